@@ -67,12 +67,7 @@ func (s *Session) otherFiles(ctx context.Context, was, is artifact.Ref) ([]strin
 // otherParams says which parameters were given otherwise.
 func otherParams(was, is record.Submission) []string {
 	var words []string
-	all := maps.Clone(was.Params)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, is.Params)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	for _, name := range slices.Sorted(maps.Keys(merged(was.Params, is.Params))) {
 		before, gave := was.Params[name]
 		now, gives := is.Params[name]
 		if before != now || gave != gives {

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"os"
+	"regexp"
 	"testing"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -15,5 +17,23 @@ func TestKinds(t *testing.T) {
 	}
 	if len(kinds) != len(spec.Kinds) {
 		t.Errorf("%d kinds have a line, the language has %d", len(kinds), len(spec.Kinds))
+	}
+}
+
+// TestEndsAreTold: whatever ends a generation, the report has a style and a word for it. The constants are read from their source, so that
+// none is forgotten.
+func TestEndsAreTold(t *testing.T) {
+	source, err := os.ReadFile("../dsl/spec/train.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^\tEnd\w+ +GenerationEnd = "(\w+)"`).FindAllSubmatch(source, -1)
+	if len(found) != len(ends) {
+		t.Errorf("there are %d ends, and the table has %d", len(found), len(ends))
+	}
+	for _, end := range found {
+		if told := ends[spec.GenerationEnd(end[1])]; told.class == "" || told.word == "" {
+			t.Errorf("%s is told as %+v", end[1], told)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -201,49 +202,25 @@ func (r *labelRows) place(x float64, text string) *label {
 	return nil
 }
 
-// endClass is the style of how a generation ended.
-func endClass(end spec.GenerationEnd) string {
-	switch end {
-	case spec.EndFinished:
-		return "succeeded"
-	case spec.EndNotice, spec.EndMoved, spec.EndCanceled:
-		return "declined"
-	case spec.EndNodeLost, spec.EndCrashed, spec.EndHung, spec.EndUserError, spec.EndTimeout, spec.EndBudget, spec.EndDeadline, spec.EndIdle:
-		return "failed"
-	}
-	return "pending"
+// ends are the ways in which a generation ends: the style of each, and what is said of it.
+var ends = map[spec.GenerationEnd]struct{ class, word string }{
+	spec.EndFinished:  {"succeeded", "finished"},
+	spec.EndNotice:    {"declined", "spot notice"},
+	spec.EndMoved:     {"declined", "moved to spot"},
+	spec.EndCanceled:  {"declined", "canceled"},
+	spec.EndNodeLost:  {"failed", "node lost"},
+	spec.EndCrashed:   {"failed", "rank crashed"},
+	spec.EndHung:      {"failed", "hung"},
+	spec.EndUserError: {"failed", "script failed"},
+	spec.EndTimeout:   {"failed", "timed out"},
+	spec.EndBudget:    {"failed", "budget spent"},
+	spec.EndDeadline:  {"failed", "deadline passed"},
+	spec.EndIdle:      {"failed", "GPUs idle"},
 }
 
-// endWord says how a generation ended.
-func endWord(end spec.GenerationEnd) string {
-	switch end {
-	case spec.EndFinished:
-		return "finished"
-	case spec.EndNotice:
-		return "spot notice"
-	case spec.EndNodeLost:
-		return "node lost"
-	case spec.EndCrashed:
-		return "rank crashed"
-	case spec.EndHung:
-		return "hung"
-	case spec.EndUserError:
-		return "script failed"
-	case spec.EndTimeout:
-		return "timed out"
-	case spec.EndBudget:
-		return "budget spent"
-	case spec.EndMoved:
-		return "moved to spot"
-	case spec.EndDeadline:
-		return "deadline passed"
-	case spec.EndIdle:
-		return "GPUs idle"
-	case spec.EndCanceled:
-		return "canceled"
-	}
-	return "not ended"
-}
+func endClass(end spec.GenerationEnd) string { return cmp.Or(ends[end].class, "pending") }
+
+func endWord(end spec.GenerationEnd) string { return cmp.Or(ends[end].word, "not ended") }
 
 // Span is the height of the plot.
 func (c *lossCurve) Span() float64 { return c.Bottom - c.Top }

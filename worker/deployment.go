@@ -105,7 +105,7 @@ func Builds(ctx context.Context, c *connect.Connection, name string) ([]Build, e
 		if err != nil {
 			return nil, fmt.Errorf("count the open runs of build %s: %w", id, err)
 		}
-		builds[i] = Build{BuildID: id, Status: statusOf(version.GetStatus()), OpenRuns: counted.GetCount(), FirstSeen: version.GetCreateTime().AsTime()}
+		builds[i] = Build{BuildID: id, Status: cmp.Or(statusOf[version.GetStatus()], BuildInactive), OpenRuns: counted.GetCount(), FirstSeen: version.GetCreateTime().AsTime()}
 	}
 	slices.SortFunc(builds, func(a, b Build) int {
 		return cmp.Or(b.FirstSeen.Compare(a.FirstSeen), cmp.Compare(a.BuildID, b.BuildID))
@@ -122,19 +122,12 @@ func CurrentBuild(ctx context.Context, c *connect.Connection, name string) (stri
 	return info.GetRoutingConfig().GetCurrentDeploymentVersion().GetBuildId(), err
 }
 
-func statusOf(status enums.WorkerDeploymentVersionStatus) BuildStatus {
-	switch status {
-	case enums.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT:
-		return BuildCurrent
-	case enums.WORKER_DEPLOYMENT_VERSION_STATUS_RAMPING:
-		return BuildRamping
-	case enums.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINING:
-		return BuildDraining
-	case enums.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINED:
-		return BuildDrained
-	default:
-		return BuildInactive
-	}
+// statusOf has no line for what has not been current yet.
+var statusOf = map[enums.WorkerDeploymentVersionStatus]BuildStatus{
+	enums.WORKER_DEPLOYMENT_VERSION_STATUS_CURRENT:  BuildCurrent,
+	enums.WORKER_DEPLOYMENT_VERSION_STATUS_RAMPING:  BuildRamping,
+	enums.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINING: BuildDraining,
+	enums.WORKER_DEPLOYMENT_VERSION_STATUS_DRAINED:  BuildDrained,
 }
 
 func describeDeployment(ctx context.Context, c *connect.Connection, name string) (*deployment.WorkerDeploymentInfo, error) {

@@ -100,10 +100,8 @@ type metricsHandler struct {
 
 // WithTags implements client.MetricsHandler.
 func (h metricsHandler) WithTags(tags map[string]string) client.MetricsHandler {
-	labels := maps.Clone(h.labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels := map[string]string{}
+	maps.Copy(labels, h.labels)
 	maps.Copy(labels, tags)
 	return metricsHandler{h.MetricsHandler.WithTags(tags), h.counters, labels}
 }

@@ -66,12 +66,11 @@ type Ports struct{ Frontend, UI int }
 
 // Server is a running Temporal with its UI.
 type Server struct {
-	namespace string
-	ports     Ports
-	temporal  temporal.Server
-	ui        *uiServer
-	conn      *grpc.ClientConn // to the frontend, as the owner
-	log       *logFile
+	ports    Ports
+	temporal temporal.Server
+	ui       *uiServer
+	conn     *grpc.ClientConn // to the frontend, as the owner
+	log      *logFile
 }
 
 // maxMessage is how large an answer of the frontend may be; gRPC's 4 MB is less than a history can have.
@@ -93,7 +92,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state folder: %w", err)
 	}
-	s := &Server{namespace: o.Namespace}
+	s := &Server{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Stop())
@@ -126,9 +125,6 @@ func (s *Server) Address() string { return address(s.ports.Frontend) }
 
 // UIAddress is where the UI listens, "http://127.0.0.1:8233"; it opens for Token.WorkflowURL only.
 func (s *Server) UIAddress() string { return "http://" + address(s.ports.UI) }
-
-// Ports are the ports in use.
-func (s *Server) Ports() Ports { return s.ports }
 
 // Stop ends the UI, then the server. Workflows stay in the database.
 func (s *Server) Stop() error {

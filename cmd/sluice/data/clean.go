@@ -175,10 +175,8 @@ func (r *cleanRequest) resolve(ctx context.Context, program *dsl.Program, params
 
 // programsAlone is what programs of the cleaning run with: what this command was started with, and the step's own variables.
 func programsAlone(env, secrets, inputs map[string]string) (pipelines.Programs, error) {
-	vars := maps.Clone(secrets)
-	if vars == nil {
-		vars = map[string]string{}
-	}
+	vars := map[string]string{}
+	maps.Copy(vars, secrets)
 	vars["PYTHONUNBUFFERED"] = "1"
 	for name, value := range env {
 		filled, err := spec.ReplaceInputPaths(value, inputs)

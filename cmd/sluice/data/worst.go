@@ -95,10 +95,8 @@ func worstText(out io.Writer, worst []account.FileAccount) error {
 
 // mostly is what most of a file's lost rows were lost for.
 func mostly(a account.FileAccount) string {
-	all := maps.Clone(a.Rejected)
-	if all == nil {
-		all = map[string]int64{}
-	}
+	all := map[string]int64{}
+	maps.Copy(all, a.Rejected)
 	maps.Copy(all, a.Dropped)
 	names := slices.SortedFunc(maps.Keys(all), func(x, y string) int { return cmp.Or(cmp.Compare(all[y], all[x]), strings.Compare(x, y)) })
 	if len(names) == 0 {

@@ -279,13 +279,10 @@ func fit(rows []Row, height int) (shown []Row, hidden int) {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		if ra, rb := rank(a), rank(b); ra != rb {
-			return ra - rb
-		}
-		if rank(a) == 2 {
+		if rank(a) == 2 && rank(b) == 2 {
 			return rows[b].EndedAt.Compare(rows[a].EndedAt)
 		}
-		return a - b
+		return rank(a) - rank(b)
 	})
 	chosen := order[:height]
 	slices.Sort(chosen)

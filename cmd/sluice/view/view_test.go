@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -370,6 +371,23 @@ func TestLiveDrawsOverItself(t *testing.T) {
 	}
 	if s.write(t, b.String()); len(s.lines) != 0 || s.y != 0 {
 		t.Errorf("left on the terminal: %q", s.lines)
+	}
+}
+
+// TestMarks: every status has a sign and a style. The constants are read from their source, so that none is forgotten.
+func TestMarks(t *testing.T) {
+	source, err := os.ReadFile("../../../dsl/spec/result.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^\tStatus\w+ +Status = "(\w+)"`).FindAllSubmatch(source, -1)
+	if len(found) != len(statusStyles) {
+		t.Errorf("there are %d statuses, and %d have a style", len(found), len(statusStyles))
+	}
+	for _, status := range found {
+		if glyph, style := mark(spec.Status(status[1])); glyph == "?" || style == "" {
+			t.Errorf("%s is marked by %q in style %q", status[1], glyph, style)
+		}
 	}
 }
 

@@ -27,13 +27,12 @@ var ErrHeld = errors.New("held by another process")
 // Info is what a holder publishes. It holds no secrets.
 type Info struct {
 	PID             int    `json:"pid"`
-	TemporalAddress string `json:"temporal_address"`          // of the frontend, "127.0.0.1:7233"
-	UIAddress       string `json:"ui_address"`                // "http://127.0.0.1:8233"
-	Namespace       string `json:"namespace"`                 // Temporal's
-	TokenFile       string `json:"token_file"`                // absolute path
-	CodecKeys       string `json:"codec_keys,omitempty"`      // absolute path of the key file; empty without encryption
-	Python          string `json:"python,omitempty"`          // absolute path of the virtual environment of the users' programs; empty for the python3 in PATH
-	GatewayAddress  string `json:"gateway_address,omitempty"` // "http://127.0.0.1:8080"; empty while nothing is served
+	TemporalAddress string `json:"temporal_address"`     // of the frontend, "127.0.0.1:7233"
+	UIAddress       string `json:"ui_address"`           // "http://127.0.0.1:8233"
+	Namespace       string `json:"namespace"`            // Temporal's
+	TokenFile       string `json:"token_file"`           // absolute path
+	CodecKeys       string `json:"codec_keys,omitempty"` // absolute path of the key file; empty without encryption
+	Python          string `json:"python,omitempty"`     // absolute path of the virtual environment of the users' programs; empty for the python3 in PATH
 }
 
 // Holder holds a state folder until Release.

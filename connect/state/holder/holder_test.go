@@ -111,12 +111,12 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, gateway := range []string{"", "http://127.0.0.1:8080"} { // published again when the gateway serves
-		if err := h.Publish(Info{GatewayAddress: gateway}); err != nil {
+	for _, ui := range []string{"", "http://127.0.0.1:8080"} { // what is published again replaces what was
+		if err := h.Publish(Info{UIAddress: ui}); err != nil {
 			t.Fatal(err)
 		}
 		info, found, err := Find(dir)
-		if want := (Info{PID: os.Getpid(), GatewayAddress: gateway}); err != nil || !found || info != want {
+		if want := (Info{PID: os.Getpid(), UIAddress: ui}); err != nil || !found || info != want {
 			t.Errorf("found %+v, %v, %v, want %+v", info, found, err, want)
 		}
 	}
@@ -130,7 +130,7 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.Last().GatewayAddress != "http://127.0.0.1:8080" {
+	if again.Last().UIAddress != "http://127.0.0.1:8080" {
 		t.Errorf("last is %+v", again.Last())
 	}
 	if err := again.Release(); err != nil {
