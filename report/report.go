@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/layered"
+	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -44,9 +45,9 @@ type Instances struct {
 
 // Point is one point of a loss curve.
 type Point struct {
-	Step       int64   `json:"step"`
-	Loss       float64 `json:"loss"`
-	Generation int     `json:"generation"`
+	Step       int64          `json:"step"`
+	Loss       metrics.Number `json:"loss"`
+	Generation int            `json:"generation"`
 }
 
 var (

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -130,7 +131,7 @@ func TestOddRecords(t *testing.T) {
 	for i := range d.Steps {
 		d.Steps[i].Outputs = json.RawMessage(`{"rows":"many","stages":[{"seconds":1,"looks":[{"e_value":0}]}],"generations":[{}]}`)
 	}
-	d.Curves["fit"] = []Point{{Step: 1, Loss: math.Inf(1)}, {Step: 2, Loss: math.NaN()}, {Step: 3, Loss: 1}, {Step: 3, Loss: 1}}
+	d.Curves["fit"] = []Point{{Step: 1, Loss: metrics.Number(math.Inf(1))}, {Step: 2, Loss: metrics.Number(math.NaN())}, {Step: 3, Loss: 1}, {Step: 3, Loss: 1}}
 	if page := render(t, d); strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
 		t.Error("the page holds numbers that cannot be drawn")
 	}

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"encoding/json"
-	"math"
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -95,7 +94,7 @@ func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
 		tiles = append(tiles, field{"cost", "$" + human.Number(out.CostUSD)})
 	}
 	tiles = append(tiles, gpuTiles(out.Generations)...)
-	if i := slices.IndexFunc(points, func(p Point) bool { return !p.drawable() }); i >= 0 {
+	if i := slices.IndexFunc(points, func(p Point) bool { return !p.Loss.Finite() }); i >= 0 {
 		tiles = append(tiles, field{"loss no finite number from step", human.Count(points[i].Step)})
 	}
 	return &trainStory{TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(out, points)}
@@ -116,10 +115,10 @@ func newLossCurve(out spec.TrainOutput, points []Point) *lossCurve {
 	}
 	c := &lossCurve{Width: chartWidth, Height: chartHeight, Left: chartLeft, Right: chartWidth - 10, Top: chartTop, Bottom: chartBottom}
 	x := scale{low: float64(points[0].Step), high: float64(points[0].Step), from: c.Left, to: c.Right}
-	y := scale{low: 0, high: points[0].Loss, from: c.Bottom, to: c.Top}
+	y := scale{low: 0, high: float64(points[0].Loss), from: c.Bottom, to: c.Top}
 	for _, p := range points {
 		x.low, x.high = min(x.low, float64(p.Step)), max(x.high, float64(p.Step))
-		y.low, y.high = min(y.low, p.Loss), max(y.high, p.Loss)
+		y.low, y.high = min(y.low, float64(p.Loss)), max(y.high, float64(p.Loss))
 	}
 	c.XTicks, c.YTicks = x.ticks(10), y.ticks(5)
 	var stretch, smooth []xy
@@ -127,7 +126,7 @@ func newLossCurve(out spec.TrainOutput, points []Point) *lossCurve {
 		if i > 0 && p.Generation != points[i-1].Generation {
 			c.Raw, stretch = append(c.Raw, line(stretch)), nil
 		}
-		stretch = append(stretch, xy{x.at(float64(p.Step)), y.at(p.Loss)})
+		stretch = append(stretch, xy{x.at(float64(p.Step)), y.at(float64(p.Loss))})
 		smooth = append(smooth, xy{x.at(float64(p.Step)), y.at(around(points, i))})
 	}
 	c.Raw, c.Smooth = append(c.Raw, line(stretch)), line(smooth)
@@ -145,7 +144,7 @@ func around(points []Point, i int) float64 {
 	reach := min(len(points)/40, i, len(points)-1-i)
 	sum := 0.0
 	for _, p := range points[i-reach : i+reach+1] {
-		sum += p.Loss
+		sum += float64(p.Loss)
 	}
 	return sum / float64(2*reach+1)
 }
@@ -154,14 +153,12 @@ func around(points []Point, i int) float64 {
 func finite(points []Point) []Point {
 	kept := make([]Point, 0, len(points))
 	for _, p := range points {
-		if p.drawable() {
+		if p.Loss.Finite() {
 			kept = append(kept, p)
 		}
 	}
 	return kept
 }
-
-func (p Point) drawable() bool { return !math.IsNaN(p.Loss) && !math.IsInf(p.Loss, 0) }
 
 func newInterruption(g spec.Generation, x scale, room *labelRows) interruption {
 	at := x.at(float64(g.ToStep))

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/metrics"
 )
 
 func TestTrainStorySaysWhatIsNotExactAndWhatDiverged(t *testing.T) {
 	story := newTrainStory(spec.TrainOutput{StepsLost: 6, StepsRepeated: 6, StepsAtLeast: true}, []Point{
-		{Step: 1, Loss: 2}, {Step: 2, Loss: math.NaN()}, {Step: 3, Loss: math.Inf(1)},
+		{Step: 1, Loss: 2}, {Step: 2, Loss: metrics.Number(math.NaN())}, {Step: 3, Loss: metrics.Number(math.Inf(1))},
 	})
 	tiles := map[string]string{}
 	for _, tile := range story.Tiles {

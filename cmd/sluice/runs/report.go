@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -109,16 +108,6 @@ func readCurve(ctx context.Context, s *store.Store, digest string) (points []rep
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	var curve []struct {
-		Step       int64          `json:"step"`
-		Loss       metrics.Number `json:"loss"`
-		Generation int            `json:"generation"`
-	}
-	if err := json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&curve); err != nil {
-		return nil, err
-	}
-	for _, p := range curve {
-		points = append(points, report.Point{Step: p.Step, Loss: float64(p.Loss), Generation: p.Generation})
-	}
-	return points, nil
+	err = json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&points)
+	return points, err
 }
