@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -149,16 +150,7 @@ func (g *Gateways) save() error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(g.state, targetsFile)
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err == nil {
-		_, err = f.Write(raw)
-		err = errors.Join(err, f.Sync(), f.Close())
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	if err := holder.Replace(filepath.Join(g.state, targetsFile), raw); err != nil {
 		return fmt.Errorf("remember the targets: %w", err)
 	}
 	return nil

@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluiceml/sluice/connect/state/holder"
 )
 
 // TokenFile is the name of the token's file in a state folder.
@@ -46,29 +48,10 @@ func EnsureToken(dir string) (Token, error) {
 	if _, err := rand.Read(secret); err != nil {
 		return "", fmt.Errorf("make a token: %w", err)
 	}
-	if err := createOnce(path, []byte(base64.RawURLEncoding.EncodeToString(secret)+"\n")); err != nil {
+	if err := holder.CreateOnce(path, []byte(base64.RawURLEncoding.EncodeToString(secret)+"\n")); err != nil {
 		return "", fmt.Errorf("write the token %s: %w", path, err)
 	}
 	return ReadToken(path)
-}
-
-// createOnce writes a file that appears whole, durable and readable by its owner only. When another process was faster, its
-// file stays.
-func createOnce(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Link(f.Name(), path)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return err
 }
 
 // ReadToken reads a token's file. It returns an error that wraps fs.ErrNotExist when there is none.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -53,25 +54,8 @@ func NoteStore(state, url string) error {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return fmt.Errorf("state folder %s cannot be made: %w: make it writable, or name another with --state", state, err)
 	}
-	if err := writeOnce(filepath.Join(state, storeFile), url); err != nil {
+	if err := holder.CreateOnce(filepath.Join(state, storeFile), []byte(url+"\n")); err != nil {
 		return fmt.Errorf("note the store of %s: %w", state, err)
-	}
-	return nil
-}
-
-// writeOnce writes the file whole or not at all, unless it is there.
-func writeOnce(file, url string) error {
-	f, err := os.CreateTemp(filepath.Dir(file), storeFile+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(url + "\n")
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), file); !errors.Is(err, fs.ErrExist) {
-		return err
 	}
 	return nil
 }

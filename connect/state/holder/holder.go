@@ -92,7 +92,7 @@ func (h *Holder) Publish(info Info) error {
 	if err != nil {
 		return fmt.Errorf("publish addresses: %w", err)
 	}
-	if err := replace(filepath.Join(h.dir, infoFile), append(data, '\n')); err != nil {
+	if err := Replace(filepath.Join(h.dir, infoFile), append(data, '\n')); err != nil {
 		return unwritable(h.dir, err)
 	}
 	return nil
@@ -142,23 +142,6 @@ func read(dir string) (Info, error) {
 		return Info{}, fmt.Errorf("addresses of the state folder's servers: %s: %w", path, err)
 	}
 	return info, nil
-}
-
-// replace writes a file that others see whole: beside, synced, renamed.
-func replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // unwritable explains that Sluice cannot keep its state in dir.
