@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
-
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/codec"
@@ -307,11 +305,10 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 		return run, false, err
 	}
 	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run.Run), "")
-	var gone *serviceerror.NotFound
 	switch {
 	case err == nil:
 		return run, connect.IsRunning(desc.GetWorkflowExecutionInfo().GetStatus()), nil
-	case !errors.As(err, &gone):
+	case !connect.IsNotFound(err):
 		return run, false, fmt.Errorf("ask for run %s: %w", run.Run, err)
 	}
 	if _, err := record.LoadRun(ctx, s.Store, run.Run); !errors.Is(err, store.ErrNotFound) {

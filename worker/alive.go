@@ -2,9 +2,7 @@ package worker
 
 import (
 	"context"
-	"errors"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -30,8 +28,7 @@ func (w *Worker) vacant(ctx context.Context, workflowID string) error {
 // runs reports whether there is a workflow that has not ended.
 func (w *Worker) runs(ctx context.Context, workflowID string) (bool, error) {
 	desc, err := w.session.Client.DescribeWorkflowExecution(ctx, workflowID, "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if connect.IsNotFound(err) {
 		return false, nil
 	}
 	return err == nil && connect.IsRunning(desc.GetWorkflowExecutionInfo().GetStatus()), err

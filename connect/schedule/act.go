@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
@@ -54,8 +54,7 @@ func (s *Schedules) endWatch(ctx context.Context, desc *client.ScheduleDescripti
 			continue // a run
 		}
 		err := s.Client.TerminateWorkflow(ctx, running.WorkflowID, "", why)
-		var gone *serviceerror.NotFound
-		if err != nil && !errors.As(err, &gone) {
+		if err != nil && !connect.IsNotFound(err) {
 			return fmt.Errorf("end %s: %w", running.WorkflowID, err)
 		}
 	}
@@ -159,9 +158,8 @@ func (s *Schedules) withTrigger(ctx context.Context, id string, act func(client.
 func (s *Schedules) Stands(ctx context.Context, watch contract.WatchInput) (bool, error) {
 	id := contract.ScheduleID(watch.Run.Name, watch.Run.Trigger.Name)
 	desc, err := s.Client.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
-	var gone *serviceerror.NotFound
 	switch {
-	case errors.As(err, &gone):
+	case connect.IsNotFound(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("describe trigger %s: %w", id, err)

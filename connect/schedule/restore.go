@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"go.temporal.io/api/serviceerror"
+	"github.com/sluiceml/sluice/connect"
 )
 
 // Restore puts the triggers back that were applied on this server (see Home) and that it does not have: its database was lost, or is that of
@@ -40,10 +40,9 @@ func (s *Schedules) restore(ctx context.Context, a Applied) (string, error) {
 		return "", err
 	}
 	_, err = s.Client.ScheduleClient().GetHandle(ctx, d.id()).Describe(ctx)
-	var gone *serviceerror.NotFound
 	if err == nil {
 		return "", nil
-	} else if !errors.As(err, &gone) {
+	} else if !connect.IsNotFound(err) {
 		return "", fmt.Errorf("describe trigger %s: %w", d.id(), err)
 	}
 	d.Since = a.Since

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
@@ -161,8 +161,7 @@ func split(id string) (pipeline, trigger string, err error) {
 
 // explain says of a schedule that is not there what to do.
 func explain(id string, err error) error {
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if connect.IsNotFound(err) {
 		return fault.New(fault.Invalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` shows those there are", id), err)
 	}
 	return err
@@ -187,8 +186,7 @@ func (s *Schedules) marks(ctx context.Context, pipeline string, want []Declared)
 	var found []mark
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		desc, err := s.Client.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
-		var gone *serviceerror.NotFound
-		if errors.As(err, &gone) {
+		if connect.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
