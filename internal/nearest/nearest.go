@@ -1,3 +1,4 @@
+// Package nearest suggests the word that was meant by one that is unknown.
 package nearest
 
 import (
@@ -8,13 +9,11 @@ import (
 // Hint returns a hint naming the candidate nearest to word, or the candidates themselves when they are few and none is near.
 func Hint(word string, candidates []string) string {
 	candidates = slices.Sorted(slices.Values(candidates))
-	switch best := To(word, candidates); {
-	case best != "":
-		return "did you mean `" + best + "`?"
-	case len(candidates) > 0 && len(candidates) <= 20:
-		return "known here: " + strings.Join(candidates, ", ")
+	hint := DidYouMean(word, candidates)
+	if hint == "" && len(candidates) > 0 && len(candidates) <= 20 {
+		hint = "known here: " + strings.Join(candidates, ", ")
 	}
-	return ""
+	return hint
 }
 
 // To returns the candidate that word is likely to be a slip of the finger for, or "".

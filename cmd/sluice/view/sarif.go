@@ -17,12 +17,11 @@ type (
 		Runs    []sarifRun `json:"runs"`
 	}
 	sarifRun struct {
-		Tool       sarifTool     `json:"tool"`
+		Tool struct {
+			Driver sarifDriver `json:"driver"`
+		} `json:"tool"`
 		ColumnKind string        `json:"columnKind"`
 		Results    []sarifResult `json:"results"`
-	}
-	sarifTool struct {
-		Driver sarifDriver `json:"driver"`
 	}
 	sarifDriver struct {
 		Name    string      `json:"name"`
@@ -45,14 +44,12 @@ type (
 		Locations []sarifLocation `json:"locations,omitempty"`
 	}
 	sarifLocation struct {
-		Physical sarifPhysical `json:"physicalLocation"`
-	}
-	sarifPhysical struct {
-		Artifact sarifArtifact `json:"artifactLocation"`
-		Region   *sarifRegion  `json:"region,omitempty"`
-	}
-	sarifArtifact struct {
-		URI string `json:"uri"`
+		Physical struct {
+			Artifact struct {
+				URI string `json:"uri"`
+			} `json:"artifactLocation"`
+			Region *sarifRegion `json:"region,omitempty"`
+		} `json:"physicalLocation"`
 	}
 	sarifRegion struct {
 		StartLine   int       `json:"startLine"`
@@ -63,11 +60,8 @@ type (
 
 // SARIF writes findings in the format that code scanning services read. The rules are the codes that occur.
 func SARIF(w io.Writer, version string, findings document.Diagnostics) error {
-	run := sarifRun{
-		Tool:       sarifTool{sarifDriver{Name: "sluice", Version: version, Rules: []sarifRule{}}},
-		ColumnKind: "unicodeCodePoints",
-		Results:    []sarifResult{},
-	}
+	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
+	run.Tool.Driver = sarifDriver{Name: "sluice", Version: version, Rules: []sarifRule{}}
 	index := map[string]int{}
 	for _, d := range findings {
 		if _, ok := index[d.Code]; !ok {
@@ -77,11 +71,12 @@ func SARIF(w io.Writer, version string, findings document.Diagnostics) error {
 		}
 		result := sarifResult{RuleID: d.Code, RuleIndex: index[d.Code], Level: string(d.Severity), Message: sarifText{withHelp(d)}}
 		if d.File != "" {
-			at := sarifPhysical{Artifact: sarifArtifact{fileURI(d.File)}}
+			var at sarifLocation
+			at.Physical.Artifact.URI = fileURI(d.File)
 			if d.Line > 0 {
-				at.Region = &sarifRegion{d.Line, d.Col, sarifText{d.Source}}
+				at.Physical.Region = &sarifRegion{d.Line, d.Col, sarifText{d.Source}}
 			}
-			result.Locations = []sarifLocation{{at}}
+			result.Locations = []sarifLocation{at}
 		}
 		run.Results = append(run.Results, result)
 	}
