@@ -15,11 +15,14 @@ import (
 // recipes are those of CONTRIBUTING.md. The patch of each, testdata/recipes/<what>.patch, does what it says.
 var recipes = []struct {
 	what, name string
-	tests      [][]string // arguments of go test
+	imports    map[string]string // what packages import in addition, for imports.txt
+	tests      [][]string        // arguments of go test
 }{
-	{"kind", "wait", [][]string{{"./activities/engine", "./report", "./workflows"}, {"./cmd/sluice", "-run", "TestScripts/wait"}}},
-	{"transform", "truncate", [][]string{{"./pipelines/transform"}, {"./pipelines", "-run", "TestVersion|TestFixture"}}},
-	{"target", "replicated", [][]string{{"./serving/replicated"}, {"./worker", "-run", "TestGateways"}}},
+	{"kind", "wait", nil, [][]string{{"./activities/engine", "./report", "./workflows"}, {"./cmd/sluice", "-run", "TestScripts/wait"}}},
+	{"transform", "truncate", nil, [][]string{{"./pipelines/transform"}, {"./pipelines", "-run", "TestVersion|TestFixture"}}},
+	{"target", "replicated", map[string]string{
+		"serving/replicated": "dsl/spec serving/gateway serving/oip serving/onnx store", "worker": "serving/replicated",
+	}, [][]string{{"./serving/replicated"}, {"./worker", "-run", "TestGateways"}}},
 }
 
 // TestRecipes adds a kind, a transform and a target to a copy of the tree. A recipe names all files that its patch touches, beside tests
@@ -34,6 +37,10 @@ func TestRecipes(t *testing.T) {
 			}
 			command(t, tree, "git", "apply", "-C1", patch)
 			touched := touchedBy(t, patch)
+			if r.imports != nil {
+				place(t, tree, r.imports)
+				touched = append(touched, "imports.txt")
+			}
 			var named []string
 			for _, name := range namedBy(t, r.what) {
 				named = append(named, strings.ReplaceAll(name, "<"+r.what+">", r.name))
@@ -61,6 +68,31 @@ func TestRecipes(t *testing.T) {
 		for _, args := range r.tests {
 			command(t, tree, "go", append([]string{"test"}, args...)...)
 		}
+	}
+}
+
+// place adds to imports.txt what packages import.
+func place(t *testing.T, tree string, imports map[string]string) {
+	t.Helper()
+	file := filepath.Join(tree, "imports.txt")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := string(text)
+	for name, more := range imports {
+		head, rest, placed := strings.Cut(lines, "\n"+name+":")
+		if !placed {
+			lines += name + ": " + more + " |\n"
+			continue
+		}
+		ours, others, _ := strings.Cut(rest, "|")
+		all := strings.Fields(ours + " " + more)
+		slices.Sort(all)
+		lines = head + "\n" + name + ": " + strings.Join(all, " ") + " |" + others
+	}
+	if err := os.WriteFile(file, []byte(lines), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
