@@ -209,6 +209,10 @@ var without = map[string][]string{
 	"training/protocol":   {"go.temporal.io"},
 	"training/policy":     {"go.temporal.io"},
 	"training/checkpoint": {"go.temporal.io"},
+	"training/delivery":   {"go.temporal.io"},
+	"training/local":      {"go.temporal.io"},
+	"training/ec2":        {"go.temporal.io"},
+	"training/kubernetes": {"go.temporal.io"},
 	"store/registry":      {"go.temporal.io", "github.com/google/cel-go"},
 }
 

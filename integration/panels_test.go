@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 	"github.com/sluiceml/sluice/training/gpu/helper"
 )
@@ -35,7 +36,7 @@ func (c *composed) equip() {
 	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 		c.t.Fatal(err)
 	}
-	c.env = append(c.env, helper.Variable+"="+program)
+	c.env = append(c.env, gpu.HelperVariable+"="+program)
 }
 
 // watched waits until Prometheus reaches both workers, and knows that the run has succeeded.

@@ -32,10 +32,10 @@ import (
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 	"github.com/sluiceml/sluice/training/gpu/nvml"
 	"github.com/sluiceml/sluice/training/local"
+	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/workflows/train"
 )
 
@@ -144,7 +144,7 @@ func runTrainEngine(dir string) error {
 		zombies: config.Zombies,
 		options: local.Options{
 			AgentPath: config.AgentPath,
-			Agent: agent.Config{
+			Agent: protocol.AgentConfig{
 				Address: server.Address(), Namespace: client.DefaultNamespace,
 				Store: storeURL(dir), LogDir: filepath.Join(dir, "logs"),
 			},

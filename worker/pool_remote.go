@@ -9,10 +9,10 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
 	"github.com/sluiceml/sluice/training/ec2"
 	"github.com/sluiceml/sluice/training/kubernetes"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // reachable refuses a pool whose nodes are other machines, where those could not reach what they need.
@@ -24,8 +24,8 @@ func (w *Worker) reachable(name string) error {
 }
 
 // agentConfig is what the agents of all pools are told.
-func (w *Worker) agentConfig(spec spec.Pool) agent.Config {
-	return agent.Config{
+func (w *Worker) agentConfig(spec spec.Pool) protocol.AgentConfig {
+	return protocol.AgentConfig{
 		Address: w.session.Info.TemporalAddress, Namespace: w.session.Info.Namespace, Store: w.session.Store.URL(), CodecKeys: w.session.Codec.KeyFile(),
 		Requirements: spec.Runtime.Python, MetricsListen: spec.MetricsListen,
 	}
@@ -38,7 +38,7 @@ func (w *Worker) ec2Pool(ctx context.Context, name string, spec spec.Pool) (trai
 	}
 	pool, err := ec2.New(ctx, ec2.Options{
 		Name: name, Spec: *spec.EC2, Limits: spec.Limits, Prices: spec.USDPerHour, Depot: delivery.New(w.session.Store, AgentPath()),
-		Agent: w.agentConfig(spec), Token: w.session.MintAgentToken, Polls: w.polls,
+		Agent: w.agentConfig(spec), Environ: agentEnviron, Token: w.session.MintAgentToken, Polls: w.polls,
 	})
 	if err != nil {
 		return nil, fault.New(fault.Invalid, err.Error(), err)
@@ -66,6 +66,6 @@ func (w *Worker) kubernetesPool(name string, spec spec.Pool) (training.Pool, err
 	}
 	return kubernetes.New(kubernetes.Options{
 		Name: name, Client: client, Namespace: namespace, Spec: spec,
-		Agent: w.agentConfig(spec), Token: w.session.MintAgentToken, Program: delivery.New(w.session.Store, AgentPath()).Agent,
+		Agent: w.agentConfig(spec), Environ: agentEnviron, Token: w.session.MintAgentToken, Program: delivery.New(w.session.Store, AgentPath()).Agent,
 	}), nil
 }

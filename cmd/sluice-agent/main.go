@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 func main() {
@@ -23,7 +24,7 @@ func main() {
 }
 
 func run() error {
-	config, err := agent.ConfigFromEnv()
+	config, err := protocol.AgentConfigFromEnv()
 	if err != nil {
 		return err
 	}

@@ -28,13 +28,13 @@ import (
 
 // Run serves one node until ctx ends, or it has had nothing to do for too long. Every process it started is gone when it returns. s is
 // the store that the config names, and encode makes Temporal's client write and read payloads as the workers do.
-func Run(ctx context.Context, c Config, s *store.Store, encode func(*client.Options), logger *slog.Logger) error {
+func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode func(*client.Options), logger *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return fmt.Errorf("node folder: %w", err)
 	}
-	options, err := c.clientOptions(logger)
+	options, err := clientOptions(c, logger)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (n *node) register(r worker.ActivityRegistry) {
 }
 
 // clientOptions say how to reach Temporal: by the pool's token, else by Temporal's own environment variables.
-func (c Config) clientOptions(logger *slog.Logger) (client.Options, error) {
+func clientOptions(c protocol.AgentConfig, logger *slog.Logger) (client.Options, error) {
 	var options client.Options
 	if c.Token != "" {
 		options.HeadersProvider = bearer(c.Token)

@@ -35,36 +35,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestConfigTravelsInTheEnvironment(t *testing.T) {
-	want := Config{
-		Address: "127.0.0.1:7233", Namespace: "default", Token: "secret", CodecKeys: "/keys", Store: "file:///s", Queue: "node/r/s/g1/0-x",
-		Dir: "/node", LogDir: "/logs", Host: "127.0.0.1", CPUs: 3, GPUs: []string{"GPU-a", "GPU-b"}, PythonEnv: "/venv", Requirements: "r.txt", GPUHelper: "/gpu",
-	}
-	environ := want.Environ([]string{"HOME=/root", "TEMPORAL_API_KEY=k", "SLUICE_TEMPORAL_TOKEN=other", "PET_NNODES=2"})
-	for _, kv := range environ {
-		name, value, _ := strings.Cut(kv, "=")
-		t.Setenv(name, value)
-		if strings.HasPrefix(kv, "TEMPORAL_") || strings.HasPrefix(kv, "PET_") {
-			t.Errorf("the agent inherits %s", kv)
-		}
-	}
-	if without := (Config{}).Environ([]string{"TEMPORAL_API_KEY=k"}); !slices.Contains(without, "TEMPORAL_API_KEY=k") {
-		t.Errorf("an agent without a token cannot connect: %v", without)
-	}
-	got, err := ConfigFromEnv()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("config (-want +got):\n%s", diff)
-	}
-	t.Setenv(QueueVariable, "")
-	t.Setenv(envStore, "")
-	if _, err := ConfigFromEnv(); err == nil || !strings.Contains(err.Error(), envStore+", "+QueueVariable) {
-		t.Errorf("an environment without queue and store: %v, want both named", err)
-	}
-}
-
 func TestRankEnvironment(t *testing.T) {
 	p := &prepared{
 		key: training.Key{Run: "r", Step: "s", Generation: 2}, index: 1,
@@ -83,12 +53,12 @@ func TestRankEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, rankEnv(Config{Host: "127.0.0.1", CPUs: 4}, p, l)); diff != "" {
+	if diff := cmp.Diff(want, rankEnv(protocol.AgentConfig{Host: "127.0.0.1", CPUs: 4}, p, l)); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
 	p.seal.Resume = nil
 	p.folder.Env = []string{"OMP_NUM_THREADS=1"}
-	env := rankEnv(Config{Host: "10.0.0.7", CPUs: 4, GPUs: []string{"GPU-a", "GPU-b"}}, p, l)
+	env := rankEnv(protocol.AgentConfig{Host: "10.0.0.7", CPUs: 4, GPUs: []string{"GPU-a", "GPU-b"}}, p, l)
 	for _, kv := range env {
 		if strings.HasPrefix(kv, "SLUICE_RESUME_DIR=") || strings.HasPrefix(kv, "GLOO_SOCKET_IFNAME=") {
 			t.Errorf("%s is set for a first generation on another machine", kv)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // rankEnv is the environment of the node's ranks: the program's own as the step laid it out, without what is the agent's, plus the two
 // contracts with the script: the launcher's and Sluice's.
-func rankEnv(c Config, p *prepared, l launch) []string {
+func rankEnv(c protocol.AgentConfig, p *prepared, l launch) []string {
 	vars := map[string]string{
 		"SLUICE_CHECKPOINT_DIR": p.dirs.checkpoints,
 		"SLUICE_OUTPUT_DIR":     p.folder.Output,
@@ -33,7 +34,7 @@ func rankEnv(c Config, p *prepared, l launch) []string {
 	if ip := net.ParseIP(c.Host); ip != nil && ip.IsLoopback() {
 		vars["GLOO_SOCKET_IFNAME"] = "lo"
 	}
-	base := scrub(p.folder.Env)
+	base := protocol.Scrub(p.folder.Env)
 	if !slices.ContainsFunc(base, func(kv string) bool { return strings.HasPrefix(kv, "OMP_NUM_THREADS=") }) {
 		vars["OMP_NUM_THREADS"] = strconv.Itoa(max(1, threads(c, p.spec.Resources)/l.ranks))
 	}
@@ -41,7 +42,7 @@ func rankEnv(c Config, p *prepared, l launch) []string {
 }
 
 // threads is how many the ranks of a node should compute with: as many as the step asked cores for, else what the node has.
-func threads(c Config, r spec.Resources) int {
+func threads(c protocol.AgentConfig, r spec.Resources) int {
 	if r.CPU > 0 {
 		return max(1, int(r.CPU))
 	}

@@ -17,7 +17,7 @@ import (
 func TestExport(t *testing.T) {
 	var said strings.Builder
 	log := slog.New(slog.NewTextHandler(&said, nil))
-	n := &node{config: Config{MetricsListen: "127.0.0.1:0"}, log: log}
+	n := &node{config: protocol.AgentConfig{MetricsListen: "127.0.0.1:0"}, log: log}
 	end := n.export(t.Context())
 	defer end()
 	_, address, _ := strings.Cut(said.String(), "at=")
@@ -34,7 +34,7 @@ func TestExport(t *testing.T) {
 	n.ranks.commits.done.Store(30)
 	n.ranks.commits.count("committed", 1000, time.Now())
 	until := time.Unix(1_900_000_000, 0)
-	if err := n.passOn(t.Context(), NodeNotice{Until: until}); err == nil {
+	if err := n.passOn(t.Context(), protocol.NodeNotice{Until: until}); err == nil {
 		t.Error("a notice is passed on of a node that has not been prepared")
 	}
 	wantLines(t, page(t, address),
@@ -49,7 +49,7 @@ func TestExport(t *testing.T) {
 	}
 
 	said.Reset()
-	other := &node{config: Config{MetricsListen: address}, log: log}
+	other := &node{config: protocol.AgentConfig{MetricsListen: address}, log: log}
 	other.export(t.Context())()
 	if !strings.Contains(said.String(), "this node is not measured") {
 		t.Errorf("the second on %s says %q", address, said.String())

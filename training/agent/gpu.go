@@ -19,8 +19,6 @@ import (
 )
 
 const (
-	// FaultFile appears in the node's folder when one of its GPUs cannot be relied on until it has been reset: JSON, a gpu.Event.
-	FaultFile = "gpu-fault"
 	// readEvery is how often the GPUs are read.
 	readEvery = 5 * time.Second
 	// watchAgain is how soon GPUs are watched again when that has failed.
@@ -105,7 +103,7 @@ func (w *gpuWatch) handleEvent(ctx context.Context, event gpu.Event) {
 	}
 	w.fault = &event
 	close(w.broken)
-	if err := writeWhole(filepath.Join(w.r.node.config.Dir, FaultFile), event); err != nil {
+	if err := writeWhole(filepath.Join(w.r.node.config.Dir, protocol.FaultFile), event); err != nil {
 		w.r.node.log.Warn("the pool cannot be told of the broken GPU", "error", err)
 	}
 	w.notify(ctx, protocol.Notice{Cause: protocol.CauseFault, Reason: event.String()})

@@ -62,7 +62,7 @@ func gpuNode(t *testing.T, program, helperPath string, idle *spec.Idle) (*ranks,
 	}
 	dir, log, sent := t.TempDir(), &warnings{}, make(chan protocol.Notice, 10)
 	n := &node{
-		config: Config{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1", GPUs: gputest.UUIDs(2, 3), GPUHelper: helperPath}, store: s,
+		config: protocol.AgentConfig{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1", GPUs: gputest.UUIDs(2, 3), GPUHelper: helperPath}, store: s,
 		client: notices{sent: sent}, log: slog.New(slog.NewTextHandler(log, nil)), stallFloor: time.Minute,
 	}
 	p := &prepared{key: training.Key{Run: "r", Step: "s", Generation: 1}, seal: checkpoint.Seal{Generation: 1}, workflow: "train"}
@@ -107,7 +107,7 @@ func TestGPUFault(t *testing.T) {
 	if diff := cmp.Diff(want, awaitNotice(t, sent)); diff != "" {
 		t.Errorf("notice (-want +got):\n%s", diff)
 	}
-	raw, err := os.ReadFile(filepath.Join(r.node.config.Dir, FaultFile))
+	raw, err := os.ReadFile(filepath.Join(r.node.config.Dir, protocol.FaultFile))
 	var event gpu.Event
 	if err == nil {
 		err = json.Unmarshal(raw, &event)

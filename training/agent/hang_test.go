@@ -41,7 +41,7 @@ func TestHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	n := &node{config: Config{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1"}, store: s, log: slog.Default(), stallFloor: time.Second}
+	n := &node{config: protocol.AgentConfig{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1"}, store: s, log: slog.Default(), stallFloor: time.Second}
 	p := &prepared{key: training.Key{Run: "r", Step: "s", Generation: 1}, seal: checkpoint.Seal{Generation: 1}}
 	if err := p.makeDirs(n.config); err != nil {
 		t.Fatal(err)

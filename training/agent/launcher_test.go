@@ -45,7 +45,7 @@ func startGang(t *testing.T, nodes int, spec spec.Train, text string) gang {
 	var g gang
 	for i := range nodes {
 		dir := t.TempDir()
-		n := &node{config: Config{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1", CPUs: 2}, store: s, log: slog.Default(), stallFloor: time.Minute}
+		n := &node{config: protocol.AgentConfig{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1", CPUs: 2}, store: s, log: slog.Default(), stallFloor: time.Minute}
 		p := &prepared{key: training.Key{Run: "r", Step: "s", Generation: 1}, index: i, spec: spec, seal: checkpoint.Seal{Generation: 1}}
 		if err := p.makeDirs(n.config); err != nil {
 			t.Fatal(err)

@@ -7,16 +7,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 func TestSIGTERMIsTheNotice(t *testing.T) {
-	c := Config{Dir: filepath.Join(t.TempDir(), "node"), Grace: time.Hour}
+	c := protocol.AgentConfig{Dir: filepath.Join(t.TempDir(), "node"), Grace: time.Hour}
 	ctx, cancel := Lifetime(c)
 	defer cancel()
 	terminate(t)
-	var notice NodeNotice
+	var notice protocol.NodeNotice
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		raw, err := os.ReadFile(filepath.Join(c.Dir, NoticeFile))
+		raw, err := os.ReadFile(filepath.Join(c.Dir, protocol.NoticeFile))
 		if err == nil {
 			err = json.Unmarshal(raw, &notice)
 		}
@@ -37,12 +39,12 @@ func TestSIGTERMIsTheNotice(t *testing.T) {
 }
 
 func TestSIGTERMEnds(t *testing.T) {
-	c := Config{Dir: t.TempDir()}
+	c := protocol.AgentConfig{Dir: t.TempDir()}
 	ctx, cancel := Lifetime(c)
 	defer cancel()
 	terminate(t)
 	ends(t, ctx.Done())
-	if _, err := os.Stat(filepath.Join(c.Dir, NoticeFile)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(c.Dir, protocol.NoticeFile)); !os.IsNotExist(err) {
 		t.Errorf("a notice was given: %v", err)
 	}
 }

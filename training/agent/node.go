@@ -29,7 +29,7 @@ const (
 
 // node is the state of an agent. It serves one generation, so it prepares once and runs once.
 type node struct {
-	config Config
+	config protocol.AgentConfig
 	store  *store.Store
 	client client.Client
 	log    *slog.Logger
@@ -43,9 +43,9 @@ type node struct {
 	mu       sync.Mutex
 	prepared *prepared
 	ranks    *ranks
-	halted   int        // the newest generation that was stopped
-	holder   int        // counts the activities that have waited for the ranks
-	notice   NodeNotice // once the node has been told that it will go
+	halted   int                 // the newest generation that was stopped
+	holder   int                 // counts the activities that have waited for the ranks
+	notice   protocol.NodeNotice // once the node has been told that it will go
 
 	counters *prom.Counters // nil counts nothing
 }

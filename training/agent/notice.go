@@ -12,14 +12,6 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// NoticeFile appears in the node's folder when the node is going to be taken away: JSON, {"until": RFC 3339 time}.
-const NoticeFile = "notice"
-
-// NodeNotice is the content of NoticeFile.
-type NodeNotice struct {
-	Until time.Time `json:"until"`
-}
-
 // hearNotice waits for the notice and passes it on to the train workflow, again and again until that has taken it.
 func (n *node) hearNotice(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
@@ -30,11 +22,11 @@ func (n *node) hearNotice(ctx context.Context) {
 			return
 		case <-look.C:
 		}
-		raw, err := os.ReadFile(filepath.Join(n.config.Dir, NoticeFile))
+		raw, err := os.ReadFile(filepath.Join(n.config.Dir, protocol.NoticeFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		var notice NodeNotice
+		var notice protocol.NodeNotice
 		if err == nil {
 			err = json.Unmarshal(raw, &notice)
 		}
@@ -50,7 +42,7 @@ func (n *node) hearNotice(ctx context.Context) {
 	}
 }
 
-func (n *node) passOn(ctx context.Context, notice NodeNotice) error {
+func (n *node) passOn(ctx context.Context, notice protocol.NodeNotice) error {
 	n.mu.Lock()
 	n.notice = notice
 	p := n.prepared

@@ -93,7 +93,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 	return out, nil
 }
 
-func (p *prepared) makeDirs(c Config) error {
+func (p *prepared) makeDirs(c protocol.AgentConfig) error {
 	root := filepath.Join(c.Dir, "g"+strconv.Itoa(p.key.Generation))
 	if err := os.RemoveAll(root); err != nil {
 		return err

@@ -30,9 +30,6 @@ const (
 	finishLimit = 30 * time.Minute
 )
 
-// TrainingFile appears in the node's folder with the first training step of a generation.
-const TrainingFile = "training"
-
 // ranks are the processes of one generation on this node.
 type ranks struct {
 	key     training.Key
@@ -88,7 +85,7 @@ func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error)
 	return r, nil
 }
 
-func (r *ranks) start(c Config, in protocol.RunRanksInput) error {
+func (r *ranks) start(c protocol.AgentConfig, in protocol.RunRanksInput) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -205,7 +202,7 @@ func (r *ranks) clear(now time.Time) {
 
 // markTraining tells the pool that training is under way.
 func (r *ranks) markTraining() {
-	if err := os.WriteFile(filepath.Join(r.node.config.Dir, TrainingFile), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(r.node.config.Dir, protocol.TrainingFile), nil, 0o644); err != nil {
 		r.node.log.Warn("cannot mark the start of training", "error", err)
 	}
 }

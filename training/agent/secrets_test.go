@@ -43,7 +43,7 @@ func secretive(t *testing.T, secrets map[string]string) (*node, record.StepInput
 	}
 	dir := t.TempDir()
 	n := &node{
-		config: Config{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1"},
+		config: protocol.AgentConfig{Dir: dir, LogDir: filepath.Join(dir, "logs"), Host: "127.0.0.1"},
 		store:  s, log: slog.Default(), resolver: secret.NewResolver(), stallFloor: stallFloor,
 	}
 	return n, in

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/training/ec2/imds"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // spotEvery is how often AWS advises to look.
@@ -19,7 +20,7 @@ func (n *node) hearSpot(ctx context.Context, metadata string, every time.Duratio
 	for {
 		until, ok, err := service.Interruption(ctx)
 		if ok {
-			err = writeNotice(n.config.Dir, NodeNotice{Until: until})
+			err = writeNotice(n.config.Dir, protocol.NodeNotice{Until: until})
 		}
 		switch {
 		case ctx.Err() != nil || ok && err == nil:
@@ -36,6 +37,6 @@ func (n *node) hearSpot(ctx context.Context, metadata string, every time.Duratio
 }
 
 // writeNotice makes the notice appear whole.
-func writeNotice(dir string, notice NodeNotice) error {
-	return writeWhole(filepath.Join(dir, NoticeFile), notice)
+func writeNotice(dir string, notice protocol.NodeNotice) error {
+	return writeWhole(filepath.Join(dir, protocol.NoticeFile), notice)
 }

@@ -37,7 +37,7 @@ func TestNoticeOfTheMetadataService(t *testing.T) {
 	service := imdstest.Start(t, nil)
 	taken := make(chan signalTaken, 1)
 	n := &node{
-		config: Config{Dir: t.TempDir()}, log: slog.New(slog.DiscardHandler), client: signals{taken: taken},
+		config: protocol.AgentConfig{Dir: t.TempDir()}, log: slog.New(slog.DiscardHandler), client: signals{taken: taken},
 		prepared: &prepared{key: training.Key{Run: "r1", Step: "fit", Generation: 3}, index: 1, workflow: "train/r1/fit"},
 	}
 	go n.hearSpot(ctx, service.URL, time.Millisecond)

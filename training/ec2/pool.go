@@ -23,8 +23,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
@@ -56,7 +56,9 @@ type Options struct {
 	// Depot hands the agent out.
 	Depot *delivery.Depot
 	// Agent is what all agents are told: Address, Namespace, Store, CodecKeys. The pool sets the rest.
-	Agent agent.Config
+	Agent protocol.AgentConfig
+	// Environ is the environment of an agent on another machine that is told a config, with how it reaches Temporal where that has no token.
+	Environ func(protocol.AgentConfig) ([]string, error)
 	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
 	Token func(queuePrefix, workflow string) string
 	// Polls reports whether an agent serves a queue. nil: that is not waited for.
@@ -204,7 +206,7 @@ func (p *Pool) configure(ctx context.Context, r training.Request, try string) (d
 			return delivery.Item{}, fmt.Errorf("the payload codec's keys: %w", err)
 		}
 	}
-	environ, err := delivery.Environ(c)
+	environ, err := p.opts.Environ(c)
 	if err != nil {
 		return delivery.Item{}, err
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
 	"github.com/sluiceml/sluice/training/pooltest"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // region is where the tests' pools are.
@@ -49,10 +49,11 @@ func newWorld(t *testing.T, change func(o *Options)) *world {
 	}
 	o := Options{
 		Name: strings.ReplaceAll(t.Name(), "/", "."), Limits: spec.PoolLimits{Nodes: 3}, Depot: delivery.New(w.store, path),
-		Spec:  spec.EC2Pool{Region: region, Types: []string{"g5.2xlarge", "g4dn.xlarge"}, InstanceProfile: "sluice-node"},
-		Agent: agent.Config{Address: "temporal.example.com:7233", Namespace: "default", Store: bucket, Token: "it's secret"},
-		Every: 50 * time.Millisecond,
-		Polls: func(ctx context.Context, queue string) (bool, error) { return w.machines.polls(ctx, queue) },
+		Spec:    spec.EC2Pool{Region: region, Types: []string{"g5.2xlarge", "g4dn.xlarge"}, InstanceProfile: "sluice-node"},
+		Agent:   protocol.AgentConfig{Address: "temporal.example.com:7233", Namespace: "default", Store: bucket, Token: "it's secret"},
+		Environ: func(c protocol.AgentConfig) ([]string, error) { return c.Environ(nil), nil },
+		Every:   50 * time.Millisecond,
+		Polls:   func(ctx context.Context, queue string) (bool, error) { return w.machines.polls(ctx, queue) },
 	}
 	if change != nil {
 		change(&o)

@@ -155,3 +155,6 @@ func (u Unit) is(gpuType string) bool {
 func words(s string) []string {
 	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
+
+// HelperVariable names where sluice-gpu is, if not beside the program that asks.
+const HelperVariable = "SLUICE_GPU"

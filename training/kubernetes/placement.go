@@ -11,14 +11,14 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Variables that a pod sets itself.
 const (
-	agentQueue = agent.QueueVariable
-	agentHost  = agent.HostVariable
-	agentCPUs  = agent.CPUsVariable
+	agentQueue = protocol.QueueVariable
+	agentHost  = protocol.HostVariable
+	agentCPUs  = protocol.CPUsVariable
 )
 
 // Kueue's words for a group of pods that it admits as a whole.

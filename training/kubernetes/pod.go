@@ -75,7 +75,7 @@ func (p *Pool) secretOf(g gang, r training.Request, agent delivery.Item) (*corev
 		secret.Data[secretCodecKeys] = raw
 		config.CodecKeys = told + "/" + secretCodecKeys
 	}
-	environ, err := delivery.Environ(config)
+	environ, err := p.opts.Environ(config)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
@@ -45,7 +45,9 @@ type Options struct {
 	// Spec is the pool as its environment describes it.
 	Spec spec.Pool
 	// Agent is what all agents are told: Address, Namespace, Store, CodecKeys. The pool sets the rest.
-	Agent agent.Config
+	Agent protocol.AgentConfig
+	// Environ is the environment of an agent on another machine that is told a config, with how it reaches Temporal where that has no token.
+	Environ func(protocol.AgentConfig) ([]string, error)
 	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
 	Token func(queuePrefix, workflow string) string
 	// Program lends the agent's executable, for a time.

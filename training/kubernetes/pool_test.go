@@ -22,9 +22,9 @@ import (
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/delivery"
 	"github.com/sluiceml/sluice/training/pooltest"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // worker is the user that pools of these tests are.
@@ -101,8 +101,9 @@ func newSite(t *testing.T, sp spec.Pool) *site {
 	}
 	s.pool = New(Options{
 		Name: "burst", Client: c.As(t, worker).CoreV1(), Namespace: s.namespace, Spec: sp,
-		Agent: agent.Config{Address: "temporal:7233", Namespace: "default", Store: "s3://acme"},
-		Token: func(prefix, workflow string) string { return "token of " + prefix + workflow }, Program: lender(t),
+		Agent:   protocol.AgentConfig{Address: "temporal:7233", Namespace: "default", Store: "s3://acme"},
+		Environ: func(c protocol.AgentConfig) ([]string, error) { return c.Environ(nil), nil },
+		Token:   func(prefix, workflow string) string { return "token of " + prefix + workflow }, Program: lender(t),
 	})
 	return s
 }

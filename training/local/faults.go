@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // inspectEvery is for how long what is known of this machine is relied on: GPUs fall off the bus, break, and are reset.
@@ -58,7 +58,7 @@ func bootID() string {
 
 // clear removes a gang's folder. What its agents say of broken GPUs is kept first.
 func (p *Pool) clear(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "node*", agent.FaultFile))
+	paths, err := filepath.Glob(filepath.Join(dir, "node*", protocol.FaultFile))
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // gpuPool is a pool on the machine of gputest, which this test's own executable plays.
@@ -66,7 +66,7 @@ func breakGPU(t *testing.T, p *Pool, key training.Key, event gpu.Event) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(p.gangs[key].nodeDir(0), agent.FaultFile), raw, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.gangs[key].nodeDir(0), protocol.FaultFile), raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

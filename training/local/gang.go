@@ -13,8 +13,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Gangs are those that the pools of this process have on the machine. The zero value is ready.
@@ -49,7 +49,7 @@ type gang struct {
 func (g *gang) nodeDir(i int) string { return filepath.Join(g.Dir, fmt.Sprintf("node%d", i)) }
 
 // startNode starts one agent and watches for its end.
-func (g *gang) startNode(ctx context.Context, path string, c agent.Config, logPath string) error {
+func (g *gang) startNode(ctx context.Context, path string, c protocol.AgentConfig, logPath string) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // interruption is the end that is in store for a generation.
@@ -70,7 +70,7 @@ func (g *gang) interrupt(i interruption, begins func()) {
 func (g *gang) training() bool {
 	for g.wait(pollEvery) {
 		for n := range g.agents {
-			if _, err := os.Stat(filepath.Join(g.nodeDir(n), agent.TrainingFile)); err == nil {
+			if _, err := os.Stat(filepath.Join(g.nodeDir(n), protocol.TrainingFile)); err == nil {
 				return true
 			}
 		}
@@ -91,11 +91,11 @@ func (g *gang) wait(d time.Duration) bool {
 
 // notify writes a node's notice, whole or not at all.
 func (g *gang) notify(node int, until time.Time) error {
-	raw, err := json.Marshal(agent.NodeNotice{Until: until})
+	raw, err := json.Marshal(protocol.NodeNotice{Until: until})
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(g.nodeDir(node), agent.NoticeFile)
+	path := filepath.Join(g.nodeDir(node), protocol.NoticeFile)
 	if err := os.WriteFile(path+".tmp", raw, 0o644); err != nil {
 		return err
 	}

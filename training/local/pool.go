@@ -20,8 +20,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // host is where all nodes of the pool are.
@@ -41,7 +41,7 @@ type Options struct {
 	// AgentPath is the agent's executable.
 	AgentPath string
 	// Agent is what all agents are told: Address, Namespace, Store, LogDir, PythonEnv. The pool sets the rest.
-	Agent agent.Config
+	Agent protocol.AgentConfig
 	// Faults is the file that remembers which GPUs are broken, for all pools of this machine.
 	Faults string
 	// Gangs are those of all pools on this machine, which share it. nil: there is no other pool.

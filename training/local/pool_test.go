@@ -15,10 +15,10 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 	"github.com/sluiceml/sluice/training/gpu/nvml"
 	"github.com/sluiceml/sluice/training/pooltest"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // agentVariable makes this test's own executable play the agent: it says that training is under way, and waits.
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(gputest.Main(nvml.Main))
 	}
 	if dir := os.Getenv(agentVariable); dir != "" {
-		if err := os.WriteFile(filepath.Join(dir, agent.TrainingFile), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, protocol.TrainingFile), nil, 0o600); err != nil {
 			os.Exit(1)
 		}
 		select {}
@@ -42,7 +42,7 @@ func newPool(t *testing.T, nodes int, in *spec.Interruptions) *Pool {
 	dir := t.TempDir()
 	p := New(Options{
 		Dir: filepath.Join(dir, "pool"), Nodes: nodes, Interruptions: in, AgentPath: os.Args[0],
-		Agent: agent.Config{LogDir: filepath.Join(dir, "logs")},
+		Agent: protocol.AgentConfig{LogDir: filepath.Join(dir, "logs")},
 	})
 	t.Cleanup(p.Close)
 	return p
@@ -102,11 +102,11 @@ func TestInterruptionWithNotice(t *testing.T) {
 	if len(loss.Nodes) != 1 || !strings.Contains(loss.Reason, "after its notice") {
 		t.Fatalf("loss %+v, want one node, after its notice", loss)
 	}
-	raw, err := os.ReadFile(filepath.Join(p.dir(request(1).Key), "node"+string(rune('0'+loss.Nodes[0])), agent.NoticeFile))
+	raw, err := os.ReadFile(filepath.Join(p.dir(request(1).Key), "node"+string(rune('0'+loss.Nodes[0])), protocol.NoticeFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var notice agent.NodeNotice
+	var notice protocol.NodeNotice
 	if err := json.Unmarshal(raw, &notice); err != nil {
 		t.Fatal(err)
 	}

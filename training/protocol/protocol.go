@@ -1,4 +1,4 @@
-// Package protocol is what the workflow of a training and the agents of its nodes say to each other.
+// Package protocol is what pools tell the agents of their nodes, and what these and the workflow of a training say to each other.
 package protocol
 
 import (

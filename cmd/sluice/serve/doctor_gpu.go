@@ -29,7 +29,7 @@ func checkGPUs(ctx context.Context) []view.Finding {
 	if inv.Source == gpu.SourceSMI {
 		all.State = view.Note
 		all.Help = "sluice-gpu is not there, so that links between GPUs, MIG instances and XID errors are not seen: it is built with sluice where there is a " +
-			"C compiler, and belongs beside it, or where $" + helper.Variable + " says"
+			"C compiler, and belongs beside it, or where $" + gpu.HelperVariable + " says"
 	}
 	findings := []view.Finding{all}
 	for _, g := range inv.GPUs {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/training/gpu/helper"
+	"github.com/sluiceml/sluice/training/gpu"
 )
 
 func TestDoctorListsGPUs(t *testing.T) {
@@ -36,7 +36,7 @@ func TestDoctorListsGPUs(t *testing.T) {
 		},
 		"none": {{Name: "GPUs", Detail: "none: no NVIDIA driver: its library libnvidia-ml.so.1 is not installed"}},
 	} {
-		t.Setenv(helper.Variable, filepath.Join(dir, name))
+		t.Setenv(gpu.HelperVariable, filepath.Join(dir, name))
 		if diff := cmp.Diff(want, checkGPUs(t.Context())); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -21,8 +21,6 @@ import (
 const (
 	// Name is the program's.
 	Name = "sluice-gpu"
-	// Variable names where it is, if not beside the program that asks.
-	Variable = "SLUICE_GPU"
 	// inspectLimit bounds an inventory: a driver that is not kept loaded needs seconds for each GPU.
 	inspectLimit = time.Minute
 	// silenceLimit is for how long a watch may print nothing, beyond the interval at which it reads: calls to a driver may hang for good when
@@ -36,7 +34,7 @@ const (
 
 // Path finds the program: $SLUICE_GPU, else beside this one, else in PATH; "" where it is not.
 func Path() string {
-	if path := os.Getenv(Variable); path != "" {
+	if path := os.Getenv(gpu.HelperVariable); path != "" {
 		return path
 	}
 	if exe, err := os.Executable(); err == nil {

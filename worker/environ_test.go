@@ -1,4 +1,4 @@
-package delivery
+package worker
 
 import (
 	"os"
@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
-func TestEnviron(t *testing.T) {
+func TestAgentEnviron(t *testing.T) {
 	dir := t.TempDir()
 	certificate := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 	for name, content := range map[string]string{
@@ -29,7 +29,7 @@ func TestEnviron(t *testing.T) {
 	t.Setenv("TEMPORAL_GRPC_META_TEAM", "ml")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of the worker")
 
-	environ, err := Environ(agent.Config{Address: "temporal:7233"})
+	environ, err := agentEnviron(protocol.AgentConfig{Address: "temporal:7233"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestEnviron(t *testing.T) {
 		t.Errorf("the config is missing in %q", environ)
 	}
 
-	environ, err = Environ(agent.Config{Token: "t1"})
+	environ, err = agentEnviron(protocol.AgentConfig{Token: "t1"})
 	if err != nil || slices.ContainsFunc(environ, func(kv string) bool { return strings.HasPrefix(kv, "TEMPORAL_") }) {
 		t.Errorf("with a token: %q, %v, want nothing of Temporal's own", environ, err)
 	}

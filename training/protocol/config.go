@@ -1,17 +1,18 @@
-package agent
+package protocol
 
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/training/gpu/helper"
+	"github.com/sluiceml/sluice/training/gpu"
 )
 
-// Config is what a pool tells the agent of a node. It travels in environment variables, never in arguments, since it holds a secret.
-type Config struct {
+// AgentConfig is what a pool tells the agent of a node. It travels in environment variables, never in arguments, since it holds a secret.
+type AgentConfig struct {
 	// Address, Namespace and Token of the Temporal server. Without a token the agent connects as Temporal's own environment variables
 	// say (TLS, API key), which it then inherits.
 	Address, Namespace, Token string
@@ -67,7 +68,7 @@ const (
 	envDir       = "SLUICE_NODE_DIR"
 	envLogDir    = "SLUICE_LOG_DIR"
 	envGPUs      = "SLUICE_NODE_GPUS"
-	envGPUHelper = helper.Variable
+	envGPUHelper = gpu.HelperVariable
 	envPython    = "SLUICE_PYTHON_ENV"
 	envMetadata  = "SLUICE_IMDS"
 	envIdle      = "SLUICE_NODE_IDLE"
@@ -78,8 +79,8 @@ const (
 )
 
 // Environ is the environment for an agent process: base without what belongs to Sluice, plus c.
-func (c Config) Environ(base []string) []string {
-	environ := scrub(base)
+func (c AgentConfig) Environ(base []string) []string {
+	environ := Scrub(base)
 	if c.Token == "" {
 		environ = append(environ, temporalVariables(base)...)
 	}
@@ -93,9 +94,9 @@ func (c Config) Environ(base []string) []string {
 	)
 }
 
-// ConfigFromEnv reads what Environ wrote.
-func ConfigFromEnv() (Config, error) {
-	c := Config{
+// AgentConfigFromEnv reads what Environ wrote.
+func AgentConfigFromEnv() (AgentConfig, error) {
+	c := AgentConfig{
 		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
 		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(QueueVariable), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
 		Host: os.Getenv(HostVariable), PythonEnv: os.Getenv(envPython), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
@@ -135,33 +136,16 @@ func ConfigFromEnv() (Config, error) {
 	return c, nil
 }
 
-// scrub drops what the processes of a node must not inherit: credentials for Temporal, and Sluice's and torchrun's own variables.
-func scrub(base []string) []string {
-	var kept []string
-	for _, kv := range base {
-		if !hasAnyPrefix(kv, "SLUICE_", "TEMPORAL_", "PET_", "TORCHELASTIC_") {
-			kept = append(kept, kv)
-		}
-	}
-	return kept
+// Scrub drops what the processes of a node must not inherit: credentials for Temporal, and Sluice's and torchrun's own variables.
+func Scrub(base []string) []string {
+	return slices.DeleteFunc(slices.Clone(base), func(kv string) bool {
+		return slices.ContainsFunc([]string{"SLUICE_", "TEMPORAL_", "PET_", "TORCHELASTIC_"}, func(prefix string) bool {
+			return strings.HasPrefix(kv, prefix)
+		})
+	})
 }
 
 // temporalVariables are those that Temporal's clients are configured by.
 func temporalVariables(environ []string) []string {
-	var found []string
-	for _, kv := range environ {
-		if strings.HasPrefix(kv, "TEMPORAL_") {
-			found = append(found, kv)
-		}
-	}
-	return found
-}
-
-func hasAnyPrefix(s string, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(s, p) {
-			return true
-		}
-	}
-	return false
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool { return !strings.HasPrefix(kv, "TEMPORAL_") })
 }

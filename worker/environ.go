@@ -1,4 +1,4 @@
-package delivery
+package worker
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 
 	"go.temporal.io/sdk/contrib/envconfig"
 
-	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Environ is the environment of an agent on another machine: the config, and how this process reaches Temporal where the config has no
+// agentEnviron is the environment of an agent on another machine: the config, and how this process reaches Temporal where the config has no
 // token for it. What this machine has in files (a profile, certificates, keys) is in the environment then.
-func Environ(c agent.Config) ([]string, error) {
+func agentEnviron(c protocol.AgentConfig) ([]string, error) {
 	if c.Token != "" {
 		return c.Environ(nil), nil
 	}
