@@ -2,10 +2,18 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"time"
 
-	"github.com/sluiceml/sluice/training/ec2/imds"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -13,20 +21,21 @@ import (
 const spotEvery = 5 * time.Second
 
 // hearSpot asks EC2's metadata service for the notice, and writes it where notices are looked for, as other pools do.
-func (n *node) hearSpot(ctx context.Context, metadata string, every time.Duration) {
-	service := imds.New(metadata)
+func (n *node) hearSpot(ctx context.Context, address string, every time.Duration) {
+	service := metadataService(address)
 	look := time.NewTicker(every)
 	defer look.Stop()
 	for {
-		until, ok, err := service.Interruption(ctx)
-		if ok {
-			err = writeNotice(n.config.Dir, protocol.NodeNotice{Until: until})
+		notice, err := interruption(ctx, service)
+		if notice != nil {
+			err = writeNotice(n.config.Dir, *notice)
 		}
 		switch {
-		case ctx.Err() != nil || ok && err == nil:
+		case ctx.Err() != nil || notice != nil && err == nil:
 			return
 		case err != nil:
 			n.log.Warn("the instance's notice cannot be asked for", "error", err)
+			service = metadataService(address) // a session may be over before its time, of which its client takes no note
 		}
 		select {
 		case <-ctx.Done():
@@ -34,6 +43,34 @@ func (n *node) hearSpot(ctx context.Context, metadata string, every time.Duratio
 		case <-look.C:
 		}
 	}
+}
+
+// metadataService is a client of the service at address, by version 2 of its protocol alone, whatever AWS's variables say.
+func metadataService(address string) *imds.Client {
+	return imds.New(imds.Options{
+		Endpoint: address, ClientEnableState: imds.ClientEnabled, EnableFallback: aws.FalseTernary,
+		// Never through a proxy: the service answers by who asks.
+		HTTPClient: &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{}},
+	})
+}
+
+// interruption is the notice that the instance will be taken away; nil while there is none.
+func interruption(ctx context.Context, service *imds.Client) (*protocol.NodeNotice, error) {
+	answer, err := service.GetMetadata(ctx, &imds.GetMetadataInput{Path: "spot/instance-action"})
+	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && response.HTTPStatusCode() == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("instance metadata: %w", err)
+	}
+	defer answer.Content.Close()
+	var said struct {
+		Time time.Time `json:"time"`
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Content, 64<<10)).Decode(&said); err != nil {
+		return nil, fmt.Errorf("the notice of the metadata service: %w", err)
+	}
+	return &protocol.NodeNotice{Until: said.Time}, nil
 }
 
 // writeNotice makes the notice appear whole.

@@ -2,7 +2,12 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,7 +15,6 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/ec2/imds/imdstest"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -30,20 +34,66 @@ func (s signals) SignalWorkflow(_ context.Context, workflow, _, name string, arg
 	return nil
 }
 
-// What EC2's metadata service tells reaches the train workflow.
+// instance plays the metadata service of an instance, version 2: without the token of the session that is open it answers 401.
+type instance struct {
+	mu      sync.Mutex
+	action  string // what is told of the interruption
+	session int
+	asked   chan struct{} // takes one when there was no action to tell
+}
+
+func (i *instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	token := fmt.Sprintf("session-%d", i.session)
+	switch {
+	case r.Method == http.MethodPut && r.URL.Path == "/latest/api/token" && r.Header.Get("X-aws-ec2-metadata-token-ttl-seconds") != "":
+		w.Header().Set("X-aws-ec2-metadata-token-ttl-seconds", "300")
+		_, _ = io.WriteString(w, token)
+	case r.Header.Get("X-aws-ec2-metadata-token") != token:
+		w.WriteHeader(http.StatusUnauthorized)
+	case r.URL.Path == "/latest/meta-data/spot/instance-action" && i.action != "":
+		_, _ = io.WriteString(w, i.action)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		select {
+		case i.asked <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// interrupt gives the instance its notice, in a new session.
+func (i *instance) interrupt(until time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.session++
+	i.action = fmt.Sprintf(`{"action": "terminate", "time": %q}`, until.UTC().Format(time.RFC3339))
+}
+
+// What EC2's metadata service tells reaches the train workflow, though it has forgotten the session.
 func TestNoticeOfTheMetadataService(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	service := imdstest.Start(t, nil)
+	service := &instance{asked: make(chan struct{}, 1)}
+	server := httptest.NewServer(service)
+	defer server.Close()
 	taken := make(chan signalTaken, 1)
 	n := &node{
 		config: protocol.AgentConfig{Dir: t.TempDir()}, log: slog.New(slog.DiscardHandler), client: signals{taken: taken},
 		prepared: &prepared{key: training.Key{Run: "r1", Step: "fit", Generation: 3}, index: 1, workflow: "train/r1/fit"},
 	}
-	go n.hearSpot(ctx, service.URL, time.Millisecond)
-	go n.hearNotice(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	tasks.Go(func() { n.hearSpot(ctx, server.URL, time.Millisecond) })
+	tasks.Go(func() { n.hearNotice(ctx) })
+	select {
+	case <-service.asked:
+	case <-ctx.Done():
+		t.Fatal("the service was not asked")
+	}
 	until := time.Now().Add(2 * time.Minute).UTC().Truncate(time.Second)
-	service.Interrupt(until)
+	service.interrupt(until)
 	want := signalTaken{"train/r1/fit", protocol.NoticeSignal, protocol.Notice{Generation: 3, Node: 1, Until: until}}
 	select {
 	case got := <-taken:
@@ -52,5 +102,21 @@ func TestNoticeOfTheMetadataService(t *testing.T) {
 		}
 	case <-ctx.Done():
 		t.Fatal("the workflow was told nothing")
+	}
+}
+
+func TestInterruptionThatCannotBeRead(t *testing.T) {
+	server := httptest.NewServer(&instance{action: "<html>"})
+	defer server.Close()
+	if notice, err := interruption(t.Context(), metadataService(server.URL)); notice != nil || err == nil {
+		t.Errorf("got %v, %v, want an error", notice, err)
+	}
+}
+
+func TestNoMetadataService(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	if notice, err := interruption(t.Context(), metadataService(server.URL)); notice != nil || err == nil {
+		t.Errorf("got %v, %v, want an error", notice, err)
 	}
 }

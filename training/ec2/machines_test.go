@@ -21,7 +21,6 @@ import (
 
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/ec2/imds/imdstest"
 )
 
 // machines play the machines of a pool's instances: each runs its user data as cloud-init would, with paths and programs of its own.
@@ -36,7 +35,7 @@ type machines struct {
 
 type machine struct {
 	script  *proc.Process
-	service *imdstest.Server
+	service string // the address of its metadata service
 }
 
 // programs stand before those of this machine: an instance's shutdown ends no more than its script, and docker runs its entrypoint with
@@ -153,11 +152,11 @@ func (m *machines) boot(ctx context.Context, instance types.Instance) *machine {
 	if err := os.WriteFile(path, script, 0o600); err != nil {
 		m.t.Error(err)
 	}
-	service := imdstest.Start(m.t, map[string]string{"instance-id": id, "local-ipv4": aws.ToString(instance.PrivateIpAddress)})
+	service := metadataService(m.t, map[string]string{"instance-id": id, "local-ipv4": aws.ToString(instance.PrivateIpAddress)})
 	p, err := proc.Start(context.WithoutCancel(ctx), proc.Command{
 		Path: "/bin/sh", Args: []string{path, "node"}, Dir: m.home(id),
 		Env: []string{
-			"PATH=" + filepath.Join(m.dir, "bin") + ":" + os.Getenv("PATH"), "SLUICE_IMDS=" + service.URL, "SLUICE_HOME=" + m.home(id),
+			"PATH=" + filepath.Join(m.dir, "bin") + ":" + os.Getenv("PATH"), "SLUICE_IMDS=" + service, "SLUICE_HOME=" + m.home(id),
 			"SLUICE_RUN=" + filepath.Join(m.home(id), "run"), "SLUICE_CONSOLE=" + filepath.Join(m.home(id), "console"),
 		},
 	})
@@ -181,7 +180,7 @@ func (m *machines) booted() []string {
 func (m *machines) service(id string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.running[id].service.URL
+	return m.running[id].service
 }
 
 // read returns a file of an instance's machine; "" when it is not there.
