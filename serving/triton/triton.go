@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"google.golang.org/protobuf/encoding/prototext"
+	"strings"
 
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/plan"
-	"github.com/sluiceml/sluice/serving/triton/modelconfig"
 )
 
 // ConfigFile describes a model, in its folder.
@@ -48,32 +46,34 @@ func Engine(name string, m artifact.Manifest) (Repository, error) {
 	}
 	front, engine := name+"-front", name+"-engine"
 	r.Texts[name+"/1/README"] = []byte("Triton wants a folder for each version, in which an ensemble has nothing.\n")
-	return r, errors.Join(r.addFront(front, *e.Front, m), r.addEngine(engine, e, m), r.add(ensemble(name, front, engine, e)))
+	return r, errors.Join(r.addFront(front, *e.Front, m), r.addEngine(engine, e, m), r.addEnsemble(name, front, engine, e))
 }
 
 func (r Repository) addEngine(name string, e plan.Engine, m artifact.Manifest) error {
-	config := &modelconfig.ModelConfig{Name: name, Platform: platformEngine, DefaultModelFilename: plan.File}
-	batched := e.MaxBatch > 0 && !slices.ContainsFunc(slices.Concat(e.Inputs, e.Outputs), func(t oip.TensorMetadata) bool { return len(t.Shape) < 2 })
-	if batched {
-		config.MaxBatchSize = int32(min(e.MaxBatch, math.MaxInt32))
-		config.SchedulingChoice = &modelconfig.ModelConfig_DynamicBatching{DynamicBatching: &modelconfig.ModelDynamicBatching{}}
-	}
-	describe(config, e.Inputs, e.Outputs, batched)
 	for _, f := range m.Files {
 		if f.Path == plan.File {
 			r.Files[name+"/1/"+plan.File] = f
 		}
 	}
-	return r.add(config)
+	file := fmt.Sprintf("default_model_filename: %q\n", plan.File)
+	if e.MaxBatch <= 0 || slices.ContainsFunc(slices.Concat(e.Inputs, e.Outputs), func(t oip.TensorMetadata) bool { return len(t.Shape) < 2 }) {
+		return r.describe(name, platformEngine, e.Inputs, e.Outputs, file)
+	}
+	batches := fmt.Sprintf("max_batch_size: %d\ndynamic_batching {}\n", min(e.MaxBatch, math.MaxInt32))
+	return r.describe(name, platformEngine, ofRow(e.Inputs), ofRow(e.Outputs), file, batches)
+}
+
+// ofRow describes tensors without their first dimension: that of the batch is not told.
+func ofRow(tensors []oip.TensorMetadata) []oip.TensorMetadata {
+	rows := slices.Clone(tensors)
+	for i, t := range rows {
+		rows[i].Shape = t.Shape[1:]
+	}
+	return rows
 }
 
 // addFront lays out what comes before the engine, which ONNX Runtime runs on the CPU.
 func (r Repository) addFront(name string, f plan.Front, m artifact.Manifest) error {
-	config := &modelconfig.ModelConfig{
-		Name: name, Platform: platformONNX, DefaultModelFilename: onnxFile,
-		InstanceGroup: []*modelconfig.ModelInstanceGroup{{Count: 1, Kind: modelconfig.ModelInstanceGroup_KIND_CPU}},
-	}
-	describe(config, f.Inputs, f.Outputs, false)
 	for _, f := range m.Files {
 		switch f.Path {
 		case plan.File:
@@ -83,79 +83,57 @@ func (r Repository) addFront(name string, f plan.Front, m artifact.Manifest) err
 			r.Files[name+"/1/"+f.Path] = f
 		}
 	}
-	return r.add(config)
+	return r.describe(name, platformONNX, f.Inputs, f.Outputs,
+		fmt.Sprintf("default_model_filename: %q\n", onnxFile), "instance_group { count: 1 kind: KIND_CPU }\n")
 }
 
-// ensemble gives the outputs of the front to the engine. Tensors have the names that they have in the source model.
-func ensemble(name, front, engine string, e plan.Engine) *modelconfig.ModelConfig {
-	same := func(tensors []oip.TensorMetadata) map[string]string {
-		names := map[string]string{}
+// addEnsemble gives the outputs of the front to the engine. Tensors have the names that they have in the source model.
+func (r Repository) addEnsemble(name, front, engine string, e plan.Engine) error {
+	step := func(model string, inputs, outputs []oip.TensorMetadata) string {
+		text := fmt.Sprintf("  step {\n    model_name: %q\n    model_version: -1\n", model) // the latest
+		for _, t := range inputs {
+			text += fmt.Sprintf("    input_map { key: %q value: %q }\n", t.Name, t.Name)
+		}
+		for _, t := range outputs {
+			text += fmt.Sprintf("    output_map { key: %q value: %q }\n", t.Name, t.Name)
+		}
+		return text + "  }\n"
+	}
+	return r.describe(name, platformEnsemble, e.SourceInputs(), e.Outputs,
+		"ensemble_scheduling {\n", step(front, e.Front.Inputs, e.Front.Outputs), step(engine, e.Inputs, e.Outputs), "}\n")
+}
+
+// describe writes the description of a model into its folder: a ModelConfig of protobuf/model_config.proto in
+// github.com/triton-inference-server/common, as text. fields are those after the tensors.
+func (r Repository) describe(name, platform string, inputs, outputs []oip.TensorMetadata, fields ...string) error {
+	text := fmt.Sprintf("name: %q\nplatform: %q\n", name, platform)
+	add := func(field string, tensors []oip.TensorMetadata) error {
 		for _, t := range tensors {
-			names[t.Name] = t.Name
+			datatype, known := dataTypes[t.Datatype]
+			if !known {
+				return fmt.Errorf("tensor %q of the engine has an element type that cannot be served", t.Name)
+			}
+			if len(t.Shape) == 0 {
+				return fmt.Errorf("tensor %q of the engine has no dimensions, and Triton serves tensors with at least one", t.Name)
+			}
+			dims := strings.ReplaceAll(fmt.Sprint(t.Shape), " ", ", ")
+			text += fmt.Sprintf("%s { name: %q data_type: %s dims: %s }\n", field, t.Name, datatype, dims)
 		}
-		return names
+		return nil
 	}
-	config := &modelconfig.ModelConfig{
-		Name: name, Platform: platformEnsemble,
-		SchedulingChoice: &modelconfig.ModelConfig_EnsembleScheduling{EnsembleScheduling: &modelconfig.ModelEnsembling{
-			Step: []*modelconfig.ModelEnsembling_Step{
-				{ModelName: front, ModelVersion: -1, InputMap: same(e.Front.Inputs), OutputMap: same(e.Front.Outputs)},
-				{ModelName: engine, ModelVersion: -1, InputMap: same(e.Inputs), OutputMap: same(e.Outputs)},
-			},
-		}},
+	if err := add("input", inputs); err != nil {
+		return err
 	}
-	describe(config, e.SourceInputs(), e.Outputs, false)
-	return config
-}
-
-// describe sets the inputs and outputs of a model. Of one that is batched, the first dimension is not told.
-func describe(config *modelconfig.ModelConfig, inputs, outputs []oip.TensorMetadata, batched bool) {
-	dims := func(t oip.TensorMetadata) []int64 {
-		if batched {
-			return t.Shape[1:]
-		}
-		return t.Shape
+	if err := add("output", outputs); err != nil {
+		return err
 	}
-	for _, t := range inputs {
-		config.Input = append(config.Input, &modelconfig.ModelInput{Name: t.Name, DataType: dataTypes[t.Datatype], Dims: dims(t)})
-	}
-	for _, t := range outputs {
-		config.Output = append(config.Output, &modelconfig.ModelOutput{Name: t.Name, DataType: dataTypes[t.Datatype], Dims: dims(t)})
-	}
-}
-
-var dataTypes = map[oip.Datatype]modelconfig.DataType{
-	oip.Bool: modelconfig.DataType_TYPE_BOOL, oip.Bytes: modelconfig.DataType_TYPE_STRING,
-	oip.Uint8: modelconfig.DataType_TYPE_UINT8, oip.Uint16: modelconfig.DataType_TYPE_UINT16,
-	oip.Uint32: modelconfig.DataType_TYPE_UINT32, oip.Uint64: modelconfig.DataType_TYPE_UINT64,
-	oip.Int8: modelconfig.DataType_TYPE_INT8, oip.Int16: modelconfig.DataType_TYPE_INT16,
-	oip.Int32: modelconfig.DataType_TYPE_INT32, oip.Int64: modelconfig.DataType_TYPE_INT64,
-	oip.FP32: modelconfig.DataType_TYPE_FP32, oip.FP64: modelconfig.DataType_TYPE_FP64,
-}
-
-// add writes the description of a model into its folder.
-func (r Repository) add(config *modelconfig.ModelConfig) error {
-	for _, t := range config.Input {
-		if err := servable(t.Name, t.DataType, t.Dims); err != nil {
-			return err
-		}
-	}
-	for _, t := range config.Output {
-		if err := servable(t.Name, t.DataType, t.Dims); err != nil {
-			return err
-		}
-	}
-	text, err := prototext.MarshalOptions{Multiline: true}.Marshal(config)
-	r.Texts[config.Name+"/"+ConfigFile] = text
-	return err
-}
-
-func servable(tensor string, datatype modelconfig.DataType, dims []int64) error {
-	if datatype == modelconfig.DataType_TYPE_INVALID {
-		return fmt.Errorf("tensor %q of the engine has an element type that cannot be served", tensor)
-	}
-	if len(dims) == 0 {
-		return fmt.Errorf("tensor %q of the engine has no dimensions, and Triton serves tensors with at least one", tensor)
-	}
+	r.Texts[name+"/"+ConfigFile] = []byte(text + strings.Join(fields, ""))
 	return nil
+}
+
+var dataTypes = map[oip.Datatype]string{
+	oip.Bool: "TYPE_BOOL", oip.Bytes: "TYPE_STRING",
+	oip.Uint8: "TYPE_UINT8", oip.Uint16: "TYPE_UINT16", oip.Uint32: "TYPE_UINT32", oip.Uint64: "TYPE_UINT64",
+	oip.Int8: "TYPE_INT8", oip.Int16: "TYPE_INT16", oip.Int32: "TYPE_INT32", oip.Int64: "TYPE_INT64",
+	oip.FP32: "TYPE_FP32", oip.FP64: "TYPE_FP64",
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/plan"
-	"github.com/sluiceml/sluice/serving/triton/modelconfig"
+	"github.com/sluiceml/sluice/serving/triton/tritontest"
 )
 
 func manifest(t *testing.T, e plan.Engine, files ...string) artifact.Manifest {
@@ -29,13 +29,13 @@ func manifest(t *testing.T, e plan.Engine, files ...string) artifact.Manifest {
 	return m
 }
 
-func config(t *testing.T, text string) *modelconfig.ModelConfig {
+func config(t *testing.T, text string) proto.Message {
 	t.Helper()
-	var c modelconfig.ModelConfig
-	if err := prototext.Unmarshal([]byte(text), &c); err != nil {
+	c, err := tritontest.Message([]byte(text))
+	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	return &c
+	return c
 }
 
 func tensor(name string, kind oip.Datatype, shape ...int64) oip.TensorMetadata {
@@ -52,6 +52,14 @@ func TestEngine(t *testing.T) {
 		configs map[string]string
 		tree    []string // where = what
 	}{
+		"names of all kinds": {
+			engine: plan.Engine{Inputs: list(tensor("a \"b\"\\\n\x01é\u00a0", oip.Int8, 1)), Outputs: list(tensor("y", oip.Uint64, 1))},
+			files:  []string{"model.plan"},
+			configs: map[string]string{"m": `
+				name: "m" platform: "tensorrt_plan" default_model_filename: "model.plan"
+				input { name: "a \"b\"\\\n\001\303\251\302\240" data_type: TYPE_INT8 dims: 1 } output { name: "y" data_type: TYPE_UINT64 dims: 1 }`},
+			tree: []string{"m/1/model.plan = model.plan"},
+		},
 		"batches": {
 			engine: plan.Engine{Inputs: list(tensor("image", oip.FP32, -1, 3, 224, 224)), Outputs: list(tensor("class", oip.FP32, -1, 10)), MaxBatch: 32},
 			files:  []string{"model.plan"},
@@ -129,7 +137,8 @@ func TestEngine(t *testing.T) {
 
 func TestEngineThatTritonCannotServe(t *testing.T) {
 	for want, e := range map[string]plan.Engine{
-		`tensor "n" of the engine has no dimensions`: {Inputs: list(tensor("n", oip.Int64)), Outputs: list(tensor("y", oip.FP32, 1))},
+		`tensor "n" of the engine has an element type`: {Inputs: list(tensor("n", "FP8", 1)), Outputs: list(tensor("y", oip.FP32, 1))},
+		`tensor "n" of the engine has no dimensions`:   {Inputs: list(tensor("n", oip.Int64)), Outputs: list(tensor("y", oip.FP32, 1))},
 	} {
 		if _, err := Engine("m", manifest(t, e, plan.File)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -7,12 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/prototext"
-
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/triton"
-	"github.com/sluiceml/sluice/serving/triton/modelconfig"
+	"github.com/sluiceml/sluice/serving/triton/tritontest"
 )
 
 // model is what a server has loaded.
@@ -37,8 +35,8 @@ func load(repository, name string) (model, error) {
 	if err != nil {
 		return nil, err
 	}
-	var config modelconfig.ModelConfig
-	if err := prototext.Unmarshal(text, &config); err != nil {
+	config, err := tritontest.Parse(text)
+	if err != nil {
 		return nil, err
 	}
 	if config.Name != name {
@@ -46,13 +44,13 @@ func load(repository, name string) (model, error) {
 	}
 	switch config.Platform {
 	case "ensemble":
-		return loadEnsemble(repository, &config)
+		return loadEnsemble(repository, config)
 	case "tensorrt_plan", "onnxruntime_onnx":
 		session, err := onnx.Open(filepath.Join(dir, "1", config.DefaultModelFilename), onnx.Options{})
 		if err != nil {
 			return nil, err
 		}
-		c := &configured{Session: session, config: &config}
+		c := &configured{Session: session, config: config}
 		return c, c.check()
 	}
 	return nil, fmt.Errorf("unexpected platform type '%s' for %s", config.Platform, name)
@@ -61,7 +59,7 @@ func load(repository, name string) (model, error) {
 // configured is a model with a config.pbtxt.
 type configured struct {
 	*onnx.Session
-	config *modelconfig.ModelConfig
+	config *tritontest.Config
 }
 
 // check compares the description with the model.
@@ -83,7 +81,7 @@ func (c *configured) check() error {
 
 func (c *configured) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
 	for _, t := range inputs {
-		if limit := int64(c.config.MaxBatchSize); limit > 0 && t.Shape[0] > limit {
+		if limit := c.config.MaxBatchSize; limit > 0 && t.Shape[0] > limit {
 			return nil, oip.Invalid("inference request batch-size must be <= %d for '%s'", limit, c.config.Name)
 		}
 	}
@@ -91,34 +89,34 @@ func (c *configured) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tens
 }
 
 // described is what a description says of the inputs and outputs.
-func described(config *modelconfig.ModelConfig) (inputs, outputs []oip.TensorMetadata) {
-	types := map[modelconfig.DataType]oip.Datatype{
-		modelconfig.DataType_TYPE_STRING: oip.Bytes, modelconfig.DataType_TYPE_FP32: oip.FP32, modelconfig.DataType_TYPE_INT64: oip.Int64,
-	}
-	shape := func(dims []int64) []int64 {
-		if config.MaxBatchSize > 0 {
-			return slices.Concat([]int64{-1}, dims)
+func described(config *tritontest.Config) (inputs, outputs []oip.TensorMetadata) {
+	types := map[string]oip.Datatype{"TYPE_STRING": oip.Bytes, "TYPE_FP32": oip.FP32, "TYPE_INT64": oip.Int64}
+	all := func(tensors []tritontest.Tensor) (metadata []oip.TensorMetadata) {
+		for _, t := range tensors {
+			var shape []int64
+			if config.MaxBatchSize > 0 {
+				shape = append(shape, -1)
+			}
+			for _, dim := range t.Dims {
+				n, _ := dim.Int64() // of an integer, by the message's descriptor
+				shape = append(shape, n)
+			}
+			metadata = append(metadata, oip.TensorMetadata{Name: t.Name, Datatype: types[t.DataType], Shape: shape})
 		}
-		return dims
+		return metadata
 	}
-	for _, t := range config.Input {
-		inputs = append(inputs, oip.TensorMetadata{Name: t.Name, Datatype: types[t.DataType], Shape: shape(t.Dims)})
-	}
-	for _, t := range config.Output {
-		outputs = append(outputs, oip.TensorMetadata{Name: t.Name, Datatype: types[t.DataType], Shape: shape(t.Dims)})
-	}
-	return inputs, outputs
+	return all(config.Input), all(config.Output)
 }
 
 // ensemble hands tensors from model to model, as its description says.
 type ensemble struct {
 	inputs, outputs []oip.TensorMetadata
-	steps           []*modelconfig.ModelEnsembling_Step
+	steps           []tritontest.Step
 	models          []model
 }
 
-func loadEnsemble(repository string, config *modelconfig.ModelConfig) (*ensemble, error) {
-	e := &ensemble{steps: config.GetEnsembleScheduling().GetStep()}
+func loadEnsemble(repository string, config *tritontest.Config) (*ensemble, error) {
+	e := &ensemble{steps: config.EnsembleScheduling.Step}
 	e.inputs, e.outputs = described(config)
 	for _, step := range e.steps {
 		m, err := load(repository, step.ModelName)
