@@ -12,7 +12,6 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
-	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
@@ -30,11 +29,11 @@ type Rollouts struct {
 	// Gauges take the evidence of the stage that is looked at. May be nil.
 	Gauges *prom.Gauges
 	// Target opens a serving target as its environment describes it.
-	Target func(ctx context.Context, name string, spec spec.Target) (serving.Target, error)
+	Target func(ctx context.Context, name string, spec spec.Target) (*gateway.Target, error)
 }
 
 // target opens the target of a rollout step.
-func (r *Rollouts) target(ctx context.Context, in record.StepInput) (serving.Target, spec.Rollout, error) {
+func (r *Rollouts) target(ctx context.Context, in record.StepInput) (*gateway.Target, spec.Rollout, error) {
 	var spec spec.Rollout
 	if err := engine.LoadSpec(ctx, r.Store, in, &spec); err != nil {
 		return nil, spec, err
@@ -72,7 +71,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	}
 	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step}
 	doc, release, err := target.Load(ctx, doc.Revision, candidate, func(what string) { loading.Store("loading the model: " + what) })
-	var refused *serving.LoadError
+	var refused *gateway.LoadError
 	if errors.As(err, &refused) {
 		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
 	} else if err != nil {
@@ -94,8 +93,8 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 }
 
 // withdraw gives all traffic to the previous version and unloads whatever else there is.
-func (r *Rollouts) withdraw(ctx context.Context, target serving.Target, previous string) error {
-	split := serving.Split{Weights: map[string]float64{}}
+func (r *Rollouts) withdraw(ctx context.Context, target *gateway.Target, previous string) error {
+	split := gateway.Split{Weights: map[string]float64{}}
 	if previous != "" {
 		split.Weights[previous] = 1
 	}
@@ -104,7 +103,7 @@ func (r *Rollouts) withdraw(ctx context.Context, target serving.Target, previous
 
 // force sets the traffic whatever the revision is: the rollout holds the target's lock, and only an order of its own that arrived
 // late can have moved it.
-func (r *Rollouts) force(ctx context.Context, target serving.Target, split serving.Split) error {
+func (r *Rollouts) force(ctx context.Context, target *gateway.Target, split gateway.Split) error {
 	for {
 		doc, err := target.Current(ctx)
 		if err != nil {
@@ -127,7 +126,7 @@ func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (con
 	if err != nil {
 		return contract.RolloutTrafficSet{}, err
 	}
-	split := serving.Split{Weights: map[string]float64{in.Version: float64(in.Weight)}}
+	split := gateway.Split{Weights: map[string]float64{in.Version: float64(in.Weight)}}
 	if stable := stableOf(doc, in.Version); stable != "" {
 		split.Weights[stable] = 1 - float64(in.Weight)
 	}
@@ -177,7 +176,7 @@ func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error 
 	}
 	if in.Promote {
 		record.Decision = "promoted"
-		split := serving.Split{Weights: map[string]float64{in.Opened.Version: 1}}
+		split := gateway.Split{Weights: map[string]float64{in.Opened.Version: 1}}
 		if in.Opened.Previous != "" {
 			split.Weights[in.Opened.Previous] = 0 // stays loaded: the way back is one document
 		}

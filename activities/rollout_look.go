@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/telemetry"
-	"github.com/sluiceml/sluice/serving"
+	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/rollout"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -50,7 +50,7 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 }
 
 func (r *Rollouts) looks(
-	ctx context.Context, target serving.Target, name string, in contract.RolloutLook, state rollout.State,
+	ctx context.Context, target *gateway.Target, name string, in contract.RolloutLook, state rollout.State,
 ) ([]spec.Look, rollout.State, error) {
 	stage := rollout.Stage{
 		Spec: in.Stage, Tests: in.Tests, Of: in.Stages, Candidate: in.Version, Stable: in.Previous, Revision: in.Revision,

@@ -19,7 +19,6 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/secret"
-	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu/helper"
@@ -187,7 +186,7 @@ func AgentPath() string {
 }
 
 // target opens a serving target: whatever serves its releases, this process has its gateway.
-func (w *Worker) target(ctx context.Context, name string, spec spec.Target) (serving.Target, error) {
+func (w *Worker) target(ctx context.Context, name string, spec spec.Target) (*gateway.Target, error) {
 	at, err := w.gateways.Serve(ctx, name, spec)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/rollout"
@@ -46,7 +45,7 @@ func TestARolloutOverTwoGateways(t *testing.T) {
 	}
 	revision := doc.Revision
 	for _, target := range targets { // the second order finds it done, and waits for its own gateway
-		if doc, err = target.SetTraffic(t.Context(), revision, serving.Split{Weights: map[string]float64{"1": 0.5, "2": 0.5}}); err != nil {
+		if doc, err = target.SetTraffic(t.Context(), revision, gateway.Split{Weights: map[string]float64{"1": 0.5, "2": 0.5}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
@@ -27,7 +26,12 @@ const (
 )
 
 // Target is what a gateway serves, wherever its releases run: it writes the routing document and watches the gateway over HTTP, so that
-// it works from any process of the machine. It implements serving.Target.
+// it works from any process of the machine.
+//
+// Every change names the routing revision it is made for and fails with routing.ErrConflict when that has passed, so a change that
+// arrives late changes nothing; but a change that was made already is not made again, and succeeds. All methods may be called
+// concurrently and by many processes. Those that wait for the gateway end with ctx, or with ErrUnavailable when it does not answer for
+// some seconds.
 type Target struct {
 	store  *store.Store
 	name   string
@@ -35,8 +39,6 @@ type Target struct {
 	at     string // of the gateway's Control
 	client *http.Client
 }
-
-var _ serving.Target = (*Target)(nil)
 
 // NewTarget returns the target of a name whose gateway listens at url (http://127.0.0.1:8080) and is controlled at another address.
 // Close releases its connections.
@@ -47,15 +49,17 @@ func NewTarget(s *store.Store, name, url, control string) *Target {
 // Close releases idle connections.
 func (t *Target) Close() { t.client.CloseIdleConnections() }
 
-// URL implements serving.Target.
+// URL is where the target speaks the Open Inference Protocol.
 func (t *Target) URL() string { return t.url }
 
-// Current implements serving.Target.
+// Current returns the routing document; revision 0 when nothing was ever released.
 func (t *Target) Current(ctx context.Context) (routing.Document, error) {
 	return routing.Current(ctx, t.store, t.name)
 }
 
-// Load implements serving.Target.
+// Load adds a release without traffic, under the next version, and returns when it is ready to get some: a LoadError says that it
+// never will be; what serves is not disturbed. The same run, step and model are the same release, which is returned as it is.
+// r's version and weight are ignored. While it takes long, waiting is told for what; it may be nil.
 func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, waiting func(string)) (routing.Document, routing.Release, error) {
 	doc, err := t.Current(ctx)
 	if err != nil {
@@ -79,7 +83,7 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 			switch {
 			case status.Version != r.Version || s.Revision < doc.Revision:
 			case status.State == Failed:
-				return false, &serving.LoadError{Target: t.name, Version: r.Version, Reason: status.Error}
+				return false, &LoadError{Target: t.name, Version: r.Version, Reason: status.Error}
 			case status.State == Ready:
 				return true, nil
 			case status.Waiting != "" && waiting != nil:
@@ -91,8 +95,8 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 	return doc, r, err
 }
 
-// SetTraffic implements serving.Target.
-func (t *Target) SetTraffic(ctx context.Context, expected int64, split serving.Split) (routing.Document, error) {
+// SetTraffic splits the traffic anew and returns once it flows so.
+func (t *Target) SetTraffic(ctx context.Context, expected int64, split Split) (routing.Document, error) {
 	doc, err := t.Current(ctx)
 	if err != nil {
 		return routing.Document{}, err
@@ -113,7 +117,7 @@ func (t *Target) SetTraffic(ctx context.Context, expected int64, split serving.S
 		}
 		for _, status := range s.Releases {
 			if status.State == Failed && status.Weight > 0 && s.Revision == doc.Revision {
-				return false, &serving.LoadError{Target: t.name, Version: status.Version, Reason: status.Error}
+				return false, &LoadError{Target: t.name, Version: status.Version, Reason: status.Error}
 			}
 		}
 		return s.Serving == doc.Revision, nil
@@ -122,7 +126,7 @@ func (t *Target) SetTraffic(ctx context.Context, expected int64, split serving.S
 }
 
 // apply returns the document with the releases and shares of a split.
-func apply(doc routing.Document, split serving.Split) (routing.Document, error) {
+func apply(doc routing.Document, split Split) (routing.Document, error) {
 	keep := maps.Clone(split.Weights)
 	if split.Shadow != nil {
 		if keep == nil {
@@ -152,7 +156,7 @@ func made(doc, wanted routing.Document, expected int64) bool {
 	return doc.Revision == expected+1 && reflect.DeepEqual(doc.Releases, wanted.Releases) && reflect.DeepEqual(doc.Shadow, wanted.Shadow)
 }
 
-// Stats implements serving.Target.
+// Stats returns what the gateway has counted.
 func (t *Target) Stats(ctx context.Context) (stats.Snapshot, error) {
 	var s stats.Snapshot
 	err := t.call(ctx, http.MethodGet, "/stats", &s)
@@ -196,20 +200,20 @@ func (t *Target) call(ctx context.Context, method, path string, answer any) erro
 	}
 	resp, err := t.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("target %s: %w: %w; it is part of `sluice up`, `sluice serve` and every `sluice run`", t.name, serving.ErrUnavailable, err)
+		return fmt.Errorf("target %s: %w: %w; it is part of `sluice up`, `sluice serve` and every `sluice run`", t.name, ErrUnavailable, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	switch {
 	case err != nil:
-		return fmt.Errorf("target %s: %w: %w", t.name, serving.ErrUnavailable, err)
+		return fmt.Errorf("target %s: %w: %w", t.name, ErrUnavailable, err)
 	case resp.StatusCode/100 != 2:
-		return fmt.Errorf("target %s: %w: %s answers %s; is another program listening there?", t.name, serving.ErrUnavailable, t.at, resp.Status)
+		return fmt.Errorf("target %s: %w: %s answers %s; is another program listening there?", t.name, ErrUnavailable, t.at, resp.Status)
 	case answer == nil:
 		return nil
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("target %s: %w: the answer of %s is not a gateway's: %w", t.name, serving.ErrUnavailable, t.at, err)
+		return fmt.Errorf("target %s: %w: the answer of %s is not a gateway's: %w", t.name, ErrUnavailable, t.at, err)
 	}
 	return nil
 }

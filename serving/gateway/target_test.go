@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -15,7 +14,7 @@ func TestAGatewayThatIsNotThere(t *testing.T) {
 	}
 	target := NewTarget(s, "m", "http://127.0.0.1:1", "http://127.0.0.1:1")
 	defer target.Close()
-	if _, err := target.Stats(t.Context()); !errors.Is(err, serving.ErrUnavailable) {
+	if _, err := target.Stats(t.Context()); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Stats = %v, want ErrUnavailable", err)
 	}
 }

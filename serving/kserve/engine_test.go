@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
 	"github.com/sluiceml/sluice/serving/oip"
@@ -162,7 +161,7 @@ func TestEngineWithFront(t *testing.T) {
 	if diff := cmp.Diff(answers["1"], answers["2"]); diff != "" || len(answers["1"]) != 6 {
 		t.Errorf("the source model and its engine (-want +got):\n%s", diff)
 	}
-	if _, err := target.SetTraffic(t.Context(), doc.Revision, serving.Split{Weights: map[string]float64{"1": 1}}); err != nil {
+	if _, err := target.SetTraffic(t.Context(), doc.Revision, gateway.Split{Weights: map[string]float64{"1": 1}}); err != nil {
 		t.Fatal(err)
 	}
 	here.until("the engine is removed", func() bool { return len(here.keys()) == 1 })
@@ -184,7 +183,7 @@ func TestEngineIsRefused(t *testing.T) {
 		"unable to load plan file",
 		"built by TensorRT 10.3.0 on NVIDIA L4 (compute capability 8.9, driver 550.54.15), and may load nowhere else",
 	} {
-		if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
+		if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
 			t.Errorf("got %v, want a LoadError that says %q", err, want)
 		}
 	}
@@ -199,7 +198,7 @@ func TestEngineIsRefused(t *testing.T) {
 	defer target.Close()
 	_, _, err = target.Load(t.Context(), 0, routing.Release{Model: here.mlp(), Run: "r", Step: "ship"}, nil)
 	const want = "which OpenVINO Model Server cannot load: give the target `server: triton`"
-	if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
+	if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
 		t.Errorf("got %v, want a LoadError that says %q", err, want)
 	}
 }

@@ -28,7 +28,6 @@ import (
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
-	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -237,7 +236,7 @@ func TestWhatIsDroppedIsRemoved(t *testing.T) {
 	if diff := cmp.Diff(wantKeys, here.keys()); diff != "" {
 		t.Errorf("models (-want +got):\n%s", diff)
 	}
-	if _, err := shop.SetTraffic(t.Context(), revision, serving.Split{Weights: map[string]float64{"2": 1}}); err != nil {
+	if _, err := shop.SetTraffic(t.Context(), revision, gateway.Split{Weights: map[string]float64{"2": 1}}); err != nil {
 		t.Fatal(err)
 	}
 	here.until("version 1 is removed", func() bool { return slices.Equal(running(), []string{want[0], want[2]}) && len(here.keys()) == 2 })
@@ -267,7 +266,7 @@ func TestWhyAReleaseFails(t *testing.T) {
 			here := newSite(t, newStore(t), role)
 			here.controller.Report("shop-v1", tc.status)
 			_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
-			if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, tc.says) {
+			if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, tc.says) {
 				t.Errorf("got %v, want a LoadError that says %q", err, tc.says)
 			}
 		})
@@ -301,7 +300,7 @@ func TestForbidden(t *testing.T) {
 	})
 	_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 	for _, want := range []string{`cannot create resource "inferenceservices"`, here.namespace, "docs/kserve.md"} {
-		if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
+		if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
 			t.Errorf("got %v, want a LoadError that says %q", err, want)
 		}
 	}
@@ -323,7 +322,7 @@ func TestPodsThatCannotStart(t *testing.T) {
 	}
 	_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 	for _, want := range []string{"shop-v1-predictor-abc", "ErrImagePull", "missing/tritonserver:1"} {
-		if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
+		if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
 			t.Errorf("got %v, want a LoadError that says %q", err, want)
 		}
 	}
@@ -409,7 +408,7 @@ func TestAnotherSluice(t *testing.T) {
 	here.store = newStore(t)
 	release.Model = here.model(onnxtest.Text)
 	_, _, err := here.target("shop").Load(t.Context(), 0, release, nil)
-	if load, ok := errors.AsType[*serving.LoadError](err); !ok || !strings.Contains(load.Reason, "another Sluice") {
+	if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, "another Sluice") {
 		t.Errorf("got %v, want a LoadError that speaks of another Sluice", err)
 	}
 }
@@ -422,7 +421,7 @@ func TestAnInferenceServiceThatSomebodyRemoved(t *testing.T) {
 	defer target.Close()
 	doc, _, err := target.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 	if err == nil {
-		_, err = target.SetTraffic(t.Context(), doc.Revision, serving.Split{Weights: map[string]float64{"1": 1}})
+		_, err = target.SetTraffic(t.Context(), doc.Revision, gateway.Split{Weights: map[string]float64{"1": 1}})
 	}
 	stop(t, server)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/serving"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -30,7 +29,7 @@ const Name = "spam-filter"
 
 // Harness is a target to test, empty when the suite gets it.
 type Harness struct {
-	Target serving.Target
+	Target *gateway.Target
 	// Restart ends what serves and starts it again on the same store and address.
 	Restart func(t *testing.T)
 }
@@ -108,7 +107,7 @@ func (s *suite) load(expected int64, model string) (routing.Document, string) {
 	return doc, release.Version
 }
 
-func (s *suite) setTraffic(expected int64, split serving.Split) routing.Document {
+func (s *suite) setTraffic(expected int64, split gateway.Split) routing.Document {
 	s.Helper()
 	doc, err := s.Target.SetTraffic(s.ctx, expected, split)
 	if err != nil {
@@ -121,7 +120,7 @@ func (s *suite) setTraffic(expected int64, split serving.Split) routing.Document
 func (s *suite) serve() (routing.Document, string) {
 	s.Helper()
 	doc, version := s.load(0, onnxtest.Text)
-	return s.setTraffic(doc.Revision, serving.Split{Weights: map[string]float64{version: 1}}), version
+	return s.setTraffic(doc.Revision, gateway.Split{Weights: map[string]float64{version: 1}}), version
 }
 
 // ask sends one request and returns the release that answered and the probability of class 1.
@@ -175,7 +174,7 @@ func (s *suite) loadAndServe() {
 	if _, serves := doc.Serving(); serves || version != "1" {
 		s.Errorf("after Load version %q serves: %v", version, serves)
 	}
-	doc = s.setTraffic(doc.Revision, serving.Split{Weights: map[string]float64{version: 1}})
+	doc = s.setTraffic(doc.Revision, gateway.Split{Weights: map[string]float64{version: 1}})
 	if release, spam := s.ask("spam", true); release != "1" || spam != 0.9 {
 		s.Errorf("release %q answers %v", release, spam)
 	}
@@ -207,13 +206,13 @@ func (s *suite) lateChanges() {
 	doc, one := s.serve()
 	doc, two := s.load(doc.Revision, onnxtest.TextClose)
 	before := doc.Revision
-	half := serving.Split{Weights: map[string]float64{one: 0.5, two: 0.5}}
+	half := gateway.Split{Weights: map[string]float64{one: 0.5, two: 0.5}}
 	first := s.setTraffic(before, half)
 	repeated := s.setTraffic(before, half)
 	if diff := cmp.Diff(first, repeated); diff != "" {
 		s.Errorf("a repeated change was made again (-first +second):\n%s", diff)
 	}
-	back := s.setTraffic(first.Revision, serving.Split{Weights: map[string]float64{one: 1}})
+	back := s.setTraffic(first.Revision, gateway.Split{Weights: map[string]float64{one: 1}})
 	if _, err := s.Target.SetTraffic(s.ctx, before, half); !errors.Is(err, routing.ErrConflict) {
 		s.Errorf("a late change: %v, want ErrConflict", err)
 	}
@@ -254,7 +253,7 @@ func (s *suite) otherInterface() {
 func (s *suite) mustFailToLoad(doc routing.Document, model artifact.Ref) {
 	s.Helper()
 	_, _, err := s.Target.Load(s.ctx, doc.Revision, routing.Release{Model: model, Run: "bad", Step: "ship"}, nil)
-	if load, ok := errors.AsType[*serving.LoadError](err); !ok || load.Version != "2" || load.Reason == "" {
+	if load, ok := errors.AsType[*gateway.LoadError](err); !ok || load.Version != "2" || load.Reason == "" {
 		s.Errorf("Load = %v, want a LoadError of version 2", err)
 	}
 }
@@ -262,7 +261,7 @@ func (s *suite) mustFailToLoad(doc routing.Document, model artifact.Ref) {
 func (s *suite) splitIsCounted() {
 	doc, one := s.serve()
 	doc, two := s.load(doc.Revision, onnxtest.TextWrong)
-	doc = s.setTraffic(doc.Revision, serving.Split{Weights: map[string]float64{one: 0.75, two: 0.25}})
+	doc = s.setTraffic(doc.Revision, gateway.Split{Weights: map[string]float64{one: 0.75, two: 0.25}})
 	const requests = 400
 	sent := map[string]int64{}
 	for i := range requests {
@@ -286,7 +285,7 @@ func (s *suite) splitIsCounted() {
 func (s *suite) shadowIsCompared() {
 	doc, one := s.serve()
 	doc, two := s.load(doc.Revision, onnxtest.TextWrong)
-	doc = s.setTraffic(doc.Revision, serving.Split{
+	doc = s.setTraffic(doc.Revision, gateway.Split{
 		Weights: map[string]float64{one: 1},
 		Shadow:  &routing.Shadow{Version: two, Share: 1},
 	})
@@ -313,7 +312,7 @@ func (s *suite) restart() {
 	s.ask("spam", true)
 	epoch := s.stats().Epoch
 	s.Restart(s.T)
-	if again := s.setTraffic(doc.Revision-1, serving.Split{Weights: map[string]float64{one: 1}}); again.Revision != doc.Revision {
+	if again := s.setTraffic(doc.Revision-1, gateway.Split{Weights: map[string]float64{one: 1}}); again.Revision != doc.Revision {
 		s.Errorf("revision %d, want %d", again.Revision, doc.Revision)
 	}
 	if release, spam := s.ask("spam", true); release != one || spam != 0.9 {
@@ -327,7 +326,7 @@ func (s *suite) restart() {
 
 func (s *suite) unknownVersion() {
 	doc, _ := s.serve()
-	if _, err := s.Target.SetTraffic(s.ctx, doc.Revision, serving.Split{Weights: map[string]float64{"7": 1}}); err == nil {
+	if _, err := s.Target.SetTraffic(s.ctx, doc.Revision, gateway.Split{Weights: map[string]float64{"7": 1}}); err == nil {
 		s.Error("traffic was given to a version that is not there")
 	}
 }

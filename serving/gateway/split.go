@@ -1,0 +1,32 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluiceml/sluice/serving/routing"
+)
+
+// ErrUnavailable says that the target does not answer now, but may again. What was asked may or may not have been done; asking
+// again is safe.
+var ErrUnavailable = errors.New("the target does not answer")
+
+// LoadError says that a release cannot be served, however often it is tried.
+type LoadError struct {
+	Target  string
+	Version string
+	Reason  string
+}
+
+// Error implements error.
+func (e *LoadError) Error() string {
+	return fmt.Sprintf("release %s cannot be served at target %s: %s", e.Version, e.Target, e.Reason)
+}
+
+// Split is how traffic is to be divided.
+type Split struct {
+	// Weights are the shares by version; they add up to 1. Releases that are not named are unloaded; a weight of 0 keeps one loaded.
+	Weights map[string]float64 `json:"weights"`
+	// Shadow, when set, mirrors a share of the requests to a version, which is kept loaded.
+	Shadow *routing.Shadow `json:"shadow,omitempty"`
+}
