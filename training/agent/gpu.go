@@ -3,10 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -103,7 +100,7 @@ func (w *gpuWatch) handleEvent(ctx context.Context, event gpu.Event) {
 	}
 	w.fault = &event
 	close(w.broken)
-	if err := writeWhole(filepath.Join(w.r.node.config.Dir, protocol.FaultFile), event); err != nil {
+	if err := protocol.WriteFile(filepath.Join(w.r.node.config.Dir, protocol.FaultFile), event); err != nil {
 		w.r.node.log.Warn("the pool cannot be told of the broken GPU", "error", err)
 	}
 	w.notify(ctx, protocol.Notice{Cause: protocol.CauseFault, Reason: event.String()})
@@ -282,21 +279,4 @@ func (u *gpuUse) sum() *spec.GPUUse {
 		use.ECCUncorrected += n
 	}
 	return &use
-}
-
-// writeWhole makes a file with a value as JSON appear whole, also when the machine dies: it is read after a restart.
-func writeWhole(path string, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
 }

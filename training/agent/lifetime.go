@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -36,7 +37,7 @@ func outlive(ctx context.Context, c protocol.AgentConfig, signals <-chan os.Sign
 	defer over.Stop()
 	err := os.MkdirAll(c.Dir, 0o755)
 	if err == nil {
-		err = writeNotice(c.Dir, protocol.NodeNotice{Until: time.Now().Add(c.Grace)})
+		err = protocol.WriteFile(filepath.Join(c.Dir, protocol.NoticeFile), protocol.NodeNotice{Until: time.Now().Add(c.Grace)})
 	}
 	if err != nil {
 		return // a node that cannot say that it goes had better go

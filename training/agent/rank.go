@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // RankCommand is the first argument of the agent's program when a launcher starts it to watch one rank. The folder it shares with the
@@ -57,7 +59,7 @@ func Rank(dir string, argv []string) int {
 	w := watcher{dir: dir}
 	end, err := w.run(argv)
 	if err == nil {
-		err = w.record(end)
+		err = protocol.WriteFile(filepath.Join(dir, endedFiles+strconv.Itoa(w.local)), end)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sluice-agent: rank:", err)
@@ -182,19 +184,6 @@ func number(names ...string) (int, error) {
 	return 0, fmt.Errorf("the launcher sets none of %s", strings.Join(names, ", "))
 }
 
-// record says how the rank ended, whole or not at all.
-func (w *watcher) record(end rankEnd) error {
-	raw, err := json.Marshal(end)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(w.dir, endedFiles+strconv.Itoa(w.local))
-	if err := os.WriteFile(path+".tmp", raw, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
-}
-
 // hold waits, when the rank has stopped, until the others on the node have. The agent's patience bounds it.
 func (w *watcher) hold(end rankEnd) {
 	if !w.stopping && !end.stopped() {
@@ -216,7 +205,7 @@ func readEnds(dir string) ([]rankEnd, error) {
 	}
 	var ends []rankEnd
 	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Name(), endedFiles) || strings.HasSuffix(entry.Name(), ".tmp") {
+		if !strings.HasPrefix(entry.Name(), endedFiles) || strings.HasSuffix(entry.Name(), protocol.HalfWritten) {
 			continue
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, entry.Name()))

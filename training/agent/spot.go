@@ -28,7 +28,7 @@ func (n *node) hearSpot(ctx context.Context, address string, every time.Duration
 	for {
 		notice, err := interruption(ctx, service)
 		if notice != nil {
-			err = writeNotice(n.config.Dir, *notice)
+			err = protocol.WriteFile(filepath.Join(n.config.Dir, protocol.NoticeFile), notice)
 		}
 		switch {
 		case ctx.Err() != nil || notice != nil && err == nil:
@@ -71,9 +71,4 @@ func interruption(ctx context.Context, service *imds.Client) (*protocol.NodeNoti
 		return nil, fmt.Errorf("the notice of the metadata service: %w", err)
 	}
 	return &protocol.NodeNotice{Until: said.Time}, nil
-}
-
-// writeNotice makes the notice appear whole.
-func writeNotice(dir string, notice protocol.NodeNotice) error {
-	return writeWhole(filepath.Join(dir, protocol.NoticeFile), notice)
 }

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"encoding/json"
 	"hash/fnv"
 	"math"
 	"os"
@@ -57,7 +56,8 @@ func (g *gang) interrupt(i interruption, begins func()) {
 	if i.notice > 0 {
 		why = "it was interrupted after its notice"
 		// A node that cannot be told goes without notice.
-		if err := g.notify(i.node, time.Now().Add(i.notice)); err != nil {
+		notice := protocol.NodeNotice{Until: time.Now().Add(i.notice)}
+		if err := protocol.WriteFile(filepath.Join(g.nodeDir(i.node), protocol.NoticeFile), notice); err != nil {
 			why = "it was interrupted, and could not be told: " + err.Error()
 		} else if !g.wait(i.notice) {
 			return
@@ -79,25 +79,10 @@ func (g *gang) training() bool {
 }
 
 func (g *gang) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-g.released:
 		return false
 	}
-}
-
-// notify writes a node's notice, whole or not at all.
-func (g *gang) notify(node int, until time.Time) error {
-	raw, err := json.Marshal(protocol.NodeNotice{Until: until})
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(g.nodeDir(node), protocol.NoticeFile)
-	if err := os.WriteFile(path+".tmp", raw, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
 }

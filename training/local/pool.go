@@ -229,9 +229,9 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 			return nil, fmt.Errorf("start node %d: %w", i, err)
 		}
 	}
-	if err := writeRecord(g.record); err != nil {
+	if err := protocol.WriteFile(recordPath(dir), g.record); err != nil {
 		g.end()
-		return nil, err
+		return nil, fmt.Errorf("record the gang: %w", err)
 	}
 	if in := p.opts.Interruptions; in != nil && r.Capacity != spec.CapacityOnDemand {
 		g.tasks.Go(func() {

@@ -67,24 +67,6 @@ func (r record) lives() bool {
 
 func recordPath(dir string) string { return filepath.Join(dir, "gang.json") }
 
-// writeRecord makes the record appear whole.
-func writeRecord(r record) error {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(r.Dir, "gang-*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(raw)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("record the gang: %w", err)
-	}
-	return os.Rename(f.Name(), recordPath(r.Dir))
-}
-
 // readRecord returns an empty record where there is none.
 func readRecord(dir string) (record, error) {
 	r := record{Dir: dir}
