@@ -141,9 +141,6 @@ func (p *Pool) serves(ctx context.Context, key training.Key, instance types.Inst
 	if instance.State.Name != types.InstanceStateNameRunning {
 		return false, nil
 	}
-	if p.opts.Polls == nil {
-		return true, nil
-	}
 	return p.opts.Polls(ctx, queuePrefix(key)+*instance.InstanceId)
 }
 

@@ -59,9 +59,9 @@ type Options struct {
 	Agent protocol.AgentConfig
 	// Environ is the environment of an agent on another machine that is told a config, with how it reaches Temporal where that has no token.
 	Environ func(protocol.AgentConfig) ([]string, error)
-	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
+	// Token makes the secret by which the agents of one workflow may poll queues with the prefix.
 	Token func(queuePrefix, workflow string) string
-	// Polls reports whether an agent serves a queue. nil: that is not waited for.
+	// Polls reports whether an agent serves a queue.
 	Polls func(ctx context.Context, queue string) (bool, error)
 	// Every is how often the gangs are looked at; 0 for the usual.
 	Every time.Duration
@@ -195,10 +195,7 @@ func (p *Pool) pause(ctx context.Context) error {
 // configure stores what the agents of a gang are told.
 func (p *Pool) configure(ctx context.Context, r training.Request, try string) (delivery.Item, error) {
 	c := p.opts.Agent
-	c.Idle = idleLimit
-	if p.opts.Token != nil {
-		c.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)
-	}
+	c.Idle, c.Token = idleLimit, p.opts.Token(r.QueuePrefix(), r.Workflow)
 	var keys []byte
 	if c.CodecKeys != "" {
 		var err error

@@ -50,7 +50,8 @@ func newWorld(t *testing.T, change func(o *Options)) *world {
 	o := Options{
 		Name: strings.ReplaceAll(t.Name(), "/", "."), Limits: spec.PoolLimits{Nodes: 3}, Depot: delivery.New(w.store, path),
 		Spec:    spec.EC2Pool{Region: region, Types: []string{"g5.2xlarge", "g4dn.xlarge"}, InstanceProfile: "sluice-node"},
-		Agent:   protocol.AgentConfig{Address: "temporal.example.com:7233", Namespace: "default", Store: bucket, Token: "it's secret"},
+		Agent:   protocol.AgentConfig{Address: "temporal.example.com:7233", Namespace: "default", Store: bucket},
+		Token:   func(string, string) string { return "it's secret" },
 		Environ: func(c protocol.AgentConfig) ([]string, error) { return c.Environ(nil), nil },
 		Every:   50 * time.Millisecond,
 		Polls:   func(ctx context.Context, queue string) (bool, error) { return w.machines.polls(ctx, queue) },

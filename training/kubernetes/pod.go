@@ -59,9 +59,7 @@ mv "$agent.part" "$agent"
 // secretOf is what the gang's agents are told. Their own queues and addresses are no secrets, and differ.
 func (p *Pool) secretOf(g gang, r training.Request, agent delivery.Item) (*corev1.Secret, error) {
 	config := p.opts.Agent
-	if p.opts.Token != nil {
-		config.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)
-	}
+	config.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)
 	config.Dir, config.LogDir = home+"/node", home+"/logs"
 	config.Idle, config.Grace = idleLimit, grace-margin
 	secret := &corev1.Secret{ObjectMeta: p.owned(g, g.incarnation()), StringData: map[string]string{

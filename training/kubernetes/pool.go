@@ -48,7 +48,7 @@ type Options struct {
 	Agent protocol.AgentConfig
 	// Environ is the environment of an agent on another machine that is told a config, with how it reaches Temporal where that has no token.
 	Environ func(protocol.AgentConfig) ([]string, error)
-	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
+	// Token makes the secret by which the agents of one workflow may poll queues with the prefix.
 	Token func(queuePrefix, workflow string) string
 	// Program lends the agent's executable, for a time.
 	Program func(ctx context.Context, life time.Duration) (delivery.Item, error)

@@ -48,7 +48,7 @@ type Options struct {
 	Gangs *Gangs
 	// Machine says what this machine has; nil: Inspect, with the agents' helper.
 	Machine func() Machine
-	// Token makes the secret by which the agents of one workflow may poll queues with the prefix. nil: Agent.Token is used.
+	// Token makes the secret by which the agents of one workflow may poll queues with the prefix.
 	Token func(queuePrefix, workflow string) string
 }
 
@@ -216,9 +216,7 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 				config.GPUs = append(config.GPUs, u.UUID)
 			}
 		}
-		if p.opts.Token != nil {
-			config.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)
-		}
+		config.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)
 		g.Nodes = append(g.Nodes, training.Node{Index: i, Name: fmt.Sprintf("local-%d", i), Queue: config.Queue, Address: host})
 		logs := filepath.Join(config.LogDir, r.Run, r.Step)
 		if err := g.startNode(ctx, p.opts.AgentPath, config, filepath.Join(logs, fmt.Sprintf("g%d-agent%d.log", r.Generation, i))); err != nil {

@@ -43,6 +43,7 @@ func newPool(t *testing.T, nodes int, in *spec.Interruptions) *Pool {
 	p := New(Options{
 		Dir: filepath.Join(dir, "pool"), Nodes: nodes, Interruptions: in, AgentPath: os.Args[0],
 		Agent: protocol.AgentConfig{LogDir: filepath.Join(dir, "logs")},
+		Token: func(string, string) string { return "" },
 	})
 	t.Cleanup(p.Close)
 	return p
