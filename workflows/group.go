@@ -1,11 +1,9 @@
 package workflows
 
 import (
-	"errors"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -72,8 +70,7 @@ func (r *run) lock(ctx workflow.Context) (taken bool, err error) {
 	})
 	in := contract.LockInput{Group: r.begun.Concurrency.Group, Run: r.in.Run}
 	err = workflow.ExecuteChildWorkflow(ctx, contract.LockWorkflow, in).GetChildWorkflowExecution().Get(ctx, nil)
-	var other *temporal.ChildWorkflowExecutionAlreadyStartedError
-	if errors.As(err, &other) {
+	if isTaken(err) {
 		return true, nil
 	}
 	return false, err

@@ -292,12 +292,10 @@ func (p *Process) order(group bool, sig syscall.Signal) error {
 // when the process is done.
 func (p *Process) Terminate(ctx context.Context) {
 	if err := p.SignalGroup(syscall.SIGTERM); err == nil {
-		timer := time.NewTimer(p.grace)
-		defer timer.Stop()
 		select {
 		case <-p.done:
 			return
-		case <-timer.C:
+		case <-time.After(p.grace):
 		case <-ctx.Done():
 		}
 	}

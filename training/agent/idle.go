@@ -60,12 +60,10 @@ func (i *idleness) end(ctx context.Context, limit time.Duration, stop func()) {
 			stop()
 			return
 		}
-		wait := time.NewTimer(left)
 		select {
 		case <-ctx.Done():
-			wait.Stop()
 			return
-		case <-wait.C:
+		case <-time.After(left):
 		}
 	}
 }

@@ -283,12 +283,10 @@ func (r *ranks) stop(ctx context.Context, grace time.Duration) {
 			r.node.log.Warn("tell the ranks to stop", "error", err)
 		}
 	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
 	select {
 	case <-r.proc.Done():
 		return
-	case <-timer.C:
+	case <-time.After(grace):
 	case <-ctx.Done():
 	}
 	r.proc.Kill()

@@ -182,10 +182,8 @@ func (p *Pool) terminate(ctx context.Context, key training.Key, launched bool) e
 
 // pause waits for the time of the next look.
 func (p *Pool) pause(ctx context.Context) error {
-	timer := time.NewTimer(p.opts.Every)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(p.opts.Every):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -157,7 +158,7 @@ func (p *Pool) newClaim(ctx context.Context, r training.Request, most int) (gang
 		err = p.full(nodes, free)
 	}
 	if err != nil {
-		return gang{}, orElse(err, p.remove(ctx, g))
+		return gang{}, errors.Join(err, p.remove(ctx, g))
 	}
 	return g, nil
 }

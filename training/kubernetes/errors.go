@@ -32,14 +32,6 @@ func apiError(doing string, err error) error {
 	return fmt.Errorf("%s: reach the cluster's API: %w", doing, err)
 }
 
-// orElse returns an error, with what went wrong on the way out of it.
-func orElse(err, also error) error {
-	if also == nil {
-		return err
-	}
-	return errors.Join(err, also)
-}
-
 // waitError: the gang still waits for machines.
 type waitError struct {
 	why    string

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (p *Pool) follow(ctx context.Context, g gang, look func(map[string]corev1.P
 		pods, version, err := p.list(ctx, g)
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, training.ErrRefused) {
-				return firstOf(ctx.Err(), err)
+				return cmp.Or(ctx.Err(), err)
 			}
 			if err := pause(ctx); err != nil { // the API is away for a moment
 				return err
@@ -247,19 +248,10 @@ func unlessGone(err error) error {
 
 // pause waits a moment.
 func pause(ctx context.Context) error {
-	wait := time.NewTimer(lookEvery)
-	defer wait.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-wait.C:
+	case <-time.After(lookEvery):
 		return nil
 	}
-}
-
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }

@@ -126,7 +126,8 @@ func (w *watch) raise(u unit, xid int, recovery string) error {
 // wait waits for the next event, up to a limit, and reports it.
 func (w *watch) wait(ctx context.Context, limit time.Duration) error {
 	if w.events == nil {
-		return pause(ctx, limit)
+		pause(ctx, limit)
+		return nil
 	}
 	began := time.Now()
 	data, ret := w.events.Wait(uint32(max(1, limit.Milliseconds())))
@@ -136,19 +137,17 @@ func (w *watch) wait(ctx context.Context, limit time.Duration) error {
 	case ret == nvml.ERROR_TIMEOUT:
 		return nil
 	case ret == nvml.ERROR_GPU_IS_LOST: // the readings say which; asked again, it answers so at once
-		return pause(ctx, limit-time.Since(began))
+		pause(ctx, limit-time.Since(began))
+		return nil
 	}
 	return failed("wait for errors of the GPUs", ret)
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
+func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(d):
 	}
-	return nil
 }
 
 // report reports an event of each unit that it concerns.
