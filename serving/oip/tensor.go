@@ -64,15 +64,6 @@ func (t Tensor) Datatype() Datatype {
 	return ""
 }
 
-// Elements returns how many elements the shape has.
-func (t Tensor) Elements() int64 {
-	n, err := elementCount(t.Shape)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
 // Float64s returns the elements as float64, and whether the tensor is numeric. Booleans are 0 and 1.
 func (t Tensor) Float64s() ([]float64, bool) {
 	e, ok := elements[t.Datatype()]
