@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,9 +24,6 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/protocol"
 )
-
-// maxSpec bounds a resolved spec that is read from the store.
-const maxSpec = 16 << 20
 
 // prepared is a node that is ready to run one generation.
 type prepared struct {
@@ -177,18 +173,13 @@ func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
 }
 
 func loadSpec(ctx context.Context, s *store.Store, in record.StepInput, spec *spec.Train) error {
-	raw := []byte(in.Spec)
+	raw := in.Spec
 	if in.SpecRef != "" {
-		blob, err := s.Blob(ctx, in.SpecRef)
-		if err == nil {
-			raw, err = io.ReadAll(io.LimitReader(blob, maxSpec))
-			err = errors.Join(err, blob.Close())
-		}
-		if err != nil {
+		if err := record.ReadBlob(ctx, s, in.SpecRef, &raw); err != nil {
 			return fault.New(fault.Infrastructure, "read the step's spec: "+err.Error(), err)
 		}
 	}
-	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(spec); err != nil {
+	if err := json.Unmarshal(raw, spec); err != nil {
 		return fault.New(fault.Invalid, "the resolved spec of "+in.Step+" cannot be read: "+err.Error(), err)
 	}
 	return nil
