@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"errors"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -70,8 +69,7 @@ func watchOnce(ctx workflow.Context, in contract.WatchInput) (contract.Look, err
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(run.Name)),
 	})
 	started := workflow.ExecuteChildWorkflow(child, contract.PipelineWorkflow, run).GetChildWorkflowExecution()
-	var before *temporal.ChildWorkflowExecutionAlreadyStartedError
-	if err := started.Get(own, nil); err != nil && !errors.As(err, &before) {
+	if err := started.Get(own, nil); err != nil && !isTaken(err) {
 		return look, err
 	}
 	note := contract.WatchNote{Pipeline: run.Name, Trigger: run.Trigger.Name, Run: run.Run}
