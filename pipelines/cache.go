@@ -72,14 +72,14 @@ func (u *task) cached(p format.Piece, key string, read func() error) error {
 }
 
 func newUnitResult() unitResult {
-	return unitResult{marks: map[groupKey][]byte{}, counts: account.Ledger{}, profiles: map[string]*profile.Profile{}}
+	return unitResult{outcome{counts: account.Ledger{}}, map[groupKey][]byte{}, map[string]*profile.Profile{}}
 }
 
 func (r *unitResult) add(o unitResult) {
 	for group, packed := range o.marks {
 		r.marks[group] = append(r.marks[group], packed...)
 	}
-	r.aside = append(r.aside, o.aside...)
+	r.packs = append(r.packs, o.packs...)
 	account.AddCounts(r.counts, o.counts)
 	addProfiles(r.profiles, o.profiles)
 }

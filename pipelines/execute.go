@@ -151,7 +151,7 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 		}
 	}
 	graph, scope := beam.NewPipelineWithRoot()
-	p.build(scope, text, job.WorkDir, job.Parallelism, elements, spread)
+	p.build(scope, text, job.WorkDir, elements, spread)
 	return graph, nil
 }
 

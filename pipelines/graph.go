@@ -54,17 +54,6 @@ func (n *node) isCut() bool {
 	return n.end != nil && !isSink
 }
 
-// site is what a segment's DoFns are made with.
-type site struct {
-	job     []byte // as JSON
-	work    string
-	workers int
-	segment int
-}
-
-// fn is the part that the segment's DoFns have in common.
-func (s site) fn() segmentFn { return segmentFn{Job: s.job, Index: s.segment} }
-
 // segment is what a row passes between an entry, which is a source or a cut, and ends.
 type segment struct {
 	entry int
@@ -72,18 +61,19 @@ type segment struct {
 }
 
 // segmentAt adds to the Beam graph what a cut decides on the marks, grouped, and the segment that begins there.
-func segmentAt(cut transform.End, scope beam.Scope, at site, marks beam.PCollection) beam.PCollection {
+func segmentAt(cut transform.End, scope beam.Scope, job []byte, index int, marks beam.PCollection) beam.PCollection {
 	grouped := beam.GroupByKey(scope, marks)
+	segment := func() segmentFn { return segmentFn{workersFn: workersFn{Job: job}, Index: index} }
 	var kept beam.PCollection
 	switch cut := cut.(type) {
 	case *transform.Combiner:
-		return beam.ParDo(scope, &combineFn{at.fn()}, grouped)
+		return beam.ParDo(scope, &combineFn{segment()}, grouped)
 	case *transform.Deduplicate:
-		kept = beam.ParDo(scope, &dedupFn{Rule: cut.Name, Work: at.work, Workers: at.workers}, grouped)
+		kept = beam.ParDo(scope, &dedupFn{workersFn: workersFn{Job: job}, Rule: cut.Name}, grouped)
 	default:
-		kept = beam.ParDo(scope, &resembleFn{at.fn()}, grouped)
+		kept = beam.ParDo(scope, &resembleFn{segment()}, grouped)
 	}
-	return beam.ParDo(scope, &resumeFn{at.fn()}, beam.GroupByKey(scope, kept))
+	return beam.ParDo(scope, &resumeFn{segment()}, beam.GroupByKey(scope, kept))
 }
 
 // cutIntoSegments finds the segments of the nodes.
@@ -129,21 +119,20 @@ func (p *plan) endsAfter(entry int) []int {
 
 // build makes the Beam graph: what flows are marks, by end and group. With spread, a runner works on several units of the input at a
 // time; without, the worker that made the list of them gets them all, and has a pool of its own.
-func (p *plan) build(scope beam.Scope, job []byte, work string, workers int, elements map[int][][]byte, spread bool) {
+func (p *plan) build(scope beam.Scope, job []byte, work string, elements map[int][][]byte, spread bool) {
 	marks := map[int][]beam.PCollection{} // by end
 	for i, s := range p.segments {
 		n := &p.nodes[s.entry]
 		named := scope.Scope(n.name)
-		here := site{job: job, work: work, workers: workers, segment: i}
 		var rows beam.PCollection
 		if n.isCut() {
-			rows = segmentAt(n.end, named, here, beam.Flatten(named, marks[s.entry]...))
+			rows = segmentAt(n.end, named, job, i, beam.Flatten(named, marks[s.entry]...))
 		} else {
 			units := beam.CreateList(named, elements[s.entry])
 			if spread {
 				units = beam.Reshuffle(named, units)
 			}
-			rows = beam.ParDo(named, &readFn{segmentFn{Job: job, Index: i}}, units)
+			rows = beam.ParDo(named, &readFn{segmentFn{workersFn: workersFn{Job: job}, Index: i}}, units)
 		}
 		for _, at := range s.ends {
 			mine := rows
@@ -158,7 +147,7 @@ func (p *plan) build(scope beam.Scope, job []byte, work string, workers int, ele
 		if _, ok := n.end.(*sink); ok {
 			named := scope.Scope(n.name)
 			grouped := beam.GroupByKey(named, beam.Flatten(named, marks[i]...))
-			profiles = append(profiles, beam.ParDo(named, &writeFn{Job: job}, grouped))
+			profiles = append(profiles, beam.ParDo(named, &writeFn{workersFn: workersFn{Job: job}}, grouped))
 		}
 	}
 	beam.ParDo0(scope, &profileFn{Work: work}, beam.GroupByKey(scope, beam.Flatten(scope, profiles...)))

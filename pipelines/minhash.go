@@ -3,7 +3,6 @@ package pipelines
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -23,12 +22,19 @@ func init() {
 // resembleFn decides, over all marks, which rows stay: those that resemble no earlier one that stays. It emits their places by unit.
 type resembleFn struct{ segmentFn }
 
-// ProcessElement takes all packed marks. Memory: a mark for each row, and the bands of those that stay once more.
+// ProcessElement hands all marks to a worker.
 func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
+	return f.group(ctx, "resemble/"+group, packed, emit, func(ctx context.Context, refs []spill.Reference) (outcome, error) {
+		return f.resemble(ctx, group, refs)
+	})
+}
+
+// resemble decides for all. Memory: a mark for each row, and the bands of those that stay once more.
+func (f *resembleFn) resemble(ctx context.Context, group string, refs []spill.Reference) (stay outcome, err error) {
 	d := f.entry().end.(*transform.NearDeduplicate)
-	all, err := rankedMarks(f.job.WorkDir, packed)
+	all, err := rankedMarks(f.job.WorkDir, refs)
 	if err != nil {
-		return f.session.failed(err)
+		return stay, err
 	}
 	read := rereader{dedup: d, marks: all, spills: spill.NewFiles(f.job.WorkDir), sets: map[int][]uint64{}}
 	defer read.spills.Close()
@@ -39,7 +45,7 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 		return read.alike(i, j)
 	})
 	if err != nil {
-		return f.session.failed(err)
+		return stay, err
 	}
 	keep, dropped, groups := spill.Places{}, 0, map[int]bool{}
 	for i, first := range of {
@@ -50,42 +56,21 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 		dropped++
 		groups[first] = true
 	}
-	counts := account.Ledger{{account.CountDropped, d.Name}: int64(dropped), {account.CountGroups, d.Name}: int64(len(groups))}
-	count(ctx, counts)
-	kept, err := keep.PutAside(f.job.WorkDir, group)
-	if err = errors.Join(err, counts.Keep(f.job.WorkDir, "resemble/"+group)); err != nil {
-		return f.session.failed(err)
-	}
-	for _, p := range kept {
-		emit(p.Key, p.Data)
-	}
-	return nil
+	packs, err := keep.PutAside(f.job.WorkDir, group)
+	return outcome{packs, account.Ledger{{account.CountDropped, d.Name}: int64(dropped), {account.CountGroups, d.Name}: int64(len(groups))}}, err
 }
-
-// StartBundle does nothing: there are no workers.
-func (f *resembleFn) StartBundle(context.Context, func(string, []byte)) {}
-
-// FinishBundle does nothing.
-func (f *resembleFn) FinishBundle(context.Context, func(string, []byte)) error { return nil }
 
 // packedMarks are marks as they were emitted, which takes less memory than marks that are read.
 type packedMarks []spill.Packed
 
 // rankedMarks reads all marks and puts them into the order of their rows.
-func rankedMarks(work string, packed func(*[]byte) bool) (packedMarks, error) {
-	refs, err := spill.Collect(packed)
-	if err != nil {
-		return nil, err
-	}
+func rankedMarks(work string, refs []spill.Reference) (packedMarks, error) {
 	var all packedMarks
-	err = spill.Fetch(work, refs, func(b []byte) error {
+	err := spill.Fetch(work, refs, func(b []byte) error {
 		return spill.EachMark(b, func(m spill.Packed) { all = append(all, m) })
 	})
-	if err != nil {
-		return nil, err
-	}
 	slices.SortFunc(all, spill.Packed.Compare)
-	return all, nil
+	return all, err
 }
 
 // bands returns a function that returns the bands of row i, until it is called again.

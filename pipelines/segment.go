@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strconv"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -25,17 +22,13 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resumeFn{})
 }
 
-// segmentFn runs a segment. It is what the DoFns that begin one share; Beam carries the exported fields.
+// segmentFn runs a segment. It is what the DoFns that begin one share.
 type segmentFn struct {
-	// Job is the job's JSON.
-	Job []byte
+	workersFn
 	// Index of the segment in the plan.
 	Index int
 
-	job     Job
-	plan    *plan
-	session *session
-	workers workers[unitResult]
+	plan *plan
 }
 
 // readFn runs a segment that begins at a source. Its elements are sources, numbered.
@@ -46,9 +39,8 @@ type resumeFn struct{ segmentFn }
 
 // unitResult is what one unit of work came to.
 type unitResult struct {
-	marks  map[groupKey][]byte // packed
-	aside  []spill.Pack        // references to those that were put aside; in the end to all
-	counts account.Ledger
+	outcome // of which the packs are references to marks that were put aside, in the end to all
+	marks   map[groupKey][]byte // packed
 	// profiles are what the Profiles have seen, by name.
 	profiles map[string]*profile.Profile
 }
@@ -63,11 +55,10 @@ type groupKey struct {
 func (k groupKey) String() string { return endPrefix(k.End) + k.Group }
 
 // Setup compiles the plan.
-func (s *segmentFn) Setup(context.Context) (err error) {
-	if err = json.Unmarshal(s.Job, &s.job); err != nil {
+func (s *segmentFn) Setup(ctx context.Context) (err error) {
+	if err := s.workersFn.Setup(ctx); err != nil {
 		return err
 	}
-	s.session = sessionOf(s.job.WorkDir)
 	s.job.Secrets = s.session.secrets
 	s.plan, err = compilePlan(s.job)
 	return s.session.failed(err)
@@ -75,11 +66,6 @@ func (s *segmentFn) Setup(context.Context) (err error) {
 
 // entry is the node that the segment begins at.
 func (s *segmentFn) entry() *node { return &s.plan.nodes[s.plan.segments[s.Index].entry] }
-
-// StartBundle starts the workers.
-func (s *segmentFn) StartBundle(ctx context.Context, _ func(string, []byte)) {
-	s.workers.start(ctx, s.job.Parallelism)
-}
 
 // ProcessElement hands one source to a worker and emits what others have finished.
 func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(string, []byte)) error {
@@ -137,53 +123,23 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	return nil
 }
 
-// FinishBundle waits for the workers and emits the rest.
-func (s *segmentFn) FinishBundle(ctx context.Context, emit func(string, []byte)) error {
-	err := s.workers.wait()
-	s.emit(ctx, emit)
-	return s.session.failed(err)
-}
-
 // start runs work on a unit in a worker, when one is free.
 func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*task) error) {
-	s.workers.do(func(context.Context) (result unitResult, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic in segment %d, unit %d: %v\n%s", s.Index, unit, p, debug.Stack())
-			}
-		}()
+	s.do(fmt.Sprintf("segment/%d/%d", s.Index, unit), func(context.Context) (outcome, error) {
 		if s.session.over() {
-			return result, nil
+			return outcome{}, nil
 		}
 		u, err := s.newUnit(ctx, unit)
 		if err != nil {
-			return result, err
+			return outcome{}, err
 		}
 		if err := errors.Join(u.do(work), u.close()); err != nil {
-			return result, s.session.failed(err)
+			return outcome{}, err
 		}
-		err = errors.Join(u.putMarksAside(), u.keepProfiles(), u.counts.Keep(s.job.WorkDir, fmt.Sprintf("segment/%d/%d", s.Index, unit)))
-		if err != nil {
-			return result, s.session.failed(err)
+		if err := errors.Join(u.putMarksAside(), u.keepProfiles()); err != nil {
+			return outcome{}, err
 		}
 		s.session.unitDone()
-		return u.unitResult, nil
+		return u.outcome, nil
 	})
-}
-
-// emit emits the marks and counts of the units that are done.
-func (s *segmentFn) emit(ctx context.Context, emit func(string, []byte)) {
-	for _, r := range s.workers.take() {
-		for _, ref := range r.aside {
-			emit(ref.Key, ref.Data)
-		}
-		count(ctx, r.counts)
-	}
-}
-
-// count adds counts to Beam's.
-func count(ctx context.Context, counts account.Ledger) {
-	for at, n := range counts {
-		beam.NewCounter(at[0], at[1]).Inc(ctx, n)
-	}
 }

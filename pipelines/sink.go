@@ -128,102 +128,57 @@ func (s *sink) paths() iter.Seq[string] {
 // writeFn writes the rows of one shard as JSON lines, sorted by their digests, and emits their profile. Where they are to be converted
 // it writes beside them which columns they have.
 type writeFn struct {
-	// Job is the job's JSON.
-	Job []byte
-
-	session     *session
-	work        string
-	parallelism int
-	columns     transform.Columns
-	workers     workers[written]
-}
-
-// written is what is known of a shard.
-type written struct {
-	profile []byte // as JSON
-	counts  account.Ledger
+	workersFn
+	columns transform.Columns
 }
 
 // Setup compiles the profile's columns.
-func (f *writeFn) Setup(context.Context) error {
-	var job Job
-	if err := json.Unmarshal(f.Job, &job); err != nil {
+func (f *writeFn) Setup(ctx context.Context) error {
+	if err := f.workersFn.Setup(ctx); err != nil {
 		return err
 	}
-	params, err := expr.RowParams(job.ParamTypes, job.Params)
+	params, err := expr.RowParams(f.job.ParamTypes, f.job.Params)
 	if err != nil {
 		return err
 	}
-	f.session, f.work, f.parallelism = sessionOf(job.WorkDir), job.WorkDir, job.Parallelism
-	f.columns, err = transform.CompileColumns(job.Spec.Profile.Columns, params)
+	f.columns, err = transform.CompileColumns(f.job.Spec.Profile.Columns, params)
 	return err
-}
-
-// StartBundle starts the workers.
-func (f *writeFn) StartBundle(ctx context.Context, _ func(string, []byte)) {
-	f.workers.start(ctx, f.parallelism)
 }
 
 // ProcessElement hands the marks of one shard, whose path in the dataset follows the end in the key, to a worker, and emits what others
 // have finished.
 func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
-	refs, err := spill.Collect(packed)
-	if err != nil {
-		return f.session.failed(err)
-	}
-	f.workers.do(func(ctx context.Context) (written, error) {
-		_, path, _ := strings.Cut(key, "/")
-		w, err := f.shard(ctx, key, path, refs)
+	_, path, _ := strings.Cut(key, "/")
+	return f.group(ctx, "write/"+path, packed, emit, func(ctx context.Context, refs []spill.Reference) (outcome, error) {
+		written, err := f.shard(ctx, key, path, refs)
 		if err != nil {
-			err = f.session.failed(fmt.Errorf("write %s: %w", path, err))
+			err = fmt.Errorf("write %s: %w", path, err)
 		}
-		return w, err
+		return written, err
 	})
-	f.emit(ctx, emit)
-	return nil
-}
-
-// FinishBundle waits for the workers and emits the rest.
-func (f *writeFn) FinishBundle(ctx context.Context, emit func(string, []byte)) error {
-	err := f.workers.wait()
-	f.emit(ctx, emit)
-	return err
-}
-
-// emit emits what is done.
-func (f *writeFn) emit(ctx context.Context, emit func(string, []byte)) {
-	for _, w := range f.workers.take() {
-		emit("", w.profile)
-		count(ctx, w.counts)
-	}
 }
 
 // shard writes a shard and says what is in it. Memory: 40 bytes for each row of a part of the shard, and some chunks of rows.
-func (f *writeFn) shard(ctx context.Context, key, path string, refs []spill.Reference) (w written, err error) {
-	done, err := f.session.turn(ctx)
-	if err != nil {
-		return w, err
-	}
-	defer done()
+func (f *writeFn) shard(ctx context.Context, key, path string, refs []spill.Reference) (outcome, error) {
 	p, err := f.write(ctx, key, path, refs)
 	if err != nil {
-		return w, err
+		return outcome{}, err
 	}
-	w.counts = account.Ledger{{account.CountKept, filepath.Dir(path)}: p.Rows}
-	if err := w.counts.Keep(f.work, "write/"+path); err != nil {
-		return w, err
-	}
+	text, err := json.Marshal(p)
 	f.session.unitDone()
-	w.profile, err = json.Marshal(p)
-	return w, err
+	counts := account.Ledger{{account.CountKept, filepath.Dir(path)}: p.Rows}
+	return outcome{[]spill.Pack{{Data: text}}, counts}, err
 }
 
 func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Reference) (*profile.Profile, error) {
 	part := filepath.Dir(path)
 	done := f.session.writing.shard(spill.CountMarks(refs))
-	w := shard.Writer{Work: f.work, Workers: f.parallelism, Columns: f.columns, Part: part, Profile: profile.New(part), Wrote: func(n int) {
-		f.session.rowsKept(n)
-		done(int64(n))
-	}}
-	return w.Profile, w.Write(ctx, key, filepath.Join(f.work, "out", path), refs)
+	w := shard.Writer{
+		Work: f.job.WorkDir, Workers: f.job.Parallelism, Columns: f.columns, Part: part, Profile: profile.New(part),
+		Wrote: func(n int) {
+			f.session.rowsKept(n)
+			done(int64(n))
+		},
+	}
+	return w.Profile, w.Write(ctx, key, filepath.Join(f.job.WorkDir, "out", path), refs)
 }

@@ -84,7 +84,7 @@ func (u *task) putMarksAside() error {
 	}
 	slices.SortFunc(packs, func(a, b spill.Pack) int { return strings.Compare(a.Key, b.Key) })
 	refs, err := spill.PutAside(u.work, spill.AsideName("marks", fmt.Sprintf("%d-%d.%d", u.segment, u.unit, u.asides)), packs)
-	u.aside = append(u.aside, refs...)
+	u.packs = append(u.packs, refs...)
 	clear(u.marks)
 	u.held = 0
 	u.asides++
