@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
@@ -24,36 +23,24 @@ type Assertion struct {
 }
 
 // assertEqual compiles an AssertEqual.
-func (c *Compiled) assertEqual(t spec.Transform, _ Deps) error {
-	a, err := compileAssert(t)
-	if err != nil {
-		return err
+func (c *Compiled) assertEqual(config transform.AssertEqual, _ Deps) error {
+	if len(config.Elements) > maxAsserted {
+		return fmt.Errorf("elements: %d are more than %d; compare datasets of that size by their digests", len(config.Elements), maxAsserted)
 	}
+	a := &Assertion{name: c.name, index: map[rows.Digest]int{}}
 	c.Assertion, c.Count = a, a.see
-	return nil
-}
-
-func compileAssert(t spec.Transform) (*Assertion, error) {
-	c, err := rows.DecodeConfig[transform.AssertEqual](t)
-	if err != nil {
-		return nil, err
-	}
-	if len(c.Elements) > maxAsserted {
-		return nil, fmt.Errorf("elements: %d are more than %d; compare datasets of that size by their digests", len(c.Elements), maxAsserted)
-	}
-	a := &Assertion{name: t.Name, index: map[rows.Digest]int{}}
-	for i, element := range c.Elements {
+	for i, element := range config.Elements {
 		r, err := rows.Decode(element)
 		if err != nil {
-			return nil, fmt.Errorf("elements: number %d: %w", i+1, err)
+			return fmt.Errorf("elements: number %d: %w", i+1, err)
 		}
 		text, err := rows.Encode(r)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		key, err := rows.KeyOf(map[string]any(r))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		at, ok := a.index[key]
 		if !ok {
@@ -63,7 +50,7 @@ func compileAssert(t spec.Transform) (*Assertion, error) {
 		}
 		a.want[at]++
 	}
-	return a, nil
+	return nil
 }
 
 // see counts a row, or fails when it is none of the expected.

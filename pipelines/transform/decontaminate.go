@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/format"
@@ -16,18 +15,14 @@ import (
 
 // decontaminate compiles a Decontaminate: it drops rows that share words with held-out ones, which are read once for all workers of the
 // process.
-func (c *Compiled) decontaminate(t spec.Transform, given Deps) error {
-	config, err := rows.DecodeConfig[transform.Decontaminate](t)
-	if err != nil {
-		return err
-	}
+func (c *Compiled) decontaminate(config transform.Decontaminate, given Deps) error {
 	if len(config.Fields) == 0 || len(config.Against) == 0 {
 		return errors.New("name the `fields` and the files to compare them `against`")
 	}
 	if config.Ngram < 1 {
 		return fmt.Errorf("ngram: %d is not at least 1", config.Ngram)
 	}
-	set, err := given.Shared.HeldOut(t.Name, func() (*overlap.Set, error) { return readHeldOut(config) })
+	set, err := given.Shared.HeldOut(c.name, func() (*overlap.Set, error) { return readHeldOut(config) })
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -15,23 +14,14 @@ const maxExploded = 1_000_000
 // explodeFunc calls yield for each row that a row becomes. It may reject the row before the first of them.
 type explodeFunc func(r rows.Row, yield func(rows.Row) error) error
 
-// explodes compiles an Explode.
-func (c *Compiled) explodes(t spec.Transform, _ Deps) error {
-	config, err := rows.DecodeConfig[transform.Explode](t)
-	if err == nil {
-		c.Explode, err = compileExplode(config)
+// explode compiles an Explode, which makes rows of the items of lists.
+func (c *Compiled) explode(config transform.Explode, _ Deps) error {
+	if len(config.Fields) == 0 {
+		return errors.New("fields: name at least one")
 	}
-	return err
-}
-
-// compileExplode makes rows of the items of lists.
-func compileExplode(c transform.Explode) (explodeFunc, error) {
-	if len(c.Fields) == 0 {
-		return nil, errors.New("fields: name at least one")
-	}
-	return func(r rows.Row, yield func(rows.Row) error) error {
-		lists := make([][]any, len(c.Fields))
-		for i, name := range c.Fields {
+	c.Explode = func(r rows.Row, yield func(rows.Row) error) error {
+		lists := make([][]any, len(config.Fields))
+		for i, name := range config.Fields {
 			v, ok := r[name]
 			if !ok {
 				return rows.Reject("missing_field", "the row has no field %s", name)
@@ -41,7 +31,7 @@ func compileExplode(c transform.Explode) (explodeFunc, error) {
 			}
 		}
 		count, item := zipped(lists)
-		if c.CrossProduct {
+		if config.CrossProduct {
 			count, item = crossed(lists)
 		}
 		if count > maxExploded {
@@ -49,7 +39,7 @@ func compileExplode(c transform.Explode) (explodeFunc, error) {
 		}
 		for n := range count {
 			made := maps.Clone(r)
-			for i, name := range c.Fields {
+			for i, name := range config.Fields {
 				made[name] = item(n, i)
 			}
 			if err := yield(made); err != nil {
@@ -57,7 +47,8 @@ func compileExplode(c transform.Explode) (explodeFunc, error) {
 			}
 		}
 		return nil
-	}, nil
+	}
+	return nil
 }
 
 // zipped returns the length of the longest list and, of the nth row, the item of list i.

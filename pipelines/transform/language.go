@@ -7,7 +7,6 @@ import (
 
 	"github.com/abadojack/whatlanggo"
 
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -16,11 +15,7 @@ import (
 const maxLanguageText = 2 << 10
 
 // language compiles a DetectLanguage.
-func (c *Compiled) language(t spec.Transform, _ Deps) error {
-	config, err := rows.DecodeConfig[transform.DetectLanguage](t)
-	if err != nil {
-		return err
-	}
+func (c *Compiled) language(config transform.DetectLanguage, _ Deps) error {
 	if config.Field == "" {
 		return errors.New("field: name the field that holds the text")
 	}
@@ -33,7 +28,7 @@ func (c *Compiled) language(t spec.Transform, _ Deps) error {
 		}
 	}
 	if len(config.Keep) > 0 {
-		c.Rules = []string{t.Name}
+		c.Rules = []string{c.name}
 	}
 	c.Apply = func(r rows.Row) error {
 		texts, err := rows.TextFields(r, []string{config.Field})

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -19,11 +18,7 @@ import (
 const hashDigits = 16
 
 // maskPII compiles a MaskPII, which counts what it finds.
-func (c *Compiled) maskPII(t spec.Transform, given Deps) error {
-	config, err := rows.DecodeConfig[transform.MaskPII](t)
-	if err != nil {
-		return err
-	}
+func (c *Compiled) maskPII(config transform.MaskPII, given Deps) error {
 	if len(config.Fields) == 0 {
 		return errors.New("fields: name at least one")
 	}
@@ -47,7 +42,7 @@ func (c *Compiled) maskPII(t spec.Transform, given Deps) error {
 		}
 		with = func(m pii.Match) string { return hashLabel(m, key) }
 	case "drop":
-		c.Rules = []string{t.Name}
+		c.Rules = []string{c.name}
 	}
 	c.Masks = finder.Kinds()
 	c.Count = func(r rows.Row, add func(space, name string)) error {

@@ -12,12 +12,9 @@ import (
 // Columns are computed for the profile, by name.
 type Columns map[string]*expr.RowProgram
 
-// profiles compiles a Profile.
-func (c *Compiled) profiles(t spec.Transform, given Deps) error {
-	config, err := rows.DecodeConfig[transform.ProfileRows](t)
-	if err == nil {
-		c.Profile, err = CompileColumns(config.Columns, given.Params)
-	}
+// profile compiles a Profile.
+func (c *Compiled) profile(config transform.ProfileRows, given Deps) (err error) {
+	c.Profile, err = CompileColumns(config.Columns, given.Params)
 	return err
 }
 

@@ -3,18 +3,13 @@ package transform
 import (
 	"errors"
 
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/quality"
 )
 
 // quality compiles a QualityFilter: a transform of many rules, of which each counts the rows it drops.
-func (c *Compiled) quality(t spec.Transform, _ Deps) error {
-	config, err := rows.DecodeConfig[transform.QualityFilter](t)
-	if err != nil {
-		return err
-	}
+func (c *Compiled) quality(config transform.QualityFilter, _ Deps) error {
 	if config.Field == "" {
 		return errors.New("field: name the field that holds the text")
 	}

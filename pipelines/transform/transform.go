@@ -61,25 +61,25 @@ type Shared interface {
 	Pool(name string, c transform.Exec) (*program.Pool, error)
 }
 
-// compiler compiles the config of a transform into c.
+// compiler compiles a transform, whose name c has, into c.
 type compiler func(c *Compiled, t spec.Transform, given Deps) error
 
 // compilers are those of the row transforms, by type.
 var compilers = map[string]compiler{
-	"AssertEqual":        (*Compiled).assertEqual,
+	"AssertEqual":        configured((*Compiled).assertEqual),
 	"DecodeMail":         applies(compileDecodeMail),
-	"Decontaminate":      drops((*Compiled).decontaminate),
-	"DetectLanguage":     (*Compiled).language,
-	"Exec":               (*Compiled).exec,
-	"Explode":            drops((*Compiled).explodes),
+	"Decontaminate":      drops(configured((*Compiled).decontaminate)),
+	"DetectLanguage":     configured((*Compiled).language),
+	"Exec":               configured((*Compiled).exec),
+	"Explode":            drops(configured((*Compiled).explode)),
 	"Filter":             drops(applies(compileFilter)),
 	"HtmlToText":         applies(compileHTMLToText),
 	"MapToFields":        applies(compileMap),
-	"MaskPII":            (*Compiled).maskPII,
+	"MaskPII":            configured((*Compiled).maskPII),
 	"NormalizeText":      applies(compileNormalize),
-	"Partition":          (*Compiled).partition,
-	"Profile":            (*Compiled).profiles,
-	"QualityFilter":      (*Compiled).quality,
+	"Partition":          configured((*Compiled).partition),
+	"Profile":            configured((*Compiled).profile),
+	"QualityFilter":      configured((*Compiled).quality),
 	"Sample":             drops(applies(compileSample)),
 	"ValidateWithSchema": applies(compileValidate),
 }
@@ -104,15 +104,23 @@ func Compile(t spec.Transform, given Deps) (c Compiled, err error) {
 	return c, err
 }
 
-// applies makes a compiler of one for a transform that changes, drops or rejects rows.
-func applies[C any](compile func(C, map[string]any) (rowFunc, error)) compiler {
+// configured makes a compiler of one for a decoded config.
+func configured[C any](compile func(c *Compiled, config C, given Deps) error) compiler {
 	return func(c *Compiled, t spec.Transform, given Deps) error {
 		config, err := rows.DecodeConfig[C](t)
-		if err == nil {
-			c.Apply, err = compile(config, given.Params)
+		if err != nil {
+			return err
 		}
-		return err
+		return compile(c, config, given)
 	}
+}
+
+// applies makes a compiler of one for a transform that changes, drops or rejects rows.
+func applies[C any](compile func(C, map[string]any) (rowFunc, error)) compiler {
+	return configured(func(c *Compiled, config C, given Deps) (err error) {
+		c.Apply, err = compile(config, given.Params)
+		return err
+	})
 }
 
 // drops has the rows that the transform drops counted under its own name.
