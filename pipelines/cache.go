@@ -46,7 +46,7 @@ func (u *task) cached(p format.Piece, key string, read func() error) error {
 	if key == "" {
 		return read()
 	}
-	path := u.cache.path(key)
+	path := u.job.Cache.path(key)
 	switch err := u.reuse(path, p); {
 	case err == nil:
 		u.session.bytes.Add(p.End - p.Start)
@@ -85,9 +85,9 @@ func (r *unitResult) add(o unitResult) {
 }
 
 // move returns packed marks whose rows lie elsewhere.
-func move(packed []byte, segment uint16, unit uint32, by uint64) ([]byte, error) {
+func move(packed []byte, to spill.ID, by uint64) ([]byte, error) {
 	out := bytes.Clone(packed)
-	return out, spill.EachMark(out, func(m spill.Packed) { m.Move(segment, unit, by) })
+	return out, spill.EachMark(out, func(m spill.Packed) { m.Move(to, by) })
 }
 
 // store makes an entry of what the unit has of a piece: its result, and its rows from these places on. A cache that cannot be written
@@ -101,7 +101,7 @@ func (u *task) store(path string, p format.Piece, spillAt uint64, deadAt int64) 
 		Spill: int64(u.spill.Size() - spillAt), Dead: u.dead.At - deadAt,
 	}
 	for group, packed := range u.marks {
-		moved, err := move(packed, 0, 0, -spillAt)
+		moved, err := move(packed, spill.ID{}, -spillAt)
 		if err != nil {
 			return err
 		}
@@ -114,8 +114,8 @@ func (u *task) store(path string, p format.Piece, spillAt uint64, deadAt int64) 
 		}
 		head.Profiles[name] = text
 	}
-	temporary := filepath.Join(u.work, fmt.Sprintf("cache-%d-%d", u.segment, u.unit))
-	if u.session.cached.Add(head.Spill+head.Dead) > u.cache.Limit ||
+	temporary := filepath.Join(u.job.WorkDir, fmt.Sprintf("cache-%d-%d", u.id.Segment, u.id.Unit))
+	if u.session.cached.Add(head.Spill+head.Dead) > u.job.Cache.Limit ||
 		u.write(temporary, head, spillAt, deadAt) != nil ||
 		os.MkdirAll(filepath.Dir(path), 0o777) != nil ||
 		os.Rename(temporary, path) != nil {
@@ -189,7 +189,7 @@ func (u *task) reuse(path string, p format.Piece) error {
 	}
 	addProfiles(u.profiles, profiles)
 	for group, packed := range head.Marks {
-		moved, err := move(packed, u.segment, u.unit, u.spill.Size())
+		moved, err := move(packed, u.id, u.spill.Size())
 		if err != nil {
 			return err
 		}

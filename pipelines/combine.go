@@ -49,7 +49,7 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 // combine makes a row of all that are equal in their key. They are taken in the order of what they hold, so that it does not matter in
 // which they came.
 func (u *task) combine(work string, list []spill.Mark) error {
-	c := u.entry.end.(*transform.Combiner)
+	c := u.entry().end.(*transform.Combiner)
 	slices.SortFunc(list, func(a, b spill.Mark) int {
 		return cmp.Or(bytes.Compare(a.Key[:], b.Key[:]), bytes.Compare(a.Tie[:], b.Tie[:]))
 	})

@@ -40,12 +40,12 @@ func (u *task) again(id spill.ID, offset uint64, from rows.Origin, text []byte) 
 			return fmt.Errorf("a row of a spill file: %w", err)
 		}
 	}
-	u.files.Of(from.Name).Reached[u.entryAt]--
+	u.files.Of(from.Name).Reached[u.at()]--
 	group, m, err := s.mark(r, text)
 	if err != nil {
 		return u.reject(n.blames, from, r, err)
 	}
-	m.Segment, m.Unit, m.Offset, m.Size = id.Segment, id.Unit, offset, uint32(len(text))
+	m.ID, m.Offset, m.Size = id, offset, uint32(len(text))
 	return u.mark(u.straight, group, m, from)
 }
 

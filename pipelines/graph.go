@@ -61,7 +61,7 @@ type segment struct {
 }
 
 // segmentAt adds to the Beam graph what a cut decides on the marks, grouped, and the segment that begins there.
-func segmentAt(cut transform.End, scope beam.Scope, job []byte, index int, marks beam.PCollection) beam.PCollection {
+func segmentAt(cut transform.End, scope beam.Scope, job []byte, index uint16, marks beam.PCollection) beam.PCollection {
 	grouped := beam.GroupByKey(scope, marks)
 	segment := func() segmentFn { return segmentFn{workersFn: workersFn{Job: job}, Index: index} }
 	var kept beam.PCollection
@@ -126,13 +126,13 @@ func (p *plan) build(scope beam.Scope, job []byte, work string, elements map[int
 		named := scope.Scope(n.name)
 		var rows beam.PCollection
 		if n.isCut() {
-			rows = segmentAt(n.end, named, job, i, beam.Flatten(named, marks[s.entry]...))
+			rows = segmentAt(n.end, named, job, uint16(i), beam.Flatten(named, marks[s.entry]...))
 		} else {
 			units := beam.CreateList(named, elements[s.entry])
 			if spread {
 				units = beam.Reshuffle(named, units)
 			}
-			rows = beam.ParDo(named, &readFn{segmentFn{workersFn: workersFn{Job: job}, Index: i}}, units)
+			rows = beam.ParDo(named, &readFn{segmentFn{workersFn: workersFn{Job: job}, Index: uint16(i)}}, units)
 		}
 		for _, at := range s.ends {
 			mine := rows

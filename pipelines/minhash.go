@@ -113,7 +113,7 @@ func (r *rereader) set(i int) ([]uint64, error) {
 	}
 	m := r.marks[i].Mark()
 	text := make([]byte, m.Size)
-	if err := r.spills.Read(spill.ID{Segment: m.Segment, Unit: m.Unit}, m.Offset, text); err != nil {
+	if err := r.spills.Read(m.ID, m.Offset, text); err != nil {
 		return nil, err
 	}
 	whole, err := rows.Decode(text)

@@ -39,8 +39,8 @@ func (u *task) see(n *node, r rows.Row) error {
 // keepProfiles writes what the Profiles have seen of the unit: who does it again writes the same files.
 func (u *task) keepProfiles() error {
 	for name, p := range u.profiles {
-		file := rows.DigestOf(fmt.Appendf(nil, "%d/%d/%s", u.segment, u.unit, name)) // a name may be too long for one
-		if err := spill.WriteJSON(filepath.Join(u.work, profilesFolder, hex.EncodeToString(file[:])), unitProfile{name, p}); err != nil {
+		file := rows.DigestOf(fmt.Appendf(nil, "%d/%d/%s", u.id.Segment, u.id.Unit, name)) // a name may be too long for one
+		if err := spill.WriteJSON(filepath.Join(u.job.WorkDir, profilesFolder, hex.EncodeToString(file[:])), unitProfile{name, p}); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func init() {
 type segmentFn struct {
 	workersFn
 	// Index of the segment in the plan.
-	Index int
+	Index uint16
 
 	plan *plan
 }
@@ -39,7 +39,7 @@ type resumeFn struct{ segmentFn }
 
 // unitResult is what one unit of work came to.
 type unitResult struct {
-	outcome // of which the packs are references to marks that were put aside, in the end to all
+	outcome                     // of which the packs are references to marks that were put aside, in the end to all
 	marks   map[groupKey][]byte // packed
 	// profiles are what the Profiles have seen, by name.
 	profiles map[string]*profile.Profile
@@ -64,8 +64,9 @@ func (s *segmentFn) Setup(ctx context.Context) (err error) {
 	return s.session.failed(err)
 }
 
-// entry is the node that the segment begins at.
-func (s *segmentFn) entry() *node { return &s.plan.nodes[s.plan.segments[s.Index].entry] }
+// entry is the node that the segment begins at, and at its index.
+func (s *segmentFn) entry() *node { return &s.plan.nodes[s.at()] }
+func (s *segmentFn) at() int      { return s.plan.segments[s.Index].entry }
 
 // ProcessElement hands one source to a worker and emits what others have finished.
 func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(string, []byte)) error {
@@ -110,7 +111,7 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	f.start(ctx, uint32(unit), func(u *task) error {
 		for _, segment := range slices.Sorted(maps.Keys(keep)) {
 			id := spill.ID{Segment: segment, Unit: uint32(unit)}
-			err := spill.Read(spill.Path(f.job.WorkDir, segment, id.Unit), keep[segment], func(offset uint64, from rows.Origin, text []byte) error {
+			err := spill.Read(spill.Path(f.job.WorkDir, id), keep[segment], func(offset uint64, from rows.Origin, text []byte) error {
 				return u.again(id, offset, from, text)
 			})
 			if err != nil {

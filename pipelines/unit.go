@@ -18,51 +18,38 @@ import (
 
 // task takes the rows of one unit through a segment.
 type task struct {
+	*segmentFn
 	unitResult
 	ctx     context.Context
-	unit    uint32
-	segment uint16
-	entry   *node
-	entryAt int // its index
-	plan    *plan
-	session *session
+	id      spill.ID
 	spill   *spill.File
 	dead    spill.DeadLetter
 	files   account.FileCounts
-	work    string                // folder
-	account string                // the path of the file for them
 	feeds   map[int]*program.Feed // of the programs it has used, by node
-	cache   Cache
-	caching bool   // what is made of a piece is to be kept
-	held    int    // bytes of marks in memory
-	text    []byte // of the row that comes to an end, which is written by then
-	asides  int    // how often marks were put aside
-	rows    int    // that were read
+	caching bool                  // what is made of a piece is to be kept
+	held    int                   // bytes of marks in memory
+	text    []byte                // of the row that comes to an end, which is written by then
+	asides  int                   // how often marks were put aside
+	rows    int                   // that were read
 	// straight is the sink that rows go to as they are, or -1.
 	straight int
 }
 
 func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*task, error) {
-	sp, err := spill.Create(spill.Path(s.job.WorkDir, uint16(s.Index), unit))
+	id := spill.ID{Segment: s.Index, Unit: unit}
+	sp, err := spill.Create(spill.Path(s.job.WorkDir, id))
 	if err != nil {
 		return nil, err
 	}
 	return &task{
+		segmentFn:  s,
 		unitResult: newUnitResult(),
 		ctx:        ctx,
-		unit:       unit,
-		segment:    uint16(s.Index),
-		entry:      s.entry(),
-		entryAt:    s.plan.segments[s.Index].entry,
-		straight:   s.plan.sinkAfter(s.plan.segments[s.Index].entry),
-		work:       s.job.WorkDir,
-		account:    account.UnitPath(s.job.WorkDir, uint16(s.Index), unit),
-		plan:       s.plan,
-		session:    s.session,
+		id:         id,
+		straight:   s.plan.sinkAfter(s.at()),
 		spill:      sp,
-		dead:       spill.DeadLetter{Path: spill.DeadPath(s.job.WorkDir, s.Index, unit)},
+		dead:       spill.DeadLetter{Path: spill.DeadPath(s.job.WorkDir, id)},
 		feeds:      map[int]*program.Feed{},
-		cache:      s.job.Cache,
 	}, nil
 }
 
@@ -70,7 +57,7 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*task, error) {
 func (u *task) close() error {
 	u.stopFeeds()
 	u.files.Total(u.counts)
-	return errors.Join(u.spill.Close(), u.dead.Close(), u.files.Write(u.account))
+	return errors.Join(u.spill.Close(), u.dead.Close(), u.files.Write(account.UnitPath(u.job.WorkDir, u.id.Segment, u.id.Unit)))
 }
 
 // putMarksAside writes the unit's marks to a file, and keeps references to them.
@@ -83,7 +70,7 @@ func (u *task) putMarksAside() error {
 		packs = append(packs, spill.Pack{Key: key.String(), Data: packed})
 	}
 	slices.SortFunc(packs, func(a, b spill.Pack) int { return strings.Compare(a.Key, b.Key) })
-	refs, err := spill.PutAside(u.work, spill.AsideName("marks", fmt.Sprintf("%d-%d.%d", u.segment, u.unit, u.asides)), packs)
+	refs, err := spill.PutAside(u.job.WorkDir, spill.AsideName("marks", fmt.Sprintf("%d-%d.%d", u.id.Segment, u.id.Unit, u.asides)), packs)
 	u.packs = append(u.packs, refs...)
 	clear(u.marks)
 	u.held = 0
@@ -99,11 +86,12 @@ func (u *task) read(name string, r format.Record) error {
 	u.files.Of(name).Read++
 	u.session.rowRead()
 	from := rows.Origin{Name: name, Offset: r.Offset}
-	if err := u.watched(u.entry, r.Rejected); err != nil {
+	entry := u.entry()
+	if err := u.watched(entry, r.Rejected); err != nil {
 		text := string(r.Text[:min(len(r.Text), rows.MaxText+4)])
-		return u.refuse(u.entry, u.entry.name, from, rows.Clip(text, rows.MaxText), err)
+		return u.refuse(entry, entry.name, from, rows.Clip(text, rows.MaxText), err)
 	}
-	return u.pass(u.entry.next, from, r.Row)
+	return u.pass(entry.next, from, r.Row)
 }
 
 // resume takes one row of a spill file through the segment.
@@ -115,8 +103,8 @@ func (u *task) resume(from rows.Origin, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
 	}
-	u.files.Of(from.Name).Reached[u.entryAt]-- // it came there, and goes on
-	return u.pass(u.entry.next, from, r)
+	u.files.Of(from.Name).Reached[u.at()]-- // it came there, and goes on
+	return u.pass(u.entry().next, from, r)
 }
 
 // pass takes a row to the nodes that come next, and from there on to the ends of the segment.
@@ -204,7 +192,7 @@ func (u *task) finish(at int, from rows.Origin, r rows.Row) error {
 	if m.Offset, err = u.spill.Add(from, text); err != nil {
 		return err
 	}
-	m.Segment, m.Unit, m.Size = u.segment, u.unit, uint32(len(text))
+	m.ID, m.Size = u.id, uint32(len(text))
 	return u.mark(at, group, m, from)
 }
 

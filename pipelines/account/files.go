@@ -102,7 +102,7 @@ func (c *FileCounts) Total(counts Ledger) {
 
 // UnitPath names the file with a unit's counts.
 func UnitPath(work string, segment uint16, unit uint32) string {
-	return filepath.Join(work, "account", strconv.Itoa(int(segment))+"-"+strconv.FormatUint(uint64(unit), 10))
+	return filepath.Join(work, "account", fmt.Sprintf("%d-%d", segment, unit))
 }
 
 // Write writes the counts, sorted by file.

@@ -30,8 +30,8 @@ type DeadRow struct {
 }
 
 // DeadPath names the file for the rows that a segment rejects of a unit. The names sort as (segment, unit).
-func DeadPath(work string, segment int, unit uint32) string {
-	return filepath.Join(work, "dead", fmt.Sprintf("%03d-%010d", segment, unit))
+func DeadPath(work string, id ID) string {
+	return filepath.Join(work, "dead", fmt.Sprintf("%03d-%010d", id.Segment, id.Unit))
 }
 
 // DeadLetter collects the rejected rows of one unit. There is no file without any.

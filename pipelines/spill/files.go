@@ -35,7 +35,7 @@ func (s *Files) file(id ID) (*os.File, error) {
 	if len(s.open) == maxOpenSpills {
 		s.Close()
 	}
-	f, err := os.Open(Path(s.work, id.Segment, id.Unit))
+	f, err := os.Open(Path(s.work, id))
 	if err != nil {
 		return nil, fmt.Errorf("read a spill file: %w", err)
 	}
@@ -45,7 +45,7 @@ func (s *Files) file(id ID) (*os.File, error) {
 
 // Record returns a row's JSON and where it was read.
 func (s *Files) Record(m Mark) (from rows.Origin, text []byte, err error) {
-	f, err := s.file(ID{m.Segment, m.Unit})
+	f, err := s.file(m.ID)
 	if err != nil {
 		return from, nil, err
 	}

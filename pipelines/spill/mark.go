@@ -19,11 +19,10 @@ type Mark struct {
 	Order []byte
 	// Bands are those of the row's text, of 4 bytes each, for a Deduplicate by minhash.
 	Bands []byte
-	// Segment and unit are those of the spill file, offset the place of the row in it and size that of the row's JSON.
-	Segment uint16
-	Unit    uint32
-	Offset  uint64
-	Size    uint32
+	// ID is that of the spill file, Offset the place of the row in it and Size that of the row's JSON.
+	ID
+	Offset uint64
+	Size   uint32
 }
 
 // Append adds the mark's bytes: fixed fields in big endian, the last of them the lengths of order and bands, then these.
@@ -75,7 +74,7 @@ func EachMark(b []byte, yield func(Packed)) error {
 func (p Packed) Mark() Mark {
 	return Mark{
 		Key: rows.Digest(p[:16]), Tie: rows.Digest(p[16:32]),
-		Segment: binary.BigEndian.Uint16(p[32:]), Unit: binary.BigEndian.Uint32(p[34:]),
+		ID:     ID{Segment: binary.BigEndian.Uint16(p[32:]), Unit: binary.BigEndian.Uint32(p[34:])},
 		Offset: binary.BigEndian.Uint64(p[38:]), Size: binary.BigEndian.Uint32(p[46:]),
 		Order: p.order(), Bands: p[markHead+len(p.order()):],
 	}
@@ -92,8 +91,8 @@ func (p Packed) Compare(o Packed) int {
 }
 
 // Move makes the mark one of a row that lies elsewhere, so many bytes further on.
-func (p Packed) Move(segment uint16, unit uint32, by uint64) {
-	binary.BigEndian.PutUint16(p[32:], segment)
-	binary.BigEndian.PutUint32(p[34:], unit)
+func (p Packed) Move(to ID, by uint64) {
+	binary.BigEndian.PutUint16(p[32:], to.Segment)
+	binary.BigEndian.PutUint32(p[34:], to.Unit)
 	binary.BigEndian.PutUint64(p[38:], binary.BigEndian.Uint64(p[38:])+by)
 }

@@ -16,7 +16,7 @@ func TestMarksRoundTrip(t *testing.T) {
 				Key:    rows.DigestOf([]byte(rapid.String().Draw(rt, "key"))),
 				Tie:    rows.DigestOf([]byte(rapid.String().Draw(rt, "tie"))),
 				Order:  rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(rt, "order"),
-				Unit:   rapid.Uint32().Draw(rt, "unit"),
+				ID:     ID{Segment: rapid.Uint16().Draw(rt, "segment"), Unit: rapid.Uint32().Draw(rt, "unit")},
 				Offset: rapid.Uint64().Draw(rt, "offset"),
 				Size:   rapid.Uint32().Draw(rt, "size"),
 			}

@@ -18,12 +18,11 @@ type Places map[ID][]byte
 
 // Add adds the place of a row.
 func (p Places) Add(m Mark) {
-	id := ID{m.Segment, m.Unit}
-	b := p[id]
+	b := p[m.ID]
 	if b == nil {
 		b = binary.BigEndian.AppendUint16(nil, m.Segment)
 	}
-	p[id] = binary.BigEndian.AppendUint64(b, m.Offset)
+	p[m.ID] = binary.BigEndian.AppendUint64(b, m.Offset)
 }
 
 // PutAside puts the places of a group aside and returns references to them, under the units' numbers: all that is kept of a unit is worked

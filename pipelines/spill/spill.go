@@ -9,14 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // Path names the file that a segment writes one unit's rows to.
-func Path(work string, segment uint16, unit uint32) string {
-	return filepath.Join(work, "spill", strconv.Itoa(int(segment))+"-"+strconv.FormatUint(uint64(unit), 10))
+func Path(work string, id ID) string {
+	return filepath.Join(work, "spill", fmt.Sprintf("%d-%d", id.Segment, id.Unit))
 }
 
 // File is a file of rows between two segments. A row is: length of the JSON (4 bytes), JSON, length of the origin's name (2), name,
