@@ -10,7 +10,6 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/pipelines/program"
-	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // Programs is what the programs of Exec transforms run with.
@@ -50,19 +49,8 @@ func (p *programs) pool(name string, c transform.Exec) (*program.Pool, error) {
 	}
 	p.pools[name] = program.NewPool(p.ctx, program.Spec{
 		Path: path, Args: c.Command[1:], Dir: p.given.Dir, Env: p.given.Env, Stderr: p.given.Log, MaxRestarts: c.MaxRestarts,
-		Decode:  decodeAnswer,
-		MaxLine: rows.MaxSize + rows.MaxSize/2, // a row that is a little too long is rejected, and no fault of the program's
 	})
 	return p.pools[name], nil
-}
-
-// decodeAnswer reads an answer of a program.
-func decodeAnswer(text []byte) (map[string]any, error) {
-	r, err := rows.Decode(text)
-	if why := (*rows.Rejection)(nil); r != nil && errors.As(err, &why) {
-		return r, &program.Unfit{Reason: why.Reason, Message: why.Message}
-	}
-	return r, err
 }
 
 // close ends the programs.

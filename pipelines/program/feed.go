@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // The window: how many rows, and how many bytes of them, the program may have before it answers. One row it always gets. Rows are
@@ -184,9 +186,8 @@ func (it *item) lineOf(n int64) []byte {
 
 // answer hands an answer to the row it is of.
 func (f *Feed) answer(line []byte) error {
-	object, err := f.pool.spec.Decode(line)
-	var unfit *Unfit
-	if err != nil && !errors.As(err, &unfit) {
+	object, err := rows.Decode(line)
+	if object == nil {
 		return fault("the program wrote to stdout what is no JSON object (%s): %s; what is no answer belongs on stderr", err, show(line))
 	}
 	given, answers := object["_row"]
@@ -201,12 +202,12 @@ func (f *Feed) answer(line []byte) error {
 	if !ok {
 		return fault("the program answered the row %d, which it was not asked, or has answered already: %s", number, show(line))
 	}
-	answer, err := read(object)
-	if err != nil {
-		return fault("%s: %s", err, show(line))
+	answer, wrong := read(object)
+	if wrong != nil {
+		return fault("%s: %s", wrong, show(line))
 	}
-	if unfit != nil && answer.Row != nil {
-		answer = Answer{Reject: unfit.Reason, Message: "the answer of the program: " + unfit.Message}
+	if why, unfit := errors.AsType[*rows.Rejection](err); unfit && answer.Row != nil {
+		answer = Answer{Reject: why.Reason, Message: "the answer of the program: " + why.Message}
 	}
 	if word := answer.Drop + answer.Reject; word != "" && !f.pool.knows(word) {
 		return fault("the program has more than %d different rules and reasons, which rows are counted by: %s", maxWords, show(line))
@@ -243,7 +244,7 @@ func whole(v any) (int64, bool) {
 // word is what a rule or a reason may be called: rows are counted by it.
 var word = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
-func read(object map[string]any) (a Answer, err error) {
+func read(object rows.Row) (a Answer, err error) {
 	delete(object, "_row")
 	drop, drops := object["_drop"]
 	reject, rejects := object["_reject"]

@@ -55,7 +55,7 @@ func start(ctx context.Context, spec Spec, tail *proc.Tail) (*process, error) {
 	}
 	p := &process{child: child, in: make(chan []byte, queued), out: make(chan []byte, queued)}
 	go p.write(toStdin)
-	go p.read(fromStdout, spec.MaxLine)
+	go p.read(fromStdout)
 	return p, nil
 }
 
@@ -94,7 +94,7 @@ func (p *process) write(to io.WriteCloser) {
 }
 
 // read hands the lines of the program's stdout on, and then waits for its end.
-func (p *process) read(from io.ReadCloser, maxLine int) {
+func (p *process) read(from io.ReadCloser) {
 	defer close(p.out)
 	defer from.Close()
 	lines := bufio.NewScanner(from)

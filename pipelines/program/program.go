@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // Spec says what to run.
@@ -31,10 +32,6 @@ type Spec struct {
 	Stderr io.Writer
 	// MaxRestarts is how often all processes together may be started again because they died.
 	MaxRestarts int
-	// Decode reads an object, with whole numbers as int64. With an *Unfit it returns one that cannot be a row. MaxLine bounds a line in
-	// bytes.
-	Decode  func([]byte) (map[string]any, error)
-	MaxLine int
 }
 
 // Fault is an error of the program's, for the user.
@@ -42,14 +39,11 @@ type Fault struct{ message string }
 
 func (f *Fault) Error() string { return f.message }
 
-// Unfit is the error of an object that cannot be a row, for which the row it answers is rejected.
-type Unfit struct{ Reason, Message string }
-
-func (u *Unfit) Error() string { return u.Reason + ": " + u.Message }
-
 func fault(format string, args ...any) error { return &Fault{fmt.Sprintf(format, args...)} }
 
 const (
+	// maxLine bounds a line of the program's: a row that is a little too long is rejected, and no fault of the program's.
+	maxLine = rows.MaxSize + rows.MaxSize/2
 	// tailLines is how much of what the program wrote to stderr stands in an error.
 	tailLines = 20
 	// hopeless is how many deaths are enough when no row was ever answered.
@@ -207,7 +201,7 @@ func (p *Pool) lastWords() string {
 // Answer is what became of a row.
 type Answer struct {
 	// Row is the row as it shall be, unless one of the others is set.
-	Row map[string]any
+	Row rows.Row
 	// Drop is the rule that drops the row, Reject the reason it is rejected for, and Message the case at hand.
 	Drop, Reject, Message string
 }

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,29 +29,10 @@ func python(body string) []string {
 
 const unbuffered = "PYTHONUNBUFFERED=1"
 
-func decode(text []byte) (map[string]any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	object := map[string]any{}
-	if err := d.Decode(&object); err != nil {
-		return nil, err
-	}
-	for key, v := range object {
-		if n, ok := v.(json.Number); ok {
-			if i, err := n.Int64(); err == nil {
-				object[key] = i
-			} else if object[key], err = n.Float64(); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return object, nil
-}
-
 func newPool(t *testing.T, args []string, env ...string) *Pool {
 	t.Helper()
 	return NewPool(t.Context(), Spec{
-		Path: "python3", Args: args, Env: append(os.Environ(), env...), MaxRestarts: 10, Decode: decode, MaxLine: 1 << 20,
+		Path: "python3", Args: args, Env: append(os.Environ(), env...), MaxRestarts: 10,
 	})
 }
 
@@ -203,7 +183,7 @@ func TestFaults(t *testing.T) {
 		{"a reason of many words", `row["_reject"] = "a b"`, "_reject must be a word"},
 		{"a rule for each row", `for i in range(101): print(json.dumps({"_row": row["_row"] + i, "_drop": f"r{i}"}))`, "more than 100 different"},
 		{"both", `row["_drop"] = row["_reject"] = "a"`, "not both"},
-		{"a long line", `row["n"] = "x" * (1 << 21)`, "more than 1 MiB"},
+		{"a long line", `row["n"] = "x" * (25 << 20)`, "more than 24 MiB"},
 		{"a number that is text", `row["_row"] = str(row["_row"])`, "must be the whole number"},
 		{"exits badly when all is answered", `if row["n"] == 0: import atexit; atexit.register(lambda: (print("not saved", file=sys.stderr, flush=True), os._exit(3)))
 row["t"] = 1`, "answered every row and then ended with exit code 3; its last words:\nnot saved"},
@@ -224,7 +204,7 @@ row["t"] = 1`, "answered every row and then ended with exit code 3; its last wor
 }
 
 func TestNotInstalled(t *testing.T) {
-	pool := NewPool(t.Context(), Spec{Path: "/nowhere/to/be/found", Decode: decode, MaxLine: 1 << 20})
+	pool := NewPool(t.Context(), Spec{Path: "/nowhere/to/be/found"})
 	_, err := feed(t, pool, 1)
 	if f := (*Fault)(nil); !errors.As(err, &f) || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
@@ -286,7 +266,7 @@ func TestCanceled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
-	pool := NewPool(ctx, Spec{Path: "python3", Args: python("cancel.bogus if False else time.sleep(60)"), Decode: decode, MaxLine: 1 << 20})
+	pool := NewPool(ctx, Spec{Path: "python3", Args: python("cancel.bogus if False else time.sleep(60)")})
 	f := pool.Feed()
 	if err := f.Send(ctx, []byte(`{}`), func(Answer) error { return nil }); err != nil {
 		t.Fatal(err)
