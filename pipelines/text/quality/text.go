@@ -26,42 +26,21 @@ func appendWords(words []word, s string) []word {
 			start, w = -1, word{hash: hashStart}
 		}
 	}
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			if asciiSpace(c) {
-				end(i)
-				i++
-				continue
-			}
-			if start < 0 {
-				start = i
-			}
-			w.chars++
-			w.alpha = w.alpha || 'a' <= c|0x20 && c|0x20 <= 'z'
-			w.hash = (w.hash ^ uint64(c)) * hashPrime
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
+	for i, r := range s {
 		if unicode.IsSpace(r) {
 			end(i)
-			i += n
 			continue
 		}
 		if start < 0 {
 			start = i
 		}
 		w.chars++
-		w.alpha = w.alpha || unicode.IsLetter(r)
+		w.alpha = w.alpha || 'a' <= r|0x20 && r|0x20 <= 'z' || r >= utf8.RuneSelf && unicode.IsLetter(r)
 		w.hash = (w.hash ^ uint64(r)) * hashPrime
-		i += n
 	}
 	end(len(s))
 	return words
 }
-
-func asciiSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
 // The parameters of FNV-1a with 64 bits.
 const (
