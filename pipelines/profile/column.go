@@ -25,7 +25,7 @@ type Column struct {
 
 	measures Histogram
 	min, max float64
-	sum      exactSum
+	sum      ExactSum
 	values   values
 }
 
@@ -64,7 +64,7 @@ func (c *Column) add(v any) error {
 		v += 0 // there is one zero
 		c.Types["number"]++
 		c.measure(v)
-		c.sum.addFloat(v)
+		c.sum.AddFloat(v)
 		if n, whole := asInt(v); whole { // 1.0 is the value that 1 is
 			c.values.add(hashNumber('i', uint64(n)), 1, func() string { return strconv.FormatInt(n, 10) })
 		} else {
@@ -97,7 +97,7 @@ func (c *Column) addNested(typ string, size int, v any) error {
 
 func (c *Column) measureInt(n int64) {
 	c.measure(float64(n))
-	c.sum.addInt(n)
+	c.sum.AddInt(n)
 }
 
 func (c *Column) measure(x float64) {
@@ -150,7 +150,7 @@ func (c *Column) summary() spec.ColumnProfile {
 	if n == 0 {
 		return out
 	}
-	mean := c.sum.mean(n)
+	mean := c.sum.Mean(n)
 	out.Min, out.Mean, out.Max = &c.min, &mean, &c.max
 	q := c.measures.Quantiles(0.01, 0.05, 0.25, 0.50, 0.75, 0.95, 0.99)
 	for i := range q {
@@ -160,8 +160,8 @@ func (c *Column) summary() spec.ColumnProfile {
 	return out
 }
 
-// exactSum adds numbers without rounding, so that the order does not matter.
-type exactSum struct {
+// ExactSum adds numbers without rounding, so that the order does not matter.
+type ExactSum struct {
 	whole int64 // a part of the sum, which is quick to add to
 	rest  *big.Float
 }
@@ -172,7 +172,8 @@ const exactBits = 1074 + 1024 + 63 + 1
 // maxWhole is from when on the whole numbers are moved to the rest.
 const maxWhole = 1 << 61
 
-func (s *exactSum) addInt(n int64) {
+// AddInt adds a whole number.
+func (s *ExactSum) AddInt(n int64) {
 	if n > maxWhole || n < -maxWhole {
 		s.addBig(new(big.Float).SetInt64(n))
 		return
@@ -184,23 +185,25 @@ func (s *exactSum) addInt(n int64) {
 	}
 }
 
-func (s *exactSum) addFloat(x float64) { s.addBig(new(big.Float).SetFloat64(x)) }
+// AddFloat adds a number that is finite.
+func (s *ExactSum) AddFloat(x float64) { s.addBig(new(big.Float).SetFloat64(x)) }
 
-func (s *exactSum) addBig(x *big.Float) {
+func (s *ExactSum) addBig(x *big.Float) {
 	if s.rest == nil {
 		s.rest = new(big.Float).SetPrec(exactBits)
 	}
 	s.rest.Add(s.rest, x)
 }
 
-func (s *exactSum) merge(o *exactSum) {
-	s.addInt(o.whole)
+func (s *ExactSum) merge(o *ExactSum) {
+	s.AddInt(o.whole)
 	if o.rest != nil {
 		s.addBig(o.rest)
 	}
 }
 
-func (s *exactSum) total() *big.Float {
+// Total is the sum.
+func (s *ExactSum) Total() *big.Float {
 	sum := new(big.Float).SetPrec(exactBits).SetInt64(s.whole)
 	if s.rest != nil {
 		sum.Add(sum, s.rest)
@@ -208,8 +211,9 @@ func (s *exactSum) total() *big.Float {
 	return sum
 }
 
-func (s *exactSum) mean(n int64) float64 {
-	total := s.total()
+// Mean is the sum of n numbers, divided by n.
+func (s *ExactSum) Mean(n int64) float64 {
+	total := s.Total()
 	mean, _ := total.Quo(total, new(big.Float).SetInt64(n)).Float64()
 	return mean
 }
@@ -229,7 +233,7 @@ type columnJSON struct {
 // MarshalJSON implements json.Marshaler. Columns that hold the same have the same bytes.
 func (c *Column) MarshalJSON() ([]byte, error) {
 	return json.Marshal(columnJSON{
-		Types: c.Types, Computed: c.Computed, Min: c.min, Max: c.max, Sum: c.sum.total(), Measures: c.measures.encode(),
+		Types: c.Types, Computed: c.Computed, Min: c.min, Max: c.max, Sum: c.sum.Total(), Measures: c.measures.encode(),
 		Values: c.values.sorted(), Ranks: c.values.ranks,
 	})
 }
@@ -245,7 +249,7 @@ func (c *Column) UnmarshalJSON(text []byte) error {
 	if in.Sum == nil || in.Sum.IsInf() {
 		return errColumn
 	}
-	*c = Column{Types: in.Types, Computed: in.Computed, min: in.Min, max: in.Max, sum: exactSum{rest: in.Sum}}
+	*c = Column{Types: in.Types, Computed: in.Computed, min: in.Min, max: in.Max, sum: ExactSum{rest: in.Sum}}
 	if err := c.measures.decode(in.Measures); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"strings"
 
+	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -34,15 +35,11 @@ var Aggregates = map[string]func() Aggregate{
 	"group": func() Aggregate { return &listOf{} },
 }
 
-// sumPrecision is enough bits for any sum of doubles and 64-bit integers to be exact: from the least that a double can be to 2^63 times
-// the largest.
-const sumPrecision = 1074 + 1024 + 64
-
 // sumOf is a sum, or the mean. Of whole numbers the sum is one, where it fits.
 type sumOf struct {
 	mean, fraction bool
 	n              int64
-	total          *big.Float
+	total          profile.ExactSum
 }
 
 func (s *sumOf) Check(v any) error {
@@ -54,16 +51,13 @@ func (s *sumOf) Check(v any) error {
 }
 
 func (s *sumOf) Add(v any) {
-	if s.total == nil {
-		s.total = new(big.Float).SetPrec(sumPrecision)
-	}
 	s.n++
 	switch v := v.(type) {
 	case int64:
-		s.total.Add(s.total, new(big.Float).SetInt64(v))
+		s.total.AddInt(v)
 	case float64:
 		s.fraction = true
-		s.total.Add(s.total, big.NewFloat(v))
+		s.total.AddFloat(v)
 	}
 }
 
@@ -71,12 +65,14 @@ func (s *sumOf) Value() (any, error) {
 	if s.n == 0 {
 		return nil, nil
 	}
-	if s.mean {
-		s.total.Quo(s.total, new(big.Float).SetInt64(s.n))
-	} else if whole, exact := s.total.Int64(); exact == big.Exact && !s.fraction {
-		return whole, nil
+	sum := s.total.Mean(s.n)
+	if !s.mean {
+		total := s.total.Total()
+		if whole, exact := total.Int64(); exact == big.Exact && !s.fraction {
+			return whole, nil
+		}
+		sum, _ = total.Float64()
 	}
-	sum, _ := s.total.Float64()
 	if math.IsInf(sum, 0) {
 		return nil, errors.New("the sum is beyond the range of a double")
 	}
