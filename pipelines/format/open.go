@@ -15,16 +15,16 @@ func (f File) counting(n int, err error) (int, error) {
 	return n, err
 }
 
-// openAt opens the file for the formats that begin at their end.
+// openAt opens the file for the formats that begin at their end. Who reads it counts what is read.
 func (f File) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
 	if f.IsObject() {
-		return countedAt{f, objectAt{ctx, f}}, func() {}, nil
+		return objectAt{ctx, f}, func() {}, nil
 	}
 	file, err := os.Open(f.Path)
 	if err != nil {
 		return nil, nil, err
 	}
-	return countedAt{f, file}, func() { file.Close() }, nil
+	return file, func() { file.Close() }, nil
 }
 
 // open reads the file from an offset on.
@@ -53,13 +53,3 @@ type countedFile struct {
 
 // Read implements io.Reader.
 func (c countedFile) Read(b []byte) (int, error) { return c.file.counting(c.ReadCloser.Read(b)) }
-
-type countedAt struct {
-	file File
-	at   io.ReaderAt
-}
-
-// ReadAt implements io.ReaderAt.
-func (c countedAt) ReadAt(b []byte, at int64) (int, error) {
-	return c.file.counting(c.at.ReadAt(b, at))
-}

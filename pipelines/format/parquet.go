@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"math"
 	"math/big"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -272,21 +271,9 @@ func decimal(v parquet.Value, scale int) string {
 			n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(raw))))
 		}
 	}
-	return pointed(n, scale)
-}
-
-// pointed writes n with scale digits after the point.
-func pointed(n *big.Int, scale int) string {
 	if scale <= 0 {
 		return n.String()
 	}
-	digits := new(big.Int).Abs(n).String()
-	if len(digits) <= scale {
-		digits = strings.Repeat("0", scale-len(digits)+1) + digits
-	}
-	text := digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
-	if n.Sign() < 0 {
-		return "-" + text
-	}
-	return text
+	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
+	return new(big.Rat).SetFrac(n, unit).FloatString(scale)
 }

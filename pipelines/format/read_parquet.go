@@ -136,6 +136,7 @@ const remoteBuffer = 256 << 10
 
 // parquetSource is what a file is read from. It remembers the error of a disk or a network, which the library takes for one of the file.
 type parquetSource struct {
+	file  File
 	r     io.ReaderAt
 	close func()
 	err   error
@@ -143,7 +144,7 @@ type parquetSource struct {
 
 // ReadAt implements io.ReaderAt.
 func (s *parquetSource) ReadAt(b []byte, at int64) (int, error) {
-	n, err := s.r.ReadAt(b, at)
+	n, err := s.file.counting(s.r.ReadAt(b, at))
 	if err != nil && !errors.Is(err, io.EOF) && s.err == nil {
 		s.err = err
 	}
@@ -160,7 +161,7 @@ func openParquet(ctx context.Context, in File) (*parquet.File, *parquetSource, e
 	if in.IsObject() { // each read is a request
 		options = append(options, parquet.OptimisticRead(true), parquet.SkipPageIndex(true), parquet.ReadBufferSize(remoteBuffer))
 	}
-	from := &parquetSource{r: r, close: done}
+	from := &parquetSource{file: in, r: r, close: done}
 	f, err := openedParquet(from, in.Size, options...)
 	if from.err != nil {
 		err = from.err
