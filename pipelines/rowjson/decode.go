@@ -284,7 +284,7 @@ func (d *decoder) string() (string, error) {
 		d.at += n + 1
 		s := string(rest[:n])
 		if !ascii && !utf8.ValidString(s) {
-			s = string(appendValid(nil, rest[:n]))
+			s = valid(rest[:n])
 		}
 		return s, nil
 	}
@@ -297,7 +297,7 @@ func (d *decoder) string() (string, error) {
 		if ascii || utf8.Valid(rest[:n]) {
 			b.Write(rest[:n])
 		} else {
-			b.Write(appendValid(nil, rest[:n]))
+			b.WriteString(valid(rest[:n]))
 		}
 		if d.at == len(d.text) || d.text[d.at] < 0x20 {
 			return "", d.unexpected("in a string")
@@ -314,14 +314,9 @@ func (d *decoder) string() (string, error) {
 	}
 }
 
-// appendValid appends text with U+FFFD for each byte that is not UTF-8.
-func appendValid(to, text []byte) []byte {
-	for len(text) > 0 {
-		r, n := utf8.DecodeRune(text)
-		to = utf8.AppendRune(to, r)
-		text = text[n:]
-	}
-	return to
+// valid returns a text with U+FFFD for each byte that is not UTF-8.
+func valid(text []byte) string {
+	return strings.Map(func(r rune) rune { return r }, string(text))
 }
 
 // escape reads what follows a backslash. Half of a surrogate pair becomes U+FFFD.
