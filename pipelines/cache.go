@@ -137,19 +137,13 @@ func (u *task) write(path string, head cachedPiece, spillAt uint64, deadAt int64
 	sum := crc32.New(castagnoli)
 	buffered := bufio.NewWriterSize(f, 256<<10)
 	out := io.MultiWriter(buffered, sum)
-	_, err = out.Write(binary.BigEndian.AppendUint64(nil, uint64(encoded.Len())))
-	if err == nil {
-		_, err = out.Write(encoded.Bytes())
-	}
-	if err == nil {
-		err = copyRange(out, u.spill.Name(), int64(spillAt), head.Spill)
-	}
+	_, _ = out.Write(binary.BigEndian.AppendUint64(nil, uint64(encoded.Len()))) // an error stays with the buffer
+	_, _ = out.Write(encoded.Bytes())
+	err = copyRange(out, u.spill.Name(), int64(spillAt), head.Spill)
 	if err == nil && head.Dead > 0 {
 		err = copyRange(out, u.dead.Path, deadAt, head.Dead)
 	}
-	if err == nil {
-		_, err = buffered.Write(sum.Sum(nil))
-	}
+	_, _ = buffered.Write(sum.Sum(nil))
 	return errors.Join(err, buffered.Flush(), f.Close())
 }
 
@@ -159,10 +153,7 @@ func copyRange(to io.Writer, path string, at, n int64) error {
 		return err
 	}
 	defer f.Close()
-	written, err := io.Copy(to, io.NewSectionReader(f, at, n))
-	if err == nil && written < n {
-		err = io.ErrUnexpectedEOF
-	}
+	_, err = io.CopyN(to, io.NewSectionReader(f, at, n), n)
 	return err
 }
 
