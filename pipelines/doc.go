@@ -27,7 +27,7 @@
 // files or of workers.
 //
 // Only Deduplicate by minhash holds something of each row. It has a single group, since whether a row stays depends on all before it: some 200 bytes a row with its 14 bands,
-// and as many again for one that stays. See package minhash.
+// and as many again for one that stays. See package ngram.
 //
 // Shards are written as JSON lines. What those of CSV, text and Parquet have in common, the columns, is known when all rows are
 // written: each is then converted in the process that began the job, shard by shard, and a group of rows is held at a time.

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
-	"github.com/sluiceml/sluice/pipelines/text/minhash"
+	"github.com/sluiceml/sluice/pipelines/text/ngram"
 	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
@@ -38,7 +38,7 @@ func (f *resembleFn) resemble(ctx context.Context, group string, refs []spill.Re
 	}
 	read := rereader{dedup: d, marks: all, spills: spill.NewFiles(f.job.WorkDir), sets: map[int][]uint64{}}
 	defer read.spills.Close()
-	of, err := minhash.Keep(len(all), all.bands(), func(i, j int) (bool, error) {
+	of, err := ngram.Keep(len(all), all.bands(), func(i, j int) (bool, error) {
 		if err := context.Cause(ctx); err != nil {
 			return false, err
 		}
@@ -49,7 +49,7 @@ func (f *resembleFn) resemble(ctx context.Context, group string, refs []spill.Re
 	}
 	keep, dropped, groups := spill.Places{}, 0, map[int]bool{}
 	for i, first := range of {
-		if first == minhash.Kept {
+		if first == ngram.Kept {
 			keep.Add(all[i].Mark())
 			continue
 		}
@@ -103,7 +103,7 @@ func (r *rereader) alike(i, j int) (bool, error) {
 		return false, err
 	}
 	b, err := r.set(j)
-	return minhash.Jaccard(a, b) >= r.dedup.Threshold, err
+	return ngram.Jaccard(a, b) >= r.dedup.Threshold, err
 }
 
 // set returns the shingles of row i. Those of the rows asked for before are held, as many as there is room for.
@@ -124,7 +124,7 @@ func (r *rereader) set(i int) ([]uint64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a row of a spill file: %w", err)
 	}
-	set := minhash.Set(shingles)
+	set := ngram.Set(shingles)
 	if r.held += len(set); r.held > maxReread {
 		clear(r.sets)
 		r.held = len(set)

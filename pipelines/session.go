@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/program"
-	"github.com/sluiceml/sluice/pipelines/text/overlap"
+	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
 // session is what the DoFns of a job share with the code that started it, in the same process: how far it is, and the first
@@ -29,7 +29,7 @@ type session struct {
 	turns    chan struct{}
 	secrets  map[string]string // which the Beam graph, that a runner may keep, does not hold
 	tallies  sync.Map          // of *tally by transform
-	held     sync.Map          // of func() (*overlap.Set, error) by transform
+	held     sync.Map          // of func() (*ngram.HeldOut, error) by transform
 	programs *programs
 	cached   atomic.Int64 // bytes added to the cache
 	mu       sync.Mutex
@@ -83,9 +83,9 @@ func (s *session) unitDone() {
 }
 
 // HeldOut returns what a Decontaminate compares with. It is read once.
-func (s *session) HeldOut(transform string, read func() (*overlap.Set, error)) (*overlap.Set, error) {
+func (s *session) HeldOut(transform string, read func() (*ngram.HeldOut, error)) (*ngram.HeldOut, error) {
 	once, _ := s.held.LoadOrStore(transform, sync.OnceValues(read))
-	return once.(func() (*overlap.Set, error))()
+	return once.(func() (*ngram.HeldOut, error))()
 }
 
 // Pool returns the processes of a transform.

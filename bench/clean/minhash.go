@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/bench/internal/compare"
-	"github.com/sluiceml/sluice/pipelines/text/minhash"
+	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
 // The parameters of a Deduplicate by minhash, as by default.
 const (
-	ngram, bands, bandRows = 5, 14, 8
-	threshold              = 0.72
+	runWords, bands, bandRows = 5, 14, 8
+	threshold                 = 0.72
 )
 
 // sampled is how many documents are compared each with each.
@@ -53,14 +53,14 @@ func (b bench) agreement(in string) error {
 	if err != nil {
 		return err
 	}
-	h := minhash.New(ngram, bands, bandRows)
+	h := ngram.NewHasher(runWords, bands, bandRows)
 	var sets [][]uint64
 	var hashes [][]uint32
 	var sizes []int
 	holders := map[string][]int{} // of each run of words
 	var alike, found, wrong int
 	for i, text := range texts {
-		sets = append(sets, minhash.Set(h.Shingles(nil, text)))
+		sets = append(sets, ngram.Set(h.Shingles(nil, text)))
 		hashes = append(hashes, h.Bands(nil, sets[i]))
 		runs := runsOf(text)
 		sizes = append(sizes, len(runs))
@@ -73,7 +73,7 @@ func (b bench) agreement(in string) error {
 		}
 		for j := range i {
 			truth := float64(shared[j])/float64(sizes[i]+sizes[j]-shared[j]) >= threshold
-			ours := shareBand(hashes[i], hashes[j]) && minhash.Jaccard(sets[i], sets[j]) >= threshold
+			ours := shareBand(hashes[i], hashes[j]) && ngram.Jaccard(sets[i], sets[j]) >= threshold
 			switch {
 			case truth && ours:
 				alike, found = alike+1, found+1
@@ -97,8 +97,8 @@ func runsOf(text string) map[string]bool {
 		return r == 0x200b || r < 0x80 && (r < 0x61 || r > 0x7a) && (r < 0x30 || r > 0x39)
 	})
 	runs := map[string]bool{}
-	for i := 0; i+ngram <= len(list); i++ {
-		runs[strings.Join(list[i:i+ngram], " ")] = true
+	for i := 0; i+runWords <= len(list); i++ {
+		runs[strings.Join(list[i:i+runWords], " ")] = true
 	}
 	if len(runs) == 0 {
 		runs[strings.Join(list, " ")] = true

@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/rows"
-	"github.com/sluiceml/sluice/pipelines/text/overlap"
+	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
 // decontaminate compiles a Decontaminate: it drops rows that share words with held-out ones, which are read once for all workers of the
@@ -22,7 +22,7 @@ func (c *Compiled) decontaminate(config transform.Decontaminate, given Deps) err
 	if config.Ngram < 1 {
 		return fmt.Errorf("ngram: %d is not at least 1", config.Ngram)
 	}
-	set, err := given.Shared.HeldOut(c.name, func() (*overlap.Set, error) { return readHeldOut(config) })
+	set, err := given.Shared.HeldOut(c.name, func() (*ngram.HeldOut, error) { return readHeldOut(config) })
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *Compiled) decontaminate(config transform.Decontaminate, given Deps) err
 }
 
 // readHeldOut reads the held-out rows. It fails rather than to leave some out: what is not compared with is not held out.
-func readHeldOut(c transform.Decontaminate) (*overlap.Set, error) {
+func readHeldOut(c transform.Decontaminate) (*ngram.HeldOut, error) {
 	if len(c.AgainstFields) == 0 {
 		c.AgainstFields = c.Fields
 	}
@@ -49,7 +49,7 @@ func readHeldOut(c transform.Decontaminate) (*overlap.Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("against: %w", err)
 	}
-	set := overlap.New(c.Ngram)
+	set := ngram.NewHeldOut(c.Ngram)
 	for _, file := range files {
 		err := from.Format.Read(context.Background(), format.Piece{File: file, End: file.Size}, func(r format.Record) error {
 			if r.Rejected != nil {
@@ -61,8 +61,8 @@ func readHeldOut(c transform.Decontaminate) (*overlap.Set, error) {
 			}
 			return err
 		})
-		if errors.Is(err, overlap.ErrFull) {
-			err = fmt.Errorf("more than %d runs of %d words; hold less out, or divide it among several Decontaminates", overlap.MaxGrams, c.Ngram)
+		if errors.Is(err, ngram.ErrFull) {
+			err = fmt.Errorf("more than %d runs of %d words; hold less out, or divide it among several Decontaminates", ngram.MaxGrams, c.Ngram)
 		}
 		if err != nil {
 			return nil, fault.Errorf(fault.User, "against: %s: %w", file.Name, err)

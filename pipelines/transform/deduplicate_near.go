@@ -8,13 +8,13 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
-	"github.com/sluiceml/sluice/pipelines/text/minhash"
+	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
 // NearDeduplicate is a compiled Deduplicate by the method minhash.
 type NearDeduplicate struct {
 	ranking
-	hasher    *minhash.Hasher
+	hasher    *ngram.Hasher
 	Threshold float64
 }
 
@@ -32,7 +32,7 @@ func compileNearDedup(c transform.Deduplicate, r ranking) (*NearDeduplicate, err
 	case c.Threshold <= 0 || c.Threshold > 1:
 		return nil, fmt.Errorf("threshold: %s is not between 0%% and 100%%", c.Threshold)
 	}
-	return &NearDeduplicate{ranking: r, hasher: minhash.New(c.Ngram, c.Bands, c.Rows), Threshold: float64(c.Threshold)}, nil
+	return &NearDeduplicate{ranking: r, hasher: ngram.NewHasher(c.Ngram, c.Bands, c.Rows), Threshold: float64(c.Threshold)}, nil
 }
 
 // Take implements End. All rows are in one group: whether a row stays depends on those before it that stay.

@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/rows"
-	"github.com/sluiceml/sluice/pipelines/text/overlap"
+	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
 // rowFunc transforms one row in place. A rows.Dropped drops it, a rows.Rejection sends it to the dead letter (the row is then as it came
@@ -56,7 +56,7 @@ type Deps struct {
 // Shared is what the transforms of a job have in common in one process, however often each is compiled.
 type Shared interface {
 	// HeldOut returns what a Decontaminate, by its name, compares with. It is read once.
-	HeldOut(name string, read func() (*overlap.Set, error)) (*overlap.Set, error)
+	HeldOut(name string, read func() (*ngram.HeldOut, error)) (*ngram.HeldOut, error)
 	// Pool returns the processes of an Exec, by its name.
 	Pool(name string, c transform.Exec) (*program.Pool, error)
 }

@@ -1,4 +1,4 @@
-package minhash
+package ngram
 
 import (
 	"math/bits"

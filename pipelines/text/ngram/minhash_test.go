@@ -1,4 +1,4 @@
-package minhash_test
+package ngram_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/sluiceml/sluice/pipelines/text/minhash"
+	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
 func TestJaccard(t *testing.T) {
@@ -35,9 +35,9 @@ func TestJaccard(t *testing.T) {
 		{"without spaces, a letter more", "我能吞下玻璃而不伤身", "我能吞下玻璃而不伤身体", 8.0 / 9},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := minhash.New(3, 14, 8)
-			a, b := minhash.Set(h.Shingles(nil, c.a)), minhash.Set(h.Shingles(nil, c.b))
-			if got := minhash.Jaccard(a, b); math.Abs(got-c.want) > 1e-9 {
+			h := ngram.NewHasher(3, 14, 8)
+			a, b := ngram.Set(h.Shingles(nil, c.a)), ngram.Set(h.Shingles(nil, c.b))
+			if got := ngram.Jaccard(a, b); math.Abs(got-c.want) > 1e-9 {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 			if same := cmp.Equal(h.Bands(nil, a), h.Bands(nil, b)); same != (c.want == 1) {
@@ -49,9 +49,9 @@ func TestJaccard(t *testing.T) {
 
 // Shingles do not run from one field into the next, and the same words in another field are not the same.
 func TestFieldsAreApart(t *testing.T) {
-	h := minhash.New(2, 4, 2)
-	one, two := minhash.Set(h.Shingles(nil, "a b", "c d")), minhash.Set(h.Shingles(nil, "c d", "a b"))
-	if len(one) != 2 || minhash.Jaccard(one, two) != 0 {
+	h := ngram.NewHasher(2, 4, 2)
+	one, two := ngram.Set(h.Shingles(nil, "a b", "c d")), ngram.Set(h.Shingles(nil, "c d", "a b"))
+	if len(one) != 2 || ngram.Jaccard(one, two) != 0 {
 		t.Errorf("got %v and %v", one, two)
 	}
 }
@@ -66,13 +66,13 @@ func text() *rapid.Generator[string] {
 
 // Which text is compared with which does not matter, and a set is like itself.
 func TestSymmetric(t *testing.T) {
-	h := minhash.New(2, 6, 2)
+	h := ngram.NewHasher(2, 6, 2)
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := minhash.Set(h.Shingles(nil, text().Draw(t, "a"))), minhash.Set(h.Shingles(nil, text().Draw(t, "b")))
-		if there, back := minhash.Jaccard(a, b), minhash.Jaccard(b, a); there != back {
+		a, b := ngram.Set(h.Shingles(nil, text().Draw(t, "a"))), ngram.Set(h.Shingles(nil, text().Draw(t, "b")))
+		if there, back := ngram.Jaccard(a, b), ngram.Jaccard(b, a); there != back {
 			t.Fatalf("%v there and %v back", there, back)
 		}
-		if minhash.Jaccard(a, a) != 1 {
+		if ngram.Jaccard(a, a) != 1 {
 			t.Fatal("a text is not like itself")
 		}
 		first, second := [][]uint32{h.Bands(nil, a), h.Bands(nil, b)}, [][]uint32{h.Bands(nil, b), h.Bands(nil, a)}
@@ -84,7 +84,7 @@ func TestSymmetric(t *testing.T) {
 
 // compared reports whether Keep compares the two rows of these bands.
 func compared(bands [][]uint32) (yes bool) {
-	_, _ = minhash.Keep(2, func(i int) []uint32 { return bands[i] }, func(_, _ int) (bool, error) {
+	_, _ = ngram.Keep(2, func(i int) []uint32 { return bands[i] }, func(_, _ int) (bool, error) {
 		yes = true
 		return false, nil
 	})
@@ -95,19 +95,19 @@ func compared(bands [][]uint32) (yes bool) {
 // share a band none is like the other.
 func TestGrowth(t *testing.T) {
 	const threshold = 0.5
-	h := minhash.New(2, 6, 2)
+	h := ngram.NewHasher(2, 6, 2)
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(text(), 0, 40).Draw(t, "texts")
 		first := rapid.IntRange(0, len(texts)).Draw(t, "first")
 		var sets [][]uint64
 		var bands [][]uint32
 		for _, text := range texts {
-			sets = append(sets, minhash.Set(h.Shingles(nil, text)))
+			sets = append(sets, ngram.Set(h.Shingles(nil, text)))
 			bands = append(bands, h.Bands(nil, sets[len(sets)-1]))
 		}
-		alike := func(i, j int) (bool, error) { return minhash.Jaccard(sets[i], sets[j]) >= threshold, nil }
+		alike := func(i, j int) (bool, error) { return ngram.Jaccard(sets[i], sets[j]) >= threshold, nil }
 		keep := func(n int) []int {
-			of, err := minhash.Keep(n, func(i int) []uint32 { return bands[i] }, alike)
+			of, err := ngram.Keep(n, func(i int) []uint32 { return bands[i] }, alike)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,9 +118,9 @@ func TestGrowth(t *testing.T) {
 			t.Fatalf("of the first %d rows (-alone +with more):\n%s", first, diff)
 		}
 		for i, of := range all {
-			want := minhash.Kept
+			want := ngram.Kept
 			for j := range i {
-				if all[j] == minhash.Kept && shareBand(bands[i], bands[j]) && minhash.Jaccard(sets[i], sets[j]) >= threshold {
+				if all[j] == ngram.Kept && shareBand(bands[i], bands[j]) && ngram.Jaccard(sets[i], sets[j]) >= threshold {
 					want = j
 					break
 				}
@@ -143,7 +143,7 @@ func shareBand(a, b []uint32) bool {
 
 func TestKeepError(t *testing.T) {
 	want := errors.New("cannot read")
-	_, err := minhash.Keep(2, func(int) []uint32 { return []uint32{1, 2} }, func(_, _ int) (bool, error) { return false, want })
+	_, err := ngram.Keep(2, func(int) []uint32 { return []uint32{1, 2} }, func(_, _ int) (bool, error) { return false, want })
 	if !errors.Is(err, want) {
 		t.Errorf("got %v", err)
 	}
@@ -178,13 +178,13 @@ func documents(n int) []string {
 // 0.92 at 0.8, and 0.65 at the threshold.
 func TestAgreesWithExhaustiveJaccard(t *testing.T) {
 	const threshold, n = 0.72, 5000
-	h := minhash.New(5, 14, 8)
+	h := ngram.NewHasher(5, 14, 8)
 	sizes, bands := make([]int, n), make([][]uint32, n)
 	holders := map[uint64][]int{} // by shingle
 	var alike, found, near, nearFound int
 	var expected float64
 	for i, text := range documents(n) {
-		set := minhash.Set(h.Shingles(nil, text))
+		set := ngram.Set(h.Shingles(nil, text))
 		sizes[i], bands[i] = len(set), h.Bands(nil, set)
 		shared := map[int]int{} // by earlier document: all others have nothing in common with this one
 		for _, shingle := range set {
@@ -227,7 +227,7 @@ func BenchmarkBands(b *testing.B) {
 	for _, text := range texts {
 		size += len(text)
 	}
-	h := minhash.New(5, 14, 8)
+	h := ngram.NewHasher(5, 14, 8)
 	b.SetBytes(int64(size))
 	var shingles []uint64
 	var bands []uint32

@@ -1,4 +1,4 @@
-package overlap
+package ngram
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 )
 
 func TestShares(t *testing.T) {
-	s := New(3)
+	s := NewHeldOut(3)
 	for _, text := range []string{"The quick, brown fox jumps", "Größe ÄNDERN wir", "yes no"} {
 		if err := s.Add(text); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestSharesLikeSearch(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(rt, "n")
 		held, text := words.Draw(rt, "held"), words.Draw(rt, "text")
-		s := New(n)
+		s := NewHeldOut(n)
 		if err := s.Add(strings.Join(held, " ")); err != nil {
 			rt.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestSharesLikeSearch(t *testing.T) {
 }
 
 func TestFull(t *testing.T) {
-	s := New(1)
+	s := NewHeldOut(1)
 	var b strings.Builder
 	for i := range MaxGrams + 1 {
 		fmt.Fprintf(&b, "%x ", i)
@@ -63,7 +63,7 @@ func TestFull(t *testing.T) {
 func FuzzShares(f *testing.F) {
 	f.Add("one two three four", 2)
 	f.Fuzz(func(t *testing.T, text string, n int) {
-		s := New(1 + int(uint(n)%20))
+		s := NewHeldOut(1 + int(uint(n)%20))
 		if err := s.Add(text); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func FuzzShares(f *testing.F) {
 }
 
 func BenchmarkShares(b *testing.B) {
-	s := New(13)
+	s := NewHeldOut(13)
 	for i := range 100_000 {
 		if err := s.Add(fmt.Sprintf("held out %d %s", i, strings.Repeat("text ", 12))); err != nil {
 			b.Fatal(err)

@@ -1,0 +1,91 @@
+// Package ngram compares texts by their n-grams, the runs of n words: it finds texts that are nearly the same, and texts that share a run with
+// held-out ones. It is pure.
+//
+// Words are runs of letters, marks and digits, without regard to case. A text of fewer words than a run has is one run, which only a text of
+// the same words has.
+package ngram
+
+import (
+	"iter"
+	"unicode"
+)
+
+// base makes a polynomial of the hashes of words.
+const base = 0x9E3779B97F4A7C15
+
+// mix spreads the bits of a hash: each bit of it changes half of the result's.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>30) * 0xBF58476D1CE4E5B9
+	h = (h ^ h>>27) * 0x94D049BB133111EB
+	return h ^ h>>31
+}
+
+// The parameters of FNV-1a with 64 bits.
+const (
+	hashStart = 14695981039346656037
+	hashPrime = 1099511628211
+)
+
+// grams yields the hash of each run of n words in a text; with another seed the same words have another hash. A text without words has none.
+// Memory: n words.
+func grams(text string, n int, seed uint64, letters bool) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		ring := make([]uint64, n) // of the last n words
+		high := uint64(1)         // base to the n
+		for range n {
+			high *= base
+		}
+		sum, at, count := seed, 0, 0
+		for word := range words(text, letters) {
+			sum = sum*base + word - ring[at]*high
+			ring[at] = word
+			if at++; at == n {
+				at = 0
+			}
+			if count++; count >= n && !yield(mix(sum)) {
+				return
+			}
+		}
+		if count > 0 && count < n {
+			yield(mix(sum + uint64(count+1))) // with its length, which makes it another run than one of n words
+		}
+	}
+}
+
+// words yields the hash of each word of a text. With letters, each letter of a script that puts no spaces between words is one.
+func words(text string, letters bool) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		word := uint64(hashStart)
+		for _, r := range text {
+			switch {
+			case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
+			case 'A' <= r && r <= 'Z':
+				r |= 0x20
+			case r >= 0x80 && (unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r)):
+				if letters && unicode.In(r, unspaced...) {
+					if word != hashStart && !yield(word) || !yield((hashStart^uint64(r))*hashPrime) {
+						return
+					}
+					word = hashStart
+					continue
+				}
+				r = unicode.ToLower(r)
+			default:
+				if word != hashStart && !yield(word) {
+					return
+				}
+				word = hashStart
+				continue
+			}
+			word = (word ^ uint64(r)) * hashPrime
+		}
+		if word != hashStart {
+			yield(word)
+		}
+	}
+}
+
+// unspaced are the scripts that put no spaces between words.
+var unspaced = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
+}
