@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -142,22 +143,20 @@ func (c *Cluster) startServer(ctx context.Context, program, etcd string, port in
 		Host: fmt.Sprintf("https://127.0.0.1:%d", port), BearerToken: c.users["admin"], QPS: 500, Burst: 500,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: c.path("server/apiserver.crt")},
 	}
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := c.ready(ctx)
-		if err == nil {
-			break
+	var notReady error
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		for _, p := range c.parts {
+			if ended(p.Process) {
+				return false, fmt.Errorf("%s has ended", p.name)
+			}
 		}
-		select {
-		case <-c.parts[0].Done():
-			return errors.New("etcd has ended")
-		case <-c.parts[len(c.parts)-1].Done():
-			return errors.New("the API server has ended")
-		case <-ctx.Done():
-			return fmt.Errorf("the API server is not ready: %w", err)
-		case <-tick.C:
-		}
+		notReady = c.ready(ctx)
+		return notReady == nil, nil
+	})
+	if ctx.Err() != nil {
+		return fmt.Errorf("the API server is not ready: %w", notReady)
+	} else if err != nil {
+		return err
 	}
 	return clientcmd.WriteToFile(c.kubeconfig("admin", "default"), c.path("admin.kubeconfig"))
 }
@@ -241,6 +240,15 @@ func (c *Cluster) said() error {
 		errs = append(errs, fmt.Errorf("%s said:\n%s", p.name, text[max(0, len(text)-2000):]))
 	}
 	return errors.Join(errs...)
+}
+
+func ended(p *proc.Process) bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 func token() string {

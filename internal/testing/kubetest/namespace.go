@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -85,13 +86,8 @@ func Eventually(t testing.TB, what string, cond func(context.Context) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !cond(ctx) {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not within %v: %s", limit, what)
-		case <-tick.C:
-		}
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) { return cond(ctx), nil })
+	if err != nil {
+		t.Fatalf("not within %v: %s", limit, what)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/sluiceml/sluice/internal/proc"
 )
@@ -157,38 +158,21 @@ func (p *pod) crash() {
 func (p *pod) running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.process == nil {
-		return false
-	}
-	select {
-	case <-p.process.Done():
-		return false
-	default:
-		return true
-	}
+	return p.process != nil && !ended(p.process)
 }
 
 // leave waits until the pod is deleted, and lets it go.
 func (p *pod) leave() {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
 	pods := p.kubelet.cluster.Client.CoreV1().Pods(p.spec.Namespace)
-	for {
-		current, err := pods.Get(p.life, p.spec.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err), err == nil && current.UID != p.spec.UID:
-			return
-		case err == nil && current.DeletionTimestamp != nil: // a failure is tried again
-			_ = pods.Delete(p.life, p.spec.Name, metav1.DeleteOptions{
+	_ = wait.PollUntilContextCancel(p.life, 100*time.Millisecond, true, func(ctx context.Context) (gone bool, _ error) { // or the kubelet is
+		current, err := pods.Get(ctx, p.spec.Name, metav1.GetOptions{})
+		if err == nil && current.UID == p.spec.UID && current.DeletionTimestamp != nil { // a failure is tried again
+			_ = pods.Delete(ctx, p.spec.Name, metav1.DeleteOptions{
 				GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(p.spec.UID)),
 			})
 		}
-		select {
-		case <-p.life.Done():
-			return
-		case <-tick.C:
-		}
-	}
+		return apierrors.IsNotFound(err) || err == nil && current.UID != p.spec.UID, nil
+	})
 }
 
 // command is a container as a process.
