@@ -8,39 +8,31 @@ import (
 	"time"
 )
 
-// watched is a process group whose memory is looked at while it runs.
-type watched struct {
-	quit chan struct{}
-	peak chan float64
-}
-
 // watchEvery is the time between two looks.
 const watchEvery = 100 * time.Millisecond
 
-// watchGroup looks at how much memory the processes of a group have together. What they share counts for each of them.
-func watchGroup(leader int) watched {
-	w := watched{quit: make(chan struct{}), peak: make(chan float64)}
+// watchGroup looks at how much memory the processes of a group have together, until the function it returns is called, which returns the most
+// that was seen, in MiB. What they share counts for each of them.
+func watchGroup(leader int) (stop func() float64) {
+	quit, peak := make(chan struct{}), make(chan float64)
 	go func() {
 		ticker := time.NewTicker(watchEvery)
 		defer ticker.Stop()
-		var peak float64
+		var most float64
 		for {
 			select {
 			case <-ticker.C:
-				peak = max(peak, groupMemory(leader))
-			case <-w.quit:
-				w.peak <- peak
+				most = max(most, groupMemory(leader))
+			case <-quit:
+				peak <- most
 				return
 			}
 		}
 	}()
-	return w
-}
-
-// stop returns the most memory that was seen, in MiB.
-func (w watched) stop() float64 {
-	close(w.quit)
-	return <-w.peak
+	return func() float64 {
+		close(quit)
+		return <-peak
+	}
 }
 
 // groupMemory is what the processes of a group have in memory, in MiB.

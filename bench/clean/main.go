@@ -8,9 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/sluiceml/sluice/bench/internal/compare"
 )
@@ -33,26 +31,17 @@ func main() {
 	flag.BoolVar(&o.peers, "peers", true, "measure other programs too; those that are missing are installed under "+compare.Cache)
 	flag.StringVar(&o.only, "only", "", "measure one task alone: docs, lines, mail, exact or minhash")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := error(nil)
-	if *floor != "" {
-		err = runFloor(*floor, flag.Arg(0), flag.Arg(1))
-	} else {
-		err = run(ctx, o)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench clean:", err)
-		os.Exit(1)
-	}
+	compare.Main(func(ctx context.Context) error {
+		if *floor != "" {
+			return runFloor(*floor, flag.Arg(0), flag.Arg(1))
+		}
+		return run(ctx, o)
+	})
 }
 
 func run(ctx context.Context, o options) (err error) {
-	if o.program, err = filepath.Abs(o.program); err != nil {
+	if o.program, err = compare.Program(o.program); err != nil {
 		return err
-	}
-	if _, err := os.Stat(o.program); err != nil {
-		return fmt.Errorf("%w: `make build` makes it", err)
 	}
 	if err := os.MkdirAll(compare.Cache, 0o777); err != nil {
 		return err
@@ -76,7 +65,7 @@ func run(ctx context.Context, o options) (err error) {
 		if err := t.measure(ctx); ctx.Err() != nil {
 			return ctx.Err()
 		} else if skip := (*skipped)(nil); errors.As(err, &skip) {
-			say("%s is skipped: %v", t.name, skip)
+			compare.Say("%s is skipped: %v", t.name, skip)
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
@@ -95,6 +84,3 @@ type skipped struct{ err error }
 
 func (s *skipped) Error() string { return s.err.Error() }
 func (s *skipped) Unwrap() error { return s.err }
-
-// say tells on standard error how it goes.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench clean: "+format+"\n", args...) }

@@ -27,24 +27,10 @@ type program struct {
 // cost is what a run took.
 type cost struct{ seconds, cpu, mib float64 }
 
-// costs are the samples of a program.
-type costs []cost
-
-func (c costs) median(of func(cost) float64) float64 {
-	var v []float64
-	for _, one := range c {
-		v = append(v, of(one))
-	}
-	return compare.Median(v)
-}
-
-func seconds(c cost) float64 { return c.seconds }
-func cpu(c cost) float64     { return c.cpu }
-func mib(c cost) float64     { return c.mib }
-
-// measure runs programs in turns, so that a machine that grows busier is so for all, and checks that they keep as many rows.
-func (b bench) measure(ctx context.Context, task, in string, programs ...program) (map[string]costs, error) {
-	all := map[string]costs{}
+// measure runs programs in turns, so that a machine that grows busier is so for all, and checks that they keep as many rows. It
+// returns the medians of each, by its name.
+func (b bench) measure(ctx context.Context, task, in string, programs ...program) (map[string]cost, error) {
+	seconds, cpu, mib := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
 	kept := -1
 	for i := range b.samples {
 		for _, p := range programs {
@@ -52,8 +38,10 @@ func (b bench) measure(ctx context.Context, task, in string, programs ...program
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", p.label(), err)
 			}
-			say("%s %d: %s took %.1f s, %.1f s of CPU, %.0f MiB", task, i+1, p.label(), c.seconds, c.cpu, c.mib)
-			all[p.name] = append(all[p.name], c)
+			compare.Say("%s %d: %s took %.1f s, %.1f s of CPU, %.0f MiB", task, i+1, p.label(), c.seconds, c.cpu, c.mib)
+			seconds[p.name] = append(seconds[p.name], c.seconds)
+			cpu[p.name] = append(cpu[p.name], c.cpu)
+			mib[p.name] = append(mib[p.name], c.mib)
 			if rows < 0 {
 				continue
 			}
@@ -63,7 +51,11 @@ func (b bench) measure(ctx context.Context, task, in string, programs ...program
 			kept = rows
 		}
 	}
-	return all, nil
+	medians := map[string]cost{}
+	for name := range seconds {
+		medians[name] = cost{compare.Median(seconds[name]), compare.Median(cpu[name]), compare.Median(mib[name])}
+	}
+	return medians, nil
 }
 
 func (p program) label() string {
@@ -93,9 +85,9 @@ func (b bench) once(ctx context.Context, in string, p program) (c cost, rows int
 	if err := cmd.Start(); err != nil {
 		return c, 0, err
 	}
-	group := watchGroup(cmd.Process.Pid)
+	stop := watchGroup(cmd.Process.Pid)
 	err = cmd.Wait()
-	together := group.stop()
+	together := stop()
 	if err != nil {
 		return c, 0, fmt.Errorf("%w\n%s", err, tail)
 	}

@@ -35,7 +35,7 @@ var (
 func (p peer) ready(ctx context.Context) (program, error) {
 	ctx, cancel := context.WithTimeout(ctx, installLimit)
 	defer cancel()
-	home, err := compare.Install(ctx, p.name, filepath.Join(sources, p.name), compare.Python, say)
+	home, err := compare.Install(ctx, p.name, filepath.Join(sources, p.name), compare.Python)
 	if err != nil {
 		return program{}, &skipped{fmt.Errorf("%s cannot be installed: %w", p.name, err)}
 	}

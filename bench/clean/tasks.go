@@ -81,12 +81,12 @@ func (b bench) againstFloor(ctx context.Context, task, in string) error {
 		rss = "rss_mb"
 	}
 	return compare.Show(b.samples,
-		figure(task+"_mb_s", mb/ours.median(seconds), "MB/s", ""),
-		figure(task+"_mb_s_core", mb/ours.median(cpu), "MB/s", ""),
-		figure(task+"_floor_mb_s", mb/floor.median(seconds), "MB/s", ""),
-		figure(task+"_vs_floor", floor.median(seconds)/ours.median(seconds), "ratio", "plain loop in Go"),
-		figure(rss, ours.median(mib), "MiB", ""),
-		figure(task+"_floor_rss_mb", floor.median(mib), "MiB", ""),
+		figure(task+"_mb_s", mb/ours.seconds, "MB/s", ""),
+		figure(task+"_mb_s_core", mb/ours.cpu, "MB/s", ""),
+		figure(task+"_floor_mb_s", mb/floor.seconds, "MB/s", ""),
+		figure(task+"_vs_floor", floor.seconds/ours.seconds, "ratio", "plain loop in Go"),
+		figure(rss, ours.mib, "MiB", ""),
+		figure(task+"_floor_rss_mb", floor.mib, "MiB", ""),
 	)
 }
 
@@ -106,9 +106,9 @@ func (b bench) againstPeer(ctx context.Context, task, in string, p peer) error {
 	}
 	ours, other := all[""], all[p.name]
 	return compare.Show(b.samples,
-		figure(task+"_"+p.name+"_mb_s", mb/other.median(seconds), "MB/s", p.version),
-		figure(task+"_"+p.name+"_rss_mb", other.median(mib), "MiB", p.version),
-		figure(task+"_vs_"+p.name, other.median(seconds)/ours.median(seconds), "ratio", p.version),
+		figure(task+"_"+p.name+"_mb_s", mb/other.seconds, "MB/s", p.version),
+		figure(task+"_"+p.name+"_rss_mb", other.mib, "MiB", p.version),
+		figure(task+"_vs_"+p.name, other.seconds/ours.seconds, "ratio", p.version),
 	)
 }
 

@@ -6,10 +6,6 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/sluiceml/sluice/bench/internal/compare"
 )
@@ -21,12 +17,7 @@ func main() {
 	program := flag.String("sluice", "bin/sluice", "the sluice whose start is measured")
 	others := flag.Bool("peers", true, "measure other engines too; those that are missing are installed under "+compare.Cache)
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *program, *others); err != nil {
-		fmt.Fprintln(os.Stderr, "bench engine:", err)
-		os.Exit(1)
-	}
+	compare.Main(func(ctx context.Context) error { return run(ctx, *program, *others) })
 }
 
 func run(ctx context.Context, program string, others bool) error {
@@ -43,11 +34,8 @@ func run(ctx context.Context, program string, others bool) error {
 		if err := p.compare(ctx); ctx.Err() != nil {
 			return ctx.Err()
 		} else if err != nil {
-			say("%s is skipped: %v", p.name, err)
+			compare.Say("%s is skipped: %v", p.name, err)
 		}
 	}
 	return nil
 }
-
-// say tells on standard error how it goes.
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench engine: "+format+"\n", args...) }

@@ -48,11 +48,11 @@ func python(name string) peer {
 func (p peer) compare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, peerLimit, fmt.Errorf("it took more than %v", peerLimit))
 	defer cancel()
-	home, err := compare.Install(ctx, p.name, filepath.Join(sources, p.name), p.install, say)
+	home, err := compare.Install(ctx, p.name, filepath.Join(sources, p.name), p.install)
 	if err != nil {
 		return fmt.Errorf("it cannot be installed: %w", err)
 	}
-	say("measure %s", p.name)
+	compare.Say("measure %s", p.name)
 	before, err := measureChain(ctx)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (p peer) measure(ctx context.Context, home string) (m measured, err error) 
 	if strings.Contains(interpreter, "/") {
 		interpreter = filepath.Join(home, interpreter)
 	}
-	err = execute(ctx, proc.Command{
+	err = compare.Run(ctx, proc.Command{
 		Path: interpreter, Args: []string{filepath.Join(home, p.program)}, Dir: dir,
 		Env: []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir, "DO_NOT_TRACK=1",
@@ -110,23 +110,4 @@ func (p peer) measure(ctx context.Context, home string) (m measured, err error) 
 		return m, fmt.Errorf("it measured %d times, want %d", len(m.Seconds), samples)
 	}
 	return m, nil
-}
-
-// execute runs a command, and kills it with all that it has started when the context ends.
-func execute(ctx context.Context, c proc.Command) error {
-	said := proc.NewTail(20)
-	c.Stdout, c.Stderr = said, said
-	p, err := proc.Start(ctx, c)
-	if err != nil {
-		return err
-	}
-	switch exit, err := p.Wait(); {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil:
-		return err
-	case !exit.OK():
-		return fmt.Errorf("%s ended with %v:\n%s", filepath.Base(c.Path), exit, said)
-	}
-	return nil
 }

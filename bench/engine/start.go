@@ -33,12 +33,9 @@ steps:
 // measureStart measures the program in a folder where it never was: from its start until its first step runs, and the most memory that
 // it has held when the run has ended.
 func measureStart(ctx context.Context, program string) error {
-	program, err := filepath.Abs(program)
+	program, err := compare.Program(program)
 	if err != nil {
 		return err
-	}
-	if _, err := os.Stat(program); err != nil {
-		return fmt.Errorf("%w: `make build` makes it", err)
 	}
 	var cold, memory []float64
 	for i := range samples + 1 {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,25 +11,19 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sluiceml/sluice/bench/internal/compare"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/policy"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "bench policy:", err)
-		os.Exit(1)
-	}
+	compare.Main(func(context.Context) error { return run(os.Args[1:]) })
 }
 
-// figure is one line of output.
+// figure is one line of output; its samples are windows.
 type figure struct {
-	Name    string  `json:"name"`
-	Value   float64 `json:"value"`
-	Unit    string  `json:"unit"`
-	Against string  `json:"against"`
-	Samples int     `json:"samples"` // windows
-	Missed  int     `json:"missed"`
+	compare.Figure
+	Missed int `json:"missed"`
 }
 
 // run measures on the traces that are named, or on those that lie beside the policy.
@@ -54,11 +49,11 @@ func run(files []string) error {
 			ours := c.Results[0]
 			better := min(c.Results[1].USD, c.Results[2].USD)
 			for _, f := range []figure{
-				{"against_better", ours.USD / better, "ratio", "the cheaper of greedy and Uniform Progress", c.Windows, ours.Missed},
-				{"saved", 1 - ours.USD/c.OnDemandUSD, "share", "on-demand", c.Windows, ours.Missed},
-				{"saved_at_most", 1 - c.BoundUSD/c.OnDemandUSD, "share", "on-demand", c.Windows, 0},
+				{compare.Figure{Name: "against_better", Value: ours.USD / better, Unit: "ratio", Against: "the cheaper of greedy and Uniform Progress"}, ours.Missed},
+				{compare.Figure{Name: "saved", Value: 1 - ours.USD/c.OnDemandUSD, Unit: "share", Against: "on-demand"}, ours.Missed},
+				{compare.Figure{Name: "saved_at_most", Value: 1 - c.BoundUSD/c.OnDemandUSD, Unit: "share", Against: "on-demand"}, 0},
 			} {
-				f.Name = fmt.Sprintf("policy/%dh_%dmin/%s", hours, minutes, f.Name)
+				f.Name, f.Samples = fmt.Sprintf("policy/%dh_%dmin/%s", hours, minutes, f.Name), c.Windows
 				if err := out.Encode(f); err != nil {
 					return err
 				}

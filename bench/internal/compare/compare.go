@@ -1,4 +1,4 @@
-// Package compare has what the benches share: figures, and other programs to compare with.
+// Package compare has what the benches share: their main, figures, and other programs to compare with.
 package compare
 
 import (
@@ -8,11 +8,40 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"syscall"
+
+	"github.com/sluiceml/sluice/internal/proc"
 )
+
+// Main runs a bench whose flags are parsed, until it is interrupted.
+func Main(run func(context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		Say("%v", err)
+		os.Exit(1)
+	}
+}
+
+// Say tells on standard error how it goes.
+func Say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "bench "+filepath.Base(os.Args[0])+": "+format+"\n", args...)
+}
+
+// Program finds the sluice that is measured.
+func Program(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%w: `make build` makes it", err)
+	}
+	return path, nil
+}
 
 // Figure is one line of output.
 type Figure struct {
@@ -48,7 +77,7 @@ const Python = "python3 -m venv venv && venv/bin/pip install --no-input --disabl
 
 // Install copies a peer's folder, which has its program and the versions of the packages that this takes, and runs a script in the copy,
 // unless the same was done before. It returns where the copy is.
-func Install(ctx context.Context, name, source, script string, say func(format string, args ...any)) (home string, err error) {
+func Install(ctx context.Context, name, source, script string) (home string, err error) {
 	if home, err = filepath.Abs(filepath.Join(Cache, name)); err != nil {
 		return "", err
 	}
@@ -61,14 +90,14 @@ func Install(ctx context.Context, name, source, script string, say func(format s
 	if have, err := os.ReadFile(stamp); err == nil && string(have) == want {
 		return home, nil
 	}
-	say("install %s into %s, once", name, filepath.Join(Cache, name))
+	Say("install %s into %s, once", name, filepath.Join(Cache, name))
 	if err := os.RemoveAll(home); err != nil {
 		return "", err
 	}
 	if err := os.CopyFS(home, files); err != nil {
 		return "", err
 	}
-	if err := run(ctx, home, script); err != nil {
+	if err := Run(ctx, proc.Command{Path: "sh", Args: []string{"-c", script}, Dir: home}); err != nil {
 		return "", err
 	}
 	return home, os.WriteFile(stamp, []byte(want), 0o600)
@@ -89,21 +118,21 @@ func digest(files fs.FS, script string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), err
 }
 
-// shown is how much of what an installation says is shown when it fails, in bytes.
-const shown = 2000
-
-// run runs a script, and kills it with all that it has started when the context ends.
-func run(ctx context.Context, dir, script string) error {
-	cmd := exec.CommandContext(ctx, "sh", "-c", script)
-	cmd.Dir = dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	said, err := cmd.CombinedOutput()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+// Run runs a command, and kills it with all that it has started when the context ends.
+func Run(ctx context.Context, c proc.Command) error {
+	said := proc.NewTail(20)
+	c.Stdout, c.Stderr = said, said
+	p, err := proc.Start(ctx, c)
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, said[max(0, len(said)-shown):])
+		return err
+	}
+	switch exit, err := p.Wait(); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case !exit.OK():
+		return fmt.Errorf("%s ended with %v:\n%s", filepath.Base(c.Path), exit, said)
 	}
 	return nil
 }
