@@ -2,8 +2,6 @@ package account
 
 import (
 	"bufio"
-	"cmp"
-	"container/heap"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -208,7 +207,7 @@ func total(counts map[string]int64) (sum int64) {
 
 // mergeCounts calls yield for each source file that one of the sorted files has, in order, with the sum of its counts.
 func mergeCounts(paths []string, yield func(*FileCount) error) (err error) {
-	var streams countStreams
+	var streams []*countStream
 	for _, path := range paths {
 		f, openErr := os.Open(path)
 		if openErr != nil {
@@ -218,22 +217,21 @@ func mergeCounts(paths []string, yield func(*FileCount) error) (err error) {
 		s := &countStream{lines: json.NewDecoder(bufio.NewReader(f))}
 		switch err := s.next(); {
 		case err == nil:
-			streams = append(streams, s)
+			streams = insert(streams, s)
 		case !errors.Is(err, io.EOF):
 			return err
 		}
 	}
-	heap.Init(&streams)
 	for len(streams) > 0 {
 		sum := newFileCount(streams[0].at.File)
 		for len(streams) > 0 && streams[0].at.File == sum.File {
-			sum.Add(streams[0].at)
-			switch err := streams[0].next(); {
+			first := streams[0]
+			streams = slices.Delete(streams, 0, 1)
+			sum.Add(first.at)
+			switch err := first.next(); {
 			case err == nil:
-				heap.Fix(&streams, 0)
-			case errors.Is(err, io.EOF):
-				heap.Pop(&streams)
-			default:
+				streams = insert(streams, first)
+			case !errors.Is(err, io.EOF):
 				return err
 			}
 		}
@@ -260,17 +258,8 @@ func (s *countStream) next() error {
 	return nil
 }
 
-// countStreams is a heap by source file.
-type countStreams []*countStream
-
-func (s countStreams) Len() int           { return len(s) }
-func (s countStreams) Less(i, j int) bool { return cmp.Less(s[i].at.File, s[j].at.File) }
-func (s countStreams) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *countStreams) Push(x any)        { *s = append(*s, x.(*countStream)) }
-
-// Pop implements heap.Interface.
-func (s *countStreams) Pop() any {
-	last := (*s)[len(*s)-1]
-	*s = (*s)[:len(*s)-1]
-	return last
+// insert puts a stream into its place among others, which are sorted by the source file that they are at.
+func insert(streams []*countStream, s *countStream) []*countStream {
+	at, _ := slices.BinarySearchFunc(streams, s, func(a, b *countStream) int { return strings.Compare(a.at.File, b.at.File) })
+	return slices.Insert(streams, at, s)
 }
