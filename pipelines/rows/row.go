@@ -1,3 +1,5 @@
+// Package rows is what all parts of a cleaning share: the row, its JSON and digests, where it was read, why one is rejected or dropped, and
+// how the configs of transforms are decoded.
 package rows
 
 import (
@@ -5,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
@@ -15,6 +19,12 @@ type Row map[string]any
 
 // MaxSize bounds one row in bytes of JSON. Workers hold some rows at a time, so it is part of what bounds the memory.
 const MaxSize = 16 << 20
+
+// Origin is where a row was read.
+type Origin struct {
+	Name   string // of the source file
+	Offset int64  // of the row's first byte in it
+}
 
 // Rejection is the error of a row that goes to the dead letter. It does not end the job.
 type Rejection struct {
@@ -27,6 +37,31 @@ func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
 // Reject makes the rejection of a row.
 func Reject(reason, format string, args ...any) error {
 	return &Rejection{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Reasons that more than one package knows.
+const (
+	// ReasonDamaged is that of the row of a file at which it cannot be read any further: what follows is lost.
+	ReasonDamaged = "damaged"
+	// ReasonEncoding is that of text that is none.
+	ReasonEncoding = "bad_encoding"
+)
+
+// What is shown of a rejection is bounded, in bytes: the text of what is no row, and the message.
+const (
+	MaxText    = 64 << 10
+	MaxMessage = 1 << 10
+)
+
+// Clip cuts s to n bytes at most, at a character's end.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.ToValidUTF8(s[:n], "\uFFFD") + "…"
 }
 
 // RejectEval rejects a row that an expression failed over; what names it.
@@ -74,14 +109,11 @@ func Decode(text []byte) (Row, error) {
 // DecodeMended is Decode with U+FFFD in place of what is half a character.
 func DecodeMended(text []byte) (Row, error) {
 	r, err := Decode(text)
-	if why := (*Rejection)(nil); r != nil && errors.As(err, &why) && why.Reason == ReasonEncoding {
+	if why, ok := errors.AsType[*Rejection](err); ok && r != nil && why.Reason == ReasonEncoding {
 		return r, nil
 	}
 	return r, err
 }
-
-// ReasonEncoding is that of text that is none.
-const ReasonEncoding = "bad_encoding"
 
 // Encode returns the row's canonical JSON: sorted keys, no HTML escapes, no line end. Equal rows have equal bytes.
 func Encode(r Row) ([]byte, error) { return Append(make([]byte, 0, 256), r) }
