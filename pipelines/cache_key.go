@@ -61,8 +61,7 @@ func (p *plan) addCacheKeys(job Job, sources map[int][]numberedSource) error {
 		if p.nodes[s.entry].source.Format == nil {
 			continue
 		}
-		h := sha256.New()
-		k := keyWriter{Hash: h, job: job}
+		k := keyWriter{Hash: sha256.New(), job: job}
 		k.write("piece 1", program)
 		for _, at := range p.within(s.entry) {
 			n := &p.nodes[at]
@@ -70,7 +69,7 @@ func (p *plan) addCacheKeys(job Job, sources map[int][]numberedSource) error {
 			k.write(at, n.name, n.blames, n.rejects, n.next, n.outputs)
 		}
 		if !k.unknown {
-			addPieceKeys(hex.EncodeToString(h.Sum(nil)), sources[s.entry], digests)
+			addPieceKeys(hex.EncodeToString(k.Sum(nil)), sources[s.entry], digests)
 		}
 	}
 	return nil
@@ -85,10 +84,9 @@ func addPieceKeys(segment string, units []numberedSource, digests map[string]str
 			if content == "" {
 				continue
 			}
-			h := sha256.New()
-			k := keyWriter{Hash: h}
+			k := keyWriter{Hash: sha256.New()}
 			k.write(segment, piece.File.Name, content, piece.Start, piece.End)
-			source.Keys[i] = hex.EncodeToString(h.Sum(nil))
+			source.Keys[i] = hex.EncodeToString(k.Sum(nil))
 		}
 	}
 }

@@ -35,10 +35,7 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 		return f.session.failed(err)
 	}
 	var rows []spill.Mark
-	err = spill.Fetch(f.job.WorkDir, refs, func(batch []byte) error {
-		return spill.EachMark(batch, func(m spill.Packed) { rows = append(rows, m.Mark()) })
-	})
-	if err != nil {
+	if err := spill.FetchMarks(f.job.WorkDir, refs, func(m spill.Packed) { rows = append(rows, m.Mark()) }); err != nil {
 		return f.session.failed(err)
 	}
 	f.start(ctx, uint32(unit), func(u *task) error { return u.combine(f.job.WorkDir, rows) })

@@ -34,7 +34,7 @@ func (f *dedupFn) survive(group string, refs []spill.Reference) (stay outcome, e
 	keep, counts := spill.Places{}, account.Ledger{}
 	err = spill.InParts(f.job.WorkDir, group, refs, func(refs []spill.Reference) error {
 		best := spill.BestMarks{}
-		err := spill.Fetch(f.job.WorkDir, refs, func(batch []byte) error { return spill.EachMark(batch, best.Add) })
+		err := spill.FetchMarks(f.job.WorkDir, refs, best.Add)
 		best.Each(func(m spill.Packed, several bool) {
 			keep.Add(m.Mark())
 			if several {

@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"bytes"
+	"path"
 	"slices"
 	"strings"
 )
@@ -33,15 +34,9 @@ func childEnviron(environ []string, job Job, text []byte) []string {
 	env := []string{} // nil would mean all
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
-		if slices.ContainsFunc(wanted, func(pattern string) bool { return matches(name, pattern) }) {
+		if slices.ContainsFunc(wanted, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok }) {
 			env = append(env, kv)
 		}
 	}
 	return env
-}
-
-// matches reports whether a name is a pattern's, which may end in *.
-func matches(name, pattern string) bool {
-	prefix, open := strings.CutSuffix(pattern, "*")
-	return name == pattern || open && strings.HasPrefix(name, prefix)
 }

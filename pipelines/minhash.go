@@ -66,9 +66,7 @@ type packedMarks []spill.Packed
 // rankedMarks reads all marks and puts them into the order of their rows.
 func rankedMarks(work string, refs []spill.Reference) (packedMarks, error) {
 	var all packedMarks
-	err := spill.Fetch(work, refs, func(b []byte) error {
-		return spill.EachMark(b, func(m spill.Packed) { all = append(all, m) })
-	})
+	err := spill.FetchMarks(work, refs, func(m spill.Packed) { all = append(all, m) })
 	slices.SortFunc(all, spill.Packed.Compare)
 	return all, err
 }

@@ -75,7 +75,7 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 		return err
 	}
 	f.start(ctx, e.Unit, func(u *task) error {
-		defer f.session.sourceRead()
+		defer f.session.sourcesRead.Add(1)
 		for i, p := range e.Source.Pieces {
 			p.File.CountTo(&f.session.bytes)
 			u.files.Of(p.File.Name) // it has an account, also when it has no rows

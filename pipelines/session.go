@@ -72,9 +72,6 @@ func (s *session) turn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-func (s *session) rowRead()       { s.read.Add(1) }
-func (s *session) rowsKept(n int) { s.kept.Add(int64(n)) }
-
 func (s *session) unitDone() {
 	s.units.Add(1)
 	if s.tell != nil {
@@ -98,9 +95,6 @@ func (s *session) tally(transform string) *tally {
 	t, _ := s.tallies.LoadOrStore(transform, &tally{})
 	return t.(*tally)
 }
-
-// sourceRead counts a unit that has read its part of the input.
-func (s *session) sourceRead() { s.sourcesRead.Add(1) }
 
 // progress returns how far the job is. Of the units that read, the bytes they have read count, since a compressed file is one unit
 // whatever its size. Writing and converting all rows take about as long as a segment each, and twice that.

@@ -176,7 +176,7 @@ func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Refe
 	w := shard.Writer{
 		Work: f.job.WorkDir, Workers: f.job.Parallelism, Columns: f.columns, Part: part, Profile: profile.New(part),
 		Wrote: func(n int) {
-			f.session.rowsKept(n)
+			f.session.kept.Add(int64(n))
 			done(int64(n))
 		},
 	}

@@ -84,7 +84,7 @@ func (u *task) read(name string, r format.Record) error {
 		return err
 	}
 	u.files.Of(name).Read++
-	u.session.rowRead()
+	u.session.read.Add(1)
 	from := rows.Origin{Name: name, Offset: r.Offset}
 	entry := u.entry()
 	if err := u.watched(entry, r.Rejected); err != nil {
@@ -142,7 +142,7 @@ func (u *task) copies(next []int, from rows.Origin, r rows.Row) error {
 			mine = maps.Clone(r)
 			u.files.Of(from.Name).Read++
 			u.counts[[2]string{account.CountCopied, account.AllRead}]++
-			u.session.rowRead()
+			u.session.read.Add(1)
 		}
 		if err := u.pass(next[i:i+1], from, mine); err != nil {
 			return err
@@ -153,8 +153,7 @@ func (u *task) copies(next []int, from rows.Origin, r rows.Row) error {
 
 // leave counts a row that a transform has dropped, or takes one that it has rejected to where such rows go; any other error it returns.
 func (u *task) leave(n *node, from rows.Origin, r rows.Row, err error) error {
-	var drop *rows.Dropped
-	if errors.As(err, &drop) {
+	if drop, ok := errors.AsType[*rows.Dropped](err); ok {
 		u.files.Of(from.Name).Dropped[n.row.Rule(drop)]++
 		return nil
 	}
@@ -163,8 +162,8 @@ func (u *task) leave(n *node, from rows.Origin, r rows.Row, err error) error {
 
 // refuse takes what a node has rejected to the node's output for it, or else to the dead letter, under a name.
 func (u *task) refuse(n *node, name string, from rows.Origin, element any, err error) error {
-	var why *rows.Rejection
-	if n.rejects == "" || !errors.As(err, &why) {
+	why, ok := errors.AsType[*rows.Rejection](err)
+	if n.rejects == "" || !ok {
 		return u.reject(name, from, element, err)
 	}
 	return u.pass(n.outputs[n.rejects], from, rows.Row{
@@ -218,8 +217,8 @@ func (u *task) apply(n *node, r rows.Row) (next []int, err error) {
 // watched returns what a node said of a row, or that it has rejected too many.
 func (u *task) watched(n *node, err error) error {
 	if n.threshold != nil {
-		var why *rows.Rejection
-		if over := u.tried(n, errors.As(err, &why)); over != nil {
+		_, rejected := errors.AsType[*rows.Rejection](err)
+		if over := u.tried(n, rejected); over != nil {
 			return over
 		}
 	}
@@ -228,11 +227,11 @@ func (u *task) watched(n *node, err error) error {
 
 // reject writes a row to the dead letter if err is a rejection; any other error it returns.
 func (u *task) reject(transform string, from rows.Origin, element any, err error) error {
-	var why *rows.Rejection
-	if e := (*fault.Error)(nil); errors.As(err, &e) {
+	if e, ok := errors.AsType[*fault.Error](err); ok {
 		return e // it says where
 	}
-	if !errors.As(err, &why) {
+	why, ok := errors.AsType[*rows.Rejection](err)
+	if !ok {
 		return fmt.Errorf("transform %s, row at byte %d of %s: %w", transform, from.Offset, from.Name, err)
 	}
 	u.files.Of(from.Name).Rejected[transform+"/"+why.Reason]++

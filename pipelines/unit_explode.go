@@ -14,7 +14,7 @@ func (u *task) explode(n *node, from rows.Origin, r rows.Row) error {
 		if made++; made > 1 {
 			u.files.Of(from.Name).Read++
 			u.counts[[2]string{account.CountExploded, n.name}]++
-			u.session.rowRead()
+			u.session.read.Add(1)
 		}
 		return u.pass(n.next, from, r)
 	})

@@ -131,8 +131,8 @@ func (c *csvReader) take(l line, size *int64) error {
 
 // beginsAt says of a rejection for what is below where the record begins, which is all of it that is rejected.
 func beginsAt(line int64, err error) error {
-	var why *rows.Rejection
-	if !errors.As(err, &why) {
+	why, ok := errors.AsType[*rows.Rejection](err)
+	if !ok {
 		return err
 	}
 	return rows.Reject(why.Reason, "the record that begins in line %d has a quoted field that goes on below, and is none: %s", line, why.Message)

@@ -22,8 +22,8 @@ type line struct {
 
 // opaque reports that the line is not known whole, and nothing can be made of it.
 func (l line) opaque() bool {
-	var why *rows.Rejection
-	return errors.As(l.err, &why) && (why.Reason == rows.ReasonDamaged || why.Reason == "too_long")
+	why, ok := errors.AsType[*rows.Rejection](l.err)
+	return ok && (why.Reason == rows.ReasonDamaged || why.Reason == "too_long")
 }
 
 // lineReader reads the lines of a content of any encoding, holding one of at most rows.MaxSize bytes.

@@ -28,11 +28,9 @@ type ref struct {
 
 func fetch(work string, refs []spill.Reference) ([]ref, error) {
 	rows := make([]ref, 0, spill.CountMarks(refs))
-	err := spill.Fetch(work, refs, func(batch []byte) error {
-		return spill.EachMark(batch, func(p spill.Packed) {
-			m := p.Mark()
-			rows = append(rows, ref{m.Key, m.Offset, m.Unit, m.Size, m.Segment})
-		})
+	err := spill.FetchMarks(work, refs, func(p spill.Packed) {
+		m := p.Mark()
+		rows = append(rows, ref{m.Key, m.Offset, m.Unit, m.Size, m.Segment})
 	})
 	slices.SortFunc(rows, func(a, b ref) int { return bytes.Compare(a.key[:], b.key[:]) })
 	return rows, err

@@ -134,6 +134,11 @@ func divide(work, name string, refs []Reference, n int) ([][]Reference, error) {
 	return divided, errors.Join(err, f.Close())
 }
 
+// FetchMarks calls yield for each of the marks that references stand for.
+func FetchMarks(work string, refs []Reference, yield func(Packed)) error {
+	return Fetch(work, refs, func(batch []byte) error { return EachMark(batch, yield) })
+}
+
 // Fetch calls yield with what references stand for, one after the other.
 func Fetch(work string, refs []Reference, yield func([]byte) error) error {
 	for _, ref := range refs {

@@ -16,8 +16,7 @@ func compileValidate(c transform.ValidateWithSchema, _ map[string]any) (rowFunc,
 	}
 	return func(r rows.Row) error {
 		err := schema.Check(r)
-		var unlike *transform.RowSchemaError
-		if errors.As(err, &unlike) {
+		if unlike, ok := errors.AsType[*transform.RowSchemaError](err); ok {
 			return rows.Reject("schema", "%s", unlike)
 		}
 		return err
