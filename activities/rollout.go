@@ -71,8 +71,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	}
 	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step}
 	doc, release, err := target.Load(ctx, doc.Revision, candidate, func(what string) { loading.Store("loading the model: " + what) })
-	var refused *gateway.LoadError
-	if errors.As(err, &refused) {
+	if _, ok := errors.AsType[*gateway.LoadError](err); ok {
 		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
 	} else if err != nil {
 		return opened, err

@@ -59,8 +59,7 @@ func (r *Rollouts) looks(
 		stage.Spec.Shadow, stage.Spec.Weight = 0, 1 // the candidate answers everything, for nothing else can
 	}
 	began := time.Now()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	tick := time.Tick(lookEvery)
 	evidence := r.Gauges.Hold()
 	defer evidence.Release()
 	evidence.Set(evidenceOf(name, stage, state))
@@ -69,7 +68,7 @@ func (r *Rollouts) looks(
 		select {
 		case <-ctx.Done():
 			return nil, state, ctx.Err()
-		case <-tick.C:
+		case <-tick:
 		}
 		now, err := target.Stats(ctx)
 		if err != nil {

@@ -31,8 +31,7 @@ func (t *Trainings) keepGauges(ctx context.Context, in contract.GangInput) (end 
 	held.Set(gangSamples(in, nil))
 	go func() {
 		defer close(over)
-		tick := time.NewTicker(gaugesEvery)
-		defer tick.Stop()
+		tick := time.Tick(gaugesEvery)
 		for {
 			nodes, err := t.Progress(ctx, workflow)
 			if err != nil && ctx.Err() == nil {
@@ -42,7 +41,7 @@ func (t *Trainings) keepGauges(ctx context.Context, in contract.GangInput) (end 
 			select {
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-tick:
 			}
 		}
 	}()

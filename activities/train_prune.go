@@ -23,13 +23,12 @@ func (t *Trainings) prune(ctx context.Context, k training.Key, keep int) (end fu
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
-		tick := time.NewTicker(pruneEvery)
-		defer tick.Stop()
+		tick := time.Tick(pruneEvery)
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-tick:
 				t.pruneNow(ctx, k, keep, replaceAfter)
 			}
 		}

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,9 +106,7 @@ type sample [2]any
 // query asks Prometheus for the one number that a query is about.
 func (t *Triggers) query(ctx context.Context, spec spec.MetricTrigger) (*float64, error) {
 	base := spec.Prometheus
-	if base == "" {
-		base = "http://127.0.0.1:9090"
-	}
+	base = cmp.Or(base, "http://127.0.0.1:9090")
 	failed := func(typ string, err error) error {
 		return fault.New(typ, fmt.Sprintf("query `%s` at %s: %v", human.Line(spec.Query), base, err), err)
 	}

@@ -271,9 +271,7 @@ func (e *engine) told() (*spec.EngineOutput, error) {
 		GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, Version: p.TensorRT, Inputs: e.spec.Inputs, Layers: map[string]int{},
 	}
 	for name, count := range types {
-		if name == "" {
-			name = "other"
-		}
+		name = cmp.Or(name, "other")
 		out.Layers[name] += count
 	}
 	for _, l := range profile[:min(len(profile), maxLayers)] {

@@ -59,8 +59,7 @@ func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(embedded.SearchAttributes())) {
 		known = append(known, name+" IS NOT NULL")
 	}
-	again := time.NewTicker(200 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(200 * time.Millisecond)
 	for {
 		_, err := c.Client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 			Namespace: c.Info.Namespace, Query: strings.Join(known, " AND "),
@@ -70,7 +69,7 @@ func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the search attributes of namespace %s: %w: %w", c.Info.Namespace, context.Cause(ctx), err)
 		}

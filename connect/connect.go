@@ -122,9 +122,7 @@ func connectCluster(ctx context.Context, o Options) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read Temporal's client configuration (TEMPORAL_* variables and profile file): %w", err)
 	}
-	if options.HostPort == "" {
-		options.HostPort = client.DefaultHostPort
-	}
+	options.HostPort = cmp.Or(options.HostPort, client.DefaultHostPort)
 	if options.Namespace == "" {
 		options.Namespace = client.DefaultNamespace
 	}
@@ -151,8 +149,7 @@ func connectCluster(ctx context.Context, o Options) (*Connection, error) {
 // connectFolder attaches to the holder or becomes it. It tries both in turn until ctx ends, because a holder may end, or still be
 // starting, at any moment.
 func connectFolder(ctx context.Context, o Options) (*Connection, error) {
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(50 * time.Millisecond)
 	for {
 		info, found, err := holder.Find(o.Dir)
 		if err != nil {
@@ -170,7 +167,7 @@ func connectFolder(ctx context.Context, o Options) (*Connection, error) {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("attach to the process that holds %s: %w: %w", o.Dir, context.Cause(ctx), err)
-		case <-again.C:
+		case <-again:
 		}
 	}
 }

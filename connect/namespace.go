@@ -45,8 +45,7 @@ func createNamespace(ctx context.Context, c client.Client, namespace string) err
 	if err != nil && !errors.As(err, &exists) {
 		return fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
-	again := time.NewTicker(200 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(200 * time.Millisecond)
 	for {
 		// One question reaches the matching service, the other the history service.
 		_, matching := server.DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
@@ -59,7 +58,7 @@ func createNamespace(ctx context.Context, c client.Client, namespace string) err
 			return nil
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			return fmt.Errorf("wait until the cluster knows namespace %s: %w", namespace, context.Cause(ctx))
 		}

@@ -63,9 +63,7 @@ type Session struct {
 
 // Open connects, starting a server where nobody runs one yet: see connect.Dial.
 func Open(ctx context.Context, o Options) (_ *Session, err error) {
-	if o.StateDir == "" {
-		o.StateDir = state.Dir
-	}
+	o.StateDir = cmp.Or(o.StateDir, state.Dir)
 	s := &Session{Log: o.Logger}
 	defer func() {
 		if err != nil {

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,9 +95,7 @@ func serve(ctx context.Context, stdin io.Reader, out *messages) (spec.CleanOutpu
 }
 
 func (j *Job) setDefaults() {
-	if j.Memory == 0 {
-		j.Memory = defaultMemory
-	}
+	j.Memory = cmp.Or(j.Memory, defaultMemory)
 	if j.Parallelism <= 0 {
 		j.Parallelism = runtime.GOMAXPROCS(0)
 	}
@@ -132,13 +131,12 @@ func every(interval time.Duration, f func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
+		ticker := time.Tick(interval)
 		for {
 			select {
 			case <-quit:
 				return
-			case <-ticker.C:
+			case <-ticker:
 				f()
 			}
 		}

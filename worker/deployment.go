@@ -134,8 +134,7 @@ func describeDeployment(ctx context.Context, c *connect.Connection, name string)
 	answer, err := c.Client.WorkflowService().DescribeWorkerDeployment(ctx, &workflowservice.DescribeWorkerDeploymentRequest{
 		Namespace: c.Info.Namespace, DeploymentName: name,
 	})
-	var missing *serviceerror.NotFound
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return nil, fault.New(fault.Invalid, fmt.Sprintf("there is no worker deployment %s in namespace %s of %s\n"+
 			"help: it is there once a worker of it is: sluice worker --deployment %s --build-id ID", name, c.Info.Namespace, c.Info.TemporalAddress, name), err)
 	}
@@ -181,8 +180,7 @@ func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment) (befo
 // eventually asks again and again until there is an answer, a server that is too busy too. When ctx ends before, the error is the last of
 // those that were no answer, or else the cause of the end.
 func eventually(ctx context.Context, ask func() (done bool, err error)) error {
-	again := time.NewTicker(200 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(200 * time.Millisecond)
 	var last error
 	for {
 		done, err := ask()
@@ -194,7 +192,7 @@ func eventually(ctx context.Context, ask func() (done bool, err error)) error {
 			last = err
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			return cmp.Or(last, context.Cause(ctx))
 		}

@@ -187,11 +187,10 @@ func (g *Gateways) Restore(ctx context.Context) error {
 
 // retry tries to serve what Restore could not, until all of it is served or Close.
 func (g *Gateways) retry() {
-	again := time.NewTicker(retryEvery)
-	defer again.Stop()
+	again := time.Tick(retryEvery)
 	for {
 		select {
-		case <-again.C:
+		case <-again:
 		case <-g.closed:
 			return
 		}

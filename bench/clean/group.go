@@ -16,12 +16,11 @@ const watchEvery = 100 * time.Millisecond
 func watchGroup(leader int) (stop func() float64) {
 	quit, peak := make(chan struct{}), make(chan float64)
 	go func() {
-		ticker := time.NewTicker(watchEvery)
-		defer ticker.Stop()
+		ticker := time.Tick(watchEvery)
 		var most float64
 		for {
 			select {
-			case <-ticker.C:
+			case <-ticker:
 				most = max(most, groupMemory(leader))
 			case <-quit:
 				peak <- most

@@ -24,6 +24,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,7 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Token == "" {
 		return nil, errors.New("embedded Temporal: Options.Token is empty: the server would be open to every local user")
 	}
-	if o.Namespace == "" {
-		o.Namespace = "default"
-	}
+	o.Namespace = cmp.Or(o.Namespace, "default")
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, err
@@ -263,8 +262,7 @@ func (bearer) RequireTransportSecurity() bool { return false }
 func awaitNamespace(ctx context.Context, conn *grpc.ClientConn, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	retry := time.NewTicker(10 * time.Millisecond)
-	defer retry.Stop()
+	retry := time.Tick(10 * time.Millisecond)
 	service := workflowservice.NewWorkflowServiceClient(conn)
 	for {
 		_, err := service.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace}, grpc.WaitForReady(true))
@@ -274,7 +272,7 @@ func awaitNamespace(ctx context.Context, conn *grpc.ClientConn, namespace string
 		select {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
-		case <-retry.C:
+		case <-retry:
 		}
 	}
 }

@@ -123,8 +123,7 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
 	defer cancel()
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(100 * time.Millisecond)
 	for {
 		now, err := h.Describe(ctx)
 		switch {
@@ -139,7 +138,7 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 			return Fired{Skipped: true}, nil
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			return Fired{}, nil
 		}

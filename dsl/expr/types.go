@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -68,9 +69,7 @@ var ArtifactTypes = []artifact.Type{artifact.Dataset, artifact.Model, artifact.C
 
 // Define adds an object type, or replaces the one of that name, and returns it as CEL knows it.
 func (ts *TypeSystem) Define(o *ObjectType) *cel.Type {
-	if o.Code == "" {
-		o.Code = "output"
-	}
+	o.Code = cmp.Or(o.Code, "output")
 	ts.objects[o.Name] = o
 	return ObjectNamed(o.Name)
 }

@@ -285,8 +285,7 @@ func quoted(value any) string {
 
 // RegexpProblem is what is wrong with a regular expression, without the words of the library.
 func RegexpProblem(err error) string {
-	var problem *syntax.Error
-	if errors.As(err, &problem) {
+	if problem, ok := errors.AsType[*syntax.Error](err); ok {
 		return fmt.Sprintf("%s: `%s`", problem.Code, problem.Expr)
 	}
 	return err.Error()

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -129,9 +130,7 @@ const TriggerManual = "manual"
 
 // Complete fills in what a run that nothing triggered has instead.
 func (r RunFacts) Complete() RunFacts {
-	if r.Trigger.Kind == "" {
-		r.Trigger.Kind = TriggerManual
-	}
+	r.Trigger.Kind = cmp.Or(r.Trigger.Kind, TriggerManual)
 	for _, at := range []*time.Time{&r.ScheduledAt, &r.Trigger.Time} {
 		if at.IsZero() {
 			*at = r.StartedAt

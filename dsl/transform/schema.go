@@ -61,8 +61,7 @@ func (e *RowSchemaError) Error() string { return e.causes }
 // Check returns a *RowSchemaError for a row that the schema does not accept.
 func (s *RowSchema) Check(row map[string]any) error {
 	err := s.schema.Validate(row)
-	var unlike *jsonschema.ValidationError
-	if errors.As(err, &unlike) {
+	if unlike, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		return &RowSchemaError{causes(unlike)}
 	}
 	return err

@@ -115,15 +115,14 @@ func (b *beats) show() []any {
 
 // loop sends heartbeats of the activity of ctx until calls ends. They outlive ctx: a program that was canceled takes a while to end.
 func (b *beats) loop(ctx, calls context.Context) {
-	tick := time.NewTicker(Every)
-	defer tick.Stop()
+	tick := time.Tick(Every)
 	heard := time.Now()
 	shown := b.shown
 	for {
 		select {
 		case <-shown:
 			shown = nil
-		case <-tick.C:
+		case <-tick:
 		case <-calls.Done():
 			return
 		}

@@ -98,8 +98,7 @@ func Permanent(err error) bool {
 
 // After returns how long to wait before trying again, 0 when nobody said.
 func After(err error) time.Duration {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.After
 	}
 	return 0

@@ -9,6 +9,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,9 +100,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	p := &Process{path: c.Path, grace: c.Grace, done: make(chan struct{})}
-	if p.grace == 0 {
-		p.grace = DefaultGrace
-	}
+	p.grace = cmp.Or(p.grace, DefaultGrace)
 	cmd, status, err := p.startKeeper(c)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)

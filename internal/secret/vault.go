@@ -311,8 +311,7 @@ func refused(server spec.Vault, status int, said []string) (again bool, err erro
 
 // unwrapped drops the request's URL, which the message names already.
 func unwrapped(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +24,7 @@ func compileReadCSV(c transform.ReadFromCSV) (Reader, error) {
 	if err != nil {
 		return Reader{}, err
 	}
-	if c.Delimiter == "" {
-		c.Delimiter = ","
-	}
+	c.Delimiter = cmp.Or(c.Delimiter, ",")
 	if err := transform.CheckDelimiter(c.Delimiter); err != nil {
 		return Reader{}, fmt.Errorf("delimiter: %w", err)
 	}

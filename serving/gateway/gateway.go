@@ -137,15 +137,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.
 
 // follow is the one goroutine that changes what is served.
 func (g *Gateway) follow(ctx context.Context) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
+	ticker := time.Tick(pollEvery)
 	for {
 		g.read(ctx)
 		g.reconcile(ctx)
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticker:
 		case <-g.poke:
 		}
 	}

@@ -166,8 +166,7 @@ func (t *Target) Stats(ctx context.Context) (stats.Snapshot, error) {
 // watch pokes the gateway and asks for its state until done says so or fails.
 func (t *Target) watch(ctx context.Context, done func(State) (bool, error)) error {
 	heard := time.Now()
-	ticker := time.NewTicker(watchEvery)
-	defer ticker.Stop()
+	ticker := time.Tick(watchEvery)
 	err := t.call(ctx, http.MethodPost, "/reload", nil)
 	for {
 		var state State
@@ -186,7 +185,7 @@ func (t *Target) watch(ctx context.Context, done func(State) (bool, error)) erro
 		select {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
-		case <-ticker.C:
+		case <-ticker:
 			err = nil
 		}
 	}

@@ -82,8 +82,7 @@ func (t *releases) serve(ctx context.Context, ports gateway.Ports, log *slog.Log
 // open is a gateway.Opener: it makes the InferenceService of a release, if there is none, and waits until its model answers.
 func (t *releases) open(ctx context.Context, r routing.Release, waiting func(string)) (gateway.Upstream, error) {
 	w := &wait{releases: t, release: r, name: serviceName(t.target, r.Version), began: time.Now()}
-	ticker := time.NewTicker(t.lookEvery)
-	defer ticker.Stop()
+	ticker := time.Tick(t.lookEvery)
 	for {
 		model, err := w.look(ctx)
 		if err == nil {
@@ -97,7 +96,7 @@ func (t *releases) open(ctx context.Context, r routing.Release, waiting func(str
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-ticker.C:
+		case <-ticker:
 		}
 	}
 }

@@ -139,8 +139,7 @@ type replay struct {
 
 // inputs asks the server what the model takes, waiting until it serves.
 func (r *replay) inputs(ctx context.Context, path string) ([]oip.TensorMetadata, error) {
-	ticker := time.NewTicker(retryEvery)
-	defer ticker.Stop()
+	ticker := time.Tick(retryEvery)
 	for {
 		status, body, err := r.call(ctx, http.MethodGet, path, nil)
 		switch {
@@ -159,15 +158,14 @@ func (r *replay) inputs(ctx context.Context, path string) ([]oip.TensorMetadata,
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-ticker.C:
+		case <-ticker:
 		}
 	}
 }
 
 // send goes over the split again and again, one row per tick.
 func (r *replay) send(ctx context.Context, inputs []oip.TensorMetadata) error {
-	ticker := time.NewTicker(max(time.Microsecond, time.Duration(float64(time.Second)/r.RPS)))
-	defer ticker.Stop()
+	ticker := time.Tick(max(time.Microsecond, time.Duration(float64(time.Second)/r.RPS)))
 	slots := make(chan struct{}, concurrency)
 	var sent int64
 	for {
@@ -187,7 +185,7 @@ func (r *replay) send(ctx context.Context, inputs []oip.TensorMetadata) error {
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
-			case <-ticker.C:
+			case <-ticker:
 			}
 			select {
 			case <-ctx.Done():

@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -153,9 +154,7 @@ func (s State) counts() Counts {
 // evaluateSamples decides by the number of samples, the checks and the time.
 func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
 	samples, needed := look.Candidate.Requests, stage.Spec.MinSamples
-	if needed == 0 {
-		needed = defaultMinSamples
-	}
+	needed = cmp.Or(needed, defaultMinSamples)
 	what := "answers of the candidate"
 	if stage.Spec.Shadow > 0 {
 		if stage.Stable == "" {
@@ -164,9 +163,7 @@ func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reas
 		samples, what = look.Delta.Samples, "answers compared"
 	}
 	maxWait := time.Duration(stage.Spec.MaxWait)
-	if maxWait == 0 {
-		maxWait = defaultMaxWait
-	}
+	maxWait = cmp.Or(maxWait, defaultMaxWait)
 	switch {
 	case samples >= needed:
 		return evaluateChecks(stage, look, checks)

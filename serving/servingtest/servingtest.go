@@ -334,13 +334,12 @@ func (s *suite) unknownVersion() {
 // until waits for a condition that nothing announces.
 func (s *suite) until(holds func() bool) {
 	s.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
+	ticker := time.Tick(5 * time.Millisecond)
 	for !holds() {
 		select {
 		case <-s.ctx.Done():
 			s.Fatal("not in time")
-		case <-ticker.C:
+		case <-ticker:
 		}
 	}
 }

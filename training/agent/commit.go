@@ -48,8 +48,7 @@ func (c *committer) loop(quit <-chan struct{}) {
 	if c.ranks.p.index != 0 {
 		return
 	}
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	look := time.Tick(lookEvery)
 	progress := time.NewTicker(progressEvery)
 	defer progress.Stop()
 	ctx := context.Background()
@@ -59,7 +58,7 @@ func (c *committer) loop(quit <-chan struct{}) {
 			return
 		case <-progress.C:
 			c.progress(ctx)
-		case <-look.C:
+		case <-look:
 			if err := c.newest(ctx, false); err != nil {
 				c.ranks.node.log.Error("commit failed, and will be tried again", "error", err)
 				select {

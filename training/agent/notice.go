@@ -14,13 +14,12 @@ import (
 
 // hearNotice waits for the notice and passes it on to the train workflow, again and again until that has taken it.
 func (n *node) hearNotice(ctx context.Context) {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	look := time.Tick(lookEvery)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-look:
 		}
 		raw, err := os.ReadFile(filepath.Join(n.config.Dir, protocol.NoticeFile))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -124,14 +124,13 @@ func (w *watcher) run(argv []string) (rankEnd, error) {
 
 // watch passes on what the rank must hear until it has ended.
 func (w *watcher) watch(pid int, heard <-chan os.Signal, ended <-chan error) error {
-	look := time.NewTicker(rankLook)
-	defer look.Stop()
+	look := time.Tick(rankLook)
 	for {
 		select {
 		case err := <-ended:
 			return err
 		case <-heard: // the launcher gives up: another rank has failed, or it was told to end
-		case <-look.C:
+		case <-look:
 			if w.stopping || !w.toldToStop() {
 				continue
 			}

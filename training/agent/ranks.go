@@ -161,14 +161,13 @@ func (r *ranks) supervise() {
 
 // watch looks at the rank until it has ended.
 func (r *ranks) watch() (proc.Exit, error) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	tick := time.Tick(lookEvery)
 	for {
 		select {
 		case <-r.proc.Done():
 			r.metrics.read(true)
 			return r.proc.Wait()
-		case now := <-tick.C:
+		case now := <-tick:
 			r.weigh(now)
 			r.clear(now)
 			if first := r.metrics.read(false); first {

@@ -23,8 +23,7 @@ const spotEvery = 5 * time.Second
 // hearSpot asks EC2's metadata service for the notice, and writes it where notices are looked for, as other pools do.
 func (n *node) hearSpot(ctx context.Context, address string, every time.Duration) {
 	service := metadataService(address)
-	look := time.NewTicker(every)
-	defer look.Stop()
+	look := time.Tick(every)
 	for {
 		notice, err := interruption(ctx, service)
 		if notice != nil {
@@ -40,7 +39,7 @@ func (n *node) hearSpot(ctx context.Context, address string, every time.Duration
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-look:
 		}
 	}
 }

@@ -7,6 +7,7 @@
 package ec2
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,9 +87,7 @@ func New(ctx context.Context, o Options) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pool %s: the AWS configuration cannot be used: %w", o.Name, err)
 	}
-	if o.Every == 0 {
-		o.Every = lookEvery
-	}
+	o.Every = cmp.Or(o.Every, lookEvery)
 	list := pricing.NewFromConfig(cfg, func(o *pricing.Options) { o.Region = priceListRegion })
 	return &Pool{opts: o, api: ec2.NewFromConfig(cfg), list: list}, nil
 }

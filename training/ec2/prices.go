@@ -91,8 +91,7 @@ func (p *Pool) listPrice(ctx context.Context, kind types.InstanceType) (float64,
 		in.Filters = append(in.Filters, pricingtypes.Filter{Type: pricingtypes.FilterTypeTermMatch, Field: &f[0], Value: &f[1]})
 	}
 	out, err := p.list.GetProducts(ctx, in)
-	var answered smithy.APIError
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[smithy.APIError](err); ok {
 		return 0, fmt.Errorf("AWS's price list answered %s: %s (the permission is pricing:GetProducts)", answered.ErrorCode(), answered.ErrorMessage())
 	}
 	if err != nil {

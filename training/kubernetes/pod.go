@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -88,9 +89,7 @@ func (p *Pool) podOf(g gang, r training.Request, node int) *corev1.Pod {
 	meta := p.owned(g, g.podName(node))
 	meta.Labels[labelNode] = strconv.Itoa(node)
 	image := r.Image
-	if image == "" {
-		image = p.opts.Spec.Runtime.Image
-	}
+	image = cmp.Or(image, p.opts.Spec.Runtime.Image)
 	secret := corev1.LocalObjectReference{Name: g.incarnation()}
 	own := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(bool),

@@ -82,13 +82,12 @@ func (p *Pool) changes(
 		return "", errLook
 	}
 	defer changes.Stop()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	tick := time.Tick(lookEvery)
 	for {
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
-		case <-tick.C:
+		case <-tick:
 		case e, ok := <-changes.ResultChan():
 			if !ok {
 				return version, nil // the next watch goes on from here

@@ -91,8 +91,7 @@ func watchRecord(ctx context.Context, dir string) (training.Loss, error) {
 	if len(r.Processes) == 0 {
 		return training.Loss{Reason: "the pool has no record of the gang"}, nil
 	}
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
+	tick := time.Tick(pollEvery)
 	for {
 		var gone []int
 		for i, p := range r.Processes {
@@ -106,7 +105,7 @@ func watchRecord(ctx context.Context, dir string) (training.Loss, error) {
 		select {
 		case <-ctx.Done():
 			return training.Loss{}, ctx.Err()
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

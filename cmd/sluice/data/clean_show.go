@@ -69,13 +69,12 @@ func showProgress(w io.Writer) *cleanShown {
 
 // draw draws a frame until the showing is closed. A terminal that cannot be written to is no reason to stop the work.
 func (s *cleanShown) draw() {
-	frames := time.NewTicker(kit.FrameEvery)
-	defer frames.Stop()
+	frames := time.Tick(kit.FrameEvery)
 	for {
 		select {
 		case <-s.quit:
 			return
-		case now := <-frames.C:
+		case now := <-frames:
 			s.mu.Lock()
 			_ = s.live.Show([]view.Row{s.row}, nil, now)
 			s.mu.Unlock()

@@ -130,8 +130,7 @@ func Conclude(w io.Writer, err error) int {
 
 // Complain writes an error the way all are written: what and why, then what to do.
 func Complain(w io.Writer, err error) {
-	var lint *control.LintError
-	if errors.As(err, &lint) {
+	if lint, ok := errors.AsType[*control.LintError](err); ok {
 		fmt.Fprint(w, lint.Diagnostics.Text(view.ThemeOf(w).Color)) //nolint:errcheck // there is nowhere else to say it
 		return
 	}

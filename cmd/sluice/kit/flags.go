@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -56,9 +57,7 @@ func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 // AddState gives all commands the flag --state.
 func AddState(root *cobra.Command) {
 	dir := os.Getenv(StateVariable)
-	if dir == "" {
-		dir = state.Dir
-	}
+	dir = cmp.Or(dir, state.Dir)
 	root.PersistentFlags().String("state", dir, "state folder, also by $"+StateVariable)
 }
 

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 )
@@ -25,9 +26,7 @@ func ReadVersions() Versions {
 	if !ok {
 		return v
 	}
-	if v.Sluice == "" {
-		v.Sluice = info.Main.Version
-	}
+	v.Sluice = cmp.Or(v.Sluice, info.Main.Version)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
 			v.Commit = s.Value

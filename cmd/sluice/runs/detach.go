@@ -57,14 +57,13 @@ func ensureHolder(ctx context.Context, state string) error {
 func awaitHolder(ctx context.Context, state, log string, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, holderPatience, fmt.Errorf("it is not up within %s", holderPatience))
 	defer cancel()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(50 * time.Millisecond)
 	for {
 		if _, held, err := holder.Find(state); err != nil || held {
 			return err
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ended:
 			return fmt.Errorf("start Sluice in the background: it ended at once; %s says why", log)
 		case <-ctx.Done():

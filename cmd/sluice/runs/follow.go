@@ -143,8 +143,7 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 	}()
 	polled, notes, lost := make(chan look), make(chan string), make(chan error, 1)
 	go f.poll(ctx, polled, notes, lost)
-	frames := time.NewTicker(kit.FrameEvery)
-	defer frames.Stop()
+	frames := time.Tick(kit.FrameEvery)
 
 	var last look
 	canceling := false
@@ -161,7 +160,7 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 			err = f.say(note)
 		case last = <-polled:
 			err = f.show(last)
-		case <-frames.C:
+		case <-frames:
 			if f.live != nil && last.rows != nil {
 				err = f.show(last)
 			}
@@ -193,8 +192,7 @@ type ending struct {
 // poll asks the run where it is, again and again. A question that fails is asked again, because a run does not depend on being
 // watched, unless the process that was to answer is gone. Notes tell of long silences.
 func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- string, lost chan<- error) {
-	again := time.NewTicker(pollEvery)
-	defer again.Stop()
+	again := time.Tick(pollEvery)
 	silence := silence{heard: time.Now()}
 	for {
 		state, err := f.session.State(ctx, f.sub.Run)
@@ -222,7 +220,7 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 			}
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			return
 		}

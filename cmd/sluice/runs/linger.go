@@ -20,8 +20,7 @@ func linger(ctx context.Context, s *control.Session, w *worker.Worker, notes io.
 	if s.Holder == nil || ctx.Err() != nil {
 		return nil
 	}
-	again := time.NewTicker(lingerEvery)
-	defer again.Stop()
+	again := time.Tick(lingerEvery)
 	for said := false; ; said = true {
 		if alone, err := s.Alone(); alone || err != nil {
 			return err
@@ -32,7 +31,7 @@ func linger(ctx context.Context, s *control.Session, w *worker.Worker, notes io.
 			}
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			_, err := fmt.Fprintln(notes, "sluice: left; the runs go on in one of the commands that follow them")
 			return err

@@ -132,8 +132,7 @@ type logs struct {
 
 // follow copies what is written until the run has ended.
 func (l *logs) follow(ctx context.Context, s *store.Store) error {
-	again := time.NewTicker(followEvery)
-	defer again.Stop()
+	again := time.Tick(followEvery)
 	for {
 		run, err := record.LoadRun(ctx, s, l.run.Run) // before the copy, so that nothing written meanwhile is missed
 		if err != nil {
@@ -143,7 +142,7 @@ func (l *logs) follow(ctx context.Context, s *store.Store) error {
 			return err
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			return nil
 		}

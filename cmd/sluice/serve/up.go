@@ -170,8 +170,7 @@ const lookEvery = time.Second
 // watch waits for the end of ctx or of the worker, and says what happens to the targets meanwhile. The error tells of those that are
 // not served at the end.
 func watch(ctx context.Context, w *worker.Worker, notes io.Writer) error {
-	again := time.NewTicker(lookEvery)
-	defer again.Stop()
+	again := time.Tick(lookEvery)
 	said := map[string]string{}
 	for {
 		now := w.Troubles()
@@ -187,7 +186,7 @@ func watch(ctx context.Context, w *worker.Worker, notes io.Writer) error {
 		}
 		said = now
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			_, err := fmt.Fprintln(notes, "sluice: stopping; runs go on when Sluice is next started")
 			if len(said) > 0 {

@@ -1,6 +1,7 @@
 package write
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -116,9 +117,7 @@ func ofStep(job *policy.Job, args []string, env string) error {
 }
 
 func pricesOr(p, other spec.Prices) spec.Prices {
-	if p.Spot == 0 {
-		p.Spot = other.Spot
-	}
+	p.Spot = cmp.Or(p.Spot, other.Spot)
 	if p.OnDemand == 0 {
 		p.OnDemand = other.OnDemand
 	}

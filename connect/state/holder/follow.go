@@ -27,8 +27,7 @@ func Follow(ctx context.Context, dir string) (*Follower, error) {
 		return nil, unwritable(dir, err)
 	}
 	f := &Follower{lock: lock}
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(20 * time.Millisecond)
 	for {
 		taken, err := f.take(unix.F_RDLCK)
 		if taken {
@@ -36,7 +35,7 @@ func Follow(ctx context.Context, dir string) (*Follower, error) {
 		}
 		if err == nil {
 			select {
-			case <-again.C:
+			case <-again:
 				continue
 			case <-ctx.Done():
 				err = fmt.Errorf("wait for the process that leaves %s: %w", dir, context.Cause(ctx))

@@ -51,23 +51,19 @@ var permissions = map[string]string{
 
 // Explain says what an error means that an operation on a bucket had.
 func Explain(a objectstore.Address, err error) *Fault {
-	var known *Fault
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*Fault](err); ok {
 		return known
 	}
-	var unsent *smithyhttp.RequestSendError
-	if errors.As(err, &unsent) {
+	if unsent, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
 		return &Fault{Away: true, err: err, Why: fmt.Sprintf("no answer from %s (%s): is it right, and reachable from this machine?",
 			cmp.Or(a.Endpoint, "S3"), excerpt(unsent.Err.Error()))}
 	}
-	var answer *smithyhttp.ResponseError
-	if errors.As(err, &answer) && answer.HTTPStatusCode() >= http.StatusMultipleChoices {
+	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && answer.HTTPStatusCode() >= http.StatusMultipleChoices {
 		if region := answer.Response.Header.Get("X-Amz-Bucket-Region"); region != "" && region != a.Region {
 			return invalid(err, "the bucket is in the region %s: write ?region=%[1]s", excerpt(region))
 		}
 	}
-	var said smithy.APIError
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[smithy.APIError](err); ok {
 		return refused(a, said, err)
 	}
 	switch gcerrors.Code(err) {

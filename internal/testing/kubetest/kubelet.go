@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -52,9 +53,7 @@ type Machine struct {
 func (c *Cluster) AddNode(t testing.TB, name string, m Machine) *Kubelet {
 	t.Helper()
 	k := &Kubelet{Name: name, cluster: c, dir: t.TempDir(), address: m.Address, pods: map[types.UID]*pod{}}
-	if k.address == "" {
-		k.address = "127.0.0.1"
-	}
+	k.address = cmp.Or(k.address, "127.0.0.1")
 	has := corev1.ResourceList{
 		corev1.ResourceCPU:    quantity(m.CPU, "8"),
 		corev1.ResourceMemory: quantity(m.Memory, "16Gi"),
@@ -86,9 +85,7 @@ func (c *Cluster) AddNode(t testing.TB, name string, m Machine) *Kubelet {
 }
 
 func quantity(text, otherwise string) resource.Quantity {
-	if text == "" {
-		text = otherwise
-	}
+	text = cmp.Or(text, otherwise)
 	return resource.MustParse(text)
 }
 

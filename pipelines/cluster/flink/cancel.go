@@ -29,8 +29,7 @@ func (j job) over() bool { return slices.Contains([]string{"CANCELED", "FAILED",
 // Cancel cancels the jobs of a name on the cluster at master, and returns when they have ended. The job server does not do that: when
 // it is told to cancel, it only ceases to wait. Of a job's name on the cluster this is the beginning.
 func Cancel(ctx context.Context, master, name string) error {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(100 * time.Millisecond)
 	asked := map[string]bool{}
 	for {
 		jobs, err := jobsOf(ctx, master, name)
@@ -43,8 +42,7 @@ func Cancel(ctx context.Context, master, name string) error {
 			}
 			asked[j.ID] = true
 			err := call(ctx, http.MethodPatch, master, "/jobs/"+url.PathEscape(j.ID), nil)
-			var r *refusal
-			if errors.As(err, &r) && (r.status == http.StatusConflict || r.status == http.StatusNotFound) {
+			if r, ok := errors.AsType[*refusal](err); ok && (r.status == http.StatusConflict || r.status == http.StatusNotFound) {
 				continue // it has ended since it was listed: the next look tells
 			} else if err != nil {
 				return fmt.Errorf("cancel the Flink job %s: %w", j.ID, err)
@@ -54,7 +52,7 @@ func Cancel(ctx context.Context, master, name string) error {
 			return nil
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -3,6 +3,7 @@
 package flink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,9 +162,7 @@ func (c Config) args(classpath string, port int) []string {
 		args = append(args, "--add-opens=java.base/"+name+"=ALL-UNNAMED")
 	}
 	master := c.Master
-	if master == "" {
-		master = embedded
-	}
+	master = cmp.Or(master, embedded)
 	return append(args, "-cp", classpath, mainClass, "--flink-master="+master, "--job-host=localhost", "--job-port="+strconv.Itoa(port),
 		"--artifact-port=0", "--expansion-port=-1", "--artifacts-dir="+filepath.Join(c.Dir, "artifacts"))
 }
@@ -195,15 +194,14 @@ func freePort(ctx context.Context) (int, error) {
 
 // awaitPort waits until the server takes connections.
 func (s *Server) awaitPort(ctx context.Context) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(50 * time.Millisecond)
 	late := time.After(startTimeout)
 	for {
 		if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", s.Endpoint); err == nil {
 			return conn.Close()
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.process.Done():

@@ -49,8 +49,7 @@ func Install(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
+	ticker := time.Tick(lookEvery)
 	for {
 		if _, err = client.Resource(services).List(ctx, metav1.ListOptions{}); err == nil {
 			return nil
@@ -58,7 +57,7 @@ func Install(ctx context.Context, config *rest.Config) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the cluster does not know InferenceServices: %w", err)
-		case <-ticker.C:
+		case <-ticker:
 		}
 	}
 }
@@ -117,8 +116,7 @@ func (c *Controller) Running() []string {
 }
 
 func (c *Controller) play(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
+	ticker := time.Tick(lookEvery)
 	for {
 		if err := c.reconcile(ctx); err != nil && ctx.Err() == nil {
 			log.Printf("the played KServe: %v", err)
@@ -126,7 +124,7 @@ func (c *Controller) play(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticker:
 		}
 	}
 }

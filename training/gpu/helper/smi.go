@@ -74,8 +74,7 @@ func number(s string) float64 {
 
 // watchSMI asks again and again. Of errors nvidia-smi says nothing.
 func watchSMI(ctx context.Context, uuids []string, every time.Duration, report func(gpu.Report)) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	tick := time.Tick(every)
 	for {
 		readings, err := readSMI(ctx, uuids)
 		switch {
@@ -88,7 +87,7 @@ func watchSMI(ctx context.Context, uuids []string, every time.Duration, report f
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }
