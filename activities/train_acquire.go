@@ -27,7 +27,8 @@ const firstPause = time.Second
 const maxPause = 10 * time.Second
 
 // Acquire asks for what is offered, in that order, again and again until there is some of it or the patience is at its end, which is an
-// error of type preempted. Pools of which none can be asked are waited for too.
+// error of type preempted. Pools of which none can be asked are waited for too, and a store that cannot be written: when the patience ends
+// then, the error is of type infrastructure.
 func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
 	var text atomic.Value
 	text.Store("asking for nodes")
@@ -51,7 +52,11 @@ func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (cont
 			heard = time.Now()
 			text.Store("asking for nodes")
 		case typ == fault.Infrastructure && err != nil && ctx.Err() == nil && time.Since(heard) < protocol.Patience:
-			text.Store("waiting for the pool: " + fault.Message(err))
+			away := "the pool"
+			if !left {
+				away = "the store"
+			}
+			text.Store("waiting for " + away + ": " + fault.Message(err))
 		default:
 			return got, err
 		}
