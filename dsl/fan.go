@@ -88,10 +88,10 @@ func (p *Program) When(id string, v spec.Vars) (holds bool, values map[string]an
 		return false, nil, err
 	}
 	v.Instance = nil
-	return s.judgeWhen(p.names(s, v))
+	return s.evaluateWhen(p.names(s, v))
 }
 
-func (s *step) judgeWhen(names *names) (holds bool, values map[string]any, err error) {
+func (s *step) evaluateWhen(names *names) (holds bool, values map[string]any, err error) {
 	if s.when == nil {
 		return true, nil, nil
 	}

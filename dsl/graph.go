@@ -17,7 +17,7 @@ import (
 )
 
 // addEdges gathers what each step needs: its explicit needs, and the steps its expressions read. A gate's are among them: what it may
-// read must be there when it is judged.
+// read must be there when it is evaluated.
 func (c *checker) addEdges() {
 	for _, s := range c.steps {
 		s.needs = maps.Clone(s.Needs)

@@ -47,7 +47,7 @@ func (p *Program) Resolve(id string, v spec.Vars) (Resolved, error) {
 	names := p.names(s, v)
 	out := Resolved{Run: true, Cache: s.Cache}
 	if v.Instance == nil {
-		if out.Run, out.Values, err = s.judgeWhen(names); err != nil {
+		if out.Run, out.Values, err = s.evaluateWhen(names); err != nil {
 			return Resolved{}, err
 		}
 		if !out.Run || s.fan != spec.FanNone {

@@ -14,7 +14,7 @@ import (
 
 // session is what the DoFns of a job share with the code that started it, in the same process: how far it is, and the first
 // error as it was before Beam made text of it. Beam makes its own DoFn values, so they find the session by the work folder. In
-// a worker of another process they have one of its own: see farSession.
+// a worker of another process they have one of its own: see remoteSession.
 type session struct {
 	read, kept atomic.Int64
 	units      atomic.Int64 // finished units of work

@@ -76,7 +76,7 @@ func Decided(s record.StepRecord) []record.Decision {
 	return nil
 }
 
-// decidedByApproval is the word on an approval: its outputs.
+// decidedByApproval is the decision on an approval: its outputs.
 func decidedByApproval(s record.StepRecord) []record.Decision {
 	var given map[string]any
 	if json.Unmarshal(s.Outputs, &given) != nil {

@@ -39,7 +39,7 @@ type node struct {
 	xy
 	Step, Kind, Time string
 	Status           spec.Status
-	// Gate is the verdict of the step's gate; empty for a step without one or not judged yet.
+	// Gate is the verdict of the step's gate; empty for a step without one or not evaluated yet.
 	Gate    string
 	HasGate bool
 	Title   string

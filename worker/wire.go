@@ -74,10 +74,10 @@ func (w *Worker) register() error {
 		contract.TriggerLookActivity: triggers.Look,
 		contract.TriggerNoteActivity: triggers.Note,
 
-		contract.RunActivity:      engine.Judging(programs.Run),
-		contract.EvaluateActivity: engine.Judging(programs.Evaluate),
-		contract.CleanActivity:    engine.Judging(cleaner.Clean),
-		contract.CompileActivity:  engine.Judging(compiler.Compile),
+		contract.RunActivity:      engine.WithVerdict(programs.Run),
+		contract.EvaluateActivity: engine.WithVerdict(programs.Evaluate),
+		contract.CleanActivity:    engine.WithVerdict(cleaner.Clean),
+		contract.CompileActivity:  engine.WithVerdict(compiler.Compile),
 
 		contract.PlanActivity:    trainings.Plan,
 		contract.DecideActivity:  trainings.Decide,

@@ -18,7 +18,7 @@ import (
 const firstAsk, lastAsk = 30 * time.Second, 10 * time.Minute
 
 // acquireGroup takes the lock of the run's concurrency group. The run is over when out is not nil: another holds the group and it is not
-// to wait, or it was cancelled while it waited. errLongHistory says that it is to go on waiting in a new history.
+// to wait, or it was cancelled while it waited. durable.ErrLong says that it is to go on waiting in a new history.
 func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err error) {
 	group := r.begun.Concurrency.Group
 	if group == "" {

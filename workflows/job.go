@@ -26,7 +26,7 @@ type job struct {
 	held func(workflow.Context, *contract.ApprovalInput)
 	// journal takes the end of the job, whose record is then written behind it; without one it is durable at once.
 	journal *journal
-	// verdict is the verdict by who did the step; asked are the steps that were to be resolved with it.
+	// verdict is that of the activity that did the step, where it evaluated the step itself; asked are the steps that were to be resolved with it.
 	verdict *contract.StepVerdict
 	asked   []contract.ResolveInput
 	// resolved is what the job is to do, where that is known already.

@@ -91,7 +91,7 @@ func (l *lane) left() float64 {
 	return l.in.BudgetUSD - l.out.CostUSD // more than nothing: see more
 }
 
-// take is the next instance to do: one that was foreseen, if there is any, else one that nobody has looked at.
+// take is the next instance to do: one that is being resolved, if there is any, else one that was not looked at.
 func (l *lane) take() (index int) {
 	known := slices.IndexFunc(l.resolving, func(i int) bool {
 		_, over := l.resolved[i]

@@ -64,7 +64,7 @@ type rollout struct {
 }
 
 // stages goes through the stages while replayed traffic flows, from the one that an earlier history began if midway. It returns why the
-// rollout must be taken back; failed is set when that is an error of the machinery and not a verdict, or errLongHistory.
+// rollout must be taken back; failed is set when that is an error of the machinery and not a verdict, or durable.ErrLong.
 func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, failed error) {
 	replaying, stop := workflow.WithCancel(ctx)
 	defer stop()

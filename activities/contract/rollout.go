@@ -85,7 +85,7 @@ type RolloutLook struct {
 	Revision int64 `json:"revision"`
 	// Elapsed seconds of the stage when the activity is asked.
 	Elapsed float64 `json:"elapsed"`
-	// State is what the judge remembers between looks: counters it saw and the test's evidence. Empty at first.
+	// State is what EvaluateStage remembers between looks: counters it saw and the test's evidence. Empty at first.
 	State json.RawMessage `json:"state,omitempty"`
 	// Begins is true for the first of a stage.
 	Begins bool `json:"begins,omitempty"`
@@ -93,7 +93,7 @@ type RolloutLook struct {
 	For time.Duration `json:"for,omitempty"`
 }
 
-// RolloutLooked are the looks that were made, the last of which decided or holds, and what the judge must be given next time.
+// RolloutLooked are the looks that were made, the last of which decided or holds, and what EvaluateStage must be given next time.
 type RolloutLooked struct {
 	Looks []spec.Look     `json:"looks"`
 	State json.RawMessage `json:"state"`

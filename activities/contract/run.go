@@ -174,7 +174,7 @@ type PerformInput struct {
 // Performed is what that activity returns.
 type Performed struct {
 	record.StepOutput
-	// Verdict is the word on it, of which nothing is written yet. Nil when it was not evaluated.
+	// Verdict is that on the step, of which nothing is written yet. Nil when it was not evaluated.
 	Verdict *StepVerdict `json:"judged,omitempty"`
 	// Rows are those of a cleaning, to be counted.
 	Rows *spec.Rows `json:"rows,omitempty"`
@@ -233,7 +233,7 @@ type StepEnd struct {
 	Ends []StepEnd `json:"ends,omitempty"`
 }
 
-// StepVerdict is the step's final word.
+// StepVerdict is how a step ended.
 type StepVerdict struct {
 	Status    spec.Status `json:"status"`
 	Error     string      `json:"error,omitempty"`

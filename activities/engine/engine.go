@@ -26,7 +26,7 @@ import (
 	"github.com/sluiceml/sluice/store/registry"
 )
 
-// Engine holds the activities that resolve, judge and record steps. They run as local activities, so they are quick: programs
+// Engine holds the activities that resolve, evaluate and record steps. They run as local activities, so they are quick: programs
 // and step results are kept in memory and read from the store only after a restart.
 type Engine struct {
 	Store *store.Store

@@ -13,8 +13,8 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Judging makes of an activity that does a step one that also evaluates its success, and resolves what is next.
-func (e *Engine) Judging(
+// WithVerdict makes of an activity that does a step one that also evaluates its success, and resolves what is next.
+func (e *Engine) WithVerdict(
 	do func(context.Context, record.StepInput) (record.StepOutput, error),
 ) func(context.Context, contract.PerformInput) (contract.Performed, error) {
 	return func(ctx context.Context, in contract.PerformInput) (contract.Performed, error) {
@@ -33,7 +33,7 @@ func (e *Engine) Judging(
 			return done, nil
 		}
 		if done.Verdict, err = e.preEvaluate(ctx, in, out); err != nil { // the workflow asks again, and hears why
-			activity.GetLogger(ctx).Warn("the step is not judged yet", "error", err)
+			activity.GetLogger(ctx).Warn("the step is not evaluated yet", "error", err)
 		}
 		return done, nil
 	}

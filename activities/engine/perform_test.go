@@ -21,7 +21,7 @@ import (
 func (b *bench) perform(run, outputs string, ends ...contract.StepEnd) contract.Performed {
 	b.Helper()
 	env := flowtest.Activities()
-	do := b.engine.Judging(func(_ context.Context, _ record.StepInput) (record.StepOutput, error) {
+	do := b.engine.WithVerdict(func(_ context.Context, _ record.StepInput) (record.StepOutput, error) {
 		if outputs == "" {
 			return record.StepOutput{}, fault.New(fault.User, "exit code 1", nil)
 		}

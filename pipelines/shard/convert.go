@@ -27,8 +27,8 @@ func LinesPath(path string) string {
 // shapesPath is where the columns of such a shard are.
 func shapesPath(path string) string { return path + ".columns" }
 
-// Convert writes shards in their format, several at a time, of the JSON lines that were written beside them. Of the bytes of each it tells
-// begin, and what that returns of each part of them that is done.
+// Convert writes shards in their format, several at a time, of the JSON lines that were written beside them. It calls
+// begin with the size of each shard, and what begin returns with the bytes of it that are done, part by part.
 func Convert(ctx context.Context, paths []string, form format.ShardFormat, parallelism int, begin func(size int64) func(part int64)) error {
 	columns, err := joinShapes(paths)
 	if err != nil {

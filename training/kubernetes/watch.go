@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// lookEvery is how often pods are judged that did not change: time passes.
+	// lookEvery is how often pods are looked at that did not change: time passes.
 	lookEvery = time.Second
 	// watchLimit is how long one watch of the API lasts before the next takes over.
 	watchLimit = 4 * time.Minute

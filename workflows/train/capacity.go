@@ -20,7 +20,7 @@ const (
 	patience = 20 * time.Minute
 	// firstLook and lastLook bound how often it is considered to leave on-demand for spot; the pauses double.
 	firstLook, lastLook = 5 * time.Second, 10 * time.Minute
-	// manyEvents is by how many events a history may grow under a generation, which cannot go on in a new one, before it is spared: the scout's
+	// manyEvents is by how many events a history may grow under a generation, which cannot go on in a new one, before it is spared: the spot watcher's
 	// pauses grow without bound, and a node that falls silent once more is given up.
 	manyEvents = 1000
 )
@@ -164,15 +164,15 @@ type spotWatcher struct {
 	found *contract.Acquired
 }
 
-// lookOut starts the scout.
+// lookOut starts the spot watcher.
 func (l *generation) lookOut(ctx workflow.Context) {
 	spot := slices.ContainsFunc(l.plan.Offers, func(o contract.Offer) bool { return o.Capacity == spec.CapacitySpot })
 	if l.current.Capacity != spec.CapacityOnDemand || !spot {
 		return
 	}
-	l.scout = &spotWatcher{}
-	workflow.GoNamed(ctx, "scout", func(ctx workflow.Context) {
-		defer func() { l.scout.ended = true }()
+	l.watcher = &spotWatcher{}
+	workflow.GoNamed(ctx, "spot watcher", func(ctx workflow.Context) {
+		defer func() { l.watcher.ended = true }()
 		for pause := firstLook; ; {
 			if durable.Sleep(ctx, durable.Every(ctx, pause), "look again for spot capacity") != nil || l.looked(ctx) {
 				return
@@ -184,7 +184,7 @@ func (l *generation) lookOut(ctx workflow.Context) {
 	})
 }
 
-// looked considers a move, and tries it while it is worth one. It reports whether the scout's work is done.
+// looked considers a move, and tries it while it is worth one. It reports whether the spot watcher's work is done.
 func (l *generation) looked(ctx workflow.Context) bool {
 	for {
 		choice, err := l.choose(ctx)
@@ -196,14 +196,14 @@ func (l *generation) looked(ctx workflow.Context) bool {
 		}
 		next := l.key()
 		next.Generation++
-		l.scout.asked = true
+		l.watcher.asked = true
 		got, err := l.ask(ctx, next, choice)
 		switch {
 		case err == nil && l.isUnbounded(got.Offer):
 			l.giveBack(ctx, l.pools())
 			return true // the gang that runs can be ended by the budget
 		case err == nil:
-			l.scout.found = &got
+			l.watcher.found = &got
 			return true
 		case fault.TypeOf(err) != fault.Preempted:
 			return ctx.Err() != nil // a pool that fails is asked again later
@@ -214,20 +214,20 @@ func (l *generation) looked(ctx workflow.Context) bool {
 }
 
 // moves reports whether the gang is to be left for another.
-func (l *generation) moves() bool { return l.scout != nil && l.scout.found != nil }
+func (l *generation) moves() bool { return l.watcher != nil && l.watcher.found != nil }
 
-// cancelProbe waits for the end of the scout, whose context is over. What it got is the next generation's when the gang was left for it, and
+// awaitWatcher waits for the end of the spot watcher, whose context is over. What it got is the next generation's when the gang was left for it, and
 // else given back.
-func (l *generation) cancelProbe(ctx workflow.Context, end trainEnd) {
-	if l.scout == nil {
+func (l *generation) awaitWatcher(ctx workflow.Context, end trainEnd) {
+	if l.watcher == nil {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if err := workflow.Await(ctx, func() bool { return l.scout.ended }); err != nil || !l.scout.asked {
+	if err := workflow.Await(ctx, func() bool { return l.watcher.ended }); err != nil || !l.watcher.asked {
 		return
 	}
 	if end.how == spec.EndMoved {
-		l.carried.Next = l.scout.found
+		l.carried.Next = l.watcher.found
 		return
 	}
 	l.giveBack(ctx, l.pools())

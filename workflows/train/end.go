@@ -294,6 +294,6 @@ func (l *generation) wasMoved(end *trainEnd) bool {
 		return false
 	}
 	end.how, end.errType = spec.EndMoved, ""
-	end.reason = "there is spot again, of pool " + l.scout.found.Offer.Pool
+	end.reason = "there is spot again, of pool " + l.watcher.found.Offer.Pool
 	return true
 }

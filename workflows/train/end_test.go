@@ -75,7 +75,7 @@ func TestClassifyGeneration(t *testing.T) {
 		{"exit 0 on notice, of an unknown number of steps", generation{nodes: []nodeState{unsaid, unsaid}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
 		{"exit 0 on notice, passed on by a peer", generation{nodes: []nodeState{ok, left}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
 		{"exit 0 without outputs, before the notice was passed on", generation{nodes: []nodeState{without, left}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
-		{"exit 0 without outputs, before the move was passed on", generation{nodes: []nodeState{without, left}, scout: &spotWatcher{found: &contract.Acquired{}}}, spec.EndMoved, "", "spot"},
+		{"exit 0 without outputs, before the move was passed on", generation{nodes: []nodeState{without, left}, watcher: &spotWatcher{found: &contract.Acquired{}}}, spec.EndMoved, "", "spot"},
 		{"exit 0 without outputs, and the peers stopped because of it", generation{nodes: []nodeState{without, left}}, spec.EndUserError, fault.User, "output model"},
 		{"exit 0 without outputs, after the other ranks' failure", generation{nodes: []nodeState{without, failsB}}, spec.EndUserError, fault.User, "the real reason"},
 		{"exit 0 after a cancel", generation{nodes: []nodeState{left, left}, canceled: true}, spec.EndCanceled, "", "canceled"},

@@ -63,8 +63,8 @@ type generation struct {
 	broke    bool // the step has cost what it may
 	overdue  bool // the step's deadline has passed, and it is to stop then
 
-	began int          // length of the history when the ranks were started
-	scout *spotWatcher // nil where there is nothing to look out for
+	began   int          // length of the history when the ranks were started
+	watcher *spotWatcher // nil where there is nothing to look out for
 }
 
 // nodeState is what is known of one node of a gang.

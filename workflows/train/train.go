@@ -120,7 +120,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	end := l.live(ctx)
 	l.avoid()
 	t.current.GPUs = l.gpus()
-	l.cancelProbe(ctx, end)
+	l.awaitWatcher(ctx, end)
 	err := t.release(ctx, t.key(), t.current.Pool)
 	t.close(ctx, end)
 	if err != nil {

@@ -556,7 +556,7 @@ func TestTrainTellsLess(t *testing.T) {
 	}
 }
 
-// A gang on on-demand for which no spot is found, however long it runs: once the scout has filled much of the history it pauses between any
+// A gang on on-demand for which no spot is found, however long it runs: once the spot watcher has filled much of the history it pauses between any
 // two tries.
 func TestScoutGrowsQuiet(t *testing.T) {
 	t.Parallel() // the clock does not skip ahead while ranks run
@@ -585,6 +585,6 @@ func TestScoutGrowsQuiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := pauses.Load(); n < after {
-		t.Errorf("the scout made %d pauses in %d tries", n, asked.Load())
+		t.Errorf("the spot watcher made %d pauses in %d tries", n, asked.Load())
 	}
 }

@@ -46,7 +46,7 @@ func Worker(c client.Client, s *store.Store, step Step) worker.Worker {
 		contract.BeginActivity: engine.Begin, contract.ResolveActivity: engine.Resolve, contract.ExpandActivity: engine.Expand,
 		contract.VerdictActivity: engine.Verdict, contract.GatherActivity: engine.Gather, contract.FinishActivity: engine.Finish,
 		contract.ChildActivity: engine.Child, contract.SyncActivity: engine.Sync, contract.RecordActivity: engine.Record,
-		contract.RunActivity: engine.Judging(step),
+		contract.RunActivity: engine.WithVerdict(step),
 	} {
 		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
