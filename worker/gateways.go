@@ -16,7 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/google/renameio/v2"
+
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -150,7 +151,7 @@ func (g *Gateways) save() error {
 	if err != nil {
 		return err
 	}
-	if err := holder.Replace(filepath.Join(g.state, targetsFile), raw); err != nil {
+	if err := renameio.WriteFile(filepath.Join(g.state, targetsFile), raw, 0o600, renameio.WithTempDir(g.state)); err != nil {
 		return fmt.Errorf("remember the targets: %w", err)
 	}
 	return nil

@@ -204,7 +204,7 @@ func readEnds(dir string) ([]rankEnd, error) {
 	}
 	var ends []rankEnd
 	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Name(), endedFiles) || strings.HasSuffix(entry.Name(), protocol.HalfWritten) {
+		if !strings.HasPrefix(entry.Name(), endedFiles) {
 			continue
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, entry.Name()))

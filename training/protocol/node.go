@@ -2,10 +2,10 @@ package protocol
 
 import (
 	"encoding/json"
-	"errors"
-	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/google/renameio/v2"
 )
 
 // Files in a node's own folder, AgentConfig.Dir.
@@ -19,29 +19,13 @@ const (
 )
 
 // WriteFile writes v to a file as JSON, whole or not at all, also when the machine dies: it may be read after a restart.
-func WriteFile(path string, v any) (err error) {
+func WriteFile(path string, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+HalfWritten)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(raw)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return renameio.WriteFile(path, raw, 0o600, renameio.WithTempDir(filepath.Dir(path)))
 }
-
-// HalfWritten ends the names of files that WriteFile has not written yet.
-const HalfWritten = ".tmp"
 
 // NodeNotice is the content of NoticeFile.
 type NodeNotice struct {

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
@@ -53,8 +55,12 @@ dropped and why, the loss curve with its interruptions, compile variants side by
 				return err
 			}
 		}
-		if err := kit.ReplaceFile(file, 0o644, func(w io.Writer) error { return report.Write(w, data) }); err != nil {
+		var page bytes.Buffer
+		if err := report.Write(&page, data); err != nil {
 			return err
+		}
+		if err := renameio.WriteFile(file, page.Bytes(), 0o644, renameio.WithTempDir(filepath.Dir(file))); err != nil {
+			return fmt.Errorf("write %s: %w", file, err)
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), file)
 		return err

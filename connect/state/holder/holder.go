@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 )
 
@@ -92,7 +93,7 @@ func (h *Holder) Publish(info Info) error {
 	if err != nil {
 		return fmt.Errorf("publish addresses: %w", err)
 	}
-	if err := Replace(filepath.Join(h.dir, infoFile), append(data, '\n')); err != nil {
+	if err := renameio.WriteFile(filepath.Join(h.dir, infoFile), append(data, '\n'), 0o600, renameio.WithTempDir(h.dir)); err != nil {
 		return unwritable(h.dir, err)
 	}
 	return nil
