@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -24,8 +23,6 @@ import (
 // Note strikes it out. The run's ID is made of what caused it, so that whatever is repeated, one cause has one run.
 type Triggers struct {
 	Store *store.Store
-	// HTTP asks Prometheus.
-	HTTP *http.Client
 	// Stands reports whether a watch is still its trigger's: not when that is paused, was changed or is gone.
 	Stands func(context.Context, contract.WatchInput) (bool, error)
 	// Now is the clock; time.Now when nil.

@@ -3,15 +3,17 @@ package activities
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
+
+	"github.com/prometheus/client_golang/api"
+	prometheus "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
 
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -65,7 +67,7 @@ func (state *TriggerState) metric(sp spec.MetricTrigger, value *float64, last, n
 // measure returns the number a metric trigger is about; nil when there is none now.
 func (t *Triggers) measure(ctx context.Context, sp spec.MetricTrigger, pipeline string) (*float64, error) {
 	if sp.Query != "" {
-		return t.query(ctx, sp)
+		return queryPrometheus(ctx, sp)
 	}
 	run, err := record.LastAccepted(ctx, t.Store, pipeline)
 	if err != nil || run == "" {
@@ -89,24 +91,10 @@ func (t *Triggers) measure(ctx context.Context, sp spec.MetricTrigger, pipeline 
 	return &value, nil
 }
 
-// answer is what Prometheus's HTTP API says to an instant query.
-type answer struct {
-	Status    string `json:"status"`
-	ErrorType string `json:"errorType"`
-	Error     string `json:"error"`
-	Data      struct {
-		ResultType string          `json:"resultType"`
-		Result     json.RawMessage `json:"result"`
-	} `json:"data"`
-}
-
-// sample is a time and a number as text.
-type sample [2]any
-
-// query asks Prometheus for the one number that a query is about.
-func (t *Triggers) query(ctx context.Context, spec spec.MetricTrigger) (*float64, error) {
-	base := spec.Prometheus
-	base = cmp.Or(base, "http://127.0.0.1:9090")
+// queryPrometheus asks Prometheus for the one number that a query is about; nil for an empty vector and for NaN, which is how Prometheus says that
+// there is nothing to count.
+func queryPrometheus(ctx context.Context, spec spec.MetricTrigger) (*float64, error) {
+	base := cmp.Or(spec.Prometheus, "http://127.0.0.1:9090")
 	failed := func(typ string, err error) error {
 		return fault.New(typ, fmt.Sprintf("query `%s` at %s: %v", human.Line(spec.Query), base, err), err)
 	}
@@ -114,70 +102,55 @@ func (t *Triggers) query(ctx context.Context, spec spec.MetricTrigger) (*float64
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
 		return nil, failed(fault.Invalid, errors.New("not an address of a Prometheus server: write http://host:9090"))
 	}
+	client, err := api.NewClient(api.Config{Address: base, RoundTripper: boundedAnswers{}})
+	if err != nil {
+		return nil, failed(fault.Invalid, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, prometheusTimeout)
 	defer cancel()
-	at = at.JoinPath("api/v1/query")
-	at.RawQuery = url.Values{"query": {spec.Query}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
-	if err != nil {
-		return nil, failed(fault.Invalid, err)
+	answer, _, _, err := prometheus.NewAPI(client).Query(ctx, spec.Query, time.Time{})
+	if asking, ok := errors.AsType[*url.Error](err); ok {
+		err = asking.Err // it says the address again
 	}
-	resp, err := t.HTTP.Do(req)
-	if err != nil {
-		return nil, failed(fault.Infrastructure, errors.Unwrap(err)) // url.Error says the address again
-	}
-	defer resp.Body.Close()
-	var said answer
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&said); err != nil {
-		return nil, failed(fault.Infrastructure, fmt.Errorf("%s, and not Prometheus's kind of answer", resp.Status))
-	}
+	said, ok := errors.AsType[*prometheus.Error](err)
 	switch {
-	case said.ErrorType == "bad_data":
-		return nil, failed(fault.Invalid, errors.New(said.Error))
-	case said.Status != "success":
-		return nil, failed(fault.Infrastructure, fmt.Errorf("%s: %s", resp.Status, said.Error))
+	case ok && said.Type == prometheus.ErrBadData:
+		return nil, failed(fault.Invalid, errors.New(said.Msg))
+	case ok && said.Detail != "":
+		return nil, failed(fault.Infrastructure, fmt.Errorf("%s: %s", said.Msg, human.Cut(human.Line(said.Detail), 200)))
+	case err != nil:
+		return nil, failed(fault.Infrastructure, err)
 	}
-	value, err := said.number()
-	if err != nil {
-		return nil, failed(fault.Invalid, err)
-	}
-	return value, nil
-}
-
-// number is the one number of a scalar or of a vector with one element; nil for an empty vector and for NaN, which is how Prometheus
-// says that there is nothing to count.
-func (a answer) number() (*float64, error) {
-	var one sample
-	var err error
-	switch a.Data.ResultType {
-	case "scalar":
-		err = json.Unmarshal(a.Data.Result, &one)
-	case "vector":
-		var vector []struct {
-			Value sample `json:"value"`
+	value := math.NaN()
+	switch answer := answer.(type) {
+	case *model.Scalar:
+		value = float64(answer.Value)
+	case model.Vector:
+		if len(answer) > 1 {
+			return nil, failed(fault.Invalid, fmt.Errorf("the answer has %d series, and must have one: wrap the query in max(...) or sum(...)", len(answer)))
 		}
-		if err = json.Unmarshal(a.Data.Result, &vector); err == nil && len(vector) == 0 {
-			return nil, nil
-		}
-		if len(vector) > 1 {
-			return nil, fmt.Errorf("the answer has %d series, and must have one: wrap the query in max(...) or sum(...)", len(vector))
-		}
-		if len(vector) == 1 {
-			one = vector[0].Value
+		for _, one := range answer {
+			value = float64(one.Value)
 		}
 	default:
-		return nil, fmt.Errorf("the answer is a %s, and must be a scalar or an instant vector", a.Data.ResultType)
-	}
-	if err != nil {
-		return nil, err
-	}
-	text, _ := one[1].(string)
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return nil, fmt.Errorf("%q is no number", text)
+		return nil, failed(fault.Invalid, fmt.Errorf("the answer is a %s, and must be a scalar or an instant vector", answer.Type()))
 	}
 	if math.IsNaN(value) {
 		return nil, nil
 	}
 	return &value, nil
+}
+
+// boundedAnswers cuts answers off at maxAnswer.
+type boundedAnswers struct{}
+
+func (boundedAnswers) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err == nil {
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, maxAnswer), resp.Body}
+	}
+	return resp, err
 }

@@ -27,7 +27,7 @@ import (
 func fake(t *testing.T, status int, body string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/base/api/v1/query" || r.URL.Query().Get("query") != `max(psi{model="spam"})` {
+		if r.URL.Path != "/base/api/v1/query" || r.FormValue("query") != `max(psi{model="spam"})` {
 			t.Errorf("asked for %s", r.URL)
 		}
 		w.WriteHeader(status)
@@ -56,15 +56,14 @@ func TestQuery(t *testing.T) {
 		{"two series", 200, vector(one + "," + one), "invalid: the answer has 2 series"},
 		{"a matrix", 200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, "invalid: the answer is a matrix"},
 		{"no query", 400, `{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}`, "invalid: parse error"},
-		{"too slow", 503, `{"status":"error","errorType":"timeout","error":"query timed out"}`, "infrastructure: 503 Service Unavailable: query timed out"},
-		{"something else", 404, "<html>not found</html>", "infrastructure: 404 Not Found, and not Prometheus's kind of answer"},
-		{"too much", 200, vector(strings.Repeat(" ", maxAnswer)), "infrastructure: 200 OK, and not"},
-		{"text", 200, vector(`{"metric":{},"value":[1,"x"]}`), `invalid: "x" is no number`},
+		{"too slow", 503, `{"status":"error","errorType":"timeout","error":"query timed out"}`, `infrastructure: server error: 503: {"status":"error","errorType":"timeout","error":"query timed out"}`},
+		{"something else", 404, "<html>not found</html>", "infrastructure: client error: 404: <html>not found</html>"},
+		{"too much", 200, vector(strings.Repeat(" ", maxAnswer)), "infrastructure: bad_response"},
+		{"text", 200, vector(`{"metric":{},"value":[1,"x"]}`), "infrastructure: bad_response"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			triggers := &Triggers{HTTP: &http.Client{}}
-			value, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: fake(t, tt.status, tt.body), Query: `max(psi{model="spam"})`})
+			value, err := queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: fake(t, tt.status, tt.body), Query: `max(psi{model="spam"})`})
 			got := "none"
 			if value != nil {
 				got = fmt.Sprintf("%v", *value)
@@ -78,11 +77,10 @@ func TestQuery(t *testing.T) {
 			}
 		})
 	}
-	triggers := &Triggers{HTTP: &http.Client{}}
-	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); fault.TypeOf(err) != fault.Infrastructure {
+	if _, err := queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); fault.TypeOf(err) != fault.Infrastructure {
 		t.Errorf("nobody there: %v", err)
 	}
-	if _, err := triggers.query(t.Context(), spec.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); fault.TypeOf(err) != fault.Invalid {
+	if _, err := queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("another scheme: %v", err)
 	}
 }
@@ -200,9 +198,8 @@ func TestPrometheus(t *testing.T) {
 		rig.Skip(t, err)
 	}
 	base := startPrometheus(t, binary)
-	triggers := &Triggers{HTTP: &http.Client{}}
 	ask := func(query string) (*float64, error) {
-		return triggers.query(t.Context(), spec.MetricTrigger{Prometheus: base, Query: query})
+		return queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: base, Query: query})
 	}
 	for query, want := range map[string]float64{"vector(0.25)": 0.25, "1 + 1": 2} {
 		if value, err := ask(query); err != nil || value == nil || *value != want {

@@ -259,7 +259,7 @@ func TestDueRunSurvivesRestart(t *testing.T) {
 	wait(t, s, submit(t, s, lead).Run)
 	var due []string
 	for _, id := range ids { // the worker looks, and dies before it starts what is due
-		look, err := (&activities.Triggers{Store: s.Store, HTTP: http.DefaultClient}).Look(t.Context(), watchInput(t, s, id))
+		look, err := (&activities.Triggers{Store: s.Store}).Look(t.Context(), watchInput(t, s, id))
 		if err != nil || look.Run == "" {
 			t.Fatalf("look of %s: %+v, %v", id, look, err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -44,7 +43,7 @@ func (w *Worker) register() error {
 	trainings := &activities.Trainings{
 		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(python), Gauges: w.metrics.held(), Progress: s.TrainProgress,
 	}
-	triggers := &activities.Triggers{Store: kept, HTTP: &http.Client{}, Stands: s.Schedules().Stands}
+	triggers := &activities.Triggers{Store: kept, Stands: s.Schedules().Stands}
 	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, Gauges: w.metrics.held()}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 
