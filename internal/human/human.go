@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Duration writes a span with two units at most: "0.4 s", "12.3 s", "1m 02s", "2h 05m", "3d 04h".
@@ -59,17 +61,7 @@ func Bytes(n int64) string {
 }
 
 // Count writes a whole number with its thousands apart: "6,046".
-func Count(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	sign, digits := "", s
-	if n < 0 {
-		sign, digits = "-", s[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
-}
+func Count(n int64) string { return humanize.Comma(n) }
 
 // Number writes a measured number with four significant digits; whole numbers are written whole, and what is not whole gets as many
 // digits more as it takes not to look so: a gate that wants 1 and saw 0.99999 must not seem to have seen 1.
