@@ -71,11 +71,11 @@ steps:
 		if err != nil {
 			t.Fatal(err)
 		}
-		sp, err := DecodeSpec(spec.KindApproval, r.Spec)
+		a, err := spec.Decode[spec.Approval](r.Spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a := sp.(*spec.Approval); time.Duration(*a.Timeout) != want || (a.Default == "approve") != (id == "hour") {
+		if time.Duration(*a.Timeout) != want || (a.Default == "approve") != (id == "hour") {
 			t.Errorf("%s: %s", id, r.Spec)
 		}
 	}

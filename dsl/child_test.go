@@ -108,8 +108,8 @@ func TestChildren(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"F1": "1", "A": "n=2", "B": "n=2", "C": "6", "M": "sha256:ab"}, r.Env); diff != "" {
 		t.Error(diff)
 	}
-	sp, err := DecodeSpec(spec.KindRun, r.Spec)
-	if err != nil || sp.(*spec.Run).Script != "echo \"$F1\"   # not interpolated\n\necho '  two spaces'\n" {
+	sp, err := spec.Decode[spec.Run](r.Spec)
+	if err != nil || sp.Script != "echo \"$F1\"   # not interpolated\n\necho '  two spaces'\n" {
 		t.Errorf("%v: %s", err, r.Spec)
 	}
 	out, err := say.Outputs(spec.Vars{Params: given, Steps: map[string]spec.StepResult{"say": outputs(map[string]any{"n": 3})}})
@@ -121,11 +121,11 @@ func TestChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sp, err = DecodeSpec(spec.KindRun, r.Spec)
+	sp, err = spec.Decode[spec.Run](r.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"echo", "4", "2", "is 3", "1"}, sp.(*spec.Run).Command.Command); diff != "" {
+	if diff := cmp.Diff([]string{"echo", "4", "2", "is 3", "1"}, sp.Command.Command); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -136,11 +136,11 @@ func resolveChild(t *testing.T, p *Program, id string, vars spec.Vars) *spec.Chi
 	if err != nil {
 		t.Fatal(err)
 	}
-	sp, err := DecodeSpec(spec.KindPipeline, r.Spec)
+	sp, err := spec.Decode[spec.ChildPipeline](r.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sp.(*spec.ChildPipeline)
+	return &sp
 }
 
 func childProgram(t *testing.T, name string, source []byte, ws document.Workspace) *Program {

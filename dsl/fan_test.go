@@ -399,8 +399,8 @@ steps:
 		t.Error(diff)
 	}
 	for raw, want := range map[string]spec.Nodes{string(ra.Spec): {Min: 2, Max: 2}, string(rb.Spec): {Min: 1, Max: 1}} {
-		sp, err := DecodeSpec(spec.KindTrain, json.RawMessage(raw))
-		if err != nil || sp.(*spec.Train).Nodes != want {
+		sp, err := spec.Decode[spec.Train](json.RawMessage(raw))
+		if err != nil || sp.Nodes != want {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}

@@ -1,9 +1,6 @@
 package dsl
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -130,22 +127,6 @@ func kindNames() []string {
 		names[i] = string(k.kind)
 	}
 	return names
-}
-
-// DecodeSpec reads a resolved spec, as Resolve returns it.
-func DecodeSpec(kind spec.Kind, raw json.RawMessage) (spec.Spec, error) {
-	info := kindByName(string(kind))
-	if info == nil {
-		return nil, fmt.Errorf("unknown kind %q", kind)
-	}
-	sp := info.new()
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(sp); err != nil {
-		return nil, fmt.Errorf("spec of a %s step: %w", kind, err)
-	}
-	spec.SetDefaults(reflect.ValueOf(sp))
-	return sp, nil
 }
 
 // declaredOutputs adds what a command declares to the outputs of its kind.

@@ -17,7 +17,7 @@ import (
 type Resolved struct {
 	// Run is false when the step's `when` is.
 	Run bool
-	// Spec is the JSON of the kind's spec struct, for DecodeSpec.
+	// Spec is the JSON of the kind's spec struct, for spec.Decode.
 	Spec json.RawMessage
 	// Env are the step's environment variables.
 	Env map[string]string
@@ -116,11 +116,11 @@ func (p *Program) rowParams(s *step, given map[string]any) (map[string]string, e
 
 // cleanFiles notes what the programs in a cleaning depend on.
 func (r *Resolved) cleanFiles() error {
-	var spec spec.Clean
-	if err := json.Unmarshal(r.Spec, &spec); err != nil {
+	clean, err := spec.Decode[spec.Clean](r.Spec)
+	if err != nil {
 		return err
 	}
-	programs, err := transform.Execs(&spec)
+	programs, err := transform.Execs(&clean)
 	r.Programs, r.Files = len(programs) > 0, transform.ProgramFiles(programs)
 	return err
 }

@@ -80,11 +80,11 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sp, err := DecodeSpec(spec.KindTrain, fit.Spec)
+	sp, err := spec.Decode[spec.Train](fit.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &spec.Train{
+	want := spec.Train{
 		Command: spec.Command{
 			Command: []string{"python3", "train.py", "--data=" + spec.InputPath("mail", "sha256:ab") + "/train", "--epochs=4"},
 			Inputs:  map[string]artifact.Ref{"mail": {Type: "dataset", Digest: "sha256:ab", Bytes: 5, Files: 1}},

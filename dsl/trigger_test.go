@@ -141,11 +141,10 @@ func TestRunFacts(t *testing.T) {
 			if !r.Run {
 				return
 			}
-			sp, err := DecodeSpec(spec.KindEvaluate, r.Spec)
+			got, err := spec.Decode[spec.Evaluate](r.Spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := sp.(*spec.Evaluate)
 			if diff := cmp.Diff(tt.command, got.Command.Command); diff != "" {
 				t.Error(diff)
 			}

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -62,9 +61,9 @@ func (j *job) train(ctx workflow.Context, resolved contract.Resolved, summary st
 
 // rollOut runs a rollout, whose workflow ID is that of its target.
 func (j *job) rollOut(ctx workflow.Context, resolved contract.Resolved, summary string) (out record.StepOutput, err error) {
-	var rollout spec.Rollout
-	if err := json.Unmarshal(resolved.Step.Spec, &rollout); err != nil {
-		return out, fault.New(fault.Invalid, "the rollout's spec cannot be read", err)
+	rollout, err := spec.Decode[spec.Rollout](resolved.Step.Spec)
+	if err != nil {
+		return out, err
 	}
 	err = j.within(ctx, func(ctx workflow.Context) error {
 		in := contract.RolloutInput{StepInput: resolved.Step}

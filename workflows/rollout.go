@@ -31,14 +31,15 @@ const (
 // time. Whatever goes wrong, a cancel included, traffic goes back to what served before as the first thing done about it.
 func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput, error) {
 	r := &rollout{in: in.StepInput, at: contract.RolloutContinuation{State: contract.RolloutState{Phase: "loading"}}}
-	if err := json.Unmarshal(in.Spec, &r.spec); err != nil {
-		return record.StepOutput{}, fault.New(fault.Invalid, "the rollout's spec cannot be read", err)
+	var err error
+	if r.spec, err = spec.Decode[spec.Rollout](in.Spec); err != nil {
+		return record.StepOutput{}, err
 	}
 	r.at.State.Stages = len(r.spec.Stages)
 	if in.Carried != nil {
 		r.at = *in.Carried
 	}
-	err := workflow.SetQueryHandler(ctx, contract.StateQuery, func() (contract.RolloutState, error) { return r.at.State, nil })
+	err = workflow.SetQueryHandler(ctx, contract.StateQuery, func() (contract.RolloutState, error) { return r.at.State, nil })
 	if err != nil {
 		return record.StepOutput{}, err
 	}

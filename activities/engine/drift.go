@@ -30,11 +30,11 @@ func (e *Engine) compare(ctx context.Context, sub *Submitted, at record.StepRef,
 	if err != nil {
 		return nil, fault.New(fault.Invalid, err.Error(), err)
 	}
-	var sp spec.Clean
-	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
-		return nil, fmt.Errorf("the spec of %s: %w", at.Step, err)
+	clean, err := spec.Decode[spec.Clean](resolved.Spec)
+	if err != nil {
+		return nil, err
 	}
-	base, err := e.baseline(ctx, at, sp.Drift.Against)
+	base, err := e.baseline(ctx, at, clean.Drift.Against)
 	if err != nil {
 		return nil, fmt.Errorf("the dataset that %s is compared with: %w", at.Step, err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -25,9 +24,9 @@ import (
 // it: the keys of its spec, its inputs, parameters and environment, what it runs in, the workspace files it uses. It makes the key of
 // every kind; what is not in it can change without the step being done again.
 func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, resolved dsl.Resolved) (map[string]string, error) {
-	var sp map[string]json.RawMessage
-	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
-		return nil, fault.New(fault.Invalid, "the resolved spec of "+node.ID+" cannot be read", err)
+	sp, err := spec.Decode[map[string]json.RawMessage](resolved.Spec)
+	if err != nil {
+		return nil, err
 	}
 	of := kinds[node.Kind]
 	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(pipelines.Version))}

@@ -106,8 +106,8 @@ func hasTensorRT(raw json.RawMessage) (bool, error) {
 
 // hashKeysOfClean are named by the cleaning's own variables.
 func hashKeysOfClean(_ *dsl.Program, _ spec.Node, resolved dsl.Resolved) (map[string]string, bool, error) {
-	var clean spec.Clean
-	if err := json.Unmarshal(resolved.Spec, &clean); err != nil {
+	clean, err := spec.Decode[spec.Clean](resolved.Spec)
+	if err != nil {
 		return nil, false, err
 	}
 	secrets := map[string]string{}
@@ -120,8 +120,8 @@ func hashKeysOfClean(_ *dsl.Program, _ spec.Node, resolved dsl.Resolved) (map[st
 
 // hashKeysOfChild are named by their own names.
 func hashKeysOfChild(program *dsl.Program, node spec.Node, resolved dsl.Resolved) (map[string]string, bool, error) {
-	var child spec.ChildPipeline
-	if err := json.Unmarshal(resolved.Spec, &child); err != nil {
+	child, err := spec.Decode[spec.ChildPipeline](resolved.Spec)
+	if err != nil {
 		return nil, false, err
 	}
 	secrets := map[string]string{}

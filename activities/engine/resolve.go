@@ -102,13 +102,12 @@ func (e *Engine) stepInput(
 }
 
 // question is what an approval step asks, and whom.
-func question(sub *Submitted, at record.StepRef, spec json.RawMessage) (*contract.ApprovalInput, error) {
-	ask := &contract.ApprovalInput{Run: at.Run, Step: at.ID()}
-	if err := json.Unmarshal(spec, &ask.Approval); err != nil {
-		return nil, fault.New(fault.Invalid, "the resolved spec of "+at.Step+" cannot be read", err)
+func question(sub *Submitted, at record.StepRef, resolved json.RawMessage) (*contract.ApprovalInput, error) {
+	ask, err := spec.Decode[spec.Approval](resolved)
+	if err != nil {
+		return nil, err
 	}
-	ask.Users = users(sub, ask.Approval.Who)
-	return ask, nil
+	return &contract.ApprovalInput{Run: at.Run, Step: at.ID(), Approval: ask, Users: users(sub, ask.Who)}, nil
 }
 
 // users are those that names of the environment, or `user:NAME`, stand for, each as user:NAME. A group of an identity provider stands

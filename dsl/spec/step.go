@@ -1,5 +1,11 @@
 package spec
 
+import (
+	"encoding/json"
+
+	"github.com/sluiceml/sluice/internal/fault"
+)
+
 // Kind names what a step does. A step has exactly one kind key.
 type Kind string
 
@@ -21,6 +27,15 @@ var Kinds = []Kind{KindClean, KindTrain, KindEvaluate, KindCompile, KindRollout,
 // Spec is the resolved body under a step's kind key.
 type Spec interface {
 	Kind() Kind
+}
+
+// Decode reads the JSON of a resolved spec, into its struct or a map of its keys. A key that S lacks is passed over: histories and records
+// hold specs that other versions resolved.
+func Decode[S any](resolved json.RawMessage) (s S, err error) {
+	if err := json.Unmarshal(resolved, &s); err != nil {
+		return s, fault.New(fault.Invalid, "the resolved spec cannot be read", err)
+	}
+	return s, nil
 }
 
 // Need says what a step asks of an earlier one before it may start.

@@ -2,7 +2,6 @@ package data
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -157,11 +156,11 @@ func (r *cleanRequest) resolve(ctx context.Context, program *dsl.Program, params
 	if err != nil {
 		return kit.Invalidf("%s\nhelp: --input NAME=FOLDER gives a step its inputs", err)
 	}
-	var spec spec.Clean
-	if err := json.Unmarshal(resolved.Spec, &spec); err != nil {
+	clean, err := spec.Decode[spec.Clean](resolved.Spec)
+	if err != nil {
 		return err
 	}
-	if job.Spec, err = spec.WithInputs(dirs); err != nil {
+	if job.Spec, err = clean.WithInputs(dirs); err != nil {
 		return kit.Invalidf("%s", err)
 	}
 	values, err := secret.NewResolver().Resolve(ctx, program.Environment(), resolved.Secrets)
