@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -31,18 +32,12 @@ func (t *Trainings) keepGauges(ctx context.Context, in contract.GangInput) (end 
 	held.Set(gangSamples(in, nil))
 	go func() {
 		defer close(over)
-		tick := time.Tick(gaugesEvery)
-		for {
+		for range poll.Every(ctx, gaugesEvery) {
 			nodes, err := t.Progress(ctx, workflow)
 			if err != nil && ctx.Err() == nil {
 				activity.GetLogger(ctx).Warn("the nodes' readings are not known", "gang", in.Key.String(), "error", err)
 			}
 			held.Set(gangSamples(in, nodes))
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick:
-			}
 		}
 	}()
 	return func() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // EnsureSearchAttributes creates the search attributes that a cluster's namespace lacks, and waits until the cluster knows them: runs
@@ -51,7 +52,7 @@ func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
 	return c.attributesError(missing, err)
 }
 
-// awaitSearchAttributes waits until the frontend can be asked by the search attributes. It reads namespaces anew every 10 c.
+// awaitSearchAttributes waits until the frontend can be asked by the search attributes. It reads namespaces anew every 10 s.
 func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("the cluster does not know them after %v", Timeout))
 	defer cancel()
@@ -59,21 +60,16 @@ func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(embedded.SearchAttributes())) {
 		known = append(known, name+" IS NOT NULL")
 	}
-	again := time.Tick(200 * time.Millisecond)
-	for {
+	var unknown *serviceerror.InvalidArgument
+	for range poll.Every(ctx, 200*time.Millisecond) {
 		_, err := c.Client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 			Namespace: c.Info.Namespace, Query: strings.Join(known, " AND "),
 		})
-		var unknown *serviceerror.InvalidArgument
 		if !errors.As(err, &unknown) { // who may not ask finds out later
 			return nil
 		}
-		select {
-		case <-again:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the search attributes of namespace %s: %w: %w", c.Info.Namespace, context.Cause(ctx), err)
-		}
 	}
+	return fmt.Errorf("wait for the search attributes of namespace %s: %w: %w", c.Info.Namespace, context.Cause(ctx), unknown)
 }
 
 // attributesError says what somebody who may has to do.

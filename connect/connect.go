@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // Options says how to reach Temporal.
@@ -149,8 +150,8 @@ func connectCluster(ctx context.Context, o Options) (*Connection, error) {
 // connectFolder attaches to the holder or becomes it. It tries both in turn until ctx ends, because a holder may end, or still be
 // starting, at any moment.
 func connectFolder(ctx context.Context, o Options) (*Connection, error) {
-	again := time.Tick(50 * time.Millisecond)
-	for {
+	var last error
+	for range poll.Every(ctx, 50*time.Millisecond) {
 		info, found, err := holder.Find(o.Dir)
 		if err != nil {
 			return nil, err
@@ -164,12 +165,9 @@ func connectFolder(ctx context.Context, o Options) (*Connection, error) {
 		if err == nil || errors.Is(err, errForm) {
 			return c, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("attach to the process that holds %s: %w: %w", o.Dir, context.Cause(ctx), err)
-		case <-again:
-		}
+		last = err
 	}
+	return nil, fmt.Errorf("attach to the process that holds %s: %w: %w", o.Dir, context.Cause(ctx), last)
 }
 
 // attach connects to the holder's server.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // namespaceRetention is how long a namespace that is created here keeps workflows that have ended. Records of runs are in the store.
@@ -45,8 +46,7 @@ func createNamespace(ctx context.Context, c client.Client, namespace string) err
 	if err != nil && !errors.As(err, &exists) {
 		return fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
-	again := time.Tick(200 * time.Millisecond)
-	for {
+	for range poll.Every(ctx, 200*time.Millisecond) {
 		// One question reaches the matching service, the other the history service.
 		_, matching := server.DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
 			Namespace: namespace, TaskQueue: &taskqueue.TaskQueue{Name: contract.TaskQueue}, TaskQueueType: enums.TASK_QUEUE_TYPE_WORKFLOW,
@@ -57,12 +57,8 @@ func createNamespace(ctx context.Context, c client.Client, namespace string) err
 		if !isNoNamespace(matching) && !isNoNamespace(history) {
 			return nil
 		}
-		select {
-		case <-again:
-		case <-ctx.Done():
-			return fmt.Errorf("wait until the cluster knows namespace %s: %w", namespace, context.Cause(ctx))
-		}
 	}
+	return fmt.Errorf("wait until the cluster knows namespace %s: %w", namespace, context.Cause(ctx))
 }
 
 // isNoNamespace reports whether a call failed because the namespace does not exist.

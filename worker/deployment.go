@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // Deployment names a version of a worker deployment (Temporal's Worker Versioning): a build of Sluice that works for a cluster.
@@ -180,9 +181,8 @@ func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment) (befo
 // eventually asks again and again until there is an answer, a server that is too busy too. When ctx ends before, the error is the last of
 // those that were no answer, or else the cause of the end.
 func eventually(ctx context.Context, ask func() (done bool, err error)) error {
-	again := time.Tick(200 * time.Millisecond)
 	var last error
-	for {
+	for range poll.Every(ctx, 200*time.Millisecond) {
 		done, err := ask()
 		switch {
 		case connect.IsBusy(err):
@@ -191,12 +191,8 @@ func eventually(ctx context.Context, ask func() (done bool, err error)) error {
 		default:
 			last = err
 		}
-		select {
-		case <-again:
-		case <-ctx.Done():
-			return cmp.Or(last, context.Cause(ctx))
-		}
 	}
+	return cmp.Or(last, context.Cause(ctx))
 }
 
 func setCurrent(ctx context.Context, c *connect.Connection, d Deployment) error {

@@ -134,9 +134,9 @@ func TestRefused(t *testing.T) {
 		{"signal its own run", signal(ctx, "run-1"), true},
 		{"signal a child of its run", signal(ctx, "run-1/fit"), true},
 		{"signal another run", signal(ctx, "run-10"), false},
-		{"poll another run's queue", poll(ctx, "node/run-10/fit/g1/0-x"), false},
-		{"poll the worker's queue", poll(ctx, "runs"), false},
-		{"poll its queue by a partition's name", poll(ctx, "/_sys/node/run-1/fit/1"), false},
+		{"poll another run's queue", pollQueue(ctx, "node/run-10/fit/g1/0-x"), false},
+		{"poll the worker's queue", pollQueue(ctx, "runs"), false},
+		{"poll its queue by a partition's name", pollQueue(ctx, "/_sys/node/run-1/fit/1"), false},
 		{"poll workflow tasks", func(c workflowservice.WorkflowServiceClient) error {
 			_, err := c.PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{Namespace: "default", TaskQueue: &taskqueuepb.TaskQueue{Name: "node/run-1/x"}})
 			return err
@@ -188,7 +188,7 @@ func signal(ctx context.Context, id string) func(workflowservice.WorkflowService
 	}
 }
 
-func poll(ctx context.Context, queue string) func(workflowservice.WorkflowServiceClient) error {
+func pollQueue(ctx context.Context, queue string) func(workflowservice.WorkflowServiceClient) error {
 	return func(c workflowservice.WorkflowServiceClient) error {
 		_, err := c.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
 			Namespace: "default", TaskQueue: &taskqueuepb.TaskQueue{Name: queue, Kind: enums.TASK_QUEUE_KIND_NORMAL},

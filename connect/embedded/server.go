@@ -41,6 +41,8 @@ import (
 	"go.temporal.io/server/temporal"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // LogFile is the name of the server's log in a state folder.
@@ -262,17 +264,13 @@ func (bearer) RequireTransportSecurity() bool { return false }
 func awaitNamespace(ctx context.Context, conn *grpc.ClientConn, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	retry := time.Tick(10 * time.Millisecond)
 	service := workflowservice.NewWorkflowServiceClient(conn)
-	for {
-		_, err := service.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace}, grpc.WaitForReady(true))
+	var err error
+	for range poll.Every(ctx, 10*time.Millisecond) {
+		_, err = service.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace}, grpc.WaitForReady(true))
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		case <-retry:
-		}
 	}
+	return errors.Join(context.Cause(ctx), err)
 }

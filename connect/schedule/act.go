@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // Pause keeps a trigger from starting runs, and from looking.
@@ -123,8 +124,7 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
 	defer cancel()
-	again := time.Tick(100 * time.Millisecond)
-	for {
+	for range poll.Every(ctx, 100*time.Millisecond) {
 		now, err := h.Describe(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -137,12 +137,8 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 		case err == nil && now.Info.NumActionsSkippedOverlap > before.Info.NumActionsSkippedOverlap:
 			return Fired{Skipped: true}, nil
 		}
-		select {
-		case <-again:
-		case <-ctx.Done():
-			return Fired{}, nil
-		}
 	}
+	return Fired{}, nil
 }
 
 // withTrigger acts on a schedule that is Sluice's.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/remote"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -82,8 +83,7 @@ func (t *releases) serve(ctx context.Context, ports gateway.Ports, log *slog.Log
 // open is a gateway.Opener: it makes the InferenceService of a release, if there is none, and waits until its model answers.
 func (t *releases) open(ctx context.Context, r routing.Release, waiting func(string)) (gateway.Upstream, error) {
 	w := &wait{releases: t, release: r, name: serviceName(t.target, r.Version), began: time.Now()}
-	ticker := time.Tick(t.lookEvery)
-	for {
+	for range poll.Every(ctx, t.lookEvery) {
 		model, err := w.look(ctx)
 		if err == nil {
 			return model, nil
@@ -93,12 +93,8 @@ func (t *releases) open(ctx context.Context, r routing.Release, waiting func(str
 			return nil, err
 		}
 		waiting(soon.Error())
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-ticker:
-		}
 	}
+	return nil, context.Cause(ctx)
 }
 
 // notYet is a reason to look again.

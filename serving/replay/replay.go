@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/rows"
 )
@@ -139,8 +140,7 @@ type replay struct {
 
 // inputs asks the server what the model takes, waiting until it serves.
 func (r *replay) inputs(ctx context.Context, path string) ([]oip.TensorMetadata, error) {
-	ticker := time.Tick(retryEvery)
-	for {
+	for range poll.Every(ctx, retryEvery) {
 		status, body, err := r.call(ctx, http.MethodGet, path, nil)
 		switch {
 		case err == nil && status == http.StatusOK:
@@ -155,12 +155,8 @@ func (r *replay) inputs(ctx context.Context, path string) ([]oip.TensorMetadata,
 		if err := r.silence(err); err != nil {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-ticker:
-		}
 	}
+	return nil, context.Cause(ctx)
 }
 
 // send goes over the split again and again, one row per tick.

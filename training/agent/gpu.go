@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/gpu/helper"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -117,16 +118,12 @@ func (w *gpuWatch) forget() {
 func (w *gpuWatch) notify(ctx context.Context, notice protocol.Notice) {
 	notice.Generation, notice.Node = w.r.key.Generation, w.r.p.index
 	w.tasks.Go(func() {
-		for {
+		for range poll.Every(ctx, notifyAgain) {
 			err := w.r.node.signal(ctx, w.r.p.workflow, notice)
 			if err == nil || ctx.Err() != nil {
 				return
 			}
 			w.r.node.log.Warn("the workflow cannot be told of the GPUs yet", "cause", notice.Cause, "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(notifyAgain):
-			}
 		}
 	})
 }

@@ -9,18 +9,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // hearNotice waits for the notice and passes it on to the train workflow, again and again until that has taken it.
 func (n *node) hearNotice(ctx context.Context) {
-	look := time.Tick(lookEvery)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look:
-		}
+	for range poll.Every(ctx, lookEvery) {
 		raw, err := os.ReadFile(filepath.Join(n.config.Dir, protocol.NoticeFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -23,8 +24,7 @@ const spotEvery = 5 * time.Second
 // hearSpot asks EC2's metadata service for the notice, and writes it where notices are looked for, as other pools do.
 func (n *node) hearSpot(ctx context.Context, address string, every time.Duration) {
 	service := metadataService(address)
-	look := time.Tick(every)
-	for {
+	for range poll.Every(ctx, every) {
 		notice, err := interruption(ctx, service)
 		if notice != nil {
 			err = protocol.WriteFile(filepath.Join(n.config.Dir, protocol.NoticeFile), notice)
@@ -35,11 +35,6 @@ func (n *node) hearSpot(ctx context.Context, address string, every time.Duration
 		case err != nil:
 			n.log.Warn("the instance's notice cannot be asked for", "error", err)
 			service = metadataService(address) // a session may be over before its time, of which its client takes no note
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-look:
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -123,7 +124,8 @@ func capacityOf(instance types.Instance) string {
 
 // Watch implements training.Pool.
 func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, error) {
-	for unseen, failed := 0, 0; ; {
+	unseen, failed := 0, 0
+	for range poll.Every(ctx, p.opts.Every) {
 		instances, err := p.find(ctx, key)
 		switch {
 		case ctx.Err() != nil:
@@ -142,10 +144,8 @@ func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, erro
 				return loss, nil
 			}
 		}
-		if err := p.pause(ctx); err != nil {
-			return training.Loss{}, err
-		}
 	}
+	return training.Loss{}, ctx.Err()
 }
 
 // newest keeps the instances of the try that was last.

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -113,8 +114,10 @@ func (p *Pool) overrides(fit []types.InstanceTypeInfo) []types.FleetLaunchTempla
 // gone again at once, and what a node's script finds wrong is wrong on all of them.
 func (p *Pool) await(ctx context.Context, key training.Key, ids []string) ([]types.Instance, error) {
 	polled := map[string]bool{}
-	for {
-		known, err := p.find(ctx, key)
+	var known []types.Instance
+	for range poll.Every(ctx, p.opts.Every) {
+		var err error
+		known, err = p.find(ctx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -130,10 +133,8 @@ func (p *Pool) await(ctx context.Context, key training.Key, ids []string) ([]typ
 		if len(known) == len(ids) && len(polled) == len(ids) {
 			return known, nil
 		}
-		if err := p.pause(ctx); err != nil {
-			return nil, p.late(ctx, known, polled)
-		}
 	}
+	return nil, p.late(ctx, known, polled)
 }
 
 // serves reports whether an instance runs, and its agent its queue.

@@ -23,6 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/delivery"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -159,7 +160,8 @@ func (p *Pool) abandon(ctx context.Context, key training.Key) error {
 // terminate ends the instances of a gang and waits until EC2 has taken them down. Instances may be seen a little after their launch
 // only, so where there may be some they are looked for more than once.
 func (p *Pool) terminate(ctx context.Context, key training.Key, launched bool) error {
-	for looks := 0; ; looks++ {
+	looks := 0
+	for range poll.Every(ctx, p.opts.Every) {
 		instances, err := p.find(ctx, key)
 		if err != nil {
 			return err
@@ -168,15 +170,14 @@ func (p *Pool) terminate(ctx context.Context, key training.Key, launched bool) e
 		if len(living) == 0 && (len(instances) > 0 || !launched || looks == unseenLooks) {
 			return nil
 		}
+		looks++
 		if len(living) > 0 {
 			if _, err := p.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: idsOf(living)}); err != nil {
 				return explain("TerminateInstances", err)
 			}
 		}
-		if err := p.pause(ctx); err != nil {
-			return err
-		}
 	}
+	return ctx.Err()
 }
 
 // pause waits for the time of the next look.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -35,16 +36,13 @@ var errLook = errors.New("list again")
 
 // follow calls look with the gang's pods by name, whenever they change and every now and then, until it is done or fails.
 func (p *Pool) follow(ctx context.Context, g gang, look func(map[string]corev1.Pod) (done bool, err error)) error {
-	for {
+	for range poll.Every(ctx, lookEvery) {
 		pods, version, err := p.list(ctx, g)
+		if ctx.Err() != nil || errors.Is(err, training.ErrRefused) {
+			return cmp.Or(ctx.Err(), err)
+		}
 		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, training.ErrRefused) {
-				return cmp.Or(ctx.Err(), err)
-			}
-			if err := pause(ctx); err != nil { // the API is away for a moment
-				return err
-			}
-			continue
+			continue // the API is away for a moment
 		}
 		for {
 			done, err := look(pods)
@@ -58,10 +56,8 @@ func (p *Pool) follow(ctx context.Context, g gang, look func(map[string]corev1.P
 				return err
 			}
 		}
-		if err := pause(ctx); err != nil {
-			return err
-		}
 	}
+	return ctx.Err()
 }
 
 // changes watches from a version on, and returns the last one that it saw. An empty one means that look is done.
@@ -243,14 +239,4 @@ func unlessGone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// pause waits a moment.
-func pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(lookEvery):
-		return nil
-	}
 }

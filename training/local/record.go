@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -91,8 +92,7 @@ func watchRecord(ctx context.Context, dir string) (training.Loss, error) {
 	if len(r.Processes) == 0 {
 		return training.Loss{Reason: "the pool has no record of the gang"}, nil
 	}
-	tick := time.Tick(pollEvery)
-	for {
+	for range poll.Every(ctx, pollEvery) {
 		var gone []int
 		for i, p := range r.Processes {
 			if !p.alive() {
@@ -102,12 +102,8 @@ func watchRecord(ctx context.Context, dir string) (training.Loss, error) {
 		if len(gone) > 0 {
 			return training.Loss{Nodes: gone, Reason: fmt.Sprintf("node %d: its agent is gone, with the worker that started it or before", gone[0])}, nil
 		}
-		select {
-		case <-ctx.Done():
-			return training.Loss{}, ctx.Err()
-		case <-tick:
-		}
 	}
+	return training.Loss{}, ctx.Err()
 }
 
 // killRecord ends the agents of a gang that another process started; their keepers end what runs under them.

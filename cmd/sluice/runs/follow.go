@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
@@ -192,9 +193,8 @@ type ending struct {
 // poll asks the run where it is, again and again. A question that fails is asked again, because a run does not depend on being
 // watched, unless the process that was to answer is gone. Notes tell of long silences.
 func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- string, lost chan<- error) {
-	again := time.Tick(pollEvery)
 	silence := silence{heard: time.Now()}
-	for {
+	for range poll.Every(ctx, pollEvery) {
 		state, err := f.session.State(ctx, f.sub.Run)
 		note := silence.note(err == nil, time.Now())
 		if err == nil {
@@ -218,11 +218,6 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 			case <-ctx.Done():
 				return
 			}
-		}
-		select {
-		case <-again:
-		case <-ctx.Done():
-			return
 		}
 	}
 }

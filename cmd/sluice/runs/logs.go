@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -132,8 +133,7 @@ type logs struct {
 
 // follow copies what is written until the run has ended.
 func (l *logs) follow(ctx context.Context, s *store.Store) error {
-	again := time.Tick(followEvery)
-	for {
+	for range poll.Every(ctx, followEvery) {
 		run, err := record.LoadRun(ctx, s, l.run.Run) // before the copy, so that nothing written meanwhile is missed
 		if err != nil {
 			return err
@@ -141,12 +141,8 @@ func (l *logs) follow(ctx context.Context, s *store.Store) error {
 		if err := l.copy(); err != nil || run.Status != spec.StatusRunning {
 			return err
 		}
-		select {
-		case <-again:
-		case <-ctx.Done():
-			return nil
-		}
 	}
+	return nil
 }
 
 // copy prints what is new, steps in graph order, attempts by name. Logs of agents are no program's of a step.

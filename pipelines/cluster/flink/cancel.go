@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // maxAnswer bounds what is read of an answer of Flink's.
@@ -29,9 +31,8 @@ func (j job) over() bool { return slices.Contains([]string{"CANCELED", "FAILED",
 // Cancel cancels the jobs of a name on the cluster at master, and returns when they have ended. The job server does not do that: when
 // it is told to cancel, it only ceases to wait. Of a job's name on the cluster this is the beginning.
 func Cancel(ctx context.Context, master, name string) error {
-	tick := time.Tick(100 * time.Millisecond)
 	asked := map[string]bool{}
-	for {
+	for range poll.Every(ctx, 100*time.Millisecond) {
 		jobs, err := jobsOf(ctx, master, name)
 		if err != nil {
 			return err
@@ -51,12 +52,8 @@ func Cancel(ctx context.Context, master, name string) error {
 		if len(jobs) == 0 {
 			return nil
 		}
-		select {
-		case <-tick:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
+	return ctx.Err()
 }
 
 // jobsOf returns the jobs that have not ended.

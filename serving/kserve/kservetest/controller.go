@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 var (
@@ -49,17 +51,12 @@ func Install(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	ticker := time.Tick(lookEvery)
-	for {
+	for range poll.Every(ctx, lookEvery) {
 		if _, err = client.Resource(services).List(ctx, metav1.ListOptions{}); err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the cluster does not know InferenceServices: %w", err)
-		case <-ticker:
-		}
 	}
+	return fmt.Errorf("the cluster does not know InferenceServices: %w", err)
 }
 
 // Controller plays KServe's controller in one namespace.
@@ -116,15 +113,9 @@ func (c *Controller) Running() []string {
 }
 
 func (c *Controller) play(ctx context.Context) {
-	ticker := time.Tick(lookEvery)
-	for {
+	for range poll.Every(ctx, lookEvery) {
 		if err := c.reconcile(ctx); err != nil && ctx.Err() == nil {
 			log.Printf("the played KServe: %v", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker:
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
@@ -74,8 +75,7 @@ func number(s string) float64 {
 
 // watchSMI asks again and again. Of errors nvidia-smi says nothing.
 func watchSMI(ctx context.Context, uuids []string, every time.Duration, report func(gpu.Report)) error {
-	tick := time.Tick(every)
-	for {
+	for range poll.Every(ctx, every) {
 		readings, err := readSMI(ctx, uuids)
 		switch {
 		case ctx.Err() != nil:
@@ -84,12 +84,8 @@ func watchSMI(ctx context.Context, uuids []string, every time.Duration, report f
 			return err
 		}
 		report(gpu.Report{At: time.Now(), Readings: readings})
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick:
-		}
 	}
+	return nil
 }
 
 func readSMI(ctx context.Context, uuids []string) ([]gpu.Reading, error) {
