@@ -96,9 +96,12 @@ func parseRule(text string) (r rule, err error) {
 		return class
 	})
 	r.segments = strings.Split(p, "/")
-	for _, s := range r.segments {
+	for i, s := range r.segments {
 		if s == "" || s == "." || s == ".." {
 			return r, errors.New("matches nothing\nhelp: write a path as it is seen from the pipeline's folder, without `.`, `..` and `//`")
+		}
+		if strings.HasPrefix(s, "**") && strings.Trim(s, "*") == "" {
+			r.segments[i] = "**" // of any number of stars, as git has it
 		}
 		if _, bad := path.Match(s, ""); bad != nil {
 			return r, errors.New("cannot be read\nhelp: close what `[` begins, and write \\[, \\- and \\\\ for the characters themselves")

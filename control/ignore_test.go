@@ -39,7 +39,7 @@ func TestIgnoreIsGits(t *testing.T) {
 	git("init", "-q")
 	for _, lines := range []string{
 		"", "# a comment\n\n*.pt\ndata/raw/ \n/build\ndocs/*.md\r\n", "**", "**/", "/**", "*", "/*", "**/*.md", "docs/**", "docs/**/readme.md", "**/deep", "**/deep/", "**/deep/**",
-		"a/**/b", "a/**b", "a**", "a/**/", "**/**/b", "a/*/b", "data", "data/", "data/raw", "/data/raw", "data/raw/", "/other/data/", "build/", "build", "raw", "file/",
+		"a/**/b", "a/**b", "a**", "a/**/", "**/**/b", "***/b", "docs/***/readme.md", "a/*/b", "data", "data/", "data/raw", "/data/raw", "data/raw/", "/other/data/", "build/", "build", "raw", "file/",
 		"x[12]/log", "x[!12]/log", "x[^1]/log", "x[1-9]", "x[a\\-]", "x?", `a\[b`, `a\[!b`, `\#x`, `\!x`, "#x", "!x", `back\\slash`, `trail\ `, `trail\  `, "trail ", "trail*",
 		`\ lead`, "logs/*\n!logs/keep.txt", "logs/\n!logs/keep.txt", "*.txt\n!keep.txt\n*.txt", "*\n!*/\n!*.md", "*\n!docs", "mixed", "M*", "M*/[A-C]ase", "\ufeff*.md", "é", "*.md/", "d*/*/*.md",
 	} {
