@@ -2,7 +2,9 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -50,7 +52,7 @@ func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.written > 0 && l.written+int64(len(p)) > maxLog {
-		if err := os.Rename(l.path, l.path+".1"); err != nil {
+		if err := os.Rename(l.path, l.path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) { // somebody may have removed it
 			return 0, err
 		}
 		l.file.Close()

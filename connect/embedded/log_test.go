@@ -35,6 +35,28 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
+// A log that somebody removed is written anew when it is full.
+func TestLogWasRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), LogFile)
+	l, err := openLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	record := bytes.Repeat([]byte("x"), maxLog)
+	for range 2 {
+		if _, err := l.Write(record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() != maxLog {
+		t.Errorf("the log: %v, %v, want %d bytes", info, err, maxLog)
+	}
+}
+
 func TestLogger(t *testing.T) {
 	var out strings.Builder
 	l := logger{slog: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))}
