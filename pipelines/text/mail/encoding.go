@@ -2,6 +2,7 @@ package mail
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"strings"
 	"unicode/utf8"
 
@@ -40,8 +41,8 @@ func decodeQuotedPrintable(s string) []byte {
 		}
 		for i := 0; i < len(text); i++ {
 			if text[i] == '=' && i+2 < len(text) {
-				if hi, lo := unhex(text[i+1]), unhex(text[i+2]); hi >= 0 && lo >= 0 {
-					out = append(out, byte(hi<<4|lo))
+				if decoded, err := hex.AppendDecode(out, []byte(text[i+1:i+3])); err == nil {
+					out = decoded
 					i += 2
 					continue
 				}
@@ -53,18 +54,6 @@ func decodeQuotedPrintable(s string) []byte {
 		}
 	}
 	return out
-}
-
-func unhex(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'A' && c <= 'F':
-		return int(c - 'A' + 10)
-	case c >= 'a' && c <= 'f':
-		return int(c - 'a' + 10)
-	}
-	return -1
 }
 
 // decodeBase64 decodes lines of base64 up to the first that is none. Mailing lists append their footer to bodies whatever the
