@@ -24,8 +24,8 @@ const (
 	lookFor = 30 * time.Second
 )
 
-// Look judges a stage, once a second, until a look decides or its time has passed. It reads cumulative counts, so that an activity
-// that is lost and done again judges the same.
+// Look evaluates a stage, once a second, until a look decides or its time has passed. It reads cumulative counts, so that an activity
+// that is lost and done again decides the same.
 func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "judging", Share: -1} })
 	target, spec, err := r.target(ctx, in.Step)

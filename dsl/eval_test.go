@@ -104,7 +104,7 @@ func TestFunctions(t *testing.T) {
 	generated(t, "testdata/functions.txt", []byte(strings.Join(names, "\n")+"\n"))
 }
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	p := mustCompile(t, chain)
 	served := func(f1 string) map[string]map[string]spec.StepResult {
 		return map[string]map[string]spec.StepResult{"local": {"score": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":` + f1 + `}}`)}}}
@@ -146,8 +146,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestJudgeValues: a person sees what the condition saw.
-func TestJudgeValues(t *testing.T) {
+// TestEvaluateValues: a person sees what the condition saw.
+func TestEvaluateValues(t *testing.T) {
 	checks, _ := mustCompile(t, chain).EvaluateGate("score", json.RawMessage(`{"metrics":{"f1":0.95}}`), chainVars)
 	want := spec.Check{
 		Expression: "metrics.f1 >= serving.local.?steps.score.metrics.f1.orValue(0.0)", Message: "not better", Verdict: spec.VerdictPass, OnFail: spec.OnFailStop,
@@ -236,8 +236,8 @@ func TestInputPaths(t *testing.T) {
 	}
 }
 
-// TestJudgeKnowsTooLittle: a gate that is judged without the end of a step that it reads is an error, in whatever way it reads it.
-func TestJudgeKnowsTooLittle(t *testing.T) {
+// TestEvaluateKnowsTooLittle: a gate that is evaluated without the end of a step that it reads is an error, in whatever way it reads it.
+func TestEvaluateKnowsTooLittle(t *testing.T) {
 	const document = `sluice: pipeline/v1
 name: p
 steps:

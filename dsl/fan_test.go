@@ -308,7 +308,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-func TestJudgeHold(t *testing.T) {
+func TestEvaluateHold(t *testing.T) {
 	p := compileSearch(t)
 	vars := with(searchVars, spec.Instance{Index: 1, Matrix: json.RawMessage(`{"arch": "cnn"}`)})
 	tests := []struct {

@@ -303,8 +303,8 @@ func (s *schemaWriter) transform() any {
 	return map[string]any{"$ref": "#/$defs/Transform"}
 }
 
-// TestSchemaJudges asks a validator: what the linter accepts the schema accepts, and what is wrong in form it refuses.
-func TestSchemaJudges(t *testing.T) {
+// TestSchemaAgreesWithLint asks a validator: what the linter accepts the schema accepts, and what is wrong in form it refuses.
+func TestSchemaAgreesWithLint(t *testing.T) {
 	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
 	if err != nil {
 		t.Fatal(err)

@@ -25,12 +25,12 @@ type dedupFn struct {
 // ProcessElement hands the marks of one group to a worker, and emits what others have finished.
 func (f *dedupFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	return f.group(ctx, "survive/"+group, packed, emit, func(_ context.Context, refs []spill.Reference) (outcome, error) {
-		return f.survive(group, refs)
+		return f.dedup(group, refs)
 	})
 }
 
-// survive decides for one group. Memory: the mark of each key that is held of a part of it.
-func (f *dedupFn) survive(group string, refs []spill.Reference) (stay outcome, err error) {
+// dedup decides for one group. Memory: the mark of each key that is held of a part of it.
+func (f *dedupFn) dedup(group string, refs []spill.Reference) (stay outcome, err error) {
 	keep, counts := spill.Places{}, account.Ledger{}
 	err = spill.InParts(f.job.WorkDir, group, refs, func(refs []spill.Reference) error {
 		best := spill.BestMarks{}

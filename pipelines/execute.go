@@ -209,11 +209,11 @@ func outputOf(counts account.Ledger, p *plan) (spec.CleanOutput, error) {
 			" this is an error in the program, and the dataset was not written", r.Read, r.Kept, r.Dropped, r.Rejected,
 			r.Kept+r.Dropped+r.Rejected)
 	}
-	return out, p.judge(checks)
+	return out, p.checkThresholds(checks)
 }
 
-// judge reports the first transform that makes the job fail by what it counted.
-func (p *plan) judge(counts map[string]map[string]int64) error {
+// checkThresholds reports the first transform that makes the job fail by what it counted.
+func (p *plan) checkThresholds(counts map[string]map[string]int64) error {
 	for _, a := range p.asserted {
 		if err := a.Check(counts[account.CountAsserted]); err != nil {
 			return err

@@ -110,7 +110,7 @@ type document struct {
 // field is a name with a value for people.
 type field struct{ Name, Value string }
 
-// gate is one judged check.
+// gate is one evaluated check.
 type gate struct {
 	Step string
 	spec.Check

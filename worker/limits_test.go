@@ -180,7 +180,7 @@ func TestWaitsReachNoLimit(t *testing.T) {
 	if err := s.Codec.DataConverter().FromPayloads(historyParts(t, s, contract.RolloutWorkflowID(target))[0].input, &released); err != nil {
 		t.Fatal(err)
 	}
-	if at := released.Carried; at == nil || at.Sent == 0 || len(at.Results) != 2 || at.State.Stage != 2 {
+	if at := released.Continuation; at == nil || at.Sent == 0 || len(at.Results) != 2 || at.State.Stage != 2 {
 		t.Errorf("the rollout goes on from %+v, want its second stage, after some replayed rows", at)
 	}
 	if got := state(waits).Waits; !strings.Contains(got, "queued") {

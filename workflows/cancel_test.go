@@ -131,7 +131,7 @@ func TestFurtherCancelInANewHistory(t *testing.T) {
 	graph := []spec.Node{node("a"), slow(in(spec.SectionFinally, node("tidy")), w)}
 	env := w.environment(t)
 	env.RegisterDelayedCallback(env.CancelWorkflow, time.Minute)
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph, Carried: &contract.RunContinuation{
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph, Continuation: &contract.RunContinuation{
 		Canceled: true, Steps: []contract.StepState{{ID: "a", Status: spec.StatusCanceled}, {ID: "tidy", Status: spec.StatusPending}},
 	}})
 	if w.final["tidy"] != spec.StatusCanceled || w.finished.Status != spec.StatusCanceled {

@@ -141,7 +141,7 @@ func TestRunContinuesAsNew(t *testing.T) {
 		t.Run("cancel at the end of the "+when, func(t *testing.T) {
 			w := &world{}
 			_, histories := follow(t, w, contract.PipelineWorkflow, in, func(env *environment, in contract.RunInput) {
-				if (in.Carried == nil) == (when == "first") && (in.Carried == nil || !in.Carried.Canceled) {
+				if (in.Continuation == nil) == (when == "first") && (in.Continuation == nil || !in.Continuation.Canceled) {
 					env.whenLong = env.CancelWorkflow
 				}
 			})

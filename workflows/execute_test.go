@@ -132,7 +132,7 @@ func TestChildRunsOfUnknownCost(t *testing.T) {
 	w := &world{}
 	env := w.environment(t)
 	env.RegisterActivityWithOptions(func(context.Context, contract.ChildInput) (contract.RunInput, error) {
-		return contract.RunInput{Run: "c", Name: "child", Graph: []spec.Node{}, Carried: &contract.RunContinuation{CostUSD: 1, CostUnknown: true}}, nil
+		return contract.RunInput{Run: "c", Name: "child", Graph: []spec.Node{}, Continuation: &contract.RunContinuation{CostUSD: 1, CostUnknown: true}}, nil
 	}, activity.RegisterOptions{Name: contract.ChildActivity, DisableAlreadyRegisteredCheck: true})
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{{ID: "sub", Kind: spec.KindPipeline}}})
 	if end := w.judged["sub"]; !end.CostUnknown || end.CostUSD != 1 {

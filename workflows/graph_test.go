@@ -89,7 +89,7 @@ func TestAnyGraph(t *testing.T) {
 		long := rapid.SampledFrom([]int{0, 200, 700}).Draw(r, "history grows by") // 0: one history
 		follow(t, w, contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: graph}, func(env *environment, in contract.RunInput) {
 			env.grows = long
-			if in.Carried == nil {
+			if in.Continuation == nil {
 				env.cancelAfter = cancelAfter
 			}
 		})

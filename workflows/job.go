@@ -127,7 +127,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 // conclude has the end of the job evaluated. A gate that holds makes it wait for a person first. It runs also after a cancel.
 func (j *job) conclude(ctx workflow.Context, end contract.StepEnd) contract.StepVerdict {
 	recording, _ := workflow.NewDisconnectedContext(ctx)
-	end.CostUSD, end.CostUnknown, end.Volatile = j.cost.USD, j.cost.Unknown, j.journal != nil
+	end.CostUSD, end.CostUnknown, end.Unsynced = j.cost.USD, j.cost.Unknown, j.journal != nil
 	for {
 		end.EndedAt = workflow.Now(ctx)
 		verdict, written, err := j.evaluate(ctx, recording, end)

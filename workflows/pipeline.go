@@ -27,16 +27,16 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, r.state); err != nil {
 		return record.RunOutput{}, err
 	}
-	if in.Carried == nil {
+	if in.Continuation == nil {
 		if err := r.begin(ctx); err != nil {
 			return record.RunOutput{}, err
 		}
 	}
-	if in.Carried == nil || in.Carried.Queued {
+	if in.Continuation == nil || in.Continuation.Queued {
 		switch out, err := r.acquireGroup(ctx); {
 		case errors.Is(err, durable.ErrLong):
 			next := r.carry(ctx)
-			next.Carried.Queued = true
+			next.Continuation.Queued = true
 			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, next)
 		case out != nil:
 			return *out, err
@@ -126,9 +126,9 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 		r.index[node.ID] = i
 		r.steps[i] = contract.StepState{ID: node.ID, Kind: node.Kind, Status: spec.StatusPending}
 	}
-	if c := in.Carried; c != nil {
-		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begun, c.Steps, c.Failed
-		r.declined, r.skipped, r.canceled, r.overBudget, r.cut = c.Declined, c.Skipped, c.Canceled, c.Broke, c.Cut
+	if c := in.Continuation; c != nil {
+		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begin, c.Steps, c.Failed
+		r.declined, r.skipped, r.canceled, r.overBudget, r.cut = c.Declined, c.Skipped, c.Canceled, c.OverBudget, c.Cut
 		r.mainOver = !slices.ContainsFunc(in.Graph, func(n spec.Node) bool {
 			return n.Section == spec.SectionMain && !isOver(r.steps[r.index[n.ID]].Status)
 		})
@@ -137,7 +137,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 		if c.Tries != nil {
 			r.tries = c.Tries
 		}
-		r.in.Carried = nil
+		r.in.Continuation = nil
 	}
 	for i, node := range in.Graph {
 		for _, need := range node.After {
@@ -160,9 +160,9 @@ func isOver(s spec.Status) bool {
 // carry is the input of the next history.
 func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
-	in.Carried = &contract.RunContinuation{
-		StartedAt: r.startedAt, Begun: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined, Skipped: r.skipped,
-		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), Broke: r.overBudget, Cut: r.cut, Datasets: r.datasets, Models: r.models,
+	in.Continuation = &contract.RunContinuation{
+		StartedAt: r.startedAt, Begin: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined, Skipped: r.skipped,
+		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), OverBudget: r.overBudget, Cut: r.cut, Datasets: r.datasets, Models: r.models,
 		Tries: r.tries,
 	}
 	return in

@@ -36,22 +36,22 @@ func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput,
 		return record.StepOutput{}, err
 	}
 	r.at.State.Stages = len(r.spec.Stages)
-	if in.Carried != nil {
-		r.at = *in.Carried
+	if in.Continuation != nil {
+		r.at = *in.Continuation
 	}
 	err = workflow.SetQueryHandler(ctx, contract.StateQuery, func() (contract.RolloutState, error) { return r.at.State, nil })
 	if err != nil {
 		return record.StepOutput{}, err
 	}
-	if in.Carried == nil {
+	if in.Continuation == nil {
 		if err := r.order(ctx, contract.RolloutOpenActivity, "load "+r.spec.Target, r.in, &r.at.Opened); err != nil {
 			return record.StepOutput{}, err
 		}
 		r.at.Revision, r.at.State.Version = r.at.Opened.Revision, r.at.Opened.Version
 	}
-	reason, failed := r.stages(ctx, in.Carried != nil)
+	reason, failed := r.stages(ctx, in.Continuation != nil)
 	if errors.Is(failed, durable.ErrLong) {
-		return record.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.RolloutWorkflow, contract.RolloutInput{StepInput: r.in, Carried: &r.at})
+		return record.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.RolloutWorkflow, contract.RolloutInput{StepInput: r.in, Continuation: &r.at})
 	}
 	return r.settle(ctx, reason, failed)
 }
@@ -194,14 +194,14 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay wo
 	for {
 		in := contract.RolloutLook{
 			Step: r.in, Version: r.at.Opened.Version, Previous: r.at.Opened.Previous, Stage: stage, Tests: r.spec.Tests,
-			Stages: len(r.spec.Stages), Revision: r.at.Revision, Elapsed: workflow.Now(ctx).Sub(r.at.Began).Seconds(), State: r.at.Judge,
+			Stages: len(r.spec.Stages), Revision: r.at.Revision, Elapsed: workflow.Now(ctx).Sub(r.at.Began).Seconds(), State: r.at.Looked,
 			Begins: len(result.Looks) == 0, For: durable.Every(ctx, lookFor),
 		}
 		var out contract.RolloutLooked
 		if err := r.order(ctx, contract.RolloutLookActivity, "judge stage "+describe(i, stage), in, &out); err != nil {
 			return err
 		}
-		r.at.Judge = out.State
+		r.at.Looked = out.State
 		if n := len(out.Looks); n > 0 {
 			last := out.Looks[n-1]
 			result.Looks = append(result.Looks, out.Looks...)

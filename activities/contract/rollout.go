@@ -20,8 +20,8 @@ const (
 // RolloutInput starts a rollout workflow.
 type RolloutInput struct {
 	record.StepInput
-	// Carried is what an earlier part of the rollout hands over when its history has become long.
-	Carried *RolloutContinuation `json:"carried,omitempty"`
+	// Continuation is what an earlier part of the rollout hands over when its history has become long.
+	Continuation *RolloutContinuation `json:"carried,omitempty"`
 }
 
 // RolloutContinuation is the state of a rollout, in the middle of a stage, between two of its workflow's histories.
@@ -30,9 +30,9 @@ type RolloutContinuation struct {
 	Opened RolloutOpened `json:"opened"`
 	// Revision of the routing document that gave the stage its traffic.
 	Revision int64 `json:"revision"`
-	// Judge is RolloutLooked.State, and Began when the stage did.
-	Judge json.RawMessage `json:"judge,omitempty"`
-	Began time.Time       `json:"began"`
+	// Looked is RolloutLooked.State, and Began when the stage did.
+	Looked json.RawMessage `json:"judge,omitempty"`
+	Began  time.Time       `json:"began"`
 	// Results of the stages, the last of which is not over.
 	Results []spec.StageResult `json:"results"`
 	// Sent is RolloutReplay.Sent.

@@ -78,8 +78,8 @@ type RunInput struct {
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
 	// Trigger is what started the run, when nobody did by hand.
 	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
-	// Carried is what an earlier part of the run hands over when its history has become long.
-	Carried *RunContinuation `json:"carried,omitempty"`
+	// Continuation is what an earlier part of the run hands over when its history has become long.
+	Continuation *RunContinuation `json:"carried,omitempty"`
 }
 
 // RunContinuation is the state of a run between two of its workflow's histories.
@@ -92,14 +92,14 @@ type RunContinuation struct {
 	CostUSD   float64           `json:"cost_usd,omitempty"`
 	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
 	CostUnknown bool        `json:"cost_unknown,omitempty"`
-	Begun       BeginOutput `json:"begun"`
+	Begin       BeginOutput `json:"begun"`
 	// Tries are those of steps that failed and are to be tried again, by step.
 	Tries map[string]Tries `json:"tries,omitempty"`
 	// Queued: the run waits for its concurrency group, and nothing has begun.
 	Queued bool `json:"queued,omitempty"`
-	// Canceled and Broke say why no further step of the main graph is started: a person's wish, or the budget.
-	Canceled bool `json:"canceled,omitempty"`
-	Broke    bool `json:"broke,omitempty"`
+	// Canceled and OverBudget say why no further step of the main graph is started: a person's wish, or the budget.
+	Canceled   bool `json:"canceled,omitempty"`
+	OverBudget bool `json:"broke,omitempty"`
 	// Cut is the section after the main one that a further cancel stopped.
 	Cut spec.Section `json:"cut,omitempty"`
 	// Datasets and Models are names that the run has published, which it can be found by.
@@ -213,8 +213,8 @@ type StepEnd struct {
 	CostUSD float64 `json:"child_cost_usd,omitempty"`
 	// CostUnknown: of a part of that nobody knows the price.
 	CostUnknown bool `json:"child_cost_unknown,omitempty"`
-	// Volatile: the record is written while the run goes on. Until the run calls Sync it can have it made again by Restore.
-	Volatile bool `json:"volatile,omitempty"`
+	// Unsynced: the record is written while the run goes on. Until the run calls Sync it can have it made again by Restore.
+	Unsynced bool `json:"volatile,omitempty"`
 	// Status is succeeded, failed, canceled, skipped or upstream, before the gate.
 	Status    spec.Status       `json:"status,omitempty"`
 	Output    record.StepOutput `json:"output,omitzero"`

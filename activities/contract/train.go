@@ -31,8 +31,8 @@ type TrainInput struct {
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
 	// Unheard: nobody listens to what the training tells of itself, for it is an instance in a lane.
 	Unheard bool `json:"unheard,omitempty"`
-	// Carried is what an earlier run of the workflow hands over when its history has become long.
-	Carried TrainContinuation `json:"carried,omitzero"`
+	// Continuation is what an earlier run of the workflow hands over when its history has become long.
+	Continuation TrainContinuation `json:"carried,omitzero"`
 }
 
 // TrainContinuation is the state of a train workflow between two generations.

@@ -18,7 +18,7 @@ func (e *Engine) WithVerdict(
 	do func(context.Context, record.StepInput) (record.StepOutput, error),
 ) func(context.Context, contract.PerformInput) (contract.Performed, error) {
 	return func(ctx context.Context, in contract.PerformInput) (contract.Performed, error) {
-		if err := e.catchUp(ctx, in.Ends); err != nil { // the run makes sure of them before it relies on them
+		if err := e.flush(ctx, in.Ends); err != nil { // the run makes sure of them before it relies on them
 			activity.GetLogger(ctx).Warn("records are not written yet", "error", err)
 		}
 		out, err := do(ctx, in.StepInput)

@@ -32,7 +32,7 @@ func (b *bench) perform(run, outputs string, ends ...contract.StepEnd) contract.
 	judge.Run, judge.Submission, next.Run, next.Submission = "", "", "", ""
 	value, err := env.ExecuteActivity(do, contract.PerformInput{
 		StepInput: record.StepInput{Run: run, Submission: b.submission, Step: "count", Kind: spec.KindRun},
-		End:       &contract.StepEnd{StepRef: judge.StepRef, Volatile: true, Next: []contract.ResolveInput{next}},
+		End:       &contract.StepEnd{StepRef: judge.StepRef, Unsynced: true, Next: []contract.ResolveInput{next}},
 		Ends:      ends,
 	})
 	var done contract.Performed
@@ -46,7 +46,7 @@ func (b *bench) perform(run, outputs string, ends ...contract.StepEnd) contract.
 }
 
 // Whoever does a step says of its success what the workflow's own judge would say, and leaves nothing behind.
-func TestJudgedWhereItWasDone(t *testing.T) {
+func TestEvaluatedWhereItWasDone(t *testing.T) {
 	for _, outputs := range []string{`{"rows": 20}`, `{"rows": 5}`} {
 		b := newBench(t, counted)
 		b.begin("r1")
@@ -64,7 +64,7 @@ func TestJudgedWhereItWasDone(t *testing.T) {
 		}
 
 		end := contract.StepEnd{
-			StepRef: b.at("r1", "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true, Output: done.StepOutput,
+			StepRef: b.at("r1", "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Unsynced: true, Output: done.StepOutput,
 			Next: []contract.ResolveInput{b.at("r1", "use")},
 		}
 		want, err := b.engine.Verdict(t.Context(), end)
@@ -90,7 +90,7 @@ func asJSON(t *testing.T, word contract.StepVerdict) string {
 	return string(raw)
 }
 
-func TestNotJudgedWhereItWasDone(t *testing.T) {
+func TestNotEvaluatedWhereItWasDone(t *testing.T) {
 	const published = "outputs: {rows: {type: int}, data: {type: dataset, path: x}}}\n    publish: {data: things}"
 	b := newBench(t, strings.Replace(counted, "outputs: {rows: {type: int}}}", published, 1))
 	b.begin("r1")
@@ -128,7 +128,7 @@ func TestEndsAreRecordedOnTheWay(t *testing.T) {
 	} {
 		b.begin(run)
 		end := contract.StepEnd{
-			StepRef: b.at(run, "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
+			StepRef: b.at(run, "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Unsynced: true,
 			Output: record.StepOutput{Outputs: json.RawMessage(`{"rows": 20}`)},
 		}
 		if err := ask(end); err != nil {

@@ -36,7 +36,7 @@ func (e *Engine) Record(ctx context.Context, in contract.RecordInput) error {
 		var rec record.StepRecord
 		err := e.Store.GetJSON(ctx, record.Key(end.StepRef), &rec)
 		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
-			end.Volatile = false
+			end.Unsynced = false
 			_, err = e.Verdict(ctx, end)
 		}
 		if err != nil {
@@ -46,9 +46,9 @@ func (e *Engine) Record(ctx context.Context, in contract.RecordInput) error {
 	return nil
 }
 
-// catchUp writes the records of steps that ended before what is to be done now. Steps evaluated by the worker that did them are recorded
+// flush writes the records of steps that ended before what is to be done now. Steps evaluated by the worker that did them are recorded
 // only so: what a worker does that was given up for dead must change nothing, and what a workflow hands on is in its history.
-func (e *Engine) catchUp(ctx context.Context, ends []contract.StepEnd) error {
+func (e *Engine) flush(ctx context.Context, ends []contract.StepEnd) error {
 	for _, end := range ends {
 		if _, err := e.Verdict(ctx, end); err != nil {
 			return fmt.Errorf("record the end of %s: %w", end.ID(), err)

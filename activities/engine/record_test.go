@@ -24,7 +24,7 @@ func TestLostRecordsAreMadeAgain(t *testing.T) {
 			b := newBench(t, counted)
 			b.begin("r1")
 			end := contract.StepEnd{
-				StepRef: b.at("r1", "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Volatile: true,
+				StepRef: b.at("r1", "count").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Unsynced: true,
 				Output: record.StepOutput{Outputs: []byte(`{"rows": 20}`)},
 			}
 			if _, err := b.engine.Verdict(t.Context(), end); err != nil {

@@ -17,7 +17,7 @@ import (
 
 // Resolve evaluates a step's `when`, fills in its spec and looks for an earlier result of the same.
 func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contract.Resolved, error) {
-	if err := e.catchUp(ctx, in.Ends); err != nil {
+	if err := e.flush(ctx, in.Ends); err != nil {
 		return contract.Resolved{}, err
 	}
 	return e.resolve(ctx, in, nil)

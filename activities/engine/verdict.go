@@ -22,7 +22,7 @@ import (
 // that says "succeeded" is only there when all of it was done. A gate that holds leaves no record: the person's decision comes back
 // with a second call.
 func (e *Engine) Verdict(ctx context.Context, in contract.StepEnd) (contract.StepVerdict, error) {
-	if err := e.catchUp(ctx, in.Ends); err != nil {
+	if err := e.flush(ctx, in.Ends); err != nil {
 		return contract.StepVerdict{}, err
 	}
 	in.Ends = nil
@@ -30,7 +30,7 @@ func (e *Engine) Verdict(ctx context.Context, in contract.StepEnd) (contract.Ste
 	if err != nil || verdict.Status == spec.StatusHold {
 		return verdict, err
 	}
-	if in.Volatile {
+	if in.Unsynced {
 		e.behind.do(ctx, in.Run, func(ctx context.Context) error { return e.keep(ctx, in, record) })
 	} else if err := e.keep(ctx, in, record); err != nil {
 		return verdict, err
@@ -77,7 +77,7 @@ func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, 
 
 // keep writes the record, and makes the result findable by its key. A result gets no younger by being taken over.
 func (e *Engine) keep(ctx context.Context, in contract.StepEnd, rec record.StepRecord) error {
-	opts := store.WriteOptions{Volatile: in.Volatile}
+	opts := store.WriteOptions{Volatile: in.Unsynced}
 	if rec.Status == spec.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
 		opts.Also = cacheKey(in.Key)
 	}

@@ -25,7 +25,7 @@ func (c *Compiled) quality(config transform.QualityFilter, _ Deps) error {
 		if err != nil || r[config.Field] == nil {
 			return err
 		}
-		edited, failed := filter.Judge(texts[0])
+		edited, failed := filter.Evaluate(texts[0])
 		if failed != "" {
 			return &rows.Dropped{Rule: failed}
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// Threshold is how many of its rows a transform may reject. The workers of a process judge together, as the rows come; what all
-// processes have counted is judged at the end.
+// Threshold is how many of its rows a transform may reject. The workers of a process evaluate it together, as the rows come; what all
+// processes have counted is evaluated at the end.
 type Threshold struct {
 	share float64
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// weighEvery is how often the memory of the ranks is looked at.
-const weighEvery = time.Second
+// memoryEvery is how often the memory of the ranks is looked at.
+const memoryEvery = time.Second
 
-// weigh kills the ranks when they use more memory than the step may. Where the pool bounds the node itself, as a cluster does, the kernel
+// checkMemory kills the ranks when they use more memory than the step may. Where the pool bounds the node itself, as a cluster does, the kernel
 // is faster; elsewhere nothing else keeps a node from taking its neighbours' memory.
-func (r *ranks) weigh(now time.Time) {
+func (r *ranks) checkMemory(now time.Time) {
 	limit := r.p.spec.Resources.Memory
-	if limit <= 0 || now.Sub(r.weighed) < weighEvery {
+	if limit <= 0 || now.Sub(r.memoryAt) < memoryEvery {
 		return
 	}
-	r.weighed = now
+	r.memoryAt = now
 	if used := treeMemory("/proc", r.proc.PID(), limit); used > limit {
 		r.mu.Lock()
 		r.over = fmt.Sprintf("it used %s, more than memory: %s", used, limit)

@@ -47,7 +47,7 @@ type ranks struct {
 	gpus    *gpuWatch // nil where the step has none
 
 	oomKills int64     // of the kernel, before
-	weighed  time.Time // when their memory was last looked at
+	memoryAt time.Time // when their memory was last looked at
 
 	mu      sync.Mutex
 	stopped time.Time // when somebody asked for the end while the rank was running
@@ -168,7 +168,7 @@ func (r *ranks) watch() (proc.Exit, error) {
 			r.metrics.read(true)
 			return r.proc.Wait()
 		case now := <-tick:
-			r.weigh(now)
+			r.checkMemory(now)
 			r.clear(now)
 			if first := r.metrics.read(false); first {
 				r.markTraining()

@@ -94,7 +94,7 @@ func (l *generation) wasLate(end *trainEnd) bool {
 
 func (l *generation) wasBroke(end *trainEnd) bool {
 	end.how, end.reason, end.errType = spec.EndBudget, "it has cost all that is left of the run's budget", fault.Budget
-	return l.broke
+	return l.overBudget
 }
 
 func (l *generation) wasOverdue(end *trainEnd) bool {

@@ -53,15 +53,15 @@ type generation struct {
 	seal checkpoint.Seal
 	gang training.Gang
 
-	nodes    []nodeState
-	loss     *training.Loss
-	notice   *protocol.Notice // that a node will go
-	fault    *protocol.Notice // that a GPU is broken
-	idle     *protocol.Notice // that the GPUs are hardly used, where they are to be released then
-	canceled bool
-	late     bool // the attempt's timeout has passed
-	broke    bool // the step has cost what it may
-	overdue  bool // the step's deadline has passed, and it is to stop then
+	nodes      []nodeState
+	loss       *training.Loss
+	notice     *protocol.Notice // that a node will go
+	fault      *protocol.Notice // that a GPU is broken
+	idle       *protocol.Notice // that the GPUs are hardly used, where they are to be released then
+	canceled   bool
+	late       bool // the attempt's timeout has passed
+	overBudget bool // the step has cost what it may
+	overdue    bool // the step's deadline has passed, and it is to stop then
 
 	began   int          // length of the history when the ranks were started
 	watcher *spotWatcher // nil where there is nothing to look out for
@@ -145,7 +145,7 @@ type limit struct {
 func (l *generation) firstLimit(ctx workflow.Context) *limit {
 	var limits []limit
 	if left, ok := l.affords(ctx); ok {
-		limits = append(limits, limit{"budget", left, &l.broke})
+		limits = append(limits, limit{"budget", left, &l.overBudget})
 	}
 	if left, ok := l.attemptLeft(ctx); ok {
 		limits = append(limits, limit{"timeout", left, &l.late})
@@ -162,7 +162,7 @@ func (l *generation) firstLimit(ctx workflow.Context) *limit {
 
 // mustEnd reports whether there is a reason to end the generation before all ranks have finished.
 func (l *generation) mustEnd() bool {
-	if l.canceled || l.late || l.broke || l.overdue || l.loss != nil || l.left() {
+	if l.canceled || l.late || l.overBudget || l.overdue || l.loss != nil || l.left() {
 		return true
 	}
 	return slices.ContainsFunc(l.nodes, func(n nodeState) bool {
@@ -327,7 +327,7 @@ func (l *generation) stopNode(ctx workflow.Context, i int, grace time.Duration) 
 // grace is how long the ranks may take to end.
 func (l *generation) grace(ctx workflow.Context) time.Duration {
 	switch {
-	case l.canceled || l.late || l.broke:
+	case l.canceled || l.late || l.overBudget:
 		return cancelStop
 	case l.fault != nil && l.loss == nil && l.notice == nil:
 		return faultStop

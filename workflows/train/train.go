@@ -31,7 +31,7 @@ const maxFalseStarts = 5
 // run the ranks, release; a generation that ends by preemption is followed by the next and charged to nobody, one that ends by a
 // crash, a hang or the user's error is charged to the step's retries. Cancelled, it stops the ranks and releases the gang first.
 func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, error) {
-	t := &train{in: in, carried: in.Carried, notices: workflow.GetSignalChannel(ctx, protocol.NoticeSignal)}
+	t := &train{in: in, carried: in.Continuation, notices: workflow.GetSignalChannel(ctx, protocol.NoticeSignal)}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, t.query); err != nil {
 		return record.StepOutput{}, err
 	}
@@ -69,7 +69,7 @@ func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, err
 
 // goOn goes on in a new history.
 func (t *train) goOn(ctx workflow.Context) error {
-	t.in.Carried = t.carried
+	t.in.Continuation = t.carried
 	return workflow.NewContinueAsNewError(ctx, contract.TrainWorkflow, t.in)
 }
 

@@ -187,7 +187,7 @@ func (s *stage) release(_ context.Context, in contract.ReleaseInput) error {
 func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retry spec.Retry) error {
 	t.Helper()
 	env.ExecuteWorkflow(contract.TrainWorkflow, contract.TrainInput{
-		StepInput: record.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget, Timeout: spec.Duration(s.timeout), Carried: s.carried,
+		StepInput: record.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget, Timeout: spec.Duration(s.timeout), Continuation: s.carried,
 	})
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the training did not end")
@@ -397,7 +397,7 @@ func TestTrainGoesOnInANewHistory(t *testing.T) {
 	if err := converter.GetDefaultDataConverter().FromPayloads(again.Input, &in); err != nil {
 		t.Fatal(err)
 	}
-	c := in.Carried
+	c := in.Continuation
 	if len(c.Generations) != 1 || c.Generations[0].End != spec.EndCrashed || c.Failures != 1 || c.AttemptAt.IsZero() {
 		t.Fatalf("carried over: %+v", c)
 	}

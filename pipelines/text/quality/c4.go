@@ -27,7 +27,7 @@ var (
 
 type c4 struct{ transform.C4Rules }
 
-func (c c4) judge(text string) (edited, failed string) {
+func (c c4) evaluate(text string) (edited, failed string) {
 	if c.CurlyBracket && strings.Contains(text, "{") {
 		return text, "curly_bracket"
 	}

@@ -15,7 +15,7 @@ var isPunctuated = endsWith(".", "!", "?", "'", `"`, "…", "”", "’", "»", 
 
 type fineWeb struct{ transform.FineWebRules }
 
-func (f fineWeb) judge(text string) (edited, failed string) {
+func (f fineWeb) evaluate(text string) (edited, failed string) {
 	lines := appendLines(nil, text)
 	_, dupChars := duplicates(lines)
 	chars := utf8.RuneCountInString(text) - strings.Count(text, "\n")

@@ -80,7 +80,7 @@ func firstRune(s string) rune {
 	return r
 }
 
-func (g *gopher) judge(text string) (string, string) {
+func (g *gopher) evaluate(text string) (string, string) {
 	grams := newNgrams(text)
 	defer grams.release()
 	if failed := g.judgeWords(text, grams.words); failed != "" {

@@ -1,4 +1,4 @@
-// Package quality judges whether a text looks like prose, by the published rules of Gopher, C4 and FineWeb. The parameters, with the
+// Package quality evaluates whether a text looks like prose, by the published rules of Gopher, C4 and FineWeb. The parameters, with the
 // source of each number, are those of dsl.GopherRules, dsl.C4Rules and dsl.FineWebRules; the functions here say how what they are
 // about is measured. It is pure.
 //
@@ -25,11 +25,11 @@ type Filter struct {
 	sets []set
 }
 
-// set is a set of rules under its name. judge returns the text as the rules leave it and the rule that it fails, or "".
+// set is a set of rules under its name. evaluate returns the text as the rules leave it and the rule that it fails, or "".
 type set struct {
-	name  string
-	rules []string
-	judge func(text string) (edited, failed string)
+	name     string
+	rules    []string
+	evaluate func(text string) (edited, failed string)
 }
 
 // New returns the filter that a config asks for, whose parameters are complete.
@@ -49,11 +49,11 @@ func New(c transform.QualityFilter) (*Filter, error) {
 			if err != nil {
 				return nil, err
 			}
-			s.rules, s.judge = gopherNames(), g.judge
+			s.rules, s.evaluate = gopherNames(), g.evaluate
 		case C4:
-			s.rules, s.judge = c4Names, c4{c.C4}.judge
+			s.rules, s.evaluate = c4Names, c4{c.C4}.evaluate
 		case FineWeb:
-			s.rules, s.judge = fineWebNames, fineWeb{c.FineWeb}.judge
+			s.rules, s.evaluate = fineWebNames, fineWeb{c.FineWeb}.evaluate
 		default:
 			return nil, fmt.Errorf("rules: %q is none of %s, %s and %s", name, Gopher, C4, FineWeb)
 		}
@@ -73,10 +73,10 @@ func (f *Filter) Rules() []string {
 	return names
 }
 
-// Judge returns the text as the rules leave it and the first rule that it fails, or "" when it passes them all.
-func (f *Filter) Judge(text string) (edited, failed string) {
+// Evaluate returns the text as the rules leave it and the first rule that it fails, or "" when it passes them all.
+func (f *Filter) Evaluate(text string) (edited, failed string) {
 	for _, s := range f.sets {
-		if text, failed = s.judge(text); failed != "" {
+		if text, failed = s.evaluate(text); failed != "" {
 			return text, s.name + "/" + failed
 		}
 	}

@@ -91,7 +91,7 @@ func TestGopherWords(t *testing.T) {
 	// What is measured here repeats words, which other rules are about.
 	f := filter(t, noRepetition, Gopher)
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { judged(t, f, test.text, Gopher, test.failed) })
+		t.Run(test.name, func(t *testing.T) { failing(t, f, test.text, Gopher, test.failed) })
 	}
 }
 
@@ -109,13 +109,13 @@ func noRepetition(c *transform.QualityFilter) {
 	c.Gopher.MaxTopNgrams, c.Gopher.MaxDuplicateNgrams = []spec.Share{1, 1, 1}, []spec.Share{1, 1, 1, 1, 1, 1}
 }
 
-// judged checks the rule that a text fails.
-func judged(t *testing.T, f *Filter, text, set, failed string) {
+// failing checks the rule that a text fails.
+func failing(t *testing.T, f *Filter, text, set, failed string) {
 	t.Helper()
 	if failed != "" {
 		failed = set + "/" + failed
 	}
-	edited, got := f.Judge(text)
+	edited, got := f.Evaluate(text)
 	if got != failed {
 		t.Errorf("failed %q, want %q: %.200q", got, failed, text)
 	}
@@ -141,7 +141,7 @@ func TestGopherLines(t *testing.T) {
 	}
 	f := filter(t, noRepetition, Gopher)
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { judged(t, f, test.text, Gopher, test.failed) })
+		t.Run(test.name, func(t *testing.T) { failing(t, f, test.text, Gopher, test.failed) })
 	}
 }
 
@@ -185,7 +185,7 @@ func TestGopherRepetition(t *testing.T) {
 			if strings.Contains(test.name, "grams") && utf8.RuneCountInString(test.text) != 1000 {
 				t.Fatalf("the text has %d characters", utf8.RuneCountInString(test.text))
 			}
-			judged(t, filter(t, only(test.rule), Gopher), test.text, Gopher, test.failed)
+			failing(t, filter(t, only(test.rule), Gopher), test.text, Gopher, test.failed)
 		})
 	}
 }
@@ -261,8 +261,8 @@ func TestC4(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			f := filter(t, test.change, C4)
-			judged(t, f, test.text, C4, test.failed)
-			if got, _ := f.Judge(test.text); test.failed == "" && got != test.want {
+			failing(t, f, test.text, C4, test.failed)
+			if got, _ := f.Evaluate(test.text); test.failed == "" && got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -310,7 +310,7 @@ func TestFineWeb(t *testing.T) {
 		{"33% newlines", thirty(3), "newlines"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { judged(t, filter(t, nil, FineWeb), test.text, FineWeb, test.failed) })
+		t.Run(test.name, func(t *testing.T) { failing(t, filter(t, nil, FineWeb), test.text, FineWeb, test.failed) })
 	}
 }
 
@@ -393,11 +393,11 @@ func FuzzJudge(f *testing.F) {
 	f.Add("[\xff\n\n…\u2028#")
 	all := filter(f, func(c *transform.QualityFilter) { c.Gopher.MinWords, c.Gopher.MinStopWords = 1, 0 }, Gopher, C4, FineWeb)
 	f.Fuzz(func(t *testing.T, text string) {
-		edited, failed := all.Judge(text)
+		edited, failed := all.Evaluate(text)
 		if len(edited) > len(text) {
 			t.Errorf("%q became longer: %q", text, edited)
 		}
-		if again, failedAgain := all.Judge(text); again != edited || failedAgain != failed {
+		if again, failedAgain := all.Evaluate(text); again != edited || failedAgain != failed {
 			t.Errorf("%q: %q %q, and then %q %q", text, edited, failed, again, failedAgain)
 		}
 	})
@@ -418,14 +418,14 @@ func BenchmarkJudge(b *testing.B) {
 	}
 	for _, rules := range [][]string{{Gopher}, {C4}, {FineWeb}, {Gopher, C4, FineWeb}} {
 		f := filter(b, nil, rules...)
-		if _, failed := f.Judge(text.String()); failed != "" {
+		if _, failed := f.Evaluate(text.String()); failed != "" {
 			b.Fatalf("the text fails %s, so that not all is measured", failed)
 		}
 		b.Run(strings.Join(rules, "+"), func(b *testing.B) {
 			b.SetBytes(int64(text.Len()))
 			b.ReportAllocs()
 			for b.Loop() {
-				f.Judge(text.String())
+				f.Evaluate(text.String())
 			}
 		})
 	}
