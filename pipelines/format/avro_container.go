@@ -115,6 +115,9 @@ func (c *avroContainer) block() (count int64, data []byte, err error) {
 		return 0, nil, errors.New("a block does not end where it says")
 	}
 	data, err = c.decompress(data)
+	if err == nil && count > int64(len(data)) { // records of no bytes could be any number
+		err = fmt.Errorf("a block of %d bytes says that it has %d records", len(data), count)
+	}
 	return count, data, err
 }
 

@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -210,6 +211,20 @@ func TestAvro(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A block that says it has more records than bytes is damaged, rather than as many rows as it says.
+func TestAvroRecordsOfNoBytes(t *testing.T) {
+	var out bytes.Buffer
+	if _, err := ocf.NewEncoder(`{"type": "record", "name": "r", "fields": []}`, &out); err != nil {
+		t.Fatal(err)
+	}
+	header := out.Bytes()
+	block := append(binary.AppendVarint(nil, 1<<60), 0)
+	data := slices.Concat(header, block, header[len(header)-16:])
+	if got, reasons := rowsIn(t, avroFile{}, data, false); len(got) != 0 || !cmp.Equal(reasons, []string{"damaged"}) {
+		t.Errorf("%d rows, %q", len(got), reasons)
 	}
 }
 
