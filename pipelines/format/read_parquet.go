@@ -144,6 +144,9 @@ type parquetSource struct {
 
 // ReadAt implements io.ReaderAt.
 func (s *parquetSource) ReadAt(b []byte, at int64) (int, error) {
+	if at < 0 { // as a broken file may have it, and neither disk nor network is to blame
+		return 0, errors.New("a place before the file")
+	}
 	n, err := s.file.counting(s.r.ReadAt(b, at))
 	if err != nil && !errors.Is(err, io.EOF) && s.err == nil {
 		s.err = err
