@@ -74,8 +74,8 @@ func (p *Programs) Evaluate(ctx context.Context, in record.StepInput) (record.St
 	})
 }
 
-// perform makes one attempt: lay out, run, collect. state is the state folder where the program may call sluice. The attempt's folder is gone afterwards, however it ends, and the values of
-// secrets are in nothing that it leaves behind.
+// perform makes one attempt: lay out, run, collect. state is the state folder where the program may call sluice. The attempt's folder is
+// gone afterwards, however it ends, and the values of secrets are in nothing that it leaves behind.
 func (p *Programs) perform(
 	ctx context.Context, in record.StepInput, command spec.Command, state string, fixed func(*script.Folder) (map[string]any, error),
 ) (record.StepOutput, error) {

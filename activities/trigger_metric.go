@@ -91,8 +91,8 @@ func (t *Triggers) measure(ctx context.Context, sp spec.MetricTrigger, pipeline 
 	return &value, nil
 }
 
-// queryPrometheus asks Prometheus for the one number that a query is about; nil for an empty vector and for NaN, which is how Prometheus says that
-// there is nothing to count.
+// queryPrometheus asks Prometheus for the one number that a query is about; nil for an empty vector and for NaN, which is how Prometheus
+// says that there is nothing to count.
 func queryPrometheus(ctx context.Context, spec spec.MetricTrigger) (*float64, error) {
 	base := cmp.Or(spec.Prometheus, "http://127.0.0.1:9090")
 	failed := func(typ string, err error) error {

@@ -21,13 +21,12 @@
 // end it is appended to the segment's spill file of the unit, and a mark emitted for it: a digest, a sort key and where the row lies.
 // Grouping happens on marks, under few keys, which begin with the end. Marks are put aside in files, and Beam groups references to them.
 // The next segment reads the rows from the spill files of the segments before, the sinks read them in the order of their digests; a
-// row that goes from a cut to a sink as it is stays where it lies. Two groups are
-// worked on at a time, and one of more marks than fit the memory is divided first, on the disk, into ranges of their keys. So the memory
-// does not depend on how many rows there are, and the dataset depends on the rows alone: not on their order in the files, the number of
-// files or of workers.
+// row that goes from a cut to a sink as it is stays where it lies. Two groups are worked on at a time, and one of more marks than fit the
+// memory is divided first, on the disk, into ranges of their keys. So the memory does not depend on how many rows there are, and the
+// dataset depends on the rows alone: not on their order in the files, the number of files or of workers.
 //
-// Only Deduplicate by minhash holds something of each row. It has a single group, since whether a row stays depends on all before it: some 200 bytes a row with its 14 bands,
-// and as many again for one that stays. See package ngram.
+// Only Deduplicate by minhash holds something of each row. It has a single group, since whether a row stays depends on all before it: some
+// 200 bytes a row with its 14 bands, and as many again for one that stays. See package ngram.
 //
 // Shards are written as JSON lines. What those of CSV, text and Parquet have in common, the columns, is known when all rows are
 // written: each is then converted in the process that began the job, shard by shard, and a group of rows is held at a time.
@@ -40,8 +39,8 @@
 //
 // # Runners
 //
-// The graph runs in the child, on a runner of our own (package inprocess), or on a cluster (see Runner): Flink's job server is started by package flink, and package
-// portable speaks Beam's job API. On one machine Flink's workers are the child itself, by loopback. Elsewhere they are this program
+// The graph runs in the child, on a runner of our own (package inprocess), or on a cluster (see Runner): Flink's job server is started by
+// package flink, and package portable speaks Beam's job API. On one machine Flink's workers are the child itself, by loopback. Elsewhere they are this program
 // too, started by the cluster from the work folder, which must then be shared: spill files lie in it, and what the workers tell the
 // child of their progress and errors. Workers get no secrets.
 //

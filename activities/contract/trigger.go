@@ -70,8 +70,8 @@ type WatchInput struct {
 	Looked bool `json:"looked,omitempty"`
 }
 
-// Look is what a look led to: nothing, a run to be started, or the end of the watch. The decision is in the trigger's state already, so that a look
-// that is made again says the same.
+// Look is what a look led to: nothing, a run to be started, or the end of the watch. The decision is in the trigger's state already, so
+// that a look that is made again says the same.
 type Look struct {
 	// Run is the ID of the run to start; empty for none.
 	Run     string            `json:"run,omitempty"`

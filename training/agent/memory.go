@@ -17,8 +17,8 @@ import (
 // memoryEvery is how often the memory of the ranks is looked at.
 const memoryEvery = time.Second
 
-// checkMemory kills the ranks when they use more memory than the step may. Where the pool bounds the node itself, as a cluster does, the kernel
-// is faster; elsewhere nothing else keeps a node from taking its neighbours' memory.
+// checkMemory kills the ranks when they use more memory than the step may. Where the pool bounds the node itself, as a cluster does, the
+// kernel is faster; elsewhere nothing else keeps a node from taking its neighbours' memory.
 func (r *ranks) checkMemory(now time.Time) {
 	limit := r.p.spec.Resources.Memory
 	if limit <= 0 || now.Sub(r.memoryAt) < memoryEvery {

@@ -49,7 +49,8 @@ var spotLabels = []struct{ label, value string }{
 	{"kubernetes.azure.com/scalesetpriority", "spot"},
 }
 
-// affinity is for machines with the capacity and the GPUs that are wanted, and none on which a GPU broke. On-demand is whatever is not known to be spot.
+// affinity is for machines with the capacity and the GPUs that are wanted, and none on which a GPU broke. On-demand is whatever is not known
+// to be spot.
 func (p *Pool) affinity(r training.Request) *corev1.Affinity {
 	var capacity [][]corev1.NodeSelectorRequirement // one of them, and of each all
 	if r.Capacity == spec.CapacitySpot {

@@ -20,8 +20,8 @@ const (
 	patience = 20 * time.Minute
 	// firstLook and lastLook bound how often it is considered to leave on-demand for spot; the pauses double.
 	firstLook, lastLook = 5 * time.Second, 10 * time.Minute
-	// manyEvents is by how many events a history may grow under a generation, which cannot go on in a new one, before it is spared: the spot watcher's
-	// pauses grow without bound, and a node that falls silent once more is given up.
+	// manyEvents is by how many events a history may grow under a generation, which cannot go on in a new one, before it is spared: the spot
+	// watcher's pauses grow without bound, and a node that falls silent once more is given up.
 	manyEvents = 1000
 )
 
@@ -216,8 +216,8 @@ func (l *generation) looked(ctx workflow.Context) bool {
 // moves reports whether the gang is to be left for another.
 func (l *generation) moves() bool { return l.watcher != nil && l.watcher.found != nil }
 
-// awaitWatcher waits for the end of the spot watcher, whose context is over. What it got is the next generation's when the gang was left for it, and
-// else given back.
+// awaitWatcher waits for the end of the spot watcher, whose context is over. What it got is the next generation's when the gang was left for
+// it, and else given back.
 func (l *generation) awaitWatcher(ctx workflow.Context, end trainEnd) {
 	if l.watcher == nil {
 		return
