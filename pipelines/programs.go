@@ -48,7 +48,7 @@ func (p *programs) pool(name string, c transform.Exec) (*program.Pool, error) {
 		return nil, fault.Errorf(fault.User, "transform %s: %w", name, err)
 	}
 	p.pools[name] = program.NewPool(p.ctx, program.Spec{
-		Path: path, Args: c.Command[1:], Dir: p.given.Dir, Env: p.given.Env, Stderr: p.given.Log, MaxRestarts: c.MaxRestarts,
+		Name: name, Path: path, Args: c.Command[1:], Dir: p.given.Dir, Env: p.given.Env, Stderr: p.given.Log, MaxRestarts: c.MaxRestarts,
 	})
 	return p.pools[name], nil
 }
@@ -58,22 +58,9 @@ func (p *programs) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var err error
-	for name, pool := range p.pools {
-		if closeErr := pool.Close(); closeErr != nil {
-			err = errors.Join(err, programFault(name, closeErr))
-		}
+	for _, pool := range p.pools {
+		err = errors.Join(err, pool.Close())
 	}
 	clear(p.pools)
-	return err
-}
-
-// programFault says of a program's fault whose it is.
-func programFault(transform string, err error) error {
-	if e := (*fault.Error)(nil); errors.As(err, &e) {
-		return err // it says where
-	}
-	if f := (*program.Fault)(nil); errors.As(err, &f) {
-		return fault.Errorf(fault.User, "transform %s: %w", transform, f)
-	}
 	return err
 }

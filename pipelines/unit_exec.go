@@ -26,7 +26,7 @@ func (u *task) ask(at int, from rows.Origin, r rows.Row) error {
 		f = n.row.Program.Feed()
 		u.feeds[at] = f
 	}
-	return programFault(n.name, f.Send(u.ctx, text, func(a program.Answer) error { return u.answered(n, from, r, a) }))
+	return f.Send(u.ctx, text, func(a program.Answer) error { return u.answered(n, from, r, a) })
 }
 
 // answered takes a row on with what the program has made of it.
@@ -68,7 +68,7 @@ func (u *task) drain() error {
 	for at := range u.plan.nodes {
 		if f, ok := u.feeds[at]; ok {
 			if err := f.Flush(u.ctx); err != nil {
-				return programFault(u.plan.nodes[at].name, err)
+				return err
 			}
 		}
 	}

@@ -188,29 +188,29 @@ func (it *item) lineOf(n int64) []byte {
 func (f *Feed) answer(line []byte) error {
 	object, err := rows.Decode(line)
 	if object == nil {
-		return fault("the program wrote to stdout what is no JSON object (%s): %s; what is no answer belongs on stderr", err, show(line))
+		return f.pool.spec.fault("the program wrote to stdout what is no JSON object (%s): %s; what is no answer belongs on stderr", err, show(line))
 	}
 	given, answers := object["_row"]
 	number, ok := whole(given)
 	switch {
 	case !answers:
-		return fault("the program wrote an answer without the _row of its row: %s", show(line))
+		return f.pool.spec.fault("the program wrote an answer without the _row of its row: %s", show(line))
 	case !ok:
-		return fault("the _row of an answer must be the whole number that its row came with: %s", show(line))
+		return f.pool.spec.fault("the _row of an answer must be the whole number that its row came with: %s", show(line))
 	}
 	it, ok := f.flight[number]
 	if !ok {
-		return fault("the program answered the row %d, which it was not asked, or has answered already: %s", number, show(line))
+		return f.pool.spec.fault("the program answered the row %d, which it was not asked, or has answered already: %s", number, show(line))
 	}
 	answer, wrong := read(object)
 	if wrong != nil {
-		return fault("%s: %s", wrong, show(line))
+		return f.pool.spec.fault("%s: %s", wrong, show(line))
 	}
 	if why, unfit := errors.AsType[*rows.Rejection](err); unfit && answer.Row != nil {
 		answer = Answer{Reject: why.Reason, Message: "the answer of the program: " + why.Message}
 	}
 	if word := answer.Drop + answer.Reject; word != "" && !f.pool.knows(word) {
-		return fault("the program has more than %d different rules and reasons, which rows are counted by: %s", maxWords, show(line))
+		return f.pool.spec.fault("the program has more than %d different rules and reasons, which rows are counted by: %s", maxWords, show(line))
 	}
 	delete(f.flight, number)
 	f.bytes -= len(it.text)

@@ -55,7 +55,7 @@ func start(ctx context.Context, spec Spec, tail *proc.Tail) (*process, error) {
 	}
 	p := &process{child: child, in: make(chan []byte, queued), out: make(chan []byte, queued)}
 	go p.write(toStdin)
-	go p.read(fromStdout)
+	go p.read(fromStdout, spec)
 	return p, nil
 }
 
@@ -94,7 +94,7 @@ func (p *process) write(to io.WriteCloser) {
 }
 
 // read hands the lines of the program's stdout on, and then waits for its end.
-func (p *process) read(from io.ReadCloser) {
+func (p *process) read(from io.ReadCloser, spec Spec) {
 	defer close(p.out)
 	defer from.Close()
 	lines := bufio.NewScanner(from)
@@ -105,7 +105,7 @@ func (p *process) read(from io.ReadCloser) {
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		p.fault = fault("the program wrote a line of more than %d MiB, which begins with %s", maxLine>>20, show(lines.Bytes()))
+		p.fault = spec.fault("the program wrote a line of more than %d MiB, which begins with %s", maxLine>>20, show(lines.Bytes()))
 		p.child.Kill()
 	}
 	timer := time.AfterFunc(stopGrace, p.cut) // it has closed its output, and can answer no more

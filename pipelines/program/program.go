@@ -17,12 +17,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // Spec says what to run.
 type Spec struct {
+	// Name is that of the transform, which errors are of.
+	Name string
 	// Path, Args, Dir and Env are those of proc.Command.
 	Path string
 	Args []string
@@ -34,12 +37,10 @@ type Spec struct {
 	MaxRestarts int
 }
 
-// Fault is an error of the program's, for the user.
-type Fault struct{ message string }
-
-func (f *Fault) Error() string { return f.message }
-
-func fault(format string, args ...any) error { return &Fault{fmt.Sprintf(format, args...)} }
+// fault is an error of the program's, for the user.
+func (s Spec) fault(format string, args ...any) error {
+	return fault.Errorf(fault.User, "transform %s: %s", s.Name, fmt.Sprintf(format, args...))
+}
 
 const (
 	// maxLine bounds a line of the program's: a row that is a little too long is rejected, and no fault of the program's.
@@ -91,7 +92,7 @@ func (p *Pool) Close() error {
 	for _, one := range idle {
 		timer := time.AfterFunc(stopGrace, one.cut)
 		for line := range one.out {
-			all = append(all, fault("the program wrote a line after it had answered every row: %s", show(line)))
+			all = append(all, p.spec.fault("the program wrote a line after it had answered every row: %s", show(line)))
 		}
 		timer.Stop()
 		all = append(all, p.lastExit(one))
@@ -104,7 +105,7 @@ func (p *Pool) lastExit(one *process) error {
 	if one.fault != nil || one.exit.OK() || one.wasCut.Load() || p.ctx.Err() != nil {
 		return one.fault
 	}
-	return fault("the program answered every row and then ended with %s%s", one.exit, p.lastWords())
+	return p.spec.fault("the program answered every row and then ended with %s%s", one.exit, p.lastWords())
 }
 
 // take returns a process that waits for rows.
@@ -119,7 +120,7 @@ func (p *Pool) take() (*process, error) {
 	p.mu.Unlock()
 	one, err := start(p.ctx, p.spec, p.tail)
 	if err != nil && p.ctx.Err() == nil {
-		err = fault("start the program: %s", err)
+		err = p.spec.fault("start the program: %s", err)
 	}
 	return one, err
 }
@@ -170,9 +171,9 @@ func (p *Pool) died(exit proc.Exit) error {
 	p.deaths++
 	switch {
 	case !p.answered && !p.withholds && p.deaths >= hopeless:
-		return fault("the program ended %d times (the last time with %s) and has never answered a row%s", p.deaths, exit, p.lastWords())
+		return p.spec.fault("the program ended %d times (the last time with %s) and has never answered a row%s", p.deaths, exit, p.lastWords())
 	case p.deaths > p.spec.MaxRestarts:
-		return fault("the program died %d times (the last time with %s), and max_restarts is %d%s", p.deaths, exit, p.spec.MaxRestarts, p.lastWords())
+		return p.spec.fault("the program died %d times (the last time with %s), and max_restarts is %d%s", p.deaths, exit, p.spec.MaxRestarts, p.lastWords())
 	}
 	return nil
 }

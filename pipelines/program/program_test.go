@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -196,7 +198,7 @@ row["t"] = 1`, "answered every row and then ended with exit code 3; its last wor
 			pool := newPool(t, python(tt.body), unbuffered)
 			_, err := feed(t, pool, 200)
 			err = errors.Join(err, pool.Close())
-			if f := (*Fault)(nil); !errors.As(err, &f) || !strings.Contains(err.Error(), tt.want) {
+			if fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want a fault with %q", err, tt.want)
 			}
 		})
@@ -206,7 +208,7 @@ row["t"] = 1`, "answered every row and then ended with exit code 3; its last wor
 func TestNotInstalled(t *testing.T) {
 	pool := NewPool(t.Context(), Spec{Path: "/nowhere/to/be/found"})
 	_, err := feed(t, pool, 1)
-	if f := (*Fault)(nil); !errors.As(err, &f) || !strings.Contains(err.Error(), "no such file") {
+	if fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
 	}
 }
