@@ -24,11 +24,6 @@ type bucketDriver struct {
 	patience *Patience // nil: none
 }
 
-// patient returns the driver with patience.
-func (d *bucketDriver) patient(p Patience) Driver {
-	return &bucketDriver{bucket: d.bucket, at: d.at, patience: &p}
-}
-
 // openBucket opens the store in a folder of a bucket, and looks whether it can be listed.
 func openBucket(ctx context.Context, url string) (Driver, error) {
 	at, err := objectstore.ParseFolder(url)
@@ -89,7 +84,7 @@ func (d *bucketDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, 
 			err := d.patience.retry(ctx, func() (err error) {
 				// A broken connection is an io.EOF too, inside an error that says so.
 				if o, err = objects.Next(ctx); err == nil || err == io.EOF { //nolint:errorlint // see above
-					return nil
+					return context.Cause(ctx) // memory answers after the end, too
 				}
 				return d.fail(ctx, "list", prefix, err)
 			})

@@ -119,8 +119,9 @@ func (d *bucketDriver) putOnce(ctx context.Context, key string, r io.Reader, opt
 	from := &source{r: ctxReader{ctx, r}}
 	var content io.Reader = from
 	opts.ContentType, opts.BufferSize, opts.MaxConcurrency = "application/octet-stream", partBytes, partsAtOnce
-	if d.at.Scheme == objectstore.Google {
-		// Its client takes the end of what it reads for the end of the object, whatever the reason, and a buffer for any object.
+	if d.at.Scheme != objectstore.S3 {
+		// Google's client, as that of memory, takes the end of what it reads for the end of the object, whatever the reason, and a buffer
+		// for any object.
 		from.failed = cancel
 		content, opts.BufferSize = sized(from)
 	}

@@ -5,24 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"gocloud.dev/blob"
+
+	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
 // ErrNotLent says that the store's objects have no addresses that others could fetch them by.
 var ErrNotLent = errors.New("the store cannot be reached from other machines: keep it in a bucket, such as s3://name")
 
-// Lender is a Driver whose objects can be fetched over HTTP, without credentials, by an address that is good for a while.
-type Lender interface {
-	// Lend returns such an address, whether or not the object is there.
-	Lend(ctx context.Context, key string, life time.Duration) (url string, err error)
-}
-
-// Lend returns an address by which anybody who knows it can fetch an object for a while. ErrNotLent where there is no such thing.
+// Lend returns an address by which anybody who knows it can fetch an object for a while, over HTTP and without credentials, whether or not
+// the object is there. It is signed with the credentials of this process, and ends with them at the latest. ErrNotLent for a store that
+// is not in a bucket.
 func (s *Store) Lend(ctx context.Context, key string, life time.Duration) (string, error) {
-	lender, ok := s.driver.(Lender)
-	if !ok {
+	d, ok := s.driver.(*bucketDriver)
+	if !ok || !objectstore.IsAddress(s.url) {
 		return "", fmt.Errorf("store %s: %w", s.url, ErrNotLent)
 	}
-	return lender.Lend(ctx, key, life)
+	if err := checkKey(key); err != nil {
+		return "", err
+	}
+	url, err := d.bucket.SignedURL(ctx, d.at.Path+key, &blob.SignedURLOptions{Expiry: life})
+	if err != nil {
+		return "", d.fail(ctx, "lend", key, err)
+	}
+	return url, nil
 }
 
 // LendBlob is Lend for a blob. What is fetched has to be compared with the digest by whoever fetches it.

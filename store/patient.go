@@ -27,8 +27,8 @@ type Patience struct {
 // Patient returns the store as one that waits for a medium that cannot be reached. What is refused, or is wrong, fails at once. A write
 // waits only where its content can be read again (io.Seeker).
 func (s *Store) Patient(p Patience) *Store {
-	if d, ok := s.driver.(interface{ patient(p Patience) Driver }); ok {
-		return New(d.patient(p), s.url)
+	if d, ok := s.driver.(*bucketDriver); ok {
+		return New(&bucketDriver{bucket: d.bucket, at: d.at, patience: &p}, s.url)
 	}
 	return s // a file system is there or fails
 }
