@@ -169,7 +169,7 @@ func serves(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := onnx.Open(file, onnx.Options{})
+	session, err := onnx.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,7 +180,7 @@ func (job Job) checkFront(t *testing.T, name string, v spec.VariantOutput) {
 		t.Errorf("%s: inputs of the source model (-want +got):\n%s", name, diff)
 	}
 	front := filepath.Join(filepath.Dir(job.modelOf(t, v)), plan.FrontFile)
-	session, err := onnx.Open(front, onnx.Options{})
+	session, err := onnx.Open(front)
 	if err != nil {
 		t.Fatal(err)
 	}

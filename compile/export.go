@@ -134,7 +134,7 @@ func writeTensors(path string, rows [][]oip.Tensor) (err error) {
 
 // openModel opens a model file. What is wrong with the file is a ModelError.
 func openModel(m Model) (*onnx.Session, error) {
-	session, err := onnx.Open(m.File, onnx.Options{})
+	session, err := onnx.Open(m.File)
 	if err != nil && !errors.Is(err, onnx.ErrNoLibrary) {
 		return nil, &ModelError{m.Name + ": " + err.Error()}
 	}

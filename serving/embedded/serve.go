@@ -35,7 +35,7 @@ func load(_ context.Context, dir string) (gateway.Upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := onnx.Open(file, onnx.Options{})
+	session, err := onnx.Open(file)
 	if err != nil {
 		return nil, err
 	}

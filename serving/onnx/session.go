@@ -22,25 +22,6 @@ var ErrClosed = errors.New("the model has been unloaded")
 // processors would only wait for each other.
 var slots = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-// Optimize is how far ONNX Runtime rewrites a graph.
-type Optimize string
-
-// The optimisation levels.
-const (
-	OptimizeNone     Optimize = "none"
-	OptimizeBasic    Optimize = "basic"
-	OptimizeExtended Optimize = "extended"
-	OptimizeAll      Optimize = "all"
-)
-
-// Options qualify Open. The zero value is what serving wants.
-type Options struct {
-	// Optimize is the optimisation made at load. Default all.
-	Optimize Optimize
-	// SaveOptimized, when set, is where the optimised graph is written.
-	SaveOptimized string
-}
-
 // Session is one loaded model. Run may be called from many goroutines; each inference uses one thread.
 type Session struct {
 	mu      sync.RWMutex // held for reading during Run, for writing by Close
@@ -71,23 +52,23 @@ func ModelFile(dir string) (string, error) {
 }
 
 // Open loads the model file at path.
-func Open(path string, opts Options) (*Session, error) {
+func Open(path string) (*Session, error) {
 	if err := initialize(); err != nil {
 		return nil, err
 	}
-	s, err := open(path, opts)
+	s, err := open(path)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", filepath.Base(path), err)
 	}
 	return s, nil
 }
 
-func open(path string, opts Options) (*Session, error) {
+func open(path string) (*Session, error) {
 	inputs, outputs, err := describe(path)
 	if err != nil {
 		return nil, err
 	}
-	options, err := sessionOptions(opts)
+	options, err := sessionOptions(ort.GraphOptimizationLevelEnableAll)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +90,7 @@ func open(path string, opts Options) (*Session, error) {
 // describe reads the inputs and outputs of a model file. ONNX Runtime tells them of a session only, so one is made for it, as cheaply
 // as can be.
 func describe(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
-	options, err := sessionOptions(Options{Optimize: OptimizeNone})
+	options, err := sessionOptions(ort.GraphOptimizationLevelDisableAll)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -117,27 +98,12 @@ func describe(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
 	return ort.GetInputOutputInfoWithOptions(path, options)
 }
 
-func sessionOptions(opts Options) (*ort.SessionOptions, error) {
-	levels := map[Optimize]ort.GraphOptimizationLevel{
-		"":               ort.GraphOptimizationLevelEnableAll,
-		OptimizeAll:      ort.GraphOptimizationLevelEnableAll,
-		OptimizeExtended: ort.GraphOptimizationLevelEnableExtended,
-		OptimizeBasic:    ort.GraphOptimizationLevelEnableBasic,
-		OptimizeNone:     ort.GraphOptimizationLevelDisableAll,
-	}
-	level, ok := levels[opts.Optimize]
-	if !ok {
-		return nil, fmt.Errorf("optimisation level %q is none of none, basic, extended, all", opts.Optimize)
-	}
+func sessionOptions(level ort.GraphOptimizationLevel) (*ort.SessionOptions, error) {
 	o, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(o.SetIntraOpNumThreads(1), o.SetInterOpNumThreads(1), o.SetGraphOptimizationLevel(level))
-	if opts.SaveOptimized != "" {
-		err = errors.Join(err, o.SetOptimizedModelFilePath(opts.SaveOptimized))
-	}
-	if err != nil {
+	if err := errors.Join(o.SetIntraOpNumThreads(1), o.SetInterOpNumThreads(1), o.SetGraphOptimizationLevel(level)); err != nil {
 		return nil, errors.Join(err, o.Destroy())
 	}
 	return o, nil
@@ -170,12 +136,13 @@ func (s *Session) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor,
 	return s.run(ctx, ordered)
 }
 
+// run is Infer of inputs that are as the model describes them.
 func (s *Session) run(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
 	in := make([]ort.Value, 0, len(inputs))
 	out := make([]ort.Value, len(s.outputs))
 	defer func() { destroy(in); destroy(out) }()
-	for _, t := range inputs {
-		v, err := newValue(t)
+	for i, t := range inputs {
+		v, err := elements[s.inputs[i].Datatype].write(ort.Shape(t.Shape), t.Data)
 		if err != nil {
 			return nil, oip.Invalid("input %q: %v", t.Name, err)
 		}
@@ -203,9 +170,11 @@ func (s *Session) run(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, e
 	}
 	outputs := make([]oip.Tensor, len(out))
 	for i, v := range out {
-		if outputs[i], err = readValue(s.outputs[i].Name, v); err != nil {
-			return nil, err
+		data, err := elements[s.outputs[i].Datatype].read(v)
+		if err != nil {
+			return nil, fmt.Errorf("output %q: %w", s.outputs[i].Name, err)
 		}
+		outputs[i] = oip.Tensor{Name: s.outputs[i].Name, Shape: v.GetShape(), Data: data}
 	}
 	return outputs, nil
 }

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openModel(t *testing.T, name string) *Session {
 	t.Helper()
-	s, err := Open(filepath.Join(onnxtest.Folder(t, name), "model.onnx"), Options{})
+	s, err := Open(filepath.Join(onnxtest.Folder(t, name), "model.onnx"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestFilesThatAreNoModels(t *testing.T) {
 	if found, err := ModelFile(dir); err != nil || found != broken {
 		t.Errorf("ModelFile = %q, %v, want %q", found, err, broken)
 	}
-	if _, err := Open(broken, Options{}); err == nil {
+	if _, err := Open(broken); err == nil {
 		t.Error("a broken model was loaded")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "second.onnx"), nil, 0o600); err != nil {

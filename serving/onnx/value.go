@@ -10,68 +10,48 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
-var datatypes = map[ort.TensorElementDataType]oip.Datatype{
-	ort.TensorElementDataTypeBool:   oip.Bool,
-	ort.TensorElementDataTypeUint8:  oip.Uint8,
-	ort.TensorElementDataTypeUint16: oip.Uint16,
-	ort.TensorElementDataTypeUint32: oip.Uint32,
-	ort.TensorElementDataTypeUint64: oip.Uint64,
-	ort.TensorElementDataTypeInt8:   oip.Int8,
-	ort.TensorElementDataTypeInt16:  oip.Int16,
-	ort.TensorElementDataTypeInt32:  oip.Int32,
-	ort.TensorElementDataTypeInt64:  oip.Int64,
-	ort.TensorElementDataTypeFloat:  oip.FP32,
-	ort.TensorElementDataTypeDouble: oip.FP64,
-	ort.TensorElementDataTypeString: oip.Bytes,
+// element is how tensors of one element type get to ONNX Runtime and back.
+type element struct {
+	onnx  ort.TensorElementDataType
+	write func(shape ort.Shape, data any) (ort.Value, error)
+	read  func(v ort.Value) (data any, err error)
 }
 
-// metadata translates ONNX Runtime's description of inputs or outputs, and fills names.
-func metadata(infos []ort.InputOutputInfo, names []string) ([]oip.TensorMetadata, error) {
-	out := make([]oip.TensorMetadata, len(infos))
-	for i, info := range infos {
-		datatype, ok := datatypes[info.DataType]
-		if info.OrtValueType != ort.ONNXTypeTensor || !ok {
-			return nil, fmt.Errorf("%s has a type that cannot be served; use tensors of booleans, integers, float, double or strings", &info)
-		}
-		out[i] = oip.TensorMetadata{Name: info.Name, Datatype: datatype, Shape: info.Dimensions}
-		names[i] = info.Name
+var elements = map[oip.Datatype]element{
+	oip.Bool:   plain[bool](ort.TensorElementDataTypeBool),
+	oip.Uint8:  plain[uint8](ort.TensorElementDataTypeUint8),
+	oip.Uint16: plain[uint16](ort.TensorElementDataTypeUint16),
+	oip.Uint32: plain[uint32](ort.TensorElementDataTypeUint32),
+	oip.Uint64: plain[uint64](ort.TensorElementDataTypeUint64),
+	oip.Int8:   plain[int8](ort.TensorElementDataTypeInt8),
+	oip.Int16:  plain[int16](ort.TensorElementDataTypeInt16),
+	oip.Int32:  plain[int32](ort.TensorElementDataTypeInt32),
+	oip.Int64:  plain[int64](ort.TensorElementDataTypeInt64),
+	oip.FP32:   plain[float32](ort.TensorElementDataTypeFloat),
+	oip.FP64:   plain[float64](ort.TensorElementDataTypeDouble),
+	oip.Bytes:  {ort.TensorElementDataTypeString, writeStrings, readStrings},
+}
+
+var errNoTensor = errors.New("it is no tensor of a type that can be served")
+
+// plain is an element type that Go has, too.
+func plain[T ort.TensorData](onnx ort.TensorElementDataType) element {
+	return element{
+		onnx:  onnx,
+		write: func(shape ort.Shape, data any) (ort.Value, error) { return ort.NewTensor(shape, data.([]T)) },
+		read: func(v ort.Value) (any, error) {
+			t, ok := v.(*ort.Tensor[T])
+			if !ok {
+				return nil, errNoTensor
+			}
+			return t.GetData(), nil
+		},
 	}
-	return out, nil
 }
 
-func newValue(t oip.Tensor) (ort.Value, error) {
-	shape := ort.Shape(t.Shape)
-	switch data := t.Data.(type) {
-	case []bool:
-		return ort.NewTensor(shape, data)
-	case []uint8:
-		return ort.NewTensor(shape, data)
-	case []uint16:
-		return ort.NewTensor(shape, data)
-	case []uint32:
-		return ort.NewTensor(shape, data)
-	case []uint64:
-		return ort.NewTensor(shape, data)
-	case []int8:
-		return ort.NewTensor(shape, data)
-	case []int16:
-		return ort.NewTensor(shape, data)
-	case []int32:
-		return ort.NewTensor(shape, data)
-	case []int64:
-		return ort.NewTensor(shape, data)
-	case []float32:
-		return ort.NewTensor(shape, data)
-	case []float64:
-		return ort.NewTensor(shape, data)
-	case []string:
-		return newStrings(shape, data)
-	}
-	return nil, fmt.Errorf("%T is no tensor data", t.Data)
-}
-
-func newStrings(shape ort.Shape, data []string) (ort.Value, error) {
-	for _, s := range data {
+func writeStrings(shape ort.Shape, data any) (ort.Value, error) {
+	texts := data.([]string)
+	for _, s := range texts {
 		if strings.IndexByte(s, 0) >= 0 { // ONNX Runtime's strings end at a zero byte: the rest would be lost
 			return nil, errors.New("a string holds a zero byte")
 		}
@@ -80,47 +60,36 @@ func newStrings(shape ort.Shape, data []string) (ort.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.SetContents(data); err != nil {
+	if err := v.SetContents(texts); err != nil {
 		return nil, errors.Join(err, v.Destroy())
 	}
 	return v, nil
 }
 
-func readValue(name string, v ort.Value) (oip.Tensor, error) {
-	t := oip.Tensor{Name: name, Shape: v.GetShape()}
-	switch v := v.(type) {
-	case *ort.Tensor[bool]:
-		t.Data = v.GetData()
-	case *ort.Tensor[uint8]:
-		t.Data = v.GetData()
-	case *ort.Tensor[uint16]:
-		t.Data = v.GetData()
-	case *ort.Tensor[uint32]:
-		t.Data = v.GetData()
-	case *ort.Tensor[uint64]:
-		t.Data = v.GetData()
-	case *ort.Tensor[int8]:
-		t.Data = v.GetData()
-	case *ort.Tensor[int16]:
-		t.Data = v.GetData()
-	case *ort.Tensor[int32]:
-		t.Data = v.GetData()
-	case *ort.Tensor[int64]:
-		t.Data = v.GetData()
-	case *ort.Tensor[float32]:
-		t.Data = v.GetData()
-	case *ort.Tensor[float64]:
-		t.Data = v.GetData()
-	case *ort.StringTensor:
-		contents, err := v.GetContents()
-		if err != nil {
-			return oip.Tensor{}, fmt.Errorf("output %q: %w", name, err)
-		}
-		t.Data = contents
-	default:
-		return oip.Tensor{}, fmt.Errorf("output %q is no tensor of a type that can be served", name)
+func readStrings(v ort.Value) (any, error) {
+	t, ok := v.(*ort.StringTensor)
+	if !ok {
+		return nil, errNoTensor
 	}
-	return t, nil
+	return t.GetContents()
+}
+
+// metadata translates ONNX Runtime's description of inputs or outputs, and fills names.
+func metadata(infos []ort.InputOutputInfo, names []string) ([]oip.TensorMetadata, error) {
+	out := make([]oip.TensorMetadata, len(infos))
+	for i, info := range infos {
+		out[i] = oip.TensorMetadata{Name: info.Name, Shape: info.Dimensions}
+		for datatype, e := range elements {
+			if info.OrtValueType == ort.ONNXTypeTensor && info.DataType == e.onnx {
+				out[i].Datatype = datatype
+			}
+		}
+		if out[i].Datatype == "" {
+			return nil, fmt.Errorf("%s has a type that cannot be served; use tensors of booleans, integers, float, double or strings", &info)
+		}
+		names[i] = info.Name
+	}
+	return out, nil
 }
 
 func destroy(values []ort.Value) {

@@ -15,7 +15,7 @@ func BenchmarkHop(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	session, err := onnx.Open(file, onnx.Options{})
+	session, err := onnx.Open(file)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func load(repository, name string) (model, error) {
 	}
 	text, err := os.ReadFile(filepath.Join(dir, triton.ConfigFile))
 	if os.IsNotExist(err) {
-		return onnx.Open(filepath.Join(dir, "1", "model.onnx"), onnx.Options{})
+		return onnx.Open(filepath.Join(dir, "1", "model.onnx"))
 	}
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func load(repository, name string) (model, error) {
 	case "ensemble":
 		return loadEnsemble(repository, config)
 	case "tensorrt_plan", "onnxruntime_onnx":
-		session, err := onnx.Open(filepath.Join(dir, "1", config.DefaultModelFilename), onnx.Options{})
+		session, err := onnx.Open(filepath.Join(dir, "1", config.DefaultModelFilename))
 		if err != nil {
 			return nil, err
 		}
