@@ -17,21 +17,12 @@ func FindPython() string {
 		}
 		return env
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return ""
-	}
-	for {
-		env := filepath.Join(dir, ".venv")
+	for _, env := range onnx.PythonEnvironments() {
 		if info, err := os.Stat(filepath.Join(env, "bin", "python3")); err == nil && !info.IsDir() {
 			return env
 		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return ""
-		}
-		dir = parent
 	}
+	return ""
 }
 
 // PythonOf returns the virtual environment that steps get which are done now: that of the process that holds the state folder, or else the

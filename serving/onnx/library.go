@@ -43,7 +43,7 @@ func FindLibrary() (string, error) {
 		}
 		return path, nil
 	}
-	for _, env := range pythonEnvironments() {
+	for _, env := range PythonEnvironments() {
 		found, err := filepath.Glob(filepath.Join(env, "lib", "python*", "site-packages", "onnxruntime", "capi", "libonnxruntime.so*"))
 		if err == nil && len(found) > 0 {
 			return slices.Max(found), nil
@@ -52,7 +52,9 @@ func FindLibrary() (string, error) {
 	return systemLibrary, nil
 }
 
-func pythonEnvironments() []string {
+// PythonEnvironments are where a Python environment may be, the first one first: what $SLUICE_PYTHON_ENV names, or else the folder .venv in
+// the working folder and in each folder above it.
+func PythonEnvironments() []string {
 	if env := os.Getenv(EnvironmentVariable); env != "" {
 		return []string{env}
 	}
