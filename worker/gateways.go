@@ -19,6 +19,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve"
@@ -63,13 +64,13 @@ type Gateways struct {
 	failed map[string]error       // of the targets that were served before, those that are not now
 
 	retrying sync.WaitGroup
-	closed   chan struct{}
+	stop     context.CancelFunc // of retrying
 }
 
 // NewGateways serves nothing yet.
 func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
 	return &Gateways{
-		store: s, state: state, log: log, closed: make(chan struct{}),
+		store: s, state: state, log: log, stop: func() {},
 		served: map[string]*gateway.Server{}, specs: map[string]spec.Target{}, failed: map[string]error{},
 	}
 }
@@ -172,38 +173,36 @@ func (g *Gateways) Restore(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	maps.Copy(g.specs, specs) // also of those that cannot be served now
+	for target, spec := range specs {
+		g.specs[target], g.failed[target] = spec, nil
+	}
+	err = g.startFailed(ctx)
+	if err != nil {
+		ctx, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+		g.retrying.Go(func() { g.retry(ctx) })
+	}
+	return err
+}
+
+// startFailed serves what is not served and should be; the error tells of every target that still is not. The caller holds the lock.
+func (g *Gateways) startFailed(ctx context.Context) error {
 	var errs []error
-	for _, target := range slices.Sorted(maps.Keys(specs)) {
-		if err := g.start(ctx, target, specs[target]); err != nil {
+	for _, target := range slices.Sorted(maps.Keys(g.failed)) {
+		if err := g.start(ctx, target, g.specs[target]); err != nil {
 			g.failed[target] = err
 			errs = append(errs, err)
 		}
-	}
-	if len(g.failed) > 0 {
-		g.retrying.Go(g.retry)
 	}
 	return errors.Join(errs...)
 }
 
 // retry tries to serve what Restore could not, until all of it is served or Close.
-func (g *Gateways) retry() {
-	again := time.Tick(retryEvery)
-	for {
-		select {
-		case <-again:
-		case <-g.closed:
-			return
-		}
+func (g *Gateways) retry(ctx context.Context) {
+	for range poll.Every(ctx, retryEvery) {
 		g.mu.Lock()
-		for _, target := range slices.Sorted(maps.Keys(g.failed)) {
-			if err := g.start(context.Background(), target, g.specs[target]); err != nil {
-				g.failed[target] = err
-			}
-		}
-		left := len(g.failed)
+		err := g.startFailed(ctx)
 		g.mu.Unlock()
-		if left == 0 {
+		if err == nil {
 			return
 		}
 	}
@@ -227,11 +226,7 @@ func (g *Gateways) Troubles() map[string]string {
 
 // Close ends every gateway; requests under way are answered first, for a few seconds.
 func (g *Gateways) Close() error {
-	select {
-	case <-g.closed:
-	default:
-		close(g.closed)
-	}
+	g.stop()
 	g.retrying.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()

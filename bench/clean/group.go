@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // watchEvery is the time between two looks.
@@ -14,22 +17,17 @@ const watchEvery = 100 * time.Millisecond
 // watchGroup looks at how much memory the processes of a group have together, until the function it returns is called, which returns the most
 // that was seen, in MiB. What they share counts for each of them.
 func watchGroup(leader int) (stop func() float64) {
-	quit, peak := make(chan struct{}), make(chan float64)
+	ctx, quit := context.WithCancel(context.Background())
+	peak := make(chan float64)
 	go func() {
-		ticker := time.Tick(watchEvery)
 		var most float64
-		for {
-			select {
-			case <-ticker:
-				most = max(most, groupMemory(leader))
-			case <-quit:
-				peak <- most
-				return
-			}
+		for range poll.Every(ctx, watchEvery) {
+			most = max(most, groupMemory(leader))
 		}
+		peak <- most
 	}()
 	return func() float64 {
-		close(quit)
+		quit()
 		return <-peak
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
@@ -166,29 +167,20 @@ func (t *Target) Stats(ctx context.Context) (stats.Snapshot, error) {
 // watch pokes the gateway and asks for its state until done says so or fails.
 func (t *Target) watch(ctx context.Context, done func(State) (bool, error)) error {
 	heard := time.Now()
-	ticker := time.Tick(watchEvery)
-	err := t.call(ctx, http.MethodPost, "/reload", nil)
-	for {
+	_ = t.call(ctx, http.MethodPost, "/reload", nil) // if this fails, so does the next call, or the gateway looks by itself
+	var err error
+	for range poll.Every(ctx, watchEvery) {
 		var state State
-		if err == nil {
-			err = t.call(ctx, http.MethodGet, "", &state)
-		}
-		switch {
-		case err == nil:
+		if err = t.call(ctx, http.MethodGet, "", &state); err == nil {
 			heard = time.Now()
 			if ok, err := done(state); ok || err != nil {
 				return err
 			}
-		case time.Since(heard) > silenceMax:
+		} else if time.Since(heard) > silenceMax {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		case <-ticker:
-			err = nil
-		}
 	}
+	return errors.Join(context.Cause(ctx), err)
 }
 
 // call asks the gateway's control interface.

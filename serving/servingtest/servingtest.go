@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -334,12 +335,10 @@ func (s *suite) unknownVersion() {
 // until waits for a condition that nothing announces.
 func (s *suite) until(holds func() bool) {
 	s.Helper()
-	ticker := time.Tick(5 * time.Millisecond)
-	for !holds() {
-		select {
-		case <-s.ctx.Done():
-			s.Fatal("not in time")
-		case <-ticker:
+	for range poll.Every(s.ctx, 5*time.Millisecond) {
+		if holds() {
+			return
 		}
 	}
+	s.Fatal("not in time")
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // followFile is locked, shared, by every process that follows a run in the folder.
@@ -27,22 +29,14 @@ func Follow(ctx context.Context, dir string) (*Follower, error) {
 		return nil, unwritable(dir, err)
 	}
 	f := &Follower{lock: lock}
-	again := time.Tick(20 * time.Millisecond)
-	for {
-		taken, err := f.take(unix.F_RDLCK)
-		if taken {
+	for range poll.Every(ctx, 20*time.Millisecond) {
+		if taken, err := f.take(unix.F_RDLCK); taken {
 			return f, nil
+		} else if err != nil {
+			return nil, errors.Join(err, lock.Close())
 		}
-		if err == nil {
-			select {
-			case <-again:
-				continue
-			case <-ctx.Done():
-				err = fmt.Errorf("wait for the process that leaves %s: %w", dir, context.Cause(ctx))
-			}
-		}
-		return nil, errors.Join(err, lock.Close())
 	}
+	return nil, errors.Join(fmt.Errorf("wait for the process that leaves %s: %w", dir, context.Cause(ctx)), lock.Close())
 }
 
 // Alone reports whether no other process follows a run. From then on none can begin to until Close, so that a holder that is alone
