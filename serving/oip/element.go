@@ -9,7 +9,6 @@ import (
 // element is what the codec must know of one element type.
 type element struct {
 	is        func(data any) bool
-	marshal   func(data any) (json.RawMessage, error)
 	unmarshal func(flat []byte) (data any, n int, err error)
 	float64s  func(data any) []float64
 	zeros     func(n int) any
@@ -18,7 +17,7 @@ type element struct {
 
 var elements = map[Datatype]element{
 	Bool:   plain(func(v bool) float64 { return map[bool]float64{true: 1}[v] }),
-	Uint8:  octets(),
+	Uint8:  number[uint8](),
 	Uint16: number[uint16](),
 	Uint32: number[uint32](),
 	Uint64: number[uint64](),
@@ -39,7 +38,6 @@ func number[T uint8 | uint16 | uint32 | uint64 | int8 | int16 | int32 | int64 | 
 func plain[T any](float func(T) float64) element {
 	e := element{
 		is:        func(data any) bool { _, ok := data.([]T); return ok },
-		marshal:   func(data any) (json.RawMessage, error) { return json.Marshal(data) },
 		unmarshal: func(flat []byte) (any, int, error) { return decode[T](flat) },
 		zeros:     func(n int) any { return make([]T, n) },
 		concat:    func(a, b any) any { return slices.Concat(a.([]T), b.([]T)) },
@@ -53,34 +51,6 @@ func plain[T any](float func(T) float64) element {
 			}
 			return out
 		}
-	}
-	return e
-}
-
-// octets is UINT8: encoding/json would write a byte slice as base64 text.
-func octets() element {
-	e := number[uint8]()
-	e.marshal = func(data any) (json.RawMessage, error) {
-		values := data.([]uint8)
-		wide := make([]uint16, len(values))
-		for i, v := range values {
-			wide[i] = uint16(v)
-		}
-		return json.Marshal(wide)
-	}
-	e.unmarshal = func(flat []byte) (any, int, error) {
-		wide, n, err := decode[uint16](flat)
-		if err != nil {
-			return nil, 0, err
-		}
-		out := make([]uint8, n)
-		for i, v := range wide {
-			if v > 255 {
-				return nil, 0, errors.New("a number is above 255")
-			}
-			out[i] = uint8(v)
-		}
-		return out, n, nil
 	}
 	return e
 }

@@ -99,12 +99,19 @@ func (t Tensor) MarshalJSON() ([]byte, error) {
 	if err := t.Check(); err != nil {
 		return nil, err
 	}
-	datatype := t.Datatype()
-	data, err := elements[datatype].marshal(t.Data)
+	elements := t.Data
+	if octets, ok := elements.([]uint8); ok { // encoding/json would write base64 text
+		wide := make([]uint16, len(octets))
+		for i, v := range octets {
+			wide[i] = uint16(v)
+		}
+		elements = wide
+	}
+	data, err := json.Marshal(elements)
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
-	return json.Marshal(tensorJSON{Name: t.Name, Shape: t.Shape, Datatype: datatype, Data: data})
+	return json.Marshal(tensorJSON{Name: t.Name, Shape: t.Shape, Datatype: t.Datatype(), Data: data})
 }
 
 // UnmarshalJSON reads the protocol's JSON form; the data may be flat or nested as the shape is.

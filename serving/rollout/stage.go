@@ -74,7 +74,7 @@ type Stage struct {
 }
 
 // Alpha is that of the error test: how often a candidate that is as good may be aborted.
-func (s Stage) Alpha() float64 { return orDefault(s.Tests.Errors.Alpha, defaultAlpha) }
+func (s Stage) Alpha() float64 { return cmp.Or(s.Tests.Errors.Alpha, defaultAlpha) }
 
 // Checks evaluates the stage's CEL conditions on a look's values.
 type Checks func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check
@@ -153,8 +153,7 @@ func (s State) counts() Counts {
 
 // evaluateSamples decides by the number of samples, the checks and the time.
 func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
-	samples, needed := look.Candidate.Requests, stage.Spec.MinSamples
-	needed = cmp.Or(needed, defaultMinSamples)
+	samples, needed := look.Candidate.Requests, cmp.Or(stage.Spec.MinSamples, defaultMinSamples)
 	what := "answers of the candidate"
 	if stage.Spec.Shadow > 0 {
 		if stage.Stable == "" {
@@ -162,8 +161,7 @@ func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reas
 		}
 		samples, what = look.Delta.Samples, "answers compared"
 	}
-	maxWait := time.Duration(stage.Spec.MaxWait)
-	maxWait = cmp.Or(maxWait, defaultMaxWait)
+	maxWait := cmp.Or(time.Duration(stage.Spec.MaxWait), defaultMaxWait)
 	switch {
 	case samples >= needed:
 		return evaluateChecks(stage, look, checks)
@@ -215,7 +213,7 @@ func worse(stage Stage, look spec.Look, shadow stats.Shadow) string {
 // unusable judges a release that no stage compares with another by itself, and says what is wrong with it, "" for nothing.
 func unusable(stage Stage, candidate stats.Counts) string {
 	compared := stage.Stable != "" && (stage.Of > 1 || stage.Spec.Weight < 1)
-	limit := orDefault(stage.Tests.Errors.MaxRate, defaultMaxRate)
+	limit := cmp.Or(stage.Tests.Errors.MaxRate, defaultMaxRate)
 	wrong, failed := ratio(candidate.Wrong, candidate.Labelled), ratio(candidate.Failures, candidate.Requests)
 	switch {
 	case compared:
@@ -237,8 +235,8 @@ func slower(stage Stage, counts Counts) string {
 	}
 	test := stats.LatencyTest{
 		Quantile: spec.Quantile,
-		Ratio:    orDefault(spec.Ratio, 1),
-		Alpha:    orDefault(spec.Alpha, defaultAlpha) / float64(max(stage.Of, 1)), // each stage compares anew
+		Ratio:    cmp.Or(spec.Ratio, 1),
+		Alpha:    cmp.Or(spec.Alpha, defaultAlpha) / float64(max(stage.Of, 1)), // each stage compares anew
 	}
 	look := test.Look(counts.Candidate.Latency, counts.Stable.Latency)
 	if !look.Rejected {
@@ -279,11 +277,4 @@ func ratio(part, whole int64) float64 {
 		return 0
 	}
 	return float64(part) / float64(whole)
-}
-
-func orDefault(value, otherwise float64) float64 {
-	if value == 0 {
-		return otherwise
-	}
-	return value
 }

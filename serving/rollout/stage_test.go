@@ -122,7 +122,11 @@ func TestDecisions(t *testing.T) {
 			if judged := tc.verdict != "" && tc.decision != Hold; judged != (len(made) == 1) {
 				t.Errorf("checks made: %v", made)
 			}
-			if want := orDefault(tc.stage.Tests.Errors.Alpha, defaultAlpha); look.Alpha != want {
+			want := tc.stage.Tests.Errors.Alpha
+			if want == 0 {
+				want = defaultAlpha
+			}
+			if look.Alpha != want {
 				t.Errorf("alpha %v, want %v", look.Alpha, want)
 			}
 			if _, err := json.Marshal(look); err != nil {

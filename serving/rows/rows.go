@@ -3,12 +3,11 @@ package rows
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,17 +75,12 @@ func readShard(path string, yield func(Row, error) bool) (more bool) {
 		return false
 	}
 	defer func() { _ = file.Close() }() // only read from
-	lines := bufio.NewReaderSize(file, 64<<10)
-	for number := 1; ; number++ {
-		line, err := readLine(lines)
-		if errors.Is(err, io.EOF) {
-			return true
-		}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(make([]byte, 0, 64<<10), maxRow+1)
+	number := 1
+	for ; lines.Scan(); number++ {
 		var row Row
-		if err == nil {
-			err = json.Unmarshal(line, &row)
-		}
-		if err != nil {
+		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			yield(nil, fmt.Errorf("%s:%d: %w", name, number, err))
 			return false
 		}
@@ -94,25 +88,14 @@ func readShard(path string, yield func(Row, error) bool) (more bool) {
 			return false
 		}
 	}
-}
-
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > maxRow:
-			return nil, fmt.Errorf("the row is longer than %d bytes", maxRow)
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil && len(line) == 0:
-			return nil, err
-		case err != nil && !errors.Is(err, io.EOF):
-			return nil, err
-		}
-		return bytes.TrimSuffix(line, []byte{'\n'}), nil
+	err = lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = fmt.Errorf("the row is longer than %d bytes", maxRow)
 	}
+	if err != nil {
+		yield(nil, fmt.Errorf("%s:%d: %w", name, number, err))
+	}
+	return err == nil
 }
 
 // Tensors makes a batch of one from the columns named as the model's inputs. A column holds a value, or an array nested or flat;
@@ -122,7 +105,7 @@ func Tensors(inputs []oip.TensorMetadata, row Row) ([]oip.Tensor, error) {
 	for i, in := range inputs {
 		value, ok := row[in.Name]
 		if !ok {
-			return nil, fmt.Errorf("the model wants a column %q; the row has: %s", in.Name, strings.Join(columns(row), ", "))
+			return nil, fmt.Errorf("the model wants a column %q; the row has: %s", in.Name, strings.Join(slices.Sorted(maps.Keys(row)), ", "))
 		}
 		data, n, err := oip.DecodeData(in.Datatype, value)
 		if err != nil {
@@ -162,13 +145,4 @@ func shapeOfOne(shape []int64, n int64) ([]int64, error) {
 		return nil, fmt.Errorf("it has %d elements, which do not fill the model's shape %v", n, shape)
 	}
 	return out, nil
-}
-
-func columns(row Row) []string {
-	names := make([]string, 0, len(row))
-	for name := range row {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -67,7 +67,7 @@ type Controller struct {
 
 	mu       sync.Mutex
 	running  map[string]*predictor
-	statuses map[string]func(object *unstructured.Unstructured) map[string]any
+	statuses map[string]map[string]any // that Report has set
 }
 
 // Play serves the InferenceServices of a namespace until the test ends. query is what follows a bucket's address: ?endpoint=...
@@ -79,7 +79,7 @@ func Play(t testing.TB, config *rest.Config, namespace, query string) *Controlle
 	}
 	c := &Controller{
 		services: client.Resource(services).Namespace(namespace), query: query,
-		running: map[string]*predictor{}, statuses: map[string]func(*unstructured.Unstructured) map[string]any{},
+		running: map[string]*predictor{}, statuses: map[string]map[string]any{},
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var playing sync.WaitGroup
@@ -98,7 +98,7 @@ func Play(t testing.TB, config *rest.Config, namespace, query string) *Controlle
 func (c *Controller) Report(name string, status map[string]any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.statuses[name] = func(*unstructured.Unstructured) map[string]any { return status }
+	c.statuses[name] = status
 }
 
 // Running lists the InferenceServices that are served.
@@ -151,14 +151,14 @@ func (c *Controller) reconcile(ctx context.Context) error {
 // statusOf starts what an InferenceService asks for and returns its status; nil when it has one already.
 func (c *Controller) statusOf(ctx context.Context, object *unstructured.Unstructured) map[string]any {
 	name := object.GetName()
-	if _, reported := object.Object["status"]; reported {
+	if _, has := object.Object["status"]; has {
 		return nil
 	}
 	c.mu.Lock()
-	scripted := c.statuses[name]
+	reported := c.statuses[name]
 	c.mu.Unlock()
-	if scripted != nil {
-		return scripted(object)
+	if reported != nil {
+		return reported
 	}
 	uri, _, err := unstructured.NestedString(object.Object, "spec", "predictor", "model", "storageUri")
 	var p *predictor

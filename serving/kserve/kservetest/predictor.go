@@ -14,13 +14,14 @@ import (
 
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
+	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
 // predictor stands for the pods of an InferenceService: a server of the Open Inference Protocol with one model.
 type predictor struct {
 	server *httptest.Server
-	model  model
+	model  gateway.Upstream
 }
 
 func (p *predictor) close() {

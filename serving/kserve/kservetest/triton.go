@@ -7,23 +7,16 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/triton"
 	"github.com/sluiceml/sluice/serving/triton/tritontest"
 )
 
-// model is what a server has loaded.
-type model interface {
-	Inputs() []oip.TensorMetadata
-	Outputs() []oip.TensorMetadata
-	Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error)
-	Close() error
-}
-
 // load loads a model of a repository as Triton does: by its config.pbtxt, without which it is an ONNX model that describes itself. The
 // engines here are ONNX models, too.
-func load(repository, name string) (model, error) {
+func load(repository, name string) (gateway.Upstream, error) {
 	dir := filepath.Join(repository, name)
 	if _, err := os.Stat(filepath.Join(dir, "1")); err != nil {
 		return nil, fmt.Errorf("at least one version must be available under the version policy of model '%s'", name)
@@ -112,7 +105,7 @@ func described(config *tritontest.Config) (inputs, outputs []oip.TensorMetadata)
 type ensemble struct {
 	inputs, outputs []oip.TensorMetadata
 	steps           []tritontest.Step
-	models          []model
+	models          []gateway.Upstream
 }
 
 func loadEnsemble(repository string, config *tritontest.Config) (*ensemble, error) {
