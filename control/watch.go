@@ -111,10 +111,13 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 	d := Detail{Progress: protocol.Progress{Share: -1}}
 	switch {
 	case step.Child == "":
-		id := contract.ActivityID(step.ID, step.Attempt)
-		return d, s.heartbeat(ctx, workflow, &d.Progress, func(a *workflowpb.PendingActivityInfo) bool {
-			return a.GetActivityId() == id
-		})
+		pending, err := s.pending(ctx, workflow)
+		for _, a := range pending {
+			if a.GetActivityId() == contract.ActivityID(step.ID, step.Attempt) && hasDetails(a) {
+				return d, s.details(a, &d.Progress)
+			}
+		}
+		return d, err
 	case step.Kind == spec.KindTrain:
 		d.Train = &contract.TrainState{}
 		if err := s.query(ctx, step.Child, d.Train); err != nil {
@@ -135,22 +138,6 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 	return d, nil
 }
 
-// heartbeat reads the newest details of the first pending activity that is meant into out; none yet is no error.
-func (s *Session) heartbeat(
-	ctx context.Context, workflow string, out any, meant func(*workflowpb.PendingActivityInfo) bool,
-) error {
-	pending, err := s.pending(ctx, workflow)
-	if err != nil {
-		return err
-	}
-	for _, a := range pending {
-		if meant(a) && len(a.GetHeartbeatDetails().GetPayloads()) > 0 {
-			return s.details(a, out)
-		}
-	}
-	return nil
-}
-
 // pending are the activities of a workflow that have not ended.
 func (s *Session) pending(ctx context.Context, workflow string) ([]*workflowpb.PendingActivityInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
@@ -160,6 +147,10 @@ func (s *Session) pending(ctx context.Context, workflow string) ([]*workflowpb.P
 		return nil, fmt.Errorf("describe %s: %w", workflow, err)
 	}
 	return desc.GetPendingActivities(), nil
+}
+
+func hasDetails(a *workflowpb.PendingActivityInfo) bool {
+	return len(a.GetHeartbeatDetails().GetPayloads()) > 0
 }
 
 // details reads the newest details of an activity's heartbeats, of which there are some.
@@ -174,7 +165,7 @@ func (s *Session) TrainProgress(ctx context.Context, workflow string) (all []pro
 		return nil, err
 	}
 	for _, a := range pending {
-		if !isRanks(a) || len(a.GetHeartbeatDetails().GetPayloads()) == 0 {
+		if !isRanks(a) || !hasDetails(a) {
 			continue
 		}
 		var p protocol.TrainProgress

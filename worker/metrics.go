@@ -30,7 +30,7 @@ const metricsEvery = time.Second
 type metrics struct {
 	registry *prometheus.Registry
 	scope    io.Closer
-	handler  metricsHandler
+	handler  metricsHandler // for Temporal's SDK and for workflows
 	gauges   *prom.Gauges
 	server   *prom.Server
 }
@@ -53,14 +53,6 @@ func newMetrics(log *slog.Logger) *metrics {
 			MetricsHandler: sdktally.NewMetricsHandler(sdktally.NewPrometheusNamingScope(scope)), counters: prom.NewCounters(telemetry.Runs()),
 		},
 	}
-}
-
-// sdk is the handler for Temporal's SDK and for workflows; nil, which counts nothing, without metrics.
-func (m *metrics) sdk() client.MetricsHandler {
-	if m == nil {
-		return nil
-	}
-	return m.handler
 }
 
 // held are the gauges of activities; nil without metrics.

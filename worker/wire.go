@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities"
@@ -96,22 +95,14 @@ func (w *Worker) register() error {
 		contract.NotifyActivity:         notifier.Send,
 	}
 	for _, each := range w.workers {
-		registerWorkflows(each, workflowTypes)
-		registerActivities(each, activityTypes)
+		for name, f := range workflowTypes {
+			each.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name, VersioningBehavior: behaviorOf(name)})
+		}
+		for name, f := range activityTypes {
+			each.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+		}
 	}
 	return nil
-}
-
-func registerWorkflows(w worker.WorkflowRegistry, all map[string]any) {
-	for name, f := range all {
-		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name, VersioningBehavior: behaviorOf(name)})
-	}
-}
-
-func registerActivities(w worker.ActivityRegistry, all map[string]any) {
-	for name, f := range all {
-		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
-	}
 }
 
 // pools opens the pools of environments. A local pool is kept, for it holds its gangs' processes; one of EC2, for it launches one gang at
@@ -123,19 +114,28 @@ func (w *Worker) pools(python string) func(context.Context, string, spec.Pool) (
 	return func(ctx context.Context, name string, spec spec.Pool) (training.Pool, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		switch {
-		case spec.Kubernetes != nil:
+		if spec.Kubernetes != nil {
 			return w.kubernetesPool(name, spec)
-		case spec.EC2 != nil:
-			return kept(open, poolKey(name, spec), func() (training.Pool, error) {
-				return w.ec2Pool(ctx, name, spec)
-			})
-		case spec.Local != nil:
-			return kept(open, poolKey(name, spec), func() (training.Pool, error) {
-				return w.localPool(name, spec, python, &gangs), nil
-			})
 		}
-		return nil, fmt.Errorf("pool %s has no driver", name)
+		key := poolKey(name, spec)
+		if pool, ok := open[key]; ok {
+			return pool, nil
+		}
+		var pool training.Pool
+		var err error
+		switch {
+		case spec.EC2 != nil:
+			pool, err = w.ec2Pool(ctx, name, spec)
+		case spec.Local != nil:
+			pool = w.localPool(name, spec, python, &gangs)
+		default:
+			err = fmt.Errorf("pool %s has no driver", name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		open[key] = pool
+		return pool, nil
 	}
 }
 
@@ -146,18 +146,6 @@ func poolKey(name string, spec spec.Pool) string {
 		panic(err) // a spec was read from JSON
 	}
 	return name + " " + string(raw)
-}
-
-// kept returns the pool with a key, which it opens if nobody has.
-func kept(pools map[string]training.Pool, key string, open func() (training.Pool, error)) (training.Pool, error) {
-	if pool, ok := pools[key]; ok {
-		return pool, nil
-	}
-	pool, err := open()
-	if err == nil {
-		pools[key] = pool
-	}
-	return pool, err
 }
 
 // localPool opens a pool of processes on this machine.

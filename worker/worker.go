@@ -68,7 +68,7 @@ func Open(ctx context.Context, at control.Options, o Options) (_ *control.Sessio
 	if o.MetricsListen != "" {
 		at.Metrics = func(log *slog.Logger) client.MetricsHandler {
 			w.metrics = newMetrics(log)
-			return w.metrics.sdk()
+			return w.metrics.handler
 		}
 	}
 	w.askPython(ctx)
