@@ -124,9 +124,7 @@ func connectCluster(ctx context.Context, o Options) (*Connection, error) {
 		return nil, fmt.Errorf("read Temporal's client configuration (TEMPORAL_* variables and profile file): %w", err)
 	}
 	options.HostPort = cmp.Or(options.HostPort, client.DefaultHostPort)
-	if options.Namespace == "" {
-		options.Namespace = client.DefaultNamespace
-	}
+	options.Namespace = cmp.Or(options.Namespace, client.DefaultNamespace)
 	options.Logger, options.MetricsHandler = log.NewStructuredLogger(o.Logger), o.Metrics
 	if o.Codec != nil {
 		o.Codec.Configure(&options)
@@ -226,7 +224,7 @@ func hold(ctx context.Context, o Options) (_ *Connection, err error) {
 		}
 	}
 	c.server, err = embedded.Start(ctx, embedded.Options{
-		Dir: o.Dir, Token: c.token, Namespace: client.DefaultNamespace,
+		Dir: o.Dir, Token: c.token,
 		FrontendPort: o.FrontendPort, UIPort: o.UIPort,
 		Prefer:   embedded.Ports{Frontend: portOf(h.Last().TemporalAddress), UI: portOf(h.Last().UIAddress)},
 		LogLevel: o.ServerLogLevel,
@@ -242,7 +240,7 @@ func hold(ctx context.Context, o Options) (_ *Connection, err error) {
 	}
 	c.Info = holder.Info{
 		PID: os.Getpid(), TemporalAddress: c.server.Address(), UIAddress: c.server.UIAddress(),
-		Namespace: client.DefaultNamespace, TokenFile: tokenFile, CodecKeys: keyFile, Python: o.Python,
+		Namespace: embedded.Namespace, TokenFile: tokenFile, CodecKeys: keyFile, Python: o.Python,
 	}
 	if c.Client, err = dialOwner(ctx, c.Info, c.token, o); err != nil {
 		return nil, err

@@ -180,9 +180,8 @@ func TestStartFails(t *testing.T) {
 	o := options(t.TempDir())
 	o.UIPort = portOf(taken.Addr().String())
 	_, err = Dial(t.Context(), o)
-	var inUse *embedded.PortInUseError
-	if !errors.As(err, &inUse) {
-		t.Fatalf("got %v, want a PortInUseError", err)
+	if !errors.Is(err, embedded.ErrPortInUse) {
+		t.Fatalf("got %v, want ErrPortInUse", err)
 	}
 	connect(t, o.Dir)
 }

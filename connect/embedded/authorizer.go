@@ -28,7 +28,7 @@ func (m claimMapper) GetClaims(info *authorization.AuthInfo) (*authorization.Cla
 
 // authorizer lets the owner, and the server's own system workers on the internal frontend, do everything, and an agent what its
 // claims allow.
-type authorizer struct{ namespace string }
+type authorizer struct{}
 
 var (
 	allow = authorization.Result{Decision: authorization.DecisionAllow}
@@ -44,7 +44,7 @@ var (
 )
 
 // Authorize decides one call.
-func (a authorizer) Authorize(_ context.Context, claims *authorization.Claims, call *authorization.CallTarget) (authorization.Result, error) {
+func (authorizer) Authorize(_ context.Context, claims *authorization.Claims, call *authorization.CallTarget) (authorization.Result, error) {
 	if claims == nil {
 		return denyStranger, nil
 	}
@@ -52,19 +52,19 @@ func (a authorizer) Authorize(_ context.Context, claims *authorization.Claims, c
 		return allow, nil
 	}
 	agent, ok := claims.Extensions.(*agentClaims)
-	if ok && a.allowsAgent(agent, call) {
+	if ok && allowsAgent(agent, call) {
 		return allow, nil
 	}
 	return denyAgent, nil
 }
 
 // allowsAgent is the whole list of what an agent may do. A request's type names its method, since no two methods share one.
-func (a authorizer) allowsAgent(agent *agentClaims, call *authorization.CallTarget) bool {
+func allowsAgent(agent *agentClaims, call *authorization.CallTarget) bool {
 	switch call.Request.(type) {
 	case *workflowservice.GetSystemInfoRequest, *workflowservice.GetClusterInfoRequest:
 		return true // the server's version, which the SDK asks for when it connects
 	}
-	if call.Namespace != a.namespace {
+	if call.Namespace != Namespace {
 		return false
 	}
 	switch r := call.Request.(type) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func databasePath(dir string) string {
 }
 
 // openDatabase returns the connection settings of the folder's database, which it creates, with its namespace, when there is none.
-func openDatabase(dir, namespace string) (*config.SQL, error) {
+func openDatabase(dir string) (*config.SQL, error) {
 	path := databasePath(dir)
 	if err := refuseOther(dir, path); err != nil {
 		return nil, err
@@ -41,9 +42,9 @@ func openDatabase(dir, namespace string) (*config.SQL, error) {
 	}
 	// FULL: what Temporal has acknowledged must survive the machine, not only the process.
 	sql := sqlConfig(path, map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"})
-	ns, err := sqlite.NewNamespaceConfig(clusterName, namespace, false, SearchAttributes())
+	ns, err := sqlite.NewNamespaceConfig(clusterName, Namespace, false, SearchAttributes())
 	if err != nil {
-		return nil, fmt.Errorf("namespace %s: %w", namespace, err)
+		return nil, fmt.Errorf("namespace %s: %w", Namespace, err)
 	}
 	ns.Detail.Config.Retention = durationpb.New(retention)
 	if err := sqlite.CreateNamespaces(sql, ns); err != nil {
@@ -113,9 +114,7 @@ func root(err error) error {
 
 func sqlConfig(path string, pragmas map[string]string) *config.SQL {
 	attributes := map[string]string{"mode": "rw"}
-	for name, value := range pragmas {
-		attributes[name] = value
-	}
+	maps.Copy(attributes, pragmas)
 	return &config.SQL{
 		PluginName:        sqliteplugin.PluginName,
 		DatabaseName:      (&url.URL{Path: path}).EscapedPath(), // it becomes part of a URI

@@ -12,15 +12,8 @@ import (
 // loopback is the only address anything here listens on.
 const loopback = "127.0.0.1"
 
-// PortInUseError says that a port that was asked for belongs to another process.
-type PortInUseError struct {
-	What string // what was to listen there
-	Port int
-}
-
-func (e *PortInUseError) Error() string {
-	return fmt.Sprintf("port %d, wanted for %s, is in use by another process: stop that one, or choose another port, or 0 for any free one", e.Port, e.What)
-}
+// ErrPortInUse says that a port that was asked for belongs to another process.
+var ErrPortInUse = errors.New("in use by another process")
 
 // listen opens a listener on loopback: on port, or, when that is 0, on prefer if it happens to be free, else on any.
 func listen(what string, port, prefer int) (net.Listener, error) {
@@ -31,7 +24,7 @@ func listen(what string, port, prefer int) (net.Listener, error) {
 	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address(port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &PortInUseError{What: what, Port: port}
+		return nil, fmt.Errorf("port %d, wanted for %s, is %w: stop that one, or choose another port, or 0 for any free one", port, what, ErrPortInUse)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open a port for %s: %w", what, err)

@@ -24,7 +24,6 @@
 package embedded
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,14 +44,17 @@ import (
 	"github.com/sluiceml/sluice/internal/poll"
 )
 
-// LogFile is the name of the server's log in a state folder.
-const LogFile = "temporal.log"
+const (
+	// LogFile is the name of the server's log in a state folder.
+	LogFile = "temporal.log"
+	// Namespace is the server's one namespace.
+	Namespace = "default"
+)
 
 // Options says where and how to run.
 type Options struct {
-	Dir       string // the state folder; made when missing
-	Token     Token  // of that folder (EnsureToken)
-	Namespace string // default "default"
+	Dir   string // the state folder; made when missing
+	Token Token  // of that folder (EnsureToken)
 
 	FrontendPort, UIPort int   // 0: Prefer's if it is free, else any free one
 	Prefer               Ports // those of the last time, so that URLs stay and surviving agents find the server again
@@ -79,13 +81,12 @@ type Server struct {
 // maxMessage is how large an answer of the frontend may be; gRPC's 4 MB is less than a history can have.
 const maxMessage = 128 << 20
 
-// Start starts Temporal and its UI and returns when the namespace can be used. A PortInUseError tells that one of the ports asked
-// for is taken. ctx bounds the start only.
+// Start starts Temporal and its UI and returns when the namespace can be used. ErrPortInUse tells that one of the ports asked for is
+// taken. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Token == "" {
 		return nil, errors.New("embedded Temporal: Options.Token is empty: the server would be open to every local user")
 	}
-	o.Namespace = cmp.Or(o.Namespace, "default")
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, err
@@ -163,7 +164,7 @@ func (s *Server) stopTemporal() error {
 
 // startTemporal builds and starts the server and waits until the namespace can be described.
 func (s *Server) startTemporal(ctx context.Context, o Options, dir string, log *slog.Logger) error {
-	sql, err := openDatabase(dir, o.Namespace)
+	sql, err := openDatabase(dir)
 	if err != nil {
 		return err
 	}
@@ -181,7 +182,7 @@ func (s *Server) startTemporal(ctx context.Context, o Options, dir string, log *
 	if s.conn, err = dial(s.Address(), o.Token); err != nil {
 		return err
 	}
-	if err := awaitNamespace(ctx, s.conn, o.Namespace); err != nil {
+	if err := awaitNamespace(ctx, s.conn); err != nil {
 		return fmt.Errorf("wait for the embedded Temporal: %w (more in %s)", err, s.log.path)
 	}
 	return nil
@@ -231,7 +232,7 @@ func build(sql *config.SQL, ports map[primitives.ServiceName]int, o Options, log
 		temporal.WithStaticHosts(staticHosts(ports)),
 		temporal.WithDynamicConfigClient(dynamicConfig(o.Settings)),
 		temporal.WithTLSConfigFactory(tls),
-		temporal.WithAuthorizer(authorizer{o.Namespace}),
+		temporal.WithAuthorizer(authorizer{}),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claimMapper{o.Token} }),
 		temporal.WithLogger(logger{slog: log}),
 	)
@@ -261,13 +262,13 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 func (bearer) RequireTransportSecurity() bool { return false }
 
 // awaitNamespace waits until the frontend knows the namespace.
-func awaitNamespace(ctx context.Context, conn *grpc.ClientConn, namespace string) error {
+func awaitNamespace(ctx context.Context, conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	service := workflowservice.NewWorkflowServiceClient(conn)
 	var err error
 	for range poll.Every(ctx, 10*time.Millisecond) {
-		_, err = service.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace}, grpc.WaitForReady(true))
+		_, err = service.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: Namespace}, grpc.WaitForReady(true))
 		if err == nil {
 			return nil
 		}

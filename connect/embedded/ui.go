@@ -33,7 +33,7 @@ type uiServer struct {
 
 // startUI serves the UI on listener, which it closes at the end. It calls the frontend through conn, as the owner.
 func startUI(listener net.Listener, o Options, conn *grpc.ClientConn, log *slog.Logger) (*uiServer, error) {
-	routes, err := uiRoutes(o.Namespace, o.Codec, conn)
+	routes, err := uiRoutes(o.Codec, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -67,10 +67,10 @@ func (s *uiServer) stop() error {
 const codecPath = "/codec"
 
 // uiRoutes is the UI's pages and its API. codec may be nil.
-func uiRoutes(namespace string, codec http.Handler, conn *grpc.ClientConn) (http.Handler, error) {
+func uiRoutes(codec http.Handler, conn *grpc.ClientConn) (http.Handler, error) {
 	config := &uiconfig.Config{
 		TemporalGRPCAddress: conn.Target(),
-		DefaultNamespace:    namespace,
+		DefaultNamespace:    Namespace,
 		DisableNewsFetch:    true, // nothing here calls home
 	}
 	if codec != nil {
