@@ -93,8 +93,7 @@ func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch s
 	if err := e.keepFront(); err != nil {
 		return built{}, err
 	}
-	meta, err := e.describe().Meta()
-	return built{file: file, meta: meta, engine: told, measured: &measured}, err
+	return built{file: file, meta: e.describe().Meta(), engine: told, measured: &measured}, nil
 }
 
 // fromTool makes an error of trtexec one of this package: a machine that has no TensorRT will not have it at the next attempt either.

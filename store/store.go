@@ -1,5 +1,5 @@
 // Package store keeps what outlives a step: artifacts, run records, checkpoints, seals, routing documents and the registry. One
-// portable Store holds the logic; a Driver (file, bucket, mem) holds the bytes. layout.go says what lies where.
+// portable Store holds the logic; a Driver (file, bucket) holds the bytes. layout.go says what lies where.
 package store
 
 import (

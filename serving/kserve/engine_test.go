@@ -26,10 +26,6 @@ import (
 func (s *site) engine(e plan.Engine, files map[string]string) artifact.Ref {
 	s.t.Helper()
 	e.GPU, e.ComputeCapability, e.Driver, e.TensorRT, e.Precision = "NVIDIA L4", "8.9", "550.54.15", "10.3.0", "fp16"
-	meta, err := e.Meta()
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	dir := s.t.TempDir()
 	for at, name := range files {
 		content, err := os.ReadFile(filepath.Join(onnxtest.Folder(s.t, name), "model.onnx"))
@@ -40,7 +36,7 @@ func (s *site) engine(e plan.Engine, files map[string]string) artifact.Ref {
 			s.t.Fatal(err)
 		}
 	}
-	ref, err := s.store.PutTree(s.t.Context(), artifact.Model, dir, meta, nil)
+	ref, err := s.store.PutTree(s.t.Context(), artifact.Model, dir, e.Meta(), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

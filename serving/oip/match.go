@@ -1,5 +1,7 @@
 package oip
 
+import "slices"
+
 // Match orders inputs as a model describes them and checks names, types and shapes. Its errors are Errors with status 400.
 func Match(described []TensorMetadata, inputs []Tensor) ([]Tensor, error) {
 	byName := make(map[string]Tensor, len(inputs))
@@ -29,13 +31,5 @@ func Match(described []TensorMetadata, inputs []Tensor) ([]Tensor, error) {
 
 // fits reports whether a shape has no empty dimension and agrees with a model's, where -1 is any size.
 func fits(shape, want []int64) bool {
-	if len(shape) != len(want) {
-		return false
-	}
-	for i, d := range shape {
-		if d < 1 || want[i] >= 0 && d != want[i] {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(shape, want, func(d, w int64) bool { return d >= 1 && (w < 0 || d == w) })
 }

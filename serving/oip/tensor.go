@@ -47,11 +47,10 @@ type Tensor struct {
 
 // tensorJSON is the wire form.
 type tensorJSON struct {
-	Name       string          `json:"name"`
-	Shape      []int64         `json:"shape"`
-	Datatype   Datatype        `json:"datatype"`
-	Parameters json.RawMessage `json:"parameters,omitempty"`
-	Data       json.RawMessage `json:"data"`
+	Name     string          `json:"name"`
+	Shape    []int64         `json:"shape"`
+	Datatype Datatype        `json:"datatype"`
+	Data     json.RawMessage `json:"data"`
 }
 
 // Datatype returns the protocol's name of the tensor's element type, "" when Data is none of the slices a tensor may hold.

@@ -73,27 +73,23 @@ func (e Engine) SourceInputs() []oip.TensorMetadata {
 }
 
 // Meta is the meta data of the engine's artifact.
-func (e Engine) Meta() (map[string]string, error) {
-	inputs, err := json.Marshal(e.Inputs)
-	if err != nil {
-		return nil, err
-	}
-	outputs, err := json.Marshal(e.Outputs)
-	if err != nil {
-		return nil, err
-	}
+func (e Engine) Meta() map[string]string {
 	meta := map[string]string{
 		metaFormat: format, metaGPU: e.GPU, metaComputeCapability: e.ComputeCapability, metaDriver: e.Driver, metaTensorRT: e.TensorRT,
-		metaPrecision: e.Precision, metaInputs: string(inputs), metaOutputs: string(outputs), metaMaxBatch: strconv.FormatInt(e.MaxBatch, 10),
+		metaPrecision: e.Precision, metaInputs: encoded(e.Inputs), metaOutputs: encoded(e.Outputs), metaMaxBatch: strconv.FormatInt(e.MaxBatch, 10),
 	}
 	if e.Front != nil {
-		front, err := json.Marshal(e.Front)
-		if err != nil {
-			return nil, err
-		}
-		meta[metaFront] = string(front)
+		meta[metaFront] = encoded(e.Front)
 	}
-	return meta, nil
+	return meta
+}
+
+func encoded(tensors any) string {
+	raw, err := json.Marshal(tensors)
+	if err != nil {
+		panic(err) // names, types and sizes always marshal
+	}
+	return string(raw)
 }
 
 // BuiltOn says what the engine was built on, which is what it loads on.

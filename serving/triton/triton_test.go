@@ -18,11 +18,7 @@ import (
 
 func manifest(t *testing.T, e plan.Engine, files ...string) artifact.Manifest {
 	t.Helper()
-	meta, err := e.Meta()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := artifact.Manifest{Meta: meta}
+	m := artifact.Manifest{Meta: e.Meta()}
 	for _, path := range files {
 		m.Files = append(m.Files, artifact.File{Path: path})
 	}
