@@ -27,7 +27,6 @@ func TestConformance(t *testing.T) {
 		ports := servingtest.Ports(t, server)
 		t.Cleanup(func() { stop(t, server) })
 		target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
-		t.Cleanup(target.Close)
 		return servingtest.Harness{
 			Target: target,
 			Restart: func(t *testing.T) {

@@ -30,7 +30,6 @@ func TestARolloutOverTwoGateways(t *testing.T) {
 		server := serve(t, s, gateway.Ports{})
 		t.Cleanup(func() { stop(t, server) })
 		target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
-		t.Cleanup(target.Close)
 		targets = append(targets, target)
 	}
 	doc := routing.Document{Target: servingtest.Name}

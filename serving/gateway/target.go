@@ -34,21 +34,19 @@ const (
 // concurrently and by many processes. Those that wait for the gateway end with ctx, or with ErrUnavailable when it does not answer for
 // some seconds.
 type Target struct {
-	store  *store.Store
-	name   string
-	url    string // of the model
-	at     string // of the gateway's Control
-	client *http.Client
+	store *store.Store
+	name  string
+	url   string // of the model
+	at    string // of the gateway's Control
 }
+
+// client is that of all targets, which come and go with each question.
+var client = &http.Client{Transport: &http.Transport{}, Timeout: callTimeout}
 
 // NewTarget returns the target of a name whose gateway listens at url (http://127.0.0.1:8080) and is controlled at another address.
-// Close releases its connections.
 func NewTarget(s *store.Store, name, url, control string) *Target {
-	return &Target{store: s, name: name, url: url, at: control, client: &http.Client{Transport: &http.Transport{}, Timeout: callTimeout}}
+	return &Target{store: s, name: name, url: url, at: control}
 }
-
-// Close releases idle connections.
-func (t *Target) Close() { t.client.CloseIdleConnections() }
 
 // URL is where the target speaks the Open Inference Protocol.
 func (t *Target) URL() string { return t.url }
@@ -189,7 +187,7 @@ func (t *Target) call(ctx context.Context, method, path string, answer any) erro
 	if err != nil {
 		return fmt.Errorf("target %s: %w", t.name, err)
 	}
-	resp, err := t.client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("target %s: %w: %w; it is part of `sluice up`, `sluice serve` and every `sluice run`", t.name, ErrUnavailable, err)
 	}

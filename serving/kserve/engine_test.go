@@ -191,7 +191,6 @@ func TestEngineIsRefused(t *testing.T) {
 	}
 	defer stop(t, server)
 	target := gateway.NewTarget(here.store, "window", server.URL(), server.ControlURL())
-	defer target.Close()
 	_, _, err = target.Load(t.Context(), 0, routing.Release{Model: here.mlp(), Run: "r", Step: "ship"}, nil)
 	const want = "which OpenVINO Model Server cannot load: give the target `server: triton`"
 	if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, want) {

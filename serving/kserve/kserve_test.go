@@ -141,7 +141,6 @@ func TestConformance(t *testing.T) {
 		ports := servingtest.Ports(t, server)
 		t.Cleanup(func() { stop(t, server) })
 		target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
-		t.Cleanup(target.Close)
 		return servingtest.Harness{
 			Target: target,
 			Restart: func(t *testing.T) {
@@ -175,9 +174,7 @@ func (s *site) target(name string) *gateway.Target {
 	s.t.Helper()
 	server := s.serve(name, gateway.Ports{})
 	s.t.Cleanup(func() { stop(s.t, server) })
-	target := gateway.NewTarget(s.store, name, server.URL(), server.ControlURL())
-	s.t.Cleanup(target.Close)
-	return target
+	return gateway.NewTarget(s.store, name, server.URL(), server.ControlURL())
 }
 
 // keys lists what the bucket has, below the store's identity.
@@ -418,7 +415,6 @@ func TestAnInferenceServiceThatSomebodyRemoved(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	server := here.serve("shop", gateway.Ports{})
 	target := gateway.NewTarget(here.store, "shop", server.URL(), server.ControlURL())
-	defer target.Close()
 	doc, _, err := target.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 	if err == nil {
 		_, err = target.SetTraffic(t.Context(), doc.Revision, gateway.Split{Weights: map[string]float64{"1": 1}})
