@@ -32,7 +32,7 @@ func (d *bucketDriver) Write(ctx context.Context, key string, r io.Reader, opts 
 	if err := checkKeys(key, opts); err != nil {
 		return err
 	}
-	if opts.Also == "" && !opts.IfAbsent {
+	if opts.LinkAs == "" && !opts.IfAbsent {
 		return d.put(ctx, key, r, blob.WriterOptions{})
 	}
 	content, ok := r.(io.ReadSeeker) // it is read more than once
@@ -43,8 +43,8 @@ func (d *bucketDriver) Write(ctx context.Context, key string, r io.Reader, opts 
 		}
 		content = bytes.NewReader(data)
 	}
-	if opts.Also != "" {
-		if err := d.put(ctx, opts.Also, content, blob.WriterOptions{}); err != nil {
+	if opts.LinkAs != "" {
+		if err := d.put(ctx, opts.LinkAs, content, blob.WriterOptions{}); err != nil {
 			return err
 		}
 		if _, err := content.Seek(0, io.SeekStart); err != nil {

@@ -75,9 +75,9 @@ func replaces(t *testing.T, d store.Driver) {
 
 func writesAlso(t *testing.T, d store.Driver) {
 	put(t, d, "cache/k", "old")
-	for _, opts := range []store.WriteOptions{{Volatile: true}, {}, {IfAbsent: true}} {
-		opts.Also = "cache/k"
-		key := fmt.Sprintf("runs/%v/%v", opts.Volatile, opts.IfAbsent)
+	for _, opts := range []store.WriteOptions{{Unsynced: true}, {}, {IfAbsent: true}} {
+		opts.LinkAs = "cache/k"
+		key := fmt.Sprintf("runs/%v/%v", opts.Unsynced, opts.IfAbsent)
 		if err := d.Write(t.Context(), key, strings.NewReader(key), opts); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func writesAlso(t *testing.T, d store.Driver) {
 	if got := get(t, d, "runs/false/true"); got != "runs/false/true" {
 		t.Errorf("a write of one key changed the other: %q", got)
 	}
-	if err := d.Write(t.Context(), "other", strings.NewReader(""), store.WriteOptions{Also: "../k"}); !errors.Is(err, store.ErrKey) {
+	if err := d.Write(t.Context(), "other", strings.NewReader(""), store.WriteOptions{LinkAs: "../k"}); !errors.Is(err, store.ErrKey) {
 		t.Errorf("Also: got %v, want ErrKey", err)
 	}
 	want := []string{"cache/k", "runs/false/false", "runs/false/true", "runs/true/false"}
@@ -211,9 +211,9 @@ func noKeyIsAFolder(t *testing.T, d store.Driver) {
 	put(t, d, "a/b", "x")
 	want := []string{"a/b"}
 	for _, key := range []string{"a", "a/b/c"} {
-		for _, opts := range []store.WriteOptions{{}, {IfAbsent: true}, {Also: key}} {
+		for _, opts := range []store.WriteOptions{{}, {IfAbsent: true}, {LinkAs: key}} {
 			to := key
-			if opts.Also != "" {
+			if opts.LinkAs != "" {
 				to = "other"
 			}
 			switch err := d.Write(t.Context(), to, strings.NewReader("y"), opts); {

@@ -45,7 +45,7 @@ type Driver interface {
 	Stat(ctx context.Context, key string) (Info, error)
 	// List yields the objects whose key starts with prefix, in byte order of their keys.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
-	// Sync makes objects durable that were written as Volatile. Those that are absent are left out.
+	// Sync makes objects durable that were written as Unsynced. Those that are absent are left out.
 	Sync(ctx context.Context, keys []string) error
 	// Delete removes an object; deleting what is absent is no error.
 	Delete(ctx context.Context, key string) error
@@ -55,12 +55,12 @@ type Driver interface {
 type WriteOptions struct {
 	// IfAbsent makes the write create-if-absent.
 	IfAbsent bool
-	// Volatile spares the wait for the disk: until Sync the object may be gone, or empty, after the machine has died. For what can be
+	// Unsynced spares the wait for the disk: until Sync the object may be gone, or empty, after the machine has died. For what can be
 	// missed, such as an entry of a cache, or be made again.
-	Volatile bool
-	// Also is another key that the object is written under, first, replacing what has it; as if Volatile. A disk does half the work of
+	Unsynced bool
+	// LinkAs is another key that the object is written under, first, replacing what has it; as if Unsynced. A disk does half the work of
 	// two writes for it.
-	Also string
+	LinkAs string
 }
 
 // Info describes one object.

@@ -122,14 +122,14 @@ func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts Wr
 			return ErrExists
 		}
 	}
-	temp, err := d.writeTemp(ctx, r, !opts.Volatile)
+	temp, err := d.writeTemp(ctx, r, !opts.Unsynced)
 	if err != nil {
 		return err
 	}
-	if opts.Also != "" {
+	if opts.LinkAs != "" {
 		second := temp + "-"
 		if err = os.Link(temp, second); err == nil {
-			err = d.move(second, opts.Also)
+			err = d.move(second, opts.LinkAs)
 		}
 		if err != nil {
 			return errors.Join(err, os.Remove(temp))
@@ -140,7 +140,7 @@ func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts Wr
 	} else {
 		err = d.move(temp, key)
 	}
-	if err != nil || opts.Volatile {
+	if err != nil || opts.Unsynced {
 		return err
 	}
 	return syncFolder(filepath.Dir(target))

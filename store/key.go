@@ -12,10 +12,10 @@ const (
 
 // checkKeys checks all keys of a Write.
 func checkKeys(key string, opts WriteOptions) error {
-	if err := checkKey(key); err != nil || opts.Also == "" {
+	if err := checkKey(key); err != nil || opts.LinkAs == "" {
 		return err
 	}
-	return checkKey(opts.Also)
+	return checkKey(opts.LinkAs)
 }
 
 // checkKey returns ErrKey, with the reason, for a key that no driver takes.

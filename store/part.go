@@ -40,8 +40,8 @@ func (p part) Read(ctx context.Context, key string) (io.ReadCloser, error) {
 }
 
 func (p part) Write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error {
-	if opts.Also != "" {
-		opts.Also = p.prefix + opts.Also
+	if opts.LinkAs != "" {
+		opts.LinkAs = p.prefix + opts.LinkAs
 	}
 	return p.whole.Write(ctx, p.prefix+key, r, opts)
 }

@@ -16,7 +16,7 @@ func TestPartIsADriver(t *testing.T) {
 	s := open(t, "mem://"+t.TempDir())
 	d := s.Part("a").Driver()
 	for _, key := range []string{"x/1", "x/2", "y"} {
-		if err := d.Write(t.Context(), key, strings.NewReader(key), store.WriteOptions{Also: "also/" + key}); err != nil {
+		if err := d.Write(t.Context(), key, strings.NewReader(key), store.WriteOptions{LinkAs: "also/" + key}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -84,7 +84,7 @@ func (s *Store) GetJSON(ctx context.Context, key string, v any) error {
 	if len(data) > maxRecord+1 {
 		return fmt.Errorf("read %s: more than the %d bytes of a record", key, maxRecord)
 	}
-	if len(bytes.Trim(data, "\x00")) == 0 { // a Volatile write that the death of the machine undid
+	if len(bytes.Trim(data, "\x00")) == 0 { // an Unsynced write that the death of the machine undid
 		return fmt.Errorf("read %s: %w", key, ErrNotFound)
 	}
 	if err := json.Unmarshal(data, v); err != nil {

@@ -77,9 +77,9 @@ func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, 
 
 // keep writes the record, and makes the result findable by its key. A result gets no younger by being taken over.
 func (e *Engine) keep(ctx context.Context, in contract.StepEnd, rec record.StepRecord) error {
-	opts := store.WriteOptions{Volatile: in.Unsynced}
+	opts := store.WriteOptions{Unsynced: in.Unsynced}
 	if rec.Status == spec.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
-		opts.Also = cacheKey(in.Key)
+		opts.LinkAs = cacheKey(in.Key)
 	}
 	return e.Store.PutJSON(ctx, record.Key(in.StepRef), keptVerdict{rec, cached{in.StepRef}}, opts)
 }

@@ -117,7 +117,7 @@ type wait struct {
 func (w *wait) look(ctx context.Context) (*remote.Model, error) {
 	service, err := w.ensure(ctx)
 	if err == nil {
-		err = w.judge(ctx, service)
+		err = w.readStatus(ctx, service)
 	}
 	if err == nil {
 		at := remote.Options{URL: service.url(w.inside), Model: w.name}
@@ -168,8 +168,8 @@ func (w *wait) ensure(ctx context.Context) (*service, error) {
 	return found, nil
 }
 
-// judge reads from the InferenceService and its pods how far it is.
-func (w *wait) judge(ctx context.Context, s *service) error {
+// readStatus reads from the InferenceService and its pods how far it is.
+func (w *wait) readStatus(ctx context.Context, s *service) error {
 	if s.ready(w.inside || w.spec.Ingress != "") {
 		return nil
 	}
