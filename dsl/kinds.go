@@ -15,10 +15,10 @@ import (
 // kindInfo is one line in the list of kinds: all that the language knows of it beside its spec struct.
 type kindInfo struct {
 	kind  spec.Kind
-	new   func() spec.Spec
+	new   func() any // a pointer to its spec struct
 	scope expr.Scope // of expressions in the body that stand without ${}
 	// outputs describes the step's outputs in expressions: their types, those that may be absent although the step passed, and those that count.
-	outputs func(ts *expr.TypeSystem, id string, spec spec.Spec) expr.ObjectType
+	outputs func(ts *expr.TypeSystem, id string, spec any) expr.ObjectType
 	// check reports what types alone do not say.
 	check func(c *checker, s *step)
 	// caching says whether outputs of an earlier run may stand in for those of a step.
@@ -77,19 +77,14 @@ func init() {
 }
 
 // kindOf is the line of a kind whose spec is an S.
-func kindOf[S any, P interface {
-	*S
-	spec.Spec
-}](kind spec.Kind, expressions expr.Scope, outputs func(*expr.TypeSystem, string, P) expr.ObjectType, check func(*checker, *step, P),
+func kindOf[S any](kind spec.Kind, expressions expr.Scope, outputs func(*expr.TypeSystem, string, *S) expr.ObjectType, check func(*checker, *step, *S),
 	caching func(*step) caching, programs programs, verdict verdict,
 ) kindInfo {
 	return kindInfo{
 		kind: kind, scope: expressions,
-		new: func() spec.Spec { return P(new(S)) },
-		outputs: func(ts *expr.TypeSystem, id string, spec spec.Spec) expr.ObjectType {
-			return outputs(ts, id, spec.(P))
-		},
-		check:   func(c *checker, s *step) { check(c, s, s.known.(P)) },
+		new:     func() any { return new(S) },
+		outputs: func(ts *expr.TypeSystem, id string, spec any) expr.ObjectType { return outputs(ts, id, spec.(*S)) },
+		check:   func(c *checker, s *step) { check(c, s, s.known.(*S)) },
 		caching: caching, programs: programs, verdict: verdict,
 	}
 }
@@ -116,7 +111,7 @@ func (s *step) info() *kindInfo { return kindByName(string(s.Kind)) }
 func (s *step) kindKey() *yaml.Node { return document.KeyNode(s.node, string(s.Kind)) }
 
 // isA reports whether a step's spec is an S.
-func isA[S spec.Spec](s *step) bool {
+func isA[S any](s *step) bool {
 	_, ok := s.known.(S)
 	return ok
 }

@@ -21,7 +21,7 @@ type step struct {
 	key, node, body *yaml.Node // the id, the step's mapping with its defaults, the mapping under the kind key
 	own             *yaml.Node // the step's mapping as it is written
 	spec            expr.Value // of the kind
-	known           spec.Spec  // the literal part of spec
+	known           any        // the kind's spec struct with the literal part of spec
 	env             expr.Value
 	secrets         expr.Value
 	summary         expr.Value

@@ -349,14 +349,17 @@ func TestKeyHasTheWholeSpec(t *testing.T) {
 		}
 		return keyOf(parts)
 	}
-	for _, sp := range []spec.Spec{&spec.Run{}, &spec.Evaluate{}, &spec.Train{}, &spec.Clean{}, &spec.CompileModel{}, &spec.ChildPipeline{}} {
+	for kind, sp := range map[spec.Kind]any{
+		spec.KindRun: &spec.Run{}, spec.KindEvaluate: &spec.Evaluate{}, spec.KindTrain: &spec.Train{}, spec.KindClean: &spec.Clean{},
+		spec.KindCompile: &spec.CompileModel{}, spec.KindPipeline: &spec.ChildPipeline{},
+	} {
 		typ := reflect.TypeOf(sp).Elem()
-		none := key(sp.Kind(), sp)
+		none := key(kind, sp)
 		seen := map[string]string{none: "nothing"}
 		for path, value := range eachFieldSet(typ) {
-			got := key(sp.Kind(), value)
+			got := key(kind, value)
 			// Drift is judged, and of files that are named the contents count.
-			apart := path == "Files" || sp.Kind() == spec.KindClean && strings.HasPrefix(path, "Drift")
+			apart := path == "Files" || kind == spec.KindClean && strings.HasPrefix(path, "Drift")
 			if apart != (got == none) {
 				t.Errorf("%s.%s: another key: %v", typ.Name(), path, got != none)
 			} else if other, same := seen[got]; same && !apart {

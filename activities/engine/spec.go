@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// LoadSpec returns the resolved spec of a step.
-func LoadSpec(ctx context.Context, s *store.Store, in record.StepInput, spec spec.Spec) error {
+// LoadSpec reads the resolved spec of a step into its struct.
+func LoadSpec(ctx context.Context, s *store.Store, in record.StepInput, spec any) error {
 	raw := in.Spec
 	if in.SpecRef != "" {
 		if err := record.ReadBlob(ctx, s, in.SpecRef, &raw); err != nil {

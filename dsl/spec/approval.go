@@ -27,9 +27,6 @@ type Approval struct {
 	Default string `json:"default,omitempty" dsl:"literal,default=reject,enum=approve|reject"`
 }
 
-// Kind implements Spec.
-func (*Approval) Kind() Kind { return KindApproval }
-
 // Field is one entry of an approval's form.
 type Field struct {
 	// Type: string, int, double, bool, or enum, which has `values`.

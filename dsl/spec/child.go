@@ -19,9 +19,6 @@ type ChildPipeline struct {
 // ChildOutputs are the outputs of steps written in place. Their expressions see the child.
 type ChildOutputs map[string]any
 
-// Kind implements Spec.
-func (*ChildPipeline) Kind() Kind { return KindPipeline }
-
 // Document is what to compile when the child runs: a file of the workspace, by name, or else the source of steps written in place.
 // Params are checked by the ChildParams of what it compiles to.
 func (spec *ChildPipeline) Document() (file string, source []byte) {

@@ -32,9 +32,6 @@ type Clean struct {
 	Drift DriftSpec `json:"drift,omitzero"`
 }
 
-// Kind implements Spec.
-func (*Clean) Kind() Kind { return KindClean }
-
 // Transform is one node of a cleaning's graph, or a group of them: a `chain` or a `composite` of transforms of its own. What is inside a
 // group is counted under OUTER/INNER; a name in it means another inside, or `input` what comes to the group.
 type Transform struct {

@@ -14,9 +14,6 @@ type CompileModel struct {
 	Select string `json:"select,omitempty" dsl:"literal,default=fastest"`
 }
 
-// Kind implements Spec.
-func (*CompileModel) Kind() Kind { return KindCompile }
-
 // Samples picks rows of a dataset; columns named as the model's inputs become its tensors.
 type Samples struct {
 	// Dataset the rows are taken from.

@@ -7,9 +7,6 @@ type Evaluate struct {
 	Metrics []string `json:"metrics,omitempty" dsl:"literal,names"`
 }
 
-// Kind implements Spec.
-func (*Evaluate) Kind() Kind { return KindEvaluate }
-
 // EvaluateOutput is what an evaluate step hands on, beside its declared outputs.
 type EvaluateOutput struct {
 	// Metrics holds the last value reported of each declared metric.

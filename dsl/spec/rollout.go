@@ -18,9 +18,6 @@ type Rollout struct {
 	Ungated bool `json:"ungated,omitempty" dsl:"literal"`
 }
 
-// Kind implements Spec.
-func (*Rollout) Kind() Kind { return KindRollout }
-
 // Traffic replays labelled rows as requests.
 type Traffic struct {
 	// Replay is the dataset whose rows are sent as requests.

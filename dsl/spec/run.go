@@ -15,9 +15,6 @@ func (spec *Run) CallsSluice() bool {
 	return spec.Sluice || len(spec.Command.Command) > 0 && spec.Command.Command[0] == "sluice"
 }
 
-// Kind implements Spec.
-func (*Run) Kind() Kind { return KindRun }
-
 // CheckProgram reports a step that has neither a script nor a program, as one from an expression may not.
 func (spec *Run) CheckProgram() error {
 	if spec.Script != "" {

@@ -24,11 +24,6 @@ const (
 // Kinds lists all kinds of steps.
 var Kinds = []Kind{KindClean, KindTrain, KindEvaluate, KindCompile, KindRollout, KindRun, KindApproval, KindPipeline}
 
-// Spec is the resolved body under a step's kind key.
-type Spec interface {
-	Kind() Kind
-}
-
 // Decode reads the JSON of a resolved spec, into its struct or a map of its keys. A key that S lacks is passed over: histories and records
 // hold specs that other versions resolved.
 func Decode[S any](resolved json.RawMessage) (s S, err error) {

@@ -32,9 +32,6 @@ type Train struct {
 	Deadline *Deadline `json:"deadline,omitempty"`
 }
 
-// Kind implements Spec.
-func (*Train) Kind() Kind { return KindTrain }
-
 // Resources are what one node must have.
 type Resources struct {
 	// CPU is how many cores, such as 0.5 or 4. The local pool sets OMP_NUM_THREADS by it; it does not keep a process from using more.
