@@ -89,9 +89,6 @@ func (Combine) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	}
 }
 
-// Counts implements Counter.
-func (Combine) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }
-
 // Shape implements Shaper: rows have the fields that make a group, and those that are computed; but for counts these may be null.
 func (Combine) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
 	out := Shape{Fields: map[string]*cel.Type{}}

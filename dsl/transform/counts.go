@@ -20,7 +20,7 @@ func (n *KnownNames) Has(name string) bool {
 	return slices.Contains(n.Names, name) || slices.ContainsFunc(n.Prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// Counter is a transform's config that counts by more than the reasons why rows are rejected.
+// Counter is a transform's config that counts by more than its own name and the reasons why rows are rejected.
 type Counter interface {
 	// Counts adds the names that the transform with a label counts by.
 	Counts(to Counts, label string, config *yaml.Node)
@@ -43,6 +43,9 @@ func (g *Cleaning) Counts() Counts {
 	for at := range g.all {
 		w := &g.all[at]
 		counts.addPrefix("reasons", w.label()+"/")
+		if transforms[w.typ].drops {
+			counts.add("rules", w.label())
+		}
 		if t, ok := Config(w.typ).(Counter); ok {
 			t.Counts(counts, w.label(), document.Lookup(g.nodes[at], "config"))
 		}

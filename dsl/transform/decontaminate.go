@@ -29,6 +29,3 @@ func (Decontaminate) Check(r document.Reporter, _ StepFacts, config *yaml.Node) 
 	}
 	checkPatterns(r, document.Lookup(config, "against"))
 }
-
-// Counts implements Counter.
-func (Decontaminate) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }

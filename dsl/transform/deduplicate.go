@@ -51,6 +51,3 @@ func (Deduplicate) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 		}
 	}
 }
-
-// Counts implements Counter.
-func (Deduplicate) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }

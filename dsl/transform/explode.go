@@ -25,9 +25,6 @@ func (Explode) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	checkTwice(r, document.Lookup(config, "fields"))
 }
 
-// Counts implements Counter.
-func (Explode) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }
-
 // Shape implements Shaper: items stand in place of lists, and where several lists differ in length, nulls too.
 func (Explode) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
 	fields := document.Lookup(config, "fields")

@@ -1,10 +1,6 @@
 package transform
 
-import (
-	"go.yaml.in/yaml/v3"
-
-	"github.com/sluiceml/sluice/dsl/spec"
-)
+import "github.com/sluiceml/sluice/dsl/spec"
 
 // Filter drops the rows its expression is false for. The transform's name is the rule they are counted under.
 type Filter struct {
@@ -14,6 +10,3 @@ type Filter struct {
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
 	ErrorKeys
 }
-
-// Counts implements Counter.
-func (Filter) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }

@@ -1,10 +1,6 @@
 package transform
 
-import (
-	"go.yaml.in/yaml/v3"
-
-	"github.com/sluiceml/sluice/dsl/spec"
-)
+import "github.com/sluiceml/sluice/dsl/spec"
 
 // ReadFromParquet reads rows from Parquet files. Lists and groups become lists and objects, a map with texts for keys an object,
 // timestamps and dates RFC 3339 in UTC, decimals texts, and bytes that are no text base64. In the dead letter a row's offset is its
@@ -27,9 +23,3 @@ type ReadFromAvro struct {
 	Path spec.Paths `json:"path" dsl:"single"`
 	ErrorKeys
 }
-
-// Shape implements Shaper: what is in the files is not known.
-func (ReadFromParquet) Shape(Shape, *yaml.Node, ExprTypes) Shape { return anyRow }
-
-// Shape implements Shaper: what is in the files is not known.
-func (ReadFromAvro) Shape(Shape, *yaml.Node, ExprTypes) Shape { return anyRow }

@@ -1,10 +1,6 @@
 package transform
 
-import (
-	"go.yaml.in/yaml/v3"
-
-	"github.com/sluiceml/sluice/dsl/spec"
-)
+import "github.com/sluiceml/sluice/dsl/spec"
 
 // ReadFromJSON reads rows from JSON files, also compressed ones (gzip, zstd, bzip2). What is not a JSON object is rejected as a row,
 // and so is what is lost of a file that is damaged, and an object that could not be kept as it is written: with a field that is there
@@ -21,6 +17,3 @@ type ReadFromJSON struct {
 	TextEncodingKeys
 	ErrorKeys
 }
-
-// Shape implements Shaper: what is in the files is not known.
-func (ReadFromJSON) Shape(Shape, *yaml.Node, ExprTypes) Shape { return anyRow }

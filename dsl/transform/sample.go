@@ -1,10 +1,6 @@
 package transform
 
-import (
-	"go.yaml.in/yaml/v3"
-
-	"github.com/sluiceml/sluice/dsl/spec"
-)
+import "github.com/sluiceml/sluice/dsl/spec"
 
 // Sample keeps a share of the rows and drops the others, counted under the transform's name. Which rows depends on a hash of the key
 // alone: rows with equal keys stay or go together, the same ones in every run, and a smaller share is part of a larger one.
@@ -15,6 +11,3 @@ type Sample struct {
 	Key spec.Expr `json:"key,omitempty"`
 	ErrorKeys
 }
-
-// Counts implements Counter.
-func (Sample) Counts(to Counts, label string, _ *yaml.Node) { to.add("rules", label) }

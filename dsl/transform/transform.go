@@ -16,6 +16,8 @@ type info struct {
 	config any
 	// takes is what the fields hold that the config names.
 	takes fieldValues
+	// drops: the rows that it drops are counted under its own name.
+	drops bool
 }
 
 // fieldValues is what a transform works on.
@@ -38,23 +40,23 @@ var transforms = map[string]info{
 	"ReadFromCsv":        {config: ReadFromCSV{}},
 	"MapToFields":        {config: MapToFields{}},
 	"AssertEqual":        {config: AssertEqual{}},
-	"Explode":            {config: Explode{}, takes: takesLists},
+	"Explode":            {config: Explode{}, takes: takesLists, drops: true},
 	"Exec":               {config: Exec{}},
-	"Combine":            {config: Combine{}},
+	"Combine":            {config: Combine{}, drops: true},
 	"Flatten":            {config: Flatten{}},
 	"Partition":          {config: Partition{}},
-	"Filter":             {config: Filter{}},
+	"Filter":             {config: Filter{}, drops: true},
 	"DecodeMail":         {config: DecodeMail{}, takes: takesTexts},
-	"Decontaminate":      {config: Decontaminate{}, takes: takesTexts},
+	"Decontaminate":      {config: Decontaminate{}, takes: takesTexts, drops: true},
 	"DetectLanguage":     {config: DetectLanguage{}, takes: takesTexts},
 	"HtmlToText":         {config: HTMLToText{}, takes: takesTexts},
 	"NormalizeText":      {config: NormalizeText{}, takes: takesTexts},
-	"Deduplicate":        {config: Deduplicate{}},
+	"Deduplicate":        {config: Deduplicate{}, drops: true},
 	"MaskPII":            {config: MaskPII{}, takes: takesTexts},
 	"ValidateWithSchema": {config: ValidateWithSchema{}},
 	"Profile":            {config: ProfileRows{}},
 	"QualityFilter":      {config: QualityFilter{}, takes: takesTexts},
-	"Sample":             {config: Sample{}},
+	"Sample":             {config: Sample{}, drops: true},
 	"Split":              {config: Split{}},
 	"WriteToCsv":         {config: WriteToCSV{}},
 	"WriteToJson":        {config: WriteToJSON{}},
