@@ -33,19 +33,11 @@ func blockPipeline(root *yaml.Node, file string) *yaml.Node {
 	if !isDocumentName(called) {
 		called = "block"
 	}
-	node := func(kind yaml.Kind, tag, value string) *yaml.Node {
-		return &yaml.Node{Kind: kind, Tag: tag, Value: value, Line: root.Line, Column: root.Column}
-	}
-	name := func(s string) *yaml.Node { return node(yaml.ScalarNode, "!!str", s) }
-	mapping := func(content ...*yaml.Node) *yaml.Node {
-		n := node(yaml.MappingNode, "!!map", "")
-		n.Content = content
-		return n
-	}
-	pipeline := mapping(name("sluice"), name("pipeline/v1"), name("name"), name(called))
-	body, step := root, mapping()
+	name := func(s string) *yaml.Node { return document.NewScalar(root, s) }
+	pipeline := document.NewMapping(root, name("sluice"), name("pipeline/v1"), name("name"), name(called))
+	body, step := root, document.NewMapping(root)
 	if root.Kind == yaml.MappingNode {
-		body = mapping()
+		body = document.NewMapping(root)
 		for i := 0; i+1 < len(root.Content); i += 2 {
 			at := body
 			switch root.Content[i].Value {
@@ -58,7 +50,7 @@ func blockPipeline(root *yaml.Node, file string) *yaml.Node {
 		}
 	}
 	step.Content = append(step.Content, name(string(spec.KindClean)), body)
-	pipeline.Content = append(pipeline.Content, name("steps"), mapping(name(BlockStep), step))
+	pipeline.Content = append(pipeline.Content, name("steps"), document.NewMapping(root, name(BlockStep), step))
 	return pipeline
 }
 

@@ -51,15 +51,11 @@ func completeChild(spec *spec.ChildPipeline, s *step) error {
 
 // declaration is a parameter as it is written in a document, in the place of another node.
 func declaration(at *yaml.Node, p spec.Param) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: at.Line, Column: at.Column, Content: []*yaml.Node{textNode(at, "type"), textNode(at, p.Type)}}
+	n := document.NewMapping(at, document.NewScalar(at, "type"), document.NewScalar(at, p.Type))
 	if p.Items != "" {
-		n.Content = append(n.Content, textNode(at, "items"), textNode(at, p.Items))
+		n.Content = append(n.Content, document.NewScalar(at, "items"), document.NewScalar(at, p.Items))
 	}
 	return n
-}
-
-func textNode(at *yaml.Node, text string) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Line: at.Line, Column: at.Column}
 }
 
 // paramFor is the parameter that takes a value as it is in JSON. Every number is a double, as what steps measure is.

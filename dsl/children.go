@@ -114,24 +114,13 @@ func (c *checker) compileChildren() {
 
 // waitsFor reports whether the expressions of a step lead to any of some other steps.
 func (c *checker) waitsFor(s *step, others []*step, read map[*step][]*step) bool {
-	seen := map[*step]bool{s: true}
-	for todo := []*step{s}; len(todo) > 0; {
-		at := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	before := upstream(s, func(at *step) []*step {
 		if _, ok := read[at]; !ok {
 			read[at] = c.stepsRead(at)
 		}
-		for _, up := range read[at] {
-			if up != s && slices.Contains(others, up) {
-				return true
-			}
-			if !seen[up] {
-				seen[up] = true
-				todo = append(todo, up)
-			}
-		}
-	}
-	return false
+		return read[at]
+	})
+	return slices.ContainsFunc(others, func(other *step) bool { return other != s && before[other] })
 }
 
 // stepsRead lists the steps that the expressions of a step name, before they are compiled.
@@ -185,12 +174,11 @@ func (c *checker) compileFile(s *step, spec *spec.ChildPipeline) *compiledChild 
 	if at == nil || spec.File == "" || c.ws == nil {
 		return nil
 	}
-	if !document.IsInside(spec.File) || !c.ws.Exists(path.Clean(spec.File)) {
-		c.checkFile(s, spec.File, "file")
-		return nil
-	}
 	c.checkFile(s, spec.File, "file")
 	name := path.Clean(spec.File)
+	if !document.IsInside(spec.File) || !c.ws.Exists(name) {
+		return nil // reported
+	}
 	ch := c.family.files[name]
 	if ch == nil {
 		if !c.mayHaveChild(at) {
@@ -324,7 +312,8 @@ func expressionsIn(v expr.Value) (all []*expr.Expression) {
 
 // inlineDocument is the pipeline that stands in place of a step. What was written keeps its place, so that findings point to it.
 func (c *checker) inlineDocument(s *step, steps *yaml.Node, given expr.Mapping) *yaml.Node {
-	params := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.key.Line, Column: s.key.Column}
+	text := func(value string) *yaml.Node { return document.NewScalar(s.key, value) }
+	params := document.NewMapping(s.key)
 	for key, n := range document.Entries(s.body, "params") {
 		v := given.Get(key.Value)
 		if v == nil {
@@ -336,10 +325,9 @@ func (c *checker) inlineDocument(s *step, steps *yaml.Node, given expr.Mapping) 
 		}
 		params.Content = append(params.Content, key, declaration(key, p))
 	}
-	root := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.key.Line, Column: s.key.Column, Content: []*yaml.Node{
-		textNode(s.key, "sluice"), textNode(s.key, "pipeline/v1"), textNode(s.key, "name"), textNode(s.key, childName(c.pipeline.Name, s.ID)),
-		textNode(s.key, "params"), params, document.KeyNode(s.body, "steps"), steps,
-	}}
+	root := document.NewMapping(s.key,
+		text("sluice"), text("pipeline/v1"), text("name"), text(childName(c.pipeline.Name, s.ID)),
+		text("params"), params, document.KeyNode(s.body, "steps"), steps)
 	if outputs := document.Lookup(s.body, "outputs"); outputs != nil {
 		root.Content = append(root.Content, document.KeyNode(s.body, "outputs"), outputs)
 	}
@@ -389,7 +377,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(ch.params)) {
-		if document.Lookup(s.body, "params", name) == nil && c.mustBeGiven(name, ch.params[name]) {
+		if document.Lookup(s.body, "params", name) == nil && mustBeGiven(ch.params[name]) {
 			c.src.Errorf(s.kindKey(), "required", "write `params: {"+name+": ...}`",
 				"%s needs the parameter `%s` (%s)", ch.name, name, ch.params[name].Type)
 		}

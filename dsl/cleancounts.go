@@ -7,21 +7,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
-
-// countsOf returns the names that a clean step counts by; nil when its transforms are not right.
-func (c *checker) countsOf(s *step) transform.Counts {
-	if known, ok := c.counts[s]; ok {
-		return known
-	}
-	counts := c.graphOf(s).Counts()
-	if counts != nil {
-		c.counts[s] = counts
-	}
-	return counts
-}
 
 // checkCounts reports counts of a cleaning that nothing counts, such as those of a rule whose name is misspelt.
 func (c *checker) checkCounts(e *expr.Expression, s *step) {
@@ -36,7 +23,7 @@ func (c *checker) checkCounts(e *expr.Expression, s *step) {
 		if of == nil || !isA[*spec.Clean](of) || len(path) < 2 || path[1].Optional {
 			continue
 		}
-		counts := c.countsOf(of)[path[0].Name]
+		counts := c.graphOf(of).Counts()[path[0].Name]
 		if name := path[1].Name; counts != nil && !counts.Has(name) {
 			hint := nearest.Hint(name, slices.Concat(counts.Names, counts.Prefixes))
 			verb := "counts no "

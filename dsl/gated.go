@@ -73,9 +73,9 @@ func (c *checker) takesArtifact(s *step) bool {
 // checkRelease reports a step that releases a model and that a gate does not hold back: it must wait for every gated step that judges
 // the model, or one it was made from, and where it is told so for at least one gated step.
 func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
-	before := c.ancestors(s, func(n spec.Need) bool { return n == spec.NeedPassed })
+	before := c.passedBefore(s)
 	lineage := c.modelLineage(s)
-	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(lineage[up.ID]) })
+	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up] && up.holdsBack(lineage[up]) })
 	at := s.kindKey()
 	if !gated && mustWait {
 		hint := "gate a step it waits for, or say `ungated: true`"
@@ -86,12 +86,12 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 		return
 	}
 	for _, judge := range c.steps {
-		if judge == s || judge.section != s.section || len(judge.gates) == 0 || before[judge.ID] || judge.info().verdict != verdictByGate {
+		if judge == s || judge.section != s.section || len(judge.gates) == 0 || before[judge] || judge.info().verdict != verdictByGate {
 			continue
 		}
-		if model := c.judged(judge, lineage); model != "" {
+		if model := c.judged(judge, lineage); model != nil {
 			c.src.Errorf(at, "ungated", "add `needs: ["+judge.ID+"]` to `"+s.ID+"`",
-				"`%s` %s the model of `%s` and does not wait for the gate of `%s`, which judges it", s.ID, verb, model, judge.ID)
+				"`%s` %s the model of `%s` and does not wait for the gate of `%s`, which judges it", s.ID, verb, model.ID, judge.ID)
 		}
 	}
 }
@@ -106,56 +106,40 @@ func (c *checker) checkPublish(s *step) {
 	if len(s.gates) > 0 {
 		return
 	}
-	before := c.ancestors(s, func(n spec.Need) bool { return n == spec.NeedPassed })
-	if !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up.ID] && up.holdsBack(false) }) {
+	before := c.passedBefore(s)
+	if !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up] && up.holdsBack(false) }) {
 		c.src.Errorf(document.KeyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes what no gate has judged", s.ID)
 	}
 }
 
 // modelLineage returns the steps whose models went into what s uses: those s reads a model of, and so on.
-func (c *checker) modelLineage(s *step) map[string]bool {
-	seen := map[string]bool{}
-	todo := []*step{s}
-	for len(todo) > 0 {
-		at := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		for _, e := range at.exprs {
-			for _, id := range c.modelsOf(e) {
-				if !seen[id] && id != at.ID {
-					seen[id] = true
-					todo = append(todo, c.byID[id])
-				}
+func (c *checker) modelLineage(s *step) map[*step]bool { return upstream(s, c.modelsOf) }
+
+// judged returns the step of lineage whose model the judge reads, or nil.
+func (c *checker) judged(judge *step, lineage map[*step]bool) *step {
+	for _, up := range c.modelsOf(judge) {
+		if lineage[up] {
+			return up
+		}
+	}
+	return nil
+}
+
+// modelsOf returns the other steps whose models the expressions of a step read.
+func (c *checker) modelsOf(s *step) []*step {
+	var all []*step
+	for _, e := range s.exprs {
+		for _, r := range e.Refs {
+			if r.Path[0].Name != "steps" || len(r.Path) < 2 || c.byID[r.Path[1].Name] == nil {
+				continue
+			}
+			up := c.byID[r.Path[1].Name]
+			if up != s && (up.listed() && e.ReadsArtifact(modelType) || c.leadsTo(r, modelType)) {
+				all = append(all, up)
 			}
 		}
 	}
-	return seen
-}
-
-// judged returns the step of lineage whose model the judge reads.
-func (c *checker) judged(judge *step, lineage map[string]bool) string {
-	for _, e := range judge.exprs {
-		for _, id := range c.modelsOf(e) {
-			if lineage[id] {
-				return id
-			}
-		}
-	}
-	return ""
-}
-
-// modelsOf returns the steps whose models an expression reads.
-func (c *checker) modelsOf(e *expr.Expression) []string {
-	var ids []string
-	for _, r := range e.Refs {
-		if r.Path[0].Name != "steps" || len(r.Path) < 2 || c.byID[r.Path[1].Name] == nil {
-			continue
-		}
-		s := c.byID[r.Path[1].Name]
-		if s.listed() && e.ReadsArtifact(modelType) || c.leadsTo(r, modelType) {
-			ids = append(ids, s.ID)
-		}
-	}
-	return ids
+	return all
 }
 
 var modelType = []artifact.Type{artifact.Model}

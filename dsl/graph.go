@@ -2,7 +2,6 @@ package dsl
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"maps"
 	"slices"
@@ -143,7 +142,11 @@ func (c *checker) otherSection(s, other *step, report func(hint, message string)
 func (c *checker) sortGraph() []spec.Node {
 	waiting := make([]int, len(c.steps))
 	dependents := make([][]int, len(c.steps))
-	ready := &indexHeap{}
+	var ready []int // in the order of the document
+	isReady := func(i int) {
+		at, _ := slices.BinarySearch(ready, i)
+		ready = slices.Insert(ready, at, i)
+	}
 	for _, s := range c.steps {
 		waiting[s.index] = len(s.needs)
 		for id := range s.needs {
@@ -151,16 +154,17 @@ func (c *checker) sortGraph() []spec.Node {
 			dependents[up] = append(dependents[up], s.index)
 		}
 		if len(s.needs) == 0 {
-			heap.Push(ready, s.index)
+			isReady(s.index)
 		}
 	}
 	graph := make([]spec.Node, 0, len(c.steps))
-	for ready.Len() > 0 {
-		i := heap.Pop(ready).(int)
+	for len(ready) > 0 {
+		i := ready[0]
+		ready = ready[1:]
 		graph = append(graph, c.node(c.steps[i]))
 		for _, j := range dependents[i] {
 			if waiting[j]--; waiting[j] == 0 {
-				heap.Push(ready, j)
+				isReady(j)
 			}
 		}
 	}
@@ -274,36 +278,30 @@ func (c *checker) stuckNeed(s *step, waiting []int) *step {
 	return s
 }
 
-// ancestors returns the steps s waits for, through needs that keep accepts.
-func (c *checker) ancestors(s *step, keep func(spec.Need) bool) map[string]bool {
-	seen := map[string]bool{}
-	todo := []*step{s}
-	for len(todo) > 0 {
+// passedBefore returns the steps that must have passed before s starts.
+func (c *checker) passedBefore(s *step) map[*step]bool {
+	return upstream(s, func(at *step) (needed []*step) {
+		for id, need := range at.needs {
+			if need == spec.NeedPassed {
+				needed = append(needed, c.byID[id])
+			}
+		}
+		return needed
+	})
+}
+
+// upstream returns the steps that s comes after, where before returns those that a step comes right after.
+func upstream(s *step, before func(*step) []*step) map[*step]bool {
+	seen := map[*step]bool{}
+	for todo := []*step{s}; len(todo) > 0; {
 		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		for id, need := range at.needs {
-			if keep(need) && !seen[id] {
-				seen[id] = true
-				todo = append(todo, c.byID[id])
+		for _, up := range before(at) {
+			if !seen[up] {
+				seen[up] = true
+				todo = append(todo, up)
 			}
 		}
 	}
 	return seen
-}
-
-// indexHeap is a heap of indices: the smallest first.
-type indexHeap []int
-
-func (h indexHeap) Len() int           { return len(h) }
-func (h indexHeap) Less(i, j int) bool { return h[i] < h[j] }
-func (h indexHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface.
-func (h *indexHeap) Push(x any) { *h = append(*h, x.(int)) }
-
-// Pop implements heap.Interface.
-func (h *indexHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
 }

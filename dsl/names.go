@@ -156,7 +156,7 @@ func (n *names) params() ref.Val {
 		if err != nil {
 			return nil, err
 		}
-		return n.p.ts.Decode(expr.ParamType(n.p.params[name]), raw)
+		return n.p.ts.Decode(expr.ParamType(n.p.pipeline.Params[name]), raw)
 	})
 }
 

@@ -39,13 +39,13 @@ func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Di
 		diags = append(diags, document.Diagnostic{Severity: document.SeverityError, Code: "param", Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if _, ok := p.params[name]; !ok {
-			bad(nearest.Hint(name, slices.Collect(maps.Keys(p.params))), "`%s` is not a parameter of %s", name, p.pipeline.Name)
+		if _, ok := p.pipeline.Params[name]; !ok {
+			bad(nearest.Hint(name, slices.Collect(maps.Keys(p.pipeline.Params))), "`%s` is not a parameter of %s", name, p.pipeline.Name)
 		}
 	}
-	out := make(map[string]any, len(p.params))
-	for _, name := range slices.Sorted(maps.Keys(p.params)) {
-		decl := p.params[name]
+	out := make(map[string]any, len(p.pipeline.Params))
+	for _, name := range slices.Sorted(maps.Keys(p.pipeline.Params)) {
+		decl := p.pipeline.Params[name]
 		value, isGiven := given[name]
 		_, byHand := value.(spec.Typed)
 		switch {
@@ -60,10 +60,7 @@ func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Di
 		case !isGiven:
 			value = decl.Default
 		}
-		v, message := decl.Convert(value)
-		if message == "" && decl.Secret {
-			message = p.unknownSecret(v)
-		}
+		v, message := convertParam(decl, value, p.env)
 		if message != "" {
 			bad("", "the parameter `%s` %s", name, message)
 			continue
@@ -73,11 +70,16 @@ func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Di
 	return out, diags
 }
 
-func (p *Program) unknownSecret(name any) string {
-	if _, ok := p.env.Secrets[fmt.Sprint(name)]; ok {
-		return ""
+// convertParam reads a value as a parameter's type, and finds the secret that it names; message says why it cannot.
+func convertParam(decl spec.Param, value any, env *spec.Environment) (v any, message string) {
+	v, message = decl.Convert(value)
+	if message != "" || !decl.Secret {
+		return v, message
 	}
-	return fmt.Sprintf("names the secret %q, which the environment `%s` does not have", name, p.env.Name)
+	if _, ok := env.Secrets[fmt.Sprint(v)]; !ok {
+		return nil, fmt.Sprintf("names the secret %q, which the environment `%s` does not have", v, env.Name)
+	}
+	return v, ""
 }
 
 // checkParams checks declarations and reports parameters nothing reads.

@@ -25,7 +25,6 @@ type Program struct {
 	byID     map[string]*step
 	graph    []spec.Node
 	outputs  expr.Mapping
-	params   map[string]spec.Param
 	// concurrency has the group, which may read params.
 	concurrency expr.Mapping
 	// requirements are the requirements files of steps and pools, each with the files that it includes.
@@ -107,7 +106,6 @@ type checker struct {
 	usedParams map[string]bool
 	tried      int // combinations of matrices
 	shapes     int // of rows
-	counts     map[*step]transform.Counts
 	cleanings  map[*step]*transform.Cleaning
 	// requirements: as in Program.
 	requirements map[string][]string
@@ -121,7 +119,7 @@ type checker struct {
 }
 
 func (c *checker) check() *Program {
-	c.ts, c.envs, c.counts = expr.NewTypeSystem(), map[string]*cel.Env{}, map[*step]transform.Counts{}
+	c.ts, c.envs = expr.NewTypeSystem(), map[string]*cel.Env{}
 	c.cleanings, c.requirements = map[*step]*transform.Cleaning{}, map[string][]string{}
 	c.declare()
 	for _, s := range c.steps {
@@ -148,7 +146,7 @@ func (c *checker) check() *Program {
 	c.checkCosts()
 	c.d.ReportMisspelt()
 	return &Program{
-		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs, params: c.pipeline.Params,
+		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs,
 		concurrency: c.concurrency, requirements: c.requirements, hashKeys: c.childHashKeys(),
 		childFiles: c.childFiles(),
 	}

@@ -102,8 +102,8 @@ func (p *Program) rowParams(s *step, given map[string]any) (map[string]string, e
 		if e.Scope != expr.ScopeRow {
 			continue
 		}
-		for _, name := range e.Params(p.params) {
-			decl := p.params[name]
+		for _, name := range e.Params(p.pipeline.Params) {
+			decl := p.pipeline.Params[name]
 			raw, err := spec.Encode([]any{decl.Type, decl.Items, given[name]})
 			if err != nil {
 				return nil, fmt.Errorf("the parameter `%s`: %w", name, err)

@@ -278,7 +278,7 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.pipeline.Params)) {
-		if c.mustBeGiven(name, c.pipeline.Params[name]) && document.Lookup(n, "params", name) == nil {
+		if mustBeGiven(c.pipeline.Params[name]) && document.Lookup(n, "params", name) == nil {
 			c.src.Errorf(key, "param", "write `params: {"+name+": ...}`, or give it a default", "the parameter `%s` has no default, and the trigger `%s` does not give it", name, key.Value)
 		}
 	}
@@ -289,21 +289,14 @@ func (c *checker) checkParamValue(at *yaml.Node, name string, decl spec.Param, v
 	if c.env == nil || expr.ParamType(decl) == nil || c.d.HoldsMisspelt(at) {
 		return // reported
 	}
-	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]spec.Param{name: decl}}
-	_, bad := one.ChildParams(map[string]any{name: v})
-	for _, d := range bad {
-		c.src.Errorf(at, d.Code, d.Hint, "%s", d.Message)
+	if _, message := convertParam(decl, v, c.env); message != "" {
+		c.src.Errorf(at, "param", "", "the parameter `%s` %s", name, message)
 	}
 }
 
 // mustBeGiven reports whether a parameter has no default and cannot be left out.
-func (c *checker) mustBeGiven(name string, decl spec.Param) bool {
-	one := Program{pipeline: &c.pipeline, env: c.env, params: map[string]spec.Param{name: decl}}
-	if decl.Default != nil || expr.ParamType(decl) == nil {
-		return false
-	}
-	_, missing := one.Params(nil)
-	return len(missing) > 0
+func mustBeGiven(decl spec.Param) bool {
+	return decl.Default == nil && !decl.Optional() && expr.ParamType(decl) != nil
 }
 
 // ConcurrencyGroup is the group that a run with these params belongs to; empty when the pipeline has none.

@@ -12,14 +12,15 @@ import (
 // Cleaning is a clean step as it stands in a document: the graph that its transforms make, or what is wrong with it.
 type Cleaning struct {
 	*graph
-	body  *yaml.Node
-	nodes []*yaml.Node
+	body   *yaml.Node
+	nodes  []*yaml.Node
+	counts Counts // once they were asked for
 }
 
 // ReadCleaning resolves the graph of a clean step's transforms.
 func ReadCleaning(body *yaml.Node) *Cleaning {
 	nodes, all := transformNodes(body)
-	return &Cleaning{resolveGraph(all), body, nodes}
+	return &Cleaning{graph: resolveGraph(all), body: body, nodes: nodes}
 }
 
 // Check demands transforms that are right each by itself, and a graph in which all rows go from files to files.

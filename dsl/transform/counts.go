@@ -36,8 +36,8 @@ func (c Counts) addPrefix(output, prefix string) {
 
 // Counts are the names that a cleaning counts by; nil when its transforms are not right.
 func (g *Cleaning) Counts() Counts {
-	if len(g.errors) > 0 {
-		return nil
+	if len(g.errors) > 0 || g.counts != nil {
+		return g.counts
 	}
 	counts := Counts{"rules": {}, "reasons": {}, "splits": {}, "masked": {}, "profiles": {}}
 	for at := range g.all {
@@ -53,5 +53,6 @@ func (g *Cleaning) Counts() Counts {
 			counts.add("splits", g.parts(at)...)
 		}
 	}
+	g.counts = counts
 	return counts
 }
