@@ -14,37 +14,36 @@ import (
 // bestOf is the function behind the macro `best`: the element of a list whose value, in a list as long, is the largest.
 const bestOf = "@best"
 
-// best is the macro list.best(x, expr): the element with the largest value of expr, the first of several, an absent one of none. It
-// expands to a binding of the list, so that it is evaluated once, and a call with the list of the values.
-func best() cel.EnvOption {
+// best are the macro list.best(x, expr), the element with the largest value of expr, the first of several, an absent one of none, and the
+// function behind it.
+func best() []cel.EnvOption {
 	element := cel.TypeParamType("T")
 	var overloads []cel.FunctionOpt
 	for _, value := range []*cel.Type{cel.DoubleType, cel.IntType, cel.StringType, cel.DurationType, cel.TimestampType} {
 		overloads = append(overloads, cel.Overload("best_by_"+value.TypeName(), []*cel.Type{cel.ListType(element), cel.ListType(value)}, element,
 			cel.BinaryBinding(pickBest)))
 	}
-	return func(e *cel.Env) (*cel.Env, error) {
-		e, err := cel.Macros(cel.ReceiverMacro("best", 2, expandBest))(e)
-		if err != nil {
-			return nil, err
-		}
-		return cel.Function(bestOf, overloads...)(e)
-	}
+	return []cel.EnvOption{overElements("best", bestOf), cel.Function(bestOf, overloads...)}
 }
 
 // boundList is the name the list has inside the expansion.
 const boundList = "@list"
 
-func expandBest(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
-	if args[0].Kind() != ast.IdentKind {
-		return nil, f.NewError(args[0].ID(), "write .best(x, expression): x stands for each element in turn")
+// overElements is the macro list.NAME(x, expr) for a function of a list, and of another with the value of expr for each of its elements. It
+// expands to a binding of the list, so that it is evaluated once, and the call.
+func overElements(name, function string) cel.EnvOption {
+	expand := func(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
+		if args[0].Kind() != ast.IdentKind {
+			return nil, f.NewError(args[0].ID(), "write ."+name+"(x, expression): x stands for each element in turn")
+		}
+		values, err := parser.MakeMap(f, f.NewIdent(boundList), args)
+		if err != nil {
+			return nil, err
+		}
+		return f.NewComprehension(f.NewList(), "#unused", boundList, target, f.NewLiteral(types.False), f.NewIdent(boundList),
+			f.NewCall(function, f.NewIdent(boundList), values)), nil
 	}
-	values, err := parser.MakeMap(f, f.NewIdent(boundList), args)
-	if err != nil {
-		return nil, err
-	}
-	return f.NewComprehension(f.NewList(), "#unused", boundList, target, f.NewLiteral(types.False), f.NewIdent(boundList),
-		f.NewCall(bestOf, f.NewIdent(boundList), values)), nil
+	return cel.Macros(cel.ReceiverMacro(name, 2, expand))
 }
 
 // pickBest compares as CEL does.

@@ -6,6 +6,7 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -68,16 +69,16 @@ var (
 // envWithin has the same functions for expressions that may cost no more than limit.
 func envWithin(limit uint64) (*functionSet, error) {
 	library, matches := matching(limit)
-	env, err := cel.NewCustomEnv(
+	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(library)), matches,
 		cel.OptionalTypes(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.EnableMacroCallTracking(),
 		cel.ParserExpressionSizeLimit(10_000),
 		cel.ExpressionNestingDepthLimit(50),
-		ext.Strings(), ext.Math(), lists(), ext.Encoders(),
-		best(),
-	)
+		ext.Strings(), ext.Math(), ext.Encoders(),
+	}
+	env, err := cel.NewCustomEnv(slices.Concat(options, lists(), best())...)
 	if err != nil {
 		return nil, err
 	}

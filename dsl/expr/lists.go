@@ -5,12 +5,10 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/ext"
-	"github.com/google/cel-go/parser"
 )
 
 // sortedBy is the function behind the macro `sortBy`: a list in the order of the values in another that is as long.
@@ -21,7 +19,7 @@ const maxRange = 1_000_000
 
 // lists are the functions of lists and sets of CEL's extensions. Of those that compare all elements with all others there, here are
 // ones that take an element once.
-func lists() cel.EnvOption {
+func lists() []cel.EnvOption {
 	element := cel.TypeParamType("T")
 	list := cel.ListType(element)
 	var sorts, sortsBy []cel.FunctionOpt
@@ -36,11 +34,11 @@ func lists() cel.EnvOption {
 		return cel.Function("sets."+name, cel.Overload("list_sets_"+name+"_list", []*cel.Type{list, list}, cel.BoolType,
 			cel.BinaryBinding(func(a, b ref.Val) ref.Val { return types.Bool(holds(setOf(a), setOf(b))) })))
 	}
-	options := []cel.EnvOption{
+	return []cel.EnvOption{
 		ext.Lists(ext.ListsVersion(1)),
 		cel.Function("sort", sorts...),
 		cel.Function(sortedBy, sortsBy...),
-		cel.Macros(cel.ReceiverMacro("sortBy", 2, expandSortBy)),
+		overElements("sortBy", sortedBy),
 		cel.Function("lists.range", cel.Overload("lists_range", []*cel.Type{cel.IntType}, cel.ListType(cel.IntType), cel.UnaryBinding(makeRange))),
 		cel.Function("reverse", cel.MemberOverload("list_reverse", []*cel.Type{list}, list, cel.UnaryBinding(reverse))),
 		cel.Function("distinct", cel.MemberOverload("list_distinct", []*cel.Type{list}, list, cel.UnaryBinding(distinct))),
@@ -54,15 +52,6 @@ func lists() cel.EnvOption {
 			}
 			return false
 		}),
-	}
-	return func(env *cel.Env) (*cel.Env, error) {
-		for _, option := range options {
-			var err error
-			if env, err = option(env); err != nil {
-				return nil, err
-			}
-		}
-		return env, nil
 	}
 }
 
@@ -133,19 +122,6 @@ func sortBy(list, keys ref.Val) ref.Val {
 		sorted[i] = all[at]
 	}
 	return listOf(sorted)
-}
-
-// expandSortBy turns list.sortBy(x, expr) into a call with the list, evaluated once, and the list of the values.
-func expandSortBy(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
-	if args[0].Kind() != ast.IdentKind {
-		return nil, f.NewError(args[0].ID(), "write .sortBy(x, expression): x stands for each element in turn")
-	}
-	values, err := parser.MakeMap(f, f.NewIdent(boundList), args)
-	if err != nil {
-		return nil, err
-	}
-	return f.NewComprehension(f.NewList(), "#unused", boundList, target, f.NewLiteral(types.False), f.NewIdent(boundList),
-		f.NewCall(sortedBy, f.NewIdent(boundList), values)), nil
 }
 
 // elements are those of a list.
