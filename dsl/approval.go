@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -16,7 +15,7 @@ func approvalOutputs(ts *expr.TypeSystem, _ string, sp *spec.Approval) expr.Obje
 	fields, optional := ts.StructFields(reflect.TypeFor[spec.ApprovalOutput]()), map[string]bool{}
 	for name, f := range sp.Fields {
 		optional[name] = !f.Required && f.Default == nil
-		if t := fieldCELType(f); t != nil && fields[name] == nil {
+		if t := expr.ParamType(spec.Param{Type: f.Type}); t != nil && fields[name] == nil {
 			fields[name] = t
 		}
 	}
@@ -24,20 +23,6 @@ func approvalOutputs(ts *expr.TypeSystem, _ string, sp *spec.Approval) expr.Obje
 		delete(optional, f.Name)
 	}
 	return expr.ObjectType{Fields: fields, Optional: optional}
-}
-
-func fieldCELType(f spec.Field) *cel.Type {
-	switch f.Type {
-	case "string", "enum":
-		return cel.StringType
-	case "int":
-		return cel.IntType
-	case "double":
-		return cel.DoubleType
-	case "bool":
-		return cel.BoolType
-	}
-	return nil
 }
 
 func checkApproval(c *checker, s *step, sp *spec.Approval) {
@@ -63,7 +48,7 @@ func checkField(c *checker, key, n *yaml.Node, f spec.Field) {
 		c.src.Errorf(document.KeyNode(n, "values"), "field", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", key.Value, spec.Article(f.Type))
 	case byDefault != nil && f.Required:
 		c.src.Errorf(document.KeyNode(n, "required"), "field", "remove one of them", "`%s` is required and has a default", key.Value)
-	case byDefault != nil && fieldCELType(f) != nil:
+	case byDefault != nil && f.Type != "":
 		if _, err := f.Convert(spec.Written(f.Default)); err != nil {
 			c.src.Errorf(byDefault, "field", "", "the default of `%s` is %s", key.Value, err)
 		}

@@ -127,17 +127,8 @@ func kindNames() []string {
 // declaredOutputs adds what a command declares to the outputs of its kind.
 func declaredOutputs(fields map[string]*cel.Type, outputs map[string]spec.OutputDecl) map[string]*cel.Type {
 	for name, decl := range outputs {
-		switch decl.Type {
-		case "string":
-			fields[name] = cel.StringType
-		case "int":
-			fields[name] = cel.IntType
-		case "double":
-			fields[name] = cel.DoubleType
-		case "bool":
-			fields[name] = cel.BoolType
-		case "dataset", "model", "checkpoint":
-			fields[name] = expr.ObjectNamed(decl.Type)
+		if t := expr.ParamType(spec.Param{Type: decl.Type}); t != nil {
+			fields[name] = t
 		}
 	}
 	return fields

@@ -6,7 +6,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// ParamType is the type of a parameter in expressions; nil when what it is declared to be is no type.
+// ParamType is the type of a parameter in expressions, or of an output or a field that is declared alike; nil when what it is declared to be
+// is no type.
 func ParamType(p spec.Param) *cel.Type {
 	switch p.Type {
 	case "list":
@@ -15,7 +16,7 @@ func ParamType(p spec.Param) *cel.Type {
 		return cel.MapType(cel.StringType, paramItemType(p))
 	case "enum":
 		return cel.StringType
-	case "dataset", "model":
+	case "dataset", "model", "checkpoint":
 		return ObjectNamed(p.Type)
 	}
 	return scalarTypes[p.Type]

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,30 +98,9 @@ const MaxField = 10_000
 
 // Convert reads what was written into a field.
 func (f Field) Convert(text string) (any, error) {
-	var v any
-	var err error
-	switch f.Type {
-	case "int":
-		v, err = strconv.ParseInt(text, 10, 64)
-	case "double":
-		var number float64
-		number, err = strconv.ParseFloat(text, 64)
-		if math.IsNaN(number) || math.IsInf(number, 0) {
-			err = strconv.ErrRange
-		}
-		v = number
-	case "bool":
-		v = text == "true"
-		if text != "true" && text != "false" {
-			err = strconv.ErrSyntax
-		}
-	case "enum":
-		v = text
-		if !slices.Contains(f.Values, text) {
-			err = strconv.ErrRange
-		}
-	default:
-		v = text
+	v, err := parseParam(f.Type, text)
+	if f.Type == "enum" && !slices.Contains(f.Values, text) {
+		err = strconv.ErrRange
 	}
 	switch {
 	case len(text) > MaxField:

@@ -50,21 +50,16 @@ func parseRules(tag string) (Rules, error) {
 	if tag == "" {
 		return r, nil
 	}
+	flags := map[string]*bool{
+		"literal": &r.Literal, "raw": &r.Raw, "percent": &r.Percent, "names": &r.Names, "bool": &r.Bool, "single": &r.Single,
+	}
 	for item := range strings.SplitSeq(tag, ",") {
 		key, value, _ := strings.Cut(item, "=")
+		if flag := flags[key]; flag != nil {
+			*flag = true
+			continue
+		}
 		switch key {
-		case "literal":
-			r.Literal = true
-		case "raw":
-			r.Raw = true
-		case "percent":
-			r.Percent = true
-		case "names":
-			r.Names = true
-		case "bool":
-			r.Bool = true
-		case "single":
-			r.Single = true
 		case "default":
 			r.Default = value
 		case "enum":

@@ -141,7 +141,7 @@ func convertScalar(typ string, value any) (any, error) {
 	return nil, errWrongType
 }
 
-// parseParam reads what was typed.
+// parseParam reads what was typed for a parameter, or for a field of a form.
 func parseParam(typ, text string) (any, error) {
 	switch typ {
 	case "int":
