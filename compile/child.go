@@ -73,19 +73,13 @@ func (job Job) inChild(ctx context.Context, asked request) (reply, error) {
 	}
 	var output bytes.Buffer
 	said := proc.NewTail(errorLines)
-	child, err := proc.Start(ctx, proc.Command{
+	exit, err := proc.Run(ctx, proc.Command{
 		Path: job.Executable, Args: []string{Arg}, Stdin: bytes.NewReader(input), Stdout: &bounded{&output}, Stderr: said,
 	})
 	if err != nil {
 		return reply{}, err
 	}
-	exit, err := child.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return reply{}, context.Cause(ctx)
-	case err != nil:
-		return reply{}, err
-	case !exit.OK():
+	if !exit.OK() {
 		return reply{}, ended("the process that runs the models", exit, said.String())
 	}
 	var r reply

@@ -169,7 +169,7 @@ func (e *ExitError) Error() string {
 // Run runs trtexec in a folder. The error is an ExitError where it did not end well.
 func (t *Tool) Run(ctx context.Context, dir string, args []string) error {
 	said := &output{tail: proc.NewTail(errorLines)}
-	exit, err := run(ctx, proc.Command{
+	exit, err := proc.Run(ctx, proc.Command{
 		Path: t.path, Args: args, Dir: dir, Stdout: said, Stderr: said,
 		Env: append(os.Environ(), visibleDevices+"="+t.uuid),
 	})
@@ -209,7 +209,7 @@ func (o *output) Write(p []byte) (int, error) {
 func (t *Tool) ask(ctx context.Context, path string, args ...string) (string, error) {
 	var said bytes.Buffer
 	tail := proc.NewTail(errorLines)
-	exit, err := run(ctx, proc.Command{Path: path, Args: args, Stdout: &limited{buffer: &said}, Stderr: tail})
+	exit, err := proc.Run(ctx, proc.Command{Path: path, Args: args, Stdout: &limited{buffer: &said}, Stderr: tail})
 	if err != nil {
 		return "", err
 	}
@@ -217,18 +217,6 @@ func (t *Tool) ask(ctx context.Context, path string, args ...string) (string, er
 		return "", fmt.Errorf("%s ended with %s: %s", path, exit, strings.TrimSpace(said.String()+tail.String()))
 	}
 	return said.String(), nil
-}
-
-func run(ctx context.Context, c proc.Command) (proc.Exit, error) {
-	child, err := proc.Start(ctx, c)
-	if err != nil {
-		return proc.Exit{}, err
-	}
-	exit, err := child.Wait()
-	if ctx.Err() != nil {
-		return proc.Exit{}, context.Cause(ctx)
-	}
-	return exit, err
 }
 
 // limited drops what comes after maxOutput bytes.

@@ -121,6 +121,19 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	return p, nil
 }
 
+// Run starts a command and waits for its end, as Start and Wait do. When ctx has ended the error is its cause.
+func Run(ctx context.Context, c Command) (Exit, error) {
+	p, err := Start(ctx, c)
+	if err != nil {
+		return Exit{}, err
+	}
+	exit, err := p.Wait()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return exit, err
+}
+
 // spec checks what can be checked before anything is started and encodes the rest for the keeper.
 func (c Command) spec() ([]byte, error) {
 	path := c.Path

@@ -122,17 +122,9 @@ func digest(files fs.FS, script string) (string, error) {
 func Run(ctx context.Context, c proc.Command) error {
 	said := proc.NewTail(20)
 	c.Stdout, c.Stderr = said, said
-	p, err := proc.Start(ctx, c)
-	if err != nil {
-		return err
+	exit, err := proc.Run(ctx, c)
+	if err == nil && !exit.OK() {
+		err = fmt.Errorf("%s ended with %v:\n%s", filepath.Base(c.Path), exit, said)
 	}
-	switch exit, err := p.Wait(); {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil:
-		return err
-	case !exit.OK():
-		return fmt.Errorf("%s ended with %v:\n%s", filepath.Base(c.Path), exit, said)
-	}
-	return nil
+	return err
 }

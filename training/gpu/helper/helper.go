@@ -104,16 +104,10 @@ func output(ctx context.Context, limit time.Duration, path string, args ...strin
 	defer cancel(nil)
 	out := answer{failed: cancel}
 	complaint := proc.NewTail(3)
-	p, err := proc.Start(ctx, proc.Command{Path: path, Args: args, Env: environ(), Stdout: &out, Stderr: complaint, Grace: grace})
-	if err != nil {
-		return nil, err
-	}
-	exit, err := p.Wait()
+	exit, err := proc.Run(ctx, proc.Command{Path: path, Args: args, Env: environ(), Stdout: &out, Stderr: complaint, Grace: grace})
 	switch {
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return nil, fmt.Errorf("%s did not answer in time", path)
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, err
 	case !exit.OK():
