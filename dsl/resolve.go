@@ -25,8 +25,6 @@ type Resolved struct {
 	Secrets map[string]string
 	// Summary is the step's own line about itself.
 	Summary string
-	// Values are what `when` read, for people.
-	Values map[string]any
 	// Cache says whether an earlier run's outputs will do.
 	Cache spec.Cache
 	// Files are the workspace files in the cache key; none: all of them.
@@ -47,7 +45,7 @@ func (p *Program) Resolve(id string, v spec.Vars) (Resolved, error) {
 	names := p.names(s, v)
 	out := Resolved{Run: true, Cache: s.Cache}
 	if v.Instance == nil {
-		if out.Run, out.Values, err = s.evaluateWhen(names); err != nil {
+		if out.Run, _, err = s.evaluateWhen(names); err != nil {
 			return Resolved{}, err
 		}
 		if !out.Run || s.fan != spec.FanNone {

@@ -104,8 +104,9 @@ func TestResolveWhen(t *testing.T) {
 	if err != nil || !score.Run {
 		t.Fatalf("%+v, %v", score, err)
 	}
-	if diff := cmp.Diff(map[string]any{"steps.fit.metrics.f1": 0.93}, score.Values); diff != "" {
-		t.Error(diff)
+	_, values, err := p.When("score", chainVars)
+	if diff := cmp.Diff(map[string]any{"steps.fit.metrics.f1": 0.93}, values); diff != "" || err != nil {
+		t.Error(diff, err)
 	}
 	vars := chainVars
 	vars.Steps = maps.Clone(vars.Steps)

@@ -454,7 +454,7 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 			"Secrets": "secrets", "Workspace": "files", "Submission": "pools, params", "Fresh": "is about the cache itself",
 		},
 		reflect.TypeFor[dsl.Resolved](): {
-			"Run": "is `when`", "Spec": "its keys", "Env": "env", "Secrets": "secrets", "Summary": "is for people", "Values": "are for people",
+			"Run": "is `when`", "Spec": "its keys", "Env": "env", "Secrets": "secrets", "Summary": "is for people",
 			"Cache": "cache.version", "Files": "files", "Programs": "files", "Params": "params",
 		},
 		reflect.TypeFor[spec.Runtime](): {"Python": "pools", "Image": "pools"},

@@ -8,8 +8,7 @@ import (
 // part is a piece of a text: literal characters, or an expression.
 type part struct {
 	literal string
-	expr    string
-	isExpr  bool
+	expr    string // empty for characters
 	// offset of the expression in the text, in characters.
 	offset int
 }
@@ -20,11 +19,9 @@ type splitError struct {
 	message string
 }
 
-func (e *splitError) Error() string { return e.message }
-
 // splitText splits "a${x}b" into its parts. "$${" is a literal "${". An expression ends at the brace that closes it: braces of its
 // own and those inside its strings do not.
-func splitText(text string) ([]part, error) {
+func splitText(text string) ([]part, *splitError) {
 	var parts []part
 	var literal strings.Builder
 	flush := func() {
@@ -51,7 +48,7 @@ func splitText(text string) ([]part, error) {
 			if strings.TrimSpace(text[start:end]) == "" {
 				return nil, &splitError{offset - 2, "`${}` holds no expression"}
 			}
-			parts = append(parts, part{expr: text[start:end], isExpr: true, offset: offset})
+			parts = append(parts, part{expr: text[start:end], offset: offset})
 			i = end + 1
 		default:
 			literal.WriteByte(text[i])

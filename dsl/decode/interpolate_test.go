@@ -18,7 +18,7 @@ func FuzzSplitText(f *testing.F) {
 		}
 		var b strings.Builder
 		for _, p := range parts {
-			if !p.isExpr {
+			if p.expr == "" {
 				b.WriteString(strings.ReplaceAll(p.literal, "${", "$${"))
 				continue
 			}

@@ -156,22 +156,20 @@ func (d *Decoder) Interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 		d.Source.Errorf(n, "limit", "put it into a file", "a text with ${} is longer than %d bytes", maxText)
 		return nil
 	}
-	parts, err := splitText(n.Value)
-	if err != nil {
-		var at *splitError
-		errors.As(err, &at)
-		line, col := d.Source.Locate(n, at.offset)
-		d.Source.Add(document.SeverityError, line, col, "interpolation", "write `$${` for a literal `${`", at.message)
+	parts, broken := splitText(n.Value)
+	if broken != nil {
+		line, col := d.Source.Locate(n, broken.offset)
+		d.Source.Add(document.SeverityError, line, col, "interpolation", "write `$${` for a literal `${`", broken.message)
 		return nil
 	}
-	exprs := slices.ContainsFunc(parts, func(p part) bool { return p.isExpr })
+	exprs := slices.ContainsFunc(parts, func(p part) bool { return p.expr != "" })
 	switch {
 	case exprs && d.fixed:
 		d.Source.Errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
 		return nil
 	case !exprs && w.IsText():
-		return expr.Literal{Value: joinLiterals(parts)}
-	case len(parts) == 1 && parts[0].isExpr:
+		return expr.Literal{Value: strings.ReplaceAll(n.Value, "$${", "${")}
+	case len(parts) == 1 && exprs:
 		return expr.Computed{Expr: d.add(n, parts[0].expr, parts[0].offset, expr.ScopePlain, w)}
 	case !w.IsText():
 		d.Source.Errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
@@ -179,19 +177,11 @@ func (d *Decoder) Interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 	}
 	var out expr.Template
 	for _, p := range parts {
-		if !p.isExpr {
+		if p.expr == "" {
 			out = append(out, expr.TemplatePart{Literal: p.literal})
 			continue
 		}
 		out = append(out, expr.TemplatePart{Expr: d.add(n, p.expr, p.offset, expr.ScopePlain, expr.Expected{Type: goString, InText: true})})
 	}
 	return out
-}
-
-func joinLiterals(parts []part) string {
-	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.literal)
-	}
-	return b.String()
 }

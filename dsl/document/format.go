@@ -2,7 +2,6 @@ package document
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -322,5 +321,3 @@ type formatError struct {
 	line, col int // from 0
 	message   string
 }
-
-func (e *formatError) Error() string { return fmt.Sprintf("%d:%d: %s", e.line+1, e.col+1, e.message) }

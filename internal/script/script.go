@@ -36,8 +36,6 @@ type Setup struct {
 	Python string
 	// Requirements is the requirements file, of the workspace, for a command that names none; empty for none.
 	Requirements string
-	// beneath is what the environment in Python was put on.
-	beneath string
 	// Progress takes lines on what is done, where that takes long; nil for nobody.
 	Progress io.Writer
 	// State is the state folder, for a program that may call sluice; empty for all others.
@@ -101,11 +99,10 @@ func (s *Setup) install(ctx context.Context, f *Folder, file string) error {
 		s.Progress = io.Discard
 	}
 	v := venv{base: s.Python, file: file, work: f.Work, env: s.inherited(), progress: s.Progress}
-	dir, err := v.dir(ctx)
-	if err != nil && fault.TypeOf(err) != fault.User {
+	var err error
+	if s.Python, err = v.dir(ctx); err != nil && fault.TypeOf(err) != fault.User {
 		return fmt.Errorf("install %s: %w", file, err)
 	}
-	s.Python, s.beneath = dir, s.Python
 	return err
 }
 

@@ -110,10 +110,9 @@ type Report struct {
 	PID int
 	// Failed is why it could not start.
 	Failed syscall.Errno
-	// Ended tells that the command and its descendants are gone, but for Left of them.
-	Ended bool
-	Left  int
-	// Status is how the command ended; Known is false when it is itself among those left.
+	// Left is how many of the command and its descendants could not be killed, at the end.
+	Left int
+	// Status is how the command ended; Known is false before, and when it is itself among those left.
 	Status syscall.WaitStatus
 	Known  bool
 	// Ago is how long before the report the command itself ended: killing what it left takes time.
@@ -134,7 +133,7 @@ func ReadReport(r io.Reader) (Report, error) {
 		return Report{Failed: syscall.Errno(first)}, nil
 	case ended:
 		return Report{
-			Ended: true, Left: second, Status: syscall.WaitStatus(first), Known: first != unknownStatus,
+			Left: second, Status: syscall.WaitStatus(first), Known: first != unknownStatus,
 			Ago: time.Duration(third) * time.Millisecond,
 		}, nil
 	}
