@@ -2,7 +2,7 @@
 // docs/metrics.md is generated from it. It is data alone; package telemetry/prom counts.
 package telemetry
 
-//go:generate go run ./gen ../../docs/metrics.md
+//go:generate go test . -run ^TestPage$ -update
 
 // Type is a type of Prometheus's.
 type Type string
