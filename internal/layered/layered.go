@@ -4,7 +4,9 @@ package layered
 
 import (
 	"cmp"
+	"maps"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 )
@@ -114,14 +116,9 @@ func layer(nodes []Node, before [][]int) [][]int {
 		}
 		parts[n.Part][depth[i]] = append(parts[n.Part][depth[i]], i)
 	}
-	var numbers []int
-	for number := range parts {
-		numbers = append(numbers, number)
-	}
-	slices.Sort(numbers)
 	row := make([]float64, len(nodes))
 	var layers [][]int
-	for _, number := range numbers {
+	for _, number := range slices.Sorted(maps.Keys(parts)) {
 		for _, l := range parts[number] {
 			middle := func(i int) float64 {
 				sum := 0.0
@@ -142,19 +139,15 @@ func layer(nodes []Node, before [][]int) [][]int {
 
 // reduce drops the predecessors that another predecessor implies (a transitive reduction).
 func reduce(before [][]int) [][]int {
-	words := (len(before) + 63) / 64
-	above := make([][]uint64, len(before)) // sets of all that a node comes after
+	above := make([]big.Int, len(before)) // sets of all that a node comes after
 	out := make([][]int, len(before))
 	for i, direct := range before {
-		above[i] = make([]uint64, words)
 		for _, j := range direct {
-			above[i][j/64] |= 1 << (j % 64)
-			for w, bits := range above[j] {
-				above[i][w] |= bits
-			}
+			above[i].SetBit(&above[i], j, 1)
+			above[i].Or(&above[i], &above[j])
 		}
 		for _, j := range direct {
-			implied := slices.ContainsFunc(direct, func(other int) bool { return above[other][j/64]>>(j%64)&1 == 1 })
+			implied := slices.ContainsFunc(direct, func(other int) bool { return above[other].Bit(j) == 1 })
 			if !implied {
 				out[i] = append(out[i], j)
 			}

@@ -81,7 +81,7 @@ func Failure(err error) error {
 		if strings.HasSuffix(fmt.Sprintf("%T", err), ".wrapErrors") {
 			return &wrapErrors{text, made}
 		}
-		return &joinError{text, made}
+		return &joinError{wrapErrors{text, made}}
 	}
 	return err
 }
@@ -120,15 +120,10 @@ type (
 		text string
 		errs []error
 	}
-	joinError struct {
-		text string
-		errs []error
-	}
+	joinError struct{ wrapErrors }
 )
 
 func (w *wrapError) Error() string    { return w.text }
 func (w *wrapError) Unwrap() error    { return w.err }
 func (w *wrapErrors) Error() string   { return w.text }
 func (w *wrapErrors) Unwrap() []error { return w.errs }
-func (j *joinError) Error() string    { return j.text }
-func (j *joinError) Unwrap() []error  { return j.errs }
