@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -159,13 +160,7 @@ func (m *matrix) combinations(names cel.Activation) ([]combination, error) {
 		if err != nil {
 			return nil, err
 		}
-		kept := all[:0]
-		for _, c := range all {
-			if !c.has(out) {
-				kept = append(kept, c)
-			}
-		}
-		all = kept
+		all = slices.DeleteFunc(all, func(c combination) bool { return c.has(out) })
 	}
 	return m.included(all, names)
 }

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -80,9 +81,6 @@ func checkGangSize(sp *spec.Train, c *checker, s *step, pool string) {
 	if nodes == 0 || sp.Nodes.Min <= nodes {
 		return
 	}
-	place := document.Lookup(s.body, "nodes")
-	if place == nil {
-		place = s.kindKey()
-	}
+	place := cmp.Or(document.Lookup(s.body, "nodes"), s.kindKey())
 	c.src.Errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(sp.Nodes.Min, "node"), pool, nodes)
 }

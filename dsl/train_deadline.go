@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,11 +62,7 @@ func checkCapacity(sp *spec.Train, c *checker, s *step, pool string, place *yaml
 	if slices.ContainsFunc(sells, sp.Buys) {
 		return
 	}
-	if at := document.Lookup(s.body, "capacity"); at != nil {
-		place = at
-	} else if place == nil {
-		place = s.kindKey()
-	}
+	place = cmp.Or(document.Lookup(s.body, "capacity"), place, s.kindKey())
 	c.src.Errorf(place, "capacity", fmt.Sprintf("write `capacity: auto`, or take a pool that sells %s", sp.Capacity),
 		"`%s` buys %s alone, and the pool `%s` sells %s", s.ID, sp.Capacity, pool, strings.Join(sells, ", "))
 }

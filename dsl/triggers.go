@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -335,10 +336,7 @@ func (c *checker) constantGroup() string {
 // checkGroups reports a child that is to wait for a group which the run that waits for it holds, and notes those of the child.
 func (c *checker) checkGroups(s *step, ch *compiledChild) {
 	if whose, taken := ch.groups[c.constantGroup()]; taken {
-		at := document.Lookup(s.body, "file")
-		if at == nil {
-			at = document.KeyNode(s.body, "steps")
-		}
+		at := cmp.Or(document.Lookup(s.body, "file"), document.KeyNode(s.body, "steps"))
 		c.src.Errorf(at, "deadlock", "give it a group of its own, or none",
 			"%s is in the concurrency group of this pipeline, whose runs hold it until their children have ended", whose)
 	}

@@ -6,6 +6,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -206,28 +207,13 @@ func span(from, to, now time.Time) float64 {
 	return max(0, to.Sub(from).Seconds())
 }
 
-// Glyph is the sign of a status.
-func Glyph(s spec.Status) string {
-	switch s {
-	case spec.StatusSucceeded:
-		return "✓"
-	case spec.StatusFailed:
-		return "✗"
-	case spec.StatusDeclined:
-		return "⊘"
-	case spec.StatusCanceled:
-		return "■"
-	case spec.StatusRunning:
-		return "●"
-	case spec.StatusHold:
-		return "◆"
-	case spec.StatusPending:
-		return "○"
-	case spec.StatusSkipped, spec.StatusUpstream:
-		return "–"
-	}
-	return "?"
+var glyphs = map[spec.Status]string{
+	spec.StatusSucceeded: "✓", spec.StatusFailed: "✗", spec.StatusDeclined: "⊘", spec.StatusCanceled: "■", spec.StatusRunning: "●",
+	spec.StatusHold: "◆", spec.StatusPending: "○", spec.StatusSkipped: "–", spec.StatusUpstream: "–",
 }
+
+// Glyph is the sign of a status.
+func Glyph(s spec.Status) string { return cmp.Or(glyphs[s], "?") }
 
 // Word is a status for people.
 func Word(s spec.Status) string {

@@ -109,7 +109,7 @@ func atLeast(inexact bool, count string) string {
 }
 
 func newLossCurve(out spec.TrainOutput, points []Point) *lossCurve {
-	points = finite(points)
+	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.Loss.Finite() }) // a loss that ran away cannot be drawn
 	if len(points) < 2 {
 		return nil
 	}
@@ -147,17 +147,6 @@ func around(points []Point, i int) float64 {
 		sum += float64(p.Loss)
 	}
 	return sum / float64(2*reach+1)
-}
-
-// finite leaves out what cannot be drawn: a loss that ran away.
-func finite(points []Point) []Point {
-	kept := make([]Point, 0, len(points))
-	for _, p := range points {
-		if p.Loss.Finite() {
-			kept = append(kept, p)
-		}
-	}
-	return kept
 }
 
 func newInterruption(g spec.Generation, x scale, room *labelRows) interruption {

@@ -155,7 +155,7 @@ func (e *Expression) ReportReference(src *document.Source, r Reference, code, hi
 
 // ReportStart adds an error where the expression begins.
 func (e *Expression) ReportStart(src *document.Source, code, hint, message string) {
-	e.Report(src, leadingSpace(e.Text), code, hint, message)
+	e.Report(src, len(e.Text)-len(strings.TrimLeft(e.Text, " \n\t")), code, hint, message)
 }
 
 // Locate returns where a reference of the expression begins.
@@ -183,15 +183,6 @@ func charOffset(text string, line, col int) int {
 		offset++
 	}
 	return offset + max(col, 0)
-}
-
-func leadingSpace(s string) int {
-	for i, r := range []rune(s) {
-		if r != ' ' && r != '\n' && r != '\t' {
-			return i
-		}
-	}
-	return 0
 }
 
 // Eval returns the value of e. The activation answers by name when asked.

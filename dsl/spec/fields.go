@@ -91,7 +91,10 @@ func KeysOf(t reflect.Type) []Key {
 		return cached.([]Key)
 	}
 	var fields []Key
-	for sf := range structFields(t) {
+	for sf := range t.Fields() {
+		if !sf.IsExported() {
+			continue
+		}
 		if sf.Anonymous {
 			for _, inner := range KeysOf(sf.Type) {
 				inner.Index = append(slices.Clone(sf.Index), inner.Index...)
@@ -111,16 +114,6 @@ func KeysOf(t reflect.Type) []Key {
 	}
 	fieldCache.Store(t, fields)
 	return fields
-}
-
-func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if sf := t.Field(i); sf.IsExported() && !yield(sf) {
-				return
-			}
-		}
-	}
 }
 
 // KeyNames are the names of keys, in their order.

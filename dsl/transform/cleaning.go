@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -43,10 +44,7 @@ func (g *Cleaning) Check(r document.Reporter, in StepFacts) {
 			continue
 		}
 		checkConfig(r, in, typ.Value, document.Lookup(n, "config"))
-		label, at := g.all[i].label(), typ
-		if name := document.Lookup(n, "name"); name != nil {
-			at = name
-		}
+		label, at := g.all[i].label(), cmp.Or(document.Lookup(n, "name"), typ)
 		if line, twice := names[label]; twice {
 			r.Errorf(at, "duplicate", "give it a `name` of its own: rows are counted under it", "a transform in line %d is already called `%s`", line, label)
 			continue

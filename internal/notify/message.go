@@ -3,6 +3,7 @@
 package notify
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,26 +35,16 @@ type Message struct {
 // New makes a message of what happened: it adds the version and the title, and bounds the text.
 func New(m Message) Message {
 	m.Version = 1
-	m.Title = m.Pipeline + " " + said(m.Event)
+	m.Title = m.Pipeline + " " + cmp.Or(said[m.Event], m.Event)
 	m.Text = Shorten(m.Text)
 	m.Time = m.Time.UTC()
 	return m
 }
 
-func said(event string) string {
-	switch event {
-	case "start":
-		return "has started"
-	case "hold":
-		return "waits for a person"
-	case "fail":
-		return "has failed"
-	case "success":
-		return "has succeeded"
-	case "rollback":
-		return "has rolled a release back"
-	}
-	return event
+// said is what titles say of events.
+var said = map[string]string{
+	"start": "has started", "hold": "waits for a person", "fail": "has failed", "success": "has succeeded",
+	"rollback": "has rolled a release back",
 }
 
 // Shorten cuts a text that is too long for a message.

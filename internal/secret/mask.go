@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"io"
@@ -43,12 +44,7 @@ func NewMask(values ...string) *Mask {
 		}
 	}
 	for i, same := range m.needles {
-		slices.SortFunc(same, func(a, b string) int {
-			if len(a) != len(b) {
-				return len(b) - len(a)
-			}
-			return strings.Compare(a, b)
-		})
+		slices.SortFunc(same, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 		m.needles[i] = slices.Compact(same)
 	}
 	return m

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -181,12 +182,7 @@ func account(server spec.Vault) string {
 	return strings.Join([]string{server.Address, server.Namespace, mountOf(k), k.Role}, "\x00")
 }
 
-func mountOf(k *spec.VaultKubernetes) string {
-	if k.Mount == "" {
-		return "kubernetes"
-	}
-	return k.Mount
-}
+func mountOf(k *spec.VaultKubernetes) string { return cmp.Or(k.Mount, "kubernetes") }
 
 // isToken refuses what cannot be a header.
 func isToken(s string) bool {

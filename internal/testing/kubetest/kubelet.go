@@ -52,8 +52,7 @@ type Machine struct {
 // AddNode gives the cluster a node until the test ends. Then nothing that it ran runs any more.
 func (c *Cluster) AddNode(t testing.TB, name string, m Machine) *Kubelet {
 	t.Helper()
-	k := &Kubelet{Name: name, cluster: c, dir: t.TempDir(), address: m.Address, pods: map[types.UID]*pod{}}
-	k.address = cmp.Or(k.address, "127.0.0.1")
+	k := &Kubelet{Name: name, cluster: c, dir: t.TempDir(), address: cmp.Or(m.Address, "127.0.0.1"), pods: map[types.UID]*pod{}}
 	has := corev1.ResourceList{
 		corev1.ResourceCPU:    quantity(m.CPU, "8"),
 		corev1.ResourceMemory: quantity(m.Memory, "16Gi"),
@@ -85,8 +84,7 @@ func (c *Cluster) AddNode(t testing.TB, name string, m Machine) *Kubelet {
 }
 
 func quantity(text, otherwise string) resource.Quantity {
-	text = cmp.Or(text, otherwise)
-	return resource.MustParse(text)
+	return resource.MustParse(cmp.Or(text, otherwise))
 }
 
 // watch follows the pods of the node until ctx ends.
