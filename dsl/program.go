@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 // Program is a pipeline that was checked whole and is ready to be walked. It is safe for concurrent use.
@@ -90,6 +92,20 @@ func (p *Program) Needs(id string) map[string]spec.Need {
 		return s.needs
 	}
 	return nil
+}
+
+// Publishes returns the outputs that a step publishes, each with the name it is published under.
+func (p *Program) Publishes(id string) map[string]string {
+	if s := p.byID[id]; s != nil {
+		return s.Publish
+	}
+	return nil
+}
+
+// Artifacts are those among the outputs of a step, or of an instance of one, that other steps can be given. What the outputs merely
+// tell of, such as the checkpoints that the generations of a training resumed from, is none of them.
+func (p *Program) Artifacts(id string, outputs json.RawMessage) []artifact.Ref {
+	return p.ts.Artifacts(expr.ObjectNamed("steps."+id), outputs)
 }
 
 // checker goes over a loaded document.

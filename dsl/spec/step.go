@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"reflect"
 
 	"github.com/sluiceml/sluice/internal/fault"
 )
@@ -104,6 +105,16 @@ type Retry struct {
 	MaxBackoff Duration `json:"max_backoff,omitempty" dsl:"default=1m"`
 	// Errors lists the error types that are tried again. Default infrastructure.
 	Errors []string `json:"errors,omitempty" dsl:"enum=user|infrastructure|timeout"`
+}
+
+// WithDefaults returns r with what it leaves out filled in.
+func (r Retry) WithDefaults() Retry {
+	SetDefaults(reflect.ValueOf(&r))
+	r.MaxBackoff = max(r.MaxBackoff, r.Backoff)
+	if len(r.Errors) == 0 {
+		r.Errors = []string{"infrastructure"}
+	}
+	return r
 }
 
 // Cache says whether a step may take the outputs of an earlier run instead of running: true, false, or an object.
