@@ -96,11 +96,11 @@ func post(ctx context.Context, address string, body []byte, header http.Header) 
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says it all
-	return judge(to.Host, resp, said)
+	return answerError(to.Host, resp, said)
 }
 
-// judge turns an answer into an error, or none.
-func judge(host string, resp *http.Response, said []byte) error {
+// answerError turns an answer into an error, or none.
+func answerError(host string, resp *http.Response, said []byte) error {
 	text := fmt.Sprintf("%s answers %s", host, resp.Status)
 	if shown := strings.TrimSpace(string(said[:min(len(said), shownAnswer)])); shown != "" {
 		text += ": " + strings.ToValidUTF8(shown, "")
