@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 const (
@@ -260,6 +262,24 @@ func TestKindsAreInLists(t *testing.T) {
 	slices.Sort(naming)
 	if diff := cmp.Diff(slices.Sorted(slices.Values(kindFiles)), naming); diff != "" {
 		t.Errorf("the files that name kinds of steps (-may +do):\n%s", diff)
+	}
+}
+
+// TestTransformsAreInLists: the language and the cleaning list the transforms by name once each. A benchmark writes pipelines.
+func TestTransformsAreInLists(t *testing.T) {
+	naming := map[string]bool{}
+	walk(t, func(name string) error {
+		source, err := os.ReadFile(name)
+		for _, typ := range transform.Types() {
+			if bytes.Contains(source, []byte(strconv.Quote(typ))) && !strings.HasPrefix(name, "bench/") {
+				naming[name] = true
+			}
+		}
+		return err
+	})
+	want := []string{"dsl/transform/transform.go", "pipelines/transform/transform.go"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(naming))); diff != "" {
+		t.Errorf("the files that name transforms (-may +do):\n%s", diff)
 	}
 }
 
