@@ -24,6 +24,7 @@ import (
 //	names       the map's keys, or the list's items, are identifiers
 //	bool        an expression that must be a bool
 //	single      one value may stand for a list of one
+//	percent     a share that is written with a percent sign
 //	artifact=T  only an artifact of that type
 //
 // A dsl tag of "-" means that the field is no key of a document.
