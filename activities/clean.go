@@ -75,8 +75,8 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 
 // job lays the attempt's folder out.
 func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func(), error) {
-	var spec spec.Clean
-	if err := engine.LoadSpec(ctx, c.Store, in, &spec); err != nil {
+	spec, err := record.LoadSpec[spec.Clean](ctx, c.Store, in)
+	if err != nil {
 		return nil, nil, err
 	}
 	sub, err := c.Engine.Submission(ctx, in.Submission)

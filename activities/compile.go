@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -30,8 +29,8 @@ type Compiler struct {
 
 // Compile builds, proves and measures the variants of a compile step.
 func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
-	var spec spec.CompileModel
-	if err := engine.LoadSpec(ctx, c.Store, in, &spec); err != nil {
+	spec, err := record.LoadSpec[spec.CompileModel](ctx, c.Store, in)
+	if err != nil {
 		return record.StepOutput{}, err
 	}
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)

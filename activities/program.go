@@ -48,8 +48,8 @@ type Programs struct {
 
 // Run runs a run step.
 func (p *Programs) Run(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
-	var spec spec.Run
-	if err := engine.LoadSpec(ctx, p.Store, in, &spec); err != nil {
+	spec, err := record.LoadSpec[spec.Run](ctx, p.Store, in)
+	if err != nil {
 		return record.StepOutput{}, err
 	}
 	state := ""
@@ -64,8 +64,8 @@ func (p *Programs) Run(ctx context.Context, in record.StepInput) (record.StepOut
 
 // Evaluate runs an evaluate step.
 func (p *Programs) Evaluate(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
-	var spec spec.Evaluate
-	if err := engine.LoadSpec(ctx, p.Store, in, &spec); err != nil {
+	spec, err := record.LoadSpec[spec.Evaluate](ctx, p.Store, in)
+	if err != nil {
 		return record.StepOutput{}, err
 	}
 	return p.perform(ctx, in, spec.Command, "", func(f *script.Folder) (map[string]any, error) {

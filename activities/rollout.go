@@ -34,8 +34,8 @@ type Rollouts struct {
 
 // target opens the target of a rollout step.
 func (r *Rollouts) target(ctx context.Context, in record.StepInput) (*gateway.Target, spec.Rollout, error) {
-	var spec spec.Rollout
-	if err := engine.LoadSpec(ctx, r.Store, in, &spec); err != nil {
+	spec, err := record.LoadSpec[spec.Rollout](ctx, r.Store, in)
+	if err != nil {
 		return nil, spec, err
 	}
 	sub, err := r.Engine.Submission(ctx, in.Submission)

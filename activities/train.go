@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -40,8 +41,8 @@ type Trainings struct {
 
 // Plan says what gang the step needs, what may be bought for it, and by when it has to be done.
 func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
-	var sp spec.Train
-	if err := engine.LoadSpec(ctx, t.Store, in.StepInput, &sp); err != nil {
+	sp, err := record.LoadSpec[spec.Train](ctx, t.Store, in.StepInput)
+	if err != nil {
 		return contract.TrainPlan{}, err
 	}
 	sub, err := t.Engine.Submission(ctx, in.Submission)

@@ -10,7 +10,6 @@ import (
 	"maps"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -34,8 +33,8 @@ type curvePoint struct {
 // them once, whatever was lost and repeated on the way.
 func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (record.StepOutput, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "collecting the outputs", Share: -1} })
-	var spec spec.Train
-	if err := engine.LoadSpec(ctx, t.Store, in.StepInput, &spec); err != nil {
+	spec, err := record.LoadSpec[spec.Train](ctx, t.Store, in.StepInput)
+	if err != nil {
 		return record.StepOutput{}, err
 	}
 	blob, err := t.Store.Blob(ctx, in.Metrics)

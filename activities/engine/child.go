@@ -20,8 +20,8 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if err != nil {
 		return contract.RunInput{}, err
 	}
-	var spec spec.ChildPipeline
-	if err := LoadSpec(ctx, e.Store, in.StepInput, &spec); err != nil {
+	spec, err := record.LoadSpec[spec.ChildPipeline](ctx, e.Store, in.StepInput)
+	if err != nil {
 		return contract.RunInput{}, err
 	}
 	child := record.Submission{

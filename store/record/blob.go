@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -29,4 +31,15 @@ func ReadBlob(ctx context.Context, s *store.Store, digest string, v any) error {
 	}
 	defer r.Close()
 	return json.NewDecoder(r).Decode(v)
+}
+
+// LoadSpec returns the resolved spec of a step, which is in its input or, when it is large, in the store.
+func LoadSpec[S any](ctx context.Context, s *store.Store, in StepInput) (resolved S, err error) {
+	raw := in.Spec
+	if in.SpecRef != "" {
+		if err := ReadBlob(ctx, s, in.SpecRef, &raw); err != nil {
+			return resolved, fmt.Errorf("read the step's spec: %w", err)
+		}
+	}
+	return spec.Decode[S](raw)
 }

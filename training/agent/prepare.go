@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,12 +55,13 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 	if ctx.Err() != nil {
 		return out, ctx.Err()
 	}
-	p := &prepared{
-		key: keyOf(in.Step, in.Seal.Generation), index: in.Node, seal: in.Seal,
-		workflow: activity.GetInfo(ctx).WorkflowExecution.ID,
-	}
-	if err := loadSpec(ctx, n.store, in.Step, &p.spec); err != nil {
+	resolved, err := record.LoadSpec[spec.Train](ctx, n.store, in.Step)
+	if err != nil {
 		return out, err
+	}
+	p := &prepared{
+		key: keyOf(in.Step, in.Seal.Generation), index: in.Node, seal: in.Seal, spec: resolved,
+		workflow: activity.GetInfo(ctx).WorkflowExecution.ID,
 	}
 	if err := p.makeDirs(n.config); err != nil {
 		return out, fault.New(fault.Infrastructure, "make the node's folders: "+err.Error(), err)
@@ -170,19 +170,6 @@ func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
 	}
 	_, err = io.Copy(f, lines)
 	return errors.Join(err, f.Close())
-}
-
-func loadSpec(ctx context.Context, s *store.Store, in record.StepInput, spec *spec.Train) error {
-	raw := in.Spec
-	if in.SpecRef != "" {
-		if err := record.ReadBlob(ctx, s, in.SpecRef, &raw); err != nil {
-			return fault.New(fault.Infrastructure, "read the step's spec: "+err.Error(), err)
-		}
-	}
-	if err := json.Unmarshal(raw, spec); err != nil {
-		return fault.New(fault.Invalid, "the resolved spec of "+in.Step+" cannot be read: "+err.Error(), err)
-	}
-	return nil
 }
 
 // freePort finds a port for the ranks' rendezvous. It lies below the range that the kernel takes ports for outgoing connections
