@@ -40,9 +40,9 @@
 // # Runners
 //
 // The graph runs in the child, on a runner of our own (package inprocess), or on a cluster (see Runner): Flink's job server is started by
-// package flink, and package portable speaks Beam's job API. On one machine Flink's workers are the child itself, by loopback. Elsewhere they are this program
-// too, started by the cluster from the work folder, which must then be shared: spill files lie in it, and what the workers tell the
-// child of their progress and errors. Workers get no secrets.
+// package flink, and package portable speaks Beam's job API. On one machine Flink's workers are the child itself, by loopback. Elsewhere
+// they are this program too, started by the cluster from the work folder, which must then be shared: spill files lie in it, and what the
+// workers tell the child of their progress and errors. Workers get no secrets.
 //
 // # The account
 //

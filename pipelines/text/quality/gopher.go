@@ -83,7 +83,7 @@ func firstRune(s string) rune {
 func (g *gopher) evaluate(text string) (string, string) {
 	grams := newNgrams(text)
 	defer grams.release()
-	if failed := g.judgeWords(text, grams.words); failed != "" {
+	if failed := g.evaluateWords(text, grams.words); failed != "" {
 		return text, failed
 	}
 	lines := appendLines(nil, text)
@@ -100,7 +100,7 @@ func (g *gopher) evaluate(text string) (string, string) {
 	return text, g.judgeRepetition(text, lines, grams)
 }
 
-func (g *gopher) judgeWords(text string, words []word) string {
+func (g *gopher) evaluateWords(text string, words []word) string {
 	chars := 0
 	for _, w := range words {
 		chars += w.chars
