@@ -24,6 +24,8 @@ sys.stdout.writelines(rows)
 `
 
 // Nothing that runs in a pipeline, or for one, can be reached from another machine.
+//
+// promise: docs/security.md#p-loopback
 func TestListensOnLoopback(t *testing.T) {
 	s := newChain(t)
 	write(t, filepath.Join(s.project, "hold.py"), hold)
