@@ -63,6 +63,9 @@ func shardsOf(dir, split string) ([]string, error) {
 			splits = append(splits, e.Name())
 		}
 	}
+	if len(splits) == 0 {
+		return nil, fmt.Errorf("the dataset has no split %q: a split is a folder in it that holds JSON lines", split)
+	}
 	return nil, fmt.Errorf("the dataset has no split %q; it has: %s", split, strings.Join(splits, ", "))
 }
 

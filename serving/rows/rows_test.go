@@ -68,6 +68,17 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// TestReadWithoutSplits: what a program has written is often files and no folders.
+func TestReadWithoutSplits(t *testing.T) {
+	dir := dataset(t, map[string]string{"rows.jsonl": "{\"n\":1}\n"})
+	for _, err := range Read(dir, "test") {
+		const want = `the dataset has no split "test": a split is a folder in it that holds JSON lines`
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestTensors(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
