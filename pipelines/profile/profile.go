@@ -123,6 +123,7 @@ func (p *Profile) Summary() spec.Profile {
 	for name, c := range p.Columns {
 		s := c.summary()
 		s.Nulls = p.Nulls(c)
+		s.Distinct = min(s.Distinct, c.number(false)) // an estimate may be above what there is
 		out.Columns[name] = s
 	}
 	return out
