@@ -275,7 +275,11 @@ func (r *run) skipReason(ctx workflow.Context, node spec.Node, status spec.Statu
 	}
 	for _, id := range node.After {
 		if r.met(node, id) != spec.StatusPending {
-			return "not run: it needs `" + id + "` " + string(node.Needs[id]) + ", which ended as " + string(r.steps[r.index[id]].Status), ""
+			ended := "ended as " + string(r.steps[r.index[id]].Status)
+			if r.steps[r.index[id]].Status == spec.StatusUpstream {
+				ended = "was not run either"
+			}
+			return "not run: it needs `" + id + "` " + string(node.Needs[id]) + ", which " + ended, ""
 		}
 	}
 	return "not run", ""
