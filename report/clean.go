@@ -78,7 +78,9 @@ func newCleanStory(out spec.CleanOutput) *cleanStory {
 	})
 	dropped := map[string]int64{}
 	for name, rule := range out.Rules {
-		dropped[name] = rule.Dropped
+		if rule.Dropped > 0 {
+			dropped[name] = rule.Dropped
+		}
 	}
 	c.Losses = shares(out.Rows.Read, largestFirst(slices.Concat(counted(dropped, "declined"), counted(out.Reasons, "failed"))))
 	c.Splits = shares(out.Rows.Kept, largestFirst(counted(out.Splits, "accent")))

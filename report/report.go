@@ -13,6 +13,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ var (
 		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
 		"f":        layered.Coordinate,
 		"endclass": endClass,
-		"endword":  endWord,
+		"endword":  EndWord,
 		"layers":   layers,
 		"list":     func(names []string) string { return strings.Join(names, ", ") },
 		"gpus":     gpuWords,
@@ -150,6 +151,7 @@ func newDocument(d Data) document {
 		}
 		if s.Of > 0 {
 			doc.Fans = append(doc.Fans, newFan(s, d.Instances[s.Step], d.Now))
+			doc.Gates = append(doc.Gates, gatesOf(s.Step, d.Instances[s.Step].Records)...)
 		}
 		for _, a := range s.Attempts {
 			doc.Failures = append(doc.Failures, failedStep{s.Step, a})
@@ -164,6 +166,20 @@ func newDocument(d Data) document {
 		}
 	}
 	return doc
+}
+
+// fewGates is how many gates of instances are listed.
+const fewGates = 50
+
+// gatesOf are those of a step's instances, which come with those that did not succeed first.
+func gatesOf(step string, instances []record.StepRecord) []gate {
+	var all []gate
+	for _, r := range instances {
+		for _, c := range r.Checks {
+			all = append(all, gate{Step: step + "." + strconv.Itoa(r.Index), Check: c, Saw: fields(c.Values)})
+		}
+	}
+	return all[:min(len(all), fewGates)]
 }
 
 // newSection tells what a step measured; nil when it measured nothing.

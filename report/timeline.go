@@ -89,7 +89,7 @@ func bars(s record.StepRecord, d Data, x scale) []bar {
 }
 
 func generationTitle(g spec.Generation) string {
-	title := "generation " + human.Count(int64(g.Index)) + ": " + endWord(g.End)
+	title := "generation " + human.Count(int64(g.Index)) + ": " + EndWord(g.End)
 	if g.Reason != "" {
 		title += ", " + g.Reason
 	}

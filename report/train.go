@@ -152,7 +152,7 @@ func around(points []Point, i int) float64 {
 func newInterruption(g spec.Generation, x scale, room *labelRows) interruption {
 	at := x.at(float64(g.ToStep))
 	resumed := x.at(float64(g.ToStep - g.StepsLost))
-	text := endWord(g.End)
+	text := EndWord(g.End)
 	if g.StepsLost > 0 {
 		text += ", " + atLeast(g.StepsAtLeast, human.Plural(g.StepsLost, "step")) + " lost"
 	}
@@ -206,7 +206,8 @@ var ends = map[spec.GenerationEnd]struct{ class, word string }{
 
 func endClass(end spec.GenerationEnd) string { return cmp.Or(ends[end].class, "pending") }
 
-func endWord(end spec.GenerationEnd) string { return cmp.Or(ends[end].word, "not ended") }
+// EndWord is how a generation ended, for people.
+func EndWord(end spec.GenerationEnd) string { return cmp.Or(ends[end].word, "not ended") }
 
 // Span is the height of the plot.
 func (c *lossCurve) Span() float64 { return c.Bottom - c.Top }
