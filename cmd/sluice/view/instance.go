@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -81,26 +80,6 @@ func (t Theme) instances(out *writer, v StepView, now time.Time) {
 	if more := v.Total - len(named); more > 0 {
 		out.line(t.paint(faint, fmt.Sprintf("and %s more; `sluice show %s %s.N` shows one", human.Plural(int64(more), "instance"), v.Run.Run, v.Node.ID)))
 	}
-}
-
-// outputs writes a step's outputs as JSON, with the profile of a dataset as a table.
-func (t Theme) outputs(out *writer, kind spec.Kind, raw json.RawMessage) {
-	var fields map[string]json.RawMessage
-	if kind == spec.KindClean && json.Unmarshal(raw, &fields) == nil {
-		t.columns(out, "column", fields["profile"], fields["drift"])
-		t.profiles(out, fields["profiles"])
-		for _, key := range []string{"profile", "profiles", "drift", "statistics"} { // --format json has them
-			delete(fields, key)
-		}
-		raw, _ = json.Marshal(fields)
-	}
-	pretty, err := json.MarshalIndent(raw, "  ", "  ")
-	if err != nil || len(raw) == 0 {
-		return
-	}
-	out.line()
-	out.line(t.paint(faint, "outputs"))
-	out.line("  ", strings.TrimSpace(human.Printable(string(pretty))))
 }
 
 // fewColumns is how many columns of a profile are listed.

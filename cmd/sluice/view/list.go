@@ -2,6 +2,7 @@ package view
 
 import (
 	"io"
+	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -27,6 +28,17 @@ func Lost(run, why string) string {
 	return "lost: " + why + "; `sluice cancel " + run + "` closes its record"
 }
 
+// startForm is how the start of a run is written among others.
+const startForm = "2006-01-02 15:04"
+
+// Origin is when a run was started, and with which parameters.
+func Origin(r record.RunRecord) string {
+	return strings.TrimSuffix("started "+r.StartedAt.Local().Format(startForm)+separator+params(r), separator)
+}
+
+// params are those of a run in one line that is not too long.
+func params(r record.RunRecord) string { return human.Cut(fields(r.Params), 60) }
+
 // Runs writes one line per run, and under it what waits for a person.
 func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 	out := writer{w: w}
@@ -38,27 +50,40 @@ func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 	for _, r := range runs {
 		ids, names = max(ids, len(r.Run)), max(names, len(r.Pipeline))
 	}
-	out.line(t.paint(faint, pad("run", ids)+"  "+pad("pipeline", names)+"  "+pad("status", 11)+"  "+pad("started", 16)+"  "+lead("time", 8)))
+	zone, _ := now.Local().Zone()
+	started := max(len(startForm), len("started ")+len(zone))
+	const statusColumn = 11
+	narrow := t.Width > 0 && ids+names+statusColumn+started+8+8 > t.Width // then the name that begins a run's has to do
+	named := func(name string) string {
+		if narrow {
+			return ""
+		}
+		return pad(name, names) + "  "
+	}
+	out.line(t.paint(faint, pad("run", ids)+"  "+named("pipeline")+pad("status", statusColumn)+"  "+pad("started "+zone, started)+"  "+lead("time", 8)))
 	for _, r := range runs {
 		glyph, style := mark(r.Status)
-		line := pad(r.Run, ids) + "  " + pad(r.Pipeline, names) + "  " + t.paint(style, pad(glyph+" "+report.Word(r.Status), 11)) + "  " +
-			r.StartedAt.Local().Format("2006-01-02 15:04") + "  " + lead(spent(r.Status, r.StartedAt, r.EndedAt, now), 8)
+		line := pad(r.Run, ids) + "  " + named(r.Pipeline) + t.paint(style, pad(glyph+" "+report.Word(r.Status), statusColumn)) + "  " +
+			pad(r.StartedAt.Local().Format(startForm), started) + "  " + lead(spent(r.Status, r.StartedAt, r.EndedAt, now), 8)
+		if given := params(r.RunRecord); given != "" {
+			line += "  " + t.paint(faint, given)
+		}
 		if r.Error != "" && r.Status != spec.StatusSucceeded {
 			line += "  " + t.paint(faint, human.Cut(human.Line(r.Error), 100))
 		}
-		out.line(line)
+		out.folded(t, 4, line)
 		if r.Waits != "" {
 			out.line("  ", t.paint(yellow, "◆ waits: "+human.Line(r.Waits)))
 		}
 		if r.Lost != "" {
-			out.line("  ", t.paint(red, Lost(r.Run, r.Lost)))
+			out.folded(t, 4, "  ", t.paint(red, Lost(r.Run, r.Lost)))
 		}
 		for _, a := range r.Waiting {
 			question, _ := Question(a, now)
 			if a.Run != r.Run {
 				question = "in " + a.Run + ": " + question
 			}
-			out.line("  ", t.paint(yellow, "◆ "+question))
+			out.folded(t, 4, "  ", t.paint(yellow, "◆ "+question))
 		}
 	}
 	return out.err

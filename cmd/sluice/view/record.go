@@ -193,7 +193,7 @@ func (t Theme) Show(w io.Writer, run record.RunRecord, s Summary, waiting []cont
 	glyph, style := mark(run.Status)
 	out.line(t.paint(bold, run.Pipeline), "  ", run.Run)
 	line := t.paint(style, glyph+" "+report.Word(run.Status)) + "  " + spent(run.Status, run.StartedAt, run.EndedAt, now) +
-		t.paint(faint, "  started "+run.StartedAt.Local().Format(time.DateTime))
+		t.paint(faint, "  started "+run.StartedAt.Local().Format(clockForm))
 	if run.Reuse.From != "" {
 		line += t.paint(faint, "  reruns "+run.Reuse.From)
 	}
@@ -203,18 +203,18 @@ func (t Theme) Show(w io.Writer, run record.RunRecord, s Summary, waiting []cont
 	if run.CostUSD > 0 {
 		line += "  " + dollars(run.CostUSD)
 	}
-	out.line(line)
+	out.folded(t, 2, line)
 	if run.Error != "" && run.Status != spec.StatusSucceeded {
-		out.line(t.paint(style, human.Line(run.Error)))
+		out.folded(t, 2, t.paint(style, human.Line(run.Error)))
 	}
 	if s.Waits != "" {
 		out.line(t.paint(yellow, "waits: "+human.Line(s.Waits)))
 	}
 	if len(run.Params) > 0 {
-		out.line(t.paint(faint, "params   "), fields(run.Params))
+		out.folded(t, 9, t.paint(faint, "params   "), fields(run.Params))
 	}
 	if len(run.Outputs) > 0 {
-		out.line(t.paint(faint, "outputs  "), fields(run.Outputs))
+		out.folded(t, 9, t.paint(faint, "outputs  "), fields(run.Outputs))
 	}
 	out.line()
 	if out.err != nil {

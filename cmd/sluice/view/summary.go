@@ -59,22 +59,26 @@ func (t Theme) summaryHead(out *writer, steps []record.StepRecord) (ids int) {
 // summaryStep writes one step's line, and under it its gate, who decided, its attempts and the rest of its error.
 func (t Theme) summaryStep(out *writer, ids int, s record.StepRecord, of Summary, now time.Time) {
 	glyph, style := mark(s.Status)
-	out.line(t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+report.Word(s.Status), statusWidth)), "  ",
+	indent := strings.Repeat(" ", ids+2)
+	hang := ids + 2 + statusWidth + 2 + 8 + 2
+	if t.Width < 2*hang { // the column is too narrow for what is said
+		hang = len(indent)
+	}
+	out.folded(t, hang, t.paint(bold, pad(s.Step, ids)), "  ", t.paint(style, pad(glyph+" "+report.Word(s.Status), statusWidth)), "  ",
 		lead(spent(s.Status, s.StartedAt, s.EndedAt, now), 8), "  ",
 		cmp.Or(result(s), human.Line(of.Doing[s.Step].Text)))
-	indent := strings.Repeat(" ", ids+2)
 	if s.ChildRun != "" {
 		out.line(indent, t.paint(faint, "child run  "), s.ChildRun)
 	}
 	for _, c := range s.Checks {
-		out.line(indent, t.gate(c))
+		out.folded(t, len(indent)+2, indent, t.gate(c))
 	}
 	for _, d := range report.Decided(s) {
-		out.line(indent, t.paint(yellow, "◆ "), decision(d), t.paint(faint, "   "+d.At.Local().Format(time.DateTime)))
+		out.folded(t, len(indent)+2, indent, t.paint(yellow, "◆ "), decision(d), t.paint(faint, "   "+d.At.Local().Format(clockForm)))
 	}
 	if n := len(s.Attempts); of.Attempts && (n > 1 || n == 1 && s.Status != spec.StatusFailed) {
 		for i, a := range s.Attempts {
-			out.line(indent, t.paint(red, "✗ "), fmt.Sprintf("attempt %d  ", i+1), t.paint(faint, a.ErrorType+"  "+human.Duration(a.EndedAt.Sub(a.StartedAt))),
+			out.folded(t, len(indent)+2, indent, t.paint(red, "✗ "), fmt.Sprintf("attempt %d  ", i+1), t.paint(faint, a.ErrorType+"  "+human.Duration(a.EndedAt.Sub(a.StartedAt))),
 				"  ", human.Line(a.Error))
 		}
 	}
@@ -83,7 +87,7 @@ func (t Theme) summaryStep(out *writer, ids int, s record.StepRecord, of Summary
 	}
 	if _, rest, more := strings.Cut(strings.TrimSpace(human.Printable(s.Error)), "\n"); more {
 		for line := range strings.Lines(rest) {
-			out.line(indent, t.paint(faint, "│ "), strings.TrimRight(line, "\n"))
+			out.folded(t, len(indent)+2, indent, t.paint(faint, "│ "), strings.TrimRight(line, "\n"))
 		}
 	}
 }
@@ -137,6 +141,6 @@ func (t Theme) Ending(w io.Writer, pipeline string, end record.RunOutput) error 
 	if end.Error != "" && end.Status != spec.StatusSucceeded && end.Status != spec.StatusCanceled {
 		line += ": " + human.Line(end.Error)
 	}
-	out.line(line)
+	out.folded(t, 2, line)
 	return out.err
 }

@@ -5,6 +5,7 @@ package view
 import (
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -20,6 +21,8 @@ type Theme struct {
 	Color bool
 	// Terminal is true when the stream is one, so that lines may be drawn again.
 	Terminal bool
+	// Width of the terminal, in characters: longer lines are folded. 0: nothing is folded.
+	Width int
 }
 
 // ThemeOf looks at what w is. Colours are used on a terminal only, and not when NO_COLOR is set (no-color.org) or TERM is dumb.
@@ -29,7 +32,11 @@ func ThemeOf(w io.Writer) Theme {
 		return Theme{}
 	}
 	dumb := os.Getenv("TERM") == "dumb"
-	return Theme{Color: os.Getenv("NO_COLOR") == "" && !dumb, Terminal: !dumb}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		width = 0
+	}
+	return Theme{Color: os.Getenv("NO_COLOR") == "" && !dumb, Terminal: !dumb, Width: width}
 }
 
 // The styles, as SGR parameters.
@@ -75,8 +82,57 @@ type writer struct {
 	err error
 }
 
+// folded writes a line in as many as the terminal needs, all but the first indented.
+func (w *writer) folded(t Theme, indent int, parts ...string) {
+	for _, line := range fold(strings.Join(parts, ""), t.Width, indent) {
+		w.line(line)
+	}
+}
+
+// leastRoom is how many characters a folded line must have after its indent; below that nothing is folded.
+const leastRoom = 20
+
+// fold breaks a line at spaces so that no part is wider than width, but for words that are; all parts but the first are indented. SGR
+// sequences have no width. Nothing is folded where there is no width, or little room.
+func fold(line string, width, indent int) []string {
+	if width-indent < leastRoom {
+		return []string{line}
+	}
+	var lines []string
+	var b strings.Builder
+	column, begun := 0, false // begun: a word stands in this part
+	for rest := line; rest != ""; {
+		blank := len(rest) - len(strings.TrimLeft(rest, " "))
+		end := blank + strings.IndexByte(rest[blank:]+" ", ' ')
+		word := rest[blank:end]
+		size := utf8.RuneCountInString(styles.ReplaceAllString(word, ""))
+		if begun && column+blank+size > width {
+			lines = append(lines, b.String())
+			b.Reset()
+			b.WriteString(strings.Repeat(" ", indent))
+			column, blank = indent, 0
+		}
+		b.WriteString(strings.Repeat(" ", blank) + word)
+		column += blank + size
+		begun = begun || size > 0
+		rest = rest[end:]
+	}
+	return append(lines, b.String())
+}
+
+// styles finds SGR sequences.
+var styles = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
 func (w *writer) line(parts ...string) {
 	if w.err == nil {
 		_, w.err = io.WriteString(w.w, strings.TrimRight(strings.Join(parts, ""), " ")+"\n")
 	}
+}
+
+// Page is the address of a page in Temporal's UI. The key in it is for the person at a terminal: a log is read by others, too.
+func (t Theme) Page(url string) string {
+	if !t.Terminal {
+		url, _, _ = strings.Cut(url, "?")
+	}
+	return url
 }

@@ -71,7 +71,7 @@ func (t Theme) Triggers(w io.Writer, triggers []contract.Trigger, now time.Time)
 			runs = max(runs, len(tr.Runs[0].Run))
 		}
 	}
-	out.line(t.paint(faint, pad("trigger", names)+"  "+pad("kind", 8)+"  "+pad("next", 19)+"  "+pad("last run", runs)+"  status"))
+	out.line(t.paint(faint, pad("trigger", names)+"  "+pad("kind", 8)+"  "+pad("next", clockWidth)+"  "+pad("last run", runs)+"  status"))
 	for _, tr := range triggers {
 		last, status := "", ""
 		if len(tr.Runs) > 0 {
@@ -86,19 +86,23 @@ func (t Theme) Triggers(w io.Writer, triggers []contract.Trigger, now time.Time)
 	return out.err
 }
 
-const clockForm = "2006-01-02 15:04:05"
+// clockForm is how a time is written, in the zone of this machine.
+const clockForm = "2006-01-02 15:04:05 MST"
+
+// clockWidth has room for the longest names of zones.
+const clockWidth = len(clockForm) + 2
 
 // next is when a trigger acts next, padded.
 func (t Theme) next(tr contract.Trigger, now time.Time) string {
 	switch {
 	case tr.Paused:
-		return t.paint(yellow, pad("paused", len(clockForm)))
+		return t.paint(yellow, pad("paused", clockWidth))
 	case len(tr.Next) == 0:
-		return t.paint(faint, pad("never", len(clockForm)))
+		return t.paint(faint, pad("never", clockWidth))
 	case tr.Next[0].Before(now.Add(-time.Minute)):
-		return t.paint(yellow, pad("overdue", len(clockForm)))
+		return t.paint(yellow, pad("overdue", clockWidth))
 	}
-	return tr.Next[0].Local().Format(clockForm)
+	return pad(tr.Next[0].Local().Format(clockForm), clockWidth)
 }
 
 func (t Theme) runStatus(r contract.TriggerRun) string {

@@ -11,7 +11,10 @@ import (
 )
 
 func TestTriggers(t *testing.T) {
-	noon := time.Date(2026, 3, 14, 12, 0, 0, 0, time.Local) // the view writes local times
+	local := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = local }()
+	noon := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	at := noon.Add
 	failed := contract.TriggerRun{Run: "spam-nightly-20260314T030000Z", At: at(-9 * time.Hour), Status: spec.StatusFailed, Error: "score: gate\nmore"}
 	triggers := []contract.Trigger{{

@@ -427,3 +427,40 @@ func TestWriteErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestFold(t *testing.T) {
+	tests := []struct {
+		name, line    string
+		width, indent int
+		want          []string
+	}{
+		{"no terminal", "a line that is not folded at all, however long it may be", 0, 2, []string{"a line that is not folded at all, however long it may be"}},
+		{"between words", "one two three four five six", 24, 4, []string{"one two three four five", "    six"}},
+		{"what is aligned stays so", "one       ✓ two three four", 24, 4, []string{"one       ✓ two three", "    four"}},
+		{"a word that is too long", "at http://127.0.0.1:8080/v2/models/spam now", 24, 2, []string{"at", "  http://127.0.0.1:8080/v2/models/spam", "  now"}},
+		{"colours have no width", "\x1b[1mone two\x1b[0m three four five six", 24, 4, []string{"\x1b[1mone two\x1b[0m three four five", "    six"}},
+		{"no room after the indent", "one two three four five six", 24, 20, []string{"one two three four five six"}},
+		{"nothing", "", 24, 2, []string{""}},
+	}
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, fold(tt.line, tt.width, tt.indent)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+func TestTables(t *testing.T) {
+	train := spec.TrainOutput{Steps: 60, Generations: []spec.Generation{
+		{Index: 1, Nodes: 2, ToStep: 40, CommittedStep: 30, StepsLost: 10, StepsAtLeast: true, End: spec.EndNodeLost, StartedAt: noon, EndedAt: noon.Add(time.Minute), Reason: "node 1 went away"},
+		{Index: 2, Nodes: 2, FromStep: 30, ToStep: 60, CommittedStep: 60, End: spec.EndFinished, StartedAt: noon, EndedAt: noon.Add(time.Second)},
+	}}
+	clean := spec.CleanOutput{Rules: map[string]spec.Rule{"short": {Dropped: 3}, "ads": {Dropped: 1200}}, Reasons: map[string]int64{"cost": 1}}
+	golden(t, "step-tables", func(w io.Writer) error {
+		out := &writer{w: w}
+		raw, err := json.Marshal(train)
+		Theme{}.outputs(out, spec.KindTrain, raw)
+		cleaned, cleanErr := json.Marshal(clean)
+		Theme{}.losses(out, cleaned)
+		return errors.Join(out.err, err, cleanErr)
+	})
+}

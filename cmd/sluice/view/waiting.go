@@ -18,7 +18,7 @@ func (t Theme) Waiting(w io.Writer, all []contract.ApprovalState, now time.Time)
 	out := writer{w: w}
 	for _, a := range all {
 		question, command := Question(a, now)
-		out.line(t.paint(yellow, "◆ "+question))
+		out.folded(t, 2, t.paint(yellow, "◆ "+question))
 		out.line(t.paint(faint, "  "+command))
 	}
 	return out.err
@@ -36,7 +36,7 @@ func Question(a contract.ApprovalState, now time.Time) (question, command string
 		if a.Approval.Default == contract.DefaultApprove {
 			byDefault = "approves"
 		}
-		question += fmt.Sprintf(" until %s (%s more, then the default %s)", a.Until.Local().Format("2006-01-02 15:04"),
+		question += fmt.Sprintf(" until %s (%s more, then the default %s)", a.Until.Local().Format("2006-01-02 15:04 MST"),
 			human.Duration(max(0, a.Until.Sub(now))), byDefault)
 	}
 	if asked := human.Line(a.Question()); asked != "" {

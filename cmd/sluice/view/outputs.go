@@ -1,0 +1,93 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/report"
+)
+
+// outputs writes a step's outputs as JSON; the profile of a dataset, what its rules left out and the generations of a training as tables.
+func (t Theme) outputs(out *writer, kind spec.Kind, raw json.RawMessage) {
+	var tables []string // keys of which --format json has the rest
+	var fields map[string]json.RawMessage
+	switch {
+	case json.Unmarshal(raw, &fields) != nil:
+	case kind == spec.KindClean:
+		t.columns(out, "column", fields["profile"], fields["drift"])
+		t.profiles(out, fields["profiles"])
+		t.losses(out, raw)
+		tables = []string{"profile", "profiles", "drift", "statistics", "rules", "reasons"}
+	case kind == spec.KindTrain:
+		t.generations(out, raw)
+		tables = []string{"generations", "ledger"}
+	}
+	if tables != nil {
+		maps.DeleteFunc(fields, func(key string, _ json.RawMessage) bool { return slices.Contains(tables, key) })
+		raw, _ = json.Marshal(fields)
+	}
+	pretty, err := json.MarshalIndent(raw, "  ", "  ")
+	if err != nil || len(raw) == 0 {
+		return
+	}
+	out.line()
+	out.line(t.paint(faint, "outputs"))
+	out.line("  ", strings.TrimSpace(human.Printable(string(pretty))))
+}
+
+// losses writes which rules of a cleaning dropped rows, and for which reasons rows were rejected, the largest first.
+func (t Theme) losses(out *writer, raw json.RawMessage) {
+	var cleaned spec.CleanOutput
+	if json.Unmarshal(raw, &cleaned) != nil || len(cleaned.Rules)+len(cleaned.Reasons) == 0 {
+		return
+	}
+	dropped := map[string]int64{}
+	width := len("rule or reason")
+	for name, rule := range cleaned.Rules {
+		dropped[name], width = rule.Dropped, max(width, len(name))
+	}
+	for name := range cleaned.Reasons {
+		width = max(width, len(name))
+	}
+	out.line()
+	out.line(t.paint(faint, pad("rule or reason", width)+lead("rows", 12)))
+	for _, part := range []struct {
+		counts map[string]int64
+		what   string
+	}{{dropped, "dropped"}, {cleaned.Reasons, "rejected"}} {
+		names := slices.SortedFunc(maps.Keys(part.counts), func(a, b string) int {
+			return cmp.Or(cmp.Compare(part.counts[b], part.counts[a]), cmp.Compare(a, b))
+		})
+		for _, name := range names {
+			out.line(pad(human.Line(name), width), lead(human.Count(part.counts[name]), 12), "  ", part.what)
+		}
+	}
+}
+
+// generations writes those of a training, a line each.
+func (t Theme) generations(out *writer, raw json.RawMessage) {
+	var trained spec.TrainOutput
+	if json.Unmarshal(raw, &trained) != nil || len(trained.Generations) == 0 {
+		return
+	}
+	out.line()
+	out.line(t.paint(faint, "generation  nodes  from step    to step  committed       lost      time  ended"))
+	for _, g := range trained.Generations {
+		lost := human.Count(g.StepsLost)
+		if g.StepsAtLeast {
+			lost = "≥ " + lost
+		}
+		line := lead(fmt.Sprint(g.Index), 10) + lead(fmt.Sprint(g.Nodes), 7) + lead(human.Count(g.FromStep), 11) + lead(human.Count(g.ToStep), 11) +
+			lead(human.Count(g.CommittedStep), 11) + lead(lost, 11) + lead(human.Duration(g.EndedAt.Sub(g.StartedAt)), 10) + "  " + report.EndWord(g.End)
+		if g.Reason != "" {
+			line += t.paint(faint, "  "+human.Line(g.Reason))
+		}
+		out.folded(t, 12, line)
+	}
+}
