@@ -32,8 +32,8 @@ type Cleaner struct {
 	// Engine knows the environments and parameters of submissions, and Secrets finds the secrets that these environments name.
 	Engine  *engine.Engine
 	Secrets *secret.Resolver
-	// Python is the virtual environment whose programs come first in PATH; empty for none.
-	Python string
+	// Pythons are the virtual environments whose programs come first in PATH.
+	Pythons *script.Pythons
 	// Executable is this program, which is started again as the child that cleans.
 	Executable string
 }
@@ -195,8 +195,12 @@ func (c *Cleaner) programsDigest(ctx context.Context, in record.StepInput, job *
 
 // bringProgram lays out what programs run in, with the inputs.
 func (c *Cleaner) bringProgram(ctx context.Context, in record.StepInput, job *cleaning) (closeLog func(), err error) {
+	sub, err := c.Engine.Submission(ctx, in.Submission)
+	if err != nil {
+		return nil, err
+	}
 	folder, err := script.Prepare(ctx, script.Setup{
-		Dir: job.dir, Store: c.Store, Command: spec.Command{Inputs: job.Spec.Inputs}, Workspace: in.Workspace, Env: in.Env, Python: c.Python,
+		Dir: job.dir, Store: c.Store, Command: spec.Command{Inputs: job.Spec.Inputs}, Workspace: in.Workspace, Env: in.Env, Python: c.Pythons.For(sub.Python),
 		Secrets: job.Secrets, Withhold: secret.Variables(job.env),
 	})
 	if err != nil {

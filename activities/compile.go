@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -21,8 +23,9 @@ type Compiler struct {
 	Store *store.Store
 	// State is the state folder.
 	State string
-	// Python is the virtual environment with onnx and onnxruntime; empty for the python3 in PATH.
-	Python string
+	// Engine knows the submissions, and Pythons the virtual environments with onnx and onnxruntime.
+	Engine  *engine.Engine
+	Pythons *script.Pythons
 	// Executable is this program, which is started again as the child that measures.
 	Executable string
 }
@@ -30,6 +33,10 @@ type Compiler struct {
 // Compile builds, proves and measures the variants of a compile step.
 func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 	spec, err := record.LoadSpec[spec.CompileModel](ctx, c.Store, in)
+	if err != nil {
+		return record.StepOutput{}, err
+	}
+	sub, err := c.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return record.StepOutput{}, err
 	}
@@ -43,7 +50,7 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: says.Load().(string), Share: -1} })
 	job := compile.Job{
 		Spec: spec, Model: filepath.Join(dir, "model"), Dataset: filepath.Join(dir, "dataset"), Dir: filepath.Join(dir, "variants"),
-		Store: c.Store, Python: c.python(), Executable: c.Executable, Progress: func(text string) { says.Store(text) },
+		Store: c.Store, Python: pythonIn(c.Pythons.For(sub.Python)), Executable: c.Executable, Progress: func(text string) { says.Store(text) },
 	}
 	err = errors.Join(
 		c.Store.Fetch(ctx, spec.Model, job.Model), c.Store.Fetch(ctx, spec.Samples.Dataset, job.Dataset), os.Mkdir(job.Dir, 0o755))
@@ -66,9 +73,10 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	return record.StoreOutputs(ctx, c.Store, out)
 }
 
-func (c *Compiler) python() string {
-	if c.Python == "" {
+// pythonIn is the interpreter of a virtual environment; without one, that in PATH.
+func pythonIn(env string) string {
+	if env == "" {
 		return "python3"
 	}
-	return filepath.Join(c.Python, "bin", "python3")
+	return filepath.Join(env, "bin", "python3")
 }

@@ -39,8 +39,8 @@ type Programs struct {
 	Store *store.Store
 	// State is the state folder: attempts work under tmp/, logs go to logs/<run>/<step>/.
 	State string
-	// Python is the virtual environment whose programs come first in PATH; empty for none.
-	Python string
+	// Pythons are the virtual environments whose programs come first in PATH.
+	Pythons *script.Pythons
 	// Engine knows the environments of submissions, and Secrets finds the secrets that these name.
 	Engine  *engine.Engine
 	Secrets *secret.Resolver
@@ -81,10 +81,11 @@ func (p *Programs) perform(
 ) (record.StepOutput, error) {
 	said := proc.NewTail(1)
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: said.String(), Share: -1} })
-	env, err := p.Engine.Environment(ctx, in.Submission)
+	sub, err := p.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return record.StepOutput{}, err
 	}
+	env := sub.Program.Environment()
 	secrets, err := p.Secrets.Resolve(ctx, env, in.Secrets)
 	if err != nil {
 		return record.StepOutput{}, typed(ctx, secret.Typed(err))
@@ -95,7 +96,7 @@ func (p *Programs) perform(
 	}
 	defer cleanup()
 	outputs, err := p.attempt(ctx, in, fixed, said, secrets.Mask, script.Setup{
-		Dir: dir, Store: p.Store, Command: command, Workspace: in.Workspace, Env: in.Env, Python: p.Python, State: state,
+		Dir: dir, Store: p.Store, Command: command, Workspace: in.Workspace, Env: in.Env, Python: p.Pythons.For(sub.Python), State: state,
 		Secrets: secrets.ByVariable, Withhold: secret.Variables(env),
 	})
 	if err != nil {
@@ -158,7 +159,7 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 	case exit.Signal == syscall.SIGKILL: // nothing a program does to itself
 		return fault.Errorf(fault.Infrastructure, "%s was killed, by a person or because memory ran out\n%s", name(in, f), tail)
 	case !exit.OK():
-		return fault.Errorf(fault.User, "%s ended with %s\n%s", name(in, f), exit, tail)
+		return fault.Errorf(fault.User, "%s ended with %s\n%s%s", name(in, f), exit, tail, f.PythonOf(tail.String()))
 	}
 	return nil
 }

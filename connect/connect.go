@@ -31,6 +31,8 @@ type Options struct {
 	Logger *slog.Logger // of the SDK's client
 	Codec  *codec.Codec // of payloads; nil for Temporal's own form
 	Python string       // the virtual environment of the users' programs, absolute, which a holder publishes
+	// PythonNamed is that of holder.Info.
+	PythonNamed bool
 
 	// CreateNamespace creates the namespace that a cluster lacks.
 	CreateNamespace bool
@@ -240,7 +242,7 @@ func hold(ctx context.Context, o Options) (_ *Connection, err error) {
 	}
 	c.Info = holder.Info{
 		PID: os.Getpid(), TemporalAddress: c.server.Address(), UIAddress: c.server.UIAddress(),
-		Namespace: embedded.Namespace, TokenFile: tokenFile, CodecKeys: keyFile, Python: o.Python,
+		Namespace: embedded.Namespace, TokenFile: tokenFile, CodecKeys: keyFile, Python: o.Python, PythonNamed: o.PythonNamed,
 	}
 	if c.Client, err = dialOwner(ctx, c.Info, c.token, o); err != nil {
 		return nil, err

@@ -29,6 +29,9 @@ func (s *Session) diffSubmissions(ctx context.Context, earlier, now string) ([]s
 		!bytes.Equal(was.Environment, is.Environment) {
 		words = append(words, "the environment has changed")
 	}
+	if was.Python != is.Python {
+		words = append(words, "the Python environment is another one")
+	}
 	return append(words, otherParams(was, is)...), err
 }
 

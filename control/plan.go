@@ -41,7 +41,8 @@ func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitReques
 	}
 	in := engine.PlanInput{Submission: packed(sub), Program: program, Now: time.Now()}
 	if !connect.ClusterNamed() { // there it is done elsewhere
-		in.Python, in.Platform = (&script.Interpreter{Env: state.PythonOf(stateDir)}).Digest, new(trtexec.Finder).Platform
+		own, named := state.PythonOf(stateDir)
+		in.Python, in.Platform = (&script.Pythons{Own: own, Named: named}).Digest, new(trtexec.Finder).Platform
 	}
 	if in.Reuse, err = reuse(program.Graph(), req.From, req.Only, req.NoCache); err != nil {
 		return program, contract.Plan{}, err

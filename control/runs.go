@@ -22,20 +22,20 @@ func FindRun(ctx context.Context, s *store.Store, name string) (record.Run, erro
 	return record.LoadRun(ctx, s, runs[0].Run)
 }
 
-// FindOpenRun is FindRun among the runs that have not ended: a pipeline's name is the newest of those. It is an invalid error when the
-// name means none.
-func FindOpenRun(ctx context.Context, s *store.Store, name string) (record.Run, error) {
+// FindOpenRuns lists the runs that a person means by a name and that have not ended, newest first: one, or several of a pipeline. It is
+// an invalid error when there is none.
+func FindOpenRuns(ctx context.Context, s *store.Store, name string) ([]record.RunRecord, error) {
 	runs, err := named(ctx, s, name)
 	if err != nil {
-		return record.Run{}, err
+		return nil, err
 	}
-	open := slices.IndexFunc(runs, func(r record.RunRecord) bool { return r.Status == spec.StatusRunning })
-	if open < 0 {
-		newest := runs[0]
-		return record.Run{}, fault.Errorf(fault.Invalid,
+	newest := runs[0]
+	open := slices.DeleteFunc(runs, func(r record.RunRecord) bool { return r.Status != spec.StatusRunning })
+	if len(open) == 0 {
+		return nil, fault.Errorf(fault.Invalid,
 			"no run %q is open: %s has ended already: %s", cmp.Or(name, newest.Pipeline), newest.Run, newest.Status)
 	}
-	return record.LoadRun(ctx, s, runs[open].Run)
+	return open, nil
 }
 
 // named lists the runs that a name means, newest first: one, or all those of a pipeline. There is one at least.

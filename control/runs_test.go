@@ -53,9 +53,9 @@ func TestFindRun(t *testing.T) {
 	}
 }
 
-func TestFindOpenRun(t *testing.T) {
+func TestFindOpenRuns(t *testing.T) {
 	s := newStore(t)
-	if _, err := FindOpenRun(t.Context(), s, "spam"); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "no runs yet") {
+	if _, err := FindOpenRuns(t.Context(), s, "spam"); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "no runs yet") {
 		t.Errorf("without runs: got %v", err)
 	}
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -64,6 +64,8 @@ func TestFindOpenRun(t *testing.T) {
 		{Run: "spam-2", Pipeline: "spam", Status: spec.StatusRunning},
 		{Run: "spam-3", Pipeline: "spam", Status: spec.StatusSucceeded},
 		{Run: "ham-1", Pipeline: "ham", Status: spec.StatusFailed},
+		{Run: "eel-1", Pipeline: "eel", Status: spec.StatusRunning},
+		{Run: "eel-2", Pipeline: "eel", Status: spec.StatusCanceled},
 	} {
 		r.StartedAt = began.Add(time.Duration(i) * time.Hour)
 		if err := s.PutJSON(t.Context(), record.RunKey(r.Run), r, store.WriteOptions{}); err != nil {
@@ -71,19 +73,24 @@ func TestFindOpenRun(t *testing.T) {
 		}
 	}
 	tests := []struct{ name, want, says string }{
-		{name: "spam", want: "spam-2"}, // a newer one has ended
+		{name: "spam", want: "spam-2 spam-1"}, // which of them is not for Sluice to guess
 		{name: "spam-1", want: "spam-1"},
-		{name: "", want: "spam-2"},
+		{name: "eel", want: "eel-1"}, // a newer one has ended
 		{name: "spam-3", says: `no run "spam-3" is open: spam-3 has ended already: succeeded`},
 		{name: "ham", says: `no run "ham" is open: ham-1 has ended already: failed`},
 		{name: "spam-", says: "begins the name of 3 runs"},
 		{name: "eggs", says: `no run "eggs"`},
 	}
 	for _, tt := range tests {
-		got, err := FindOpenRun(t.Context(), s, tt.name)
+		found, err := FindOpenRuns(t.Context(), s, tt.name)
+		var names []string
+		for _, r := range found {
+			names = append(names, r.Run)
+		}
+		got := strings.Join(names, " ")
 		switch {
-		case tt.says == "" && (err != nil || got.Run != tt.want):
-			t.Errorf("%q: got %s, %v, want %s", tt.name, got.Run, err, tt.want)
+		case tt.says == "" && (err != nil || got != tt.want):
+			t.Errorf("%q: got %s, %v, want %s", tt.name, got, err, tt.want)
 		case tt.says != "" && (fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), tt.says)):
 			t.Errorf("%q: got %v, want an invalid name: %q", tt.name, err, tt.says)
 		}

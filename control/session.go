@@ -95,7 +95,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	}
 	s.Connection, err = connect.Dial(ctx, connect.Options{
 		Dir: s.Dir, Logger: s.Log, Codec: s.Codec, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
-		Python: cmp.Or(o.Python, state.FindPython()), CreateNamespace: o.CreateNamespace, Metrics: measures, Settings: o.Settings,
+		Python: cmp.Or(o.Python, state.FindPython()), PythonNamed: state.PythonNamed(), CreateNamespace: o.CreateNamespace, Metrics: measures, Settings: o.Settings,
 	})
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -92,6 +93,12 @@ func (req *SubmitRequest) compile() (*dsl.Program, record.Submission, error) {
 	return program, sub, nil
 }
 
+// Program reads and checks a request's pipeline and its environment, as Compile does, without a look at the parameters.
+func (req *SubmitRequest) Program() (*dsl.Program, error) {
+	program, _, err := req.load()
+	return program, err
+}
+
 // load is compile without a look at the parameters.
 func (req *SubmitRequest) load() (*dsl.Program, record.Submission, error) {
 	if req.loaded == nil {
@@ -108,12 +115,20 @@ func (req *SubmitRequest) load() (*dsl.Program, record.Submission, error) {
 			return nil, record.Submission{}, &LintError{diags}
 		}
 		req.loaded = &loaded{program, record.Submission{
-			File: req.PipelineFile, Pipeline: pipeline.Source, EnvFile: environment.Name, Environment: environment.Source,
+			File: req.PipelineFile, Pipeline: pipeline.Source, EnvFile: environment.Name, Environment: environment.Source, Python: pythonBeside(req.PipelineFile),
 		}}
 	}
 	sub := req.loaded.submission
 	sub.Params = req.Params
 	return req.loaded.program, sub, nil
+}
+
+// pythonBeside is the virtual environment that programs of a pipeline find first on this machine. A cluster's workers are elsewhere.
+func pythonBeside(pipeline string) string {
+	if connect.ClusterNamed() {
+		return ""
+	}
+	return state.PythonBeside(filepath.Dir(pipeline))
 }
 
 // Submit checks a pipeline, snapshots its folder and starts a run. The same pipeline, parameters and files that are running already
@@ -146,7 +161,7 @@ func (s *Session) prepare(ctx context.Context, req SubmitRequest) (in contract.R
 	if in.Reuse, err = reuse(in.Graph, req.From, req.Only, req.NoCache); err != nil {
 		return in, workspace, err
 	}
-	if err := s.checkPools(program); err != nil {
+	if err := errors.Join(s.checkPools(program), s.checkPorts(program)); err != nil {
 		return in, workspace, err
 	}
 	if workspace, err = s.pack(ctx, req, program, &sub); err != nil {

@@ -1,8 +1,10 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/internal/human"
 )
 
 // workspace says which paths of a pipeline's folder are part of a run's workspace.
@@ -74,6 +77,8 @@ func (w *workspace) exclusionOf(p string) *exclusion {
 		return &exclusion{why: fmt.Sprintf("%s:%d leaves it out", ignoreFile, last.line), help: takeAlong + ", below that one"}
 	case last != nil && !last.take:
 		return &exclusion{why: "what is called so is never taken along", help: elsewhere}
+	case last == nil && isVenv(file):
+		return &exclusion{why: "it is a virtual environment of Python", help: takeAlong + "; steps get the .venv that lies beside the pipeline, in place"}
 	case last == nil && isOne(file, w.keys):
 		return &exclusion{why: "secrets are read from it", help: takeAlong, secret: true}
 	case p == w.state || isStateDir(file):
@@ -84,6 +89,65 @@ func (w *workspace) exclusionOf(p string) *exclusion {
 		return &exclusion{why: "it is one of the pipeline's environments, and a run has its own", help: "copy what steps read of it into a file in another folder"}
 	}
 	return nil
+}
+
+// isVenv reports whether a folder is a virtual environment, whatever its name. It works where it was made, and nowhere else.
+func isVenv(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "pyvenv.cfg"))
+	return err == nil
+}
+
+// largeWorkspace is how many bytes of a pipeline's folder are worth a word before they are copied.
+const largeWorkspace = 100 << 20
+
+// fewEntries is how many of the biggest entries of a folder are named.
+const fewEntries = 5
+
+// Large says what is biggest of what goes along with a run, where that is much; else it is empty. Nothing is read for it but the folder.
+func Large(req SubmitRequest, stateDir string) (string, error) {
+	program, err := req.Program()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Dir(req.PipelineFile)
+	w, err := workspaceOf(dir, stateDir, keyFiles(program.Environment()))
+	if err != nil {
+		return "", err
+	}
+	sizes := map[string]int64{}
+	total := int64(0)
+	err = filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		p := within(dir, file)
+		switch {
+		case err != nil || p == ".":
+			return err
+		case w.ignores(p) && entry.IsDir():
+			return fs.SkipDir
+		case w.ignores(p) || entry.IsDir():
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		top, _, below := strings.Cut(p, "/")
+		if below {
+			top += "/"
+		}
+		sizes[top] += info.Size()
+		total += info.Size()
+		return nil
+	})
+	if err != nil || total < largeWorkspace {
+		return "", err
+	}
+	names := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int { return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b)) })
+	parts := make([]string, 0, fewEntries)
+	for _, name := range names[:min(len(names), fewEntries)] {
+		parts = append(parts, name+" "+human.Bytes(sizes[name]))
+	}
+	return fmt.Sprintf("%s of %s go along with the run, and are kept in the store: %s\nhelp: name what no step reads in %s; data that steps read may lie elsewhere, "+
+		"and be fetched by a step", human.Bytes(total), dir, strings.Join(parts, ", "), ignoreFile), nil
 }
 
 // isOne reports whether a file is one of those known, whatever its name.

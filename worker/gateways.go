@@ -13,22 +13,21 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/renameio/v2"
 
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve"
 	"github.com/sluiceml/sluice/store"
 )
-
-// targetsFile remembers which targets the state folder serves, so that a holder that restarts serves them again before any
-// run asks for it.
-const targetsFile = "targets.json"
 
 // retryEvery spaces tries to serve a target that could not be served when the folder was taken over.
 const retryEvery = 2 * time.Second
@@ -146,13 +145,13 @@ func (g *Gateways) Addresses() map[string]Address {
 	return all
 }
 
-// save writes targetsFile; the caller holds the lock.
+// save writes state.TargetsFile; the caller holds the lock.
 func (g *Gateways) save() error {
 	raw, err := json.Marshal(g.specs)
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(g.state, targetsFile), raw, 0o600, renameio.WithTempDir(g.state)); err != nil {
+	if err := renameio.WriteFile(filepath.Join(g.state, state.TargetsFile), raw, 0o600, renameio.WithTempDir(g.state)); err != nil {
 		return fmt.Errorf("remember the targets: %w", err)
 	}
 	return nil
@@ -161,7 +160,7 @@ func (g *Gateways) save() error {
 // Restore serves what was served when the state folder was last held, as far as it can: the error tells of every target that it
 // could not serve, such as one whose port is taken meanwhile. Those are tried again until Close; see Troubles.
 func (g *Gateways) Restore(ctx context.Context) error {
-	raw, err := os.ReadFile(filepath.Join(g.state, targetsFile))
+	raw, err := os.ReadFile(filepath.Join(g.state, state.TargetsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -169,7 +168,7 @@ func (g *Gateways) Restore(ctx context.Context) error {
 	}
 	var specs map[string]spec.Target
 	if err := json.Unmarshal(raw, &specs); err != nil {
-		return fmt.Errorf("read the targets: %s: %w", targetsFile, err)
+		return fmt.Errorf("read the targets: %s: %w", state.TargetsFile, err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,6 +205,29 @@ func (g *Gateways) retry(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// Serving says, by target, which releases answer requests: "release 2 (80%), release 3 (20%)". A target without is left out.
+func (g *Gateways) Serving() map[string]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := map[string]string{}
+	for target, s := range g.served {
+		var parts []string
+		for _, r := range s.Gateway.State().Releases {
+			switch {
+			case r.State != gateway.Ready || r.Weight == 0:
+			case r.Weight == 1:
+				parts = append(parts, "release "+r.Version)
+			default:
+				parts = append(parts, "release "+r.Version+" ("+human.Percent(r.Weight)+")")
+			}
+		}
+		if len(parts) > 0 {
+			all[target] = strings.Join(parts, ", ")
+		}
+	}
+	return all
 }
 
 // Troubles says, by target, why one that should be served is not, or not with all its releases.

@@ -31,16 +31,16 @@ func (w *Worker) register() error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	s, python := w.session, w.python.Env
+	s := w.session
 	kept := activities.Patient(s.Store)
 	engine := engine.NewEngine(kept)
-	engine.Python, engine.Platform, engine.Home = w.python.Digest, new(trtexec.Finder).Platform, s.Home()
+	engine.Python, engine.Platform, engine.Home = w.pythons.Digest, new(trtexec.Finder).Platform, s.Home()
 	secrets := secret.NewResolver()
-	programs := &activities.Programs{Store: kept, State: s.Dir, Python: python, Engine: engine, Secrets: secrets}
-	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Python: python, Executable: exe}
-	compiler := &activities.Compiler{Store: kept, State: s.Dir, Python: python, Executable: exe}
+	programs := &activities.Programs{Store: kept, State: s.Dir, Pythons: w.pythons, Engine: engine, Secrets: secrets}
+	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Pythons: w.pythons, Executable: exe}
+	compiler := &activities.Compiler{Store: kept, State: s.Dir, Engine: engine, Pythons: w.pythons, Executable: exe}
 	trainings := &activities.Trainings{
-		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(python), Gauges: w.metrics.held(), Progress: s.TrainProgress,
+		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(w.pythons.Own), Gauges: w.metrics.held(), Progress: s.TrainProgress,
 	}
 	triggers := &activities.Triggers{Store: kept, Stands: s.Schedules().Stands}
 	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, Gauges: w.metrics.held()}
@@ -57,7 +57,7 @@ func (w *Worker) register() error {
 		contract.NotifyWorkflow:   workflows.Notify,
 	}
 	activityTypes := map[string]any{
-		contract.BeginActivity:   engine.Begin,
+		contract.BeginActivity:   w.begin(engine),
 		contract.ResolveActivity: engine.Resolve,
 		contract.ExpandActivity:  engine.Expand,
 		contract.VerdictActivity: engine.Verdict,
@@ -65,7 +65,7 @@ func (w *Worker) register() error {
 		contract.ChildActivity:   engine.Child,
 		contract.SyncActivity:    engine.Sync,
 		contract.RecordActivity:  engine.Record,
-		contract.FinishActivity:  engine.Finish,
+		contract.FinishActivity:  w.finish(engine),
 		contract.AliveActivity:   w.alive,
 		contract.VacantActivity:  w.vacant,
 

@@ -40,6 +40,8 @@ type Options struct {
 	// Deployment, when set, makes the worker a versioned one: runs stay with the build that began them. For clusters; the embedded server
 	// is unversioned, since a new build must go on with open runs.
 	Deployment Deployment
+	// Notice takes a line for each run that begins or ends in this process; nil for nobody. Runs of child pipelines are their parents'.
+	Notice func(string)
 
 	interceptors []interceptor.WorkerInterceptor // for tests
 }
@@ -48,13 +50,14 @@ type Options struct {
 // does nothing.
 type Worker struct {
 	session  *control.Session
-	python   *script.Interpreter
+	pythons  *script.Pythons
 	asking   sync.WaitGroup // for what python is
 	stopAsk  context.CancelFunc
 	workers  []worker.Worker
 	metrics  *metrics // nil without Options.MetricsListen
 	gateways *Gateways
 	failed   chan error
+	notice   func(string) // Options.Notice; nil for nobody
 }
 
 // kubernetesLog gives Kubernetes' client a log, once for the process: without it, it speaks to standard error.
@@ -63,8 +66,8 @@ var kubernetesLog sync.Once
 // Open connects as control.Open does. In the holder of the state folder, and with Options.Work, it also starts a worker and the gateways of
 // the targets that have releases; in others the worker is nil. The worker is to be closed before the session.
 func Open(ctx context.Context, at control.Options, o Options) (_ *control.Session, _ *Worker, err error) {
-	w := &Worker{failed: make(chan error, 1), python: &script.Interpreter{Env: cmp.Or(at.Python, state.FindPython())}}
-	at.Python = w.python.Env
+	w := &Worker{failed: make(chan error, 1), pythons: &script.Pythons{Own: cmp.Or(at.Python, state.FindPython()), Named: state.PythonNamed()}, notice: o.Notice}
+	at.Python = w.pythons.Own
 	if o.MetricsListen != "" {
 		at.Metrics = func(log *slog.Logger) client.MetricsHandler {
 			w.metrics = newMetrics(log)
@@ -92,7 +95,7 @@ func Open(ctx context.Context, at control.Options, o Options) (_ *control.Sessio
 // askPython asks, while a server starts, which Python there is. The key of the first step needs it, and asks again if this fails.
 func (w *Worker) askPython(ctx context.Context) {
 	ctx, w.stopAsk = context.WithCancel(ctx)
-	w.asking.Go(func() { _, _ = w.python.Digest(ctx) })
+	w.asking.Go(func() { _, _ = w.pythons.Digest(ctx, "") })
 }
 
 // start starts the worker and the gateways.
@@ -172,6 +175,14 @@ func (w *Worker) Targets() map[string]Address {
 		return nil
 	}
 	return w.gateways.Addresses()
+}
+
+// Serving says, by target, which releases of it answer requests.
+func (w *Worker) Serving() map[string]string {
+	if w == nil || w.gateways == nil {
+		return nil
+	}
+	return w.gateways.Serving()
 }
 
 // Troubles says, by target, why one that this process should serve is not, or not with all its releases.

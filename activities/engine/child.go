@@ -25,7 +25,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 		return contract.RunInput{}, err
 	}
 	child := record.Submission{
-		File: in.Step + ".yaml", EnvFile: sub.EnvFile, Environment: sub.Environment, Values: spec.Params, Workspace: sub.Workspace,
+		File: in.Step + ".yaml", EnvFile: sub.EnvFile, Environment: sub.Environment, Values: spec.Params, Workspace: sub.Workspace, Python: sub.Python,
 		Parents: slices.Clone(sub.Parents), Inline: true,
 	}
 	if !sub.Inline {

@@ -32,9 +32,9 @@ type Engine struct {
 	Store *store.Store
 	// Home is that of contract.RunRecord.
 	Home string
-	// Python names the interpreter of this machine and what is installed for it, which is part of the keys of steps that run programs
-	// here; nil where that is not known.
-	Python func(context.Context) (string, error)
+	// Python names the interpreter that runs of a submission with this Python find here, and what is installed for it, which is part of the
+	// keys of steps that run programs here; nil where that is not known.
+	Python func(ctx context.Context, submitted string) (string, error)
 	// Platform is what engines are bound to that steps build here, and part of the keys of those steps; nil where that is not known.
 	Platform func(context.Context) (trtexec.Platform, error)
 	// Secrets finds the values that keys of results have fingerprints of.

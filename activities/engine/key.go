@@ -70,7 +70,7 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 	}
 	pools.addTo(parts)
 	if of.runsHere != nil && of.runsHere(pools, resolved.Programs) {
-		if err := e.addPython(ctx, parts); err != nil {
+		if err := e.addPython(ctx, sub, parts); err != nil {
 			return nil, err
 		}
 	}
@@ -115,12 +115,12 @@ func (r runtimes) requirements() []string {
 	return slices.Compact(files)
 }
 
-// addPython adds the Python of this machine, and what is installed for it.
-func (e *Engine) addPython(ctx context.Context, parts map[string]string) error {
+// addPython adds the Python that the submission finds on this machine, and what is installed for it.
+func (e *Engine) addPython(ctx context.Context, sub *Submitted, parts map[string]string) error {
 	if e.Python == nil {
 		return nil
 	}
-	digest, err := e.Python(ctx)
+	digest, err := e.Python(ctx, sub.Python)
 	parts[partPython] = digest
 	return err
 }

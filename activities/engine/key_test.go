@@ -122,7 +122,7 @@ func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 	if sub.ParamValues, diags = program.Params(k.params); diags.HasErrors() {
 		t.Fatal(diags.Text(false))
 	}
-	b.engine.Python = func(context.Context) (string, error) { return k.python, nil }
+	b.engine.Python = func(context.Context, string) (string, error) { return k.python, nil }
 	b.engine.Platform = func(context.Context) (trtexec.Platform, error) {
 		if k.noTensorRT {
 			return trtexec.Platform{}, &trtexec.UnavailableError{}

@@ -30,7 +30,7 @@ type PlanInput struct {
 	Reuse record.Reuse
 	Now   time.Time
 	// Python as in Engine. Nil: what is installed where the run would be done is not known here, and taken to be what it was.
-	Python func(context.Context) (string, error)
+	Python func(ctx context.Context, submitted string) (string, error)
 	// Platform as in Engine. Nil as Python.
 	Platform func(context.Context) (trtexec.Platform, error)
 }

@@ -34,6 +34,8 @@ the folder .sluice.`,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 
+		Version: versionLine(kit.ReadVersions()),
+
 		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -42,6 +44,7 @@ the folder .sluice.`,
 			return cmd.Help()
 		},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	kit.AddState(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return kit.UsageError(cmd, err.Error()) })
 	root.AddGroup(

@@ -19,9 +19,14 @@ func newVersion() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		v := kit.ReadVersions()
 		return kit.Print(cmd, *format, v, func(out io.Writer) error {
-			_, err := fmt.Fprintf(out, "sluice %s (%s, %s; Temporal %s, Beam %s)\n", v.Sluice, v.Go, v.Platform, v.Temporal, v.Beam)
+			_, err := fmt.Fprintln(out, versionLine(v))
 			return err
 		})
 	}
 	return cmd
+}
+
+// versionLine is what `sluice version` and `sluice --version` print.
+func versionLine(v kit.Versions) string {
+	return fmt.Sprintf("sluice %s (%s, %s; Temporal %s, Beam %s)", v.Sluice, v.Go, v.Platform, v.Temporal, v.Beam)
 }

@@ -10,14 +10,21 @@ import (
 
 // FindPython returns the virtual environment whose programs the users' commands find first in PATH: $SLUICE_PYTHON_ENV, or else the
 // folder .venv in the working folder or the nearest folder above it. Empty when there is none.
-func FindPython() string {
+func FindPython() string { return PythonBeside(".") }
+
+// PythonBeside is FindPython for the folder of a pipeline in place of the working folder.
+func PythonBeside(folder string) string {
 	if env := os.Getenv(onnx.EnvironmentVariable); env != "" {
 		if whole, err := filepath.Abs(env); err == nil {
 			return whole
 		}
 		return env
 	}
-	for _, env := range onnx.PythonEnvironments() {
+	dir, err := filepath.Abs(folder)
+	if err != nil {
+		return ""
+	}
+	for _, env := range onnx.EnvironmentsAbove(dir) {
 		if info, err := os.Stat(filepath.Join(env, "bin", "python3")); err == nil && !info.IsDir() {
 			return env
 		}
@@ -25,11 +32,14 @@ func FindPython() string {
 	return ""
 }
 
-// PythonOf returns the virtual environment that steps get which are done now: that of the process that holds the state folder, or else the
-// one that FindPython finds.
-func PythonOf(state string) string {
+// PythonNamed reports whether FindPython returns what somebody has named.
+func PythonNamed() bool { return os.Getenv(onnx.EnvironmentVariable) != "" }
+
+// PythonOf returns the virtual environment of the process that holds the state folder, or else the one that FindPython finds, and whether
+// somebody has named it.
+func PythonOf(state string) (env string, named bool) {
 	if info, held, err := holder.Find(state); err == nil && held {
-		return info.Python
+		return info.Python, info.PythonNamed
 	}
-	return FindPython()
+	return FindPython(), PythonNamed()
 }

@@ -33,6 +33,10 @@ func TestFindPython(t *testing.T) {
 			if got := FindPython(); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
+			t.Chdir("/")
+			if got := PythonBeside(tt.cwd); got != tt.want {
+				t.Errorf("beside a pipeline: got %q, want %q", got, tt.want)
+			}
 		})
 	}
 }

@@ -17,6 +17,10 @@ import (
 // Dir is the state folder when nothing else is said.
 const Dir = ".sluice"
 
+// TargetsFile remembers, in a state folder, which targets it serves, so that a holder that restarts serves them again before any run asks
+// for it.
+const TargetsFile = "targets.json"
+
 // StoreVariable names the environment variable that holds the URL of a store other than the state folder's own.
 const StoreVariable = "SLUICE_STORE"
 

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +27,63 @@ type Interpreter struct {
 	digest string
 	// changed are the times of change of the files and folders that the digest was made of.
 	changed map[string]time.Time
+}
+
+// PythonVariable is the environment variable that names the virtual environment of all runs.
+const PythonVariable = "SLUICE_PYTHON_ENV"
+
+// Pythons are the virtual environments that programs may run in on this machine.
+type Pythons struct {
+	// Own is the worker's; empty for the python3 in PATH.
+	Own string
+	// Named: somebody has named Own, and it is that of every run.
+	Named bool
+
+	mu    sync.Mutex
+	known map[string]*Interpreter
+}
+
+// For returns the virtual environment of a run: the one that was beside its pipeline when it was submitted, where this machine has that,
+// else the worker's own.
+func (p *Pythons) For(submitted string) string {
+	if p.Named || submitted == "" {
+		return p.Own
+	}
+	if info, err := os.Stat(filepath.Join(submitted, "bin", "python3")); err != nil || info.IsDir() {
+		return p.Own
+	}
+	return submitted
+}
+
+// Digest is that of the interpreter in the virtual environment that For returns.
+func (p *Pythons) Digest(ctx context.Context, submitted string) (string, error) {
+	env := p.For(submitted)
+	p.mu.Lock()
+	if p.known == nil {
+		p.known = map[string]*Interpreter{}
+	}
+	if p.known[env] == nil {
+		p.known[env] = &Interpreter{Env: env}
+	}
+	interpreter := p.known[env]
+	p.mu.Unlock()
+	return interpreter.Digest(ctx)
+}
+
+// PythonOf says which Python a program found first, where what the program said last is a complaint of Python; else it is empty.
+func (f *Folder) PythonOf(said string) string {
+	if !strings.Contains(said, "  File \"") && !strings.Contains(said, "No module named ") { // the first line of a long traceback is lost
+		return ""
+	}
+	name := "python3"
+	if strings.HasPrefix(filepath.Base(f.Argv[0]), "python") {
+		name = f.Argv[0]
+	}
+	path, err := LookPath(name, f.Work, f.Env)
+	if err != nil {
+		return ""
+	}
+	return "\n(" + filepath.Base(name) + " is " + path + ")"
 }
 
 // installedPython says which interpreter it is, what is installed for it, and which files and folders change when that does.

@@ -51,3 +51,46 @@ func TestInterpreter(t *testing.T) {
 		t.Errorf("without Python the digest is %q, %v", got, err)
 	}
 }
+
+func TestPythons(t *testing.T) {
+	own, beside, empty := withPython(t), withPython(t), t.TempDir()
+	tests := []struct {
+		name, submitted, want string
+		named                 bool
+	}{
+		{name: "none beside the pipeline", want: own},
+		{name: "beside the pipeline", submitted: beside, want: beside},
+		{name: "on another machine", submitted: empty, want: own},
+		{name: "named for all", submitted: beside, named: true, want: own},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &Pythons{Own: own, Named: tt.named}
+			if got := p.For(tt.submitted); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			got, err := p.Digest(t.Context(), tt.submitted)
+			want, wantErr := (&Interpreter{Env: tt.want}).Digest(t.Context())
+			if got != want || err != nil || wantErr != nil {
+				t.Errorf("digest %q, %v; want %q, %v", got, err, want, wantErr)
+			}
+		})
+	}
+}
+
+// withPython makes a folder with a python3 that has a package of its own.
+func withPython(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "extra", filepath.Base(filepath.Dir(dir))+"_"+filepath.Base(dir)+"-1.0.dist-info"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	program := "#!/bin/sh\nPYTHONPATH=" + filepath.Join(dir, "extra") + " exec /usr/bin/python3 \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "bin", "python3"), []byte(program), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -62,6 +62,11 @@ func PythonEnvironments() []string {
 	if err != nil {
 		return nil
 	}
+	return EnvironmentsAbove(dir)
+}
+
+// EnvironmentsAbove are the folders .venv in a folder, which is absolute, and in each folder above it.
+func EnvironmentsAbove(dir string) []string {
 	var envs []string
 	for {
 		envs = append(envs, filepath.Join(dir, ".venv"))

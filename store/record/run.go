@@ -28,6 +28,9 @@ type Submission struct {
 	// as on a file.
 	Parents   []string     `json:"parents,omitempty"`
 	Workspace artifact.Ref `json:"workspace"`
+	// Python is the virtual environment that was beside the pipeline on the submitter's machine, an absolute path; empty where there was
+	// none, and for a cluster, whose workers are elsewhere.
+	Python string `json:"python,omitempty"`
 }
 
 // Reuse says which results of earlier runs a run may take over.

@@ -123,8 +123,12 @@ func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) err
 		return fault.New(fault.Infrastructure, "open the node's log: "+err.Error(), err)
 	}
 	defer log.Close()
+	python, err := n.python(ctx, in)
+	if err != nil {
+		return fault.New(fault.Infrastructure, err.Error(), err)
+	}
 	p.folder, err = script.Prepare(ctx, script.Setup{
-		Dir: p.dirs.root, Store: n.store, Command: p.spec.Command, Workspace: in.Workspace, Env: in.Env, Python: n.config.PythonEnv,
+		Dir: p.dirs.root, Store: n.store, Command: p.spec.Command, Workspace: in.Workspace, Env: in.Env, Python: python,
 		Requirements: n.config.Requirements, Progress: log, Node: !n.config.Shared,
 		Secrets: secrets.ByVariable, Withhold: withhold,
 	})
@@ -135,6 +139,16 @@ func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) err
 		return fault.New(fault.User, err.Error(), err)
 	}
 	return fault.New(fault.Infrastructure, err.Error(), err)
+}
+
+// python is the virtual environment of the ranks. On the worker's machine it is that of the run, as for the run's other programs.
+func (n *node) python(ctx context.Context, in record.StepInput) (string, error) {
+	if !n.config.Shared {
+		return n.config.PythonEnv, nil
+	}
+	sub, err := record.LoadSubmission(ctx, n.store, in.Submission)
+	pythons := script.Pythons{Own: n.config.PythonEnv, Named: os.Getenv(script.PythonVariable) != ""}
+	return pythons.For(sub.Python), err
 }
 
 // errUnusable marks a checkpoint that is damaged, so that the one before it is taken.

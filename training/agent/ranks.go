@@ -145,6 +145,7 @@ func (r *ranks) supervise() {
 		r.err = fault.New(fault.Infrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
 	case !end.ok():
 		r.ended.Tail = cmp.Or(r.said.tail.String(), r.started.tail.String())
+		r.ended.Tail += r.p.folder.PythonOf(r.ended.Tail)
 	case leaked:
 		r.err = fault.New(fault.User, "the program wrote the value of a secret to $SLUICE_METRICS, which is kept for everybody to read", nil)
 	case r.ended.Stopped && r.ended.Short(r.p.spec.TotalSteps):

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
@@ -130,6 +132,51 @@ func completeEnvironments(_ *cobra.Command, args []string, _ string) ([]string, 
 // CompleteDocuments completes names of YAML files.
 func CompleteDocuments(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// CompleteParams offers the parameters of the pipeline that is the first argument.
+func CompleteParams(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const done = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	program, err := programOf(cmd, args)
+	if err != nil {
+		return nil, done
+	}
+	params := program.Pipeline().Params
+	names := make([]string, 0, len(params))
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		names = append(names, name+"=\t"+params[name].Type)
+	}
+	return names, done
+}
+
+// CompleteSteps offers its steps.
+func CompleteSteps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const done = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	program, err := programOf(cmd, args)
+	if err != nil {
+		return nil, done
+	}
+	var steps []string
+	for _, node := range program.Graph() {
+		steps = append(steps, node.ID+"\t"+string(node.Kind))
+	}
+	return steps, done
+}
+
+// programOf is the pipeline that is the first argument, with the environment of -e.
+func programOf(cmd *cobra.Command, args []string) (*dsl.Program, error) {
+	env, _ := cmd.Flags().GetString("env")
+	req := control.SubmitRequest{PipelineFile: Arg(args, 0), EnvFile: env}
+	return req.Program()
+}
+
+// SayLarge says what goes along with a run, where that is much, before it is read.
+func SayLarge(cmd *cobra.Command, req control.SubmitRequest) error {
+	large, err := control.Large(req, StateDir(cmd))
+	if err == nil && large != "" {
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: %s\n", strings.ReplaceAll(large, "\n", "\n  "))
+	}
+	return err
 }
 
 // ParseParams reads the parameters of a pipeline.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/user"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/store/record"
@@ -26,7 +24,7 @@ func NewApprove() *cobra.Command {
 	cmd.Use = "approve RUN [STEP]"
 	cmd.Short = "Approve what waits for a person"
 	cmd.Long = `Approve a step of kind approval, or let a step pass whose gate asks a person (on_fail: hold). What waits, for whom and until when is
-shown by ` + "`sluice show`" + `; without STEP it is the one step of the run that waits. An instance is written as fit.3, a step of a child pipeline by
+shown by ` + "`sluice show`" + `; without STEP it is the one step of the run that waits. RUN may be a pipeline's name where one run of it is open. An instance is written as fit.3, a step of a child pipeline by
 the name of the child's run.
 
 You decide as user:NAME, by your name on this machine. Who may decide is the pipeline's and the environment's say, and the fields of the
@@ -84,7 +82,7 @@ func decide(cmd *cobra.Command, format string, args []string, d contract.Decide)
 	if proc.Kept() {
 		return kit.Invalidf("a program that a run has started can neither approve nor reject: that is for a person to do, outside the run")
 	}
-	return onOpenRun(cmd, args[0], func(ctx context.Context, s *control.Session, run string) error {
+	return onOpenRun(cmd, args, func(ctx context.Context, s *control.Session, run string) error {
 		return decideIn(ctx, cmd, s, run, format, kit.Arg(args, 1), d)
 	})
 }
@@ -121,23 +119,17 @@ func decideIn(ctx context.Context, cmd *cobra.Command, s *control.Session, run, 
 func completeWaiting(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	const done = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	if len(args) == 0 {
-		runs, directive := kit.CompleteRuns(cmd, args, prefix)
-		var open []string
-		for _, r := range runs {
-			if strings.HasSuffix(r, "\t"+string(spec.StatusRunning)) {
-				open = append(open, r)
-			}
-		}
-		return open, directive
+		return kit.CompleteOpenRuns(cmd, args, prefix)
 	}
 	st, err := kit.OpenStore(cmd)
 	if err != nil || len(args) > 1 {
 		return nil, done
 	}
-	run, err := control.FindOpenRun(cmd.Context(), st, args[0])
-	if err != nil {
+	open, err := control.FindOpenRuns(cmd.Context(), st, args[0])
+	if err != nil || len(open) > 1 {
 		return nil, done
 	}
+	run := open[0]
 	s, leave, _ := attach(cmd.Context(), kit.StateDir(cmd))
 	if s == nil {
 		return nil, done

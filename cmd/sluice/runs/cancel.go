@@ -24,18 +24,18 @@ func NewCancel() *cobra.Command {
 		Short: "Cancel a run and wait until it has ended",
 		Long: `Cancel a run and wait until it has ended. Programs of running steps are told to end, and killed when they do not within their grace
 period; a rollout gives traffic back to what served before. The steps of on_failure and finally run all the same: cancel again to stop
-those that are running now, also in child pipelines. RUN is a run's name or the beginning of it, or a pipeline's name, which means its
-newest run that has not ended.
+those that are running now, also in child pipelines. RUN is a run's name or the beginning of it, or a pipeline's name where
+one run of it has not ended; where there are several, the command for each is shown.
 
 The record of a run that Temporal has lost is closed. Where several state folders keep their runs in one store, a run of another folder is
 canceled there; --lost closes its record when that folder is gone for good.`,
 		Example:           `  sluice cancel spam-filter`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: kit.CompleteRuns,
+		ValidArgsFunction: kit.CompleteOpenRuns,
 	}
 	lost := cmd.Flags().Bool("lost", false, "the state folder or cluster that the run was begun with is gone for good: close the run's record")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return onOpenRun(cmd, args[0], func(ctx context.Context, s *control.Session, run string) error {
+		return onOpenRun(cmd, args, func(ctx context.Context, s *control.Session, run string) error {
 			if err := s.Cancel(ctx, run); err != nil && (!*lost || !errors.Is(err, control.ErrElsewhere)) {
 				return err
 			}

@@ -3,11 +3,14 @@ package runs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -15,15 +18,19 @@ import (
 	"github.com/sluiceml/sluice/worker"
 )
 
-// onOpenRun does something about a run that has not ended: in a session, until it is done or somebody interrupts it.
-func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *control.Session, run string) error) (err error) {
+// onOpenRun does something about the run that the first argument names, which has not ended: in a session, until it is done or somebody
+// interrupts it.
+func onOpenRun(cmd *cobra.Command, args []string, do func(ctx context.Context, s *control.Session, run string) error) (err error) {
 	st, err := kit.OpenStore(cmd)
 	if err != nil {
 		return err
 	}
-	run, err := control.FindOpenRun(cmd.Context(), st, name)
+	open, err := control.FindOpenRuns(cmd.Context(), st, args[0])
 	if err != nil {
 		return err
+	}
+	if len(open) > 1 {
+		return ambiguous(cmd, args, open)
 	}
 	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
@@ -32,7 +39,24 @@ func onOpenRun(cmd *cobra.Command, name string, do func(ctx context.Context, s *
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close(), s.Close()) }()
-	return errors.Join(do(ctx, s, run.Run), linger(ctx, s, w, cmd.ErrOrStderr()))
+	return errors.Join(do(ctx, s, open[0].Run), linger(ctx, s, w, cmd.ErrOrStderr()))
+}
+
+// fewOpen is how many open runs are named where one was to be.
+const fewOpen = 10
+
+// ambiguous is the error of a name that several open runs have, with the command for each.
+func ambiguous(cmd *cobra.Command, args []string, open []record.RunRecord) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d runs of %s are open; name the one that is meant:", len(open), args[0])
+	for _, r := range open[:min(len(open), fewOpen)] {
+		command := slices.Concat([]string{cmd.CommandPath(), r.Run}, args[1:])
+		fmt.Fprintf(&b, "\n%s   %s", strings.Join(command, " "), view.Origin(r))
+	}
+	if more := len(open) - fewOpen; more > 0 {
+		fmt.Fprintf(&b, "\nand %d more: `sluice list --pipeline %s --status %s`", more, args[0], spec.StatusRunning)
+	}
+	return fault.New(fault.Invalid, b.String(), nil)
 }
 
 // findRun reads the run that the first argument names; without one, the newest.
@@ -81,6 +105,11 @@ func completeSteps(cmd *cobra.Command, args []string, prefix string) ([]string, 
 	if len(args) != 1 {
 		return kit.CompleteRuns(cmd, args, prefix)
 	}
+	return completeStepsOfRun(cmd, args, prefix)
+}
+
+// completeStepsOfRun offers the steps of the run that is the first argument, or of the newest.
+func completeStepsOfRun(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	run, err := findRun(cmd, args)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

@@ -68,7 +68,7 @@ func newFollower(s *control.Session, w *worker.Worker, sub control.Submitted, fo
 
 // announce says first where the run can be looked at.
 func (f *follower) announce() error {
-	url := f.session.WorkflowURL(contract.RunWorkflowID(f.sub.Run), "")
+	url := f.theme.Page(f.session.WorkflowURL(contract.RunWorkflowID(f.sub.Run), ""))
 	if f.format == "json" {
 		return view.Event(f.out, "started", map[string]any{"run": f.sub.Run, "pipeline": f.sub.Name, "resumed": f.sub.Resumed, "url": url, "workspace": f.sub.Workspace})
 	}

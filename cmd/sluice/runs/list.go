@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -21,32 +23,45 @@ const askedRuns = 50
 // NewList makes `sluice list`.
 func NewList() *cobra.Command {
 	var children bool
+	var f filter
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the runs, newest first, and what waits for whom",
-		Long: `List the runs, newest first, and what waits for whom. The run of a child pipeline is part of its parent's, and listed by itself only
-with --children; ` + "`sluice show`" + ` of the parent names it.`,
+		Long: `List the runs, newest first, with their parameters, and what waits for whom. The run of a child pipeline is part of its parent's, and
+listed by itself only with --children; ` + "`sluice show`" + ` of the parent names it.
+
+With several filters, runs are listed that all of them let through; of --pipeline and --status, given more than once, one has to fit.`,
 		Example: `  sluice list
-  sluice list --children
-  sluice list --format json`,
+  sluice list --pipeline spam-filter --status failed,canceled --since 7d
+  sluice list -p epochs=8 --limit 10 --format json`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&children, "children", false, "list the runs of child pipelines too")
+	f.add(cmd)
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var runs []record.RunRecord
+		if err := f.parse(cmd, time.Now()); err != nil {
+			return err
+		}
+		var all []record.RunRecord
 		s, err := kit.OpenStore(cmd)
 		if err == nil {
-			runs, err = record.Runs(cmd.Context(), s)
+			all, err = record.Runs(cmd.Context(), s)
 		}
 		if err != nil && !errors.Is(err, kit.ErrNoRuns) {
 			return err
 		}
 		if !children {
-			runs, _ = control.Apart(runs)
+			all, _ = control.Apart(all)
 		}
-		listed := withWaiting(cmd.Context(), kit.StateDir(cmd), runs)
-		return kit.Print(cmd, *format, listed, func(out io.Writer) error { return view.ThemeOf(out).Runs(out, listed, time.Now()) })
+		listed := withWaiting(cmd.Context(), kit.StateDir(cmd), f.apply(all))
+		return kit.Print(cmd, *format, listed, func(out io.Writer) error {
+			if len(listed) == 0 && len(all) > 0 {
+				_, err := fmt.Fprintf(out, "none of %s fits\n", human.Plural(int64(len(all)), "run"))
+				return err
+			}
+			return view.ThemeOf(out).Runs(out, listed, time.Now())
+		})
 	}
 	return cmd
 }

@@ -48,6 +48,9 @@ The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 	cmd.Flags().BoolVar(&req.NoCache, "no-cache", false, "take nothing over from earlier runs")
 	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
 	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
+	kit.Must(cmd.RegisterFlagCompletionFunc("param", kit.CompleteParams))
+	kit.Must(cmd.RegisterFlagCompletionFunc("from", kit.CompleteSteps))
+	kit.Must(cmd.RegisterFlagCompletionFunc("only", kit.CompleteSteps))
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
@@ -57,6 +60,9 @@ The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 		req.PipelineFile = args[0]
 		if err := control.Compile(&req); err != nil {
 			return err // before anything is started
+		}
+		if err := kit.SayLarge(cmd, req); err != nil {
+			return err
 		}
 		if err := control.SettleStore(cmd.Context(), kit.StateDir(cmd), &req); err != nil {
 			return err
@@ -138,6 +144,8 @@ results are taken over. With --from, that step and all that depends on it are do
 	cmd.Flags().StringVar(&req.From, "from", "", "do this step again, and all that depends on it")
 	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps again and no others, whose results must be there to take over")
 	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
+	kit.Must(cmd.RegisterFlagCompletionFunc("from", completeStepsOfRun))
+	kit.Must(cmd.RegisterFlagCompletionFunc("only", completeStepsOfRun))
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		old, err := findRun(cmd, args)

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +10,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect"
-	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/human"
@@ -29,26 +28,43 @@ import (
 )
 
 const (
-	// checkTimeout bounds one check; importing PyTorch for the first time may take a while.
+	// checkTimeout bounds one check; importing a large Python module for the first time may take a while.
 	checkTimeout = time.Minute
 	// enoughDisk is what a small pipeline needs: data, checkpoints and models are all kept.
 	enoughDisk = 2 << 30
-	// defaultPort is where an embedded target listens unless told otherwise.
-	defaultPort = "127.0.0.1:8080"
 )
 
 // NewDoctor makes `sluice doctor`.
 func NewDoctor() *cobra.Command {
+	var env string
 	cmd := &cobra.Command{
-		Use:   "doctor",
+		Use:   "doctor [PIPELINE]",
 		Short: "Look at what is installed, what is missing, and how to get it",
-		Long: `Look at what pipelines need on this machine: what is there, what is missing and how to get it. The exit code is 1 when something
-needed is missing; what only some pipelines need is a note.`,
-		Args: cobra.NoArgs,
+		Long: `Look at what Sluice needs on this machine: what is there, what is missing and how to get it. With PIPELINE, which is checked first,
+also at what that pipeline needs with its environment: programs and Python modules, ONNX Runtime, Java and Flink, pools, the ports of its
+targets, and secrets. What only other pipelines need is a note. The exit code is 1 when something needed is missing.`,
+		Example: `  sluice doctor
+  sluice doctor pipeline.yaml -e environments/prod.yaml`,
+		Args: cobra.MaximumNArgs(1),
 	}
+	kit.AddEnvironment(cmd, &env)
 	format := kit.AddFormat(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		findings := examine(cmd.Context(), kit.StateDir(cmd))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), checkTimeout)
+		defer cancel()
+		out, state := cmd.OutOrStdout(), kit.StateDir(cmd)
+		findings := examine(ctx, state, view.ThemeOf(out))
+		if len(args) > 0 {
+			req := control.SubmitRequest{PipelineFile: args[0], EnvFile: env}
+			program, err := req.Program()
+			if err != nil {
+				return err
+			}
+			findings = append(findings, examinePipeline(ctx, state, args[0], program)...)
+		} else {
+			findings = append(findings, checkLibrary(view.Note), checkAgent(view.Note))
+			findings = append(findings, checkGPUs(ctx)...)
+		}
 		err := kit.Print(cmd, *format, findings, func(out io.Writer) error { return view.ThemeOf(out).Health(out, findings) })
 		if err == nil && slices.ContainsFunc(findings, func(f view.Finding) bool { return f.State == view.Missing }) {
 			err = kit.ExitWith(kit.ExitInfrastructure)
@@ -58,23 +74,15 @@ needed is missing; what only some pipelines need is a note.`,
 	return cmd
 }
 
-// examine makes every check, in the order they are shown.
-func examine(ctx context.Context, state string) []view.Finding {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	findings := []view.Finding{
+// examine makes the checks of Sluice itself, in the order they are shown.
+func examine(ctx context.Context, state string, theme view.Theme) []view.Finding {
+	return []view.Finding{
 		checkProgram(ctx, "bash", view.Missing, "`script:` steps run in it: install the package bash", "--version"),
 		checkState(state),
 		checkDisk(state),
-		checkTemporal(ctx, state),
+		checkClock(),
+		checkTemporal(ctx, state, theme),
 	}
-	findings = append(findings, checkPython(ctx)...)
-	findings = append(findings, checkLibrary(), checkAgent())
-	findings = append(findings, checkGPUs(ctx)...)
-	return append(findings,
-		checkPort(ctx, state),
-		checkProgram(ctx, "npm", view.Note, "the example fetches its data with it: install the package npm", "--version"),
-	)
 }
 
 // checkProgram looks for a program in PATH; absent is how bad it is when it is not there.
@@ -145,8 +153,19 @@ func checkDisk(state string) view.Finding {
 	return f
 }
 
+// checkClock asks the kernel whether something keeps the clock right, where it tells: clouds refuse requests that are minutes off.
+func checkClock() view.Finding {
+	now := time.Now()
+	f := view.Finding{Name: "clock", Detail: now.Format("2006-01-02 15:04:05 MST")}
+	if state, err := unix.Adjtimex(&unix.Timex{}); err == nil && state == unix.TIME_ERROR {
+		f.State, f.Detail = view.Note, f.Detail+", not synchronised"
+		f.Help = "schedules fire by this clock, and clouds refuse requests that are minutes off: `timedatectl set-ntp true` keeps it right"
+	}
+	return f
+}
+
 // checkTemporal says which Temporal runs would use, and whether it answers.
-func checkTemporal(ctx context.Context, state string) view.Finding {
+func checkTemporal(ctx context.Context, state string, theme view.Theme) view.Finding {
 	f := view.Finding{Name: "Temporal"}
 	if connect.ClusterNamed() {
 		s, err := control.Open(ctx, control.Options{StateDir: state})
@@ -171,6 +190,9 @@ func checkTemporal(ctx context.Context, state string) view.Finding {
 		f.Help = fmt.Sprintf("end process %d; runs go on when Sluice is next started", info.PID)
 	default:
 		f.Detail = fmt.Sprintf("built in; runs in process %d at %s", info.PID, info.TemporalAddress)
+		if token, err := embedded.ReadToken(info.TokenFile); err == nil {
+			f.Detail += "\nits UI is at " + theme.Page(token.WorkflowURL(info.UIAddress, info.Namespace, "", ""))
+		}
 	}
 	return f
 }
@@ -184,62 +206,14 @@ func answers(ctx context.Context, address string) bool {
 	return true
 }
 
-// modules are the Python modules the kinds need, with what for.
-var modules = []struct{ name, purpose string }{
-	{"torch", "the example trains with it"},
-	{"onnx", "models are exported with it"},
-	{"onnxruntime", "`compile` steps optimise and quantise with its tools"},
-}
-
-const setUp = "`make setup` in Sluice's repository makes .venv with all of it; or name an environment that has it with $" + onnx.EnvironmentVariable
-
-// probe prints the version of each module as JSON, null for what cannot be imported.
-const probe = `import importlib, json, sys
-found = {"python": sys.version.split()[0]}
-for name in sys.argv[1:]:
-    try:
-        found[name] = str(importlib.import_module(name).__version__)
-    except Exception:
-        found[name] = None
-print(json.dumps(found))`
-
-// checkPython looks at the interpreter that users' programs get, and at the modules in it.
-func checkPython(ctx context.Context) []view.Finding {
-	env := state.FindPython()
-	python, args := filepath.Join(env, "bin", "python3"), []string{"-c", probe}
-	if env == "" {
-		python = "python3"
-	}
-	for _, m := range modules {
-		args = append(args, m.name)
-	}
-	var found map[string]*string
-	out, err := exec.CommandContext(ctx, python, args...).Output()
-	if err == nil {
-		err = json.Unmarshal(out, &found)
-	}
-	if err != nil {
-		return []view.Finding{{Name: "python", State: view.Missing, Detail: fmt.Sprintf("%s does not run: %v", python, err), Help: setUp}}
-	}
-	findings := []view.Finding{{Name: "python", Detail: python + ", " + *found["python"]}}
-	for _, m := range modules {
-		f := view.Finding{Name: m.name}
-		if v := found[m.name]; v != nil {
-			f.Detail = *v
-		} else {
-			f.State, f.Detail, f.Help = view.Missing, "cannot be imported by "+python, m.purpose+": "+setUp
-		}
-		findings = append(findings, f)
-	}
-	return findings
-}
-
-// checkLibrary loads ONNX Runtime as serving would.
-func checkLibrary() view.Finding {
+// checkLibrary loads ONNX Runtime as serving would; absent is how bad it is when it is not there.
+func checkLibrary(absent view.Health) view.Finding {
 	f := view.Finding{Name: "ONNX Runtime"}
 	v, err := onnx.LibraryVersion()
 	if err != nil {
-		f.State, f.Detail, f.Help = view.Missing, err.Error(), setUp+", or its library with $"+onnx.LibraryVariable
+		f.State, f.Detail = absent, err.Error()
+		f.Help = "`compile` steps and embedded targets need it: `pip install onnxruntime` in a .venv of the folder where Sluice is started, or above; or name " +
+			"its library with $" + onnx.LibraryVariable
 		return f
 	}
 	f.Detail = v
@@ -250,31 +224,14 @@ func checkLibrary() view.Finding {
 }
 
 // checkAgent looks for the program that runs training nodes, which is installed beside this one.
-func checkAgent() view.Finding {
+func checkAgent(absent view.Health) view.Finding {
 	f := view.Finding{Name: "sluice-agent"}
 	path, err := exec.LookPath(worker.AgentPath())
 	if err != nil {
-		f.State, f.Detail = view.Missing, err.Error()
+		f.State, f.Detail = absent, err.Error()
 		f.Help = "it is built with sluice and belongs beside it, or where $SLUICE_AGENT says: `train` steps need it"
 		return f
 	}
 	f.Detail = path
-	return f
-}
-
-// checkPort looks whether the default port of an embedded target is free, or Sluice's own.
-func checkPort(ctx context.Context, state string) view.Finding {
-	f := view.Finding{Name: "port 8080", Detail: "free, for an embedded target"}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", defaultPort)
-	if err == nil {
-		listener.Close() //nolint:errcheck // it was only tried
-		return f
-	}
-	if _, held, err := holder.Find(state); err == nil && held {
-		f.Detail = "in use, by the Sluice that holds the state folder or another program"
-		return f
-	}
-	f.State, f.Detail = view.Note, strings.TrimPrefix(err.Error(), "listen tcp ")
-	f.Help = "end the program that listens there, or give the target another `port` in the environment"
 	return f
 }

@@ -9,14 +9,17 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -31,33 +34,89 @@ func NewUp() *cobra.Command {
 were left go on. Other commands with the same state folder use what this one runs. Everything listens on loopback only, but for what
 --metrics-listen names: there the worker answers Prometheus at /metrics.
 
-A target that cannot be served is said on the terminal and tried again. When one is still not served at the end, the exit code is 1.`,
+A line is written when a run begins or ends, and when another release serves. A target that cannot be served is said, too, and tried
+again. When one is still not served at the end, the exit code is 1.
+
+Where another process holds the folder already, the exit code is 1 at once. With --wait this one takes over when that has ended: for a
+service, since a ` + "`sluice run`" + ` that was followed while the service restarted holds the folder until its run has ended.`,
 		Example: `  sluice up
+  sluice up --wait --state /srv/sluice/.sluice
   sluice up --ui-port 8233`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().IntVar(&at.FrontendPort, "port", 0, "port of Temporal's frontend (default: that of the last time, else a free one)")
 	cmd.Flags().IntVar(&at.UIPort, "ui-port", 0, "port of Temporal's UI (default: that of the last time, else a free one)")
+	wait := cmd.Flags().Bool("wait", false, "where another process holds the state folder, wait until it has ended")
 	metricsListen(cmd, &options)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		state := kit.StateDir(cmd)
-		at.StateDir = state
+		at.StateDir = kit.StateDir(cmd)
 		if connect.ClusterNamed() {
 			return kit.UsageError(cmd, "the environment names a Temporal cluster, so there is nothing to hold here: use `sluice worker`")
 		}
-		if info, held, err := holder.Find(state); err != nil {
-			return err
-		} else if held {
-			return fmt.Errorf("the state folder %s is held by process %d already; it serves this folder's commands as it is", state, info.PID)
-		}
-		return stay(cmd, at, options, func(s *control.Session, w *worker.Worker) error {
-			if s.Holder == nil {
-				return fmt.Errorf("the state folder %s was taken by process %d just now", state, s.Info.PID)
+		log := &eventLog{out: cmd.OutOrStdout()}
+		options.Notice = log.line
+		for {
+			err := awaitFolder(cmd, at.StateDir, *wait)
+			if err == nil {
+				err = stay(cmd, at, options, log, func(s *control.Session, w *worker.Worker) error {
+					if s.Holder == nil {
+						return heldError(at.StateDir, s.Info.PID)
+					}
+					return printAddresses(cmd.OutOrStdout(), s, w)
+				})
 			}
-			return printAddresses(cmd.OutOrStdout(), s, w)
-		})
+			switch {
+			case errors.Is(err, context.Canceled): // while it waited
+				return nil
+			case !*wait || !errors.Is(err, holder.ErrHeld):
+				return err
+			}
+		}
 	}
 	return cmd
+}
+
+// heldError says that another process holds the state folder. It is a holder.ErrHeld.
+func heldError(state string, pid int) error {
+	return fmt.Errorf("the state folder %s is %w, %d; it serves this folder's commands as it is\n"+
+		"help: `sluice up --wait` takes over when that process has ended", state, holder.ErrHeld, pid)
+}
+
+// awaitEvery spaces looks at whether the holder of a state folder has ended.
+const awaitEvery = 200 * time.Millisecond
+
+// awaitFolder returns when nobody holds the state folder or, with wait, when that has become so or a signal asks this process to end.
+func awaitFolder(cmd *cobra.Command, state string, wait bool) error {
+	ctx, stop := kit.Interruptible(cmd.Context())
+	defer stop()
+	said := 0
+	for range poll.Every(ctx, awaitEvery) {
+		info, held, err := holder.Find(state)
+		switch {
+		case err != nil || !held:
+			return err
+		case !wait:
+			return heldError(state, info.PID)
+		case said != info.PID:
+			said = info.PID
+			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "sluice: waits until process %d, which holds the state folder %s, has ended\n", info.PID, state); err != nil {
+				return err
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// eventLog writes a line for each event, of several goroutines.
+type eventLog struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (l *eventLog) line(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l.out, "%s  %s\n", time.Now().Format(time.RFC3339), text) //nolint:errcheck // it happens all the same
 }
 
 func metricsListen(cmd *cobra.Command, options *worker.Options) {
@@ -65,7 +124,8 @@ func metricsListen(cmd *cobra.Command, options *worker.Options) {
 }
 
 func printAddresses(out io.Writer, s *control.Session, w *worker.Worker) error {
-	if _, err := fmt.Fprintf(out, "Temporal  %s\nUI        %s\n", s.Info.TemporalAddress, s.WorkflowURL("", "")); err != nil {
+	page := view.ThemeOf(out).Page(s.WorkflowURL("", ""))
+	if _, err := fmt.Fprintf(out, "state     %s\nTemporal  %s\nUI        %s\n", s.Dir, s.Info.TemporalAddress, page); err != nil {
 		return err
 	}
 	targets := w.Targets()
@@ -125,7 +185,7 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 			return kit.UsageError(cmd, "--serve-listen is an address without a port, since each target has its own: leave `:"+port+"` out")
 		}
 		at.StateDir = kit.StateDir(cmd)
-		return stay(cmd, at, options, func(s *control.Session, _ *worker.Worker) error {
+		return stay(cmd, at, options, nil, func(s *control.Session, _ *worker.Worker) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "working for %s, namespace %s%s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace, saysBuild(cmd.Context(), s, options.Deployment))
 			return err
 		})
@@ -146,8 +206,9 @@ func saysBuild(ctx context.Context, s *control.Session, d worker.Deployment) str
 	return said
 }
 
-// stay opens a session and a worker, says so by ready, and keeps both until a signal comes or the worker fails.
-func stay(cmd *cobra.Command, at control.Options, o worker.Options, ready func(*control.Session, *worker.Worker) error) (err error) {
+// stay opens a session and a worker, says so by ready, and keeps both until a signal comes or the worker fails. What serves is told to log,
+// unless that is nil.
+func stay(cmd *cobra.Command, at control.Options, o worker.Options, log *eventLog, ready func(*control.Session, *worker.Worker) error) (err error) {
 	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
 	s, w, err := worker.Open(ctx, at, o)
@@ -161,7 +222,22 @@ func stay(cmd *cobra.Command, at control.Options, o worker.Options, ready func(*
 	if err := ready(s, w); err != nil {
 		return err
 	}
-	return watch(ctx, w, cmd.ErrOrStderr())
+	return watch(ctx, w, log, cmd.ErrOrStderr())
+}
+
+// serving writes what serves otherwise than before, and returns what does now.
+func (l *eventLog) serving(before, now map[string]string) map[string]string {
+	for _, target := range slices.Sorted(maps.Keys(now)) {
+		if now[target] != before[target] {
+			l.line("target " + target + " serves " + now[target])
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(before)) {
+		if now[target] == "" {
+			l.line("target " + target + " serves no release")
+		}
+	}
+	return now
 }
 
 // lookEvery spaces looks at whether all targets are served.
@@ -169,10 +245,13 @@ const lookEvery = time.Second
 
 // watch waits for the end of ctx or of the worker, and says what happens to the targets meanwhile. The error tells of those that are
 // not served at the end.
-func watch(ctx context.Context, w *worker.Worker, notes io.Writer) error {
+func watch(ctx context.Context, w *worker.Worker, log *eventLog, notes io.Writer) error {
 	again := time.Tick(lookEvery)
-	said := map[string]string{}
+	said, serves := map[string]string{}, map[string]string{}
 	for {
+		if log != nil {
+			serves = log.serving(serves, w.Serving())
+		}
 		now := w.Troubles()
 		for _, target := range slices.Sorted(maps.Keys(now)) {
 			if said[target] != now[target] {

@@ -43,6 +43,7 @@ take over now that the files were edited, with that run's parameters.
 	kit.Must(cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return kit.CompleteRuns(cmd, nil, prefix)
 	}))
+	kit.Must(cmd.RegisterFlagCompletionFunc("param", kit.CompleteParams))
 	format := kit.AddFormat(cmd, "mermaid", "dot", "svg")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
@@ -52,6 +53,9 @@ take over now that the files were edited, with that run's parameters.
 		req.PipelineFile = args[0]
 		program, planned, err := preEvaluate(cmd, req, against)
 		if err != nil {
+			return err
+		}
+		if err := kit.SayLarge(cmd, req); err != nil {
 			return err
 		}
 		out := cmd.OutOrStdout()

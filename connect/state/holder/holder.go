@@ -34,6 +34,8 @@ type Info struct {
 	TokenFile       string `json:"token_file"`           // absolute path
 	CodecKeys       string `json:"codec_keys,omitempty"` // absolute path of the key file; empty without encryption
 	Python          string `json:"python,omitempty"`     // absolute path of the virtual environment of the users' programs; empty for the python3 in PATH
+	// PythonNamed: somebody has named Python, and it is that of every run, whatever lies beside its pipeline.
+	PythonNamed bool `json:"python_named,omitempty"`
 }
 
 // Holder holds a state folder until Release.

@@ -167,6 +167,13 @@ func (c Config) args(classpath string, port int) []string {
 		"--artifact-port=0", "--expansion-port=-1", "--artifacts-dir="+filepath.Join(c.Dir, "artifacts"))
 }
 
+// Check says what a job server of these jars lacks on this machine; no jars are DefaultJars.
+func Check(jars string) error {
+	_, javaErr := findJava()
+	_, jarsErr := Config{Jars: jars}.classpath()
+	return errors.Join(javaErr, jarsErr)
+}
+
 // findJava returns the Java of $JAVA_HOME, or else of PATH.
 func findJava() (string, error) {
 	if home := os.Getenv("JAVA_HOME"); home != "" {

@@ -1,0 +1,224 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+)
+
+// examinePipeline looks at what a pipeline needs with its environment. What steps of child pipelines need is not known here.
+func examinePipeline(ctx context.Context, stateDir, file string, program *dsl.Program) []view.Finding {
+	has := map[spec.Kind]bool{}
+	for _, node := range program.Graph() {
+		has[node.Kind] = true
+	}
+	env, targets := program.Environment(), program.Targets()
+	python := state.PythonBeside(filepath.Dir(file))
+	if held, named := state.PythonOf(stateDir); named || python == "" {
+		python = held
+	}
+	findings := checkPrograms(python, program.Programs())
+	if has[spec.KindCompile] {
+		findings = append(findings, checkModules(ctx, python, "onnx", "onnxruntime")...)
+	}
+	embedded := slices.ContainsFunc(slices.Collect(maps.Keys(targets)), func(name string) bool { return env.Targets[name].Embedded != nil })
+	if has[spec.KindCompile] || embedded {
+		findings = append(findings, checkLibrary(view.Missing))
+	}
+	if has[spec.KindClean] && env.Clean.Flink != nil {
+		findings = append(findings, checkFlink(env.Clean.Flink))
+	}
+	findings = append(findings, checkPools(ctx, env, program.Pools())...)
+	for _, name := range slices.Sorted(maps.Keys(targets)) {
+		findings = append(findings, checkTarget(stateDir, name, env.Targets[name]))
+	}
+	return append(findings, checkSecrets(env, program.Pipeline())...)
+}
+
+// checkPrograms looks for the programs that steps start, where the steps will look for them.
+func checkPrograms(python string, programs map[string]string) []view.Finding {
+	var findings []view.Finding
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
+		if name == "bash" {
+			continue // examine has looked for it
+		}
+		f := view.Finding{Name: name}
+		path, err := exec.LookPath(filepath.Join(python, "bin", name))
+		if python == "" || err != nil {
+			path, err = exec.LookPath(name)
+		}
+		if f.Detail = path; err != nil {
+			f.State, f.Detail, f.Help = view.Missing, "not in PATH", "step `"+programs[name]+"` starts it: install it"
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// probe prints the version of each module as JSON, null for what cannot be imported.
+const probe = `import importlib, json, sys
+found = {}
+for name in sys.argv[1:]:
+    try:
+        found[name] = str(importlib.import_module(name).__version__)
+    except Exception:
+        found[name] = None
+print(json.dumps(found))`
+
+// checkModules looks for Python modules that `compile` steps use, in the virtual environment that they get; empty for the python3 in PATH.
+func checkModules(ctx context.Context, env string, modules ...string) []view.Finding {
+	python, install := filepath.Join(env, "bin", "python3"), "`"+filepath.Join(env, "bin", "pip")+" install onnx onnxruntime`"
+	if env == "" {
+		python, install = "python3", "`python3 -m venv .venv && .venv/bin/pip install onnx onnxruntime` beside the pipeline"
+	}
+	var found map[string]*string
+	out, err := exec.CommandContext(ctx, python, append([]string{"-c", probe}, modules...)...).Output()
+	if err == nil {
+		err = json.Unmarshal(out, &found)
+	}
+	if err != nil {
+		return []view.Finding{{Name: "python", State: view.Missing, Detail: fmt.Sprintf("%s does not run: %v", python, err), Help: install}}
+	}
+	var findings []view.Finding
+	for _, name := range modules {
+		f := view.Finding{Name: name}
+		if v := found[name]; v != nil {
+			f.Detail = *v + ", by " + python
+		} else {
+			f.State, f.Detail, f.Help = view.Missing, "cannot be imported by "+python, "`compile` steps use it: "+install
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+func checkFlink(runner *spec.FlinkRunner) view.Finding {
+	f := view.Finding{Name: "Flink", Detail: "Java and the job server are here"}
+	if err := flink.Check(runner.JobServer); err != nil {
+		f.State, f.Detail = view.Missing, err.Error()
+		f.Help = "cleanings need neither without `clean: {flink: ...}` in the environment"
+	}
+	return f
+}
+
+// checkPools looks at what the pools need that train steps use.
+func checkPools(ctx context.Context, env *spec.Environment, used map[string]string) []view.Finding {
+	var findings []view.Finding
+	local := false
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		pool := env.Pools[name]
+		if local = local || pool.Local != nil; pool.Local != nil {
+			continue
+		}
+		f := view.Finding{Name: "pool " + name, Detail: "its nodes are other machines"}
+		switch {
+		case !connect.ClusterNamed():
+			f.State, f.Detail = view.Missing, control.Unreachable("localhost:0", "")
+			f.Detail, f.Help, _ = strings.Cut(f.Detail, "\nhelp: ")
+		case pool.Kubernetes != nil:
+			f = withKubeconfig(f)
+		case pool.EC2 != nil:
+			f = withAWS(f)
+		}
+		findings = append(findings, f)
+	}
+	if local {
+		findings = append(findings, checkAgent(view.Missing))
+		findings = append(findings, checkGPUs(ctx)...)
+	}
+	return findings
+}
+
+// withKubeconfig adds where Kubernetes is described to a finding that is about a cluster.
+func withKubeconfig(f view.Finding) view.Finding {
+	home, _ := os.UserHomeDir()
+	files := append(filepath.SplitList(os.Getenv("KUBECONFIG")), filepath.Join(home, ".kube", "config"))
+	for _, file := range files {
+		if _, err := os.Stat(file); err == nil {
+			f.Detail = "by " + file
+			return f
+		}
+	}
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		f.Detail = "the cluster that this machine is a pod of"
+		return f
+	}
+	f.State, f.Detail, f.Help = view.Missing, "there is no kubeconfig", "name one with $KUBECONFIG, or put it at ~/.kube/config"
+	return f
+}
+
+// withAWS adds where credentials come from to a finding that is about EC2.
+func withAWS(f view.Finding) view.Finding {
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
+		if os.Getenv(name) != "" {
+			f.Detail = "credentials by $" + name
+			return f
+		}
+	}
+	home, _ := os.UserHomeDir()
+	for _, file := range []string{filepath.Join(home, ".aws", "credentials"), filepath.Join(home, ".aws", "config")} {
+		if _, err := os.Stat(file); err == nil {
+			f.Detail = "credentials by " + file
+			return f
+		}
+	}
+	f.State, f.Detail = view.Note, "no credentials in the environment or in ~/.aws"
+	f.Help = "on an instance of EC2 its role is used; elsewhere set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+	return f
+}
+
+// checkTarget looks whether a target's ports are free, or Sluice's own, and whether its cluster is known.
+func checkTarget(stateDir, name string, target spec.Target) view.Finding {
+	f := view.Finding{Name: "target " + name, Detail: "its ports are free, or its own"}
+	if err := control.CheckPorts(stateDir, name, target); err != nil {
+		f.State = view.Missing
+		f.Detail, f.Help, _ = strings.Cut(err.Error(), "\nhelp: ")
+	} else if target.KServe != nil {
+		f = withKubeconfig(f)
+	}
+	return f
+}
+
+// checkSecrets looks whether the secrets that steps ask for are there, without a look at their values. What Vault has is not asked.
+func checkSecrets(env *spec.Environment, p *spec.Pipeline) []view.Finding {
+	var findings []view.Finding
+	seen := map[string]bool{}
+	for _, step := range slices.Concat(p.Steps, p.OnFailure, p.Finally) {
+		for _, variable := range slices.Sorted(maps.Keys(step.Secrets)) {
+			name := step.Secrets[variable]
+			source, known := env.Secrets[name]
+			if seen[name] || !known {
+				continue
+			}
+			seen[name] = true
+			f := view.Finding{Name: "secret " + name, Detail: "in Vault"}
+			switch {
+			case source.Env != "":
+				if f.Detail = "$" + source.Env + " is set"; os.Getenv(source.Env) == "" {
+					f.State, f.Detail, f.Help = view.Missing, "$"+source.Env+" is not set", "step `"+step.ID+"` asks for it: set it where Sluice is started"
+				}
+			case source.File != "":
+				f.Detail = source.File
+				if _, err := os.Stat(source.File); err != nil {
+					f.State, f.Detail, f.Help = view.Missing, err.Error(), "step `"+step.ID+"` asks for it"
+				}
+			}
+			findings = append(findings, f)
+		}
+	}
+	return findings
+}

@@ -1,0 +1,66 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
+)
+
+// checkPorts refuses a pipeline that will release to a target whose port another program has: that would be found when all is trained. A
+// cluster's gateways are elsewhere.
+func (s *Session) checkPorts(program *dsl.Program) error {
+	if connect.ClusterNamed() {
+		return nil
+	}
+	targets := program.Environment().Targets
+	for _, name := range slices.Sorted(maps.Keys(program.Targets())) {
+		if err := CheckPorts(s.Dir, name, targets[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckPorts says which port of a target another program has than the Sluice of this state folder. The error is an invalid one.
+func CheckPorts(stateDir, name string, target spec.Target) error {
+	own := servedPorts(stateDir)
+	for _, port := range target.Ports() {
+		if slices.Contains(own, port) {
+			continue
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // it does not wait
+		if err != nil {
+			return fault.New(fault.Invalid, fmt.Sprintf("port %d of the target `%s` cannot be listened on: %v\n"+
+				"help: end the program that listens there, or give the target another port in the environment", port, name, err), err)
+		}
+		if err := listener.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// servedPorts are the ports at which the state folder serves its targets.
+func servedPorts(stateDir string) []int {
+	var served map[string]spec.Target
+	raw, err := os.ReadFile(filepath.Join(stateDir, state.TargetsFile))
+	if err != nil || json.Unmarshal(raw, &served) != nil {
+		return nil
+	}
+	var ports []int
+	for _, target := range served {
+		ports = append(ports, target.Ports()...)
+	}
+	return ports
+}
