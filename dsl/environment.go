@@ -3,6 +3,8 @@ package dsl
 import (
 	"reflect"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
@@ -12,10 +14,16 @@ import (
 // loadEnvironment reads an environment document; nil after it has reported why it cannot.
 func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	root := src.Parse(data)
-	if root == nil {
+	if root == nil || isOther(src, root, "environment/v1", "a pipeline is the command's argument, and -e names an environment") {
 		return nil
 	}
 	d := decode.New(src, true, notYetKeys)
+	d.Explain = func(t reflect.Type, _, key *yaml.Node) (hint, meant string) {
+		if t == environmentType && hasKey(pipelineType, key.Value) {
+			return "it belongs to the pipeline, a file of its own", ""
+		}
+		return "", ""
+	}
 	v := d.Decode(root, reflect.TypeFor[spec.Environment](), spec.Rules{})
 	if v == nil {
 		return nil

@@ -38,8 +38,18 @@ func eachDriver(src *document.Source, root *yaml.Node, section, what, example st
 				src.Errorf(driver, "one-of", "keep one of them", "a %s has one driver, and `%s` is there already", what, first)
 			}
 		}
-		if first == "" {
+		if first == "" && !hasUnknownKey(body, of) {
 			src.Errorf(key, "driver", "give it one of "+strings.Join(drivers, ", ")+", such as "+example, "the %s `%s` has no driver", what, key.Value)
 		}
 	}
+}
+
+// hasUnknownKey reports whether a mapping has a key that its struct lacks, which was reported and may have been meant for any.
+func hasUnknownKey(n *yaml.Node, of reflect.Type) bool {
+	for key := range document.Entries(n) {
+		if !hasKey(of, key.Value) {
+			return true
+		}
+	}
+	return false
 }

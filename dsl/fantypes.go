@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -33,6 +34,9 @@ func (s *step) instanceName() string {
 // those come first.
 func (c *checker) typeFan(s *step) {
 	if s.fan == spec.FanNone || s.instance != nil {
+		if s.instance == nil {
+			s.instance = c.excuseFan(s)
+		}
 		return
 	}
 	s.instance = map[string]*cel.Type{"index": cel.IntType}
@@ -79,6 +83,11 @@ func (c *checker) matrixType(s *step) *cel.Type {
 	for _, entry := range m.include {
 		for i, key := range entry.entries.Keys {
 			found[key] = append(found[key], c.ts.ValueType(o.Name+"."+key, entry.entries.Values[i]))
+		}
+	}
+	for key := range document.Entries(m.node) {
+		if key.Value != "include" && key.Value != "exclude" {
+			o.Fields[key.Value] = cel.DynType // unless it could be read
 		}
 	}
 	for key, of := range found {

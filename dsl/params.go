@@ -85,9 +85,9 @@ func convertParam(decl spec.Param, value any, env *spec.Environment) (v any, mes
 // checkParams checks declarations and reports parameters nothing reads.
 func (c *checker) checkParams() {
 	node := document.Lookup(c.root, "params")
-	// An expression that could not be read may be the one that reads the parameter.
+	// What could not be read may be what reads the parameter, as may be a script that an expression was written into.
 	unread := slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
-		return slices.Contains([]string{"syntax", "interpolation", "name", "tag"}, d.Code)
+		return slices.Contains([]string{"syntax", "interpolation", "name", "tag", "unknown-key", "type", "reserved", "script"}, d.Code)
 	})
 	for name, p := range c.pipeline.Params {
 		at := document.Lookup(node, name)

@@ -83,10 +83,11 @@ func (l *loader) load(data []byte) bool {
 // read reads the document at root.
 func (l *loader) read() bool {
 	d := decode.New(l.src, false, notYetKeys)
+	d.Beside = map[reflect.Type][]string{envelopeType: kindNames()}
 	if l.block {
-		d.Beside = map[reflect.Type][]string{reflect.TypeFor[spec.Clean](): blockKeys}
+		d.Beside[reflect.TypeFor[spec.Clean]()] = blockKeys
 	}
-	l.d = d
+	l.d, d.Explain = d, l.explainKey
 	l.byID = map[string]*step{}
 	l.defaults = document.Lookup(l.root, "defaults")
 	d.Forms[stepsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
@@ -98,6 +99,9 @@ func (l *loader) read() bool {
 		return expr.Literal{Value: nil}, true
 	}
 	startForms(d)
+	if isOther(l.src, l.root, "pipeline/v1", "an environment is given beside the pipeline: sluice run PIPELINE -e ENVIRONMENT") {
+		return false
+	}
 	if l.root.Kind == yaml.ScalarNode {
 		d.Structure(l.root, reflect.TypeFor[spec.Pipeline](), nil) // says that it is no mapping, even of an expression
 		return false

@@ -174,7 +174,11 @@ func (c *checker) declare() {
 	for _, s := range c.steps {
 		outputs := s.info().outputs(c.ts, s.ID, s.known)
 		outputs.Name, outputs.What = "steps."+s.ID, "an output of `"+s.ID+"`"
+		c.excuseOutputs(s, &outputs)
 		steps.Fields[s.ID] = c.ts.Define(&outputs)
+		if s.fan == spec.FanNone && c.excuseFan(s) != nil {
+			steps.Fields[s.ID] = cel.DynType
+		}
 		if s.listed() {
 			steps.Fields[s.ID] = cel.ListType(c.instanceType(s))
 		}
@@ -216,6 +220,7 @@ func (c *checker) paramsType() *cel.Type {
 			params.Fields[name], params.Optional[name] = t, p.Optional()
 		}
 	}
+	c.excuseParams(params)
 	return c.ts.Define(params)
 }
 
@@ -326,6 +331,9 @@ func (c *checker) useParam(e *expr.Expression, r expr.Reference, name string) {
 func (c *checker) inputsType(s *step) *cel.Type {
 	body, _ := s.spec.(expr.Mapping)
 	inputs, _ := body.Get("inputs").(expr.Mapping)
+	if c.isBroken(s.body, "inputs", yaml.MappingNode) {
+		return cel.DynType
+	}
 	if len(inputs.Keys) == 0 {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
@@ -32,7 +33,7 @@ func checkRun(c *checker, s *step, sp *spec.Run) {
 	case script != nil && command != nil:
 		c.src.Errorf(document.KeyNode(s.body, "script"), "one-of", "keep one of them", "`%s` has both a script and a command", s.ID)
 	}
-	if script != nil && strings.TrimSpace(sp.Script) == "" {
+	if script != nil && script.Kind == yaml.ScalarNode && strings.TrimSpace(sp.Script) == "" {
 		c.src.Errorf(script, "required", "write `script: |` and the lines of the script below it", "the script of `%s` is empty", s.ID)
 	}
 	if m := interpolation.FindStringSubmatchIndex(sp.Script); m != nil && script != nil {

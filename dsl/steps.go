@@ -12,7 +12,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
-	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // maxSteps bounds the steps of a document.
@@ -37,10 +36,15 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 	outer := d.Expressions
 	d.EachKey(n, func(key, val *yaml.Node) {
 		if !d.CheckName(key) {
+			l.unreadable = append(l.unreadable, key.Value)
 			return
 		}
 		if other := l.byID[key.Value]; other != nil {
 			l.src.Errorf(key, "duplicate", "give it another name", "a step `%s` is already in line %d", key.Value, other.Line)
+			return
+		}
+		if slices.Contains(laterSections, key.Value) && val.Kind == yaml.MappingNode && !slices.ContainsFunc(kindNames(), func(k string) bool { return document.Lookup(val, k) != nil }) {
+			l.src.Errorf(key, "kind", "write `"+key.Value+":` at the top, beside `steps`", "`%s` is a section of the pipeline, and no step", key.Value)
 			return
 		}
 		d.Expressions = nil
@@ -57,6 +61,9 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 	d.Expressions = outer
 }
 
+// laterSections are the sections beside `steps`.
+var laterSections = []string{string(spec.SectionOnFailure), string(spec.SectionFinally)}
+
 // readStep reads one step; nil when it is too broken to speak of further.
 func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
 	n, leave, ok := d.Enter(val)
@@ -70,10 +77,6 @@ func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
 	var kindKeys []*yaml.Node
 	l.envelopeForms(d, s)
 	envelope, ok := d.Structure(n, reflect.TypeFor[spec.Envelope](), func(k, v *yaml.Node) bool {
-		if k.Value == "on_fail" {
-			l.src.Errorf(k, "unknown-key", "write it beside a check: gate: [{check: ..., on_fail: stop}] as a block list", "`on_fail` belongs to a gate")
-			return true
-		}
 		if info := kindByName(k.Value); info != nil {
 			kindKeys = append(kindKeys, k)
 			if len(kindKeys) == 1 {
@@ -81,7 +84,11 @@ func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
 			}
 			return true
 		}
-		return l.strangeKey(n, k)
+		if slices.Contains(laterKinds, k.Value) {
+			l.src.Errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
+			return true
+		}
+		return false // the decoder explains it
 	}).(expr.Mapping)
 	if !ok {
 		return nil
@@ -203,25 +210,6 @@ func (l *loader) readBody(d *decode.Decoder, s *step) {
 		l.src.Errorf(s.key, "type", "", "%s", err)
 	}
 	spec.SetDefaults(reflect.ValueOf(s.known))
-}
-
-// strangeKey reports a key of a step that is neither of the envelope nor a kind.
-func (l *loader) strangeKey(n, k *yaml.Node) bool {
-	switch {
-	case slices.Contains(laterKinds, k.Value):
-		l.src.Errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
-		return true
-	case slices.Contains(notYetKeys[reflect.TypeFor[spec.Envelope]()], k.Value) || decode.ForeignWord(k.Value) != "":
-		return false // the decoder explains it
-	}
-	names := append(spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Envelope]())), kindNames()...)
-	hint := nearest.DidYouMean(k.Value, names)
-	l.d.NoteMeant(n, nearest.To(k.Value, names))
-	if hint == "" {
-		hint = "a step has one kind (" + strings.Join(kindNames(), ", ") + ") and the keys " + strings.Join(spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Envelope]())), ", ")
-	}
-	l.src.Errorf(k, "unknown-key", hint, "`%s` is neither a kind nor a key of a step", k.Value)
-	return true
 }
 
 func hasLaterKind(n *yaml.Node) bool {

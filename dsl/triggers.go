@@ -67,8 +67,8 @@ func exactlyOne(src *document.Source, at, n *yaml.Node, what string, keys ...str
 
 // meantOneOf reports whether a key of a mapping, which was reported as unknown, was likely meant to be one of some keys.
 func meantOneOf(n *yaml.Node, keys []string) bool {
-	for key := range document.Entries(n) {
-		if nearest.To(key.Value, keys) != "" || slices.Contains(keys, decode.ForeignWord(key.Value)) {
+	for key, val := range document.Entries(n) {
+		if _, ours := decode.ForeignWord(key, val, keys); ours != "" || nearest.To(key.Value, keys) != "" {
 			return true
 		}
 	}

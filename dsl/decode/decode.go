@@ -15,7 +15,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // Bounds on what is in a document, as in dsl/document.
@@ -37,10 +36,14 @@ type Decoder struct {
 	Forms map[reflect.Type]Form
 	// Beside are keys that may stand beside those of a struct, which others read.
 	Beside map[reflect.Type][]string
+	// Explain says of a key that a struct of type t lacks, in the mapping n, what to write instead, and which key was meant. Both are empty
+	// when it does not know.
+	Explain func(t reflect.Type, n, key *yaml.Node) (hint, meant string)
 
-	met     int  // expressions so far, of all steps
-	fixed   bool // no ${} here, as in an environment
-	partial bool // the next mapping may lack keys, as defaults do
+	key     string // that the value stands under which is read
+	met     int    // expressions so far, of all steps
+	fixed   bool   // no ${} here, as in an environment
+	partial bool   // the next mapping may lack keys, as defaults do
 	depth   int
 	aliased int // values left to reach through aliases
 	inAlias int
@@ -176,7 +179,7 @@ var (
 // Structure reads a mapping against a struct. other, when given, takes keys the struct lacks.
 func (d *Decoder) Structure(n *yaml.Node, t reflect.Type, other func(key, val *yaml.Node) bool) expr.Value {
 	if n.Kind != yaml.MappingNode {
-		d.Source.Errorf(n, "type", "its keys are "+strings.Join(spec.KeyNames(spec.KeysOf(t)), ", "), "a mapping is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.shapeHint(n, t), "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out expr.Mapping
@@ -187,7 +190,7 @@ func (d *Decoder) Structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 		i := slices.IndexFunc(fields, func(f spec.Key) bool { return f.Name == key.Value })
 		if i < 0 || slices.Contains(d.notYet[t], key.Value) {
 			if other == nil || !other(key, val) {
-				d.unknownKey(n, key, t, fields)
+				d.unknownKey(n, key, val, t, fields)
 			}
 			return
 		}
@@ -233,7 +236,10 @@ func (d *Decoder) EachKey(n *yaml.Node, f func(key, val *yaml.Node)) {
 			continue
 		}
 		seen[key.Value] = key.Line
+		outer := d.key
+		d.key = key.Value
 		f(key, val)
+		d.key = outer
 	}
 }
 
@@ -246,34 +252,6 @@ func (d *Decoder) inAliased(n *yaml.Node) bool {
 		d.Source.Errorf(n, "limit", "write the values out", "aliases stand for more than %d values", maxAliased)
 	}
 	return d.aliased < 0
-}
-
-// foreignWords are keys of other systems with ours.
-var foreignWords = map[string]string{
-	"if": "when", "condition": "when", "depends": "needs", "deps": "needs", "depends_on": "needs", "dependencies": "needs",
-	"cmd": "command", "args": "command", "entrypoint": "command", "with": "inputs", "arguments": "inputs", "uses": "a kind key such as `run` or `train`",
-	"outs": "outputs", "artifacts": "outputs", "retryStrategy": "retry", "retries": "retry", "environment": "env", "parameters": "params",
-	"jobs": "steps", "tasks": "steps", "stages": "steps", "assert": "gate", "shell": "run: {script: ...}",
-}
-
-// ForeignWord is our word for a key of another system; empty when there is none.
-func ForeignWord(key string) string { return foreignWords[key] }
-
-func (d *Decoder) unknownKey(n, key *yaml.Node, t reflect.Type, fields []spec.Key) {
-	if slices.Contains(d.notYet[t], key.Value) {
-		d.Source.Errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
-		return
-	}
-	names := append(spec.KeyNames(fields), d.Beside[t]...)
-	hint, meant := nearest.Hint(key.Value, names), nearest.To(key.Value, names)
-	if ours, ok := foreignWords[key.Value]; ok && (slices.Contains(names, ours) || strings.Contains(ours, " ")) {
-		hint, meant = "Sluice uses `"+ours+"`", ours
-		if strings.Contains(ours, " ") {
-			hint = "Sluice uses " + ours
-		}
-	}
-	d.NoteMeant(n, meant)
-	d.Source.Errorf(key, "unknown-key", hint, "`%s` is not a key here", key.Value)
 }
 
 // NoteMeant notes which key an unknown key of a mapping was likely meant to be.
@@ -289,7 +267,7 @@ func (d *Decoder) Missing(n *yaml.Node, key string) bool {
 
 func (d *Decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	if n.Kind != yaml.MappingNode {
-		d.Source.Errorf(n, "type", "", "a mapping is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.shapeHint(n, t), "a mapping is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out expr.Mapping
@@ -328,7 +306,7 @@ func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && r.Single:
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:
-		d.Source.Errorf(n, "type", "write [a, b], or one `- item` a line", "a list is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.listHint(n), "a list is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	out := expr.List{}

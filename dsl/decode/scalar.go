@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -20,7 +21,7 @@ import (
 // scalar reads a literal.
 func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.Source.Errorf(n, "type", "", "%s is expected here, not %s", expr.Expected{Type: t}, document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.textHint(n), "%s is expected here, not %s", expr.Expected{Type: t}, document.NodeKind(n))
 		return nil
 	}
 	switch t {
@@ -94,7 +95,7 @@ func (d *Decoder) inEnum(n *yaml.Node, s string, r spec.Rules) bool {
 	case len(r.Enum) == 1:
 		d.Source.Errorf(n, "enum", "", "this must be %s, not %q", r.Enum[0], s)
 	default:
-		d.Source.Errorf(n, "enum", nearest.DidYouMean(s, r.Enum), "%q is not one of %s", s, strings.Join(r.Enum, ", "))
+		d.Source.Errorf(n, "enum", cmp.Or(enumHint(s, r.Enum), nearest.DidYouMean(s, r.Enum)), "%q is not one of %s", s, strings.Join(r.Enum, ", "))
 	}
 	return false
 }
@@ -123,7 +124,7 @@ func (d *Decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 // Expression reads a CEL expression that stands without ${}.
 func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.Source.Errorf(n, "type", "", "an expression is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.textHint(n), "an expression is expected here, not %s", document.NodeKind(n))
 		return nil
 	}
 	if strings.Contains(n.Value, "${") {

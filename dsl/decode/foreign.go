@@ -1,0 +1,149 @@
+package decode
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/nearest"
+)
+
+// foreign is what a key of another system is here.
+type foreign struct {
+	ours string // the key that is meant; empty: there is none, and the hint says what to do
+	hint string // empty: "Sluice uses `ours`". %s is the value of the foreign key
+}
+
+// noKind is the hint for a key that says in another system what a step does.
+const noKind = "Sluice uses a kind key such as `run` or `train`: run: {command: [program, argument]}"
+
+// foreignWords are keys of other systems, in small letters and without `-` and `_`, with ours: the first that the place has.
+var foreignWords = map[string][]foreign{}
+
+func init() {
+	for words, ours := range map[string][]foreign{
+		"if condition rules only": {{ours: "when"}, {ours: "check"}},
+		"unless":                  {{"when", "Sluice uses `when`, with a `!` before the condition"}},
+		"depends dependson deps dependencies upstream after requires runafter waitfor parents": {{ours: "needs"}},
+		"triggerrule":   {{"needs", "Sluice uses `needs: {STEP: passed}`, or not_failed, ended or failed in the place of passed"}},
+		"dependsonpast": {{"needs", "`needs` is of steps of the same run; what the last run left is read as `last`"}},
+		"stage":         {{"needs", "Sluice has no stages: a step waits for what it reads, and for the steps in `needs`"}},
+		"jobs tasks stages templates services dag": {{ours: "steps"}},
+		"cmd args exec program":                    {{ours: "command"}},
+		"entrypoint":                               {{ours: "command"}, {ours: "steps"}},
+		"with arguments":                           {{ours: "inputs"}, {ours: "params"}},
+		"outs artifacts results":                   {{ours: "outputs"}},
+		"uses container componentref operator template templateref plugin action": {{"run", noKind}},
+		"retrystrategy retrypolicy":                       {{"retry", "Sluice uses `retry: {attempts: 3}`"}},
+		"retries maxretries":                              {{"retry", "Sluice uses `retry: {attempts: N}`, which counts the first try"}},
+		"retrydelay":                                      {{"retry", "Sluice uses `retry: {backoff: %s}`"}},
+		"environment envvars variables":                   {{ours: "env"}, {"defaults", "Sluice uses `defaults: {step: {env: {NAME: value}}}` for all steps"}},
+		"parameters vars variable inputs":                 {{ours: "params"}},
+		"params":                                          {{"command", "a step has no params of its own: it reads those of the pipeline as ${params.NAME}"}},
+		"assert expect validate":                          {{ours: "gate"}},
+		"shell bash":                                      {{"run", "Sluice uses `run: {script: ...}`"}},
+		"bashcommand source code":                         {{ours: "script"}},
+		"pythoncallable module":                           {{"command", "Sluice starts programs: `command: [python3, script.py]`"}},
+		"beforescript afterscript":                        {{"run", "write its lines into the `script` of the step"}},
+		"timeoutminutes":                                  {{"timeout", "Sluice uses `timeout: %sm`"}},
+		"timeoutseconds activedeadlineseconds":            {{"timeout", "Sluice uses `timeout: %ss`"}},
+		"executiontimeout maxduration timelimit":          {{ours: "timeout"}},
+		"continueonerror allowfailure ignoreerrors":       {{ours: "continue_on_error"}},
+		"strategy":                                        {{"matrix", "Sluice uses `matrix: {AXIS: [value, value]}` as a key of the step"}},
+		"withitems loop withparam withsequence for items": {{ours: "foreach"}},
+		"parallelism":                                     {{ours: "max_parallel"}},
+		"runson agent instancetype machinetype":           {{"pool", "Sluice uses `pool: NAME`, of a pool in the environment"}, {"needs", "only a `train` step names a `pool` of the environment; the programs of others run beside the worker"}},
+		"workingdirectory workdir cwd":                    {{"command", "programs start in a copy of the pipeline's folder; to change it write `script: cd DIR && ...`"}},
+		"image":                                           {{"runtime", "write `runtime: {image: %s}`, in a `train` step or in the environment's pool"}, {"needs", "write `runtime: {image: %s}` under `train`, or at the pool in the environment"}, {"steps", "write `runtime: {image: %s}` under a `train` step, or at the pool in the environment"}},
+		"volumes volumemounts":                            {{"needs", "data comes to a step by `inputs`, from the `outputs` of another; the pipeline's folder is there"}},
+		"gpu gpus cpu cpus memory gputype shm":            {{"resources", "write `resources: {gpu: 1}`; its keys are cpu, memory, gpu, gpu_type, shm, idle"}},
+		"limits requests":                                 {{"gpu", "write what a node must have: `resources: {cpu: 4, memory: 16GiB, gpu: 1}`"}},
+		"nvidia.com/gpu":                                  {{ours: "gpu"}},
+		"replicas workers numnodes":                       {{ours: "nodes"}},
+		"on trigger":                                      {{ours: "triggers"}},
+		"schedule scheduleinterval":                       {{"triggers", "write `triggers: {nightly: {schedule: {cron: \"0 1 * * *\"}}}`"}},
+		"cron":                                            {{"schedule", "write `schedule: {cron: \"%s\"}`"}, {"triggers", "write `triggers: {nightly: {schedule: {cron: \"%s\"}}}`"}},
+		"catchup startdate enddate":                       {{"triggers", "it belongs to a schedule: `triggers: {nightly: {schedule: {cron: ..., catchup: 1h, start: ..., end: ...}}}`"}},
+		"dagid workflow":                                  {{ours: "name"}},
+		"name id title taskid":                            {{"needs", "the key above is the step's id; a line about it is its `summary`"}},
+		"defaultargs":                                     {{"defaults", "Sluice uses `defaults: {step: {...}}`"}},
+		"onexit cleanup always":                           {{ours: "finally"}},
+		"onerror catch":                                   {{ours: "on_failure"}},
+		"onsuccess":                                       {{"steps", "a step that `needs` the last one runs when it has passed"}},
+		"until":                                           {{"repeat", "write `repeat: {until: %s}`"}},
+		"while":                                           {{"repeat", "write `repeat: {until: \"!(%s)\"}`"}},
+		"version apiversion":                              {{"sluice", "the version of the language is in `sluice: pipeline/v1`; one of your own is written as a comment"}},
+		"description":                                     {{"summary", "Sluice uses `summary`"}, {"", "write it as a comment, after `#`"}},
+		"labels tags owner annotations metadata comment": {{"", "write it as a comment, after `#`"}},
+		"cachingoptions memoize":                         {{ours: "cache"}},
+	} {
+		for word := range strings.FieldsSeq(words) {
+			foreignWords[word] = ours
+		}
+	}
+}
+
+// ForeignWord returns the hint for a key of another system, and our key; an empty hint for other keys. names are those of the place.
+func ForeignWord(key, val *yaml.Node, names []string) (hint, ours string) {
+	word := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key.Value))
+	all := foreignWords[word]
+	i := slices.IndexFunc(all, func(f foreign) bool { return f.ours == "" || slices.Contains(names, f.ours) })
+	if i < 0 {
+		return "", ""
+	}
+	f, value := all[i], val.Value
+	switch {
+	case f.ours == "foreach" && val.Kind == yaml.SequenceNode:
+		return "Sluice uses `foreach: '" + listText(val) + "'`", f.ours
+	case f.ours == "when" && (strings.Contains(value, "always()") || strings.Contains(value, "failure()")):
+		return "Sluice uses `when`; a step that runs whatever happened stands under `finally`, one after a failure under `on_failure`", f.ours
+	case f.hint == "":
+		return "Sluice uses `" + f.ours + "`", f.ours
+	case strings.Contains(f.hint, "%s"):
+		if val.Kind != yaml.ScalarNode || value == "" {
+			value = "..."
+		}
+		return fmt.Sprintf(f.hint, value), f.ours
+	}
+	return f.hint, f.ours
+}
+
+// listText is a list as an expression has it.
+func listText(n *yaml.Node) string {
+	items := make([]string, len(n.Content))
+	for i, item := range n.Content {
+		if items[i] = item.Value; item.Tag == "!!str" || item.Kind != yaml.ScalarNode {
+			quoted, _ := json.Marshal(item.Value) //nolint:errchkjson // a text
+			items[i] = string(quoted)
+		}
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []spec.Key) {
+	if slices.Contains(d.notYet[t], key.Value) {
+		d.Source.Errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
+		return
+	}
+	names := append(spec.KeyNames(fields), d.Beside[t]...)
+	var hint, meant string
+	if d.Explain != nil {
+		hint, meant = d.Explain(t, n, key)
+	}
+	if hint == "" {
+		hint, meant = ForeignWord(key, val, names)
+	}
+	if hint == "" {
+		hint, meant = nearest.Hint(key.Value, names), nearest.To(key.Value, names)
+		if hint == "" {
+			hint = "its keys are " + strings.Join(names, ", ")
+		}
+	}
+	d.NoteMeant(n, meant)
+	d.Source.Errorf(key, "unknown-key", hint, "`%s` is not a key here", key.Value)
+}

@@ -1,0 +1,130 @@
+package decode
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// shapes are values of keys as they are written; NAME is replaced by a name that the document has, and VALUE by what it has for it.
+var shapes = map[string]string{
+	"params": "{NAME: {type: string}}", "outputs": "{NAME: {type: int}}", "env": "{NAME: VALUE}", "secrets": "{VARIABLE: NAME}",
+	"inputs": `{NAME: "${steps.STEP.OUTPUT}"}`, "triggers": `{NAME: {schedule: {cron: "0 1 * * *"}}}, each with a name`,
+	"notify": "{NAME: {slack: {...}}}, each with a name", "variants": "{NAME: {onnx: {...}}}, each with a name",
+	"pools": "{NAME: {local: {nodes: 2}}}", "targets": "{NAME: {embedded: {port: 8080}}}", "people": `{"group:NAME": {users: [anna]}}`,
+	"publish": "{OUTPUT: VALUE}", "retry": "{attempts: 3}", "repeat": "{until: CONDITION, max: 10}", "schedule": `{cron: "0 1 * * *"}`,
+	"resources": "{cpu: 4, memory: 16GiB, gpu: 1}", "budget": "{usd: 40}",
+}
+
+// shapeHint says how a value is written that should be a mapping of type t and is not.
+func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
+	isScalar := n.Kind == yaml.ScalarNode && n.Tag != "!!null"
+	switch t {
+	case reflect.TypeFor[spec.OutputDecl]():
+		if isScalar {
+			return "write {type: " + n.Value + "}"
+		}
+	case reflect.TypeFor[spec.Param]():
+		if typ := map[string]string{"!!int": "int", "!!float": "double", "!!bool": "bool"}[n.Tag]; typ != "" && isScalar {
+			return "write {type: " + typ + ", default: " + n.Value + "}"
+		} else if isScalar {
+			return "write {type: " + n.Value + "}, or {type: string, default: " + n.Value + "}"
+		}
+	case reflect.TypeFor[spec.Run]():
+		switch {
+		case isScalar:
+			return "write `run: {script: ...}` for a text that a shell reads, or `run: {command: [program, argument]}`"
+		case n.Kind == yaml.SequenceNode:
+			return "write `run: {command: [program, argument]}`"
+		}
+	case reflect.TypeFor[spec.Envelope]():
+		return "write `run: {command: [program, argument]}`, or another kind, under the step's id"
+	}
+	shape := shapes[d.key]
+	if shape == "" || d.key == "outputs" && t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Interface {
+		if t.Kind() == reflect.Struct {
+			return "its keys are " + strings.Join(spec.KeyNames(spec.KeysOf(t)), ", ")
+		}
+		return "write {NAME: value}"
+	}
+	if d.key == "retry" && n.Tag == "!!int" {
+		return "write {attempts: " + n.Value + "}"
+	}
+	if d.key == "schedule" && isScalar {
+		return "write {cron: \"" + n.Value + "\"}"
+	}
+	name, value := "NAME", "value"
+	switch first := document.Lookup(n, 0); {
+	case isScalar:
+		value = n.Value
+	case first == nil:
+	case first.Kind == yaml.ScalarNode:
+		if key, val, ok := strings.Cut(first.Value, "="); ok {
+			name, value = key, val
+		} else if isWord(first.Value) {
+			name = first.Value
+		}
+	default:
+		if at := document.Lookup(first, "name"); at != nil && isWord(at.Value) {
+			name = at.Value
+		}
+		if at := document.Lookup(first, "value"); at != nil && at.Value != "" {
+			value = at.Value
+		}
+	}
+	return "write " + strings.NewReplacer("NAME", name, "VALUE", value).Replace(shape)
+}
+
+func isWord(s string) bool { return expr.IsIdentifier(strings.ToLower(s)) }
+
+// listHint says how a value is written that should be a list and is not.
+func (d *Decoder) listHint(n *yaml.Node) string {
+	switch {
+	case d.key == "command" && n.Kind == yaml.ScalarNode && n.Tag != "!!null":
+		return "write [" + strings.Join(strings.Fields(n.Value), ", ") + "]; what a shell is to read is a `script`"
+	case d.key == "command":
+		return "write the list [program, argument]"
+	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && isWord(n.Value):
+		return "write [" + n.Value + "]"
+	}
+	return "write [a, b], or one `- item` a line"
+}
+
+// textHint says how a value is written that should be a text, a number or the like, and is not.
+func (d *Decoder) textHint(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 && len(n.Content) > 0 && n.Content[0].Kind == yaml.MappingNode:
+		return "{{ }} is of Jinja: write \"${...}\" for an expression of Sluice"
+	case d.key == "script" && n.Kind == yaml.SequenceNode:
+		return "write `script: |` and one command a line below it"
+	case d.key == "foreach" && n.Kind == yaml.SequenceNode:
+		return "write an expression of a list: foreach: '" + listText(n) + "'"
+	case n.Tag == "!!null":
+		return "write \"\" for an empty text"
+	}
+	return ""
+}
+
+// typeWords are the types of other languages with ours.
+var typeWords = map[string]string{
+	"str": "string", "text": "string", "varchar": "string", "integer": "int", "int64": "int", "long": "int", "boolean": "bool",
+	"float": "double", "float32": "double", "float64": "double", "number": "double", "decimal": "double",
+	"date": "timestamp", "datetime": "timestamp", "time": "timestamp", "timedelta": "duration", "choice": "enum", "select": "enum",
+	"dict": "map", "object": "map", "mapping": "map", "struct": "map", "array": "list", "file": "dataset", "directory": "dataset",
+	"folder": "dataset", "artifact": "dataset", "always": "ended", "all_done": "ended", "completed": "ended", "success": "passed",
+	"succeeded": "passed", "all_success": "passed", "failure": "failed", "yes": "approve", "accept": "approve", "no": "reject",
+}
+
+// enumHint is a hint for a word that is none of those that a place takes.
+func enumHint(word string, words []string) string {
+	if ours := typeWords[strings.ToLower(word)]; slices.Contains(words, ours) {
+		return "did you mean `" + ours + "`?"
+	}
+	return ""
+}

@@ -1,0 +1,57 @@
+package dsl
+
+import (
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// What could not be read was reported, and those that read it are not to blame: to them it is of any type.
+
+// isBroken reports whether a key of a mapping was written, or meant, and could not be read.
+func (c *checker) isBroken(n *yaml.Node, key string, want yaml.Kind) bool {
+	at := document.Lookup(n, key)
+	return at != nil && at.Kind != want || at == nil && n != nil && slices.Contains(c.d.MeantKeys(n), key)
+}
+
+// excuseOutputs adds the outputs of a step that could not be read.
+func (c *checker) excuseOutputs(s *step, outputs *expr.ObjectType) {
+	if c.isBroken(s.body, "outputs", yaml.MappingNode) {
+		outputs.Rest = cel.DynType
+	}
+	for key := range document.Entries(s.body, "outputs") {
+		if outputs.Fields[key.Value] == nil && s.info().programs != programsInTransforms {
+			outputs.Fields[key.Value] = cel.DynType
+		}
+	}
+	if outputs.Fields["metrics"] != nil && c.isBroken(s.body, "metrics", yaml.SequenceNode) {
+		outputs.Fields["metrics"] = cel.DynType
+	}
+}
+
+// excuseFan are the names of instances for a step whose matrix, foreach or repeat could not be read; nil when it has none.
+func (c *checker) excuseFan(s *step) map[string]*cel.Type {
+	for _, fan := range []spec.Fan{spec.FanMatrix, spec.FanForeach, spec.FanRepeat} {
+		if document.Lookup(s.node, string(fan)) != nil || slices.Contains(c.d.MeantKeys(s.node), string(fan)) {
+			return map[string]*cel.Type{"matrix": cel.DynType, "item": cel.DynType, "index": cel.DynType, "previous": cel.DynType}
+		}
+	}
+	return nil
+}
+
+// excuseParams adds the parameters that could not be read.
+func (c *checker) excuseParams(params *expr.ObjectType) {
+	if c.isBroken(c.root, "params", yaml.MappingNode) {
+		params.Rest = cel.DynType
+	}
+	for key := range document.Entries(c.root, "params") {
+		if params.Fields[key.Value] == nil {
+			params.Fields[key.Value] = cel.DynType
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package dsl
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+var (
+	pipelineType    = reflect.TypeFor[spec.Pipeline]()
+	environmentType = reflect.TypeFor[spec.Environment]()
+	envelopeType    = reflect.TypeFor[spec.Envelope]()
+)
+
+func hasKey(t reflect.Type, key string) bool {
+	return slices.ContainsFunc(spec.KeysOf(t), func(k spec.Key) bool { return k.Name == key })
+}
+
+// kindOfType is the kind whose spec is a t, or nil.
+func kindOfType(t reflect.Type) *kindInfo {
+	i := slices.IndexFunc(kinds, func(k kindInfo) bool { return reflect.TypeOf(k.new()).Elem() == t })
+	if i < 0 {
+		return nil
+	}
+	return &kinds[i]
+}
+
+// explainKey says where a key belongs that stands in a mapping whose struct lacks it: a key of the step within the kind, one of the kind
+// beside it, one of the steps or of the environment at the top.
+func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant string) {
+	word := key.Value
+	switch kind := kindOfType(t); {
+	case t == pipelineType && hasKey(envelopeType, word):
+		return "write `defaults: {step: {" + word + ": ...}}` for all steps, or write it at each step", ""
+	case t == pipelineType && hasKey(environmentType, word):
+		return "it belongs to the environment, a file of its own: sluice run PIPELINE -e ENVIRONMENT", ""
+	case t == envelopeType:
+		return l.explainStepKey(n, key)
+	case kind == nil:
+	case hasKey(envelopeType, word):
+		return "write it one level up, beside `" + string(kind.kind) + "`", ""
+	case hasKey(reflect.TypeFor[spec.Train](), word), kind.programs == programsOnWorker && hasKey(reflect.TypeFor[spec.Resources](), word):
+		return "it is a key of `train`, whose programs run on nodes of a pool; those of `" + string(kind.kind) + "` run beside the worker", ""
+	}
+	return "", ""
+}
+
+// explainStepKey explains a key that is none of a step's own.
+func (l *loader) explainStepKey(n, key *yaml.Node) (hint, meant string) {
+	word := key.Value
+	at := document.Child(n, word)
+	if word == "kind" || word == "type" {
+		if at != nil && kindByName(at.Value) != nil {
+			return "write `" + at.Value + ": {...}`: the kind is a key of its own", at.Value
+		}
+	}
+	var holder string
+	for _, k := range kinds {
+		name := string(k.kind)
+		if !hasKey(reflect.TypeOf(k.new()).Elem(), word) || name == string(spec.KindPipeline) {
+			continue
+		}
+		if body := document.Lookup(n, name); body != nil {
+			l.d.NoteMeant(body, word) // it is not missing there
+			return "write it one level down, under `" + name + "`", ""
+		}
+		named := slices.ContainsFunc([]string{"kind", "type"}, func(k string) bool { at := document.Lookup(n, k); return at != nil && at.Value == name })
+		if holder == "" || name == string(spec.KindRun) || named {
+			holder = name
+		}
+		if named {
+			break
+		}
+	}
+	switch {
+	case hasKey(reflect.TypeFor[spec.Gate](), word):
+		return "it belongs to a condition: write the gate as a block list of `- {check: ..., " + word + ": ...}`", ""
+	case holder != "" && !slices.ContainsFunc(kindNames(), func(k string) bool { return document.Lookup(n, k) != nil }):
+		return "write it one level down, under `" + holder + "`", holder
+	}
+	return "", ""
+}
+
+// isOther reports a document that is not one of the version wanted, and says so once: what follows would be about another language.
+func isOther(src *document.Source, root *yaml.Node, version, hint string) bool {
+	if root.Kind != yaml.MappingNode {
+		return false
+	}
+	written := document.Lookup(root, "sluice")
+	switch {
+	case written == nil && document.Lookup(root, "apiVersion") != nil:
+		src.Errorf(document.KeyNode(root, "apiVersion"), "required", "a document of Sluice begins with `sluice: "+version+"`", "this is a document of another system")
+	case written != nil && written.Kind == yaml.ScalarNode && written.Value != version && strings.HasSuffix(written.Value, "/v1"):
+		src.Errorf(written, "enum", hint, "this must be %s, not %q", version, written.Value)
+	default:
+		return false
+	}
+	return true
+}
