@@ -150,6 +150,9 @@ func (s *Source) yamlError(err error) {
 			return
 		}
 	}
+	if s.why(text, line) {
+		return
+	}
 	hint := ""
 	for _, known := range yamlProblems {
 		if strings.Contains(text, known.problem) {
@@ -185,6 +188,21 @@ var yamlProblems = []struct {
 	{"found unexpected end of stream", "a quote does not end", "close the quote", 0, false},
 }
 
+var (
+	looksLikeKey = regexp.MustCompile(`^[\w-]+:( |$)`)
+	opensBlock   = regexp.MustCompile(`(^|\s)-\s|[:|>\-+,\[{]\s*(#.*)?$`)
+)
+
+// textBefore is the last line before one that is not blank.
+func (s *Source) textBefore(n int) string {
+	for n--; n > 0; n-- {
+		if text := strings.TrimSpace(s.line(n)); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
 // misindented returns the first line after one at which a block begins whose indentation is that of no open block; that line itself
 // when there is none. It looks at indentation alone, which is enough for where the parser has failed because of it.
 func (s *Source) misindented(begin int) int {
@@ -203,6 +221,8 @@ func (s *Source) misindented(begin int) int {
 			return begin
 		case len(open) > 0 && open[len(open)-1] == indent:
 		case closed:
+			return n
+		case len(open) > 0 && looksLikeKey.MatchString(text) && !opensBlock.MatchString(s.textBefore(n)):
 			return n
 		default:
 			open = append(open, indent)

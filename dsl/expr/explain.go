@@ -25,20 +25,15 @@ func (e *Expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 			message = "it ends too early"
 		}
 	}
-	hint := ""
-	if strings.Contains(e.Text, "=") && assignment.MatchString(e.Text) {
-		hint = "compare with `==`"
-	} else if strings.Contains(message, "' and '") || words.MatchString(e.Text) {
-		hint = "CEL writes `&&`, `||` and `!`"
+	if strings.HasPrefix(message, "missing ')'") {
+		message = "it ends too early: a `)` is missing"
 	}
 	offset := charOffset(e.Text, first.Location.Line(), first.Location.Column())
-	e.Report(src, offset, "syntax", hint, "this is not a CEL expression: "+message)
+	e.Report(src, offset, "syntax", syntaxHint(e.Text), "this is not a CEL expression: "+message)
 }
 
 var (
 	unexpected = regexp.MustCompile(`^(?:mismatched input|extraneous input|no viable alternative at input|token recognition error at:) '(.*?)'(?: expecting .*)?$`)
-	assignment = regexp.MustCompile(`[^=!<>]=[^=]`)
-	words      = regexp.MustCompile(`\b(and|or|not)\b`)
 )
 
 // explainer turns CEL's type errors into diagnostics in the words of the pipeline.
@@ -49,6 +44,10 @@ type explainer struct {
 	e    *Expression
 	// bound are the variables of comprehensions.
 	bound map[string]*cel.Type
+	// offset is where the error is that is explained, and unknown are the parentheses of calls of functions that there are not: what is
+	// between them is not told of, since it may be right where the function is.
+	offset  int
+	unknown [][2]int
 }
 
 var (
@@ -60,14 +59,16 @@ var (
 )
 
 func (x *explainer) report(issues *cel.Issues) {
+	x.findUnknownCalls(issues)
 	for _, err := range issues.Errors() {
 		if len(issues.Errors()) > 1 && strings.Contains(err.Message, "'"+bestOf+"'") {
 			continue // what it is given is wrong, and is reported
 		}
 		offset := charOffset(x.e.Text, err.Location.Line(), err.Location.Column())
-		if x.unknownFunction(err.Message, offset) {
+		if x.unknownFunction(err.Message, offset) || x.inUnknownCall(offset) {
 			continue
 		}
+		x.offset = offset
 		code, message, hint := x.explain(err.Message)
 		if undefined.MatchString(err.Message) && offset < len([]rune(x.e.Text)) && []rune(x.e.Text)[offset] == '.' {
 			offset++ // at the name, not at the dot
@@ -89,7 +90,7 @@ func (x *explainer) explain(message string) (code, text, hint string) {
 	if m := overload.FindStringSubmatch(message); m != nil {
 		return x.noOverload(m[1], m[2])
 	}
-	if code, text, hint, ok := notInstance(message); ok {
+	if code, text, hint, ok := notInstance(message, x.fieldAt(x.offset)); ok {
 		return code, text, hint
 	}
 	if m := mismatch.FindStringSubmatch(message); m != nil {
@@ -104,6 +105,9 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	}
 	if slices.Contains(instanceNames, name) {
 		return "name", fmt.Sprintf("`%s` is not a name here", name), x.instanceHint(name)
+	}
+	if hint := x.nameHint(name); hint != "" {
+		return "name", fmt.Sprintf("`%s` is not a name here", name), hint
 	}
 	hint = nearest.Hint(name, slices.Collect(maps.Keys(x.vars)))
 	if steps := x.ts.Lookup("steps"); steps != nil && steps.Fields[name] != nil {
@@ -120,14 +124,23 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 // fields are.
 func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	var owner *ObjectType
+	var at []Segment // what has no such field
+	here := false
 	x.bind()
 	ast.PreOrderVisit(x.e.tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
-		if t := x.typeOf(ownerOf(n, name)); owner == nil && t != nil {
-			if IsOptional(t) {
-				t = t.Parameters()[0]
-			}
-			if o := x.ts.ObjectType(t); o != nil && o.Fields[name] == nil {
+		of := ownerOf(n, name)
+		t := x.typeOf(of)
+		if t == nil || here {
+			return
+		}
+		if IsOptional(t) {
+			t = t.Parameters()[0]
+		}
+		if o := x.ts.ObjectType(t); o != nil && o.Fields[name] == nil {
+			here = x.e.offset(n.ID()) == x.offset
+			if here || owner == nil {
 				owner = o
+				at, _ = pathOf(of)
 			}
 		}
 	}))
@@ -138,6 +151,14 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 		return owner.Code, fmt.Sprintf("`run.%s` is known when the main steps have ended", name), "only steps of `on_failure` and `finally` see it"
 	}
 	text = fmt.Sprintf("`%s` is not %s", name, owner.What)
+	switch word := x.hyphenated(); {
+	case IsArtifact(owner.Name) && len(at) > 0:
+		return owner.Code, text, artifactHint(Reference{Path: at})
+	case name == "outputs" && len(at) == 2:
+		return owner.Code, text, "outputs are read from the step itself: " + Reference{Path: at}.String() + ".NAME"
+	case word != "" && owner.Fields[strings.ReplaceAll(word, "-", "_")] != nil:
+		return owner.Code, "`" + word + "` is not " + owner.What, "did you mean `" + strings.ReplaceAll(word, "-", "_") + "`? In an expression a hyphen is a subtraction"
+	}
 	if len(owner.Fields) == 0 && owner.Code == "output" {
 		return owner.Code, text, "declare it there: `outputs: {" + name + ": {type: int}}`"
 	}
@@ -153,10 +174,35 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	if m := operator.FindStringSubmatch(function); m != nil {
 		name = m[1] + m[2]
 	}
-	if strings.Contains(operands, "optional(") {
-		hint = "end the optional with `.orValue(...)`"
-	} else if strings.Contains(operands, "int") && strings.Contains(operands, "double") {
-		hint = "CEL does not mix int and double here: write 2.0 for 2, or double(x)"
+	if name == "_[_]" {
+		name = "[ ]"
+	}
+	if hint = operatorHint(name, operands, x.e.Text); hint == "" {
+		hint = x.objectHint(name, operands)
 	}
 	return "type", fmt.Sprintf("`%s` does not work on %s", name, operands), hint
+}
+
+// fieldAt is the name behind the dot at an offset.
+func (x *explainer) fieldAt(offset int) string {
+	text := []rune(x.e.Text)
+	if offset >= len(text) {
+		return ""
+	}
+	return fieldName.FindString(strings.TrimLeft(string(text[offset:]), ".?"))
+}
+
+var (
+	fieldName  = regexp.MustCompile(`^\w+`)
+	hyphenName = regexp.MustCompile(`^\w+(?:-[a-z]\w*)+`)
+)
+
+// hyphenated is a name at the error with hyphens in it, which CEL takes for subtractions: what follows the first is not told of.
+func (x *explainer) hyphenated() string {
+	text := []rune(x.e.Text)
+	word := hyphenName.FindString(strings.TrimLeft(string(text[min(x.offset, len(text)):]), ".?"))
+	if word != "" {
+		x.unknown = append(x.unknown, [2]int{x.offset, x.offset + len(word) + 1})
+	}
+	return word
 }

@@ -3,6 +3,7 @@ package expr
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -104,8 +105,11 @@ func (x *explainer) typeOf(n ast.Expr) *cel.Type {
 }
 
 // notInstance explains a field of what has none, and a walk over what is no list: both mostly come of instances.
-func notInstance(message string) (code, text, hint string, ok bool) {
+func notInstance(message, field string) (code, text, hint string, ok bool) {
 	if m := noFields.FindStringSubmatch(message); m != nil {
+		if slices.Contains([]string{"length", "len", "size", "count"}, field) {
+			return "type", "`." + field + "` is not a field", "write .size()", true
+		}
 		if strings.HasPrefix(m[1], "list(") {
 			return "instances", "this is a list: it has elements, and no fields", "pick one with .best(x, x.metrics.NAME), or go over all with .map(x, x.NAME)", true
 		}

@@ -4,6 +4,7 @@
 package expr
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -120,7 +121,7 @@ func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env,
 	}
 	e.tree = checked.NativeRep()
 	if message, hint := e.Expected.accepts(checked.OutputType()); message != "" {
-		e.ReportStart(src, "type", hint, message)
+		e.ReportStart(src, "type", cmp.Or(e.pathMeant(checked.OutputType()), hint), message)
 		return
 	}
 	if !e.checkAbsent(src, ts) {

@@ -1,10 +1,13 @@
 package expr
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/google/cel-go/cel"
 
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -63,11 +66,43 @@ func (x *explainer) unknownFunction(message string, offset int) bool {
 	if at[2] >= 0 && isNamespace(before[at[2]:at[3]], known) {
 		name, start = before[at[2]:at[5]], at[2]
 	}
-	x.e.Report(x.src, len([]rune(before[:start])), "function", nearest.DidYouMean(name, known), "there is no function `"+name+"`")
+	message = "there is no function `" + name + "`"
+	if slices.Contains(known, name) {
+		message = "`" + name + "` is not called like this"
+	}
+	x.e.Report(x.src, len([]rune(before[:start])), "function", cmp.Or(functionHint(name, known), nearest.DidYouMean(name, known)), message)
 	return true
 }
 
 // isNamespace reports whether functions have names that begin with it and a dot.
 func isNamespace(name string, functions []string) bool {
 	return slices.ContainsFunc(functions, func(f string) bool { return strings.HasPrefix(f, name+".") })
+}
+
+// findUnknownCalls finds where the arguments of unknown functions begin and end.
+func (x *explainer) findUnknownCalls(issues *cel.Issues) {
+	text := []rune(x.e.Text)
+	for _, err := range issues.Errors() {
+		offset := charOffset(x.e.Text, err.Location.Line(), err.Location.Column())
+		if !undeclared.MatchString(err.Message) || offset >= len(text) || text[offset] != '(' {
+			continue
+		}
+		depth, end := 0, offset
+		for ; end < len(text); end++ {
+			if text[end] == '(' {
+				depth++
+			} else if text[end] == ')' {
+				depth--
+			}
+			if depth == 0 {
+				break
+			}
+		}
+		x.unknown = append(x.unknown, [2]int{offset, end})
+	}
+}
+
+// inUnknownCall reports whether an offset is among the arguments of an unknown function.
+func (x *explainer) inUnknownCall(offset int) bool {
+	return slices.ContainsFunc(x.unknown, func(call [2]int) bool { return offset > call[0] && offset < call[1] })
 }

@@ -1,0 +1,231 @@
+package expr
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/sluiceml/sluice/internal/nearest"
+)
+
+// slip is a way to write something that CEL writes in another. The first that matches the text is told.
+type slip struct {
+	text *regexp.Regexp
+	hint string // $1 is what was captured
+}
+
+// syntaxSlips are looked for in what is no CEL.
+var syntaxSlips = []slip{
+	{regexp.MustCompile(`^\s*\{+\s*(.*?)\s*\}*\s*$`), "write one brace: `$${$1}`"},
+	{regexp.MustCompile(`\?\?`), "what may be absent is read with `.?` and ended with `.orValue(...)`"},
+	{regexp.MustCompile(`\.\?(\w+)\(`), "a function is called with a plain dot: .$1(...)"},
+	{regexp.MustCompile(`\bnot\s+in\b`), "write `!(x in list)`"},
+	{regexp.MustCompile(`=>|->|\blambda\b`), "write the variable, a comma and the expression: list.map(x, x.n)"},
+	{regexp.MustCompile(`\bfor\b.*\bin\b`), "write list.map(x, ...), or list.filter(x, ...)"},
+	{regexp.MustCompile(`\bif\b.*\belse\b`), "write condition ? a : b"},
+	{regexp.MustCompile(`[=!]==`), "compare with `==` and `!=`"},
+	{regexp.MustCompile(`<>`), "write `!=`"},
+	{regexp.MustCompile(`\*\*|\^`), "CEL has no power: multiply, or use math.sqrt"},
+	{regexp.MustCompile(`[fF]["']`), "put it together with `+`: \"n=\" + string(params.n)"},
+	{regexp.MustCompile(`\b(\d(?:\.\d+)?)\s*%`), "write a share as a number: 0.05 for 5%"},
+	{regexp.MustCompile("`"), "write names as they are, and texts in \" or '"},
+	{regexp.MustCompile(`\d,\d`), "write a decimal point: 0.9"},
+	{regexp.MustCompile(`[^=!<>]=[^=]`), "compare with `==`"},
+	{regexp.MustCompile(`[^&]&[^&]|[^|]\|[^|]|\b(?:and|or|not)\b`), "CEL writes `&&`, `||` and `!`"},
+	{regexp.MustCompile(`\b(as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|while)\b`), "`$1` is a reserved word of CEL: give what you mean another name"},
+}
+
+func syntaxHint(text string) string {
+	for _, s := range syntaxSlips {
+		if m := s.text.FindStringSubmatchIndex(text); m != nil {
+			return string(s.text.ExpandString(nil, s.hint, text, m))
+		}
+	}
+	return ""
+}
+
+// nameHints are for names of other languages.
+var nameHints = func() map[string]string {
+	hints := map[string]string{}
+	for words, hint := range map[string]string{
+		"None nil NULL undefined NaN":  "what may be absent is read with `.?`, and has `.hasValue()` and `.orValue(...)`",
+		"True TRUE yes on":             "write `true`",
+		"False FALSE no off":           "write `false`",
+		"env environ ENV os":           "the environment is the program's: it reads $HOME, and the step's `env: {NAME: value}`",
+		"today ds execution_date date": "use `run.started_at`, or `run.scheduled_at`",
+	} {
+		for word := range strings.FieldsSeq(words) {
+			hints[word] = hint
+		}
+	}
+	return hints
+}()
+
+// nameHint explains a name of another language or system; path is what is read from it.
+func (x *explainer) nameHint(name string) string {
+	if hint := nameHints[name]; hint != "" {
+		return hint
+	}
+	var path []Segment
+	for _, r := range x.e.Refs {
+		if r.Path[0].Name == name {
+			path = r.Path[1:]
+		}
+	}
+	switch {
+	case name == "secrets" || name == "secret":
+		key := "KEY"
+		if len(path) > 0 {
+			key = path[0].Name
+		}
+		return "write `secrets: {" + key + ": NAME}` at the step, with the name of a secret of the environment; its program reads $" + key
+	case slices.Contains([]string{"needs", "tasks", "jobs", "dependencies"}, name) && len(path) > 0:
+		rest := slices.DeleteFunc(slices.Clone(path), func(s Segment) bool { return s.Name == "outputs" })
+		return "write ${" + Reference{Path: append([]Segment{{Name: "steps"}}, rest...)}.String() + "}"
+	case name == "inputs":
+		return "declare it under the kind: `inputs: {NAME: \"${steps.STEP.OUTPUT}\"}`"
+	case x.e.Scope == ScopeRow && nearest.To(name, []string{"row", "params"}) == "":
+		return "write `row." + name + "` for the column"
+	}
+	if metrics := x.vars["metrics"]; metrics != nil && (x.e.Scope == ScopeGate || x.e.Scope == ScopeUntil) {
+		if o := x.ts.ObjectType(metrics); o != nil && o.Fields[name] != nil {
+			return "write `metrics." + name + "`"
+		}
+	}
+	return ""
+}
+
+// functionHints are for functions of other languages.
+var functionHints = func() map[string]string {
+	hints := map[string]string{}
+	for words, hint := range map[string]string{
+		"any some":                          "write list.exists(x, ...): CEL's is `exists`",
+		"every":                             "write list.all(x, ...)",
+		"len length count":                  "write x.size()",
+		"str toString":                      "write string(...)",
+		"float":                             "write double(...)",
+		"max":                               "write math.greatest(a, b)",
+		"min":                               "write math.least(a, b)",
+		"round floor abs sqrt":              "write math.round(x), math.floor(x), math.abs(x) or math.sqrt(x)",
+		"ceil":                              "write math.ceil(x)",
+		"pow":                               "CEL has no power: multiply, or use math.sqrt",
+		"lower toLower toLowerCase tolower": "write .lowerAscii()",
+		"upper toUpper toUpperCase toupper": "write .upperAscii()",
+		"strip":                             "write .trim()",
+		"includes":                          "write .contains(...) of a text, `x in list` of a list",
+		"default orElse getOrElse or_else unwrap": "end an optional with .orValue(...)",
+		"range":                         "write lists.range(3)",
+		"getenv env":                    "the environment is the program's: it reads $NAME, and the step's `env: {NAME: value}`",
+		"inputPath inputUri outputPath": "an artifact is given by `inputs: {NAME: \"${steps.STEP.OUTPUT}\"}`, and lies in ${inputs.NAME.path}",
+		"sum":                           "there is no sum: let a step's program add up, and hand on the result",
+		"always success failure":        "write `needs: {STEP: ended}`, passed or failed, or put the step under `finally`",
+	} {
+		for word := range strings.FieldsSeq(words) {
+			hints[word] = hint
+		}
+	}
+	return hints
+}()
+
+// functionHint is a hint for a function that there is not, or not with these arguments.
+func functionHint(name string, known []string) string {
+	if hint := functionHints[name]; hint != "" {
+		return hint
+	}
+	if slices.Contains(known, name) { // a macro that lacks its variable
+		return "name a variable first: ." + name + "(x, ...), with x in the expression"
+	}
+	return ""
+}
+
+var (
+	number     = regexp.MustCompile(`\d+`)
+	textInside = regexp.MustCompile(`["']([^"']*)["']`)
+)
+
+// operatorHint is a hint for an operator whose operands do not go together.
+func operatorHint(name, operands, text string) string {
+	has := func(types ...string) bool {
+		return !slices.ContainsFunc(types, func(t string) bool { return !strings.Contains(operands, t) })
+	}
+	switch {
+	case has("null"):
+		return "nothing is null here: what may be absent is read with `.?`, and has `.hasValue()`"
+	case name == "orValue" && has("double", "int"):
+		return "give a value of the same type: .orValue(0.0)"
+	case name == "orValue":
+		return "give a value of the type that the optional holds"
+	case has("optional("):
+		return "end the optional with `.orValue(...)`"
+	case has("duration", "int"):
+		return "compare with a duration: duration(\"" + number.FindString(lastOf(text, number)) + "s\")"
+	case has("duration", "string"), has("timestamp", "string"):
+		of := "duration"
+		if has("timestamp") {
+			of = "timestamp"
+		}
+		if m := textInside.FindStringSubmatch(text); m != nil {
+			return "write " + of + "(\"" + m[1] + "\")"
+		}
+		return "write " + of + "(...)"
+	case has("(bool, int") || has("(bool, double"):
+		return "write both comparisons: a < x && x < b"
+	case name == "+" && has("string"):
+		return "write string(...) of what is no text"
+	case name == "contains":
+		return "write `x in list`"
+	case has("int", "double"):
+		return "CEL does not mix int and double here: write 2.0 for 2, or double(x)"
+	case has("string", "int"), has("string", "double"):
+		return "a text and a number do not compare: write int(...), double(...) or string(...) of one"
+	}
+	return ""
+}
+
+func lastOf(text string, of *regexp.Regexp) string {
+	all := of.FindAllString(text, -1)
+	if len(all) == 0 {
+		return "90"
+	}
+	return all[len(all)-1]
+}
+
+// objectHint is a hint for an object where a text or an element is meant.
+func (x *explainer) objectHint(operator, operands string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(operands, "("), ",")
+	o := x.ts.Lookup(first)
+	switch {
+	case o == nil || len(o.Fields) == 0:
+		return ""
+	case operator == "[ ]":
+		return "it has names, and no order: ." + o.FieldNames()[0]
+	case o.Fields["name"] != nil:
+		for _, r := range x.e.Refs {
+			if t := x.typeAt(r.Path); t != nil && x.ts.ObjectType(t) == o {
+				return "compare its name: " + r.String() + ".name"
+			}
+		}
+	}
+	return "its fields are " + strings.Join(o.FieldNames(), ", ")
+}
+
+// artifactHint says how a program gets an artifact whose path is meant: r leads to the artifact.
+func artifactHint(r Reference) string {
+	name := strings.NewReplacer("-", "_", ".", "_").Replace(r.Path[len(r.Path)-1].Name)
+	if r.Path[0].Name == "inputs" {
+		return "write ${" + r.String() + ".path}"
+	}
+	return "give it to the step, `inputs: {" + name + ": \"${" + strings.ReplaceAll(r.String(), `"`, "'") + "}\"}`, and write ${inputs." + name + ".path}"
+}
+
+// pathMeant is the hint for an expression whose value is an artifact, or an input, where a text is expected.
+func (e *Expression) pathMeant(t *cel.Type) string {
+	name := strings.TrimPrefix(t.TypeName(), objectPrefix)
+	if t.Kind() != types.StructKind || !IsArtifact(name) && name != "input" || !e.Expected.IsText() || len(e.Refs) != 1 {
+		return ""
+	}
+	return artifactHint(e.Refs[0])
+}
