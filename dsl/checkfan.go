@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -34,15 +35,76 @@ func (c *checker) checkFan(s *step) {
 			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it", "`%s` runs one iteration after the other until one is right: `%s` is of a `matrix` or a `foreach`", s.ID, name)
 		}
 	}
+	if s.fan == spec.FanRepeat && isA[*spec.Rollout](s) {
+		c.src.Errorf(document.KeyNode(s.node, "repeat"), "instances", "repeat the step that makes the model, or write `retry`", "a rollout is not repeated: one that is rolled back fails its step")
+	}
+	if s.listed() && s.ContinueOnError {
+		c.checkContinue(s)
+	}
 	if s.listed() && len(s.Publish) > 0 {
 		c.src.Errorf(document.KeyNode(s.node, "publish"), "instances", "publish from a step that takes one: ${steps."+s.ID+".best(x, ...)}",
 			"the instances of `%s` would publish under the same name", s.ID)
 	}
 }
 
+// checkContinue warns where others read the instances of a step that may fail without failing the run: they would be skipped.
+func (c *checker) checkContinue(s *step) {
+	for _, other := range c.steps {
+		for _, e := range other.exprs {
+			for _, r := range e.Refs {
+				if other != s && r.Path[0].Name == "steps" && len(r.Path) > 1 && r.Path[1].Name == s.ID && !r.Path[1].Optional {
+					c.src.Warnf(document.KeyNode(s.node, "continue_on_error"), "instances", "write `require: 50%` to go on with the instances that passed",
+						"when an instance of `%s` fails, `%s` is skipped and has none of its results", s.ID, other.ID)
+					return
+				}
+			}
+		}
+	}
+}
+
+// checkBest warns of the best of a list that may be empty.
+func (c *checker) checkBest(s *step) {
+	for _, e := range s.exprs {
+		if s.when != nil || !strings.Contains(e.Text, ".best(") || strings.Contains(e.Text, "optMap") {
+			continue
+		}
+		for _, r := range e.Refs {
+			if len(r.Path) < 2 || r.Path[0].Name != "steps" {
+				continue
+			}
+			if of := c.byID[r.Path[1].Name]; of != nil && of.listed() && of.Require == 0 {
+				line, col := e.Locate(c.src, r)
+				c.src.Add(document.SeverityWarning, line, col, "instances", "write `when: steps."+of.ID+".size() > 0`, or `require: 10%` at `"+of.ID+"`",
+					"with `require: 0%` no instance of `"+of.ID+"` may have passed, and then there is no best one")
+				return
+			}
+		}
+	}
+}
+
+// checkVersions warns of numbers on an axis that are likely versions: 3.10 is the number 3.1.
+func (c *checker) checkVersions(n *yaml.Node) {
+	for key, axis := range document.Entries(n) {
+		if key.Value == "include" || key.Value == "exclude" || axis.Kind != yaml.SequenceNode {
+			continue
+		}
+		for _, item := range axis.Content {
+			whole, decimals, _ := strings.Cut(item.Value, ".")
+			isShorter := func(o *yaml.Node) bool {
+				w, d, ok := strings.Cut(o.Value, ".")
+				return ok && o.Tag == "!!float" && w == whole && len(d) < len(decimals)
+			}
+			if item.Tag == "!!float" && strings.HasSuffix(decimals, "0") && len(decimals) > 1 && slices.ContainsFunc(axis.Content, isShorter) {
+				c.src.Warnf(item, "matrix", "quote versions: \""+item.Value+"\"", "%s is the number %s", item.Value, strings.TrimRight(item.Value, "0"))
+			}
+		}
+	}
+}
+
 // checkMatrix reports what is excluded and never was there.
 func (c *checker) checkMatrix(s *step) {
 	m := s.matrix
+	c.checkVersions(m.node)
 	for _, entry := range m.exclude {
 		for _, key := range entry.entries.Keys {
 			if len(m.axes.Keys) > 0 && !slices.Contains(m.axes.Keys, key) {
@@ -91,6 +153,8 @@ func (c *checker) checkCache(s *step) {
 // checkVariables reports variables of a step that has no program to read them. What `defaults` gives to all steps may stand.
 func (c *checker) checkVariables(s *step) {
 	programs := s.info().programs
+	c.checkVariableNames(s, "env")
+	c.checkVariableNames(s, "secrets")
 	if programs == programsOnWorker || programs == programsOnPool {
 		return
 	}

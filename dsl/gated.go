@@ -99,11 +99,16 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 // holdsBack reports whether a step judges what goes on after it: by a gate, or by asking a person. Where none of its instances must pass
 // it holds nothing back, but a step that takes one of those that did.
 func (s *step) holdsBack(takesInstance bool) bool {
-	return (len(s.gates) > 0 || s.info().verdict == verdictByPerson) && (!s.listed() || s.Require > 0 || takesInstance)
+	return (s.judges() || s.info().verdict == verdictByPerson) && (!s.listed() || s.Require > 0 || takesInstance)
+}
+
+// judges reports whether a step has a gate that may be false.
+func (s *step) judges() bool {
+	return slices.ContainsFunc(s.gates, func(e *expr.Expression) bool { return !e.AlwaysTrue() })
 }
 
 func (c *checker) checkPublish(s *step) {
-	if len(s.gates) > 0 {
+	if s.judges() {
 		return
 	}
 	before := c.passedBefore(s)

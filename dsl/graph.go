@@ -48,7 +48,11 @@ func (c *checker) checkNeed(s *step, id string) {
 		c.src.Errorf(at, "self", "remove it", "`%s` cannot wait for itself", id)
 	case c.byID[id] == nil && slices.Contains(c.unreadable, id):
 	case c.byID[id] == nil:
-		c.src.Errorf(at, "step", nearest.Hint(id, c.otherIDs(s)), "there is no step `%s`", id)
+		hint := nearest.Hint(id, c.otherIDs(s))
+		if bare := strings.TrimPrefix(strings.Trim(id, "${}"), "steps."); c.byID[bare] != nil {
+			hint = "write `" + bare + "`"
+		}
+		c.src.Errorf(at, "step", hint, "there is no step `%s`", id)
 	case c.byID[id].section != s.section:
 		c.otherSection(s, c.byID[id], func(hint, message string) { c.src.Errorf(at, "section", hint, "%s", message) })
 	default:

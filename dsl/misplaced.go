@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 )
 
 var (
@@ -42,6 +43,7 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 	case t == envelopeType:
 		return l.explainStepKey(n, key)
 	case kind == nil:
+		return transform.ExplainKey(t, n, key)
 	case hasKey(envelopeType, word):
 		return "write it one level up, beside `" + string(kind.kind) + "`", ""
 	case hasKey(reflect.TypeFor[spec.Train](), word), kind.programs == programsOnWorker && hasKey(reflect.TypeFor[spec.Resources](), word):
@@ -62,7 +64,7 @@ func (l *loader) explainStepKey(n, key *yaml.Node) (hint, meant string) {
 	var holder string
 	for _, k := range kinds {
 		name := string(k.kind)
-		if !hasKey(reflect.TypeOf(k.new()).Elem(), word) || name == string(spec.KindPipeline) {
+		if !hasKey(reflect.TypeOf(k.new()).Elem(), word) {
 			continue
 		}
 		if body := document.Lookup(n, name); body != nil {
@@ -70,7 +72,7 @@ func (l *loader) explainStepKey(n, key *yaml.Node) (hint, meant string) {
 			return "write it one level down, under `" + name + "`", ""
 		}
 		named := slices.ContainsFunc([]string{"kind", "type"}, func(k string) bool { at := document.Lookup(n, k); return at != nil && at.Value == name })
-		if holder == "" || name == string(spec.KindRun) || named {
+		if holder == "" || k.programs == programsOnWorker || named {
 			holder = name
 		}
 		if named {

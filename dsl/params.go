@@ -96,7 +96,8 @@ func (c *checker) checkParams() {
 		}
 		if c.checkParam(name, p) && p.Default != nil && !c.d.HoldsMisspelt(document.Lookup(at, "default")) {
 			if _, message := p.Convert(p.Default); message != "" {
-				c.src.Errorf(document.Lookup(at, "default"), "param", "", "the default of `%s` %s", name, message)
+				hint := map[string]string{"duration": "write " + spec.LikelyDuration(document.Lookup(at, "default").Value), "bool": "write true or false"}[p.Type]
+				c.src.Errorf(document.Lookup(at, "default"), "param", hint, "the default of `%s` %s", name, message)
 			}
 		}
 		if !c.usedParams[name] && !unread {

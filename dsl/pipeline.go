@@ -122,7 +122,11 @@ func (l *loader) read() bool {
 	}
 	l.pipeline.CompleteStart()
 	if name := document.Lookup(l.root, "name"); name != nil && !isDocumentName(l.pipeline.Name) {
-		l.src.Errorf(name, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name of a pipeline", name.Value)
+		hint := "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63"
+		if near := strings.Join(strings.Fields(l.pipeline.Name), "-"); isDocumentName(near) {
+			hint = "write " + near
+		}
+		l.src.Errorf(name, "name", hint, "%q is not a name of a pipeline", name.Value)
 	}
 	for _, s := range l.steps {
 		section := l.section(s.section)

@@ -155,6 +155,7 @@ func (c *checker) check() *Program {
 	if graph != nil {
 		c.checkGates()
 	}
+	c.checkPathTexts()
 	c.checkParams()
 	c.checkTriggers()
 	c.checkConcurrency()
@@ -251,6 +252,9 @@ func (c *checker) compileStep(s *step) {
 	}
 	for _, name := range c.ts.Lookup("steps." + s.ID).FieldNames() {
 		_, taken := c.vars[name]
+		if name == "previous" && isA[*spec.Rollout](s) {
+			continue // a rollout is not repeated, which is reported
+		}
 		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
 			c.src.Errorf(s.key, "reserved", "call it something else", "`%s` is a name of the language and cannot be an output of `%s`", name, s.ID)
 		}

@@ -63,7 +63,7 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 			weight = stage.Weight
 		}
 	}
-	if last := len(sp.Stages) - 1; sp.Stages[last].Weight != 1 {
+	if last := len(sp.Stages) - 1; sp.Stages[last].Weight != 1 && !c.src.Findings.HasErrorAt(stages.Content[last]) {
 		c.src.Errorf(stages.Content[last], "stages", "add {weight: 100%}", "the last stage must have the weight 100%%")
 	}
 }

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +13,9 @@ import (
 
 // artifactOutputs are the types of outputs that are files, and so have a path.
 var artifactOutputs = []string{"dataset", "model", "checkpoint"}
+
+// globbed is a path with a pattern of names in it.
+var globbed = regexp.MustCompile(`[*?]|\[[^\]]+\]`)
 
 func requireCommand(c *checker, s *step) {
 	if c.d.Missing(s.body, "command") {
@@ -26,6 +30,7 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 	case len(at.Content) == 0:
 		c.src.Errorf(at, "required", "write `command: [python3, script.py]`", "the command is empty")
 	default:
+		c.checkShell(at)
 		if program := document.Unalias(at.Content[0]); program.Kind == yaml.ScalarNode && program.Tag != "!!null" && strings.TrimSpace(program.Value) == "" {
 			c.src.Errorf(program, "required", "write `command: [python3, script.py]`", "the command names no program")
 		}
@@ -38,6 +43,11 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 			c.src.Errorf(at, "required", "write `path: ...`, below $SLUICE_OUTPUT_DIR", "the %s `%s` has no path", decl.Type, name)
 		case !isArtifact && decl.Path != "" && decl.Type != "":
 			c.src.Errorf(at, "output", "remove `path`: values come from the file outputs.json", "the %s `%s` is a value and has no path", decl.Type, name)
+		case isArtifact && strings.Contains(decl.Path, "${"):
+		case isArtifact && globbed.MatchString(decl.Path):
+			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write the files into a folder, and name that", "%q is one path: patterns of names are not looked for", decl.Path)
+		case isArtifact && (strings.HasPrefix(decl.Path, "$") || strings.HasPrefix(decl.Path, "~")):
+			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path: it is below $SLUICE_OUTPUT_DIR", "no shell fills in %q", decl.Path)
 		case isArtifact && !document.IsInside(decl.Path):
 			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
 		}

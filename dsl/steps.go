@@ -36,7 +36,7 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 	outer := d.Expressions
 	d.EachKey(n, func(key, val *yaml.Node) {
 		if !d.CheckName(key) {
-			l.unreadable = append(l.unreadable, key.Value)
+			l.unreadable = append(l.unreadable, key.Value, decode.NearName(key.Value))
 			return
 		}
 		if other := l.byID[key.Value]; other != nil {
@@ -272,6 +272,10 @@ func readGates(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
 				}
 				leave()
 			}
+			continue
+		}
+		if item.Kind == yaml.MappingNode && len(item.Content) == 2 && strings.Contains(item.Content[0].Value, " ") {
+			d.Source.Errorf(item, "yaml", "quote the condition", "YAML takes the condition for a key and its value, because of the `: ` in it")
 			continue
 		}
 		if v := d.Decode(item, reflect.TypeFor[spec.Gate](), r); v != nil {

@@ -27,7 +27,20 @@ func checkTrainNeeds(spec *spec.Train, c *checker, s *step) {
 		}
 		positive(c.src, idle, "for")
 	}
+	for _, key := range []string{"memory", "shm"} {
+		at := document.Lookup(s.body, "resources", key)
+		if size, err := parseSize(at); err == nil && size > 0 && size < 1<<20 {
+			c.src.Errorf(at, "size", "write its unit: "+at.Value+"GiB", "`%s` of a node is %s bytes here", key, at.Value)
+		}
+	}
 	checkLauncher(spec, c, s)
+}
+
+func parseSize(n *yaml.Node) (spec.Size, error) {
+	if n == nil {
+		return 0, nil
+	}
+	return spec.ParseSize(n.Value)
 }
 
 // checkTrainPool reports what one pool cannot give the step.

@@ -109,7 +109,7 @@ func (c *checker) checkTriggers() {
 
 func (c *checker) checkSchedule(key, n *yaml.Node, s *spec.ScheduleTrigger) {
 	kind := exactlyOne(c.src, key, n, "a schedule", "cron", "every")
-	c.checkCron(n)
+	c.checkCron(n, s.Timezone)
 	c.atLeast(n, "every", time.Second)
 	c.atLeast(n, "catchup", 10*time.Second)
 	if at := document.Lookup(n, "offset"); at != nil && kind == "cron" {
@@ -127,7 +127,7 @@ func (c *checker) checkSchedule(key, n *yaml.Node, s *spec.ScheduleTrigger) {
 	}
 }
 
-func (c *checker) checkCron(n *yaml.Node) {
+func (c *checker) checkCron(n *yaml.Node, timezone string) {
 	at := document.Lookup(n, "cron")
 	switch {
 	case at == nil:
@@ -146,7 +146,21 @@ func (c *checker) checkCron(n *yaml.Node) {
 			c.src.Add(document.SeverityError, line, col, "cron", err.Hint, "this is not a cron expression: "+err.Message)
 		} else if parsed.RestrictsBothDays() {
 			c.src.Warnf(item, "cron", "write two expressions to start on either", "a day must be both the day of the month and the day of the week here")
+		} else if zone, err := time.LoadLocation(timezone); err == nil && timezone != "Local" {
+			c.checkClocks(item, parsed, zone)
 		}
+	}
+}
+
+// checkClocks warns of a time of day that the zone skips, or has twice, when its clocks are changed.
+func (c *checker) checkClocks(n *yaml.Node, times cron.Expression, zone *time.Location) {
+	clock, twice, found := times.AmongSkipped(zone)
+	switch {
+	case !found:
+	case twice:
+		c.src.Warnf(n, "cron", "choose another time, or write `timezone: UTC`", "when the clocks of %s are put back, %s comes twice that night, and so does the run", zone, clock)
+	default:
+		c.src.Warnf(n, "cron", "choose another time, or write `timezone: UTC`", "when the clocks of %s are put forward, there is no %s that night, and no run", zone, clock)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -34,7 +35,7 @@ var fields = []field{
 }
 
 const (
-	dayField, monthField, weekdayField = 3, 4, 5 // of cronFields
+	minuteField, hourField, dayField, monthField, weekdayField = 1, 2, 3, 4, 5 // of cronFields
 )
 
 var names = map[string]string{
@@ -76,6 +77,9 @@ func Parse(text string) (c Expression, err *Error) {
 		words, offsets = append([]string{"0"}, words...), append([]int{0}, offsets...)
 	case 6:
 	default:
+		if names["@"+strings.ToLower(text)] != "" {
+			return c, &Error{0, "its names begin with `@`", "write `\"@" + strings.ToLower(text) + "\"`"}
+		}
 		has := fmt.Sprintf("it has %d fields", len(words))
 		if len(words) == 1 {
 			has = "it has 1 field"
@@ -198,4 +202,32 @@ func (f field) help() string {
 		hint += ", or a name such as " + f.words[1][:3]
 	}
 	return hint + "; a list a,b, a range a-b, a step */n"
+}
+
+// AmongSkipped returns a time of day at which the expression starts something and which, where clocks are changed, some day does not have
+// or has twice. An expression of every hour has none: it starts something in the next.
+func (c Expression) AmongSkipped(zone *time.Location) (clock string, twice, found bool) {
+	if strings.HasPrefix(c.Fields[hourField], "*") {
+		return "", false, false
+	}
+	const year = 2026 // any: that there is summer time seldom changes
+	at := time.Date(year, 1, 1, 0, 0, 0, 0, zone)
+	for end := at.AddDate(1, 0, 0); at.Before(end); at = at.Add(time.Hour) {
+		_, before := at.Zone()
+		_, after := at.Add(time.Hour).Zone()
+		if before == after {
+			continue
+		}
+		// The hours of the clock that are passed over, or come again.
+		change := at.Add(time.Hour).Truncate(time.Hour)
+		first := change.Add(time.Duration(min(before, after)) * time.Second).UTC()
+		minutes := max(after-before, before-after) / 60
+		for m := range minutes {
+			t := first.Add(time.Duration(m) * time.Minute)
+			if c.values[hourField]&(1<<t.Hour()) != 0 && c.values[minuteField]&(1<<t.Minute()) != 0 {
+				return t.Format("15:04"), after < before, true
+			}
+		}
+	}
+	return "", false, false
 }

@@ -5,6 +5,7 @@ package decode
 import (
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,8 @@ type Decoder struct {
 	meant   map[*yaml.Node][]string   // the keys that a mapping's unknown keys were likely meant to be
 	// misspelt are numbers that not everyone reads alike, in places where they may yet turn out to be texts.
 	misspelt map[*yaml.Node]bool
+	// Paths are texts that are written like what an expression reads.
+	Paths []*yaml.Node
 }
 
 // Form reads the values of one type that may be written in more than one way; done is false when it leaves the value to the
@@ -286,18 +289,30 @@ func (d *Decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value
 
 // CheckName reports what is no name of the language; it reports whether it is one.
 func (d *Decoder) CheckName(n *yaml.Node) bool {
-	if expr.IsIdentifier(n.Value) {
+	switch near := NearName(n.Value); {
+	case slices.Contains(unreadableNames, n.Value):
+		d.Source.Errorf(n, "name", "give it another name, such as `"+n.Value+"_`", "%q is a reserved word of CEL: no expression could read it", n.Value)
+	case expr.IsIdentifier(n.Value):
 		return true
+	case strings.Contains(n.Value, "-") && expr.IsIdentifier(near):
+		d.Source.Errorf(n, "name", "write `"+near+"`: in an expression a hyphen is a subtraction", "%q is not a name", n.Value)
+	case expr.IsIdentifier(near):
+		d.Source.Errorf(n, "name", "write `"+near+"`", "%q is not a name", n.Value)
+	default:
+		d.Source.Errorf(n, "name", "small letters, digits and `_`, beginning with a letter", "%q is not a name", n.Value)
 	}
-	hint := "small letters, digits and `_`, beginning with a letter"
-	if near := strings.ToLower(strings.ReplaceAll(n.Value, "-", "_")); expr.IsIdentifier(near) {
-		hint = "write `" + near + "`"
-		if strings.Contains(n.Value, "-") {
-			hint += ": in an expression a hyphen is a subtraction"
-		}
-	}
-	d.Source.Errorf(n, "name", hint, "%q is not a name", n.Value)
 	return false
+}
+
+// unreadableNames are the words that CEL takes for something else even behind a dot.
+var unreadableNames = []string{"in", "true", "false", "null"}
+
+var capitalWithin = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+
+// NearName is the name that was likely meant by one that is none.
+func NearName(s string) string {
+	s = capitalWithin.ReplaceAllString(s, "${1}_$2")
+	return strings.ToLower(strings.NewReplacer("-", "_", " ", "_", ".", "_", "/", "_").Replace(s))
 }
 
 func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
@@ -393,5 +408,6 @@ func (d *Decoder) constant(n *yaml.Node) expr.Value {
 	if n.Tag == "!!null" {
 		return expr.Literal{Value: nil}
 	}
+	d.checkLiteral(n, spec.Rules{})
 	return expr.Literal{Value: n.Value}
 }

@@ -40,11 +40,14 @@ func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 	}
 	v, err := d.plain(n, t)
 	if err != nil {
-		d.Source.Errorf(n, "type", spellingHint(err), "%s", err)
+		d.Source.Errorf(n, "type", cmp.Or(spellingHint(err), boolHint(t)), "%s", err)
 		return nil
 	}
-	if s, ok := v.(string); ok && !d.inEnum(n, s, r) {
-		return nil
+	if s, ok := v.(string); ok {
+		if !d.inEnum(n, s, r) {
+			return nil
+		}
+		d.checkLiteral(n, r)
 	}
 	if !d.inRange(n, v, r) {
 		return nil
@@ -131,6 +134,7 @@ func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 		d.Source.Errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
 		return nil
 	}
+	d.checkTemplate(n)
 	w := expr.Expected{}
 	if r.Bool {
 		w.Type = goBool

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Severity says whether a diagnostic stops a run from starting.
@@ -38,6 +40,21 @@ type Diagnostics []Diagnostic
 // HasErrors reports whether any finding stops a run.
 func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == SeverityError })
+}
+
+// HasErrorAt reports whether an error is in the lines of a value, so that it may not be what it seems.
+func (ds Diagnostics) HasErrorAt(n *yaml.Node) bool {
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool {
+		return d.Severity == SeverityError && d.Line >= n.Line && d.Line <= lastLine(n) && (d.Line > n.Line || d.Col >= n.Column)
+	})
+}
+
+func lastLine(n *yaml.Node) int {
+	line := n.Line
+	for _, c := range n.Content {
+		line = max(line, lastLine(c))
+	}
+	return line
 }
 
 // Error implements error with the text form.

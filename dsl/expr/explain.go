@@ -11,6 +11,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr/slips"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -29,7 +30,7 @@ func (e *Expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 		message = "it ends too early: a `)` is missing"
 	}
 	offset := charOffset(e.Text, first.Location.Line(), first.Location.Column())
-	e.Report(src, offset, "syntax", syntaxHint(e.Text), "this is not a CEL expression: "+message)
+	e.Report(src, offset, "syntax", slips.Syntax(e.Text), "this is not a CEL expression: "+message)
 }
 
 var (

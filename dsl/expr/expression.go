@@ -14,6 +14,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
@@ -253,16 +254,25 @@ func (e *Expression) ReferencesIn(env *cel.Env) []Reference {
 	return references(parsed.NativeRep())
 }
 
-// lint warns about what is allowed and seldom meant.
+// lint reports what fails whenever it is evaluated, and warns about what is allowed and seldom meant. `int(a / b)` says that it is meant.
 func (e *Expression) lint(src *document.Source) {
+	meant := map[int64]bool{}
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
-		if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != operators.Divide {
+		e.checkConstant(src, x)
+		if x.Kind() != ast.CallKind {
 			return
 		}
 		args := x.AsCall().Args()
-		if e.tree.GetType(args[0].ID()).Kind() == types.IntKind && e.tree.GetType(args[1].ID()).Kind() == types.IntKind {
-			line, col := src.Locate(e.Node, e.Start+e.offset(x.ID()))
-			src.Add(document.SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient", "an int divided by an int drops the remainder")
+		switch x.AsCall().FunctionName() {
+		case overloads.TypeConvertInt:
+			meant[args[0].ID()] = true
+		case operators.Divide:
+			isInt := func(x ast.Expr) bool { return e.tree.GetType(x.ID()).Kind() == types.IntKind }
+			if isInt(args[0]) && isInt(args[1]) && !meant[x.ID()] && args[1].AsLiteral() != types.Int(0) {
+				line, col := src.Locate(e.Node, e.Start+e.offset(x.ID()))
+				src.Add(document.SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient, int(a / b) where this is meant",
+					"an int divided by an int drops the remainder")
+			}
 		}
 	}))
 }

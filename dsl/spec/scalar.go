@@ -26,12 +26,34 @@ type Size int64
 func ParseDuration(s string) (Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration: write 90s, 5m or 1h30m", s)
+		return 0, fmt.Errorf("%q is not a duration: write %s", s, LikelyDuration(s))
 	}
 	if d < 0 {
 		return 0, fmt.Errorf("%q is negative", s)
 	}
 	return Duration(d), nil
+}
+
+// otherUnits are units of time as people write them, each with how many of ours it is.
+var otherUnits = map[string]struct {
+	count int64
+	unit  string
+}{
+	"": {1, "s"}, "sec": {1, "s"}, "second": {1, "s"}, "min": {1, "m"}, "minute": {1, "m"}, "hr": {1, "h"}, "hour": {1, "h"},
+	"d": {24, "h"}, "day": {24, "h"}, "w": {168, "h"}, "week": {168, "h"},
+}
+
+var otherDuration = regexp.MustCompile(`^([0-9]{1,6})\s*([a-z]*?)s?$`)
+
+// LikelyDuration is how a duration is written that was written in another way, or examples where it is not known what was meant.
+func LikelyDuration(s string) string {
+	if m := otherDuration.FindStringSubmatch(strings.ToLower(strings.TrimSpace(s))); m != nil {
+		if other, ok := otherUnits[m[2]]; ok {
+			n, _ := strconv.ParseInt(m[1], 10, 64)
+			return strconv.FormatInt(n*other.count, 10) + other.unit
+		}
+	}
+	return "90s, 5m or 1h30m"
 }
 
 // String is the written form.

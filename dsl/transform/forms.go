@@ -1,8 +1,11 @@
 package transform
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -41,11 +44,39 @@ func readTransform(d *decode.Decoder, n *yaml.Node) expr.Value {
 	}
 	config := Config(typ.Value)
 	if config == nil {
-		d.Source.Errorf(typ, "transform", nearest.Hint(typ.Value, Types()), "there is no transform `%s`", typ.Value)
+		d.Source.Errorf(typ, "transform", cmp.Or(nearest.DidYouMean(typ.Value, Types()), beginning(typ.Value), "there are "+strings.Join(Types(), ", ")), "there is no transform `%s`", typ.Value)
 		return nil
 	}
 	checkSingle(d.Source, n, typ.Value)
 	return readConfig(d, n, typ.Value, reflect.TypeOf(config))
+}
+
+// beginning is a hint for a type that has the beginning of a transform's name.
+func beginning(word string) string {
+	for _, t := range Types() {
+		if len(word) > 3 && strings.HasPrefix(strings.ToLower(t), strings.ToLower(word)) {
+			return "did you mean `" + t + "`?"
+		}
+	}
+	return ""
+}
+
+// ExplainKey says where a key belongs that a transform lacks: in its config, or in the place of its type.
+func ExplainKey(t reflect.Type, n, key *yaml.Node) (hint, meant string) {
+	if t != nodeType {
+		return "", ""
+	}
+	for _, name := range Types() {
+		if strings.EqualFold(name, key.Value) {
+			return "write {type: " + name + ", config: {...}}", "type"
+		}
+	}
+	if typ := document.Lookup(n, "type"); typ != nil {
+		if config := Config(typ.Value); config != nil && slices.ContainsFunc(spec.KeysOf(reflect.TypeOf(config)), func(k spec.Key) bool { return k.Name == key.Value }) {
+			return "write it under `config: {" + key.Value + ": ...}`", "config"
+		}
+	}
+	return "", ""
 }
 
 // readConfig reads a transform whose config has the shape of its type.
@@ -60,7 +91,7 @@ func readConfig(d *decode.Decoder, n *yaml.Node, typ string, sp reflect.Type) ex
 	}
 	defer func() { d.Forms[configType] = outer }()
 	out := d.Structure(n, nodeType, nil)
-	if config == nil {
+	if config == nil && !slices.Contains(d.MeantKeys(n), "config") {
 		for _, f := range spec.KeysOf(sp) {
 			if f.Required {
 				d.Source.Errorf(n, "required", "write `config: {"+f.Name+": ...}`", "the transform `%s` needs a config with `%s`", typ, f.Name)

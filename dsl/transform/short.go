@@ -64,6 +64,10 @@ func WriteOut(r document.Reporter, body *yaml.Node) *yaml.Node {
 // shortReader is the transform that reads files, by how their names end.
 func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 	found := ""
+	if paths.Kind == yaml.MappingNode {
+		r.Errorf(paths, "type", "write the path, `read: data/*.jsonl`, or the transform as the first of `transforms`", "a path, or a list of them, is expected here, not a mapping")
+		return unread(paths)
+	}
 	for n := range document.Scalars(paths) {
 		name := strings.ToLower(n.Value)
 		for _, packed := range []string{".gz", ".zst", ".bz2"} {
@@ -90,6 +94,12 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 		config.Content = append(config.Content, document.NewScalar(paths, reader.key), document.NewScalar(paths, reader.value))
 	}
 	return document.NewMapping(paths, document.NewScalar(paths, "type"), document.NewScalar(paths, reader.transform), document.NewScalar(paths, "config"), config)
+}
+
+// unread is a reader in the place of one that could not be told, which was reported: what follows it is not to blame.
+func unread(at *yaml.Node) *yaml.Node {
+	config := document.NewMapping(at, document.NewScalar(at, "path"), document.NewScalar(at, "unread.jsonl"))
+	return document.NewMapping(at, document.NewScalar(at, "type"), document.NewScalar(at, readers[".jsonl"].transform), document.NewScalar(at, "config"), config)
 }
 
 // shortWriter is the transform that writes, by a word.

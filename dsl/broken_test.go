@@ -1,0 +1,140 @@
+package dsl
+
+import (
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
+
+// brokenEnv is what the documents of testdata/broken are checked against.
+const brokenEnv = `sluice: environment/v1
+name: lab
+pools: {cpu: {local: {nodes: 2}}}
+targets: {local: {embedded: {port: 8080}}}
+people: {"group:ml": {users: [anna]}}
+secrets: {token: {env: TOKEN}}
+`
+
+// uncaught are the documents of which the linter says nothing, or not what it should.
+var uncaught = map[string]string{
+	"expressions/floor_division":    "`//` begins a comment in CEL, and a comment is no mistake",
+	"yaml/missing_space_after_dash": "without the spaces the two lines are one expression, and a list is not to be guessed from it",
+	"yaml/smart_quotes":             "a program may be called so; that there is none is said when it is to be started",
+}
+
+// finding is one that a document must have: a line `#! CODE | TEXT | WORDS; WORDS`.
+type finding struct {
+	code, at string // the line it is at has the text
+	words    []string
+}
+
+func (f finding) matches(d document.Diagnostic) bool {
+	return d.Code == f.code && strings.Contains(d.Source, f.at) &&
+		!slices.ContainsFunc(f.words, func(w string) bool { return !strings.Contains(d.Message+"\n"+d.Hint, w) })
+}
+
+// nearlyAll is a workspace that has every program and no pipeline, nor a folder `missing`.
+type nearlyAll struct{}
+
+func (nearlyAll) Exists(path string) bool {
+	return !strings.HasSuffix(path, ".yaml") && !strings.HasPrefix(path, "missing/") && !strings.Contains(path, " ")
+}
+
+func (nearlyAll) LeftOut(string) (why, help string) { return "", "" }
+func (nearlyAll) ReadFile(string) ([]byte, error)   { return nil, fs.ErrNotExist }
+
+var (
+	topLevel = regexp.MustCompile(`(?m)^("?steps"?|[a-z_]+: .*\n"?steps"?|step|jobs|tasks|templates|stages|services):`)
+	wanted   = regexp.MustCompile(`(?m)^#! (\S+) \| (.*?) \| ?(.*)\n`)
+)
+
+// readBroken splits a document from what is wanted of it. A document is the body of `steps`, or all but the first two lines where it has
+// top-level keys, or whole.
+func readBroken(text string) (doc string, want []finding) {
+	for _, m := range wanted.FindAllStringSubmatch(text, -1) {
+		f := finding{code: m[1], at: m[2]}
+		for w := range strings.SplitSeq(m[3], "; ") {
+			f.words = append(f.words, strings.TrimSpace(w))
+		}
+		want = append(want, f)
+	}
+	text = wanted.ReplaceAllString(text, "")
+	switch whole, isWhole := strings.CutPrefix(text, "#! whole\n"); {
+	case isWhole:
+		return whole, want
+	case strings.HasPrefix(text, "sluice:") || strings.HasPrefix(text, "apiVersion:") || strings.HasPrefix(text, "# sluice:"):
+		return text, want
+	case topLevel.MatchString(text):
+		return "sluice: pipeline/v1\nname: p\n" + text, want
+	}
+	return "sluice: pipeline/v1\nname: p\nsteps:\n  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n", want
+}
+
+// TestBroken holds the linter to what it says of the mistakes that people make: each has the findings that its document names, and no
+// others, since a mistake that is told twice hides the next one.
+func TestBroken(t *testing.T) {
+	themes, err := filepath.Glob("testdata/broken/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken, caught, valid int
+	met := map[string]bool{}
+	for _, path := range themes {
+		theme := strings.TrimSuffix(filepath.Base(path), ".txtar")
+		cases, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cases.Files {
+			name := theme + "/" + c.Name
+			if met[name] {
+				t.Errorf("%s is there twice", name)
+			}
+			met[name] = true
+			doc, want := readBroken(string(c.Data))
+			pipeline, env := doc, brokenEnv
+			if theme == "environment" {
+				pipeline, env = "sluice: pipeline/v1\nname: p\nsteps: {a: {run: {command: [ls]}}}\n", doc
+			}
+			_, got := Compile(document.File{Name: "p.yaml", Source: []byte(pipeline)}, document.File{Name: "e.yaml", Source: []byte(env)}, nearlyAll{})
+			if len(want) == 0 {
+				if valid++; theme != "valid" {
+					t.Errorf("%s: no finding is wanted of it", name)
+				}
+				if len(got) > 0 {
+					t.Errorf("%s is sound, and the linter says:\n%s", name, got.Text(false))
+				}
+				continue
+			}
+			broken++
+			right := len(got) == len(want)
+			for _, w := range want {
+				right = right && slices.ContainsFunc(got, w.matches)
+			}
+			switch why := uncaught[name]; {
+			case right && why == "":
+				caught++
+			case right:
+				t.Errorf("%s is caught: remove it from the list of those that are not", name)
+			case why == "":
+				t.Errorf("%s\nwants %q and has:\n%s", name, want, got.Text(false))
+			}
+		}
+	}
+	for name := range uncaught {
+		if !met[name] {
+			t.Errorf("%s is in the list of what is not caught, and not in the corpus", name)
+		}
+	}
+	t.Logf("%d of %d broken documents are caught with the hint that mends them; %d sound ones", caught, broken, valid)
+	if broken < 250 || valid < 40 || caught*100 < broken*98 {
+		t.Errorf("%d of %d broken documents are caught, %d sound ones; there must be 250 of which 98%% are, and 40", caught, broken, valid)
+	}
+}

@@ -1,0 +1,74 @@
+package decode
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+var (
+	// template is an expression of Jinja, Argo, Airflow or GitHub Actions, or of Tekton, that reads what a pipeline has. Others, such as those
+	// of docker ps --format, are for the program.
+	template = regexp.MustCompile(`\{\{-?\s*((?:params|inputs|steps|tasks|item|matrix|secrets|env|workflow|dag|dag_run|ti|task_instance|ds|ds_nodash|ts|execution_date|run_id|var)\b[^{}]*?)\s*-?\}\}|` +
+		`\$\(((?:params|inputs|steps|tasks|context)\.[^()]*)\)`)
+	readPath = regexp.MustCompile(`^(?:params|steps|inputs|last|serving)(?:\.\??[a-z_][a-z0-9_]*)+$`)
+)
+
+// checkLiteral warns of a text that is likely meant to be filled in.
+func (d *Decoder) checkLiteral(n *yaml.Node, r spec.Rules) {
+	if r.Raw {
+		return
+	}
+	d.checkTemplate(n)
+	if readPath.MatchString(n.Value) {
+		d.Paths = append(d.Paths, n)
+	}
+}
+
+// checkTemplate warns of an expression of another system.
+func (d *Decoder) checkTemplate(n *yaml.Node) {
+	m := template.FindStringSubmatchIndex(n.Value)
+	if m == nil {
+		return
+	}
+	var inner string
+	if inner = n.Value[max(m[2], 0):max(m[3], 0)]; m[2] < 0 {
+		inner = n.Value[m[4]:m[5]]
+	}
+	line, col := d.Source.Locate(n, len([]rune(n.Value[:m[0]])))
+	d.Source.Add(document.SeverityWarning, line, col, "template", "write ${"+ourPath(inner)+"}", "`"+n.Value[m[0]:m[1]]+"` is of another system, and stays as it is")
+}
+
+// ourPath is how an expression reads what one of another system does.
+func ourPath(theirs string) string {
+	word, rest, _ := strings.Cut(theirs, ".")
+	switch {
+	case word == "inputs" && strings.HasPrefix(rest, "parameters."):
+		return "params." + strings.TrimPrefix(rest, "parameters.")
+	case word == "workflow" && strings.HasPrefix(rest, "parameters."):
+		return "params." + strings.TrimPrefix(rest, "parameters.")
+	case strings.HasPrefix(word, "ti") || strings.HasPrefix(word, "task_instance"):
+		return "steps.STEP.OUTPUT"
+	case word == "steps" || word == "tasks":
+		return "steps." + strings.NewReplacer("outputs.parameters.", "", "outputs.artifacts.", "", "outputs.", "", "results.", "").Replace(rest)
+	case word == "params" || word == "item" || word == "matrix":
+		return theirs
+	case word == "run_id":
+		return "run.id"
+	case strings.HasPrefix(word, "ds") || word == "ts" || word == "execution_date":
+		return "run.scheduled_at"
+	}
+	return "params.NAME"
+}
+
+func boolHint(t reflect.Type) string {
+	if t == goBool {
+		return "write true or false"
+	}
+	return ""
+}

@@ -1,0 +1,99 @@
+// Package slips says how CEL writes what people write who come from Python, JavaScript, Jinja, Go, SQL or a shell.
+package slips
+
+import (
+	"regexp"
+	"strings"
+)
+
+// slip is a way to write something that CEL writes in another. The first that matches the text is told.
+type slip struct {
+	text *regexp.Regexp
+	hint string // $1 is what was captured
+}
+
+// syntaxSlips are looked for in what is no CEL.
+var syntaxSlips = []slip{
+	{regexp.MustCompile(`^\s*\{+\s*(.*?)\s*\}*\s*$`), "write one brace: `$${$1}`"},
+	{regexp.MustCompile(`\?\?`), "what may be absent is read with `.?` and ended with `.orValue(...)`"},
+	{regexp.MustCompile(`\.\?(\w+)\(`), "a function is called with a plain dot: .$1(...)"},
+	{regexp.MustCompile(`\bnot\s+in\b`), "write `!(x in list)`"},
+	{regexp.MustCompile(`=>|->|\blambda\b`), "write the variable, a comma and the expression: list.map(x, x.n)"},
+	{regexp.MustCompile(`\bfor\b.*\bin\b`), "write list.map(x, ...), or list.filter(x, ...)"},
+	{regexp.MustCompile(`\bif\b.*\belse\b`), "write condition ? a : b"},
+	{regexp.MustCompile(`[=!]==`), "compare with `==` and `!=`"},
+	{regexp.MustCompile(`<>`), "write `!=`"},
+	{regexp.MustCompile(`\*\*|\^`), "CEL has no power: multiply, or use math.sqrt"},
+	{regexp.MustCompile(`[fF]["']`), "put it together with `+`: \"n=\" + string(params.n)"},
+	{regexp.MustCompile(`\b(\d(?:\.\d+)?)\s*%`), "write a share as a number: 0.05 for 5%"},
+	{regexp.MustCompile("`"), "write names as they are, and texts in \" or '"},
+	{regexp.MustCompile(`\d,\d`), "write a decimal point: 0.9"},
+	{regexp.MustCompile(`[^=!<>]=[^=]`), "compare with `==`"},
+	{regexp.MustCompile(`[^&]&[^&]|[^|]\|[^|]|\b(?:and|or|not)\b`), "CEL writes `&&`, `||` and `!`"},
+	{regexp.MustCompile(`\b(as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|while)\b`), "`$1` is a reserved word of CEL: give what you mean another name"},
+}
+
+// Syntax is a hint for a text that is no CEL; empty where none is known.
+func Syntax(text string) string {
+	for _, s := range syntaxSlips {
+		if m := s.text.FindStringSubmatchIndex(text); m != nil {
+			return string(s.text.ExpandString(nil, s.hint, text, m))
+		}
+	}
+	return ""
+}
+
+// nameHints are for names of other languages.
+var nameHints = func() map[string]string {
+	hints := map[string]string{}
+	for words, hint := range map[string]string{
+		"None nil NULL undefined NaN":  "what may be absent is read with `.?`, and has `.hasValue()` and `.orValue(...)`",
+		"True TRUE yes on":             "write `true`",
+		"False FALSE no off":           "write `false`",
+		"env environ ENV os":           "the environment is the program's: it reads $HOME, and the step's `env: {NAME: value}`",
+		"today ds execution_date date": "use `run.started_at`, or `run.scheduled_at`",
+	} {
+		for word := range strings.FieldsSeq(words) {
+			hints[word] = hint
+		}
+	}
+	return hints
+}()
+
+// functionHints are for functions of other languages.
+var functionHints = func() map[string]string {
+	hints := map[string]string{}
+	for words, hint := range map[string]string{
+		"any some":                          "write list.exists(x, ...): CEL's is `exists`",
+		"every":                             "write list.all(x, ...)",
+		"len length count":                  "write x.size()",
+		"str toString":                      "write string(...)",
+		"float":                             "write double(...)",
+		"max":                               "write math.greatest(a, b)",
+		"min":                               "write math.least(a, b)",
+		"round floor abs sqrt":              "write math.round(x), math.floor(x), math.abs(x) or math.sqrt(x)",
+		"ceil":                              "write math.ceil(x)",
+		"pow":                               "CEL has no power: multiply, or use math.sqrt",
+		"lower toLower toLowerCase tolower": "write .lowerAscii()",
+		"upper toUpper toUpperCase toupper": "write .upperAscii()",
+		"strip":                             "write .trim()",
+		"includes":                          "write .contains(...) of a text, `x in list` of a list",
+		"default orElse getOrElse or_else unwrap": "end an optional with .orValue(...)",
+		"range":                         "write lists.range(3)",
+		"getenv env":                    "the environment is the program's: it reads $NAME, and the step's `env: {NAME: value}`",
+		"inputPath inputUri outputPath": "an artifact is given by `inputs: {NAME: \"${steps.STEP.OUTPUT}\"}`, and lies in ${inputs.NAME.path}",
+		"sum":                           "there is no sum: let a step's program add up, and hand on the result",
+		"always success failure":        "write `needs: {STEP: ended}`, passed or failed, or put the step under `finally`",
+	} {
+		for word := range strings.FieldsSeq(words) {
+			hints[word] = hint
+		}
+	}
+	return hints
+}()
+
+// Name is a hint for a name of another language or system; empty where none is known.
+func Name(name string) string { return nameHints[name] }
+
+// Function is a hint for a function of another language; empty where none is known.
+func Function(name string) string { return functionHints[name] }

@@ -1,0 +1,76 @@
+package dsl
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
+
+// ownVariables are those that Sluice sets for every program, and rankVariables those of the ranks of a training.
+var (
+	ownVariables  = []string{"SLUICE_OUTPUT_DIR", "SLUICE_METRICS", "SLUICE_CHECKPOINT_DIR", "SLUICE_CHECKPOINT_EVERY", "SLUICE_RESUME_DIR"}
+	rankVariables = []string{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"}
+)
+
+// checkVariableNames reports variables that no program could read, and those that would take the place of Sluice's own.
+func (c *checker) checkVariableNames(s *step, key string) {
+	for name := range document.Entries(s.node, key) {
+		switch ranks := s.info().programs == programsOnPool; {
+		case !variable.MatchString(name.Value):
+			hint := "letters, digits and `_`, beginning with no digit"
+			if near := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name.Value); variable.MatchString(near) {
+				hint = "write `" + near + "`"
+			}
+			c.src.Errorf(name, "variable", hint, "%q is not a name of an environment variable", name.Value)
+		case slices.Contains(ownVariables, name.Value), ranks && slices.Contains(rankVariables, name.Value):
+			c.src.Errorf(name, "variable", "remove it, or give yours another name", "Sluice sets `%s` itself, and the step could not work with another value", name.Value)
+		}
+	}
+}
+
+// shells are programs that read their arguments as a shell would, or hand them on to one.
+var shells = []string{"sh", "bash", "dash", "zsh", "ksh", "ssh", "docker", "podman", "kubectl", "env", "expr", "test", "[", "awk", "perl", "make", "envsubst", "jq", "yq"}
+
+// checkShell warns of a command that is written as for a shell.
+func (c *checker) checkShell(n *yaml.Node) {
+	program := document.Lookup(n, 0)
+	if program == nil || program.Kind != yaml.ScalarNode || strings.Contains(program.Value, "${") {
+		return
+	}
+	name := program.Value[strings.LastIndexByte(program.Value, '/')+1:]
+	if len(n.Content) == 1 && strings.Contains(strings.TrimSpace(name), " ") && (c.ws == nil || !c.ws.Exists(program.Value)) {
+		c.src.Warnf(program, "shell", "write ["+strings.Join(strings.Fields(program.Value), ", ")+"], or `script:` for what a shell is to read", "the whole of %q is the name of one program", program.Value)
+		return
+	}
+	if slices.Contains(shells, name) {
+		return
+	}
+	for _, arg := range n.Content[1:] {
+		if arg = document.Unalias(arg); arg.Kind != yaml.ScalarNode {
+			continue
+		}
+		word, _, _ := strings.Cut(strings.TrimPrefix(arg.Value, "$"), "/")
+		switch {
+		case slices.Contains([]string{"&&", "||", "|", ">", ">>", "2>&1"}, arg.Value):
+			c.src.Warnf(arg, "shell", "write the line as a `script`", "a command goes to no shell: the program is given `%s` as an argument", arg.Value)
+			return
+		case strings.HasPrefix(arg.Value, "$") && (strings.HasPrefix(word, "SLUICE_") || slices.Contains([]string{"HOME", "PWD", "USER", "PATH"}, word)):
+			c.src.Warnf(arg, "shell", "write the line as a `script`, or let the program read the variable", "a command goes to no shell: `$%s` stays as it is", word)
+		}
+	}
+}
+
+// checkPathTexts warns of texts that are what an expression would read.
+func (c *checker) checkPathTexts() {
+	for _, n := range c.d.Paths {
+		word, rest, _ := strings.Cut(n.Value, ".")
+		name, _, _ := strings.Cut(strings.TrimPrefix(rest, "?"), ".")
+		_, isParam := c.pipeline.Params[name]
+		if word == "params" && isParam || word == "steps" && c.byID[name] != nil || (word == "last" || word == "serving") && strings.Contains(rest, "steps.") {
+			c.src.Warnf(n, "template", "write \"${"+n.Value+"}\"", "`%s` is a text here, and is not filled in", n.Value)
+		}
+	}
+}
