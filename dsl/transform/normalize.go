@@ -1,6 +1,7 @@
 package transform
 
-// NormalizeText makes equal text equal bytes: Unicode normal form, no control or invisible characters, LF line ends.
+// NormalizeText makes equal text equal bytes: Unicode normal form (UAX #15), no control or invisible characters, LF line ends. Joiners stay
+// where they change how a word or an emoji looks: in scripts that join their letters, at a virama, in emoji sequences.
 type NormalizeText struct {
 	// Fields to normalise.
 	Fields []string `json:"fields"`

@@ -50,47 +50,74 @@ func compileNormalize(c transform.NormalizeText, _ map[string]any) (rowFunc, err
 	})
 }
 
-// What becomes of a character, one bit for each of Unicode's first 65,536: invisible ones are removed.
-var invisible = func() (bits [1 << 16 / 64]uint64) {
+// noticed are the characters of Unicode's first 65,536 that makeVisible does something about, one bit for each.
+var noticed = func() (bits [1 << 16 / 64]uint64) {
 	for r := range rune(1 << 16) {
-		if unicode.In(r, unicode.Cc, unicode.Cf) && r != '\n' && r != '\t' {
+		if hidden(r) && r != '\n' && r != '\t' || r == '\u2028' || r == '\u2029' {
 			bits[r/64] |= 1 << (r % 64)
 		}
 	}
 	return bits
 }()
 
+// hidden reports whether nothing is seen of a character: controls, and those format characters that are by default ignorable (UAX #44,
+// Default_Ignorable_Code_Point), or annotate a line between the lines. Prepended_Concatenation_Marks, such as the Arabic number sign, and
+// the controls that build Egyptian quadrats are format characters too, but are seen.
+func hidden(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf) && !unicode.In(r, unicode.Prepended_Concatenation_Mark, unicode.Egyptian_Hieroglyphs)
+}
+
 // makeVisible makes line separators LF and removes control and invisible format characters, which only serve to make equal text look
-// different to a program.
+// different to a program. Those that change how their neighbours look stay.
 func makeVisible(s string) string {
-	at := firstInvisible(s)
+	at := firstNoticed(s)
 	if at == len(s) {
 		return s
 	}
 	var b strings.Builder
 	b.Grow(len(s))
+	before := rune(-1) // the last that stays; -1 at the start
 	for at < len(s) {
+		if at > 0 {
+			before, _ = utf8.DecodeLastRuneInString(s[:at])
+		}
 		b.WriteString(s[:at])
 		r, n := utf8.DecodeRuneInString(s[at:])
+		keep := ""
 		switch r {
 		case '\r':
 			if !strings.HasPrefix(s[at+1:], "\n") {
-				b.WriteByte('\n')
+				keep = "\n"
 			}
 		case '\v', '\f', '\u0085', '\u2028', '\u2029':
-			b.WriteByte('\n')
+			keep = "\n"
 		case utf8.RuneError:
-			b.WriteRune(r)
+			keep = "\uFFFD"
+		case zwnj, zwj, mongolianVowelSeparator:
+			if joins(r, before, firstVisible(s[at+n:])) {
+				keep = s[at : at+n]
+			}
+		default:
+			if tags, region := leadingTags(s[at:]); tags > 0 {
+				n = tags
+				if region && before == blackFlag {
+					keep = s[at : at+tags]
+				}
+			}
+		}
+		if keep != "" {
+			b.WriteString(keep)
+			before, _ = utf8.DecodeLastRuneInString(keep)
 		}
 		s = s[at+n:]
-		at = firstInvisible(s)
+		at = firstNoticed(s)
 	}
 	b.WriteString(s)
 	return b.String()
 }
 
-// firstInvisible returns where the first character is that makeVisible does not leave as it is, or the length of s.
-func firstInvisible(s string) int {
+// firstNoticed returns where the first character is that makeVisible does not pass by, or the length of s.
+func firstNoticed(s string) int {
 	for i := 0; i < len(s); {
 		c := s[i]
 		switch {
@@ -102,8 +129,7 @@ func firstInvisible(s string) int {
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
-		case r < 1<<16 && invisible[r/64]>>(r%64)&1 == 1, r >= 1<<16 && unicode.Is(unicode.Cf, r),
-			r == '\u2028', r == '\u2029', r == utf8.RuneError && n == 1:
+		case r < 1<<16 && noticed[r/64]>>(r%64)&1 == 1, r >= 1<<16 && hidden(r), r == utf8.RuneError && n == 1:
 			return i
 		}
 		i += n

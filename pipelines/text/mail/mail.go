@@ -101,6 +101,7 @@ func textParts(h header, body string, depth int) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
+	text = toLF(text) // base64 has the line ends that the text was sent with, which are CRLF
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}

@@ -46,6 +46,8 @@ func TestDecode(t *testing.T) {
 		{"unknown transfer encoding", header1("8-bits", "") + "=41", Message{Body: "=41"}},
 
 		{"base64 with a list's footer", header1("base64", "") + "SGVsbG8s\nIHdvcmxkIQ==\n\n_____\nlist@example.org", Message{Body: "Hello, world!\n_____\nlist@example.org"}},
+		{"base64 of lines", header1("base64", "utf-8") + "YQ0KYg0NCmM=", Message{Body: "a\nb\n\nc"}},
+		{"quoted-printable of line ends", header1("quoted-printable", "utf-8") + "a=0D=0Ab=0D", Message{Body: "a\nb\n"}},
 		{"base64 cut off", header1("base64", "") + "SGVsbG8sI", Message{Body: "Hello,"}},
 		{"empty base64", header1("base64", ""), Message{}},
 
