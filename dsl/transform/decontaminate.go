@@ -17,7 +17,8 @@ type Decontaminate struct {
 	Against spec.Paths `json:"against" dsl:"single"`
 	// AgainstFields hold the held-out text. Default: those of `fields`.
 	AgainstFields []string `json:"against_fields,omitempty"`
-	// Ngram is how many words in a row make a row one to drop. A held-out text of fewer words counts as a whole. Default 13.
+	// Ngram is how many words in a row make a row one to drop. A held-out text of fewer words counts as a whole. Of scripts without spaces
+	// each letter is a word: 13 are some 8 words of Chinese and 3 of Thai, so more may be right there. Default 13.
 	Ngram int `json:"ngram,omitempty" dsl:"default=13,min=1,max=100"`
 	ErrorKeys
 }

@@ -21,7 +21,7 @@ type Deduplicate struct {
 	// first 256 bytes count, and equal values are ordered by a hash of the whole row.
 	OrderBy spec.Expr `json:"order_by,omitempty"`
 	// Ngram is how many words in a row are compared as one, by minhash. A text of fewer counts as a whole. Words are compared
-	// without case and punctuation. Default 5.
+	// without case and punctuation; of scripts without spaces each letter is one. Default 5.
 	Ngram int `json:"ngram,omitempty" dsl:"default=5,min=1,max=100"`
 	// Threshold is the share of runs of words that two texts must have in common, of all that they have together, for one to be
 	// dropped (their Jaccard similarity). Default 72%.

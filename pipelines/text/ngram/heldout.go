@@ -24,7 +24,7 @@ func (s *HeldOut) Grams() int { return s.grams }
 
 // Add adds the runs of a text.
 func (s *HeldOut) Add(text string) error {
-	for gram := range grams(text, s.n, 0, false) {
+	for gram := range grams(text, s.n, 0) {
 		if s.grams >= MaxGrams {
 			return ErrFull
 		}
@@ -35,7 +35,7 @@ func (s *HeldOut) Add(text string) error {
 
 // Shares reports whether a text shares a run with the set.
 func (s *HeldOut) Shares(text string) bool {
-	for gram := range grams(text, s.n, 0, false) {
+	for gram := range grams(text, s.n, 0) {
 		if _, found := s.find(max(gram, 1)); found {
 			return true
 		}

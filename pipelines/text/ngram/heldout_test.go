@@ -29,6 +29,34 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// Of scripts without spaces each letter, with its marks, is a word: a run of them is not one word.
+func TestSharesWithoutSpaces(t *testing.T) {
+	const n = 5
+	for _, c := range []struct {
+		name, held, text string
+		grams            int
+		want             bool
+	}{
+		{"Chinese", "中华人民共和国的首都是北京。", "问：中华人民共和国在哪里？", 9, true}, // 13 letters make 9 runs; seven in a row are shared
+		{"Chinese, four letters in a row", "中华人民共和国的首都是北京。", "中华人民是北京人", 9, false},
+		{"Japanese", "日本の首都はラーメンではない", "首都は、ラーメンでした", 10, true},
+		{"Japanese and a number", "2024年の東京タワー", "東京タワー", 4, true},                  // 2024 年 の 東 京 タ ワ ー are eight
+		{"Thai", "กรุงเทพมหานครเป็นเมืองหลวง", "ที่กรุงเทพมหานครนี้", 19, true},     // ก รุ ง เ ท พ ม ห า น ค ร เ ป็ น เ มื อ ง ห ล ว ง are 23
+		{"Thai, marks belong to letters", "ที่นี่ดี", "ทีนีดี", 1, false},           // ที่ นี่ ดี: three words, one run as a whole
+		{"Hangul has spaces", "서울은 대한민국의 수도이며 큰 도시다", "대한민국의 수도이며 큰 도시다", 1, false}, // of five words
+		{"Hindi, joiners do not count", "यह एक हिन्\u200dदी वाक्य है", "यह एक हिन्दी वाक्य है।", 1, true},
+		{"Persian, joiners do not count", "او می\u200cرود به خانه من", "او میرود به خانه من", 1, true},
+	} {
+		s := NewHeldOut(n)
+		if err := s.Add(c.held); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Shares(c.text); got != c.want || s.Grams() != c.grams {
+			t.Errorf("%s: shares %v, want %v; %d runs, want %d", c.name, got, c.want, s.Grams(), c.grams)
+		}
+	}
+}
+
 // A text shares a run when a plain search finds one.
 func TestSharesLikeSearch(t *testing.T) {
 	words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 12)

@@ -14,7 +14,7 @@ import (
 // texts are compared. The comparison is exact. What is found is therefore alike, and what is missed are pairs without a common band:
 // (1-s^rows)^bands of those that are alike by s.
 //
-// Of scripts that write no spaces each letter is a word here, and a text of no words is one run, too.
+// A text of no words is one run, too.
 type Hasher struct {
 	ngram, bands, rows int
 	// a and b are the functions whose minima are taken, a*x+b modulo 2^64: x is mixed well, and of the sum the upper bits decide.
@@ -35,7 +35,7 @@ func NewHasher(ngram, bands, rows int) *Hasher {
 func (h *Hasher) Shingles(to []uint64, texts ...string) []uint64 {
 	for i, text := range texts {
 		before := len(to)
-		for gram := range grams(text, h.ngram, uint64(i), true) { // the same words in another field are another shingle
+		for gram := range grams(text, h.ngram, uint64(i)) { // the same words in another field are another shingle
 			to = append(to, gram)
 		}
 		if len(to) == before {

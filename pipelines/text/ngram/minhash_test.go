@@ -32,6 +32,7 @@ func TestJaccard(t *testing.T) {
 		{"empty", "", " -- ", 1},
 		{"empty and a word", "", "word", 0},
 		{"without spaces", "我能吞下玻璃而不伤身体", "我能吞下玻璃而不伤身体。", 1},
+		{"without spaces, marks belong to letters", "ที่นี่ดีมาก", "ที่นี่ดี", 1.0 / 4}, // ที่ นี่ ดี ม า ก make four runs
 		{"without spaces, a letter more", "我能吞下玻璃而不伤身", "我能吞下玻璃而不伤身体", 8.0 / 9},
 	} {
 		t.Run(c.name, func(t *testing.T) {

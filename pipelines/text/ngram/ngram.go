@@ -1,13 +1,17 @@
 // Package ngram compares texts by their n-grams, the runs of n words: it finds texts that are nearly the same, and texts that share a run with
 // held-out ones. It is pure.
 //
-// Words are runs of letters, marks and digits, without regard to case. A text of fewer words than a run has is one run, which only a text of
-// the same words has.
+// Words are runs of letters, marks and digits, without regard to case and to format characters, such as joiners. Of scripts that put no
+// spaces between words each letter, with its marks, is one. A text of fewer words than a run has is one run, which only a text of the same
+// words has.
 package ngram
 
 import (
 	"iter"
 	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluiceml/sluice/pipelines/text/script"
 )
 
 // base makes a polynomial of the hashes of words.
@@ -28,7 +32,7 @@ const (
 
 // grams yields the hash of each run of n words in a text; with another seed the same words have another hash. A text without words has none.
 // Memory: n words.
-func grams(text string, n int, seed uint64, letters bool) iter.Seq[uint64] {
+func grams(text string, n int, seed uint64) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		ring := make([]uint64, n) // of the last n words
 		high := uint64(1)         // base to the n
@@ -36,7 +40,7 @@ func grams(text string, n int, seed uint64, letters bool) iter.Seq[uint64] {
 			high *= base
 		}
 		sum, at, count := seed, 0, 0
-		for word := range words(text, letters) {
+		for word := range words(text) {
 			sum = sum*base + word - ring[at]*high
 			ring[at] = word
 			if at++; at == n {
@@ -52,30 +56,42 @@ func grams(text string, n int, seed uint64, letters bool) iter.Seq[uint64] {
 	}
 }
 
-// words yields the hash of each word of a text. With letters, each letter of a script that puts no spaces between words is one.
-func words(text string, letters bool) iter.Seq[uint64] {
+// words yields the hash of each word of a text.
+func words(text string) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		word := uint64(hashStart)
+		alone := false // the word is one letter, which no other joins
 		for _, r := range text {
 			switch {
 			case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
 			case 'A' <= r && r <= 'Z':
 				r |= 0x20
-			case r >= 0x80 && (unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r)):
-				if letters && unicode.In(r, unspaced...) {
-					if word != hashStart && !yield(word) || !yield((hashStart^uint64(r))*hashPrime) {
+			case r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsNumber(r)):
+				if script.Unspaced(r) {
+					if word != hashStart && !yield(word) {
 						return
 					}
-					word = hashStart
+					word, alone = (hashStart^uint64(r))*hashPrime, true
 					continue
 				}
 				r = unicode.ToLower(r)
+			case r >= utf8.RuneSelf && unicode.In(r, unicode.Mark, unicode.Cf):
+				if word != hashStart && unicode.IsMark(r) { // it is of the letter before
+					word = (word ^ uint64(r)) * hashPrime
+				}
+				continue
 			default:
 				if word != hashStart && !yield(word) {
 					return
 				}
-				word = hashStart
+				word, alone = hashStart, false
 				continue
+			}
+			if alone {
+				if !yield(word) {
+					return
+				}
+				word, alone = hashStart, false
 			}
 			word = (word ^ uint64(r)) * hashPrime
 		}
@@ -83,9 +99,4 @@ func words(text string, letters bool) iter.Seq[uint64] {
 			yield(word)
 		}
 	}
-}
-
-// unspaced are the scripts that put no spaces between words.
-var unspaced = []*unicode.RangeTable{
-	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
 }
