@@ -1,7 +1,8 @@
-package format
+package avro
 
 import (
 	"bytes"
+	"compress/bzip2"
 	"compress/flate"
 	"encoding/binary"
 	"errors"
@@ -13,27 +14,29 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// avroContainer reads the frame of an Avro object container file. The library's own reader takes a file that is cut off for a whole
-// one, and has memory given by what the file says.
-type avroContainer struct {
-	r      countedBytes
-	schema string
+// container reads the frame of an object container file.
+type container struct {
+	r      Source
+	schema []byte
 	codec  string
 	sync   [16]byte
 }
 
-// countedBytes reads the numbers of the frame.
-type countedBytes interface {
+// Source is what a file is read from.
+type Source interface {
 	io.Reader
 	io.ByteReader
 }
 
-// maxAvroBlock bounds one block, as it is in the file and decompressed. Writers make blocks of some 16 KB to 1 MB.
-const maxAvroBlock = 64 << 20
+// maxBlock bounds one block, as it is in the file and decompressed. Writers make blocks of some 16 KB to 1 MB.
+const maxBlock = 64 << 20
 
-// openAvro reads the header.
-func openAvro(r countedBytes) (*avroContainer, error) {
-	c := &avroContainer{r: r}
+// maxWindow bounds what a block may ask zstd to hold in memory.
+const maxWindow = maxBlock
+
+// openContainer reads the header.
+func openContainer(r Source) (*container, error) {
+	c := &container{r: r}
 	var magic [4]byte
 	if _, err := io.ReadFull(r, magic[:]); err != nil {
 		return nil, unexpected(err)
@@ -66,7 +69,7 @@ func openAvro(r countedBytes) (*avroContainer, error) {
 }
 
 // entry reads a key of the header's metadata with its value.
-func (c *avroContainer) entry() error {
+func (c *container) entry() error {
 	key, err := c.bytes()
 	if err != nil {
 		return err
@@ -74,25 +77,25 @@ func (c *avroContainer) entry() error {
 	value, err := c.bytes()
 	switch string(key) {
 	case "avro.schema":
-		c.schema = string(value)
+		c.schema = value
 	case "avro.codec":
 		c.codec = string(value)
 	}
 	return err
 }
 
-func (c *avroContainer) long() (int64, error) {
+func (c *container) long() (int64, error) {
 	n, err := binary.ReadVarint(c.r)
 	return n, unexpected(err)
 }
 
-func (c *avroContainer) bytes() ([]byte, error) {
+func (c *container) bytes() ([]byte, error) {
 	n, err := c.long()
 	if err != nil {
 		return nil, err
 	}
-	if n < 0 || n > maxAvroBlock {
-		return nil, fmt.Errorf("it says that %d bytes follow; at most %d are read at a time", n, maxAvroBlock)
+	if n < 0 || n > maxBlock {
+		return nil, fmt.Errorf("it says that %d bytes follow; at most %d are read at a time", n, maxBlock)
 	}
 	var b bytes.Buffer // grows with what is there, not with what is said
 	_, err = io.CopyN(&b, c.r, n)
@@ -100,7 +103,7 @@ func (c *avroContainer) bytes() ([]byte, error) {
 }
 
 // block returns the number of records in the next block and their bytes. At the end of a whole file the error is io.EOF.
-func (c *avroContainer) block() (count int64, data []byte, err error) {
+func (c *container) block() (count int64, data []byte, err error) {
 	if count, err = binary.ReadVarint(c.r); err != nil {
 		return 0, nil, err
 	}
@@ -121,18 +124,20 @@ func (c *avroContainer) block() (count int64, data []byte, err error) {
 	return count, data, err
 }
 
-func (c *avroContainer) decompress(data []byte) ([]byte, error) {
+func (c *container) decompress(data []byte) ([]byte, error) {
 	switch c.codec {
 	case "", "null":
 		return data, nil
 	case "deflate":
 		return bounded(flate.NewReader(bytes.NewReader(data)))
+	case "bzip2":
+		return bounded(bzip2.NewReader(bytes.NewReader(data)))
 	case "snappy":
 		if len(data) < crc32.Size {
 			return nil, io.ErrUnexpectedEOF
 		}
 		body := data[:len(data)-crc32.Size]
-		if n, err := snappy.DecodedLen(body); err != nil || n > maxAvroBlock {
+		if n, err := snappy.DecodedLen(body); err != nil || n > maxBlock {
 			return nil, fmt.Errorf("a block of %d bytes: %w", n, errors.Join(err, errTooLarge))
 		}
 		out, err := snappy.Decode(nil, body)
@@ -141,21 +146,21 @@ func (c *avroContainer) decompress(data []byte) ([]byte, error) {
 		}
 		return out, err
 	case "zstandard":
-		z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		z, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, err
 		}
 		defer z.Close()
 		return bounded(z)
 	}
-	return nil, fmt.Errorf("its blocks are compressed by %.40q; there are deflate, snappy and zstandard", c.codec)
+	return nil, fmt.Errorf("its blocks are compressed by %.40q; deflate, snappy, zstandard and bzip2 are known", c.codec)
 }
 
-var errTooLarge = fmt.Errorf("a block holds more than %d bytes", maxAvroBlock)
+var errTooLarge = fmt.Errorf("a block holds more than %d bytes", maxBlock)
 
 func bounded(r io.Reader) ([]byte, error) {
-	out, err := io.ReadAll(io.LimitReader(r, maxAvroBlock+1))
-	if err == nil && len(out) > maxAvroBlock {
+	out, err := io.ReadAll(io.LimitReader(r, maxBlock+1))
+	if err == nil && len(out) > maxBlock {
 		err = errTooLarge
 	}
 	return out, err

@@ -1,0 +1,348 @@
+// Package avro reads and writes rows as Avro object container files, by the specification 1.12. A file may be made to harm: what is held
+// of it is bounded by what it has and by the size of a row, and not by what it says.
+package avro
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/sluiceml/sluice/pipelines/columns"
+	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
+
+// ErrNoRecords is that of a file of other values.
+var ErrNoRecords = errors.New("its schema is no record, and rows must be records")
+
+// Reader reads the records of a file.
+type Reader struct {
+	file   *container
+	schema *schema
+	left   int64 // records of the block
+	block  decoder
+}
+
+// NewReader reads the header of a file.
+func NewReader(r Source) (*Reader, error) {
+	c, err := openContainer(r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := parseSchema(c.schema)
+	if err != nil {
+		return nil, fmt.Errorf("its schema: %w", err)
+	}
+	if s.kind != kindRecord {
+		return nil, ErrNoRecords
+	}
+	return &Reader{file: c, schema: s}, nil
+}
+
+// Type is that of the records.
+func (r *Reader) Type() *columns.Type { return r.schema.rowType() }
+
+// Next returns the next record, or why it is no row. The error is io.EOF at the end of a whole file, and else says what is broken: then
+// nothing more can be read.
+func (r *Reader) Next() (row rows.Row, rejected, err error) {
+	for r.left == 0 {
+		count, data, err := r.file.block()
+		if err != nil {
+			return nil, nil, err
+		}
+		r.left = count
+		r.block = decoder{data: data, empty: maxEmpty + len(data)*emptyPerByte}
+	}
+	r.left--
+	row, rejected = r.block.record(r.schema)
+	if r.block.err != nil {
+		return nil, nil, fmt.Errorf("a record: %w", r.block.err)
+	}
+	if r.left == 0 && r.block.at < len(r.block.data) {
+		return nil, nil, fmt.Errorf("a block has %d bytes after its last record", len(r.block.data)-r.block.at)
+	}
+	return row, rejected, nil
+}
+
+// What has no bytes can be there any number of times: so many values of a block are read, and so many more for each byte of it.
+const (
+	maxEmpty     = 64 << 10
+	emptyPerByte = 16
+)
+
+// maxDepth is how deep values nest: a type may be in itself.
+const maxDepth = 1000
+
+// decoder reads the values of a block.
+type decoder struct {
+	data  []byte
+	at    int
+	empty int // how many values without bytes may come
+	depth int
+	// size of the row so far, about, as JSON. When it is too long it is read on, and nothing more is held.
+	size int
+	// rejected says why a row that was read is none.
+	rejected error
+	// err is what is broken: what follows cannot be known.
+	err error
+}
+
+func (d *decoder) record(s *schema) (row rows.Row, rejected error) {
+	d.size, d.rejected = 0, nil
+	row, _ = d.value(s).(map[string]any)
+	if d.full() {
+		d.reject(rows.Reject("too_long", "the row has more than %d bytes", rows.MaxSize))
+	}
+	if d.rejected != nil {
+		return nil, d.rejected
+	}
+	return row, nil
+}
+
+// full reports whether the row has more than a row can have.
+func (d *decoder) full() bool { return d.size > rows.MaxSize }
+
+func (d *decoder) reject(err error) {
+	if d.rejected == nil {
+		d.rejected = err
+	}
+}
+
+func (d *decoder) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (d *decoder) long() int64 {
+	n, size := binary.Varint(d.data[d.at:])
+	if size <= 0 {
+		d.fail("a number is cut off, or has more than 64 bits")
+		d.at = len(d.data)
+		return 0
+	}
+	d.at += size
+	return n
+}
+
+// bytes returns the next bytes, which are the block's.
+func (d *decoder) bytes(n int64) []byte {
+	if n < 0 || n > int64(len(d.data)-d.at) {
+		d.fail("it says that %d bytes follow, and the block has %d more", n, len(d.data)-d.at)
+		return nil
+	}
+	d.at += int(n)
+	d.size += int(n) + 2
+	return d.data[d.at-int(n) : d.at]
+}
+
+func (d *decoder) value(s *schema) (v any) {
+	if d.err != nil {
+		return nil
+	}
+	start := d.at
+	d.size += 2
+	switch s.kind {
+	case kindNull:
+		d.size += 3
+	case kindBool:
+		v = d.bool()
+	case kindInt, kindLong:
+		v = d.whole(s)
+	case kindFloat:
+		if b := d.bytes(4); b != nil {
+			v = d.checked(columns.Finite(float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))))
+		}
+	case kindDouble:
+		if b := d.bytes(8); b != nil {
+			v = d.checked(columns.Finite(math.Float64frombits(binary.LittleEndian.Uint64(b))))
+		}
+	case kindBytes:
+		v = d.binary(s, d.bytes(d.long()))
+	case kindFixed:
+		v = d.binary(s, d.bytes(int64(s.size)))
+	case kindString:
+		v = d.text(s)
+	case kindEnum:
+		if i := d.long(); i < 0 || i >= int64(len(s.names)) {
+			d.fail("an enum has no symbol %d", i)
+		} else {
+			v = s.names[i]
+			d.size += len(s.names[i])
+		}
+	default:
+		if d.depth++; d.depth > maxDepth {
+			d.fail("values nest more than %d deep", maxDepth)
+			return nil
+		}
+		v = d.parts(s)
+		d.depth--
+	}
+	if d.at == start {
+		if d.empty--; d.empty < 0 {
+			d.fail("there are too many values without a byte")
+		}
+	}
+	return v
+}
+
+// parts reads a value that has parts.
+func (d *decoder) parts(s *schema) any {
+	switch s.kind { //nolint:exhaustive // the others have no parts
+	case kindUnion:
+		i := d.long()
+		if i < 0 || i >= int64(len(s.parts)) {
+			d.fail("a union has no type %d", i)
+			return nil
+		}
+		return d.value(s.parts[i])
+	case kindArray:
+		list := []any{}
+		d.blocks(func() {
+			if v := d.value(s.items); !d.full() {
+				list = append(list, v)
+			}
+		})
+		return list
+	case kindMap:
+		object := map[string]any{}
+		d.blocks(func() { d.entry(s, object) })
+		return object
+	}
+	if d.full() { // what is in it must be read, and is nothing more
+		for _, part := range s.parts {
+			d.value(part)
+		}
+		return nil
+	}
+	object := make(map[string]any, len(s.names))
+	for i, name := range s.names {
+		d.size += len(name) + 4
+		object[name] = d.value(s.parts[i])
+	}
+	return object
+}
+
+// entry reads an entry of a map.
+func (d *decoder) entry(s *schema, object map[string]any) {
+	raw := d.bytes(d.long())
+	if d.err != nil {
+		return
+	}
+	v := d.value(s.items)
+	if d.full() {
+		return
+	}
+	key := string(raw)
+	if _, twice := object[key]; twice {
+		d.reject(rows.Reject("repeated_field", "the key %.40q of a map is there twice", key))
+	}
+	if !utf8.ValidString(key) {
+		d.reject(errEncoding)
+	}
+	object[key] = v
+}
+
+// blocks calls read for each item of an array or a map, whose blocks have as many as they say.
+func (d *decoder) blocks(read func()) {
+	for d.err == nil {
+		n := d.long()
+		if n == 0 {
+			return
+		}
+		if n < 0 { // then the size follows, to skip the block by
+			n = -n
+			d.long()
+		}
+		if n < 0 {
+			d.fail("a block of items has no number of them")
+		}
+		for ; n > 0 && d.err == nil; n-- {
+			read()
+		}
+	}
+}
+
+// checked takes a value, or why a row cannot hold it.
+func (d *decoder) checked(v any, err error) any {
+	if err != nil {
+		d.reject(err)
+		return nil
+	}
+	return v
+}
+
+func (d *decoder) bool() any {
+	b := d.bytes(1)
+	if b == nil || b[0] > 1 {
+		d.fail("a boolean is neither 0 nor 1")
+		return nil
+	}
+	return b[0] == 1
+}
+
+// whole reads a whole number, which may be a time.
+func (d *decoder) whole(s *schema) any {
+	n := d.long()
+	if s.kind == kindInt && int64(int32(n)) != n {
+		d.fail("an int has more than 32 bits")
+		return nil
+	}
+	d.size += 8
+	var text string
+	var err error
+	switch s.typ.Kind { //nolint:exhaustive // the others are no numbers
+	case columns.Date:
+		text, err = columns.DateText(int32(n))
+	case columns.Time:
+		text, err = columns.TimeText(n, s.typ.Unit)
+	case columns.Timestamp:
+		text, err = columns.TimestampText(n, s.typ.Unit, s.typ.UTC)
+	default:
+		return n
+	}
+	return d.checked(text, err)
+}
+
+// binary makes a value of bytes.
+func (d *decoder) binary(s *schema, raw []byte) any {
+	if d.err != nil || d.full() {
+		return nil
+	}
+	var text string
+	var err error
+	switch s.typ.Kind { //nolint:exhaustive // the others are no bytes
+	case columns.Decimal:
+		text, err = columns.DecimalText(raw, s.typ.Scale)
+	case columns.UUID:
+		text, err = columns.UUIDText(raw)
+	default:
+		text = base64.StdEncoding.EncodeToString(raw)
+	}
+	d.size += len(text)
+	return d.checked(text, err)
+}
+
+var errEncoding = rows.Reject(rows.ReasonEncoding, "a text is not valid UTF-8")
+
+func (d *decoder) text(s *schema) any {
+	raw := d.bytes(d.long())
+	if d.err != nil || d.full() {
+		return nil
+	}
+	if s.typ.Kind == columns.JSON {
+		v, err := rowjson.Decode(raw)
+		if err != nil {
+			err = rows.Reject("not_json", "a value of a column of JSON: %v", err)
+		}
+		return d.checked(v, err)
+	}
+	if !utf8.Valid(raw) {
+		d.reject(errEncoding)
+		return nil
+	}
+	return string(raw)
+}

@@ -1,0 +1,268 @@
+package columns
+
+import (
+	"encoding/base64"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/rows"
+)
+
+// Unit is how many digits of a second a time has: 3, 6 or 9.
+type Unit int
+
+// The units of times.
+const (
+	Millis Unit = 3
+	Micros Unit = 6
+	Nanos  Unit = 9
+)
+
+// perSecond is how many of a unit are in a second.
+func (u Unit) perSecond() int64 {
+	switch u {
+	case Millis:
+		return 1e3
+	case Micros:
+		return 1e6
+	case Nanos:
+	}
+	return 1e9
+}
+
+const (
+	localLayout = "2006-01-02T15:04:05.999999999"
+	clockLayout = "15:04:05.999999999"
+	day         = 24 * 60 * 60
+)
+
+// TimestampText writes a timestamp: in RFC 3339 when it is an instant, and without a zone when it is what a clock shows somewhere.
+func TimestampText(n int64, unit Unit, utc bool) (string, error) {
+	per := unit.perSecond()
+	seconds := n / per
+	if n%per < 0 {
+		seconds--
+	}
+	return InstantText(time.Unix(seconds, (n-seconds*per)*(1e9/per)), utc)
+}
+
+// InstantText is TimestampText for a time.
+func InstantText(t time.Time, utc bool) (string, error) {
+	t = t.UTC()
+	if t.Year() < 0 || t.Year() > 9999 {
+		return "", rows.Reject("number_range", "a timestamp is in the year %d; those from 0 to 9999 can be written", t.Year())
+	}
+	if utc {
+		return t.Format(time.RFC3339Nano), nil
+	}
+	return t.Format(localLayout), nil
+}
+
+// DateText writes a day since 1970-01-01.
+func DateText(days int32) (string, error) {
+	t := time.Unix(int64(days)*day, 0).UTC()
+	if t.Year() < 0 || t.Year() > 9999 {
+		return "", rows.Reject("number_range", "a date is in the year %d; those from 0 to 9999 can be written", t.Year())
+	}
+	return t.Format(time.DateOnly), nil
+}
+
+// TimeText writes a time of the day.
+func TimeText(n int64, unit Unit) (string, error) {
+	per := unit.perSecond()
+	if n < 0 || n >= day*per {
+		return "", rows.Reject("number_range", "%d is no time of a day", n)
+	}
+	return time.Unix(n/per, n%per*(1e9/per)).UTC().Format(clockLayout), nil
+}
+
+// maxDecimalBytes is how long the number of a decimal can be, in bytes.
+const maxDecimalBytes = 512
+
+// DecimalText writes a decimal of its number without a point: two's complement, big endian.
+func DecimalText(raw []byte, scale int) (string, error) {
+	if len(raw) > maxDecimalBytes {
+		return "", rows.Reject("number_range", "a decimal has %d bytes; %d are read at most", len(raw), maxDecimalBytes)
+	}
+	n := new(big.Int).SetBytes(raw)
+	if len(raw) > 0 && raw[0] >= 0x80 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(raw))))
+	}
+	return pointed(n.String(), scale), nil
+}
+
+// SmallDecimalText is DecimalText for a number of 64 bits.
+func SmallDecimalText(n int64, scale int) string { return pointed(strconv.FormatInt(n, 10), scale) }
+
+// pointed puts the point into a number.
+func pointed(digits string, scale int) string {
+	if scale == 0 {
+		return digits
+	}
+	sign := ""
+	if digits[0] == '-' {
+		sign, digits = "-", digits[1:]
+	}
+	if missing := scale + 1 - len(digits); missing > 0 {
+		digits = strings.Repeat("0", missing) + digits
+	}
+	at := len(digits) - scale
+	return sign + digits[:at] + "." + digits[at:]
+}
+
+// UUIDText writes the 16 bytes of a UUID.
+func UUIDText(raw []byte) (string, error) {
+	id, err := uuid.FromBytes(raw)
+	return id.String(), err
+}
+
+// Physical returns what stands for a value, which is not null, in a file of typed columns: a bool, an int64, a float64, a string, a []byte
+// or a *big.Int, the number of a decimal without its point; of a list, a map and a struct it is the value. ok says that it stands for that
+// very value.
+func (t *Type) Physical(v any) (raw any, ok bool) {
+	switch t.Kind {
+	case JSON:
+		text, err := rowjson.Append(nil, v)
+		return string(text), err == nil
+	case Bool:
+		_, ok = v.(bool)
+		return v, ok
+	case Int:
+		n, ok := v.(int64)
+		return v, ok && t.holds(n)
+	case Float:
+		return t.float(v)
+	case List:
+		_, ok = v.([]any)
+		return v, ok
+	case Struct:
+		_, ok = v.(map[string]any)
+		return v, ok
+	case Map:
+		_, object := v.(map[string]any)
+		return v, object || t.Key.pairs(v)
+	}
+	text, ok := v.(string)
+	if !ok {
+		return nil, false
+	}
+	return t.ofText(text)
+}
+
+// pairs reports whether a map with such keys is a list of them with their values: only texts are names of fields.
+func (t *Type) pairs(v any) bool {
+	_, list := v.([]any)
+	return list && !t.IsText()
+}
+
+// IsText reports whether values of the type are texts in a row.
+func (t *Type) IsText() bool {
+	switch t.Kind {
+	case Text, Bytes, UUID, Enum, Timestamp, Date, Time, Decimal:
+		return true
+	case Bool, Int, Float, JSON, List, Map, Struct:
+	}
+	return false
+}
+
+// holds reports whether a whole number has a place in the type's bits.
+func (t *Type) holds(n int64) bool {
+	switch {
+	case t.Unsigned:
+		return n >= 0 && (t.Bits >= 64 || n < 1<<t.Bits)
+	case t.Bits >= 64:
+		return true
+	}
+	return -1<<(t.Bits-1) <= n && n < 1<<(t.Bits-1)
+}
+
+// maxExact is the largest whole number up to which a double holds all.
+const maxExact = 1 << 53
+
+func (t *Type) float(v any) (raw any, ok bool) {
+	f, ok := v.(float64)
+	if n, whole := v.(int64); whole {
+		f, ok = float64(n), -maxExact <= n && n <= maxExact
+	}
+	if t.Bits < 64 {
+		ok = ok && float64(float32(f)) == f
+	}
+	return f, ok
+}
+
+// ofText is Physical for types whose values are texts in a row.
+func (t *Type) ofText(text string) (raw any, ok bool) {
+	switch t.Kind { //nolint:exhaustive // the others are no texts
+	case Text:
+		return text, true
+	case Enum:
+		return text, t.Symbols == nil || slices.Contains(t.Symbols, text)
+	case Bytes:
+		b, err := base64.StdEncoding.Strict().DecodeString(text)
+		return b, err == nil && (t.Size == 0 || t.Size == len(b)) && !strings.ContainsAny(text, "\r\n")
+	case UUID:
+		id, err := uuid.Parse(text)
+		return id[:], err == nil && id.String() == text
+	case Decimal:
+		return t.decimal(text)
+	}
+	n, again, err := t.time(text)
+	return n, err == nil && again == text
+}
+
+// time reads a time, and writes it again.
+func (t *Type) time(text string) (n int64, again string, err error) {
+	layout := localLayout
+	switch {
+	case t.Kind == Date:
+		layout = time.DateOnly
+	case t.Kind == Time:
+		layout = clockLayout
+	case t.UTC:
+		layout = time.RFC3339Nano
+	}
+	at, err := time.Parse(layout, text)
+	if err != nil {
+		return 0, "", err
+	}
+	per := t.Unit.perSecond()
+	switch t.Kind { //nolint:exhaustive // these are the times
+	case Date:
+		n = at.Unix() / day
+		again, err = DateText(int32(n))
+	case Time:
+		n = int64(at.Sub(at.Truncate(day*time.Second))) / (1e9 / per)
+		again, err = TimeText(n, t.Unit)
+	default:
+		n = at.Unix()*per + int64(at.Nanosecond())/(1e9/per)
+		again, err = TimestampText(n, t.Unit, t.UTC)
+	}
+	return n, again, err
+}
+
+func (t *Type) decimal(text string) (raw any, ok bool) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	if len(text) > t.Precision+3 { // sign, point, and the 0 before it
+		return nil, false
+	}
+	n, ok := new(big.Int).SetString(whole+fraction, 10)
+	if !ok || len(strings.TrimLeft(n.String(), "-")) > t.Precision || pointed(n.String(), t.Scale) != text {
+		return nil, false
+	}
+	return n, true
+}
+
+// Finite rejects the numbers that JSON has no form for.
+func Finite(f float64) (any, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, rows.Reject("number_range", "%v is no number that a row can hold", f)
+	}
+	return f, nil
+}
