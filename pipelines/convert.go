@@ -21,8 +21,13 @@ func (p *plan) shards() (written, converted int64) {
 
 // convertShards converts the shards of all sinks whose format is not JSON lines.
 func convertShards(ctx context.Context, job Job, p *plan, progress *phase) error {
-	for s := range p.sinks() {
-		if s.format.Open == nil {
+	types, err := p.typesAt(job)
+	if err != nil {
+		return err
+	}
+	for at, n := range p.nodes {
+		s, ok := n.end.(*sink)
+		if !ok || s.format.Open == nil {
 			continue
 		}
 		var paths []string
@@ -30,7 +35,7 @@ func convertShards(ctx context.Context, job Job, p *plan, progress *phase) error
 			paths = append(paths, filepath.Join(job.WorkDir, "out", path))
 		}
 		workers := max(1, min(job.Parallelism, int(job.Memory/format.ConvertMemory)))
-		if err := shard.Convert(ctx, paths, s.format, workers, progress.shard); err != nil {
+		if err := shard.Convert(ctx, paths, s.format, types[at], workers, progress.shard); err != nil {
 			return err
 		}
 	}

@@ -101,7 +101,7 @@ func stopped(ctx context.Context) error {
 
 // makeFolders makes the folders the DoFns write to, and the profile and every shard's file, since what has no rows is never written.
 func makeFolders(work string, p *plan) error {
-	for _, dir := range []string{"spill", "marks", "places", "dead", "account", account.Folder, profilesFolder, "out"} {
+	for _, dir := range []string{"spill", "marks", "places", "dead", "account", account.Folder, profilesFolder, typesFolder, "out"} {
 		if err := os.Mkdir(filepath.Join(work, dir), 0o777); err != nil {
 			return err
 		}

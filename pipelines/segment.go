@@ -77,6 +77,9 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 	f.start(ctx, e.Unit, func(u *task) error {
 		defer f.session.sourcesRead.Add(1)
 		for i, p := range e.Source.Pieces {
+			if err := f.noteTypes(ctx, p.File); err != nil {
+				return fmt.Errorf("read %s: %w", p.File.Name, err)
+			}
 			p.File.CountTo(&f.session.bytes)
 			u.files.Of(p.File.Name) // it has an account, also when it has no rows
 			err := u.cached(p, e.Source.Keys[i], func() error {

@@ -240,7 +240,7 @@ func TestFormatsDependOnRowsAlone(t *testing.T) {
 	one := write(t, map[string]string{"in.jsonl": strings.Join(rows, "")})
 	slices.Reverse(rows)
 	two := write(t, map[string]string{"a.jsonl": strings.Join(rows[:100], ""), "b.jsonl": strings.Join(rows[100:], "")})
-	for _, writer := range []string{"WriteToParquet", "WriteToCsv"} {
+	for _, writer := range []string{"WriteToParquet", "WriteToAvro", "WriteToCsv"} {
 		spec := "- {type: ReadFromJson, config: {path: INPUT/*}}\n- {type: Split, config: {key: row.id, parts: {a: 50%, b: 50%}}}\n" +
 			"- {type: " + writer + ", config: {shards: 2}}"
 		spec = strings.ReplaceAll(spec, "50%", "0.5")
@@ -259,7 +259,7 @@ func TestFormatsDependOnRowsAlone(t *testing.T) {
 
 // TestEmptyShards: a shard without rows can be read as the others.
 func TestEmptyShards(t *testing.T) {
-	for _, writer := range []string{"WriteToParquet", "WriteToCsv", "WriteToText", "WriteToJson"} {
+	for _, writer := range []string{"WriteToParquet", "WriteToAvro", "WriteToCsv", "WriteToText", "WriteToJson"} {
 		for what, text := range map[string]string{"one row": `{"text": "a"}` + "\n", "none": ""} {
 			input := write(t, map[string]string{"in.jsonl": text})
 			j := job(t.TempDir(), chain(t, input, "- {type: ReadFromJson, config: {path: INPUT/*}}\n- {type: "+writer+", config: {shards: 3}}"))
@@ -281,7 +281,7 @@ func TestEmptyShards(t *testing.T) {
 // TestReadShard: the rows of a file are what was written, whatever its format.
 func TestReadShard(t *testing.T) {
 	input := write(t, map[string]string{"in.jsonl": `{"text": "a"}` + "\n" + `{"text": "b"}` + "\n"})
-	for _, writer := range []string{"WriteToParquet", "WriteToCsv", "WriteToText", "WriteToJson"} {
+	for _, writer := range []string{"WriteToParquet", "WriteToAvro", "WriteToCsv", "WriteToText", "WriteToJson"} {
 		j := job(t.TempDir(), chain(t, input, "- {type: ReadFromJson, config: {path: INPUT/*}}\n- {type: "+writer+"}"))
 		mustRun(t, j)
 		files, err := filepath.Glob(filepath.Join(j.OutputDir, "all", "*"))

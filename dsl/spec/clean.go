@@ -22,8 +22,8 @@ type Clean struct {
 	Transforms []Transform `json:"transforms,omitempty"`
 	// Sink is the last transform of a chain, where it is not among `transforms`.
 	Sink *Transform `json:"sink,omitempty"`
-	// Write is short for a last transform that writes JSON lines, CSV, text or Parquet.
-	Write string `json:"write,omitempty" dsl:"enum=json|csv|text|parquet,literal"`
+	// Write is short for a last transform that writes JSON lines, CSV, text, Parquet or Avro.
+	Write string `json:"write,omitempty" dsl:"enum=json|csv|text|parquet|avro,literal"`
 	// ExtraTransforms stand beside a chain, and say in `input` whose rows they take.
 	ExtraTransforms []Transform `json:"extra_transforms,omitempty"`
 	// Profile adds computed columns to the profile of the dataset, which has all fields of its rows.

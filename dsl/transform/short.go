@@ -24,7 +24,10 @@ var readers = map[string]struct{ transform, key, value string }{
 }
 
 // writers are the transforms that write, by the word that `write` has for them.
-var writers = map[string]string{"json": TypeOf[WriteToJSON](), "csv": TypeOf[WriteToCSV](), "text": TypeOf[WriteToText](), "parquet": TypeOf[WriteToParquet]()}
+var writers = map[string]string{
+	"json": TypeOf[WriteToJSON](), "csv": TypeOf[WriteToCSV](), "text": TypeOf[WriteToText](), "parquet": TypeOf[WriteToParquet](),
+	"avro": TypeOf[WriteToAvro](),
+}
 
 // WriteOut puts the transforms in place of `read` and `write` in a clean step that these are short for.
 func WriteOut(r document.Reporter, body *yaml.Node) *yaml.Node {
@@ -106,7 +109,7 @@ func unread(at *yaml.Node) *yaml.Node {
 func shortWriter(r document.Reporter, word *yaml.Node) *yaml.Node {
 	transform, ok := writers[word.Value]
 	if !ok || word.Kind != yaml.ScalarNode {
-		r.Errorf(word, "enum", nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet"}), "`write` is one of json, csv, text, parquet")
+		r.Errorf(word, "enum", nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet", "avro"}), "`write` is one of json, csv, text, parquet, avro")
 		return nil
 	}
 	return document.NewMapping(word, document.NewScalar(word, "type"), document.NewScalar(word, transform))

@@ -58,6 +58,7 @@ var transforms = map[string]info{
 	"QualityFilter":      {config: QualityFilter{}, takes: takesTexts},
 	"Sample":             {config: Sample{}, drops: true},
 	"Split":              {config: Split{}},
+	"WriteToAvro":        {config: WriteToAvro{}},
 	"WriteToCsv":         {config: WriteToCSV{}},
 	"WriteToJson":        {config: WriteToJSON{}},
 	"WriteToParquet":     {config: WriteToParquet{}},

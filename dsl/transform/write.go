@@ -30,10 +30,16 @@ type WriteToJSON struct {
 }
 
 // WriteToParquet writes the dataset as Parquet files, compressed by zstd, a folder for each part. All files have all columns, by name,
-// and each may be null, as it also is where a row lacks the field. A column of bools, whole numbers, numbers or texts is one of that
-// type, and a list of them, or of such lists, a list. Where values differ in type, and where they are objects, the column has them as
-// JSON. It ends a chain.
+// and each may be null, as it also is where a row lacks the field. A column that was read from Parquet or Avro keeps its type where no
+// transform computes it. Of another the values decide: bools, whole numbers, numbers, texts, lists of them, and groups of fields where all
+// objects have the same. Where values differ in type, and objects in their fields, the column has them as JSON. It ends a chain.
 type WriteToParquet struct {
+	WriteKeys
+}
+
+// WriteToAvro writes the dataset as Avro object container files, compressed by deflate, a folder for each part. Columns have the types that
+// WriteToParquet gives them, as far as Avro has them; JSON is a text of the logical type `json`. It ends a chain.
+type WriteToAvro struct {
 	WriteKeys
 }
 

@@ -2,6 +2,9 @@ package columns
 
 import (
 	"encoding/base64"
+	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -265,4 +268,43 @@ func Finite(f float64) (any, error) {
 		return nil, rows.Reject("number_range", "%v is no number that a row can hold", f)
 	}
 	return f, nil
+}
+
+// Misfit is the error of a value that a column's type does not hold.
+type Misfit struct {
+	Column string
+	Value  any
+}
+
+func (m *Misfit) Error() string {
+	return fmt.Sprintf("the column %s: a %T does not fit the type of the column", m.Column, m.Value)
+}
+
+// Entries yields the keys of a map with their values, in order.
+func (t *Type) Entries(v any) iter.Seq2[any, any] {
+	return func(yield func(key, value any) bool) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				if !yield(key, v[key]) {
+					return
+				}
+			}
+		case []any: // of objects of a key and its value
+			for _, entry := range v {
+				object, _ := entry.(map[string]any)
+				if !yield(object["key"], object["value"]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// TwosComplement returns a number in so many bytes, big endian.
+func TwosComplement(n *big.Int, size int) []byte {
+	if n.Sign() < 0 {
+		n = new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), uint(8*size)))
+	}
+	return n.FillBytes(make([]byte, size))
 }

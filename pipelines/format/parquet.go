@@ -2,15 +2,15 @@ package format
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"math"
-	"math/big"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -22,16 +22,25 @@ type parquetNode struct {
 	repeated bool
 	// definition and repetition are the levels that tell whether the field is there, and where one of its items begins.
 	definition, repetition int
-	// children of a group; a leaf has none, and convert then.
+	// children of a group; a leaf has none, and convert then, of values of the type leaf.
 	children []*parquetNode
 	convert  func(parquet.Value) (any, error)
+	leaf     *columns.Type
 	columns  int
 	list     bool
+	bare     bool // the items of a list are the repeated group itself, as old writers have it
 	keys     bool // a map
 }
 
-// newParquetNode describes a field below a parent with these levels.
-func newParquetNode(name string, n parquet.Node, definition, repetition int) *parquetNode {
+// parquetSchema describes the fields of a schema.
+type parquetSchema struct {
+	elements []format.SchemaElement // in the order of the fields, each before those in it
+}
+
+// node describes the next field, below a parent with these levels.
+func (s *parquetSchema) node(name string, n parquet.Node, definition, repetition int) *parquetNode {
+	element := s.elements[0]
+	s.elements = s.elements[1:]
 	f := &parquetNode{name: name, optional: n.Optional(), repeated: n.Repeated()}
 	if f.optional || f.repeated {
 		definition++
@@ -41,24 +50,57 @@ func newParquetNode(name string, n parquet.Node, definition, repetition int) *pa
 	}
 	f.definition, f.repetition = definition, repetition
 	if n.Leaf() {
-		f.columns, f.convert = 1, parquetValue(n.Type())
+		f.columns = 1
+		f.leaf, f.convert = parquetValue(n.Type(), element)
 		return f
 	}
 	for _, child := range n.Fields() {
-		c := newParquetNode(child.Name(), child, definition, repetition)
+		c := s.node(child.Name(), child, definition, repetition)
 		f.children = append(f.children, c)
 		f.columns += c.columns
 	}
 	if t := n.Type().LogicalType(); len(f.children) == 1 && f.children[0].repeated && t != nil {
-		inner := len(f.children[0].children)
+		item := f.children[0]
 		switch t.Value.(type) {
 		case *format.ListType:
-			f.list = inner <= 1
+			f.list = true
+			f.bare = len(item.children) != 1 || item.name == "array" || item.name == name+"_tuple"
 		case *format.MapType:
-			f.keys = inner == 2
+			f.keys = len(item.children) == 2
 		}
 	}
 	return f
+}
+
+// typ is the type of the field's values.
+func (f *parquetNode) typ() *columns.Type {
+	if f.repeated {
+		return &columns.Type{Kind: columns.List, Items: f.itemType()}
+	}
+	return f.itemType()
+}
+
+// itemType is the type of the field's values, or of one item where it is repeated.
+func (f *parquetNode) itemType() *columns.Type {
+	switch {
+	case f.convert != nil:
+		return f.leaf
+	case f.list && f.bare:
+		return &columns.Type{Kind: columns.List, Items: f.children[0].itemType()}
+	case f.list:
+		return &columns.Type{Kind: columns.List, Items: f.children[0].children[0].typ()}
+	case f.keys:
+		entry := f.children[0].children
+		if entry[0].convert == nil || entry[0].repeated {
+			return nil // no key that is written
+		}
+		return &columns.Type{Kind: columns.Map, Key: entry[0].typ(), Items: entry[1].typ()}
+	}
+	t := &columns.Type{Kind: columns.Struct}
+	for _, child := range f.children {
+		t.With(child.name, child.typ())
+	}
+	return t
 }
 
 // assemble makes the field's value of the values of its columns, of one row or of one item of a list.
@@ -93,7 +135,7 @@ func (f *parquetNode) one(columns [][]parquet.Value) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return f.unwrap(items.([]any)), nil
+		return f.unwrap(items.([]any))
 	}
 	object := make(map[string]any, len(f.children))
 	at := 0
@@ -108,28 +150,44 @@ func (f *parquetNode) one(columns [][]parquet.Value) (any, error) {
 	return object, nil
 }
 
-// unwrap takes the groups away that Parquet puts around the items of lists and maps. A map whose keys are not texts stays a list.
-func (f *parquetNode) unwrap(items []any) any {
+// unwrap takes the groups away that Parquet puts around the items of lists and maps. A map whose keys are not texts is a list of objects
+// of a key and its value.
+func (f *parquetNode) unwrap(items []any) (any, error) {
 	inner := f.children[0].children
 	if f.list {
 		for i, item := range items {
-			if object, ok := item.(map[string]any); ok && len(inner) == 1 {
+			if object, ok := item.(map[string]any); ok && !f.bare {
 				items[i] = object[inner[0].name]
 			}
 		}
-		return items
+		return items, nil
 	}
+	pairs := !inner[0].typ().IsText()
 	object := make(map[string]any, len(items))
-	for _, item := range items {
+	for i, item := range items {
 		entry := item.(map[string]any)
-		key, ok := entry[inner[0].name].(string)
-		if !ok {
-			return items
+		key, value := entry[inner[0].name], entry[inner[1].name]
+		if pairs {
+			items[i] = map[string]any{mapKey: key, mapValue: value}
+			continue
 		}
-		object[key] = entry[inner[1].name]
+		name, ok := key.(string)
+		if _, twice := object[name]; twice || !ok {
+			return nil, rows.Reject("repeated_field", "the key %.40q of a map is null, or there twice", name)
+		}
+		object[name] = value
 	}
-	return object
+	if pairs {
+		return items, nil
+	}
+	return object, nil
 }
+
+// mapKey and mapValue are what Parquet calls the parts of a map's entries.
+const (
+	mapKey   = "key"
+	mapValue = "value"
+)
 
 // splitItems divides the values of a repeated field's columns among its items.
 func splitItems(columns [][]parquet.Value, repetition int) [][][]parquet.Value {
@@ -150,56 +208,91 @@ func splitItems(columns [][]parquet.Value, repetition int) [][][]parquet.Value {
 	return items
 }
 
-// parquetValue returns how values of a type become JSON's: times as RFC 3339, decimals as texts, bytes in base64.
-func parquetValue(t parquet.Type) func(parquet.Value) (any, error) {
+// parquetValue returns the type of a column's values, and how they become those of a row.
+func parquetValue(t parquet.Type, element format.SchemaElement) (*columns.Type, func(parquet.Value) (any, error)) {
+	if _, ok := element.LogicalType.Value.(*format.Float16Type); ok && t.Length() == 2 {
+		return &columns.Type{Kind: columns.Float, Bits: 32}, func(v parquet.Value) (any, error) { return columns.Finite(half(v.ByteArray())) }
+	}
 	logical := t.LogicalType()
 	if logical == nil {
-		return plainParquet(t.Kind(), t.ConvertedType() != nil && *t.ConvertedType() == deprecated.UTF8)
+		return plainParquet(t, t.ConvertedType() != nil && *t.ConvertedType() == deprecated.UTF8)
 	}
 	switch of := logical.Value.(type) {
-	case *format.StringType, *format.EnumType:
-		return plainParquet(t.Kind(), true)
+	case *format.StringType:
+		return plainParquet(t, true)
+	case *format.EnumType:
+		_, convert := plainParquet(t, true)
+		return &columns.Type{Kind: columns.Enum}, convert
 	case *format.JsonType:
-		return jsonParquet
+		return &columns.Type{Kind: columns.JSON}, jsonParquet
 	case *format.TimestampType:
-		return func(v parquet.Value) (any, error) { return timestamp(v.Int64(), of.Unit), nil }
+		typ := &columns.Type{Kind: columns.Timestamp, Unit: unitOf(of.Unit), UTC: of.IsAdjustedToUTC}
+		return typ, func(v parquet.Value) (any, error) { return value(columns.TimestampText(v.Int64(), typ.Unit, typ.UTC)) }
+	case *format.TimeType:
+		typ := &columns.Type{Kind: columns.Time, Unit: unitOf(of.Unit), UTC: of.IsAdjustedToUTC}
+		return typ, func(v parquet.Value) (any, error) {
+			n := v.Int64()
+			if t.Kind() == parquet.Int32 {
+				n = int64(v.Int32())
+			}
+			return value(columns.TimeText(n, typ.Unit))
+		}
 	case *format.DateType:
-		return func(v parquet.Value) (any, error) {
-			return time.Unix(int64(v.Int32())*24*60*60, 0).UTC().Format(time.DateOnly), nil
-		}
+		return &columns.Type{Kind: columns.Date}, func(v parquet.Value) (any, error) { return value(columns.DateText(v.Int32())) }
 	case *format.DecimalType:
-		return func(v parquet.Value) (any, error) { return decimal(v, int(of.Scale)), nil }
+		if typ := columns.NewDecimal(int(of.Precision), int(of.Scale)); typ != nil {
+			return typ, func(v parquet.Value) (any, error) { return decimal(v, typ.Scale) }
+		}
 	case *format.UUIDType:
-		return func(v parquet.Value) (any, error) {
-			id, err := uuid.FromBytes(v.ByteArray())
-			return id.String(), err
-		}
+		return &columns.Type{Kind: columns.UUID}, func(v parquet.Value) (any, error) { return value(columns.UUIDText(v.ByteArray())) }
 	case *format.IntType:
-		if !of.IsSigned {
-			return unsigned(t.Kind())
+		typ, convert := plainParquet(t, false)
+		if typ.Bits = int(of.BitWidth); !of.IsSigned {
+			typ.Unsigned, convert = true, unsigned(t.Kind())
 		}
+		return typ, convert
 	}
-	return plainParquet(t.Kind(), false)
+	return plainParquet(t, false)
 }
 
-func plainParquet(kind parquet.Kind, text bool) func(parquet.Value) (any, error) {
-	switch kind {
+// value makes a value of a text, unless a row cannot hold it.
+func value(text string, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// unitOf is a unit of time.
+func unitOf(u format.TimeUnit) columns.Unit {
+	switch u.Value.(type) {
+	case *format.MilliSeconds:
+		return columns.Millis
+	case *format.MicroSeconds:
+		return columns.Micros
+	}
+	return columns.Nanos
+}
+
+func plainParquet(t parquet.Type, text bool) (*columns.Type, func(parquet.Value) (any, error)) {
+	switch t.Kind() {
 	case parquet.Boolean:
-		return func(v parquet.Value) (any, error) { return v.Boolean(), nil }
+		return &columns.Type{Kind: columns.Bool}, func(v parquet.Value) (any, error) { return v.Boolean(), nil }
 	case parquet.Int32:
-		return func(v parquet.Value) (any, error) { return int64(v.Int32()), nil }
+		return &columns.Type{Kind: columns.Int, Bits: 32}, func(v parquet.Value) (any, error) { return int64(v.Int32()), nil }
 	case parquet.Int64:
-		return func(v parquet.Value) (any, error) { return v.Int64(), nil }
-	case parquet.Int96: // timestamps of old writers
-		return func(v parquet.Value) (any, error) { return oldTimestamp(v.Int96()), nil }
+		return &columns.Type{Kind: columns.Int, Bits: 64}, func(v parquet.Value) (any, error) { return v.Int64(), nil }
+	case parquet.Int96: // timestamps of old writers, which had no other
+		typ := &columns.Type{Kind: columns.Timestamp, Unit: columns.Nanos, UTC: true}
+		return typ, func(v parquet.Value) (any, error) { return value(columns.InstantText(oldTimestamp(v.Int96()), true)) }
 	case parquet.Float:
-		return func(v parquet.Value) (any, error) { return finite(float64(v.Float())) }
+		return &columns.Type{Kind: columns.Float, Bits: 32}, func(v parquet.Value) (any, error) { return columns.Finite(float64(v.Float())) }
 	case parquet.Double:
-		return func(v parquet.Value) (any, error) { return finite(v.Double()) }
+		return &columns.Type{Kind: columns.Float, Bits: 64}, func(v parquet.Value) (any, error) { return columns.Finite(v.Double()) }
 	case parquet.ByteArray, parquet.FixedLenByteArray:
 	}
 	if text {
-		return func(v parquet.Value) (any, error) {
+		return &columns.Type{Kind: columns.Text}, func(v parquet.Value) (any, error) {
 			raw := v.ByteArray()
 			if at := firstInvalid(raw); at < len(raw) {
 				return nil, rows.Reject(rows.ReasonEncoding, "byte 0x%02x of a text is not valid UTF-8", raw[at])
@@ -207,7 +300,11 @@ func plainParquet(kind parquet.Kind, text bool) func(parquet.Value) (any, error)
 			return string(raw), nil
 		}
 	}
-	return func(v parquet.Value) (any, error) { return base64.StdEncoding.EncodeToString(v.ByteArray()), nil }
+	typ := &columns.Type{Kind: columns.Bytes}
+	if t.Kind() == parquet.FixedLenByteArray {
+		typ.Size = t.Length()
+	}
+	return typ, func(v parquet.Value) (any, error) { return base64.StdEncoding.EncodeToString(v.ByteArray()), nil }
 }
 
 // jsonParquet reads the value that a text is the JSON of.
@@ -231,49 +328,39 @@ func unsigned(kind parquet.Kind) func(parquet.Value) (any, error) {
 	}
 }
 
-// finite rejects the numbers that JSON has no form for.
-func finite(f float64) (any, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, rows.Reject("number_range", "%v is no number that a row can hold", f)
+// half reads the two bytes of a float of 16 bits.
+func half(raw []byte) float64 {
+	bits := binary.LittleEndian.Uint16(raw)
+	fraction, exponent := float64(bits&0x3ff), int(bits>>10&0x1f)
+	f := math.Ldexp(fraction, -24)
+	switch {
+	case exponent == 31 && fraction != 0:
+		return math.NaN()
+	case exponent == 31:
+		f = math.Inf(1)
+	case exponent > 0:
+		f = math.Ldexp(fraction+1024, exponent-25)
 	}
-	return f, nil
-}
-
-func timestamp(n int64, unit format.TimeUnit) string {
-	switch unit.Value.(type) {
-	case *format.MilliSeconds:
-		return time.UnixMilli(n).UTC().Format(time.RFC3339Nano)
-	case *format.MicroSeconds:
-		return time.UnixMicro(n).UTC().Format(time.RFC3339Nano)
+	if bits>>15 == 1 {
+		return -f
 	}
-	return time.Unix(n/1e9, n%1e9).UTC().Format(time.RFC3339Nano)
+	return f
 }
 
 // oldTimestamp reads the nanoseconds of a day and its Julian number.
-func oldTimestamp(v deprecated.Int96) string {
+func oldTimestamp(v deprecated.Int96) time.Time {
 	const epoch = 2440588 // the Julian number of 1970-01-01
 	nanos := int64(v[1])<<32 | int64(v[0])
-	return time.Unix((int64(v[2])-epoch)*24*60*60, nanos).UTC().Format(time.RFC3339Nano)
+	return time.Unix((int64(v[2])-epoch)*24*60*60, nanos)
 }
 
-// decimal writes an unscaled number with its point.
-func decimal(v parquet.Value, scale int) string {
-	n := new(big.Int)
-	switch v.Kind() {
+// decimal writes a decimal of the number that it is without its point.
+func decimal(v parquet.Value, scale int) (any, error) {
+	switch v.Kind() { //nolint:exhaustive // the others are bytes
 	case parquet.Int32:
-		n.SetInt64(int64(v.Int32()))
+		return columns.SmallDecimalText(int64(v.Int32()), scale), nil
 	case parquet.Int64:
-		n.SetInt64(v.Int64())
-	default: // two's complement, big endian
-		raw := v.ByteArray()
-		n.SetBytes(raw)
-		if len(raw) > 0 && raw[0] >= 0x80 {
-			n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(raw))))
-		}
+		return columns.SmallDecimalText(v.Int64(), scale), nil
 	}
-	if scale <= 0 {
-		return n.String()
-	}
-	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
-	return new(big.Rat).SetFrac(n, unit).FloatString(scale)
+	return value(columns.DecimalText(v.ByteArray(), scale))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/avro"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -20,6 +21,21 @@ func compileReadAvro(c transform.ReadFromAvro) (Reader, error) {
 type avroFile struct{}
 
 func (avroFile) Cut(_ context.Context, whole Piece) ([]Piece, error) { return []Piece{whole}, nil }
+
+// Types implements Typed.
+func (avroFile) Types(ctx context.Context, file File) (*columns.Type, error) {
+	r, err := file.open(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	raw := &countedReader{r: r}
+	in, err := avro.NewReader(bufio.NewReader(raw))
+	if err != nil {
+		return nil, raw.err // what else is wrong is said when it is read
+	}
+	return in.Type(), nil
+}
 
 func (avroFile) Read(ctx context.Context, p Piece, yield func(Record) error) error {
 	file, err := p.File.open(ctx, 0)

@@ -8,6 +8,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -18,19 +19,19 @@ func compileReadParquet(c transform.ReadFromParquet) (Reader, error) {
 // parquetFile has rows in columns, and groups of them one after the other. A piece has the groups that begin in it.
 type parquetFile struct{}
 
-// cut makes a piece of each group of rows.
+// Cut makes a piece of each group of rows.
 func (parquetFile) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
-	f, from, err := openParquet(ctx, whole.File)
+	f, err := openParquet(ctx, whole.File)
 	if why := (*rows.Rejection)(nil); errors.As(err, &why) {
 		return []Piece{whole}, nil // said when it is read
 	} else if err != nil {
 		return nil, err
 	}
-	defer from.close()
+	defer f.from.close()
 	pieces := []Piece{whole}
-	for i := range f.Metadata().RowGroups {
+	for i, at := range f.starts {
 		last := &pieces[len(pieces)-1]
-		if at := groupStart(f, i); i > 0 && at > last.Start && at < whole.End {
+		if i > 0 && at > last.Start && at < whole.End {
 			last.End = at
 			pieces = append(pieces, Piece{whole.File, at, whole.End})
 		}
@@ -38,35 +39,33 @@ func (parquetFile) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
 	return pieces, nil
 }
 
-// groupStart is the offset of a group's first page.
-func groupStart(f *parquet.File, i int) int64 {
-	columns := f.Metadata().RowGroups[i].Columns
-	if len(columns) == 0 {
-		return 0
+// Types implements Typed.
+func (parquetFile) Types(ctx context.Context, file File) (*columns.Type, error) {
+	f, err := openParquet(ctx, file)
+	if why := (*rows.Rejection)(nil); errors.As(err, &why) {
+		return nil, nil //nolint:nilnil // said when it is read
+	} else if err != nil {
+		return nil, err
 	}
-	m := columns[0].MetaData
-	if m.DictionaryPageOffset > 0 {
-		return min(m.DictionaryPageOffset, m.DataPageOffset)
-	}
-	return m.DataPageOffset
+	f.from.close()
+	return f.root.typ(), nil
 }
 
 func (parquetFile) Read(ctx context.Context, p Piece, yield func(Record) error) error {
-	f, from, err := openParquet(ctx, p.File)
+	f, err := openParquet(ctx, p.File)
 	if why := (*rows.Rejection)(nil); errors.As(err, &why) {
 		return yield(Record{Rejected: why})
 	} else if err != nil {
 		return err
 	}
-	defer from.close()
-	root := newParquetNode("", f.Root(), 0, 0)
-	if root.columns == 0 {
+	defer f.from.close()
+	if f.root.columns == 0 {
 		return nil
 	}
 	number := int64(0)
-	for i, group := range f.RowGroups() {
-		if at := groupStart(f, i); p.whole() || at >= p.Start && at < p.End {
-			if err := readGroup(ctx, root, group, number, from, yield); err != nil {
+	for i, group := range f.groups {
+		if at := f.starts[i]; p.whole() || at >= p.Start && at < p.End {
+			if err := readGroup(ctx, f, group, number, yield); err != nil {
 				return err
 			}
 		}
@@ -80,19 +79,19 @@ const parquetBatch = 64
 
 // readGroup reads the rows of a group, of which the first has this number in the file. Where the data is broken the rows that
 // are left are rejected as one: how many there are is only what the broken file says.
-func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, number int64, from *parquetSource, yield func(Record) error) error {
-	list := group.Rows()
-	defer list.Close()
+func readGroup(ctx context.Context, f *openedParquet, group parquet.RowGroup, number int64, yield func(Record) error) error {
+	list := parquetRows{group: group}
+	defer list.close()
 	end := number + group.NumRows()
 	batch := make([]parquet.Row, parquetBatch)
 	for number < end {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		n, err := readBatch(list, batch)
+		n, err := list.read(batch)
 		for _, values := range batch[:n] {
 			r := Record{Offset: number}
-			r.Row, r.Rejected = parquetRow(root, values)
+			r.Row, r.Rejected = parquetRow(f.root, values)
 			if why := (*rows.Rejection)(nil); r.Rejected != nil && !errors.As(r.Rejected, &why) {
 				return r.Rejected
 			}
@@ -105,15 +104,32 @@ func readGroup(ctx context.Context, root *parquetNode, group parquet.RowGroup, n
 			break
 		}
 	}
-	if number == end || from.err != nil {
-		return from.err
+	if number == end || f.from.err != nil {
+		return f.from.err
 	}
 	return yield(Record{Offset: number, Rejected: rows.Reject(rows.ReasonDamaged, "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
 }
 
-func readBatch(rows parquet.Rows, batch []parquet.Row) (n int, err error) {
+// parquetRows are the rows of a group. The library meets some broken files with a panic, wherever it looks at them.
+type parquetRows struct {
+	group parquet.RowGroup
+	rows  parquet.Rows // nil: none was read yet
+}
+
+func (r *parquetRows) read(batch []parquet.Row) (n int, err error) {
 	defer recoverDamage(&err)
-	return rows.ReadRows(batch)
+	if r.rows == nil {
+		r.rows = r.group.Rows()
+	}
+	return r.rows.ReadRows(batch)
+}
+
+func (r *parquetRows) close() {
+	var err error
+	defer recoverDamage(&err)
+	if r.rows != nil {
+		r.rows.Close() //nolint:errcheck // it was only read
+	}
 }
 
 // parquetRow assembles a row of the values of all columns.
@@ -154,37 +170,59 @@ func (s *parquetSource) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
+// openedParquet is what is known of a file when it was opened.
+type openedParquet struct {
+	from   *parquetSource
+	root   *parquetNode
+	groups []parquet.RowGroup
+	starts []int64 // of the groups: the offset of the first page
+}
+
 // openParquet opens a file. That it is no Parquet file is a rejection.
-func openParquet(ctx context.Context, in File) (*parquet.File, *parquetSource, error) {
+func openParquet(ctx context.Context, in File) (*openedParquet, error) {
 	r, done, err := in.openAt(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	options := []parquet.FileOption{parquet.SkipBloomFilters(true)}
 	if in.IsObject() { // each read is a request
 		options = append(options, parquet.OptimisticRead(true), parquet.SkipPageIndex(true), parquet.ReadBufferSize(remoteBuffer))
 	}
-	from := &parquetSource{file: in, r: r, close: done}
-	f, err := openedParquet(from, in.Size, options...)
-	if from.err != nil {
-		err = from.err
+	f := &openedParquet{from: &parquetSource{file: in, r: r, close: done}}
+	err = f.open(in.Size, options...)
+	if f.from.err != nil {
+		err = f.from.err
 	}
 	if err != nil {
 		done()
-		return nil, nil, err
-	}
-	return f, from, nil
-}
-
-func openedParquet(r io.ReaderAt, size int64, options ...parquet.FileOption) (f *parquet.File, err error) {
-	defer recoverDamage(&err)
-	if f, err = parquet.OpenFile(r, size, options...); err != nil {
-		return nil, rows.Reject(rows.ReasonDamaged, "this is no whole Parquet file: %v", err)
+		return nil, err
 	}
 	return f, nil
 }
 
-// recoverDamage makes a rejection of a panic, with which the library meets some broken files.
+func (f *openedParquet) open(size int64, options ...parquet.FileOption) (err error) {
+	defer recoverDamage(&err)
+	file, err := parquet.OpenFile(f.from, size, options...)
+	if err != nil {
+		return rows.Reject(rows.ReasonDamaged, "this is no whole Parquet file: %v", err)
+	}
+	schema := parquetSchema{elements: file.Metadata().Schema}
+	f.root = schema.node("", file.Root(), 0, 0)
+	f.groups = file.RowGroups()
+	for i := range f.groups {
+		at := int64(0)
+		if list := file.Metadata().RowGroups[i].Columns; len(list) > 0 {
+			at = list[0].MetaData.DataPageOffset
+			if first := list[0].MetaData.DictionaryPageOffset; first > 0 {
+				at = min(at, first)
+			}
+		}
+		f.starts = append(f.starts, at)
+	}
+	return nil
+}
+
+// recoverDamage makes a rejection of a panic.
 func recoverDamage(err *error) {
 	if p := recover(); p != nil {
 		*err = rows.Reject(rows.ReasonDamaged, "the Parquet data is broken: %v", p)

@@ -44,6 +44,8 @@ func formatOf(path string) (Format, error) {
 		r, err = compileReadCSV(transform.ReadFromCSV{})
 	case ".txt":
 		r, err = compileReadText(transform.ReadFromText{})
+	case ".avro":
+		r, err = compileReadAvro(transform.ReadFromAvro{})
 	case ".parquet":
 		r, err = compileReadParquet(transform.ReadFromParquet{})
 	default:

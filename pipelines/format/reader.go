@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -39,6 +40,12 @@ type Format interface {
 	Cut(ctx context.Context, whole Piece) ([]Piece, error)
 	// Read calls yield for each row of a piece. What is wrong with the data is a rejection.
 	Read(ctx context.Context, p Piece, yield func(Record) error) error
+}
+
+// Typed is a format whose files say which types their columns have.
+type Typed interface {
+	// Types returns the type of a file's rows, a struct. Of a file that is broken it returns nil.
+	Types(ctx context.Context, file File) (*columns.Type, error)
 }
 
 // Reader is a compiled ReadFrom transform.

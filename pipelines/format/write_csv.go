@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -15,13 +17,15 @@ import (
 func csvShards(c transform.WriteToCSV) (ShardFormat, error) {
 	f := ShardFormat{Ext: ".csv"}
 	if c.Columns == nil {
-		f.Open = func(w io.Writer, columns Shapes) (ShardWriter, error) { return openCSVShard(w, columns.names()) }
+		f.Open = func(w io.Writer, row *columns.Type) (ShardWriter, error) {
+			return openCSVShard(w, slices.Sorted(maps.Keys(row.Fields)))
+		}
 		return f, nil
 	}
 	if err := checkHeader(c.Columns); err != nil {
 		return f, fmt.Errorf("columns: %w", err)
 	}
-	f.Open = func(w io.Writer, _ Shapes) (ShardWriter, error) { return openCSVShard(w, c.Columns) }
+	f.Open = func(w io.Writer, _ *columns.Type) (ShardWriter, error) { return openCSVShard(w, c.Columns) }
 	f.Check = func(r rows.Row) error {
 		var unknown []string
 		for name := range r {

@@ -2,39 +2,46 @@ package format
 
 import (
 	"errors"
-	"fmt"
 	"io"
+	"maps"
+	"math/big"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // groupBytes is how much JSON makes a group of rows. It is fixed: the file must depend on the rows alone. Writing holds one group.
 const groupBytes = 32 << 20
 
-// parquetShard writes rows in columns. Each column is one leaf of the schema.
+// parquetShard writes rows in columns.
 type parquetShard struct {
-	out     *parquet.GenericWriter[any]
-	columns []parquetColumn
-	row     parquet.Row
-	size    int // of the group so far
+	out    *parquet.GenericWriter[any]
+	fields []*parquetField
+	// values are those of the row, by leaf of the schema.
+	values [][]parquet.Value
+	row    parquet.Row
+	size   int // of the group so far
 }
 
-type parquetColumn struct {
-	name  string
-	shape *shape
+// parquetField is a field of the schema that is written. It may be null, unless it is the key of a map.
+type parquetField struct {
+	name string
+	typ  *columns.Type
+	// parts are the fields of a struct, the items of a list, or the key and the value of a map.
+	parts []*parquetField
+	// first is its first leaf, and leaves is how many it has.
+	first, leaves int
 }
 
-func openParquetShard(w io.Writer, columns Shapes) (ShardWriter, error) {
-	s := &parquetShard{}
-	group := parquet.Group{}
-	for _, name := range columns.names() { // the library has the fields of a group in this order too
-		s.columns = append(s.columns, parquetColumn{name, columns[name]})
-		group[name] = parquet.Optional(parquetNodeOf(columns[name]))
-	}
+func openParquetShard(w io.Writer, row *columns.Type) (ShardWriter, error) {
+	root := &parquetField{typ: row}
+	root.addParts()
+	s := &parquetShard{fields: root.parts, values: make([][]parquet.Value, root.leaves)}
 	config, err := parquet.NewWriterConfig(
-		parquet.NewSchema("row", group), parquet.Compression(&parquet.Zstd), parquet.CreatedBy("sluice", "1", ""),
+		parquet.NewSchema("row", parquetNodeOf(row)), parquet.Compression(&parquet.Zstd), parquet.CreatedBy("sluice", "1", ""),
 		parquet.DataPageStatistics(true),
 	)
 	if err != nil {
@@ -44,34 +51,115 @@ func openParquetShard(w io.Writer, columns Shapes) (ShardWriter, error) {
 	return s, nil
 }
 
-// parquetNodeOf returns the type of a column's values that are not null.
-func parquetNodeOf(s *shape) parquet.Node {
-	switch s.storage() {
-	case storeBool:
+// addParts adds the parts of a field, in the order in which the library has them.
+func (f *parquetField) addParts() {
+	add := func(name string, t *columns.Type) {
+		part := &parquetField{name: name, typ: t, first: f.first + f.leaves}
+		part.addParts()
+		f.parts, f.leaves = append(f.parts, part), f.leaves+part.leaves
+	}
+	switch f.typ.Kind { //nolint:exhaustive // the others have no parts
+	case columns.Struct:
+		for _, name := range slices.Sorted(maps.Keys(f.typ.Fields)) {
+			add(name, f.typ.Fields[name])
+		}
+	case columns.Map:
+		add(mapKey, f.typ.Key)
+		add(mapValue, f.typ.Items)
+	case columns.List:
+		add("element", f.typ.Items)
+	default:
+		f.leaves = 1
+	}
+}
+
+// parquetNodeOf returns the node of a type's values that are not null.
+func parquetNodeOf(t *columns.Type) parquet.Node {
+	switch t.Kind {
+	case columns.Bool:
 		return parquet.Leaf(parquet.BooleanType)
-	case storeInt:
-		return parquet.Int(64)
-	case storeDouble:
+	case columns.Int:
+		if t.Unsigned {
+			return parquet.Uint(t.Bits)
+		}
+		return parquet.Int(t.Bits)
+	case columns.Float:
+		if t.Bits < 64 {
+			return parquet.Leaf(parquet.FloatType)
+		}
 		return parquet.Leaf(parquet.DoubleType)
-	case storeText:
+	case columns.Text:
 		return parquet.String()
-	case storeList:
-		return parquet.List(parquet.Optional(parquetNodeOf(s.Items)))
-	case storeJSON:
+	case columns.Enum:
+		return parquet.Enum()
+	case columns.UUID:
+		return parquet.UUID()
+	case columns.Bytes:
+		if t.Size > 0 {
+			return parquet.Leaf(parquet.FixedLenByteArrayType(t.Size))
+		}
+		return parquet.Leaf(parquet.ByteArrayType)
+	case columns.Timestamp:
+		return parquet.TimestampAdjusted(parquetUnit(t.Unit), t.UTC)
+	case columns.Time:
+		return parquet.TimeAdjusted(parquetUnit(t.Unit), t.UTC)
+	case columns.Date:
+		return parquet.Date()
+	case columns.Decimal:
+		return parquet.Decimal(t.Scale, t.Precision, decimalStorage(t.Precision))
+	case columns.List:
+		return parquet.List(parquet.Optional(parquetNodeOf(t.Items)))
+	case columns.Map:
+		return parquet.Map(parquetNodeOf(t.Key), parquet.Optional(parquetNodeOf(t.Items)))
+	case columns.Struct:
+		group := parquet.Group{}
+		for name, field := range t.Fields {
+			group[name] = parquet.Optional(parquetNodeOf(field))
+		}
+		return group
+	case columns.JSON:
 	}
 	return parquet.JSON()
 }
 
+func parquetUnit(u columns.Unit) parquet.TimeUnit {
+	switch u {
+	case columns.Millis:
+		return parquet.Millisecond
+	case columns.Micros:
+		return parquet.Microsecond
+	case columns.Nanos:
+	}
+	return parquet.Nanosecond
+}
+
+// decimalStorage is the least that holds the numbers of so many digits.
+func decimalStorage(digits int) parquet.Type {
+	switch {
+	case digits <= 9:
+		return parquet.Int32Type
+	case digits <= 18:
+		return parquet.Int64Type
+	}
+	most := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil)
+	return parquet.FixedLenByteArrayType(most.BitLen()/8 + 1)
+}
+
 func (s *parquetShard) Write(r rows.Row) (err error) {
-	if len(s.columns) == 0 {
+	if len(s.fields) == 0 {
 		return errors.New("the rows have no fields: a Parquet file cannot tell how many there are")
 	}
-	s.row = s.row[:0]
-	for i, c := range s.columns {
-		p := parquetCell{shard: s, column: i}
-		if err := p.add(r[c.name], c.shape, 0, 0, 0); err != nil {
-			return fmt.Errorf("the column %s: %w", c.name, err)
+	for i := range s.values {
+		s.values[i] = s.values[i][:0]
+	}
+	for _, f := range s.fields {
+		if !s.add(f, r[f.name], 0, 0, 0) {
+			return &columns.Misfit{Column: f.name, Value: r[f.name]}
 		}
+	}
+	s.row = s.row[:0]
+	for _, values := range s.values {
+		s.row = append(s.row, values...)
 	}
 	if _, err := s.out.WriteRows([]parquet.Row{s.row}); err != nil {
 		return err
@@ -85,79 +173,118 @@ func (s *parquetShard) Write(r rows.Row) (err error) {
 
 func (s *parquetShard) Close() error { return s.out.Close() }
 
-// parquetCell adds the values of one column to the row.
-type parquetCell struct {
-	shard  *parquetShard
-	column int
+// add adds a value, unless it does not fit. The levels say where in its lists a value stands (repetition) and how much of its path is
+// there (definition); depth is how many lists it is in.
+func (s *parquetShard) add(f *parquetField, v any, repetition, definition, depth int) bool {
+	if v == nil {
+		s.null(f, repetition, definition)
+		return true
+	}
+	return s.present(f, v, repetition, definition+1, depth)
 }
 
-// add adds a value. The levels say where in its lists a value stands (repetition) and how much of its path is there (definition);
-// depth is how many lists it is in.
-func (p parquetCell) add(v any, as *shape, repetition, definition, depth int) error {
-	if v == nil {
-		p.emit(parquet.NullValue(), repetition, definition)
-		return nil
+// present adds a value that is not null.
+func (s *parquetShard) present(f *parquetField, v any, repetition, definition, depth int) bool {
+	raw, ok := f.typ.Physical(v)
+	switch {
+	case !ok:
+		return false
+	case f.typ.Kind == columns.Struct:
+		return s.fieldsOf(f, v.(map[string]any), repetition, definition, depth)
+	case f.typ.Kind != columns.List && f.typ.Kind != columns.Map:
+		s.emit(f, parquetRaw(f.typ, raw), repetition, definition)
+		return true
 	}
-	definition++
-	if as.storage() != storeList {
-		value, err := p.scalar(v, as)
-		if err == nil {
-			p.emit(value, repetition, definition)
-		}
-		return err
-	}
-	items, ok := v.([]any)
-	if !ok {
-		return fmt.Errorf("a %T stands where lists were seen", v)
-	}
-	if len(items) == 0 {
-		p.emit(parquet.NullValue(), repetition, definition)
-	}
-	for i, item := range items {
-		if i > 0 {
+	n := 0
+	each := func(add func(repetition int) bool) bool {
+		if n++; n > 1 {
 			repetition = depth + 1
 		}
-		if err := p.add(item, as.Items, repetition, definition+1, depth+1); err != nil {
-			return err
+		return add(repetition)
+	}
+	if f.typ.Kind == columns.List {
+		for _, item := range v.([]any) {
+			if !each(func(at int) bool { return s.add(f.parts[0], item, at, definition+1, depth+1) }) {
+				return false
+			}
+		}
+	} else {
+		for key, item := range f.typ.Entries(v) {
+			if key == nil || !each(func(at int) bool {
+				return s.present(f.parts[0], key, at, definition+1, depth+1) && s.add(f.parts[1], item, at, definition+1, depth+1)
+			}) {
+				return false
+			}
 		}
 	}
-	return nil
+	if n == 0 {
+		s.null(f, repetition, definition)
+	}
+	return true
 }
 
-func (p parquetCell) emit(v parquet.Value, repetition, definition int) {
-	p.shard.size += 8
-	if v.Kind() == parquet.ByteArray {
-		p.shard.size += len(v.ByteArray())
+// fieldsOf adds those of an object, which has no others.
+func (s *parquetShard) fieldsOf(f *parquetField, object map[string]any, repetition, definition, depth int) bool {
+	known := 0
+	for _, part := range f.parts {
+		v, ok := object[part.name]
+		if ok {
+			known++
+		}
+		if !s.add(part, v, repetition, definition, depth) {
+			return false
+		}
 	}
-	p.shard.row = append(p.shard.row, v.Level(repetition, definition, p.column))
+	return known == len(object)
 }
 
-// scalar converts a value to its column's type.
-func (p parquetCell) scalar(v any, as *shape) (parquet.Value, error) {
-	switch as.storage() {
-	case storeBool:
-		if v, ok := v.(bool); ok {
-			return parquet.BooleanValue(v), nil
-		}
-	case storeInt:
-		if v, ok := v.(int64); ok {
-			return parquet.Int64Value(v), nil
-		}
-	case storeDouble:
-		switch v := v.(type) {
-		case int64:
-			return parquet.DoubleValue(float64(v)), nil
-		case float64:
-			return parquet.DoubleValue(v), nil
-		}
-	case storeText:
-		if v, ok := v.(string); ok {
-			return parquet.ByteArrayValue([]byte(v)), nil
-		}
-	case storeJSON:
-		text, err := jsonText(v)
-		return parquet.ByteArrayValue([]byte(text)), err
-	case storeList:
+// null says of all leaves of a field that nothing is there.
+func (s *parquetShard) null(f *parquetField, repetition, definition int) {
+	for i := f.first; i < f.first+f.leaves; i++ {
+		s.values[i] = append(s.values[i], parquet.NullValue().Level(repetition, definition, i))
 	}
-	return parquet.Value{}, fmt.Errorf("a %T stands where there was none when the columns were looked at", v)
+	s.size += 8
+}
+
+func (s *parquetShard) emit(f *parquetField, v parquet.Value, repetition, definition int) {
+	s.size += 8
+	if kind := v.Kind(); kind == parquet.ByteArray || kind == parquet.FixedLenByteArray {
+		s.size += len(v.ByteArray())
+	}
+	s.values[f.first] = append(s.values[f.first], v.Level(repetition, definition, f.first))
+}
+
+// parquetRaw is a value of a leaf.
+func parquetRaw(t *columns.Type, raw any) parquet.Value {
+	switch v := raw.(type) {
+	case bool:
+		return parquet.BooleanValue(v)
+	case int64:
+		if t.Kind == columns.Date || t.Kind == columns.Int && t.Bits <= 32 || t.Kind == columns.Time && t.Unit == columns.Millis {
+			return parquet.Int32Value(int32(v))
+		}
+		return parquet.Int64Value(v)
+	case float64:
+		if t.Bits < 64 {
+			return parquet.FloatValue(float32(v))
+		}
+		return parquet.DoubleValue(v)
+	case string:
+		return parquet.ByteArrayValue([]byte(v))
+	case []byte:
+		if t.Size > 0 || t.Kind == columns.UUID {
+			return parquet.FixedLenByteArrayValue(v)
+		}
+		return parquet.ByteArrayValue(v)
+	case *big.Int:
+		switch storage := decimalStorage(t.Precision); storage.Kind() { //nolint:exhaustive // there are no others
+		case parquet.Int32:
+			return parquet.Int32Value(int32(v.Int64()))
+		case parquet.Int64:
+			return parquet.Int64Value(v.Int64())
+		default:
+			return parquet.FixedLenByteArrayValue(columns.TwosComplement(v, storage.Length()))
+		}
+	}
+	return parquet.NullValue()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -33,7 +34,7 @@ func checkTextRow(r rows.Row) error {
 // textShard writes lines.
 type textShard struct{ out *bufio.Writer }
 
-func openTextShard(w io.Writer, _ Shapes) (ShardWriter, error) {
+func openTextShard(w io.Writer, _ *columns.Type) (ShardWriter, error) {
 	return textShard{bufio.NewWriter(w)}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -14,15 +15,17 @@ import (
 type ShardFormat struct {
 	// Ext is the extension of the files, with its dot.
 	Ext string
+	// Typed says that its columns have types.
+	Typed bool
 	// Check rejects a row that the format cannot hold; nil: it holds any.
 	Check func(rows.Row) error
-	// Open begins a shard of rows that have these columns; nil: shards remain as JSON lines.
-	Open func(io.Writer, Shapes) (ShardWriter, error)
+	// Open begins a shard of rows of a type; nil: shards remain as JSON lines.
+	Open func(io.Writer, *columns.Type) (ShardWriter, error)
 }
 
 // ShardWriter writes the rows of one shard, one after the other.
 type ShardWriter interface {
-	// Write writes a row.
+	// Write writes a row. A columns.Misfit says that a value is of another type than its column.
 	Write(rows.Row) error
 	// Close writes what comes after the last row. It does not close what is written to.
 	Close() error
@@ -49,7 +52,10 @@ func CompileWriter(t spec.Transform) (ShardFormat, transform.WriteKeys, error) {
 		return ShardFormat{Ext: ".txt", Check: checkTextRow, Open: openTextShard}, c.WriteKeys, err
 	case transform.Is[transform.WriteToParquet](t.Type):
 		c, err := rows.DecodeConfig[transform.WriteToParquet](t)
-		return ShardFormat{Ext: ".parquet", Open: openParquetShard}, c.WriteKeys, err
+		return ShardFormat{Ext: ".parquet", Typed: true, Open: openParquetShard}, c.WriteKeys, err
+	case transform.Is[transform.WriteToAvro](t.Type):
+		c, err := rows.DecodeConfig[transform.WriteToAvro](t)
+		return ShardFormat{Ext: ".avro", Typed: true, Open: openAvroShard}, c.WriteKeys, err
 	}
 	return ShardFormat{}, transform.WriteKeys{}, fmt.Errorf("there is no transform of type %q", t.Type)
 }

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
@@ -24,21 +26,43 @@ func LinesPath(path string) string {
 	return path + ".rows"
 }
 
-// shapesPath is where the columns of such a shard are.
-func shapesPath(path string) string { return path + ".columns" }
+// seenPath is where is what was seen of the columns of such a shard.
+func seenPath(path string) string { return path + ".columns" }
 
-// Convert writes shards in their format, several at a time, of the JSON lines that were written beside them. It calls
-// begin with the size of each shard, and what begin returns with the bytes of it that are done, part by part.
-func Convert(ctx context.Context, paths []string, form format.ShardFormat, parallelism int, begin func(size int64) func(part int64)) error {
-	columns, err := joinShapes(paths)
+// Convert writes shards in their format, several at a time, of the JSON lines that were written beside them. known is what is known of
+// the types of their columns; nil: nothing. It calls begin with the size of each shard, and what begin returns with the bytes of it that
+// are done, part by part.
+func Convert(
+	ctx context.Context, paths []string, form format.ShardFormat, known *columns.Type, parallelism int, begin func(size int64) func(part int64),
+) error {
+	seen, err := joinSeen(paths)
 	if err != nil {
 		return err
 	}
+	if known != nil {
+		known = &columns.Type{Kind: known.Kind, Fields: maps.Clone(known.Fields)}
+	}
+	for {
+		err := convertAll(ctx, paths, form, seen.Type(known), parallelism, begin)
+		misfit, ok := errors.AsType[*columns.Misfit](err)
+		switch {
+		case err == nil:
+			return removeAll(paths, LinesPath)
+		case !ok || known == nil || known.Fields[misfit.Column] == nil:
+			return err
+		}
+		known.Fields[misfit.Column] = nil // something has changed the values: they decide for themselves
+	}
+}
+
+func convertAll(
+	ctx context.Context, paths []string, form format.ShardFormat, row *columns.Type, parallelism int, begin func(size int64) func(part int64),
+) error {
 	workers, ctx := errgroup.WithContext(ctx)
 	workers.SetLimit(parallelism)
 	for _, path := range paths {
 		workers.Go(func() error {
-			if err := convertShard(ctx, path, form, columns, begin); err != nil {
+			if err := convertShard(ctx, path, form, row, begin); err != nil {
 				return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 			}
 			return nil
@@ -47,37 +71,44 @@ func Convert(ctx context.Context, paths []string, form format.ShardFormat, paral
 	return workers.Wait()
 }
 
-// joinShapes returns the columns of all shards. A shard without rows has none.
-func joinShapes(paths []string) (format.Shapes, error) {
-	all := format.Shapes{}
+// joinSeen returns what was seen of the columns of all shards. There is nothing of a shard without rows.
+func joinSeen(paths []string) (columns.Seen, error) {
+	all := columns.Seen{}
 	for _, path := range paths {
-		text, err := os.ReadFile(shapesPath(path))
+		text, err := os.ReadFile(seenPath(path))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
-		var columns format.Shapes
-		if err := json.Unmarshal(text, &columns); err != nil {
+		var seen columns.Seen
+		if err := json.Unmarshal(text, &seen); err != nil {
 			return nil, err
 		}
-		all.Join(columns)
-		if err := os.Remove(shapesPath(path)); err != nil {
-			return nil, err
-		}
+		all.Join(seen)
 	}
-	return all, nil
+	return all, removeAll(paths, seenPath)
 }
 
-// convertShard writes a shard of the rows beside it, which it removes.
-func convertShard(ctx context.Context, path string, form format.ShardFormat, columns format.Shapes, begin func(size int64) func(part int64)) error {
+// removeAll removes what lies beside shards, where it is.
+func removeAll(paths []string, beside func(string) string) error {
+	for _, path := range paths {
+		if err := os.Remove(beside(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// convertShard writes a shard of the rows beside it.
+func convertShard(ctx context.Context, path string, form format.ShardFormat, row *columns.Type, begin func(size int64) func(part int64)) error {
 	info, err := os.Stat(LinesPath(path))
 	if err != nil {
 		return err
 	}
 	done := begin(info.Size())
-	err = spill.CreateSynced(path, func(w io.Writer) error {
-		shard, err := form.Open(w, columns)
+	return spill.CreateSynced(path, func(w io.Writer) error {
+		shard, err := form.Open(w, row)
 		if err != nil {
 			return err
 		}
@@ -91,8 +122,4 @@ func convertShard(ctx context.Context, path string, form format.ShardFormat, col
 		})
 		return errors.Join(err, shard.Close())
 	})
-	if err != nil {
-		return err
-	}
-	return os.Remove(LinesPath(path))
 }

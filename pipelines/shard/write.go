@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sluiceml/sluice/pipelines/format"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
@@ -42,9 +42,9 @@ type Writer struct {
 	Workers int
 	Columns transform.Columns
 	Part    string
-	// Profile and shapes describe what was written; shapes may be nil.
+	// Profile and seen describe what was written; seen may be nil.
 	Profile *profile.Profile
-	shapes  format.Shapes
+	seen    columns.Seen
 	// Wrote is called with how many rows were written since the last time.
 	Wrote func(rows int)
 }
@@ -54,7 +54,7 @@ type chunk struct {
 	text    []byte
 	rows    int
 	profile *profile.Profile
-	shapes  format.Shapes
+	seen    columns.Seen
 }
 
 // chunkBytes is how much of a shard is read at a time by one worker.
@@ -63,7 +63,7 @@ const chunkBytes = 4 << 20
 // Write writes the rows of a shard, as JSON lines, to its path, or beside it with the columns that they have if they are to be converted.
 func (w *Writer) Write(ctx context.Context, group, path string, refs []spill.Reference) error {
 	if LinesPath(path) != path {
-		w.shapes = format.Shapes{}
+		w.seen = columns.Seen{}
 	}
 	err := spill.CreateSynced(LinesPath(path), func(out io.Writer) error {
 		return spill.InParts(w.Work, group, refs, func(refs []spill.Reference) error {
@@ -74,8 +74,8 @@ func (w *Writer) Write(ctx context.Context, group, path string, refs []spill.Ref
 			return w.rows(ctx, rows, out)
 		})
 	})
-	if w.shapes != nil && err == nil {
-		err = spill.WriteJSON(shapesPath(path), w.shapes)
+	if w.seen != nil && err == nil {
+		err = spill.WriteJSON(seenPath(path), w.seen)
 	}
 	return err
 }
@@ -108,8 +108,8 @@ func (w *Writer) rows(ctx context.Context, rows []ref, out io.Writer) error {
 				}
 				w.Wrote(full.rows)
 				w.Profile.Merge(full.profile)
-				if w.shapes != nil {
-					w.shapes.Join(full.shapes)
+				if w.seen != nil {
+					w.seen.Join(full.seen)
 				}
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -144,8 +144,8 @@ func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.unit, b.unit), cmp.Compare(a.offset, b.offset))
 	})
 	c := chunk{text: make([]byte, total), rows: len(rows), profile: profile.New(w.Part)}
-	if w.shapes != nil {
-		c.shapes = format.Shapes{}
+	if w.seen != nil {
+		c.seen = columns.Seen{}
 	}
 	spills := spill.NewFiles(w.Work)
 	defer spills.Close()
@@ -174,8 +174,8 @@ func (w *Writer) describe(text []byte, c chunk) error {
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
 	}
-	if c.shapes != nil {
-		c.shapes.Add(r)
+	if c.seen != nil {
+		c.seen.Add(r)
 	}
 	return w.Columns.Describe(c.profile, w.Part, r)
 }

@@ -1,0 +1,207 @@
+package columns
+
+// kindSet is a set of the kinds of values that a column holds. Null is in none: every column may be null.
+type kindSet uint8
+
+const (
+	kindBool   kindSet = 1 << iota
+	kindInt            // that a double holds exactly
+	kindBigInt         // that it does not
+	kindDouble
+	kindText
+	kindObject
+	kindList
+	kindOther // what is nested too deeply, and objects of different fields, or too many
+)
+
+const (
+	// maxNested is how deeply lists and objects nest in a column before they are JSON.
+	maxNested = 8
+	// maxFields is how many fields an object has before it is JSON: then their names are data too.
+	maxFields = 1000
+)
+
+// seen is what was seen of a column's values, or of the items of lists. What was seen can be joined in any order.
+type seen struct {
+	Kinds  kindSet          `json:"kinds"`
+	Items  *seen            `json:"items,omitempty"`
+	Fields map[string]*seen `json:"fields,omitempty"`
+}
+
+// Seen are the columns of rows, by name.
+type Seen map[string]*seen
+
+// Add takes in a row.
+func (s Seen) Add(r map[string]any) {
+	for name, v := range r {
+		c := s[name]
+		if c == nil {
+			c = &seen{}
+			s[name] = c
+		}
+		c.add(v, maxNested)
+	}
+}
+
+// Join takes in the columns of other rows.
+func (s Seen) Join(other Seen) {
+	for name, c := range other {
+		if s[name] == nil {
+			s[name] = &seen{}
+		}
+		s[name].join(c)
+	}
+}
+
+// Type is that of the rows: a struct. Columns that known has are of its type, and of the others the values decide. When no row was seen
+// these are the columns of known.
+func (s Seen) Type(known *Type) *Type {
+	out := &Type{Kind: Struct}
+	var fields map[string]*Type
+	if known != nil {
+		fields = known.Fields
+	}
+	for name, c := range s {
+		out.With(name, c.typeOf(fields[name]))
+	}
+	if len(s) == 0 {
+		for name, t := range fields {
+			out.With(name, (*seen)(nil).typeOf(t))
+		}
+	}
+	return out
+}
+
+func (s *seen) add(v any, depth int) {
+	switch v := v.(type) {
+	case bool:
+		s.Kinds |= kindBool
+	case int64:
+		if -maxExact <= v && v <= maxExact {
+			s.Kinds |= kindInt
+		} else {
+			s.Kinds |= kindBigInt
+		}
+	case float64:
+		s.Kinds |= kindDouble
+	case string:
+		s.Kinds |= kindText
+	case map[string]any:
+		s.addObject(v, depth)
+	case []any:
+		if depth == 0 {
+			s.Kinds |= kindOther
+			return
+		}
+		s.Kinds |= kindList
+		if s.Items == nil {
+			s.Items = &seen{}
+		}
+		for _, item := range v {
+			s.Items.add(item, depth-1)
+		}
+	}
+}
+
+func (s *seen) addObject(object map[string]any, depth int) {
+	if s.Kinds&kindObject != 0 && !sameKeys(s.Fields, object) || depth == 0 || len(object) > maxFields {
+		s.Kinds |= kindOther
+	}
+	s.Kinds |= kindObject
+	if s.Kinds&kindOther != 0 {
+		s.Fields = nil
+		return
+	}
+	for name, v := range object {
+		s.field(name).add(v, depth-1)
+	}
+}
+
+func sameKeys[A, B any](a map[string]A, b map[string]B) bool {
+	for name := range a {
+		if _, ok := b[name]; !ok {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// field is what was seen of a field of objects.
+func (s *seen) field(name string) *seen {
+	if s.Fields == nil {
+		s.Fields = map[string]*seen{}
+	}
+	if s.Fields[name] == nil {
+		s.Fields[name] = &seen{}
+	}
+	return s.Fields[name]
+}
+
+func (s *seen) join(other *seen) {
+	if s.Kinds&other.Kinds&kindObject != 0 && !sameKeys(s.Fields, other.Fields) {
+		s.Kinds |= kindOther
+	}
+	s.Kinds |= other.Kinds
+	if other.Items != nil {
+		if s.Items == nil {
+			s.Items = &seen{}
+		}
+		s.Items.join(other.Items)
+	}
+	if s.Kinds&kindOther != 0 {
+		s.Fields = nil
+		return
+	}
+	for name, field := range other.Fields {
+		s.field(name).join(field)
+	}
+}
+
+// typeOf is known as far as that goes, and else the type that holds all values exactly. Of what was not seen s is nil.
+func (s *seen) typeOf(known *Type) *Type {
+	if s == nil {
+		s = &seen{}
+	}
+	if known == nil {
+		return s.valueType()
+	}
+	out := *known
+	switch known.Kind { //nolint:exhaustive // the others have no parts
+	case List:
+		out.Items = s.Items.typeOf(known.Items)
+	case Map:
+		out.Items = (*seen)(nil).typeOf(known.Items)
+	case Struct:
+		if out.Fields = nil; len(known.Fields) == 0 {
+			return &Type{Kind: JSON} // no file has a struct without fields
+		}
+		for name, field := range known.Fields {
+			out.With(name, s.Fields[name].typeOf(field))
+		}
+	}
+	return &out
+}
+
+func (s *seen) valueType() *Type {
+	switch k := s.Kinds; {
+	case k == kindBool:
+		return &Type{Kind: Bool}
+	case k != 0 && k&^(kindInt|kindBigInt) == 0:
+		return &Type{Kind: Int, Bits: 64}
+	case k != 0 && k&^(kindInt|kindDouble) == 0:
+		return &Type{Kind: Float, Bits: 64}
+	case k == kindText, k == 0: // or nothing but nulls
+		return &Type{Kind: Text}
+	case k == kindObject && len(s.Fields) > 0:
+		out := &Type{Kind: Struct}
+		for name, field := range s.Fields {
+			out.With(name, field.valueType())
+		}
+		return out
+	case k == kindList:
+		if items := s.Items.valueType(); items.Kind != JSON {
+			return &Type{Kind: List, Items: items}
+		}
+	}
+	return &Type{Kind: JSON}
+}

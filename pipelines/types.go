@@ -1,0 +1,138 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	dsltransform "github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/pipelines/columns"
+	"github.com/sluiceml/sluice/pipelines/format"
+	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/transform"
+)
+
+// typesFolder of the work folder has the types of the files that were read, a file for each that is different, by the node that reads.
+const typesFolder = "types"
+
+// noteTypes notes which types a file says that its columns have. That is done where its rows are read, since each file must be opened for it.
+func (f *readFn) noteTypes(ctx context.Context, file format.File) error {
+	typed, ok := f.entry().source.Format.(format.Typed)
+	if !ok || !f.plan.writesTyped() {
+		return nil
+	}
+	t, err := typed.Types(ctx, file)
+	if err != nil || t == nil {
+		return err
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(f.job.WorkDir, typesFolder, fmt.Sprintf("%d-%x", f.at(), rows.DigestOf(text)))
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	own, err := os.CreateTemp(filepath.Dir(path), ".types-*")
+	if err != nil {
+		return err
+	}
+	_, err = own.Write(text)
+	if err = errors.Join(err, own.Close()); err != nil {
+		return err
+	}
+	return os.Rename(own.Name(), path)
+}
+
+// writesTyped reports whether a sink writes columns of types.
+func (p *plan) writesTyped() bool {
+	for s := range p.sinks() {
+		if s.format.Typed {
+			return true
+		}
+	}
+	return false
+}
+
+// flow is what is known of the types of the rows at a place. Without a type no rows came that it is known of.
+type flow struct {
+	typ     *columns.Type
+	unknown bool // there are rows of which nothing is known
+}
+
+func (f *flow) join(o flow) {
+	f.unknown = f.unknown || o.unknown
+	switch {
+	case f.typ == nil:
+		f.typ = o.typ
+	case o.typ != nil:
+		f.typ = columns.Join(f.typ, o.typ)
+	}
+}
+
+// typesAt returns the types of the rows that come to each node, by what was noted of the files. It is nil where rows come of which nothing
+// is known.
+func (p *plan) typesAt(job Job) ([]*columns.Type, error) {
+	graph, err := dsltransform.Graph(&job.Spec)
+	if err != nil {
+		return nil, err
+	}
+	at := make([]flow, len(p.nodes))
+	for i := range p.nodes { // each comes after those that it takes rows from
+		n, out := &p.nodes[i], at[i]
+		switch {
+		case n.source.Format != nil:
+			if out, err = sourceTypes(job.WorkDir, i, n.source.Format); err != nil {
+				return nil, err
+			}
+		case out.typ != nil:
+			if out.typ, err = transform.Retyped(graph[i].Transform, out.typ); err != nil {
+				return nil, err
+			}
+		}
+		for _, next := range n.next {
+			at[next].join(out)
+		}
+		for name, takers := range n.outputs {
+			handed := out
+			if name == n.rejects {
+				handed = flow{unknown: true}
+			}
+			for _, next := range takers {
+				at[next].join(handed)
+			}
+		}
+	}
+	types := make([]*columns.Type, len(at))
+	for i, f := range at {
+		if !f.unknown {
+			types[i] = f.typ
+		}
+	}
+	return types, nil
+}
+
+// sourceTypes is what was noted of the files of a source.
+func sourceTypes(work string, node int, f format.Format) (out flow, err error) {
+	if _, ok := f.(format.Typed); !ok {
+		return flow{unknown: true}, nil
+	}
+	dir := os.DirFS(filepath.Join(work, typesFolder))
+	names, err := fs.Glob(dir, fmt.Sprintf("%d-*", node))
+	for _, name := range names {
+		text, err := fs.ReadFile(dir, name)
+		if err != nil {
+			return out, err
+		}
+		var t *columns.Type
+		if err := json.Unmarshal(text, &t); err != nil {
+			return out, err
+		}
+		out.join(flow{typ: t})
+	}
+	return out, err
+}
