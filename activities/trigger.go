@@ -141,8 +141,8 @@ func (t *Triggers) look(ctx context.Context, in contract.WatchInput, state *Trig
 		}
 		return state.metric(*in.Spec.Metric, value, last, now)
 	case in.Spec.Pipeline != nil:
-		var newest record.RunRecord
-		if err := t.Store.GetJSON(ctx, record.AcceptedKey(in.Spec.Pipeline.Name), &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
+		newest, err := record.LastAccepted(ctx, t.Store, in.Spec.Pipeline.Name)
+		if err != nil {
 			return nil, err
 		}
 		return state.pipeline(*in.Spec.Pipeline, newest, in.Since), nil
@@ -176,7 +176,7 @@ func (t *Triggers) Note(ctx context.Context, in contract.WatchNote) error {
 }
 
 // pipeline is due once for each accepted run that ended after the trigger was applied.
-func (state *TriggerState) pipeline(spec spec.PipelineTrigger, newest record.RunRecord, since time.Time) *cause {
+func (state *TriggerState) pipeline(spec spec.PipelineTrigger, newest record.Accepted, since time.Time) *cause {
 	state.Saw = cmp.Or(newest.Run, "no accepted run of "+spec.Name+" yet")
 	if newest.Run == "" || newest.Run == state.Accepted || !newest.EndedAt.After(since) {
 		return nil

@@ -69,12 +69,12 @@ func (t *Triggers) measure(ctx context.Context, sp spec.MetricTrigger, pipeline 
 	if sp.Query != "" {
 		return queryPrometheus(ctx, sp)
 	}
-	run, err := record.LastAccepted(ctx, t.Store, pipeline)
-	if err != nil || run == "" {
+	last, err := record.LastAccepted(ctx, t.Store, pipeline)
+	if err != nil || last.Run == "" {
 		return nil, err
 	}
 	var step record.StepRecord
-	switch err := t.Store.GetJSON(ctx, record.StepKey(run, sp.Step), &step); {
+	switch err := t.Store.GetJSON(ctx, record.StepKey(last.Run, sp.Step), &step); {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, nil
 	case err != nil:

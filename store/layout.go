@@ -10,7 +10,8 @@ const (
 	RunsPrefix         = "runs/"         // <run>/run.json: the record of a run; <run>/steps/<step>.json: that of a step
 	InstancesPrefix    = "instances/"    // <run>/<step>/<index>.json: the record of an instance of a step
 	OpenPrefix         = "open/"         // <sha256>/<number>.json: the runs of a submission; the newest may still be open
-	AcceptedPrefix     = "accepted/"     // <pipeline>.json: the last accepted run of a pipeline
+	AcceptedPrefix     = "accepted/"     // <pipeline>.json: the last accepted run of a pipeline, as earlier versions keep it
+	AcceptancesPrefix  = "acceptances/"  // <pipeline>/<time>/<run>.json: an accepted run of a pipeline; the newest is the last
 	CachePrefix        = "cache/"        // <hh>/<key>.json: the step or instance whose result has a cache key
 	FingerprintsPrefix = "fingerprints/" // salt.json: the salt of the store's fingerprints of secrets
 

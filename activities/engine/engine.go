@@ -195,9 +195,11 @@ func opened(record record.RunRecord, in contract.BeginInput) bool {
 
 // settle writes down what the names of things outside the run mean for it.
 func (e *Engine) settle(ctx context.Context, sub *Submitted, rec *record.RunRecord) (err error) {
-	if rec.Last, err = record.LastAccepted(ctx, e.Store, rec.Pipeline); err != nil {
+	last, err := record.LastAccepted(ctx, e.Store, rec.Pipeline)
+	if err != nil {
 		return err
 	}
+	rec.Last = last.Run
 	for target := range sub.Program.Environment().Targets {
 		run, err := servingRun(ctx, e.Store, target)
 		if err != nil {

@@ -40,9 +40,6 @@ func Key(at StepRef) string {
 // instancesPrefix begins the keys of a step's instances.
 func instancesPrefix(run, step string) string { return store.InstancesPrefix + run + "/" + step + "/" }
 
-// AcceptedKey is where the last accepted run of a pipeline is named.
-func AcceptedKey(pipeline string) string { return store.AcceptedPrefix + pipeline + ".json" }
-
 // Run is a run's record with those of its steps, in graph order.
 type Run struct {
 	RunRecord
@@ -75,28 +72,6 @@ func Runs(ctx context.Context, s *store.Store) ([]RunRecord, error) {
 	})
 	slices.SortFunc(all, func(a, b RunRecord) int { return b.StartedAt.Compare(a.StartedAt) })
 	return all, err
-}
-
-// Accept makes a run its pipeline's last accepted one, unless a newer one is already.
-func Accept(ctx context.Context, s *store.Store, record RunRecord) error {
-	var newest RunRecord
-	key := AcceptedKey(record.Pipeline)
-	if err := s.GetJSON(ctx, key, &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	if newest.EndedAt.After(record.EndedAt) {
-		return nil
-	}
-	return s.PutJSON(ctx, key, RunRecord{Run: record.Run, EndedAt: record.EndedAt}, store.WriteOptions{})
-}
-
-// LastAccepted is the last accepted run of a pipeline; empty where there is none.
-func LastAccepted(ctx context.Context, s *store.Store, pipeline string) (string, error) {
-	var newest RunRecord
-	if err := s.GetJSON(ctx, AcceptedKey(pipeline), &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return "", err
-	}
-	return newest.Run, nil
 }
 
 // LoadSubmission returns what was submitted under a digest.

@@ -1,0 +1,92 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/store"
+)
+
+// Accepted is a run that became its pipeline's last accepted one.
+type Accepted struct {
+	Run     string    `json:"run"`
+	EndedAt time.Time `json:"ended_at"`
+}
+
+// compare orders accepted runs by their ends, and those of one moment by their names, so that all agree which is the last.
+func (a Accepted) compare(b Accepted) int {
+	if c := a.EndedAt.Compare(b.EndedAt); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Run, b.Run)
+}
+
+const (
+	// acceptedTime is how the end of a run begins the key of its acceptance: keys are in the order of time.
+	acceptedTime = "20060102T150405.000000000Z"
+	// acceptancesLeft is how many acceptances stay. The last would do; the others are for who lists a folder that changes meanwhile.
+	acceptancesLeft = 4
+)
+
+func acceptedKey(pipeline string) string { return store.AcceptedPrefix + pipeline + ".json" }
+
+func acceptancesOf(pipeline string) string { return store.AcceptancesPrefix + pipeline + "/" }
+
+// Accept makes a run its pipeline's last accepted one, unless a newer one is already. Many may do it at once: each acceptance is an object
+// of its own, the newest is the last accepted run, and only those that newer ones outdo are removed.
+func Accept(ctx context.Context, s *store.Store, run RunRecord) error {
+	mine := Accepted{Run: run.Run, EndedAt: run.EndedAt.UTC()}
+	key := acceptancesOf(run.Pipeline) + mine.EndedAt.Format(acceptedTime) + "/" + run.Run + ".json"
+	if err := s.PutJSON(ctx, key, mine, store.WriteOptions{}); err != nil {
+		return err
+	}
+	keys, err := acceptances(ctx, s, run.Pipeline)
+	if err != nil {
+		return err
+	}
+	for _, old := range keys[:max(0, len(keys)-acceptancesLeft)] {
+		if err := s.Driver().Delete(ctx, old); err != nil {
+			return err
+		}
+	}
+	last, err := LastAccepted(ctx, s, run.Pipeline)
+	if err != nil {
+		return err
+	}
+	return s.PutJSON(ctx, acceptedKey(run.Pipeline), last, store.WriteOptions{}) // for workers of earlier versions
+}
+
+// acceptances lists the keys of a pipeline's acceptances, the newest last.
+func acceptances(ctx context.Context, s *store.Store, pipeline string) ([]string, error) {
+	var keys []string
+	for info, err := range s.Driver().List(ctx, acceptancesOf(pipeline)) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys, nil
+}
+
+// LastAccepted is the last accepted run of a pipeline; zero where there is none.
+func LastAccepted(ctx context.Context, s *store.Store, pipeline string) (last Accepted, err error) {
+	if err := s.GetJSON(ctx, acceptedKey(pipeline), &last); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return last, err // it is all that earlier versions kept
+	}
+	keys, err := acceptances(ctx, s, pipeline)
+	if err != nil {
+		return last, err
+	}
+	found, err := store.Records[Accepted](ctx, s, keys)
+	if err != nil {
+		return last, err
+	}
+	for _, one := range found {
+		if one != nil && one.compare(last) > 0 {
+			last = *one
+		}
+	}
+	return last, nil
+}
