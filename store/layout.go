@@ -16,7 +16,8 @@ const (
 	FingerprintsPrefix = "fingerprints/" // salt.json: the salt of the store's fingerprints of secrets
 
 	RegistryPrefix  = "registry/"  // <type>/<name>/<run>-<step>.json: a published version of a dataset or model
-	PublishedPrefix = "published/" // <type>/<name>.json: the version that a published name stands for now
+	PublishedPrefix = "published/" // <type>/<name>.json: the version that a published name stands for now, as earlier versions keep it
+	HistoryPrefix   = "history/"   // <type>/<name>/<number>.json: what made a name stand for which version; the last says for which now
 	TagsPrefix      = "tags/"      // <type>/<name>/<tag>.json: a name that a person gave to a version
 
 	AppliedPrefix  = "applied/"  // <home>/<pipeline>/<trigger>.json: a trigger as it was last applied

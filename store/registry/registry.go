@@ -3,10 +3,12 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -66,23 +68,23 @@ func Publish(ctx context.Context, s *store.Store, v Published) (registered bool,
 	if err := s.PutJSON(ctx, key, v, store.WriteOptions{}); err != nil {
 		return false, "", err
 	}
-	var newest Published
-	key = newestKey(v.Artifact.Type, v.Name)
-	if err := s.GetJSON(ctx, key, &newest); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return false, "", err
-	}
-	pointed := known && !newest.Pointed.IsZero()
-	if !pointed && !newest.since().After(v.At) {
-		return true, "", s.PutJSON(ctx, key, v, store.WriteOptions{})
-	}
-	switch {
-	case newest.Artifact.Digest == v.Artifact.Digest: // that is the current one, whoever made it
-	case pointed:
-		behind = "not current, since a rollback to another version holds"
-	default:
-		behind = "not current, since another version is newer"
-	}
-	return true, behind, nil
+	err = move(ctx, s, v.Artifact.Type, v.Name, func(last Move) (Move, bool) {
+		newest, pointed := last.Version, known && last.ByHand()
+		switch {
+		case !pointed && !newest.since().After(v.At):
+			behind = ""
+			own := newest.Artifact.Digest == v.Artifact.Digest && newest.Run == v.Run && newest.Step == v.Step && newest.By == v.By
+			return Move{At: time.Now().UTC(), By: cmp.Or(v.By, v.Run) + "/" + v.Step, Version: v}, !own
+		case newest.Artifact.Digest == v.Artifact.Digest: // that is the current one, whoever made it
+			behind = ""
+		case pointed:
+			behind = "not current, since a rollback to another version holds"
+		default:
+			behind = "not current, since another version is newer"
+		}
+		return last, false
+	})
+	return err == nil, behind, err
 }
 
 // hasVersion reports whether a name had a version before, from another step than this, which may be tried again.
@@ -94,16 +96,37 @@ func hasVersion(ctx context.Context, s *store.Store, v Published) (bool, error) 
 	}), err
 }
 
-// PointTo makes a version the current one of its name. Every version stays; the next one that the name did not have before becomes the
-// current one.
-func PointTo(ctx context.Context, s *store.Store, v Published, now time.Time) error {
+// PointTo makes a version the current one of its name, as a person says it. Every version stays; the next one that the name did not have
+// before becomes the current one.
+func PointTo(ctx context.Context, s *store.Store, v Published, by string, now time.Time) error {
 	v.Pointed = now
-	return s.PutJSON(ctx, newestKey(v.Artifact.Type, v.Name), v, store.WriteOptions{})
+	return move(ctx, s, v.Artifact.Type, v.Name, func(Move) (Move, bool) { return Move{At: now, By: by, Version: v}, true })
 }
 
 // Current returns what every published name of a type means now.
 func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]Published, error) {
-	versions, err := store.RecordsIn[Published](ctx, s, store.PublishedPrefix+string(typ)+"/", nil)
+	last := map[string]string{} // the key of each name's last move
+	prefix := store.HistoryPrefix + string(typ) + "/"
+	for info, err := range s.Driver().List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		last[path.Dir(strings.TrimPrefix(info.Key, prefix))] = info.Key
+	}
+	moves, err := store.Records[Move](ctx, s, slices.Collect(maps.Values(last)))
+	if err != nil {
+		return nil, err
+	}
+	// What earlier versions of Sluice have published, and nothing has moved since.
+	prefix = store.PublishedPrefix + string(typ) + "/"
+	versions, err := store.RecordsIn[Published](ctx, s, prefix, func(key string) bool {
+		return last[strings.TrimSuffix(strings.TrimPrefix(key, prefix), ".json")] == ""
+	})
+	for _, m := range moves {
+		if m != nil { // it was not removed meanwhile
+			versions = append(versions, m.Version)
+		}
+	}
 	all := make(map[string]Published, len(versions))
 	for _, v := range versions {
 		all[v.Name] = v
@@ -131,6 +154,14 @@ func Versions(ctx context.Context, s *store.Store, typ artifact.Type, name strin
 		return strings.Compare(b.Run+"/"+b.Step, a.Run+"/"+a.Step)
 	})
 	return all, err
+}
+
+// PublishedBy returns the records of the versions that a run made and that were published, by name.
+func PublishedBy(ctx context.Context, s *store.Store, typ artifact.Type, run string) ([]Published, error) {
+	all, err := store.RecordsIn[Published](ctx, s, store.RegistryPrefix+string(typ)+"/", func(key string) bool {
+		return strings.HasPrefix(path.Base(key), run+"-")
+	})
+	return slices.DeleteFunc(all, func(v Published) bool { return v.Run != run }), err
 }
 
 // AddLineage adds to a version what it was made from and how: the inputs in the resolved spec of the step, and that spec.

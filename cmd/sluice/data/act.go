@@ -74,7 +74,11 @@ did not have before.`,
 			if err != nil {
 				return err
 			}
-			if err := registry.PointTo(cmd.Context(), s, v, time.Now().UTC()); err != nil {
+			by, err := kit.Whoami()
+			if err != nil {
+				return err
+			}
+			if err := registry.PointTo(cmd.Context(), s, v, by, time.Now().UTC()); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, shortVersion(v.Artifact.Digest), v.Run, v.Step)

@@ -164,6 +164,8 @@ type shownData struct {
 	Profile    *spec.Profile           `json:"profile,omitempty"`
 	Parents    map[string]artifact.Ref `json:"parents"`
 	Spec       json.RawMessage         `json:"spec,omitempty"`
+	// History is what the name has meant, the newest first; nothing of what a step handed on.
+	History []registry.Move `json:"history,omitempty"`
 	// Worst are the source files that lost the largest shares of their rows.
 	Worst []account.FileAccount `json:"worst_files,omitempty"`
 }
@@ -173,7 +175,7 @@ func newDataShow() *cobra.Command {
 		Use:   "show DATASET",
 		Short: "Show a version: its schema, profile, splits and where it comes from",
 		Long: `Show a version: its columns with their profile, its splits and shards, and where it comes from: the run and step that made it, the
-datasets they were given, and the step's spec. With --format json everything is there.`,
+datasets they were given, and the step's spec; then what its name has meant, since when and by whom. With --format json everything is there.`,
 		Example: `  sluice data show reviews
   sluice data show reviews@golden --format json | jq .spec`,
 		Args:              cobra.ExactArgs(1),
@@ -215,7 +217,11 @@ func showData(ctx context.Context, s *store.Store, v registry.Published) (shownD
 	if listed.Current {
 		rolledBack = current[v.Name].Pointed
 	}
-	shown := shownData{RolledBack: rolledBack, listedData: listed, Splits: map[string]int64{}, Shards: []artifact.File{}, Parents: v.Parents}
+	history, err := registry.History(ctx, s, artifact.Dataset, v.Name)
+	if err != nil {
+		return shownData{}, err
+	}
+	shown := shownData{History: history, RolledBack: rolledBack, listedData: listed, Splits: map[string]int64{}, Shards: []artifact.File{}, Parents: v.Parents}
 	manifest, err := s.Manifest(ctx, v.Artifact)
 	if err != nil {
 		return shown, err
@@ -277,6 +283,10 @@ func (d shownData) text(out io.Writer) error {
 			kit.Row(w, "split", part+" "+human.Count(d.Splits[part]))
 		}
 	})
+	if err == nil && len(d.History) > 0 {
+		fmt.Fprintln(out) //nolint:errcheck // the table has the error
+		err = historyText(out, d.History)
+	}
 	if err != nil || d.Profile == nil {
 		return err
 	}
@@ -289,6 +299,34 @@ func (d shownData) text(out io.Writer) error {
 				top = human.Line(cmp.Or(c.Top[0].Value, `""`))
 			}
 			kit.Row(w, name, number(c.Mean), number(c.P01), number(c.P50), number(c.P99), human.Count(c.Distinct), human.Count(c.Nulls), human.Cut(top, 30))
+		}
+	})
+}
+
+// shownMoves is how many moves of a name `data show` prints.
+const shownMoves = 10
+
+// historyText prints what a name has meant. The same published again is no change, and left out.
+func historyText(out io.Writer, all []registry.Move) error {
+	var moves []registry.Move
+	for i, m := range all {
+		if i+1 == len(all) || m.ByHand() || all[i+1].Version.Artifact.Digest != m.Version.Artifact.Digest {
+			moves = append(moves, m)
+		}
+	}
+	return kit.Table(out, "current since\tversion\tby", func(w io.Writer) {
+		for _, m := range moves[:min(shownMoves, len(moves))] {
+			by := m.By
+			switch {
+			case m.ByHand():
+				by += ", with `sluice data rollback`"
+			case m.Version.By != "":
+				by += ", which took it over from " + m.Version.Run
+			}
+			kit.Row(w, m.At.Local().Format("2006-01-02 15:04"), shortVersion(m.Version.Artifact.Digest), by)
+		}
+		if more := len(moves) - shownMoves; more > 0 {
+			kit.Row(w, "", "", human.Plural(int64(more), "earlier change")+" with --format json")
 		}
 	})
 }

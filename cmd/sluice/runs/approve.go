@@ -3,7 +3,6 @@ package runs
 import (
 	"context"
 	"fmt"
-	"os/user"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,7 +54,7 @@ func newDecide(approve bool, given *[]string) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d := contract.Decide{Approve: approve, Reason: reason}
 		var err error
-		if d.By, err = whoami(); err != nil {
+		if d.By, err = kit.Whoami(); err != nil {
 			return err
 		}
 		if given != nil {
@@ -66,15 +65,6 @@ func newDecide(approve bool, given *[]string) *cobra.Command {
 		return decide(cmd, *format, args, d)
 	}
 	return cmd
-}
-
-// whoami is the person at this machine, as `who` of a pipeline names them.
-func whoami() (string, error) {
-	me, err := user.Current()
-	if err != nil {
-		return "", fmt.Errorf("find out who decides: %w", err)
-	}
-	return "user:" + me.Username, nil
 }
 
 // decide finds what waits, and says the word. A run is not to answer what it asks people, so its own programs decide nothing.
