@@ -47,7 +47,7 @@ func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord
 	if len(all) == 0 {
 		return nil, fault.New(fault.Invalid, "there are no runs yet; start one with `sluice run`", nil)
 	}
-	own, children := Apart(all)
+	own, children := record.Apart(all)
 	if name == "" && len(own) > 0 {
 		return own, nil
 	}
@@ -58,26 +58,6 @@ func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord
 		return found, err
 	}
 	return nil, fault.Errorf(fault.Invalid, "there is no run %q; `sluice list` shows those there are", name)
-}
-
-// Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
-func Apart(all []record.RunRecord) (own, children []record.RunRecord) {
-	names := make(map[string]bool, len(all))
-	for _, r := range all {
-		names[r.Run] = true
-	}
-	for _, r := range all {
-		child := false
-		for i, c := range r.Run {
-			child = child || c == '.' && names[r.Run[:i]]
-		}
-		if child {
-			children = append(children, r)
-		} else {
-			own = append(own, r)
-		}
-	}
-	return own, children
 }
 
 // matching lists those of the runs that a name means; none is no error.

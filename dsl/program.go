@@ -159,6 +159,7 @@ func (c *checker) check() *Program {
 	c.checkParams()
 	c.checkTriggers()
 	c.checkConcurrency()
+	c.checkKeep()
 	c.checkNotify()
 	c.checkCosts()
 	c.d.ReportMisspelt()

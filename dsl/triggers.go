@@ -340,6 +340,13 @@ func (c *checker) checkConcurrency() {
 	}
 }
 
+// checkKeep reports a `keep` that would keep nothing.
+func (c *checker) checkKeep() {
+	if at := document.Lookup(c.root, "keep"); at != nil && at.Kind == yaml.MappingNode && len(at.Content) == 0 {
+		c.src.Errorf(at, "required", "give `runs`, `days` or both; leave `keep` out to keep all runs", "`keep` says neither how many runs stay nor how long")
+	}
+}
+
 // constantGroup is the pipeline's concurrency group; empty when it has none, or when it depends on params.
 func (c *checker) constantGroup() string {
 	group, _ := c.concurrency.Get("group").(expr.Literal)

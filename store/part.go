@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"io"
 	"iter"
 )
@@ -15,18 +14,19 @@ func (s *Store) Part(name string) *Store {
 
 // RemovePart removes a part with all that is in it; one that is absent is no error.
 func (s *Store) RemovePart(ctx context.Context, name string) error {
+	return s.RemoveAll(ctx, PartsPrefix+name+"/")
+}
+
+// RemoveAll removes all objects whose keys start with prefix.
+func (s *Store) RemoveAll(ctx context.Context, prefix string) error {
 	var keys []string
-	for info, err := range s.driver.List(ctx, PartsPrefix+name+"/") {
+	for info, err := range s.driver.List(ctx, prefix) {
 		if err != nil {
 			return err
 		}
 		keys = append(keys, info.Key)
 	}
-	var failed []error
-	for _, key := range keys {
-		failed = append(failed, s.driver.Delete(ctx, key))
-	}
-	return errors.Join(failed...)
+	return Each(ctx, len(keys), func(ctx context.Context, i int) error { return s.driver.Delete(ctx, keys[i]) })
 }
 
 // part is the driver of a part: every key has a prefix.

@@ -35,6 +35,7 @@ func (w *Worker) register() error {
 	kept := activities.Patient(s.Store)
 	engine := engine.NewEngine(kept)
 	engine.Python, engine.Platform, engine.Home = w.pythons.Digest, new(trtexec.Finder).Platform, s.Home()
+	engine.Logs = filepath.Join(s.Dir, "logs")
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: kept, State: s.Dir, Pythons: w.pythons, Engine: engine, Secrets: secrets}
 	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Pythons: w.pythons, Executable: exe}
@@ -66,6 +67,7 @@ func (w *Worker) register() error {
 		contract.SyncActivity:    engine.Sync,
 		contract.RecordActivity:  engine.Record,
 		contract.FinishActivity:  w.finish(engine),
+		contract.KeepActivity:    engine.Keep,
 		contract.AliveActivity:   w.alive,
 		contract.VacantActivity:  w.vacant,
 

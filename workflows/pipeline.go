@@ -240,6 +240,7 @@ func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	if err != nil {
 		return out, fault.WithCost(err, r.cost)
 	}
+	r.keep(ctx)
 	switch out.Status {
 	case spec.StatusCanceled:
 		return out, fault.WithCost(temporal.NewCanceledError(), r.cost)
@@ -265,6 +266,27 @@ func (r *run) close(ctx workflow.Context, out *record.RunOutput) error {
 	workflow.SetCurrentDetails(ctx, r.details(out.Status))
 	verdict := temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict).ValueSet(string(out.Status))
 	return workflow.UpsertTypedSearchAttributes(ctx, verdict)
+}
+
+const (
+	// keepTimeout bounds one attempt at removing older runs, and keepAttempts how many there are: the next run's end tries again.
+	keepTimeout  = 10 * time.Minute
+	keepAttempts = 3
+)
+
+// keep removes what the pipeline's `keep` does not keep. No run fails of it.
+func (r *run) keep(ctx workflow.Context) {
+	if !r.begun.Keeps { // no history of an earlier version says so
+		return
+	}
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: keepTimeout, HeartbeatTimeout: durable.HeartbeatTimeout, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: keepAttempts},
+		Summary: "remove older runs",
+	})
+	in := contract.KeepInput{Run: r.in.Run, Submission: r.in.Submission}
+	if err := workflow.ExecuteActivity(ctx, contract.KeepActivity, in).Get(ctx, nil); err != nil {
+		workflow.GetLogger(ctx).Error("older runs are not removed", "error", err)
+	}
 }
 
 // outcome is the run's end as far as it is known.

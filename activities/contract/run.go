@@ -27,7 +27,7 @@ const (
 	RolloutWorkflow  = "sluice.rollout"
 )
 
-// Activity types of the engine. All but Gather, Alive and Vacant run as local activities.
+// Activity types of the engine. All but Gather, Keep, Alive and Vacant run as local activities.
 const (
 	BeginActivity   = "sluice.begin"
 	ResolveActivity = "sluice.resolve"
@@ -38,6 +38,7 @@ const (
 	SyncActivity    = "sluice.sync"
 	RecordActivity  = "sluice.record"
 	FinishActivity  = "sluice.finish"
+	KeepActivity    = "sluice.keep"
 	AliveActivity   = "sluice.alive"
 	VacantActivity  = "sluice.vacant"
 )
@@ -124,6 +125,14 @@ type BeginOutput struct {
 	BudgetUSD   float64          `json:"budget_usd,omitempty"`
 	// Notify lists the events that somebody wants to hear of.
 	Notify []string `json:"notify,omitempty"`
+	// Keeps: runs of the pipeline are removed by its `keep` when one ends.
+	Keeps bool `json:"keeps,omitempty"`
+}
+
+// KeepInput asks for what a pipeline's `keep` does at the end of a run.
+type KeepInput struct {
+	Run        string `json:"run"`
+	Submission string `json:"submission"`
 }
 
 // ResolveInput asks what a step is to do now.

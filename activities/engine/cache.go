@@ -24,13 +24,6 @@ type hit struct {
 	record record.StepRecord
 }
 
-// cached is what the step cache has of a result: where its record is.
-type cached struct {
-	At record.StepRef `json:"at"`
-}
-
-func cacheKey(key string) string { return store.CachePrefix + key[:2] + "/" + key + ".json" }
-
 // lookup finds a result to take over: in the run that is done again, whatever `cache` says of the step, else in the step cache. A
 // result is none when an artifact that it hands on is gone. What follows the main steps is done in every run: nobody is told, and nothing
 // is cleared away, by a step that is taken over.
@@ -51,8 +44,8 @@ func (e *Engine) lookup(
 	if in.Reuse.NoCache || !cache.Enabled {
 		return nil, nil
 	}
-	var entry cached
-	if err := e.Store.GetJSON(ctx, cacheKey(key), &entry); err != nil || entry.At.Run == "" {
+	var entry record.Cached
+	if err := e.Store.GetJSON(ctx, record.CacheKey(key), &entry); err != nil || entry.At.Run == "" {
 		return nil, nil //nolint:nilerr // an entry that is absent or broken is a miss
 	}
 	if age := time.Duration(cache.MaxAge); age > 0 && in.Now.Sub(entry.At.Now) > age {

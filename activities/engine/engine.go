@@ -37,6 +37,8 @@ type Engine struct {
 	Python func(ctx context.Context, submitted string) (string, error)
 	// Platform is what engines are bound to that steps build here, and part of the keys of those steps; nil where that is not known.
 	Platform func(context.Context) (trtexec.Platform, error)
+	// Logs is the folder of this machine's logs, which go with their runs.
+	Logs string
 	// Secrets finds the values that keys of results have fingerprints of.
 	Secrets *secret.Resolver
 
@@ -159,6 +161,7 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	}
 	begun := contract.BeginOutput{
 		Concurrency: sub.Program.Pipeline().Concurrency, BudgetUSD: sub.Program.Pipeline().Budget.USD, Notify: events(sub.Program.Pipeline()),
+		Keeps: sub.Program.Pipeline().Keep != spec.Keep{},
 	}
 	if begun.Concurrency.Group, err = sub.Program.ConcurrencyGroup(sub.ParamValues); err != nil {
 		return begun, fault.New(fault.Invalid, err.Error(), err)

@@ -79,15 +79,9 @@ func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, 
 func (e *Engine) keep(ctx context.Context, in contract.StepEnd, rec record.StepRecord) error {
 	opts := store.WriteOptions{Unsynced: in.Unsynced}
 	if rec.Status == spec.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
-		opts.LinkAs = cacheKey(in.Key)
+		opts.LinkAs = record.CacheKey(in.Key)
 	}
-	return e.Store.PutJSON(ctx, record.Key(in.StepRef), keptVerdict{rec, cached{in.StepRef}}, opts)
-}
-
-// keptVerdict is a step's record as it is stored: it is the entry of the step cache too.
-type keptVerdict struct {
-	record.StepRecord
-	cached
+	return e.Store.PutJSON(ctx, record.Key(in.StepRef), record.Result{StepRecord: rec, Cached: record.Cached{At: in.StepRef}}, opts)
 }
 
 // recordOf is a step's record before its gate was evaluated.

@@ -22,6 +22,9 @@ type Pipeline struct {
 	Concurrency Concurrency `json:"concurrency,omitzero"`
 	// Budget stops a run that costs more.
 	Budget Budget `json:"budget,omitzero" dsl:"literal"`
+	// Keep removes what is kept of older runs when a run ends, and the checkpoints of trainings that succeeded. Without it all runs stay
+	// until `sluice rm`.
+	Keep Keep `json:"keep,omitzero" dsl:"literal"`
 	// Notify tells people or systems about runs, by name.
 	Notify map[string]Notification `json:"notify,omitempty" dsl:"literal,names"`
 	// Defaults are merged into every step, key by key: under `step` those every step may have, under a kind those of the kind. A

@@ -181,5 +181,13 @@ type Budget struct {
 	USD float64 `json:"usd" dsl:"min=0.01"`
 }
 
+// Keep says how long what is kept of ended runs stays. A run stays as long as one of its keys keeps it.
+type Keep struct {
+	// Runs keeps this many of the newest runs that have ended.
+	Runs int `json:"runs,omitempty" dsl:"min=1"`
+	// Days keeps a run for this many days after its end.
+	Days int `json:"days,omitempty" dsl:"min=1"`
+}
+
 // DefaultPrometheus is asked by a metric trigger that names no server.
 const DefaultPrometheus = "http://127.0.0.1:9090"

@@ -143,6 +143,21 @@ func Current(ctx context.Context, s *store.Store, target string) (Document, erro
 	return At(ctx, s, target, newest)
 }
 
+// Targets lists the targets that something was ever released to.
+func Targets(ctx context.Context, s *store.Store) ([]string, error) {
+	var targets []string
+	for info, err := range s.Driver().List(ctx, store.RoutingPrefix) {
+		if err != nil {
+			return nil, fmt.Errorf("list the targets: %w", err)
+		}
+		target, _, _ := strings.Cut(strings.TrimPrefix(info.Key, store.RoutingPrefix), "/")
+		if len(targets) == 0 || targets[len(targets)-1] != target {
+			targets = append(targets, target)
+		}
+	}
+	return targets, nil
+}
+
 // Set makes doc the target's routing if it still is at the expected revision, and returns it as written. ErrConflict if it is not.
 // doc's own revision and time are ignored.
 func Set(ctx context.Context, s *store.Store, expected int64, doc Document) (Document, error) {

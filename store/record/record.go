@@ -74,6 +74,26 @@ func Runs(ctx context.Context, s *store.Store) ([]RunRecord, error) {
 	return all, err
 }
 
+// Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
+func Apart(all []RunRecord) (own, children []RunRecord) {
+	names := make(map[string]bool, len(all))
+	for _, r := range all {
+		names[r.Run] = true
+	}
+	for _, r := range all {
+		child := false
+		for i, c := range r.Run {
+			child = child || c == '.' && names[r.Run[:i]]
+		}
+		if child {
+			children = append(children, r)
+		} else {
+			own = append(own, r)
+		}
+	}
+	return own, children
+}
+
 // LoadSubmission returns what was submitted under a digest.
 func LoadSubmission(ctx context.Context, s *store.Store, digest string) (sub Submission, err error) {
 	if err := ReadBlob(ctx, s, digest, &sub); err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store/record"
@@ -52,7 +51,7 @@ With several filters, runs are listed that all of them let through; of --pipelin
 			return err
 		}
 		if !children {
-			all, _ = control.Apart(all)
+			all, _ = record.Apart(all)
 		}
 		listed := withWaiting(cmd.Context(), kit.StateDir(cmd), f.apply(all))
 		return kit.Print(cmd, *format, listed, func(out io.Writer) error {

@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/retention"
+	"github.com/sluiceml/sluice/training/protocol"
+)
+
+// keptAtOnce is how many runs the end of one run removes at most. Where there are more, the next ends go on.
+const keptAtOnce = 20
+
+// Keep does what the pipeline's `keep` says: it removes the checkpoints of the run's trainings that succeeded, and the runs that are to go.
+func (e *Engine) Keep(ctx context.Context, in contract.KeepInput) error {
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "removing older runs", Share: -1} })
+	sub, err := e.Submission(ctx, in.Submission)
+	if err != nil {
+		return err
+	}
+	all, err := record.Runs(ctx, e.Store)
+	if err != nil {
+		return err
+	}
+	if err := retention.RemoveCheckpoints(ctx, e.Store, all, in.Run); err != nil {
+		return err
+	}
+	needed, err := retention.Needed(ctx, e.Store, all)
+	if err != nil {
+		return err
+	}
+	p := sub.Program.Pipeline()
+	expired := retention.Expired(all, needed, p.Name, p.Keep, time.Now())
+	for _, run := range expired[:min(keptAtOnce, len(expired))] {
+		if err := retention.Remove(ctx, e.Store, all, run, e.Logs); err != nil {
+			return err
+		}
+	}
+	return nil
+}

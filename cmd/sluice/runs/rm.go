@@ -1,0 +1,166 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/registry"
+	"github.com/sluiceml/sluice/store/retention"
+)
+
+// removedRuns is what `rm` removed or would remove.
+type removedRuns struct {
+	Runs []removedRun `json:"runs"`
+	// Removed is false when it was only looked.
+	Removed bool `json:"removed"`
+}
+
+// removedRun is a run with all that is part of it.
+type removedRun struct {
+	Run      string   `json:"run"`
+	Children []string `json:"children"`
+	// Bytes are those of records and checkpoints.
+	Bytes int64 `json:"bytes"`
+	// Published are the versions it published, which stay.
+	Published []string `json:"published"`
+
+	record record.RunRecord
+}
+
+// NewRemove makes `sluice rm`.
+func NewRemove() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rm RUN...",
+		Short: "Remove what is kept of runs that have ended",
+		Long: `Remove the records, checkpoints and logs of runs that have ended, and those of their child pipelines. Without --yes nothing is removed:
+it is only said what would be. What the runs published stays, and so does a result that a later run of the pipeline took over; files that
+nothing refers to any more are then for ` + "`sluice data gc`" + `.
+
+A run is refused that is open, that an open run reads, that is the last accepted one of its pipeline, or whose release a target serves; so is
+the run of a child pipeline, which goes with its parent. ` + "`keep: {runs: 30, days: 90}`" + ` in a pipeline removes its older runs by itself.`,
+		Example: `  sluice rm reviews-20260301-120000
+  sluice rm reviews-20260301-120000 reviews-20260302-120000 --yes`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: kit.CompleteRuns,
+	}
+	format := kit.AddFormat(cmd)
+	yes := cmd.Flags().Bool("yes", false, "remove them")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := kit.OpenStore(cmd)
+		if err != nil {
+			return err
+		}
+		all, err := record.Runs(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		done := removedRuns{Runs: []removedRun{}, Removed: *yes}
+		if done.Runs, err = removable(cmd.Context(), s, all, args); err != nil {
+			return err
+		}
+		if *yes {
+			for _, r := range done.Runs {
+				if err := retention.Remove(cmd.Context(), s, all, r.record, filepath.Join(kit.StateDir(cmd), "logs")); err != nil {
+					return err
+				}
+			}
+		}
+		return kit.Print(cmd, *format, done, done.text)
+	}
+	return cmd
+}
+
+// removable finds the runs with some names, and refuses those that are needed, all at once.
+func removable(ctx context.Context, s *store.Store, all []record.RunRecord, names []string) ([]removedRun, error) {
+	needed, err := retention.Needed(ctx, s, all)
+	if err != nil {
+		return nil, err
+	}
+	_, children := record.Apart(all)
+	var runs []removedRun
+	var refused []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		named := func(r record.RunRecord) bool { return r.Run == name }
+		at := slices.IndexFunc(all, named)
+		switch {
+		case at < 0:
+			refused = append(refused, fmt.Sprintf("there is no run %q; `sluice list` shows those there are", name))
+		case slices.ContainsFunc(children, named):
+			refused = append(refused, name+" is the run of a child pipeline, and goes with its parent")
+		case needed[name] != "":
+			refused = append(refused, name+" must stay: "+needed[name])
+		default:
+			run, err := describeRun(ctx, s, all, all[at])
+			if err != nil {
+				return nil, err
+			}
+			runs = append(runs, run)
+		}
+	}
+	if refused != nil {
+		return nil, kit.Invalidf("nothing is removed: %s", strings.Join(refused, "\n"))
+	}
+	return runs, nil
+}
+
+func describeRun(ctx context.Context, s *store.Store, all []record.RunRecord, run record.RunRecord) (removedRun, error) {
+	r := removedRun{Run: run.Run, Children: []string{}, Published: []string{}, record: run}
+	for _, one := range append(retention.Children(all, run.Run), run) {
+		if one.Run != run.Run {
+			r.Children = append(r.Children, one.Run)
+		}
+		size, err := retention.Size(ctx, s, one.Run)
+		if err != nil {
+			return r, err
+		}
+		r.Bytes += size
+		for _, typ := range []artifact.Type{artifact.Dataset, artifact.Model} {
+			versions, err := registry.PublishedBy(ctx, s, typ, one.Run)
+			if err != nil {
+				return r, err
+			}
+			for _, v := range versions {
+				r.Published = append(r.Published, string(typ)+" "+v.Name)
+			}
+		}
+	}
+	return r, nil
+}
+
+func (d removedRuns) text(out io.Writer) error {
+	verb, total := "would remove", int64(0)
+	if d.Removed {
+		verb = "removed"
+	}
+	for _, r := range d.Runs {
+		total += r.Bytes
+		line := verb + " " + r.Run
+		if n := len(r.Children); n > 0 {
+			line += " with " + human.Plural(int64(n), "child run")
+		}
+		line += ", " + human.Bytes(r.Bytes)
+		if len(r.Published) > 0 {
+			line += "; it published " + strings.Join(r.Published, ", ") + ", which stays"
+		}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	last := "`sluice data gc` removes the files that nothing refers to any more"
+	if !d.Removed {
+		last = "`--yes` removes " + human.Plural(int64(len(d.Runs)), "run") + ", " + human.Bytes(total)
+	}
+	_, err := fmt.Fprintln(out, last)
+	return err
+}
