@@ -276,15 +276,9 @@ func paramsOf(ctx context.Context, s *store.Store, run record.RunRecord) (map[st
 	return sub.Params, err
 }
 
-// openFolder is where the runs of a submission are counted: each in an object of its own that exactly one process can create, so
-// that two who submit the same at once start one run.
-func openFolder(submission string) string {
-	return store.OpenPrefix + submission[len("sha256:"):] + "/"
-}
-
 // open returns the run of a submission that has not ended, or starts one.
 func (s *Session) open(ctx context.Context, in contract.RunInput) (run contract.RunInput, resumed bool, err error) {
-	folder := openFolder(in.Submission)
+	folder := record.OpenOf(in.Submission)
 	for {
 		last := 0
 		for info, err := range s.Store.Driver().List(ctx, folder) {

@@ -40,6 +40,12 @@ func Key(at StepRef) string {
 // instancesPrefix begins the keys of a step's instances.
 func instancesPrefix(run, step string) string { return store.InstancesPrefix + run + "/" + step + "/" }
 
+// OpenOf is where the runs of a submission are counted: each in an object of its own that exactly one process can create, so that two who
+// submit the same at once start one run.
+func OpenOf(submission string) string {
+	return store.OpenPrefix + strings.TrimPrefix(submission, "sha256:") + "/"
+}
+
 // Run is a run's record with those of its steps, in graph order.
 type Run struct {
 	RunRecord

@@ -152,8 +152,12 @@ func remove(ctx context.Context, s *store.Store, all []record.RunRecord, run rec
 	if err != nil {
 		return err
 	}
+	submitted, err := submissionsOf(ctx, s, run)
+	if err != nil {
+		return err
+	}
 	// The run's own record is the last: as long as it is there the run is listed, and is removed by whoever tries again.
-	keys = append(keys, records...)
+	keys = append(append(keys, records...), submitted...)
 	err = store.Each(ctx, len(keys), func(ctx context.Context, i int) error { return s.Driver().Delete(ctx, keys[i]) })
 	if err != nil {
 		return err
@@ -164,6 +168,25 @@ func remove(ctx context.Context, s *store.Store, all []record.RunRecord, run rec
 		}
 	}
 	return s.Driver().Delete(ctx, record.RunKey(run.Run))
+}
+
+// submissionsOf lists where a run is counted among those of its submission. Such a record refers to the submission as long as it is there.
+func submissionsOf(ctx context.Context, s *store.Store, run record.RunRecord) ([]string, error) {
+	prefix := record.OpenOf(run.Submission)
+	var keys []string
+	for info, err := range s.Driver().List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		var noted record.RunRecord
+		if err := s.GetJSON(ctx, info.Key, &noted); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if noted.Run == run.Run {
+			keys = append(keys, info.Key)
+		}
+	}
+	return keys, nil
 }
 
 // maxHeirs is how many later runs are asked whether they took a result over, the newest.
