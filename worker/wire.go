@@ -74,10 +74,10 @@ func (w *Worker) register() error {
 		contract.TriggerLookActivity: triggers.Look,
 		contract.TriggerNoteActivity: triggers.Note,
 
-		contract.RunActivity:      engine.WithVerdict(programs.Run),
-		contract.EvaluateActivity: engine.WithVerdict(programs.Evaluate),
-		contract.CleanActivity:    engine.WithVerdict(cleaner.Clean),
-		contract.CompileActivity:  engine.WithVerdict(compiler.Compile),
+		contract.RunActivity:      engine.WithVerdict(w.executions.Attachable(programs.Run)),
+		contract.EvaluateActivity: engine.WithVerdict(w.executions.Attachable(programs.Evaluate)),
+		contract.CleanActivity:    engine.WithVerdict(w.executions.Attachable(cleaner.Clean)),
+		contract.CompileActivity:  engine.WithVerdict(w.executions.Attachable(compiler.Compile)),
 
 		contract.PlanActivity:    trainings.Plan,
 		contract.DecideActivity:  trainings.Decide,

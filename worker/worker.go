@@ -5,6 +5,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"k8s.io/klog/v2"
 
+	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
@@ -58,6 +60,8 @@ type Worker struct {
 	gateways *Gateways
 	failed   chan error
 	notice   func(string) // Options.Notice; nil for nobody
+	// executions are what the steps of this worker do.
+	executions activities.Executions
 }
 
 // kubernetesLog gives Kubernetes' client a log, once for the process: without it, it speaks to standard error.
@@ -112,12 +116,18 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 			return err
 		}
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this machine: %w", err)
+	}
+	w.executions.Identity = fmt.Sprintf("%d@%s@%s", os.Getpid(), host, rand.Text()[:8]) // in containers all may be process 1 of one machine
 	queues := []string{contract.TaskQueue, contract.HostQueue}
 	if o.Stateless {
 		queues = queues[:1]
 	}
 	for _, queue := range queues {
 		w.workers = append(w.workers, worker.New(s.Client, queue, worker.Options{
+			Identity:          w.executions.Identity,
 			WorkerStopTimeout: stopTimeout,
 			DeploymentOptions: o.Deployment.options(),
 			OnFatalError:      w.fail,
@@ -216,6 +226,7 @@ func (w *Worker) Close() error {
 	}
 	var errs []error
 	w.stopWorkers()
+	w.executions.Close()
 	if w.gateways != nil {
 		errs = append(errs, w.gateways.Close())
 	}

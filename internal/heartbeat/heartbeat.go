@@ -23,9 +23,10 @@ const (
 	// Every is how often a heartbeat is sent. It is well below the workflows' heartbeat timeouts, so that one that is lost is no lost
 	// worker.
 	Every = 2 * time.Second
-	// AloneLimit is how long an activity goes on that the server hears nothing of. It has given the activity up long before, and another
-	// worker may have begun it again; but where it is the server that was away, there is nobody else.
-	AloneLimit = 5 * time.Minute
+	// AloneLimit is how long an activity goes on that the server hears nothing of: longer than the ten minutes for which everything else is
+	// waited for. The server has given the activity up long before, and another worker may have begun it again; but where it is the server
+	// that was away, the next attempt attaches to what runs here.
+	AloneLimit = 15 * time.Minute
 )
 
 // Interceptor makes every activity that has a heartbeat timeout send heartbeats from its beginning to its end.
@@ -63,11 +64,38 @@ type key struct{}
 // beats are the heartbeats of one activity.
 type beats struct {
 	shown chan struct{} // closed when there is something to show
+	first sync.Once     // closes it
 	alone atomic.Bool
 
 	mu      sync.Mutex
 	details func() any
 	instead []*func() any // what is said now instead of details: the last
+	follow  *beats        // whose words these are, if not their own
+}
+
+// Detach returns a context that outlives the activity of ctx, with what its heartbeats say: see Follow. It ends by cancel alone.
+func Detach(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	apart := context.WithValue(context.WithoutCancel(ctx), key{}, &beats{shown: make(chan struct{})})
+	return context.WithCancelCause(apart)
+}
+
+// Follow makes the heartbeats of the activity of ctx say what is shown in a context that Detach made.
+func Follow(ctx, apart context.Context) {
+	b, ok := ctx.Value(key{}).(*beats)
+	said, detached := apart.Value(key{}).(*beats)
+	if !ok || !detached {
+		return
+	}
+	b.mu.Lock()
+	b.follow = said
+	b.mu.Unlock()
+	go func() {
+		select {
+		case <-said.shown:
+			b.first.Do(func() { close(b.shown) })
+		case <-ctx.Done():
+		}
+	}()
 }
 
 // Show makes details what the heartbeats of the activity of ctx say from now on. It does nothing where there are none.
@@ -78,10 +106,8 @@ func Show(ctx context.Context, details func() any) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.details == nil {
-		close(b.shown)
-	}
 	b.details = details
+	b.first.Do(func() { close(b.shown) })
 }
 
 // Instead makes heartbeats say something else than what Show made them say, until restore is called. Several may at once.
@@ -107,6 +133,8 @@ func (b *beats) show() []any {
 	switch n := len(b.instead); {
 	case n > 0:
 		return []any{(*b.instead[n-1])()}
+	case b.follow != nil:
+		return b.follow.show()
 	case b.details != nil:
 		return []any{b.details()}
 	}
@@ -164,9 +192,12 @@ func isGone(err error) bool {
 	return errors.As(err, &notFound)
 }
 
+// Forgotten reports whether the context of an activity was canceled because the server says that it does not wait for the activity any more.
+func Forgotten(ctx context.Context) bool { return ctx.Err() != nil && isGone(context.Cause(ctx)) }
+
 // GivenUp reports whether the context of an activity was canceled because the server does not wait for the activity any more, or was not
 // heard of for so long that it does not.
 func GivenUp(ctx context.Context) bool {
 	b, ok := ctx.Value(key{}).(*beats)
-	return ctx.Err() != nil && (isGone(context.Cause(ctx)) || ok && b.alone.Load())
+	return Forgotten(ctx) || ctx.Err() != nil && ok && b.alone.Load()
 }

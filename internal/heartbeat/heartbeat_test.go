@@ -33,3 +33,24 @@ func TestShow(t *testing.T) {
 	Show(t.Context(), text("nobody hears this"))
 	Instead(t.Context(), text("nor this"))()
 }
+
+// TestFollow: the heartbeats of every activity that waits for the same say what that shows, at once when it first shows anything.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	apart, end := Detach(t.Context())
+	defer end(nil)
+	first, second := &beats{shown: make(chan struct{})}, &beats{shown: make(chan struct{})}
+	Follow(context.WithValue(t.Context(), key{}, first), apart)
+	if said := first.show(); said != nil {
+		t.Errorf("the first says %v before there is anything to say", said)
+	}
+	Show(apart, func() any { return "step 7" })
+	Follow(context.WithValue(t.Context(), key{}, second), apart)
+	for name, b := range map[string]*beats{"first": first, "second": second} {
+		<-b.shown
+		if said := b.show(); len(said) != 1 || said[0] != "step 7" {
+			t.Errorf("the %s says %v", name, said)
+		}
+	}
+	Follow(t.Context(), apart) // no heartbeats, nothing to do
+}

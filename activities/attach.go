@@ -1,0 +1,277 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+
+	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/store/record"
+)
+
+const (
+	// orphanLimit is how long an execution goes on that no activity waits for. The next attempt comes when Temporal and the worker have found
+	// each other again, which takes seconds.
+	orphanLimit = 2 * time.Minute
+	// orphanEvery spaces looks at whether an attempt may still come, and orphanTimeout bounds one.
+	orphanEvery, orphanTimeout = 2 * time.Second, 5 * time.Second
+	// keptResults is how many results are kept of executions that have ended, in case Temporal never heard of it: the newest.
+	keptResults = 1000
+)
+
+// Executions are what the steps of this worker do, apart from the activities that wait for it. Temporal takes a worker for dead 10 s after
+// the last heartbeat that it has heard, also where only Temporal itself was away: the activity of the next attempt then attaches to what
+// runs here already, or gets what came of it.
+type Executions struct {
+	// Identity is what Temporal calls this worker, and no other.
+	Identity string
+
+	mu     sync.Mutex
+	byStep map[string]*execution
+	kept   []*execution // that have ended, the oldest first
+	closed bool
+}
+
+// execution is one of a step: its program, what that needs and what it leaves.
+type execution struct {
+	step    string            // of which run
+	task    [sha256.Size]byte // what exactly is done
+	ctx     context.Context   // nil when it has ended
+	end     context.CancelCauseFunc
+	waiting int // activities that wait for it
+	done    chan struct{}
+	out     record.StepOutput
+	err     error
+}
+
+// activityOf does a step.
+type activityOf func(context.Context, record.StepInput) (record.StepOutput, error)
+
+// Attachable makes of what does a step one that attaches to an execution which does the same, if this worker has one.
+func (e *Executions) Attachable(do activityOf) activityOf {
+	return func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
+		x, err := e.join(ctx, in, do)
+		if err != nil {
+			return record.StepOutput{}, err
+		}
+		select {
+		case <-x.done:
+		case <-ctx.Done():
+			if heartbeat.Forgotten(ctx) {
+				return record.StepOutput{}, e.orphan(ctx, in.Step, x)
+			}
+			x.end(context.Cause(ctx))
+			<-x.done
+		}
+		e.leave(x)
+		return x.out, x.err
+	}
+}
+
+// join returns the execution of a step, which it begins unless there is one. One that does something else is ended first.
+func (e *Executions) join(ctx context.Context, in record.StepInput, do activityOf) (*execution, error) {
+	// A workflow that was reset is to do everything again.
+	raw, err := json.Marshal([]any{activity.GetInfo(ctx).WorkflowExecution.RunID, in})
+	if err != nil {
+		return nil, err
+	}
+	step, task := in.Run+"/"+in.Step, sha256.Sum256(raw)
+	for {
+		x, joined := e.find(ctx, step, task, func(ctx context.Context) (record.StepOutput, error) { return do(ctx, in) })
+		if joined {
+			return x, nil
+		}
+		select {
+		case <-x.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// find returns the execution of a step, a new one where there is none that does the task. One that is to end first is not joined.
+func (e *Executions) find(
+	ctx context.Context, step string, task [sha256.Size]byte, do func(context.Context) (record.StepOutput, error),
+) (x *execution, joined bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x = e.byStep[step]
+	switch {
+	case x == nil, x.ctx == nil && x.task != task:
+		x = e.begin(ctx, step, task, do)
+	case x.task != task:
+		x.end(errors.New("the step is to do something else now"))
+		return x, false
+	case x.ctx != nil && x.ctx.Err() != nil: // it is ending
+		return x, false
+	default:
+		activity.GetLogger(ctx).Info("attached to what an earlier attempt began", "step", step)
+	}
+	x.waiting++
+	if x.ctx != nil {
+		heartbeat.Follow(ctx, x.ctx)
+	}
+	return x, true
+}
+
+// begin begins an execution. Its context outlives that of the activity.
+func (e *Executions) begin(
+	ctx context.Context, step string, task [sha256.Size]byte, do func(context.Context) (record.StepOutput, error),
+) *execution {
+	x := &execution{step: step, task: task, done: make(chan struct{})}
+	apart, end := heartbeat.Detach(ctx)
+	x.ctx, x.end = apart, end
+	if e.byStep == nil {
+		e.byStep = map[string]*execution{}
+	}
+	e.byStep[step] = x
+	if e.closed {
+		end(errors.New("the worker ends"))
+	}
+	go func() {
+		out, err := guarded(apart, do)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		x.out, x.err, x.ctx = out, err, nil
+		end(nil)
+		close(x.done)
+		e.keep(x)
+	}()
+	return x
+}
+
+// guarded makes an error of a panic, as the SDK does where an activity has one.
+func guarded(ctx context.Context, do func(context.Context) (record.StepOutput, error)) (out record.StepOutput, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do(ctx)
+}
+
+// keep keeps what came of an execution, and forgets the oldest that is too many.
+func (e *Executions) keep(x *execution) {
+	e.kept = append(e.kept, x)
+	if len(e.kept) <= keptResults {
+		return
+	}
+	e.forget(e.kept[0])
+	e.kept = e.kept[1:]
+}
+
+func (e *Executions) forget(x *execution) {
+	if e.byStep[x.step] == x {
+		delete(e.byStep, x.step)
+	}
+}
+
+// leave ends the wait for an execution that has ended. One that has failed is not attached to again: another attempt is another try.
+func (e *Executions) leave(x *execution) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x.waiting--
+	if x.err != nil {
+		e.forget(x)
+	}
+}
+
+// orphan ends the wait for an execution by an activity that Temporal has given up. When it was the last, the execution is ended unless
+// another activity begins to wait in time.
+func (e *Executions) orphan(ctx context.Context, step string, x *execution) error {
+	cause := context.Cause(ctx)
+	ctx = context.WithoutCancel(ctx)
+	e.mu.Lock()
+	x.waiting--
+	e.mu.Unlock()
+	limit, look := time.After(orphanLimit), time.Tick(orphanEvery)
+	for {
+		why := e.deserted(ctx, step)
+		select {
+		case <-x.done: // what came of it is there for the next attempt
+			return cause
+		case <-limit:
+			why = "no other attempt has come"
+		default:
+		}
+		if why != "" && e.endOrphan(x, why) {
+			activity.GetLogger(ctx).Warn("what a step does is ended, since Temporal has given up its activity", "step", x.step, "why", why)
+			<-x.done
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.forget(x)
+			return cause
+		}
+		if e.isTaken(x) {
+			return cause
+		}
+		select {
+		case <-x.done:
+		case <-look:
+		case <-limit:
+		}
+	}
+}
+
+func (e *Executions) isTaken(x *execution) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return x.waiting > 0
+}
+
+// endOrphan ends an execution unless an activity waits for it.
+func (e *Executions) endOrphan(x *execution, why string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x.waiting > 0 {
+		return false
+	}
+	x.end(errors.New(why))
+	return true
+}
+
+// deserted says why no attempt at a step will come to this worker, as far as Temporal knows; it is empty when one may.
+func (e *Executions) deserted(ctx context.Context, step string) string {
+	ctx, cancel := context.WithTimeout(ctx, orphanTimeout)
+	defer cancel()
+	of := activity.GetInfo(ctx).WorkflowExecution
+	now, err := activity.GetClient(ctx).DescribeWorkflowExecution(ctx, of.ID, of.RunID)
+	switch {
+	case errors.As(err, new(*serviceerror.NotFound)):
+		return "its workflow is gone"
+	case err != nil:
+		return "" // Temporal is away again
+	case now.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		return "its workflow has ended"
+	case now.GetWorkflowExtendedInfo().GetCancelRequested():
+		return "its workflow is canceled"
+	}
+	for _, a := range now.GetPendingActivities() {
+		if path.Dir(a.GetActivityId()) == step && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED && a.GetLastWorkerIdentity() != e.Identity {
+			return "another worker has begun the step again: " + a.GetLastWorkerIdentity()
+		}
+	}
+	return ""
+}
+
+// Close ends all that is under way.
+func (e *Executions) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for _, x := range e.byStep {
+		if x.ctx != nil {
+			x.end(errors.New("the worker ends"))
+		}
+	}
+}
