@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"go.temporal.io/sdk/activity"
-
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -185,23 +183,6 @@ func typed(ctx context.Context, err error) error {
 		return fault.New(fault.Infrastructure, err.Error(), err)
 	}
 	return err
-}
-
-// AttemptDir makes the folder of this attempt, which no other attempt shares; cleanup removes it.
-func AttemptDir(ctx context.Context, state string, in record.StepInput) (dir string, cleanup func(), err error) {
-	parent := filepath.Join(state, "tmp")
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", nil, fault.New(fault.Infrastructure, "make a folder for the step: "+err.Error(), err)
-	}
-	dir, err = os.MkdirTemp(parent, in.Run+"-"+in.Step+"-")
-	if err != nil {
-		return "", nil, fault.New(fault.Infrastructure, "make a folder for the step: "+err.Error(), err)
-	}
-	return dir, func() {
-		if err := os.RemoveAll(dir); err != nil {
-			activity.GetLogger(ctx).Warn("an attempt's folder could not be removed", "folder", dir, "error", err)
-		}
-	}, nil
 }
 
 // LogDir is where a step's logs are.

@@ -168,10 +168,13 @@ func (w *Worker) stopWorkers() {
 	stopping.Wait()
 }
 
-// sweep removes the folders of attempts that a killed holder left behind.
+// sweep removes the folders of attempts that a killed process left behind.
 func sweep(s *control.Session) error {
-	if s.Holder == nil {
-		return nil // a shared state folder may be in use by other workers
+	if s.Holder == nil { // a shared state folder may be in use by other workers
+		if err := activities.SweepAttempts(s.Dir); err != nil {
+			s.Log.Warn("what an earlier worker left is not all removed", "error", err)
+		}
+		return nil
 	}
 	if err := os.RemoveAll(filepath.Join(s.Dir, "tmp")); err != nil {
 		return fmt.Errorf("clear what an earlier process left in %s: %w", s.Dir, err)
