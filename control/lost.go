@@ -9,10 +9,14 @@ import (
 	"time"
 
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -24,17 +28,37 @@ const unknownRun = "Temporal has no workflow of this run: its database was lost 
 // records are in the same store: it may well go on there.
 var ErrElsewhere = errors.New("the run was begun elsewhere")
 
-// Lost says why a run whose record is open can never end: its workflow was terminated, or Temporal does not have it. It is empty for
-// a run that goes on, for one that has ended in order meanwhile, and for one of which only another server can tell (ErrElsewhere).
-func (s *Session) Lost(ctx context.Context, run string) (string, error) {
+// CloseLost closes the record of a run that can never do so itself: its workflow was terminated, or Temporal does not have it. It does
+// nothing for a run that goes on, for one that has ended in order meanwhile, and for one of which only another server can tell. It reports
+// whether it has closed the record.
+func (s *Session) CloseLost(ctx context.Context, run string) (bool, error) {
 	why, err := s.dead(ctx, run)
-	if errors.Is(err, ErrElsewhere) {
-		return "", nil
+	switch {
+	case errors.Is(err, ErrElsewhere), errors.Is(err, store.ErrNotFound): // it failed before it had a record
+		return false, nil
+	case err != nil, why == "":
+		return false, err
 	}
-	return why, err
+	return true, s.closeRecord(ctx, run, lostEnd(why))
 }
 
-// dead is Lost, but for ErrElsewhere.
+// CloseAllLost is CloseLost for each run whose record is open.
+func (s *Session) CloseAllLost(ctx context.Context) error {
+	all, err := record.Runs(ctx, s.Store)
+	for _, rec := range all {
+		if rec.Status == spec.StatusRunning && rec.Home != "" && err == nil { // without, it may be another server's
+			_, err = s.CloseLost(ctx, rec.Run)
+		}
+	}
+	return err
+}
+
+// lostEnd is how a run ended that could not say so itself.
+func lostEnd(why string) record.RunOutput {
+	return record.RunOutput{Status: spec.StatusFailed, Error: why, ErrorType: fault.Infrastructure}
+}
+
+// dead says why a run whose record is open can never end; it is empty for one that goes on, or has ended in order.
 func (s *Session) dead(ctx context.Context, run string) (why string, err error) {
 	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run), "")
 	unknown := connect.IsNotFound(err)
@@ -78,8 +102,29 @@ func (s *Session) closeRecord(ctx context.Context, run string, end record.RunOut
 		if err := s.Store.PutJSON(ctx, record.RunKey(rec.Run), rec, store.WriteOptions{}); err != nil {
 			return fmt.Errorf("close the record of run %s: %w", rec.Run, err)
 		}
+		if err := s.notifyLost(ctx, rec); err != nil {
+			s.Log.Error("nobody is notified", "run", rec.Run, "error", err)
+		}
 	}
 	return nil
+}
+
+// notifyLost tells those who want to hear of failures that a run has failed which could not tell them itself: once, whoever closes its record.
+func (s *Session) notifyLost(ctx context.Context, rec record.RunRecord) error {
+	if rec.Submission == "" { // of which nothing more is known
+		return nil
+	}
+	_, err := s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: contract.LostNotifyWorkflowID(rec.Run), TaskQueue: contract.TaskQueue, WorkflowExecutionTimeout: contract.NotifyLimit,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		TypedSearchAttributes: temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(rec.Pipeline)),
+	}, contract.NotifyWorkflow, contract.NotifyInput{
+		Run: rec.Run, Pipeline: rec.Pipeline, Submission: rec.Submission, Event: contract.EventFail, Text: rec.Error, At: rec.EndedAt,
+	})
+	if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
+		return nil
+	}
+	return err
 }
 
 // openRecords are those of a run and of its child runs, as far as they have not ended.

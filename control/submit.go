@@ -333,7 +333,7 @@ func (s *Session) openRunOf(ctx context.Context, pipeline string) (record.RunRec
 		if r.Pipeline != pipeline || r.Status != spec.StatusRunning {
 			continue
 		}
-		if why, err := s.Lost(ctx, r.Run); err != nil || why == "" {
+		if closed, err := s.CloseLost(ctx, r.Run); err != nil || !closed {
 			return r, err
 		}
 	}

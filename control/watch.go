@@ -9,8 +9,10 @@ import (
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities"
@@ -25,10 +27,25 @@ import (
 // queryTimeout bounds one question to a workflow: without a worker nobody answers.
 const queryTimeout = 5 * time.Second
 
-// State asks a run where it is.
-func (s *Session) State(ctx context.Context, run string) (contract.RunState, error) {
-	var state contract.RunState
-	return state, s.query(ctx, contract.RunWorkflowID(run), &state)
+// State asks a run where it is. A run that was ended from outside is not said to go on.
+func (s *Session) State(ctx context.Context, run string) (state contract.RunState, err error) {
+	asking, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	id := contract.RunWorkflowID(run)
+	answer, err := s.Client.QueryWorkflowWithOptions(asking, &client.QueryWorkflowWithOptionsRequest{
+		WorkflowID: id, QueryType: contract.StateQuery, QueryRejectCondition: enums.QUERY_REJECT_CONDITION_NOT_OPEN,
+	})
+	switch {
+	case err != nil:
+		return state, fmt.Errorf("ask %s: %w", id, err)
+	case answer.QueryRejected == nil:
+		return state, answer.QueryResult.Get(&state)
+	}
+	err = s.query(ctx, id, &state)
+	if state.Status == spec.StatusRunning { // it had no time to say how it ended
+		state.Status = spec.StatusFailed
+	}
+	return state, err
 }
 
 func (s *Session) query(ctx context.Context, workflow string, out any) error {
@@ -197,7 +214,7 @@ func (s *Session) Wait(ctx context.Context, run string) (record.RunOutput, error
 	if rec.Status == spec.StatusRunning { // the workflow was terminated, failed before it could close its record, or was lost
 		end := record.RunOutput{Status: spec.StatusFailed, Error: fault.Message(waited), ErrorType: fault.TypeOf(waited)}
 		if errors.As(waited, new(*serviceerror.NotFound)) {
-			end.Error, end.ErrorType = unknownRun, fault.Infrastructure
+			end = lostEnd(unknownRun)
 		}
 		return end, s.closeRecord(ctx, run, end)
 	}

@@ -62,6 +62,9 @@ type Worker struct {
 	notice   func(string) // Options.Notice; nil for nobody
 	// executions are what the steps of this worker do.
 	executions activities.Executions
+	// closing closes the records of runs that were ended from outside, until stopClosing.
+	closing     sync.WaitGroup
+	stopClosing context.CancelFunc
 }
 
 // kubernetesLog gives Kubernetes' client a log, once for the process: without it, it speaks to standard error.
@@ -144,6 +147,7 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 			return fmt.Errorf("start the worker: %w", err)
 		}
 	}
+	w.closeLost(ctx)
 	if !o.Stateless {
 		if err := w.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
 			s.Log.Error("what was served before is not served", "error", err)
@@ -228,6 +232,10 @@ func (w *Worker) Close() error {
 		return nil
 	}
 	var errs []error
+	if w.stopClosing != nil {
+		w.stopClosing()
+	}
+	w.closing.Wait()
 	w.stopWorkers()
 	w.executions.Close()
 	if w.gateways != nil {

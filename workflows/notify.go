@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	// sendTimeout bounds one delivery, sendLimit all attempts at it, and notifyLimit the workflow.
+	// sendTimeout bounds one delivery, and sendLimit all attempts at it.
 	sendTimeout = 45 * time.Second
 	sendLimit   = time.Hour
-	notifyLimit = 2 * time.Hour
 	// maxNotice bounds the text that goes into history; the message is shorter still.
 	maxNotice = 8000
 )
@@ -31,7 +30,7 @@ func (r *run) notify(ctx workflow.Context, event, text string) {
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a canceled run has news too
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowExecutionTimeout: notifyLimit,
+		WorkflowExecutionTimeout: contract.NotifyLimit,
 		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
 		StaticSummary:            "notify of " + event,
 		TypedSearchAttributes: temporal.NewSearchAttributes(

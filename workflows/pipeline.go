@@ -3,6 +3,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -77,7 +78,8 @@ type run struct {
 	startedAt   time.Time
 	scheduledAt time.Time
 	begun       contract.BeginOutput
-	waits       string // what for, before anything has begun
+	waits       string      // what for, before anything has begun
+	ended       spec.Status // how; empty until its record is closed
 	steps       []contract.StepState
 	failed      []spec.FailedStep
 	declined    string
@@ -169,7 +171,7 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 }
 
 func (r *run) state() (contract.RunState, error) {
-	return contract.RunState{Status: spec.StatusRunning, Steps: r.steps, Waits: r.waits}, nil
+	return contract.RunState{Status: cmp.Or(r.ended, spec.StatusRunning), Steps: r.steps, Waits: r.waits}, nil
 }
 
 // begin opens the run's record.
@@ -262,6 +264,7 @@ func (r *run) close(ctx workflow.Context, out *record.RunOutput) error {
 	if err := durable.Local(ctx, contract.FinishActivity, "close the run's record: "+string(out.Status), in, out); err != nil {
 		return err
 	}
+	r.ended = out.Status
 	countRun(ctx, out.Status)
 	workflow.SetCurrentDetails(ctx, r.details(out.Status))
 	verdict := temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict).ValueSet(string(out.Status))

@@ -5,6 +5,12 @@ import "time"
 // NotifyWorkflow tells those who want to hear of one event of a run. It outlives the run.
 const NotifyWorkflow = "sluice.notify"
 
+// NotifyLimit bounds that workflow.
+const NotifyLimit = 2 * time.Hour
+
+// LostNotifyWorkflowID is the ID of the NotifyWorkflow of a run whose own workflow was ended from outside, or is lost.
+func LostNotifyWorkflowID(run string) string { return "notify/" + run + "/lost" }
+
 // Activity types of NotifyWorkflow. NotifyAudienceActivity runs as a local activity.
 const (
 	NotifyAudienceActivity = "sluice.notify.audience"

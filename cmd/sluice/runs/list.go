@@ -78,15 +78,21 @@ func withWaiting(ctx context.Context, state string, runs []record.RunRecord) []v
 	if len(open) == 0 {
 		return listed
 	}
-	s, leave, _ := attach(ctx, state)
+	s, leave, carried := attach(ctx, state)
 	if s == nil {
+		for _, i := range open {
+			listed[i].Unattended = !carried
+		}
 		return listed
 	}
 	defer leave()
 	for _, i := range open {
 		state, err := s.State(ctx, runs[i].Run)
-		if err != nil { // it has ended meanwhile, or never will
-			listed[i].Lost, _ = s.Lost(ctx, runs[i].Run)
+		if err != nil || state.Status != spec.StatusRunning {
+			_, err = s.CloseLost(ctx, runs[i].Run)
+			if now, loadErr := record.LoadRun(ctx, s.Store, runs[i].Run); err == nil && loadErr == nil { // it has ended meanwhile
+				listed[i].RunRecord = now.RunRecord
+			}
 			continue
 		}
 		listed[i].Waits = state.Waits

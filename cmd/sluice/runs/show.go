@@ -60,7 +60,9 @@ Records are kept in the store: nothing need be running.`,
 		}
 		l := live{carried: true}
 		if run.Status == spec.StatusRunning {
-			l = refresh(cmd.Context(), kit.StateDir(cmd), run)
+			if l, err = refresh(cmd.Context(), kit.StateDir(cmd), &run); err != nil {
+				return err
+			}
 		}
 		if step != "" {
 			return showStep(cmd, *format, run, step, l.doing)
@@ -71,16 +73,12 @@ Records are kept in the store: nothing need be running.`,
 		out, now := cmd.OutOrStdout(), time.Now()
 		if *format == "json" {
 			record := view.NewRecord(run.RunRecord, run.Steps, l.waiting, now)
-			record.Waits, record.Lost = l.waits, l.lost
+			record.Waits = l.waits
 			return view.JSON(out, record)
 		}
 		steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true, Waits: l.waits}
 		err = view.ThemeOf(out).Show(out, run.RunRecord, steps, l.waiting, now)
-		switch {
-		case err != nil:
-		case l.lost != "":
-			_, err = fmt.Fprintln(out, "\n"+view.Lost(run.Run, l.lost))
-		case !l.carried:
+		if err == nil && !l.carried {
 			_, err = fmt.Fprintln(out, "\n"+notCarried)
 		}
 		return err
@@ -89,7 +87,7 @@ Records are kept in the store: nothing need be running.`,
 }
 
 // notCarried says of a run that has not ended that nothing goes on in it.
-const notCarried = "no Sluice carries this run now: it goes on with the command that started it, or with `sluice up`"
+const notCarried = "no Sluice carries this run now: it goes on with the command that started it, or with `sluice up`. Steps that are pending may have begun"
 
 // showStep shows a step, or an instance of one.
 func showStep(cmd *cobra.Command, format string, run record.Run, id string, doing map[string]view.Detail) error {
@@ -155,22 +153,25 @@ type live struct {
 	doing   map[string]view.Detail
 	waits   string // what for, before anything has begun
 	waiting []contract.ApprovalState
-	lost    string // why the run never ends
 	// carried is false when no Sluice is there to carry the run on: its record is then all there is to know.
 	carried bool
 }
 
-// refresh asks a run that is under way where its steps are now, what they do and what waits for a person.
-func refresh(ctx context.Context, state string, run record.Run) live {
+// refresh asks a run that is under way where its steps are now, what they do and what waits for a person. Of one that has ended meanwhile,
+// or can never say so itself, it reads the records again.
+func refresh(ctx context.Context, state string, run *record.Run) (live, error) {
 	s, leave, carried := attach(ctx, state)
 	if s == nil {
-		return live{carried: carried}
+		return live{carried: carried}, nil
 	}
 	defer leave()
 	now, err := s.State(ctx, run.Run)
-	if err != nil {
-		lost, _ := s.Lost(ctx, run.Run)
-		return live{carried: true, lost: lost}
+	if err != nil || now.Status != spec.StatusRunning {
+		if _, err := s.CloseLost(ctx, run.Run); err != nil {
+			return live{carried: true}, nil //nolint:nilerr // Temporal does not tell now
+		}
+		*run, err = record.LoadRun(ctx, s.Store, run.Run)
+		return live{carried: true}, err
 	}
 	view.Overlay(run.Steps, now)
 	l := live{doing: map[string]view.Detail{}, carried: true}
@@ -184,7 +185,7 @@ func refresh(ctx context.Context, state string, run record.Run) live {
 	}
 	l.waits = now.Waits
 	l.waiting, _ = s.Waiting(ctx, run.Run, now) // a run that does not answer has ended meanwhile
-	return l
+	return l, nil
 }
 
 // attach opens a session with the Sluice that carries runs, if there is one, until leave is called; carried is false when there is none.

@@ -19,13 +19,8 @@ type Listed struct {
 	Waits string `json:"waits,omitempty"`
 	// Waiting is what waits for a person now.
 	Waiting []contract.ApprovalState `json:"waiting,omitempty"`
-	// Lost says why a run that has not ended never will.
-	Lost string `json:"lost,omitempty"`
-}
-
-// Lost says why a run that has not ended never will, and what to do.
-func Lost(run, why string) string {
-	return "lost: " + why + "; `sluice cancel " + run + "` closes its record"
+	// Unattended: no Sluice carries the run now.
+	Unattended bool `json:"unattended,omitempty"`
 }
 
 // startForm is how the start of a run is written among others.
@@ -75,8 +70,8 @@ func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 		if r.Waits != "" {
 			out.line("  ", t.paint(yellow, "◆ waits: "+human.Line(r.Waits)))
 		}
-		if r.Lost != "" {
-			out.folded(t, 4, "  ", t.paint(red, Lost(r.Run, r.Lost)))
+		if r.Unattended {
+			out.folded(t, 4, "  ", t.paint(yellow, "no Sluice carries it now: `sluice up` does"))
 		}
 		for _, a := range r.Waiting {
 			question, _ := Question(a, now)

@@ -35,8 +35,6 @@ type Record struct {
 	Waits string `json:"waits,omitempty"`
 	// Waiting is what waits for a person now.
 	Waiting []contract.ApprovalState `json:"waiting,omitempty"`
-	// Lost says why a run that has not ended never will.
-	Lost string `json:"lost,omitempty"`
 	// Order lists the steps in graph order.
 	Order []string        `json:"order"`
 	Steps map[string]Step `json:"steps"`
