@@ -83,7 +83,7 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 	if err != nil {
 		return nil, nil, err
 	}
-	secrets, err := c.Secrets.Resolve(ctx, sub.Program.Environment(), in.Secrets)
+	secrets, err := resolveSecrets(ctx, c.Secrets, sub.Program.Environment(), in.Secrets)
 	if err != nil {
 		return nil, nil, secret.Typed(err)
 	}

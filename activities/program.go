@@ -84,7 +84,7 @@ func (p *Programs) perform(
 		return record.StepOutput{}, err
 	}
 	env := sub.Program.Environment()
-	secrets, err := p.Secrets.Resolve(ctx, env, in.Secrets)
+	secrets, err := resolveSecrets(ctx, p.Secrets, env, in.Secrets)
 	if err != nil {
 		return record.StepOutput{}, typed(ctx, secret.Typed(err))
 	}

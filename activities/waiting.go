@@ -2,10 +2,13 @@ package activities
 
 import (
 	"context"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -21,4 +24,24 @@ func Patient(s *store.Store) *store.Store {
 			return protocol.Progress{Text: "waiting for the store: " + why.Error(), Share: -1}
 		})
 	}})
+}
+
+// secretPause is the pause before secrets are asked for again that could not be read.
+const secretPause = 2 * time.Second
+
+// resolveSecrets finds the values of a step's secrets. A Vault that is away or sealed is waited for, which heartbeats say meanwhile.
+func resolveSecrets(ctx context.Context, r *secret.Resolver, env *spec.Environment, names map[string]string) (secret.Values, error) {
+	began := time.Now()
+	for {
+		values, err := r.Resolve(ctx, env, names)
+		if !secret.Temporary(err) || ctx.Err() != nil || time.Since(began) > protocol.Patience {
+			return values, err
+		}
+		activity.GetLogger(ctx).Warn("waiting for a secret", "error", err)
+		defer heartbeat.Instead(ctx, func() any { return protocol.Progress{Text: "waiting: " + err.Error(), Share: -1} })()
+		select {
+		case <-time.After(secretPause):
+		case <-ctx.Done():
+		}
+	}
 }

@@ -2,5 +2,5 @@ package protocol
 
 import "time"
 
-// Patience is how long activities wait for a store, or a pool's API, that cannot be reached.
-const Patience = 10 * time.Minute
+// Patience is how long activities wait for a store, a Vault, or a pool's API, that cannot be reached: longer than an outage of ten minutes.
+const Patience = 15 * time.Minute
