@@ -74,9 +74,9 @@ test-cluster: setup build prometheus ## run the example on the services of `make
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_CLUSTER=$(SLUICE_CACHE)/cluster PATH="$$PATH:$(SLUICE_CACHE)/prometheus" go test -count=1 -timeout 30m -v ./integration -run TestCluster
 
 .PHONY: soak
-soak: build setup s3 ## stop server, store and pool for 90 s each at every stage of the example, and compile a model beyond 2 GiB (45 minutes)
+soak: build setup s3 ## stop server, store and pool for 90 s each at every stage of the example, all and Vault for ten minutes, and compile a model beyond 2 GiB (70 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB
-	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./integration -run TestOutages
+	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 90m -v ./integration -run TestOutages
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck, govulncheck and a check of what only tests require

@@ -1,10 +1,13 @@
 package integration
 
 import (
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -25,37 +28,56 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// soakVariable, in the environment, makes TestOutages stop each thing at every stage, for 90 s each: `make soak`.
+// soakVariable, in the environment, makes TestOutages stop each thing at every stage for 90 s, and all of them for ten minutes: `make soak`.
 const soakVariable = "SLUICE_TEST_SOAK"
 
 // stages are the steps of the example at which something is stopped, in their order. `first` runs beside `pack` and shares its outage.
 var stages = []string{"fetch", "mail", "fit", "score", "pack", "ship"}
 
-// TestOutages runs the example while what it needs is stopped, one thing after the other: Temporal's server, the store, what is behind the
-// balancer of the store, the nodes of the pool. The run ends as one that nothing disturbed: see settled for what is compared. No step has
-// more than one attempt of its own, so that a charge for an outage would end it.
-func TestOutages(t *testing.T) {
-	type plan map[string]string // what is stopped, by step
-	outage := 5 * time.Second
-	plans := map[string]plan{
-		"each in turn": {"fetch": "store", "mail": "server", "fit": "pool", "score": "balancer", "pack": "server", "ship": "store"},
+// outagePlan is what is stopped at which stage, and for how long.
+type outagePlan struct {
+	outage time.Duration
+	// together: a stage does not wait for the end of the outages before it.
+	together bool
+	stops    map[string][]string
+}
+
+// outagePlans are those of `make test`, or of `make soak`.
+func outagePlans() map[string]outagePlan {
+	// A step that needs a secret begins beside `mail`.
+	together := outagePlan{
+		outage: 90 * time.Second, together: true,
+		stops: map[string][]string{"fetch": {"vault"}, "mail": {"store", "server"}, "fit": {"pool"}},
 	}
-	if os.Getenv(soakVariable) != "" {
-		outage = 90 * time.Second
-		plans = map[string]plan{"pool": {"fit": "pool"}} // it has nodes only while a step trains
-		for _, what := range []string{"server", "store", "balancer"} {
-			plans[what] = plan{}
-			for _, step := range stages {
-				plans[what][step] = what
-			}
+	if os.Getenv(soakVariable) == "" {
+		each := map[string][]string{"fetch": {"store"}, "mail": {"server"}, "fit": {"pool"}, "score": {"balancer"}, "pack": {"server"}, "ship": {"store"}}
+		return map[string]outagePlan{"each in turn": {outage: 5 * time.Second, stops: each}, "together": together}
+	}
+	together.outage = 10 * time.Minute
+	plans := map[string]outagePlan{
+		"together": together,
+		"pool":     {outage: 90 * time.Second, stops: map[string][]string{"fit": {"pool"}}}, // it has nodes only while a step trains
+	}
+	for _, what := range []string{"server", "store", "balancer"} {
+		stops := map[string][]string{}
+		for _, step := range stages {
+			stops[step] = []string{what}
 		}
+		plans[what] = outagePlan{outage: 90 * time.Second, stops: stops}
 	}
+	return plans
+}
+
+// TestOutages runs the example while what it needs is stopped, one thing after the other or several at once: Temporal's server, the store, what
+// is behind the balancer of the store, the nodes of the pool, Vault. The run ends as one that nothing disturbed: see settled for what is
+// compared. No step has more than one attempt of its own, so that a charge for an outage would end it.
+func TestOutages(t *testing.T) {
 	var undisturbed map[string]any
 	t.Run("undisturbed", func(t *testing.T) {
 		o := newOutages(t)
 		undisturbed = o.settled(o.begin())
 	})
-	for name, plan := range plans {
+	for name, plan := range outagePlans() {
 		t.Run(name, func(t *testing.T) {
 			if undisturbed == nil {
 				t.Fatal("there is no undisturbed run to compare with")
@@ -63,13 +85,17 @@ func TestOutages(t *testing.T) {
 			o := newOutages(t)
 			run := o.begin()
 			for _, step := range stages {
-				what := plan[step]
-				if what == "" {
+				what := plan.stops[step]
+				if len(what) == 0 {
 					continue
 				}
-				resume := o.strike(run, step, what)
-				t.Logf("%s: the %s is stopped", step, what)
-				time.Sleep(outage)
+				resume := o.strike(run, step, what...)
+				t.Logf("%s: stopped in %s: %v", time.Now().UTC().Format(time.TimeOnly), step, what)
+				if plan.together {
+					time.AfterFunc(plan.outage, resume)
+					continue
+				}
+				time.Sleep(plan.outage)
 				resume()
 			}
 			if diff := cmp.Diff(undisturbed, o.settled(run), cmpopts.IgnoreMapEntries(varies)); diff != "" {
@@ -86,6 +112,7 @@ type outages struct {
 	session *control.Session
 	server  *server
 	gate    *gate // before the store
+	vault   *gate // before Vault
 }
 
 // newStrictSpam is newSpam with a single attempt of its own for each step.
@@ -100,7 +127,8 @@ func newStrictSpam(t *testing.T) *sandbox {
 
 func newOutages(t *testing.T) *outages {
 	t.Helper()
-	o := &outages{sandbox: newStrictSpam(t), gate: &gate{}}
+	o := &outages{sandbox: newStrictSpam(t), gate: &gate{}, vault: &gate{}}
+	o.addSecret()
 	bucket := s3test.Start(t, "acme", s3test.Options{Around: o.gate.around})
 	o.storeURL = bucket.At("sluice")
 	t.Setenv(state.StoreVariable, o.storeURL)
@@ -128,19 +156,62 @@ func (o *outages) open() {
 	})
 }
 
+// addSecret adds a step to the example that needs a secret of Vault's.
+func (o *outages) addSecret() {
+	o.t.Helper()
+	token := filepath.Join(o.dir, "vault-token")
+	write(o.t, token, "reader")
+	vault := httptest.NewServer(o.vault.around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Vault-Token") != "reader" || r.URL.Path != "/v1/kv/data/ml/lab" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		fmt.Fprint(w, `{"data":{"data":{"key":"a-key-of-the-lab"},"metadata":{"version":1}}}`)
+	})))
+	o.t.Cleanup(vault.Close)
+	o.edit("environment.yaml", "name: laptop\n", fmt.Sprintf(
+		"name: laptop\nsecrets: {lab: {vault: \"kv/ml/lab#key\"}}\nvault: {address: %q, auth: {token_file: %q}}\n", vault.URL, token))
+	o.edit("pipeline.yaml", "  mail:\n    clean:\n", `  lab:
+    needs: [fetch]
+    run: {script: 'test -n "$KEY"'}
+    secrets: {KEY: lab}
+
+  mail:
+    clean:
+`)
+}
+
 // begin starts a run of the example.
 func (o *outages) begin() (run string) {
 	o.t.Helper()
 	return o.start("run", "pipeline.yaml", "-e", "environment.yaml", "-p", "epochs="+spamEpochs, "--detach").expect(0).runID()
 }
 
-// strike stops something in the midst of a step, and returns what resumes it.
-func (o *outages) strike(run, step, what string) (resume func()) {
+// strike stops things in the midst of a step, and returns what resumes them.
+func (o *outages) strike(run, step string, what ...string) (resume func()) {
 	o.t.Helper()
 	defer o.hold(run, step)()
+	var resumes []func()
+	for _, each := range what {
+		resumes = append(resumes, o.stop(each))
+	}
+	resume = sync.OnceFunc(func() {
+		for _, resume := range resumes {
+			resume()
+		}
+	})
+	o.t.Cleanup(resume)
+	return resume
+}
+
+// stop stops something, and returns what resumes it.
+func (o *outages) stop(what string) (resume func()) {
+	o.t.Helper()
 	switch what {
 	case "server":
 		return stop(o.t, o.server.cmd.Process.Pid)
+	case "vault":
+		return o.vault.close(false)
 	case "store": // takes requests and answers none
 		return o.gate.close(false)
 	case "balancer": // answers each request that there is nobody
