@@ -94,7 +94,7 @@ fmt: $(TOOLS)/golangci-lint ## format all Go files
 	$(TOOLS)/golangci-lint fmt
 
 .PHONY: generate
-generate: ## write schema.json, docs/reference.md, docs/metrics.md and docs/promises.md again, from the code they come from
+generate: ## write schema.json, the generated pages and tables of docs/ again, from the code they come from
 	go generate ./...
 
 .PHONY: check-generated

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/notify"
@@ -75,7 +76,7 @@ func TestNotifier(t *testing.T) {
   team: {email: {to: a@b.test}, on: [success, fail]}
 `, "secrets: {hook: {env: HOOK_URL}, key: {file: "+key+"}, absent: {env: NOT_SET_AT_ALL}}\nsmtp: {host: 127.0.0.1, port: 1, from: s@b.test}\n")
 	in := contract.NotifyInput{
-		Run: "p-1", Pipeline: "p", Submission: submission, Event: contract.EventFail, Text: "why", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Run: "p-1", Pipeline: "p", Submission: submission, Event: spec.EventFail, Text: "why", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 	for event, want := range map[string][]string{
 		"start": {"board"}, "hold": {"chat"}, "fail": {"board", "chat", "team"}, "success": {"later", "team"}, "rollback": {"chat"},

@@ -75,7 +75,7 @@ func newGraph(d Data) graph {
 		status := records[d.Run.Graph[e.To].ID].Status
 		g.Edges = append(g.Edges, edge{
 			Path: e.Path,
-			Idle: status == spec.StatusPending || status == spec.StatusUpstream || status == spec.StatusSkipped || status == "",
+			Idle: status.IsIdle(),
 		})
 	}
 	return g
@@ -95,7 +95,7 @@ func newNode(n spec.Node, s record.StepRecord, at xy, d Data) node {
 	if s.Of > 0 {
 		out.Kind = fmt.Sprintf("%s ×%d", n.Kind, s.Of)
 	}
-	if !s.StartedAt.IsZero() && out.Status != spec.StatusUpstream && out.Status != spec.StatusSkipped {
+	if !s.StartedAt.IsZero() && !out.Status.IsIdle() {
 		out.Time = human.Seconds(span(s.StartedAt, s.EndedAt, d.Now))
 	}
 	out.Gate = string(s.Verdict)

@@ -223,13 +223,14 @@ func span(from, to, now time.Time) float64 {
 	return max(0, to.Sub(from).Seconds())
 }
 
-var glyphs = map[spec.Status]string{
-	spec.StatusSucceeded: "✓", spec.StatusFailed: "✗", spec.StatusDeclined: "⊘", spec.StatusCanceled: "■", spec.StatusRunning: "●",
-	spec.StatusHold: "◆", spec.StatusPending: "○", spec.StatusSkipped: "–", spec.StatusUpstream: "–",
-}
+// glyphs are the signs of what has not ended.
+var glyphs = map[spec.Status]string{spec.StatusRunning: "●", spec.StatusHold: "◆", spec.StatusPending: "○"}
 
 // Glyph is the sign of a status.
-func Glyph(s spec.Status) string { return cmp.Or(glyphs[s], "?") }
+func Glyph(s spec.Status) string {
+	end, _ := spec.EndOf(s, "")
+	return cmp.Or(end.Glyph, glyphs[s], "?")
+}
 
 // Word is a status for people.
 func Word(s spec.Status) string {

@@ -48,7 +48,7 @@ func newTimeline(d Data) timeline {
 	}
 	x := scale{high: total, from: t.Left, to: t.Right}
 	for _, s := range d.Steps {
-		if s.StartedAt.IsZero() || s.Status == spec.StatusUpstream || s.Status == spec.StatusSkipped || s.ReusedFrom != "" {
+		if s.StartedAt.IsZero() || s.Status.IsIdle() || s.ReusedFrom != "" {
 			continue
 		}
 		row := timeRow{Y: float64(len(t.Rows)) * rowHeight, Step: human.Cut(s.Step, 15), Status: s.Status}

@@ -58,7 +58,7 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 			[]time.Duration{minute},
 			nil,
 			map[string]spec.Status{"a": "succeeded", "page": "skipped", "tidy": "succeeded", "sweep": "succeeded"},
-			"succeeded", contract.EventSuccess,
+			"succeeded", spec.EventSuccess,
 		},
 		{
 			"finally after success, twice",
@@ -76,7 +76,7 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 			[]time.Duration{minute},
 			nil,
 			map[string]spec.Status{"a": "failed", "page": "succeeded", "tidy": "succeeded", "sweep": "succeeded"},
-			"failed", contract.EventFail,
+			"failed", spec.EventFail,
 		},
 		{
 			"finally after a failure, twice",
@@ -85,11 +85,11 @@ func TestCancelAfterTheMainSteps(t *testing.T) {
 			[]time.Duration{minute},
 			[]time.Duration{2 * minute},
 			map[string]spec.Status{"a": "failed", "page": "succeeded", "tidy": "canceled", "sweep": "canceled"},
-			"failed", contract.EventFail,
+			"failed", spec.EventFail,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &world{ends: map[string][]error{}, begun: contract.BeginOutput{Notify: []string{contract.EventFail, contract.EventSuccess}}}
+			w := &world{ends: map[string][]error{}, begun: contract.BeginOutput{Notify: []string{spec.EventFail, spec.EventSuccess}}}
 			graph := []spec.Node{
 				node("a"), in(spec.SectionOnFailure, node("page")), in(spec.SectionFinally, node("tidy")),
 				in(spec.SectionFinally, node("sweep", "tidy", "ended")),

@@ -42,23 +42,20 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	r.show(ctx, true)
 	done := r.lanes(ctx, i, in, all)
 	end.CostUSD, end.CostUnknown = done.CostUSD, done.CostUnknown
+	if done.RolledBack != "" && durable.Since(ctx, changeEnds) {
+		r.notify(ctx, spec.EventRollback, node.ID+": "+done.RolledBack)
+	}
 	if node.Fan == spec.FanRepeat {
 		end.Of = min(all.Of, done.Passed+done.Failed+done.Canceled)
 	}
 	switch allowed := allowedFailures(node, all.Of); {
 	case ctx.Err() != nil:
 		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
-	case done.LeftOut > 0:
+	case done.LeftOut > 0 && (done.Failed <= allowed || !durable.Since(ctx, changeEnds)):
 		end.Status = spec.StatusSkipped
-		end.Error = fmt.Sprintf("it was left out, and %d of its %d instances have no earlier result to take over", done.LeftOut, all.Of)
+		end.Error = fmt.Sprintf("%d of its %d instances were left out, the first because: %s", done.LeftOut, all.Of, done.LeftOutWhy)
 	case done.Failed > allowed:
-		end.Status, end.Error, end.ErrorType = spec.StatusFailed, done.Error, done.ErrorType
-		switch {
-		case done.Declined:
-			end.Status = spec.StatusDeclined
-		case done.ErrorType == fault.TurnedAway:
-			end.Status = spec.StatusSkipped
-		}
+		end.Status, end.Error, end.ErrorType = done.Worst(), done.Error, done.ErrorType
 		if all.Of > 1 {
 			end.Error = fmt.Sprintf("%d of %d failed, the first with: %s", done.Failed, all.Of, done.Error)
 		}
@@ -74,6 +71,14 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	verdict := r.gather(ctx, end)
 	verdict.CostUSD, verdict.CostUnknown = done.CostUSD, done.CostUnknown
 	return verdict
+}
+
+// addEnds adds the ends of instances up. For earlier builds the first that did not pass counted, also a decline when others failed.
+func addEnds(ctx workflow.Context, sum, more contract.LaneOutput) contract.LaneOutput {
+	if sum.Declined && more.Error != "" && more.Worst() == spec.StatusFailed && !durable.Since(ctx, changeEnds) {
+		more.Error, more.ErrorType = "", ""
+	}
+	return sum.Add(more)
 }
 
 // stopped is how many instances have neither passed nor failed, since the lane that had them was canceled.
@@ -127,7 +132,7 @@ func (r *run) lanes(ctx workflow.Context, i int, in contract.ResolveInput, all c
 	for range lanes {
 		var one contract.LaneOutput
 		results.Receive(waiting, &one)
-		sum = sum.Add(one)
+		sum = addEnds(ctx, sum, one)
 		if enough := sum.Failed > allowedFailures(node, all.Of) || usesUp(r.left(), sum.CostUSD); !enough || drained {
 			continue
 		}

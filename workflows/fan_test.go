@@ -90,7 +90,7 @@ func TestFan(t *testing.T) {
 		{"as many failures as are allowed", lenient, &world{of: map[string]int{"fit": 10}, ends: failing}, "succeeded", "", 10},
 		{
 			"left out, with nothing to take over", foreach, &world{of: map[string]int{"fit": 2}, when: map[string]bool{"fit": false}},
-			"skipped", "it was left out, and 2 of its 2 instances have no earlier result to take over", 0,
+			"skipped", "2 of its 2 instances were left out, the first because: its `when` was false", 0,
 		},
 		{"nothing is required", careless, &world{of: map[string]int{"fit": 10}, ends: failing}, "succeeded", "", 10},
 		{"one failure more", lenient, &world{of: map[string]int{"fit": 9}, ends: failing}, "failed", "2 of 9 failed, the first with: exit code 1", 9},

@@ -123,6 +123,9 @@ func (r *run) rejected(ctx workflow.Context, err error) (*record.RunOutput, erro
 	if failed := r.close(closing, &out); failed != nil {
 		return &out, failed
 	}
+	if event := spec.EndOfRun(out.Status, out.ErrorType).Event; event != "" && durable.Since(ctx, changeEnds) {
+		r.notify(closing, event, out.Error)
+	}
 	return &out, err
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -171,7 +170,7 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.StepVerdict {
 			if slices.ContainsFunc(l.running, func(s *contract.StepState) bool { return s != state && s.Status == spec.StatusHold }) {
 				return // whoever decides on the others sees this one, too
 			}
-			durable.Tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " waits for a person", Event: contract.EventHold})
+			durable.Tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " waits for a person", Event: spec.EventHold})
 		},
 	}
 	if l.in.Node.Fan != spec.FanRepeat { // an iteration reads the record of the one before
@@ -194,16 +193,20 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.StepVerdict {
 func (l *lane) count(ctx workflow.Context, verdict contract.StepVerdict) {
 	l.out.CostUSD += verdict.CostUSD
 	l.out.CostUnknown = l.out.CostUnknown || verdict.CostUnknown
-	switch {
-	case verdict.Status == spec.StatusSucceeded:
+	switch end, _ := spec.EndOf(verdict.Status, verdict.ErrorType); end.Instance {
+	case spec.CountPassed:
 		l.out.Passed++
 		l.out.Satisfied = verdict.Done
-	case verdict.Status == spec.StatusCanceled:
+	case spec.CountCanceled:
 		l.out.Canceled++
-	case verdict.Status == spec.StatusSkipped && verdict.ErrorType != fault.TurnedAway:
-		l.out.LeftOut++
-	default:
-		l.out = l.out.Fail(verdict.Error, verdict.ErrorType, verdict.Status == spec.StatusDeclined)
+	case spec.CountLeftOut:
+		l.out = l.out.Add(contract.LaneOutput{LeftOut: 1, LeftOutWhy: verdict.Error})
+	case spec.CountFailed:
+		one := contract.LaneOutput{Failed: 1, Error: verdict.Error, ErrorType: verdict.ErrorType, Declined: verdict.Status == spec.StatusDeclined}
+		if rolledBack(l.in.Node, verdict) {
+			one.RolledBack = verdict.Error
+		}
+		l.out = addEnds(ctx, l.out, one)
 	}
 	l.in.Untold++
 	l.report(ctx)

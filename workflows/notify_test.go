@@ -65,7 +65,7 @@ func TestNotify(t *testing.T) {
 	}
 	env := p.environment(t)
 	began := env.Now()
-	in := contract.NotifyInput{Run: "r", Pipeline: "p", Submission: "s", Event: contract.EventFail, Text: "why", At: began}
+	in := contract.NotifyInput{Run: "r", Pipeline: "p", Submission: "s", Event: spec.EventFail, Text: "why", At: began}
 	env.ExecuteWorkflow(contract.NotifyWorkflow, in)
 	err := env.GetWorkflowError()
 	if err == nil || fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "not notified: gone: 404; slow: 503") {
@@ -96,8 +96,8 @@ func TestNotifyOfARun(t *testing.T) {
 		wanted []string
 		sent   int
 	}{
-		{"wanted", []string{contract.EventFail, contract.EventStart}, 1},
-		{"not wanted", []string{contract.EventStart}, 0},
+		{"wanted", []string{spec.EventFail, spec.EventStart}, 1},
+		{"not wanted", []string{spec.EventStart}, 0},
 		{"nothing wanted", nil, 0},
 	}
 	for _, tt := range tests {
@@ -111,7 +111,7 @@ func TestNotifyOfARun(t *testing.T) {
 					cancel()
 				}
 				r := &run{in: contract.RunInput{Run: "r", Name: "p", Submission: "s", Graph: []spec.Node{}}, begun: contract.BeginOutput{Notify: tt.wanted}}
-				r.notify(ctx, contract.EventFail, strings.Repeat("é", maxNotice))
+				r.notify(ctx, spec.EventFail, strings.Repeat("é", maxNotice))
 				ended = workflow.Now(ctx)
 				return nil
 			}, workflow.RegisterOptions{Name: "test"})
@@ -123,7 +123,7 @@ func TestNotifyOfARun(t *testing.T) {
 				t.Fatalf("%d messages, want %d", len(p.sent), tt.sent)
 			}
 			for _, s := range p.sent {
-				if s.Run != "r" || s.Pipeline != "p" || s.Submission != "s" || s.Event != contract.EventFail || s.At.After(ended) ||
+				if s.Run != "r" || s.Pipeline != "p" || s.Submission != "s" || s.Event != spec.EventFail || s.At.After(ended) ||
 					len(s.Text) > maxNotice || strings.ToValidUTF8(s.Text, "") != s.Text {
 					t.Errorf("got %s %s %s %s at %v: %d bytes", s.Run, s.Pipeline, s.Submission, s.Event, s.At, len(s.Text))
 				}

@@ -42,7 +42,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 		case out != nil:
 			return *out, err
 		}
-		r.notify(ctx, contract.EventStart, "")
+		r.notify(ctx, spec.EventStart, "")
 	}
 	r.listen(ctx)
 	r.listenForCancels(ctx)
@@ -57,14 +57,18 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 			r.endMain(ctx)
 			within = r.after(ctx, section)
 		}
-		if status := r.outcome(ctx).Status; section == spec.SectionOnFailure && status != spec.StatusFailed && status != spec.StatusCanceled {
+		if out := r.outcome(ctx); section == spec.SectionOnFailure && !spec.EndOfRun(out.Status, out.ErrorType).HandlesFailure {
 			r.omit(within, section)
 		} else {
 			r.walk(within, section)
 		}
 		if len(r.ready) > 0 { // only a long history kept them from being started
-			if r.lost != nil {
+			if r.lost != nil && !durable.Since(ctx, changeEnds) {
 				break
+			}
+			if r.lost != nil {
+				r.abandon()
+				continue
 			}
 			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, r.carry(ctx))
 		}
@@ -89,6 +93,7 @@ type run struct {
 	turns       turns
 	tries       map[string]contract.Tries // of steps that failed and are to be tried again
 	lost        error                     // records of steps that ended could not be kept
+	stays       bool                      // nothing that is left goes on in a new history, which could not make those records again
 	datasets    []string                  // published by the run, as are the models
 	models      []string
 	overBudget  bool // the budget is spent
@@ -132,7 +137,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begin, c.Steps, c.Failed
 		r.declined, r.skipped, r.canceled, r.overBudget, r.cut = c.Declined, c.Skipped, c.Canceled, c.OverBudget, c.Cut
 		r.mainOver = !slices.ContainsFunc(in.Graph, func(n spec.Node) bool {
-			return n.Section == spec.SectionMain && !isOver(r.steps[r.index[n.ID]].Status)
+			return n.Section == spec.SectionMain && !r.steps[r.index[n.ID]].Status.IsEnd()
 		})
 		r.cost = fault.Costs{USD: c.CostUSD, Unknown: c.CostUnknown}
 		r.datasets, r.models = c.Datasets, c.Models
@@ -143,7 +148,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	}
 	for i, node := range in.Graph {
 		for _, need := range node.After {
-			if up := r.index[need]; !isOver(r.steps[up].Status) {
+			if up := r.index[need]; !r.steps[up].Status.IsEnd() {
 				r.waiting[i]++
 				r.readers[up] = append(r.readers[up], i)
 			}
@@ -154,10 +159,6 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 
 // scheduledStart is the search attribute in which Temporal says for when a schedule meant a workflow.
 var scheduledStart = temporal.NewSearchAttributeKeyTime("TemporalScheduledStartTime")
-
-func isOver(s spec.Status) bool {
-	return s != spec.StatusPending && s != spec.StatusRunning && s != spec.StatusHold
-}
 
 // carry is the input of the next history.
 func (r *run) carry(ctx workflow.Context) contract.RunInput {
@@ -217,6 +218,11 @@ func (r *run) charge(cost fault.Costs) {
 	}
 }
 
+// hasSpent reports whether the run has spent its budget, but for what is lost in adding up.
+func (r *run) hasSpent() bool {
+	return r.begun.BudgetUSD > 0 && r.cost.USD >= r.begun.BudgetUSD*(1-1e-9)
+}
+
 // stopOverBudget stops what runs, for the budget is spent.
 func (r *run) stopOverBudget() {
 	if !r.overBudget {
@@ -232,6 +238,17 @@ func (r *run) sync(ctx workflow.Context) {
 	}
 }
 
+// abandon ends the steps of the section that were not begun, and has those of later sections done in this history, however long it gets: the
+// records of steps that have ended could not be kept, and no other history can make them again.
+func (r *run) abandon() {
+	for i, node := range r.in.Graph {
+		if node.Section == r.section && !r.steps[i].Status.IsEnd() {
+			r.steps[i].Status, r.steps[i].Summary = spec.StatusCanceled, "not run: "+fault.Message(r.lost)
+		}
+	}
+	r.ready, r.stays = nil, true
+}
+
 // finish closes the run's record and turns the steps' ends into the run's.
 func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	r.sync(ctx)
@@ -240,20 +257,23 @@ func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	err := r.close(ctx, &out)
 	r.releaseGroup(ctx)
 	if err != nil {
+		if durable.Since(ctx, changeEnds) {
+			r.notify(ctx, spec.EventFail, fault.Message(err))
+		}
 		return out, fault.WithCost(err, r.cost)
+	}
+	if event := spec.EndOfRun(out.Status, out.ErrorType).Event; event != "" {
+		r.notify(ctx, event, out.Error)
 	}
 	r.keep(ctx)
 	switch out.Status {
 	case spec.StatusCanceled:
 		return out, fault.WithCost(temporal.NewCanceledError(), r.cost)
 	case spec.StatusFailed:
-		r.notify(ctx, contract.EventFail, out.Error)
 		return out, fault.WithCost(fault.New(out.ErrorType, out.Error, nil), r.cost)
-	case spec.StatusSucceeded:
-		r.notify(ctx, contract.EventSuccess, "")
 	default:
+		return out, nil
 	}
-	return out, nil
 }
 
 // close writes the end of the run where people look for it.

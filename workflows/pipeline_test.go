@@ -3,6 +3,7 @@ package workflows
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -45,6 +46,10 @@ type world struct {
 	descends []spec.Node
 	children map[string]spec.Status
 	lanes    map[string]error
+	// outcomes maps a step, or an instance, to how the workflow ends that does it: its child run, training, rollout or question; asks to what
+	// an approval asks.
+	outcomes map[string]outcome
+	asks     map[string]contract.ApprovalInput
 
 	mu       sync.Mutex
 	started  []string
@@ -55,6 +60,13 @@ type world struct {
 	began, ended map[string]int
 	final        map[string]spec.Status
 	finished     record.RunOutput
+}
+
+// outcome is how a workflow ends that takes a while.
+type outcome struct {
+	lasts  time.Duration
+	status spec.Status // of a run
+	err    error
 }
 
 // tester is a test, or a check of a property.
@@ -68,7 +80,8 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	env := flowtest.New()
 	for name, f := range map[string]any{
-		contract.PipelineWorkflow: w.pipeline, contract.LaneWorkflow: w.lane, contract.ApprovalWorkflow: Approval, contract.LockWorkflow: Lock,
+		contract.PipelineWorkflow: w.pipeline, contract.LaneWorkflow: w.lane, contract.ApprovalWorkflow: w.approval, contract.LockWorkflow: Lock,
+		contract.TrainWorkflow: w.child, contract.RolloutWorkflow: w.child,
 	} {
 		env.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
 	}
@@ -97,7 +110,30 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	return env
 }
 
+// child plays a training or a rollout.
+func (w *world) child(ctx workflow.Context, in record.StepInput) (record.StepOutput, error) {
+	return record.StepOutput{Outputs: json.RawMessage(`{}`)}, w.outcomes[in.Step].happen(ctx)
+}
+
+func (w *world) approval(ctx workflow.Context, in contract.ApprovalInput) (record.Decision, error) {
+	if o := w.outcomes[in.Step]; o.err != nil {
+		return record.Decision{}, o.happen(ctx)
+	}
+	return Approval(ctx, in)
+}
+
+// happen ends a workflow so, but not at once: the test environment could not cancel it.
+func (o outcome) happen(ctx workflow.Context) error {
+	if err := workflow.Sleep(ctx, max(o.lasts, time.Second)); err != nil {
+		return err
+	}
+	return o.err
+}
+
 func (w *world) pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, error) {
+	if o, set := w.outcomes[strings.TrimPrefix(in.Run, "r.")]; set {
+		return record.RunOutput{Status: o.status, Error: "so it ended"}, o.happen(ctx)
+	}
 	switch w.children[in.Run] {
 	case spec.StatusCanceled:
 		return record.RunOutput{}, temporal.NewCanceledError()
@@ -134,13 +170,28 @@ func (w *world) resolve(_ context.Context, in contract.ResolveInput) (contract.R
 
 func (w *world) resolved(in contract.ResolveInput) *contract.Resolved {
 	w.begin(in.Step)
-	if yes, set := w.when[in.Step]; set && !yes {
+	if yes, set := of(w.when, in.StepRef); set && !yes {
 		return &contract.Resolved{Skip: "its `when` was false"}
 	}
-	if run := w.hits[in.Step]; run != "" {
+	if run, _ := of(w.hits, in.StepRef); run != "" {
 		return &contract.Resolved{Hit: run, Output: record.StepOutput{Outputs: json.RawMessage(`{}`)}}
 	}
-	return &contract.Resolved{Step: record.StepInput{Run: in.Run, Step: in.ID(), Kind: spec.KindRun}}
+	r := &contract.Resolved{Step: record.StepInput{
+		Run: in.Run, Step: in.ID(), Kind: spec.KindRun, Spec: json.RawMessage(`{"target": "` + in.ID() + `"}`),
+	}}
+	if ask, set := of(w.asks, in.StepRef); set {
+		ask.Run, ask.Step, r.Ask = in.Run, in.ID(), &ask
+	}
+	return r
+}
+
+// of is what is said of an instance, or else of its step.
+func of[V any](said map[string]V, at record.StepRef) (V, bool) {
+	if v, set := said[at.ID()]; set {
+		return v, true
+	}
+	v, set := said[at.Step]
+	return v, set
 }
 
 // run does a step, and judges it unless it is one that publishes.
@@ -223,10 +274,10 @@ func (w *world) word(in contract.StepEnd) contract.StepVerdict {
 	if in.Status != spec.StatusSucceeded {
 		return out
 	}
-	if gated, set := w.gates[in.Step]; set {
+	if gated, set := of(w.gates, in.StepRef); set {
 		out.Status, out.Error, out.ErrorType = gated, "gate", fault.Gate
 	}
-	switch question, set := w.holds[in.Step]; {
+	switch question, set := of(w.holds, in.StepRef); {
 	case set && in.Decision == nil:
 		question.Run, question.Step = in.Run, in.ID()
 		return contract.StepVerdict{Status: spec.StatusHold, Hold: &question}

@@ -6,4 +6,6 @@ const (
 	changeVacancy = "await-vacancy"
 	// changeLostLane: every instance of a lane that failed as a whole has failed, and further lanes may be told to begin nothing new.
 	changeLostLane = "lost-lane"
+	// changeEnds: all ends have the consequences that the table of ends gives them.
+	changeEnds = "ends"
 )

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"cmp"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -28,7 +30,7 @@ func weight(node spec.Node) int {
 func (r *run) walk(ctx workflow.Context, section spec.Section) {
 	r.section = section
 	for i, node := range r.in.Graph {
-		if node.Section == section && r.waiting[i] == 0 && !isOver(r.steps[i].Status) {
+		if node.Section == section && r.waiting[i] == 0 && !r.steps[i].Status.IsEnd() {
 			r.ready = append(r.ready, i)
 		}
 	}
@@ -41,7 +43,7 @@ func (r *run) walk(ctx workflow.Context, section spec.Section) {
 // omit ends a section that is not wanted, or begins to: r.ready then holds where it is to go on.
 func (r *run) omit(ctx workflow.Context, section spec.Section) {
 	for i, node := range r.in.Graph {
-		if node.Section == section && !isOver(r.steps[i].Status) {
+		if node.Section == section && !r.steps[i].Status.IsEnd() {
 			if durable.IsLong(ctx, durable.NeverLong) {
 				r.ready = append(r.ready, i)
 				r.sync(ctx)
@@ -64,7 +66,7 @@ func (r *run) end(ctx workflow.Context, i int, status spec.Status, message, errT
 
 // startReady starts what is ready, each step in a coroutine of its own, and reports whether there was any.
 func (r *run) startReady(ctx workflow.Context) (started bool) {
-	for len(r.ready) > 0 && !durable.IsLong(ctx, durable.LongByLength) {
+	for len(r.ready) > 0 && (r.stays || !durable.IsLong(ctx, durable.LongByLength)) {
 		i := r.ready[0]
 		weighs := weight(r.in.Graph[i])
 		if r.inFlight > 0 && r.inFlight+weighs > maxInFlight {
@@ -144,7 +146,7 @@ func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 	}
 	var steps []contract.ResolveInput
 	for _, reader := range r.readers[i] {
-		if len(steps) < maxAhead && r.waiting[reader] == 1 && r.wouldStart(reader, node.ID) {
+		if len(steps) < maxAhead && r.waiting[reader] == 1 && r.wouldStart(ctx, reader, node.ID) {
 			steps = append(steps, r.about(ctx, reader))
 		}
 	}
@@ -152,13 +154,13 @@ func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 }
 
 // wouldStart reports whether a step would start once the one that it still waits for has succeeded.
-func (r *run) wouldStart(reader int, last string) bool {
+func (r *run) wouldStart(ctx workflow.Context, reader int, last string) bool {
 	node := r.in.Graph[reader]
 	if node.Section != r.section || node.Fan != spec.FanNone || node.Needs[last] == spec.NeedFailed {
 		return false
 	}
 	for _, id := range node.After {
-		if id != last && r.met(node, id) != spec.StatusPending {
+		if id != last && r.met(ctx, node, id) != spec.StatusPending {
 			return false
 		}
 	}
@@ -185,7 +187,7 @@ func (r *run) job(ctx workflow.Context, i int) *job {
 		pipeline: r.in.Name, node: node, state: state, budgetUSD: r.left(),
 		show: func(ctx workflow.Context) { r.show(ctx, true) },
 		held: func(ctx workflow.Context, q *contract.ApprovalInput) {
-			r.notify(ctx, contract.EventHold, node.ID+": "+q.Question())
+			r.notify(ctx, spec.EventHold, node.ID+": "+q.Question())
 		},
 		resolved: r.resolved[i],
 		next:     func(ctx workflow.Context) []contract.ResolveInput { return r.next(ctx, i) },
@@ -205,24 +207,31 @@ func (r *run) setVerdict(ctx workflow.Context, i int, verdict contract.StepVerdi
 	if verdict.Error != "" {
 		state.Summary = verdict.Error
 	}
-	switch {
-	case r.in.Graph[i].ContinueOnError:
-	case verdict.Status == spec.StatusFailed:
-		r.failed = append(r.failed, spec.FailedStep{Step: state.ID, Error: verdict.Error, Type: verdict.ErrorType})
-	case verdict.Status == spec.StatusDeclined && r.declined == "":
-		r.declined = state.ID + ": " + verdict.Error
-	case verdict.Status == spec.StatusSkipped && verdict.ErrorType == fault.TurnedAway && r.skipped == "":
-		r.skipped = state.ID + ": " + verdict.Error
+	if end, _ := spec.EndOf(verdict.Status, verdict.ErrorType); end.Rank > 0 && !r.in.Graph[i].ContinueOnError {
+		switch said := state.ID + ": " + verdict.Error; end.Run {
+		case spec.StatusFailed:
+			r.failed = append(r.failed, spec.FailedStep{Step: state.ID, Error: verdict.Error, Type: verdict.ErrorType})
+		case spec.StatusDeclined:
+			r.declined = cmp.Or(r.declined, said)
+		case spec.StatusSkipped:
+			r.skipped = cmp.Or(r.skipped, said)
+		default:
+		}
 	}
-	if verdict.Status == spec.StatusFailed && kinds[state.Kind].rollsBack && verdict.ErrorType == fault.Gate {
-		r.notify(ctx, contract.EventRollback, state.ID+": "+verdict.Error)
+	if node := r.in.Graph[i]; rolledBack(node, verdict) && (node.Fan == spec.FanNone || !durable.Since(ctx, changeEnds)) { // instances: see fan
+		r.notify(ctx, spec.EventRollback, state.ID+": "+verdict.Error)
 	}
 	r.charge(fault.Costs{USD: verdict.CostUSD, Unknown: verdict.CostUnknown})
-	if verdict.ErrorType == fault.Budget { // a step that was given what is left has spent it
-		r.stopOverBudget()
+	if verdict.ErrorType == fault.Budget && !r.overBudget && (r.hasSpent() || !durable.Since(ctx, changeEnds)) {
+		r.stopOverBudget() // a step that was given what is left has spent it; that of a child run may be its own budget
 	}
 	r.label(ctx, verdict)
 	r.show(ctx, false)
+}
+
+// rolledBack reports whether a release was taken back by how a step, or an instance, ended.
+func rolledBack(node spec.Node, verdict contract.StepVerdict) bool {
+	return verdict.Status == spec.StatusFailed && kinds[node.Kind].rollsBack && verdict.ErrorType == fault.Gate
 }
 
 // label makes the run findable in Temporal by what it published.
@@ -247,7 +256,7 @@ func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
 	}
 	verdict := spec.StatusPending
 	for _, id := range node.After {
-		switch r.met(node, id) {
+		switch r.met(ctx, node, id) {
 		case spec.StatusUpstream:
 			return spec.StatusUpstream
 		case spec.StatusSkipped:
@@ -259,9 +268,13 @@ func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
 }
 
 // met says what a need makes of the end of the step it is about: pending (go on), skipped or upstream.
-func (r *run) met(node spec.Node, id string) spec.Status {
+func (r *run) met(ctx workflow.Context, node spec.Node, id string) spec.Status {
 	up := r.index[id]
-	return node.Needs[id].Met(r.steps[up].Status, r.in.Graph[up].ContinueOnError)
+	status, forgiven := r.steps[up].Status, r.in.Graph[up].ContinueOnError
+	if forgiven && status == spec.StatusDeclined {
+		forgiven = durable.Since(ctx, changeEnds)
+	}
+	return node.Needs[id].Met(status, forgiven)
 }
 
 // skipReason names what keeps node from running.
@@ -274,7 +287,7 @@ func (r *run) skipReason(ctx workflow.Context, node spec.Node, status spec.Statu
 		return "not run: " + out.Error, out.ErrorType
 	}
 	for _, id := range node.After {
-		if r.met(node, id) != spec.StatusPending {
+		if r.met(ctx, node, id) != spec.StatusPending {
 			ended := "ended as " + string(r.steps[r.index[id]].Status)
 			if r.steps[r.index[id]].Status == spec.StatusUpstream {
 				ended = "was not run either"

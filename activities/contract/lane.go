@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -48,39 +49,47 @@ type LaneOutput struct {
 	Passed   int `json:"passed,omitempty"`
 	Failed   int `json:"failed,omitempty"`
 	Canceled int `json:"canceled,omitempty"`
-	// LeftOut counts those that Reuse.Only leaves out and that had nothing to take over.
+	// LeftOut counts those that were not done: Reuse.Only leaves them out and there was nothing to take over, or what they read is absent.
 	LeftOut int `json:"left_out,omitempty"`
-	// Error and ErrorType of the first instance that failed; Declined when its gate declined it. One that was turned away counts as failed,
-	// and gives way to one that did fail.
+	// LeftOutWhy is why the first of these was.
+	LeftOutWhy string `json:"left_out_why,omitempty"`
+	// Error and ErrorType of an instance that did not pass; Declined when its gate declined it. See Add.
 	Error     string  `json:"error,omitempty"`
 	ErrorType string  `json:"error_type,omitempty"`
 	Declined  bool    `json:"declined,omitempty"`
 	CostUSD   float64 `json:"cost_usd,omitempty"`
+	// RolledBack is the error of the first instance whose rollout was taken back.
+	RolledBack string `json:"rolled_back,omitempty"`
 	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
 	CostUnknown bool `json:"cost_unknown,omitempty"`
 	// Satisfied: the repeated step's `until` held.
 	Satisfied bool `json:"satisfied,omitempty"`
 }
 
-// Add returns the sum of two lanes' ends; the first error is kept.
+// Add returns the sum of two lanes' ends. The error is that of the highest rank in the table of ends, and of several the first.
 func (o LaneOutput) Add(p LaneOutput) LaneOutput {
 	o.Passed, o.Failed, o.Canceled, o.CostUSD = o.Passed+p.Passed, o.Failed+p.Failed, o.Canceled+p.Canceled, o.CostUSD+p.CostUSD
 	o.CostUnknown = o.CostUnknown || p.CostUnknown
-	o.LeftOut += p.LeftOut
-	o.Satisfied = o.Satisfied || p.Satisfied
-	return o.blame(p.Error, p.ErrorType, p.Declined)
-}
-
-// Fail adds an instance that failed.
-func (o LaneOutput) Fail(message, errType string, declined bool) LaneOutput {
-	o.Failed++
-	return o.blame(message, errType, declined)
-}
-
-// blame keeps the first error.
-func (o LaneOutput) blame(message, errType string, declined bool) LaneOutput {
-	if o.Error == "" || o.ErrorType == fault.TurnedAway && message != "" && errType != fault.TurnedAway {
-		o.Error, o.ErrorType, o.Declined = message, errType, declined
+	o.LeftOut, o.LeftOutWhy = o.LeftOut+p.LeftOut, cmp.Or(o.LeftOutWhy, p.LeftOutWhy)
+	o.Satisfied, o.RolledBack = o.Satisfied || p.Satisfied, cmp.Or(o.RolledBack, p.RolledBack)
+	if o.Error == "" || p.Error != "" && p.rank() > o.rank() {
+		o.Error, o.ErrorType, o.Declined = p.Error, p.ErrorType, p.Declined
 	}
 	return o
+}
+
+// Worst is how the step ends whose instances these are, when too many have not passed.
+func (o LaneOutput) Worst() spec.Status {
+	switch {
+	case o.Declined:
+		return spec.StatusDeclined
+	case o.ErrorType == fault.TurnedAway:
+		return spec.StatusSkipped
+	}
+	return spec.StatusFailed
+}
+
+func (o LaneOutput) rank() int {
+	end, _ := spec.EndOf(o.Worst(), o.ErrorType)
+	return end.Rank
 }

@@ -254,7 +254,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.Ru
 	if err := e.Store.PutJSON(ctx, record.RunKey(in.Run), rec, store.WriteOptions{}); err != nil {
 		return out, err
 	}
-	if out.Status == spec.StatusSucceeded && len(rec.Reuse.Only) == 0 {
+	if spec.EndOfRun(out.Status, out.ErrorType).Accepted && len(rec.Reuse.Only) == 0 {
 		return out, record.Accept(ctx, e.Store, rec)
 	}
 	return out, nil

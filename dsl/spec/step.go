@@ -45,24 +45,6 @@ const (
 	NeedFailed    Need = "failed"     // the step or its gate failed
 )
 
-// Met says what the end of the step that is needed makes of the one that needs it: pending when it may run, else how it ends without
-// running, skipped or upstream. A step that failed with continue_on_error counts as skipped, except for who waits for its failure.
-func (n Need) Met(end Status, continueOnError bool) Status {
-	if end == StatusFailed && continueOnError && n != NeedFailed {
-		end = StatusSkipped
-	}
-	switch {
-	case n == NeedEnded,
-		n == NeedFailed && end == StatusFailed,
-		n != NeedFailed && end == StatusSucceeded,
-		n == NeedNotFailed && end == StatusSkipped:
-		return StatusPending
-	case n == NeedFailed, end == StatusSkipped:
-		return StatusSkipped
-	}
-	return StatusUpstream
-}
-
 // OnFail says what a gate that does not hold does to the run.
 type OnFail string
 

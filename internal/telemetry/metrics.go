@@ -13,10 +13,10 @@ func Runs() []Metric {
 
 // Counted when a run, a step or a generation of a gang ends.
 var (
-	RunsEnded  = counter("sluice_runs_total", "Runs that ended, those of child pipelines too", Label{"status", words(ends)})
+	RunsEnded  = counter("sluice_runs_total", "Runs that ended, those of child pipelines too", Label{"status", words(spec.RunEnds())})
 	StepsEnded = counter("sluice_steps_total",
 		"Steps that ended, each instance of a step for itself; `upstream` did not run because of a step before them",
-		Label{"kind", words(spec.Kinds)}, Label{"status", append(words(ends), string(spec.StatusUpstream))})
+		Label{"kind", words(spec.Kinds)}, Label{"status", words(spec.StepEnds())})
 	GateChecks = counter("sluice_gate_checks_total",
 		"Conditions of gates that were evaluated",
 		Label{"verdict", words([]spec.Verdict{spec.VerdictPass, spec.VerdictFail, spec.VerdictHold, spec.VerdictError})})
@@ -116,7 +116,6 @@ var (
 )
 
 var (
-	ends           = []spec.Status{spec.StatusSucceeded, spec.StatusDeclined, spec.StatusFailed, spec.StatusCanceled, spec.StatusSkipped}
 	generationEnds = []spec.GenerationEnd{
 		spec.EndFinished, spec.EndNotice, spec.EndNodeLost, spec.EndCrashed, spec.EndHung, spec.EndUserError, spec.EndTimeout, spec.EndCanceled,
 		spec.EndBudget, spec.EndMoved, spec.EndDeadline, spec.EndIdle,

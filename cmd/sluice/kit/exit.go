@@ -3,7 +3,6 @@
 package kit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,27 +43,8 @@ func ExitSignal(sig os.Signal) int {
 	return ExitInfrastructure
 }
 
-// codeOf maps the types of errors, of runs and of commands.
-var codeOf = map[string]int{
-	fault.Invalid:        ExitInvalid,
-	fault.User:           ExitUser,
-	fault.Infrastructure: ExitInfrastructure,
-	fault.Preempted:      ExitPreempted,
-	fault.Timeout:        ExitTimeout,
-	fault.Gate:           ExitGate,
-	fault.Budget:         ExitBudget,
-	fault.Canceled:       ExitCanceled,
-}
-
-// CodeOfRun is the exit code for how a run ended. A failure without a type is infrastructure's, as contract.ErrorType has it.
-func CodeOfRun(out record.RunOutput) int {
-	switch out.Status {
-	case spec.StatusSucceeded, spec.StatusDeclined, spec.StatusSkipped:
-		return ExitOK
-	default:
-		return cmp.Or(codeOf[out.ErrorType], ExitInfrastructure)
-	}
-}
+// CodeOfRun is the exit code for how a run ended.
+func CodeOfRun(out record.RunOutput) int { return spec.EndOfRun(out.Status, out.ErrorType).Exit }
 
 // UsageError is an error that says what is wrong with the command line, and where the command's help is.
 func UsageError(cmd *cobra.Command, message string) error {
@@ -90,7 +70,7 @@ func exitCode(err error) int {
 	case errors.As(err, &quiet):
 		return quiet.code
 	}
-	return cmp.Or(codeOf[typeOf(err)], ExitInfrastructure)
+	return spec.EndOfRun(spec.StatusFailed, typeOf(err)).Exit // that of a run which failed so
 }
 
 // typeOf is the type of an error that a command ends with. Some that have none mean something here.

@@ -294,7 +294,7 @@ func fit(rows []Row, height int) (shown []Row, hidden int) {
 
 // spent is how long a step or run has taken; empty for what has not begun, or never did.
 func spent(status spec.Status, from, to, now time.Time) string {
-	if from.IsZero() || status == spec.StatusUpstream || status == spec.StatusSkipped {
+	if from.IsZero() || status.IsIdle() {
 		return ""
 	}
 	if to.IsZero() {

@@ -57,14 +57,22 @@ func (t Theme) paint(style, s string) string {
 	return "\x1b[" + style + "m" + s + "\x1b[0m"
 }
 
-// statusStyles are what statuses are shown in.
-var statusStyles = map[spec.Status]string{
-	spec.StatusSucceeded: green, spec.StatusFailed: red, spec.StatusDeclined: yellow, spec.StatusCanceled: yellow, spec.StatusRunning: cyan,
-	spec.StatusHold: yellow, spec.StatusSkipped: faint, spec.StatusUpstream: faint, spec.StatusPending: faint,
-}
+// tones are the styles of ends.
+var tones = map[spec.Tone]string{spec.ToneFaint: faint, spec.ToneGood: green, spec.ToneLesser: yellow, spec.ToneBad: red}
 
 // mark is the sign of a status and the style it is shown in.
-func mark(s spec.Status) (glyph, style string) { return report.Glyph(s), statusStyles[s] }
+func mark(s spec.Status) (glyph, style string) {
+	end, _ := spec.EndOf(s, "")
+	switch s {
+	case spec.StatusRunning:
+		style = cyan
+	case spec.StatusHold:
+		style = yellow
+	default:
+		style = tones[end.Tone]
+	}
+	return report.Glyph(s), style
+}
 
 // pad fills s with spaces to a width in characters; every character used here is one column wide.
 func pad(s string, width int) string {
