@@ -27,7 +27,11 @@ func (c *checker) checkEnvelope(s *step) {
 	}
 	if at := document.Lookup(s.node, "timeout"); at != nil {
 		if d, err := spec.ParseDuration(at.Value); err == nil && d == 0 {
-			c.src.Errorf(at, "range", "remove it for no limit", "a timeout of %s ends every attempt at once", at.Value)
+			help := "remove it for no limit"
+			if limit := s.Kind.DefaultTimeout(); limit > 0 {
+				help = "remove it for the default of " + limit.String() + ", or name one that is long enough"
+			}
+			c.src.Errorf(at, "range", help, "a timeout of %s ends every attempt at once", at.Value)
 		}
 	}
 	outputs := c.ts.Lookup("steps." + s.ID)

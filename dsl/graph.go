@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -187,6 +189,48 @@ func (c *checker) node(s *step) spec.Node {
 		ID: s.ID, Kind: s.Kind, Section: s.section, Needs: s.needs, After: after, HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: retry,
 		Timeout: s.Timeout, Fan: s.fan, MaxParallel: s.MaxParallel, Require: s.Require, Max: s.Repeat.Max, ContinueOnError: s.ContinueOnError,
 	}
+}
+
+// Unset lists the bounds of a step that its document leaves out, with what holds in their place.
+func (p *Program) Unset(id string) (all []spec.Unset) {
+	s := p.byID[id]
+	note := func(key, value string, at *yaml.Node) {
+		if unset := (spec.Unset{Key: key, Value: value}); at == nil && !slices.Contains(all, unset) {
+			all = append(all, unset)
+		}
+	}
+	if limit := s.Kind.DefaultTimeout(); limit > 0 {
+		note("timeout", limit.String(), document.Lookup(s.node, "timeout"))
+	} else if s.Kind != spec.KindApproval {
+		note("timeout", "none", document.Lookup(s.node, "timeout"))
+	}
+	switch known := s.known.(type) {
+	case *spec.Approval:
+		note("approval.timeout", withDefaults[spec.Approval]().Timeout.String(), document.Lookup(s.body, "timeout"))
+	case *spec.Rollout:
+		for i := range known.Stages {
+			note("max_wait", withDefaults[spec.Stage]().MaxWait.String(), document.Lookup(s.body, "stages", i, "max_wait"))
+		}
+	}
+	if s.fan == spec.FanMatrix || s.fan == spec.FanForeach {
+		note("max_parallel", strconv.Itoa(spec.DefaultParallel), document.Lookup(s.node, "max_parallel"))
+	}
+	for i, g := range s.Gate {
+		at := document.Lookup(s.node, "gate")
+		if at != nil && at.Kind == yaml.SequenceNode {
+			at = document.Lookup(at, i)
+		}
+		if g.OnFail == spec.OnFailHold {
+			note("hold.timeout", withDefaults[spec.Hold]().Timeout.String(), document.Lookup(at, "hold", "timeout"))
+		}
+	}
+	return all
+}
+
+// withDefaults is a spec that leaves everything out.
+func withDefaults[S any]() (s S) {
+	spec.SetDefaults(reflect.ValueOf(&s))
+	return s
 }
 
 // reportCycle walks needs among the steps that never became ready until one comes again.

@@ -159,3 +159,44 @@ func TestLimits(t *testing.T) {
 		})
 	}
 }
+
+// TestUnset: what holds for a bound that the document leaves out is told; what it says itself is not.
+func TestUnset(t *testing.T) {
+	const pipeline = `
+sluice: pipeline/v1
+name: p
+steps:
+  bare: {run: {command: [a]}}
+  bound: {run: {command: [a]}, timeout: 1h}
+  wide: {run: {command: [a]}, foreach: "[1, 2]"}
+  child: {pipeline: {steps: {a: {run: {command: [a]}}}}}
+  ask: {approval: {}}
+  patient: {approval: {timeout: 1h}}
+  held:
+    run: {command: [a], outputs: {n: {type: int}}}
+    timeout: 1h
+    gate:
+      - {check: n > 1, on_fail: hold}
+      - {check: n > 2, on_fail: hold, hold: {timeout: 2h}}
+`
+	program, diags := Compile(document.File{Name: "p.yaml", Source: []byte(pipeline)}, document.File{}, nil)
+	if program == nil {
+		t.Fatal(diags.Text(false))
+	}
+	for id, want := range map[string][]spec.Unset{
+		"bare": {{Key: "timeout", Value: "24h"}}, "bound": nil,
+		"wide":  {{Key: "timeout", Value: "24h"}, {Key: "max_parallel", Value: "64"}},
+		"child": {{Key: "timeout", Value: "none"}}, "ask": {{Key: "approval.timeout", Value: "72h"}}, "patient": nil,
+		"held": {{Key: "hold.timeout", Value: "72h"}},
+	} {
+		if diff := cmp.Diff(want, program.Unset(id)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", id, diff)
+		}
+	}
+	for kind, want := range map[string]string{"run: {command: [a]}": "the default of 24h", "pipeline: {steps: {a: {run: {command: [a]}}}}": "for no limit"} {
+		zero := "sluice: pipeline/v1\nname: p\nsteps: {a: {" + kind + ", timeout: 0s}}\n"
+		if _, diags := Compile(document.File{Name: "p.yaml", Source: []byte(zero)}, document.File{}, nil); !strings.Contains(diags.Text(false), want) {
+			t.Errorf("%s: %s", kind, diags.Text(false))
+		}
+	}
+}

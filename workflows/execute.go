@@ -14,9 +14,6 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// defaultTimeout bounds an attempt of a step that names no timeout.
-const defaultTimeout = 24 * time.Hour
-
 // execute makes one attempt.
 func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.StepEnd) (record.StepOutput, error) {
 	kind := kinds[j.node.Kind]
@@ -169,9 +166,12 @@ func (j *job) child(ctx workflow.Context, name, id, summary string, in, out any)
 	return child.Get(ctx, out)
 }
 
-// within cancels what f does when it takes longer than the job's timeout: a child is then left the time to undo what it did.
+// within cancels what f does when it takes longer than the job's timeout, if that has one: a child is then left the time to undo what it did.
 func (j *job) within(ctx workflow.Context, f func(workflow.Context) error) error {
 	timeout := j.timeout()
+	if j.node.Timeout == 0 && durable.Since(ctx, changeNoLimit) {
+		return f(ctx)
+	}
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	isLate := false

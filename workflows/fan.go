@@ -14,9 +14,6 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// defaultParallel is how many instances of a step run at once when it does not say.
-const defaultParallel = 64
-
 // fan does a step that has instances: it expands them, spreads them over lanes and gathers what became of them.
 func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contract.StepVerdict {
 	node := r.in.Graph[i]
@@ -103,7 +100,7 @@ func parallelOf(node spec.Node) int {
 	case node.Fan == spec.FanRepeat:
 		return 1
 	case node.MaxParallel == 0:
-		return defaultParallel
+		return spec.DefaultParallel
 	}
 	return node.MaxParallel
 }

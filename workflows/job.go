@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -225,10 +226,7 @@ func (j *job) approval(ctx workflow.Context, question contract.ApprovalInput) (r
 	return record.StepOutput{Outputs: outputs}, nil
 }
 
-// timeout is the bound of one attempt.
+// timeout is the bound of one attempt of what has one.
 func (j *job) timeout() time.Duration {
-	if j.node.Timeout == 0 {
-		return defaultTimeout
-	}
-	return time.Duration(j.node.Timeout)
+	return time.Duration(cmp.Or(j.node.Timeout, spec.DefaultTimeout))
 }

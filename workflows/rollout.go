@@ -23,6 +23,8 @@ const (
 	lookFor = 30 * time.Second
 	// targetTimeout bounds one order to a serving target, loading a model included, for which a cluster may have to start machines.
 	targetTimeout = 20 * time.Minute
+	// replayLimit bounds one try to replay traffic, which ends with the rollout: a rollout may take as long as its stages do.
+	replayLimit = 365 * 24 * time.Hour
 	// wayBackLimit bounds all attempts to take a rollout back.
 	wayBackLimit = 24 * time.Hour
 )
@@ -154,7 +156,7 @@ func (r *rollout) replay(ctx workflow.Context) workflow.Future {
 		return never
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: defaultTimeout,
+		StartToCloseTimeout: replayLimit,
 		HeartbeatTimeout:    durable.HeartbeatTimeout,
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{

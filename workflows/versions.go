@@ -8,4 +8,6 @@ const (
 	changeLostLane = "lost-lane"
 	// changeEnds: all ends have the consequences that the table of ends gives them.
 	changeEnds = "ends"
+	// changeNoLimit: a child run or a rollout without a timeout lasts as long as it lasts, and not 24 hours.
+	changeNoLimit = "no-limit"
 )

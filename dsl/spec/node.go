@@ -1,6 +1,9 @@
 package spec
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Section is the part of the pipeline a step is in.
 type Section string
@@ -32,6 +35,28 @@ const (
 	FanRepeat  Fan = "repeat" // one iteration after the other
 )
 
+// DefaultParallel is how many instances of a step run at once when it does not say.
+const DefaultParallel = 64
+
+// DefaultTimeout bounds an attempt of a step that names no timeout, where its kind has one.
+const DefaultTimeout = Duration(24 * time.Hour)
+
+// DefaultTimeout is that of a kind: 0, for none, where what the step does has bounds of its own.
+func (k Kind) DefaultTimeout() Duration {
+	switch k {
+	case KindPipeline, KindRollout, KindTrain, KindApproval:
+		return 0
+	default:
+		return DefaultTimeout
+	}
+}
+
+// Unset is a key that bounds a step and is left out, with what holds in its place.
+type Unset struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
 // Node is a step as the engine walks it. It is data: it travels in the workflow's input.
 type Node struct {
 	ID   string `json:"id"`
@@ -47,7 +72,7 @@ type Node struct {
 	Retry   Retry    `json:"retry,omitzero"`
 	Timeout Duration `json:"timeout,omitempty"`
 	Fan     Fan      `json:"fan,omitempty"`
-	// MaxParallel bounds the instances of a matrix or foreach that run at a time; 0 is no bound.
+	// MaxParallel bounds the instances of a matrix or foreach that run at a time; 0 is DefaultParallel.
 	MaxParallel int `json:"max_parallel,omitempty"`
 	// Require is the share of instances that must pass: 1 unless the step says otherwise. Of matrix and foreach only.
 	Require Share `json:"require,omitempty"`

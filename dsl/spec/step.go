@@ -130,7 +130,7 @@ type Envelope struct {
 	Gate []Gate `json:"gate,omitempty" dsl:"literal"`
 	// Retry is the step's own budget of attempts.
 	Retry Retry `json:"retry,omitzero" dsl:"literal"`
-	// Timeout bounds one attempt. An approval takes none: it has its own, under `approval`.
+	// Timeout bounds one attempt. Default 24h; none for `pipeline`, `rollout` and `train`. An approval takes none: it has its own, under `approval`.
 	Timeout Duration `json:"timeout,omitempty" dsl:"literal"`
 	// Cache: true, false, or {max_age, version}. Default true, but false for `run` without outputs, `clean` of files that are no inputs, `rollout`, `approval` and `pipeline`, whose own steps have theirs.
 	Cache Cache `json:"cache,omitzero" dsl:"literal"`
@@ -141,7 +141,7 @@ type Envelope struct {
 	Foreach Expr `json:"foreach,omitempty"`
 	// Repeat runs the step again until a condition holds; its expressions see `previous` and `index`.
 	Repeat Repeat `json:"repeat,omitzero"`
-	// MaxParallel bounds how many instances run at a time.
+	// MaxParallel bounds how many instances run at a time. Default 64.
 	MaxParallel int `json:"max_parallel,omitempty" dsl:"literal,min=1,max=1000"`
 	// Require is the share of instances that must pass. Default 100%.
 	Require Share `json:"require,omitempty" dsl:"literal"`

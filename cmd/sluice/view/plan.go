@@ -42,12 +42,14 @@ type PlanStep struct {
 	Retry   int               `json:"attempts,omitempty"`
 	Timeout spec.Duration     `json:"timeout,omitempty"`
 	Publish map[string]string `json:"publish,omitempty"`
+	// Defaults are the bounds of the step that the pipeline leaves out, with what holds in their place.
+	Defaults []spec.Unset `json:"defaults,omitempty"`
 	// Plan is what a run would do with the step, where that is known.
 	Plan contract.StepPlan `json:"outlook,omitzero"`
 }
 
-// NewPlan puts a plan together from a pipeline and its graph in topological order. What is planned may be empty.
-func NewPlan(p *spec.Pipeline, graph []spec.Node, planned contract.Plan) Plan {
+// NewPlan puts a plan together from a pipeline, its graph in topological order and what its steps leave out. What is planned may be empty.
+func NewPlan(p *spec.Pipeline, graph []spec.Node, unset func(id string) []spec.Unset, planned contract.Plan) Plan {
 	plan := Plan{
 		Name: p.Name, Params: p.Params, Given: planned.Given, Steps: make([]PlanStep, 0, len(graph)), Seconds: planned.Seconds, CostUSD: planned.CostUSD,
 	}
@@ -60,7 +62,7 @@ func NewPlan(p *spec.Pipeline, graph []spec.Node, planned contract.Plan) Plan {
 		s := written[node.ID]
 		step := PlanStep{
 			ID: node.ID, Kind: node.Kind, Section: node.Section, Wave: 1, Needs: node.Needs, After: node.After, Fan: node.Fan, Timeout: node.Timeout,
-			Retry: node.Retry.Attempts, When: s.When, Gate: s.Gate, Publish: s.Publish,
+			Retry: node.Retry.Attempts, When: s.When, Gate: s.Gate, Publish: s.Publish, Defaults: unset(node.ID),
 			Plan: planned.Steps[node.ID],
 		}
 		for _, need := range node.After {
@@ -135,6 +137,13 @@ func (t Theme) planDetails(out *writer, indent string, s PlanStep) {
 			line += t.paint(yellow, "   else "+string(g.OnFail))
 		}
 		out.line(indent, t.paint(green, "gate  "), line)
+	}
+	if len(s.Defaults) > 0 {
+		all := make([]string, len(s.Defaults))
+		for i, d := range s.Defaults {
+			all[i] = d.Key + " " + d.Value
+		}
+		out.line(indent, t.paint(faint, "default  "+strings.Join(all, ", ")))
 	}
 	for _, output := range slices.Sorted(maps.Keys(s.Publish)) {
 		out.line(indent, t.paint(faint, "publish  "), output, " as ", s.Publish[output])

@@ -169,7 +169,15 @@ func TestPlan(t *testing.T) {
 		{ID: "page", Kind: spec.KindRun, Needs: map[string]spec.Need{"mail": spec.NeedFailed}, After: []string{"mail"}},
 	}
 	planned := contract.Plan{Given: map[string]string{"n": "2", "size": "large"}}
-	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, planned)) })
+	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, unset, planned)) })
+}
+
+// unset is what the steps leave out.
+func unset(id string) []spec.Unset {
+	if id == "score" {
+		return nil
+	}
+	return []spec.Unset{{Key: "timeout", Value: "24h"}, {Key: "max_parallel", Value: "64"}}
 }
 
 func TestHealth(t *testing.T) {

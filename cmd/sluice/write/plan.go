@@ -27,8 +27,9 @@ Steps under one number run side by side. Nothing is run, and nothing need be run
 
 Under each step stands what a run would do with it now: take over the outputs of an earlier run (cached), do it because what it would do
 has changed since it was last done (changed: which keys of it, inputs or files), or do it for another reason (runs). What comes after a
-step that runs is known when that has ended. Times and costs are those of earlier runs. --against shows what a rerun of that run would
-take over now that the files were edited, with that run's parameters.
+step that runs is known when that has ended. Times and costs are those of earlier runs. The line "default" names the bounds that the step
+leaves out, with what holds in their place. --against shows what a rerun of that run would take over now that the files were edited, with
+that run's parameters.
 
 --format mermaid, dot and svg draw the graph: for Markdown, for Graphviz, and as a picture.`,
 		Example: `  sluice plan pipeline.yaml
@@ -59,7 +60,7 @@ take over now that the files were edited, with that run's parameters.
 			return err
 		}
 		out := cmd.OutOrStdout()
-		plan := view.NewPlan(program.Pipeline(), program.Graph(), planned)
+		plan := view.NewPlan(program.Pipeline(), program.Graph(), program.Unset, planned)
 		switch *format {
 		case "json":
 			return view.JSON(out, plan)
