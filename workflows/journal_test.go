@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +28,15 @@ func TestRunFailsWithoutDurableRecords(t *testing.T) {
 			err := last.GetWorkflowError()
 			if err == nil || !strings.Contains(err.Error(), "no space left on device") || w.finished.Status != spec.StatusFailed {
 				t.Errorf("the run ended as %+v, %v", w.finished, err)
+			}
+			after := 0
+			for _, n := range graph {
+				if n.Section == spec.SectionFinally && slices.Contains(w.started, n.ID) {
+					after++
+				}
+			}
+			if want := len(slices.DeleteFunc(slices.Clone(graph), func(n spec.Node) bool { return n.Section != spec.SectionFinally })); after != want {
+				t.Errorf("%d of %d steps of finally were done", after, want)
 			}
 			if histories > 1 {
 				t.Errorf("there were %d histories", histories)

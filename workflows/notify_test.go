@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -129,5 +130,25 @@ func TestNotifyOfARun(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestARunThatFailsWhileItWaitsNotifies: a child that can never have its turn, since its parent holds the group, has failed as any other.
+func TestARunThatFailsWhileItWaitsNotifies(t *testing.T) {
+	w := newWorld()
+	w.begun.Concurrency, w.descends = spec.Concurrency{Group: "g"}, []spec.Node{node("x")}
+	a := node("a")
+	a.Kind = spec.KindPipeline
+	env := w.environment(t)
+	env.RegisterActivityWithOptions(func(context.Context, string) (bool, error) { return true, nil }, activity.RegisterOptions{Name: contract.AliveActivity})
+	var events []string
+	env.RegisterWorkflowWithOptions(func(_ workflow.Context, in contract.NotifyInput) error {
+		events = append(events, in.Run+" "+in.Event)
+		return nil
+	}, workflow.RegisterOptions{Name: contract.NotifyWorkflow})
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.RunWorkflowID("r")})
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{a}})
+	if diff := cmp.Diff([]string{"r start", "r.a fail", "r fail"}, events); diff != "" {
+		t.Errorf("notified (-want +got):\n%s", diff)
 	}
 }
