@@ -53,9 +53,11 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if err != nil {
 		return contract.RunInput{}, err
 	}
+	step, _ := record.SplitStep(in.Step)
 	run := contract.RunInput{
 		Run: record.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.Program.Pipeline().Name, Submission: digest,
-		Graph: compiled.Program.Graph(), BudgetUSD: in.BudgetUSD, Reuse: record.Reuse{NoCache: in.Reuse.NoCache || !isMain},
+		Graph: compiled.Program.Graph(), BudgetUSD: in.BudgetUSD,
+		Reuse: record.Reuse{NoCache: in.Reuse.NoCache || !isMain || slices.Contains(in.Reuse.Again, step)},
 	}
 	run.Reuse.From, err = e.earlierChild(ctx, in, isMain)
 	return run, err

@@ -267,15 +267,24 @@ func (e *Engine) outputs(
 	if len(sub.Program.Pipeline().Outputs) == 0 {
 		return nil, nil
 	}
-	vars := spec.Vars{Params: sub.ParamValues, Steps: map[string]spec.StepResult{}, Run: facts(rec, record.RunContext{CostUSD: in.CostUSD})}
-	for _, node := range rec.Graph {
-		r, err := e.result(ctx, in.Run, node.ID)
-		if errors.Is(err, store.ErrNotFound) {
-			r = spec.StepResult{Status: spec.StatusSkipped} // an on_failure step, which no failure asked for
-		} else if err != nil {
-			return nil, err
+	ids := make([]string, len(rec.Graph))
+	for i, node := range rec.Graph {
+		ids[i] = node.ID
+	}
+	steps, err := e.resultsOf(ctx, in.Run, ids)
+	if err != nil {
+		return nil, err
+	}
+	vars := spec.Vars{
+		Params: sub.ParamValues, Steps: steps, Run: facts(rec, record.RunContext{CostUSD: in.CostUSD, CostUnknown: in.CostUnknown}),
+	}
+	if err := e.outside(ctx, rec, &vars); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if _, ended := steps[id]; !ended {
+			steps[id] = spec.StepResult{Status: spec.StatusSkipped} // an on_failure step, which no failure asked for
 		}
-		vars.Steps[node.ID] = r
 	}
 	outputs, err := sub.Program.Outputs(vars)
 	if err != nil && activity.IsActivity(ctx) {

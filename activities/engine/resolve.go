@@ -89,7 +89,8 @@ func (e *Engine) stepInput(
 ) (record.StepInput, error) {
 	step := record.StepInput{
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
-		Workspace: sub.Workspace, Submission: in.Submission, Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain,
+		Workspace: sub.Workspace, Submission: in.Submission,
+		Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain || slices.Contains(in.Reuse.Again, in.StepRef.Step),
 	}
 	if len(step.Spec) > record.InlineLimit && !kinds[node.Kind].inline {
 		var err error

@@ -53,26 +53,34 @@ func (e *Engine) vars(
 	}
 	vars := spec.Vars{
 		Params: sub.ParamValues, Steps: map[string]spec.StepResult{}, Run: facts(record.RunRecord, now),
-		Datasets: record.Datasets, Models: record.Models,
 	}
 	if err := e.upstream(ctx, record, sub.Program, node, known, vars.Steps); err != nil {
 		return node, vars, err
 	}
-	if record.Last != "" {
-		if vars.Last, err = e.allResults(ctx, record.Last); err != nil {
-			return node, vars, err
-		}
-	}
-	for _, target := range slices.Sorted(maps.Keys(record.Serving)) {
-		if vars.Serving == nil {
-			vars.Serving = map[string]map[string]spec.StepResult{}
-		}
-		if vars.Serving[target], err = e.allResults(ctx, record.Serving[target]); err != nil {
-			return node, vars, err
-		}
+	if err := e.outside(ctx, record.RunRecord, &vars); err != nil {
+		return node, vars, err
 	}
 	vars.Instance, err = e.instance(ctx, at)
 	return node, vars, err
+}
+
+// outside adds what lies outside a run to what its expressions see, as its record settled it.
+func (e *Engine) outside(ctx context.Context, rec record.RunRecord, vars *spec.Vars) (err error) {
+	vars.Datasets, vars.Models = rec.Datasets, rec.Models
+	if rec.Last != "" {
+		if vars.Last, err = e.allResults(ctx, rec.Last); err != nil {
+			return err
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(rec.Serving)) {
+		if vars.Serving == nil {
+			vars.Serving = map[string]map[string]spec.StepResult{}
+		}
+		if vars.Serving[target], err = e.allResults(ctx, rec.Serving[target]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // upstream reads the results of the steps that node may read, but for those that are known. What these are is asked of the program that
@@ -92,18 +100,34 @@ func (e *Engine) upstream(
 			return err
 		}
 	}
+	var before []string
 	for _, other := range record.Graph {
-		if !node.Section.IsAfter(other.Section) {
-			continue
-		}
-		switch r, err := e.result(ctx, record.Run, other.ID); {
-		case err == nil:
-			results[other.ID] = r
-		case !errors.Is(err, store.ErrNotFound):
-			return err
+		if node.Section.IsAfter(other.Section) {
+			before = append(before, other.ID)
 		}
 	}
-	return nil
+	ended, err := e.resultsOf(ctx, record.Run, before)
+	maps.Copy(results, ended)
+	return err
+}
+
+// resultsOf returns those of some steps of a run that have ended, read side by side: there may be thousands, in a bucket.
+func (e *Engine) resultsOf(ctx context.Context, run string, ids []string) (map[string]spec.StepResult, error) {
+	all, ended := make([]spec.StepResult, len(ids)), make([]bool, len(ids))
+	err := store.Each(ctx, len(ids), func(ctx context.Context, i int) (err error) {
+		all[i], err = e.result(ctx, run, ids[i])
+		if ended[i] = err == nil; errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	results := make(map[string]spec.StepResult, len(ids))
+	for i, id := range ids {
+		if ended[i] {
+			results[id] = all[i]
+		}
+	}
+	return results, err
 }
 
 // instance reads what an instance of a fanned-out step is about.

@@ -211,7 +211,7 @@ func decide(record *record.StepRecord, said map[int]record.Decision) {
 		switch {
 		case c.Verdict == spec.VerdictPass:
 			continue
-		case holds(c) && decided && decision.Approved:
+		case holds(c) && (!decided || decision.Approved): // nobody is asked where another condition decides
 			continue
 		}
 		record.Status, record.Error, record.ErrorType = spec.StatusFailed, refusal(c), fault.Gate

@@ -1,6 +1,10 @@
 package expr
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -47,6 +51,25 @@ func shown(v ref.Val) any {
 	native, err := JSONValue(v)
 	if err != nil {
 		return v.Type().TypeName()
+	}
+	return brief(native)
+}
+
+// maxShown is how long a value is shown whole, as JSON: what is shown is kept in records and goes through histories.
+const maxShown = 1000
+
+// brief is a value, or what it is where that would be long.
+func brief(native any) any {
+	if raw, err := json.Marshal(native); err != nil || len(raw) <= maxShown {
+		return native
+	}
+	switch v := native.(type) {
+	case []any:
+		return fmt.Sprintf("a list of %d", len(v))
+	case map[string]any:
+		return fmt.Sprintf("a map of %d", len(v))
+	case string:
+		return strings.ToValidUTF8(v[:maxShown], "") + "…"
 	}
 	return native
 }
