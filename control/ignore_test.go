@@ -96,6 +96,8 @@ func leftOut(rules []rule, p string) bool {
 }
 
 // TestSecretsStayOut: what seems to hold secrets, and what this process reads some from, stays out unless it is asked for.
+//
+// promise: docs/security.md#p-workspace-no-secrets
 func TestSecretsStayOut(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{".env", ".env.local", "sub/.env", "tls/server.pem", "id_rsa", "ID_RSA.bak", "prod.env", ".aws/credentials", "team.keys", "train.py", "public.pem", "envs/a.py"} {

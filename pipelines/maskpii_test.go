@@ -14,6 +14,8 @@ import (
 )
 
 // The key of the hashes reaches the transform after a grouping too, and is in no file the job leaves.
+//
+// promise: docs/security.md#p-clean-environ
 func TestMaskKey(t *testing.T) {
 	const key = "a-key-that-nobody-knows"
 	input := write(t, map[string]string{"in.jsonl": `{"text": "ann@example.org"}` + "\n" + `{"text": "bob@example.org, ANN@example.org"}` + "\n" + `{"text": 1}` + "\n"})

@@ -104,6 +104,9 @@ func TestAgentDoesItsWork(t *testing.T) {
 }
 
 // TestRefused: what an agent, or somebody without a token, must not be able to do.
+//
+// promise: docs/security.md#p-state-token
+// promise: docs/security.md#p-start-needs-token
 func TestRefused(t *testing.T) {
 	s, token := start(t)
 	ctx := bounded(t)

@@ -27,6 +27,7 @@ func taskToken(t *testing.T, workflowID string) []byte {
 	return token
 }
 
+// promise: docs/security.md#p-state-token
 func TestEnsureToken(t *testing.T) {
 	dir := t.TempDir()
 	first, err := EnsureToken(dir)
@@ -50,6 +51,7 @@ func TestEnsureToken(t *testing.T) {
 	}
 }
 
+// promise: docs/security.md#p-state-token
 func TestReadTokenRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name, content string

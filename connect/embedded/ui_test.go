@@ -13,6 +13,8 @@ import (
 )
 
 // TestUI opens a printed URL as a browser does, and knocks without the key.
+//
+// promise: docs/security.md#p-ui-key
 func TestUI(t *testing.T) {
 	s, token := start(t)
 	c := connect(t, s, string(token))

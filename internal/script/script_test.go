@@ -75,10 +75,12 @@ func refused(t testing.TB, err error, says ...string) {
 	}
 }
 
+// promise: docs/security.md#p-run-no-credentials
+// promise: docs/security.md#p-run-not-told
 func TestPrepare(t *testing.T) {
 	for _, secret := range []string{
 		"SLUICE_TEMPORAL_TOKEN", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH",
-		"TEMPORAL_GRPC_META_AUTHORIZATION",
+		"TEMPORAL_GRPC_META_AUTHORIZATION", "VAULT_TOKEN", "SLUICE_CODEC_KEYS", "AWS_SECRET_ACCESS_KEY", "GOOGLE_APPLICATION_CREDENTIALS",
 	} {
 		t.Setenv(secret, "do not pass on")
 	}

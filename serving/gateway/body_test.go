@@ -75,6 +75,7 @@ func dribble(t *testing.T, server *httptest.Server, length int, part string) (ne
 	return conn, in
 }
 
+// promise: docs/security.md#p-gateway-slow-clients
 func TestClientsThatAreSlowToSendHoldUpNobody(t *testing.T) {
 	b := newBench(t, 0)
 	server := serveBench(t, b, "echo")
@@ -86,8 +87,12 @@ func TestClientsThatAreSlowToSendHoldUpNobody(t *testing.T) {
 	}
 }
 
+// promise: docs/security.md#p-gateway-minute
 func TestARequestThatDoesNotArriveInTimeIsEnded(t *testing.T) {
 	b := newBench(t, 0)
+	if b.bodies.timeout != time.Minute {
+		t.Errorf("a request has %v to arrive, want a minute", b.bodies.timeout)
+	}
 	b.bodies.timeout = 50 * time.Millisecond
 	server := serveBench(t, b, "echo")
 	_, in := dribble(t, server, len(request), request[:10])
@@ -131,9 +136,19 @@ func TestAModelMayTakeLongerThanARequestMayArrive(t *testing.T) {
 }
 
 // The bodies of all requests have so many bytes together; who has gone away has none.
+//
+// promise: docs/security.md#p-gateway-bytes
 func TestTheBytesOfBodiesAreBounded(t *testing.T) {
 	b := newBench(t, 0)
 	server := serveBench(t, b, "echo")
+	if got := b.bodies.left.Load(); got != 128<<20 {
+		t.Errorf("all requests have room for %d bytes, want 128 MiB", got)
+	}
+	for size, want := range map[int]int{16 << 20: http.StatusOK, 16<<20 + 1: http.StatusRequestEntityTooLarge} {
+		if w := b.do(http.MethodPost, inferPath, request+strings.Repeat(" ", size-len(request))); w.Code != want {
+			t.Errorf("a request of %d bytes: %d, want %d", size, w.Code, want)
+		}
+	}
 	room := int64(len(request) + 10)
 	b.bodies.left.Store(room)
 	conn, _ := dribble(t, server, 1000, strings.Repeat(" ", 20))
@@ -153,6 +168,8 @@ func TestTheBytesOfBodiesAreBounded(t *testing.T) {
 }
 
 // A place among the inferences under way is not kept until the client has read its answer.
+//
+// promise: docs/security.md#p-gateway-slow-clients
 func TestClientsThatAreSlowToReadHoldUpNobody(t *testing.T) {
 	b := newBench(t, 0)
 	b.places = make(chan struct{}, 1)
@@ -171,8 +188,13 @@ func TestClientsThatAreSlowToReadHoldUpNobody(t *testing.T) {
 	b.until(t, func() bool { return post(t, server, request).status == http.StatusOK })
 }
 
+// promise: docs/security.md#p-gateway-slow-clients
+// promise: docs/security.md#p-gateway-bytes
 func TestInferencesUnderWayAreBounded(t *testing.T) {
 	b := newBench(t, 0)
+	if cap(b.places) != 256 {
+		t.Errorf("there is room for %d inferences, want 256", cap(b.places))
+	}
 	b.places = make(chan struct{}, 1)
 	server := serveBench(t, b, "echo")
 	b.places <- struct{}{}

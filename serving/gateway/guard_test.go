@@ -3,10 +3,15 @@ package gateway
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
+// promise: docs/security.md#p-gateway-pages
+// promise: docs/security.md#p-gateway-control
+// promise: docs/security.md#p-gateway-model-port
 func TestPagesAreRefused(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
@@ -58,6 +63,10 @@ func TestPagesAreRefused(t *testing.T) {
 	}
 }
 
+// promise: docs/security.md#p-label-needs-key
+// promise: docs/security.md#p-label-key-file
+// promise: docs/security.md#p-label-refused
+// promise: docs/security.md#p-unlabelled
 func TestLabelsNeedTheKey(t *testing.T) {
 	state := t.TempDir()
 	key, err := EnsureLabelKey(state)
@@ -66,6 +75,9 @@ func TestLabelsNeedTheKey(t *testing.T) {
 	}
 	if again, err := EnsureLabelKey(state); err != nil || again != key {
 		t.Fatalf("the key changes: %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(state, "label.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of the key: %v, %v, want that only its owner can read it", info, err)
 	}
 	b := newBench(t, 0)
 	b.opts.LabelKey = key

@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// promise: docs/security.md#p-gloo-lo
 func TestRankEnvironment(t *testing.T) {
 	p := &prepared{
 		key: training.Key{Run: "r", Step: "s", Generation: 2}, index: 1,
