@@ -253,6 +253,8 @@ func TestCacheOfExec(t *testing.T) {
 }
 
 // What is hashed is known by the fingerprint of the key that it is hashed with; without one nothing is kept.
+//
+// promise: docs/secrets.md#p-hash-key-changed
 func TestCacheOfHashes(t *testing.T) {
 	cache := t.TempDir()
 	spec := chain(t, write(t, manyFiles(0, 3)), `

@@ -16,6 +16,7 @@ import (
 // The key of the hashes reaches the transform after a grouping too, and is in no file the job leaves.
 //
 // promise: docs/security.md#p-clean-environ
+// promise: docs/secrets.md#p-hash-key-in-no-file
 func TestMaskKey(t *testing.T) {
 	const key = "a-key-that-nobody-knows"
 	input := write(t, map[string]string{"in.jsonl": `{"text": "ann@example.org"}` + "\n" + `{"text": "bob@example.org, ANN@example.org"}` + "\n" + `{"text": 1}` + "\n"})

@@ -19,6 +19,9 @@ import (
 
 // TestNotificationsHoldNothingUp: a receiver that answers only after the run has ended gets its messages all the same, and one that
 // never does fails no run. The address, a secret, is nowhere.
+//
+// promise: docs/notify.md#p-notify-never-waits
+// promise: docs/notify.md#p-notify-secrets
 func TestNotificationsHoldNothingUp(t *testing.T) {
 	s := openWith(t, "")
 	ended, heard := make(chan struct{}), make(chan notify.Message, 10)

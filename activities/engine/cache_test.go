@@ -388,6 +388,8 @@ finally:
 }
 
 // Hashes made with a key that was changed since are not taken over, and the parts of the result's key give the key to nobody.
+//
+// promise: docs/secrets.md#p-hash-key-changed
 func TestAChangedHashKeyIsAnotherResult(t *testing.T) {
 	const pipeline = `steps:
   mask:

@@ -289,6 +289,8 @@ finally:
 `
 
 // TestKeysOfChildrenHaveTheirHashKeys: what a child of whatever depth makes hashes with is in the key of the step that runs it.
+//
+// promise: docs/secrets.md#p-hash-key-of-child
 func TestKeysOfChildrenHaveTheirHashKeys(t *testing.T) {
 	const mask = `clean: {transforms: [{type: ReadFromJson, config: {path: /rows}}, {type: MaskPII, config: {fields: "${['text']}", action: hash, key: K}}, {type: WriteToJson}]}, secrets: {K: one}`
 	one, two, unknown := "secrets.one.value", "secrets.two.value", "secrets.value"

@@ -23,6 +23,8 @@ import (
 )
 
 // TestCodecServe asks the codec server what the pages of two origins ask.
+//
+// promise: docs/encryption.md#p-codec-origins
 func TestCodecServe(t *testing.T) {
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")
@@ -33,6 +35,9 @@ func TestCodecServe(t *testing.T) {
 	t.Setenv(codec.KeysVariable, keys)
 	address := serveInBackground(t, "codec", "serve", "--port", "0", "--origin", "https://ui.example.com")
 
+	if !strings.HasPrefix(address, "http://127.0.0.1:") {
+		t.Errorf("it listens at %s, want this machine alone", address)
+	}
 	s, err := store.Open(t.Context(), os.Getenv(state.StoreVariable))
 	if err != nil {
 		t.Fatal(err)

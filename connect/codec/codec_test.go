@@ -71,6 +71,8 @@ func decode(c *Codec, p *commonpb.Payload) (string, error) {
 }
 
 // TestRoundTrip: whatever goes in comes out, with keys and without, and with keys nothing of it can be seen.
+//
+// promise: docs/encryption.md#p-encrypted
 func TestRoundTrip(t *testing.T) {
 	for name, c := range map[string]*Codec{"plain": open(t), "encrypted": open(t, "a", "b")} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -120,9 +122,11 @@ func payloads() *rapid.Generator[*commonpb.Payload] {
 }
 
 // TestSmallPayloadsCostNothing: without keys, small payloads pass untouched.
+//
+// promise: docs/encryption.md#p-compressed
 func TestSmallPayloadsCostNothing(t *testing.T) {
 	c := open(t)
-	small := []*commonpb.Payload{{Data: make([]byte, compressFrom-1)}, {}}
+	small := []*commonpb.Payload{{Data: make([]byte, 1<<10-1)}, {}}
 	for _, codec := range c.codecs {
 		allocs := testing.AllocsPerRun(10, func() {
 			encoded, err := codec.Encode(small)
@@ -139,6 +143,7 @@ func TestSmallPayloadsCostNothing(t *testing.T) {
 	}
 }
 
+// promise: docs/encryption.md#p-compressed
 func TestCompression(t *testing.T) {
 	c := open(t)
 	if p := encode(t, c, strings.Repeat("sluice ", 1000)); encodingOf(p) != encodingZstd || len(p.Data) > 100 {
@@ -154,6 +159,9 @@ func TestCompression(t *testing.T) {
 	}
 }
 
+// promise: docs/encryption.md#p-plain-is-read
+// promise: docs/encryption.md#p-key-lines
+// promise: docs/encryption.md#p-key-missing
 func TestRotation(t *testing.T) {
 	before, during, after := open(t, "old"), open(t, "new", "old"), open(t, "new")
 	old, fresh := encode(t, before, "hello"), encode(t, during, "hello")
@@ -189,6 +197,8 @@ func TestRotation(t *testing.T) {
 }
 
 // TestTampering changes every byte and every part of the metadata of a sealed payload.
+//
+// promise: docs/encryption.md#p-tampering
 func TestTampering(t *testing.T) {
 	c := open(t, "a", "b")
 	sealed := encode(t, c, "hello")
@@ -261,6 +271,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
+// promise: docs/encryption.md#p-errors-encrypted
 func TestConfigure(t *testing.T) {
 	secret := errors.New("the secret cause")
 	for _, tt := range []struct {

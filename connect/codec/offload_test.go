@@ -20,7 +20,7 @@ import (
 func noise() string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 	random := rand.New(rand.NewPCG(1, 2))
-	text := make([]byte, 2*storeFrom)
+	text := make([]byte, 2*128<<10)
 	for i := range text {
 		text[i] = letters[random.IntN(len(letters))]
 	}
@@ -47,6 +47,8 @@ func post(t *testing.T, h http.Handler, path string, payloads ...*commonpb.Paylo
 }
 
 // TestHandler: payloads go through all stages and back, the large ones by way of the store.
+//
+// promise: docs/encryption.md#p-moved-to-store
 func TestHandler(t *testing.T) {
 	large := &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte("json/plain")}, Data: []byte(noise())}
 	small := &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte("json/plain")}, Data: []byte(`"hello"`)}

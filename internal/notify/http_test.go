@@ -54,6 +54,8 @@ func newReceiver(t *testing.T, status int) *receiver {
 	return r
 }
 
+// promise: docs/notify.md#p-notify-2xx
+// promise: docs/notify.md#p-notify-signature
 func TestWebhook(t *testing.T) {
 	r := newReceiver(t, http.StatusAccepted)
 	if err := Webhook(t.Context(), r.URL+"/hook?x=1", "signing key", message()); err != nil {
@@ -90,6 +92,9 @@ func TestWebhook(t *testing.T) {
 }
 
 // TestDocumentedVerification runs the code by which docs/notify.md tells receivers to verify a signature.
+//
+// promise: docs/notify.md#p-notify-signature
+// promise: docs/notify.md#p-notify-verify
 func TestDocumentedVerification(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/notify.md")
 	if err != nil {
@@ -131,6 +136,7 @@ func TestDocumentedVerification(t *testing.T) {
 	}
 }
 
+// promise: docs/notify.md#p-notify-slack
 func TestSlack(t *testing.T) {
 	r := newReceiver(t, http.StatusOK)
 	if err := Slack(t.Context(), r.URL, message()); err != nil {
@@ -148,6 +154,8 @@ func TestSlack(t *testing.T) {
 	}
 }
 
+// promise: docs/notify.md#p-notify-again
+// promise: docs/notify.md#p-notify-refused
 func TestAnswers(t *testing.T) {
 	tests := []struct {
 		status    int
@@ -161,7 +169,7 @@ func TestAnswers(t *testing.T) {
 		{status: 410, permanent: true, says: "410"},
 		{status: 408, says: "408"},
 		{status: 429, header: http.Header{"Retry-After": {"7"}}, after: 7 * time.Second, says: "429"},
-		{status: 503, header: http.Header{"Retry-After": {"100000"}}, after: maxAfter, says: "503"},
+		{status: 503, header: http.Header{"Retry-After": {"100000"}}, after: 10 * time.Minute, says: "503"},
 		{status: 503, header: http.Header{"Retry-After": {"-5"}}, says: "503"},
 		{status: 500, says: "500"},
 		{status: 307, header: http.Header{"Location": {"http://127.0.0.1:1/elsewhere"}}, permanent: true, says: "redirects are not followed"},
@@ -188,6 +196,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 }
 
+// promise: docs/notify.md#p-notify-https
 func TestAddresses(t *testing.T) {
 	tests := []struct {
 		address   string
@@ -208,8 +217,9 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// promise: docs/notify.md#p-notify-text
 func TestShorten(t *testing.T) {
-	for text, want := range map[string]int{"short": 5, strings.Repeat("x", MaxText): MaxText, strings.Repeat("é", MaxText): MaxText} {
+	for text, want := range map[string]int{"short": 5, strings.Repeat("x", 4000): 4000, strings.Repeat("é", 4000): 4000} {
 		if got := Shorten(text); len(got) > want || len(got) < want-1 || strings.ToValidUTF8(got, "?") != got {
 			t.Errorf("%.10s...: %d bytes", text, len(got))
 		}

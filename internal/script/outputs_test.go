@@ -171,6 +171,7 @@ func FuzzScanMetrics(f *testing.F) {
 	})
 }
 
+// promise: docs/secrets.md#p-secret-in-output
 func TestRefuseSecrets(t *testing.T) {
 	mask := secret.NewMask("swordfish", "12345678")
 	fine := map[string]any{"rows": 12.0, "ok": true, "best": "fish", "model": artifact.Ref{}, "metrics": map[string]float64{"f1": 0.5}}

@@ -50,6 +50,8 @@ func TestValue(t *testing.T) {
 	}
 }
 
+// promise: docs/secrets.md#p-secret-length
+// promise: docs/secrets.md#p-vault-away
 func TestValueRefuses(t *testing.T) {
 	t.Setenv("SHORT", "hij")
 	t.Setenv("SLUICE_TEMPORAL_TOKEN", "rules them all")

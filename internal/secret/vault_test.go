@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // fakeVault answers as Vault does, in so far as reading secrets is concerned: KV version 2 at kv/, tokens, and the Kubernetes login.
@@ -31,13 +32,14 @@ type fakeVault struct {
 	readers  map[string]bool // tokens that may read
 	stumbles []int           // statuses of the next answers
 	sealed   bool
+	life     int // of the tokens it gives out, in seconds
 	logins   int
 	seen     []string // requests: method, path, namespace
 }
 
 func newFakeVault(t *testing.T) *fakeVault {
 	t.Helper()
-	v := &fakeVault{readers: map[string]bool{"reader": true}}
+	v := &fakeVault{readers: map[string]bool{"reader": true}, life: 3600}
 	v.Server = httptest.NewServer(v)
 	t.Cleanup(v.Close)
 	return v
@@ -84,7 +86,7 @@ func (v *fakeVault) login(r *http.Request, answer func(int, string, ...any)) {
 	v.logins++
 	token := fmt.Sprintf("login-%d", v.logins)
 	v.readers[token] = true
-	answer(200, `{"auth":{"client_token":%q,"lease_duration":3600,"renewable":true}}`, token)
+	answer(200, `{"auth":{"client_token":%q,"lease_duration":%d,"renewable":true}}`, token, v.life)
 }
 
 // resolver asks again without waiting long.
@@ -110,6 +112,8 @@ func fromVault(ctx context.Context, r *Resolver, server spec.Vault, ref string) 
 	return r.Value(ctx, &spec.Environment{Name: "test", Vault: server, Secrets: map[string]spec.SecretSource{"a": {Vault: ref}}}, "a")
 }
 
+// promise: docs/secrets.md#p-vault-values
+// promise: docs/secrets.md#p-vault-https
 func TestVault(t *testing.T) {
 	v := newFakeVault(t)
 	tests := []struct {
@@ -166,6 +170,8 @@ func TestVault(t *testing.T) {
 }
 
 // An environment that does not say where Vault is reads from where Vault's own command would.
+//
+// promise: docs/secrets.md#p-vault-of-the-machine
 func TestVaultOfTheMachine(t *testing.T) {
 	v := newFakeVault(t)
 	r := resolver(t)
@@ -177,8 +183,9 @@ func TestVaultOfTheMachine(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(os.Getenv("HOME"), ".vault-token"), []byte("reader\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := read(); got != "postgres://secret" || err != nil {
-		t.Errorf("with ~/.vault-token: %q, %v", got, err)
+	t.Setenv("VAULT_NAMESPACE", "team/ml")
+	if got, err := read(); got != "postgres://secret" || err != nil || v.seen[len(v.seen)-1] != "GET /v1/kv/data/ml/warehouse team/ml" {
+		t.Errorf("with ~/.vault-token: %q, %v, by %s", got, err, v.seen[len(v.seen)-1])
 	}
 	t.Setenv("VAULT_TOKEN", "stranger")
 	if _, err := read(); !errors.Is(err, ErrForbidden) {
@@ -186,6 +193,25 @@ func TestVaultOfTheMachine(t *testing.T) {
 	}
 }
 
+// Vault Agent renews the token in its file.
+//
+// promise: docs/secrets.md#p-vault-token-file
+func TestVaultTokenIsReadAnew(t *testing.T) {
+	v, r := newFakeVault(t), resolver(t)
+	server := byToken(t, v.URL, "reader")
+	if _, err := fromVault(t.Context(), r, server, "kv/ml/warehouse#dsn"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(server.Auth.TokenFile, []byte("stranger\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fromVault(t.Context(), r, server, "kv/ml/warehouse#dsn"); !errors.Is(err, ErrForbidden) {
+		t.Errorf("with another token in the file: %v", err)
+	}
+}
+
+// promise: docs/secrets.md#p-vault-four-times
+// promise: docs/secrets.md#p-vault-away
 func TestVaultTriesAgain(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -196,7 +222,7 @@ func TestVaultTriesAgain(t *testing.T) {
 		temporary bool
 	}{
 		{name: "after some failures", stumbles: []int{500, 502, 429}, requests: 4},
-		{name: "not for ever", stumbles: []int{500, 502, 503, 500, 500}, requests: tries, reason: ErrUnavailable, temporary: true},
+		{name: "not for ever", stumbles: []int{500, 502, 503, 500, 500}, requests: 4, reason: ErrUnavailable, temporary: true},
 		{name: "not what stays wrong", stumbles: []int{400}, requests: 1, reason: ErrUnusable},
 		{name: "not a sealed one", sealed: true, requests: 1, reason: ErrSealed, temporary: true},
 	}
@@ -208,14 +234,17 @@ func TestVaultTriesAgain(t *testing.T) {
 			if !errors.Is(err, tt.reason) || len(v.seen) != tt.requests {
 				t.Errorf("%d requests, then %v", len(v.seen), err)
 			}
-			if Temporary(err) != tt.temporary {
-				t.Errorf("temporary is %v for %v", Temporary(err), err)
+			wantType := map[bool]string{true: fault.Infrastructure, false: fault.Invalid}[tt.temporary]
+			if got := fault.TypeOf(Typed(err)); Temporary(err) != tt.temporary || err != nil && got != wantType {
+				t.Errorf("temporary is %v for %v, which is %s", Temporary(err), err, got)
 			}
 		})
 	}
 }
 
 // TestVaultGone: a server that is not there, and one that never answers.
+//
+// promise: docs/secrets.md#p-vault-away
 func TestVaultGone(t *testing.T) {
 	v := newFakeVault(t)
 	address := v.URL
@@ -233,6 +262,8 @@ func TestVaultGone(t *testing.T) {
 }
 
 // TestVaultLogin: one login serves many reads, a revoked token is replaced once, and a role that is refused stays refused.
+//
+// promise: docs/secrets.md#p-vault-login
 func TestVaultLogin(t *testing.T) {
 	v, r := newFakeVault(t), resolver(t)
 	server := byPod(v.URL)
@@ -260,6 +291,21 @@ func TestVaultLogin(t *testing.T) {
 	if _, err := fromVault(t.Context(), r, server, "kv/ml/warehouse#dsn"); !errors.Is(err, ErrForbidden) ||
 		!strings.Contains(err.Error(), "login as role other") {
 		t.Errorf("as another role: %v", err)
+	}
+}
+
+// TestVaultLease: a token is not used up to the end of its life, and one that lives long is asked for anew.
+//
+// promise: docs/secrets.md#p-vault-login
+func TestVaultLease(t *testing.T) {
+	v, r := newFakeVault(t), resolver(t)
+	for life, want := range map[int]time.Duration{3600: 40 * time.Minute, 24 * 3600: time.Hour, 0: time.Hour} {
+		v.life = life
+		before := time.Now()
+		l, err := r.vault.login(t.Context(), byPod(v.URL))
+		if err != nil || l.until.Before(before.Add(want)) || l.until.After(time.Now().Add(want)) {
+			t.Errorf("a token of %d s is kept for %v, %v, want %v", life, l.until.Sub(before), err, want)
+		}
 	}
 }
 
