@@ -43,6 +43,7 @@ func (p *fakePool) Release(context.Context, training.Key) error {
 	return nil
 }
 
+// promise: docs/training.md#p-without-deadline
 func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 	none, never, broken := training.ErrNoCapacity, training.ErrTooLarge, context.DeadlineExceeded
 	ever := slices.Repeat([]error{none}, 100)
@@ -121,6 +122,8 @@ func acquire(t *testing.T, pools map[string]*fakePool, in contract.AcquireInput)
 	return got, value.Get(&got)
 }
 
+// promise: docs/training.md#p-without-deadline
+// promise: docs/training.md#p-waits-for-spot
 func TestOffers(t *testing.T) {
 	both := []string{spec.CapacitySpot, spec.CapacityOnDemand}
 	price := func(spot, onDemand float64) spec.Prices { return spec.Prices{Spot: spot, OnDemand: onDemand} }

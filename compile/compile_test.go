@@ -201,6 +201,7 @@ func TestTextModels(t *testing.T) {
 	}
 }
 
+// promise: docs/compile.md#p-tolerance
 func TestFaults(t *testing.T) {
 	dataset := samples(t, 50, vectors)
 	tight := map[string]spec.Variant{"int8": {ONNX: &spec.ONNXVariant{Precision: "int8"}, Tolerance: spec.Tolerance{MaxAbs: new(1e-9)}}}
@@ -296,6 +297,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
+// promise: docs/compile.md#p-tolerance
 func TestZeroIsATolerance(t *testing.T) {
 	worst := spec.Parity{MaxAbs: 0.1, Cosine: -0.1, Top1: -0.1}
 	for _, tc := range []struct{ declared, broken string }{

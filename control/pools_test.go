@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+// promise: docs/kubernetes.md#p-pods-reach
+// promise: docs/ec2.md#p-instances-reach
 func TestRemoteTrouble(t *testing.T) {
 	const far, lent = "temporal.acme:7233", "s3://acme-sluice?region=eu-central-1"
 	for _, test := range []struct{ address, store, says string }{

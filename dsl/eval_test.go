@@ -14,6 +14,8 @@ import (
 )
 
 // A cost of which a part is unknown has no value, so that no check of it can hold.
+//
+// promise: docs/training.md#p-cost-unknown
 func TestUnknownCostIsNone(t *testing.T) {
 	vars := chainVars
 	vars.Run = spec.RunFacts{ID: "r7", Attempt: 1, StartedAt: time.Unix(0, 0), CostUSD: 1.5, CostUnknown: true}

@@ -24,6 +24,7 @@ func TestTrainUndisturbed(t *testing.T) {
 	b.wantEnds(o, spec.EndFinished)
 }
 
+// promise: docs/ec2.md#p-spot-notice
 func TestTrainSurvivesInterruptions(t *testing.T) {
 	b := newTrainBench(t, ", interruptions: {mean_up: 2s, notice: 3s, without_notice: 50%}", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "250", "0.03"
@@ -199,6 +200,7 @@ func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
 	}
 }
 
+// promise: docs/training.md#p-attempt-timeout
 func TestTrainTimesOut(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.in.Timeout, b.in.Retry = spec.Duration(5*time.Second), spec.Retry{Attempts: 1}.WithDefaults()

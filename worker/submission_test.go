@@ -73,6 +73,7 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
+// promise: docs/kubernetes.md#p-pods-reach
 func TestSubmitRefuses(t *testing.T) {
 	s := session(t)
 	good := project(t, "name: good\nparams: {n: {type: int}}\nsteps: {only: {run: {command: [\"true\"]}}}\n", map[string]string{

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// promise: docs/kserve.md#p-ks-same-rollout
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		server := serve(t, s, gateway.Ports{})
@@ -38,6 +39,8 @@ func TestConformance(t *testing.T) {
 }
 
 // TestEngineIsRefused: a release that only a GPU can serve does not look like one that has lost its model.
+//
+// promise: docs/compile.md#p-embedded-no-engine
 func TestEngineIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, plan.File), []byte("engine"), 0o600); err != nil {

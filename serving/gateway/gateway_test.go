@@ -247,6 +247,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
+// promise: docs/kserve.md#p-ks-misfit
 func TestOutcomesAreCounted(t *testing.T) {
 	labelled := strings.Replace(request, `{`, `{"parameters":{"label":0},`, 1)
 	for _, tc := range []struct {
@@ -349,6 +350,7 @@ func TestTheShareOfAReleaseThatFailedIsNotServed(t *testing.T) {
 	}
 }
 
+// promise: docs/kserve.md#p-ks-goes-on
 func TestWhatServesGoesOnWhenTheNextRevisionFails(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})

@@ -80,6 +80,9 @@ func (s *site) predictor(name string) map[string]any {
 }
 
 // TestEngine: an engine lies as Triton wants it, with a description, and gets a GPU.
+//
+// promise: docs/kserve.md#p-ks-engine-config
+// promise: docs/kserve.md#p-ks-one-gpu
 func TestEngine(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	r := here.releases("shop")
@@ -121,6 +124,8 @@ func TestEngine(t *testing.T) {
 
 // TestEngineWithFront: an engine of which a front makes the inputs takes what the source model takes. It is served, and replaced, as any
 // other release.
+//
+// promise: docs/kserve.md#p-ks-engine-front
 func TestEngineWithFront(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	target := here.target("shop")
@@ -171,6 +176,9 @@ func must[T any](v T, ok bool) *T {
 }
 
 // TestEngineIsRefused: what cannot serve an engine says so, and which engine it is that a server does not load.
+//
+// promise: docs/kserve.md#p-ks-engine-needs-triton
+// promise: docs/kserve.md#p-ks-engine-message
 func TestEngineIsRefused(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	here.controller.Report("shop-v1", kservetest.Failed("ModelLoadFailed", "unable to load plan file to auto complete config"))

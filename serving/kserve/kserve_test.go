@@ -134,6 +134,10 @@ func stop(t *testing.T, server *gateway.Server) {
 	}
 }
 
+// promise: docs/kserve.md#p-ks-same-rollout
+// promise: docs/kserve.md#p-ks-rights
+// promise: docs/kserve.md#p-ks-goes-on
+// promise: docs/kserve.md#p-ks-interface
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		here := newSite(t, s, role)
@@ -207,6 +211,9 @@ func (s *site) until(what string, holds func() bool) {
 }
 
 // TestWhatIsDroppedIsRemoved: InferenceServices and models of releases that the document drops go, and no others.
+//
+// promise: docs/kserve.md#p-ks-swept
+// promise: docs/kserve.md#p-ks-untouched
 func TestWhatIsDroppedIsRemoved(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	shop, other := here.target("shop_window"), here.target("other")
@@ -240,6 +247,11 @@ func TestWhatIsDroppedIsRemoved(t *testing.T) {
 }
 
 // TestWhyAReleaseFails: the reason reaches who asked for the release.
+//
+// promise: docs/kserve.md#p-ks-goes-on
+// promise: docs/kserve.md#p-ks-does-not-load
+// promise: docs/kserve.md#p-ks-no-runtime
+// promise: docs/kserve.md#p-ks-no-pods
 func TestWhyAReleaseFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status map[string]any
@@ -291,6 +303,8 @@ func TestWhatIsWaitedFor(t *testing.T) {
 }
 
 // TestForbidden: what the role lacks is named.
+//
+// promise: docs/kserve.md#p-ks-forbidden
 func TestForbidden(t *testing.T) {
 	here := newSite(t, newStore(t), []rbacv1.PolicyRule{
 		{APIGroups: []string{"serving.kserve.io"}, Resources: []string{"inferenceservices"}, Verbs: []string{"get", "list"}},
@@ -304,6 +318,8 @@ func TestForbidden(t *testing.T) {
 }
 
 // TestPodsThatCannotStart: KServe does not tell of images that cannot be pulled, so the pods are looked at.
+//
+// promise: docs/kserve.md#p-ks-no-pods
 func TestPodsThatCannotStart(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	here.AddNode(t, "machine", kubetest.Machine{})
@@ -326,6 +342,9 @@ func TestPodsThatCannotStart(t *testing.T) {
 }
 
 // TestWithoutKServe: on a cluster that does not know InferenceServices that is said, and a cluster that is not there is asked again.
+//
+// promise: docs/kserve.md#p-ks-forbidden
+// promise: docs/kserve.md#p-ks-api-away
 func TestWithoutKServe(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	client, err := dynamic.NewForConfig(here.Config)
@@ -350,6 +369,8 @@ func TestWithoutKServe(t *testing.T) {
 }
 
 // TestIngress: through an ingress an InferenceService is asked by its name.
+//
+// promise: docs/kserve.md#p-ks-ingress
 func TestIngress(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	plain := here.target("shop")
@@ -396,6 +417,8 @@ func TestIngress(t *testing.T) {
 }
 
 // TestAnotherSluice: of two stores whose targets have one name in one namespace, the second is told.
+//
+// promise: docs/kserve.md#p-ks-untouched
 func TestAnotherSluice(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	release := routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}
@@ -411,6 +434,8 @@ func TestAnotherSluice(t *testing.T) {
 }
 
 // TestAnInferenceServiceThatSomebodyRemoved is made again when the gateway starts.
+//
+// promise: docs/kserve.md#p-ks-made-again
 func TestAnInferenceServiceThatSomebodyRemoved(t *testing.T) {
 	here := newSite(t, newStore(t), role)
 	server := here.serve("shop", gateway.Ports{})

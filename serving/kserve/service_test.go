@@ -39,6 +39,7 @@ func TestTargetName(t *testing.T) {
 	})
 }
 
+// promise: docs/kserve.md#p-ks-layout
 func TestLayoutONNX(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files []string

@@ -145,6 +145,7 @@ func TestWhatComesOfAnAnswer(t *testing.T) {
 	}
 }
 
+// promise: docs/kserve.md#p-ks-misfit
 func TestInputsThatDoNotFitAreNotSent(t *testing.T) {
 	m := open(t, serve(t, func(http.ResponseWriter, *http.Request) { t.Error("they were sent") }))
 	if _, err := m.Infer(t.Context(), inputs()[:1]); oip.ErrorStatus(err) != http.StatusBadRequest {

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // promise: docs/security.md#p-gloo-lo
+// promise: docs/gpus.md#p-own-gpus
 func TestRankEnvironment(t *testing.T) {
 	p := &prepared{
 		key: training.Key{Run: "r", Step: "s", Generation: 2}, index: 1,

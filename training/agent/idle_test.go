@@ -7,6 +7,7 @@ import (
 	"time"
 )
 
+// promise: docs/ec2.md#p-agent-idle
 func TestIdleness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
+// promise: docs/kubernetes.md#p-pod-sigterm
 func TestSIGTERMIsTheNotice(t *testing.T) {
 	c := protocol.AgentConfig{Dir: filepath.Join(t.TempDir(), "node"), Grace: time.Hour}
 	ctx, cancel := Lifetime(c)

@@ -123,6 +123,7 @@ func request(generation, least, most int) training.Request {
 	}
 }
 
+// promise: docs/ec2.md#p-min-or-none
 func TestPool(t *testing.T) {
 	pooltest.Run(t, func(t *testing.T) pooltest.Harness {
 		w := newWorld(t, nil)
@@ -136,6 +137,11 @@ func TestPool(t *testing.T) {
 }
 
 // What an instance is told reaches its agent, in a container, and is nowhere any more when the gang is there.
+//
+// promise: docs/ec2.md#p-no-instance-left
+// promise: docs/ec2.md#p-agent-idle
+// promise: docs/ec2.md#p-handover
+// promise: docs/ec2.md#p-imds-v2
 func TestNode(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(keys, []byte("key one\nit's two\n"), 0o600); err != nil {
@@ -172,6 +178,9 @@ func TestNode(t *testing.T) {
 				t.Errorf("docker was called with %s, want %s and no secret", args, want)
 			}
 		}
+		if told := w.machines.read(id, "part-001"); told == "" || strings.Contains(told, "token of node/r1") || strings.Contains(told, "key one") {
+			t.Errorf("the user data are %q, want them without a token and keys", told)
+		}
 		if w.machines.read(id, "run/config") != "" {
 			t.Error("the configuration is still on the node")
 		}
@@ -203,6 +212,9 @@ func release(t *testing.T, p *Pool, key training.Key) {
 	}
 }
 
+// promise: docs/ec2.md#p-min-or-none
+// promise: docs/ec2.md#p-ec2-waits
+// promise: docs/ec2.md#p-ec2-refuses
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -232,6 +244,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// promise: docs/ec2.md#p-min-or-none
 func TestCapacityComesBack(t *testing.T) {
 	w := newWorld(t, nil)
 	w.front.set(func(f *front) { f.capacity = 1 })
@@ -247,6 +260,11 @@ func TestCapacityComesBack(t *testing.T) {
 }
 
 // What is wrong with a node's start is told by what its script said, and the try is ended.
+//
+// promise: docs/ec2.md#p-instance-reason
+// promise: docs/ec2.md#p-no-instance-left
+// promise: docs/ec2.md#p-agent-idle
+// promise: docs/ec2.md#p-ec2-no-start
 func TestStartFails(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -281,6 +299,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// promise: docs/ec2.md#p-instance-gone
+// promise: docs/ec2.md#p-instance-reason
 func TestInterruption(t *testing.T) {
 	w := newWorld(t, nil)
 	gang, err := w.Acquire(t.Context(), request(1, 2, 2))
@@ -307,6 +327,8 @@ func TestInterruption(t *testing.T) {
 }
 
 // A worker that dies when its fleet was launched, but before it knows, leaves a gang that the next one finds.
+//
+// promise: docs/ec2.md#p-one-fleet
 func TestWorkerDiesInTheMiddle(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx, die := context.WithCancel(t.Context())
@@ -330,6 +352,7 @@ func TestWorkerDiesInTheMiddle(t *testing.T) {
 	release(t, w.Pool, request(1, 2, 2).Key)
 }
 
+// promise: docs/ec2.md#p-one-fleet
 func TestTwoWorkersAtOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	type result struct {
@@ -369,6 +392,8 @@ func TestReleaseOfATry(t *testing.T) {
 	}
 }
 
+// promise: docs/ec2.md#p-types-left-out
+// promise: docs/ec2.md#p-ec2-too-large
 func TestResources(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, test := range []struct {
@@ -398,6 +423,9 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// promise: docs/ec2.md#p-ec2-limits
+// promise: docs/ec2.md#p-ec2-waits
+// promise: docs/ec2.md#p-ec2-too-large
 func TestMoneyLimit(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Prices, o.Limits = spec.Prices{Spot: 2}, spec.PoolLimits{USDPerHour: 5}
@@ -428,6 +456,8 @@ func TestThrottled(t *testing.T) {
 }
 
 // Where the pool does not say what an instance costs, AWS does.
+//
+// promise: docs/ec2.md#p-ec2-price
 func TestPriceOfAGang(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits.USDPerHour = 2 })
 	for capacity, want := range map[string]float64{

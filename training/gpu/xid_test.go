@@ -13,6 +13,8 @@ import (
 )
 
 // The documentation lists all XIDs that ask for a reset.
+//
+// promise: docs/gpus.md#p-gpu-reset
 func TestDocumentedXIDs(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/gpus.md")
 	if err != nil {
@@ -33,6 +35,7 @@ func TestDocumentedXIDs(t *testing.T) {
 	}
 }
 
+// promise: docs/gpus.md#p-gpu-reset
 func TestEvents(t *testing.T) {
 	for _, tt := range []struct {
 		event    Event

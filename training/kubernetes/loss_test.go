@@ -16,6 +16,8 @@ import (
 )
 
 // A node that is taken away is a loss with its reason, however it is taken.
+//
+// promise: docs/kubernetes.md#p-pod-reason
 func TestLosses(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -149,6 +151,9 @@ func TestAcquireAtOnce(t *testing.T) {
 }
 
 // Gangs that come at once stay within the limits together, and one of them gets what it wants.
+//
+// promise: docs/kubernetes.md#p-limits-at-once
+// promise: docs/kubernetes.md#p-pool-waits
 func TestLimitsAtOnce(t *testing.T) {
 	s := newSite(t, spec.Pool{
 		Limits: spec.PoolLimits{Nodes: 10, USDPerHour: 7}, USDPerHour: spec.Prices{OnDemand: 2},

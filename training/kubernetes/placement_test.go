@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,9 @@ import (
 )
 
 // Pods go to machines with the capacity and the GPUs that are wanted, whoever labelled them.
+//
+// promise: docs/gpus.md#p-gpu-avoid
+// promise: docs/kubernetes.md#p-pod-resources
 func TestPlacement(t *testing.T) {
 	s := newSite(t, spec.Pool{})
 	tainted := []corev1.Taint{{Key: gpuResource, Value: "present", Effect: corev1.TaintEffectNoSchedule}}
@@ -51,6 +56,9 @@ func TestPlacement(t *testing.T) {
 }
 
 // Keys that do not end go into no Secret, unless the pool says so.
+//
+// promise: docs/kubernetes.md#p-session-keys
+// promise: docs/kubernetes.md#p-share-keys
 func TestKeysThatDoNotEnd(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-store")
 	for _, test := range []struct {
@@ -72,6 +80,10 @@ func TestKeysThatDoNotEnd(t *testing.T) {
 }
 
 // What a pod is told is in the Secret and nowhere else, and it may do little.
+//
+// promise: docs/kubernetes.md#p-session-keys
+// promise: docs/kubernetes.md#p-pod-resources
+// promise: docs/kubernetes.md#p-pod-rights
 func TestPod(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-store")
 	keys := filepath.Join(t.TempDir(), "keys")
@@ -114,6 +126,32 @@ func TestPod(t *testing.T) {
 		if v.Name == "shm" && (v.EmptyDir.Medium != corev1.StorageMediumMemory || v.EmptyDir.SizeLimit.Value() != 64<<20) {
 			t.Errorf("/dev/shm is %+v", v.EmptyDir)
 		}
+	}
+}
+
+// What ranks do in a pod is theirs to say, but they are given no more rights than a program needs, and a while to end.
+//
+// promise: docs/kubernetes.md#p-no-machine
+// promise: docs/kubernetes.md#p-pod-rights
+// promise: docs/kubernetes.md#p-pool-refuses
+func TestPodRights(t *testing.T) {
+	p := New(Options{Spec: spec.Pool{Kubernetes: &spec.KubernetesPool{}}})
+	pod := p.podOf(gang{name: "sluice-g", uid: "01234567-89ab"}, request(1, 1, 1), 0).Spec
+	if *pod.AutomountServiceAccountToken {
+		t.Error("the pod is given the token of its service account")
+	}
+	for _, c := range append(pod.InitContainers, pod.Containers...) {
+		rights := c.SecurityContext
+		if *rights.AllowPrivilegeEscalation || !slices.Equal(rights.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(rights.Capabilities.Add) > 0 ||
+			rights.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			t.Errorf("%s may do %+v", c.Name, rights)
+		}
+	}
+	if got := *pod.TerminationGracePeriodSeconds; got != 120 {
+		t.Errorf("it has %d s to end, want two minutes", got)
+	}
+	if p.patience != 5*time.Minute || p.imagePatience != 30*time.Second {
+		t.Errorf("machines are waited for %v and images %v, want 5m and 30s", p.patience, p.imagePatience)
 	}
 }
 

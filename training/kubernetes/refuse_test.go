@@ -20,6 +20,14 @@ import (
 func isNoCapacity(err error) bool { return errors.Is(err, training.ErrNoCapacity) }
 
 // A refusal has its type, says why, and leaves nothing behind.
+//
+// promise: docs/kubernetes.md#p-agent-digest
+// promise: docs/kubernetes.md#p-pool-forbidden
+// promise: docs/kubernetes.md#p-all-or-nothing
+// promise: docs/kubernetes.md#p-no-machine
+// promise: docs/kubernetes.md#p-pool-waits
+// promise: docs/kubernetes.md#p-pool-refuses
+// promise: docs/kubernetes.md#p-pool-too-large
 func TestRefusals(t *testing.T) {
 	gpu := func(types ...string) training.Request {
 		r := request(1, 1, 1)
@@ -94,6 +102,8 @@ func withWrongAgent(_ *testing.T, s *site) {
 }
 
 // A gang that may be smaller is as large as there are machines for.
+//
+// promise: docs/kubernetes.md#p-fewer-nodes
 func TestAsManyAsThereAreMachines(t *testing.T) {
 	s := newSite(t, spec.Pool{})
 	s.pool.patience = 2 * time.Second
@@ -109,6 +119,9 @@ func TestAsManyAsThereAreMachines(t *testing.T) {
 }
 
 // A gang that queues keeps its place until it is admitted, all of it.
+//
+// promise: docs/kubernetes.md#p-queue-place
+// promise: docs/kubernetes.md#p-pool-waits
 func TestQueue(t *testing.T) {
 	s := newSite(t, spec.Pool{Kubernetes: &spec.KubernetesPool{Queue: "team-a"}})
 	s.pool.patience = time.Second

@@ -52,6 +52,8 @@ func TestMachineHolds(t *testing.T) {
 }
 
 // Gangs that run side by side have GPUs of their own, and memory that is taken is not given out again.
+//
+// promise: docs/gpus.md#p-own-gpus
 func TestGangsShareTheMachine(t *testing.T) {
 	p := newPool(t, 4, nil)
 	p.opts.Machine = func() Machine { return Machine{Memory: 10 << 30, GPUs: l4s} }
@@ -90,6 +92,9 @@ func TestGangsShareTheMachine(t *testing.T) {
 }
 
 // An instance of a GPU in MIG mode is given to a node as a GPU is.
+//
+// promise: docs/gpus.md#p-mig-instance
+// promise: docs/gpus.md#p-mig-profile
 func TestNodesGetInstances(t *testing.T) {
 	m := gputest.New()
 	m.Divide(7, 3)
@@ -119,6 +124,8 @@ func TestNodesGetInstances(t *testing.T) {
 }
 
 // So do gangs of several pools: what one has, another cannot give out.
+//
+// promise: docs/gpus.md#p-pools-share-gpus
 func TestPoolsShareTheMachine(t *testing.T) {
 	gangs := &Gangs{}
 	pools := []*Pool{newPool(t, 4, nil), newPool(t, 4, nil)}

@@ -8,6 +8,9 @@ import (
 	"github.com/sluiceml/sluice/training/policy"
 )
 
+// promise: docs/training.md#p-without-deadline
+// promise: docs/training.md#p-moves-to-spot
+// promise: docs/training.md#p-unknown-speed
 func TestDecide(t *testing.T) {
 	const h = time.Hour
 	spot, onDemand, both, wait := policy.Decision{Spot: true}, policy.Decision{OnDemand: true}, policy.Decision{Spot: true, OnDemand: true}, policy.Decision{Spot: true}
@@ -66,6 +69,8 @@ func TestDecide(t *testing.T) {
 }
 
 // A wait ends while there is time for on-demand, however often it is reviewed.
+//
+// promise: docs/training.md#p-never-too-late
 func TestWaitEnds(t *testing.T) {
 	s := policy.State{
 		Deadline: true, Work: 10 * time.Hour, Left: 20 * time.Hour, TotalWork: 10 * time.Hour, Window: 20 * time.Hour,

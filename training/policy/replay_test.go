@@ -81,6 +81,9 @@ func TestCostsLessThanTheBetter(t *testing.T) {
 }
 
 // Whatever spot does, a deadline that on-demand from the start would keep is kept.
+//
+// promise: docs/training.md#p-never-too-late
+// promise: docs/training.md#p-deadline-kept
 func TestMissesNoDeadline(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gap := time.Duration(rapid.IntRange(1, 1200).Draw(t, "gap")) * time.Second
@@ -106,6 +109,7 @@ func TestMissesNoDeadline(t *testing.T) {
 	})
 }
 
+// promise: docs/training.md#p-simulate
 func TestReplay(t *testing.T) {
 	job := policy.Job{Work: 4 * time.Hour, Within: 10 * time.Hour, Changeover: 30 * time.Minute, Prices: spec.Prices{Spot: 1, OnDemand: 3}}
 	spotOnly := func(policy.State) policy.Decision { return policy.Decision{Spot: true} }

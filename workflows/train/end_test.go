@@ -26,6 +26,7 @@ func failed(err error) nodeState {
 	return nodeState{prepared: true, started: true, ended: true, err: err}
 }
 
+// promise: docs/gpus.md#p-gpu-uncharged
 func TestClassifyGeneration(t *testing.T) {
 	var (
 		ok       = ended(protocol.RanksEnded{EndedAt: at(9)})

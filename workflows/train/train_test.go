@@ -210,6 +210,8 @@ func (s *stage) wantReleased(t *testing.T, n int) {
 	}
 }
 
+// promise: docs/training.md#p-waits-for-spot
+// promise: docs/training.md#p-uncharged
 func TestTrainWaitsForCapacity(t *testing.T) {
 	none := fault.New(fault.Preempted, "no capacity now", nil)
 	s := &stage{acquire: []error{none, none, none}}
@@ -281,6 +283,7 @@ func TestTrainChargesItsRetries(t *testing.T) {
 	}
 }
 
+// promise: docs/training.md#p-uncharged
 func TestTrainDoesNotChargePreemption(t *testing.T) {
 	s := &stage{lost: func(generation int) bool { return generation < 4 }}
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
@@ -315,6 +318,8 @@ func TestTrainStopsAtItsBudget(t *testing.T) {
 }
 
 // A gang whose price nobody knows is not bought on a budget, which could not end anything.
+//
+// promise: docs/training.md#p-cost-unknown
 func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 	s := &stage{unpriced: true, budget: 20}
 	err := s.train(t, s.environment(t), spec.Retry{Attempts: 3})
@@ -325,6 +330,8 @@ func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 }
 
 // What a training of unknown price has cost is unknown, also when it fails.
+//
+// promise: docs/training.md#p-cost-unknown
 func TestTrainSaysThatItsCostIsUnknown(t *testing.T) {
 	s := &stage{unpriced: true, ranks: func(int) (protocol.RanksEnded, error) { return protocol.RanksEnded{Code: 1}, nil }}
 	err := s.train(t, s.environment(t), spec.Retry{Attempts: 1})
@@ -334,6 +341,8 @@ func TestTrainSaysThatItsCostIsUnknown(t *testing.T) {
 }
 
 // The timeout of an attempt bounds its wait for capacity too: it is not waited longer than is left, and nothing is bought any more then.
+//
+// promise: docs/training.md#p-attempt-timeout
 func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 	s := &stage{timeout: 5 * time.Minute}
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
@@ -359,6 +368,8 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 }
 
 // Gangs that are lost are charged to nobody as long as each brings the training on; a program that gets nowhere on any ends.
+//
+// promise: docs/training.md#p-ten-in-a-row
 func TestTrainEndsWithoutProgress(t *testing.T) {
 	lost := func(int) (protocol.RanksEnded, error) {
 		return protocol.RanksEnded{}, fault.New(fault.Infrastructure, "the node is gone", nil)
@@ -367,8 +378,8 @@ func TestTrainEndsWithoutProgress(t *testing.T) {
 		from  func(int) int64
 		lives int
 	}{
-		"never a checkpoint":      {nil, maxFruitless},
-		"none after the first 30": {func(g int) int64 { return int64(10 * min(g-1, 3)) }, 3 + maxFruitless},
+		"never a checkpoint":      {nil, 10},
+		"none after the first 30": {func(g int) int64 { return int64(10 * min(g-1, 3)) }, 3 + 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // the clock does not skip ahead while Watch runs
@@ -412,6 +423,9 @@ func TestTrainGoesOnInANewHistory(t *testing.T) {
 }
 
 // Once there is spot, a gang on on-demand is left for it, and the next generation is on that.
+//
+// promise: docs/training.md#p-moves-to-spot
+// promise: docs/training.md#p-uncharged
 func TestTrainMovesToSpot(t *testing.T) {
 	t.Parallel() // the first look out for spot comes after a while
 	s, stopped := moving(t, 2)
@@ -433,6 +447,8 @@ func TestTrainMovesToSpot(t *testing.T) {
 }
 
 // On a budget a gang is not left for one whose price nobody knows: that one goes back at once.
+//
+// promise: docs/training.md#p-move-has-a-gang
 func TestTrainDoesNotMoveOutOfItsBudget(t *testing.T) {
 	t.Parallel() // the first look out for spot comes after a while
 	stopped, back := make(chan struct{}), make(chan struct{})
@@ -558,6 +574,8 @@ func TestTrainTellsLess(t *testing.T) {
 
 // A gang on on-demand for which no spot is found, however long it runs: once the spot watcher has filled much of the history it pauses between any
 // two tries.
+//
+// promise: docs/training.md#p-move-has-a-gang
 func TestScoutGrowsQuiet(t *testing.T) {
 	t.Parallel() // the clock does not skip ahead while ranks run
 	const grows, after = 100, 5

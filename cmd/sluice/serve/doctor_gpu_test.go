@@ -11,6 +11,8 @@ import (
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
+// promise: docs/gpus.md#p-gpus-unlisted
+// promise: docs/gpus.md#p-doctor-gpus
 func TestDoctorListsGPUs(t *testing.T) {
 	dir := t.TempDir()
 	for name, prints := range map[string]string{
@@ -23,6 +25,9 @@ func TestDoctorListsGPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(dir, "fails"), []byte("#!/bin/sh\necho 'the driver hangs' >&2\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	reset := "the driver says that it needs a reset, and no training gets it before: nvidia-smi --gpu-reset"
 	for name, want := range map[string][]view.Finding{
 		"two": {
@@ -34,6 +39,10 @@ func TestDoctorListsGPUs(t *testing.T) {
 				Help: "`nvidia-smi` and the kernel's log may say more; it mostly takes a restart of the machine",
 			},
 		},
+		"fails": {{
+			Name: "GPUs", State: view.Note, Detail: "list the GPUs: " + filepath.Join(dir, "fails") + " ended with exit code 3: the driver hangs",
+			Help: "until then `train` steps with `resources: {gpu: n}` cannot start on local pools",
+		}},
 		"none": {{Name: "GPUs", Detail: "none: no NVIDIA driver: its library libnvidia-ml.so.1 is not installed"}},
 	} {
 		t.Setenv(gpu.HelperVariable, filepath.Join(dir, name))
