@@ -37,6 +37,8 @@ func fake(t *testing.T, status int, body string) string {
 	return server.URL + "/base"
 }
 
+// promise: docs/triggers.md#p-metric-one-number
+// promise: docs/triggers.md#p-metric-no-answer
 func TestQuery(t *testing.T) {
 	vector := func(samples string) string {
 		return `{"status":"success","data":{"resultType":"vector","result":[` + samples + `]}}`
@@ -86,6 +88,10 @@ func TestQuery(t *testing.T) {
 }
 
 // TestMetric: the condition must hold for its time without a break, and starts are the cooldown apart.
+//
+// promise: docs/triggers.md#p-metric-held
+// promise: docs/triggers.md#p-metric-no-answer
+// promise: docs/triggers.md#p-metric-anew
 func TestMetric(t *testing.T) {
 	spec := spec.MetricTrigger{Condition: "value > 0.2", For: 3 * minute, Cooldown: 10 * minute, Every: minute}
 	high, low := new(float64), new(float64)
@@ -141,6 +147,8 @@ func TestMetric(t *testing.T) {
 
 // TestMetricCooldown: whatever is measured, starts are at least the cooldown apart, and wherever a look is cut off, a decision that was
 // made once is the same when it is asked for again.
+//
+// promise: docs/triggers.md#p-metric-held
 func TestMetricCooldown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := watch(t, spec.Trigger{Metric: &spec.MetricTrigger{

@@ -85,6 +85,10 @@ func (w *watcher) look(t TB, strokes int) contract.Look {
 
 // TestDataOnce: whatever is written, replaced, taken away or brought back, and wherever a look is cut off, each settled version starts
 // exactly one run, and none that did not settle starts any.
+//
+// promise: docs/triggers.md#p-version-once
+// promise: docs/triggers.md#p-no-news
+// promise: docs/triggers.md#p-started-once
 func TestDataOnce(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		dir := test.TempDir()
@@ -168,6 +172,10 @@ func count(looks []contract.Look) map[string]int {
 }
 
 // TestData: what settles in turn.
+//
+// promise: docs/triggers.md#p-objects-new
+// promise: docs/triggers.md#p-glob
+// promise: docs/triggers.md#p-links
 func TestData(t *testing.T) {
 	dir := t.TempDir()
 	w := watch(t, spec.Trigger{Data: &spec.DataTrigger{URL: "file://" + dir, Glob: "*.csv", Settle: minute, Every: minute}})
@@ -209,6 +217,8 @@ func TestData(t *testing.T) {
 }
 
 // TestDataInParts: one run is started for so many files only; the next look starts another for the rest.
+//
+// promise: docs/triggers.md#p-version-once
 func TestDataInParts(t *testing.T) {
 	found := map[string]string{}
 	for i := range maxFiles + 5 {
@@ -217,7 +227,7 @@ func TestDataInParts(t *testing.T) {
 	var state TriggerState
 	spec := spec.DataTrigger{}
 	first, second, third := state.data(spec, found, began), state.data(spec, found, began), state.data(spec, found, began)
-	if len(first.facts.Files) != maxFiles || len(second.facts.Files) != 5 || third != nil {
+	if len(first.facts.Files) != 1000 || len(second.facts.Files) != 5 || third != nil {
 		t.Errorf("%d, then %d files, then %v", len(first.facts.Files), len(second.facts.Files), third)
 	}
 	long := map[string]string{}
@@ -231,20 +241,25 @@ func TestDataInParts(t *testing.T) {
 }
 
 // TestDataForgets: what has been gone for long is forgotten, so that the state stays small.
+//
+// promise: docs/triggers.md#p-no-news
 func TestDataForgets(t *testing.T) {
 	var state TriggerState
 	spec := spec.DataTrigger{}
 	state.data(spec, map[string]string{"a": "1"}, began)
 	state.data(spec, map[string]string{}, began.Add(time.Hour))
+	const week = 7 * 24 * time.Hour
+	state.data(spec, map[string]string{}, began.Add(time.Hour+week-time.Second))
 	if len(state.Objects) != 1 {
 		t.Errorf("forgotten at once: %v", state.Objects)
 	}
-	state.data(spec, map[string]string{}, began.Add(time.Hour+remembered))
+	state.data(spec, map[string]string{}, began.Add(time.Hour+week))
 	if len(state.Objects) != 0 {
 		t.Errorf("never forgotten: %v", slices.Sorted(maps.Keys(state.Objects)))
 	}
 }
 
+// promise: docs/triggers.md#p-glob
 func TestMatches(t *testing.T) {
 	for _, tt := range []struct {
 		glob, name string
@@ -266,6 +281,8 @@ func TestMatches(t *testing.T) {
 }
 
 // TestPipelineTrigger: each accepted run that ended after the trigger was applied starts one run.
+//
+// promise: docs/triggers.md#p-after-accepted
 func TestPipelineTrigger(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean", Every: minute}})
 	accepted := func(run string, ended time.Time) {
@@ -300,6 +317,8 @@ func TestPipelineTrigger(t *testing.T) {
 }
 
 // TestNoteOfAnother: a note that comes late does not strike out the run that is due now.
+//
+// promise: docs/triggers.md#p-started-once
 func TestNoteOfAnother(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean"}})
 	if err := record.Accept(t.Context(), w.Store, record.RunRecord{Run: "clean-1", Pipeline: "clean", EndedAt: began.Add(time.Hour)}); err != nil {
@@ -315,6 +334,8 @@ func TestNoteOfAnother(t *testing.T) {
 }
 
 // TestWatchOver: a watch whose trigger does not stand any more looks at nothing; the first look is made whatever the trigger is now.
+//
+// promise: docs/triggers.md#p-watch-paused
 func TestWatchOver(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "lead"}})
 	stands, err := false, error(nil)
@@ -344,6 +365,8 @@ func TestWatchOver(t *testing.T) {
 }
 
 // TestFailedLookIsNoted until one succeeds.
+//
+// promise: docs/triggers.md#p-cannot-look
 func TestFailedLookIsNoted(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "lead"}})
 	w.look(t, 3)

@@ -137,6 +137,10 @@ func (c *chaos) strike() {
 // later steps see; what it publishes is there once; and an effect by key is there once.
 //
 // promise: README.md#p-goes-on
+// promise: docs/scaling.md#p-runs-again
+// promise: docs/scaling.md#p-never-two
+// promise: docs/scaling.md#p-one-result
+// promise: docs/scaling.md#p-published-once
 func TestChaos(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -12,6 +12,8 @@ import (
 )
 
 // TestInvalidStartsNothing: what the linter refuses leaves no trace.
+//
+// promise: README.md#p-type-checked
 func TestInvalidStartsNothing(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ old, replacement, says string }{

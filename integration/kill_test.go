@@ -19,6 +19,8 @@ import (
 )
 
 // TestKilledRunGoesOn kills Sluice in the middle of cleaning, training, compiling and a canary of one and the same run.
+//
+// promise: README.md#p-kill-things
 func TestKilledRunGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newChain(t)

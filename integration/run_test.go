@@ -66,6 +66,8 @@ func (s *sandbox) checkReport(record shown) {
 }
 
 // TestBadModelIsTakenBack releases a model, then one that is always wrong, with nothing but the canary before it.
+//
+// promise: README.md#p-bad-model
 func TestBadModelIsTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newChain(t)
@@ -93,6 +95,7 @@ func TestBadModelIsTakenBack(t *testing.T) {
 	}
 }
 
+// promise: README.md#p-gate-decides
 func TestGates(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -29,6 +29,7 @@ func (s *sandbox) letGo() {
 	write(s.t, filepath.Join(s.dir, "go"), "")
 }
 
+// promise: README.md#p-ctrl-c
 func TestCtrlCCancels(t *testing.T) {
 	t.Parallel()
 	s := newChain(t)
@@ -49,6 +50,8 @@ func TestCtrlCCancels(t *testing.T) {
 }
 
 // TestSecondCtrlCLeaves cancels a program that does not listen, and leaves before it is killed. The run then ends by itself.
+//
+// promise: README.md#p-ctrl-c
 func TestSecondCtrlCLeaves(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -71,6 +74,8 @@ func TestSecondCtrlCLeaves(t *testing.T) {
 }
 
 // TestSignalsLeave ends Sluice and not the run.
+//
+// promise: README.md#p-ctrl-backslash
 func TestSignalsLeave(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT} {

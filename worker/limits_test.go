@@ -129,6 +129,8 @@ func terminated(t *testing.T, s *control.Session) (ids []string) {
 
 // TestWaitsReachNoLimit: whatever waits for long, a queued run with its lock, a rollout that is not decided or a run whose rollout waits
 // for that one, goes on in new histories before the server ends it, and has its turn in the end.
+//
+// promise: docs/scaling.md#p-waiting
 func TestWaitsReachNoLimit(t *testing.T) {
 	t.Parallel()
 	s := crampedSession(t)

@@ -172,6 +172,8 @@ func TestRunContinuesAsNew(t *testing.T) {
 
 // TestRetriesContinueAsNew: a step, or an instance, that fails again and again is tried as often as it may be, in as many histories as
 // that takes.
+//
+// promise: docs/scaling.md#p-retry-history
 func TestRetriesContinueAsNew(t *testing.T) {
 	const attempts = 90
 	failures := func() (errs []error) {

@@ -201,6 +201,8 @@ func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
 }
 
 // TestRolloutGoesOnInANewHistory: midway in a stage, whose traffic is not ordered again.
+//
+// promise: docs/scaling.md#p-waiting
 func TestRolloutGoesOnInANewHistory(t *testing.T) {
 	f := &target{previous: "1", looks: []string{"pass", "hold", "hold", "pass"}, awaitsReplay: true}
 	spec, err := json.Marshal(canary())

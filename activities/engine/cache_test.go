@@ -33,6 +33,7 @@ steps:
     cache: {max_age: 1h}
 `
 
+// promise: README.md#p-not-again
 func TestStepCache(t *testing.T) {
 	tests := []struct {
 		name, step string

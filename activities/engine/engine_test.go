@@ -126,6 +126,7 @@ steps:
     run: {command: [use, "--rows=${steps.count.rows}"]}
 `
 
+// promise: README.md#p-gate-decides
 func TestGate(t *testing.T) {
 	tests := []struct {
 		name, outputs string
@@ -294,6 +295,8 @@ func TestASubmissionThatIsGoneIsAClearError(t *testing.T) {
 }
 
 // A run of some steps says nothing of the others: it is no baseline for `last`, and no cause for who waits for the pipeline's runs.
+//
+// promise: docs/triggers.md#p-after-accepted
 func TestARunOfSomeStepsIsNotAccepted(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one]}}, two: {run: {command: [two]}}}\n")
 	b.begin("whole")

@@ -526,6 +526,8 @@ func TestTrainStopsAtItsDeadlineWithoutCapacity(t *testing.T) {
 }
 
 // A wait for capacity that makes a history long goes on in a new one.
+//
+// promise: docs/scaling.md#p-waiting
 func TestTrainWaitsOnInANewHistory(t *testing.T) {
 	s := &stage{acquire: []error{fault.New(fault.Preempted, "no capacity now", nil)}}
 	env := s.environment(t)
