@@ -15,6 +15,8 @@ import (
 )
 
 // TestIgnoreIsGits: a .sluiceignore leaves out what git would by the same lines.
+//
+// promise: docs/pipelines.md#p-workspace-copy
 func TestIgnoreIsGits(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
@@ -203,6 +205,8 @@ func TestOthersFoldersAreLeftOut(t *testing.T) {
 }
 
 // A file that this process writes to is no part of the pipeline, by whatever name; one that it has written before is.
+//
+// promise: docs/pipelines.md#p-workspace-copy
 func TestOwnOutputIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	log, err := os.Create(filepath.Join(dir, "run.log"))

@@ -65,6 +65,8 @@ func TestShortClean(t *testing.T) {
 }
 
 // What a clean step reads beside its inputs may change without any key of the cache knowing.
+//
+// promise: docs/pipelines.md#p-cache-default
 func TestCleanCachedByDefault(t *testing.T) {
 	const text = `sluice: pipeline/v1
 name: p

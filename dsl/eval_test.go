@@ -160,6 +160,7 @@ func TestEvaluateValues(t *testing.T) {
 	}
 }
 
+// promise: docs/pipelines.md#p-param-needed
 func TestParams(t *testing.T) {
 	p := mustCompile(t, `sluice: pipeline/v1
 name: p
@@ -239,6 +240,8 @@ func TestInputPaths(t *testing.T) {
 }
 
 // TestEvaluateKnowsTooLittle: a gate that is evaluated without the end of a step that it reads is an error, in whatever way it reads it.
+//
+// promise: docs/pipelines.md#p-gate-error
 func TestEvaluateKnowsTooLittle(t *testing.T) {
 	const document = `sluice: pipeline/v1
 name: p

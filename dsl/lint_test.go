@@ -50,6 +50,7 @@ func (a archive) file(name string) []byte {
 // text expected in `want`. A `\t` written as <TAB> stands for a tab, which an editor would not keep.
 //
 // promise: README.md#p-type-checked
+// promise: docs/pipelines.md#p-checked-first
 func TestLint(t *testing.T) {
 	cases, err := filepath.Glob("testdata/lint/*.txtar")
 	if err != nil || len(cases) < 35 {

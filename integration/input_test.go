@@ -14,6 +14,7 @@ import (
 // TestInvalidStartsNothing: what the linter refuses leaves no trace.
 //
 // promise: README.md#p-type-checked
+// promise: docs/pipelines.md#p-checked-first
 func TestInvalidStartsNothing(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ old, replacement, says string }{

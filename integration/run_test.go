@@ -96,6 +96,9 @@ func TestBadModelIsTakenBack(t *testing.T) {
 }
 
 // promise: README.md#p-gate-decides
+// promise: docs/pipelines.md#p-gate-first
+// promise: docs/pipelines.md#p-gate-fail
+// promise: docs/pipelines.md#p-gate-stop
 func TestGates(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -30,6 +30,7 @@ func (s *sandbox) letGo() {
 }
 
 // promise: README.md#p-ctrl-c
+// promise: docs/pipelines.md#p-end-cancel
 func TestCtrlCCancels(t *testing.T) {
 	t.Parallel()
 	s := newChain(t)
@@ -114,6 +115,8 @@ func TestNohup(t *testing.T) {
 }
 
 // TestTwoCommands runs one pipeline twice at once: the second command attaches to the first.
+//
+// promise: docs/pipelines.md#p-run-goes-on
 func TestTwoCommands(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")

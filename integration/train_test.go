@@ -25,6 +25,7 @@ func TestTrainUndisturbed(t *testing.T) {
 }
 
 // promise: docs/ec2.md#p-spot-notice
+// promise: docs/pipelines.md#p-train-gives-up
 func TestTrainSurvivesInterruptions(t *testing.T) {
 	b := newTrainBench(t, ", interruptions: {mean_up: 2s, notice: 3s, without_notice: 50%}", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "250", "0.03"

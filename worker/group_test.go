@@ -25,6 +25,8 @@ finally:
 
 // TestGroupSurvivesTheCancelOfItsHolder: the newest run of a group is the one that is left, and it starts when the one before has tidied
 // up. The lock is a child of the run that first held it, and must not be cancelled with it.
+//
+// promise: docs/pipelines.md#p-group-cancel
 func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -82,6 +84,8 @@ steps:
 `
 
 // TestSkipAfterTermination: a run that does not wait is skipped while another holds the group, and not because of one that was terminated.
+//
+// promise: docs/pipelines.md#p-group-skip
 func TestSkipAfterTermination(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -105,6 +109,8 @@ func TestSkipAfterTermination(t *testing.T) {
 }
 
 // TestChildInItsParentsGroup: groups whose names are known when they run only are no reason to wait for ever.
+//
+// promise: docs/pipelines.md#p-group-child
 func TestChildInItsParentsGroup(t *testing.T) {
 	t.Parallel()
 	s := session(t)

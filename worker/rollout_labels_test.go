@@ -15,6 +15,8 @@ import (
 )
 
 // TestRolloutRefusesLabels: labels that are no class of the model end a rollout before its candidate gets any traffic.
+//
+// promise: docs/pipelines.md#p-labels-refused
 func TestRolloutRefusesLabels(t *testing.T) {
 	t.Parallel()
 	s := session(t)

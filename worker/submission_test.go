@@ -74,6 +74,7 @@ func TestSubmit(t *testing.T) {
 }
 
 // promise: docs/kubernetes.md#p-pods-reach
+// promise: docs/pipelines.md#p-param-needed
 func TestSubmitRefuses(t *testing.T) {
 	s := session(t)
 	good := project(t, "name: good\nparams: {n: {type: int}}\nsteps: {only: {run: {command: [\"true\"]}}}\n", map[string]string{

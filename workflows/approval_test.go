@@ -40,6 +40,7 @@ func question() contract.ApprovalInput {
 	}
 }
 
+// promise: docs/pipelines.md#p-approval-update
 func TestApprovalIsDecidedOnce(t *testing.T) {
 	approve := contract.Decide{Approve: true, By: "user:ann", Reason: "fine", Fields: map[string]string{"share": "0.5"}}
 	tests := []struct {
@@ -105,6 +106,7 @@ func TestSecondDecision(t *testing.T) {
 	}
 }
 
+// promise: docs/pipelines.md#p-approval-update
 func TestApprovalBySignal(t *testing.T) {
 	env := (&world{}).environment(t)
 	signal := func(after time.Duration, d contract.Decide) {
@@ -119,6 +121,7 @@ func TestApprovalBySignal(t *testing.T) {
 	}
 }
 
+// promise: docs/pipelines.md#p-hold-default
 func TestApprovalTimesOut(t *testing.T) {
 	for choice, approved := range map[string]bool{"": false, "reject": false, contract.DefaultApprove: true} {
 		in := question()

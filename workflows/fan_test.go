@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,11 @@ const anyNumber = -1
 
 var errLane = fault.New(fault.Invalid, "no space left on device", nil)
 
+// promise: docs/pipelines.md#p-foreach-empty
+// promise: docs/pipelines.md#p-repeat-max
+// promise: docs/pipelines.md#p-require-lost
+// promise: docs/pipelines.md#p-end-instance
+// promise: docs/pipelines.md#p-end-lane
 func TestFan(t *testing.T) {
 	failing := map[string][]error{"fit.3": {userError()}, "fit.7": {userError()}}
 	foreach, lenient := wide("fit", spec.FanForeach), wide("fit", spec.FanForeach)
@@ -125,6 +131,9 @@ func TestFan(t *testing.T) {
 			if statuses["fit"] != tt.status || got.Status != tt.status || got.Error != tt.message {
 				t.Errorf("it ended as %s (%s): %q; want %s: %q", statuses["fit"], got.Status, got.Error, tt.status, tt.message)
 			}
+			if repeated := strings.HasPrefix(tt.message, "`until`"); repeated && got.ErrorType != fault.Gate {
+				t.Errorf("it is of the type %q, want that of a gate", got.ErrorType)
+			}
 			if tt.started == anyNumber {
 				noneTwice(t, tt.world.started)
 				return
@@ -162,6 +171,7 @@ func noneTwice(t *testing.T, started []string) int {
 	return len(times)
 }
 
+// promise: docs/pipelines.md#p-budget-spent
 func TestSpentBudgetStopsTheRunOfAFan(t *testing.T) {
 	step := wide("fit", spec.FanForeach)
 	step.MaxParallel = 2

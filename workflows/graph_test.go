@@ -447,6 +447,11 @@ func drawCause(t *rapid.T, kind spec.Kind) cause {
 }
 
 // TestAnyGraph: every run is as the table says, whatever its graph, its steps' ends and the length of its history.
+//
+// promise: docs/pipelines.md#p-need-passed
+// promise: docs/pipelines.md#p-need-not-failed
+// promise: docs/pipelines.md#p-need-ended
+// promise: docs/pipelines.md#p-need-failed
 func TestAnyGraph(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		graph := drawGraph(r)

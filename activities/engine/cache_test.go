@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,10 @@ steps:
 `
 
 // promise: README.md#p-not-again
+// promise: docs/pipelines.md#p-cache-default
+// promise: docs/pipelines.md#p-cache-age
+// promise: docs/pipelines.md#p-run-goes-on
+// promise: docs/pipelines.md#p-rerun
 func TestStepCache(t *testing.T) {
 	tests := []struct {
 		name, step string
@@ -83,6 +88,8 @@ func TestStepCache(t *testing.T) {
 }
 
 // A step that is left out is skipped, unless a step that is to be done waits for it.
+//
+// promise: docs/pipelines.md#p-run-only
 func TestOnlySomeSteps(t *testing.T) {
 	b := newBench(t, cacheable)
 	b.begin("r1")
@@ -103,6 +110,8 @@ func TestOnlySomeSteps(t *testing.T) {
 }
 
 // A result that is taken over twice is still the first run's, and as old as it was.
+//
+// promise: docs/pipelines.md#p-cache-age
 func TestATakenOverResultGetsNoYounger(t *testing.T) {
 	b := newBench(t, cacheable)
 	b.begin("r1")
@@ -133,6 +142,8 @@ func TestATakenOverResultGetsNoYounger(t *testing.T) {
 }
 
 // What a step depends on, and nothing else, is in its key.
+//
+// promise: docs/pipelines.md#p-key-not
 func TestKeySeesChanges(t *testing.T) {
 	parts := func(pipeline string) map[string]string {
 		b := newBench(t, pipeline)
@@ -163,6 +174,7 @@ func TestKeySeesChanges(t *testing.T) {
 	}
 }
 
+// promise: docs/pipelines.md#p-cache-whole
 func TestAHitWhoseArtifactIsGoneIsAMiss(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -186,6 +198,36 @@ steps:
 	b.lose(ref)
 	if got := hit(); got != "" {
 		t.Errorf("taken over from %q although a file of the dataset is gone", got)
+	}
+}
+
+// What no gate let pass is not found, neither by the cache nor by a rerun.
+//
+// promise: docs/pipelines.md#p-cache-whole
+func TestAResultThatDidNotPassIsNotFound(t *testing.T) {
+	b := newBench(t, `
+steps:
+  make:
+    run: {command: [make], outputs: {rows: {type: int}}}
+    gate: rows > 2
+`)
+	for _, rows := range []int{1, 3} {
+		run := fmt.Sprintf("r%d", rows)
+		b.begin(run)
+		b.end(run, "make", fmt.Sprintf(`{"rows": %d}`, rows))
+		again := run + "-again"
+		b.begin(again)
+		for _, reuse := range []record.Reuse{{}, {From: run, NoCache: true}} {
+			in := b.at(again, "make")
+			in.Reuse = reuse
+			resolved, err := b.engine.Resolve(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := resolved.Hit == run; found != (rows > 2) {
+				t.Errorf("of %d rows the result is taken over by %+v: %t", rows, reuse, found)
+			}
+		}
 	}
 }
 
@@ -227,6 +269,9 @@ steps:
 
 // TestHoldOfEachCondition: each condition that does not hold is asked about by itself, of its own people; all must be passed, and one no is
 // enough.
+//
+// promise: docs/pipelines.md#p-hold-each
+// promise: docs/pipelines.md#p-hold-all
 func TestHoldOfEachCondition(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -283,6 +328,8 @@ steps:
 
 // What a training tells of its generations is its history: their checkpoints lie in a part of the store of their own, and most of them
 // are gone by the time it is done. Only the outputs it declares must be there for its result to be taken over.
+//
+// promise: docs/pipelines.md#p-cache-checkpoints
 func TestATrainingOfManyGenerationsIsTakenOver(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -351,6 +398,9 @@ func (b *bench) lose(ref artifact.Ref) {
 }
 
 // What follows the main steps is done in every run: neither a rerun nor the cache takes its place, nor that of anything in a child of it.
+//
+// promise: docs/pipelines.md#p-cache-after
+// promise: docs/pipelines.md#p-sections-again
 func TestTheStepsAfterAreDoneAgain(t *testing.T) {
 	b := newBench(t, `
 steps:

@@ -188,6 +188,9 @@ func TestWhenSkips(t *testing.T) {
 }
 
 // Only a run that succeeded and was not declined is what `last` means, and what it means is settled when a run begins.
+//
+// promise: docs/pipelines.md#p-gate-stop
+// promise: docs/pipelines.md#p-last
 func TestLastIsTheLastAcceptedRun(t *testing.T) {
 	b := newBench(t, counted)
 	b.begin("r1")
@@ -226,6 +229,7 @@ func TestOutputsOfARun(t *testing.T) {
 	}
 }
 
+// promise: docs/pipelines.md#p-publish-after
 func TestPublishAfterTheGate(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -297,6 +301,7 @@ func TestASubmissionThatIsGoneIsAClearError(t *testing.T) {
 // A run of some steps says nothing of the others: it is no baseline for `last`, and no cause for who waits for the pipeline's runs.
 //
 // promise: docs/triggers.md#p-after-accepted
+// promise: docs/pipelines.md#p-last
 func TestARunOfSomeStepsIsNotAccepted(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one]}}, two: {run: {command: [two]}}}\n")
 	b.begin("whole")

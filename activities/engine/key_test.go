@@ -155,6 +155,15 @@ func nodeOf(t *testing.T, program *dsl.Program, step string) spec.Node {
 }
 
 // TestKeys: what a step is given is in its key, and what says nothing of its result is not.
+//
+// promise: docs/pipelines.md#p-key-params
+// promise: docs/pipelines.md#p-key-env
+// promise: docs/pipelines.md#p-key-pools
+// promise: docs/pipelines.md#p-key-requirements
+// promise: docs/pipelines.md#p-key-python
+// promise: docs/pipelines.md#p-key-tensorrt
+// promise: docs/pipelines.md#p-key-files
+// promise: docs/pipelines.md#p-key-not
 func TestKeys(t *testing.T) {
 	edit := func(old, replacement string) func(*keyed) {
 		return func(k *keyed) {
@@ -337,6 +346,8 @@ func TestKeysOfChildrenHaveTheirHashKeys(t *testing.T) {
 }
 
 // TestKeyHasTheWholeSpec sets every field of every kind's spec in turn, and wants another key of each.
+//
+// promise: docs/pipelines.md#p-key-spec
 func TestKeyHasTheWholeSpec(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
 	sub := &Submitted{Program: b.program, files: []artifact.File{}}
@@ -449,6 +460,8 @@ func settersOf(typ reflect.Type, depth int) map[string]func(reflect.Value) {
 }
 
 // TestKeyHasAllThatAStepIsGiven fails when somebody gives steps something else, until that is in the key or is said to have no place there.
+//
+// promise: docs/pipelines.md#p-key-env
 func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 	known := map[reflect.Type]map[string]string{
 		reflect.TypeFor[record.StepInput](): {

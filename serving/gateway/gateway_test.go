@@ -248,6 +248,7 @@ func TestProtocol(t *testing.T) {
 }
 
 // promise: docs/kserve.md#p-ks-misfit
+// promise: docs/pipelines.md#p-labels-refused
 func TestOutcomesAreCounted(t *testing.T) {
 	labelled := strings.Replace(request, `{`, `{"parameters":{"label":0},`, 1)
 	for _, tc := range []struct {

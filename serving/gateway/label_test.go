@@ -6,6 +6,7 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
+// promise: docs/pipelines.md#p-labels-refused
 func TestLabelsThatAreNoClass(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

@@ -52,6 +52,7 @@ func shadowed(s stats.Shadow) stats.Snapshot {
 	return stats.Snapshot{Epoch: "e", Revision: 7, Revisions: []stats.Revision{{Revision: 7, Shadow: &s}}}
 }
 
+// promise: docs/pipelines.md#p-first-release
 func TestDecisions(t *testing.T) {
 	ms := time.Millisecond
 	late := func(s Stage) Stage { s.Elapsed = 2 * time.Minute; return s }

@@ -244,13 +244,14 @@ func TestTrainReleasesWhatAFailedAcquireMayHaveStarted(t *testing.T) {
 	s.wantReleased(t, 1)
 }
 
+// promise: docs/pipelines.md#p-train-gives-up
 func TestTrainGivesUpOnGangsThatNeverStart(t *testing.T) {
 	s := &stage{lost: func(int) bool { return true }}
 	err := s.train(t, s.environment(t), spec.Retry{})
 	if fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(fault.Message(err), "node 0 fell over") {
 		t.Errorf("ended with %v, want infrastructure and the reason", err)
 	}
-	s.wantReleased(t, maxFalseStarts)
+	s.wantReleased(t, 5)
 }
 
 func TestTrainChargesItsRetries(t *testing.T) {
@@ -284,6 +285,7 @@ func TestTrainChargesItsRetries(t *testing.T) {
 }
 
 // promise: docs/training.md#p-uncharged
+// promise: docs/pipelines.md#p-lost-uncharged
 func TestTrainDoesNotChargePreemption(t *testing.T) {
 	s := &stage{lost: func(generation int) bool { return generation < 4 }}
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
@@ -293,6 +295,8 @@ func TestTrainDoesNotChargePreemption(t *testing.T) {
 }
 
 // Ranks that would go on are stopped when the step has cost what it may, and the error says what that was.
+//
+// promise: docs/pipelines.md#p-budget-ranks
 func TestTrainStopsAtItsBudget(t *testing.T) {
 	stopped := make(chan struct{})
 	s := &stage{price: 3600 * 100, budget: 20, ranks: func(int) (protocol.RanksEnded, error) {
@@ -320,6 +324,7 @@ func TestTrainStopsAtItsBudget(t *testing.T) {
 // A gang whose price nobody knows is not bought on a budget, which could not end anything.
 //
 // promise: docs/training.md#p-cost-unknown
+// promise: docs/pipelines.md#p-budget-refused
 func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 	s := &stage{unpriced: true, budget: 20}
 	err := s.train(t, s.environment(t), spec.Retry{Attempts: 3})
@@ -370,6 +375,7 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 // Gangs that are lost are charged to nobody as long as each brings the training on; a program that gets nowhere on any ends.
 //
 // promise: docs/training.md#p-ten-in-a-row
+// promise: docs/pipelines.md#p-train-gives-up
 func TestTrainEndsWithoutProgress(t *testing.T) {
 	lost := func(int) (protocol.RanksEnded, error) {
 		return protocol.RanksEnded{}, fault.New(fault.Infrastructure, "the node is gone", nil)

@@ -18,6 +18,8 @@ import (
 )
 
 // TestCodeOfRun: only what went well has the exit code 0.
+//
+// promise: docs/pipelines.md#p-group-skip
 func TestCodeOfRun(t *testing.T) {
 	tests := []struct {
 		status  spec.Status
@@ -41,6 +43,8 @@ func TestCodeOfRun(t *testing.T) {
 }
 
 // TestConclude: the exit code says what kind of thing went wrong, wherever an error was typed, and the message what did.
+//
+// promise: docs/pipelines.md#p-budget-spent
 func TestConclude(t *testing.T) {
 	cmd := &cobra.Command{Use: "sluice"}
 	missing := &fs.PathError{Op: "open", Path: "p.yaml", Err: fs.ErrNotExist}
