@@ -17,6 +17,7 @@ import (
 // TestIgnoreIsGits: a .sluiceignore leaves out what git would by the same lines.
 //
 // promise: docs/pipelines.md#p-workspace-copy
+// promise: docs/scripts.md#p-gitignore
 func TestIgnoreIsGits(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
@@ -73,6 +74,8 @@ func TestIgnoreIsGits(t *testing.T) {
 }
 
 // What is never part of a workspace is not, whatever .sluiceignore says.
+//
+// promise: docs/scripts.md#p-never-in
 func TestAlwaysIgnored(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, ignoreFile), []byte("!.git\n!*\n"), 0o600); err != nil {
@@ -100,6 +103,8 @@ func leftOut(rules []rule, p string) bool {
 // TestSecretsStayOut: what seems to hold secrets, and what this process reads some from, stays out unless it is asked for.
 //
 // promise: docs/security.md#p-workspace-no-secrets
+// promise: docs/scripts.md#p-no-secrets
+// promise: docs/scripts.md#p-taken-along
 func TestSecretsStayOut(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{".env", ".env.local", "sub/.env", "tls/server.pem", "id_rsa", "ID_RSA.bak", "prod.env", ".aws/credentials", "team.keys", "train.py", "public.pem", "envs/a.py"} {
@@ -146,6 +151,8 @@ func TestIgnoreWithoutFile(t *testing.T) {
 }
 
 // What git would take for a pattern that matches nothing is refused, at its line.
+//
+// promise: docs/scripts.md#p-ignore-nothing
 func TestIgnoreRefusesWhatMatchesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ignoreFile)
 	for pattern, why := range map[string]string{

@@ -119,7 +119,7 @@ func (s *Session) notifyLost(ctx context.Context, rec record.RunRecord) error {
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		TypedSearchAttributes: temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(rec.Pipeline)),
 	}, contract.NotifyWorkflow, contract.NotifyInput{
-		Run: rec.Run, Pipeline: rec.Pipeline, Submission: rec.Submission, Event: contract.EventFail, Text: rec.Error, At: rec.EndedAt,
+		Run: rec.Run, Pipeline: rec.Pipeline, Submission: rec.Submission, Event: spec.EventFail, Text: rec.Error, At: rec.EndedAt,
 	})
 	if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
 		return nil

@@ -38,6 +38,8 @@ func TestInvalidStartsNothing(t *testing.T) {
 }
 
 // TestProgramFails: a program that fails is shown with its last lines and not tried again.
+//
+// promise: docs/scripts.md#p-exit-other
 func TestProgramFails(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ script, says, unsaid string }{

@@ -117,6 +117,7 @@ func TestNohup(t *testing.T) {
 // TestTwoCommands runs one pipeline twice at once: the second command attaches to the first.
 //
 // promise: docs/pipelines.md#p-run-goes-on
+// promise: docs/scripts.md#p-same-run
 func TestTwoCommands(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")

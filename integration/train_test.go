@@ -26,6 +26,7 @@ func TestTrainUndisturbed(t *testing.T) {
 
 // promise: docs/ec2.md#p-spot-notice
 // promise: docs/pipelines.md#p-train-gives-up
+// promise: docs/scripts.md#p-steps-exact
 func TestTrainSurvivesInterruptions(t *testing.T) {
 	b := newTrainBench(t, ", interruptions: {mean_up: 2s, notice: 3s, without_notice: 50%}", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "250", "0.03"
@@ -47,6 +48,8 @@ func TestTrainSurvivesInterruptions(t *testing.T) {
 }
 
 // A script that saves and exits with 0 when it is told to stop, as frameworks do, has not finished.
+//
+// promise: docs/scripts.md#p-exit-zero
 func TestTrainGoesOnAfterAStopWithExitCodeZero(t *testing.T) {
 	b := newTrainBench(t, ", interruptions: {mean_up: 2s, notice: 3s}", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"], b.env["STOPPED_CODE"] = "250", "0.03", "0"
@@ -87,6 +90,7 @@ func TestTrainChargesKilledRank(t *testing.T) {
 	}
 }
 
+// promise: docs/scripts.md#p-exit-other
 func TestTrainFailsWithTheUsersError(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.env["FAIL_AT"] = "5"
@@ -184,6 +188,7 @@ func TestTrainAttachesToNodeThatComesBack(t *testing.T) {
 	b.wantEnds(o, spec.EndFinished)
 }
 
+// promise: docs/scripts.md#p-damaged
 func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.env["COMMIT_STEPS"], b.env["STEP_SECONDS"] = "25", "0.04"

@@ -262,6 +262,7 @@ setsid bash -c '(setsid bash -c "trap \"\" TERM HUP INT; echo \$BASHPID; exec sl
 
 const detachedCount = 3
 
+// promise: docs/scripts.md#p-left-running
 func TestNothingOutlivesTheCommand(t *testing.T) {
 	tests := []struct {
 		name string

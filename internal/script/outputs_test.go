@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/internal/secret"
 )
 
+// promise: docs/scripts.md#p-outputs-json
 func TestCollect(t *testing.T) {
 	s := openStore(t)
 	output := folder(t, map[string]string{
@@ -50,6 +51,7 @@ func TestCollectNeedsNoFileForNothing(t *testing.T) {
 	}
 }
 
+// promise: docs/scripts.md#p-outputs-json
 func TestCollectRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -101,6 +103,7 @@ func TestCollectFollowsNoLinkOut(t *testing.T) {
 	}
 }
 
+// promise: docs/scripts.md#p-last-metric
 func TestMetrics(t *testing.T) {
 	path := filepath.Join(folder(t, map[string]string{
 		"m": `{"step": 1, "of": 2, "loss": 0.9}` + "\n\n" + `{"step": 2, "loss": 0.3, "f1": 1}` + "\n" + `{"f1": 0.5}`,
@@ -118,6 +121,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// promise: docs/scripts.md#p-evaluate-numbers
 func TestMetricsRefuses(t *testing.T) {
 	tests := []struct {
 		name, lines string

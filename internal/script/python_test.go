@@ -40,6 +40,7 @@ func wheel(t *testing.T, name, version string) string {
 	return b.String()
 }
 
+// promise: docs/scripts.md#p-one-environment
 func TestRequirementsAreInstalledOnce(t *testing.T) {
 	base, err := filepath.Abs("../../.venv")
 	if err != nil {
@@ -87,6 +88,7 @@ func TestRequirementsAreInstalledOnce(t *testing.T) {
 	}
 }
 
+// promise: docs/scripts.md#p-no-folders
 func TestRequirementsOfTheWorkspaceAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"-e .\n": "would install a folder", "numpy\n./lib\n": "would install a folder", "--editable=lib": "would install a folder",

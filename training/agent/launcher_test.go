@@ -127,6 +127,10 @@ while true; do sleep 0.05; done
 `
 
 // TestTorchrunStopsOnNotice: torchrun takes the first rank that exits for a failure and kills the others, and its own exit code is 1.
+//
+// promise: docs/scripts.md#p-torchrun
+// promise: docs/scripts.md#p-ranks-count
+// promise: docs/scripts.md#p-ranks-wait
 func TestTorchrunStopsOnNotice(t *testing.T) {
 	needsTorch(t)
 	g := startGang(t, 2, spec.Train{Launcher: spec.LauncherTorchrun, Resources: spec.Resources{GPU: 2}}, stopping)
@@ -154,6 +158,8 @@ func TestTorchrunStopsOnNotice(t *testing.T) {
 }
 
 // TestTorchrunTellsWhoFailed: of four ranks one fails by itself; torchrun ends the other on its node.
+//
+// promise: docs/scripts.md#p-five-seconds
 func TestTorchrunTellsWhoFailed(t *testing.T) {
 	needsTorch(t)
 	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun, Resources: spec.Resources{GPU: 2}}, `
@@ -178,6 +184,8 @@ func TestTorchrunMissing(t *testing.T) {
 	}
 }
 
+// promise: docs/scripts.md#p-mpi
+// promise: docs/scripts.md#p-ranks-count
 func TestMPI(t *testing.T) {
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		rig.Skip(t, "mpirun is not installed")
@@ -204,6 +212,7 @@ while true; do sleep 0.05; done`)
 	}
 }
 
+// promise: docs/scripts.md#p-ranks-count
 func TestOutcome(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
 	var (
@@ -247,7 +256,10 @@ func TestOutcome(t *testing.T) {
 }
 
 // What is left on a node does not live on for long when it is over there.
+//
+// promise: docs/scripts.md#p-five-seconds
 func TestPatience(t *testing.T) {
+	const failedLimit = 5 * time.Second // whatever that of the agent is
 	at := time.Unix(100, 0)
 	stopped, failed := rankEnd{Code: exitStopped, EndedAt: at}, rankEnd{Code: 1, EndedAt: at}
 	for _, tt := range []struct {
@@ -272,6 +284,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// promise: docs/scripts.md#p-tensorflow
 func TestTensorFlowConfig(t *testing.T) {
 	p := &prepared{index: 1, spec: spec.Train{Launcher: spec.LauncherTensorFlow}, folder: &script.Folder{Argv: []string{"/bin/fit"}}}
 	l, err := launchOf(p, protocol.RunRanksInput{Nodes: 2, Peers: []string{"10.0.0.1:20001", "10.0.0.2:20002"}}, "/bin/agent")
@@ -291,6 +304,7 @@ func TestTensorFlowConfig(t *testing.T) {
 	}
 }
 
+// promise: docs/scripts.md#p-memory
 func TestMemoryIsBounded(t *testing.T) {
 	spec := spec.Train{Resources: spec.Resources{Memory: 100 << 20}}
 	g := startGang(t, 1, spec, `echo hungry; (python3 -c 'import time; x = b"x" * (200 << 20); time.sleep(60)' & wait)`)
@@ -301,6 +315,8 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 // What processes share counts once.
+//
+// promise: docs/scripts.md#p-shared-pages
 func TestSharedMemoryCountsOnce(t *testing.T) {
 	procfs := t.TempDir()
 	for pid, parent := range map[int]int{10: 1, 11: 10, 12: 10, 13: 1} {
@@ -326,6 +342,7 @@ func TestSharedMemoryCountsOnce(t *testing.T) {
 	}
 }
 
+// promise: docs/scripts.md#p-kernel-kills
 func TestKillsOfTheKernel(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{

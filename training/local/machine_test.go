@@ -22,6 +22,8 @@ var l4s = gpu.Inventory{GPUs: []gpu.GPU{
 	{Index: 0, UUID: "GPU-a", Model: "NVIDIA L4"}, {Index: 1, UUID: "GPU-b", Model: "NVIDIA L4"}, {Index: 2, UUID: "GPU-c", Model: "NVIDIA H100 80GB HBM3"},
 }}
 
+// promise: docs/scripts.md#p-resources-refused
+// promise: docs/scripts.md#p-gpu-words
 func TestMachineHolds(t *testing.T) {
 	m := Machine{Memory: 24 << 30, SHM: 8 << 30, GPUs: l4s}
 	for _, tt := range []struct {
@@ -54,6 +56,7 @@ func TestMachineHolds(t *testing.T) {
 // Gangs that run side by side have GPUs of their own, and memory that is taken is not given out again.
 //
 // promise: docs/gpus.md#p-own-gpus
+// promise: docs/scripts.md#p-resources-refused
 func TestGangsShareTheMachine(t *testing.T) {
 	p := newPool(t, 4, nil)
 	p.opts.Machine = func() Machine { return Machine{Memory: 10 << 30, GPUs: l4s} }

@@ -27,6 +27,7 @@ func failed(err error) nodeState {
 }
 
 // promise: docs/gpus.md#p-gpu-uncharged
+// promise: docs/scripts.md#p-exit-zero
 func TestClassifyGeneration(t *testing.T) {
 	var (
 		ok       = ended(protocol.RanksEnded{EndedAt: at(9)})

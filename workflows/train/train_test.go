@@ -254,6 +254,7 @@ func TestTrainGivesUpOnGangsThatNeverStart(t *testing.T) {
 	s.wantReleased(t, 5)
 }
 
+// promise: docs/scripts.md#p-exit-other
 func TestTrainChargesItsRetries(t *testing.T) {
 	crash := protocol.RanksEnded{Code: -1, Signal: 11, Tail: "Segmentation fault"}
 	exit := protocol.RanksEnded{Code: 1, Tail: "Traceback"}
