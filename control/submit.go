@@ -112,6 +112,9 @@ func (req *SubmitRequest) load() (*dsl.Program, record.Submission, error) {
 		}
 		program, diags := dsl.Compile(pipeline, environment, folder)
 		if program == nil {
+			if req.EnvFile == "" {
+				hintEnvironment(req.PipelineFile, diags)
+			}
 			return nil, record.Submission{}, &LintError{diags}
 		}
 		req.loaded = &loaded{program, record.Submission{
@@ -121,6 +124,20 @@ func (req *SubmitRequest) load() (*dsl.Program, record.Submission, error) {
 	sub := req.loaded.submission
 	sub.Params = req.Params
 	return req.loaded.program, sub, nil
+}
+
+// hintEnvironment names the environment that lies beside a pipeline which was checked without one, where something of an environment is
+// missing.
+func hintEnvironment(pipeline string, diags document.Diagnostics) {
+	beside := filepath.Join(filepath.Dir(pipeline), "environment.yaml")
+	if source, err := ReadDocument(beside); err != nil || !IsEnvironment(source) {
+		return
+	}
+	for i, d := range diags {
+		if d.Code == "target" || d.Code == "pool" || d.Code == "secret" {
+			diags[i].Hint = strings.TrimPrefix(d.Hint+"; no environment was named: `-e "+beside+"` names the one that lies here", "; ")
+		}
+	}
 }
 
 // pythonBeside is the virtual environment that programs of a pipeline find first on this machine. A cluster's workers are elsewhere.

@@ -167,7 +167,7 @@ func TestMetricsPort(t *testing.T) {
 func TestMetricsOnAnyPort(t *testing.T) {
 	state := t.TempDir()
 	remembered := fmt.Sprintf(`{"words":{"embedded":{"port":%d}},"spam":{"embedded":{"port":%d}}}`, freePort(t), freePort(t))
-	if err := os.WriteFile(filepath.Join(state, state.TargetsFile), []byte(remembered), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(state, "targets.json"), []byte(remembered), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	g := gateways(t, state)
@@ -329,7 +329,7 @@ func TestRestoreOfAnEmptyFolder(t *testing.T) {
 
 func TestGatewaysCannotRemember(t *testing.T) {
 	g := gateways(t, filepath.Join(t.TempDir(), "gone"))
-	if err := g.save(); err == nil || !strings.Contains(err.Error(), state.TargetsFile) {
-		t.Errorf("got %v, want an error that names %s", err, state.TargetsFile)
+	if err := g.save(); err == nil || !strings.Contains(err.Error(), "targets.json") {
+		t.Errorf("got %v, want an error that names %s", err, "targets.json")
 	}
 }

@@ -27,6 +27,7 @@ type keyed struct {
 	params        map[string]string
 	files         []artifact.File
 	python        string
+	beside        string // the virtual environment beside the pipeline
 	platform      trtexec.Platform
 	noTensorRT    bool
 	envFile       string
@@ -117,12 +118,12 @@ func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
 	}
 	sub := &Submitted{
-		Submission: record.Submission{File: "p.yaml", EnvFile: k.envFile, Params: k.params, Inline: k.inline}, Program: program, files: k.files,
+		Submission: record.Submission{File: "p.yaml", EnvFile: k.envFile, Params: k.params, Inline: k.inline, Python: k.beside}, Program: program, files: k.files,
 	}
 	if sub.ParamValues, diags = program.Params(k.params); diags.HasErrors() {
 		t.Fatal(diags.Text(false))
 	}
-	b.engine.Python = func(context.Context, string) (string, error) { return k.python, nil }
+	b.engine.Python = func(_ context.Context, submitted string) (string, error) { return k.python + submitted, nil }
 	b.engine.Platform = func(context.Context) (trtexec.Platform, error) {
 		if k.noTensorRT {
 			return trtexec.Platform{}, &trtexec.UnavailableError{}
@@ -217,6 +218,7 @@ func TestKeys(t *testing.T) {
 		{"Python of this machine, on a pool that is here", "here", nil, python, []string{"python"}},
 		{"any pool, of a child", "kid", nil, edit("train:1", "train:2"), []string{"pools.gpu.runtime"}},
 		{"Python, of a run", "run", nil, python, []string{"python"}},
+		{"Python beside the pipeline", "run", nil, func(k *keyed) { k.beside = "/p/.venv" }, []string{"python"}},
 		{"Python, of an evaluation", "score", nil, python, []string{"python"}},
 		{"Python, of a child", "kid", nil, python, []string{"python"}},
 
@@ -475,7 +477,7 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 		reflect.TypeFor[spec.Runtime](): {"Python": "pools", "Image": "pools"},
 		reflect.TypeFor[record.Submission](): {
 			"File": "is a name", "Inline": "is about a name", "Pipeline": "the spec", "EnvFile": "is a name", "Environment": "pools",
-			"Params": "params, the spec", "Values": "params, the spec", "Parents": "are names", "Workspace": "files",
+			"Params": "params, the spec", "Values": "params, the spec", "Parents": "are names", "Workspace": "files", "Python": "python",
 		},
 		reflect.TypeFor[spec.Pool](): {
 			"Runtime": "pools", "Local": "python, and where it runs", "Kubernetes": "where it runs", "EC2": "where it runs", "Capacity": "what is bought",

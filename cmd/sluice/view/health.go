@@ -40,10 +40,14 @@ func (t Theme) Health(w io.Writer, findings []Finding) error {
 		case Missing:
 			glyph, style = "✗", red
 		}
-		indent := "\n" + strings.Repeat(" ", width+4)
-		out.line(t.paint(style, glyph), " ", t.paint(bold, pad(f.Name, width)), "  ", strings.ReplaceAll(strings.TrimSpace(f.Detail), "\n", indent))
+		indent := strings.Repeat(" ", width+4)
+		first, rest, _ := strings.Cut(strings.TrimSpace(f.Detail), "\n")
+		out.folded(t, width+4, t.paint(style, glyph), " ", t.paint(bold, pad(f.Name, width)), "  ", first)
+		for line := range strings.Lines(rest) {
+			out.folded(t, width+4, indent, strings.TrimSuffix(line, "\n"))
+		}
 		if f.Help != "" {
-			out.line(strings.Repeat(" ", width+4), t.paint(cyan, "help: "), f.Help)
+			out.folded(t, width+4, indent, t.paint(cyan, "help: "), f.Help)
 		}
 	}
 	return out.err

@@ -35,9 +35,11 @@ type PlanStep struct {
 	Wave  int                  `json:"wave"`
 	Needs map[string]spec.Need `json:"needs,omitempty"`
 	// After lists Needs in the order of the graph.
-	After   []string          `json:"after,omitempty"`
-	When    spec.Expr         `json:"when,omitempty"`
-	Fan     spec.Fan          `json:"fan,omitempty"`
+	After []string  `json:"after,omitempty"`
+	When  spec.Expr `json:"when,omitempty"`
+	Fan   spec.Fan  `json:"fan,omitempty"`
+	// FanOf says what the instances are of: the sizes of a matrix's axes, a foreach's list, a repeat's condition.
+	FanOf   string            `json:"fan_of,omitempty"`
 	Gate    []spec.Gate       `json:"gate,omitempty"`
 	Retry   int               `json:"attempts,omitempty"`
 	Timeout spec.Duration     `json:"timeout,omitempty"`
@@ -61,7 +63,7 @@ func NewPlan(p *spec.Pipeline, graph []spec.Node, unset func(id string) []spec.U
 	for _, node := range graph {
 		s := written[node.ID]
 		step := PlanStep{
-			ID: node.ID, Kind: node.Kind, Section: node.Section, Wave: 1, Needs: node.Needs, After: node.After, Fan: node.Fan, Timeout: node.Timeout,
+			ID: node.ID, Kind: node.Kind, Section: node.Section, Wave: 1, Needs: node.Needs, After: node.After, Fan: node.Fan, FanOf: fanOf(s), Timeout: node.Timeout,
 			Retry: node.Retry.Attempts, When: s.When, Gate: s.Gate, Publish: s.Publish, Defaults: unset(node.ID),
 			Plan: planned.Steps[node.ID],
 		}
@@ -75,6 +77,30 @@ func NewPlan(p *spec.Pipeline, graph []spec.Node, unset func(id string) []spec.U
 		return cmp.Or(cmp.Compare(a.Section.Rank(), b.Section.Rank()), cmp.Compare(a.Wave, b.Wave))
 	})
 	return plan
+}
+
+// fanOf says what the instances of a step are of.
+func fanOf(s spec.Step) string {
+	switch {
+	case s.Foreach != "":
+		return string(s.Foreach)
+	case s.Repeat.Until != "":
+		return fmt.Sprintf("until %s, at most %d times", s.Repeat.Until, s.Repeat.Max)
+	}
+	axes, total := []string{}, 1
+	for _, axis := range slices.Sorted(maps.Keys(s.Matrix)) {
+		values, isList := s.Matrix[axis].([]any)
+		switch {
+		case axis == "include" || axis == "exclude" || !isList:
+			axes, total = append(axes, axis), 0 // how many there are is known when it is resolved
+		default:
+			axes, total = append(axes, fmt.Sprintf("%s (%d)", axis, len(values))), total*len(values)
+		}
+	}
+	if len(axes) > 0 && total > 0 {
+		return strings.Join(axes, " × ") + ": " + human.Plural(int64(total), "instance")
+	}
+	return strings.Join(axes, ", ")
 }
 
 // Plan writes a plan for people: steps by wave, with kinds, needs and gates.
@@ -129,7 +155,7 @@ func (t Theme) planDetails(out *writer, indent string, s PlanStep) {
 		out.line(indent, t.paint(faint, "when  "), human.Line(string(s.When)))
 	}
 	if s.Fan != "" {
-		out.line(indent, t.paint(faint, string(s.Fan)))
+		out.line(indent, t.paint(faint, string(s.Fan)), "  ", human.Line(s.FanOf))
 	}
 	for _, g := range s.Gate {
 		line := human.Line(string(g.Check))

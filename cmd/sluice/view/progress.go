@@ -179,7 +179,7 @@ func RolloutDetail(state contract.RolloutState) Detail {
 		}
 		parts = append(parts, stage)
 		if look := state.Look; look != nil {
-			parts = append(parts, human.Plural(max(look.Candidate.Requests, look.Delta.Samples), "answer"), "e "+human.Number(look.EValue))
+			parts = append(parts, human.Plural(max(look.Candidate.Requests, look.Delta.Samples), "answer"), "e-value "+human.Number(look.EValue))
 			if look.Reason != "" {
 				parts = append(parts, look.Reason)
 			}

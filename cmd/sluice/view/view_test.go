@@ -223,7 +223,7 @@ func TestDetails(t *testing.T) {
 			RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 2, Stages: 4, Weight: 0.1, Look: &spec.Look{
 				Candidate: spec.SideCounts{Requests: 312}, EValue: 0.4, Reason: "88 more answers are needed",
 			}}),
-			Detail{"stage 2/4 10% · 312 answers · e 0.4 · 88 more answers are needed", -1},
+			Detail{"stage 2/4 10% · 312 answers · e-value 0.4 · 88 more answers are needed", -1},
 		},
 		{RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 1, Stages: 4, Shadow: 1}), Detail{"stage 1/4 shadow 100%", -1}},
 		{RolloutDetail(contract.RolloutState{Phase: "rolling_back"}), Detail{"rolling back", -1}},

@@ -82,7 +82,12 @@ func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) 
 	ctx := cmd.Context()
 	s, err := plannedStore(cmd, &req, against)
 	if err != nil {
-		return nil, contract.Plan{}, err
+		program, failed := req.Program()
+		if failed != nil || against != "" || fault.TypeOf(err) == fault.Invalid {
+			return nil, contract.Plan{}, errors.Join(failed, err)
+		}
+		_, failed = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no forecast: %v\n", err)
+		return program, contract.Plan{}, failed
 	}
 	if against != "" {
 		run, err := control.FindRun(ctx, s, against)

@@ -15,6 +15,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/gcsblob"
 	"gocloud.dev/blob/s3blob"
@@ -54,7 +55,9 @@ func S3(ctx context.Context, a objectstore.Address, options ...func(*s3.Options)
 		WithTransportOptions(func(t *http.Transport) {
 			t.ResponseHeaderTimeout, t.MaxIdleConns, t.MaxIdleConnsPerHost = answerTime, idle, idle
 		})
-	load := []func(*config.LoadOptions) error{config.WithHTTPClient(web), config.WithRegion(a.Region)}
+	load := []func(*config.LoadOptions) error{ // what the SDK would write to standard error is in the error, too
+		config.WithHTTPClient(web), config.WithRegion(a.Region), config.WithLogger(logging.Nop{}),
+	}
 	if a.Anonymous {
 		load = append(load, config.WithCredentialsProvider(aws.AnonymousCredentials{}))
 	}
