@@ -201,7 +201,7 @@ func (p *Program) Unset(id string) (all []spec.Unset) {
 	}
 	if limit := s.Kind.DefaultTimeout(); limit > 0 {
 		note("timeout", limit.String(), document.Lookup(s.node, "timeout"))
-	} else if s.Kind != spec.KindApproval {
+	} else if !isA[*spec.Approval](s) {
 		note("timeout", "none", document.Lookup(s.node, "timeout"))
 	}
 	switch known := s.known.(type) {
