@@ -306,14 +306,12 @@ func (s *Session) open(ctx context.Context, in contract.RunInput) (run contract.
 				return in, false, fmt.Errorf("look for open runs: %s is none: %w", info.Key, err)
 			}
 		}
-		if last > 0 {
-			run, isOpen, err := s.isOpen(ctx, fmt.Sprintf("%s%06d.json", folder, last))
-			if err != nil || isOpen && reflect.DeepEqual(run.Reuse, in.Reuse) {
-				return run, isOpen, err
-			}
+		run, isOpen, err := s.openAmong(ctx, folder, last, in.Reuse)
+		if err != nil || isOpen {
+			return run, isOpen, err
 		}
 		in.Run = newRunID(in.Name)
-		err := s.Store.PutJSON(ctx, fmt.Sprintf("%s%06d.json", folder, last+1), in, store.WriteOptions{IfAbsent: true})
+		err = s.Store.PutJSON(ctx, fmt.Sprintf("%s%06d.json", folder, last+1), in, store.WriteOptions{IfAbsent: true})
 		switch {
 		case errors.Is(err, store.ErrExists):
 			continue // somebody submits the same at this moment
@@ -322,6 +320,43 @@ func (s *Session) open(ctx context.Context, in contract.RunInput) (run contract.
 		}
 		return in, false, StartRun(ctx, s.Client, in)
 	}
+}
+
+// lookedBack is how many of the noted runs of a submission are looked at, the newest first.
+const lookedBack = 16
+
+// openAmong finds the run that has not ended among those noted of a submission, up to the last, which takes over what reuse says: beside it
+// there may be newer ones that take over something else. Of these only the newest may have been noted and never started.
+func (s *Session) openAmong(ctx context.Context, folder string, last int, reuse record.Reuse) (run contract.RunInput, isOpen bool, err error) {
+	for n := last; n > max(0, last-lookedBack); n-- {
+		key := fmt.Sprintf("%s%06d.json", folder, n)
+		if n == last {
+			run, isOpen, err = s.isOpen(ctx, key)
+		} else {
+			run, isOpen, err = s.isRunning(ctx, key, reuse)
+		}
+		if err != nil || isOpen && reflect.DeepEqual(run.Reuse, reuse) {
+			return run, isOpen, err
+		}
+	}
+	return run, false, nil
+}
+
+// isRunning reads a noted run and reports whether it takes over what reuse says and its workflow is running.
+func (s *Session) isRunning(ctx context.Context, key string, reuse record.Reuse) (run contract.RunInput, running bool, err error) {
+	err = s.Store.GetJSON(ctx, key, &run)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !reflect.DeepEqual(run.Reuse, reuse) {
+		return run, false, nil
+	} else if err != nil {
+		return run, false, err
+	}
+	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run.Run), "")
+	if connect.IsNotFound(err) {
+		return run, false, nil
+	} else if err != nil {
+		return run, false, fmt.Errorf("ask for run %s: %w", run.Run, err)
+	}
+	return run, connect.IsRunning(desc.GetWorkflowExecutionInfo().GetStatus()), nil
 }
 
 // isOpen reads a noted run and reports whether it has not ended. One that was noted and never started is started: who noted it is
