@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -142,5 +143,16 @@ func TestChildRunsOfUnknownCost(t *testing.T) {
 	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{{ID: "sub", Kind: spec.KindPipeline}}})
 	if end := w.judged["sub"]; !end.CostUnknown || end.CostUSD != 1 {
 		t.Errorf("the step ended as %s at $%v, unknown %v", end.Status, end.CostUSD, end.CostUnknown)
+	}
+}
+
+// TestATrainingIsNotBegunAgain: it goes on by itself as long as that is possible, and knows what it has cost.
+func TestATrainingIsNotBegunAgain(t *testing.T) {
+	w := &world{outcomes: map[string]outcome{"fit": {err: temporal.NewHeartbeatTimeoutError()}}}
+	fit := node("fit")
+	fit.Kind, fit.Retry = spec.KindTrain, spec.Retry{Attempts: 3}.WithDefaults()
+	got, _ := w.statuses(t, []spec.Node{fit})
+	if n := len(w.judged["fit"].Attempts); got["fit"] != spec.StatusFailed || n != 1 {
+		t.Errorf("it ended as %s after %d attempts, want one", got["fit"], n)
 	}
 }

@@ -108,6 +108,9 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error,
 		})
 		pause, again := budget.Again(err)
+		if again && kinds[j.node.Kind].retriesItself { // begun anew, it would know nothing of what it did and cost
+			again = !durable.Since(ctx, changeEnds)
+		}
 		if !again {
 			return
 		}
