@@ -23,8 +23,9 @@ func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.
 		return contract.StepVerdict{}, err
 	}
 	rec.Of, rec.CostUSD, rec.CostUnknown = in.Of, in.CostUSD, in.CostUnknown
+	var published []record.Version
 	if in.Of > 0 {
-		if err := e.collect(ctx, in, &rec); err != nil {
+		if published, err = e.collect(ctx, in, &rec); err != nil {
 			return contract.StepVerdict{}, err
 		}
 	}
@@ -36,7 +37,7 @@ func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.
 		return contract.StepVerdict{}, err
 	}
 	e.results.put(in.Run+"/"+in.Step, result)
-	return contract.StepVerdict{Status: rec.Status, Error: rec.Error, ErrorType: rec.ErrorType, Summary: rec.Summary}, nil
+	return contract.StepVerdict{Status: rec.Status, Error: rec.Error, ErrorType: rec.ErrorType, Summary: rec.Summary, Published: published}, nil
 }
 
 // gathered is how many records of instances are read between two heartbeats.
@@ -52,13 +53,12 @@ func (e *Engine) readInstances(ctx context.Context, of record.StepRef, first, la
 	return store.Records[record.StepRecord](ctx, e.Store, keys)
 }
 
-// collect reads the instances' records.
-func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *record.StepRecord) error {
+// collect reads the instances' records. It returns what they have published.
+func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *record.StepRecord) (published []record.Version, err error) {
 	var list []spec.Instance
 	if in.List != "" {
-		var err error
 		if list, err = e.list(ctx, in.List); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	outputs := []json.RawMessage{}
@@ -71,9 +71,8 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 			heartbeat.Show(ctx, func() any {
 				return protocol.Progress{Text: fmt.Sprintf("%d of %d read", i, in.Of), Share: float64(i) / float64(in.Of)}
 			})
-			var err error
 			if some, err = e.readInstances(ctx, in.StepRef, i, min(i+gathered, in.Of)); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		one := some[i%gathered]
@@ -82,13 +81,18 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 		}
 		rec.Passed++
 		from[one.ReusedFrom] = true
+		for _, words := range one.Published {
+			if v := versionOf(words); !slices.Contains(published, v) {
+				published = append(published, v)
+			}
+		}
 		if in.Fan == spec.FanRepeat {
 			rec.Outputs = one.Outputs
 			continue
 		}
 		with, err := withInstance(one.Outputs, list[i])
 		if err != nil {
-			return fmt.Errorf("outputs of %s: %w", at.ID(), err)
+			return nil, fmt.Errorf("outputs of %s: %w", at.ID(), err)
 		}
 		outputs = append(outputs, with)
 	}
@@ -97,12 +101,12 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 	}
 	if in.Fan == spec.FanRepeat {
 		rec.Summary = fmt.Sprintf("%d iterations", rec.Passed)
-		return nil
+		return published, nil
 	}
 	rec.Summary = fmt.Sprintf("%d of %d passed", rec.Passed, in.Of)
 	out, err := record.StoreOutputs(ctx, e.Store, outputs)
 	rec.Outputs, rec.OutputsRef = out.Outputs, out.OutputsRef
-	return err
+	return published, err
 }
 
 // withInstance adds to outputs which instance they are of.

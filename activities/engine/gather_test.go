@@ -4,7 +4,13 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 func TestWithInstance(t *testing.T) {
@@ -15,5 +21,32 @@ func TestWithInstance(t *testing.T) {
 		if got, err := withInstance(json.RawMessage(outputs), of); string(got) != want || err != nil {
 			t.Errorf("%q became %s, %v, want %s", outputs, got, err, want)
 		}
+	}
+}
+
+// TestWhatInstancesPublishIsTold: the run can be found by it.
+func TestWhatInstancesPublishIsTold(t *testing.T) {
+	b := newBench(t, `steps: {make: {run: {command: [make]}, foreach: "['a', 'b', 'c']"}}`)
+	b.begin("r1")
+	all, err := b.engine.Expand(t.Context(), b.at("r1", "make"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, published := range []string{"dataset letters", "dataset letters", "model reader (r2 has a newer one)"} {
+		at := b.at("r1", "make").StepRef
+		at.Instance = &record.Instance{Index: i, List: all.List}
+		rec := record.StepRecord{Step: "make", Index: i, Status: spec.StatusSucceeded, Published: []string{published}}
+		if err := b.engine.Store.PutJSON(t.Context(), record.Key(at), rec, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := contract.StepEnd{StepRef: b.at("r1", "make").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded}
+	verdict, err := b.engine.Gather(t.Context(), contract.GatherInput{StepEnd: end, Fan: spec.FanForeach, List: all.List, Require: 1, Of: all.Of})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []record.Version{{Type: artifact.Dataset, Name: "letters"}, {Type: artifact.Model, Name: "reader"}}
+	if diff := cmp.Diff(want, verdict.Published); diff != "" {
+		t.Errorf("published (-want +got):\n%s", diff)
 	}
 }

@@ -280,7 +280,7 @@ func (e *Engine) publish(
 			return nil, nil, err
 		case registered:
 			done = append(done, record.Version{Type: ref.Type, Name: names[output]})
-			published := string(ref.Type) + " " + names[output]
+			published := string(ref.Type) + " " + names[output] // see versionOf
 			if behind != "" {
 				published += " (" + behind + ")"
 			}
@@ -288,6 +288,13 @@ func (e *Engine) publish(
 		}
 	}
 	return done, words, nil
+}
+
+// versionOf reads what publish wrote into a step's record.
+func versionOf(words string) record.Version {
+	typ, name, _ := strings.Cut(words, " ")
+	name, _, _ = strings.Cut(name, " ")
+	return record.Version{Type: artifact.Type(typ), Name: name}
 }
 
 // refusal is one line on a condition that did not hold: what it says, or its expression, with what it saw.
