@@ -15,6 +15,13 @@ import (
 
 // hearNotice waits for the notice and passes it on to the train workflow, again and again until that has taken it.
 func (n *node) hearNotice(ctx context.Context) {
+	said := ""
+	warn := func(what string, err error) {
+		if said != err.Error() { // it looks often, and a node may be prepared for minutes
+			n.log.Warn(what, "error", err)
+		}
+		said = err.Error()
+	}
 	for range poll.Every(ctx, lookEvery) {
 		raw, err := os.ReadFile(filepath.Join(n.config.Dir, protocol.NoticeFile))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -25,11 +32,11 @@ func (n *node) hearNotice(ctx context.Context) {
 			err = json.Unmarshal(raw, &notice)
 		}
 		if err != nil {
-			n.log.Warn("notice cannot be read", "error", err)
+			warn("notice cannot be read", err)
 			continue
 		}
 		if err := n.passOn(ctx, notice); err != nil {
-			n.log.Warn("notice cannot be passed on yet", "error", err)
+			warn("notice cannot be passed on yet", err)
 			continue
 		}
 		return
