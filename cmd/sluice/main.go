@@ -7,6 +7,7 @@ package main
 import (
 	"context"
 	"os"
+	_ "time/tzdata" // the time zones of triggers, on images that have no files of them
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/compile"
