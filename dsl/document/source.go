@@ -81,6 +81,8 @@ func (s *Source) Add(sev Severity, line, col int, code, hint, message string) {
 type Reporter interface {
 	// Errorf reports an error at a value.
 	Errorf(n *yaml.Node, code, hint, format string, args ...any)
+	// Warnf reports a warning at a value.
+	Warnf(n *yaml.Node, code, hint, format string, args ...any)
 }
 
 // Errorf implements Reporter.
@@ -88,7 +90,7 @@ func (s *Source) Errorf(n *yaml.Node, code, hint, format string, args ...any) {
 	s.Add(SeverityError, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
 }
 
-// Warnf reports a warning at a value.
+// Warnf implements Reporter.
 func (s *Source) Warnf(n *yaml.Node, code, hint, format string, args ...any) {
 	s.Add(SeverityWarning, n.Line, n.Column, code, hint, fmt.Sprintf(format, args...))
 }

@@ -27,6 +27,9 @@ var Languages = strings.Fields(`
 	af ak am ar az be bg bh bn cs da de el en eo es et fi fr gu ha he hi hr ht hu id ig it ja jv ka km kn ko ku lt lv mg mk ml mr my nb ne
 	nl nn ny om or pa pl pt rn ro ru rw si sl sn so sr sv ta te th ti tk tl tr ug uk ur uz vi yo zh zu`)
 
+// unspacedLanguages are those of them that put no spaces between words.
+var unspacedLanguages = []string{"ja", "km", "my", "th", "zh"}
+
 // Check demands something to do and codes.
 func (DetectLanguage) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	if config == nil {
@@ -57,6 +60,9 @@ func (DetectLanguage) Counts(to Counts, label string, config *yaml.Node) {
 
 // Shape implements Shaper.
 func (DetectLanguage) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
+	if keep := document.Lookup(config, "keep"); keep != nil {
+		in.Languages = slices.Collect(valuesBelow(keep))
+	}
 	if as := document.Lookup(config, "as"); as != nil {
 		return in.with(as.Value, cel.DynType).with(as.Value+"_confidence", cel.DoubleType) // no language is null
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -13,7 +14,7 @@ import (
 
 // QualityFilter drops texts that do not look like prose, by the published rules of three corpora of web pages. Each rule counts its
 // rows under a name of its own: `gopher/stop_words`, or `NAME/gopher/stop_words` when the transform has a `name`. Words are what
-// stands between white space. A row is counted under the first rule it fails, in the order of `rules` and of the keys below.
+// stands between white space; of scripts without spaces each letter is one. Lines end with LF, which NormalizeText sees to. A row is counted under the first rule it fails, in the order of `rules` and of the keys below.
 type QualityFilter struct {
 	// Field holds the text. Null passes.
 	Field string `json:"field"`
@@ -62,28 +63,48 @@ func numberAt(config *yaml.Node, path ...any) (float64, error) {
 	return strconv.ParseFloat(n.Value, 64)
 }
 
+// CheckRows implements RowChecker: rules about words know the language that an earlier DetectLanguage keeps.
+func (QualityFilter) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node) {
+	rules := document.Lookup(config, "rules")
+	if in.Languages == nil || rules == nil {
+		return
+	}
+	if slices.Contains(slices.Collect(valuesBelow(rules)), "gopher") && !slices.Contains(in.Languages, "en") {
+		least := document.Lookup(config, "gopher", "min_stop_words")
+		if document.Lookup(config, "gopher", "stop_words") == nil && (least == nil || least.Value != "0") {
+			r.Warnf(rules, "language", "write `gopher: {stop_words: [...]}` with frequent words of the language, or `min_stop_words: 0`",
+				"the stop words of `gopher` are English, and the rows are in %s: nearly all will be dropped", strings.Join(in.Languages, ", "))
+		}
+	}
+	if i := slices.IndexFunc(in.Languages, func(code string) bool { return slices.Contains(unspacedLanguages, code) }); i >= 0 {
+		r.Warnf(rules, "language", "choose shares and numbers for it by what `sluice show` says of its rules, or take a program that divides it into words (Exec)",
+			"%q has no spaces between words: each letter counts as one here, and the published numbers are of English words", in.Languages[i])
+	}
+}
+
 // GopherRules are those of Rae et al., "Scaling Language Models: Methods, Analysis & Insights from Training Gopher"
 // (arXiv:2112.11446), appendix A.1.1; those of repetition are in its table A1. Shares of characters are of the text's.
 type GopherRules struct {
-	// MinWords is the least number of words (rule `words`). Default 50.
+	// MinWords is the least number of words (rule `words`); what is only punctuation and symbols is none. Default 50.
 	MinWords int `json:"min_words,omitempty" dsl:"default=50,min=0"`
 	// MaxWords is the largest number of words (rule `words`). Default 100000.
 	MaxWords int `json:"max_words,omitempty" dsl:"default=100000,min=1"`
-	// MinWordLength is the least mean length of a word, in characters (rule `word_length`). Default 3.
+	// MinWordLength is the least mean length of a word, in characters (rule `word_length`). A text whose words are mostly of scripts without
+	// spaces is not measured. Default 3.
 	MinWordLength float64 `json:"min_word_length,omitempty" dsl:"default=3,min=0"`
 	// MaxWordLength is the largest mean length of a word (rule `word_length`). Default 10.
 	MaxWordLength float64 `json:"max_word_length,omitempty" dsl:"default=10,min=0"`
 	// MaxSymbols is how many # there may be, and how many ellipses, for each word (rule `symbols`). Default 10%.
 	MaxSymbols spec.Share `json:"max_symbols,omitempty" dsl:"default=10%"`
-	// MaxBulletLines is the largest share of lines that begin with a bullet (rule `bullet_lines`). Default 90%.
+	// MaxBulletLines is the largest share of lines, also empty ones, that begin with the bullet • or - (rule `bullet_lines`). Default 90%.
 	MaxBulletLines spec.Share `json:"max_bullet_lines,omitempty" dsl:"default=90%"`
-	// MaxEllipsisLines is the largest share of lines that end with an ellipsis (rule `ellipsis_lines`). Default 30%.
+	// MaxEllipsisLines is the largest share of lines, also empty ones, that end with an ellipsis (rule `ellipsis_lines`). Default 30%.
 	MaxEllipsisLines spec.Share `json:"max_ellipsis_lines,omitempty" dsl:"default=30%"`
 	// MinAlphaWords is the least share of words with a letter in them (rule `alpha_words`). Default 80%.
 	MinAlphaWords spec.Share `json:"min_alpha_words,omitempty" dsl:"default=80%"`
 	// MinStopWords is how many of the stop words there must be (rule `stop_words`). Default 2.
 	MinStopWords int `json:"min_stop_words,omitempty" dsl:"default=2,min=0"`
-	// StopWords of the language, in small letters. Default: the, be, to, of, and, that, have, with.
+	// StopWords of the language, in small letters; those of scripts without spaces may be anywhere in the text. Default: the, be, to, of, and, that, have, with.
 	StopWords []string `json:"stop_words,omitempty"`
 	// MaxDuplicateLines is the largest share of lines that are there before (rule `duplicate_lines`). Default 30%.
 	MaxDuplicateLines spec.Share `json:"max_duplicate_lines,omitempty" dsl:"default=30%"`
@@ -94,7 +115,7 @@ type GopherRules struct {
 	// MaxDuplicateParagraphChars is the same for paragraphs (rule `duplicate_paragraph_chars`). Default 20%.
 	MaxDuplicateParagraphChars spec.Share `json:"max_duplicate_paragraph_chars,omitempty" dsl:"default=20%"`
 	// MaxTopNgrams are the largest shares of characters in the most frequent 2, 3 and 4 words in a row, if they are there twice (rules
-	// `top_2_gram` and so on). Default [20%, 18%, 16%].
+	// `top_2_gram` and so on). Spaces between the words count, and of several the first. Default [20%, 18%, 16%].
 	MaxTopNgrams []spec.Share `json:"max_top_ngrams,omitempty"`
 	// MaxDuplicateNgrams are the largest shares of characters in any 5, 6, 7, 8, 9 and 10 words in a row that are there twice (rules
 	// `duplicate_5_grams` and so on). Default [15%, 14%, 13%, 12%, 11%, 10%].
@@ -103,10 +124,11 @@ type GopherRules struct {
 
 // C4Rules are those of Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer"
 // (arXiv:1910.10683), section 2.2, with the numbers of its last version and of the code that made the corpus; its first version
-// had 3 words and 5 sentences. They leave lines out, and marks such as [1] and [citation needed], and judge what remains. The list
+// had 3 words and 5 sentences. They leave lines out, and marks such as [1] and [citation needed], and evaluate what remains. The list
 // of bad words and the removal of equal sentences of different pages are not among them.
 type C4Rules struct {
-	// TerminalPunctuation leaves out lines that do not end with . ! ? or a quotation mark, or that end with an ellipsis. Default true.
+	// TerminalPunctuation leaves out lines that do not end with . ! ? or what other scripts write for them, or with the quotation marks " and
+	// ”, or that end with an ellipsis. Default true.
 	TerminalPunctuation bool `json:"terminal_punctuation,omitempty" dsl:"default=true"`
 	// MinWordsPerLine leaves out lines with fewer words. Default 5.
 	MinWordsPerLine int `json:"min_words_per_line,omitempty" dsl:"default=5,min=0"`
@@ -116,26 +138,25 @@ type C4Rules struct {
 	Javascript bool `json:"javascript,omitempty" dsl:"default=true"`
 	// Policy leaves out lines about terms of use, privacy and cookies. Default true.
 	Policy bool `json:"policy,omitempty" dsl:"default=true"`
-	// LoremIpsum drops texts with those words (rule `lorem_ipsum`). Default true.
+	// LoremIpsum drops texts with those words in a line that the rules above leave in (rule `lorem_ipsum`). Default true.
 	LoremIpsum bool `json:"lorem_ipsum,omitempty" dsl:"default=true"`
-	// CurlyBracket drops texts with a { (rule `curly_bracket`). Default true.
+	// CurlyBracket drops texts with a { in such a line (rule `curly_bracket`). Default true.
 	CurlyBracket bool `json:"curly_bracket,omitempty" dsl:"default=true"`
 	// MinSentences is the least number of sentences left (rule `sentences`). Default 3.
 	MinSentences int `json:"min_sentences,omitempty" dsl:"default=3,min=0"`
 }
 
 // FineWebRules are those of Penedo et al., "The FineWeb Datasets: Decanting the Web for the Finest Text Data at Scale"
-// (arXiv:2406.17557), section 3.6, and of the code that made the corpus. Empty lines do not count.
+// (arXiv:2406.17557), section 3.6, and of datatrove, the code behind it. Empty lines count only as line breaks.
 type FineWebRules struct {
-	// MinPunctuatedLines is the share of lines that end with punctuation; a text with no more is dropped (rule `punctuated_lines`).
-	// Default 12%.
+	// MinPunctuatedLines is the least share of lines that end with what ends a sentence in some script (rule `punctuated_lines`). Default 12%.
 	MinPunctuatedLines spec.Share `json:"min_punctuated_lines,omitempty" dsl:"default=12%"`
 	// ShortLine is the length of a short line, in characters. Default 30.
 	ShortLine int `json:"short_line,omitempty" dsl:"default=30,min=0"`
 	// MaxShortLines is the largest share of short lines (rule `short_lines`). Default 67%.
 	MaxShortLines spec.Share `json:"max_short_lines,omitempty" dsl:"default=67%"`
-	// MaxDuplicateChars is the largest share of characters in duplicate lines (rule `duplicate_chars`). Default 10%, as in the paper;
-	// the code that made the first version had 1%.
+	// MaxDuplicateChars is the largest share of characters in duplicate lines (rule `duplicate_chars`). Default 10%, as in the paper; the
+	// code has 1%.
 	MaxDuplicateChars spec.Share `json:"max_duplicate_chars,omitempty" dsl:"default=10%"`
 	// MaxNewlines is how many line breaks there may be for each word (rule `newlines`; in the code, not in the paper). Default 30%.
 	MaxNewlines spec.Share `json:"max_newlines,omitempty" dsl:"default=30%"`

@@ -23,6 +23,8 @@ type Shape struct {
 	Fields map[string]*cel.Type
 	// Rest is the type of all other fields; nil when there are none.
 	Rest *cel.Type
+	// Languages are those that a DetectLanguage has kept, nil when none has.
+	Languages []string
 }
 
 // anyRow is the shape of rows of which nothing is known.
@@ -69,6 +71,9 @@ func joinShapes(shapes []Shape) Shape {
 	out := shapes[0]
 	for _, other := range shapes[1:] {
 		both := Shape{Fields: map[string]*cel.Type{}, Rest: joinTypes(out.Rest, other.Rest)}
+		if out.Languages != nil && other.Languages != nil {
+			both.Languages = slices.Compact(slices.Sorted(slices.Values(slices.Concat(out.Languages, other.Languages))))
+		}
 		for _, r := range []Shape{out, other} {
 			for name := range r.Fields {
 				both.Fields[name] = joinTypes(out.typeOf(name), other.typeOf(name))

@@ -13,38 +13,47 @@ import (
 // c4Names are C4's rules in the order they are applied.
 var c4Names = []string{"curly_bracket", "lorem_ipsum", "sentences"}
 
+const (
+	loremIpsum = "lorem ipsum"
+	javascript = "javascript"
+)
+
 // policies are the phrases of lines about terms and cookies (arXiv:1910.10683, section 2.2; "use of cookies" is of the code).
 var policies = []string{"terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies", "use cookies"}
 
 // citation is what C4 removes from a line: the marks of Wikipedia.
 var citation = regexp.MustCompile(`\[(?:\d*|edit|citation needed)\]`)
 
-// A line ends a sentence with a period, an exclamation mark, a question mark or an end quotation mark.
-var (
-	isTerminated = endsWith(".", "!", "?", `"`, "”")
-	isCutOff     = endsWith("...", "…")
-)
-
 type c4 struct{ transform.C4Rules }
 
 func (c c4) evaluate(text string) (edited, failed string) {
-	if c.CurlyBracket && strings.Contains(text, "{") {
-		return text, "curly_bracket"
-	}
 	lower := strings.ToLower(text)
-	if c.LoremIpsum && strings.Contains(lower, "lorem ipsum") {
-		return text, "lorem_ipsum"
-	}
 	phrases := c.phrases(lower)
+	lorem := c.LoremIpsum && strings.Contains(lower, loremIpsum)
 	var b strings.Builder
 	b.Grow(len(text))
 	sentences := 0
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(line)
-		if strings.Contains(line, "[") {
-			line = strings.TrimSpace(citation.ReplaceAllLiteralString(line, ""))
+		words, longest := countWords(line)
+		if longest > c.MaxWordChars {
+			continue
 		}
-		if !c.keep(line) || mentions(line, phrases) {
+		if strings.Contains(line, "[") {
+			line = citation.ReplaceAllLiteralString(line, "")
+			words, _ = countWords(line)
+		}
+		if c.TerminalPunctuation && !endsSentence(line) || words < c.MinWordsPerLine {
+			continue
+		}
+		switch found := firstOf(phrases, line); {
+		case lorem && strings.Contains(strings.ToLower(line), loremIpsum):
+			return text, "lorem_ipsum"
+		case found == javascript:
+			continue
+		case c.CurlyBracket && strings.Contains(line, "{"):
+			return text, "curly_bracket"
+		case found != "":
 			continue
 		}
 		if b.Len() > 0 {
@@ -59,26 +68,18 @@ func (c c4) evaluate(text string) (edited, failed string) {
 	return b.String(), ""
 }
 
-// keep reports whether a line stays.
-func (c c4) keep(line string) bool {
-	if c.TerminalPunctuation && (!isTerminated(line) || isCutOff(line)) {
-		return false
-	}
-	words := 0
-	for w := range strings.FieldsSeq(line) {
-		if len(w) > c.MaxWordChars && utf8.RuneCountInString(w) > c.MaxWordChars {
-			return false
-		}
-		words++
-	}
-	return words >= c.MinWordsPerLine
+// endsSentence reports whether a line ends as C4 wants it: with a period, an exclamation mark, a question mark or an end quotation mark, of
+// any script, and with no ellipsis.
+func endsSentence(line string) bool {
+	last := lastRune(line)
+	return (last == '"' || last == '”' || isTerminal(last)) && !strings.HasSuffix(line, "...")
 }
 
 // phrases returns those phrases that lines are left out for and that the text, in small letters, has somewhere: mostly none.
 func (c c4) phrases(lower string) []string {
 	var found []string
-	if c.Javascript && strings.Contains(lower, "javascript") {
-		found = append(found, "javascript")
+	if c.Javascript && strings.Contains(lower, javascript) {
+		found = append(found, javascript)
 	}
 	for _, phrase := range policies {
 		if c.Policy && strings.Contains(lower, phrase) {
@@ -88,17 +89,20 @@ func (c c4) phrases(lower string) []string {
 	return found
 }
 
-// mentions reports whether a line has one of the phrases.
-func mentions(line string, phrases []string) bool {
+// firstOf returns the first of phrases that a line has, or "".
+func firstOf(phrases []string, line string) string {
 	if len(phrases) == 0 {
-		return false
+		return ""
 	}
 	line = strings.ToLower(line)
-	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(line, phrase) })
+	if i := slices.IndexFunc(phrases, func(phrase string) bool { return strings.Contains(line, phrase) }); i >= 0 {
+		return phrases[i]
+	}
+	return ""
 }
 
 // countSentences counts the ends of sentences in a line: marks that white space or the line's end follows, with quotation marks or
-// brackets between. What is left at the end counts too.
+// brackets between; those of other scripts end one wherever they are. What is left at the end counts too.
 func countSentences(line string) int {
 	n := 0
 	marked, open := false, false // after a mark; in a sentence
@@ -113,7 +117,11 @@ func countSentences(line string) int {
 				n, open = n+1, false
 			}
 			marked = false
-		case strings.ContainsRune(`"'”’)]»`, r):
+		case strings.ContainsRune(`"'”’)]»」』）】》`, r):
+		case r >= utf8.RuneSelf && isTerminal(r):
+			if open {
+				n, open = n+1, false
+			}
 		default:
 			marked, open = false, true
 		}

@@ -10,30 +10,25 @@ import (
 // fineWebNames are FineWeb's rules in the order they are applied.
 var fineWebNames = []string{"punctuated_lines", "short_lines", "duplicate_chars", "newlines"}
 
-// isPunctuated reports whether a line ends with punctuation: FineWeb's . ! ? ' " and what other scripts write for them.
-var isPunctuated = endsWith(".", "!", "?", "'", `"`, "…", "”", "’", "»", "。", "！", "？", "؟", "۔", "।")
-
 type fineWeb struct{ transform.FineWebRules }
 
 func (f fineWeb) evaluate(text string) (edited, failed string) {
-	lines := appendLines(nil, text)
+	lines := filledLines(text)
 	_, dupChars := duplicates(lines)
-	chars := utf8.RuneCountInString(text) - strings.Count(text, "\n")
-	words := 0
-	for range strings.FieldsSeq(text) {
-		words++
-	}
+	breaks := strings.Count(text, "\n")
+	words, _ := countWords(text)
+	punctuated := func(line string) bool { return isTerminal(lastRune(line)) }
 	short := func(line string) bool {
 		return len(line) <= f.ShortLine || utf8.RuneCountInString(line) <= f.ShortLine
 	}
 	switch {
-	case share(countWhere(lines, isPunctuated), len(lines)) <= float64(f.MinPunctuatedLines):
+	case len(lines) == 0, share(countWhere(lines, punctuated), len(lines)) < float64(f.MinPunctuatedLines):
 		return text, "punctuated_lines"
 	case share(countWhere(lines, short), len(lines)) > float64(f.MaxShortLines):
 		return text, "short_lines"
-	case share(dupChars, chars) > float64(f.MaxDuplicateChars):
+	case share(dupChars, utf8.RuneCountInString(text)-breaks) > float64(f.MaxDuplicateChars):
 		return text, "duplicate_chars"
-	case share(max(len(lines)-1, 0), words) > float64(f.MaxNewlines):
+	case share(breaks, words) > float64(f.MaxNewlines):
 		return text, "newlines"
 	}
 	return text, ""

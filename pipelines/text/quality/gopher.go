@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/pipelines/text/script"
 )
 
 // stopWords are Gopher's: English ones (arXiv:2112.11446, A.1.1).
@@ -47,6 +48,8 @@ func duplicateName(n int) string { return fmt.Sprintf("duplicate_%d_grams", n) }
 type gopher struct {
 	transform.GopherRules
 	longestStop int // in bytes
+	// unspaced are the stop words of scripts without spaces, which are looked for in the text.
+	unspaced []string
 }
 
 func newGopher(r transform.GopherRules) (*gopher, error) {
@@ -65,19 +68,22 @@ func newGopher(r transform.GopherRules) (*gopher, error) {
 	g := &gopher{GopherRules: r}
 	for _, w := range r.StopWords {
 		g.longestStop = max(g.longestStop, len(w))
+		if strings.IndexFunc(w, script.Unspaced) >= 0 {
+			g.unspaced = append(g.unspaced, w)
+		}
 	}
 	return g, nil
 }
 
-// The bullets that Gopher's rule is about; the paper names none.
-var (
-	isBullet   = func(line string) bool { return strings.ContainsRune("•‣●◦▪-*–", firstRune(line)) }
-	isEllipsis = endsWith("...", "…")
-)
+// isBullet reports whether a line begins with a bullet. The paper names none; these are those of datatrove.
+func isBullet(line string) bool {
+	line = strings.TrimSpace(line)
+	return strings.HasPrefix(line, "•") || strings.HasPrefix(line, "-")
+}
 
-func firstRune(s string) rune {
-	r, _ := utf8.DecodeRuneInString(s)
-	return r
+func isEllipsis(line string) bool {
+	line = strings.TrimSpace(line)
+	return strings.HasSuffix(line, "...") || strings.HasSuffix(line, "…")
 }
 
 func (g *gopher) evaluate(text string) (string, string) {
@@ -86,7 +92,7 @@ func (g *gopher) evaluate(text string) (string, string) {
 	if failed := g.evaluateWords(text, grams.words); failed != "" {
 		return text, failed
 	}
-	lines := appendLines(nil, text)
+	lines := allLines(text)
 	switch {
 	case share(countWhere(lines, isBullet), len(lines)) > float64(g.MaxBulletLines):
 		return text, "bullet_lines"
@@ -94,23 +100,32 @@ func (g *gopher) evaluate(text string) (string, string) {
 		return text, "ellipsis_lines"
 	case share(countAlpha(grams.words), len(grams.words)) < float64(g.MinAlphaWords):
 		return text, "alpha_words"
-	case g.countStopWords(grams.words) < g.MinStopWords:
+	case g.countStopWords(text, grams.words) < g.MinStopWords:
 		return text, "stop_words"
 	}
-	return text, g.judgeRepetition(text, lines, grams)
+	return text, g.judgeRepetition(text, grams)
 }
 
 func (g *gopher) evaluateWords(text string, words []word) string {
-	chars := 0
+	count, letters, lengths, chars := 0, 0, 0, 0
 	for _, w := range words {
-		chars += w.chars
+		switch {
+		case w.has&plain == 0:
+			continue
+		case w.has&unspaced != 0:
+			letters++
+		default:
+			lengths++
+			chars += w.chars
+		}
+		count++
 	}
-	length := share(chars, len(words))
+	length := share(chars, lengths)
 	hashes, ellipses := strings.Count(text, "#"), strings.Count(text, "...")+strings.Count(text, "…")
 	switch {
-	case len(words) < g.MinWords || len(words) > g.MaxWords:
+	case count < g.MinWords || count > g.MaxWords:
 		return "words"
-	case length < g.MinWordLength || length > g.MaxWordLength:
+	case lengths > letters && (length < g.MinWordLength || length > g.MaxWordLength): // else its words are letters, whose length says nothing
 		return "word_length"
 	case share(max(hashes, ellipses), len(words)) > float64(g.MaxSymbols):
 		return "symbols"
@@ -121,7 +136,7 @@ func (g *gopher) evaluateWords(text string, words []word) string {
 func countAlpha(words []word) int {
 	n := 0
 	for _, w := range words {
-		if w.alpha {
+		if w.has&alpha != 0 {
 			n++
 		}
 	}
@@ -133,8 +148,13 @@ const maxAround = 8
 
 // countStopWords returns how many of the stop words, each counted once, are among words. Capitals and punctuation around a word do
 // not matter. It stops when there are enough.
-func (g *gopher) countStopWords(words []word) int {
+func (g *gopher) countStopWords(text string, words []word) int {
 	var seen []string
+	for _, stop := range g.unspaced {
+		if strings.Contains(text, stop) {
+			seen = append(seen, stop)
+		}
+	}
 	for _, w := range words {
 		if len(seen) >= g.MinStopWords {
 			break
@@ -150,10 +170,11 @@ func (g *gopher) countStopWords(words []word) int {
 	return len(seen)
 }
 
-func (g *gopher) judgeRepetition(text string, lines []string, grams *ngrams) string {
+func (g *gopher) judgeRepetition(text string, grams *ngrams) string {
 	chars := utf8.RuneCountInString(text)
+	lines := splitAtBreaks(text, 1)
 	dupLines, dupLineChars := duplicates(lines)
-	paragraphs := appendParagraphs(nil, text)
+	paragraphs := splitAtBreaks(strings.TrimSpace(text), 2)
 	dupParagraphs, dupParagraphChars := duplicates(paragraphs)
 	switch {
 	case share(dupLines, len(lines)) > float64(g.MaxDuplicateLines):

@@ -1,6 +1,9 @@
 package quality
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // maxNgramWords is how many words of a text the rules of repeated n-grams look at: it bounds their memory to some 50 MB.
 const maxNgramWords = 1_000_000
@@ -10,14 +13,16 @@ type ngrams struct {
 	words    []word
 	sums     []uint64 // sums[i] is the hash of the words before i
 	chars    []int    // chars[i] is the number of characters before i
+	gaps     []int    // gaps[i] is the number of words before i with white space before them
 	slots    []slot
-	inUse    uint32 // the round whose slots are in use: a table is emptied by a new round
+	begun    uint32 // slots of n-grams that were first seen before are empty: a table is emptied by raising it
+	last     uint32 // when the last n-gram may have been seen
 	capacity uint64
 }
 
 type slot struct {
 	key   uint64
-	round uint32
+	first uint32 // when it was first seen
 	count uint32
 }
 
@@ -46,8 +51,13 @@ func (g *ngrams) release() {
 // prepare fills the tables that hashes of n-grams are made from.
 func (g *ngrams) prepare() {
 	n := min(len(g.words), maxNgramWords)
-	g.sums, g.chars = append(g.sums[:0], 0), append(g.chars[:0], 0)
+	g.sums, g.chars, g.gaps = append(g.sums[:0], 0), append(g.chars[:0], 0), append(g.gaps[:0], 0)
 	for i, w := range g.words[:n] {
+		gap := 0
+		if w.gap {
+			gap = 1
+		}
+		g.gaps = append(g.gaps, g.gaps[i]+gap)
 		g.sums = append(g.sums, g.sums[i]*base+w.hash)
 		g.chars = append(g.chars, g.chars[i]+w.chars)
 	}
@@ -56,31 +66,33 @@ func (g *ngrams) prepare() {
 		size *= 2
 	}
 	if len(g.slots) < size {
-		g.slots, g.inUse = make([]slot, size), 0
+		g.slots, g.last = make([]slot, size), 0
 	}
 	g.capacity = uint64(len(g.slots))
 }
 
 // reset empties the table.
 func (g *ngrams) reset() {
-	if g.inUse++; g.inUse == 0 { // after 2^32 rounds old slots would look new
+	if g.last > math.MaxUint32-2*maxNgramWords {
 		clear(g.slots)
-		g.inUse = 1
+		g.last = 0
 	}
+	g.begun = g.last + 1
+	g.last += uint32(len(g.sums))
 }
 
-// see counts an n-gram by its hash and returns how often it was seen by now.
-func (g *ngrams) see(key uint64) uint32 {
+// see counts an n-gram, the one at word i, by its hash and returns its slot.
+func (g *ngrams) see(key uint64, i int) *slot {
 	at := (key ^ key>>29) * base
 	at ^= at >> 32
 	for at &= g.capacity - 1; ; at = (at + 1) & (g.capacity - 1) {
 		switch s := &g.slots[at]; {
-		case s.round != g.inUse:
-			*s = slot{key: key, round: g.inUse, count: 1}
-			return 1
+		case s.first < g.begun:
+			*s = slot{key: key, first: g.begun + uint32(i), count: 1}
+			return s
 		case s.key == key:
 			s.count++
-			return s.count
+			return s
 		}
 	}
 }
@@ -95,18 +107,18 @@ func power(n int) uint64 {
 }
 
 // top returns how many characters are in the most frequent n-gram, all times it is there together, if it is there twice. Of several
-// that are equally frequent the longest counts.
+// that are equally frequent the one that comes first counts. Between words there is a space where the text has one.
 func (g *ngrams) top(n int) int {
 	g.reset()
 	p := power(n)
-	most, chars := uint32(1), 0
+	most, first, length := uint32(1), uint32(0), 0
 	for i := 0; i+n < len(g.sums); i++ {
-		count := g.see(g.sums[i+n] - g.sums[i]*p)
-		if length := (g.chars[i+n] - g.chars[i]) * int(count); count > most || count == most && count > 1 && length > chars {
-			most, chars = count, length
+		s := g.see(g.sums[i+n]-g.sums[i]*p, i)
+		if s.count > most || s.count == most && s.first < first {
+			most, first, length = s.count, s.first, g.chars[i+n]-g.chars[i]+g.gaps[i+n]-g.gaps[i+1]
 		}
 	}
-	return chars
+	return length * int(most)
 }
 
 // duplicate returns how many characters are in n-grams that are there before, none counted twice.
@@ -115,7 +127,7 @@ func (g *ngrams) duplicate(n int) int {
 	p := power(n)
 	chars := 0
 	for i := 0; i+n < len(g.sums); {
-		if g.see(g.sums[i+n]-g.sums[i]*p) > 1 {
+		if g.see(g.sums[i+n]-g.sums[i]*p, i).count > 1 {
 			chars += g.chars[i+n] - g.chars[i]
 			i += n
 		} else {

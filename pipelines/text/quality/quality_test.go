@@ -69,6 +69,7 @@ func TestGopherWords(t *testing.T) {
 	}
 	tests := []struct{ name, text, failed string }{
 		{"empty", "", "words"},
+		{"signs are no words", prose(49) + " - * …", "words"},
 		{"50 words", prose(50), ""},
 		{"49 words", prose(49), "words"},
 		{"100000 words", prose(100_000), ""},
@@ -134,6 +135,8 @@ func TestGopherLines(t *testing.T) {
 		})
 	}
 	tests := []struct{ name, text, failed string }{
+		{"other signs are no bullets", lines(10, "* please read all of the thing number %d and every detail"), ""},
+		{"empty lines count", lines(10, "- please read all of the thing number %d and every detail\n"), ""},
 		{"90% bullets", lines(9, "- please read all about thing number %d in every detail"), ""},
 		{"all bullets", lines(10, "  • please read all about thing number %d in every detail"), "bullet_lines"},
 		{"30% ellipses", lines(3, "and read the rest of it %d more..."), ""},
@@ -159,7 +162,7 @@ func TestGopherRepetition(t *testing.T) {
 	tests := []test{
 		{"30% lines", ten(3, "\n", "line"), "", "duplicate_lines"},
 		{"40% lines", ten(4, "\n", "line"), "duplicate_lines", "duplicate_lines"},
-		{"30% paragraphs", ten(3, "\n \n", "par\nagraph"), "", "duplicate_paragraphs"},
+		{"30% paragraphs", ten(3, "\n\n", "par\nagraph"), "", "duplicate_paragraphs"},
 		{"40% paragraphs", ten(4, "\n\n\n", "par\nagraph"), "duplicate_paragraphs", "duplicate_paragraphs"},
 		{"20% characters of lines", strings.Repeat("x", 20) + "\n" + strings.Repeat("x", 20) + "\n" + strings.Repeat("é", 58), "", "duplicate_line_chars"},
 		{"21%", strings.Repeat("x", 21) + "\n" + strings.Repeat("x", 21) + "\n" + strings.Repeat("é", 56), "duplicate_line_chars", "duplicate_line_chars"},
@@ -177,7 +180,11 @@ func TestGopherRepetition(t *testing.T) {
 			if over > 0 {
 				failed = name
 			}
-			tests = append(tests, test{fmt.Sprintf("%d characters in %d-grams", limit+over, n), twice(n, (limit+over)/times), failed, name})
+			words := (limit + over) / times
+			if n <= 4 {
+				words -= n - 1 // the spaces between them count
+			}
+			tests = append(tests, test{fmt.Sprintf("%d characters in %d-grams", limit+over, n), twice(n, words), failed, name})
 		}
 	}
 	for _, test := range tests {
@@ -253,8 +260,14 @@ func TestC4(t *testing.T) {
 		{"javascript", threeSentences + "\nPlease enable JavaScript in the browser.", threeSentences, "", nil},
 		{"policy", threeSentences + "\nThis site Uses Cookies for all things.", threeSentences, "", nil},
 		{"citations", strings.Replace(threeSentences, "it.", "it[12][citation needed][edit][].", 1) + "[3]", threeSentences, "", nil},
-		{"lorem ipsum", threeSentences + "\nLorem Ipsum", "", "lorem_ipsum", nil},
-		{"curly bracket", threeSentences + "\nf() {", "", "curly_bracket", nil},
+		{"lorem ipsum", threeSentences + "\nThis is the old Lorem Ipsum.", "", "lorem_ipsum", nil},
+		{"lorem ipsum in a line that is left out", threeSentences + "\nLorem Ipsum", threeSentences, "", nil},
+		{"curly bracket", threeSentences + "\nThis is f() { and so on.", "", "curly_bracket", nil},
+		{"curly bracket in a line that is left out", threeSentences + "\nf() {", threeSentences, "", nil},
+		{"curly bracket and javascript", threeSentences + "\nThis is javascript: f() { and so on.", threeSentences, "", nil},
+		{"curly bracket and a policy", threeSentences + "\nThis is our privacy policy { and so on.", "", "curly_bracket", nil},
+		{"a citation after the end", threeSentences + "\nThis one ends before the mark. [1]", threeSentences, "", nil},
+		{"a citation is no word", threeSentences + "\n[1] These are four words.", threeSentences, "", nil},
 		{"all off", "Use cookies {\nlorem ipsum javascript...", "Use cookies {\nlorem ipsum javascript...", "", off},
 		{"lines are trimmed", "  " + strings.Replace(threeSentences, "\n", " \r\n\n\t", 1), threeSentences, "", nil},
 	}
@@ -269,10 +282,113 @@ func TestC4(t *testing.T) {
 	}
 }
 
+// Of scripts without spaces each letter is a word, with the marks and the punctuation behind it.
+func TestWords(t *testing.T) {
+	for text, want := range map[string][]string{
+		"the end.":             {"the", "end."},
+		"「中文。」好！":              {"「中", "文。」", "好！"},
+		"3月5日":                 {"3月", "5日"},
+		"用Go写 的":               {"用", "Go", "写", "的"},
+		"ที่นี่ดี":             {"ที่", "นี่", "ดี"},
+		"ラーメン":                 {"ラ", "ー", "メ", "ン"},
+		"한국어 문장":               {"한국어", "문장"},
+		"हिन्दी में":           {"हिन्दी", "में"},
+		"می\u200cرود به":       {"می\u200cرود", "به"},
+		" - … \u3000 a\u00a0b": {"-", "…", "a", "b"},
+	} {
+		var got []string
+		for _, w := range appendWords(nil, text) {
+			got = append(got, w.text)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", text, diff)
+		}
+		if n, _ := countWords(text); n != len(want) {
+			t.Errorf("%q: counted %d", text, n)
+		}
+	}
+}
+
+// Texts of scripts without spaces do not fail for want of words. By hand: the Chinese sentence has 10 letters and 2 marks.
+func TestWithoutSpaces(t *testing.T) {
+	sentence := func(i int) string { return "这是第" + string(rune('一'+i)) + "个好句子，很好。" }
+	text := repeat(5, sentence)
+	chinese := func(c *transform.QualityFilter) {
+		noRepetition(c)
+		c.Gopher.StopWords = []string{"的", "这是", "很"}
+	}
+	for _, c := range []struct {
+		name, text, set, failed string
+		change                  func(*transform.QualityFilter)
+	}{
+		{"50 letters", text, Gopher, "", chinese},
+		{"49 letters", strings.Replace(text, "很", "", 1), Gopher, "words", chinese},
+		{"English stop words", text, Gopher, "stop_words", noRepetition},
+		{"one stop word", strings.ReplaceAll(text, "这是", "那在"), Gopher, "stop_words", chinese},
+		{"five sentences", text, C4, "", nil},
+		{"two sentences", repeat(2, sentence), C4, "sentences", nil},
+		{"four letters in a line", strings.Repeat("这个好的。\n", 2) + "好个好的。\n你好吗我。", C4, "sentences", nil},
+		{"a long line of letters is no long word", strings.Repeat("这是一个句子。", 200), C4, "", nil},
+		{"lines of more than 30", repeat(5, func(i int) string { return strings.Repeat("这是一个很长的句子", 4) + sentence(i) }), FineWeb, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := filter(t, c.change, c.set)
+			failed := c.failed
+			if failed != "" {
+				failed = c.set + "/" + failed
+			}
+			if _, got := f.Evaluate(c.text); got != failed {
+				t.Errorf("failed %q, want %q", got, failed)
+			}
+		})
+	}
+}
+
+// The most frequent words in a row, by hand.
+func TestTop(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		n    int
+		want int
+	}{
+		{"a b c d", 2, 0},
+		{"a b x a b", 2, 6},               // "a b" twice
+		{"aa bb cc aa bb dd cc d", 2, 10}, // "aa bb" twice; nothing else
+		{"a b c c dd a b c dd", 2, 6},     // "a b", "b c" and "c dd" twice each: the first counts
+		{"我们和我们", 2, 4},                   // without spaces
+		{"我们 和 我们 都", 2, 4},
+	} {
+		g := newNgrams(c.text)
+		g.prepare()
+		if got := g.top(c.n); got != c.want {
+			t.Errorf("%q: %d, want %d", c.text, got, c.want)
+		}
+		g.release()
+	}
+}
+
+func TestSplitAtBreaks(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		least int
+		want  []string
+	}{
+		{"", 1, []string{""}},
+		{"a\nb\n\nc\n", 1, []string{"a", "b", "c", ""}},
+		{"\na", 1, []string{"", "a"}},
+		{"a\nb\n\nc\n\n\nd", 2, []string{"a\nb", "c", "d"}},
+		{"a\n \nb", 2, []string{"a\n \nb"}},
+	} {
+		if diff := cmp.Diff(c.want, splitAtBreaks(c.text, c.least)); diff != "" {
+			t.Errorf("%q at %d: -want +got:\n%s", c.text, c.least, diff)
+		}
+	}
+}
+
 func TestSentences(t *testing.T) {
 	for line, want := range map[string]int{
 		"": 0, "...": 0, "One.": 1, "One": 1, "One. Two": 2, "One? Two! Three.": 3, `He said "no." Then he left.`: 2, "It costs 3.50 here.": 1, "Wait... what?!": 2,
-		"(In brackets.) Yes.": 2, "Eins. ": 1,
+		"(In brackets.) Yes.": 2, "Eins. ": 1, "你好。「是吗？」好": 3, "یہ ایک ہے۔ دو": 2, "यह है। वह": 2,
 	} {
 		if got := countSentences(line); got != want {
 			t.Errorf("%q has %d sentences, want %d", line, got, want)
@@ -297,9 +413,12 @@ func TestFineWeb(t *testing.T) {
 		return same + "\n" + same + "\n" + strings.Repeat("a b c ", (1000-2*n)/6) + strings.Repeat("y", (1000-2*n)%6)
 	}
 	tests := []struct{ name, text, failed string }{
-		{"13% punctuated", lines(13, long+"."), ""},
-		{"12% punctuated", lines(12, long+"."), "punctuated_lines"},
-		{"empty lines do not count", strings.ReplaceAll(lines(13, long+"."), "\n", "\n\n \n"), ""},
+		{"12% punctuated", lines(12, long+"."), ""},
+		{"11% punctuated", lines(11, long+"."), "punctuated_lines"},
+		{"quotation marks do not count", lines(100, long+"\""), "punctuated_lines"},
+		{"marks of other scripts do", lines(6, long+"。") + strings.Repeat("\n"+fmt.Sprintf(long, 0)+"۔", 7), ""},
+		{"a space after the mark", lines(12, long+". "), "punctuated_lines"},
+		{"empty lines do not count", strings.ReplaceAll(lines(13, long+strings.Repeat(" and one more word of it", 3)+"."), "\n", "\n\n \n"), ""},
 		{"empty", "", "punctuated_lines"},
 		{"67% short", dot(lines(67, "the thirty characters are  %03d")), ""},
 		{"68% short", dot(lines(68, "the thirty characters are  %03d")), "short_lines"},
@@ -307,11 +426,20 @@ func TestFineWeb(t *testing.T) {
 		{"10% duplicate", duplicate(100), ""},
 		{"10.1% duplicate", duplicate(101), "duplicate_chars"},
 		{"25% newlines", thirty(4), ""},
+		{"30% newlines", newlines(3, 10), ""},
+		{"31% newlines", newlines(31, 100), "newlines"},
 		{"33% newlines", thirty(3), "newlines"},
+		{"empty lines are newlines", strings.ReplaceAll(newlines(3, 18), "\n", "\n\n"), "newlines"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { failing(t, filter(t, nil, FineWeb), test.text, FineWeb, test.failed) })
 	}
+}
+
+// newlines returns a text with so many line breaks and words, all in the last line but for one word before each break.
+func newlines(breaks, words int) string {
+	return repeat(breaks, func(i int) string { return fmt.Sprintf("averyveryveryverylongfirstword%d.", i) }) + "\n" +
+		strings.Repeat("a ", words-breaks-1) + "last."
 }
 
 // thirty returns lines with thirty breaks between them, of n long words each.
@@ -359,14 +487,17 @@ func TestNgrams(t *testing.T) {
 
 func slowTop(words []string, n int) int {
 	counts := map[string]int{}
+	var grams []string
 	for i := 0; i+n <= len(words); i++ {
-		counts[strings.Join(words[i:i+n], " ")]++
+		gram := strings.Join(words[i:i+n], " ")
+		if counts[gram]++; counts[gram] == 1 {
+			grams = append(grams, gram)
+		}
 	}
 	most, chars := 1, 0
-	for gram, count := range counts {
-		length := utf8.RuneCountInString(strings.ReplaceAll(gram, " ", "")) * count
-		if count > most || count == most && count > 1 && length > chars {
-			most, chars = count, length
+	for _, gram := range grams {
+		if counts[gram] > most {
+			most, chars = counts[gram], utf8.RuneCountInString(gram)*counts[gram]
 		}
 	}
 	return chars

@@ -5,41 +5,130 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sluiceml/sluice/pipelines/text/script"
 )
 
-// word is a word of a text.
+// word is a word of a text: what stands between white space; within that, each letter of a script without spaces is one, with what follows it
+// that is no letter or digit.
 type word struct {
 	text  string
 	chars int
-	alpha bool // it has a letter
+	has   class
+	gap   bool // white space is before it
 	hash  uint64
+}
+
+// class is what characters are, together in a word.
+type class uint8
+
+const (
+	alpha    class = 1 << iota // a letter
+	digit                      // a decimal one
+	plain                      // neither punctuation nor a symbol
+	unspaced                   // a letter of a script without spaces
+	space
+)
+
+// ascii are the classes of the first characters.
+var ascii = func() (classes [utf8.RuneSelf]class) {
+	for r := range rune(utf8.RuneSelf) {
+		classes[r] = classify(r)
+		if unicode.IsControl(r) && classes[r] != space {
+			classes[r] = 0
+		}
+	}
+	return classes
+}()
+
+func classify(r rune) class {
+	switch {
+	case unicode.IsSpace(r):
+		return space
+	case unicode.IsLetter(r):
+		if script.Unspaced(r) {
+			return alpha | plain | unspaced
+		}
+		return alpha | plain
+	case unicode.IsDigit(r):
+		return digit | plain
+	case unicode.In(r, unicode.P, unicode.S):
+		return 0
+	}
+	return plain
 }
 
 // appendWords appends the words of s.
 func appendWords(words []word, s string) []word {
-	start := -1
-	w := word{hash: hashStart}
-	end := func(i int) {
-		if start >= 0 {
+	start, w := -1, word{hash: hashStart}
+	for i, r := range s {
+		var is class
+		if r < utf8.RuneSelf {
+			is = ascii[r]
+		} else {
+			is = classify(r)
+		}
+		ends := is == space || (is|w.has)&unspaced != 0 && (is&unspaced != 0 && w.has&alpha != 0 || w.has&unspaced != 0 && is&(alpha|digit) != 0)
+		if ends && start >= 0 {
 			w.text = s[start:i]
 			words = append(words, w)
 			start, w = -1, word{hash: hashStart}
 		}
-	}
-	for i, r := range s {
-		if unicode.IsSpace(r) {
-			end(i)
+		if is == space {
+			w.gap = true
 			continue
 		}
 		if start < 0 {
 			start = i
 		}
 		w.chars++
-		w.alpha = w.alpha || 'a' <= r|0x20 && r|0x20 <= 'z' || r >= utf8.RuneSelf && unicode.IsLetter(r)
+		w.has |= is
 		w.hash = (w.hash ^ uint64(r)) * hashPrime
 	}
-	end(len(s))
+	if start >= 0 {
+		w.text = s[start:]
+		words = append(words, w)
+	}
 	return words
+}
+
+// countWords returns how many words s has and the number of characters of the longest.
+func countWords(s string) (n, longest int) {
+	const firstUnspaced = '\u0E00' // no script without spaces has letters before
+	chars := 0
+	for _, r := range s {
+		switch {
+		case r >= firstUnspaced:
+			return countAllWords(s)
+		case ' ' < r && r < 0x7f || !unicode.IsSpace(r):
+			if chars++; chars == 1 {
+				n++
+			}
+			longest = max(longest, chars)
+		default:
+			chars = 0
+		}
+	}
+	return n, longest
+}
+
+func countAllWords(s string) (n, longest int) {
+	words := appendWords(nil, s)
+	for _, w := range words {
+		longest = max(longest, w.chars)
+	}
+	return len(words), longest
+}
+
+// isTerminal reports whether a character ends a sentence in some script: Unicode's Sentence_Terminal and the Khmer signs, as in datatrove.
+func isTerminal(r rune) bool {
+	return unicode.Is(unicode.Sentence_Terminal, r) || '\u17D4' <= r && r <= '\u17D6' || r == '\u17D9' || r == '\u17DA'
+}
+
+// lastRune is the last character of s.
+func lastRune(s string) rune {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return r
 }
 
 // The parameters of FNV-1a with 64 bits.
@@ -48,36 +137,41 @@ const (
 	hashPrime = 1099511628211
 )
 
-// appendLines appends the lines of s that have more than white space in them, without what surrounds them.
-func appendLines(lines []string, s string) []string {
-	for line := range strings.SplitSeq(s, "\n") {
-		if line = strings.TrimSpace(line); line != "" {
-			lines = append(lines, line)
-		}
+// allLines returns the lines of s, also empty ones.
+func allLines(s string) []string {
+	if s = strings.TrimSuffix(s, "\n"); s == "" {
+		return nil
 	}
-	return lines
+	return strings.Split(s, "\n")
 }
 
-// appendParagraphs appends what stands between empty lines in s.
-func appendParagraphs(paragraphs []string, s string) []string {
-	start, end := -1, 0
-	at := 0
-	for line := range strings.SplitAfterSeq(s, "\n") {
-		if strings.TrimSpace(line) != "" {
-			if start < 0 {
-				start = at
+// filledLines returns the lines of s that have more than white space in them.
+func filledLines(s string) []string {
+	return slices.DeleteFunc(allLines(s), func(line string) bool { return strings.TrimSpace(line) == "" })
+}
+
+// splitAtBreaks divides s at runs of at least so many line breaks.
+func splitAtBreaks(s string, least int) []string {
+	var parts []string
+	start := 0
+	for i := 0; i < len(s); {
+		if s[i] != '\n' {
+			next := strings.IndexByte(s[i:], '\n')
+			if next < 0 {
+				break
 			}
-			end = at + len(line)
-		} else if start >= 0 {
-			paragraphs = append(paragraphs, strings.TrimSpace(s[start:end]))
-			start = -1
+			i += next
 		}
-		at += len(line)
+		run := i
+		for i < len(s) && s[i] == '\n' {
+			i++
+		}
+		if i-run >= least {
+			parts = append(parts, s[start:run])
+			start = i
+		}
 	}
-	if start >= 0 {
-		paragraphs = append(paragraphs, strings.TrimSpace(s[start:end]))
-	}
-	return paragraphs
+	return append(parts, s[start:])
 }
 
 // duplicates returns how many of parts are there before, and how many characters these have.
@@ -105,11 +199,4 @@ func countWhere(parts []string, ok func(string) bool) int {
 		}
 	}
 	return n
-}
-
-// endsWith returns a condition: the text ends with one of these.
-func endsWith(ends ...string) func(string) bool {
-	return func(s string) bool {
-		return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(s, end) })
-	}
 }
