@@ -54,7 +54,9 @@ func (s *Store) putSeeker(ctx context.Context, r io.ReadSeeker) (digest string, 
 		return "", 0, err
 	}
 	if info, err := s.driver.Stat(ctx, key); err == nil && info.Bytes == size {
-		return digest, size, nil
+		if there, err := s.reuse(ctx, key, info); there || err != nil {
+			return digest, size, err
+		}
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return "", 0, err

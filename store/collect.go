@@ -17,16 +17,15 @@ import (
 )
 
 // contents are the prefixes without records. Blobs are collected; models and parts are removed by the target or the commit that owns them.
-var contents = []string{blobsPrefix, ServingPrefix, PartsPrefix}
+var contents = []string{blobsPrefix, ServingPrefix, PartsPrefix, reusedPrefix, forgottenPrefix}
 
 // digestIn finds the digests in a record.
 var digestIn = regexp.MustCompile(digestPrefix + "[0-9a-f]{64}")
 
-// Garbage lists the blobs that no record refers to, directly or by way of other blobs, and that were written before a time. Whatever
-// looks like a digest in a record is a reference. It is right only while nobody writes: what is stored again is not written again,
-// so a blob may be old and needed by what has just begun.
+// Garbage lists the blobs that were written before a time, and that no record refers to, directly or by way of other blobs. Whatever looks
+// like a digest in a record is a reference; what records referred to that were removed since that time still counts. Sweep deletes them.
 func (s *Store) Garbage(ctx context.Context, before time.Time) ([]Info, error) {
-	used, err := s.referenced(ctx)
+	used, err := s.referenced(ctx, before)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +45,7 @@ func (s *Store) Garbage(ctx context.Context, before time.Time) ([]Info, error) {
 func digestOfKey(key string) string { return digestPrefix + key[strings.LastIndexByte(key, '/')+1:] }
 
 // referenced returns the digests that records lead to.
-func (s *Store) referenced(ctx context.Context) (map[string]bool, error) {
+func (s *Store) referenced(ctx context.Context, before time.Time) (map[string]bool, error) {
 	m := &marker{store: s, used: map[string]bool{}}
 	var records []Info
 	for info, err := range s.driver.List(ctx, "") {
@@ -58,14 +57,15 @@ func (s *Store) referenced(ctx context.Context) (map[string]bool, error) {
 			records = append(records, info)
 		}
 	}
-	err := Each(ctx, len(records), func(ctx context.Context, i int) error {
-		text, err := s.readAll(ctx, records[i].Key, records[i].Bytes)
-		if errors.Is(err, ErrNotFound) {
-			return nil // removed meanwhile
-		}
-		m.add(text)
-		return err
-	})
+	err := m.read(ctx, records)
+	if err != nil {
+		return nil, err
+	}
+	// After the records: what of them was removed meanwhile is here.
+	forgotten, err := s.forgotten(ctx, func(info Info) bool { return !info.Modified.Before(before) })
+	if err == nil {
+		err = m.read(ctx, forgotten)
+	}
 	for err == nil && len(m.todo) > 0 {
 		todo := m.todo
 		m.todo = nil
@@ -81,6 +81,18 @@ type marker struct {
 	mu    sync.Mutex
 	used  map[string]bool
 	todo  []string
+}
+
+// read adds what records refer to.
+func (m *marker) read(ctx context.Context, records []Info) error {
+	return Each(ctx, len(records), func(ctx context.Context, i int) error {
+		text, err := m.store.readAll(ctx, records[i].Key, records[i].Bytes)
+		if errors.Is(err, ErrNotFound) {
+			return nil // removed meanwhile
+		}
+		m.add(text)
+		return err
+	})
 }
 
 func (m *marker) add(text []byte) {

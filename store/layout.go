@@ -27,8 +27,12 @@ const (
 	HandoverPrefix    = "handover/"    // <run>/<step>/g<generation>/<try>: the configuration of a gang's agents while it starts
 	TimingsPrefix     = "timings/"     // <platform>.json: what TensorRT has measured on a platform
 
-	RoutingPrefix  = "routing/"      // <target>/<revision>: the routing document of a serving target, every revision
-	ReleasesPrefix = "releases/"     // <target>/<version>.json: how a rollout was decided
-	ServingPrefix  = "serving/"      // <store>/<target>/<version>/: a copy of a model for servers that read the bucket themselves
-	IdentityKey    = "identity.json" // the store's own name, where it needs one
+	RoutingPrefix   = "routing/"   // <target>/<revision>: the routing document of a serving target, every revision
+	ReleasesPrefix  = "releases/"  // <target>/<version>.json: how a rollout was decided
+	ServingPrefix   = "serving/"   // <store>/<target>/<version>/: a copy of a model for servers that read the bucket themselves
+	reusedPrefix    = "reused/"    // <hh>/<sha256>: an old blob that was stored again; the time of the object is when
+	forgottenPrefix = "forgotten/" // <id>.json: the digests in records that were removed, for those who have read them
+	sweepKey        = "sweep.json" // who deletes blobs at this moment
+
+	IdentityKey = "identity.json" // the store's own name, where it needs one
 )

@@ -10,6 +10,7 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
@@ -18,10 +19,11 @@ import (
 type Store struct {
 	driver Driver
 	url    string
+	now    func() time.Time
 }
 
 // New makes a Store on a driver; url is what Open would be given to open it again.
-func New(driver Driver, url string) *Store { return &Store{driver: driver, url: url} }
+func New(driver Driver, url string) *Store { return &Store{driver: driver, url: url, now: time.Now} }
 
 // Open opens the store at url: "file:///absolute/folder" (the rest is the path as it is, without escapes; created when missing),
 // "s3://bucket/folder" or "gs://bucket/folder" (see package objectstore for what may follow) or "mem://name" (this process only).

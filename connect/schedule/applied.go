@@ -45,6 +45,11 @@ func (s *Schedules) record(ctx context.Context, d Declared) error {
 	if err := s.Store.GetJSON(ctx, s.appliedKey(d.id()), &a); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
+	if a.Home != "" { // a run that it has just started has not noted yet what it was submitted with
+		if err := s.Store.NoteForgotten(ctx, s.appliedKey(d.id())); err != nil {
+			return err
+		}
+	}
 	a.Spec, a.Run, a.Since, a.Home = d.Spec, d.run, d.Since, s.Home
 	return s.Store.PutJSON(ctx, s.appliedKey(d.id()), a, store.WriteOptions{})
 }

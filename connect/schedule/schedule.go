@@ -134,7 +134,7 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	// The record goes first: what a person wants gone is not to be applied again by what restores triggers.
-	if err := s.Store.Driver().Delete(ctx, s.appliedKey(id)); err != nil {
+	if err := s.Store.Forget(ctx, s.appliedKey(id)); err != nil {
 		return err
 	}
 	err = s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {

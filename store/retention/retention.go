@@ -156,8 +156,6 @@ func remove(ctx context.Context, s *store.Store, all []record.RunRecord, run rec
 	if err != nil {
 		return err
 	}
-	// The run's own record is the last: as long as it is there the run is listed, and is removed by whoever tries again.
-	keys = append(append(keys, records...), submitted...)
 	err = store.Each(ctx, len(keys), func(ctx context.Context, i int) error { return s.Driver().Delete(ctx, keys[i]) })
 	if err != nil {
 		return err
@@ -167,7 +165,8 @@ func remove(ctx context.Context, s *store.Store, all []record.RunRecord, run rec
 			return err
 		}
 	}
-	return s.Driver().Delete(ctx, record.RunKey(run.Run))
+	// The run's own record is the last: as long as it is there the run is listed, and is removed by whoever tries again.
+	return s.Forget(ctx, append(append(submitted, records...), record.RunKey(run.Run))...)
 }
 
 // submissionsOf lists where a run is counted among those of its submission. Such a record refers to the submission as long as it is there.

@@ -27,6 +27,10 @@ type collected struct {
 	Blobs       int   `json:"blobs"`
 	Checkpoints int   `json:"checkpoints"`
 	Bytes       int64 `json:"bytes"`
+	// Before is the time that what stays was written after.
+	Before time.Time `json:"before"`
+	// HeldBy is the run that has been open for longer than --older-than, so that what was written since it began stays.
+	HeldBy string `json:"held_by,omitempty"`
 	// Removed is false when it was only looked.
 	Removed bool `json:"removed"`
 }
@@ -36,10 +40,12 @@ func newDataGC() *cobra.Command {
 		Use:   "gc",
 		Short: "Remove stored files that nothing refers to",
 		Long: `Remove the files in the store that no run, published version, tag, cache entry, release or applied trigger refers to: what attempts
-that failed have left, mostly. With --checkpoints also the checkpoints of trainings that have ended, which ` + "`sluice checkpoint ls`" + ` lists. What is younger than --older-than stays. Without --yes nothing is removed: it is only counted.
+that failed have left, mostly. With --checkpoints also the checkpoints of trainings that have ended, which ` + "`sluice checkpoint ls`" + ` lists. What is younger than --older-than stays, and so does what was written since the oldest open run began. What a removed run or version referred to
+stays for as long after its removal. Without --yes nothing is removed: it is only counted.
 
-It is refused while a run is open or a Sluice is up on the state folder, since what has just begun may need what looks forgotten. On a
-store that several clusters share, see to it that none of them runs anything.`,
+It works beside runs, here and on other machines. With an --older-than below 2h it is refused while a run is open or a Sluice is up on the
+state folder, since what has just begun may need what looks forgotten; on a store that several clusters share, see to it then that none of
+them runs anything.`,
 		Example: `  sluice data gc
   sluice data gc --yes --older-than 168h
   sluice data gc --checkpoints --older-than 720h`,
@@ -57,31 +63,37 @@ store that several clusters share, see to it that none of them runs anything.`,
 		if err != nil {
 			return err
 		}
-		release, err := standStill(cmd, s)
+		if *age < store.SweepMargin {
+			release, err := standStill(cmd, s)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, release()) }()
+		}
+		runs, err := record.Runs(cmd.Context(), s)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, release()) }()
-		before := time.Now().Add(-*age)
+		before, heldBy := sweepable(runs, time.Now().Add(-*age))
 		garbage, err := s.Garbage(cmd.Context(), before)
 		if err != nil {
 			return err
 		}
-		var ended []checkpoint.Kept // every training has: nothing is open
+		var ended []checkpoint.Kept
 		if *checkpoints {
 			if ended, err = checkpoint.List(cmd.Context(), s); err != nil {
 				return err
 			}
-			ended = slices.DeleteFunc(ended, func(c checkpoint.Kept) bool { return !c.CommittedAt.Before(before) })
-		}
-		done := collected{Blobs: len(garbage), Checkpoints: len(ended), Removed: *yes}
-		if *yes {
-			err := store.Each(cmd.Context(), len(garbage), func(ctx context.Context, i int) error {
-				return s.Driver().Delete(ctx, garbage[i].Key)
+			ended = slices.DeleteFunc(ended, func(c checkpoint.Kept) bool {
+				return !c.CommittedAt.Before(before) || slices.ContainsFunc(runs, func(r record.RunRecord) bool { return r.Run == c.Run && r.Status == spec.StatusRunning })
 			})
-			if err != nil {
+		}
+		done := collected{Blobs: len(garbage), Checkpoints: len(ended), Before: before, HeldBy: heldBy, Removed: *yes}
+		if *yes {
+			if garbage, err = s.Sweep(cmd.Context(), garbage, before); err != nil {
 				return err
 			}
+			done.Blobs = len(garbage)
 			for _, c := range ended {
 				if err := checkpoint.Remove(cmd.Context(), s, c); err != nil {
 					return err
@@ -111,8 +123,24 @@ func (c collected) text(out io.Writer) error {
 	case c.Removed:
 		said = fmt.Sprintf("removed %s, %s", what, human.Bytes(c.Bytes))
 	}
+	if c.HeldBy != "" {
+		said += fmt.Sprintf("\nrun %s has been open for long: what was written since %s stays until it has ended", c.HeldBy,
+			c.Before.Local().Format("2006-01-02 15:04"))
+	}
 	_, err := fmt.Fprintln(out, said)
 	return err
+}
+
+// sweepable is the time before which nothing was written that a run may need and no record refers to: what an open run has made since it
+// began may be known to Temporal alone. heldBy is the run that makes it earlier than a time.
+func sweepable(runs []record.RunRecord, latest time.Time) (before time.Time, heldBy string) {
+	before = latest
+	for _, r := range runs {
+		if since := r.StartedAt.Add(-store.SweepMargin); r.Status == spec.StatusRunning && since.Before(before) {
+			before, heldBy = since, r.Run
+		}
+	}
+	return before, heldBy
 }
 
 // standStill sees to it that no run is open, and that none begins on this state folder until release is called.
