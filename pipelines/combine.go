@@ -1,10 +1,7 @@
 package pipelines
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -23,7 +20,7 @@ func init() {
 // combineFn runs a segment that begins at a Combine. Its elements are the marks of one group, which is the unit.
 type combineFn struct{ segmentFn }
 
-// ProcessElement hands one group to a worker and emits what others have finished. Memory: the marks of the group, and one row.
+// ProcessElement hands one group to a worker and emits what others have finished. Memory: some marks of the group, and one row.
 func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	_, group, _ := strings.Cut(key, "/")
 	unit, err := strconv.ParseUint(group, 10, 32)
@@ -34,43 +31,60 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 	if err != nil {
 		return f.session.failed(err)
 	}
-	var rows []spill.Mark
-	if err := spill.FetchMarks(f.job.WorkDir, refs, func(m spill.Packed) { rows = append(rows, m.Mark()) }); err != nil {
-		return f.session.failed(err)
-	}
-	f.start(ctx, uint32(unit), func(u *task) error { return u.combine(f.job.WorkDir, rows) })
+	f.start(ctx, uint32(unit), func(u *task) error {
+		done, err := u.session.turn(u.ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return u.combine(f.job.WorkDir, key, refs)
+	})
 	f.emit(ctx, emit)
 	return nil
 }
 
 // combine makes a row of all that are equal in their key. They are taken in the order of what they hold, so that it does not matter in
 // which they came.
-func (u *task) combine(work string, list []spill.Mark) error {
+func (u *task) combine(work, key string, refs []spill.Reference) error {
 	c := u.entry().end.(*transform.Combiner)
-	slices.SortFunc(list, func(a, b spill.Mark) int {
-		return cmp.Or(bytes.Compare(a.Key[:], b.Key[:]), bytes.Compare(a.Tie[:], b.Tie[:]))
-	})
 	spills := spill.NewFiles(work)
 	defer spills.Close()
-	for len(list) > 0 {
-		n := slices.IndexFunc(list, func(m spill.Mark) bool { return m.Key != list[0].Key })
-		if n < 0 {
-			n = len(list)
+	var made *transform.Combined
+	end := func() error {
+		if made == nil {
+			return nil
 		}
-		from, text, err := c.Merge(list[:n], func(m spill.Mark) (rows.Origin, []byte, error) {
-			if err := context.Cause(u.ctx); err != nil {
-				return rows.Origin{}, nil, err
-			}
-			return spills.Record(m)
-		})
+		from, text, err := made.Row()
 		if err != nil {
 			return err
 		}
-		u.counts[[2]string{account.CountDropped, c.Name}] += int64(n - 1)
-		if err := u.resume(from, text); err != nil {
-			return err
-		}
-		list = list[n:]
+		u.counts[[2]string{account.CountDropped, c.Name}] += made.Rows - 1
+		return u.resume(from, text)
 	}
-	return nil
+	var last rows.Digest
+	err := spill.Sorted(work, key, refs, spill.MaxSorted, func(list []spill.Mark) error {
+		for _, m := range list {
+			if err := context.Cause(u.ctx); err != nil {
+				return err
+			}
+			if made == nil || m.Key != last {
+				if err := end(); err != nil {
+					return err
+				}
+				made, last = c.Begin(), m.Key
+			}
+			from, text, err := spills.Record(m)
+			if err != nil {
+				return err
+			}
+			if err := made.Add(from, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return end()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 func TestCombine(t *testing.T) {
@@ -31,9 +32,9 @@ func TestCombine(t *testing.T) {
 		want   []string
 	}{
 		{
-			"{group_by: [k], combine: {n: {value: row.n, fn: sum}, x: {value: row.x, fn: sum}}}",
+			"{group_by: [k], combine: {n: {value: 'row.k == null ? 4611686018427387903 : row.n', fn: sum}, x: {value: row.x, fn: sum}}}",
 			spec.Rows{Read: 10, Kept: 3, Dropped: 5, Rejected: 2},
-			[]string{`{"k":"a","n":3,"x":0.6}`, `{"k":"b","n":1,"x":1}`, `{"k":null,"n":18446744073709552000,"x":null}`},
+			[]string{`{"k":"a","n":3,"x":0.6}`, `{"k":"b","n":1,"x":1}`, `{"k":null,"n":9223372036854776000,"x":null}`},
 		},
 		{
 			"{group_by: [k], combine: {n: {value: row.n, fn: mean}, rows: {fn: count}, of: {value: row.n, fn: count}}}",
@@ -80,6 +81,19 @@ func TestCombine(t *testing.T) {
 				t.Errorf("Combine dropped %d rows, not %d", got, test.rows.Dropped)
 			}
 		})
+	}
+}
+
+// A sum of whole numbers is one, or there is none: it does not become a double.
+func TestCombineLargeSum(t *testing.T) {
+	input := write(t, map[string]string{"in": strings.Repeat(`{"n": 9223372036854775807}`+"\n", 2)})
+	_, err := run(t, job(t.TempDir(), chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: Combine, config: {group_by: [], combine: {n: {value: row.n, fn: sum}}}}
+- {type: WriteToJson}
+`)))
+	if errorType(err) != fault.User || !strings.Contains(fmt.Sprint(err), "18446744073709551614, which has more than 64 bits") {
+		t.Errorf("got %v", err)
 	}
 }
 

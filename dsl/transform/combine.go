@@ -29,7 +29,7 @@ type Combine struct {
 type Aggregate struct {
 	// Value is a CEL expression over each of the rows. Only a count of rows goes without.
 	Value spec.Expr `json:"value,omitempty"`
-	// Fn: sum and mean of numbers, without rounding errors; min and max of bools, numbers and texts, in that order; count of values that
+	// Fn: sum and mean of numbers, without rounding errors, where a sum of whole numbers that has more than 64 bits fails the step; min and max of bools, numbers and texts, in that order; count of values that
 	// are not null, or of rows; any and all of bools; group, a list of the values.
 	Fn string `json:"fn" dsl:"enum=sum|mean|min|max|count|any|all|group"`
 }

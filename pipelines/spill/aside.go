@@ -3,11 +3,13 @@ package spill
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -65,9 +67,10 @@ func Collect(packed func(*[]byte) bool) ([]Reference, error) {
 func (r Reference) size() int64 { return int64(binary.BigEndian.Uint64(r[8:])) }
 
 // CountMarks is how many marks without order and bands there are.
-func CountMarks(refs []Reference) int64 { return sizeOfAll(refs) / markHead }
+func CountMarks(refs []Reference) int64 { return SizeOf(refs) / markHead }
 
-func sizeOfAll(refs []Reference) (size int64) {
+// SizeOf is how many bytes they stand for.
+func SizeOf(refs []Reference) (size int64) {
 	for _, r := range refs {
 		size += r.size()
 	}
@@ -80,7 +83,7 @@ const maxGroup = 32 << 20
 // InParts calls yield with the references of a group of marks: with all at once, or when these are too many for the memory with those of one
 // range of keys after the other, in their order.
 func InParts(work, group string, refs []Reference, yield func([]Reference) error) error {
-	n := min(1+sizeOfAll(refs)/maxGroup, maxParts)
+	n := min(1+SizeOf(refs)/maxGroup, maxParts)
 	if n == 1 {
 		return yield(refs)
 	}
@@ -104,6 +107,11 @@ const (
 
 // divide writes the marks of a group to a file, n ranges of keys apart, and returns the references of each.
 func divide(work, name string, refs []Reference, n int) ([][]Reference, error) {
+	return distribute(work, name, refs, n, func(m Packed) int { return int(rows.Digest(m[:16]).Fraction() * float64(n)) })
+}
+
+// distribute writes the marks of a group to a file, in n parts that part tells, and returns the references of each.
+func distribute(work, name string, refs []Reference, n int, part func(Packed) int) ([][]Reference, error) {
 	f, err := os.Create(filepath.Join(work, name))
 	if err != nil {
 		return nil, err
@@ -121,7 +129,7 @@ func divide(work, name string, refs []Reference, n int) ([][]Reference, error) {
 	err = Fetch(work, refs, func(batch []byte) error {
 		var failed error
 		err := EachMark(batch, func(m Packed) {
-			i := int(rows.Digest(m[:16]).Fraction() * float64(n))
+			i := part(m)
 			if blocks[i] = append(blocks[i], m...); len(blocks[i]) >= partBlock {
 				failed = errors.Join(failed, flush(i))
 			}
@@ -129,9 +137,78 @@ func divide(work, name string, refs []Reference, n int) ([][]Reference, error) {
 		return errors.Join(err, failed)
 	})
 	for i := range blocks {
-		err = errors.Join(err, flush(i))
+		if len(blocks[i]) > 0 {
+			err = errors.Join(err, flush(i))
+		}
 	}
 	return divided, errors.Join(err, f.Close())
+}
+
+// Sorted calls yield with the marks of a group in the order of their keys and ties, some at a time: as many as are in so many bytes. More are
+// divided on the disk by the bytes of key and tie, one after the other, so that it does not matter how many have the same key.
+func Sorted(work, group string, refs []Reference, limit int64, yield func([]Mark) error) error {
+	return sorted(work, "sorted-"+group, refs, limit, 0, yield)
+}
+
+// MaxSorted is the limit for what is sorted beside the work of others.
+const MaxSorted = maxGroup
+
+// sortedBytes are those that marks are sorted by.
+const sortedBytes = 32
+
+func sorted(work, name string, refs []Reference, limit int64, at int, yield func([]Mark) error) error {
+	if SizeOf(refs) <= limit {
+		var all []byte
+		if err := Fetch(work, refs, func(batch []byte) error { all = append(all, batch...); return nil }); err != nil {
+			return err
+		}
+		return yieldMarks(all, yield)
+	}
+	at, err := firstDifference(work, refs, at)
+	switch {
+	case err != nil:
+		return err
+	case at == sortedBytes: // they are of rows that are the same
+		return Fetch(work, refs, func(batch []byte) error { return yieldMarks(batch, yield) })
+	}
+	file := AsideName("marks", fmt.Sprintf("%s-%d", name, at))
+	parts, err := distribute(work, file, refs, 256, func(m Packed) int { return int(m[at]) })
+	if err != nil {
+		return fmt.Errorf("divide marks: %w", err)
+	}
+	for _, part := range parts {
+		if err := sorted(work, name, part, limit, at+1, yield); err != nil {
+			return err
+		}
+	}
+	return os.Remove(filepath.Join(work, file))
+}
+
+// firstDifference is the first byte of those that marks are sorted by, from one on, in which not all are the same.
+func firstDifference(work string, refs []Reference, from int) (int, error) {
+	var first []byte
+	at := sortedBytes
+	err := FetchMarks(work, refs, func(m Packed) {
+		if first == nil {
+			first = bytes.Clone(m[:sortedBytes])
+		}
+		for i := from; i < at; i++ {
+			if m[i] != first[i] {
+				at = i
+			}
+		}
+	})
+	return at, err
+}
+
+// yieldMarks yields the marks in some bytes, sorted.
+func yieldMarks(packed []byte, yield func([]Mark) error) error {
+	var list []Mark
+	err := EachMark(packed, func(m Packed) { list = append(list, m.Mark()) })
+	slices.SortFunc(list, func(a, b Mark) int {
+		return cmp.Or(bytes.Compare(a.Key[:], b.Key[:]), bytes.Compare(a.Tie[:], b.Tie[:]))
+	})
+	return errors.Join(err, yield(list))
 }
 
 // FetchMarks calls yield for each of the marks that references stand for.

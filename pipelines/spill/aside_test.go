@@ -2,6 +2,7 @@ package spill
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,4 +111,60 @@ func TestDivide(t *testing.T) {
 			rt.Error(diff)
 		}
 	})
+}
+
+// TestSorted: marks come in the order of key and tie, and never more of them at a time than there is room for, however many have one key.
+func TestSorted(t *testing.T) {
+	const marks, room = 3000, 40 * markHead
+	work := t.TempDir()
+	if err := os.Mkdir(filepath.Join(work, "marks"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for what, keyOf := range map[string]func(i int) (key, tie int){
+		"many keys":        func(i int) (int, int) { return i / 2, i },
+		"one key":          func(i int) (int, int) { return 0, i },
+		"one key and more": func(i int) (int, int) { return max(0, i-marks/2), i },
+	} {
+		t.Run(what, func(t *testing.T) {
+			var packs []Pack
+			var want []string
+			for i := range marks {
+				key, tie := keyOf(i)
+				m := Mark{Key: rows.DigestOf(fmt.Append(nil, "key", key)), Tie: rows.DigestOf(fmt.Append(nil, tie)), Offset: uint64(i)}
+				packs = append(packs, Pack{"0", m.Append(nil)})
+				want = append(want, fmt.Sprintf("%x%x", m.Key, m.Tie))
+			}
+			slices.Sort(want)
+			stored, err := PutAside(work, "marks/all", packs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var refs []Reference
+			for _, p := range stored {
+				refs = append(refs, p.Data)
+			}
+			var got []string
+			most := 0
+			err = Sorted(work, "0/1", refs, room, func(list []Mark) error {
+				most = max(most, len(list))
+				for _, m := range list {
+					got = append(got, fmt.Sprintf("%x%x", m.Key, m.Tie))
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if most*markHead > room {
+				t.Errorf("%d marks of %d bytes were held at a time, and there is room for %d bytes", most, markHead, room)
+			}
+			left, err := os.ReadDir(filepath.Join(work, "marks"))
+			if err != nil || len(left) != 1 {
+				t.Errorf("there are %d files left, %v", len(left), err)
+			}
+		})
+	}
 }

@@ -35,7 +35,7 @@ var Aggregates = map[string]func() Aggregate{
 	"group": func() Aggregate { return &listOf{} },
 }
 
-// sumOf is a sum, or the mean. Of whole numbers the sum is one, where it fits.
+// sumOf is a sum, or the mean. Of whole numbers the sum is one; there is none that does not fit.
 type sumOf struct {
 	mean, fraction bool
 	n              int64
@@ -68,8 +68,10 @@ func (s *sumOf) Value() (any, error) {
 	sum := s.total.Mean(s.n)
 	if !s.mean {
 		total := s.total.Total()
-		if whole, exact := total.Int64(); exact == big.Exact && !s.fraction {
+		if whole, exact := total.Int64(); !s.fraction && exact == big.Exact {
 			return whole, nil
+		} else if !s.fraction {
+			return nil, fmt.Errorf("the sum of the whole numbers is %.0f, which has more than 64 bits; sum double(...) to have the nearest number", total)
 		}
 		sum, _ = total.Float64()
 	}

@@ -88,42 +88,56 @@ func (c *Combiner) Take(to []byte, r rows.Row) (text []byte, group string, m spi
 	return text, strconv.Itoa(m.Key.Bucket(CutGroups)), m, nil
 }
 
-// Merge makes one row of several. It stands for the one that was read first, by the name of its file.
-func (c *Combiner) Merge(list []spill.Mark, read func(spill.Mark) (rows.Origin, []byte, error)) (first rows.Origin, text []byte, err error) {
-	all := make([]Aggregate, len(c.fields))
+// Combined is one row that is made of several. It stands for the one that was read first, by the name of its file.
+type Combined struct {
+	// Rows is of how many.
+	Rows  int64
+	of    *Combiner
+	first rows.Origin
+	made  rows.Row
+	all   []Aggregate
+}
+
+// Begin begins a row.
+func (c *Combiner) Begin() *Combined {
+	d := &Combined{of: c, made: rows.Row{}, all: make([]Aggregate, len(c.fields))}
 	for i, f := range c.fields {
-		all[i] = Aggregates[f.fn]()
+		d.all[i] = Aggregates[f.fn]()
 	}
-	made := rows.Row{}
-	for i, m := range list {
-		from, text, err := read(m)
-		if err != nil {
-			return first, nil, err
-		}
-		r, err := rows.Decode(text)
-		if err != nil {
-			return first, nil, fmt.Errorf("a row of a spill file: %w", err)
-		}
-		by, of := r["by"].([]any), r["of"].([]any)
-		for i, v := range of {
-			if v != nil || c.fields[i].value == nil {
-				all[i].Add(v)
-			}
-		}
-		if i == 0 {
-			for i, name := range c.by {
-				made[name] = by[i]
-			}
-		}
-		if i == 0 || cmp.Or(strings.Compare(from.Name, first.Name), cmp.Compare(from.Offset, first.Offset)) < 0 {
-			first = from
+	return d
+}
+
+// Add takes in a row, as Take has spilled it.
+func (d *Combined) Add(from rows.Origin, text []byte) error {
+	r, err := rows.Decode(text)
+	if err != nil {
+		return fmt.Errorf("a row of a spill file: %w", err)
+	}
+	by, of := r["by"].([]any), r["of"].([]any)
+	for i, v := range of {
+		if v != nil || d.of.fields[i].value == nil {
+			d.all[i].Add(v)
 		}
 	}
-	for i, f := range c.fields {
-		if made[f.name], err = all[i].Value(); err != nil {
-			return first, nil, fault.Errorf(fault.User, "transform %s: %s: %w", c.Name, f.name, err)
+	if d.Rows == 0 {
+		for i, name := range d.of.by {
+			d.made[name] = by[i]
 		}
 	}
-	text, err = rows.Encode(made)
-	return first, text, err
+	if d.Rows == 0 || cmp.Or(strings.Compare(from.Name, d.first.Name), cmp.Compare(from.Offset, d.first.Offset)) < 0 {
+		d.first = from
+	}
+	d.Rows++
+	return nil
+}
+
+// Row returns the row.
+func (d *Combined) Row() (first rows.Origin, text []byte, err error) {
+	for i, f := range d.of.fields {
+		if d.made[f.name], err = d.all[i].Value(); err != nil {
+			return first, nil, fault.Errorf(fault.User, "transform %s: %s: %w", d.of.Name, f.name, err)
+		}
+	}
+	text, err = rows.Encode(d.made)
+	return d.first, text, err
 }
