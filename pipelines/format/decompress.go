@@ -14,17 +14,23 @@ import (
 
 // compressions are the forms of compression that are read, known by the first bytes of a file and never by its name.
 var compressions = []struct {
-	name  string
-	magic []byte
-	open  func(io.Reader) (io.Reader, func(), error)
+	name string
+	is   func(head []byte) bool
+	open func(io.Reader) (io.Reader, func(), error)
 }{
-	{"gzip", []byte{0x1f, 0x8b, 8}, openGzip},
-	{"zstd", []byte{0x28, 0xb5, 0x2f, 0xfd}, openZstd},
-	{"bzip2", []byte("BZh"), openBzip2},
+	{"gzip", func(head []byte) bool { return bytes.HasPrefix(head, []byte{0x1f, 0x8b, 8}) }, openGzip},
+	{"zstd", func(head []byte) bool { return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) }, openZstd},
+	{"bzip2", isBzip2, openBzip2},
 }
 
 // maxMagic is the most bytes that tell how a file is compressed.
-const maxMagic = 4
+const maxMagic = 10
+
+// isBzip2 looks for the mark of a block, or of the end, too: what is before it could be text.
+func isBzip2(head []byte) bool {
+	return len(head) == maxMagic && bytes.HasPrefix(head, []byte("BZh")) && '1' <= head[3] && head[3] <= '9' &&
+		(string(head[4:]) == "1AY&SY" || string(head[4:]) == "\x17rE8P\x90")
+}
 
 // maxZstdWindow bounds what one zstd stream may ask to be held in memory; `zstd --long` asks for 128 MiB.
 const maxZstdWindow = 128 << 20
@@ -71,7 +77,7 @@ func openContent(raw io.Reader) (*content, error) {
 	}
 	c.reader = buffered
 	for _, form := range compressions {
-		if !bytes.HasPrefix(head, form.magic) {
+		if !form.is(head) {
 			continue
 		}
 		c.compression = form.name

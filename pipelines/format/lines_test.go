@@ -167,6 +167,16 @@ func TestBzip2(t *testing.T) {
 	}
 }
 
+// Text that begins as bzip2 does is text.
+func TestTextLikeBzip2(t *testing.T) {
+	for _, text := range []string{"BZh", "BZh9", "BZhe is a name", "BZh91AY&S", "BZh01AY&SY and more"} {
+		_, texts, errs := readAll(t, []byte(text+"\n"), "", "")
+		if !cmp.Equal(texts, []string{text}) || errs[0] != "" {
+			t.Errorf("%q is read as %q, %q", text, texts, errs)
+		}
+	}
+}
+
 // Wherever a compressed file is cut or broken, what is read is the start of what was in it, and the last row says what happened.
 func TestDamage(t *testing.T) {
 	var lines []string
