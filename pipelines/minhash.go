@@ -1,13 +1,16 @@
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
@@ -29,12 +32,20 @@ func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed fu
 	})
 }
 
-// resemble decides for all. Memory: a mark for each row, and the bands of those that stay once more.
+// resemble decides for all. Memory: a mark for each row, and the bands of those that stay once more. That it is more than there is is said
+// when it is known, with the figures: nothing else that a cleaning does takes memory for each row.
 func (f *resembleFn) resemble(ctx context.Context, group string, refs []spill.Reference) (stay outcome, err error) {
 	d := f.entry().end.(*transform.NearDeduplicate)
+	room := int64(cmp.Or(f.job.Memory, defaultMemory)) / 5 * 4
+	if room -= spill.SizeOf(refs); room < 0 {
+		return stay, f.noRoom(d, fmt.Sprintf("%d MiB of bands and places of all rows", spill.SizeOf(refs)>>20))
+	}
 	all, err := rankedMarks(f.job.WorkDir, refs)
 	if err != nil {
 		return stay, err
+	}
+	if room -= int64(len(all)) * bytesOfRank; room < 0 {
+		return stay, f.noRoom(d, fmt.Sprintf("%d rows, with %d MiB of bands and places", len(all), spill.SizeOf(refs)>>20))
 	}
 	read := rereader{dedup: d, marks: all, spills: spill.NewFiles(f.job.WorkDir), sets: map[int][]uint64{}}
 	defer read.spills.Close()
@@ -43,8 +54,10 @@ func (f *resembleFn) resemble(ctx context.Context, group string, refs []spill.Re
 			return false, err
 		}
 		return read.alike(i, j)
-	})
-	if err != nil {
+	}, room)
+	if full, ok := errors.AsType[*ngram.FullError](err); ok {
+		return stay, f.noRoom(d, fmt.Sprintf("%d rows, of which more than %d stay", len(all), full.Rows))
+	} else if err != nil {
 		return stay, err
 	}
 	keep, dropped, groups := spill.Places{}, 0, map[int]bool{}
@@ -58,6 +71,16 @@ func (f *resembleFn) resemble(ctx context.Context, group string, refs []spill.Re
 	}
 	packs, err := keep.PutAside(f.job.WorkDir, group)
 	return outcome{packs, account.Ledger{{account.CountDropped, d.Name}: int64(dropped), {account.CountGroups, d.Name}: int64(len(groups))}}, err
+}
+
+// bytesOfRank is what a row takes beside its mark: where the mark is, and what was decided of it.
+const bytesOfRank = 24 + 8
+
+// noRoom is the error of more rows than there is memory for.
+func (f *resembleFn) noRoom(d *transform.NearDeduplicate, what string) error {
+	return fault.Errorf(fault.User, "transform %s: there are %s; to find near duplicates among them does not fit in the memory of %d MiB\n"+
+		"help: set `clean.memory` in the environment higher, put an exact Deduplicate before it, or use fewer `bands`",
+		d.Name, what, cmp.Or(f.job.Memory, defaultMemory)>>20)
 }
 
 // packedMarks are marks as they were emitted, which takes less memory than marks that are read.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 const nearDedup = `
@@ -43,17 +44,21 @@ func TestNearDuplicates(t *testing.T) {
 {"id": 10, "day": 7, "text": "pack my box with five dozen liquor jugs or"}
 {"id": 11, "day": 1, "text": 7}
 {"id": 12, "day": 1}
+{"id": 13, "day": 1, "text": "👍"}
+{"id": 14, "day": 1, "text": "👎"}
+{"id": 15, "day": 2, "text": "👍"}
+{"id": 16, "day": 2, "text": null}
 `})
 	dir := t.TempDir()
 	out := mustRun(t, job(dir, chain(t, input, nearDedup)))
-	if diff := cmp.Diff([]int{2, 3, 4, 6, 7}, keptIDs(t, dir)); diff != "" {
+	if diff := cmp.Diff([]int{2, 3, 4, 6, 7, 8, 13, 14}, keptIDs(t, dir)); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 	want := spec.CleanOutput{
-		Rows:       spec.Rows{Read: 12, Kept: 5, Dropped: 5, Rejected: 2},
-		Rules:      map[string]spec.Rule{"near": {Dropped: 5}},
+		Rows:       spec.Rows{Read: 16, Kept: 8, Dropped: 6, Rejected: 2},
+		Rules:      map[string]spec.Rule{"near": {Dropped: 6}},
 		Reasons:    map[string]int64{"near/not_text": 1, "near/missing_field": 1},
-		Duplicates: spec.Duplicates{Dropped: 5, Groups: 4},
+		Duplicates: spec.Duplicates{Dropped: 6, Groups: 5},
 	}
 	got := spec.CleanOutput{Rows: out.Rows, Rules: out.Rules, Reasons: out.Reasons, Duplicates: out.Duplicates}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -141,5 +146,24 @@ func TestNearConfig(t *testing.T) {
 		if errorType(err) != "invalid" {
 			t.Errorf("%s: got %v", config, err)
 		}
+	}
+}
+
+// TestNearMemory: what does not fit is refused with the figures, before the process grows beyond its memory.
+func TestNearMemory(t *testing.T) {
+	var rows strings.Builder
+	for i := range 200_000 {
+		fmt.Fprintf(&rows, `{"text": "%d"}`+"\n", i)
+	}
+	j := job(t.TempDir(), chain(t, write(t, map[string]string{"in": rows.String()}), `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: Deduplicate, name: near, config: {method: minhash, fields: [text], bands: 200, rows: 1}}
+- {type: WriteToJson}
+`))
+	j.Memory = 160 << 20
+	_, err := run(t, j)
+	if errorType(err) != fault.User || !strings.Contains(fmt.Sprint(err), "transform near: there are ") ||
+		!strings.Contains(fmt.Sprint(err), "memory of 160 MiB") {
+		t.Errorf("got %v", err)
 	}
 }

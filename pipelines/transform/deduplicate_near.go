@@ -50,11 +50,19 @@ func (d *NearDeduplicate) Take(to []byte, r rows.Row) (text []byte, group string
 	return text, "0", m, nil
 }
 
+// noText stands for null among texts. It has no words, and no text of a row is like it.
+const noText = "\xff"
+
 // Shingles returns the hashes of the n-grams of a row's fields.
 func (d *NearDeduplicate) Shingles(r rows.Row) ([]uint64, error) {
 	texts, err := rows.TextFields(r, d.fields)
 	if err != nil {
 		return nil, err
+	}
+	for i, name := range d.fields {
+		if r[name] == nil {
+			texts[i] = noText
+		}
 	}
 	return d.hasher.Shingles(nil, texts...), nil
 }

@@ -14,7 +14,7 @@ import (
 // texts are compared. The comparison is exact. What is found is therefore alike, and what is missed are pairs without a common band:
 // (1-s^rows)^bands of those that are alike by s.
 //
-// A text of no words is one run, too.
+// A text of no words is one run, too, of all that it has.
 type Hasher struct {
 	ngram, bands, rows int
 	// a and b are the functions whose minima are taken, a*x+b modulo 2^64: x is mixed well, and of the sum the upper bits decide.
@@ -39,10 +39,19 @@ func (h *Hasher) Shingles(to []uint64, texts ...string) []uint64 {
 			to = append(to, gram)
 		}
 		if len(to) == before {
-			to = append(to, mix(uint64(i)+1))
+			to = append(to, whole(text, uint64(i)))
 		}
 	}
 	return to
+}
+
+// whole is the hash of a text that has no words.
+func whole(text string, seed uint64) uint64 {
+	sum := mix(seed + 1)
+	for i := range len(text) {
+		sum = mix(sum ^ uint64(text[i]))
+	}
+	return sum
 }
 
 // Bands appends a hash for each band of a set of shingles; order and repetition do not matter.

@@ -29,7 +29,10 @@ func TestJaccard(t *testing.T) {
 		{"short and not equal", "one two", "two one", 0},
 		{"short and longer", "the quick", fox, 0},
 		{"a short text and a number of it", "one", "one one", 0},
-		{"empty", "", " -- ", 1},
+		{"empty", "", "", 1},
+		{"empty and signs", "", " -- ", 0},
+		{"the same emoji", "👍🏽 👍", "👍🏽 👍", 1},
+		{"other emoji", "👍", "👎", 0},
 		{"empty and a word", "", "word", 0},
 		{"without spaces", "我能吞下玻璃而不伤身体", "我能吞下玻璃而不伤身体。", 1},
 		{"without spaces, marks belong to letters", "ที่นี่ดีมาก", "ที่นี่ดี", 1.0 / 4}, // ที่ นี่ ดี ม า ก make four runs
@@ -88,7 +91,7 @@ func compared(bands [][]uint32) (yes bool) {
 	_, _ = ngram.Keep(2, func(i int) []uint32 { return bands[i] }, func(_, _ int) (bool, error) {
 		yes = true
 		return false, nil
-	})
+	}, math.MaxInt64)
 	return yes
 }
 
@@ -108,7 +111,7 @@ func TestGrowth(t *testing.T) {
 		}
 		alike := func(i, j int) (bool, error) { return ngram.Jaccard(sets[i], sets[j]) >= threshold, nil }
 		keep := func(n int) []int {
-			of, err := ngram.Keep(n, func(i int) []uint32 { return bands[i] }, alike)
+			of, err := ngram.Keep(n, func(i int) []uint32 { return bands[i] }, alike, math.MaxInt64)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,9 +147,69 @@ func shareBand(a, b []uint32) bool {
 
 func TestKeepError(t *testing.T) {
 	want := errors.New("cannot read")
-	_, err := ngram.Keep(2, func(int) []uint32 { return []uint32{1, 2} }, func(_, _ int) (bool, error) { return false, want })
+	_, err := ngram.Keep(2, func(int) []uint32 { return []uint32{1, 2} }, func(_, _ int) (bool, error) { return false, want }, math.MaxInt64)
 	if !errors.Is(err, want) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Rows of one template share bands without being alike: they cost as many comparisons for each of them however many there are. And those
+// that are alike are found among them.
+func TestTemplates(t *testing.T) {
+	h := ngram.NewHasher(3, 14, 8)
+	compared := func(n int) (each float64, dropped int) {
+		var sets [][]uint64
+		var bands [][]uint32
+		for i := range n {
+			of := i
+			if i%10 == 9 {
+				of = i - 5 // the text of another row
+			}
+			r := rand.New(rand.NewPCG(uint64(of), 1))
+			text := strings.Repeat("this is what all pages of the site say before it comes to what each of them is about ", 1)
+			for range 10 {
+				text += fmt.Sprintf("w%d ", r.IntN(1e9))
+			}
+			sets = append(sets, ngram.Set(h.Shingles(nil, text)))
+			bands = append(bands, h.Bands(nil, sets[i]))
+		}
+		calls := 0
+		of, err := ngram.Keep(n, func(i int) []uint32 { return bands[i] }, func(i, j int) (bool, error) {
+			calls++
+			return ngram.Jaccard(sets[i], sets[j]) >= 0.72, nil
+		}, math.MaxInt64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, first := range of {
+			if first != ngram.Kept {
+				dropped++
+			}
+		}
+		return float64(calls) / float64(n), dropped
+	}
+	few, _ := compared(4000)
+	many, dropped := compared(16000)
+	t.Logf("%.0f comparisons for each of 4,000 rows, %.0f of 16,000", few, many)
+	if many > 1.5*few {
+		t.Errorf("%.0f comparisons for each of 4,000 rows, and %.0f for each of 16,000", few, many)
+	}
+	if dropped != 1600 {
+		t.Errorf("%d rows were found to be others, not 1600", dropped)
+	}
+}
+
+// What has no room is not held.
+func TestKeepFull(t *testing.T) {
+	bands := func(i int) []uint32 { return []uint32{uint32(i), uint32(i)} }
+	none := func(_, _ int) (bool, error) { return false, nil }
+	_, err := ngram.Keep(100_000, bands, none, 1<<20)
+	var full *ngram.FullError
+	if !errors.As(err, &full) || full.Rows < 10_000 || full.Rows > 50_000 {
+		t.Errorf("got %v, want about 1 MiB at 20 bytes a band", err)
+	}
+	if _, err := ngram.Keep(20_000, bands, none, 4<<20); err != nil {
+		t.Error(err)
 	}
 }
 
