@@ -136,6 +136,31 @@ func TestLostHeartbeats(t *testing.T) {
 	}
 }
 
+// TestLostHeartbeatsElsewhere: when the next attempts begin on another worker, the one that was taken for dead ends its programs as soon as it
+// hears of that.
+func TestLostHeartbeatsElsewhere(t *testing.T) {
+	t.Parallel()
+	s, _, worker, _, run := newStall(t)
+	first := s.ledger("began")
+	s.work("other")
+	resume := stop(t, worker.cmd.Process.Pid)
+	s.await("programs of the other worker", func() bool { return len(s.ledger("began")) == 4 })
+	resume()
+	for line := range first {
+		step, pid, _ := strings.Cut(line, " ")
+		s.await("the end of the first program of "+step, func() bool {
+			_, err := os.Stat(filepath.Join("/proc", pid))
+			return err != nil
+		})
+	}
+	write(t, filepath.Join(s.dir, "go"), "")
+	var record shown
+	s.await("the end of the run", func() bool { record = s.show(run); return record.Status != "running" })
+	if record.Status != "succeeded" || len(s.ledger("began")) != 4 {
+		t.Errorf("the run is %s: %s; programs began: %v", record.Status, record.Error, s.ledger("began"))
+	}
+}
+
 // awaitHeartbeats waits for a heartbeat of each of n activities of a run that comes after now.
 func awaitHeartbeats(t *testing.T, s *sandbox, session *control.Session, run string, n int) {
 	t.Helper()
