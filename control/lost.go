@@ -99,11 +99,39 @@ func (s *Session) closeRecord(ctx context.Context, run string, end record.RunOut
 			}
 		}
 		rec.Status, rec.Error, rec.ErrorType, rec.EndedAt = end.Status, end.Error, end.ErrorType, time.Now().UTC()
+		if err := s.closeSteps(ctx, rec); err != nil {
+			return err
+		}
 		if err := s.Store.PutJSON(ctx, record.RunKey(rec.Run), rec, store.WriteOptions{}); err != nil {
 			return fmt.Errorf("close the record of run %s: %w", rec.Run, err)
 		}
 		if err := s.notifyLost(ctx, rec); err != nil {
 			s.Log.Error("nobody is notified", "run", rec.Run, "error", err)
+		}
+	}
+	return nil
+}
+
+// closeSteps writes down the end of the steps that a run was about when it was ended, where its workflow can still be asked, and of those that
+// it did not come to.
+func (s *Session) closeSteps(ctx context.Context, rec record.RunRecord) error {
+	var state contract.RunState
+	if err := s.query(ctx, contract.RunWorkflowID(rec.Run), &state); err != nil {
+		return nil //nolint:nilerr // Temporal has lost it, or there is no worker
+	}
+	for _, step := range state.Steps {
+		end := record.StepRecord{Step: step.ID, Kind: step.Kind, Status: spec.StatusFailed, Error: rec.Error, ErrorType: rec.ErrorType}
+		switch step.Status {
+		case spec.StatusRunning, spec.StatusHold:
+			end.StartedAt, end.EndedAt = step.StartedAt, rec.EndedAt
+		case spec.StatusPending:
+			end.Status = spec.StatusUpstream
+		default:
+			continue // it has a record; one that was not written yet is lost
+		}
+		err := s.Store.PutJSON(ctx, record.StepKey(rec.Run, step.ID), end, store.WriteOptions{IfAbsent: true})
+		if err != nil && !errors.Is(err, store.ErrExists) {
+			return fmt.Errorf("close the record of step %s of run %s: %w", step.ID, rec.Run, err)
 		}
 	}
 	return nil

@@ -75,7 +75,7 @@ func TestTerminatedRun(t *testing.T) {
 	}))
 	defer hook.Close()
 	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, fmt.Sprintf(`name: terminated
-steps: {a: {run: {command: [sleep, "600"]}}}
+steps: {a: {run: {command: [sleep, "600"]}}, b: {needs: [a], run: {command: ["true"]}}}
 notify: {ops: {webhook: {url: %q}, on: [fail]}}
 `, hook.URL), nil)}).Run
 	await(t, "the step to begin", func() bool {
@@ -97,6 +97,13 @@ notify: {ops: {webhook: {url: %q}, on: [fail]}}
 	})
 	if rec.Status != spec.StatusFailed || rec.ErrorType != fault.Infrastructure || !strings.Contains(rec.Error, "terminated") || rec.EndedAt.IsZero() {
 		t.Errorf("the record is closed as %s: %s (%s) at %v", rec.Status, rec.Error, rec.ErrorType, rec.EndedAt)
+	}
+	whole, err := record.LoadRun(t.Context(), s.Store, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]spec.Status{"a": spec.StatusFailed, "b": spec.StatusUpstream}, statuses(whole)); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	select {
 	case m := <-heard:
