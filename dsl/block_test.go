@@ -50,6 +50,8 @@ transforms:
 }
 
 // TestCombineShort: Beam YAML's short forms are what they are short for.
+//
+// promise: docs/data.md#p-combine-short
 func TestCombineShort(t *testing.T) {
 	spec := func(combine string) string {
 		text := "transforms:\n  - {type: ReadFromJson, config: {path: a}}\n  - {type: Combine, config: {group_by: k, combine: " + combine + "}}\n  - {type: WriteToJson}\n"

@@ -141,6 +141,7 @@ func (c *chaos) strike() {
 // promise: docs/scaling.md#p-never-two
 // promise: docs/scaling.md#p-one-result
 // promise: docs/scaling.md#p-published-once
+// promise: docs/operations.md#p-dies-worker
 func TestChaos(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -31,6 +31,7 @@ func (s *sandbox) letGo() {
 
 // promise: README.md#p-ctrl-c
 // promise: docs/pipelines.md#p-end-cancel
+// promise: docs/operations.md#p-dies-terminal
 func TestCtrlCCancels(t *testing.T) {
 	t.Parallel()
 	s := newChain(t)
@@ -53,6 +54,7 @@ func TestCtrlCCancels(t *testing.T) {
 // TestSecondCtrlCLeaves cancels a program that does not listen, and leaves before it is killed. The run then ends by itself.
 //
 // promise: README.md#p-ctrl-c
+// promise: docs/operations.md#p-dies-terminal
 func TestSecondCtrlCLeaves(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -77,6 +79,7 @@ func TestSecondCtrlCLeaves(t *testing.T) {
 // TestSignalsLeave ends Sluice and not the run.
 //
 // promise: README.md#p-ctrl-backslash
+// promise: docs/operations.md#p-dies-terminal
 func TestSignalsLeave(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT} {
@@ -104,6 +107,8 @@ func TestSignalsLeave(t *testing.T) {
 }
 
 // TestNohup: a command that was started to outlive its terminal does.
+//
+// promise: docs/operations.md#p-dies-terminal
 func TestNohup(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -116,7 +121,7 @@ func TestNohup(t *testing.T) {
 
 // TestTwoCommands runs one pipeline twice at once: the second command attaches to the first.
 //
-// promise: docs/pipelines.md#p-run-goes-on
+// promise: docs/pipelines.md#p-open-goes-on
 // promise: docs/scripts.md#p-same-run
 func TestTwoCommands(t *testing.T) {
 	t.Parallel()
@@ -139,6 +144,9 @@ func TestTwoCommands(t *testing.T) {
 }
 
 // TestKilledHolder kills the first of two commands that follow a run: the second carries it on.
+//
+// promise: docs/operations.md#p-holder-goes-on
+// promise: docs/operations.md#p-dies-while-followed
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -159,6 +167,8 @@ func TestKilledHolder(t *testing.T) {
 
 // TestHolderStays: the command that holds the folder is done first. It does not take along what another command follows, and stays no
 // longer for a run that nobody follows.
+//
+// promise: docs/operations.md#p-holder-stays
 func TestHolderStays(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -203,6 +213,8 @@ func TestCtrlCEndsTheStay(t *testing.T) {
 
 // TestStoppedHolder stops the process that carries a run for longer than a call to Temporal lasts. Neither it, nor a command that follows
 // the run from another process, takes that for the run's end.
+//
+// promise: docs/operations.md#p-dies-while-followed
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -242,6 +254,8 @@ func (c *command) awaitHolder() (address string) {
 }
 
 // TestMovedHolder: between two looks of a follower the holder is killed and another one is there, at another address.
+//
+// promise: docs/operations.md#p-dies-while-followed
 func TestMovedHolder(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")

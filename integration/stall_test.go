@@ -91,6 +91,8 @@ func (s *sandbox) endStall(run string) shown {
 
 // TestStalledServer: programs outlive a server that answers nothing for some seconds, and one that is restarted. They are the same processes
 // afterwards, and their steps had one attempt.
+//
+// promise: docs/operations.md#p-dies-temporal-shortly
 func TestStalledServer(t *testing.T) {
 	s, server, _, session, run := newStall(t)
 

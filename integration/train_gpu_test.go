@@ -51,6 +51,7 @@ func (b *trainBench) gpuOf(generation, rank int) string {
 // promise: docs/gpus.md#p-own-gpus
 // promise: docs/gpus.md#p-gpu-account
 // promise: docs/gpus.md#p-gpu-reset
+// promise: docs/operations.md#p-dies-gpu
 func TestTrainLeavesBrokenGPU(t *testing.T) {
 	b, machine := newGPUBench(t, nil)
 	b.execute()

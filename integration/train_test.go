@@ -61,6 +61,7 @@ func TestTrainGoesOnAfterAStopWithExitCodeZero(t *testing.T) {
 	}
 }
 
+// promise: docs/operations.md#p-dies-agent
 func TestTrainSurvivesKilledAgent(t *testing.T) {
 	for node := range 2 {
 		t.Run(fmt.Sprintf("node %d", node), func(t *testing.T) {

@@ -22,6 +22,8 @@ func newReleased(t *testing.T) *sandbox {
 }
 
 // TestUpServesLater: the port of a target is taken when Sluice comes up. That is said, and mended when the port is free again.
+//
+// promise: docs/operations.md#p-dies-gateway
 func TestUpServesLater(t *testing.T) {
 	t.Parallel()
 	s := newReleased(t)
@@ -48,6 +50,8 @@ func TestUpServesLater(t *testing.T) {
 }
 
 // TestUpCannotLoad: what was released cannot be loaded where Sluice comes up. That is said there, and to whoever asks the model.
+//
+// promise: docs/operations.md#p-dies-gateway
 func TestUpCannotLoad(t *testing.T) {
 	t.Parallel()
 	s := newReleased(t)

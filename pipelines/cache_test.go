@@ -91,6 +91,9 @@ extra_transforms:
 }
 
 // Files that have not changed are not read again, and nothing else is taken from the cache.
+//
+// promise: docs/data.md#p-reused
+// promise: docs/data.md#p-full-run
 func TestCache(t *testing.T) {
 	input, cache := write(t, manyFiles(1, 11)), t.TempDir()
 	check := func(what string, want int64, spec string) {
@@ -211,6 +214,8 @@ func TestCacheLimit(t *testing.T) {
 }
 
 // A retry goes on with what the attempt before it has read.
+//
+// promise: docs/data.md#p-reused
 func TestCacheOfKilled(t *testing.T) {
 	dir, cache, input := t.TempDir(), t.TempDir(), heldInput(t)
 	spec := chain(t, input, slowChain)

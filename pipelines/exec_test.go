@@ -53,6 +53,10 @@ func numberedRows(from, to int) string {
 	return text.String()
 }
 
+// promise: docs/data.md#p-exec-answers
+// promise: docs/data.md#p-exec-stdout
+// promise: docs/data.md#p-exec-dies
+// promise: docs/data.md#p-exec-no-answer
 func TestExec(t *testing.T) {
 	first, second, more := numberedRows(0, 30), numberedRows(30, 60), numberedRows(60, 100)
 	digests := map[string]bool{}
@@ -95,6 +99,8 @@ func TestExec(t *testing.T) {
 }
 
 // What a program answers first does not matter for the dead letter.
+//
+// promise: docs/data.md#p-exec-answers
 func TestExecDeadLetter(t *testing.T) {
 	const shuffle = `import json, os, random, sys
 rows = [json.loads(line) for line in sys.stdin]
@@ -123,6 +129,7 @@ for row in rows:
 	}
 }
 
+// promise: docs/data.md#p-exec-stdout
 func TestExecFails(t *testing.T) {
 	input := write(t, map[string]string{"in": numberedRows(0, 50), "reserved": `{"_row": 1}`})
 	tests := []struct{ name, command, want string }{

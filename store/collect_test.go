@@ -81,6 +81,7 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
+// promise: docs/data.md#p-verify
 func TestVerify(t *testing.T) {
 	s, dir := openFolder(t)
 	ref := folder(t, s, map[string]string{"a": "first", "b": "second", "c": strings.Repeat("third", 1000)})

@@ -16,6 +16,9 @@ import (
 )
 
 // TestPatience: every operation waits for a server that is away, and says so once.
+//
+// promise: docs/operations.md#p-store-waits
+// promise: docs/operations.md#p-dies-store
 func TestPatience(t *testing.T) {
 	for name, away := range map[string]func(http.ResponseWriter){
 		"breaks connections": hang,
@@ -79,6 +82,9 @@ func TestPatience(t *testing.T) {
 
 // TestPatienceEnds: a store that stays away is waited for until the limit, one that refuses not at all, and one that has no patience
 // says which of both it is.
+//
+// promise: docs/operations.md#p-store-waits
+// promise: docs/operations.md#p-store-refuses
 func TestPatienceEnds(t *testing.T) {
 	var answer atomic.Pointer[func(http.ResponseWriter)]
 	var asked atomic.Int64

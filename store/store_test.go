@@ -119,6 +119,7 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
+// promise: docs/operations.md#p-broken-download
 func TestDamagedBlob(t *testing.T) {
 	s := open(t, "mem://"+t.TempDir())
 	digest, _, err := s.PutBlob(t.Context(), strings.NewReader("content"))

@@ -122,6 +122,8 @@ func metricsOf(t *testing.T, g *Gateways) string {
 
 // TestMetricsPort: metrics have a port of their own, which the environment may choose, and which is the same after a restart then. One
 // that is taken is refused, and leaves the target as it is served.
+//
+// promise: docs/operations.md#p-gateway-metrics
 func TestMetricsPort(t *testing.T) {
 	state := t.TempDir()
 	g := gateways(t, state)
@@ -164,6 +166,8 @@ func TestMetricsPort(t *testing.T) {
 
 // TestMetricsOnAnyPort: an environment that says nothing of metrics, as one that an earlier build remembered, gets a free port for
 // those of each target.
+//
+// promise: docs/operations.md#p-gateway-metrics
 func TestMetricsOnAnyPort(t *testing.T) {
 	state := t.TempDir()
 	remembered := fmt.Sprintf(`{"words":{"embedded":{"port":%d}},"spam":{"embedded":{"port":%d}}}`, freePort(t), freePort(t))
@@ -282,6 +286,8 @@ func TestGatewayPortInUse(t *testing.T) {
 }
 
 // TestRolloutPortInUse: a taken port is nobody's passing trouble. The step fails at the first attempt and says which port.
+//
+// promise: docs/operations.md#p-port-is-taken
 func TestRolloutPortInUse(t *testing.T) {
 	s := session(t)
 	other, err := net.Listen("tcp", "127.0.0.1:0")

@@ -214,6 +214,8 @@ func TestWaitsReachNoLimit(t *testing.T) {
 }
 
 // TestManyPublishedNames: a run that publishes more names than Temporal lets it be found by ends as any other, and is found by the newest.
+//
+// promise: docs/operations.md#p-many-names
 func TestManyPublishedNames(t *testing.T) {
 	t.Parallel()
 	s := session(t)

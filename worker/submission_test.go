@@ -75,6 +75,7 @@ func TestSubmit(t *testing.T) {
 
 // promise: docs/kubernetes.md#p-pods-reach
 // promise: docs/pipelines.md#p-param-needed
+// promise: docs/operations.md#p-one-store
 func TestSubmitRefuses(t *testing.T) {
 	s := session(t)
 	good := project(t, "name: good\nparams: {n: {type: int}}\nsteps: {only: {run: {command: [\"true\"]}}}\n", map[string]string{
@@ -128,6 +129,8 @@ func TestSubmitRefuses(t *testing.T) {
 }
 
 // Two processes that submit the same at once start one run.
+//
+// promise: docs/operations.md#p-submitted-at-once
 func TestSubmitTwiceAtOnce(t *testing.T) {
 	s := session(t)
 	file := project(t, sleeper, nil)

@@ -230,6 +230,7 @@ func TestOutputsOfARun(t *testing.T) {
 }
 
 // promise: docs/pipelines.md#p-publish-after
+// promise: docs/data.md#p-version
 func TestPublishAfterTheGate(t *testing.T) {
 	b := newBench(t, `
 steps:

@@ -14,6 +14,8 @@ import (
 
 // A result that is taken over was made by another run, and long ago maybe: it is published where the name never had it, as what that run
 // made, and moves no name back.
+//
+// promise: docs/data.md#p-taken-published
 func TestPublishingWhatIsTakenOver(t *testing.T) {
 	b := newBench(t, `
 steps:

@@ -28,6 +28,7 @@ func taskToken(t *testing.T, workflowID string) []byte {
 }
 
 // promise: docs/security.md#p-state-token
+// promise: docs/operations.md#p-token-file
 func TestEnsureToken(t *testing.T) {
 	dir := t.TempDir()
 	first, err := EnsureToken(dir)

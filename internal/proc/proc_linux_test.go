@@ -330,6 +330,8 @@ func TestPDEATHSIGIsTheLastResort(t *testing.T) {
 }
 
 // TestNothingOutlivesTheParent kills a real parent, of which this test is the parent, as the kernel's out-of-memory killer would.
+//
+// promise: docs/operations.md#p-dies-holder
 func TestNothingOutlivesTheParent(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGQUIT} {
 		t.Run(sig.String(), func(t *testing.T) {

@@ -52,6 +52,7 @@ func TestCollectNeedsNoFileForNothing(t *testing.T) {
 }
 
 // promise: docs/scripts.md#p-outputs-json
+// promise: docs/operations.md#p-limit-values
 func TestCollectRefuses(t *testing.T) {
 	tests := []struct {
 		name   string

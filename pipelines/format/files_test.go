@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// promise: docs/data.md#p-dot-files
 func TestFindFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{

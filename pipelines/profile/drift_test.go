@@ -24,6 +24,8 @@ func normal(seed uint64, n int, mean, deviation float64) []any {
 }
 
 // The deciles of 1 to 10 are parts of one number each, so that the figures can be worked out by hand.
+//
+// promise: docs/data.md#p-psi
 func TestDriftByHand(t *testing.T) {
 	var base, now []any
 	for i := range 10 {

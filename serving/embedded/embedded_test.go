@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 // promise: docs/kserve.md#p-ks-same-rollout
+// promise: docs/operations.md#p-dies-gateway
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		server := serve(t, s, gateway.Ports{})

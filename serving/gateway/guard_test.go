@@ -67,6 +67,7 @@ func TestPagesAreRefused(t *testing.T) {
 // promise: docs/security.md#p-label-key-file
 // promise: docs/security.md#p-label-refused
 // promise: docs/security.md#p-unlabelled
+// promise: docs/operations.md#p-label-key
 func TestLabelsNeedTheKey(t *testing.T) {
 	state := t.TempDir()
 	key, err := EnsureLabelKey(state)

@@ -171,6 +171,8 @@ func TestGatewayRestarts(t *testing.T) {
 }
 
 // TestGatewaysOfSeveralWorkers: looks that fall on gateways of several workers, in any order, count every request once.
+//
+// promise: docs/operations.md#p-counted-once
 func TestGatewaysOfSeveralWorkers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stage := weightStage(0.5)

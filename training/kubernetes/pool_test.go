@@ -179,7 +179,6 @@ func bounded(t *testing.T) context.Context {
 }
 
 // promise: docs/kubernetes.md#p-pool-role
-// promise: docs/kubernetes.md#p-all-or-nothing
 func TestPool(t *testing.T) {
 	pooltest.Run(t, func(t *testing.T) pooltest.Harness {
 		s := newSite(t, spec.Pool{Limits: spec.PoolLimits{Nodes: 3}})

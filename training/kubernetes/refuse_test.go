@@ -23,7 +23,6 @@ func isNoCapacity(err error) bool { return errors.Is(err, training.ErrNoCapacity
 //
 // promise: docs/kubernetes.md#p-agent-digest
 // promise: docs/kubernetes.md#p-pool-forbidden
-// promise: docs/kubernetes.md#p-all-or-nothing
 // promise: docs/kubernetes.md#p-no-machine
 // promise: docs/kubernetes.md#p-pool-waits
 // promise: docs/kubernetes.md#p-pool-refuses

@@ -29,6 +29,7 @@ func pauses(retry spec.Retry, ends ...error) []time.Duration {
 }
 
 // promise: docs/pipelines.md#p-retry-default
+// promise: docs/operations.md#p-dies-program
 func TestRetryBudget(t *testing.T) {
 	disk, user := fault.New(fault.Infrastructure, "disk", nil), fault.New(fault.User, "exit code 1", nil)
 	for _, tt := range []struct {
@@ -57,6 +58,7 @@ func TestRetryBudget(t *testing.T) {
 //
 // promise: docs/pipelines.md#p-lost-uncharged
 // promise: docs/pipelines.md#p-lost-twenty
+// promise: docs/operations.md#p-dies-worker
 func TestLostWorkersAreNotCharged(t *testing.T) {
 	lost := temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil)
 	budget := NewRetryBudget(spec.Retry{Attempts: 1}.WithDefaults())

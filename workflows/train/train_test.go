@@ -287,6 +287,7 @@ func TestTrainChargesItsRetries(t *testing.T) {
 
 // promise: docs/training.md#p-uncharged
 // promise: docs/pipelines.md#p-lost-uncharged
+// promise: docs/operations.md#p-dies-agent
 func TestTrainDoesNotChargePreemption(t *testing.T) {
 	s := &stage{lost: func(generation int) bool { return generation < 4 }}
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
