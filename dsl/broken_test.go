@@ -16,7 +16,7 @@ import (
 // brokenEnv is what the documents of testdata/broken are checked against.
 const brokenEnv = `sluice: environment/v1
 name: lab
-pools: {cpu: {local: {nodes: 2}}}
+pools: {my-pool: {local: {nodes: 2}}}
 targets: {local: {embedded: {port: 8080}}}
 people: {"group:ml": {users: [anna]}}
 secrets: {token: {env: TOKEN}}

@@ -264,3 +264,30 @@ steps:
 		}
 	}
 }
+
+// A metric whose name is no identifier is read by its index, from this run, from an earlier one and from instances.
+func TestMetricsOfFrameworks(t *testing.T) {
+	program := mustCompile(t, `
+sluice: pipeline/v1
+name: p
+outputs:
+  acc: "${steps.a.metrics['val/acc']}"
+  best: "${steps.b.best(f, f.metrics['Hits@10']).metrics['Hits@10']}"
+  last: "${last.?steps.a.metrics['val/acc'].orValue(0.0)}"
+  none: "${last.?steps.a.metrics[?'val/loss'].orValue(9.0)}"
+steps:
+  a: {evaluate: {command: [x], metrics: [val/acc, val/loss]}}
+  b: {matrix: {lr: [0.1, 0.2]}, evaluate: {command: [x], metrics: [Hits@10]}}
+`)
+	vars := spec.Vars{
+		Steps: map[string]spec.StepResult{
+			"a": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"val/acc":0.5,"val/loss":2}}`)},
+			"b": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`[{"index":0,"matrix":{"lr":0.1},"metrics":{"Hits@10":0.25}},{"index":1,"matrix":{"lr":0.2},"metrics":{"Hits@10":0.75}}]`)},
+		},
+		Last: map[string]spec.StepResult{"a": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"val/acc":0.125}}`)}},
+	}
+	got, err := program.Outputs(vars)
+	if diff := cmp.Diff(map[string]any{"acc": 0.5, "best": 0.75, "last": 0.125, "none": 9.0}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}

@@ -138,15 +138,18 @@ func (s *schemaWriter) of(t reflect.Type, r spec.Rules, fixed bool) any {
 		return s.structure(t, fixed)
 	case reflect.Map:
 		item := r
-		item.Names = false
+		item.Names, item.Labels, item.Metrics = false, false, false
 		m := map[string]any{"type": "object", "additionalProperties": s.of(t.Elem(), item, fixed)}
+		if r.Labels {
+			m["propertyNames"] = labelSchema
+		}
 		if r.Names {
 			m["propertyNames"] = nameSchema
 		}
 		return s.orExpression(m, fixed)
 	case reflect.Slice:
 		item := r
-		item.Names = false
+		item.Names, item.Labels, item.Metrics = false, false, false
 		list := map[string]any{"type": "array", "items": s.of(t.Elem(), item, fixed)}
 		if r.Single {
 			return s.orExpression(map[string]any{"anyOf": []any{list["items"], list}}, fixed)
@@ -155,6 +158,8 @@ func (s *schemaWriter) of(t reflect.Type, r spec.Rules, fixed bool) any {
 	}
 	return s.scalar(t, r, fixed)
 }
+
+var labelSchema = map[string]any{"pattern": "^[a-z][a-z0-9_-]*$"}
 
 var nameSchema = map[string]any{"pattern": "^[a-z][a-z0-9_]*$"}
 

@@ -21,7 +21,7 @@ func TestPublishingWhatIsTakenOver(t *testing.T) {
 steps:
   make:
     run: {command: [make], outputs: {data: {type: dataset, path: data}}}
-    gate: "true"
+    gate: data.files > 0.0
     publish: {data: letters}
 `)
 	end := func(run, from, digest string, now time.Time) contract.StepVerdict {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
@@ -330,8 +331,34 @@ func values(c spec.Check) string {
 		case float64:
 			seen = append(seen, fmt.Sprintf("%s = %.6g", name, v))
 		default:
-			seen = append(seen, fmt.Sprintf("%s = %v", name, v))
+			seen = append(seen, name+" = "+brief(v))
 		}
 	}
 	return strings.Join(seen, ", ")
+}
+
+// maxBrief is how many characters of a list or a mapping are shown beside a gate.
+const maxBrief = 80
+
+// brief is a value in one line: of many instances only how many there are.
+func brief(v any) string {
+	switch v := v.(type) {
+	case []any:
+		if len(v) > 0 {
+			if _, isObject := v[0].(map[string]any); isObject {
+				return human.Plural(int64(len(v)), "instance")
+			}
+		}
+	case map[string]any:
+	default:
+		return fmt.Sprint(v)
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	if text := []rune(string(raw)); len(text) > maxBrief {
+		return string(text[:maxBrief]) + "…"
+	}
+	return string(raw)
 }

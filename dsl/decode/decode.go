@@ -275,9 +275,9 @@ func (d *Decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value
 	}
 	var out expr.Mapping
 	item := r
-	item.Names = false
+	item.Names, item.Labels = false, false
 	d.EachKey(n, func(key, val *yaml.Node) {
-		if r.Names && !d.CheckName(key) {
+		if r.Names && !d.CheckName(key) || r.Labels && !d.checkLabel(key) {
 			return
 		}
 		if v := d.Decode(val, t.Elem(), item); v != nil {
@@ -304,6 +304,26 @@ func (d *Decoder) CheckName(n *yaml.Node) bool {
 	return false
 }
 
+// checkLabel is CheckName for what no expression reads.
+func (d *Decoder) checkLabel(n *yaml.Node) bool {
+	if expr.IsIdentifier(strings.ReplaceAll(n.Value, "-", "_")) {
+		return true
+	}
+	d.Source.Errorf(n, "name", "small letters, digits, `-` and `_`, beginning with a letter", "%q is not a name", n.Value)
+	return false
+}
+
+// metricName is what frameworks call metrics: val/acc, Hits@10, F1.
+var metricName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_/@.:%+-]{0,99}$`)
+
+func (d *Decoder) checkMetric(n *yaml.Node) bool {
+	if metricName.MatchString(n.Value) {
+		return true
+	}
+	d.Source.Errorf(n, "name", "letters, digits and _ / @ . : % + -, at most 100", "%q is not a name of a metric", n.Value)
+	return false
+}
+
 // unreadableNames are the words that CEL takes for something else even behind a dot.
 var unreadableNames = []string{"in", "true", "false", "null"}
 
@@ -326,14 +346,14 @@ func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 	}
 	out := expr.List{}
 	item := r
-	item.Names = false
+	item.Names, item.Metrics = false, false
 	seen := map[string]bool{}
 	for _, c := range items {
 		if d.inAliased(n) {
 			break
 		}
-		if r.Names && c.Kind == yaml.ScalarNode {
-			if !d.CheckName(c) {
+		if (r.Names || r.Metrics) && c.Kind == yaml.ScalarNode {
+			if r.Names && !d.CheckName(c) || r.Metrics && !d.checkMetric(c) {
 				continue
 			}
 			if seen[c.Value] {

@@ -157,6 +157,8 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 		return owner.Code, text, artifactHint(Reference{Path: at})
 	case name == "outputs" && len(at) == 2:
 		return owner.Code, text, "outputs are read from the step itself: " + Reference{Path: at}.String() + ".NAME"
+	case x.slashed(owner, name) != "":
+		return owner.Code, text, "write metrics[\"" + x.slashed(owner, name) + "\"]"
 	case word != "" && owner.Fields[strings.ReplaceAll(word, "-", "_")] != nil:
 		return owner.Code, "`" + word + "` is not " + owner.What, "did you mean `" + strings.ReplaceAll(word, "-", "_") + "`? In an expression a hyphen is a subtraction"
 	}
@@ -178,7 +180,7 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	if name == "_[_]" {
 		name = "[ ]"
 	}
-	if hint = operatorHint(name, operands, x.e.Text); hint == "" {
+	if hint = slips.Operator(name, operands, x.e.Text); hint == "" {
 		hint = x.objectHint(name, operands)
 	}
 	return "type", fmt.Sprintf("`%s` does not work on %s", name, operands), hint
@@ -197,6 +199,19 @@ var (
 	fieldName  = regexp.MustCompile(`^\w+`)
 	hyphenName = regexp.MustCompile(`^\w+(?:-[a-z]\w*)+`)
 )
+
+// slashed is the metric that was meant by a name with what follows it: metrics.val/acc. What follows is not told of.
+func (x *explainer) slashed(owner *ObjectType, name string) string {
+	text := []rune(x.e.Text)
+	at := strings.TrimLeft(string(text[min(x.offset, len(text)):]), ".?")
+	for _, field := range owner.FieldNames() {
+		if owner.Code == "metric" && field != name && strings.HasPrefix(at, field) {
+			x.unknown = append(x.unknown, [2]int{x.offset, x.offset + len(field) + 1})
+			return field
+		}
+	}
+	return ""
+}
 
 // hyphenated is a name at the error with hyphens in it, which CEL takes for subtractions: what follows the first is not told of.
 func (x *explainer) hyphenated() string {

@@ -114,6 +114,7 @@ func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env,
 		return
 	}
 	e.tree = parsed.NativeRep()
+	readMetrics(e.tree)
 	e.Refs = references(e.tree)
 	checked, issues := check(env, parsed)
 	if issues.Err() != nil {

@@ -11,7 +11,7 @@ type Environment struct {
 	// Store holds artifacts and records. Default: a folder in the state folder.
 	Store StoreSpec `json:"store,omitzero"`
 	// Pools are where training nodes come from.
-	Pools map[string]Pool `json:"pools,omitempty" dsl:"names"`
+	Pools map[string]Pool `json:"pools,omitempty" dsl:"labels"`
 	// Targets are where models are served.
 	Targets map[string]Target `json:"targets,omitempty" dsl:"names"`
 	// Clean sets the Beam runner and its limits.

@@ -22,6 +22,8 @@ import (
 //	literal     no ${}: it must be known before a run starts; artifacts below it cannot be, and are not meant
 //	raw         ${} is not special: the text belongs to another language
 //	names       the map's keys, or the list's items, are identifiers
+//	labels      the map's keys are identifiers that may have hyphens, since no expression reads them
+//	metrics     the list's items are names of metrics
 //	bool        an expression that must be a bool
 //	single      one value may stand for a list of one
 //	percent     a share that is written with a percent sign
@@ -39,11 +41,11 @@ type Key struct {
 
 // Rules are those of a field's dsl tag; Key lists them.
 type Rules struct {
-	Literal, Raw, Names, Bool, Single, Percent bool
-	Default                                    string
-	Enum                                       []string
-	Min, Max                                   *float64
-	Artifact                                   string
+	Literal, Raw, Names, Labels, Metrics, Bool, Single, Percent bool
+	Default                                                     string
+	Enum                                                        []string
+	Min, Max                                                    *float64
+	Artifact                                                    string
 }
 
 func parseRules(tag string) (Rules, error) {
@@ -52,7 +54,7 @@ func parseRules(tag string) (Rules, error) {
 		return r, nil
 	}
 	flags := map[string]*bool{
-		"literal": &r.Literal, "raw": &r.Raw, "percent": &r.Percent, "names": &r.Names, "bool": &r.Bool, "single": &r.Single,
+		"literal": &r.Literal, "raw": &r.Raw, "percent": &r.Percent, "names": &r.Names, "labels": &r.Labels, "metrics": &r.Metrics, "bool": &r.Bool, "single": &r.Single,
 	}
 	for item := range strings.SplitSeq(tag, ",") {
 		key, value, _ := strings.Cut(item, "=")

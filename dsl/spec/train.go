@@ -12,8 +12,9 @@ import (
 // Train runs the user's training script on a gang of nodes that may be reclaimed at any moment.
 type Train struct {
 	Command
-	// Metrics are the names the script reports in $SLUICE_METRICS; any other name is a lint error.
-	Metrics []string `json:"metrics,omitempty" dsl:"literal,names"`
+	// Metrics are the names the script reports in $SLUICE_METRICS; an expression that reads any other is a lint error. One that is no
+	// identifier, such as val/acc, is read as metrics["val/acc"].
+	Metrics []string `json:"metrics,omitempty" dsl:"literal,metrics"`
 	// TotalSteps is how many training steps make the whole job; the script may also report it as "of".
 	TotalSteps int64 `json:"total_steps,omitempty" dsl:"min=1"`
 	// Resources of each node.

@@ -139,28 +139,33 @@ func valueOf(name, typ string, values map[string]any) (any, error) {
 	return v, nil
 }
 
-// Metrics reads a metrics file, JSON lines, and returns the last value of each declared metric. A metric that is reported and not
-// declared, or declared and never reported, is the user's error; "step" and "of" are always allowed.
+// Metrics reads a metrics file, JSON lines, and returns the last value of each declared metric. What else is reported is passed over, as
+// in a training; a declared metric that is never reported is the user's error.
 func Metrics(path string, declared []string) (map[string]float64, error) {
-	last := map[string]float64{}
+	last, others := map[string]float64{}, map[string]bool{}
 	f, err := os.Open(path)
 	if err == nil {
 		defer f.Close()
-		if err := scanMetrics(f, declared, last); err != nil {
+		if err := scanMetrics(f, declared, last, others); err != nil {
 			return nil, err
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the metrics: %w", err)
 	}
 	for _, name := range declared {
-		if _, ok := last[name]; !ok {
-			return nil, fault.Errorf(fault.User, "metric %q is declared, but the program never wrote it to $SLUICE_METRICS", name)
+		if _, ok := last[name]; ok {
+			continue
 		}
+		if len(others) > 0 {
+			return nil, fault.Errorf(fault.User, "metric %q is declared, but the program never wrote it to $SLUICE_METRICS; what it wrote there and `metrics:` lacks: %s",
+				name, strings.Join(slices.Sorted(maps.Keys(others)), ", "))
+		}
+		return nil, fault.Errorf(fault.User, "metric %q is declared, but the program never wrote it to $SLUICE_METRICS", name)
 	}
 	return last, nil
 }
 
-func scanMetrics(r io.Reader, declared []string, last map[string]float64) error {
+func scanMetrics(r io.Reader, declared []string, last map[string]float64, others map[string]bool) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	for n := 1; lines.Scan(); n++ {
@@ -178,8 +183,7 @@ func scanMetrics(r io.Reader, declared []string, last map[string]float64) error 
 			case slices.Contains(declared, name):
 				last[name] = *v
 			case name != "step" && name != "of":
-				return fault.Errorf(fault.User,
-					"$SLUICE_METRICS line %d reports %q, which `metrics:` does not declare (declared: %s)", n, name, strings.Join(declared, ", "))
+				others[name] = true
 			}
 		}
 	}

@@ -107,7 +107,7 @@ func TestCollectFollowsNoLinkOut(t *testing.T) {
 // promise: docs/scripts.md#p-last-metric
 func TestMetrics(t *testing.T) {
 	path := filepath.Join(folder(t, map[string]string{
-		"m": `{"step": 1, "of": 2, "loss": 0.9}` + "\n\n" + `{"step": 2, "loss": 0.3, "f1": 1}` + "\n" + `{"f1": 0.5}`,
+		"m": `{"step": 1, "of": 2, "loss": 0.9}` + "\n\n" + `{"step": 2, "loss": 0.3, "f1": 1, "precision": 0.2}` + "\n" + `{"f1": 0.5}`,
 	}), "m")
 	got, err := Metrics(path, []string{"loss", "f1"})
 	if err != nil {
@@ -129,7 +129,7 @@ func TestMetricsRefuses(t *testing.T) {
 		says        []string
 	}{
 		{"a metric that is never reported", `{"loss": 1}`, []string{`"f1"`, "never wrote"}},
-		{"a metric nobody declared", "{}\n" + `{"lost": 1}`, []string{"line 2", `"lost"`, "declared: loss, f1"}},
+		{"a metric by another name", "{}\n" + `{"f1": 1, "lost": 1}`, []string{`"loss"`, "never wrote", "`metrics:` lacks: lost"}},
 		{"no JSON", "loss=1", []string{"line 1", "loss=1"}},
 		{"what Python writes for a loss that diverged", `{"loss": NaN}`, []string{"line 1", "NaN"}},
 		{"text", `{"loss": "1"}`, []string{"line 1", "numbers"}},
@@ -151,7 +151,7 @@ func TestMetricsRefuses(t *testing.T) {
 // A disk that fails is not the user's fault.
 func TestMetricsThatCannotBeRead(t *testing.T) {
 	broken := errors.New("input/output error")
-	err := scanMetrics(io.MultiReader(strings.NewReader(`{"loss": 1}`), iotest.ErrReader(broken)), []string{"loss"}, map[string]float64{})
+	err := scanMetrics(io.MultiReader(strings.NewReader(`{"loss": 1}`), iotest.ErrReader(broken)), []string{"loss"}, map[string]float64{}, map[string]bool{})
 	if !errors.Is(err, broken) || fault.TypeOf(err) == fault.User {
 		t.Errorf("got %v, want %v as nobody's fault", err, broken)
 	}
@@ -165,7 +165,7 @@ func FuzzScanMetrics(f *testing.F) {
 	declared := []string{"f1", "loss"}
 	f.Fuzz(func(t *testing.T, text string) {
 		last := map[string]float64{}
-		if err := scanMetrics(strings.NewReader(text), declared, last); err != nil {
+		if err := scanMetrics(strings.NewReader(text), declared, last, map[string]bool{}); err != nil {
 			refused(t, err, "$SLUICE_METRICS")
 		}
 		for _, name := range slices.Sorted(maps.Keys(last)) {

@@ -3,6 +3,7 @@ package slips
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -97,3 +98,55 @@ func Name(name string) string { return nameHints[name] }
 
 // Function is a hint for a function of another language; empty where none is known.
 func Function(name string) string { return functionHints[name] }
+
+var (
+	number     = regexp.MustCompile(`\d+`)
+	textInside = regexp.MustCompile(`["']([^"']*)["']`)
+)
+
+// Operator is a hint for an operator whose operands do not go together.
+func Operator(name, operands, text string) string {
+	has := func(types ...string) bool {
+		return !slices.ContainsFunc(types, func(t string) bool { return !strings.Contains(operands, t) })
+	}
+	switch {
+	case has("null"):
+		return "nothing is null here: what may be absent is read with `.?`, and has `.hasValue()`"
+	case name == "orValue" && has("double", "int"):
+		return "give a value of the same type: .orValue(0.0)"
+	case name == "orValue":
+		return "give a value of the type that the optional holds"
+	case has("optional("):
+		return "end the optional with `.orValue(...)`"
+	case has("duration", "int"):
+		return "compare with a duration: duration(\"" + number.FindString(lastOf(text, number)) + "s\")"
+	case has("duration", "string"), has("timestamp", "string"):
+		of := "duration"
+		if has("timestamp") {
+			of = "timestamp"
+		}
+		if m := textInside.FindStringSubmatch(text); m != nil {
+			return "write " + of + "(\"" + m[1] + "\")"
+		}
+		return "write " + of + "(...)"
+	case has("(bool, int") || has("(bool, double"):
+		return "write both comparisons: a < x && x < b"
+	case name == "+" && has("string"):
+		return "write string(...) of what is no text"
+	case name == "contains":
+		return "write `x in list`"
+	case has("int", "double"):
+		return "CEL does not mix int and double here: write 2.0 for 2, or double(x)"
+	case has("string", "int"), has("string", "double"):
+		return "a text and a number do not compare: write int(...), double(...) or string(...) of one"
+	}
+	return ""
+}
+
+func lastOf(text string, of *regexp.Regexp) string {
+	all := of.FindAllString(text, -1)
+	if len(all) == 0 {
+		return "90"
+	}
+	return all[len(all)-1]
+}

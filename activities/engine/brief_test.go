@@ -1,0 +1,27 @@
+package engine
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// What a gate saw is one line that people read: of instances how many there are, of anything long its beginning.
+func TestValuesAreBrief(t *testing.T) {
+	for name, tt := range map[string]struct {
+		value any
+		want  string
+	}{
+		"a number":  {0.12345678, "x = 0.123457"},
+		"a text":    {"eu", "x = eu"},
+		"a list":    {[]any{1.0, "a"}, `x = [1,"a"]`},
+		"a mapping": {map[string]any{"b": 1.0, "a": []any{}}, `x = {"a":[],"b":1}`},
+		"instances": {[]any{map[string]any{"f1": 1.0}, map[string]any{"f1": 2.0}}, "x = 2 instances"},
+		"long":      {[]any{strings.Repeat("ä", 100)}, `x = ["` + strings.Repeat("ä", 78) + "…"},
+	} {
+		if got := values(spec.Check{Values: map[string]any{"x": tt.value}}); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
