@@ -49,8 +49,7 @@ func TestChildRunsCost(t *testing.T) {
 // TestChildWithoutSuccess: a child that was canceled by itself, by a person or by another run of its group, has failed; one that was turned
 // away is skipped, and so is its run. Neither passes.
 //
-// promise: docs/pipelines.md#p-end-child-canceled
-// promise: docs/pipelines.md#p-end-child-skipped
+// promise: docs/pipelines.md#p-only-success
 func TestChildWithoutSuccess(t *testing.T) {
 	sub, forgiven := node("sub"), node("sub")
 	sub.Kind, forgiven.Kind, forgiven.ContinueOnError = spec.KindPipeline, spec.KindPipeline, true

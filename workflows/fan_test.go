@@ -31,7 +31,7 @@ var errLane = fault.New(fault.Invalid, "no space left on device", nil)
 // promise: docs/pipelines.md#p-foreach-empty
 // promise: docs/pipelines.md#p-repeat-max
 // promise: docs/pipelines.md#p-require-lost
-// promise: docs/pipelines.md#p-end-instance
+// promise: docs/pipelines.md#p-end-outranks
 // promise: docs/pipelines.md#p-end-lane
 func TestFan(t *testing.T) {
 	failing := map[string][]error{"fit.3": {userError()}, "fit.7": {userError()}}

@@ -20,6 +20,7 @@ import (
 // TestCodeOfRun: only what went well has the exit code 0.
 //
 // promise: docs/pipelines.md#p-group-skip
+// promise: docs/pipelines.md#p-only-success
 func TestCodeOfRun(t *testing.T) {
 	tests := []struct {
 		status  spec.Status
