@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,6 +73,33 @@ func (s *Store) referenced(ctx context.Context, before time.Time) (map[string]bo
 		err = Each(ctx, len(todo), func(ctx context.Context, i int) error { return m.follow(ctx, todo[i]) })
 	}
 	return m.used, err
+}
+
+// Naming lists the records below a prefix in which one of some digests is written.
+func (s *Store) Naming(ctx context.Context, prefix string, digests []string) ([]string, error) {
+	var records []Info
+	for info, err := range s.driver.List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, info)
+	}
+	names := make([]bool, len(records))
+	err := Each(ctx, len(records), func(ctx context.Context, i int) error {
+		text, err := s.readAll(ctx, records[i].Key, records[i].Bytes)
+		if errors.Is(err, ErrNotFound) {
+			return nil // removed meanwhile
+		}
+		names[i] = slices.ContainsFunc(digests, func(digest string) bool { return bytes.Contains(text, []byte(digest)) })
+		return err
+	})
+	var keys []string
+	for i, info := range records {
+		if names[i] {
+			keys = append(keys, info.Key)
+		}
+	}
+	return keys, err
 }
 
 // marker goes from records to all that they need.

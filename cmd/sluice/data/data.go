@@ -38,7 +38,7 @@ name is the beginning of its digest. Where a command takes a DATASET, that is
   sluice data checkout reviews-20260301-120000/clean data/
   sluice data rollback reviews 1f0a`,
 	},
-		newDataList(), newDataShow(), newDataDiff(), newDataCheckout(), newDataRollback(), newDataTag(), newDataGC(), newDataVerify())
+		newDataList(), newDataShow(), newDataDiff(), newDataCheckout(), newDataRollback(), newDataTag(), newDataRemove(), newDataGC(), newDataVerify())
 }
 
 // versionDigits is how much of a digest stands for a version where it is shown.

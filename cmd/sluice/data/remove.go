@@ -1,0 +1,144 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/registry"
+)
+
+// removedData is what `data rm` removed or would remove.
+type removedData struct {
+	Name     string   `json:"name"`
+	Versions []string `json:"versions"`
+	// Runs are those whose records still refer to what the versions hold.
+	Runs []string `json:"runs"`
+	// Removed is false when it was only looked.
+	Removed bool `json:"removed"`
+}
+
+func newDataRemove() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rm NAME[@VERSION]",
+		Short: "Remove a version of a dataset with its tags, or a name with all versions",
+		Long: `Remove a version of a dataset with its tags, or a name with all its versions. Without --yes nothing is removed: it is only said what
+would be. The version that the name means now is refused. The name's history keeps when the version was meant and by whom.
+
+The contents are for ` + "`sluice data gc`" + `, once nothing refers to them: the runs that still do are listed, and ` + "`sluice rm`" + ` removes those. What was removed
+stays as long as gc's --older-than; with --older-than 0s, while nothing runs, it goes at once.`,
+		Example: `  sluice data rm reviews@1f0a
+  sluice data rm reviews@1f0a --yes`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeData(1),
+	}
+	format := kit.AddFormat(cmd)
+	yes := cmd.Flags().Bool("yes", false, "remove them")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := dataStore(cmd)
+		if err != nil {
+			return err
+		}
+		name, version, versioned := strings.Cut(args[0], "@")
+		done, digests, err := removableData(cmd.Context(), s, name, version, versioned)
+		if err != nil {
+			return err
+		}
+		if done.Removed = *yes; *yes {
+			digest := ""
+			if versioned {
+				digest = digests[0]
+			}
+			if err := registry.Remove(cmd.Context(), s, name, digest); errors.Is(err, registry.ErrCurrent) {
+				return currentData(name)
+			} else if err != nil {
+				return err
+			}
+		}
+		return kit.Print(cmd, *format, done, done.text)
+	}
+	return cmd
+}
+
+func currentData(name string) error {
+	return kit.Invalidf("%s means this version now\nhelp: `sluice data rollback` to another one first; `sluice data rm %s` removes the name with all versions", name, name)
+}
+
+// removableData finds the versions that are to go, and the runs that refer to what they hold.
+func removableData(ctx context.Context, s *store.Store, name, version string, versioned bool) (d removedData, digests []string, err error) {
+	d = removedData{Name: name, Versions: []string{}, Runs: []string{}}
+	current, err := registry.Current(ctx, s, artifact.Dataset)
+	if err != nil {
+		return d, nil, err
+	}
+	if versioned {
+		v, err := findVersion(ctx, s, name, version)
+		if err != nil {
+			return d, nil, err
+		}
+		if current[name].Artifact.Digest == v.Artifact.Digest {
+			return d, nil, currentData(name)
+		}
+		digests = []string{v.Artifact.Digest}
+	} else {
+		all, err := registry.Versions(ctx, s, artifact.Dataset, name)
+		if err != nil {
+			return d, nil, err
+		}
+		if len(all) == 0 {
+			return d, nil, unknownDataset(name, slices.Sorted(maps.Keys(current)))
+		}
+		for _, v := range all {
+			if !slices.Contains(digests, v.Artifact.Digest) {
+				digests = append(digests, v.Artifact.Digest)
+			}
+		}
+	}
+	for _, digest := range digests {
+		d.Versions = append(d.Versions, shortVersion(digest))
+	}
+	d.Runs, err = referring(ctx, s, digests)
+	return d, digests, err
+}
+
+// referring lists the runs whose records name one of some digests.
+func referring(ctx context.Context, s *store.Store, digests []string) ([]string, error) {
+	runs := map[string]bool{}
+	for _, prefix := range []string{store.RunsPrefix, store.InstancesPrefix} {
+		keys, err := s.Naming(ctx, prefix, digests)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			run, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
+			runs[run] = true
+		}
+	}
+	names := slices.AppendSeq([]string{}, maps.Keys(runs))
+	slices.Sort(names)
+	return names, nil
+}
+
+func (d removedData) text(out io.Writer) error {
+	verb, last := "would remove", "; `--yes` removes it"
+	if d.Removed {
+		verb, last = "removed", ""
+	}
+	_, err := fmt.Fprintf(out, "%s %s of %s: %s%s\n", verb, human.Plural(int64(len(d.Versions)), "version"), d.Name, strings.Join(d.Versions, ", "), last)
+	if err != nil || len(d.Runs) == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s still %s to what it holds: %s\n", human.Plural(int64(len(d.Runs)), "run"),
+		map[bool]string{true: "refers", false: "refer"}[len(d.Runs) == 1], strings.Join(d.Runs, ", "))
+	return err
+}

@@ -1,0 +1,80 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store"
+)
+
+// ErrCurrent says that a version is what its name means.
+var ErrCurrent = errors.New("is the current version")
+
+// Remove removes a version of a dataset's name with its tags: all versions, and with them the name, where digest is empty. The history keeps that there
+// was one, and no word of what it held. ErrCurrent for the one that the name means.
+func Remove(ctx context.Context, s *store.Store, name, digest string) error {
+	last, err := lastMove(ctx, s, artifact.Dataset, name)
+	if err != nil {
+		return err
+	}
+	if digest != "" && last.Version.Artifact.Digest == digest {
+		return fmt.Errorf("%s: %w", name, ErrCurrent)
+	}
+	keys, err := keysWith(ctx, s, versionsPrefix(artifact.Dataset, name), func(v Published) bool { return digest == "" || v.Artifact.Digest == digest })
+	if err != nil {
+		return err
+	}
+	tags, err := keysWith(ctx, s, tagsPrefix(name), func(t Tag) bool { return digest == "" || t.Digest == digest })
+	if err != nil {
+		return err
+	}
+	moves, err := keysWith(ctx, s, historyPrefix(artifact.Dataset, name), func(m Move) bool { return digest == "" || m.Version.Artifact.Digest == digest })
+	if err != nil {
+		return err
+	}
+	if digest == "" {
+		keys = append(append(keys, moves...), newestKey(artifact.Dataset, name))
+	} else if err := redact(ctx, s, moves); err != nil {
+		return err
+	}
+	return s.Forget(ctx, append(tags, keys...)...)
+}
+
+// redact leaves of moves only that, when and by whom something was meant.
+func redact(ctx context.Context, s *store.Store, moves []string) error {
+	if err := s.NoteForgotten(ctx, moves...); err != nil {
+		return err
+	}
+	return store.Each(ctx, len(moves), func(ctx context.Context, i int) error {
+		var m Move
+		if err := s.GetJSON(ctx, moves[i], &m); err != nil {
+			return err
+		}
+		v := m.Version
+		m.Version = Published{Name: v.Name, Run: v.Run, Step: v.Step, At: v.At, By: v.By, Pointed: v.Pointed}
+		return s.PutJSON(ctx, moves[i], m, store.WriteOptions{})
+	})
+}
+
+// keysWith lists the keys of records below a prefix that want accepts.
+func keysWith[T any](ctx context.Context, s *store.Store, prefix string, want func(T) bool) ([]string, error) {
+	var all, wanted []string
+	for info, err := range s.Driver().List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, info.Key)
+	}
+	records, err := store.Records[T](ctx, s, all)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range records {
+		if r != nil && want(*r) {
+			wanted = append(wanted, all[i])
+		}
+	}
+	return wanted, nil
+}

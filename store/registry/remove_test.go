@@ -1,0 +1,68 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/registry"
+)
+
+// A version goes with its tags, and nothing that counts leads to what it held; the current one is refused, and goes with the name.
+func TestRemove(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := "sha256:"+strings.Repeat("1", 64), "sha256:"+strings.Repeat("2", 64)
+	publish(t, s, version("r1", one, 1))
+	publish(t, s, version("r1b", one, 2))
+	publish(t, s, version("r2", two, 3))
+	other := version("r1", one, 1)
+	other.Name = "letters"
+	publish(t, s, other)
+	for tag, digest := range map[string]string{"golden": one, "newest": two} {
+		if err := registry.PutTag(t.Context(), s, registry.Tag{Dataset: "mail", Tag: tag, Digest: digest}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leadsTo := func(digest string) (keys []string) {
+		t.Helper()
+		for info, err := range s.Driver().List(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var record json.RawMessage
+			if err := s.GetJSON(t.Context(), info.Key, &record); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(record), digest) && !strings.HasPrefix(info.Key, "forgotten/") {
+				keys = append(keys, info.Key)
+			}
+		}
+		return keys
+	}
+	if err := registry.Remove(t.Context(), s, "mail", two); !errors.Is(err, registry.ErrCurrent) {
+		t.Errorf("the current version: %v", err)
+	}
+	if err := registry.Remove(t.Context(), s, "mail", one); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"history/dataset/letters/0000000001.json", "published/dataset/letters.json", "registry/dataset/letters/r1-clean.json"}
+	if diff := cmp.Diff(want, leadsTo(one)); diff != "" {
+		t.Errorf("what leads to it (-want +got):\n%s", diff)
+	}
+	if got := history(t, s); len(got) != 3 || got[1] != "2  by r1b/clean, by hand: false" || current(t, s) != two {
+		t.Errorf("current is %s, the history %q", current(t, s), got)
+	}
+	if err := registry.Remove(t.Context(), s, "mail", ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := leadsTo("mail"); len(got) > 0 || current(t, s) != "" {
+		t.Errorf("the name is left in %q", got)
+	}
+}
