@@ -179,18 +179,13 @@ func (c *Cleaner) useCache(
 	return err
 }
 
-// programsDigest is one of all that the answers of programs depend on, beside their commands and the rows.
+// programsDigest is one of all that the answers of programs depend on.
 func (c *Cleaner) programsDigest(ctx context.Context, in record.StepInput, job *cleaning, programs []transform.Exec) (string, error) {
 	sub, err := c.Engine.Submission(ctx, in.Submission)
 	if err != nil {
 		return "", err
 	}
-	files, err := c.Engine.FilesDigest(ctx, sub, transform.ProgramFiles(programs))
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal([]any{files, in.Env, job.Cache.Secrets})
-	return engine.ShortDigest(text), err
+	return c.Engine.ProgramsDigest(ctx, sub, transform.ProgramFiles(programs), in.Env, job.Cache.Secrets)
 }
 
 // bringProgram lays out what programs run in, with the inputs.

@@ -157,6 +157,21 @@ func (e *Engine) addPlatform(ctx context.Context, parts map[string]string) error
 	return nil
 }
 
+// ProgramsDigest is one of all that the answers of a clean step's programs depend on, beside their commands and the rows: the workspace files
+// that they use, the Python of this machine with what is installed for it, and what else they are given.
+func (e *Engine) ProgramsDigest(ctx context.Context, sub *Submitted, files []string, given ...any) (string, error) {
+	digest, err := e.FilesDigest(ctx, sub, files)
+	if err != nil {
+		return "", err
+	}
+	parts := map[string]string{}
+	if err := e.addPython(ctx, parts); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal([]any{digest, parts, given})
+	return ShortDigest(text), err
+}
+
 // FilesDigest is that of the workspace files a step depends on: those it names, or all but the documents themselves, whose changes
 // are in the specs.
 func (e *Engine) FilesDigest(ctx context.Context, sub *Submitted, names []string) (string, error) {

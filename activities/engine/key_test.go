@@ -495,3 +495,41 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramsDigest: what the programs of a clean step made before is not taken over when the Python, its packages, a file or what they are
+// given has changed.
+func TestProgramsDigest(t *testing.T) {
+	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
+	python := "3.13"
+	b.engine.Python = func(context.Context) (string, error) { return python, nil }
+	sub := &Submitted{files: files("rate.py=1", "other=1")}
+	digest := func(given ...any) string {
+		t.Helper()
+		d, err := b.engine.ProgramsDigest(t.Context(), sub, []string{"rate.py"}, given...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	seen := map[string]string{digest("env"): "the first"}
+	sub = &Submitted{files: files("rate.py=1", "other=2")}
+	if seen[digest("env")] == "" {
+		t.Error("a file that no program uses is in it")
+	}
+	for _, change := range []struct {
+		what   string
+		change func()
+		given  string
+	}{
+		{"another Python", func() { python = "3.14" }, "env"},
+		{"another file", func() { sub = &Submitted{files: files("rate.py=2", "other=2")} }, "env"},
+		{"another environment", func() {}, "other env"},
+	} {
+		change.change()
+		d := digest(change.given)
+		if before := seen[d]; before != "" {
+			t.Errorf("%s has the digest of %s", change.what, before)
+		}
+		seen[d] = change.what
+	}
+}
