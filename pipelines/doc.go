@@ -4,8 +4,9 @@
 // Run starts the child (the same executable, by the hidden argument Arg) and Main is what the child does.
 //
 // This package has the job, the child, the plan, the segments and their units of work. What they are made of lies below: package rows is
-// what all share, format reads and writes files, transform is what the transforms do to a row, spill is what lies on the disk between two
-// segments, shard writes the dataset of it, and account counts. Of these none knows Beam.
+// what all share, columns has the types of their fields, format reads and writes files, avro those of Avro, transform is what the transforms
+// do to a row, spill is what lies on the disk between two segments, shard writes the dataset of it, and account counts. Of these none knows
+// Beam.
 //
 // # How the rows flow
 //
