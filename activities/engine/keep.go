@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/retention"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store/record"
-	"github.com/sluiceml/sluice/store/retention"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 

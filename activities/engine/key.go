@@ -165,7 +165,7 @@ func (e *Engine) ProgramsDigest(ctx context.Context, sub *Submitted, files []str
 		return "", err
 	}
 	parts := map[string]string{}
-	if err := e.addPython(ctx, parts); err != nil {
+	if err := e.addPython(ctx, sub, parts); err != nil {
 		return "", err
 	}
 	text, err := json.Marshal([]any{digest, parts, given})

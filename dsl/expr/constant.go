@@ -13,8 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// AlwaysTrue reports whether a condition holds whatever is measured: it reads nothing, or has `|| true`. One that could not be read is not
-// said to.
+// AlwaysTrue reports whether a condition, which could be read, holds whatever is measured: it reads nothing, or has `|| true`.
 func (e *Expression) AlwaysTrue() bool {
 	return e.OK && (len(e.Refs) == 0 || alwaysTrue(e.tree.Expr()))
 }

@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/activities/retention"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
-	"github.com/sluiceml/sluice/store/retention"
 )
 
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
