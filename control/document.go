@@ -19,16 +19,22 @@ func ReadDocuments(pipeline, env string) (p, e document.File, err error) {
 	if p.Source, err = ReadDocument(pipeline); err != nil {
 		return p, e, fmt.Errorf("read the pipeline: %w", err)
 	}
+	e, err = ReadEnvironment(pipeline, env)
+	return p, e, err
+}
+
+// ReadEnvironment reads the environment that env is, or names beside a pipeline; one without a source when it is empty.
+func ReadEnvironment(pipeline, env string) (e document.File, err error) {
 	if env == "" {
-		return p, e, nil
+		return e, nil
 	}
 	if e.Name, err = environmentFile(pipeline, env); err != nil {
-		return p, e, err
+		return e, err
 	}
 	if e.Source, err = ReadDocument(e.Name); err != nil {
-		return p, e, fmt.Errorf("read the environment: %w", err)
+		return e, fmt.Errorf("read the environment: %w", err)
 	}
-	return p, e, nil
+	return e, nil
 }
 
 // environmentFile is the file that env is, or names: prod for environments/prod.yaml.

@@ -1,6 +1,7 @@
 package write
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ reference, cycles, gates that can be bypassed, files, pools and targets. All fin
 more of one. The exit code is 2 when there are errors; warnings alone are fine.
 
 --format sarif is for code scanning services, --format github for a workflow of GitHub Actions, which shows the findings beside the
-lines of a change.`,
+lines of a change. A file named - is standard input, whose folder is the working folder.`,
 		Example: `  sluice lint pipeline.yaml
   sluice lint -e environment.yaml pipelines/*.yaml
   sluice lint --format sarif pipeline.yaml > findings.sarif`,
@@ -33,15 +34,23 @@ lines of a change.`,
 	format := kit.AddFormat(cmd, "sarif", "github")
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
 		findings := document.Diagnostics{}
+		var linted []string
+		var unread []error // told at the end: a file that is missing hides no findings in others
 		for _, file := range files {
-			ds, err := lint(file, env)
+			name, ds, err := lint(cmd, file, env)
 			if err != nil {
+				unread = append(unread, err)
+				continue
+			}
+			linted, findings = append(linted, name), append(findings, ds...)
+		}
+		if len(linted) > 0 {
+			if err := printFindings(cmd, *format, linted, findings); err != nil {
 				return err
 			}
-			findings = append(findings, ds...)
 		}
-		if err := printFindings(cmd, *format, files, findings); err != nil {
-			return err
+		if len(unread) > 0 {
+			return errors.Join(unread...)
 		}
 		if findings.HasErrors() {
 			return kit.ExitWith(kit.ExitInvalid)
@@ -51,19 +60,20 @@ lines of a change.`,
 	return cmd
 }
 
-// lint returns what there is to say of a file, which is a pipeline, an environment or a cleaning block.
-func lint(file, env string) (document.Diagnostics, error) {
-	source, err := control.ReadDocument(file)
+// lint returns what there is to say of a file, which is a pipeline, an environment or a cleaning block, and what it is called.
+func lint(cmd *cobra.Command, file, env string) (string, document.Diagnostics, error) {
+	name, source, err := readInput(cmd, file)
 	if err != nil {
-		return nil, fmt.Errorf("read the file: %w", err)
+		return "", nil, err
 	}
+	pipeline := document.File{Name: name, Source: source}
 	if control.IsEnvironment(source) {
-		_, findings := dsl.LoadEnvironment(document.File{Name: file, Source: source})
-		return findings, nil
+		_, findings := dsl.LoadEnvironment(pipeline)
+		return name, findings, nil
 	}
-	pipeline, environment, err := control.ReadDocuments(file, env)
+	environment, err := control.ReadEnvironment(file, env)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	compile := dsl.Compile
 	if control.IsBlock(source) {
@@ -71,10 +81,10 @@ func lint(file, env string) (document.Diagnostics, error) {
 	}
 	folder, err := control.OpenFolder(file, environment)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	_, findings := compile(pipeline, environment, folder)
-	return findings, nil
+	return name, findings, nil
 }
 
 func printFindings(cmd *cobra.Command, format string, files []string, findings document.Diagnostics) error {
