@@ -107,7 +107,7 @@ notify: {ops: {webhook: {url: %q}, on: [fail]}}
 	}
 	select {
 	case m := <-heard:
-		if m.Event != contract.EventFail || m.Run != run || m.Text != rec.Error {
+		if m.Event != spec.EventFail || m.Run != run || m.Text != rec.Error {
 			t.Errorf("message %+v", m)
 		}
 	case <-time.After(testLimit):

@@ -501,7 +501,7 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 func TestProgramsDigest(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
 	python := "3.13"
-	b.engine.Python = func(context.Context) (string, error) { return python, nil }
+	b.engine.Python = func(context.Context, string) (string, error) { return python, nil }
 	sub := &Submitted{files: files("rate.py=1", "other=1")}
 	digest := func(given ...any) string {
 		t.Helper()
