@@ -52,23 +52,31 @@ func ModelFile(dir string) (string, error) {
 }
 
 // Open loads the model file at path.
-func Open(path string) (*Session, error) {
+func Open(path string) (*Session, error) { return load(path, ort.GraphOptimizationLevelEnableAll) }
+
+// OpenAsWritten loads the model file at path and computes it operator by operator, as its graph says: without fused kernels, of which
+// those for 8 bits overflow on some processors.
+func OpenAsWritten(path string) (*Session, error) {
+	return load(path, ort.GraphOptimizationLevelDisableAll)
+}
+
+func load(path string, level ort.GraphOptimizationLevel) (*Session, error) {
 	if err := initialize(); err != nil {
 		return nil, err
 	}
-	s, err := open(path)
+	s, err := open(path, level)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", filepath.Base(path), err)
 	}
 	return s, nil
 }
 
-func open(path string) (*Session, error) {
+func open(path string, level ort.GraphOptimizationLevel) (*Session, error) {
 	inputs, outputs, err := describe(path)
 	if err != nil {
 		return nil, err
 	}
-	options, err := sessionOptions(ort.GraphOptimizationLevelEnableAll)
+	options, err := sessionOptions(level)
 	if err != nil {
 		return nil, err
 	}

@@ -187,7 +187,7 @@ func (t *trtexec) infer(ctx context.Context) error {
 	if err := errors.Join(err, temporary.Close()); err != nil {
 		return err
 	}
-	session, err := onnx.Open(temporary.Name())
+	session, err := onnx.OpenAsWritten(temporary.Name()) // an engine's arithmetic is not that of this processor
 	if err != nil {
 		return fmt.Errorf("[E] %w", err)
 	}
