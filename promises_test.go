@@ -73,7 +73,7 @@ func TestPromises(t *testing.T) {
 			p.tests = slices.Sorted(maps.Keys(tests))
 			continue
 		}
-		t.Errorf("%s is reference by %s, and marks no sentence", place, strings.Join(slices.Sorted(maps.Keys(tests)), ", "))
+		t.Errorf("%s is named by %s, and marks no sentence", place, strings.Join(slices.Sorted(maps.Keys(tests)), ", "))
 	}
 	for _, p := range all {
 		if len(p.tests) == 0 {

@@ -38,10 +38,11 @@ func resolveSecrets(ctx context.Context, r *secret.Resolver, env *spec.Environme
 			return values, err
 		}
 		activity.GetLogger(ctx).Warn("waiting for a secret", "error", err)
-		defer heartbeat.Instead(ctx, func() any { return protocol.Progress{Text: "waiting: " + err.Error(), Share: -1} })()
+		done := heartbeat.Instead(ctx, func() any { return protocol.Progress{Text: "waiting: " + err.Error(), Share: -1} })
 		select {
 		case <-time.After(secretPause):
 		case <-ctx.Done():
 		}
+		done()
 	}
 }
