@@ -54,11 +54,11 @@ type execution struct {
 	err     error
 }
 
-// activityOf does a step.
-type activityOf func(context.Context, record.StepInput) (record.StepOutput, error)
+// ActivityOf is an activity that does a step.
+type ActivityOf func(context.Context, record.StepInput) (record.StepOutput, error)
 
 // Attachable makes of what does a step one that attaches to an execution which does the same, if this worker has one.
-func (e *Executions) Attachable(do activityOf) activityOf {
+func (e *Executions) Attachable(do ActivityOf) ActivityOf {
 	return func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 		x, err := e.join(ctx, in, do)
 		if err != nil {
@@ -79,7 +79,7 @@ func (e *Executions) Attachable(do activityOf) activityOf {
 }
 
 // join returns the execution of a step, which it begins unless there is one. One that does something else is ended first.
-func (e *Executions) join(ctx context.Context, in record.StepInput, do activityOf) (*execution, error) {
+func (e *Executions) join(ctx context.Context, in record.StepInput, do ActivityOf) (*execution, error) {
 	// A workflow that was reset is to do everything again.
 	raw, err := json.Marshal([]any{activity.GetInfo(ctx).WorkflowExecution.RunID, in})
 	if err != nil {

@@ -187,7 +187,7 @@ func TestNothingNeededIsSwept(t *testing.T) {
 				must(err)
 				w.hold(c)
 			},
-			"take over": func(rt *rapid.T) {
+			"take over": func(*rapid.T) {
 				if len(w.records) > 0 {
 					w.hold(w.records[some(w.records)])
 				}
@@ -199,20 +199,20 @@ func TestNothingNeededIsSwept(t *testing.T) {
 					}
 				}
 			},
-			"remove": func(rt *rapid.T) {
+			"remove": func(*rapid.T) {
 				if len(w.records) > 0 {
 					key := some(w.records)
 					must(w.Forget(w.ctx, key))
 					delete(w.records, key)
 				}
 			},
-			"look for garbage": func(rt *rapid.T) {
+			"look for garbage": func(*rapid.T) {
 				var err error
 				w.before, w.looked = clock.time().Add(-grace), true
 				w.garbage, err = w.Garbage(w.ctx, w.before)
 				must(err)
 			},
-			"sweep": func(rt *rapid.T) {
+			"sweep": func(*rapid.T) {
 				if w.looked {
 					_, err := w.Sweep(w.ctx, w.garbage, w.before)
 					must(err)

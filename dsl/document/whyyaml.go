@@ -32,35 +32,43 @@ var yamlCauses = []yamlCause{
 		"a merge conflict is left in the document", "keep one of the two sides, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>",
 	},
 	{
-		[]string{flowList, flowMapping, expectedKey, expectedDash}, regexp.MustCompile(`(?:^|[\s\[{,])('[^']*[[:alpha:]]'[[:alpha:]][^']*'?)`), false,
+		[]string{flowList, flowMapping, expectedKey, expectedDash},
+		regexp.MustCompile(`(?:^|[\s\[{,])('[^']*[[:alpha:]]'[[:alpha:]][^']*'?)`), false,
 		"a text in single quotes ends at its apostrophe", "double the apostrophe, %s, or use double quotes",
 	},
 	{
-		[]string{flowList, flowMapping}, regexp.MustCompile(`(?:[\[{,]|: )\s*([^\s\[\]{},:]*\$\{[^}]*\}[^\s,\]}]*)`), true,
+		[]string{flowList, flowMapping},
+		regexp.MustCompile(`(?:[\[{,]|: )\s*([^\s\[\]{},:]*\$\{[^}]*\}[^\s,\]}]*)`), true,
 		"in [ ] and { } YAML takes the braces of `${...}` for its own", "quote the value: %q",
 	},
 	{
-		[]string{flowList, flowMapping}, regexp.MustCompile(`(?:[{,]|: )\s*([^{},:]*\.\?[^{},]*)`), true,
+		[]string{flowList, flowMapping},
+		regexp.MustCompile(`(?:[{,]|: )\s*([^{},:]*\.\?[^{},]*)`), true,
 		"within { } YAML takes the `?` of `.?` for its own", "quote the expression: %q",
 	},
 	{
-		[]string{flowList, flowMapping}, regexp.MustCompile(`: ([[:alpha:]][\w.]*\[[^{},]*)`), true,
+		[]string{flowList, flowMapping},
+		regexp.MustCompile(`: ([[:alpha:]][\w.]*\[[^{},]*)`), true,
 		"within { } YAML takes the brackets of an index for its own", "quote the expression: %q",
 	},
 	{
-		[]string{expectedKey, expectedDash}, regexp.MustCompile(`^\s*(?:- )*(?:[\w.-]+:\s+)?("[^"]*"\s+[^\s#:,].*|'[^']*'\s+[^\s#:,].*)$`), false,
+		[]string{expectedKey, expectedDash},
+		regexp.MustCompile(`^\s*(?:- )*(?:[\w.-]+:\s+)?("[^"]*"\s+[^\s#:,].*|'[^']*'\s+[^\s#:,].*)$`), false,
 		"the value begins with a quote, and goes on after the closing one", "put the whole of it into %s",
 	},
 	{
-		[]string{expectedKey, expectedDash, expectedColon}, regexp.MustCompile(`^\s*(?:- )*([a-z_]+:[^\s:/].*)$`), false,
+		[]string{expectedKey, expectedDash, expectedColon},
+		regexp.MustCompile(`^\s*(?:- )*([a-z_]+:[^\s:/].*)$`), false,
 		"after the `:` of a key there is no space", "write a space after it: `%s`",
 	},
 	{
-		[]string{"did not find expected alphabetic or numeric character"}, regexp.MustCompile(`(?:[\s\[{,]|^)(\*[^\w\s][^\s,\]}]*)`), true,
+		[]string{"did not find expected alphabetic or numeric character"},
+		regexp.MustCompile(`(?:[\s\[{,]|^)(\*[^\w\s][^\s,\]}]*)`), true,
 		"YAML takes a value that begins with `*` for an alias", "quote the value: %q",
 	},
 	{
-		[]string{"found character that cannot start any token"}, regexp.MustCompile("(?:: |- |[\\[{,] ?)([@%`].*?)\\s*$"), true,
+		[]string{"found character that cannot start any token"},
+		regexp.MustCompile("(?:: |- |[\\[{,] ?)([@%`].*?)\\s*$"), true,
 		"a value begins with a character that YAML reserves", "quote the value: %q",
 	},
 }

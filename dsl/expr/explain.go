@@ -33,9 +33,7 @@ func (e *Expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 	e.Report(src, offset, "syntax", slips.Syntax(e.Text), "this is not a CEL expression: "+message)
 }
 
-var (
-	unexpected = regexp.MustCompile(`^(?:mismatched input|extraneous input|no viable alternative at input|token recognition error at:) '(.*?)'(?: expecting .*)?$`)
-)
+var unexpected = regexp.MustCompile(`^(?:mismatched input|extraneous input|no viable alternative at input|token recognition error at:) '(.*?)'(?: expecting .*)?$`)
 
 // explainer turns CEL's type errors into diagnostics in the words of the pipeline.
 type explainer struct {

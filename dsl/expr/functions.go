@@ -89,9 +89,10 @@ func (x *explainer) findUnknownCalls(issues *cel.Issues) {
 		}
 		depth, end := 0, offset
 		for ; end < len(text); end++ {
-			if text[end] == '(' {
+			switch text[end] {
+			case '(':
 				depth++
-			} else if text[end] == ')' {
+			case ')':
 				depth--
 			}
 			if depth == 0 {

@@ -115,12 +115,10 @@ var (
 	RoutingRevision = gauge("sluice_routing_revision", "Revision of the routing document that is served", target)
 )
 
-var (
-	generationEnds = []spec.GenerationEnd{
-		spec.EndFinished, spec.EndNotice, spec.EndNodeLost, spec.EndCrashed, spec.EndHung, spec.EndUserError, spec.EndTimeout, spec.EndCanceled,
-		spec.EndBudget, spec.EndMoved, spec.EndDeadline, spec.EndIdle,
-	}
-)
+var generationEnds = []spec.GenerationEnd{
+	spec.EndFinished, spec.EndNotice, spec.EndNodeLost, spec.EndCrashed, spec.EndHung, spec.EndUserError, spec.EndTimeout, spec.EndCanceled,
+	spec.EndBudget, spec.EndMoved, spec.EndDeadline, spec.EndIdle,
+}
 
 func words[T ~string](of []T) []string {
 	all := make([]string, len(of))

@@ -191,7 +191,7 @@ func (d *decoder) value(s *schema) (v any) {
 
 // parts reads a value that has parts.
 func (d *decoder) parts(s *schema) any {
-	switch s.kind { //nolint:exhaustive // the others have no parts
+	switch s.kind {
 	case kindUnion:
 		i := d.long()
 		if i < 0 || i >= int64(len(s.parts)) {
@@ -294,7 +294,7 @@ func (d *decoder) whole(s *schema) any {
 	d.size += 8
 	var text string
 	var err error
-	switch s.typ.Kind { //nolint:exhaustive // the others are no numbers
+	switch s.typ.Kind {
 	case columns.Date:
 		text, err = columns.DateText(int32(n))
 	case columns.Time:
@@ -314,7 +314,7 @@ func (d *decoder) binary(s *schema, raw []byte) any {
 	}
 	var text string
 	var err error
-	switch s.typ.Kind { //nolint:exhaustive // the others are no bytes
+	switch s.typ.Kind {
 	case columns.Decimal:
 		text, err = columns.DecimalText(raw, s.typ.Scale)
 	case columns.UUID:

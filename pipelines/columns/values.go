@@ -151,6 +151,7 @@ func (t *Type) Physical(v any) (raw any, ok bool) {
 	case Map:
 		_, object := v.(map[string]any)
 		return v, object || t.Key.pairs(v)
+	case Text, Bytes, UUID, Enum, Timestamp, Date, Time, Decimal:
 	}
 	text, ok := v.(string)
 	if !ok {
@@ -236,7 +237,7 @@ func (t *Type) time(text string) (n int64, again string, err error) {
 		return 0, "", err
 	}
 	per := t.Unit.perSecond()
-	switch t.Kind { //nolint:exhaustive // these are the times
+	switch t.Kind {
 	case Date:
 		n = at.Unix() / day
 		again, err = DateText(int32(n))

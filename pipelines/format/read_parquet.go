@@ -128,7 +128,7 @@ func (r *parquetRows) close() {
 	var err error
 	defer recoverDamage(&err)
 	if r.rows != nil {
-		r.rows.Close() //nolint:errcheck // it was only read
+		r.rows.Close()
 	}
 }
 

@@ -58,7 +58,7 @@ func (f *parquetField) addParts() {
 		part.addParts()
 		f.parts, f.leaves = append(f.parts, part), f.leaves+part.leaves
 	}
-	switch f.typ.Kind { //nolint:exhaustive // the others have no parts
+	switch f.typ.Kind {
 	case columns.Struct:
 		for _, name := range slices.Sorted(maps.Keys(f.typ.Fields)) {
 			add(name, f.typ.Fields[name])
@@ -277,7 +277,7 @@ func parquetRaw(t *columns.Type, raw any) parquet.Value {
 		}
 		return parquet.ByteArrayValue(v)
 	case *big.Int:
-		switch storage := decimalStorage(t.Precision); storage.Kind() { //nolint:exhaustive // there are no others
+		switch storage := decimalStorage(t.Precision); storage.Kind() {
 		case parquet.Int32:
 			return parquet.Int32Value(int32(v.Int64()))
 		case parquet.Int64:

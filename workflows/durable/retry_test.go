@@ -42,8 +42,10 @@ func TestRetryBudget(t *testing.T) {
 		{"the program's own, by default", spec.Retry{}, []error{user}, []time.Duration{never}},
 		{"the program's own, when asked", spec.Retry{Errors: []string{fault.User}}, []error{user, disk}, []time.Duration{5 * time.Second, never}},
 		{
-			"up to the longest pause", spec.Retry{Attempts: 5, Backoff: spec.Duration(time.Minute), MaxBackoff: spec.Duration(90 * time.Second)},
-			[]error{disk, disk, disk}, []time.Duration{time.Minute, 90 * time.Second, 90 * time.Second},
+			"up to the longest pause",
+			spec.Retry{Attempts: 5, Backoff: spec.Duration(time.Minute), MaxBackoff: spec.Duration(90 * time.Second)},
+			[]error{disk, disk, disk},
+			[]time.Duration{time.Minute, 90 * time.Second, 90 * time.Second},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
