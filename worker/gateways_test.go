@@ -294,13 +294,15 @@ func TestRolloutPortInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close()
+	address, gate := other.Addr().String(), filepath.Join(t.TempDir(), "go")
 	pipeline := project(t, `name: taken
+params: {gate: {type: string}}
 steps:
   make:
     run:
-      script: cp model.onnx "$SLUICE_OUTPUT_DIR/model.onnx"
+      script: 'until test -e "$GATE"; do sleep 0.05; done; cp model.onnx "$SLUICE_OUTPUT_DIR/model.onnx"'
       outputs: {model: {type: model, path: model.onnx}}
+    env: {GATE: "${params.gate}"}
   ship:
     rollout: {target: shop, model: "${steps.make.model}", stages: [{weight: 100%}], ungated: true}
     retry: {attempts: 3}
@@ -308,9 +310,24 @@ steps:
 		"model.onnx":       "never loaded",
 		"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {shop: {embedded: {port: %d}}}\n", other.Addr().(*net.TCPAddr).Port),
 	})
-	out, record := wait(t, s, submit(t, s, control.SubmitRequest{
-		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"),
-	}).Run)
+	request := control.SubmitRequest{
+		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"gate": gate},
+	}
+	if _, err := s.Submit(t.Context(), request); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "of the target `shop` cannot be listened on") {
+		t.Errorf("submitted while the port is taken: %v", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run := submit(t, s, request).Run
+	if other, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, record := wait(t, s, run)
 	if out.Status != spec.StatusFailed || out.ErrorType != fault.Invalid {
 		t.Errorf("the run ended as %+v, want invalid", out)
 	}
