@@ -211,7 +211,12 @@ func (d *decoder) parts(s *schema) any {
 		object := map[string]any{}
 		d.blocks(func() { d.entry(s, object) })
 		return object
+	default:
+		return d.fields(s)
 	}
+}
+
+func (d *decoder) fields(s *schema) any {
 	if d.full() { // what is in it must be read, and is nothing more
 		for _, part := range s.parts {
 			d.value(part)
