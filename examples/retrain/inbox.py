@@ -8,7 +8,7 @@ import sys
 class Inbox(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        print(message["event"].upper(), "·", message["title"], "·", message.get("text", ""), flush=True)
+        print(" · ".join(filter(None, [message["event"].upper(), message["title"], message.get("text")])), flush=True)
         self.send_response(204)
         self.end_headers()
 
