@@ -29,6 +29,7 @@ type session struct {
 	turns    chan struct{}
 	secrets  map[string]string // which the Beam graph, that a runner may keep, does not hold
 	tallies  sync.Map          // of *tally by transform
+	typed    sync.Map          // files whose types are noted, by the place they are read at and their name
 	held     sync.Map          // of func() (*ngram.HeldOut, error) by transform
 	programs *programs
 	cached   atomic.Int64 // bytes added to the cache

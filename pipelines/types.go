@@ -20,15 +20,25 @@ import (
 const typesFolder = "types"
 
 // noteTypes notes which types a file says that its columns have. That is done where its rows are read, since each file must be opened for it.
-func (f *readFn) noteTypes(ctx context.Context, file format.File) error {
+func (f *readFn) noteTypes(ctx context.Context, file format.File) (err error) {
 	typed, ok := f.entry().source.Format.(format.Typed)
 	if !ok || !f.plan.writesTyped() {
+		return nil
+	}
+	// A file may be read in many pieces, and is asked once.
+	known := fmt.Sprintf("%d %s", f.at(), file.Name)
+	if _, noted := f.session.typed.Load(known); noted {
 		return nil
 	}
 	t, err := typed.Types(ctx, file)
 	if err != nil || t == nil {
 		return err
 	}
+	defer func() {
+		if err == nil {
+			f.session.typed.Store(known, true)
+		}
+	}()
 	text, err := json.Marshal(t)
 	if err != nil {
 		return err
