@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// lostEvery spaces looks at which runs were ended from outside, and lostTimeout bounds one.
-	lostEvery, lostTimeout = 3 * time.Second, time.Minute
+	// lostEvery spaces looks at which runs were ended from outside, and lostTimeout bounds one. On a cluster each worker looks, and Temporal
+	// answers some ten such questions a second for all of a namespace (frontend.namespaceRPS.visibility).
+	lostEvery, lostEveryOnCluster, lostTimeout = 3 * time.Second, 15 * time.Second, time.Minute
 	// listLag is how long a workflow that has ended may be missing in Temporal's lists.
 	listLag = time.Minute
 )
@@ -26,8 +27,12 @@ const (
 func (w *Worker) closeLost(ctx context.Context) {
 	ctx, w.stopClosing = context.WithCancel(context.WithoutCancel(ctx))
 	l := lostRuns{session: w.session, since: time.Now(), seen: map[string]bool{}}
+	every := lostEvery
+	if w.session.Holder == nil {
+		every = lostEveryOnCluster
+	}
 	w.closing.Go(func() {
-		for range poll.Every(ctx, lostEvery) {
+		for range poll.Every(ctx, every) {
 			if err := l.look(ctx); err != nil && ctx.Err() == nil {
 				w.session.Log.Warn("the records of runs that were ended from outside are not all closed", "error", err)
 			}
