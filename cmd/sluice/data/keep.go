@@ -40,8 +40,11 @@ func newDataGC() *cobra.Command {
 		Use:   "gc",
 		Short: "Remove stored files that nothing refers to",
 		Long: `Remove the files in the store that no run, published version, tag, cache entry, release or applied trigger refers to: what attempts
-that failed have left, mostly. With --checkpoints also the checkpoints of trainings that have ended, which ` + "`sluice checkpoint ls`" + ` lists. What is younger than --older-than stays, and so does what was written since the oldest open run began. What a removed run or version referred to
-stays for as long after its removal. Without --yes nothing is removed: it is only counted.
+that failed have left, mostly. With --checkpoints also the checkpoints of trainings that have ended, which ` + "`sluice checkpoint ls`" + ` lists.
+Without --yes nothing is removed: it is only counted.
+
+What is younger than --older-than stays, and so does what was written since the oldest open run began. What a removed run or version
+referred to stays for as long after its removal.
 
 It works beside runs, here and on other machines. With an --older-than below 2h it is refused while a run is open or a Sluice is up on the
 state folder, since what has just begun may need what looks forgotten; on a store that several clusters share, see to it then that none of

@@ -42,11 +42,7 @@ func completeRuns(cmd *cobra.Command, args []string, prefix string, offer func(r
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	s, err := OpenStore(cmd)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	runs, err := record.Runs(cmd.Context(), s)
+	runs, err := allRuns(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -61,11 +57,7 @@ func completeRuns(cmd *cobra.Command, args []string, prefix string, offer func(r
 
 // CompletePipelines offers the pipelines that have runs.
 func CompletePipelines(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := OpenStore(cmd)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	runs, err := record.Runs(cmd.Context(), s)
+	runs, err := allRuns(cmd)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -75,4 +67,12 @@ func CompletePipelines(cmd *cobra.Command, _ []string, _ string) ([]string, cobr
 	}
 	slices.Sort(names)
 	return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+}
+
+func allRuns(cmd *cobra.Command) ([]record.RunRecord, error) {
+	s, err := OpenStore(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return record.Runs(cmd.Context(), s)
 }
