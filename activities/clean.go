@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/meter"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -53,14 +54,14 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 		return record.StepOutput{}, typed(ctx, err)
 	}
 	defer cleanup()
-	var at atomic.Pointer[pipelines.Progress]
+	var at atomic.Pointer[meter.Progress]
 	heartbeat.Show(ctx, func() any { return cleanProgress(at.Load()) })
 	closeLog, err := c.bring(ctx, in, job)
 	if err != nil {
 		return record.StepOutput{}, typed(ctx, err)
 	}
 	defer closeLog()
-	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p pipelines.Progress) { at.Store(&p) })
+	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p meter.Progress) { at.Store(&p) })
 	ended, typed := fault.As(err)
 	switch {
 	case ctx.Err() != nil:
@@ -246,7 +247,7 @@ func (c *Cleaner) putFile(ctx context.Context, path string) (digest string, err 
 	return digest, err
 }
 
-func cleanProgress(p *pipelines.Progress) protocol.Progress {
+func cleanProgress(p *meter.Progress) protocol.Progress {
 	if p == nil {
 		return protocol.Progress{Text: "bringing the input", Share: -1}
 	}

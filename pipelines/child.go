@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/cluster/portable"
+	"github.com/sluiceml/sluice/pipelines/meter"
 )
 
 // Arg is the first argument of the child process. A main that sees it calls Main and nothing else.
@@ -26,7 +27,7 @@ const Arg = "__clean"
 
 // message is one line of what the child says: exactly one field is set, and a result or an error is the last.
 type message struct {
-	Progress *Progress         `json:"progress,omitempty"`
+	Progress *meter.Progress   `json:"progress,omitempty"`
 	Result   *spec.CleanOutput `json:"result,omitempty"`
 	Error    *fault.Error      `json:"error,omitempty"`
 	Log      []byte            `json:"log,omitempty"` // of the user's programs

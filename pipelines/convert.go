@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/sluiceml/sluice/pipelines/format"
+	"github.com/sluiceml/sluice/pipelines/meter"
 	"github.com/sluiceml/sluice/pipelines/shard"
 )
 
@@ -20,7 +21,7 @@ func (p *plan) shards() (written, converted int64) {
 }
 
 // convertShards converts the shards of all sinks whose format is not JSON lines.
-func convertShards(ctx context.Context, job Job, p *plan, progress *phase) error {
+func convertShards(ctx context.Context, job Job, p *plan, progress *meter.Phase) error {
 	types, err := p.typesAt(job)
 	if err != nil {
 		return err
@@ -35,7 +36,7 @@ func convertShards(ctx context.Context, job Job, p *plan, progress *phase) error
 			paths = append(paths, filepath.Join(job.WorkDir, "out", path))
 		}
 		workers := max(1, min(job.Parallelism, int(job.Memory/format.ConvertMemory)))
-		if err := shard.Convert(ctx, paths, s.format, types[at], workers, progress.shard); err != nil {
+		if err := shard.Convert(ctx, paths, s.format, types[at], workers, progress.Shard); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	}
 	s.sources, s.inputBytes = sizeOf(sources)
 	s.allUnits = p.units(sources)
-	s.writing.shards, s.converting.shards = p.shards()
+	s.writing.Shards, s.converting.Shards = p.shards()
 	report(s)
 	graph, err := build(job, p, sources)
 	if err != nil {

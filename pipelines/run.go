@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/pipelines/cluster/portable"
+	"github.com/sluiceml/sluice/pipelines/meter"
 )
 
 // The time a canceled child has to end by itself: it has nothing to save, but a job on a cluster is to be canceled there.
@@ -33,7 +34,7 @@ const tailLines = 60
 //
 // Whatever happens, job.OutputDir is either whole or not there, and so is job.DeadLetterDir; a failed job may be run again. The
 // artifact references of the result are empty: the caller stores the folders. What a killed process left beside OutputDir is removed.
-func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (spec.CleanOutput, error) {
+func Run(ctx context.Context, exe string, job Job, progress func(meter.Progress)) (spec.CleanOutput, error) {
 	for _, dir := range []string{job.OutputDir, job.DeadLetterDir} {
 		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 			return spec.CleanOutput{}, fault.Errorf(fault.Invalid, "clean into %s: there is something in it already", dir)
@@ -55,7 +56,7 @@ func Run(ctx context.Context, exe string, job Job, progress func(Progress)) (spe
 
 // listener is whom to tell while a child runs; either may be nil.
 type listener struct {
-	progress func(Progress)
+	progress func(meter.Progress)
 	log      io.Writer
 }
 

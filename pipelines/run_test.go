@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/meter"
 )
 
 // everyTransform is a chain that has each transform once or more.
@@ -123,8 +124,8 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	input := write(t, map[string]string{"in": strings.Join(manyRows(100), "")})
-	var last pipelines.Progress
-	out, err := pipelines.Run(t.Context(), exe, job(t.TempDir(), chain(t, input, dedupAndSplit)), func(p pipelines.Progress) {
+	var last meter.Progress
+	out, err := pipelines.Run(t.Context(), exe, job(t.TempDir(), chain(t, input, dedupAndSplit)), func(p meter.Progress) {
 		if p.Done < last.Done {
 			t.Errorf("%v after %v", p, last)
 		}

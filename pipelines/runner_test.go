@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+	"github.com/sluiceml/sluice/pipelines/meter"
 )
 
 // What Flink makes of the rows is, to the byte, what the child process does, and so is the account.
@@ -86,7 +87,7 @@ func TestWorkers(t *testing.T) {
 	t.Cleanup(server.Stop)
 	cluster := pipelines.Runner{Spark: &spec.JobService{Endpoint: server.Endpoint, Parallelism: 2}}
 	input := write(t, map[string]string{"a": strings.Join(manyRows(1500), ""), "b": "{\n"})
-	clean := func(r pipelines.Runner, text string) (spec.CleanOutput, pipelines.Progress, string, error) {
+	clean := func(r pipelines.Runner, text string) (spec.CleanOutput, meter.Progress, string, error) {
 		exe, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
@@ -94,10 +95,10 @@ func TestWorkers(t *testing.T) {
 		dir := t.TempDir()
 		j := job(dir, chain(t, input, text))
 		j.Runner = r
-		var last pipelines.Progress
+		var last meter.Progress
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
-		out, err := pipelines.Run(ctx, exe, j, func(p pipelines.Progress) { last = p })
+		out, err := pipelines.Run(ctx, exe, j, func(p meter.Progress) { last = p })
 		return out, last, treeDigest(t, dir), err
 	}
 	t.Run("same", func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/pipelines/meter"
 	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
@@ -19,9 +20,9 @@ type session struct {
 	read, kept atomic.Int64
 	units      atomic.Int64 // finished units of work
 	allUnits   int64
-	meter      meter
+	meter      meter.Meter
 	// writing and converting are how far the shards are.
-	writing, converting phase
+	writing, converting meter.Phase
 	// Of the units, those that read the input: how many there are, and are finished, and the bytes they have to read, and have read.
 	sources, inputBytes int64
 	sourcesRead, bytes  atomic.Int64
@@ -99,7 +100,7 @@ func (s *session) tally(transform string) *tally {
 
 // progress returns how far the job is. Of the units that read, the bytes they have read count, since a compressed file is one unit
 // whatever its size. Writing and converting all rows take about as long as a segment each, and twice that.
-func (s *session) progress() Progress {
+func (s *session) progress() meter.Progress {
 	finished, bytes := s.sourcesRead.Load(), s.bytes.Load()
 	done, all := float64(s.units.Load()-finished), float64(s.allUnits)
 	if s.sources > 0 {
@@ -110,17 +111,17 @@ func (s *session) progress() Progress {
 		done += share * float64(s.sources)
 	}
 	for _, phase := range []struct {
-		of     *phase
+		of     *meter.Phase
 		weight float64
 	}{{&s.writing, float64(s.sources)}, {&s.converting, 2 * float64(s.sources)}} {
-		if phase.of.shards > 0 {
-			done, all = done+phase.weight*phase.of.share(), all+phase.weight
+		if phase.of.Shards > 0 {
+			done, all = done+phase.weight*phase.of.Share(), all+phase.weight
 		}
 	}
 	if finished == s.sources {
-		s.meter.rest()
+		s.meter.Rest()
 	}
-	return s.meter.at(time.Now(), s.read.Load(), s.kept.Load(), bytes, done/all)
+	return s.meter.At(time.Now(), s.read.Load(), s.kept.Load(), bytes, done/all)
 }
 
 // failed remembers the first error that is not just the end of the context, and returns err.

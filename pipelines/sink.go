@@ -172,7 +172,7 @@ func (f *writeFn) shard(ctx context.Context, key, path string, refs []spill.Refe
 
 func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Reference) (*profile.Profile, error) {
 	part := filepath.Dir(path)
-	done := f.session.writing.shard(spill.CountMarks(refs))
+	done := f.session.writing.Shard(spill.CountMarks(refs))
 	w := shard.Writer{
 		Work: f.job.WorkDir, Workers: f.job.Parallelism, Columns: f.columns, Part: part, Profile: profile.New(part),
 		Wrote: func(n int) {

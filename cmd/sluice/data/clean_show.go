@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/meter"
 )
 
 // runClean cleans, and shows on a terminal how far it is.
@@ -92,7 +93,7 @@ func (s *cleanShown) Write(text []byte) (int, error) {
 	return s.to.Write(text)
 }
 
-func (s *cleanShown) say(p pipelines.Progress) {
+func (s *cleanShown) say(p meter.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.row.Detail = view.Detail{Text: p.String(), Share: p.Done}

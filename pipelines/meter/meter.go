@@ -1,4 +1,5 @@
-package pipelines
+// Package meter tells how far a job is, how fast it goes, and how long the rest takes.
+package meter
 
 import (
 	"math"
@@ -45,15 +46,15 @@ func (p Progress) String() string {
 }
 
 const (
-	// meterWindow is the time over which rates are smoothed.
-	meterWindow = 5 * time.Second
-	// meterWarmup and meterLeast are how long a job must have run, and how much of it be done, before the rest is foretold.
-	meterWarmup = 3 * time.Second
-	meterLeast  = 0.005
+	// window is the time over which rates are smoothed.
+	window = 5 * time.Second
+	// warmup and least are how long a job must have run, and how much of it be done, before the rest is foretold.
+	warmup = 3 * time.Second
+	least  = 0.005
 )
 
-// meter makes rates of counts, and foretells.
-type meter struct {
+// Meter makes rates of counts, and foretells.
+type Meter struct {
 	mu          sync.Mutex
 	began, last time.Time
 	rows, bytes int64
@@ -61,15 +62,15 @@ type meter struct {
 	resting     bool
 }
 
-// rest says that nothing is read any more.
-func (m *meter) rest() {
+// Rest says that nothing is read any more.
+func (m *Meter) Rest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.resting = true
 }
 
-// at returns the progress at a time, given the counts and the share done.
-func (m *meter) at(now time.Time, read, kept, bytes int64, done float64) Progress {
+// At returns the progress at a time, given the counts and the share done.
+func (m *Meter) At(now time.Time, read, kept, bytes int64, done float64) Progress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.began.IsZero() {
@@ -87,33 +88,33 @@ func (m *meter) at(now time.Time, read, kept, bytes int64, done float64) Progres
 	}
 	spent := now.Sub(m.began)
 	m.p.Left = -1
-	if spent >= meterWarmup && m.p.Done >= meterLeast {
+	if spent >= warmup && m.p.Done >= least {
 		m.p.Left = spent.Seconds() * (1 - m.p.Done) / m.p.Done
 	}
 	return m.p
 }
 
 // smooth weighs the rate of the time since the last look against that before. Of the first look there is none before.
-func (m *meter) smooth(before, n float64, d time.Duration) float64 {
+func (m *Meter) smooth(before, n float64, d time.Duration) float64 {
 	now := n / d.Seconds()
 	if m.last.Equal(m.began) {
 		return now
 	}
-	keep := math.Exp(-d.Seconds() / meterWindow.Seconds())
+	keep := math.Exp(-d.Seconds() / window.Seconds())
 	return keep*before + (1-keep)*now
 }
 
-// phase is work on shards.
-type phase struct {
-	shards int64
+// Phase is work on shards.
+type Phase struct {
+	Shards int64
 	mille  atomic.Int64 // thousandths of shards that are done
 }
 
-// share returns how much is done.
-func (p *phase) share() float64 { return min(1, float64(p.mille.Load())/1000/float64(p.shards)) }
+// Share returns how much is done.
+func (p *Phase) Share() float64 { return min(1, float64(p.mille.Load())/1000/float64(p.Shards)) }
 
-// shard begins a shard of a size, and returns what is to be called with every part of it that is done.
-func (p *phase) shard(size int64) func(part int64) {
+// Shard begins a shard of a size, and returns what is to be called with every part of it that is done.
+func (p *Phase) Shard(size int64) func(part int64) {
 	done, told := int64(0), int64(0)
 	return func(part int64) {
 		done += part
