@@ -95,10 +95,11 @@ func allowsAgent(agent *agentClaims, call *authorization.CallTarget) bool {
 	return false
 }
 
-// ownsTask looks into a task token. Temporal does not sign them, so that without this an agent could make one up for any run.
+// ownsTask looks into a task token. Temporal does not sign them, so that without this an agent could make one up for any run. One with a
+// component's reference is of an activity without a workflow, which the server would look up by that and not by the workflow's ID.
 func (c *agentClaims) ownsTask(token []byte) bool {
 	var task tokenpb.Task
-	return task.Unmarshal(token) == nil && c.owns(task.GetWorkflowId())
+	return task.Unmarshal(token) == nil && len(task.GetComponentRef()) == 0 && c.owns(task.GetWorkflowId())
 }
 
 // isWorkerCommand tells whether a Nexus task came from the queue on which a worker hears of cancelled activities.

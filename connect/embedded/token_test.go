@@ -110,6 +110,10 @@ func TestAgentOwns(t *testing.T) {
 			t.Errorf("owns(%q) = %v, want %v", id, got, want)
 		}
 	}
+	elsewhere, err := (&tokenpb.Task{WorkflowId: "r/fit", ComponentRef: []byte("an activity of its own")}).Marshal()
+	if err != nil || c.ownsTask(elsewhere) {
+		t.Errorf("the token of an activity without a workflow is the agent's (%v)", err)
+	}
 	if c.ownsTask([]byte("not a token")) || c.ownsTask(nil) || c.ownsTask(taskToken(t, "s")) || !c.ownsTask(taskToken(t, "r/fit")) {
 		t.Error("task tokens are told apart wrongly")
 	}
