@@ -64,6 +64,9 @@ func Acquire(dir string) (*Holder, error) {
 		lock.Close()
 		return nil, err
 	}
+	// A folder that was there before may be open to others, and what programs and the server wrote in it with it. A volume's folder that belongs
+	// to another user stays as it is.
+	_ = os.Chmod(dir, 0o700)
 	return h, nil
 }
 

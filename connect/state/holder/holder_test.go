@@ -176,3 +176,25 @@ func TestUnwritable(t *testing.T) {
 		})
 	}
 }
+
+// TestFolderOfBefore: a folder that was open to others is closed to them, since it has logs and the server's database.
+//
+// promise: docs/operations.md#p-folder-closed
+func TestFolderOfBefore(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h, err := Acquire(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Release()
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o700 {
+		t.Errorf("its mode is %#o", got)
+	}
+}
