@@ -56,7 +56,9 @@ func (v venv) dir(ctx context.Context) (string, error) {
 	sum := sha256.Sum256([]byte(v.base + "\x00" + about + "\x00" + wanted))
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		cache = os.TempDir()
+		if cache, err = ownTemp(); err != nil {
+			return "", err
+		}
 	}
 	dir := filepath.Join(cache, "sluice", "python", hex.EncodeToString(sum[:16]))
 	if isWhole(dir) {
@@ -77,6 +79,23 @@ func (v venv) dir(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return dir, v.install(ctx, dir, about)
+}
+
+// ownTemp returns a folder for what is kept where there is no cache folder, as without HOME. Everybody may write to the folder that it is
+// in, and whoever made it first could lay programs there: it must be the user's own.
+func ownTemp() (string, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("sluice-cache-%d", os.Getuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Getuid() || !info.IsDir() || info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("%s is open to other users, who could change the Python packages in it: remove it, or set HOME or XDG_CACHE_HOME", dir)
+	}
+	return dir, nil
 }
 
 // aboutPython says which interpreter it is, then where it finds packages.

@@ -104,3 +104,30 @@ func TestRequirementsOfTheWorkspaceAreRefused(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// TestOwnTemp: without a cache folder, environments lie in a folder that nobody else could have laid there.
+func TestOwnTemp(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	first, err := ownTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ownTemp(); err != nil || again != first {
+		t.Fatalf("the second time: %s, %v", again, err)
+	}
+	if err := os.Chmod(first, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ownTemp(); err == nil {
+		t.Error("a folder that everybody may write to was taken")
+	}
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(t.TempDir(), first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ownTemp(); err == nil {
+		t.Error("a link to another folder was taken")
+	}
+}
