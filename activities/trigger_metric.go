@@ -102,7 +102,7 @@ func queryPrometheus(ctx context.Context, spec spec.MetricTrigger) (*float64, er
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
 		return nil, failed(fault.Invalid, errors.New("not an address of a Prometheus server: write http://host:9090"))
 	}
-	client, err := api.NewClient(api.Config{Address: base, RoundTripper: boundedAnswers{}})
+	client, err := api.NewClient(api.Config{Address: base, Client: &http.Client{Transport: boundedAnswers{}, CheckRedirect: sameHost}})
 	if err != nil {
 		return nil, failed(fault.Invalid, err)
 	}
@@ -139,6 +139,18 @@ func queryPrometheus(ctx context.Context, spec spec.MetricTrigger) (*float64, er
 		return nil, nil
 	}
 	return &value, nil
+}
+
+// sameHost follows redirects on one host alone, so that a server cannot have the worker ask others that only the worker reaches, such as a
+// cloud's metadata.
+func sameHost(req *http.Request, via []*http.Request) error {
+	if req.URL.Hostname() != via[0].URL.Hostname() {
+		return fmt.Errorf("it redirects to %s: name that address if it is the right one", human.Cut(req.URL.Host, 200))
+	}
+	if len(via) >= 10 { // as net/http
+		return errors.New("it has redirected ten times")
+	}
+	return nil
 }
 
 // boundedAnswers cuts answers off at maxAnswer.

@@ -79,6 +79,16 @@ func TestQuery(t *testing.T) {
 			}
 		})
 	}
+	asked := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer other.Close()
+	elsewhere := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
+	redirects := httptest.NewServer(http.RedirectHandler(elsewhere, http.StatusFound))
+	defer redirects.Close()
+	_, err := queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: redirects.URL, Query: "up"})
+	if asked || fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "it redirects to localhost:") {
+		t.Errorf("redirected to another host (asked: %v): %v", asked, err)
+	}
 	if _, err := queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); fault.TypeOf(err) != fault.Infrastructure {
 		t.Errorf("nobody there: %v", err)
 	}
