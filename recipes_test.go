@@ -19,7 +19,7 @@ var recipes = []struct {
 	tests      [][]string        // arguments of go test
 }{
 	{"kind", "wait", nil, [][]string{{"./activities/engine", "./report", "./workflows"}, {"./cmd/sluice", "-run", "TestScripts/wait"}}},
-	{"transform", "truncate", nil, [][]string{{"./pipelines/transform"}, {"./pipelines", "-run", "TestVersion|TestFixture"}}},
+	{"transform", "truncate", nil, [][]string{{"./pipelines/transform"}, {"./pipelines", "-run", "TestVersion|TestFixture|TestScripts"}}},
 	{"target", "replicated", map[string]string{
 		"serving/replicated": "dsl/spec serving/gateway serving/oip serving/onnx store", "worker": "serving/replicated",
 	}, [][]string{{"./serving/replicated"}, {"./worker", "-run", "TestGateways"}}},
@@ -62,7 +62,7 @@ func TestRecipes(t *testing.T) {
 	}
 	command(t, tree, "go", "build", "-o", "bin/", "./cmd/sluice", "./cmd/sluice-agent")
 	command(t, tree, "go", "generate", "./dsl")
-	command(t, tree, "go", "test", "./pipelines", "-run", "TestVersion", "-update")
+	command(t, tree, "go", "test", "./pipelines", "-run", "TestVersion|TestScripts", "-update")
 	command(t, tree, "go", "test", "-skip", "TestRecipes", ".", "./dsl/...")
 	for _, r := range recipes {
 		for _, args := range r.tests {

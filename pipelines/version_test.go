@@ -106,6 +106,12 @@ func TestVersion(t *testing.T) {
 		mustRun(t, j)
 		now.Digests[f.name] = treeDigest(t, filepath.Join(folder, "out"))
 	}
+	texts := scriptInput(t, scriptTexts(t))
+	for _, s := range scripts {
+		folder := t.TempDir()
+		mustRun(t, job(folder, chain(t, texts, scriptChain(s.kinds, s.transforms))))
+		now.Digests["scripts: "+s.name] = treeDigest(t, filepath.Join(folder, "out"))
+	}
 	text, err := os.ReadFile(golden)
 	if err != nil && !*update {
 		t.Fatal(err)

@@ -24,8 +24,8 @@ type DetectLanguage struct {
 
 // Languages are the ISO 639-1 codes of the languages that DetectLanguage tells apart.
 var Languages = strings.Fields(`
-	af ak am ar az be bg bh bn cs da de el en eo es et fi fr gu ha he hi hr ht hu id ig it ja jv ka km kn ko ku lt lv mg mk ml mr my nb ne
-	nl nn ny om or pa pl pt rn ro ru rw si sl sn so sr sv ta te th ti tk tl tr ug uk ur uz vi yo zh zu`)
+	af ak am ar az be bg bh bn cs da de el en eo es et fa fi fr gu ha he hi hr ht hu id ig it ja jv ka km kn ko ku lt lv mg mk ml mr my nb ne
+	nl nn ny om or pa pl pt rn ro ru rw si sl sn so sr sv ta te th ti tk tl tr ug uk ur uz vi yi yo zh zu`)
 
 // unspacedLanguages are those of them that put no spaces between words.
 var unspacedLanguages = []string{"ja", "km", "my", "th", "zh"}

@@ -17,7 +17,7 @@ import (
 // MaskPII replaces personal data in text, and counts it by kind in the output `masked`. It is conservative: a card needs a network's
 // prefix and its check digit, an account its country's length and checksum, and a telephone number + or 00 with the country's code,
 // or the form used in North America. E-mail addresses may have letters of any script, a first part in quotes ("john doe"@example.com)
-// and a full-width ＠. Not found are names, addresses that are written in words (ann at example dot org) or with HTML's entities
+// and a full-width ＠; numbers may have the digits of any script. Not found are names, addresses that are written in words (ann at example dot org) or with HTML's entities
 // (HtmlToText decodes them), and those without a dot in the domain. Only texts are looked through that are fields of the row themselves,
 // not what lists and objects in them hold.
 type MaskPII struct {

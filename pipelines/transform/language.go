@@ -58,8 +58,20 @@ func language(text string) (code string, confidence float64) {
 		text = rows.Clip(text, maxLanguageText)
 	}
 	info := whatlanggo.Detect(text)
-	if code = info.Lang.Iso6391(); code == "" || info.Confidence == 0 {
+	if code = codeOf(info.Lang); code == "" || info.Confidence == 0 {
 		return "", 0
 	}
 	return code, info.Confidence
+}
+
+// codeOf returns the ISO 639-1 code of a language. whatlanggo has none for those that it knows as a part of another.
+func codeOf(lang whatlanggo.Lang) string {
+	switch lang {
+	case whatlanggo.Pes:
+		return "fa"
+	case whatlanggo.Ydd:
+		return "yi"
+	default:
+		return lang.Iso6391()
+	}
 }

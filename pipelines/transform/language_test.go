@@ -30,7 +30,7 @@ var sentences = map[string][]string{
 func TestLanguages(t *testing.T) {
 	var codes []string
 	for lang := range whatlanggo.Langs {
-		if code := lang.Iso6391(); code != "" {
+		if code := codeOf(lang); code != "" {
 			codes = append(codes, code)
 		}
 	}

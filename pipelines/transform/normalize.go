@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,13 +42,24 @@ func compileNormalize(c transform.NormalizeText, _ map[string]any) (rowFunc, err
 		s = normal.String(makeVisible(s))
 		if letters == "lower" {
 			// Both ways round, because NFKC makes capitals (of ℂ, say) and lower case can undo a normal form.
-			s = normal.String(strings.ToLower(s))
+			s = normal.String(lower(s))
 		}
 		if whitespace == "collapse" {
 			s = collapse(s)
 		}
 		return s
 	})
+}
+
+// finalSigma is a capital sigma at the end of a word, where the small one has another form.
+var finalSigma = regexp.MustCompile(`(\pL\pM*)Σ(\PL|$)`)
+
+// lower returns s in small letters.
+func lower(s string) string {
+	if strings.Contains(s, "Σ") {
+		s = finalSigma.ReplaceAllString(s, "${1}ς${2}")
+	}
+	return strings.ToLower(s)
 }
 
 // noticed are the characters of Unicode's first 65,536 that makeVisible does something about, one bit for each.

@@ -42,6 +42,7 @@ func TestTransforms(t *testing.T) {
 		{"html when", "HtmlToText", `{"fields": ["a"], "when": "row.html"}`, `{"a": "<b>x</b>", "html": false}`, `{"a":"<b>x</b>","html":false}`},
 		{"normalize", "NormalizeText", `{"fields": ["a"]}`, `{"a": " e\u0301\u200b \u00a0x\r\n\r\n\r\n\u0007\ty "}`, "{\"a\":\"é x\\n\\ny\"}"},
 		{"normalize nfkc", "NormalizeText", `{"fields": ["a"], "form": "NFKC", "case": "lower"}`, `{"a": "ＡＢ ﬁ ℂ"}`, `{"a":"ab fi c"}`},
+		{"normalize lower Greek", "NormalizeText", `{"fields": ["a"], "case": "lower"}`, `{"a": "ΟΔΟΣ ΣΟΦΌΣ. ΣΑΣ Σ. İΣ"}`, `{"a":"οδος σοφός. σας σ. iς"}`},
 		{"normalize keep", "NormalizeText", `{"fields": ["a"], "whitespace": "keep"}`, `{"a": "a  b\n\n\nc "}`, `{"a":"a  b\n\n\nc "}`},
 		{"normalize mojibake", "NormalizeText", `{"fields": ["a"], "mojibake": "repair"}`, `{"a": "Lâ€™Ã©tÃ©"}`, `{"a":"L’été"}`},
 		{"normalize keeps mojibake", "NormalizeText", `{"fields": ["a"]}`, `{"a": "Ã©"}`, `{"a":"Ã©"}`},

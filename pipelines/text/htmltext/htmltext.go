@@ -4,9 +4,12 @@ package htmltext
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+	"golang.org/x/text/width"
 )
 
 // Convert returns the text of an HTML document or fragment: entities decoded, white space collapsed as a browser does outside
@@ -43,9 +46,11 @@ type writer struct {
 	foreign      atom.Atom
 	hiddenInside bool
 	pre          bool
-	// space and lines are breaks that wait for the next text.
-	space bool
-	lines int
+	// space and lines are breaks that wait for the next text. newline: the white space has the end of a line of the source in it.
+	space, newline bool
+	lines          int
+	// last is the character that was written last.
+	last rune
 }
 
 func (w *writer) start(tokens *html.Tokenizer, selfClosing bool) {
@@ -130,36 +135,59 @@ func (w *writer) block(n int) { w.lines = max(w.lines, n) }
 func (w *writer) text(s string) {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if w.pre {
-		w.breaks()
-		w.out.WriteString(s)
+		w.write(s)
 		return
 	}
-	for i, word := range strings.FieldsFunc(s, collapses) {
-		if i > 0 || collapses(rune(s[0])) {
-			w.space = true
+	for s != "" {
+		word := strings.TrimLeftFunc(s, collapses)
+		white := s[:len(s)-len(word)]
+		w.space = w.space || white != ""
+		w.newline = w.newline || strings.Contains(white, "\n")
+		if end := strings.IndexFunc(word, collapses); end >= 0 {
+			word, s = word[:end], word[end:]
+		} else {
+			s = ""
 		}
-		w.breaks()
-		w.out.WriteString(word)
+		w.write(word)
 	}
-	if s != "" && collapses(rune(s[len(s)-1])) {
-		w.space = true
+}
+
+// write writes text as it is after the breaks that wait. An empty one leaves them waiting.
+func (w *writer) write(s string) {
+	if s == "" {
+		return
 	}
+	first, _ := utf8.DecodeRuneInString(s)
+	w.breaks(first)
+	w.out.WriteString(s)
+	w.last, _ = utf8.DecodeLastRuneInString(s)
 }
 
 // maxLines is how many line breaks in a row are kept: a spam's thousand <br> say nothing.
 const maxLines = 2
 
-// breaks writes what waits: lines, or else a space.
-func (w *writer) breaks() {
+// breaks writes what waits before a character: lines, or else a space. Between characters of East Asia the end of a line of the source is
+// none: CSS Text 3, section 4.1.3.
+func (w *writer) breaks(next rune) {
 	if w.out.Len() > 0 {
 		switch {
 		case w.lines > 0:
 			w.out.WriteString("\n\n"[:min(w.lines, maxLines)])
-		case w.space:
+		case w.space && !(w.newline && isWide(w.last) && isWide(next)):
 			w.out.WriteByte(' ')
 		}
 	}
-	w.space, w.lines = false, 0
+	w.space, w.newline, w.lines = false, false, 0
+}
+
+// isWide reports whether r is wide as a character of East Asia is, and of a script without spaces: Hangul has them.
+func isWide(r rune) bool {
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth, width.EastAsianHalfwidth:
+		return !unicode.Is(unicode.Hangul, r)
+	default:
+		return false
+	}
 }
 
 // collapses reports what HTML calls ASCII white space; no-break spaces are text.
@@ -200,10 +228,12 @@ func breaksOut(tag atom.Atom) bool {
 // blockLines is how many line breaks stand around an element: 0 for inline ones.
 func blockLines(tag atom.Atom) int {
 	switch tag {
-	case atom.P, atom.Blockquote, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Ul, atom.Ol, atom.Dl:
+	case atom.P, atom.Blockquote, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Ul, atom.Ol, atom.Dl, atom.Dir, atom.Menu,
+		atom.Figure:
 		return 2
 	case atom.Div, atom.Li, atom.Tr, atom.Table, atom.Hr, atom.Center, atom.Dt, atom.Dd, atom.Form, atom.Option, atom.Body,
-		atom.Section, atom.Article, atom.Header, atom.Footer, atom.Address, atom.Caption, atom.Fieldset:
+		atom.Section, atom.Article, atom.Header, atom.Footer, atom.Address, atom.Caption, atom.Fieldset, atom.Aside, atom.Details,
+		atom.Dialog, atom.Figcaption, atom.Hgroup, atom.Legend, atom.Listing, atom.Main, atom.Nav, atom.Optgroup, atom.Search, atom.Summary:
 		return 1
 	default:
 		return 0

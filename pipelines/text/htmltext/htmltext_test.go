@@ -18,6 +18,8 @@ func TestConvert(t *testing.T) {
 		{"text", "a &amp; b &#8364; &nbsp;c", "a & b € \u00a0c"},
 		{"inline", "<b>bo</b>ld <i>it</i>", "bold it"},
 		{"white space", "  a\n\t b  <b> c</b> ", "a b c"},
+		{"lines of East Asia", "中文\n  <b>中文</b>\n，カナ\nABC\n한글\n中文 中文\n", "中文中文，カナ ABC 한글 中文 中文"},
+		{"page", "<nav>a</nav><main>b<figure>c<figcaption>d</figcaption></figure><details><summary>e</summary>f</details></main>g", "a\nb\n\nc\nd\n\ne\nf\ng"},
 		{"paragraphs", "<p>a</p><p>b<p>c", "a\n\nb\n\nc"},
 		{"breaks", "a<br>b<br><br/><br>c", "a\nb\n\nc"},
 		{"table", "<table><tr><td>a</td><td>b</td></tr><tr><td>c</table>", "a b\nc"},

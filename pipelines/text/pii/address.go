@@ -138,10 +138,10 @@ func isWord(c rune) bool {
 	return unicode.In(c, unicode.L, unicode.M, unicode.N)
 }
 
-// withoutSpaces reports whether c is of a script that is written without spaces: what stands beside an address of other letters is then
-// no part of it, but the sentence around it.
+// withoutSpaces reports whether c is of a script that is written without spaces, or puts endings to words of other letters, as Hangul does:
+// what stands beside an address of other letters is then no part of it, but the sentence around it.
 func withoutSpaces(c rune) bool {
-	return c >= utf8.RuneSelf && unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+	return c >= utf8.RuneSelf && unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
 // domainEnd returns the end of the domain name that starts at i, or i when none of two labels does. One after a full-width @ may have

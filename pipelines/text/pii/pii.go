@@ -22,16 +22,17 @@ type Match struct {
 // finder yields the matches of one kind, in any order; they must not be empty.
 type finder func(text string, yield func(start, end int, value string))
 
-// finders by kind. Where matches of two kinds overlap, that of the kind that comes first here is taken.
+// finders by kind. Where matches of two kinds overlap, that of the kind that comes first here is taken. Those of numbers know ASCII alone.
 var finders = []struct {
-	kind string
-	find finder
+	kind    string
+	find    finder
+	numbers bool
 }{
-	{"email", findEmails},
-	{"iban", findIBANs},
-	{"card", findCards},
-	{"ip", findIPs},
-	{"phone", findPhones},
+	{"email", findEmails, false},
+	{"iban", findIBANs, true},
+	{"card", findCards, true},
+	{"ip", findIPs, true},
+	{"phone", findPhones, true},
 }
 
 // Kinds are the kinds of personal data that are known by themselves.
@@ -47,6 +48,7 @@ func Kinds() []string {
 type Finder struct {
 	kinds []string
 	finds []finder
+	words int // so many of finds look at the text as it is, the others at its numbers in ASCII
 }
 
 // NewFinder returns a Finder for these kinds and for patterns (RE2) by the kinds they stand for, which go before the others.
@@ -69,9 +71,13 @@ func NewFinder(kinds []string, patterns map[string]string) (*Finder, error) {
 		}
 		f.finds = append(f.finds, findPattern(p))
 	}
+	f.words = len(f.finds)
 	for _, known := range finders {
 		if slices.Contains(kinds, known.kind) {
 			f.kinds, f.finds = append(f.kinds, known.kind), append(f.finds, known.find)
+			if !known.numbers {
+				f.words = len(f.finds)
+			}
 		}
 	}
 	for _, kind := range kinds {
@@ -88,9 +94,16 @@ func (f *Finder) Kinds() []string { return f.kinds }
 // Find returns what there is in text, from the left to the right, without overlaps.
 func (f *Finder) Find(text string) []Match {
 	var all []Match
+	var places []int
 	for i, find := range f.finds {
+		if i == f.words {
+			text, places = plainText(text)
+		}
 		known := len(all)
 		find(text, func(start, end int, value string) {
+			if places != nil {
+				start, end = places[start], places[end]
+			}
 			m := Match{f.kinds[i], start, end, value}
 			if _, taken := slices.BinarySearchFunc(all[:known], m, overlap); !taken {
 				all = append(all, m)

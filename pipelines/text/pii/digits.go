@@ -1,0 +1,58 @@
+package pii
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// plainText returns text with the digits, spaces and hyphens of all scripts in ASCII, for what finds numbers, and the place in text of each
+// byte of it; nil when it is the text itself.
+func plainText(text string) (plain string, places []int) {
+	first := strings.IndexFunc(text, func(r rune) bool { return inASCII(r) != 0 })
+	if first < 0 {
+		return text, nil
+	}
+	b := make([]byte, 0, len(text))
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if c := inASCII(r); c != 0 {
+			b, places = append(b, c), append(places, i)
+		} else {
+			for n := range size {
+				b, places = append(b, text[i+n]), append(places, i+n)
+			}
+		}
+		i += size
+	}
+	return string(b), append(places, len(text))
+}
+
+// inASCII returns the character of ASCII that stands for r in numbers, or 0 when it is one itself or has no part in numbers: decimal digits
+// of all scripts, full-width letters and signs, spaces that keep a number together, hyphens and the dash.
+func inASCII(r rune) byte {
+	switch {
+	case r < utf8.RuneSelf, '\u3040' <= r && r < '\ua620', '\uac00' <= r && r < '\uff00': // without digits
+		return 0
+	case 'Ａ' <= r && r <= 'Ｚ', 'ａ' <= r && r <= 'ｚ', strings.ContainsRune("（）＋－．／：", r):
+		return byte(r - '！' + '!')
+	case r == '\u00a0', r == '\u2007', r == '\u2009', r == '\u202f', r == '\u3000':
+		return ' '
+	case '\u2010' <= r && r <= '\u2013', r == '\u2212':
+		return '-'
+	}
+	for _, digits := range unicode.Nd.R16 { // each begins with a zero
+		if r < rune(digits.Lo) {
+			return 0
+		}
+		if r <= rune(digits.Hi) {
+			return '0' + byte(r-rune(digits.Lo))%10
+		}
+	}
+	for _, digits := range unicode.Nd.R32 {
+		if uint32(r) >= digits.Lo && uint32(r) <= digits.Hi {
+			return '0' + byte(uint32(r)-digits.Lo)%10
+		}
+	}
+	return 0
+}
