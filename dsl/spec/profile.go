@@ -75,7 +75,8 @@ type Drift struct {
 }
 
 // ColumnDrift compares two distributions. They are divided at the deciles of the earlier one, and what is null is a part of its own;
-// texts of at most 100 different values, each ten times in the mean in the earlier one, are divided by value, others by length.
+// where the earlier one has texts of at most 100 different values, each ten times in the mean, they are divided by these and what is
+// none of them, and other texts by length.
 type ColumnDrift struct {
 	// PSI is the population stability index: the sum of (new - old) * ln(new / old) over the parts, with shares of at least 0.0001. By
 	// custom 0.1 is small and 0.25 is large (Siddiqi, Credit Risk Scorecards, 2006).

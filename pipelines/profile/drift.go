@@ -34,7 +34,7 @@ func (p *Profile) Drift(base *Profile) map[string]spec.ColumnDrift {
 // parts divides the rows of both by the values of a column, and returns how many are in each part. The first part is null.
 func (p *Profile) parts(c *Column, base *Profile, b *Column) (now, before []int64) {
 	now, before = []int64{p.Nulls(c)}, []int64{base.Nulls(b)}
-	if c.categorical() && b.categorical() && b.number(false) >= leastCount*b.values.distinct() {
+	if b.categorical() {
 		n, o := byCategory(c, b)
 		return append(now, n...), append(before, o...)
 	}
@@ -42,28 +42,25 @@ func (p *Profile) parts(c *Column, base *Profile, b *Column) (now, before []int6
 	return append(now, n...), append(before, o...)
 }
 
-// categorical reports whether the values are few texts, of which each is a part of its own.
+// categorical reports whether the values are few texts that come often, of which each is a part of its own.
 func (c *Column) categorical() bool {
-	return c.values.ranks == nil && len(c.values.counts) <= maxCategories && c.Types["string"] == c.number(false)
+	return c.values.ranks == nil && len(c.values.counts) <= maxCategories && c.Types["string"] == c.number(false) &&
+		c.number(false) >= leastCount*c.values.distinct()
 }
 
+// byCategory divides values into the categories of the earlier ones and others. Of more than maxValues different values nothing is known
+// but that they are no categories any more: all are others.
 func byCategory(c, b *Column) (now, before []int64) {
-	all := maps.Clone(b.values.counts)
-	if all == nil {
-		all = map[uint64]*counted{}
-	}
-	maps.Copy(all, c.values.counts)
-	count := func(of *Column, hash uint64) int64 {
-		if v := of.values.counts[hash]; v != nil {
-			return v.Count
+	others := c.number(false)
+	for _, hash := range slices.Sorted(maps.Keys(b.values.counts)) {
+		n := int64(0)
+		if v := c.values.counts[hash]; v != nil {
+			n = v.Count
 		}
-		return 0
+		now, before = append(now, n), append(before, b.values.counts[hash].Count)
+		others -= n
 	}
-	for _, hash := range slices.Sorted(maps.Keys(all)) {
-		now = append(now, count(c, hash))
-		before = append(before, count(b, hash))
-	}
-	return now, before
+	return append(now, others), append(before, 0)
 }
 
 // byDecile divides numbers where the deciles of the earlier ones are. A number that is more than one decile makes one part of them.

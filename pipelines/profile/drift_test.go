@@ -1,6 +1,7 @@
 package profile_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -58,6 +59,38 @@ func TestDriftOfCategories(t *testing.T) {
 	// Texts that come once are compared by length.
 	if got := column(t, "x", "d", "e", "f").Drift(column(t, "x", "a", "b", "c"))["x"]; got != (spec.ColumnDrift{}) {
 		t.Errorf("got %+v, want none", got)
+	}
+}
+
+// A column of categories that gets more values is compared by the categories that it had, however many there are now.
+//
+// promise: docs/data.md#p-others
+func TestDriftOfMoreCategories(t *testing.T) {
+	texts := func(first, n, times int) (list []any) {
+		for i := range n {
+			for range times {
+				list = append(list, fmt.Sprintf("label-%04d", first+i))
+			}
+		}
+		return list
+	}
+	base := column(t, "x", texts(1000, 60, 20)...)
+	for _, c := range []struct {
+		name   string
+		now    []any
+		psi    float64
+		others float64
+	}{
+		{"some, together more than 100", append(texts(1000, 60, 20), texts(2000, 50, 6)...), 0, 0.2},
+		{"more than 1,000, of which none is known", append(texts(1000, 60, 20), texts(2000, 1000, 1)...), 60 * (0.0001 - 1.0/60) * math.Log(0.0001*60), 1},
+	} {
+		want := c.psi + (c.others-0.0001)*math.Log(c.others/0.0001)
+		if c.psi == 0 {
+			want += (0.8 - 1) * math.Log(0.8) // what the 60 have less
+		}
+		if got := column(t, "x", c.now...).Drift(base)["x"]; !near(got.PSI, want) {
+			t.Errorf("%s: psi is %v, want %v", c.name, got.PSI, want)
+		}
 	}
 }
 
