@@ -241,6 +241,8 @@ func valueName(t reflect.Type, r spec.Rules) string {
 		return "`true`, `false`, or a mapping"
 	case t == matrixType:
 		return "mapping to lists"
+	case t == filesType:
+		return "list of text, or `none`"
 	case t == nodesType:
 		return "a number, or a mapping"
 	case t == gateType:

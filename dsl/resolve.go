@@ -27,7 +27,7 @@ type Resolved struct {
 	Summary string
 	// Cache says whether an earlier run's outputs will do.
 	Cache spec.Cache
-	// Files are the workspace files in the cache key; none: all of them.
+	// Files are the workspace files in the cache key; nil: all of them.
 	Files []string
 	// Programs reports whether a cleaning runs programs of the user's.
 	Programs bool

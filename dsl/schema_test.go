@@ -118,6 +118,8 @@ func (s *schemaWriter) of(t reflect.Type, r spec.Rules, fixed bool) any {
 		return s.matrix()
 	case defaultsType:
 		return s.defaults()
+	case filesType:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "array", "items": map[string]any{"type": "string"}}, map[string]any{"const": "none"}}}
 	case nodesType:
 		return map[string]any{"anyOf": []any{s.of(reflect.TypeFor[int](), spec.Rules{Min: new(1.0)}, fixed), s.structure(t, fixed)}}
 	case transformType:

@@ -183,6 +183,7 @@ func (s *step) listed() bool { return s.fan == spec.FanMatrix || s.fan == spec.F
 func (l *loader) bodyForms(d *decode.Decoder) {
 	transform.AddForms(d)
 	d.Forms[nodesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNodes(d, n) }
+	d.Forms[filesType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readFiles(d, n) }
 }
 
 // readBody reads what is under the kind key.
@@ -223,6 +224,7 @@ var (
 	repeatType = reflect.TypeFor[spec.Repeat]()
 	matrixType = reflect.TypeFor[spec.Matrix]()
 	boolType   = reflect.TypeFor[bool]()
+	filesType  = reflect.TypeFor[spec.FileList]()
 )
 
 // readCache reads true, false or {max_age, version}.
@@ -307,6 +309,18 @@ func readNeeds(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
 		out.Add(item.Value, expr.Literal{Value: string(spec.NeedPassed)})
 	}
 	return out, true
+}
+
+// readFiles reads `none`. A list without items has always meant what no list means.
+func readFiles(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
+	switch {
+	case n.Kind == yaml.SequenceNode && len(n.Content) == 0:
+		d.Source.Warnf(n, "files", "write `files: none` for none, or remove it", "an empty list stands for all files")
+		return nil, true
+	case n.Kind == yaml.ScalarNode && n.Value == "none":
+		return expr.List{}, true
+	}
+	return nil, false
 }
 
 // readNodes reads the short form of nodes: a number.

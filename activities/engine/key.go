@@ -65,8 +65,8 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 			return nil, err
 		}
 	}
-	if of.poolFiles && len(resolved.Files) > 0 {
-		resolved.Files = slices.Concat(resolved.Files, sub.Program.WithIncluded(pools.requirements()))
+	if of.poolFiles && resolved.Files != nil {
+		resolved.Files = append(slices.Clip(resolved.Files), sub.Program.WithIncluded(pools.requirements())...)
 	}
 	pools.addTo(parts)
 	if of.runsHere != nil && of.runsHere(pools, resolved.Programs) {
@@ -181,7 +181,7 @@ func (e *Engine) FilesDigest(ctx context.Context, sub *Submitted, names []string
 	if sub.Workspace.IsZero() {
 		return "", nil
 	}
-	key := strings.Join(slices.Concat([]string{sub.Workspace.Digest}, sub.documents(), []string{"|"}, names), " ")
+	key := fmt.Sprintf("%s %q %t %q", sub.Workspace.Digest, sub.documents(), names == nil, names)
 	return e.files.get(key, func() (string, error) {
 		manifest, err := e.Store.Manifest(ctx, sub.Workspace)
 		if err != nil {
@@ -214,9 +214,9 @@ func (s *Submitted) documents() []string {
 }
 
 // isUsed reports whether a step that names some files depends on a file: on one of them, or one in a folder that is among them, and on
-// any where it names none. On a document it depends when it names that itself.
+// any where names is nil. On a document it depends when it names that itself.
 func (s *Submitted) isUsed(file string, names []string) bool {
-	within := len(names) == 0
+	within := names == nil
 	for _, name := range names {
 		name = path.Clean(name)
 		if file == name {

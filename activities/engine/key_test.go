@@ -164,6 +164,7 @@ func nodeOf(t *testing.T, program *dsl.Program, step string) spec.Node {
 // promise: docs/pipelines.md#p-key-python
 // promise: docs/pipelines.md#p-key-tensorrt
 // promise: docs/pipelines.md#p-key-files
+// promise: docs/pipelines.md#p-key-no-files
 // promise: docs/pipelines.md#p-key-not
 func TestKeys(t *testing.T) {
 	edit := func(old, replacement string) func(*keyed) {
@@ -246,6 +247,11 @@ func TestKeys(t *testing.T) {
 		{"the environment", "run", nil, file("env.yaml"), nil},
 		{"the environment, named", "named", edit("files: [p.yaml]", "files: [env.yaml]"), file("env.yaml"), []string{"files"}},
 		{"all, named", "some", edit("files: [lib]", "files: [.]"), file("fit"), []string{"files"}},
+		{"any file, where none is named", "some", edit("files: [lib]", "files: none"), file("lib/a"), nil},
+		{"what is named, where none was", "some", edit("files: [lib]", "files: none"), edit("files: none", "files: [lib]"), []string{"files"}},
+		{"the requirements file of a step that depends on no files", "python", edit("files: [lib], runtime", "files: none, runtime"), file("more/deeper.txt"), []string{"files"}},
+		{"that of the pool", "here", edit("cpu, files: [lib]", "cpu, files: none"), file("cpu.txt"), []string{"files"}},
+		{"any file, where the only program names none", "tidy", edit("        - {type: WriteToJson}", "        - {type: Exec, name: e, config: {command: [e], files: none}}\n        - {type: WriteToJson}"), file("fit"), nil},
 		{"a file that is called as an environment elsewhere", "run", func(k *keyed) { k.envFile = "../env.yaml" }, file("env.yaml"), []string{"files"}},
 		{"a file that is called as a child written in place", "run", func(k *keyed) { k.inline = true }, file("p.yaml"), []string{"files"}},
 

@@ -18,9 +18,12 @@ type Command struct {
 	Outputs map[string]OutputDecl `json:"outputs,omitempty" dsl:"literal,names"`
 	// Runtime is the interpreter or image the command runs in. Default: the pool's.
 	Runtime Runtime `json:"runtime,omitzero" dsl:"literal"`
-	// Files are the workspace files the step depends on. Default: all.
-	Files []string `json:"files,omitempty" dsl:"literal"`
+	// Files are the workspace files and folders the step depends on, or `none`. Default: all.
+	Files FileList `json:"files,omitzero" dsl:"literal"`
 }
+
+// FileList is a list of workspace files, of which none are another thing than no list.
+type FileList []string
 
 // OutputDecl declares one output of a command.
 type OutputDecl struct {
@@ -39,9 +42,9 @@ type Runtime struct {
 	Image string `json:"image,omitempty"`
 }
 
-// WorkspaceFiles are those in the cache key; none stand for all.
+// WorkspaceFiles are those in the cache key; nil stands for all.
 func (cmd *Command) WorkspaceFiles() []string {
-	if len(cmd.Files) == 0 || cmd.Runtime.Python == "" {
+	if cmd.Files == nil || cmd.Runtime.Python == "" {
 		return cmd.Files
 	}
 	return append(slices.Clone(cmd.Files), cmd.Runtime.Python)

@@ -20,8 +20,8 @@ import (
 type Exec struct {
 	// Command is the program and its arguments, without a shell. Several of it run at a time.
 	Command []string `json:"command"`
-	// Files are the workspace files that the program depends on. Default: all.
-	Files []string `json:"files,omitempty" dsl:"literal"`
+	// Files are the workspace files and folders that the program depends on, or `none`. Default: all.
+	Files spec.FileList `json:"files,omitzero" dsl:"literal"`
 	// MaxRestarts is how often it may be started again because it died, before the step fails. Default 20.
 	MaxRestarts int `json:"max_restarts,omitempty" dsl:"default=20,min=0,max=100000"`
 	ErrorKeys
@@ -78,9 +78,9 @@ func Execs(sp *spec.Clean) ([]Exec, error) {
 // ProgramFiles are the workspace files that programs of a cleaning depend on. One that names none depends on all but the documents of the
 // run.
 func ProgramFiles(programs []Exec) []string {
-	var files []string
+	files := []string{}
 	for _, p := range programs {
-		if len(p.Files) == 0 {
+		if p.Files == nil {
 			files = append(files, ".")
 		}
 		files = append(files, p.Files...)
