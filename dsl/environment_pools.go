@@ -11,19 +11,9 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// driverKeys are the keys of a pool or a target that name a driver: those that point to a struct. It has one of them.
-func driverKeys(of reflect.Type) (keys []string) {
-	for _, key := range spec.KeysOf(of) {
-		if key.Type.Kind() == reflect.Pointer {
-			keys = append(keys, key.Name)
-		}
-	}
-	return keys
-}
-
 // eachDriver reports pools or targets that have no driver, or two.
 func eachDriver(src *document.Source, root *yaml.Node, section, what, example string, of reflect.Type) {
-	drivers := driverKeys(of)
+	drivers := spec.Choices(of)
 	for key, body := range document.Entries(root, section) {
 		if body.Kind != yaml.MappingNode {
 			continue

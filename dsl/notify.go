@@ -6,6 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 var mailAddress = regexp.MustCompile(`^[^\s@<>,;"]+@[^\s@<>,;"]+$`)
@@ -16,14 +17,14 @@ func (c *checker) checkNotify() {
 		if n.Kind != yaml.MappingNode {
 			continue
 		}
-		kind := exactlyOne(c.src, key, n, "a notification", "webhook", "slack", "email")
+		kind := exactlyOne[spec.Notification](c.src, key, n, "a notification")
 		at := document.Lookup(n, kind)
 		switch {
 		case kind == "" || at.Kind != yaml.MappingNode:
 		case kind == "email":
 			c.checkEmail(document.KeyNode(n, kind), at)
 		default:
-			exactlyOne(c.src, document.KeyNode(n, kind), at, "a "+kind, "url", "url_secret")
+			exactlyOne[spec.Webhook](c.src, document.KeyNode(n, kind), at, "a "+kind)
 			c.checkWebURL(at, "url")
 			for _, name := range []string{"url_secret", "signing_secret"} {
 				if secret := document.Lookup(at, name); secret != nil {

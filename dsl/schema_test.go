@@ -218,6 +218,16 @@ func (s *schemaWriter) structure(t reflect.Type, fixed bool) any {
 	if len(required) > 0 {
 		def["required"] = required
 	}
+	var one []any
+	for _, key := range spec.Choices(t) {
+		one = append(one, map[string]any{"required": []string{key}})
+	}
+	if len(one) > 0 {
+		def["oneOf"] = one
+	}
+	if t == reflect.TypeFor[spec.Run]() {
+		def["not"] = map[string]any{"required": []string{"command", "script"}}
+	}
 	s.defs[name] = def
 	return ref
 }
@@ -338,6 +348,50 @@ func TestSchemaAgreesWithLint(t *testing.T) {
 		}
 		if err := validate(schema, archive{a}.file("pipeline.yaml")); err == nil {
 			t.Errorf("%s: the schema accepts it", name)
+		}
+	}
+}
+
+// TestSchemaChoices: of keys that exclude each other the schema takes one, as the linter does.
+func TestSchemaChoices(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipeline := func(text string) string {
+		return "sluice: pipeline/v1\nname: p\nsteps: {a: {run: {command: [ls]}}}\n" + text
+	}
+	environment := func(text string) string { return "sluice: environment/v1\nname: e\n" + text }
+	for _, c := range []struct{ one, both, none string }{
+		{"triggers: {t: {schedule: {every: 1h}}}", "triggers: {t: {schedule: {every: 1h, cron: '0 1 * * *'}}}", "triggers: {t: {schedule: {}}}"},
+		{"triggers: {t: {pipeline: {name: q}}}", "triggers: {t: {pipeline: {name: q}, schedule: {every: 1h}}}", "triggers: {t: {params: {a: b}}}"},
+		{"notify: {n: {slack: {url: 'https://x'}}}", "notify: {n: {slack: {url: 'https://x', url_secret: s}}}", "notify: {n: {slack: {}}}"},
+		{"notify: {n: {email: {to: a@b}}}", "notify: {n: {email: {to: a@b}, webhook: {url: 'https://x'}}}", "notify: {n: {on: fail}}"},
+	} {
+		for text, ok := range map[string]bool{c.one: true, c.both: false, c.none: false} {
+			if err := validate(schema, []byte(pipeline(text))); (err == nil) != ok {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+	for _, c := range []struct{ one, both, none string }{
+		{"pools: {p: {local: {nodes: 2}}}", "pools: {p: {local: {nodes: 2}, kubernetes: {}}}", "pools: {p: {capacity: spot}}"},
+		{"targets: {t: {embedded: {port: 1}}}", "targets: {t: {embedded: {port: 1}, kserve: {}}}", "targets: {t: {}}"},
+		{"secrets: {s: {env: A}}", "secrets: {s: {env: A, file: b}}", "secrets: {s: {}}"},
+		{"people: {'group:x': {users: a}}", "people: {'group:x': {users: a, oidc: b}}", "people: {'group:x': {}}"},
+	} {
+		for text, ok := range map[string]bool{c.one: true, c.both: false, c.none: false} {
+			if err := validate(schema, []byte(environment(text))); (err == nil) != ok {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+	for text, ok := range map[string]bool{
+		"{run: {script: ls}}": true, "{run: {script: ls, command: [ls]}}": false,
+		"{pipeline: {file: a.yaml}}": true, "{pipeline: {file: a.yaml, steps: {b: {run: {script: ls}}}}}": false, "{pipeline: {params: {a: 1}}}": false,
+	} {
+		if err := validate(schema, []byte("sluice: pipeline/v1\nname: p\nsteps: {a: "+text+"}\n")); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

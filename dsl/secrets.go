@@ -64,7 +64,7 @@ var vaultKey = regexp.MustCompile(`^[^/#\s]+(/[^/#\s]+)+#[^#\s]+$`)
 // checkSecrets reports what types alone do not say of an environment's secrets, people and mail server.
 func checkSecrets(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	for key, n := range document.Entries(root, "secrets") {
-		kind := exactlyOne(src, key, n, "a secret", "env", "file", "vault")
+		kind := exactlyOne[spec.SecretSource](src, key, n, "a secret")
 		at := document.Lookup(n, kind)
 		switch {
 		case kind == "" || at.Kind != yaml.ScalarNode:
@@ -81,14 +81,14 @@ func checkSecrets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 			src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
 		}
 		if document.Lookup(n, "auth") != nil {
-			exactlyOne(src, document.KeyNode(n, "auth"), document.Lookup(n, "auth"), "`auth`", "token_file", "kubernetes")
+			exactlyOne[spec.VaultAuth](src, document.KeyNode(n, "auth"), document.Lookup(n, "auth"), "`auth`")
 		}
 	}
 	for key, n := range document.Entries(root, "people") {
 		if strings.HasPrefix(key.Value, "user:") {
 			src.Errorf(key, "person", "call it group:NAME", "`%s` is a user, and `who` may name a user without this", key.Value)
 		}
-		exactlyOne(src, key, n, "a name of people", "users", "oidc")
+		exactlyOne[spec.Person](src, key, n, "a name of people")
 	}
 	checkSMTP(src, document.Lookup(root, "smtp"), env)
 }

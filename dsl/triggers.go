@@ -41,11 +41,12 @@ func startForms(d *decode.Decoder) {
 	}
 }
 
-// exactlyOne reports a mapping with none, or more than one, of some keys. It returns the one.
-func exactlyOne(src *document.Source, at, n *yaml.Node, what string, keys ...string) string {
+// exactlyOne reports a mapping with none, or more than one, of the keys that a struct has to choose from. It returns the one.
+func exactlyOne[T any](src *document.Source, at, n *yaml.Node, what string) string {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return ""
 	}
+	keys := spec.Choices(reflect.TypeFor[T]())
 	var found []*yaml.Node
 	for key := range document.Entries(n) {
 		if slices.Contains(keys, key.Value) {
@@ -91,7 +92,7 @@ func (c *checker) checkTriggers() {
 		if !ok || n.Kind != yaml.MappingNode {
 			continue
 		}
-		kind := exactlyOne(c.src, key, n, "a trigger", "schedule", "data", "metric", "pipeline")
+		kind := exactlyOne[spec.Trigger](c.src, key, n, "a trigger")
 		switch at := document.Lookup(n, kind); {
 		case at == nil || at.Kind != yaml.MappingNode:
 		case t.Schedule != nil && kind == "schedule":
@@ -108,7 +109,7 @@ func (c *checker) checkTriggers() {
 }
 
 func (c *checker) checkSchedule(key, n *yaml.Node, s *spec.ScheduleTrigger) {
-	kind := exactlyOne(c.src, key, n, "a schedule", "cron", "every")
+	kind := exactlyOne[spec.ScheduleTrigger](c.src, key, n, "a schedule")
 	c.checkCron(n, s.Timezone)
 	c.atLeast(n, "every", time.Second)
 	c.atLeast(n, "catchup", 10*time.Second)
@@ -213,7 +214,7 @@ func (c *checker) checkWebURL(n *yaml.Node, key string) {
 }
 
 func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
-	kind := exactlyOne(c.src, key, n, "a metric trigger", "query", "step")
+	kind := exactlyOne[spec.MetricTrigger](c.src, key, n, "a metric trigger")
 	c.checkWebURL(n, "prometheus")
 	c.atLeast(n, "every", time.Second)
 	for _, with := range []struct{ key, kind string }{{"prometheus", "query"}, {"output", "step"}} {

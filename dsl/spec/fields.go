@@ -25,6 +25,7 @@ import (
 //	labels      the map's keys are identifiers that may have hyphens, since no expression reads them
 //	metrics     the list's items are names of metrics
 //	bool        an expression that must be a bool
+//	choice      one of a struct's keys with this rule must be there, and no other of them
 //	single      one value may stand for a list of one
 //	percent     a share that is written with a percent sign
 //	artifact=T  only an artifact of that type
@@ -41,11 +42,11 @@ type Key struct {
 
 // Rules are those of a field's dsl tag; Key lists them.
 type Rules struct {
-	Literal, Raw, Names, Labels, Metrics, Bool, Single, Percent bool
-	Default                                                     string
-	Enum                                                        []string
-	Min, Max                                                    *float64
-	Artifact                                                    string
+	Literal, Raw, Names, Labels, Metrics, Bool, Choice, Single, Percent bool
+	Default                                                             string
+	Enum                                                                []string
+	Min, Max                                                            *float64
+	Artifact                                                            string
 }
 
 func parseRules(tag string) (Rules, error) {
@@ -54,7 +55,7 @@ func parseRules(tag string) (Rules, error) {
 		return r, nil
 	}
 	flags := map[string]*bool{
-		"literal": &r.Literal, "raw": &r.Raw, "percent": &r.Percent, "names": &r.Names, "labels": &r.Labels, "metrics": &r.Metrics, "bool": &r.Bool, "single": &r.Single,
+		"literal": &r.Literal, "raw": &r.Raw, "percent": &r.Percent, "names": &r.Names, "labels": &r.Labels, "metrics": &r.Metrics, "bool": &r.Bool, "choice": &r.Choice, "single": &r.Single,
 	}
 	for item := range strings.SplitSeq(tag, ",") {
 		key, value, _ := strings.Cut(item, "=")
@@ -117,6 +118,16 @@ func KeysOf(t reflect.Type) []Key {
 	}
 	fieldCache.Store(t, fields)
 	return fields
+}
+
+// Choices are the names of a spec struct's keys of which exactly one must be there.
+func Choices(t reflect.Type) (names []string) {
+	for _, f := range KeysOf(t) {
+		if f.Rules.Choice {
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
 
 // KeyNames are the names of keys, in their order.

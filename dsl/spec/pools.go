@@ -9,11 +9,11 @@ const (
 // Pool is where nodes come from: exactly one driver key, and what holds for every driver.
 type Pool struct {
 	// Local runs nodes as processes on this machine.
-	Local *LocalPool `json:"local,omitempty"`
+	Local *LocalPool `json:"local,omitempty" dsl:"choice"`
 	// Kubernetes runs nodes as pods.
-	Kubernetes *KubernetesPool `json:"kubernetes,omitempty"`
+	Kubernetes *KubernetesPool `json:"kubernetes,omitempty" dsl:"choice"`
 	// EC2 runs nodes as instances of Amazon EC2.
-	EC2 *EC2Pool `json:"ec2,omitempty"`
+	EC2 *EC2Pool `json:"ec2,omitempty" dsl:"choice"`
 	// Capacity is what may be bought here, spot or on_demand or both. Default: on_demand; spot where a local pool plays interruptions.
 	Capacity []string `json:"capacity,omitempty" dsl:"single,enum=spot|on_demand"`
 	// Runtime is what commands run in that do not say so themselves.

@@ -3,11 +3,11 @@ package spec
 // SecretSource is where a secret's value comes from: exactly one of env, file and vault. The value is read only where it is needed.
 type SecretSource struct {
 	// Env is an environment variable of the worker.
-	Env string `json:"env,omitempty"`
+	Env string `json:"env,omitempty" dsl:"choice"`
 	// File is a file on the worker's machine; one line break at its end is not part of the secret.
-	File string `json:"file,omitempty"`
+	File string `json:"file,omitempty" dsl:"choice"`
 	// Vault is a key in Vault's KV version 2, written mount/path#key.
-	Vault string `json:"vault,omitempty"`
+	Vault string `json:"vault,omitempty" dsl:"choice"`
 }
 
 // Vault is the Vault server that `vault` secrets are read from.
@@ -23,9 +23,9 @@ type Vault struct {
 // VaultAuth is exactly one of token_file and kubernetes.
 type VaultAuth struct {
 	// TokenFile is a file holding a token.
-	TokenFile string `json:"token_file,omitempty"`
+	TokenFile string `json:"token_file,omitempty" dsl:"choice"`
 	// Kubernetes logs in with the pod's service account.
-	Kubernetes *VaultKubernetes `json:"kubernetes,omitempty"`
+	Kubernetes *VaultKubernetes `json:"kubernetes,omitempty" dsl:"choice"`
 }
 
 // VaultKubernetes is Vault's Kubernetes auth method.
@@ -39,9 +39,9 @@ type VaultKubernetes struct {
 // Person is who stands behind a name in `who`: exactly one of users and oidc.
 type Person struct {
 	// Users are user names.
-	Users []string `json:"users,omitempty" dsl:"single"`
+	Users []string `json:"users,omitempty" dsl:"choice,single"`
 	// OIDC is a group in the claims of the user's identity token.
-	OIDC string `json:"oidc,omitempty"`
+	OIDC string `json:"oidc,omitempty" dsl:"choice"`
 }
 
 // SMTP is the mail server that notifications are sent by.

@@ -5,9 +5,9 @@ import "slices"
 // Target is where a model is served: exactly one driver key.
 type Target struct {
 	// Embedded serves from the Sluice process on ONNX Runtime.
-	Embedded *EmbeddedTarget `json:"embedded,omitempty"`
+	Embedded *EmbeddedTarget `json:"embedded,omitempty" dsl:"choice"`
 	// KServe serves from a Kubernetes cluster that runs KServe.
-	KServe *KServeTarget `json:"kserve,omitempty"`
+	KServe *KServeTarget `json:"kserve,omitempty" dsl:"choice"`
 }
 
 // EmbeddedTarget serves the Open Inference Protocol on loopback.

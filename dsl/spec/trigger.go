@@ -12,13 +12,13 @@ import (
 // Trigger starts runs of the pipeline by itself: exactly one of schedule, data, metric and pipeline.
 type Trigger struct {
 	// Schedule starts runs by the clock.
-	Schedule *ScheduleTrigger `json:"schedule,omitempty"`
+	Schedule *ScheduleTrigger `json:"schedule,omitempty" dsl:"choice"`
 	// Data starts a run for new or changed objects.
-	Data *DataTrigger `json:"data,omitempty"`
+	Data *DataTrigger `json:"data,omitempty" dsl:"choice"`
 	// Metric starts a run when a number meets a condition.
-	Metric *MetricTrigger `json:"metric,omitempty"`
+	Metric *MetricTrigger `json:"metric,omitempty" dsl:"choice"`
 	// Pipeline starts a run after an accepted run of another pipeline.
-	Pipeline *PipelineTrigger `json:"pipeline,omitempty"`
+	Pipeline *PipelineTrigger `json:"pipeline,omitempty" dsl:"choice"`
 	// Params of the runs it starts; the others have their defaults.
 	Params map[string]any `json:"params,omitempty" dsl:"names"`
 }
@@ -37,11 +37,11 @@ const (
 type ScheduleTrigger struct {
 	// Cron is one expression or a list: minute, hour, day of month, month, day of week; with six fields seconds come first; or @hourly,
 	// @daily, @weekly, @monthly, @yearly.
-	Cron []string `json:"cron,omitempty" dsl:"single"`
+	Cron []string `json:"cron,omitempty" dsl:"choice,single"`
 	// Timezone of cron, such as Europe/Berlin. Default UTC.
 	Timezone string `json:"timezone,omitempty" dsl:"default=UTC"`
 	// Every is the time from start to start, instead of cron.
-	Every Duration `json:"every,omitempty"`
+	Every Duration `json:"every,omitempty" dsl:"choice"`
 	// Offset moves the times of `every`, which count from midnight UTC of 1 January 1970. It is shorter than `every`.
 	Offset Duration `json:"offset,omitempty"`
 	// Catchup is how late a start that was missed is still made up for. Default 1h.
@@ -75,9 +75,9 @@ type MetricTrigger struct {
 	// Prometheus is the server's address, with `query`. Default http://127.0.0.1:9090.
 	Prometheus string `json:"prometheus,omitempty"`
 	// Query is a PromQL query with one number as its answer.
-	Query string `json:"query,omitempty" dsl:"raw"`
+	Query string `json:"query,omitempty" dsl:"choice,raw"`
 	// Step of the last accepted run, with `output`, instead of a query.
-	Step string `json:"step,omitempty"`
+	Step string `json:"step,omitempty" dsl:"choice"`
 	// Output of that step, such as metrics.f1.
 	Output string `json:"output,omitempty"`
 	// Condition is a bool CEL expression over `value`.
