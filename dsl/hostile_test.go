@@ -9,6 +9,15 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 )
 
+// dumped are steps as json.dumps writes them.
+func dumped(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(`"s%d": {"run": {"command": ["echo", "${run.id}", "some words, and more of them"], "outputs": {"n": {"type": "int"}}}, "gate": "n > 1"}`, i)
+	}
+	return strings.Join(all, ", ")
+}
+
 // TestHostile: what is too large, too deep or no text is refused in words, and soon. The time is no measure of speed: it only keeps
 // work that grows faster than the document from passing.
 func TestHostile(t *testing.T) {
@@ -37,7 +46,14 @@ func TestHostile(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"10 MB", head + strings.Repeat("# a comment\n", 900_000), "error[limit]: the document is larger than 512 kB"},
-		{"a long line", command(strings.Repeat("a,", 100_000)), "x:5:1: error[limit]: the line is longer than 16384 bytes"},
+		{"a long line", command(strings.Repeat("a,", 200_000)), ""},
+		{"a long line of expressions", command(strings.Repeat("\"${rn.id} and so on and on\", ", 5000)), "error[limit]: there are more than 1000 findings"},
+		{"a long line of steps", head + "steps: {" + dumped(2500) + "}\n", ""},
+		{"a long line of mistakes", head + "steps: {" + strings.ReplaceAll(dumped(2500), `"run":`, `"rum":`) + "}\n", "error[limit]: there are more than 1000 findings"},
+		{"a long line without an end", head + "steps: {" + dumped(2500) + "\n", "error[yaml]"},
+		{"a long line of brackets", command(strings.Repeat("[", 100_000)), "error["},
+		{"a long line of dashes", head + "steps:\n" + strings.Repeat("- ", 100_000), "error["},
+		{"a long line of question marks", head + strings.Repeat("? ", 100_000), "error["},
 		{"many items", command(strings.Repeat("a,\n", 100_000)), ""},
 		{"10,000 steps", steps(10_000, func(int) string { return "{run: {command: [echo]}}" }), "x:5004:3: error[limit]: there are more than 5000 steps"},
 		{"a chain of 2,000", steps(2000, func(i int) string {

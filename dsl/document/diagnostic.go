@@ -30,8 +30,9 @@ type Diagnostic struct {
 	Message string `json:"message"`
 	// Hint says what to do.
 	Hint string `json:"hint,omitempty"`
-	// Source is the line of the document.
+	// Source is the line of the document; of a very long one what is around Col, behind so many characters as From says.
 	Source string `json:"source,omitempty"`
+	From   int    `json:"-"`
 }
 
 // Diagnostics are findings, sorted by place.
@@ -99,7 +100,7 @@ func (d Diagnostic) write(b *strings.Builder, style func(code, s string) string)
 	}
 	fmt.Fprintf(b, "%s %s\n", style(tone, fmt.Sprintf("%s[%s]:", d.Severity, d.Code)), style(bold, d.Message))
 	if d.Line > 0 {
-		text, before := excerpt(d.Source, d.Col)
+		text, before := excerpt(d.Source, d.Col-d.From)
 		fmt.Fprintf(b, "%s %s\n", style(blue, fmt.Sprintf("%5d |", d.Line)), text)
 		fmt.Fprintf(b, "%s %s%s\n", style(blue, "      |"), before, style(tone, "^"))
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -17,10 +19,10 @@ import (
 // above any real pipeline.
 const MaxSource = 512 << 10
 
-// Bounds on what is in a document.
+// Bounds on what is said of a document.
 const (
 	MaxFindings = 1000
-	maxLine     = 16 << 10 // bytes of a line
+	maxShown    = 2000 // characters of a line: a document that a program wrote may be one line
 )
 
 // Source is a document's text with its findings.
@@ -72,8 +74,14 @@ func (s *Source) Add(sev Severity, line, col int, code, hint, message string) {
 	case len(s.Findings) == MaxFindings:
 		code, hint, message = "limit", "mend those first", fmt.Sprintf("there are more than %d findings", MaxFindings)
 	}
+	text, from := s.line(line), 0
+	if len(text) > maxShown {
+		all := s.Characters(line)
+		from = max(0, min(col-maxShown/2, len(all)-maxShown))
+		text = string(all[from:min(len(all), from+maxShown)])
+	}
 	s.Findings = append(s.Findings, Diagnostic{
-		File: s.name, Line: line, Col: col, Severity: sev, Code: code, Message: message, Hint: hint, Source: s.line(line),
+		File: s.name, Line: line, Col: col, Severity: sev, Code: code, Message: message, Hint: hint, Source: text, From: from,
 	})
 }
 
@@ -111,12 +119,6 @@ func (s *Source) Parse(data []byte) *yaml.Node {
 		line, col := position(data, bytes.IndexByte(data, 0))
 		s.Add(SeverityError, line, col, "encoding", "remove it", "a NUL character cannot be part of a document")
 		return nil
-	}
-	for i, line := range s.Lines {
-		if len(line) > maxLine {
-			s.Add(SeverityError, i+1, 1, "limit", "break it into several", fmt.Sprintf("the line is longer than %d bytes", maxLine))
-			return nil
-		}
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -352,7 +354,9 @@ func (c *cursor) settle() {
 	}
 }
 
-func (c *cursor) restBlank() bool { return strings.TrimSpace(string(c.runes[c.col:])) == "" }
+func (c *cursor) restBlank() bool {
+	return !slices.ContainsFunc(c.runes[c.col:], func(r rune) bool { return !unicode.IsSpace(r) })
+}
 
 // nextText moves to the first character of the next line that is not blank, or to the end of this one when there is none.
 func (c *cursor) nextText() {

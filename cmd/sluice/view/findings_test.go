@@ -80,3 +80,21 @@ func TestDiagrams(t *testing.T) {
 	golden(t, "plan-dot", func(w io.Writer) error { return DOT(w, plan) })
 	golden(t, "plan-svg", func(w io.Writer) error { return SVG(w, plan) })
 }
+
+func TestEndColumn(t *testing.T) {
+	for _, c := range []struct {
+		source    string
+		from, col int
+		want      int
+	}{
+		{"gate: metrics.größe > 1", 0, 15, 20},
+		{"gate: n", 0, 7, 8},
+		{"gate: n", 0, 8, 9},
+		{"a: [b]", 0, 4, 5},
+		{`"max_steps": 1`, 5000, 5002, 5011}, // a piece of a long line
+	} {
+		if got := endColumn(document.Diagnostic{Source: c.source, From: c.from, Col: c.col}); got != c.want {
+			t.Errorf("%q at %d ends at %d, want %d", c.source, c.col, got, c.want)
+		}
+	}
+}

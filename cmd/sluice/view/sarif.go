@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/sluiceml/sluice/dsl/document"
 )
@@ -54,6 +56,7 @@ type (
 	sarifRegion struct {
 		StartLine   int       `json:"startLine"`
 		StartColumn int       `json:"startColumn"`
+		EndColumn   int       `json:"endColumn"`
 		Snippet     sarifText `json:"snippet"`
 	}
 )
@@ -74,13 +77,29 @@ func SARIF(w io.Writer, version string, findings document.Diagnostics) error {
 			var at sarifLocation
 			at.Physical.Artifact.URI = fileURI(d.File)
 			if d.Line > 0 {
-				at.Physical.Region = &sarifRegion{d.Line, d.Col, sarifText{d.Source}}
+				at.Physical.Region = &sarifRegion{d.Line, d.Col, endColumn(d), sarifText{d.Source}}
 			}
 			result.Locations = []sarifLocation{at}
 		}
 		run.Results = append(run.Results, result)
 	}
 	return JSON(w, sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+}
+
+// endColumn is behind the word that a finding is at; where it is at none, behind one character.
+func endColumn(d document.Diagnostic) int {
+	word := 0
+	for at, r := range []rune(d.Source) {
+		switch {
+		case at < d.Col-1-d.From:
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-", r):
+			word++
+			continue
+		default:
+			return d.Col + max(word, 1)
+		}
+	}
+	return d.Col + max(word, 1)
 }
 
 // withHelp is a finding's message with what to do.
