@@ -6,6 +6,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -24,10 +25,8 @@ func (c *checker) excuseOutputs(s *step, outputs *expr.ObjectType) {
 	if c.isBroken(s.body, "outputs", yaml.MappingNode) {
 		outputs.Rest = cel.DynType
 	}
-	for key := range document.Entries(s.body, "outputs") {
-		if outputs.Fields[key.Value] == nil && s.info().programs != programsInTransforms {
-			outputs.Fields[key.Value] = cel.DynType
-		}
+	if s.info().programs != programsInTransforms {
+		excuseKeys(outputs, s.body, "outputs")
 	}
 	if outputs.Fields["metrics"] != nil && c.isBroken(s.body, "metrics", yaml.SequenceNode) {
 		outputs.Fields["metrics"] = cel.DynType
@@ -49,9 +48,34 @@ func (c *checker) excuseParams(params *expr.ObjectType) {
 	if c.isBroken(c.root, "params", yaml.MappingNode) {
 		params.Rest = cel.DynType
 	}
-	for key := range document.Entries(c.root, "params") {
-		if params.Fields[key.Value] == nil {
-			params.Fields[key.Value] = cel.DynType
+	excuseKeys(params, c.root, "params")
+}
+
+// excuseKeys adds the keys of a mapping that could not be read; of what is no name also the name that was likely meant.
+func excuseKeys(o *expr.ObjectType, n *yaml.Node, path ...any) {
+	for key := range document.Entries(n, path...) {
+		for _, name := range []string{key.Value, decode.NearName(key.Value)} {
+			if o.Fields[name] == nil {
+				o.Fields[name] = cel.DynType
+			}
 		}
 	}
+}
+
+// excuseEntries adds the entries of an environment that could not be read; false when that is a whole section of it.
+func excuseEntries[T any](d *decode.Decoder, root *yaml.Node, section string, all *map[string]T) bool {
+	at := document.Lookup(root, section)
+	if at != nil && at.Kind != yaml.MappingNode || slices.Contains(d.MeantKeys(root), section) {
+		return false
+	}
+	for key := range document.Entries(at) {
+		if _, ok := (*all)[key.Value]; ok {
+			continue
+		}
+		if *all == nil {
+			*all = map[string]T{}
+		}
+		(*all)[key.Value] = *new(T)
+	}
+	return true
 }

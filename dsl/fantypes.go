@@ -7,7 +7,6 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
-	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -85,11 +84,9 @@ func (c *checker) matrixType(s *step) *cel.Type {
 			found[key] = append(found[key], c.ts.ValueType(o.Name+"."+key, entry.entries.Values[i]))
 		}
 	}
-	for key := range document.Entries(m.node) {
-		if key.Value != "include" && key.Value != "exclude" {
-			o.Fields[key.Value] = cel.DynType // unless it could be read
-		}
-	}
+	excuseKeys(o, m.node)
+	delete(o.Fields, "include")
+	delete(o.Fields, "exclude")
 	for key, of := range found {
 		o.Fields[key] = c.ts.Union(o.Name+"."+key, of)
 	}

@@ -334,12 +334,12 @@ func (c *checker) useParam(e *expr.Expression, r expr.Reference, name string) {
 
 // inputsType is the object behind `inputs` of a step, or nil when it takes none.
 func (c *checker) inputsType(s *step) *cel.Type {
-	body, _ := s.spec.(expr.Mapping)
-	inputs, _ := body.Get("inputs").(expr.Mapping)
 	if c.isBroken(s.body, "inputs", yaml.MappingNode) {
 		return cel.DynType
 	}
-	if len(inputs.Keys) == 0 {
+	given := &expr.ObjectType{Fields: map[string]*cel.Type{}}
+	excuseKeys(given, s.body, "inputs")
+	if len(given.Fields) == 0 {
 		return nil
 	}
 	if c.ts.Lookup("input") == nil {
@@ -347,7 +347,7 @@ func (c *checker) inputsType(s *step) *cel.Type {
 			"type": cel.StringType, "digest": cel.StringType, "bytes": cel.DoubleType, "files": cel.DoubleType, "path": cel.StringType,
 		}})
 	}
-	keys := slices.Sorted(slices.Values(inputs.Keys))
+	keys := given.FieldNames()
 	name := "inputs(" + strings.Join(keys, ",") + ")"
 	o := &expr.ObjectType{Name: name, Code: "input", What: "an input of this step", Fields: map[string]*cel.Type{}}
 	for _, k := range keys {
