@@ -18,7 +18,7 @@ import (
 // promise: docs/training.md#p-cost-unknown
 func TestUnknownCostIsNone(t *testing.T) {
 	vars := chainVars
-	vars.Run = spec.RunFacts{ID: "r7", Attempt: 1, StartedAt: time.Unix(0, 0), CostUSD: 1.5, CostUnknown: true}
+	vars.Run = spec.RunFacts{ID: "r7", StartedAt: time.Unix(0, 0), CostUSD: 1.5, CostUnknown: true}
 	for expr, want := range map[string]string{"run.cost.usd < 20.0": "`run.cost.usd` is absent", "run.cost.?usd.orValue(99.0)": ""} {
 		document := strings.Replace(chain, `outputs: {f1: "${steps.score.metrics.f1}"}`, "outputs:\n  x: >-\n    ${"+expr+"}", 1)
 		_, err := mustCompile(t, document).Outputs(vars)
@@ -33,7 +33,7 @@ func TestExpressions(t *testing.T) {
 	vars := chainVars
 	vars.Steps = maps.Clone(chainVars.Steps)
 	vars.Steps["score"] = spec.StepResult{Status: spec.StatusSkipped}
-	vars.Run = spec.RunFacts{ID: "r7", Attempt: 2, StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), CostUSD: 1.5}
+	vars.Run = spec.RunFacts{ID: "r7", StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), CostUSD: 1.5}
 	vars.Last = map[string]spec.StepResult{"score": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics":{"f1":0.5}}`)}}
 	vars.Serving = map[string]map[string]spec.StepResult{"local": {"score": {Status: spec.StatusDeclined, Outputs: json.RawMessage(`{"metrics":{"f1":0.7}}`)}}}
 	tests := []struct {
@@ -58,7 +58,7 @@ func TestExpressions(t *testing.T) {
 		{"has(steps.fit)", true, ""},
 		{"has(steps.score)", false, ""},
 		{"run.id", "r7", ""},
-		{"run.attempt", int64(2), ""},
+		{"run.attempt", int64(1), ""},
 		{"run.cost.usd * 2.0", 3.0, ""},
 		{"run.started_at.getFullYear()", int64(2026), ""},
 		{"last.?steps.score.metrics.f1.orValue(0.0)", 0.5, ""},

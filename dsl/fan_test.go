@@ -167,7 +167,7 @@ params: {token: {type: string, secret: true}}
 steps:
   fit:
     matrix: {arch: [bow, cnn], include: [{arch: cnn, gpu: 2}]}
-    when: run.attempt == 1
+    when: run.id == "r"
     secrets: {A: npm-token, B: "${params.token}"}
     summary: "
       ${matrix.arch}
@@ -206,7 +206,7 @@ secrets: {npm-token: {env: NPM_TOKEN}}
 
 var searchVars = spec.Vars{
 	Params: map[string]any{"token": "npm-token"},
-	Run:    spec.RunFacts{ID: "r", Attempt: 1, StartedAt: time.Unix(0, 0), Status: spec.StatusFailed, Failed: []spec.FailedStep{{Step: "fit", Error: "boom", Type: "user"}, {Step: "x", Error: "e", Type: "gate"}}},
+	Run:    spec.RunFacts{ID: "r", StartedAt: time.Unix(0, 0), Status: spec.StatusFailed, Failed: []spec.FailedStep{{Step: "fit", Error: "boom", Type: "user"}, {Step: "x", Error: "e", Type: "gate"}}},
 	Steps: map[string]spec.StepResult{
 		"fit": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`[
 			{"f1": 0.6, "index": 0, "matrix": {"arch": "bow"}}, {"f1": 0.9, "index": 1, "matrix": {"arch": "cnn", "gpu": 2}}, {"f1": 0.9, "index": 2, "matrix": {"arch": "bow"}}]`)},
@@ -245,7 +245,7 @@ func TestResolveInstance(t *testing.T) {
 		t.Error(diff, err)
 	}
 	second := searchVars
-	second.Run.Attempt = 2
+	second.Run.ID = "r2"
 	if once, err = p.Resolve("fit", second); once.Run || err != nil {
 		t.Errorf("%+v %v", once, err)
 	}

@@ -106,7 +106,7 @@ func (n *names) value(name string) (ref.Val, error) {
 func (n *names) run() *expr.Object {
 	ts, r := n.p.ts, n.vars.Run.Complete()
 	name, facts := "run", map[string]ref.Val{
-		"id": types.String(r.ID), "attempt": types.Int(r.Attempt), "started_at": types.Timestamp{Time: r.StartedAt},
+		"id": types.String(r.ID), "attempt": types.IntOne, "started_at": types.Timestamp{Time: r.StartedAt},
 		"scheduled_at": types.Timestamp{Time: r.ScheduledAt}, "trigger": triggerValue(ts, r.Trigger),
 	}
 	cost := map[string]ref.Val{}

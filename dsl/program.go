@@ -318,6 +318,10 @@ func (c *checker) compileFree(e *expr.Expression) {
 // use notes the parameters an expression reads, and reports the secret ones it must not.
 func (c *checker) use(e *expr.Expression) {
 	for _, r := range e.Refs {
+		if len(r.Path) > 1 && r.Path[0].Name == "run" && r.Path[1].Name == "attempt" {
+			line, col := e.Locate(c.src, r)
+			c.src.Add(document.SeverityWarning, line, col, "attempt", "remove it", "`run.attempt` is always 1: expressions are evaluated once for all attempts of a step")
+		}
 		for _, name := range r.Params(c.pipeline.Params) {
 			c.useParam(e, r, name)
 		}

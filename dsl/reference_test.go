@@ -140,7 +140,7 @@ absent is an optional: it is read with %[1]s.?%[1]s, and %[1]s.orValue(...)%[1]s
 | %[1]sprevious.?OUTPUT%[1]s, %[1]sindex%[1]s | in a step with a %[1]srepeat%[1]s, the outputs of the iteration before, and how many there were |
 | %[1]srun.status%[1]s, %[1]srun.failed[0].step%[1]s, %[1]s.error%[1]s, %[1]s.type%[1]s | in %[1]son_failure%[1]s and %[1]sfinally%[1]s, how the main steps went |
 | %[1]sinputs.NAME%[1]s | an artifact the step takes: %[1]spath%[1]s, %[1]sdigest%[1]s, %[1]sbytes%[1]s, %[1]sfiles%[1]s |
-| %[1]srun.id%[1]s, %[1]srun.attempt%[1]s, %[1]srun.started_at%[1]s, %[1]srun.cost.usd%[1]s | facts of this run |
+| %[1]srun.id%[1]s, %[1]srun.started_at%[1]s, %[1]srun.cost.usd%[1]s | facts of this run |
 | %[1]srun.scheduled_at%[1]s | when a schedule meant it to start; else when it started |
 | %[1]srun.trigger.name%[1]s, %[1]s.kind%[1]s, %[1]s.time%[1]s | the trigger that started it and when; the kind of a run started by hand is manual, its name empty |
 | %[1]srun.trigger.files%[1]s | what a data trigger found, a list of addresses |

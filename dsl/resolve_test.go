@@ -57,7 +57,7 @@ steps:
 
 var chainVars = spec.Vars{
 	Params: map[string]any{"epochs": int64(4), "min_f1": 0.9},
-	Run:    spec.RunFacts{ID: "r1", Attempt: 1, StartedAt: time.Unix(0, 0)},
+	Run:    spec.RunFacts{ID: "r1", StartedAt: time.Unix(0, 0)},
 	Steps: map[string]spec.StepResult{
 		"fetch": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"raw":{"type":"dataset","digest":"sha256:ab","bytes":5,"files":1},"mails":6000}`)},
 		"fit":   {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"onnx":{"type":"model","digest":"sha256:cd","bytes":5,"files":1},"metrics":{"f1":0.93,"loss":0.1},"steps_lost":0}`)},

@@ -165,7 +165,7 @@ func (e *Engine) list(ctx context.Context, digest string) ([]spec.Instance, erro
 
 func facts(record record.RunRecord, now record.RunContext) spec.RunFacts {
 	return spec.RunFacts{
-		ID: record.Run, Attempt: 1, StartedAt: record.StartedAt, ScheduledAt: record.ScheduledAt, Trigger: record.Trigger,
+		ID: record.Run, StartedAt: record.StartedAt, ScheduledAt: record.ScheduledAt, Trigger: record.Trigger,
 		CostUSD: now.CostUSD, CostUnknown: now.CostUnknown, Status: now.Status, Failed: now.Failed,
 	}
 }

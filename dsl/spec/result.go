@@ -96,7 +96,6 @@ type FailedStep struct {
 // RunFacts are the `run.*` names.
 type RunFacts struct {
 	ID        string    `json:"id"`
-	Attempt   int       `json:"attempt"`
 	StartedAt time.Time `json:"started_at"`
 	// ScheduledAt is when a schedule meant the run to start; zero when none started it.
 	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
