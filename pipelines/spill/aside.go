@@ -33,7 +33,7 @@ func PutAside(work, name string, packs []Pack) ([]Pack, error) {
 	at := uint64(0)
 	for i, p := range packs {
 		_, _ = out.Write(p.Data) // an error stays with the writer
-		refs[i] = Pack{p.Key, newReference(at, len(p.Data), name)}
+		refs[i] = Pack{p.Key, newReference(at, p.Data, name)}
 		at += uint64(len(p.Data))
 	}
 	if err := errors.Join(out.Flush(), f.Close()); err != nil {
@@ -42,12 +42,16 @@ func PutAside(work, name string, packs []Pack) ([]Pack, error) {
 	return refs, nil
 }
 
-// Reference says where something was put aside: 8 bytes each for offset and length, big endian, and the file's name.
+// Reference says where something was put aside: 8 bytes each for offset and length, 4 for its checksum, big endian, and the file's name.
 type Reference []byte
 
-func newReference(at uint64, size int, name string) Reference {
+// referenceHead is the length of a reference without the name.
+const referenceHead = 8 + 8 + 4
+
+func newReference(at uint64, data []byte, name string) Reference {
 	ref := binary.BigEndian.AppendUint64(nil, at)
-	return append(binary.BigEndian.AppendUint64(ref, uint64(size)), name...)
+	ref = binary.BigEndian.AppendUint64(ref, uint64(len(data)))
+	return append(binary.BigEndian.AppendUint32(ref, checksum(data, nil)), name...)
 }
 
 // Collect takes the references of a group out of Beam's hands, which are good for as long as it says.
@@ -55,7 +59,7 @@ func Collect(packed func(*[]byte) bool) ([]Reference, error) {
 	var refs []Reference
 	var ref []byte
 	for packed(&ref) {
-		if len(ref) < 16 {
+		if len(ref) < referenceHead {
 			return nil, errors.New("a reference to marks is cut off")
 		}
 		refs = append(refs, bytes.Clone(ref))
@@ -120,7 +124,7 @@ func distribute(work, name string, refs []Reference, n int, part func(Packed) in
 	blocks := make([][]byte, n)
 	at := uint64(0)
 	flush := func(i int) error {
-		divided[i] = append(divided[i], newReference(at, len(blocks[i]), name))
+		divided[i] = append(divided[i], newReference(at, blocks[i], name))
 		at += uint64(len(blocks[i]))
 		_, err := f.Write(blocks[i])
 		blocks[i] = blocks[i][:0]
@@ -220,8 +224,13 @@ func FetchMarks(work string, refs []Reference, yield func(Packed)) error {
 func Fetch(work string, refs []Reference, yield func([]byte) error) error {
 	for _, ref := range refs {
 		data := make([]byte, ref.size())
-		if err := readAt(filepath.Join(work, string(ref[16:])), data, binary.BigEndian.Uint64(ref)); err != nil {
-			return fmt.Errorf("read marks: %w", err)
+		path := filepath.Join(work, string(ref[referenceHead:]))
+		err := readAt(path, data, binary.BigEndian.Uint64(ref))
+		if err == nil && checksum(data, nil) != binary.BigEndian.Uint32(ref[16:]) {
+			err = errDamaged
+		}
+		if err != nil {
+			return fmt.Errorf("read marks in %s: %w", path, err)
 		}
 		if err := yield(data); err != nil {
 			return err

@@ -2,12 +2,14 @@ package spill
 
 import (
 	"bufio"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -19,6 +21,7 @@ const maxOpenSpills = 256
 type Files struct {
 	work string
 	open map[ID]*os.File
+	row  []byte
 }
 
 // NewFiles reads from the spill files of a work folder. Close it.
@@ -49,10 +52,10 @@ func (s *Files) Record(m Mark) (from rows.Origin, text []byte, err error) {
 	if err != nil {
 		return from, nil, err
 	}
-	whole := io.NewSectionReader(f, int64(m.Offset), int64(spillHead+m.Size+2+math.MaxUint16+8))
-	r := recordReader{r: bufio.NewReaderSize(whole, spillHead+int(m.Size)+512)}
+	whole := io.NewSectionReader(f, int64(m.Offset), int64(spillHead+m.Size+spillTail+math.MaxUint16))
+	r := recordReader{r: bufio.NewReaderSize(whole, spillHead+int(m.Size)+512), left: whole.Size()}
 	if _, err := r.next(); err != nil {
-		return from, nil, fmt.Errorf("read a spill file: %w", err)
+		return from, nil, fmt.Errorf("read the spill file %s at %d: %w", f.Name(), m.Offset, err)
 	}
 	return r.from, r.text, nil
 }
@@ -63,9 +66,16 @@ func (s *Files) Read(id ID, offset uint64, text []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.ReadAt(text, int64(offset)+spillHead); err != nil {
-		return fmt.Errorf("read a spill file: %w", err)
+	end := spillHead + len(text)
+	s.row = slices.Grow(s.row[:0], end+4)[:end+4]
+	_, err = f.ReadAt(s.row, int64(offset))
+	if err == nil && (binary.BigEndian.Uint32(s.row) != uint32(len(text)) || checksum(s.row[:end], nil) != binary.BigEndian.Uint32(s.row[end:])) {
+		err = errDamaged
 	}
+	if err != nil {
+		return fmt.Errorf("read the spill file %s at %d: %w", f.Name(), offset, err)
+	}
+	copy(text, s.row[spillHead:])
 	return nil
 }
 

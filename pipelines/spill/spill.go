@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,8 +19,8 @@ func Path(work string, id ID) string {
 	return filepath.Join(work, "spill", fmt.Sprintf("%d-%d", id.Segment, id.Unit))
 }
 
-// File is a file of rows between two segments. A row is: length of the JSON (4 bytes), JSON, length of the origin's name (2), name,
-// origin's offset (8); numbers in big endian.
+// File is a file of rows between two segments. A row is: length of the JSON (4 bytes), JSON, checksum of these (4), length of the origin's
+// name (2), name, origin's offset (8), checksum of what comes after the JSON (4); numbers in big endian.
 type File struct {
 	file *os.File
 	out  *bufio.Writer
@@ -36,23 +37,39 @@ func Create(path string) (*File, error) {
 	return &File{file: f, out: bufio.NewWriterSize(f, 64<<10)}, nil
 }
 
-// spillHead is what lies between the offset of a row and its JSON.
-const spillHead = 4
+// What lies between the offset of a row and its JSON, and what comes after that beside the origin's name.
+const (
+	spillHead = 4
+	spillTail = 4 + 2 + 8 + 4
+)
+
+// castagnoli is CRC-32C, which processors know: rows on the disk are checked when they are read, and cost hardly more for it.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errDamaged is the error of data that is not as it was written: the step is done again.
+var errDamaged = errors.New("the checksum is another than when it was written: the disk or the memory of this machine is at fault")
 
 // Add appends a row and returns its offset.
 func (s *File) Add(from rows.Origin, text []byte) (offset uint64, err error) {
 	s.rest = binary.BigEndian.AppendUint32(s.rest[:0], uint32(len(text)))
 	_, _ = s.out.Write(s.rest) // an error stays with the writer and comes with the last
 	_, _ = s.out.Write(text)
-	s.rest = binary.BigEndian.AppendUint16(s.rest[:0], uint16(len(from.Name)))
+	s.rest = binary.BigEndian.AppendUint32(s.rest[:0], checksum(s.rest, text))
+	s.rest = binary.BigEndian.AppendUint16(s.rest, uint16(len(from.Name)))
 	s.rest = append(s.rest, from.Name...)
 	s.rest = binary.BigEndian.AppendUint64(s.rest, uint64(from.Offset))
+	s.rest = binary.BigEndian.AppendUint32(s.rest, checksum(s.rest, nil))
 	if _, err = s.out.Write(s.rest); err != nil {
 		return 0, fmt.Errorf("write a spill file: %w", err)
 	}
 	offset = s.at
 	s.at += uint64(spillHead + len(text) + len(s.rest))
 	return offset, nil
+}
+
+// checksum is that of head and text together.
+func checksum(head, text []byte) uint32 {
+	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, text)
 }
 
 // Take appends rows as another spill file has them.
@@ -89,15 +106,19 @@ func Read(path string, offsets []uint64, yield func(offset uint64, from rows.Ori
 		return fmt.Errorf("read a spill file: %w", err)
 	}
 	defer f.Close()
-	r := recordReader{r: bufio.NewReaderSize(f, 256<<10)}
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("read a spill file: %w", err)
+	}
+	r := recordReader{r: bufio.NewReaderSize(f, 256<<10), left: info.Size()}
 	at := uint64(0)
 	for _, offset := range offsets {
-		if _, err := r.r.Discard(int(offset - at)); err != nil {
-			return fmt.Errorf("read a spill file: %w", err)
+		if err := r.skip(offset - at); err != nil {
+			return fmt.Errorf("read the spill file %s at %d: %w", path, offset, err)
 		}
 		n, err := r.next()
 		if err != nil {
-			return fmt.Errorf("read a spill file: %w", err)
+			return fmt.Errorf("read the spill file %s at %d: %w", path, offset, err)
 		}
 		at = offset + n
 		if err := yield(offset, r.from, r.text); err != nil {
@@ -110,6 +131,7 @@ func Read(path string, offsets []uint64, yield func(offset uint64, from rows.Ori
 // recordReader reads the rows of a spill file. One file's rows lie together, so that the name of the origin is mostly the last one's.
 type recordReader struct {
 	r    *bufio.Reader
+	left int64 // bytes that can still be read
 	from rows.Origin
 	text []byte // valid until the next row is read
 	rest []byte
@@ -123,23 +145,42 @@ func (r *recordReader) next() (n uint64, err error) {
 	if r.text, err = r.bytes(r.text, int(binary.BigEndian.Uint32(r.rest))); err != nil {
 		return 0, err
 	}
-	if r.rest, err = r.bytes(r.rest, 2); err != nil {
+	sum := checksum(r.rest, r.text)
+	if r.rest, err = r.bytes(r.rest, 6); err != nil {
 		return 0, err
 	}
-	if r.rest, err = r.bytes(r.rest, int(binary.BigEndian.Uint16(r.rest))+8); err != nil {
+	if sum != binary.BigEndian.Uint32(r.rest) {
+		return 0, errDamaged
+	}
+	head := [6]byte(r.rest)
+	if r.rest, err = r.bytes(r.rest, int(binary.BigEndian.Uint16(r.rest[4:]))+8+4); err != nil {
 		return 0, err
 	}
-	name, offset := r.rest[:len(r.rest)-8], r.rest[len(r.rest)-8:]
+	size := len(r.rest) - 4
+	if checksum(head[:], r.rest[:size]) != binary.BigEndian.Uint32(r.rest[size:]) {
+		return 0, errDamaged
+	}
+	name, offset := r.rest[:size-8], r.rest[size-8:size]
 	if r.from.Name != string(name) {
 		r.from.Name = string(name)
 	}
 	r.from.Offset = int64(binary.BigEndian.Uint64(offset))
-	return uint64(spillHead + len(r.text) + 2 + len(r.rest)), nil
+	return uint64(spillHead + len(r.text) + spillTail + len(name)), nil
 }
 
 // bytes reads n bytes into b, or into a larger one.
 func (r *recordReader) bytes(b []byte, n int) ([]byte, error) {
+	if r.left -= int64(n); r.left < 0 { // the file is cut off, or the length is none: do not make room for it
+		return b, io.ErrUnexpectedEOF
+	}
 	b = slices.Grow(b[:0], n)[:n]
 	_, err := io.ReadFull(r.r, b)
 	return b, err
+}
+
+// skip passes over n bytes.
+func (r *recordReader) skip(n uint64) error {
+	skipped, err := r.r.Discard(int(n))
+	r.left -= int64(skipped)
+	return err
 }
