@@ -291,3 +291,34 @@ steps:
 		t.Errorf("%v\n%s", err, diff)
 	}
 }
+
+// TestDecidingElement: of a condition over all instances the one is shown that decided, and nothing where all passed.
+func TestDecidingElement(t *testing.T) {
+	const text = `sluice: pipeline/v1
+name: p
+steps:
+  fit:
+    matrix: {seed: [1, 2, 3]}
+    run: {command: [fit], outputs: {f1: {type: double}, loss: {type: double}}}
+  pick:
+    run: {command: [pick], outputs: {n: {type: int}}}
+    gate:
+      - steps.fit.all(f, f.f1 > 0.8 && f.loss < 1.0)
+      - steps.fit.all(f, f.f1 > 0.5)
+      - steps.fit.exists(f, f.f1 > 0.99)
+      - steps.fit.map(f, f.f1).all(x, x > 0.8)
+`
+	p := mustCompile(t, text)
+	vars := spec.Vars{Steps: map[string]spec.StepResult{"fit": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(
+		`[{"f1": 0.9, "loss": 0.1, "index": 0}, {"f1": 0.7, "loss": 0.2, "index": 1}, {"f1": 0.6, "loss": 0.3, "index": 2}]`)}}}
+	checks, _ := p.EvaluateGate("pick", json.RawMessage(`{"n": 1}`), vars)
+	var got []map[string]any
+	for _, c := range checks {
+		delete(c.Values, "steps.fit")
+		got = append(got, c.Values)
+	}
+	want := []map[string]any{{"f.f1": 0.7}, {}, {}, {"x": 0.7}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+}

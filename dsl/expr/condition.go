@@ -3,9 +3,12 @@ package expr
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 )
@@ -28,14 +31,30 @@ func (e *Expression) seen(in *evaluation) map[string]any {
 		return nil
 	}
 	values := make(map[string]any, len(e.Refs))
-	for _, r := range e.Refs {
-		v, ok := in.Value(r.id)
-		if !ok {
-			continue
+	for _, r := range slices.Concat(e.Refs, e.deciding(in)) {
+		if v, ok := in.Value(r.id); ok {
+			values[r.String()] = shown(v)
 		}
-		values[r.String()] = shown(v)
 	}
 	return values
+}
+
+// deciding is what an `.all` that turned out false read of the element at which it did: CEL ends there.
+func (e *Expression) deciding(in *evaluation) (refs []Reference) {
+	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
+		if v, _ := in.Value(x.ID()); x.Kind() != ast.ComprehensionKind || v != types.False || x.AsComprehension().AccuInit().AsLiteral() != types.True {
+			return
+		}
+		x = x.AsComprehension().LoopStep()
+		for x.Kind() == ast.CallKind && x.AsCall().FunctionName() == operators.LogicalAnd { // what it left alone is of an element before
+			args := x.AsCall().Args()
+			if x = args[1]; in.values[args[0].ID()] == types.False {
+				x = args[0]
+			}
+		}
+		walkReferences(x, map[string]int{}, &refs)
+	}))
+	return refs
 }
 
 func shown(v ref.Val) any {
@@ -52,14 +71,14 @@ func shown(v ref.Val) any {
 	if err != nil {
 		return v.Type().TypeName()
 	}
-	return brief(native)
+	return bounded(native)
 }
 
 // maxShown is how long a value is shown whole, as JSON: what is shown is kept in records and goes through histories.
 const maxShown = 1000
 
-// brief is a value, or what it is where that would be long.
-func brief(native any) any {
+// bounded is a value, or what it is where that would be long.
+func bounded(native any) any {
 	if raw, err := json.Marshal(native); err != nil || len(raw) <= maxShown {
 		return native
 	}

@@ -102,19 +102,20 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	if name == "now" {
 		return "name", "there is no `now`: a run gives the same answer whenever it is replayed", "use `run.started_at`"
 	}
-	if slices.Contains(instanceNames, name) {
-		return "name", fmt.Sprintf("`%s` is not a name here", name), x.instanceHint(name)
+	isIn := func(object string) bool {
+		o := x.ts.Lookup(object)
+		return o != nil && o.Fields[name] != nil
 	}
-	if hint := x.nameHint(name); hint != "" {
-		return "name", fmt.Sprintf("`%s` is not a name here", name), hint
-	}
-	hint = nearest.Hint(name, slices.Collect(maps.Keys(x.vars)))
-	if steps := x.ts.Lookup("steps"); steps != nil && steps.Fields[name] != nil {
+	switch hint = x.nameHint(name); {
+	case hint != "":
+	case isIn("steps"):
 		hint = "write `steps." + name + "`"
-	} else if params := x.ts.Lookup("params"); params != nil && params.Fields[name] != nil {
+	case isIn("params"):
 		hint = "write `params." + name + "`"
-	} else if x.e.Node != nil && strings.ToUpper(name) == name {
+	case x.e.Node != nil && strings.ToUpper(name) == name:
 		hint = "for a shell variable write `$${" + name + "}`, or use `script:`, where `${}` belongs to the shell"
+	default:
+		hint = nearest.Hint(name, slices.Collect(maps.Keys(x.vars)))
 	}
 	return "name", fmt.Sprintf("`%s` is not a name here", name), hint
 }

@@ -69,16 +69,17 @@ func (x *explainer) bind() {
 	}))
 }
 
-// instanceHint says why a name of instances is none here.
+// instanceHint says why a name of instances is none here; empty for other names.
 func (x *explainer) instanceHint(name string) string {
-	if x.e.Scope == ScopeOnce {
-		return "`when`, `matrix` and `foreach` are evaluated once, before there are instances"
-	}
-	return map[string]string{
+	hint := map[string]string{
 		"matrix": "only a step with a `matrix` has it", "item": "only a step with a `foreach` has it",
 		"index":    "only a step with a `matrix`, a `foreach` or a `repeat` has it",
 		"previous": "only a step with a `repeat` has it",
 	}[name]
+	if hint != "" && x.e.Scope == ScopeOnce {
+		return "`when`, `matrix` and `foreach` are evaluated once, before there are instances"
+	}
+	return hint
 }
 
 // typeOf returns the type of an expression that the checker did not come to, or nil: a path, an element of a list, the best of one.
@@ -125,6 +126,3 @@ func notInstance(message, field string) (code, text, hint string, ok bool) {
 }
 
 var noFields = regexp.MustCompile(`^type '(.*)' does not support field selection`)
-
-// instanceNames are the names that only instances see.
-var instanceNames = []string{"matrix", "item", "index", "previous"}

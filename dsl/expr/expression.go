@@ -93,8 +93,7 @@ func newEnv(ts *TypeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []cel.EnvOption{cel.CustomTypeProvider(ts), cel.CustomTypeAdapter(ts)}
-	return Extend(base.Env, vars, options...)
+	return Extend(base.Env, vars, cel.CustomTypeProvider(ts), cel.CustomTypeAdapter(ts))
 }
 
 // Extend adds variables to an environment.

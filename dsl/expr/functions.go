@@ -13,9 +13,7 @@ import (
 )
 
 // Functions are the names of the functions and macros of the language, sorted. Operators have other names than they are written with.
-func Functions() ([]string, error) { return functionNames() }
-
-var functionNames = sync.OnceValues(func() ([]string, error) {
+var Functions = sync.OnceValues(func() ([]string, error) {
 	env, err := baseEnv()
 	if err != nil {
 		return nil, err

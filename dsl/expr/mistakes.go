@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 
 // nameHint explains a name of another language or system; path is what is read from it.
 func (x *explainer) nameHint(name string) string {
-	if hint := slips.Name(name); hint != "" {
+	if hint := cmp.Or(x.instanceHint(name), slips.Name(name)); hint != "" {
 		return hint
 	}
 	var path []Segment

@@ -92,10 +92,7 @@ func walkReferences(x ast.Expr, bound map[string]int, refs *[]Reference) {
 func walkComprehension(c ast.ComprehensionExpr, bound map[string]int, refs *[]Reference) {
 	walkReferences(c.IterRange(), bound, refs)
 	walkReferences(c.AccuInit(), bound, refs)
-	names := []string{c.IterVar(), c.AccuVar()}
-	if c.HasIterVar2() {
-		names = append(names, c.IterVar2())
-	}
+	names := []string{c.IterVar(), c.IterVar2(), c.AccuVar()} // the second may be empty, as no name is
 	for _, n := range names {
 		bound[n]++
 	}

@@ -19,22 +19,16 @@ func TypeOf(v Value) *cel.Type {
 	case Mapping:
 		return cel.MapType(cel.StringType, commonType(v.Values))
 	case Literal:
-		return v.outputType()
-	}
-	return cel.DynType
-}
-
-// outputType is the type of a constant.
-func (l Literal) outputType() *cel.Type {
-	switch l.Value.(type) {
-	case string:
-		return cel.StringType
-	case bool:
-		return cel.BoolType
-	case int64:
-		return cel.IntType
-	case float64:
-		return cel.DoubleType
+		switch v.Value.(type) {
+		case string:
+			return cel.StringType
+		case bool:
+			return cel.BoolType
+		case int64:
+			return cel.IntType
+		case float64:
+			return cel.DoubleType
+		}
 	}
 	return cel.DynType
 }
@@ -89,10 +83,6 @@ func (ts *TypeSystem) ElementType(name string, axis Value) *cel.Type {
 // ValueType is the type of a value of the document. Mappings are objects, whose types union brings together.
 func (ts *TypeSystem) ValueType(name string, v Value) *cel.Type {
 	switch v := v.(type) {
-	case Template:
-		return cel.StringType
-	case Computed:
-		return AfterJSON(v.Expr.OutputType())
 	case List:
 		return cel.ListType(ts.ElementType(name, v))
 	case Mapping:
@@ -101,10 +91,8 @@ func (ts *TypeSystem) ValueType(name string, v Value) *cel.Type {
 			o.Fields[key] = ts.ValueType(name+"."+key, v.Values[i])
 		}
 		return ts.Define(o)
-	case Literal:
-		return v.outputType()
 	}
-	return cel.DynType
+	return AfterJSON(TypeOf(v))
 }
 
 // Union is the type of values of several types: int and double are double, objects one object with the fields of all; what has nothing
