@@ -42,15 +42,14 @@ func newFan(s record.StepRecord, all Instances, now time.Time) fan {
 }
 
 func subject(r record.StepRecord) []field {
-	var axes map[string]any
-	if json.Unmarshal(r.Matrix, &axes) == nil {
-		return fields(axes)
+	switch subject := r.Subject().(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		return fields(subject)
+	default:
+		return []field{{"item", human.Value(subject)}}
 	}
-	var item any
-	if json.Unmarshal(r.Item, &item) == nil {
-		return []field{{"item", human.Value(item)}}
-	}
-	return nil
 }
 
 // isList reports whether a step's outputs are a list of those of its instances.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,44 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
+
+// Subject is what an instance is about, nil where it is none: the values of its axes by their names, or its item. An item that is an
+// instance of another step stands for what that one is about, and any other mapping for those of its values that are none of their own.
+func (s StepRecord) Subject() any {
+	var axes map[string]any
+	if json.Unmarshal(s.Matrix, &axes) == nil && axes != nil {
+		return axes
+	}
+	var item any
+	_ = json.Unmarshal(s.Item, &item) // an instance of a matrix has none
+	return subjectOf(item)
+}
+
+func subjectOf(item any) any {
+	fields, ok := item.(map[string]any)
+	if !ok {
+		return item
+	}
+	if _, isInstance := fields["index"]; isInstance {
+		for _, of := range []string{"matrix", "item"} {
+			if inner, ok := fields[of]; ok {
+				return subjectOf(inner)
+			}
+		}
+	}
+	short := map[string]any{}
+	for name, v := range fields {
+		switch v.(type) {
+		case map[string]any, []any:
+		default:
+			short[name] = v
+		}
+	}
+	if len(short) == 0 {
+		return item
+	}
+	return short
+}
 
 // LoadInstances reads the records of those of a fanned-out step's instances that have ended, at most limit of them: those that did not
 // succeed first, each kind in the order of their indices. total is how many have ended.

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,5 +41,26 @@ func TestLoadInstances(t *testing.T) {
 	}
 	if r, err := LoadInstance(t.Context(), s, "r", "fit", 99); err != nil || r.Status != spec.StatusPending {
 		t.Errorf("one that has not ended is %+v, %v", r, err)
+	}
+}
+
+func TestSubject(t *testing.T) {
+	for _, c := range []struct {
+		matrix, item string
+		want         any
+	}{
+		{"", "", nil},
+		{`{"arch": "cnn"}`, "", map[string]any{"arch": "cnn"}},
+		{"", `"eu"`, "eu"},
+		{"", `{"index": 0, "item": "eu", "rows": 1000, "split": {"bytes": 3}}`, "eu"},
+		{"", `{"index": 0, "matrix": {"arch": "cnn"}, "f1": 0.9}`, map[string]any{"arch": "cnn"}},
+		{"", `{"index": 0, "item": {"index": 4, "item": {"city": "Oslo", "at": [1, 2]}}}`, map[string]any{"city": "Oslo"}},
+		{"", `{"city": "Oslo", "index": 3}`, map[string]any{"city": "Oslo", "index": 3.0}},
+		{"", `{"at": [1, 2]}`, map[string]any{"at": []any{1.0, 2.0}}},
+	} {
+		got := StepRecord{Matrix: json.RawMessage(c.matrix), Item: json.RawMessage(c.item)}.Subject()
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s%s: %s", c.matrix, c.item, diff)
+		}
 	}
 }

@@ -32,15 +32,14 @@ func instanceID(s record.StepRecord) string { return s.Step + "." + strconv.Itoa
 
 // subject says what an instance is about: "arch = cnn", or its item.
 func subject(s record.StepRecord) string {
-	var axes map[string]any
-	if json.Unmarshal(s.Matrix, &axes) == nil && axes != nil {
-		return fields(axes)
+	switch subject := s.Subject().(type) {
+	case nil:
+		return ""
+	case map[string]any:
+		return fields(subject)
+	default:
+		return human.Value(subject)
 	}
-	var item any
-	if json.Unmarshal(s.Item, &item) == nil {
-		return human.Value(item)
-	}
-	return ""
 }
 
 // Step writes a step in detail, for people.
