@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 )
@@ -134,9 +135,25 @@ func valueOf(name, typ string, values map[string]any) (any, error) {
 		}
 	}
 	if !ok {
-		return nil, fault.Errorf(fault.User, "output %q is declared as %s, but %s holds %v", name, typ, valuesFile, v)
+		return nil, fault.Errorf(fault.User, "output %q is declared as %s, but %s holds %s", name, typ, valuesFile, described(v))
 	}
 	return v, nil
+}
+
+// described is a value of JSON with what it is, since a text may look like anything else.
+func described(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	written := human.Cut(string(raw), 60)
+	switch v.(type) {
+	case string:
+		return "the text " + written
+	case float64:
+		return "the number " + written
+	}
+	return written
 }
 
 // Metrics reads a metrics file, JSON lines, and returns the last value of each declared metric. What else is reported is passed over, as
