@@ -32,6 +32,9 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 		if err := r.begin(ctx); err != nil {
 			return record.RunOutput{}, err
 		}
+		if r.begun.MadeUp { // a failure would pause the schedule
+			return record.RunOutput{Status: spec.StatusSkipped, Error: "run " + r.in.Run + " was there before, and is left as it is"}, nil
+		}
 	}
 	if in.Continuation == nil || in.Continuation.Queued {
 		switch out, err := r.acquireGroup(ctx); {

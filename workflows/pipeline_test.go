@@ -577,3 +577,17 @@ func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
 		t.Errorf("the workflow ended with %v, want a cancel", env.GetWorkflowError())
 	}
 }
+
+// TestTimeMadeUpForTwice: a schedule that pauses when a run fails is not paused by a time that had its run.
+func TestTimeMadeUpForTwice(t *testing.T) {
+	w := &world{begun: contract.BeginOutput{MadeUp: true}}
+	env := w.environment(t)
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{{ID: "a", Kind: spec.KindRun}}})
+	var out record.RunOutput
+	if err := env.GetWorkflowResult(&out); err != nil || out.Status != spec.StatusSkipped {
+		t.Errorf("it ended as %+v, %v", out, err)
+	}
+	if len(w.began) > 0 || w.finished.Status != "" {
+		t.Errorf("it began %v, and its record was closed as %q", w.began, w.finished.Status)
+	}
+}

@@ -127,6 +127,8 @@ type BeginOutput struct {
 	Notify []string `json:"notify,omitempty"`
 	// Keeps: runs of the pipeline are removed by its `keep` when one ends.
 	Keeps bool `json:"keeps,omitempty"`
+	// MadeUp: a schedule's time is made up for that had its run, which is left as it is.
+	MadeUp bool `json:"made_up,omitempty"`
 }
 
 // KeepInput asks for what a pipeline's `keep` does at the end of a run.

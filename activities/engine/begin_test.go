@@ -29,6 +29,11 @@ func TestBeginOnce(t *testing.T) {
 	if _, err := b.engine.Begin(t.Context(), other); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "sluice rerun") {
 		t.Errorf("got %v", err)
 	}
+	madeUp := other
+	madeUp.ScheduledAt = b.began
+	if begun, err := b.engine.Begin(t.Context(), madeUp); err != nil || !begun.MadeUp {
+		t.Errorf("a time that is made up for once more: %+v, %v", begun, err)
+	}
 	record, err := record.LoadRun(t.Context(), b.engine.Store, in.Run)
 	if err != nil || !record.StartedAt.Equal(b.began) {
 		t.Errorf("the record is %+v, %v", record.RunRecord, err)

@@ -169,11 +169,11 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	key := record.RunKey(in.Run)
 	var rec record.RunRecord
 	if err := e.Store.GetJSON(ctx, key, &rec); err == nil {
-		if !opened(rec, in) { // a schedule's time, made up for a second time
-			return begun, fault.New(fault.Invalid,
-				"run "+in.Run+" was there before, and is left as it is: `sluice rerun "+in.Run+"` runs it again", nil)
+		switch begun.MadeUp = !opened(rec, in) && !in.ScheduledAt.IsZero(); {
+		case begun.MadeUp || opened(rec, in): // a retry: what was settled stays settled
+			return begun, nil
 		}
-		return begun, nil // a retry: what was settled stays settled
+		return begun, fault.New(fault.Invalid, "run "+in.Run+" was there before, and is left as it is: `sluice rerun "+in.Run+"` runs it again", nil)
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return begun, err
 	}
