@@ -75,7 +75,7 @@ func (a *approval) validate(d contract.Decide) error {
 		return fault.New(fault.Invalid, "it is decided already: "+a.state.Decision.String(), nil)
 	case d.By == "":
 		return fault.New(fault.Invalid, "say who decides: `by` is empty", nil)
-	case len(a.state.Users) > 0 && !slices.Contains(a.state.Users, d.By):
+	case len(a.state.Users) > 0 && !slices.Contains(a.state.Users, d.By), strings.HasPrefix(d.By, contract.OIDCPrefix):
 		return fault.New(fault.Invalid, d.By+" may not decide; those who may: "+strings.Join(a.state.Users, ", "), nil)
 	case !d.Approve:
 		return nil // who says no need not fill in the form

@@ -14,13 +14,16 @@ const DecideUpdate = "sluice.decide"
 // ApprovalWorkflowID is the workflow ID of a step that waits for a person; step as At.ID writes it.
 func ApprovalWorkflowID(run, step string) string { return "approval/" + run + "/" + step }
 
+// OIDCPrefix begins a group in the claims of identity tokens, which are not read yet.
+const OIDCPrefix = "oidc:"
+
 // ApprovalInput asks a person.
 type ApprovalInput struct {
 	Run  string `json:"run"`
 	Step string `json:"step"`
 	// Approval is the question. That of a gate has no fields.
 	Approval spec.Approval `json:"approval"`
-	// Users may decide; empty: anyone who reaches Temporal.
+	// Users may decide; empty: anyone who reaches Temporal. What begins with OIDCPrefix is a group, in whose name nobody can.
 	Users []string `json:"users,omitempty"`
 	// Seen is what led to the question: a gate's expression with the values it saw.
 	Seen string `json:"seen,omitempty"`

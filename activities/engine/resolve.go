@@ -117,7 +117,10 @@ func users(sub *Submitted, who []string) []string {
 	var all []string
 	for _, name := range who {
 		person := sub.Program.Environment().People[name]
-		if len(person.Users) == 0 {
+		switch {
+		case person.OIDC != "":
+			all = append(all, contract.OIDCPrefix+person.OIDC)
+		case len(person.Users) == 0:
 			all = append(all, name)
 		}
 		for _, user := range person.Users {

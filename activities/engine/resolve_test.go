@@ -25,7 +25,7 @@ people: {"group:data": {users: [bert, "user:anna"]}, "group:leads": {oidc: ml-le
 		{[]string{"user:eve"}, []string{"user:eve"}},
 		{[]string{"group:data"}, []string{"user:anna", "user:bert"}},
 		{[]string{"user:anna", "group:data"}, []string{"user:anna", "user:bert"}},
-		{[]string{"group:leads"}, []string{"group:leads"}},
+		{[]string{"group:leads"}, []string{"oidc:ml-leads"}},
 	}
 	for _, test := range tests {
 		if diff := cmp.Diff(test.want, users(&Submitted{Program: program}, test.who)); diff != "" {
