@@ -32,7 +32,7 @@ func checkApproval(c *checker, s *step, sp *spec.Approval) {
 		f, ok := sp.Fields[key.Value]
 		switch {
 		case slices.Contains(reserved, key.Value):
-			c.src.Errorf(key, "reserved", "call it something else", "`%s` is an output of every approval", key.Value)
+			c.src.Errorf(key, "reserved", "give it another name", "`%s` is an output of every approval", key.Value)
 		case ok && n.Kind == yaml.MappingNode:
 			checkField(c, key, n, f)
 		}
@@ -45,7 +45,7 @@ func checkField(c *checker, key, n *yaml.Node, f spec.Field) {
 	case f.Type == "enum" && len(f.Values) == 0 && (values == nil || values.Kind == yaml.SequenceNode):
 		c.src.Errorf(key, "field", "add `values: [a, b]`", "the enum `%s` has no values", key.Value)
 	case f.Type != "enum" && f.Type != "" && values != nil:
-		c.src.Errorf(document.KeyNode(n, "values"), "field", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", key.Value, spec.Article(f.Type))
+		c.src.Errorf(document.KeyNode(n, "values"), "field", "write `type: enum`", "`values` is only allowed for an enum, and `%s` is %s", key.Value, spec.Article(f.Type))
 	case byDefault != nil && f.Required:
 		c.src.Errorf(document.KeyNode(n, "required"), "field", "remove one of them", "`%s` is required and has a default", key.Value)
 	case byDefault != nil && f.Type != "":

@@ -33,9 +33,9 @@ func TestCheckFields(t *testing.T) {
 		},
 		{"left empty", map[string]string{"why": "fix", "sure": " ", "share": ""}, map[string]any{"share": int64(10), "why": "fix"}, nil},
 		{"wrong", map[string]string{"share": "5.5", "why": "worse", "factor": "NaN", "sure": "yes", "notes": "x"}, nil, []string{
-			"`notes` is not a field of this approval: did you mean `note`?", "the field `factor` is \"NaN\", and must be a double",
-			"the field `share` is \"5.5\", and must be an int", "the field `sure` is \"yes\", and must be a bool",
-			"the field `why` is \"worse\", and must be one of better, fix",
+			"`notes` is not a field of this approval: did you mean `note`?", "the field `factor` is \"NaN\", but must be a double",
+			"the field `share` is \"5.5\", but must be an int", "the field `sure` is \"yes\", but must be a bool",
+			"the field `why` is \"worse\", but must be one of better, fix",
 		}},
 		{"missing", nil, nil, []string{"the field `why` (one of better, fix) must be given"}},
 		{"long", map[string]string{"why": "fix", "note": strings.Repeat("x", spec.MaxField+1)}, nil, []string{"the field `note` is longer than 10000 bytes"}},

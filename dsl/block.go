@@ -62,7 +62,7 @@ func (p *Program) ResolveAlone(id string, params map[string]any, inputs map[stri
 		return Resolved{}, err
 	}
 	if s.fan != spec.FanNone {
-		return Resolved{}, fmt.Errorf("step `%s` runs once for each of several instances, and alone it has none", id)
+		return Resolved{}, fmt.Errorf("step `%s` has a `matrix`, a `foreach` or a `repeat`, and cannot be run by itself", id)
 	}
 	alone := *s
 	if alone.spec, err = s.withInputs(inputs); err != nil {
@@ -70,7 +70,7 @@ func (p *Program) ResolveAlone(id string, params map[string]any, inputs map[stri
 	}
 	out := Resolved{Run: true}
 	if err := p.resolveSpec(&alone, p.names(&alone, spec.Vars{Params: params}), &out); err != nil {
-		return Resolved{}, fmt.Errorf("step `%s`, alone: %w", id, err)
+		return Resolved{}, fmt.Errorf("step `%s`, by itself: %w", id, err)
 	}
 	return out, nil
 }
@@ -88,7 +88,7 @@ func (s *step) withInputs(given map[string]artifact.Ref) (expr.Value, error) {
 	for _, name := range wanted.Keys {
 		ref, ok := given[name]
 		if !ok {
-			return nil, fmt.Errorf("step `%s` has the input `%s`, and was given nothing for it", s.ID, name)
+			return nil, fmt.Errorf("step `%s` needs a folder for its input `%s`", s.ID, name)
 		}
 		filled.Values = append(filled.Values, expr.Literal{Value: ref})
 	}

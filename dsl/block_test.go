@@ -136,9 +136,9 @@ steps:
 		given map[string]artifact.Ref
 		want  string
 	}{
-		"too few":   {"clean", map[string]artifact.Ref{"raw": given["raw"]}, "has the input `more`, and was given nothing"},
+		"too few":   {"clean", map[string]artifact.Ref{"raw": given["raw"]}, "needs a folder for its input `more`"},
 		"unknown":   {"clean", map[string]artifact.Ref{"row": given["raw"]}, "has no input `row`"},
-		"instances": {"each", nil, "several instances"},
+		"instances": {"each", nil, "cannot be run by itself"},
 		"no step":   {"none", nil, "none"},
 	} {
 		if _, err := program.ResolveAlone(test.step, nil, test.given); err == nil || !strings.Contains(err.Error(), test.want) {

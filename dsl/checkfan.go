@@ -22,7 +22,7 @@ func (c *checker) checkFan(s *step) {
 		}
 	}
 	if len(fans) > 1 {
-		c.src.Errorf(fans[1], "one-of", "keep one of them", "a step has one of `matrix`, `foreach` and `repeat`, and `%s` has `%s` already", s.ID, fans[0].Value)
+		c.src.Errorf(fans[1], "one-of", "keep one of them", "`matrix`, `foreach` and `repeat` cannot be combined, and `%s` already has `%s`", s.ID, fans[0].Value)
 	}
 	if s.matrix != nil {
 		c.checkMatrix(s)
@@ -30,19 +30,19 @@ func (c *checker) checkFan(s *step) {
 	// A default that a step has no use for is no mistake of the step's.
 	for _, name := range []string{"max_parallel", "require"} {
 		if document.Lookup(s.own, name) != nil && !s.listed() && len(fans) == 0 {
-			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it, or add `matrix` or `foreach`", "`%s` runs once, and `%s` is of instances", s.ID, name)
+			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it, or add `matrix` or `foreach`", "`%[2]s` has no effect: `%[1]s` has neither `matrix` nor `foreach`", s.ID, name)
 		} else if document.Lookup(s.own, name) != nil && s.fan == spec.FanRepeat {
-			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it", "`%s` runs one iteration after the other until one is right: `%s` is of a `matrix` or a `foreach`", s.ID, name)
+			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it", "`%s` has a `repeat`, which runs one iteration at a time: `%s` is only allowed with a `matrix` or a `foreach`", s.ID, name)
 		}
 	}
 	if s.fan == spec.FanRepeat && isA[*spec.Rollout](s) {
-		c.src.Errorf(document.KeyNode(s.node, "repeat"), "instances", "repeat the step that makes the model, or write `retry`", "a rollout is not repeated: one that is rolled back fails its step")
+		c.src.Errorf(document.KeyNode(s.node, "repeat"), "instances", "repeat the step that makes the model, or use `retry`", "a rollout cannot be repeated: one that is rolled back fails its step")
 	}
 	if s.listed() && s.ContinueOnError {
 		c.checkContinue(s)
 	}
 	if s.listed() && len(s.Publish) > 0 {
-		c.src.Errorf(document.KeyNode(s.node, "publish"), "instances", "publish from a step that takes one: ${steps."+s.ID+".best(x, ...)}",
+		c.src.Errorf(document.KeyNode(s.node, "publish"), "instances", "publish from a step that picks one instance: ${steps."+s.ID+".best(x, ...)}",
 			"the instances of `%s` would publish under the same name", s.ID)
 	}
 }
@@ -53,8 +53,8 @@ func (c *checker) checkContinue(s *step) {
 		for _, e := range other.exprs {
 			for _, r := range e.Refs {
 				if other != s && r.Path[0].Name == "steps" && len(r.Path) > 1 && r.Path[1].Name == s.ID && !r.Path[1].Optional {
-					c.src.Warnf(document.KeyNode(s.node, "continue_on_error"), "instances", "write `require: 50%` to go on with the instances that passed",
-						"when an instance of `%s` fails, `%s` is skipped and has none of its results", s.ID, other.ID)
+					c.src.Warnf(document.KeyNode(s.node, "continue_on_error"), "instances", "write `require: 50%` to continue with the instances that passed",
+						"if any instance of `%s` fails, `%s` is skipped and cannot use the results of the others", s.ID, other.ID)
 					return
 				}
 			}
@@ -75,7 +75,7 @@ func (c *checker) checkBest(s *step) {
 			if of := c.byID[r.Path[1].Name]; of != nil && of.listed() && of.Require == 0 {
 				line, col := e.Locate(c.src, r)
 				c.src.Add(document.SeverityWarning, line, col, "instances", "write `when: steps."+of.ID+".size() > 0`, or `require: 10%` at `"+of.ID+"`",
-					"with `require: 0%` no instance of `"+of.ID+"` may have passed, and then there is no best one")
+					"with `require: 0%` no instance of `"+of.ID+"` need pass, and then there is no best one")
 				return
 			}
 		}
@@ -129,7 +129,7 @@ func (c *checker) checkHolds(s *step) {
 		switch {
 		case hold == nil:
 		case g.OnFail != spec.OnFailHold:
-			c.src.Errorf(document.KeyNode(at, "hold"), "hold", "write `on_fail: hold`", "nobody is asked: the check says on_fail: %s", g.OnFail)
+			c.src.Errorf(document.KeyNode(at, "hold"), "hold", "write `on_fail: hold`", "`hold` has no effect: the check has on_fail: %s", g.OnFail)
 		default:
 			c.checkWho(document.Lookup(hold, "who"))
 		}
@@ -143,10 +143,10 @@ func (c *checker) checkCache(s *step) {
 		return
 	}
 	if s.section != spec.SectionMain {
-		c.src.Warnf(document.KeyNode(s.own, "cache"), "cache", "remove it", "steps of `%s` are done in every run: no earlier result is taken over", s.section)
+		c.src.Warnf(document.KeyNode(s.own, "cache"), "cache", "remove it", "steps of `%s` run every time: no earlier result is reused", s.section)
 	}
 	if s.info().caching(s) == cacheNever {
-		c.src.Errorf(document.KeyNode(s.own, "cache"), "cache", "remove it", "what %s does is not in its outputs: it is always run", spec.Article(string(s.Kind)))
+		c.src.Errorf(document.KeyNode(s.own, "cache"), "cache", "remove it", "the effect of %s is not in its outputs, so the step always runs", spec.Article(string(s.Kind)))
 	}
 }
 
@@ -175,17 +175,17 @@ func (c *checker) checkSecrets(s *step) {
 	for i, variable := range secrets.Keys {
 		at := document.Lookup(s.node, "secrets", variable)
 		if document.Lookup(s.node, "env", variable) != nil {
-			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "secrets"), variable), "duplicate", "remove one of them", "`%s` is under `env` too", variable)
+			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "secrets"), variable), "duplicate", "remove one of them", "`%s` is also set under `env`", variable)
 		}
 		switch v := secrets.Values[i].(type) {
 		case expr.Literal:
 			c.checkSecret(at, at.Value)
 		case expr.Computed:
 			if r := v.Expr.Refs; v.Expr.OK && (len(r) != 1 || r[0].Path[0].Name != "params" || len(r[0].Path) != 2 || !c.pipeline.Params[r[0].Path[1].Name].Secret) {
-				v.Expr.ReportStart(c.src, "secret", "write ${params.NAME}, and `secret: true` where it is declared", "the name of a secret comes from a secret parameter")
+				v.Expr.ReportStart(c.src, "secret", "write ${params.NAME}, and `secret: true` where it is declared", "the name of a secret can only come from a secret parameter")
 			}
 		default:
-			c.src.Errorf(at, "secret", "write the name of a secret, or ${params.NAME}", "the name of a secret is not put together from parts")
+			c.src.Errorf(at, "secret", "write the name of a secret, or ${params.NAME}", "the name of a secret cannot be built from parts")
 		}
 	}
 }

@@ -21,13 +21,13 @@ func checkChildPipeline(c *checker, s *step, sp *spec.ChildPipeline) {
 	key := s.kindKey()
 	kind := exactlyOne[spec.ChildPipeline](c.src, key, s.body, "a child pipeline")
 	if at := document.Lookup(s.body, "outputs"); at != nil && kind == "file" {
-		c.src.Errorf(document.KeyNode(s.body, "outputs"), "one-of", "write them into "+sp.File, "a child that is a file declares its outputs itself")
+		c.src.Errorf(document.KeyNode(s.body, "outputs"), "one-of", "write them into "+sp.File, "a child pipeline in a file declares its own outputs")
 	}
 	if ch := c.children[s]; ch != nil {
 		c.checkGiven(s, ch)
 	}
 	if kind == "file" && sp.File == "" {
-		c.src.Errorf(document.Lookup(s.body, "file"), "required", "name a pipeline", "the name of the file is empty")
+		c.src.Errorf(document.Lookup(s.body, "file"), "required", "name a pipeline", "the file name is empty")
 	}
 }
 

@@ -49,7 +49,7 @@ func (f *family) writeOut() error {
 		child.step.childDocument = document.Plain(child.root, &left)
 	}
 	if left < 0 {
-		return fmt.Errorf("the aliases in child pipelines stand for more than %d values", document.MaxPlain)
+		return fmt.Errorf("the aliases in child pipelines expand to more than %d values", document.MaxPlain)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (c *checker) compileFile(s *step, spec *spec.ChildPipeline) *compiledChild 
 	}
 	switch {
 	case ch.open:
-		c.src.Errorf(at, "cycle", "a pipeline cannot be its own child", "%q runs itself again, by way of this step", spec.File)
+		c.src.Errorf(at, "cycle", "a pipeline cannot be its own child", "%q starts itself again through this step", spec.File)
 		return nil
 	case !c.mayBeDeep(at, ch.height):
 		return nil
@@ -210,7 +210,7 @@ func (c *checker) mayBeDeep(at *yaml.Node, below int) bool {
 	if c.generation+1+below <= maxGenerations {
 		return true
 	}
-	c.src.Errorf(at, "limit", "make one pipeline of two", "children of children go deeper than %d", maxGenerations)
+	c.src.Errorf(at, "limit", "merge two of the pipelines", "child pipelines are nested more than %d deep", maxGenerations)
 	return false
 }
 
@@ -349,9 +349,9 @@ func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (spec.Param, bool) {
 		return p, true
 	case t.Kind() == types.DynKind: // its expression was reported, or reads a child that is not known
 	case expr.IsOptional(t):
-		c.src.Errorf(n, "type", "end it with `.orValue(...)`", "`%s` may be absent, and a parameter is not", key.Value)
+		c.src.Errorf(n, "type", "end it with `.orValue(...)`", "`%s` may be absent, but a parameter needs a value", key.Value)
 	default:
-		c.src.Errorf(n, "type", "hand on its parts", "%s cannot be handed to a child", spec.Article(expr.TypeName(t)))
+		c.src.Errorf(n, "type", "pass its fields one by one", "%s cannot be passed to a child pipeline", spec.Article(expr.TypeName(t)))
 	}
 	return spec.Param{Type: "string"}, false
 }
@@ -372,7 +372,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 			c.checkParamValue(n, key.Value, decl, expr.Known(v))
 		default:
 			if t := expr.TypeOf(v); !takes(decl, t) {
-				c.src.Errorf(n, "type", "", "this is %s, and the parameter `%s` of %s is %s", spec.Article(expr.TypeName(t)), key.Value, ch.name, spec.Article(decl.Type))
+				c.src.Errorf(n, "type", "", "this is %s, but the parameter `%s` of %s is %s", spec.Article(expr.TypeName(t)), key.Value, ch.name, spec.Article(decl.Type))
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 		return
 	}
 	if len(variants.Content) == 0 {
-		c.src.Errorf(variants, "variant", "such as fp32: {onnx: {}}", "there are no variants to build")
+		c.src.Errorf(variants, "variant", "such as fp32: {onnx: {}}", "no variants are listed")
 	}
 	for name, body := range document.Entries(variants) {
 		if body.Kind == yaml.MappingNode {
@@ -50,7 +50,7 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	}
 	names := slices.Sorted(maps.Keys(spec.Variants))
 	if at := document.Lookup(s.body, "select"); at != nil && spec.Select != "fastest" && spec.Select != "smallest" && !slices.Contains(names, spec.Select) {
-		c.src.Errorf(at, "variant", nearest.Hint(spec.Select, append(names, "fastest", "smallest")), "%q is neither fastest, smallest nor a variant", spec.Select)
+		c.src.Errorf(at, "variant", nearest.Hint(spec.Select, append(names, "fastest", "smallest")), "%q is not a variant, nor `fastest` or `smallest`", spec.Select)
 	}
 }
 
@@ -61,7 +61,7 @@ func (c *checker) checkVariant(name, body *yaml.Node) {
 	case onnx == nil && tensorrt == nil:
 		c.src.Errorf(name, "variant", "give it `onnx: {}`", "the variant `%s` does not say how it is built", name.Value)
 	case onnx != nil && tensorrt != nil:
-		c.src.Errorf(name, "variant", "make it two variants", "the variant `%s` has both `onnx` and `tensorrt`", name.Value)
+		c.src.Errorf(name, "variant", "split it into two variants", "the variant `%s` has both `onnx` and `tensorrt`", name.Value)
 	case onnx != nil && onnx.Kind == yaml.MappingNode:
 		c.checkONNXVariant(onnx)
 	case tensorrt != nil && tensorrt.Kind == yaml.MappingNode:

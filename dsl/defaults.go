@@ -32,7 +32,7 @@ func (l *loader) withDefaults(n *yaml.Node, name string) *yaml.Node {
 func (l *loader) checkDefaults(n *yaml.Node) {
 	d := l.d
 	if n.Kind != yaml.MappingNode {
-		l.src.Errorf(n, "type", "write `defaults: {step: {...}}`, or a kind in the place of `step`", "a mapping is expected here, not %s", document.NodeKind(n))
+		l.src.Errorf(n, "type", "write `defaults: {step: {...}}`, or a kind in place of `step`", "expected a mapping, not %s", document.NodeKind(n))
 		return
 	}
 	outer := d.Expressions

@@ -22,16 +22,16 @@ func (c *checker) checkEnvelope(s *step) {
 		c.src.Errorf(document.PlaceOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
 	if at := document.Lookup(s.own, "timeout"); at != nil && isA[*spec.Approval](s) {
-		c.src.Errorf(document.KeyNode(s.own, "timeout"), "approval-timeout", "write it under `approval`, with the `default` that answers then",
-			"a timeout of the step `%s` would fail it, whatever its `default` says", s.ID)
+		c.src.Errorf(document.KeyNode(s.own, "timeout"), "approval-timeout", "write it under `approval`, with the `default` that applies then",
+			"a timeout on the step `%s` would fail it, and its `default` would never apply", s.ID)
 	}
 	if at := document.Lookup(s.node, "timeout"); at != nil {
 		if d, err := spec.ParseDuration(at.Value); err == nil && d == 0 {
 			help := "remove it for no limit"
 			if limit := s.Kind.DefaultTimeout(); limit > 0 {
-				help = "remove it for the default of " + limit.String() + ", or name one that is long enough"
+				help = "remove it for the default of " + limit.String() + ", or set a longer one"
 			}
-			c.src.Errorf(at, "range", help, "a timeout of %s ends every attempt at once", at.Value)
+			c.src.Errorf(at, "range", help, "a timeout of %s ends every attempt immediately", at.Value)
 		}
 	}
 	outputs := c.ts.Lookup("steps." + s.ID)
@@ -42,9 +42,9 @@ func (c *checker) checkEnvelope(s *step) {
 		case !ok:
 			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "output", nearest.Hint(name, outputs.FieldNames()), "`%s` is not %s", name, outputs.What)
 		case expr.TypeName(t) != "dataset" && expr.TypeName(t) != "model":
-			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, and `%s` is %s", name, spec.Article(expr.TypeName(t)))
+			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, but `%s` is %s", name, spec.Article(expr.TypeName(t)))
 		case !isDocumentName(s.Publish[name]):
-			c.src.Errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name in the registry", s.Publish[name])
+			c.src.Errorf(at, "name", "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a valid name in the registry", s.Publish[name])
 		}
 	}
 }

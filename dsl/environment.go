@@ -20,7 +20,7 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	d := decode.New(src, true, notYetKeys)
 	d.Explain = func(t reflect.Type, _, key *yaml.Node) (hint, meant string) {
 		if t == environmentType && hasKey(pipelineType, key.Value) {
-			return "it belongs to the pipeline, a file of its own", ""
+			return "this is a key of the pipeline, which is another file", ""
 		}
 		return "", ""
 	}

@@ -24,11 +24,11 @@ func checkRunner(src *document.Source, root *yaml.Node) {
 			continue
 		}
 		if first != "" {
-			src.Errorf(key, "one-of", "keep one of them", "a cleaning runs on one runner, and `%s` is there already", first)
+			src.Errorf(key, "one-of", "keep one of them", "cleaning uses one runner, and `%s` is already set", first)
 		}
 		first = key.Value
 		if at := document.Lookup(clean, key.Value, address); n.Kind == yaml.MappingNode && at != nil && at.Kind == yaml.ScalarNode && !hostPort(at.Value) {
-			src.Errorf(at, "url", "write host:port, such as flink.example.com:8081", "%q is not where a cluster can be reached", at.Value)
+			src.Errorf(at, "url", "write host:port, such as flink.example.com:8081", "%q is not the address of a cluster", at.Value)
 		}
 	}
 }

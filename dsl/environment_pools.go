@@ -25,7 +25,7 @@ func eachDriver(src *document.Source, root *yaml.Node, section, what, example st
 			case first == "":
 				first = driver.Value
 			default:
-				src.Errorf(driver, "one-of", "keep one of them", "a %s has one driver, and `%s` is there already", what, first)
+				src.Errorf(driver, "one-of", "keep one of them", "a %s has one driver, and `%s` is already set", what, first)
 			}
 		}
 		if first == "" && !hasUnknownKey(body, of) {

@@ -21,9 +21,9 @@ func checkStore(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	url := env.Store.URL
 	if objectstore.IsAddress(url) {
 		if _, err := objectstore.ParseFolder(url); err != nil {
-			src.Errorf(at, "url", hint, "no store can be there: %v", err)
+			src.Errorf(at, "url", hint, "a store cannot be kept there: %v", err)
 		}
 	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
-		src.Errorf(at, "url", hint, "%q is no address of a store", url)
+		src.Errorf(at, "url", hint, "%q is not the address of a store", url)
 	}
 }

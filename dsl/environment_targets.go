@@ -33,13 +33,13 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 func checkKServe(src *document.Source, key, body *yaml.Node, t spec.KServeTarget, store string) {
 	if t.Models == "" {
 		if !objectstore.IsAddress(store) {
-			src.Errorf(key, "required", "write such as `models: s3://bucket/folder`, or have the store in a bucket",
-				"KServe has nowhere to read the models of `%s` from", key.Value)
+			src.Errorf(key, "required", "write such as `models: s3://bucket/folder`, or keep the store in a bucket",
+				"KServe cannot read the models of `%s` from the store", key.Value)
 		}
 	} else if _, err := objectstore.ParseFolder(t.Models); err != nil {
 		src.Errorf(document.Lookup(body, "models"), "url", "write such as s3://bucket/folder", "KServe cannot read models there: %v", err)
 	}
 	if at := document.Lookup(body, "ingress"); at != nil && !strings.HasPrefix(t.Ingress, "http://") && !strings.HasPrefix(t.Ingress, "https://") {
-		src.Errorf(at, "url", "write such as http://10.0.0.5", "%q is no address of an ingress", t.Ingress)
+		src.Errorf(at, "url", "write such as http://10.0.0.5", "%q is not the address of an ingress", t.Ingress)
 	}
 }

@@ -176,11 +176,11 @@ steps: {a: {run: {command: [echo, "${params.n}${params.f}${params.b}${params.s}"
 		{"defaults", map[string]string{"f": "0.5"}, map[string]any{"n": int64(4), "f": 0.5, "b": true, "s": ""}, nil},
 		{"given", map[string]string{"f": "1", "n": "9", "b": "false", "s": "a=b"}, map[string]any{"n": int64(9), "f": 1.0, "b": false, "s": "a=b"}, nil},
 		{"wrong", map[string]string{"n": "10", "b": "yes", "g": "1"}, map[string]any{"s": ""}, []string{
-			"`g` is not a parameter of p", "the parameter `b` is \"yes\", and must be a bool", "the parameter `f` (double) has no default and was not given",
-			"the parameter `n` is 10, and must be at most 9",
+			"`g` is not a parameter of p", "the parameter `b` is \"yes\", but must be a bool", "the parameter `f` (double) has no default and was not given",
+			"the parameter `n` is 10, but must be at most 9",
 		}},
 		{"no number", map[string]string{"f": "NaN", "n": "4.5"}, map[string]any{"b": true, "s": ""}, []string{
-			"the parameter `f` is \"NaN\", and must be a double", "the parameter `n` is \"4.5\", and must be an int",
+			"the parameter `f` is \"NaN\", but must be a double", "the parameter `n` is \"4.5\", but must be an int",
 		}},
 	}
 	for _, tt := range tests {
@@ -255,7 +255,7 @@ steps:
 		"n > 0 || steps.?before.n.orValue(0) > 0", "[0].all(x, steps.?before.n.orValue(0) >= x)",
 	} {
 		p := mustCompile(t, document+"'"+gate+"'\n")
-		if checks, verdict := p.EvaluateGate("after", json.RawMessage(`{"n":1}`), spec.Vars{}); verdict != spec.VerdictError || !strings.Contains(checks[0].Error, "how `before` ended is not known here") {
+		if checks, verdict := p.EvaluateGate("after", json.RawMessage(`{"n":1}`), spec.Vars{}); verdict != spec.VerdictError || !strings.Contains(checks[0].Error, "how `before` ended, which is not known here") {
 			t.Errorf("%s: %s, %+v", gate, verdict, checks)
 		}
 		skipped := spec.Vars{Steps: map[string]spec.StepResult{"before": {Status: spec.StatusSkipped}}}

@@ -58,7 +58,7 @@ func (s *step) expandForeach(names *names) ([]spec.Instance, error) {
 	}
 	items, ok := v.(traits.Lister)
 	if !ok {
-		return nil, fmt.Errorf("this is %s, and no list", spec.Article(v.Type().TypeName()))
+		return nil, fmt.Errorf("this is %s, not a list", spec.Article(v.Type().TypeName()))
 	}
 	if size, ok := items.Size().(types.Int); ok && size > maxInstances {
 		return nil, errTooMany

@@ -287,7 +287,7 @@ func TestReadInstances(t *testing.T) {
 	empty := searchVars
 	empty.Steps = maps.Clone(empty.Steps)
 	empty.Steps["fit"] = spec.StepResult{Status: spec.StatusSucceeded, Outputs: json.RawMessage(`[]`)}
-	if _, err := p.Resolve("pick", empty); !expr.IsAbsent(err) || !strings.Contains(err.Error(), "there is no best of an empty list") {
+	if _, err := p.Resolve("pick", empty); !expr.IsAbsent(err) || !strings.Contains(err.Error(), "`best` of an empty list is undefined") {
 		t.Error(err)
 	}
 }

@@ -78,11 +78,11 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up] && up.holdsBack(lineage[up]) })
 	at := s.kindKey()
 	if !gated && mustWait {
-		hint := "gate a step it waits for, or say `ungated: true`"
+		hint := "add a gate to a step that it waits for, or write `ungated: true`"
 		if isA[*spec.ChildPipeline](s) {
-			hint = "gate a step it waits for: the child's own gates do not judge what it is given"
+			hint = "add a gate to a step that it waits for: the child's own gates do not evaluate what is passed to it"
 		}
-		c.src.Errorf(at, "ungated", hint, "`%s` %s and waits for no gate", s.ID, does)
+		c.src.Errorf(at, "ungated", hint, "`%s` %s but waits for no gate", s.ID, does)
 		return
 	}
 	for _, judge := range c.steps {
@@ -91,7 +91,7 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 		}
 		if model := c.judged(judge, lineage); model != nil {
 			c.src.Errorf(at, "ungated", "add `needs: ["+judge.ID+"]` to `"+s.ID+"`",
-				"`%s` %s the model of `%s` and does not wait for the gate of `%s`, which judges it", s.ID, verb, model.ID, judge.ID)
+				"`%s` %s the model of `%s` but does not wait for the gate of `%s`, which evaluates it", s.ID, verb, model.ID, judge.ID)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (c *checker) checkPublish(s *step) {
 	}
 	before := c.passedBefore(s)
 	if !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up] && up.holdsBack(false) }) {
-		c.src.Errorf(document.KeyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes what no gate has judged", s.ID)
+		c.src.Errorf(document.KeyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes without a gate", s.ID)
 	}
 }
 

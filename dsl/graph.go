@@ -86,7 +86,7 @@ func (c *checker) otherIDs(s *step) []string {
 }
 
 func (c *checker) wholeSteps(e *expr.Expression, r expr.Reference) {
-	e.ReportReference(c.src, r, "step", "write steps.NAME", "`steps` as a whole is not a value: nobody would know what to wait for")
+	e.ReportReference(c.src, r, "step", "write steps.NAME", "`steps` as a whole is not a value: it does not tell which steps to wait for")
 }
 
 // addReference makes an edge of a reference to a step.
@@ -105,7 +105,7 @@ func (c *checker) addReference(s *step, e *expr.Expression, r expr.Reference) {
 	other := c.byID[id]
 	switch {
 	case id == s.ID && (e.Scope == expr.ScopeGate || e.Scope == expr.ScopeUntil):
-		e.ReportReference(c.src, r, "self", "write `"+expr.Reference{Path: r.Path[min(2, len(r.Path)-1):]}.String()+"`", "a gate sees its own step's outputs as plain names")
+		e.ReportReference(c.src, r, "self", "write `"+expr.Reference{Path: r.Path[min(2, len(r.Path)-1):]}.String()+"`", "a gate reads the outputs of its own step as plain names")
 		return
 	case id == s.ID:
 		e.ReportReference(c.src, r, "self", "", "`"+id+"` cannot read its own outputs before it ran")
@@ -120,9 +120,9 @@ func (c *checker) addReference(s *step, e *expr.Expression, r expr.Reference) {
 	switch {
 	case has && need == spec.NeedPassed && explicit != spec.NeedPassed:
 		e.ReportReference(c.src, r, "needs", "write `steps.?"+id+"`, or need `passed`",
-			"`"+s.ID+"` needs `"+id+"` to be "+string(explicit)+", but reads outputs that are only there when it passed")
+			"`"+s.ID+"` needs `"+id+"` to be "+string(explicit)+", but reads outputs that only exist if it passed")
 	case has && explicit == spec.NeedFailed:
-		e.ReportReference(c.src, r, "needs", "", "`"+s.ID+"` needs `"+id+"` to be failed: there are no outputs to read")
+		e.ReportReference(c.src, r, "needs", "", "`"+s.ID+"` needs `"+id+"` to have failed, so there are no outputs to read")
 	case has:
 	case s.needs[id] != spec.NeedPassed:
 		s.needs[id] = need
@@ -130,7 +130,7 @@ func (c *checker) addReference(s *step, e *expr.Expression, r expr.Reference) {
 	if need == spec.NeedPassed && c.byID[id].when != nil && s.when == nil {
 		line, col := e.Locate(c.src, r)
 		c.src.Add(document.SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
-			"`"+id+"` may be skipped by its `when`, and `"+s.ID+"` is skipped with it")
+			"`"+id+"` may be skipped by its `when`, and then `"+s.ID+"` is skipped too")
 	}
 }
 
@@ -141,7 +141,7 @@ func (c *checker) otherSection(s, other *step, report func(hint, message string)
 		return
 	}
 	report(fmt.Sprintf("remove it, or write `when: run.failed.exists(f, f.step == %q)` to run after its failure", other.ID),
-		fmt.Sprintf("`%s` has ended, in whatever way, before `%s` runs", other.ID, s.section))
+		fmt.Sprintf("`%s` has always ended before `%s` runs", other.ID, s.section))
 }
 
 // sortGraph returns the steps in topological order, or nil after it has reported a cycle.
@@ -288,7 +288,7 @@ func (c *checker) reportGateCycle(path []*step) bool {
 		if e.Scope == expr.ScopeUntil {
 			word = "`until`"
 		}
-		e.ReportReference(c.src, r, "cycle", "it is judged before any later step runs: move the condition to the gate of `"+up.ID+"`",
+		e.ReportReference(c.src, r, "cycle", "it is evaluated before any later step runs: move the condition to the gate of `"+up.ID+"`",
 			"the "+word+" of `"+s.ID+"` reads `"+up.ID+"`, which waits for `"+s.ID+"`: "+strings.Join(names, " → ")+" → "+s.ID)
 		return true
 	}

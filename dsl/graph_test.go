@@ -147,7 +147,7 @@ func TestLimits(t *testing.T) {
 		{"size", strings.Repeat("# padding\n", 1<<20+1<<18), "larger than 512 kB"},
 		{"nul", "sluice: pipeline/v1\x00\n", "NUL"},
 		{"utf-8", "sluice: pipeline/v1\nname: \xff\n", "not valid UTF-8"},
-		{"depth", deep, "nest deeper"},
+		{"depth", deep, "nested more than"},
 		{"expression", "sluice: pipeline/v1\nname: p\nsteps: {a: {run: {command: [echo]}, when: '" + strings.Repeat("(", 300) + "true" + strings.Repeat(")", 300) + "'}}\n", "[syntax]"},
 	}
 	for _, tt := range tests {

@@ -60,7 +60,7 @@ func TestHostile(t *testing.T) {
 			return fmt.Sprintf("{needs: [%s], run: {command: [echo], outputs: {n: {type: int}}}, gate: n > 1}", strings.Repeat(fmt.Sprint("s", i-1), min(i, 1)))
 		}), ""},
 		{"many expressions", command("\n" + strings.Repeat("\"${run.id}${run.id}${run.id}${run.id}\",\n", 3000)), "error[limit]: the document has more than 10000 expressions"},
-		{"a long text", command("\"" + strings.Repeat("${run.id}\n", 10_000) + "\""), "error[limit]: a text with ${} is longer than 16384 bytes"},
+		{"a long text", command("\"" + strings.Repeat("${run.id}\n", 10_000) + "\""), "error[limit]: a string with ${} is longer than 16384 bytes"},
 		{"many mistakes", steps(4000, func(int) string { return "{rum: {command: [echo]}}" }), "error[limit]: there are more than 1000 findings"},
 		{"many in one text", command("\"" + strings.Repeat("${rn.id}\n", 1500) + "\""), "error[limit]: there are more than 1000 findings"},
 		{"transforms without inputs", transforms(3000, func(i int) string {

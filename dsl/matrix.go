@@ -103,7 +103,7 @@ func readAxis(d *decode.Decoder, n *yaml.Node) expr.Value {
 		}
 		if raw, err := spec.Encode(expr.Known(v)); err == nil && expr.IsKnown(v) {
 			if seen[string(raw)] {
-				d.Source.Errorf(item, "duplicate", "remove one of them", "the value is in the list twice")
+				d.Source.Errorf(item, "duplicate", "remove one of them", "the value is listed twice")
 			}
 			seen[string(raw)] = true
 		}
@@ -123,13 +123,13 @@ func readMappings(d *decode.Decoder, n *yaml.Node) []mapping {
 	}
 	defer leave()
 	if n.Kind != yaml.SequenceNode {
-		d.Source.Errorf(n, "type", "write [{axis: value}]", "a list of mappings is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", "write [{axis: value}]", "expected a list of mappings, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out []mapping
 	for _, item := range n.Content {
 		if item = document.Unalias(item); item.Kind != yaml.MappingNode {
-			d.Source.Errorf(item, "type", "write {axis: value}", "a mapping is expected here, not %s", document.NodeKind(item))
+			d.Source.Errorf(item, "type", "write {axis: value}", "expected a mapping, not %s", document.NodeKind(item))
 			continue
 		}
 		m := mapping{node: item}
@@ -178,7 +178,7 @@ func (m *matrix) product(names cel.Activation) ([]combination, error) {
 		}
 		items, ok := v.([]any)
 		if !ok {
-			return nil, fmt.Errorf("%s is no list", axis)
+			return nil, fmt.Errorf("%s is not a list", axis)
 		}
 		if len(all)*len(items) > maxInstances {
 			return nil, errTooMany

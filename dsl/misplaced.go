@@ -39,7 +39,7 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 	case t == pipelineType && hasKey(envelopeType, word):
 		return "write `defaults: {step: {" + word + ": ...}}` for all steps, or write it at each step", ""
 	case t == pipelineType && hasKey(environmentType, word):
-		return "it belongs to the environment, a file of its own: sluice run PIPELINE -e ENVIRONMENT", ""
+		return "this is a key of the environment, which is another file: sluice run PIPELINE -e ENVIRONMENT", ""
 	case t == envelopeType:
 		return l.explainStepKey(n, key)
 	case kind == nil:
@@ -47,7 +47,7 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 	case hasKey(envelopeType, word):
 		return "write it one level up, beside `" + string(kind.kind) + "`", ""
 	case hasKey(reflect.TypeFor[spec.Train](), word), kind.programs == programsOnWorker && hasKey(reflect.TypeFor[spec.Resources](), word):
-		return "it is a key of `train`, whose programs run on nodes of a pool; those of `" + string(kind.kind) + "` run beside the worker", ""
+		return "this is a key of `train`, whose programs run on the nodes of a pool; those of `" + string(kind.kind) + "` run beside the worker", ""
 	}
 	return "", ""
 }
@@ -81,7 +81,7 @@ func (l *loader) explainStepKey(n, key *yaml.Node) (hint, meant string) {
 	}
 	switch {
 	case hasKey(reflect.TypeFor[spec.Gate](), word):
-		return "it belongs to a condition: write the gate as a block list of `- {check: ..., " + word + ": ...}`", ""
+		return "this is a key of a condition: write the gate as a block list of `- {check: ..., " + word + ": ...}`", ""
 	case holder != "" && !slices.ContainsFunc(kindNames(), func(k string) bool { return document.Lookup(n, k) != nil }):
 		return "write it one level down, under `" + holder + "`", holder
 	}
@@ -96,7 +96,7 @@ func isOther(src *document.Source, root *yaml.Node, version, hint string) bool {
 	written := document.Lookup(root, "sluice")
 	switch {
 	case written == nil && document.Lookup(root, "apiVersion") != nil:
-		src.Errorf(document.KeyNode(root, "apiVersion"), "required", "a document of Sluice begins with `sluice: "+version+"`", "this is a document of another system")
+		src.Errorf(document.KeyNode(root, "apiVersion"), "required", "a Sluice document begins with `sluice: "+version+"`", "this document belongs to another system")
 	case written != nil && written.Kind == yaml.ScalarNode && written.Value != version && strings.HasSuffix(written.Value, "/v1"):
 		src.Errorf(written, "enum", hint, "this must be %s, not %q", version, written.Value)
 	default:

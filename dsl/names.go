@@ -36,7 +36,7 @@ func (n *names) Knows(refs []expr.Reference) error {
 			continue
 		}
 		if _, ok := n.vars.Steps[r.Path[1].Name]; !ok {
-			return fmt.Errorf("how `%s` ended is not known here, and `%s` reads it", r.Path[1].Name, r)
+			return fmt.Errorf("`%[2]s` reads how `%[1]s` ended, which is not known here", r.Path[1].Name, r)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (n *names) run() *expr.Object {
 func (n *names) instance(name string) (ref.Val, error) {
 	instance := n.vars.Instance
 	if instance == nil {
-		return nil, fmt.Errorf("`%s` is read outside of an instance", name)
+		return nil, fmt.Errorf("`%s` is only defined in an instance", name)
 	}
 	raw := map[string]json.RawMessage{"matrix": instance.Matrix, "item": instance.Item, "previous": instance.Previous}[name]
 	switch t := n.step.instance[name]; {
@@ -200,7 +200,7 @@ func (n *names) inputs() (ref.Val, error) {
 		}
 		set, ok := v.(*expr.Object)
 		if !ok {
-			return nil, fmt.Errorf("inputs.%s is no artifact", name)
+			return nil, fmt.Errorf("inputs.%s is not an artifact", name)
 		}
 		fields[name] = n.p.ts.NewLazyObject("input", func(field string) (ref.Val, error) {
 			if field != "path" {

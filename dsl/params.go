@@ -55,7 +55,7 @@ func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Di
 			bad(fmt.Sprintf("give it with -p %s=VALUE", name), "the parameter `%s` (%s) has no default and was not given", name, decl.Type)
 			continue
 		case byHand && expr.IsArtifact(decl.Type):
-			bad("", "the parameter `%s` is a %s, which only a parent pipeline can give", name, decl.Type)
+			bad("", "the parameter `%s` is a %s, which only a parent pipeline can pass", name, decl.Type)
 			continue
 		case !isGiven:
 			value = decl.Default
@@ -123,26 +123,26 @@ func (c *checker) checkParam(name string, p spec.Param) bool {
 		if !has("min") {
 			key = "max"
 		}
-		return bad(key, "remove it", "`min` and `max` bound an int or a double, and `%s` is %s", name, spec.Article(p.Type))
+		return bad(key, "remove it", "`min` and `max` are only allowed for an int or a double, and `%s` is %s", name, spec.Article(p.Type))
 	case p.Min != nil && p.Max != nil && *p.Min > *p.Max:
-		return bad("max", "", "the least value of `%s` is %s and the largest %s: there is none", name, spec.FormatDouble(*p.Min), spec.FormatDouble(*p.Max))
+		return bad("max", "", "`%s` has `min: %s` and `max: %s`, so no value is allowed", name, spec.FormatDouble(*p.Min), spec.FormatDouble(*p.Max))
 	case has("items") && p.Type != "list" && p.Type != "map":
-		return bad("items", "remove it", "`items` is the type of what a list or a map holds, and `%s` is %s", name, spec.Article(p.Type))
+		return bad("items", "remove it", "`items` is only allowed for a list or a map, and `%s` is %s", name, spec.Article(p.Type))
 	case has("values") && p.Type != "enum":
-		return bad("values", "write `type: enum`", "`values` are those of an enum, and `%s` is %s", name, spec.Article(p.Type))
+		return bad("values", "write `type: enum`", "`values` is only allowed for an enum, and `%s` is %s", name, spec.Article(p.Type))
 	case p.Type == "enum" && len(p.Values) == 0:
 		return bad("type", "add `values: [a, b]`", "the enum `%s` has no values", name)
 	case has("pattern") && p.Type != "string":
-		return bad("pattern", "remove it", "a pattern is one of a string, and `%s` is %s", name, spec.Article(p.Type))
+		return bad("pattern", "remove it", "`pattern` is only allowed for a string, and `%s` is %s", name, spec.Article(p.Type))
 	case p.Secret && p.Type != "string":
 		return bad("secret", "write `type: string`", "a secret parameter holds the name of a secret and is a string, and `%s` is %s", name, spec.Article(p.Type))
 	case expr.IsArtifact(p.Type) && has("default"):
-		return bad("default", "remove it", "the %s `%s` is given by a parent pipeline and has no default", p.Type, name)
+		return bad("default", "remove it", "the %s `%s` is passed by a parent pipeline and cannot have a default", p.Type, name)
 	case p.Default != nil && p.Required != nil && *p.Required:
-		return bad("required", "remove one of them", "`%s` is required and has a default that would never be taken", name)
+		return bad("required", "remove one of them", "`%s` is required, so its default would never be used", name)
 	}
 	if _, err := regexp.Compile(p.Pattern); err != nil {
-		c.src.Errorf(document.Lookup(at, "pattern"), "param", "", "the pattern of `%s` is no regular expression: %s", name, spec.RegexpProblem(err))
+		c.src.Errorf(document.Lookup(at, "pattern"), "param", "", "the pattern of `%s` is not a valid regular expression: %s", name, spec.RegexpProblem(err))
 		return false
 	}
 	return true

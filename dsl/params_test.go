@@ -75,9 +75,9 @@ func TestTypedParams(t *testing.T) {
 		{"a map", map[string]string{"rates": `{"a": 1, "b": 0.5}`}, map[string]any{"rates": map[string]any{"a": 1.0, "b": 0.5}}, nil},
 		{"scalars", map[string]string{"window": "90m", "size": "large", "tag": "v20", "note": "a=b"}, map[string]any{"window": "1h30m", "size": "large", "tag": "v20", "note": "a=b"}, nil},
 		{"leading zeros", map[string]string{"sizes": "1,-010", "least": "007", "share": "00.5"}, nil, []string{
-			"the parameter `least` is `007`, which is not the same number to everyone who reads YAML: write 7",
-			"the parameter `share` is `00.5`, which is not the same number to everyone who reads YAML: write 0.5",
-			"the parameter `sizes` holds `-010`, which is not the same number to everyone who reads YAML: write -10",
+			"the parameter `least` is `007`, which is read as different numbers by different YAML parsers: write 7",
+			"the parameter `share` is `00.5`, which is read as different numbers by different YAML parsers: write 0.5",
+			"the parameter `sizes` holds `-010`, which is read as different numbers by different YAML parsers: write -10",
 		}},
 		{"zeros elsewhere", map[string]string{"sizes": "0,100", "least": "-0", "share": "1e03", "tag": "v010", "note": "010"}, map[string]any{
 			"sizes": []any{int64(0), int64(100)}, "least": int64(0), "share": 1000.0, "tag": "v010", "note": "010",
@@ -85,15 +85,15 @@ func TestTypedParams(t *testing.T) {
 		{"wrong", map[string]string{
 			"since": "yesterday", "window": "1 day", "regions": "[1", "sizes": "1,x", "rates": "[1]", "size": "medium", "tag": "xv1", "token": "aws", "mail": "x",
 		}, nil, []string{
-			"the parameter `mail` is a dataset, which only a parent pipeline can give",
-			`the parameter ` + "`rates`" + ` is "[1]", and must be a map, written as JSON: {"a": 1}`,
-			"the parameter `regions` is no list: unexpected EOF; write [1, 2] as JSON, or 1,2",
-			"the parameter `since` is \"yesterday\", and must be a timestamp such as 2026-01-31T12:00:00Z",
-			"the parameter `size` is \"medium\", and must be one of small, large",
-			"the parameter `sizes` holds \"x\", and must be a list of int",
-			"the parameter `tag` is \"xv1\", and must match v[0-9]+",
+			"the parameter `mail` is a dataset, which only a parent pipeline can pass",
+			`the parameter ` + "`rates`" + ` is "[1]", but must be a map, written as JSON: {"a": 1}`,
+			"the parameter `regions` is not a list: unexpected EOF; write [1, 2] as JSON, or 1,2",
+			"the parameter `since` is \"yesterday\", but must be a timestamp such as 2026-01-31T12:00:00Z",
+			"the parameter `size` is \"medium\", but must be one of small, large",
+			"the parameter `sizes` holds \"x\", but must be a list of int",
+			"the parameter `tag` is \"xv1\", but must match v[0-9]+",
 			"the parameter `token` names the secret \"aws\", which the environment `lab` does not have",
-			"the parameter `window` is \"1 day\", and must be a duration such as 90s or 1h30m",
+			"the parameter `window` is \"1 day\", but must be a duration such as 90s or 1h30m",
 		}},
 	}
 	for _, tt := range tests {

@@ -99,7 +99,7 @@ func (l *loader) read() bool {
 		return expr.Literal{Value: nil}, true
 	}
 	startForms(d)
-	if isOther(l.src, l.root, "pipeline/v1", "an environment is given beside the pipeline: sluice run PIPELINE -e ENVIRONMENT") {
+	if isOther(l.src, l.root, "pipeline/v1", "give the environment with -e: sluice run PIPELINE -e ENVIRONMENT") {
 		return false
 	}
 	if l.root.Kind == yaml.ScalarNode {
@@ -122,11 +122,11 @@ func (l *loader) read() bool {
 	}
 	l.pipeline.CompleteStart()
 	if name := document.Lookup(l.root, "name"); name != nil && !isDocumentName(l.pipeline.Name) {
-		hint := "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63"
+		hint := "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63"
 		if near := strings.Join(strings.Fields(l.pipeline.Name), "-"); isDocumentName(near) {
 			hint = "write " + near
 		}
-		l.src.Errorf(name, "name", hint, "%q is not a name of a pipeline", name.Value)
+		l.src.Errorf(name, "name", hint, "%q is not a valid name for a pipeline", name.Value)
 	}
 	for _, s := range l.steps {
 		section := l.section(s.section)

@@ -62,17 +62,17 @@ func (c *checker) checkCosts() {
 	if !of.all {
 		severity, why = document.SeverityWarning, "`"+of.step+"` may train in a pool without a price"
 	}
-	hint := "give `" + strings.Join(of.pools, "` and `") + "` in the environment a `usd_per_hour`, of all that the step may buy there"
+	hint := "give `" + strings.Join(of.pools, "` and `") + "` a `usd_per_hour` in the environment, for each capacity type that the step may use there"
 	if document.Lookup(c.root, "budget") != nil {
 		at := document.KeyNode(c.root, "budget")
-		c.src.Add(severity, at.Line, at.Column, "price", hint, "nobody can tell when the budget is spent: "+why)
+		c.src.Add(severity, at.Line, at.Column, "price", hint, "the budget cannot be enforced: "+why)
 	}
 	for _, s := range c.steps {
 		for _, e := range s.exprs {
 			for _, r := range e.Refs {
 				if r.Path[0].Name == "run" && len(r.Path) > 1 && r.Path[1].Name == "cost" {
 					line, col := e.Locate(c.src, r)
-					c.src.Add(severity, line, col, "price", hint, "nobody can tell what the run costs: "+why)
+					c.src.Add(severity, line, col, "price", hint, "the cost of the run is not known: "+why)
 				}
 			}
 		}

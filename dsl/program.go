@@ -257,7 +257,7 @@ func (c *checker) compileStep(s *step) {
 			continue // a rollout is not repeated, which is reported
 		}
 		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
-			c.src.Errorf(s.key, "reserved", "call it something else", "`%s` is a name of the language and cannot be an output of `%s`", name, s.ID)
+			c.src.Errorf(s.key, "reserved", "give it another name", "`%s` is a reserved name and cannot be an output of `%s`", name, s.ID)
 		}
 	}
 }
@@ -332,7 +332,7 @@ func (c *checker) useParam(e *expr.Expression, r expr.Reference, name string) {
 	c.usedParams[name] = true
 	if c.pipeline.Params[name].Secret && e.Scope != expr.ScopeSecret {
 		e.ReportReference(c.src, r, "secret", "write `secrets: {VARIABLE: \"${params."+name+"}\"}`; the step's program reads $VARIABLE",
-			"`"+name+"` is a secret parameter, and may be read under `secrets` only")
+			"`"+name+"` is a secret parameter, which can only be read under `secrets`")
 	}
 }
 

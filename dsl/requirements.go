@@ -33,9 +33,9 @@ func (c *checker) readRequirements(at *yaml.Node, file string) {
 			case !document.IsInside(name):
 				c.src.Errorf(at, "path", "copy it into the pipeline's folder", "%q includes %q, which is outside the pipeline's folder", file, name)
 			case !c.ws.Exists(name):
-				c.src.Errorf(at, "missing-file", "pip looks for it beside the file that includes it", "%q includes %q, and there is no such file", file, name)
+				c.src.Errorf(at, "missing-file", "pip looks for it beside the file that includes it", "%q includes %q, which does not exist", file, name)
 			case why != "":
-				c.src.Errorf(at, "left-out", help, "%q includes %q, which goes along with no run: %s", file, name, why)
+				c.src.Errorf(at, "left-out", help, "%q includes %q, which is not part of the run's workspace: %s", file, name, why)
 			}
 		}
 	}

@@ -52,12 +52,12 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 			c.src.Errorf(at, "stages", "", "a stage has exactly one of `shadow` and `weight`")
 		case stage.Shadow+stage.Weight == 0:
 			if n := cmp.Or(document.Lookup(at, "shadow"), document.Lookup(at, "weight")); isShare(n.Value) {
-				c.src.Errorf(n, "stages", "", "a stage of 0%% sees no traffic")
+				c.src.Errorf(n, "stages", "", "a stage of 0%% gets no traffic")
 			}
 		case hasWeight && stage.Weight <= weight:
-			c.src.Errorf(document.PlaceOf(at, "weight"), "stages", "let the weight grow from stage to stage", "the weight %s is not more than the %s before it", stage.Weight, weight)
+			c.src.Errorf(document.PlaceOf(at, "weight"), "stages", "increase the weight from stage to stage", "the weight %s is not greater than the %s before it", stage.Weight, weight)
 		case hasShadow && weight > 0:
-			c.src.Errorf(document.PlaceOf(at, "shadow"), "stages", "put it first", "a shadow stage comes before the candidate has traffic of its own")
+			c.src.Errorf(document.PlaceOf(at, "shadow"), "stages", "move it to the beginning", "a shadow stage must come before the stages with a weight")
 		}
 		if hasWeight {
 			weight = stage.Weight

@@ -22,7 +22,7 @@ type rowTyper struct {
 	exprs map[*yaml.Node][]*expr.Expression
 }
 
-// typeRows checks a cleaning's expressions over rows against what is known of the rows that come to them.
+// typeRows checks a cleaning's expressions over rows against what is known of the rows that reach them.
 func (c *checker) typeRows(s *step) {
 	t := &rowTyper{checker: c, exprs: map[*yaml.Node][]*expr.Expression{}}
 	for _, e := range s.exprs {
@@ -63,7 +63,7 @@ func (t *rowTyper) compile(below *yaml.Node, shape transform.Shape, whose string
 func (t *rowTyper) rowEnv(shape transform.Shape, whose string) (*cel.Env, map[string]*cel.Type) {
 	t.shapes++
 	row := t.ts.Define(&expr.ObjectType{
-		Name: fmt.Sprintf("row %d", t.shapes), Code: "row", What: "a field of the rows that come to " + whose, Fields: shape.Fields, Rest: shape.Rest,
+		Name: fmt.Sprintf("row %d", t.shapes), Code: "row", What: "a field of the rows that reach " + whose, Fields: shape.Fields, Rest: shape.Rest,
 	})
 	vars := map[string]*cel.Type{"row": row, "params": t.vars["params"]}
 	return expr.MustEnv(t.ts, vars), vars

@@ -29,7 +29,7 @@ func checkRun(c *checker, s *step, sp *spec.Run) {
 	script, command := document.Lookup(s.body, "script"), document.Lookup(s.body, "command")
 	switch {
 	case script == nil && command == nil && c.d.Missing(s.body, "command") && c.d.Missing(s.body, "script"):
-		c.src.Errorf(s.kindKey(), "one-of", "write `command: [program, argument]`, or `script: |`", "`%s` says nothing to run", s.ID)
+		c.src.Errorf(s.kindKey(), "one-of", "write `command: [program, argument]`, or `script: |`", "`%s` has neither a script nor a command", s.ID)
 	case script != nil && command != nil:
 		c.src.Errorf(document.KeyNode(s.body, "script"), "one-of", "keep one of them", "`%s` has both a script and a command", s.ID)
 	}
@@ -38,8 +38,8 @@ func checkRun(c *checker, s *step, sp *spec.Run) {
 	}
 	if m := interpolation.FindStringSubmatchIndex(sp.Script); m != nil && script != nil {
 		line, col := c.src.Locate(script, utf8.RuneCountInString(sp.Script[:m[0]]))
-		c.src.Add(document.SeverityWarning, line, col, "script", "give it by `env: {NAME: \""+sp.Script[m[0]:m[1]]+"\"}`, and write $NAME here",
-			"a script is never interpolated: the shell will see this as it stands")
+		c.src.Add(document.SeverityWarning, line, col, "script", "pass it in `env: {NAME: \""+sp.Script[m[0]:m[1]]+"\"}`, and use $NAME here",
+			"`${}` is not replaced in scripts: the shell would see this as it is")
 	}
 	checkCommand(c, s, &sp.Command)
 }

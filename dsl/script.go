@@ -32,7 +32,7 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 	default:
 		c.checkShell(at)
 		if program := document.Unalias(at.Content[0]); program.Kind == yaml.ScalarNode && program.Tag != "!!null" && strings.TrimSpace(program.Value) == "" {
-			c.src.Errorf(program, "required", "write `command: [python3, script.py]`", "the command names no program")
+			c.src.Errorf(program, "required", "write `command: [python3, script.py]`", "the command has no program")
 		}
 	}
 	for name, decl := range cmd.Outputs {
@@ -42,18 +42,18 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 		case isArtifact && decl.Path == "":
 			c.src.Errorf(at, "required", "write `path: ...`, below $SLUICE_OUTPUT_DIR", "the %s `%s` has no path", decl.Type, name)
 		case !isArtifact && decl.Path != "" && decl.Type != "":
-			c.src.Errorf(at, "output", "remove `path`: values come from the file outputs.json", "the %s `%s` is a value and has no path", decl.Type, name)
+			c.src.Errorf(at, "output", "remove `path`: values come from the file outputs.json", "the %s `%s` is a value and cannot have a path", decl.Type, name)
 		case isArtifact && strings.Contains(decl.Path, "${"):
 		case isArtifact && globbed.MatchString(decl.Path):
-			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write the files into a folder, and name that", "%q is one path: patterns of names are not looked for", decl.Path)
+			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write the files to a folder, and use the folder as the path", "%q must be a single path: patterns are not supported here", decl.Path)
 		case isArtifact && (strings.HasPrefix(decl.Path, "$") || strings.HasPrefix(decl.Path, "~")):
-			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path: it is below $SLUICE_OUTPUT_DIR", "no shell fills in %q", decl.Path)
+			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path: it is below $SLUICE_OUTPUT_DIR", "%q is not expanded: no shell is involved", decl.Path)
 		case isArtifact && !document.IsInside(decl.Path):
-			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path", "%q leaves $SLUICE_OUTPUT_DIR", decl.Path)
+			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path", "%q is outside $SLUICE_OUTPUT_DIR", decl.Path)
 		}
 	}
 	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.info().programs == programsOnWorker {
-		c.src.Errorf(at, "runtime", "use `python: requirements.txt`, or start the container in the command", "the %s step `%s` runs beside the worker, which starts no containers", s.Kind, s.ID)
+		c.src.Errorf(at, "runtime", "use `python: requirements.txt`, or start the container from the command", "the %s step `%s` runs beside the worker, which does not start containers", s.Kind, s.ID)
 	}
 	checkCommandFiles(cmd, c, s)
 }

@@ -45,7 +45,7 @@ func (c *checker) checkWho(n *yaml.Node) {
 		_, known := c.env.People[item.Value]
 		switch {
 		case isUser && user == "":
-			c.src.Errorf(item, "person", "write user:NAME", "this names nobody")
+			c.src.Errorf(item, "person", "write user:NAME", "no such person or group")
 		case !isUser && !known:
 			hint := nearest.Hint(item.Value, slices.Collect(maps.Keys(c.env.People)))
 			if !strings.Contains(item.Value, ":") {
@@ -71,7 +71,7 @@ func checkSecrets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		case at.Value == "":
 			src.Errorf(at, "required", "", "`%s` of the secret `%s` is empty", kind, key.Value)
 		case kind == "env" && !variable.MatchString(at.Value):
-			src.Errorf(at, "name", "letters, digits and `_`, beginning with no digit", "%q is not a name of an environment variable", at.Value)
+			src.Errorf(at, "name", "use letters, digits and `_`, not beginning with a digit", "%q is not a valid name for an environment variable", at.Value)
 		case kind == "vault" && !vaultKey.MatchString(at.Value):
 			src.Errorf(at, "vault", "write mount/path#key, such as kv/ml/warehouse#dsn", "%q does not name a key in Vault", at.Value)
 		}
@@ -86,9 +86,9 @@ func checkSecrets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 	}
 	for key, n := range document.Entries(root, "people") {
 		if strings.HasPrefix(key.Value, "user:") {
-			src.Errorf(key, "person", "call it group:NAME", "`%s` is a user, and `who` may name a user without this", key.Value)
+			src.Errorf(key, "person", "write group:NAME", "`%s` is a user, whom `who` can list directly", key.Value)
 		}
-		exactlyOne[spec.Person](src, key, n, "a name of people")
+		exactlyOne[spec.Person](src, key, n, "a name for a group")
 	}
 	checkSMTP(src, document.Lookup(root, "smtp"), env)
 }
@@ -108,7 +108,7 @@ func checkSMTP(src *document.Source, n *yaml.Node, env *spec.Environment) {
 		missingSecret(src, password, env, password.Value)
 	}
 	if document.Lookup(n, "user") == nil {
-		src.Errorf(document.KeyNode(n, "password_secret"), "required", "add `user: NAME`", "there is a password and no user")
+		src.Errorf(document.KeyNode(n, "password_secret"), "required", "add `user: NAME`", "`password_secret` is set, but `user` is not")
 	}
 }
 

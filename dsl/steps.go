@@ -26,11 +26,11 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 		}
 	}
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
-		l.src.Errorf(n, "type", "write `id: {run: {...}}`, one entry a step", "steps are a mapping from id to step, not %s", document.NodeKind(n))
+		l.src.Errorf(n, "type", "write `id: {run: {...}}`, one entry per step", "steps are a mapping from id to step, not %s", document.NodeKind(n))
 		return
 	}
 	if len(n.Content)/2 > maxSteps {
-		l.src.Errorf(n.Content[2*maxSteps], "limit", "use `foreach` or `matrix`, or make several pipelines of it", "there are more than %d steps", maxSteps)
+		l.src.Errorf(n.Content[2*maxSteps], "limit", "use `foreach` or `matrix`, or split it into several pipelines", "there are more than %d steps", maxSteps)
 		return
 	}
 	outer := d.Expressions
@@ -40,11 +40,11 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 			return
 		}
 		if other := l.byID[key.Value]; other != nil {
-			l.src.Errorf(key, "duplicate", "give it another name", "a step `%s` is already in line %d", key.Value, other.Line)
+			l.src.Errorf(key, "duplicate", "give it another name", "a step `%s` is already defined on line %d", key.Value, other.Line)
 			return
 		}
 		if slices.Contains(laterSections, key.Value) && val.Kind == yaml.MappingNode && !slices.ContainsFunc(kindNames(), func(k string) bool { return document.Lookup(val, k) != nil }) {
-			l.src.Errorf(key, "kind", "write `"+key.Value+":` at the top, beside `steps`", "`%s` is a section of the pipeline, and no step", key.Value)
+			l.src.Errorf(key, "kind", "write `"+key.Value+":` at the top, beside `steps`", "`%s` is a section of the pipeline, not a step", key.Value)
 			return
 		}
 		d.Expressions = nil
@@ -85,7 +85,7 @@ func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
 			return true
 		}
 		if slices.Contains(laterKinds, k.Value) {
-			l.src.Errorf(k, "not-yet", "", "the kind `%s` is not in this version yet", k.Value)
+			l.src.Errorf(k, "not-yet", "", "the kind `%s` is not supported by this version yet", k.Value)
 			return true
 		}
 		return false // the decoder explains it
@@ -100,7 +100,7 @@ func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
 	case len(kindKeys) == 0:
 		return nil
 	case len(kindKeys) > 1:
-		l.src.Errorf(kindKeys[1], "kind", "make two steps of it", "a step has exactly one kind, and `%s` already has `%s`", s.ID, kindKeys[0].Value)
+		l.src.Errorf(kindKeys[1], "kind", "split it into two steps", "a step has exactly one kind, and `%s` already has `%s`", s.ID, kindKeys[0].Value)
 	}
 	if err := spec.Fill(&s.Envelope, expr.Known(envelope)); err != nil {
 		l.src.Errorf(key, "type", "", "%s", err)
@@ -260,7 +260,7 @@ func readGates(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
 		if n.Style&yaml.FlowStyle != 0 {
-			d.Source.Errorf(n, "flow-list", "write one `- condition` a line", "in [ ] a comma inside a call would cut a condition in half")
+			d.Source.Errorf(n, "flow-list", "write one `- condition` per line", "in [ ] a comma inside a call would split the condition")
 			return nil
 		}
 		items = n.Content
@@ -277,7 +277,7 @@ func readGates(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
 			continue
 		}
 		if item.Kind == yaml.MappingNode && len(item.Content) == 2 && strings.Contains(item.Content[0].Value, " ") {
-			d.Source.Errorf(item, "yaml", "quote the condition", "YAML takes the condition for a key and its value, because of the `: ` in it")
+			d.Source.Errorf(item, "yaml", "quote the condition", "YAML reads the condition as a key and its value, because of the `: ` in it")
 			continue
 		}
 		if v := d.Decode(item, reflect.TypeFor[spec.Gate](), r); v != nil {
@@ -299,11 +299,11 @@ func readNeeds(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
 	var out expr.Mapping
 	for _, item := range items {
 		if item.Kind != yaml.ScalarNode {
-			d.Source.Errorf(item, "type", "", "a step's id is expected here, not %s", document.NodeKind(item))
+			d.Source.Errorf(item, "type", "", "expected the id of a step, not %s", document.NodeKind(item))
 			continue
 		}
 		if slices.Contains(out.Keys, item.Value) {
-			d.Source.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
+			d.Source.Errorf(item, "duplicate", "remove one of them", "`%s` is listed twice", item.Value)
 			continue
 		}
 		out.Add(item.Value, expr.Literal{Value: string(spec.NeedPassed)})

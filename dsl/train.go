@@ -27,7 +27,7 @@ func checkTrain(c *checker, s *step, spec *spec.Train) {
 	requireCommand(c, s)
 	checkCommand(c, s, &spec.Command)
 	if spec.Nodes.Max != 0 && spec.Nodes.Max < spec.Nodes.Min {
-		c.src.Errorf(document.PlaceOf(s.body, "nodes"), "range", "", "at most %d nodes are fewer than at least %d", spec.Nodes.Max, spec.Nodes.Min)
+		c.src.Errorf(document.PlaceOf(s.body, "nodes"), "range", "", "`max: %d` is less than `min: %d`", spec.Nodes.Max, spec.Nodes.Min)
 	}
 	checkTrainNeeds(spec, c, s)
 	checkTrainPools(spec, c, s)
@@ -49,7 +49,7 @@ func checkTrainPools(sp *spec.Train, c *checker, s *step) {
 		sp.Pool = pools
 	}
 	if at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
-		c.src.Errorf(at, "pool", nearest.Hint("", pools), "`%s` names no pool", s.ID)
+		c.src.Errorf(at, "pool", nearest.Hint("", pools), "`%s` does not name a pool", s.ID)
 	}
 	positive(c.src, document.Lookup(s.body, "checkpoint"), "every")
 	for i, name := range sp.Pool {
@@ -59,7 +59,7 @@ func checkTrainPools(sp *spec.Train, c *checker, s *step) {
 		case !slices.Contains(pools, name):
 			c.src.Errorf(place, "pool", nearest.Hint(name, pools), "the environment `%s` has no pool `%s`", c.env.Name, name)
 		case slices.Contains(sp.Pool[:i], name):
-			c.src.Errorf(place, "pool", "remove it", "the pool `%s` is named twice", name)
+			c.src.Errorf(place, "pool", "remove it", "the pool `%s` is listed twice", name)
 		default:
 			checkTrainPool(sp, c, s, name)
 			checkCapacity(sp, c, s, name, place)
@@ -82,5 +82,5 @@ func checkGangSize(sp *spec.Train, c *checker, s *step, pool string) {
 		return
 	}
 	place := cmp.Or(document.Lookup(s.body, "nodes"), s.kindKey())
-	c.src.Errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` wants %s, and the pool `%s` has %d", s.ID, plural(sp.Nodes.Min, "node"), pool, nodes)
+	c.src.Errorf(place, "pool", "ask for fewer, or give the pool more `nodes`", "`%s` needs %s, but the pool `%s` has %d", s.ID, plural(sp.Nodes.Min, "node"), pool, nodes)
 }

@@ -31,10 +31,10 @@ func checkDeadline(sp *spec.Train, c *checker, s *step) {
 	place := document.KeyNode(s.body, "deadline")
 	if document.Lookup(s.body, "total_steps") == nil {
 		c.src.Errorf(place, "deadline", "add `total_steps: N`, the steps of the whole job",
-			"`%s` has a deadline and no `total_steps`, so nobody can tell how much work is left", s.ID)
+			"`%s` has a deadline but no `total_steps`, so the remaining work is not known", s.ID)
 	}
 	if sp.Capacity == spec.CapacitySpot {
-		c.src.Warnf(place, "deadline", "write `capacity: auto`", "no deadline can be kept on spot alone, which may be gone when it is needed")
+		c.src.Warnf(place, "deadline", "write `capacity: auto`", "a deadline cannot be met with spot alone, which may not be available when needed")
 	}
 }
 
@@ -42,16 +42,16 @@ func checkDeadline(sp *spec.Train, c *checker, s *step) {
 func checkClock(c *checker, at, zone *yaml.Node) {
 	if at != nil && !strings.Contains(at.Value, "${") {
 		if _, err := time.Parse(spec.Clock, at.Value); err != nil {
-			c.src.Errorf(at, "deadline", "write it as \"07:00\"", "%q is no time of day", at.Value)
+			c.src.Errorf(at, "deadline", "write it as \"07:00\"", "%q is not a time of day", at.Value)
 		}
 	}
 	switch {
 	case zone == nil || strings.Contains(zone.Value, "${"):
 	case at == nil:
-		c.src.Errorf(zone, "deadline", "remove it", "a timezone belongs to `at`; `within` is as long everywhere")
+		c.src.Errorf(zone, "deadline", "remove it", "`timezone` is only used with `at`")
 	default:
 		if _, err := time.LoadLocation(zone.Value); err != nil || zone.Value == "Local" || zone.Value == "" {
-			c.src.Errorf(zone, "timezone", "write a name of the IANA database, such as Europe/Berlin", "%q is not a time zone", zone.Value)
+			c.src.Errorf(zone, "timezone", "use a name from the IANA database, such as Europe/Berlin", "%q is not a time zone", zone.Value)
 		}
 	}
 }
@@ -63,6 +63,6 @@ func checkCapacity(sp *spec.Train, c *checker, s *step, pool string, place *yaml
 		return
 	}
 	place = cmp.Or(document.Lookup(s.body, "capacity"), place, s.kindKey())
-	c.src.Errorf(place, "capacity", fmt.Sprintf("write `capacity: auto`, or take a pool that sells %s", sp.Capacity),
-		"`%s` buys %s alone, and the pool `%s` sells %s", s.ID, sp.Capacity, pool, strings.Join(sells, ", "))
+	c.src.Errorf(place, "capacity", fmt.Sprintf("write `capacity: auto`, or use a pool that offers %s", sp.Capacity),
+		"`%s` may only use %s, but the pool `%s` offers %s", s.ID, sp.Capacity, pool, strings.Join(sells, ", "))
 }

@@ -19,8 +19,8 @@ func checkLauncher(sp *spec.Train, c *checker, s *step) {
 		return
 	}
 	if sp.Launcher == spec.LauncherMPI {
-		c.src.Errorf(document.Lookup(s.body, "launcher"), "launcher", "ask for one node with more `gpu` or `cpu`: each is a rank; or use torchrun",
-			"mpi starts the ranks of one node: on others it would need an SSH server")
+		c.src.Errorf(document.Lookup(s.body, "launcher"), "launcher", "use one node with more `gpu` or `cpu`, each of which is a rank; or use torchrun",
+			"mpi starts ranks on one node only: other nodes would need an SSH server")
 	}
 	at := document.Lookup(s.body, "command")
 	words := literalWords(at)
@@ -34,7 +34,7 @@ func checkLauncher(sp *spec.Train, c *checker, s *step) {
 		}
 		if launcher != "" {
 			c.src.Errorf(at, "launcher", "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]",
-				"`%s` starts a world of its own on each node of `%s`: every node would train a model of its own", launcher, s.ID)
+				"`%s` starts a separate world on each node of `%s`: every node would train its own model", launcher, s.ID)
 			return
 		}
 	}

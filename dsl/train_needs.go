@@ -16,14 +16,14 @@ import (
 // checkTrainNeeds reports what a node cannot have, and what cannot be started there.
 func checkTrainNeeds(spec *spec.Train, c *checker, s *step) {
 	if at := document.Lookup(s.body, "resources", "gpu_type"); at != nil && document.Lookup(s.body, "resources", "gpu") == nil {
-		c.src.Errorf(at, "resources", "write `gpu: 1` beside it", "`%s` says which GPU it wants, and wants none", s.ID)
+		c.src.Errorf(at, "resources", "write `gpu: 1` beside it", "`%s` sets `gpu_type`, but `gpu` is 0", s.ID)
 	}
 	if idle := document.Lookup(s.body, "resources", "idle"); idle != nil && spec.Resources.Idle != nil {
 		if document.Lookup(s.body, "resources", "gpu") == nil {
-			c.src.Errorf(document.KeyNode(document.Lookup(s.body, "resources"), "idle"), "resources", "write `gpu: 1` beside it", "`%s` says what happens to idle GPUs, and has none", s.ID)
+			c.src.Errorf(document.KeyNode(document.Lookup(s.body, "resources"), "idle"), "resources", "write `gpu: 1` beside it", "`%s` sets `idle`, but `gpu` is 0", s.ID)
 		}
 		if below := document.Lookup(idle, "below"); below != nil && spec.Resources.Idle.Below <= 0 && !strings.Contains(below.Value, "${") {
-			c.src.Errorf(below, "range", "write a share such as 30%", "no GPU is used less than %s", below.Value)
+			c.src.Errorf(below, "range", "write a share such as 30%", "the use of a GPU cannot be less than %s", below.Value)
 		}
 		positive(c.src, idle, "for")
 	}
@@ -49,15 +49,15 @@ func checkTrainPool(sp *spec.Train, c *checker, s *step, name string) {
 	pool := c.env.Pools[name]
 	if at := document.Lookup(s.body, "runtime", "image"); at != nil && pool.Local != nil {
 		c.src.Errorf(at, "runtime", "use a pool of `kubernetes` or `ec2`, or `python: requirements.txt`",
-			"the pool `%s` starts processes of this machine, and no containers", name)
+			"the pool `%s` starts processes on this machine, not containers", name)
 	}
 	if file := pool.Runtime.Python; c.ws != nil && file != "" && sp.Runtime.Python == "" {
 		at := s.kindKey()
 		if !c.ws.Exists(path.Clean(file)) {
 			c.src.Errorf(at, "missing-file", "add it, or give the step a `runtime` of its own",
-				"the pool `%s` installs %q, and there is no such file beside the pipeline", name, file)
+				"the pool `%s` installs %q, which does not exist beside the pipeline", name, file)
 		} else if why, help := c.ws.LeftOut(path.Clean(file)); why != "" {
-			c.src.Errorf(at, "left-out", help, "the pool `%s` installs %q, which goes along with no run: %s", name, file, why)
+			c.src.Errorf(at, "left-out", help, "the pool `%s` installs %q, which is not part of the run's workspace: %s", name, file, why)
 		}
 		c.readRequirements(at, file)
 	}
@@ -84,8 +84,8 @@ func checkNodeOf(sp *spec.Train, c *checker, s *step, pool string, node spec.Nod
 		},
 	} {
 		if r.lacks {
-			c.src.Errorf(document.PlaceOf(s.body, "resources", r.key), "resources", "ask for less, or use another pool",
-				"`%s` wants %s, and a node of the pool `%s` %s", s.ID, r.wants, pool, r.have)
+			c.src.Errorf(document.PlaceOf(s.body, "resources", r.key), "resources", "request less, or use another pool",
+				"`%s` needs %s, but a node of the pool `%s` %s", s.ID, r.wants, pool, r.have)
 		}
 	}
 }
@@ -94,13 +94,13 @@ func checkNodeOf(sp *spec.Train, c *checker, s *step, pool string, node spec.Nod
 func checkPools(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	for key, body := range document.Entries(root, "pools") {
 		if at := document.Lookup(body, "runtime", "image"); at != nil && env.Pools[key.Value].Local != nil {
-			src.Errorf(at, "runtime", "use `kubernetes` or `ec2`, or `python: requirements.txt`", "the pool `%s` starts processes of this machine, and no containers", key.Value)
+			src.Errorf(at, "runtime", "use `kubernetes` or `ec2`, or `python: requirements.txt`", "the pool `%s` starts processes on this machine, not containers", key.Value)
 		}
 		checkSold(src, key, document.Lookup(body, "capacity"))
 		emptyLists(src, document.Lookup(body, "ec2"), "types", "subnets")
 		positive(src, document.Lookup(body, "local", "interruptions"), "mean_up")
 		if at := document.Lookup(body, "metrics_listen"); at != nil && !isAddress(at.Value) {
-			src.Errorf(at, "listen", "write a host and a port, such as 0.0.0.0:9465", "`metrics_listen` is no address at which an agent could listen")
+			src.Errorf(at, "listen", "write a host and a port, such as 0.0.0.0:9465", "`metrics_listen` is not an address to listen on")
 		}
 	}
 }
@@ -118,11 +118,11 @@ func checkSold(src *document.Source, pool, sold *yaml.Node) {
 		return
 	}
 	if len(sold.Content) == 0 {
-		src.Errorf(sold, "capacity", "write `capacity: [spot, on_demand]`, or leave it out for on_demand", "the pool `%s` sells nothing", pool.Value)
+		src.Errorf(sold, "capacity", "write `capacity: [spot, on_demand]`, or remove it for on_demand only", "the pool `%s` has no capacity type", pool.Value)
 	}
 	for i, item := range sold.Content {
 		if slices.ContainsFunc(sold.Content[:i], func(before *yaml.Node) bool { return before.Value == item.Value }) {
-			src.Errorf(item, "capacity", "remove it", "%s is there already", item.Value)
+			src.Errorf(item, "capacity", "remove it", "`%s` is listed twice", item.Value)
 		}
 	}
 }
@@ -143,6 +143,6 @@ func positive(src *document.Source, n *yaml.Node, key string) {
 		return
 	}
 	if d, err := spec.ParseDuration(at.Value); err == nil && d <= 0 {
-		src.Errorf(at, "range", "", "%s is no time at all", at.Value)
+		src.Errorf(at, "range", "", "%s is not a positive duration", at.Value)
 	}
 }

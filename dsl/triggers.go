@@ -61,7 +61,7 @@ func exactlyOne[T any](src *document.Source, at, n *yaml.Node, what string) stri
 	case 1:
 		return found[0].Value
 	default:
-		src.Errorf(found[1], "one-of", "keep one of them", "%s has exactly one of %s, and `%s` is there already", what, codeList(keys), found[0].Value)
+		src.Errorf(found[1], "one-of", "keep one of them", "%s has exactly one of %s, and `%s` is already set", what, codeList(keys), found[0].Value)
 	}
 	return ""
 }
@@ -114,17 +114,17 @@ func (c *checker) checkSchedule(key, n *yaml.Node, s *spec.ScheduleTrigger) {
 	c.atLeast(n, "every", time.Second)
 	c.atLeast(n, "catchup", 10*time.Second)
 	if at := document.Lookup(n, "offset"); at != nil && kind == "cron" {
-		c.src.Errorf(document.KeyNode(n, "offset"), "one-of", "write the time into `cron`", "`offset` moves the times of `every`, and there is none")
+		c.src.Errorf(document.KeyNode(n, "offset"), "one-of", "write the time into `cron`", "`offset` has no effect: it is only used with `every`")
 	} else if kind == "every" && s.Every > 0 && s.Offset >= s.Every {
 		c.src.Errorf(at, "range", "", "the offset %s is not shorter than `every` %s", s.Offset, s.Every)
 	}
 	if at := document.Lookup(n, "timezone"); at != nil && kind == "every" {
-		c.src.Errorf(document.KeyNode(n, "timezone"), "one-of", "remove it", "`timezone` is of `cron`, and there is none")
+		c.src.Errorf(document.KeyNode(n, "timezone"), "one-of", "remove it", "`timezone` has no effect: it is only used with `cron`")
 	} else if _, err := time.LoadLocation(s.Timezone); at != nil && (err != nil || s.Timezone == "Local" || s.Timezone == "") {
-		c.src.Errorf(at, "timezone", "write a name of the IANA database, such as Europe/Berlin", "%q is not a time zone", s.Timezone)
+		c.src.Errorf(at, "timezone", "use a name from the IANA database, such as Europe/Berlin", "%q is not a time zone", s.Timezone)
 	}
 	if at := document.Lookup(n, "end"); at != nil && !s.Start.IsZero() && !s.End.IsZero() && !s.Start.Before(s.End) {
-		c.src.Errorf(at, "range", "", "the schedule ends at %s and begins at %s", at.Value, document.Lookup(n, "start").Value)
+		c.src.Errorf(at, "range", "", "the schedule ends at %s, before it begins at %s", at.Value, document.Lookup(n, "start").Value)
 	}
 }
 
@@ -146,7 +146,7 @@ func (c *checker) checkCron(n *yaml.Node, timezone string) {
 			line, col := c.src.Locate(item, err.Offset)
 			c.src.Add(document.SeverityError, line, col, "cron", err.Hint, "this is not a cron expression: "+err.Message)
 		} else if parsed.RestrictsBothDays() {
-			c.src.Warnf(item, "cron", "write two expressions to start on either", "a day must be both the day of the month and the day of the week here")
+			c.src.Warnf(item, "cron", "write two expressions to start on days that match either", "a day must match both the day of the month and the day of the week here")
 		} else if zone, err := time.LoadLocation(timezone); err == nil && timezone != "Local" {
 			c.checkClocks(item, parsed, zone)
 		}
@@ -159,9 +159,9 @@ func (c *checker) checkClocks(n *yaml.Node, times cron.Expression, zone *time.Lo
 	switch {
 	case !found:
 	case twice:
-		c.src.Warnf(n, "cron", "choose another time, or write `timezone: UTC`", "when the clocks of %s are put back, %s comes twice that night, and so does the run", zone, clock)
+		c.src.Warnf(n, "cron", "choose another time, or write `timezone: UTC`", "when the clocks in %s go back, %s comes twice that night, and the run starts twice", zone, clock)
 	default:
-		c.src.Warnf(n, "cron", "choose another time, or write `timezone: UTC`", "when the clocks of %s are put forward, there is no %s that night, and no run", zone, clock)
+		c.src.Warnf(n, "cron", "choose another time, or write `timezone: UTC`", "when the clocks in %s go forward, there is no %s that night, and no run starts", zone, clock)
 	}
 }
 
@@ -172,7 +172,7 @@ func (c *checker) atLeast(n *yaml.Node, key string, least time.Duration) {
 		return
 	}
 	if d, err := spec.ParseDuration(at.Value); err == nil && time.Duration(d) < least {
-		c.src.Errorf(at, "range", "", "%s is less than %s, the least allowed", at.Value, spec.Duration(least))
+		c.src.Errorf(at, "range", "", "%s is less than the minimum, %s", at.Value, spec.Duration(least))
 	}
 }
 
@@ -182,7 +182,7 @@ func (c *checker) checkData(n *yaml.Node, d *spec.DataTrigger) {
 	}
 	if at := document.Lookup(n, "glob"); at != nil {
 		if _, err := path.Match(d.Glob, ""); err != nil {
-			c.src.Errorf(at, "glob", "quote a bracket with `\\`", "%q is not a pattern of names", d.Glob)
+			c.src.Errorf(at, "glob", "escape a bracket with `\\`", "%q is not a valid pattern", d.Glob)
 		}
 	}
 	c.atLeast(n, "settle", time.Second)
@@ -197,7 +197,7 @@ func (c *checker) checkPlace(at *yaml.Node, url string) {
 			c.src.Errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
 		}
 	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
-		c.src.Errorf(at, "url", hint, "%q is not a place that can be watched", url)
+		c.src.Errorf(at, "url", hint, "%q cannot be watched", url)
 	}
 }
 
@@ -219,7 +219,7 @@ func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
 	c.atLeast(n, "every", time.Second)
 	for _, with := range []struct{ key, kind string }{{"prometheus", "query"}, {"output", "step"}} {
 		if document.Lookup(n, with.key) != nil && kind != "" && kind != with.kind {
-			c.src.Errorf(document.KeyNode(n, with.key), "one-of", "remove it", "`%s` goes with `%s`, not with `%s`", with.key, with.kind, kind)
+			c.src.Errorf(document.KeyNode(n, with.key), "one-of", "remove it", "`%s` is used with `%s`, not with `%s`", with.key, with.kind, kind)
 		}
 	}
 	if kind != "step" {
@@ -231,7 +231,7 @@ func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
 	case s == nil:
 		c.src.Errorf(step, "step", nearest.Hint(m.Step, slices.Collect(maps.Keys(c.byID))), "there is no step `%s`", m.Step)
 	case s.listed():
-		c.src.Errorf(step, "instances", "read an output of a step that picks one", "`%s` is a list of instances, and the trigger reads one number", m.Step)
+		c.src.Errorf(step, "instances", "read the output of a step that picks one instance", "`%s` is a list of instances, but the trigger needs one number", m.Step)
 	case output == nil:
 		c.src.Errorf(step, "required", "write `output: NAME`", "`step` does not say which output")
 	default:
@@ -262,7 +262,7 @@ func (c *checker) checkMetricOutput(at *yaml.Node, m *spec.MetricTrigger) {
 		offset += utf8.RuneCountInString(name) + 1
 	}
 	if k := t.Kind(); k != types.DoubleKind && k != types.IntKind && k != types.DynKind {
-		c.src.Errorf(at, "type", "", "the condition is over a number, and `%s` of `%s` is %s", m.Output, m.Step, spec.Article(expr.TypeName(t)))
+		c.src.Errorf(at, "type", "", "the condition needs a number, but `%s` of `%s` is %s", m.Output, m.Step, spec.Article(expr.TypeName(t)))
 	}
 }
 
@@ -271,9 +271,9 @@ func (c *checker) checkPipelineTrigger(n *yaml.Node, p *spec.PipelineTrigger) {
 	switch at := document.Lookup(n, "name"); {
 	case at == nil || at.Kind != yaml.ScalarNode:
 	case p.Name == c.pipeline.Name:
-		c.src.Errorf(at, "self", "name another pipeline", "`%s` would start itself for ever", p.Name)
+		c.src.Errorf(at, "self", "name another pipeline", "`%s` would start itself forever", p.Name)
 	case !isDocumentName(p.Name):
-		c.src.Errorf(at, "name", "letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a name of a pipeline", p.Name)
+		c.src.Errorf(at, "name", "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a valid name for a pipeline", p.Name)
 	}
 }
 
@@ -295,7 +295,7 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.pipeline.Params)) {
 		if mustBeGiven(c.pipeline.Params[name]) && document.Lookup(n, "params", name) == nil {
-			c.src.Errorf(key, "param", "write `params: {"+name+": ...}`, or give it a default", "the parameter `%s` has no default, and the trigger `%s` does not give it", name, key.Value)
+			c.src.Errorf(key, "param", "write `params: {"+name+": ...}`, or give it a default", "the parameter `%s` has no default, and the trigger `%s` does not set it", name, key.Value)
 		}
 	}
 }
@@ -327,7 +327,7 @@ func (p *Program) ConcurrencyGroup(params map[string]any) (string, error) {
 	}
 	name, ok := v.(string)
 	if !ok || name == "" || len(name) > maxGroup {
-		return "", fmt.Errorf("concurrency: the group is %q: it must be a text of 1 to %d bytes", v, maxGroup)
+		return "", fmt.Errorf("concurrency: the group is %q: it must be a string of 1 to %d bytes", v, maxGroup)
 	}
 	return name, nil
 }
@@ -337,14 +337,14 @@ const maxGroup = 200
 // checkConcurrency reports a group that is no name.
 func (c *checker) checkConcurrency() {
 	if at := document.Lookup(c.root, "concurrency", "group"); at != nil && at.Kind == yaml.ScalarNode && (at.Value == "" || len(at.Value) > maxGroup) {
-		c.src.Errorf(at, "name", "", "a group has a name of 1 to %d bytes", maxGroup)
+		c.src.Errorf(at, "name", "", "the name of a group has 1 to %d bytes", maxGroup)
 	}
 }
 
 // checkKeep reports a `keep` that would keep nothing.
 func (c *checker) checkKeep() {
 	if at := document.Lookup(c.root, "keep"); at != nil && at.Kind == yaml.MappingNode && len(at.Content) == 0 {
-		c.src.Errorf(at, "required", "give `runs`, `days` or both; leave `keep` out to keep all runs", "`keep` says neither how many runs stay nor how long")
+		c.src.Errorf(at, "required", "set `runs`, `days` or both; remove `keep` to keep all runs", "`keep` has neither `runs` nor `days`")
 	}
 }
 

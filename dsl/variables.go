@@ -20,11 +20,11 @@ func (c *checker) checkVariableNames(s *step, key string) {
 	for name := range document.Entries(s.node, key) {
 		switch ranks := s.info().programs == programsOnPool; {
 		case !variable.MatchString(name.Value):
-			hint := "letters, digits and `_`, beginning with no digit"
+			hint := "use letters, digits and `_`, not beginning with a digit"
 			if near := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name.Value); variable.MatchString(near) {
 				hint = "write `" + near + "`"
 			}
-			c.src.Errorf(name, "variable", hint, "%q is not a name of an environment variable", name.Value)
+			c.src.Errorf(name, "variable", hint, "%q is not a valid name for an environment variable", name.Value)
 		case slices.Contains(ownVariables, name.Value), ranks && slices.Contains(rankVariables, name.Value):
 			c.src.Errorf(name, "variable", "remove it, or give yours another name", "Sluice sets `%s` itself, and the step could not work with another value", name.Value)
 		}
@@ -42,7 +42,7 @@ func (c *checker) checkShell(n *yaml.Node) {
 	}
 	name := program.Value[strings.LastIndexByte(program.Value, '/')+1:]
 	if len(n.Content) == 1 && strings.Contains(strings.TrimSpace(name), " ") && (c.ws == nil || !c.ws.Exists(program.Value)) {
-		c.src.Warnf(program, "shell", "write ["+strings.Join(strings.Fields(program.Value), ", ")+"], or `script:` for what a shell is to read", "the whole of %q is the name of one program", program.Value)
+		c.src.Warnf(program, "shell", "write ["+strings.Join(strings.Fields(program.Value), ", ")+"], or use `script:` for a shell command", "%q as a whole is taken as the name of a program", program.Value)
 		return
 	}
 	if slices.Contains(shells, name) {
@@ -55,10 +55,10 @@ func (c *checker) checkShell(n *yaml.Node) {
 		word, _, _ := strings.Cut(strings.TrimPrefix(arg.Value, "$"), "/")
 		switch {
 		case slices.Contains([]string{"&&", "||", "|", ">", ">>", "2>&1"}, arg.Value):
-			c.src.Warnf(arg, "shell", "write the line as a `script`", "a command goes to no shell: the program is given `%s` as an argument", arg.Value)
+			c.src.Warnf(arg, "shell", "use a `script`", "a command is not run by a shell: `%s` is passed to the program as an argument", arg.Value)
 			return
 		case strings.HasPrefix(arg.Value, "$") && (strings.HasPrefix(word, "SLUICE_") || slices.Contains([]string{"HOME", "PWD", "USER", "PATH"}, word)):
-			c.src.Warnf(arg, "shell", "write the line as a `script`, or let the program read the variable", "a command goes to no shell: `$%s` stays as it is", word)
+			c.src.Warnf(arg, "shell", "use a `script`, or let the program read the variable", "a command is not run by a shell: `$%s` is not expanded", word)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (c *checker) checkPathTexts() {
 		name, _, _ := strings.Cut(strings.TrimPrefix(rest, "?"), ".")
 		_, isParam := c.pipeline.Params[name]
 		if word == "params" && isParam || word == "steps" && c.byID[name] != nil || (word == "last" || word == "serving") && strings.Contains(rest, "steps.") {
-			c.src.Warnf(n, "template", "write \"${"+n.Value+"}\"", "`%s` is a text here, and is not filled in", n.Value)
+			c.src.Warnf(n, "template", "write \"${"+n.Value+"}\"", "`%s` is plain text here, and is not replaced", n.Value)
 		}
 	}
 }

@@ -62,9 +62,9 @@ func Parse(text string) (c Expression, err *Error) {
 	case len(words) == 0:
 		return c, &Error{0, "it is empty", "write five fields, such as 0 3 * * *"}
 	case words[0] == "@every":
-		return c, &Error{offsets[0], "`@every` is no cron expression", "write `every: " + strings.Join(words[1:], "") + "` instead of `cron`"}
+		return c, &Error{offsets[0], "`@every` is not supported in `cron`", "write `every: " + strings.Join(words[1:], "") + "` instead of `cron`"}
 	case strings.HasPrefix(words[0], "TZ=") || strings.HasPrefix(words[0], "CRON_TZ="):
-		return c, &Error{offsets[0], "a cron expression does not name its time zone", "write `timezone: " + words[0][strings.Index(words[0], "=")+1:] + "`"}
+		return c, &Error{offsets[0], "a cron expression cannot set the time zone", "write `timezone: " + words[0][strings.Index(words[0], "=")+1:] + "`"}
 	case strings.HasPrefix(words[0], "@"):
 		fields, ok := names[strings.ToLower(words[0])]
 		if !ok || len(words) > 1 {
@@ -78,7 +78,7 @@ func Parse(text string) (c Expression, err *Error) {
 	case 6:
 	default:
 		if names["@"+strings.ToLower(text)] != "" {
-			return c, &Error{0, "its names begin with `@`", "write `\"@" + strings.ToLower(text) + "\"`"}
+			return c, &Error{0, "names such as daily begin with `@`", "write `\"@" + strings.ToLower(text) + "\"`"}
 		}
 		has := fmt.Sprintf("it has %d fields", len(words))
 		if len(words) == 1 {
@@ -169,12 +169,12 @@ func (f field) parsePart(part string) (low, high, step int, err *Error) {
 	from, to, isRange := strings.Cut(span, "-")
 	var ok bool
 	if low, ok = f.value(from); !ok {
-		return bad(0, "%q is no %s", from, f.name)
+		return bad(0, "%q is not a valid %s", from, f.name)
 	}
 	switch {
 	case isRange:
 		if high, ok = f.value(to); !ok {
-			return bad(utf8.RuneCountInString(from)+1, "%q is no %s", to, f.name)
+			return bad(utf8.RuneCountInString(from)+1, "%q is not a valid %s", to, f.name)
 		}
 		if high < low {
 			return bad(0, "the range %s ends before it begins", span)

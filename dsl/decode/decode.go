@@ -74,13 +74,13 @@ func (d *Decoder) Enter(n *yaml.Node) (target *yaml.Node, leave func(), ok bool)
 	through := 0
 	if n.Kind == yaml.AliasNode {
 		if d.inAlias >= maxAliasDepth {
-			d.Source.Errorf(n, "limit", "write the value out", "the alias `*%s` holds itself, or aliases nest too deeply", n.Value)
+			d.Source.Errorf(n, "limit", "write the value out", "the alias `*%s` contains itself, or aliases are nested too deeply", n.Value)
 			return nil, nil, false
 		}
 		n, through = n.Alias, 1
 	}
 	if d.depth >= maxDepth {
-		d.Source.Errorf(n, "limit", "", "values nest deeper than %d", maxDepth)
+		d.Source.Errorf(n, "limit", "", "values are nested more than %d deep", maxDepth)
 		return nil, nil, false
 	}
 	if !d.checkTag(n) {
@@ -112,10 +112,10 @@ func (d *Decoder) checkTag(n *yaml.Node) bool {
 		if n.Style&yaml.TaggedStyle != 0 {
 			meant = strings.TrimSpace(n.Tag + " " + n.Value)
 		}
-		d.Source.Errorf(n, "tag", "quote it: "+strconv.Quote(meant), "YAML reads a `!` here as a tag and drops it from the text")
+		d.Source.Errorf(n, "tag", "quote it: "+strconv.Quote(meant), "YAML reads `!` here as a tag and drops it from the value")
 		return false
 	}
-	d.Source.Errorf(n, "tag", "remove it", "the tag `%s` is outside YAML's core schema", n.Tag)
+	d.Source.Errorf(n, "tag", "remove it", "the tag `%s` is not part of YAML's core schema", n.Tag)
 	return false
 }
 
@@ -149,7 +149,7 @@ func (d *Decoder) Decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 	case t == spec.ExprType:
 		return d.Expression(n, r)
 	case t == goRef:
-		d.Source.Errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}", "an artifact comes from an earlier step")
+		d.Source.Errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}", "an artifact must come from an earlier step")
 		return nil
 	case t == goRaw:
 		return d.free(n)
@@ -182,7 +182,7 @@ var (
 // Structure reads a mapping against a struct. other, when given, takes keys the struct lacks.
 func (d *Decoder) Structure(n *yaml.Node, t reflect.Type, other func(key, val *yaml.Node) bool) expr.Value {
 	if n.Kind != yaml.MappingNode {
-		d.Source.Errorf(n, "type", d.shapeHint(n, t), "a mapping is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.shapeHint(n, t), "expected a mapping, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out expr.Mapping
@@ -230,12 +230,12 @@ func (d *Decoder) EachKey(n *yaml.Node, f func(key, val *yaml.Node)) {
 		}
 		if key.Kind != yaml.ScalarNode || !d.checkTag(key) {
 			if key.Kind != yaml.ScalarNode {
-				d.Source.Errorf(key, "type", "", "a key must be a plain word")
+				d.Source.Errorf(key, "type", "", "a key must be a plain string")
 			}
 			continue
 		}
 		if line, twice := seen[key.Value]; twice {
-			d.Source.Errorf(key, "duplicate", "remove one of them", "the key `%s` is already in line %d", key.Value, line)
+			d.Source.Errorf(key, "duplicate", "remove one of them", "the key `%s` is already used on line %d", key.Value, line)
 			continue
 		}
 		seen[key.Value] = key.Line
@@ -252,7 +252,7 @@ func (d *Decoder) inAliased(n *yaml.Node) bool {
 		return false
 	}
 	if d.aliased--; d.aliased == -1 {
-		d.Source.Errorf(n, "limit", "write the values out", "aliases stand for more than %d values", maxAliased)
+		d.Source.Errorf(n, "limit", "write the values out", "aliases expand to more than %d values", maxAliased)
 	}
 	return d.aliased < 0
 }
@@ -270,7 +270,7 @@ func (d *Decoder) Missing(n *yaml.Node, key string) bool {
 
 func (d *Decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	if n.Kind != yaml.MappingNode {
-		d.Source.Errorf(n, "type", d.shapeHint(n, t), "a mapping is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.shapeHint(n, t), "expected a mapping, not %s", document.NodeKind(n))
 		return nil
 	}
 	var out expr.Mapping
@@ -291,7 +291,7 @@ func (d *Decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value
 func (d *Decoder) CheckName(n *yaml.Node) bool {
 	switch near := NearName(n.Value); {
 	case slices.Contains(unreadableNames, n.Value):
-		d.Source.Errorf(n, "name", "give it another name, such as `"+n.Value+"_`", "%q is a reserved word of CEL: no expression could read it", n.Value)
+		d.Source.Errorf(n, "name", "give it another name, such as `"+n.Value+"_`", "%q is a reserved word in CEL: no expression could read it", n.Value)
 	case expr.IsIdentifier(n.Value):
 		return true
 	case strings.Contains(n.Value, "-") && expr.IsIdentifier(near):
@@ -299,7 +299,7 @@ func (d *Decoder) CheckName(n *yaml.Node) bool {
 	case expr.IsIdentifier(near):
 		d.Source.Errorf(n, "name", "write `"+near+"`", "%q is not a name", n.Value)
 	default:
-		d.Source.Errorf(n, "name", "small letters, digits and `_`, beginning with a letter", "%q is not a name", n.Value)
+		d.Source.Errorf(n, "name", "use lower-case letters, digits and `_`, beginning with a letter", "%q is not a name", n.Value)
 	}
 	return false
 }
@@ -309,7 +309,7 @@ func (d *Decoder) checkLabel(n *yaml.Node) bool {
 	if expr.IsIdentifier(strings.ReplaceAll(n.Value, "-", "_")) {
 		return true
 	}
-	d.Source.Errorf(n, "name", "small letters, digits, `-` and `_`, beginning with a letter", "%q is not a name", n.Value)
+	d.Source.Errorf(n, "name", "use lower-case letters, digits, `-` and `_`, beginning with a letter", "%q is not a name", n.Value)
 	return false
 }
 
@@ -320,7 +320,7 @@ func (d *Decoder) checkMetric(n *yaml.Node) bool {
 	if metricName.MatchString(n.Value) {
 		return true
 	}
-	d.Source.Errorf(n, "name", "letters, digits and _ / @ . : % + -, at most 100", "%q is not a name of a metric", n.Value)
+	d.Source.Errorf(n, "name", "use letters, digits and _ / @ . : % + -, at most 100", "%q is not a valid name for a metric", n.Value)
 	return false
 }
 
@@ -341,7 +341,7 @@ func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && r.Single:
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:
-		d.Source.Errorf(n, "type", d.listHint(n), "a list is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.listHint(n), "expected a list, not %s", document.NodeKind(n))
 		return nil
 	}
 	out := expr.List{}
@@ -357,7 +357,7 @@ func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 				continue
 			}
 			if seen[c.Value] {
-				d.Source.Errorf(c, "duplicate", "remove one of them", "`%s` is in the list twice", c.Value)
+				d.Source.Errorf(c, "duplicate", "remove one of them", "`%s` is listed twice", c.Value)
 				continue
 			}
 			seen[c.Value] = true

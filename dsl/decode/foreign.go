@@ -30,9 +30,9 @@ func init() {
 		"if condition rules only": {{ours: "when"}, {ours: "check"}},
 		"unless":                  {{"when", "Sluice uses `when`, with a `!` before the condition"}},
 		"depends dependson deps dependencies upstream after requires runafter waitfor parents": {{ours: "needs"}},
-		"triggerrule":   {{"needs", "Sluice uses `needs: {STEP: passed}`, or not_failed, ended or failed in the place of passed"}},
-		"dependsonpast": {{"needs", "`needs` is of steps of the same run; what the last run left is read as `last`"}},
-		"stage":         {{"needs", "Sluice has no stages: a step waits for what it reads, and for the steps in `needs`"}},
+		"triggerrule":   {{"needs", "Sluice uses `needs: {STEP: passed}`, or `not_failed`, `ended` or `failed` in place of `passed`"}},
+		"dependsonpast": {{"needs", "`needs` names steps of the same run; outputs of the last run are read with `last`"}},
+		"stage":         {{"needs", "Sluice has no stages: a step waits for the steps whose outputs it reads, and for those in `needs`"}},
 		"jobs tasks stages templates services dag": {{ours: "steps"}},
 		"cmd args exec program":                    {{ours: "command"}},
 		"entrypoint":                               {{ours: "command"}, {ours: "steps"}},
@@ -44,7 +44,7 @@ func init() {
 		"retrydelay":                                      {{"retry", "Sluice uses `retry: {backoff: %s}`"}},
 		"environment envvars variables":                   {{ours: "env"}, {"defaults", "Sluice uses `defaults: {step: {env: {NAME: value}}}` for all steps"}},
 		"parameters vars variable inputs":                 {{ours: "params"}},
-		"params":                                          {{"command", "a step has no params of its own: it reads those of the pipeline as ${params.NAME}"}},
+		"params":                                          {{"command", "steps have no parameters of their own: they read those of the pipeline as ${params.NAME}"}},
 		"assert expect validate":                          {{ours: "gate"}},
 		"shell bash":                                      {{"run", "Sluice uses `run: {script: ...}`"}},
 		"bashcommand source code":                         {{ours: "script"}},
@@ -57,27 +57,27 @@ func init() {
 		"strategy":                                        {{"matrix", "Sluice uses `matrix: {AXIS: [value, value]}` as a key of the step"}},
 		"withitems loop withparam withsequence for items": {{ours: "foreach"}},
 		"parallelism":                                     {{ours: "max_parallel"}},
-		"runson agent instancetype machinetype":           {{"pool", "Sluice uses `pool: NAME`, of a pool in the environment"}, {"needs", "only a `train` step names a `pool` of the environment; the programs of others run beside the worker"}},
-		"workingdirectory workdir cwd":                    {{"command", "programs start in a copy of the pipeline's folder; to change it write `script: cd DIR && ...`"}},
-		"image":                                           {{"runtime", "write `runtime: {image: %s}`, in a `train` step or in the environment's pool"}, {"needs", "write `runtime: {image: %s}` under `train`, or at the pool in the environment"}, {"steps", "write `runtime: {image: %s}` under a `train` step, or at the pool in the environment"}},
-		"volumes volumemounts":                            {{"needs", "data comes to a step by `inputs`, from the `outputs` of another; the pipeline's folder is there"}},
+		"runson agent instancetype machinetype":           {{"pool", "Sluice uses `pool: NAME`, which is a pool in the environment"}, {"needs", "only a `train` step uses a `pool` of the environment; the programs of other steps run beside the worker"}},
+		"workingdirectory workdir cwd":                    {{"command", "programs start in a copy of the pipeline's folder; to change the directory write `script: cd DIR && ...`"}},
+		"image":                                           {{"runtime", "write `runtime: {image: %s}`, in a `train` step or in the environment's pool"}, {"needs", "write `runtime: {image: %s}` under `train`, or for the pool in the environment"}, {"steps", "write `runtime: {image: %s}` under a `train` step, or for the pool in the environment"}},
+		"volumes volumemounts":                            {{"needs", "a step gets data through `inputs`, from the `outputs` of another; it always has the pipeline's folder"}},
 		"gpu gpus cpu cpus memory gputype shm":            {{"resources", "write `resources: {gpu: 1}`; its keys are cpu, memory, gpu, gpu_type, shm, idle"}},
-		"limits requests":                                 {{"gpu", "write what a node must have: `resources: {cpu: 4, memory: 16GiB, gpu: 1}`"}},
+		"limits requests":                                 {{"gpu", "write what each node must have: `resources: {cpu: 4, memory: 16GiB, gpu: 1}`"}},
 		"nvidia.com/gpu":                                  {{ours: "gpu"}},
 		"replicas workers numnodes":                       {{ours: "nodes"}},
 		"on trigger":                                      {{ours: "triggers"}},
 		"schedule scheduleinterval":                       {{"triggers", "write `triggers: {nightly: {schedule: {cron: \"0 1 * * *\"}}}`"}},
 		"cron":                                            {{"schedule", "write `schedule: {cron: \"%s\"}`"}, {"triggers", "write `triggers: {nightly: {schedule: {cron: \"%s\"}}}`"}},
-		"catchup startdate enddate":                       {{"triggers", "it belongs to a schedule: `triggers: {nightly: {schedule: {cron: ..., catchup: 1h, start: ..., end: ...}}}`"}},
+		"catchup startdate enddate":                       {{"triggers", "this is a key of a schedule: `triggers: {nightly: {schedule: {cron: ..., catchup: 1h, start: ..., end: ...}}}`"}},
 		"dagid workflow":                                  {{ours: "name"}},
-		"name id title taskid":                            {{"needs", "the key above is the step's id; a line about it is its `summary`"}},
+		"name id title taskid":                            {{"needs", "the key above is the step's id; use `summary` for a description"}},
 		"defaultargs":                                     {{"defaults", "Sluice uses `defaults: {step: {...}}`"}},
 		"onexit cleanup always":                           {{ours: "finally"}},
 		"onerror catch":                                   {{ours: "on_failure"}},
-		"onsuccess":                                       {{"steps", "a step that `needs` the last one runs when it has passed"}},
+		"onsuccess":                                       {{"steps", "a step with `needs` on the last one runs when that has passed"}},
 		"until":                                           {{"repeat", "write `repeat: {until: %s}`"}},
 		"while":                                           {{"repeat", "write `repeat: {until: \"!(%s)\"}`"}},
-		"version apiversion":                              {{"sluice", "the version of the language is in `sluice: pipeline/v1`; one of your own is written as a comment"}},
+		"version apiversion":                              {{"sluice", "the version of the language is in `sluice: pipeline/v1`; write your own version in a comment"}},
 		"description":                                     {{"summary", "Sluice uses `summary`"}, {"", "write it as a comment, after `#`"}},
 		"labels tags owner annotations metadata comment": {{"", "write it as a comment, after `#`"}},
 		"cachingoptions memoize":                         {{ours: "cache"}},
@@ -101,7 +101,7 @@ func ForeignWord(key, val *yaml.Node, names []string) (hint, ours string) {
 	case f.ours == "foreach" && val.Kind == yaml.SequenceNode:
 		return "Sluice uses `foreach: '" + listText(val) + "'`", f.ours
 	case f.ours == "when" && (strings.Contains(value, "always()") || strings.Contains(value, "failure()")):
-		return "Sluice uses `when`; a step that runs whatever happened stands under `finally`, one after a failure under `on_failure`", f.ours
+		return "Sluice uses `when`; put a step that always runs under `finally`, and one that runs after a failure under `on_failure`", f.ours
 	case f.hint == "":
 		return "Sluice uses `" + f.ours + "`", f.ours
 	case strings.Contains(f.hint, "%s"):
@@ -127,7 +127,7 @@ func listText(n *yaml.Node) string {
 
 func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []spec.Key) {
 	if slices.Contains(d.notYet[t], key.Value) {
-		d.Source.Errorf(key, "not-yet", "", "`%s` is not in this version yet", key.Value)
+		d.Source.Errorf(key, "not-yet", "", "`%s` is not supported by this version yet", key.Value)
 		return
 	}
 	names := append(spec.KeyNames(fields), d.Beside[t]...)

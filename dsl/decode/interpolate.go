@@ -46,7 +46,7 @@ func splitText(text string) ([]part, *splitError) {
 				return nil, &splitError{offset - 2, "this `${` has no closing `}`"}
 			}
 			if strings.TrimSpace(text[start:end]) == "" {
-				return nil, &splitError{offset - 2, "`${}` holds no expression"}
+				return nil, &splitError{offset - 2, "`${}` is empty"}
 			}
 			parts = append(parts, part{expr: text[start:end], offset: offset})
 			i = end + 1

@@ -41,7 +41,7 @@ func (d *Decoder) checkTemplate(n *yaml.Node) {
 		inner = n.Value[m[4]:m[5]]
 	}
 	line, col := d.Source.Locate(n, len([]rune(n.Value[:m[0]])))
-	d.Source.Add(document.SeverityWarning, line, col, "template", "write ${"+ourPath(inner)+"}", "`"+n.Value[m[0]:m[1]]+"` is of another system, and stays as it is")
+	d.Source.Add(document.SeverityWarning, line, col, "template", "write ${"+ourPath(inner)+"}", "`"+n.Value[m[0]:m[1]]+"` is syntax of another system, and is not replaced")
 }
 
 // ourPath is how an expression reads what one of another system does.

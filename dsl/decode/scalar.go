@@ -21,14 +21,14 @@ import (
 // scalar reads a literal.
 func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.Source.Errorf(n, "type", d.textHint(n), "%s is expected here, not %s", expr.Expected{Type: t}, document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.textHint(n), "expected %s, not %s", expr.Expected{Type: t}, document.NodeKind(n))
 		return nil
 	}
 	switch t {
 	case spec.DurationType, spec.ShareType, spec.SizeType, spec.TimeType:
 		v, err := spec.ParseScalar(t, n.Value)
 		if err == nil && r.Percent && !strings.HasSuffix(n.Value, "%") {
-			err = fmt.Errorf("%q may be read as a part of 1 and in percent: write which part of the traffic it is in percent, such as 10%%", n.Value)
+			err = fmt.Errorf("%q may be a fraction or a percentage: write the share of the traffic as a percentage, such as 10%%", n.Value)
 		}
 		if err != nil {
 			d.Source.Errorf(n, map[reflect.Type]string{
@@ -57,7 +57,7 @@ func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 
 // plain reads a string, bool or number. A string may be written as a number or a bool, as it often is in `env` and `command`.
 func (d *Decoder) plain(n *yaml.Node, t reflect.Type) (any, error) {
-	mismatch := fmt.Errorf("%s is expected here, not %s", expr.Expected{Type: t}, document.NodeKind(n))
+	mismatch := fmt.Errorf("expected %s, not %s", expr.Expected{Type: t}, document.NodeKind(n))
 	switch t.Kind() {
 	case reflect.String:
 		return n.Value, nil
@@ -115,9 +115,9 @@ func (d *Decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 	}
 	switch {
 	case r.Min != nil && x < *r.Min:
-		d.Source.Errorf(n, "range", "", "%s is less than %s, the least allowed", n.Value, spec.FormatDouble(*r.Min))
+		d.Source.Errorf(n, "range", "", "%s is less than the minimum, %s", n.Value, spec.FormatDouble(*r.Min))
 	case r.Max != nil && x > *r.Max:
-		d.Source.Errorf(n, "range", "", "%s is more than %s, the most allowed", n.Value, spec.FormatDouble(*r.Max))
+		d.Source.Errorf(n, "range", "", "%s is more than the maximum, %s", n.Value, spec.FormatDouble(*r.Max))
 	default:
 		return true
 	}
@@ -127,7 +127,7 @@ func (d *Decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 // Expression reads a CEL expression that stands without ${}.
 func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.Source.Errorf(n, "type", d.textHint(n), "an expression is expected here, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.textHint(n), "expected an expression, not %s", document.NodeKind(n))
 		return nil
 	}
 	if strings.Contains(n.Value, "${") {
@@ -147,7 +147,7 @@ func (d *Decoder) add(n *yaml.Node, text string, start int, s expr.Scope, w expr
 	e := &expr.Expression{Text: text, Node: n, Start: start, Scope: s, Expected: w}
 	if d.met++; d.met > maxExprs {
 		if d.met == maxExprs+1 {
-			d.Source.Errorf(n, "limit", "make several pipelines of it", "the document has more than %d expressions", maxExprs)
+			d.Source.Errorf(n, "limit", "split it into several pipelines", "the document has more than %d expressions", maxExprs)
 		}
 		return e // no run starts, so that nobody misses it
 	}
@@ -158,7 +158,7 @@ func (d *Decoder) add(n *yaml.Node, text string, start int, s expr.Scope, w expr
 // Interpolate reads a scalar that holds ${}.
 func (d *Decoder) Interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 	if len(n.Value) > maxText {
-		d.Source.Errorf(n, "limit", "put it into a file", "a text with ${} is longer than %d bytes", maxText)
+		d.Source.Errorf(n, "limit", "move it to a file", "a string with ${} is longer than %d bytes", maxText)
 		return nil
 	}
 	parts, broken := splitText(n.Value)
@@ -170,14 +170,14 @@ func (d *Decoder) Interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 	exprs := slices.ContainsFunc(parts, func(p part) bool { return p.expr != "" })
 	switch {
 	case exprs && d.fixed:
-		d.Source.Errorf(n, "literal", "write the value itself", "this must be known before a run starts: it takes no ${}")
+		d.Source.Errorf(n, "literal", "write the value itself", "this must be known before a run starts, so ${} is not allowed")
 		return nil
 	case !exprs && w.IsText():
 		return expr.Literal{Value: strings.ReplaceAll(n.Value, "$${", "${")}
 	case len(parts) == 1 && exprs:
 		return expr.Computed{Expr: d.add(n, parts[0].expr, parts[0].offset, expr.ScopePlain, w)}
 	case !w.IsText():
-		d.Source.Errorf(n, "type", "let one ${} be the whole value", "this is a text, and the place takes %s", w)
+		d.Source.Errorf(n, "type", "write the whole value as a single ${}", "this is a string, but expected %s", w)
 		return nil
 	}
 	var out expr.Template

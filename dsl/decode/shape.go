@@ -39,7 +39,7 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 	case reflect.TypeFor[spec.Run]():
 		switch {
 		case isScalar:
-			return "write `run: {script: ...}` for a text that a shell reads, or `run: {command: [program, argument]}`"
+			return "write `run: {script: ...}` for a shell script, or `run: {command: [program, argument]}`"
 		case n.Kind == yaml.SequenceNode:
 			return "write `run: {command: [program, argument]}`"
 		}
@@ -87,26 +87,26 @@ func isWord(s string) bool { return expr.IsIdentifier(strings.ToLower(s)) }
 func (d *Decoder) listHint(n *yaml.Node) string {
 	switch {
 	case d.key == "command" && n.Kind == yaml.ScalarNode && n.Tag != "!!null":
-		return "write [" + strings.Join(strings.Fields(n.Value), ", ") + "]; what a shell is to read is a `script`"
+		return "write [" + strings.Join(strings.Fields(n.Value), ", ") + "]; for a shell command use `script`"
 	case d.key == "command":
 		return "write the list [program, argument]"
 	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && isWord(n.Value):
 		return "write [" + n.Value + "]"
 	}
-	return "write [a, b], or one `- item` a line"
+	return "write [a, b], or one `- item` per line"
 }
 
 // textHint says how a value is written that should be a text, a number or the like, and is not.
 func (d *Decoder) textHint(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 && len(n.Content) > 0 && n.Content[0].Kind == yaml.MappingNode:
-		return "{{ }} is of Jinja: write \"${...}\" for an expression of Sluice"
+		return "{{ }} is Jinja syntax: Sluice uses \"${...}\" for expressions"
 	case d.key == "script" && n.Kind == yaml.SequenceNode:
-		return "write `script: |` and one command a line below it"
+		return "write `script: |` and one command per line below it"
 	case d.key == "foreach" && n.Kind == yaml.SequenceNode:
-		return "write an expression of a list: foreach: '" + listText(n) + "'"
+		return "write an expression that gives a list: foreach: '" + listText(n) + "'"
 	case n.Tag == "!!null":
-		return "write \"\" for an empty text"
+		return "write \"\" for an empty string"
 	}
 	return ""
 }

@@ -19,7 +19,7 @@ func spellingHint(err error) string {
 	if !errors.As(err, &spelling) {
 		return ""
 	}
-	return fmt.Sprintf("write %s, or %q for a text", spelling.Decimal, spelling.Written)
+	return fmt.Sprintf("write %s, or %q for a string", spelling.Decimal, spelling.Written)
 }
 
 // decimalOf returns how a number is better written that readers of YAML do not agree on; empty for any other scalar.

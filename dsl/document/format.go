@@ -28,7 +28,7 @@ func Format(file File) ([]byte, Diagnostics) {
 	out := newLayout(lexemes, bytes.HasSuffix(text, []byte("\n"))).write()
 	again := New(File{Name: file.Name, Source: out}).Parse(out)
 	if at := difference(root, again); at != nil {
-		src.Errorf(at, "format", "lay this part out by hand, and report it: `sluice fmt` should know it", "this cannot be laid out without a change of what it says")
+		src.Errorf(at, "format", "format this part by hand, and report a bug: `sluice fmt` should handle it", "this cannot be formatted without changing its meaning")
 		return nil, src.Findings
 	}
 	return out, nil

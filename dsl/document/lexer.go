@@ -61,7 +61,7 @@ func lex(text string, root *yaml.Node) ([]lexeme, *formatError) {
 	for i, r := range text {
 		if r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029' {
 			x.skip(i)
-			return nil, x.fail("a line ends here with a character that other programs do not take for the end of a line")
+			return nil, x.fail("this line ends with a character that other programs do not recognize as a line break")
 		}
 	}
 	for x.at < len(x.text) {
@@ -70,7 +70,7 @@ func lex(text string, root *yaml.Node) ([]lexeme, *formatError) {
 		}
 	}
 	if len(x.scalars) > 0 {
-		return nil, x.fail("a value was not found in the text")
+		return nil, x.fail("a value was not found in the source")
 	}
 	return x.lexemes, nil
 }
@@ -195,7 +195,7 @@ func (x *lexer) scalar() *formatError {
 		end = plainEnd(x.text, x.at, n.Value)
 	}
 	if end < 0 {
-		return x.fail("the end of this text was not found")
+		return x.fail("the end of this string was not found")
 	}
 	x.emit(lexemeScalar, end)
 	return nil

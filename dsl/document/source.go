@@ -72,7 +72,7 @@ func (s *Source) Add(sev Severity, line, col int, code, hint, message string) {
 	case len(s.Findings) > MaxFindings || len(s.Findings) == MaxFindings && sev == SeverityWarning:
 		return
 	case len(s.Findings) == MaxFindings:
-		code, hint, message = "limit", "mend those first", fmt.Sprintf("there are more than %d findings", MaxFindings)
+		code, hint, message = "limit", "fix those first", fmt.Sprintf("there are more than %d findings", MaxFindings)
 	}
 	text, from := s.line(line), 0
 	if len(text) > maxShown {
@@ -109,7 +109,7 @@ var yamlErrorLine = regexp.MustCompile(`line (\d+): ?`)
 func (s *Source) Parse(data []byte) *yaml.Node {
 	switch {
 	case len(data) > MaxSource:
-		s.Add(SeverityError, 1, 1, "limit", "keep data in files beside it, and name those", fmt.Sprintf("the document is larger than %d kB", MaxSource>>10))
+		s.Add(SeverityError, 1, 1, "limit", "move data to files beside it, and refer to those", fmt.Sprintf("the document is larger than %d kB", MaxSource>>10))
 		return nil
 	case !utf8.Valid(data):
 		line, col := position(data, invalidUTF8(data))
@@ -130,7 +130,7 @@ func (s *Source) Parse(data []byte) *yaml.Node {
 		return nil
 	}
 	if err := dec.Decode(&second); err == nil {
-		s.Errorf(&second, "documents", "put it into a file of its own", "a second document begins here; a file holds one")
+		s.Errorf(&second, "documents", "move it to a file of its own", "a second document begins here; a file holds one")
 		return nil
 	} else if !errors.Is(err, io.EOF) {
 		s.yamlError(err)
@@ -150,7 +150,7 @@ func (s *Source) yamlError(err error) {
 	for _, near := range []int{line, line + 1, line - 1} {
 		src := s.line(near)
 		if indent := src[:len(src)-len(strings.TrimLeft(src, " \t"))]; strings.Contains(indent, "\t") {
-			s.Add(SeverityError, near, utf8.RuneCountInString(indent[:strings.IndexByte(indent, '\t')])+1, "tab", "indent with spaces", "YAML does not allow a tab in an indentation")
+			s.Add(SeverityError, near, utf8.RuneCountInString(indent[:strings.IndexByte(indent, '\t')])+1, "tab", "indent with spaces", "YAML does not allow tabs for indentation")
 			return
 		}
 	}
@@ -171,7 +171,7 @@ func (s *Source) yamlError(err error) {
 	line = min(max(line, 1), len(s.Lines))
 	src := s.line(line)
 	col := len(src) - len(strings.TrimLeft(src, " ")) + 1
-	s.Add(SeverityError, line, col, "yaml", hint, "this is not YAML: "+text)
+	s.Add(SeverityError, line, col, "yaml", hint, "this is not valid YAML: "+text)
 }
 
 // yamlProblems are the commonest things the YAML parser says, in the words of the person who wrote the document. The parser counts
@@ -181,15 +181,15 @@ var yamlProblems = []struct {
 	ahead                  int
 	indent                 bool // the line told is where the block begins, not the one that is indented unlike it
 }{
-	{"did not find expected ',' or ']'", "a list that begins with `[` does not end", "close it with `]`, or quote a text that holds brackets", 1, false},
-	{"did not find expected ',' or '}'", "a mapping that begins with `{` does not end", "close it with `}`, or quote a text that holds braces", 1, false},
-	{"did not find expected key", "a line is indented unlike the lines it belongs to", "indent the keys of one mapping alike", 1, true},
-	{"did not find expected '-' indicator", "a line is indented unlike the list it belongs to", "begin each item with `- ` in the same column", 1, true},
+	{"did not find expected ',' or ']'", "a list that begins with `[` is not closed", "close it with `]`, or quote a string that contains brackets", 1, false},
+	{"did not find expected ',' or '}'", "a mapping that begins with `{` is not closed", "close it with `}`, or quote a string that contains braces", 1, false},
+	{"did not find expected key", "a line is indented differently from the lines that it belongs to", "indent all keys of a mapping equally", 1, true},
+	{"did not find expected '-' indicator", "a line is indented differently from the list that it belongs to", "begin each item with `- ` in the same column", 1, true},
 	{"did not find expected node content", "a value is missing", "write the value, or quote it when it begins with a special character", 1, false},
-	{"mapping values are not allowed in this context", "a `:` stands where no key can", "quote a text that holds `: `, or check the indentation", 0, false},
+	{"mapping values are not allowed in this context", "a `:` is not allowed here", "quote a string that contains `: `, or check the indentation", 0, false},
 	{"could not find expected ':'", "a key has no `:`", "write `key: value`", 0, false},
 	{"found character that cannot start any token", "a value begins with a character that YAML reserves", "quote the value", 0, false},
-	{"found unexpected end of stream", "a quote does not end", "close the quote", 0, false},
+	{"found unexpected end of stream", "a quoted string is not closed", "close the quote", 0, false},
 }
 
 var (

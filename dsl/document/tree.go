@@ -97,14 +97,14 @@ func NodeKind(n *yaml.Node) string {
 	}
 	switch n.Tag {
 	case "!!null":
-		return "nothing"
+		return "an empty value"
 	case "!!int", "!!float":
 		return "the number " + n.Value
 	case "!!bool":
 		return "the bool " + n.Value
 	}
 	if len(n.Value) > 40 {
-		return "a text"
+		return "a string"
 	}
 	return strconv.Quote(n.Value)
 }

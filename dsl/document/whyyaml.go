@@ -34,37 +34,37 @@ var yamlCauses = []yamlCause{
 	{
 		[]string{flowList, flowMapping, expectedKey, expectedDash},
 		regexp.MustCompile(`(?:^|[\s\[{,])('[^']*[[:alpha:]]'[[:alpha:]][^']*'?)`), false,
-		"a text in single quotes ends at its apostrophe", "double the apostrophe, %s, or use double quotes",
+		"a string in single quotes ends at the apostrophe in it", "double the apostrophe, %s, or use double quotes",
 	},
 	{
 		[]string{flowList, flowMapping},
 		regexp.MustCompile(`(?:[\[{,]|: )\s*([^\s\[\]{},:]*\$\{[^}]*\}[^\s,\]}]*)`), true,
-		"in [ ] and { } YAML takes the braces of `${...}` for its own", "quote the value: %q",
+		"within [ ] and { } YAML reads the braces of `${...}` as its own", "quote the value: %q",
 	},
 	{
 		[]string{flowList, flowMapping},
 		regexp.MustCompile(`(?:[{,]|: )\s*([^{},:]*\.\?[^{},]*)`), true,
-		"within { } YAML takes the `?` of `.?` for its own", "quote the expression: %q",
+		"within { } YAML reads the `?` of `.?` as its own", "quote the expression: %q",
 	},
 	{
 		[]string{flowList, flowMapping},
 		regexp.MustCompile(`: ([[:alpha:]][\w.]*\[[^{},]*)`), true,
-		"within { } YAML takes the brackets of an index for its own", "quote the expression: %q",
+		"within { } YAML reads the brackets of an index as its own", "quote the expression: %q",
 	},
 	{
 		[]string{expectedKey, expectedDash},
 		regexp.MustCompile(`^\s*(?:- )*(?:[\w.-]+:\s+)?("[^"]*"\s+[^\s#:,].*|'[^']*'\s+[^\s#:,].*)$`), false,
-		"the value begins with a quote, and goes on after the closing one", "put the whole of it into %s",
+		"the value begins with a quote and continues after the closing quote", "put the whole value in %s",
 	},
 	{
 		[]string{expectedKey, expectedDash, expectedColon},
 		regexp.MustCompile(`^\s*(?:- )*([a-z_]+:[^\s:/].*)$`), false,
-		"after the `:` of a key there is no space", "write a space after it: `%s`",
+		"there is no space after the `:` of a key", "write a space after it: `%s`",
 	},
 	{
 		[]string{"did not find expected alphabetic or numeric character"},
 		regexp.MustCompile(`(?:[\s\[{,]|^)(\*[^\w\s][^\s,\]}]*)`), true,
-		"YAML takes a value that begins with `*` for an alias", "quote the value: %q",
+		"YAML reads a value that begins with `*` as an alias", "quote the value: %q",
 	},
 	{
 		[]string{"found character that cannot start any token"},
@@ -93,7 +93,7 @@ func (s *Source) why(problem string, line int) bool {
 			}
 			found := strings.TrimRight(s.line(n)[m[2]:m[3]], " ")
 			hint := strings.NewReplacer("%q", quoteYAML(found), "%s", mended(found)).Replace(cause.hint)
-			s.Add(SeverityError, n, utf8.RuneCountInString(text[:m[2]])+1, "yaml", hint, "this is not YAML: "+cause.message)
+			s.Add(SeverityError, n, utf8.RuneCountInString(text[:m[2]])+1, "yaml", hint, "this is not valid YAML: "+cause.message)
 			return true
 		}
 	}
@@ -161,8 +161,8 @@ func mended(text string) string {
 func (s *Source) undefinedAlias(name string) bool {
 	for n := range s.Lines {
 		if at := strings.Index(blankQuoted(s.Lines[n]), "*"+name); at >= 0 {
-			s.Add(SeverityError, n+1, utf8.RuneCountInString(s.Lines[n][:at])+1, "yaml", "write `&"+name+"` before the value that it stands for, or quote it",
-				"the alias `*"+name+"` stands for nothing: no value has the anchor `&"+name+"`")
+			s.Add(SeverityError, n+1, utf8.RuneCountInString(s.Lines[n][:at])+1, "yaml", "write `&"+name+"` before the value that it refers to, or quote it",
+				"the alias `*"+name+"` is not defined: no value has the anchor `&"+name+"`")
 			return true
 		}
 	}
@@ -177,7 +177,7 @@ func (s *Source) looseBlock(problem string, line int) bool {
 	for n := line; n >= max(1, line-3); n-- {
 		m, below := blockHeader.FindStringSubmatch(s.line(n)), s.line(n+1)
 		if indent := len(below) - len(strings.TrimLeft(below, " ")); m != nil && strings.TrimSpace(below) != "" && indent <= len(m[1]) {
-			s.Add(SeverityError, n+1, indent+1, "yaml", "indent the lines of a text more than its key", "this is not YAML: the text below `|` or `>` is not indented")
+			s.Add(SeverityError, n+1, indent+1, "yaml", "indent the lines of the block more than its key", "this is not valid YAML: the block below `|` or `>` is not indented")
 			return true
 		}
 	}

@@ -41,10 +41,10 @@ func CheckFile(r Reporter, ws Workspace, at *yaml.Node, file string) {
 	case !IsInside(file):
 		r.Errorf(at, "path", "copy it into the pipeline's folder", "%q is outside the pipeline's folder", file)
 	case !ws.Exists(path.Clean(file)):
-		r.Errorf(at, "missing-file", "paths are relative to the pipeline's folder", "there is no file %q", file)
+		r.Errorf(at, "missing-file", "paths are relative to the pipeline's folder", "the file %q does not exist", file)
 	default:
 		if why, help := ws.LeftOut(path.Clean(file)); why != "" {
-			r.Errorf(at, "left-out", help, "%q goes along with no run: %s", file, why)
+			r.Errorf(at, "left-out", help, "%q is not part of the run's workspace: %s", file, why)
 		}
 	}
 }

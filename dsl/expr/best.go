@@ -34,7 +34,7 @@ const boundList = "@list"
 func overElements(name, function string) cel.EnvOption {
 	expand := func(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 		if args[0].Kind() != ast.IdentKind {
-			return nil, f.NewError(args[0].ID(), "write ."+name+"(x, expression): x stands for each element in turn")
+			return nil, f.NewError(args[0].ID(), "write ."+name+"(x, expression): x is each element in turn")
 		}
 		values, err := parser.MakeMap(f, f.NewIdent(boundList), args)
 		if err != nil {
@@ -51,7 +51,7 @@ func pickBest(elements, values ref.Val) ref.Val {
 	list, of := elements.(traits.Lister), values.(traits.Lister)
 	size, ok := list.Size().(types.Int)
 	if !ok || size == 0 {
-		return types.WrapErr(&absentError{message: "there is no best of an empty list"})
+		return types.WrapErr(&absentError{message: "`best` of an empty list is undefined"})
 	}
 	var at types.Int
 	for i := range size {

@@ -53,7 +53,7 @@ func (e *Expression) checkConstant(src *document.Source, x ast.Expr) {
 	}
 	call := x.AsCall()
 	if name := call.FunctionName(); (name == operators.Divide || name == operators.Modulo) && call.Args()[1].AsLiteral() == types.Int(0) {
-		e.Report(src, e.offset(x.ID()), "constant", "", "this divides by 0")
+		e.Report(src, e.offset(x.ID()), "constant", "", "division by 0")
 		return
 	}
 	conversion, ok := conversions[call.FunctionName()]

@@ -64,7 +64,7 @@ func (ts *TypeSystem) Decode(t *cel.Type, raw json.RawMessage) (ref.Val, error) 
 // decodeObject reads the fields of an object when the first is asked for: of a long list of objects few are.
 func (ts *TypeSystem) decodeObject(typ *ObjectType, raw json.RawMessage) (ref.Val, error) {
 	if raw[0] != '{' {
-		return nil, fmt.Errorf("%s: an object is expected", typ.Name)
+		return nil, fmt.Errorf("%s: expected an object", typ.Name)
 	}
 	var parts map[string]json.RawMessage
 	seen := map[string]ref.Val{}
@@ -89,7 +89,7 @@ func (ts *TypeSystem) decodeObject(typ *ObjectType, raw json.RawMessage) (ref.Va
 			v, err = ts.decodeCounts(t, v, zero)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("`.%s` is not what it was declared to be: %w", field, err)
+			return nil, fmt.Errorf("`.%s` does not have its declared type: %w", field, err)
 		}
 		seen[field] = v
 		return v, nil
@@ -153,7 +153,7 @@ func decodeScalar(t *cel.Type, raw json.RawMessage) (ref.Val, error) {
 	}
 	v, err := read(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no %s", bytes.TrimSpace(raw), t)
+		return nil, fmt.Errorf("%s is not a %s", bytes.TrimSpace(raw), t)
 	}
 	return v, nil
 }

@@ -31,22 +31,22 @@ func (w Expected) accepts(t *cel.Type) (message, hint string) {
 		return "", ""
 	}
 	if IsOptional(t) {
-		return fmt.Sprintf("this may be absent, and the place takes %s", w), "end it with `.orValue(...)`"
+		return fmt.Sprintf("this may be absent, but %s is required", w), "end it with `.orValue(...)`"
 	}
 	if w.fits(t) {
 		return "", ""
 	}
 	switch {
 	case w.Type == goBool:
-		return fmt.Sprintf("a condition must be a bool, and this is %s", spec.Article(TypeName(t))), ""
+		return fmt.Sprintf("a condition must be a bool, not %s", spec.Article(TypeName(t))), ""
 	case w.InText:
-		return fmt.Sprintf("%s has no place inside a text", spec.Article(TypeName(t))), ""
+		return fmt.Sprintf("%s cannot be part of a string", spec.Article(TypeName(t))), ""
 	case isPastCheckpoint(t):
-		hint = "what a generation resumed from may be removed at any time: declare an output of type checkpoint, and read that"
+		hint = "the checkpoint that a generation resumed from may be removed at any time: declare an output of type checkpoint, and read that"
 	case t.Kind() == types.DoubleKind && isInt(w.Type):
-		hint = "write `int(...)`: what steps measure are doubles"
+		hint = "write `int(...)`: metrics are doubles"
 	}
-	return fmt.Sprintf("this is %s, and the place takes %s", spec.Article(TypeName(t)), w), hint
+	return fmt.Sprintf("this is %s, but expected %s", spec.Article(TypeName(t)), w), hint
 }
 
 func (w Expected) fits(t *cel.Type) bool {
@@ -96,7 +96,7 @@ func (w Expected) convert(v ref.Val) (any, error) {
 		if n, ok := v.(types.Int); ok {
 			return int64(n), nil
 		}
-		return nil, fmt.Errorf("a %s is no int", v.Type().TypeName())
+		return nil, fmt.Errorf("a %s is not an int", v.Type().TypeName())
 	}
 	return JSONValue(v)
 }
@@ -104,7 +104,7 @@ func (w Expected) convert(v ref.Val) (any, error) {
 func convertText[T any](v ref.Val, parse func(string) (T, error)) (any, error) {
 	s, ok := v.(types.String)
 	if !ok {
-		return nil, fmt.Errorf("a %s is no text", v.Type().TypeName())
+		return nil, fmt.Errorf("a %s is not a string", v.Type().TypeName())
 	}
 	return parse(string(s))
 }
@@ -129,7 +129,7 @@ func (w Expected) String() string {
 	}
 	switch w.Type.Kind() {
 	case reflect.String:
-		return "a text"
+		return "a string"
 	case reflect.Bool:
 		return "a bool"
 	case reflect.Float64:

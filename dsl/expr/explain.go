@@ -27,7 +27,7 @@ func (e *Expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 		}
 	}
 	if strings.HasPrefix(message, "missing ')'") {
-		message = "it ends too early: a `)` is missing"
+		message = "it ends too early: `)` is missing"
 	}
 	offset := charOffset(e.Text, first.Location.Line(), first.Location.Column())
 	e.Report(src, offset, "syntax", slips.Syntax(e.Text), "this is not a CEL expression: "+message)
@@ -93,14 +93,14 @@ func (x *explainer) explain(message string) (code, text, hint string) {
 		return code, text, hint
 	}
 	if m := mismatch.FindStringSubmatch(message); m != nil {
-		return "type", fmt.Sprintf("this is a %s where a %s is expected", m[2], m[1]), ""
+		return "type", fmt.Sprintf("this is a %[1]s, but expected a %[2]s", m[2], m[1]), ""
 	}
 	return "type", message, ""
 }
 
 func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	if name == "now" {
-		return "name", "there is no `now`: a run gives the same answer whenever it is replayed", "use `run.started_at`"
+		return "name", "there is no `now`: an expression must give the same result when a run is replayed", "use `run.started_at`"
 	}
 	isIn := func(object string) bool {
 		o := x.ts.Lookup(object)
@@ -113,11 +113,11 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	case isIn("params"):
 		hint = "write `params." + name + "`"
 	case x.e.Node != nil && strings.ToUpper(name) == name:
-		hint = "for a shell variable write `$${" + name + "}`, or use `script:`, where `${}` belongs to the shell"
+		hint = "for a shell variable write `$${" + name + "}`, or use `script:`, where the shell expands `${}`"
 	default:
 		hint = nearest.Hint(name, slices.Collect(maps.Keys(x.vars)))
 	}
-	return "name", fmt.Sprintf("`%s` is not a name here", name), hint
+	return "name", fmt.Sprintf("`%s` is not defined here", name), hint
 }
 
 // undefinedField explains a field that an object lacks: it walks the path from its name to the object, whose type says what the
@@ -148,21 +148,21 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 		return "output", fmt.Sprintf("there is no field `%s`", name), ""
 	}
 	if owner.Name == "run" && (name == "failed" || name == "status") {
-		return owner.Code, fmt.Sprintf("`run.%s` is known when the main steps have ended", name), "only steps of `on_failure` and `finally` see it"
+		return owner.Code, fmt.Sprintf("`run.%s` is only known when the main steps have ended", name), "only steps of `on_failure` and `finally` can use it"
 	}
 	text = fmt.Sprintf("`%s` is not %s", name, owner.What)
 	switch word := x.hyphenated(); {
 	case IsArtifact(owner.Name) && len(at) > 0:
 		return owner.Code, text, artifactHint(Reference{Path: at})
 	case name == "outputs" && len(at) == 2:
-		return owner.Code, text, "outputs are read from the step itself: " + Reference{Path: at}.String() + ".NAME"
+		return owner.Code, text, "read outputs from the step itself: " + Reference{Path: at}.String() + ".NAME"
 	case x.slashed(owner, name) != "":
 		return owner.Code, text, "write metrics[\"" + x.slashed(owner, name) + "\"]"
 	case word != "" && owner.Fields[strings.ReplaceAll(word, "-", "_")] != nil:
 		return owner.Code, "`" + word + "` is not " + owner.What, "did you mean `" + strings.ReplaceAll(word, "-", "_") + "`? In an expression a hyphen is a subtraction"
 	}
 	if len(owner.Fields) == 0 && owner.Code == "output" {
-		return owner.Code, text, "declare it there: `outputs: {" + name + ": {type: int}}`"
+		return owner.Code, text, "declare it in the step: `outputs: {" + name + ": {type: int}}`"
 	}
 	return owner.Code, text, nearest.Hint(name, owner.FieldNames())
 }
@@ -171,7 +171,7 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	operands = strings.NewReplacer("optional_type(", "optional(", "google.protobuf.", "", objectPrefix, "").Replace(operands)
 	name := function
 	if function == bestOf {
-		return "type", "`best` compares numbers, texts, durations or timestamps", "such as steps.fit.best(f, f.metrics.f1)"
+		return "type", "`best` compares numbers, strings, durations or timestamps", "such as steps.fit.best(f, f.metrics.f1)"
 	}
 	if m := operator.FindStringSubmatch(function); m != nil {
 		name = m[1] + m[2]
@@ -182,7 +182,7 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	if hint = slips.Operator(name, operands, x.e.Text); hint == "" {
 		hint = x.objectHint(name, operands)
 	}
-	return "type", fmt.Sprintf("`%s` does not work on %s", name, operands), hint
+	return "type", fmt.Sprintf("`%s` is not defined for %s", name, operands), hint
 }
 
 // fieldAt is the name behind the dot at an offset.

@@ -77,7 +77,7 @@ func (x *explainer) instanceHint(name string) string {
 		"previous": "only a step with a `repeat` has it",
 	}[name]
 	if hint != "" && x.e.Scope == ScopeOnce {
-		return "`when`, `matrix` and `foreach` are evaluated once, before there are instances"
+		return "`when`, `matrix` and `foreach` are evaluated once, before the instances exist"
 	}
 	return hint
 }
@@ -112,15 +112,15 @@ func notInstance(message, field string) (code, text, hint string, ok bool) {
 			return "type", "`." + field + "` is not a field", "write .size()", true
 		}
 		if strings.HasPrefix(m[1], "list(") {
-			return "instances", "this is a list: it has elements, and no fields", "pick one with .best(x, x.metrics.NAME), or go over all with .map(x, x.NAME)", true
+			return "instances", "this is a list, which has elements but no fields", "pick one with .best(x, x.metrics.NAME), or use all with .map(x, x.NAME)", true
 		}
-		return "type", fmt.Sprintf("this is %s: it has no fields", spec.Article(strings.TrimPrefix(m[1], objectPrefix))), "", true
+		return "type", fmt.Sprintf("this is %s, which has no fields", spec.Article(strings.TrimPrefix(m[1], objectPrefix))), "", true
 	}
 	switch iterated := strings.Contains(message, "cannot be range of a comprehension"); {
 	case iterated && strings.Contains(message, "'optional_type("):
-		return "type", "this may be absent: it cannot be gone over", "write .optMap(list, list.best(x, x.NAME)), or .orValue([]) before it", true
+		return "type", "this may be absent, so it cannot be iterated over", "write .optMap(list, list.best(x, x.NAME)), or .orValue([]) before it", true
 	case iterated:
-		return "type", "this is no list: it cannot be gone over", "only a step with a `matrix` or a `foreach` is a list of instances", true
+		return "type", "this is not a list, so it cannot be iterated over", "only a step with a `matrix` or a `foreach` is a list of instances", true
 	}
 	return "", "", "", false
 }

@@ -270,7 +270,7 @@ func (e *Expression) lint(src *document.Source) {
 			isInt := func(x ast.Expr) bool { return e.tree.GetType(x.ID()).Kind() == types.IntKind }
 			if isInt(args[0]) && isInt(args[1]) && !meant[x.ID()] && args[1].AsLiteral() != types.Int(0) {
 				line, col := src.Locate(e.Node, e.Start+e.offset(x.ID()))
-				src.Add(document.SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient, int(a / b) where this is meant",
+				src.Add(document.SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient, or int(a / b) if this is intended",
 					"an int divided by an int drops the remainder")
 			}
 		}

@@ -64,9 +64,9 @@ func (x *explainer) unknownFunction(message string, offset int) bool {
 	if at[2] >= 0 && isNamespace(before[at[2]:at[3]], known) {
 		name, start = before[at[2]:at[5]], at[2]
 	}
-	message = "there is no function `" + name + "`"
+	message = "unknown function `" + name + "`"
 	if slices.Contains(known, name) {
-		message = "`" + name + "` is not called like this"
+		message = "`" + name + "` does not take these arguments"
 	}
 	x.e.Report(x.src, len([]rune(before[:start])), "function", cmp.Or(functionHint(name, known), nearest.DidYouMean(name, known)), message)
 	return true

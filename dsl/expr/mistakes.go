@@ -65,7 +65,7 @@ func (x *explainer) objectHint(operator, operands string) string {
 	case o == nil || len(o.Fields) == 0:
 		return ""
 	case operator == "[ ]":
-		return "it has names, and no order: ." + o.FieldNames()[0]
+		return "it has names but no order: ." + o.FieldNames()[0]
 	case o.Fields["name"] != nil:
 		for _, r := range x.e.Refs {
 			if t := x.typeAt(r.Path); t != nil && x.ts.ObjectType(t) == o {
@@ -82,7 +82,7 @@ func artifactHint(r Reference) string {
 	if r.Path[0].Name == "inputs" {
 		return "write ${" + r.String() + ".path}"
 	}
-	return "give it to the step, `inputs: {" + name + ": \"${" + strings.ReplaceAll(r.String(), `"`, "'") + "}\"}`, and write ${inputs." + name + ".path}"
+	return "give it to the step as an input, `inputs: {" + name + ": \"${" + strings.ReplaceAll(r.String(), `"`, "'") + "}\"}`, and write ${inputs." + name + ".path}"
 }
 
 // pathMeant is the hint for an expression whose value is an artifact, or an input, where a text is expected.

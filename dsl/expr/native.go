@@ -31,7 +31,7 @@ func JSONValue(v ref.Val) (any, error) {
 		return int64(v), nil
 	case types.Double:
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, fmt.Errorf("%v is no JSON number", float64(v))
+			return nil, fmt.Errorf("%v is not a JSON number", float64(v))
 		}
 		return float64(v), nil
 	case types.String:
@@ -56,7 +56,7 @@ func JSONValue(v ref.Val) (any, error) {
 	case *types.Err:
 		return nil, v
 	}
-	return nil, fmt.Errorf("a value of type %s has no form in JSON", v.Type().TypeName())
+	return nil, fmt.Errorf("a value of type %s cannot be written as JSON", v.Type().TypeName())
 }
 
 func jsonList(v traits.Lister) (any, error) {
@@ -77,7 +77,7 @@ func jsonObject(v traits.Mapper) (any, error) {
 		key := it.Next()
 		name, ok := key.(types.String)
 		if !ok {
-			return nil, errors.New("a map whose keys are not strings has no form in JSON")
+			return nil, errors.New("a map with keys that are not strings cannot be written as JSON")
 		}
 		value, err := JSONValue(v.Get(key))
 		if err != nil {
@@ -106,5 +106,5 @@ func textOf(v ref.Val) (string, error) {
 	case types.Timestamp:
 		return v.Time.UTC().Format("2006-01-02T15:04:05Z07:00"), nil
 	}
-	return "", fmt.Errorf("a %s has no place inside a text", v.Type().TypeName())
+	return "", fmt.Errorf("a %s cannot be part of a string", v.Type().TypeName())
 }

@@ -40,7 +40,7 @@ var patterns = struct {
 // patternOf returns the regular expression of a text.
 func patternOf(text string) *pattern {
 	if len(text) > maxPattern {
-		return &pattern{tooLarge: true, err: fmt.Errorf("a regular expression of %d bytes is too large: the most is %d", len(text), maxPattern)}
+		return &pattern{tooLarge: true, err: fmt.Errorf("a regular expression of %d bytes is too large: the maximum is %d", len(text), maxPattern)}
 	}
 	patterns.RLock()
 	p := patterns.all[text]
@@ -72,7 +72,7 @@ func compilePattern(text string) *pattern {
 	}
 	p.size = instructions(tree) + 2 // what it begins and ends with
 	if p.tooLarge = p.size > maxPattern; p.tooLarge {
-		p.err = fmt.Errorf("a regular expression of %d instructions is too large: the most is %d; repeat less in it", p.size, maxPattern)
+		p.err = fmt.Errorf("a regular expression of %d instructions is too large: the maximum is %d; use fewer repetitions", p.size, maxPattern)
 		return p
 	}
 	p.Regexp, p.err = regexp.Compile(text)

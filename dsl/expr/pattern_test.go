@@ -88,7 +88,7 @@ func TestPatternInstructions(t *testing.T) {
 // What is wrong with a constant pattern is said when the expression is compiled; with one of a row, when it is looked for.
 func TestPatternErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"(": "missing closing )", strings.Repeat("[ab]{1000}", 12): "of 12002 instructions is too large: the most is 10000",
+		"(": "missing closing )", strings.Repeat("[ab]{1000}", 12): "of 12002 instructions is too large: the maximum is 10000",
 		strings.Repeat("é", 6000): "of 12000 bytes is too large",
 	} {
 		for _, form := range []string{"row.t.matches(%q)", "row.t.split('').exists(x, x.matches(%q))"} {

@@ -142,7 +142,7 @@ func (ts *TypeSystem) FindStructFieldType(name, fieldName string) (*types.FieldT
 // NewValue implements types.Provider: expressions read objects, they make none.
 func (ts *TypeSystem) NewValue(name string, fields map[string]ref.Val) ref.Val {
 	if o := ts.byName(name); o != nil {
-		return types.NewErr("a %s cannot be made in an expression", o.Name)
+		return types.NewErr("a %s cannot be created in an expression", o.Name)
 	}
 	return ts.Registry.NewValue(name, fields)
 }
@@ -232,7 +232,7 @@ func (o *Object) ConvertToNative(t reflect.Type) (any, error) {
 	if t.Kind() == reflect.Interface && reflect.TypeFor[*Object]().Implements(t) {
 		return o, nil
 	}
-	return nil, fmt.Errorf("a %s is no %s", o.typ.Name, t)
+	return nil, fmt.Errorf("a %s is not a %s", o.typ.Name, t)
 }
 
 // ConvertToType implements ref.Val.

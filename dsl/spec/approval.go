@@ -106,7 +106,7 @@ func (f Field) Convert(text string) (any, error) {
 	case len(text) > MaxField:
 		return nil, fmt.Errorf("longer than %d bytes", MaxField)
 	case err != nil:
-		return nil, fmt.Errorf("%q, and must be %s", text, f.what())
+		return nil, fmt.Errorf("%q, but must be %s", text, f.what())
 	}
 	return v, nil
 }

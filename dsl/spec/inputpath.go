@@ -31,7 +31,7 @@ func ReplaceInputPaths(s string, dirs map[string]string) (string, error) {
 		return dir
 	})
 	if len(missing) > 0 {
-		return "", fmt.Errorf("the input `%s` was not brought here; there are %v", missing[0], slices.Sorted(maps.Keys(dirs)))
+		return "", fmt.Errorf("there is no input `%s`; the inputs are %v", missing[0], slices.Sorted(maps.Keys(dirs)))
 	}
 	return out, nil
 }

@@ -47,7 +47,7 @@ func whyNot(err error, value any, must string) string {
 	if spelling, ok := errors.AsType[*SpellingError](err); ok {
 		return fmt.Sprintf("`%s`, which %s: write %s", spelling.Written, disputed, spelling.Decimal)
 	}
-	return fmt.Sprintf("%s, and must be %s", quoted(value), must)
+	return fmt.Sprintf("%s, but must be %s", quoted(value), must)
 }
 
 // what the parameter is, for messages.
@@ -71,10 +71,10 @@ func (p Param) bounds(v any) string {
 		number = v
 	case string:
 		if p.Type == "enum" && !slices.Contains(p.Values, v) {
-			return fmt.Sprintf("is %q, and must be one of %s", v, strings.Join(p.Values, ", "))
+			return fmt.Sprintf("is %q, but must be one of %s", v, strings.Join(p.Values, ", "))
 		}
 		if p.Pattern != "" && !regexp.MustCompile(`^(?:`+p.Pattern+`)$`).MatchString(v) {
-			return fmt.Sprintf("is %q, and must match %s", v, p.Pattern)
+			return fmt.Sprintf("is %q, but must match %s", v, p.Pattern)
 		}
 		return ""
 	default:
@@ -82,9 +82,9 @@ func (p Param) bounds(v any) string {
 	}
 	switch {
 	case p.Min != nil && number < *p.Min:
-		return fmt.Sprintf("is %s, and must be at least %s", FormatDouble(number), FormatDouble(*p.Min))
+		return fmt.Sprintf("is %s, but must be at least %s", FormatDouble(number), FormatDouble(*p.Min))
 	case p.Max != nil && number > *p.Max:
-		return fmt.Sprintf("is %s, and must be at most %s", FormatDouble(number), FormatDouble(*p.Max))
+		return fmt.Sprintf("is %s, but must be at most %s", FormatDouble(number), FormatDouble(*p.Max))
 	}
 	return ""
 }
@@ -180,10 +180,10 @@ func (p Param) convertList(value any) (any, string) {
 			break
 		}
 		if err := parseJSON(text, &items); err != nil {
-			return nil, fmt.Sprintf("is no list: %s; write [1, 2] as JSON, or 1,2", err)
+			return nil, fmt.Sprintf("is not a list: %s; write [1, 2] as JSON, or 1,2", err)
 		}
 	default:
-		return nil, fmt.Sprintf("is %s, and must be a list", quoted(value))
+		return nil, fmt.Sprintf("is %s, but must be a list", quoted(value))
 	}
 	out := make([]any, len(items))
 	for i, item := range items {
@@ -215,16 +215,16 @@ func (p Param) convertMap(value any) (any, string) {
 		entries = given
 	case Typed:
 		if err := parseJSON(given.text, &entries); err != nil || entries == nil {
-			return nil, fmt.Sprintf("is %q, and must be a map, written as JSON: {\"a\": 1}", given.text)
+			return nil, fmt.Sprintf("is %q, but must be a map, written as JSON: {\"a\": 1}", given.text)
 		}
 	default:
-		return nil, fmt.Sprintf("is %s, and must be a map", quoted(value))
+		return nil, fmt.Sprintf("is %s, but must be a map", quoted(value))
 	}
 	out := make(map[string]any, len(entries))
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		v, err := convertScalar(p.items(), entries[key])
 		if err != nil {
-			return nil, fmt.Sprintf("holds %s under %q, and must be a map of %s", quoted(entries[key]), key, p.items())
+			return nil, fmt.Sprintf("has %s for %q, but must be a map of %s", quoted(entries[key]), key, p.items())
 		}
 		out[key] = v
 	}
@@ -308,7 +308,7 @@ func Written(v any) string {
 // and a text in the other.
 type SpellingError struct{ Written, Decimal string }
 
-const disputed = "is not the same number to everyone who reads YAML"
+const disputed = "is read as different numbers by different YAML parsers"
 
 func (e *SpellingError) Error() string { return fmt.Sprintf("`%s` %s", e.Written, disputed) }
 

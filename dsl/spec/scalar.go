@@ -89,15 +89,15 @@ func ParseShare(s string) (Share, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	switch {
 	case err != nil || math.IsNaN(v):
-		return 0, fmt.Errorf("%q is not a share: write it in percent, such as 10%%, or as a number below 1, such as 0.1", s)
+		return 0, fmt.Errorf("%q is not a share: write a percentage, such as 10%%, or a number below 1, such as 0.1", s)
 	case v < 0 || percent && v > 100:
 		return 0, fmt.Errorf("%q is not between 0%% and 100%%", s)
 	case percent:
 		return Share(v / 100), nil
 	case v == 1:
-		return 0, fmt.Errorf("%q may be read as 1%% and as 100%%: write which, with the percent sign", s)
+		return 0, fmt.Errorf("%q may mean 1%% or 100%%: write it with the percent sign", s)
 	case v > 1:
-		return 0, fmt.Errorf("%q is not a share: if it is meant in percent, write %s%%", s, s)
+		return 0, fmt.Errorf("%q is not a share: if it is a percentage, write %s%%", s, s)
 	}
 	return Share(v), nil
 }

@@ -12,7 +12,7 @@ func TestParseShare(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"10": "write 10%", "1.5": "write 1.5%", "1": "as 1% and as 100%", "1.0": "as 1% and as 100%", "-0.1": "between 0% and 100%", "101%": "between",
+		"10": "write 10%", "1.5": "write 1.5%", "1": "may mean 1% or 100%", "1.0": "may mean 1% or 100%", "-0.1": "between 0% and 100%", "101%": "between",
 		"NaN": "not a share", "half": "not a share", "": "not a share", "+Inf%": "between",
 	} {
 		if got, err := ParseShare(text); err == nil || !strings.Contains(err.Error(), want) {

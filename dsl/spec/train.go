@@ -238,7 +238,7 @@ func (d *Deadline) After(began time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(Clock, d.At)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the deadline is at %q, which is no time of day such as 07:00", d.At)
+		return time.Time{}, fmt.Errorf("the deadline is at %q, which is not a time of day such as 07:00", d.At)
 	}
 	zone, err := time.LoadLocation(d.Timezone)
 	if err != nil {

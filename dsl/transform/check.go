@@ -31,7 +31,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 // checkPlainName demands a name that can be one of a folder, and that stands after a dot.
 func checkPlainName(r document.Reporter, n *yaml.Node, what string) {
 	if n = document.Unalias(n); n != nil && n.Kind == yaml.ScalarNode && !plainName.MatchString(n.Value) {
-		r.Errorf(n, "name", "use letters, digits, - and _", "%q cannot name %s", n.Value, what)
+		r.Errorf(n, "name", "use letters, digits, - and _", "%q is not a valid name for %s", n.Value, what)
 	}
 }
 
@@ -45,7 +45,7 @@ func checkPatterns(r document.Reporter, paths *yaml.Node) {
 			r.Errorf(n, "required", "such as data/*.jsonl", "the path is empty")
 			continue
 		case isURL && scheme != "s3" && scheme != "gs":
-			r.Errorf(n, "path", "let a `run` step fetch it, and take that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
+			r.Errorf(n, "path", "fetch it in a `run` step, and use that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
 			continue
 		case isURL:
 			rest, _, _ = strings.Cut(rest, "?")
@@ -54,7 +54,7 @@ func checkPatterns(r document.Reporter, paths *yaml.Node) {
 		}
 		for segment := range strings.SplitSeq(rest, "/") {
 			if _, err := path.Match(segment, ""); err != nil && !strings.Contains(segment, "${") {
-				r.Errorf(n, "path", "write [[] for a bracket that is meant as one", "`%s` is no pattern: a bracket is not closed", segment)
+				r.Errorf(n, "path", "write [[] for a literal bracket", "`%s` is not a valid pattern: a bracket is not closed", segment)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func checkTwice(r document.Reporter, n *yaml.Node) {
 	seen := map[string]bool{}
 	for _, item := range n.Content {
 		if item.Kind == yaml.ScalarNode && seen[item.Value] {
-			r.Errorf(item, "duplicate", "remove one of them", "`%s` is in the list twice", item.Value)
+			r.Errorf(item, "duplicate", "remove one of them", "`%s` is listed twice", item.Value)
 		}
 		seen[item.Value] = true
 	}
@@ -115,7 +115,7 @@ func checkErrorHandling(r document.Reporter, n *yaml.Node) {
 	}
 	output := document.Lookup(n, "output")
 	if output == nil && document.Lookup(n, "threshold") == nil {
-		r.Errorf(n, "required", "write `output`, `threshold` or both", "there is nothing here that says how errors are handled")
+		r.Errorf(n, "required", "write `output`, `threshold` or both", "`error_handling` is empty")
 	}
 	checkPlainName(r, output, "an output")
 }

@@ -46,7 +46,7 @@ func (g *Cleaning) Check(r document.Reporter, in StepFacts) {
 		checkConfig(r, in, typ.Value, document.Lookup(n, "config"))
 		label, at := g.all[i].label(), cmp.Or(document.Lookup(n, "name"), typ)
 		if line, twice := names[label]; twice {
-			r.Errorf(at, "duplicate", "give it a `name` of its own: rows are counted under it", "a transform in line %d is already called `%s`", line, label)
+			r.Errorf(at, "duplicate", "give it a unique `name`: rows are counted under it", "the transform on line %d is already named `%s`", line, label)
 			continue
 		}
 		names[label] = at.Line

@@ -77,11 +77,11 @@ func (Combine) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 		return
 	}
 	if len(combine.Content) == 0 {
-		r.Errorf(combine, "required", "for the distinct values of fields alone there is Deduplicate", "nothing is computed here")
+		r.Errorf(combine, "required", "to keep only the distinct values of fields, use Deduplicate", "nothing is computed here")
 	}
 	for name, of := range document.Entries(combine) {
 		if taken[name.Value] {
-			r.Errorf(name, "duplicate", "", "the rows have the field `%s` of `group_by` already", name.Value)
+			r.Errorf(name, "duplicate", "", "the rows already have the field `%s`, from `group_by`", name.Value)
 		}
 		if fn := document.Lookup(of, "fn"); fn != nil && slices.Contains(valueFns, fn.Value) && document.Lookup(of, "value") == nil {
 			r.Errorf(of, "required", "write `value: row.FIELD`", "`%s` needs a `value`", fn.Value)

@@ -47,7 +47,7 @@ func (Deduplicate) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	}
 	for _, key := range []string{"ngram", "threshold", "bands", "rows"} {
 		if document.Lookup(config, key) != nil {
-			r.Errorf(document.KeyNode(config, key), "unknown-key", "write `method: minhash`, or remove it", "only `minhash` has `%s`", key)
+			r.Errorf(document.KeyNode(config, key), "unknown-key", "write `method: minhash`, or remove it", "`%s` is only used by `minhash`", key)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (DetectLanguage) Check(r document.Reporter, _ StepFacts, config *yaml.Node)
 	}
 	keep := document.Lookup(config, "keep")
 	if keep == nil && document.Lookup(config, "as") == nil {
-		r.Errorf(config, "required", "add `keep: [en]` or `as: language`", "this neither keeps languages nor sets a field")
+		r.Errorf(config, "required", "add `keep: [en]` or `as: language`", "neither `keep` nor `as` is set")
 	}
 	checkNotEmpty(r, keep)
 	checkTwice(r, keep)
@@ -46,7 +46,7 @@ func (DetectLanguage) Check(r document.Reporter, _ StepFacts, config *yaml.Node)
 	}
 	for _, item := range keep.Content {
 		if item.Kind == yaml.ScalarNode && !slices.Contains(Languages, item.Value) {
-			r.Errorf(item, "name", "write two small letters, such as en", "%q is no ISO 639-1 code of a language that is told apart here", item.Value)
+			r.Errorf(item, "name", "use two lower-case letters, such as en", "%q is not the ISO 639-1 code of a supported language", item.Value)
 		}
 	}
 }

@@ -30,9 +30,9 @@ func (MapToFields) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	switch drop := document.Lookup(config, "drop"); {
 	case config == nil:
 	case drop != nil:
-		r.Errorf(drop, "required", "add `append: true`", "without `append` no field is kept but those that are computed, and there is none to drop")
+		r.Errorf(drop, "required", "add `append: true`", "`drop` has no effect: without `append` only the computed fields are kept")
 	case fields == nil || len(fields.Content) == 0:
-		r.Errorf(config, "required", "add `fields: {NAME: EXPRESSION}`", "the rows would have no fields at all")
+		r.Errorf(config, "required", "add `fields: {NAME: EXPRESSION}`", "the rows would have no fields")
 	}
 }
 

@@ -62,15 +62,15 @@ var piiKinds = []string{"email", "phone", "ip", "card", "iban"}
 func (MaskPII) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 	for name, n := range document.Entries(config, "patterns") {
 		if slices.Contains(piiKinds, name.Value) {
-			r.Errorf(name, "duplicate", "give the pattern another name", "`%s` is a kind of its own", name.Value)
+			r.Errorf(name, "duplicate", "give the pattern another name", "`%s` is already a built-in kind", name.Value)
 		}
 		if n.Kind != yaml.ScalarNode {
 			continue
 		}
 		if p, err := regexp.Compile(n.Value); err != nil {
-			r.Errorf(n, "syntax", "", "this is not a regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			r.Errorf(n, "syntax", "", "this is not a valid regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		} else if p.MatchString("") {
-			r.Errorf(n, "syntax", "", "this pattern matches the empty text, which is everywhere")
+			r.Errorf(n, "syntax", "", "this pattern matches the empty string, which is everywhere")
 		}
 	}
 	key, action := document.Lookup(config, "key"), document.Lookup(config, "action")
@@ -79,7 +79,7 @@ func (MaskPII) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 	case hashes && key == nil:
 		r.Errorf(action, "required", "add `key: VARIABLE`, and `secrets: {VARIABLE: NAME}` to the step", "`hash` needs a `key`")
 	case !hashes && key != nil:
-		r.Errorf(document.KeyNode(config, "key"), "unknown-key", "write `action: hash`, or remove it", "only `hash` has a key")
+		r.Errorf(document.KeyNode(config, "key"), "unknown-key", "write `action: hash`, or remove it", "`key` is only used by `hash`")
 	case key != nil && !slices.Contains(in.Secrets, key.Value):
 		hint := nearest.Hint(key.Value, in.Secrets)
 		if hint == "" {

@@ -153,14 +153,14 @@ var groupKeys = []string{"source", "transforms", "sink", "extra_transforms", "ou
 // checkSingle reports the keys of a transform that only a group of them has.
 func checkSingle(r document.Reporter, transform *yaml.Node, typ string) {
 	for key := range keysOf(transform, groupKeys...) {
-		r.Errorf(key, "unknown-key", "write `type: chain` or `type: composite` for a group", "`%s` is a key of a group of transforms, and not of `%s`", key.Value, typ)
+		r.Errorf(key, "unknown-key", "write `type: chain` or `type: composite` for a group", "`%s` is a key of a group of transforms, not of `%s`", key.Value, typ)
 	}
 }
 
 // checkGroup reports the keys that a group does not have, and one that has no transforms.
 func checkGroup(r document.Reporter, group *yaml.Node, typ string) {
 	for key := range keysOf(group, "config") {
-		r.Errorf(key, "unknown-key", "write the configs of the transforms inside it", "a %s has no `config`", typ)
+		r.Errorf(key, "unknown-key", "write a config for each transform inside it", "a %s has no `config`", typ)
 	}
 	if typ == compositeGroup {
 		noChain(r, group)
@@ -197,6 +197,6 @@ func keysOf(n *yaml.Node, names ...string) func(yield func(*yaml.Node) bool) {
 // noChain reports the keys of a composite that only a chain has.
 func noChain(r document.Reporter, composite *yaml.Node) {
 	for key := range keysOf(composite, "source", "sink", "extra_transforms") {
-		r.Errorf(key, "chain", "write it under `transforms`", "`%s` belongs to a chain, and a composite has none", key.Value)
+		r.Errorf(key, "chain", "write it under `transforms`", "`%s` is only allowed in a chain, not in a composite", key.Value)
 	}
 }

@@ -36,7 +36,7 @@ func (Partition) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 		}
 		checkPlainName(r, n, "an output")
 		if rejected != nil && n.Value == rejected.Value {
-			r.Errorf(rejected, "duplicate", "give the rejected rows an output of their own", "the output `%s` is in line %d already", n.Value, n.Line)
+			r.Errorf(rejected, "duplicate", "give the rejected rows an output of their own", "the output `%s` is already used on line %d", n.Value, n.Line)
 		}
 	}
 }

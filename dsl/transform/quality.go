@@ -37,19 +37,19 @@ func (QualityFilter) Check(r document.Reporter, _ StepFacts, config *yaml.Node) 
 	for _, set := range []string{"gopher", "c4", "fineweb"} {
 		own := document.Lookup(config, set)
 		if own != nil && rules != nil && !slices.Contains(slices.Collect(valuesBelow(rules)), set) {
-			r.Errorf(document.KeyNode(config, set), "unknown-key", "add `"+set+"` to `rules`, or remove it", "the rules of `%s` are not applied", set)
+			r.Errorf(document.KeyNode(config, set), "unknown-key", "add `"+set+"` to `rules`, or remove it", "`%[1]s` has no effect: it is not one of the `rules`", set)
 		}
 	}
 	for _, pair := range [][2]string{{"min_words", "max_words"}, {"min_word_length", "max_word_length"}} {
 		low, lowErr := numberAt(config, "gopher", pair[0])
 		high, highErr := numberAt(config, "gopher", pair[1])
 		if lowErr == nil && highErr == nil && low > high {
-			r.Errorf(document.Lookup(config, "gopher", pair[0]), "range", "", "no text has at least %g and at most %g", low, high)
+			r.Errorf(document.Lookup(config, "gopher", pair[0]), "range", "", "no text can have at least %g and at most %g", low, high)
 		}
 	}
 	for key, want := range map[string]int{"max_top_ngrams": 3, "max_duplicate_ngrams": 6} {
 		if n := document.Lookup(config, "gopher", key); n != nil && n.Kind == yaml.SequenceNode && len(n.Content) != want {
-			r.Errorf(n, "range", "", "these must be %d shares, not %d", want, len(n.Content))
+			r.Errorf(n, "range", "", "expected %d shares, not %d", want, len(n.Content))
 		}
 	}
 }
@@ -73,12 +73,12 @@ func (QualityFilter) CheckRows(r document.Reporter, in Shape, _, config *yaml.No
 		least := document.Lookup(config, "gopher", "min_stop_words")
 		if document.Lookup(config, "gopher", "stop_words") == nil && (least == nil || least.Value != "0") {
 			r.Warnf(rules, "language", "write `gopher: {stop_words: [...]}` with frequent words of the language, or `min_stop_words: 0`",
-				"the stop words of `gopher` are English, and the rows are in %s: nearly all will be dropped", strings.Join(in.Languages, ", "))
+				"the stop words of `gopher` are English, but the rows are in %s: nearly all will be dropped", strings.Join(in.Languages, ", "))
 		}
 	}
 	if i := slices.IndexFunc(in.Languages, func(code string) bool { return slices.Contains(unspacedLanguages, code) }); i >= 0 {
-		r.Warnf(rules, "language", "choose shares and numbers for it by what `sluice show` says of its rules, or take a program that divides it into words (Exec)",
-			"%q has no spaces between words: each letter counts as one here, and the published numbers are of English words", in.Languages[i])
+		r.Warnf(rules, "language", "set thresholds from what `sluice show` reports for the rules, or use a program that splits it into words (Exec)",
+			"%q has no spaces between words: each letter counts as a word, but the published thresholds are for English words", in.Languages[i])
 	}
 }
 

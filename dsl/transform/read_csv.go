@@ -34,7 +34,7 @@ type ReadFromCSV struct {
 // CheckDelimiter reports why a text cannot stand between the fields of a record.
 func CheckDelimiter(s string) error {
 	if utf8.RuneCountInString(s) != 1 || strings.ContainsAny(s, "\"\r\n\uFFFD") {
-		return errors.New(`a delimiter is one character, such as ";" or "\t", and neither a quote nor a line end`)
+		return errors.New(`a delimiter is a single character, such as ";" or "\t", but not a quote or a line break`)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func checkColumns(r document.Reporter, columns *yaml.Node) {
 	seen := map[string]bool{}
 	for _, n := range columns.Content {
 		if seen[n.Value] {
-			r.Errorf(n, "duplicate", "give each a name of its own", "two columns are named %q", n.Value)
+			r.Errorf(n, "duplicate", "give each a unique name", "two columns are named %q", n.Value)
 		}
 		seen[n.Value] = true
 	}

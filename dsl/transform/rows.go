@@ -18,7 +18,7 @@ const maxShapeFields = 1000
 
 // RowChecker is the config of a transform that cannot take rows of any shape.
 type RowChecker interface {
-	// CheckRows reports what of the shape of the rows that come to it the transform cannot take. at is where its type stands.
+	// CheckRows reports what of the shape of the rows that reach it the transform cannot take. at is where its type stands.
 	CheckRows(r document.Reporter, in Shape, at, config *yaml.Node)
 }
 
@@ -79,12 +79,12 @@ func checkFields(r document.Reporter, typ string, config *yaml.Node, in Shape, l
 			got, takes := in.typeOf(n.Value), transforms[typ].takes
 			switch {
 			case got == nil:
-				r.Errorf(n, "row", nearest.Hint(n.Value, slices.Collect(maps.Keys(in.Fields))), "`%s` is not a field of the rows that come to `%s`", n.Value, label)
+				r.Errorf(n, "row", nearest.Hint(n.Value, slices.Collect(maps.Keys(in.Fields))), "`%s` is not a field of the rows that reach `%s`", n.Value, label)
 			case got.Kind() == types.DynKind:
 			case takes == takesLists && got.Kind() != types.ListKind:
-				r.Errorf(n, "type", "", "`%s` is %s, and %s takes lists", n.Value, spec.Article(expr.TypeName(got)), typ)
+				r.Errorf(n, "type", "", "`%s` is %s, but %s needs lists", n.Value, spec.Article(expr.TypeName(got)), typ)
 			case takes == takesTexts && got.Kind() != types.StringKind:
-				r.Errorf(n, "type", "", "`%s` is %s, and %s works on texts", n.Value, spec.Article(expr.TypeName(got)), typ)
+				r.Errorf(n, "type", "", "`%s` is %s, but %s needs strings", n.Value, spec.Article(expr.TypeName(got)), typ)
 			}
 		}
 	}

@@ -138,8 +138,8 @@ func (g *graph) checkSplits() {
 			case !g.all[at].writes():
 				g.report(at, g.written(at, from), "chain", "", "only a transform that writes may follow a Split")
 			case len(list) > 1:
-				g.report(at, g.written(at, from), "chain", "give the other rows a transform of their own that writes",
-					"`%s` writes what `%s` divides, and can take no other rows", g.all[at].label(), g.all[from.Node].label())
+				g.report(at, g.written(at, from), "chain", "write the other rows with a transform of their own",
+					"`%s` writes the parts of `%s`, and cannot take other rows", g.all[at].label(), g.all[from.Node].label())
 			}
 		}
 	}
@@ -253,7 +253,7 @@ func (g *graph) unused(out Output, said map[Output]bool) {
 	said[out] = true
 	switch name := w.local() + "." + out.Name; {
 	case out.Name != "":
-		g.report(out.Node, -1, "unused-rows", "name `"+name+"` as the `input` of a transform", "nothing takes the rows of `%s`", w.prefix+name)
+		g.report(out.Node, -1, "unused-rows", "name `"+name+"` as the `input` of a transform", "the rows of `%s` are not used", w.prefix+name)
 		g.errors[len(g.errors)-1].output = out.Name
 	case w.chained && !w.last: // the next takes them, unless something is wrong with it
 	case w.chained && w.first && !w.reads() && !w.group(): // which was said of it as the first
@@ -264,6 +264,6 @@ func (g *graph) unused(out Output, said map[Output]bool) {
 		if w.in != noGroup {
 			hint += " or as the `output` of `" + g.all[w.in].label() + "`"
 		}
-		g.report(out.Node, -1, "unused-rows", hint, "nothing takes the rows of `%s`", w.label())
+		g.report(out.Node, -1, "unused-rows", hint, "the rows of `%s` are not used", w.label())
 	}
 }

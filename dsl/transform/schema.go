@@ -41,9 +41,9 @@ func CompileRowSchema(raw json.RawMessage) (*RowSchema, error) {
 	case err == nil:
 		return &RowSchema{schema}, nil
 	case errors.As(err, &bad) && errors.As(bad.Err, &unlike):
-		return nil, fmt.Errorf("this is no JSON Schema: %s", causes(unlike))
+		return nil, fmt.Errorf("this is not a valid JSON Schema: %s", causes(unlike))
 	case errors.As(err, &elsewhere):
-		return nil, fmt.Errorf("%s is another document; the schema must hold all it refers to", elsewhere.URL)
+		return nil, fmt.Errorf("%s is another document; the schema must contain everything that it refers to", elsewhere.URL)
 	}
 	return nil, errors.New(strings.ReplaceAll(err.Error(), self+"#", ""))
 }

@@ -11,7 +11,7 @@ import (
 // ExprTypes are the types of a transform's expressions, by where they stand.
 type ExprTypes map[*yaml.Node]*cel.Type
 
-// Shaper is the config of a transform that hands on rows of another shape than those that come to it; nothing is known of those that come
+// Shaper is the config of a transform that hands on rows of another shape than those that reach it; nothing is known of those that come
 // from files. What only drops or rejects rows keeps their shape.
 type Shaper interface {
 	// Shape is that of the rows that it hands on. computed are the types of its expressions.

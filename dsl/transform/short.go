@@ -68,7 +68,7 @@ func WriteOut(r document.Reporter, body *yaml.Node) *yaml.Node {
 func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 	found := ""
 	if paths.Kind == yaml.MappingNode {
-		r.Errorf(paths, "type", "write the path, `read: data/*.jsonl`, or the transform as the first of `transforms`", "a path, or a list of them, is expected here, not a mapping")
+		r.Errorf(paths, "type", "write the path, `read: data/*.jsonl`, or the transform as the first of `transforms`", "expected a path or a list of paths, not a mapping")
 		return unread(paths)
 	}
 	for n := range document.Scalars(paths) {
@@ -78,18 +78,18 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 		}
 		ending := path.Ext(name)
 		if _, ok := readers[ending]; !ok {
-			r.Errorf(n, "file-format", "name the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` tells the format by the ending, and `%s` has none that it knows", n.Value)
+			r.Errorf(n, "file-format", "give the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` takes the format from the file extension, and that of `%s` is missing or unknown", n.Value)
 			return nil
 		}
 		if found != "" && found != ending {
-			r.Errorf(n, "file-format", "read each with a transform of its own", "`read` takes files of one format, and these end with %s and %s", found, ending)
+			r.Errorf(n, "file-format", "read each format with a transform of its own", "`read` takes files of one format, but these have the extensions %s and %s", found, ending)
 			return nil
 		}
 		found = ending
 	}
 	reader := readers[found]
 	if reader.transform == "" {
-		r.Errorf(paths, "required", "such as data/*.jsonl", "`read` names no files")
+		r.Errorf(paths, "required", "such as data/*.jsonl", "`read` lists no files")
 		return nil
 	}
 	config := document.NewMapping(paths, document.NewScalar(paths, "path"), paths)
@@ -109,7 +109,7 @@ func unread(at *yaml.Node) *yaml.Node {
 func shortWriter(r document.Reporter, word *yaml.Node) *yaml.Node {
 	transform, ok := writers[word.Value]
 	if !ok || word.Kind != yaml.ScalarNode {
-		r.Errorf(word, "enum", nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet", "avro"}), "`write` is one of json, csv, text, parquet, avro")
+		r.Errorf(word, "enum", nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet", "avro"}), "`write` must be one of json, csv, text, parquet, avro")
 		return nil
 	}
 	return document.NewMapping(word, document.NewScalar(word, "type"), document.NewScalar(word, transform))

@@ -32,7 +32,7 @@ func (Split) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 			return // reported where it stands
 		}
 		if share <= 0 {
-			r.Errorf(part, "share", "", "`%s` must have more than 0%%", name.Value)
+			r.Errorf(part, "share", "", "the share of `%s` must be more than 0%%", name.Value)
 		}
 		sum += float64(share)
 	}

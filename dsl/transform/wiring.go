@@ -132,23 +132,23 @@ func (g *graph) connect(at int) {
 		return
 	case w.chained && len(w.inputs) > 0:
 		g.report(at, 0, "rows-from", "write `type: composite` above `transforms`, or move it to `extra_transforms`",
-			"`%s` stands in a chain, where each transform takes the rows of the one before", w.label())
+			"`%s` is in a chain, where each transform takes the rows of the one before", w.label())
 	case w.chained && w.first && top && !w.reads() && !w.group():
 		g.report(at, -1, "chain", "", "the first transform must read (ReadFrom...), and `%s` does not", w.typ)
 	case w.chained && (!w.first && w.reads() || !w.last && w.writes()):
-		g.report(at, -1, "chain", "", "`%s` can only stand at an end of the chain", w.typ)
+		g.report(at, -1, "chain", "", "`%s` can only be the first or the last transform of a chain", w.typ)
 	case w.chained && w.first && w.reads():
 		if !top && g.given(w.in) {
-			g.report(at, -1, "chain", "", "`%s` reads files, and the chain that it begins is given rows", w.label())
+			g.report(at, -1, "chain", "", "`%s` reads files, but its chain is given rows as `input`", w.label())
 		}
 	case w.chained && w.first:
 		g.begin(at)
 	case w.chained:
 		g.chain(at)
 	case w.reads() && len(w.inputs) > 0:
-		g.report(at, 0, "rows-from", "remove `input`", "`%s` reads files, and takes no rows of another transform", w.typ)
+		g.report(at, 0, "rows-from", "remove `input`", "`%s` reads files, and cannot take rows of another transform", w.typ)
 	case !w.reads() && !w.group() && len(w.inputs) == 0:
-		g.report(at, -1, "rows-from", g.suggestInput(at), "`%s` does not say whose rows it takes", w.label())
+		g.report(at, -1, "rows-from", g.suggestInput(at), "`%s` has no `input`", w.label())
 	default:
 		for i := range w.inputs {
 			g.input(at, i)
@@ -162,11 +162,11 @@ func (g *graph) chain(at int) {
 	before := &g.all[w.before]
 	switch {
 	case before.group() && !g.main(w.before) && len(g.named(w.before)) == 0:
-		g.report(at, -1, "chain", "let its last transform hand on rows, or write `output: NAME` in it", "`%s` hands on no rows", before.label())
+		g.report(at, -1, "chain", "let its last transform output rows, or write `output: NAME` in it", "`%s` outputs no rows", before.label())
 		return
 	case before.typ != "" && !before.writes() && !g.main(w.before):
 		g.report(at, -1, "chain", "end the chain there, and name its outputs as inputs in `extra_transforms`",
-			"`%s` has only named outputs, which a chain does not go on from", before.label())
+			"`%s` has only named outputs, which cannot be continued in a chain", before.label())
 		return
 	}
 	g.refs[at] = []wired{{Output: Output{Node: w.before}}}
@@ -179,7 +179,7 @@ func (g *graph) begin(at int) {
 	case w.in != noGroup && g.given(w.in):
 		g.refs[at] = []wired{{Output: Output{Node: w.in}, inside: true, input: allInputs}}
 	case !w.group(): // a group may read itself
-		g.report(at, -1, "rows-from", g.suggestGiving(w.in), "`%s` begins a chain that is given no rows", w.label())
+		g.report(at, -1, "rows-from", g.suggestGiving(w.in), "`%s` begins a chain, but the chain gets no rows", w.label())
 	}
 }
 
@@ -193,7 +193,7 @@ func (g *graph) given(group int) bool {
 func (g *graph) input(at, nth int) {
 	w := &g.all[at]
 	if slices.Contains(w.inputs[:nth], w.inputs[nth]) {
-		g.report(at, nth, "duplicate", "remove one of them", "`%s` is in the list twice", w.inputs[nth])
+		g.report(at, nth, "duplicate", "remove one of them", "`%s` is listed twice", w.inputs[nth])
 		g.refs[at] = append(g.refs[at], wired{Output: Output{Node: noGroup}})
 		return
 	}
@@ -249,10 +249,10 @@ func (g *graph) resolve(in int, name string) (r wired, wrong, hint string) {
 	case output != "" && !slices.Contains(g.named(node), output):
 		return r, fmt.Sprintf("`%s` has no output `%s`", from.label(), output), nearest.Hint(output, g.named(node))
 	case from.writes():
-		return r, fmt.Sprintf("`%s` writes files, and has no rows for others", from.label()), "take what it writes from where it takes it"
+		return r, fmt.Sprintf("`%s` writes files, and outputs no rows", from.label()), "use its own input instead"
 	case output == "" && !g.main(node):
 		if from.group() && len(g.named(node)) == 0 {
-			return r, fmt.Sprintf("`%s` hands on no rows", from.label()), "write `output: NAME` in it"
+			return r, fmt.Sprintf("`%s` outputs no rows", from.label()), "write `output: NAME` in it"
 		}
 		return r, fmt.Sprintf("`%s` has only named outputs", from.label()), nearest.Hint("", g.qualified(node))
 	}
@@ -266,7 +266,7 @@ func (g *graph) groupInput(in int, name string) (r wired, wrong, hint string) {
 		r = wired{Output: Output{Node: in}, inside: true, input: slices.Index(w.inputNames, name)}
 		if r.input >= 0 || name == "input" && len(w.inputNames) == 0 {
 			if !g.given(in) {
-				return r, fmt.Sprintf("`%s` is given no rows", w.label()), g.suggestGiving(in)
+				return r, fmt.Sprintf("`%s` gets no rows", w.label()), g.suggestGiving(in)
 			}
 			return r, "", ""
 		}

@@ -68,7 +68,7 @@ type WriteToText struct {
 func (WriteToText) CheckRows(r document.Reporter, in Shape, at, _ *yaml.Node) {
 	if in.Rest == nil && len(in.Fields) != 1 {
 		fields := in.names()
-		r.Errorf(at, "row", "leave them with one by MapToFields", "a line is one field, and the rows have %d: %s", len(fields), strings.Join(fields, ", "))
+		r.Errorf(at, "row", "reduce them to one field with MapToFields", "a line holds one field, but the rows have %d: %s", len(fields), strings.Join(fields, ", "))
 	}
 }
 
@@ -86,7 +86,7 @@ func (WriteToCSV) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node)
 	}
 	for _, field := range fields {
 		if !slices.Contains(named, field) {
-			r.Errorf(columns, "row", "add it, or leave it out of the rows by MapToFields", "the rows have the field `%s`, and no column for it", field)
+			r.Errorf(columns, "row", "add it, or drop it from the rows with MapToFields", "the rows have the field `%s`, but there is no column for it", field)
 		}
 	}
 }

@@ -16,7 +16,7 @@ type slip struct {
 // syntaxSlips are looked for in what is no CEL.
 var syntaxSlips = []slip{
 	{regexp.MustCompile(`^\s*\{+\s*(.*?)\s*\}*\s*$`), "write one brace: `$${$1}`"},
-	{regexp.MustCompile(`\?\?`), "what may be absent is read with `.?` and ended with `.orValue(...)`"},
+	{regexp.MustCompile(`\?\?`), "read a value that may be absent with `.?`, and end with `.orValue(...)`"},
 	{regexp.MustCompile(`\.\?(\w+)\(`), "a function is called with a plain dot: .$1(...)"},
 	{regexp.MustCompile(`\bnot\s+in\b`), "write `!(x in list)`"},
 	{regexp.MustCompile(`=>|->|\blambda\b`), "write the variable, a comma and the expression: list.map(x, x.n)"},
@@ -24,14 +24,14 @@ var syntaxSlips = []slip{
 	{regexp.MustCompile(`\bif\b.*\belse\b`), "write condition ? a : b"},
 	{regexp.MustCompile(`[=!]==`), "compare with `==` and `!=`"},
 	{regexp.MustCompile(`<>`), "write `!=`"},
-	{regexp.MustCompile(`\*\*|\^`), "CEL has no power: multiply, or use math.sqrt"},
-	{regexp.MustCompile(`[fF]["']`), "put it together with `+`: \"n=\" + string(params.n)"},
+	{regexp.MustCompile(`\*\*|\^`), "CEL has no power operator: multiply, or use math.sqrt"},
+	{regexp.MustCompile(`[fF]["']`), "concatenate with `+`: \"n=\" + string(params.n)"},
 	{regexp.MustCompile(`\b(\d(?:\.\d+)?)\s*%`), "write a share as a number: 0.05 for 5%"},
-	{regexp.MustCompile("`"), "write names as they are, and texts in \" or '"},
+	{regexp.MustCompile("`"), "write names without backquotes, and strings in \" or '"},
 	{regexp.MustCompile(`\d,\d`), "write a decimal point: 0.9"},
 	{regexp.MustCompile(`[^=!<>]=[^=]`), "compare with `==`"},
 	{regexp.MustCompile(`[^&]&[^&]|[^|]\|[^|]|\b(?:and|or|not)\b`), "CEL writes `&&`, `||` and `!`"},
-	{regexp.MustCompile(`\b(as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|while)\b`), "`$1` is a reserved word of CEL: give what you mean another name"},
+	{regexp.MustCompile(`\b(as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|while)\b`), "`$1` is a reserved word in CEL: use another name"},
 }
 
 // Syntax is a hint for a text that is no CEL; empty where none is known.
@@ -48,10 +48,10 @@ func Syntax(text string) string {
 var nameHints = func() map[string]string {
 	hints := map[string]string{}
 	for words, hint := range map[string]string{
-		"None nil NULL undefined NaN":  "what may be absent is read with `.?`, and has `.hasValue()` and `.orValue(...)`",
+		"None nil NULL undefined NaN":  "read a value that may be absent with `.?`, which has `.hasValue()` and `.orValue(...)`",
 		"True TRUE yes on":             "write `true`",
 		"False FALSE no off":           "write `false`",
-		"env environ ENV os":           "the environment is the program's: it reads $HOME, and the step's `env: {NAME: value}`",
+		"env environ ENV os":           "only programs have environment variables: they read $HOME, and those in the step's `env: {NAME: value}`",
 		"today ds execution_date date": "use `run.started_at`, or `run.scheduled_at`",
 	} {
 		for word := range strings.FieldsSeq(words) {
@@ -65,7 +65,7 @@ var nameHints = func() map[string]string {
 var functionHints = func() map[string]string {
 	hints := map[string]string{}
 	for words, hint := range map[string]string{
-		"any some":                          "write list.exists(x, ...): CEL's is `exists`",
+		"any some":                          "CEL uses list.exists(x, ...)",
 		"every":                             "write list.all(x, ...)",
 		"len length count":                  "write x.size()",
 		"str toString":                      "write string(...)",
@@ -74,16 +74,16 @@ var functionHints = func() map[string]string {
 		"min":                               "write math.least(a, b)",
 		"round floor abs sqrt":              "write math.round(x), math.floor(x), math.abs(x) or math.sqrt(x)",
 		"ceil":                              "write math.ceil(x)",
-		"pow":                               "CEL has no power: multiply, or use math.sqrt",
+		"pow":                               "CEL has no power operator: multiply, or use math.sqrt",
 		"lower toLower toLowerCase tolower": "write .lowerAscii()",
 		"upper toUpper toUpperCase toupper": "write .upperAscii()",
 		"strip":                             "write .trim()",
-		"includes":                          "write .contains(...) of a text, `x in list` of a list",
+		"includes":                          "write .contains(...) for a string, `x in list` for a list",
 		"default orElse getOrElse or_else unwrap": "end an optional with .orValue(...)",
 		"range":                         "write lists.range(3)",
-		"getenv env":                    "the environment is the program's: it reads $NAME, and the step's `env: {NAME: value}`",
-		"inputPath inputUri outputPath": "an artifact is given by `inputs: {NAME: \"${steps.STEP.OUTPUT}\"}`, and lies in ${inputs.NAME.path}",
-		"sum":                           "there is no sum: let a step's program add up, and hand on the result",
+		"getenv env":                    "only programs have environment variables: they read $NAME, and those in the step's `env: {NAME: value}`",
+		"inputPath inputUri outputPath": "an artifact is given as `inputs: {NAME: \"${steps.STEP.OUTPUT}\"}`, and is in ${inputs.NAME.path}",
+		"sum":                           "there is no sum: let a step's program add the values up and output the result",
 		"always success failure":        "write `needs: {STEP: ended}`, passed or failed, or put the step under `finally`",
 	} {
 		for word := range strings.FieldsSeq(words) {
@@ -111,11 +111,11 @@ func Operator(name, operands, text string) string {
 	}
 	switch {
 	case has("null"):
-		return "nothing is null here: what may be absent is read with `.?`, and has `.hasValue()`"
+		return "there is no null here: read a value that may be absent with `.?`, which has `.hasValue()`"
 	case name == "orValue" && has("double", "int"):
 		return "give a value of the same type: .orValue(0.0)"
 	case name == "orValue":
-		return "give a value of the type that the optional holds"
+		return "give a value of the type of the optional"
 	case has("optional("):
 		return "end the optional with `.orValue(...)`"
 	case has("duration", "int"):
@@ -132,13 +132,13 @@ func Operator(name, operands, text string) string {
 	case has("(bool, int") || has("(bool, double"):
 		return "write both comparisons: a < x && x < b"
 	case name == "+" && has("string"):
-		return "write string(...) of what is no text"
+		return "convert the other value with string(...)"
 	case name == "contains":
 		return "write `x in list`"
 	case has("int", "double"):
 		return "CEL does not mix int and double here: write 2.0 for 2, or double(x)"
 	case has("string", "int"), has("string", "double"):
-		return "a text and a number do not compare: write int(...), double(...) or string(...) of one"
+		return "a string and a number cannot be compared: convert one with int(...), double(...) or string(...)"
 	}
 	return ""
 }
