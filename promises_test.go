@@ -192,6 +192,9 @@ func keepers(t *testing.T) map[string]map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, f := range figures {
+		add("// promise: "+f.mark, "TestFigures (.)")
+	}
 	return all
 }
 
