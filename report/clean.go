@@ -41,7 +41,7 @@ type profileStory struct {
 
 // columnStory is a column as its profile and its drift describe it, in words.
 type columnStory struct {
-	Name                     string
+	Name, Type               string
 	Mean, P01, P50, P99, Top string
 	Distinct, Nulls          int64
 	PSI, JS, KS              string
@@ -131,10 +131,10 @@ func newProfileStory(name string, p spec.Profile, drift *spec.Drift) profileStor
 
 func newColumnStory(name string, p spec.ColumnProfile) columnStory {
 	c := columnStory{
-		Name: name, Distinct: p.Distinct, Nulls: p.Nulls, Mean: number(p.Mean), P01: number(p.P01), P50: number(p.P50), P99: number(p.P99),
+		Name: name, Type: p.TypeWords(), Distinct: p.Distinct, Nulls: p.Nulls, Mean: number(p.Mean), P01: number(p.P01), P50: number(p.P50), P99: number(p.P99),
 	}
 	if len(p.Top) > 0 {
-		c.Top = human.Value(p.Top[0].Value)
+		c.Top = human.Value(p.Top[0].Value) + " × " + human.Count(p.Top[0].Count)
 	}
 	return c
 }

@@ -1,5 +1,10 @@
 package spec
 
+import (
+	"cmp"
+	"strings"
+)
+
 // ProfileSpec says what a profile describes beside the fields of the rows.
 type ProfileSpec struct {
 	// Columns are computed from each row that is kept, for the profile alone: {len: size(row.text)}. One for which the expression cannot
@@ -28,6 +33,8 @@ type Profile struct {
 // which are within 0.4% (whole numbers below 512: exact; more than 1,024 buckets wide: less so). They do not depend on the order of
 // the rows.
 type ColumnProfile struct {
+	// Types are those that its values have, nulls left out: boolean, integer, number, string, array, object.
+	Types []string `json:"types"`
 	// Nulls counts the rows that have null or nothing there.
 	Nulls int64 `json:"nulls"`
 	// Distinct is how many different values there are, nulls left out: exact up to 1,000, above with a standard error of 1.6%.
@@ -46,6 +53,18 @@ type ColumnProfile struct {
 	P99 *float64 `json:"p99"`
 	// Top are the ten most frequent values; empty when there are more than 1,000 different ones.
 	Top []TopValue `json:"top"`
+}
+
+// typeWords are types for people, each with what of such a value the numbers describe.
+var typeWords = map[string]string{"boolean": "bool", "string": "text (length)", "array": "list (size)", "object": "object (size)"}
+
+// TypeWords are the column's types for people; empty where an earlier version of Sluice made the profile.
+func (c ColumnProfile) TypeWords() string {
+	words := make([]string, len(c.Types))
+	for i, typ := range c.Types {
+		words[i] = cmp.Or(typeWords[typ], typ)
+	}
+	return strings.Join(words, " or ")
 }
 
 // TopValue is a value with how often it is there.

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -142,7 +144,12 @@ const topValues = 10
 
 // summary is the column as expressions see it, less the nulls, which only the profile knows.
 func (c *Column) summary() spec.ColumnProfile {
-	out := spec.ColumnProfile{Distinct: c.values.distinct(), Top: []spec.TopValue{}}
+	out := spec.ColumnProfile{Types: []string{}, Distinct: c.values.distinct(), Top: []spec.TopValue{}}
+	for _, typ := range slices.Sorted(maps.Keys(c.Types)) {
+		if typ != typeNull {
+			out.Types = append(out.Types, typ)
+		}
+	}
 	for _, v := range c.values.sorted()[:min(topValues, len(c.values.counts))] {
 		out.Top = append(out.Top, spec.TopValue{Value: v.Text, Count: v.Count})
 	}

@@ -59,22 +59,22 @@ func TestSummary(t *testing.T) {
 	number := func(x float64) *float64 { return &x }
 	want := spec.Profile{Columns: map[string]spec.ColumnProfile{
 		"n": {
-			Distinct: 3, Min: number(1), Mean: number(2.875), Max: number(4), P01: number(1), P05: number(1), P25: number(1),
+			Types: []string{"integer", "number"}, Distinct: 3, Min: number(1), Mean: number(2.875), Max: number(4), P01: number(1), P05: number(1), P25: number(1),
 			P50: number(2.5), P75: number(4), P95: number(4), P99: number(4), Top: []spec.TopValue{{Value: "4", Count: 2}, {Value: "1", Count: 1}, {Value: "2.5", Count: 1}},
 		},
 		"text": {
-			Nulls: 1, Distinct: 2, Min: number(3), Mean: number(10.0 / 3), Max: number(4), P01: number(3), P05: number(3), P25: number(3),
+			Types: []string{"string"}, Nulls: 1, Distinct: 2, Min: number(3), Mean: number(10.0 / 3), Max: number(4), P01: number(3), P05: number(3), P25: number(3),
 			P50: number(3), P75: number(4), P95: number(4), P99: number(4), Top: []spec.TopValue{{Value: "abc", Count: 2}, {Value: "äöüß", Count: 1}},
 		},
 		"flag": {
-			Distinct: 2, Min: number(0), Mean: number(0.75), Max: number(1), P01: number(0), P05: number(0), P25: number(0),
+			Types: []string{"boolean"}, Distinct: 2, Min: number(0), Mean: number(0.75), Max: number(1), P01: number(0), P05: number(0), P25: number(0),
 			P50: number(1), P75: number(1), P95: number(1), P99: number(1), Top: []spec.TopValue{{Value: "true", Count: 3}, {Value: "false", Count: 1}},
 		},
 		"list": {
-			Nulls: 2, Distinct: 2, Min: number(0), Mean: number(1), Max: number(2), P01: number(0), P05: number(0), P25: number(0),
+			Types: []string{"array"}, Nulls: 2, Distinct: 2, Min: number(0), Mean: number(1), Max: number(2), P01: number(0), P05: number(0), P25: number(0),
 			P50: number(0), P75: number(2), P95: number(2), P99: number(2), Top: []spec.TopValue{{Value: `[1,"x"]`, Count: 1}, {Value: "[]", Count: 1}},
 		},
-		"void": {Nulls: 4, Top: []spec.TopValue{}},
+		"void": {Types: []string{}, Nulls: 4, Top: []spec.TopValue{}},
 	}}
 	if diff := cmp.Diff(want, p.Summary()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -291,14 +291,14 @@ func (d shownData) text(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out) //nolint:errcheck // the table has the error
-	return kit.Table(out, "column\tmean\tp01\tp50\tp99\tdistinct\tnulls\ttop", func(w io.Writer) {
+	return kit.Table(out, "column\ttype\tmean\tp01\tp50\tp99\tdistinct\tnulls\tmost frequent", func(w io.Writer) {
 		for _, name := range slices.Sorted(maps.Keys(d.Profile.Columns)) {
 			c := d.Profile.Columns[name]
 			top := ""
 			if len(c.Top) > 0 {
-				top = human.Line(cmp.Or(c.Top[0].Value, `""`))
+				top = human.Cut(human.Line(cmp.Or(c.Top[0].Value, `""`)), 30) + " × " + human.Count(c.Top[0].Count)
 			}
-			kit.Row(w, name, number(c.Mean), number(c.P01), number(c.P50), number(c.P99), human.Count(c.Distinct), human.Count(c.Nulls), human.Cut(top, 30))
+			kit.Row(w, name, c.TypeWords(), number(c.Mean), number(c.P01), number(c.P50), number(c.P99), human.Count(c.Distinct), human.Count(c.Nulls), top)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func TestShowProfile(t *testing.T) {
 		t.Fatalf("no table:\n%s", got)
 	}
 	lines := strings.Split(rest, "\n")
-	if want := "c33         33.5         -         -         -       1,033           0     0.500"; lines[1] != want {
+	if want := "c33                        33.5         -         -         -       1,033           0     0.500"; lines[1] != want {
 		t.Errorf("the first column is\n%s, want\n%s", lines[1], want)
 	}
 	if !strings.Contains(got, "and 20 columns more; --format json has them all") || !strings.Contains(got, `"kept": 9`) {

@@ -81,6 +81,9 @@ func (t Theme) instances(out *writer, v StepView, now time.Time) {
 	}
 }
 
+// typeWidth is that of the column of types.
+const typeWidth = 13
+
 // fewColumns is how many columns of a profile are listed.
 const fewColumns = 20
 
@@ -120,7 +123,7 @@ func (t Theme) columns(out *writer, title string, profileJSON, driftJSON json.Ra
 		}
 		return lead(human.Number(*x), 10)
 	}
-	head := pad(title, width) + lead("mean", 10) + lead("p01", 10) + lead("p50", 10) + lead("p99", 10) + lead("distinct", 12) + lead("nulls", 12)
+	head := pad(title, width) + "  " + pad("type", typeWidth) + lead("mean", 10) + lead("p01", 10) + lead("p50", 10) + lead("p99", 10) + lead("distinct", 12) + lead("nulls", 12)
 	if drift.Columns != nil {
 		head += lead("psi", 10)
 	}
@@ -128,7 +131,7 @@ func (t Theme) columns(out *writer, title string, profileJSON, driftJSON json.Ra
 	out.line(t.paint(faint, head))
 	for _, name := range shown {
 		c := profile.Columns[name]
-		line := pad(human.Cut(human.Line(name), width), width) + number(c.Mean) + number(c.P01) + number(c.P50) + number(c.P99) +
+		line := pad(human.Cut(human.Line(name), width), width) + "  " + pad(human.Cut(c.TypeWords(), typeWidth), typeWidth) + number(c.Mean) + number(c.P01) + number(c.P50) + number(c.P99) +
 			lead(human.Count(c.Distinct), 12) + lead(human.Count(c.Nulls), 12)
 		if d, ok := drift.Columns[name]; ok {
 			line += lead(fmt.Sprintf("%.3f", d.PSI), 10)
