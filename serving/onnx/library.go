@@ -88,7 +88,8 @@ var initialize = sync.OnceValue(func() error {
 		return err
 	}
 	ort.SetSharedLibraryPath(path)
-	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
+	// What it would log of an error is in the error, too; it knows no log but the terminal.
+	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 		return fmt.Errorf("%w: %s: %w; set %s to the path of libonnxruntime.so, or make the Python environment with onnxruntime in it "+
 			"(%s names it, .venv is the default)", ErrNoLibrary, path, err, LibraryVariable, EnvironmentVariable)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -99,6 +100,35 @@ func TestInputsThatDoNotFit(t *testing.T) {
 				t.Errorf("Infer = %v, want an error with status 400", err)
 			}
 		})
+	}
+}
+
+// An inference that fails is an error to whoever asked, and nothing on the terminal.
+func TestInferSaysNothing(t *testing.T) {
+	s := openModel(t, onnxtest.Loop)
+	terminal, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	before, err := syscall.Dup(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Dup3(int(terminal.Fd()), 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = s.Infer(ctx, []oip.Tensor{{Name: "n", Shape: []int64{1}, Data: []int64{1 << 40}}})
+	if err := errors.Join(syscall.Dup3(before, 2, 0), syscall.Close(before)); err != nil {
+		t.Fatal(err)
+	}
+	if err == nil {
+		t.Error("the inference did not fail")
+	}
+	if said, err := os.ReadFile(terminal.Name()); err != nil || len(said) > 0 {
+		t.Errorf("it wrote %q, %v", said, err)
 	}
 }
 
