@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,39 @@ func TestAnOpeningThatIsNoLongerWantedIsStopped(t *testing.T) {
 	doc = b.route(t, nil, weightedBehaviour{"1", "", 1})
 	b.untilServing(t, doc.Revision)
 	b.until(t, stopped.Load)
+}
+
+// Who asks while the release that is to serve is being loaded is told so, and when to ask again; where nothing was released, that.
+func TestAnswerWhileLoading(t *testing.T) {
+	ready := make(chan struct{})
+	var b *bench
+	b = openerBench(t, func(ctx context.Context, _ routing.Release, waiting func(string)) (Upstream, error) {
+		waiting("a machine")
+		select {
+		case <-ready:
+			return b.echo(), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}, nil)
+	asked := func() (message, again string) {
+		w := b.do(http.MethodPost, inferPath, request)
+		if w.Code != http.StatusServiceUnavailable {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		return w.Body.String(), w.Header().Get("Retry-After")
+	}
+	b.until(t, func() bool {
+		message, again := asked()
+		return strings.Contains(message, "no release of m serves yet") && again == ""
+	})
+	doc := b.route(t, nil, weightedBehaviour{"1", "", 1})
+	b.until(t, func() bool {
+		message, again := asked()
+		return strings.Contains(message, "release 1 of m is being loaded, which waits for a machine") && again == "1"
+	})
+	close(ready)
+	b.untilServing(t, doc.Revision)
 }
 
 // TestSweepWaitsForWhatIsUnderWay: what serves a release that was dropped is removed when nobody waits for its answer.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -135,11 +136,23 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 	return a, nil
 }
 
+// loadingAgain is after how long it is worth asking again while a release is being loaded.
+const loadingAgain = time.Second
+
 // unavailable is the answer to a request that no release serves; the caller holds the lock.
 func (g *Gateway) unavailable() error {
-	message := "no release of " + g.opts.Target + " serves yet"
-	if err := g.trouble(); err != nil {
-		message = g.opts.Target + " is not served: " + err.Error()
+	e := &oip.Error{Status: http.StatusServiceUnavailable, Message: "no release of " + g.opts.Target + " serves yet"}
+	serving, released := g.doc.Serving()
+	switch err := g.trouble(); {
+	case err != nil:
+		e.Message = g.opts.Target + " is not served: " + err.Error()
+	case !g.followed:
+		e.Message, e.RetryAfter = "what serves "+g.opts.Target+" is being looked up", loadingAgain
+	case released:
+		e.Message, e.RetryAfter = "release "+serving.Version+" of "+g.opts.Target+" is being loaded", loadingAgain
+		if r := g.releases[serving.Version]; r != nil && r.waiting != "" {
+			e.Message += ", which waits for " + r.waiting
+		}
 	}
-	return &oip.Error{Status: http.StatusServiceUnavailable, Message: message}
+	return e
 }
