@@ -3,6 +3,8 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -18,6 +20,8 @@ type fan struct {
 	Instances []instance
 	// More is how many are not listed.
 	More int
+	// Extremes are the numbers of which one that passed has the largest, and which has it.
+	Extremes []field
 }
 
 type instance struct {
@@ -38,7 +42,57 @@ func newFan(s record.StepRecord, all Instances, now time.Time) fan {
 		}
 		f.Instances = append(f.Instances, one)
 	}
+	f.Extremes = extremes(f.Instances)
 	return f
+}
+
+// extremes says for each number that instances handed on which of them has the largest and the smallest; nothing of one that all agree on.
+func extremes(all []instance) []field {
+	type at struct {
+		value float64
+		id    string
+	}
+	largest, smallest := map[string]at{}, map[string]at{}
+	for _, one := range all {
+		if one.Status != spec.StatusSucceeded {
+			continue
+		}
+		for name, value := range numbersOf(one.Outputs) {
+			if l, ok := largest[name]; !ok || value > l.value {
+				largest[name] = at{value, one.ID}
+			}
+			if s, ok := smallest[name]; !ok || value < s.value {
+				smallest[name] = at{value, one.ID}
+			}
+		}
+	}
+	var found []field
+	for _, name := range slices.Sorted(maps.Keys(largest)) {
+		if l, s := largest[name], smallest[name]; l.value != s.value {
+			found = append(found, field{name, fmt.Sprintf("largest of %s (%s), smallest of %s (%s)", l.id, human.Number(l.value), s.id, human.Number(s.value))})
+		}
+	}
+	return found
+}
+
+// numbersOf are the numbers among outputs, and their metrics.
+func numbersOf(raw json.RawMessage) map[string]float64 {
+	var outputs map[string]json.RawMessage
+	if json.Unmarshal(raw, &outputs) != nil {
+		return nil
+	}
+	numbers := map[string]float64{}
+	for name, value := range outputs {
+		var number *float64
+		if json.Unmarshal(value, &number) == nil && number != nil {
+			numbers[name] = *number
+		}
+	}
+	var metrics map[string]float64
+	if json.Unmarshal(outputs["metrics"], &metrics) == nil {
+		maps.Copy(numbers, metrics)
+	}
+	return numbers
 }
 
 func subject(r record.StepRecord) []field {

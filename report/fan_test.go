@@ -27,6 +27,9 @@ func TestFan(t *testing.T) {
 	failed := step("fit", spec.KindTrain, spec.StatusFailed)
 	failed.Index, failed.Matrix, failed.Error = 3, json.RawMessage(`{"arch": "cnn"}`), "it diverged\nbadly"
 	failed.Attempts = []record.Attempt{{StartedAt: noon, EndedAt: end, ErrorType: fault.Preempted, Error: "the node was taken away"}}
+	good, better := step("fit", spec.KindTrain, spec.StatusSucceeded), step("fit", spec.KindTrain, spec.StatusSucceeded)
+	good.Index, good.Outputs = 0, json.RawMessage(`{"metrics": {"f1": 0.5, "loss": 0.25}, "steps": 40, "model": {"type": "model"}}`)
+	better.Index, better.Outputs = 1, json.RawMessage(`{"metrics": {"f1": 0.75, "loss": 0.125}, "steps": 40}`)
 	page := render(t, Data{
 		Run: record.RunRecord{
 			Run: "spam-1", Pipeline: "spam", Status: spec.StatusFailed, StartedAt: noon, EndedAt: end, CostUSD: 1.5,
@@ -39,13 +42,14 @@ func TestFan(t *testing.T) {
 			},
 		},
 		Steps:     []record.StepRecord{mail, fit, sign, step("page", spec.KindRun, spec.StatusSucceeded)},
-		Instances: map[string]Instances{"fit": {Records: []record.StepRecord{failed}, Total: 40}},
+		Instances: map[string]Instances{"fit": {Records: []record.StepRecord{failed, good, better}, Total: 40}},
 		Now:       end,
 	})
 	seen := text(t, page)
 	for _, want := range []string{
 		"reruns spam-0", "started by nightly", "$1.50", "train ×40", "on_failure", "39 of 40 passed",
-		"fit.3 arch = cnn failed 1m 00s it diverged preempted: the node was taken away", "and 39 more",
+		"fit.3 arch = cnn failed 1m 00s it diverged preempted: the node was taken away", "and 37 more",
+		"of those that passed: f1 largest of fit.1 (0.75), smallest of fit.0 (0.5); loss largest of fit.0 (0.25), smallest of fit.1 (0.125)",
 		"mail approved user:ann", "few <today>", "sign rejected user:bob", "too slow tier = gold",
 	} {
 		if !strings.Contains(seen, want) {
