@@ -26,7 +26,7 @@ var digestIn = regexp.MustCompile(digestPrefix + "[0-9a-f]{64}")
 // Garbage lists the blobs that were written before a time, and that no record refers to, directly or by way of other blobs. Whatever looks
 // like a digest in a record is a reference; what records referred to that were removed since that time still counts. Sweep deletes them.
 func (s *Store) Garbage(ctx context.Context, before time.Time) ([]Info, error) {
-	used, err := s.referenced(ctx, before)
+	used, err := s.referenced(ctx, before, func(Info) {}, func() {})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Store) Garbage(ctx context.Context, before time.Time) ([]Info, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !used[digestOfKey(info.Key)] && info.Modified.Before(before) {
+		if _, needed := used[digestOfKey(info.Key)]; !needed && info.Modified.Before(before) {
 			garbage = append(garbage, info)
 		}
 	}
@@ -45,14 +45,16 @@ func (s *Store) Garbage(ctx context.Context, before time.Time) ([]Info, error) {
 // digestOfKey is the digest of the blob with a key.
 func digestOfKey(key string) string { return digestPrefix + key[strings.LastIndexByte(key, '/')+1:] }
 
-// referenced returns the digests that records lead to.
-func (s *Store) referenced(ctx context.Context, before time.Time) (map[string]bool, error) {
-	m := &marker{store: s, used: map[string]bool{}}
+// referenced returns the digests that records lead to: those of the files of artifacts with the artifact's type, the first of several by name.
+// It calls listed for every object of the store, and read after each record, several at a time.
+func (s *Store) referenced(ctx context.Context, before time.Time, listed func(Info), read func()) (map[string]artifact.Type, error) {
+	m := &marker{store: s, used: map[string]artifact.Type{}, done: read}
 	var records []Info
 	for info, err := range s.driver.List(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
+		listed(info)
 		isContent := func(prefix string) bool { return strings.HasPrefix(info.Key, prefix) }
 		if !slices.ContainsFunc(contents, isContent) {
 			records = append(records, info)
@@ -107,14 +109,16 @@ type marker struct {
 	store *Store
 	large sync.Mutex
 	mu    sync.Mutex
-	used  map[string]bool
+	used  map[string]artifact.Type
 	todo  []string
+	done  func()
 }
 
 // read adds what records refer to.
 func (m *marker) read(ctx context.Context, records []Info) error {
 	return Each(ctx, len(records), func(ctx context.Context, i int) error {
 		text, err := m.store.readAll(ctx, records[i].Key, records[i].Bytes)
+		m.done()
 		if errors.Is(err, ErrNotFound) {
 			return nil // removed meanwhile
 		}
@@ -128,8 +132,9 @@ func (m *marker) add(text []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, digest := range found {
-		if digest := string(digest); !m.used[digest] {
-			m.used[digest] = true
+		digest := string(digest)
+		if _, known := m.used[digest]; !known {
+			m.used[digest] = ""
 			m.todo = append(m.todo, digest)
 		}
 	}
@@ -162,7 +167,9 @@ func (m *marker) follow(ctx context.Context, digest string) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for _, f := range manifest.Files {
-			m.used[f.Digest] = true
+			if typ := m.used[f.Digest]; typ == "" || manifest.Type < typ {
+				m.used[f.Digest] = manifest.Type
+			}
 		}
 		return nil
 	}

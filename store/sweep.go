@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 const (
@@ -169,7 +171,7 @@ func (s *Store) Forget(ctx context.Context, keys ...string) error {
 
 // NoteForgotten keeps what records refer to that are about to be removed, or replaced, for as long as Forget does.
 func (s *Store) NoteForgotten(ctx context.Context, keys ...string) error {
-	m := &marker{store: s, used: map[string]bool{}}
+	m := &marker{store: s, used: map[string]artifact.Type{}, done: func() {}}
 	records := make([]Info, len(keys))
 	for i, key := range keys {
 		records[i].Key = key

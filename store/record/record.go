@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
@@ -78,6 +79,18 @@ func Runs(ctx context.Context, s *store.Store) ([]RunRecord, error) {
 	})
 	slices.SortFunc(all, func(a, b RunRecord) int { return b.StartedAt.Compare(a.StartedAt) })
 	return all, err
+}
+
+// Sweepable is the time before which nothing was written that a run may need and no record refers to: what an open run has made since it
+// began may be known to Temporal alone. heldBy is the run that makes it earlier than a time.
+func Sweepable(runs []RunRecord, latest time.Time) (before time.Time, heldBy string) {
+	before = latest
+	for _, r := range runs {
+		if since := r.StartedAt.Add(-store.SweepMargin); r.Status == spec.StatusRunning && since.Before(before) {
+			before, heldBy = since, r.Run
+		}
+	}
+	return before, heldBy
 }
 
 // Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.

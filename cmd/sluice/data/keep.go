@@ -57,7 +57,7 @@ them runs anything.`,
 	format := kit.AddFormat(cmd)
 	yes := cmd.Flags().Bool("yes", false, "remove them")
 	checkpoints := cmd.Flags().Bool("checkpoints", false, "checkpoints of trainings that have ended, too")
-	age := cmd.Flags().Duration("older-than", 24*time.Hour, "keep what was written since")
+	age := cmd.Flags().Duration("older-than", kit.UnusedAge, "keep what was written since")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if *age < 0 {
 			return kit.UsageError(cmd, "--older-than cannot be negative")
@@ -77,7 +77,7 @@ them runs anything.`,
 		if err != nil {
 			return err
 		}
-		before, heldBy := sweepable(runs, time.Now().Add(-*age))
+		before, heldBy := record.Sweepable(runs, time.Now().Add(-*age))
 		garbage, err := s.Garbage(cmd.Context(), before)
 		if err != nil {
 			return err
@@ -134,18 +134,6 @@ func (c collected) text(out io.Writer) error {
 	return err
 }
 
-// sweepable is the time before which nothing was written that a run may need and no record refers to: what an open run has made since it
-// began may be known to Temporal alone. heldBy is the run that makes it earlier than a time.
-func sweepable(runs []record.RunRecord, latest time.Time) (before time.Time, heldBy string) {
-	before = latest
-	for _, r := range runs {
-		if since := r.StartedAt.Add(-store.SweepMargin); r.Status == spec.StatusRunning && since.Before(before) {
-			before, heldBy = since, r.Run
-		}
-	}
-	return before, heldBy
-}
-
 // standStill sees to it that no run is open, and that none begins on this state folder until release is called.
 func standStill(cmd *cobra.Command, s *store.Store) (release func() error, err error) {
 	release = func() error { return nil }
@@ -178,9 +166,6 @@ func noneOpen(ctx context.Context, s *store.Store) error {
 	return nil
 }
 
-// verifyEvery is how often `data verify` says how far it is.
-const verifyEvery = 2 * time.Second
-
 func newDataVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -199,7 +184,7 @@ any of these the exit code is 1. A damaged file can be removed by hand: what mad
 		}
 		said := time.Now()
 		found, err := s.Verify(cmd.Context(), func(v store.Verified) {
-			if time.Since(said) < verifyEvery {
+			if time.Since(said) < sayEvery {
 				return
 			}
 			said = time.Now()

@@ -117,16 +117,24 @@ func newDataList() *cobra.Command {
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := dataStore(cmd)
+  sluice data ls --disk
 		if err != nil {
 			return err
 		}
 		listed, err := listData(cmd.Context(), s, kit.Arg(args, 0))
 		if err != nil {
+	disk := cmd.Flags().Bool("disk", false, "what everything that is kept takes, by kind")
 			return err
 		}
 		return kit.Print(cmd, *format, listed, func(out io.Writer) error { return listedText(out, listed) })
 	}
 	return cmd
+		if *disk {
+			if len(args) > 0 {
+				return kit.UsageError(cmd, "--disk is of the whole store, not of one name")
+			}
+			return printDisk(cmd, s, *format)
+		}
 }
 
 func listedText(out io.Writer, listed []listedData) error {

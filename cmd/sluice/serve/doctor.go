@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ import (
 const (
 	// checkTimeout bounds one check; importing a large Python module for the first time may take a while.
 	checkTimeout = time.Minute
+	// countTimeout bounds the counting of what is kept, which in a large store takes longer than anybody waits for.
+	countTimeout = 5 * time.Second
 	// enoughDisk is what a small pipeline needs: data, checkpoints and models are all kept.
 	enoughDisk = 2 << 30
 )
@@ -53,7 +56,7 @@ targets, and secrets. What only other pipelines need is a note. The exit code is
 		ctx, cancel := context.WithTimeout(cmd.Context(), checkTimeout)
 		defer cancel()
 		out, state := cmd.OutOrStdout(), kit.StateDir(cmd)
-		findings := examine(ctx, state, view.ThemeOf(out))
+		findings := append(examine(ctx, state, view.ThemeOf(out)), checkKept(cmd, ctx)...)
 		if len(args) > 0 {
 			req := control.SubmitRequest{PipelineFile: args[0], EnvFile: env}
 			program, err := req.Program()
@@ -151,6 +154,40 @@ func checkDisk(state string) view.Finding {
 		f.State, f.Help = view.Note, "data, checkpoints and models are kept in the state folder: make room, or name another with --state"
 	}
 	return f
+}
+
+// checkKept says what is kept, by kind; nothing where there are no runs yet.
+func checkKept(cmd *cobra.Command, ctx context.Context) []view.Finding {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	f := view.Finding{Name: "kept"}
+	s, err := kit.OpenStore(cmd)
+	if errors.Is(err, kit.ErrNoRuns) {
+		return nil
+	}
+	var all []kit.DiskUse
+	if err == nil {
+		all, err = kit.Disk(ctx, s, kit.StateDir(cmd), func(int64) {})
+	}
+	switch {
+	case ctx.Err() != nil:
+		f.Detail = fmt.Sprintf("more than is counted within %s: `sluice data ls --disk` counts it", countTimeout)
+		return []view.Finding{f}
+	case err != nil:
+		f.State, f.Detail = view.Note, err.Error()
+		return []view.Finding{f}
+	}
+	var parts []string
+	free := int64(0)
+	for _, u := range all {
+		parts = append(parts, u.Kind+" "+human.Bytes(u.Bytes))
+		free += u.Free
+	}
+	f.Detail = strings.Join(parts, ", ")
+	if free > 0 {
+		f.Detail += fmt.Sprintf("\n%s of that is for `sluice data gc --checkpoints`", human.Bytes(free))
+	}
+	return []view.Finding{f}
 }
 
 // checkClock asks the kernel whether something keeps the clock right, where it tells: clouds refuse requests that are minutes off.
