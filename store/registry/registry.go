@@ -187,27 +187,28 @@ func AddLineage(ctx context.Context, s *store.Store, resolved json.RawMessage, o
 
 // Tag is a name that a person gave to a version.
 type Tag struct {
-	Dataset string    `json:"dataset"`
-	Tag     string    `json:"tag"`
-	Digest  string    `json:"digest"`
-	At      time.Time `json:"at"`
+	// Name is what the version is published under.
+	Name   string    `json:"dataset"`
+	Tag    string    `json:"tag"`
+	Digest string    `json:"digest"`
+	At     time.Time `json:"at"`
 }
 
-func tagsPrefix(name string) string {
-	return store.TagsPrefix + string(artifact.Dataset) + "/" + name + "/"
+func tagsPrefix(typ artifact.Type, name string) string {
+	return store.TagsPrefix + string(typ) + "/" + name + "/"
 }
 
-// PutTag gives a version of a dataset a name, or moves a name to it.
-func PutTag(ctx context.Context, s *store.Store, t Tag) error {
-	return s.PutJSON(ctx, tagsPrefix(t.Dataset)+t.Tag+".json", t, store.WriteOptions{})
+// PutTag gives a version a tag, or moves one to it.
+func PutTag(ctx context.Context, s *store.Store, typ artifact.Type, t Tag) error {
+	return s.PutJSON(ctx, tagsPrefix(typ, t.Name)+t.Tag+".json", t, store.WriteOptions{})
 }
 
-// DeleteTag takes a name away.
-func DeleteTag(ctx context.Context, s *store.Store, name, tag string) error {
-	return s.Driver().Delete(ctx, tagsPrefix(name)+tag+".json")
+// DeleteTag takes a tag away.
+func DeleteTag(ctx context.Context, s *store.Store, typ artifact.Type, name, tag string) error {
+	return s.Driver().Delete(ctx, tagsPrefix(typ, name)+tag+".json")
 }
 
-// Tags returns the tags of a dataset.
-func Tags(ctx context.Context, s *store.Store, name string) ([]Tag, error) {
-	return store.RecordsIn[Tag](ctx, s, tagsPrefix(name), nil)
+// Tags returns the tags of a published name.
+func Tags(ctx context.Context, s *store.Store, typ artifact.Type, name string) ([]Tag, error) {
+	return store.RecordsIn[Tag](ctx, s, tagsPrefix(typ, name), nil)
 }

@@ -12,30 +12,30 @@ import (
 // ErrCurrent says that a version is what its name means.
 var ErrCurrent = errors.New("is the current version")
 
-// Remove removes a version of a dataset's name with its tags: all versions, and with them the name, where digest is empty. The history keeps that there
+// Remove removes a version of a name with its tags: all versions, and with them the name, where digest is empty. The history keeps that there
 // was one, and no word of what it held. ErrCurrent for the one that the name means.
-func Remove(ctx context.Context, s *store.Store, name, digest string) error {
-	last, err := lastMove(ctx, s, artifact.Dataset, name)
+func Remove(ctx context.Context, s *store.Store, typ artifact.Type, name, digest string) error {
+	last, err := lastMove(ctx, s, typ, name)
 	if err != nil {
 		return err
 	}
 	if digest != "" && last.Version.Artifact.Digest == digest {
 		return fmt.Errorf("%s: %w", name, ErrCurrent)
 	}
-	keys, err := keysWith(ctx, s, versionsPrefix(artifact.Dataset, name), func(v Published) bool { return digest == "" || v.Artifact.Digest == digest })
+	keys, err := keysWith(ctx, s, versionsPrefix(typ, name), func(v Published) bool { return digest == "" || v.Artifact.Digest == digest })
 	if err != nil {
 		return err
 	}
-	tags, err := keysWith(ctx, s, tagsPrefix(name), func(t Tag) bool { return digest == "" || t.Digest == digest })
+	tags, err := keysWith(ctx, s, tagsPrefix(typ, name), func(t Tag) bool { return digest == "" || t.Digest == digest })
 	if err != nil {
 		return err
 	}
-	moves, err := keysWith(ctx, s, historyPrefix(artifact.Dataset, name), func(m Move) bool { return digest == "" || m.Version.Artifact.Digest == digest })
+	moves, err := keysWith(ctx, s, historyPrefix(typ, name), func(m Move) bool { return digest == "" || m.Version.Artifact.Digest == digest })
 	if err != nil {
 		return err
 	}
 	if digest == "" {
-		keys = append(append(keys, moves...), newestKey(artifact.Dataset, name))
+		keys = append(append(keys, moves...), newestKey(typ, name))
 	} else if err := redact(ctx, s, moves); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/registry"
 )
@@ -26,7 +27,7 @@ func TestRemove(t *testing.T) {
 	other.Name = "letters"
 	publish(t, s, other)
 	for tag, digest := range map[string]string{"golden": one, "newest": two} {
-		if err := registry.PutTag(t.Context(), s, registry.Tag{Dataset: "mail", Tag: tag, Digest: digest}); err != nil {
+		if err := registry.PutTag(t.Context(), s, artifact.Dataset, registry.Tag{Name: "mail", Tag: tag, Digest: digest}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,10 +47,10 @@ func TestRemove(t *testing.T) {
 		}
 		return keys
 	}
-	if err := registry.Remove(t.Context(), s, "mail", two); !errors.Is(err, registry.ErrCurrent) {
+	if err := registry.Remove(t.Context(), s, artifact.Dataset, "mail", two); !errors.Is(err, registry.ErrCurrent) {
 		t.Errorf("the current version: %v", err)
 	}
-	if err := registry.Remove(t.Context(), s, "mail", one); err != nil {
+	if err := registry.Remove(t.Context(), s, artifact.Dataset, "mail", one); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"history/dataset/letters/0000000001.json", "published/dataset/letters.json", "registry/dataset/letters/r1-clean.json"}
@@ -59,7 +60,7 @@ func TestRemove(t *testing.T) {
 	if got := history(t, s); len(got) != 3 || got[1] != "2  by r1b/clean, by hand: false" || current(t, s) != two {
 		t.Errorf("current is %s, the history %q", current(t, s), got)
 	}
-	if err := registry.Remove(t.Context(), s, "mail", ""); err != nil {
+	if err := registry.Remove(t.Context(), s, artifact.Dataset, "mail", ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := leadsTo("mail"); len(got) > 0 || current(t, s) != "" {

@@ -20,8 +20,8 @@ import (
 func newDataCheckout() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkout DATASET DIR",
-		Short: "Write a version of a dataset into a folder",
-		Long: `Write a version of a dataset, or what a step of a run handed on, into a folder. The folder appears whole, with every file checked
+		Short: "Write a version of a dataset or model into a folder",
+		Long: `Write a version of a dataset or model, or what a step of a run handed on, into a folder. The folder appears whole, with every file checked
 against its digest, or not at all; one that has anything in it is refused.`,
 		Example: `  sluice data checkout reviews data/
   sluice data checkout reviews@golden data/
@@ -58,8 +58,8 @@ func newDataRollback() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback NAME VERSION",
 		Short: "Make a name mean an earlier version again",
-		Long: `Make the name of a dataset mean an earlier version, or a later one again. Every version stays. Runs that begin from now on get it by
-` + "`${datasets[\"NAME\"]}`" + ` and compare with it; those under way keep what they began with. It holds until a step makes a version that the name
+		Long: `Make the name of a dataset or model mean an earlier version, or a later one again. Every version stays. Runs that begin from now on get it
+by ` + "`${datasets[\"NAME\"]}` or `${models[\"NAME\"]}`" + ` and compare with it; those under way keep what they began with. It holds until a step makes a version that the name
 did not have before.`,
 		Example: `  sluice data rollback reviews 1f0a
   sluice data rollback reviews golden`,
@@ -94,7 +94,7 @@ func newDataTag() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tag NAME[@VERSION] TAG",
 		Short: "Give a version a name of its own",
-		Long: `Give a version of a dataset a name of its own, by which other commands take it: NAME@TAG. A tag that another version has moves,
+		Long: `Give a version of a dataset or model a name of its own, by which other commands take it: NAME@TAG. A tag that another version has moves,
 which is said. What could be the digits of a version cannot be a tag. With --delete it is taken away.`,
 		Example: `  sluice data tag reviews golden
   sluice data tag reviews@1f0a before-relabelling
@@ -110,17 +110,18 @@ which is said. What could be the digits of a version cannot be a tag. With --del
 		}
 		name, tag := args[0], args[1]
 		if strings.Contains(name, "/") {
-			return kit.Invalidf("%s is not published: only versions of a published dataset have tags", name)
+			return kit.Invalidf("%s is not published: only versions of a published name have tags", name)
 		}
 		if !tagForm.MatchString(tag) {
 			return kit.Invalidf("%q cannot be a tag: letters, digits and . _ - are allowed, 64 at most", tag)
 		}
 		if *remove {
 			name, _, _ = strings.Cut(name, "@")
-			if _, err := findVersion(cmd.Context(), s, name, tag); err != nil {
+			v, err := findVersion(cmd.Context(), s, name, tag)
+			if err != nil {
 				return err
 			}
-			return registry.DeleteTag(cmd.Context(), s, name, tag)
+			return registry.DeleteTag(cmd.Context(), s, v.Artifact.Type, v.Name, tag)
 		}
 		v, err := findData(cmd.Context(), s, name)
 		if err != nil {
@@ -144,7 +145,7 @@ func putTag(ctx context.Context, s *store.Store, v registry.Published, tag strin
 	if digitsForm.MatchString(tag) {
 		return "", kit.Invalidf("%q cannot be a tag: it could be the beginning of a version\nhelp: put in anything but the digits 0-9 and a-f", tag)
 	}
-	tags, err := registry.Tags(ctx, s, v.Name)
+	tags, err := registry.Tags(ctx, s, v.Artifact.Type, v.Name)
 	if err != nil {
 		return "", err
 	}
@@ -153,5 +154,5 @@ func putTag(ctx context.Context, s *store.Store, v registry.Published, tag strin
 			was = t.Digest
 		}
 	}
-	return was, registry.PutTag(ctx, s, registry.Tag{Dataset: v.Name, Tag: tag, Digest: v.Artifact.Digest, At: time.Now().UTC()})
+	return was, registry.PutTag(ctx, s, v.Artifact.Type, registry.Tag{Name: v.Name, Tag: tag, Digest: v.Artifact.Digest, At: time.Now().UTC()})
 }

@@ -65,7 +65,7 @@ func checkpointsText(out io.Writer, all []checkpoint.Kept) error {
 			if c.Bytes > 0 {
 				size = human.Bytes(c.Bytes)
 			}
-			kit.Row(w, c.Run, c.Step, human.Count(c.TrainingStep), fmt.Sprint(c.Generation), size, c.CommittedAt.Local().Format("2006-01-02 15:04"))
+			kit.Row(w, c.Run, c.Step, human.Count(c.TrainingStep), fmt.Sprint(c.Generation), size, kit.Time(c.CommittedAt))
 		}
 	})
 }

@@ -24,11 +24,11 @@ import (
 func NewData() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "data",
-		Short: "List, compare, restore and tidy up the versions of datasets",
-		Long: `A step with ` + "`publish: {dataset: NAME}`" + ` makes a new version of NAME when its gate has passed. A version is what it holds: its
-name is the beginning of its digest. Where a command takes a DATASET, that is
+		Short: "List, compare, restore and tidy up the versions of datasets and models",
+		Long: `A step with ` + "`publish: {dataset: NAME}`, or `{model: NAME}`," + ` makes a new version of NAME when its gate has passed. A version is what
+it holds: its name is the beginning of its digest. Where a command takes a DATASET, that is
 
-    NAME            the current version
+    NAME            the current version; model:NAME or dataset:NAME where a model and a dataset have the name
     NAME@VERSION    a version, by its digest or the first digits of it (four at least)
     NAME@TAG        the version that has a tag
     RUN/STEP        what a step of a run handed on, published or not; RUN/STEP.OUTPUT where there are several`,
@@ -52,44 +52,69 @@ func shortVersion(digest string) string {
 	return digits[:min(versionDigits, len(digits))]
 }
 
-// findData makes out the dataset that an argument means.
+// publishedTypes are the types of artifacts that are published.
+var publishedTypes = []artifact.Type{artifact.Dataset, artifact.Model}
+
+// findData makes out the version of a dataset or model that an argument means.
 func findData(ctx context.Context, s *store.Store, text string) (registry.Published, error) {
 	if run, step, ok := strings.Cut(text, "/"); ok {
 		return outputOf(ctx, s, run, step)
 	}
-	name, version, versioned := strings.Cut(text, "@")
-	if versioned {
+	if name, version, ok := strings.Cut(text, "@"); ok {
 		return findVersion(ctx, s, name, version)
 	}
-	current, err := registry.Current(ctx, s, artifact.Dataset)
-	if err != nil {
-		return registry.Published{}, err
-	}
-	v, ok := current[name]
-	if !ok {
-		return v, unknownDataset(name, slices.Sorted(maps.Keys(current)))
-	}
-	return v, nil
+	return currentOf(ctx, s, text)
 }
 
-func unknownDataset(name string, known []string) error {
+// currentOf finds what a published name means now; "model:" or "dataset:" before it says of which type it is.
+func currentOf(ctx context.Context, s *store.Store, text string) (registry.Published, error) {
+	prefix, name, typed := strings.Cut(text, ":")
+	if !typed {
+		name = text
+	}
+	var found []registry.Published
+	var known []string
+	for _, typ := range publishedTypes {
+		current, err := registry.Current(ctx, s, typ)
+		if err != nil {
+			return registry.Published{}, err
+		}
+		known = slices.AppendSeq(known, maps.Keys(current))
+		if v, ok := current[name]; ok && (!typed || prefix == string(typ)) {
+			v.Artifact.Type = typ
+			found = append(found, v)
+		}
+	}
+	switch len(found) {
+	case 0:
+		slices.Sort(known)
+		return registry.Published{}, unpublished(text, slices.Compact(known))
+	case 1:
+		return found[0], nil
+	}
+	return registry.Published{}, kit.Invalidf("a dataset and a model are published as %q\nhelp: say dataset:%s or model:%s", name, name, name)
+}
+
+func unpublished(name string, known []string) error {
 	help := "a step with `publish: {dataset: NAME}` publishes one; RUN/STEP means what a step handed on"
 	if len(known) > 0 {
 		help = "there are " + strings.Join(known, ", ")
 	}
-	return kit.Invalidf("no dataset is published as %q\nhelp: %s", name, help)
+	return kit.Invalidf("nothing is published as %q\nhelp: %s", name, help)
 }
 
 // findVersion finds a version of a name by tag or by the beginning of its digest.
-func findVersion(ctx context.Context, s *store.Store, name, version string) (found registry.Published, err error) {
-	all, err := registry.Versions(ctx, s, artifact.Dataset, name)
+func findVersion(ctx context.Context, s *store.Store, text, version string) (found registry.Published, err error) {
+	current, err := currentOf(ctx, s, text)
 	if err != nil {
 		return found, err
 	}
-	if len(all) == 0 {
-		return found, unknownDataset(name, nil)
+	typ, name := current.Artifact.Type, current.Name
+	all, err := registry.Versions(ctx, s, typ, name)
+	if err != nil {
+		return found, err
 	}
-	tags, err := registry.Tags(ctx, s, name)
+	tags, err := registry.Tags(ctx, s, typ, name)
 	if err != nil {
 		return found, err
 	}
@@ -111,7 +136,7 @@ func findVersion(ctx context.Context, s *store.Store, name, version string) (fou
 		}
 	}
 	if found.Artifact.IsZero() {
-		return found, kit.Invalidf("%s has no version and no tag %q\nhelp: `sluice data ls %s` lists them", name, version, name)
+		return found, kit.Invalidf("%s has no version and no tag %q\nhelp: `sluice data ls %s` lists them", name, version, text)
 	}
 	return found, nil
 }
@@ -219,7 +244,7 @@ func completeData(limit int) cobra.CompletionFunc {
 func dataStore(cmd *cobra.Command) (*store.Store, error) {
 	s, err := kit.OpenStore(cmd)
 	if errors.Is(err, kit.ErrNoRuns) {
-		return nil, kit.Invalidf("there are no datasets yet: %s holds no runs", kit.StateDir(cmd))
+		return nil, kit.Invalidf("there are no datasets and models yet: %s holds no runs", kit.StateDir(cmd))
 	}
 	return s, err
 }

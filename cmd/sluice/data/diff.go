@@ -76,6 +76,11 @@ compared whole: none is changed. Rows are read as a stream; needed are 33 bytes 
 }
 
 func diffData(ctx context.Context, s *store.Store, older, newer registry.Published, key []string) (dataDiff, error) {
+	for _, v := range []registry.Published{older, newer} {
+		if v.Artifact.Type != artifact.Dataset {
+			return dataDiff{}, kit.Invalidf("%s is a %s, which has no rows to compare", v.Name, v.Artifact.Type)
+		}
+	}
 	d := dataDiff{Older: older.Artifact.Digest, Newer: newer.Artifact.Digest, Equal: older.Artifact.Digest == newer.Artifact.Digest}
 	before, err := describeData(ctx, s, older)
 	if err != nil {

@@ -128,7 +128,7 @@ func (c collected) text(out io.Writer) error {
 	}
 	if c.HeldBy != "" {
 		said += fmt.Sprintf("\nrun %s has been open for long: what was written since %s stays until it has ended", c.HeldBy,
-			c.Before.Local().Format("2006-01-02 15:04"))
+			kit.Time(c.Before))
 	}
 	_, err := fmt.Fprintln(out, said)
 	return err

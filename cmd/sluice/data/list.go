@@ -42,40 +42,44 @@ type listedData struct {
 	By   string `json:"by,omitempty"`
 }
 
-// listData lists the versions of a name, or the current ones of all names.
+// listData lists the versions of a name, or those of all names.
 func listData(ctx context.Context, s *store.Store, name string) ([]listedData, error) {
-	current, err := registry.Current(ctx, s, artifact.Dataset)
-	if err != nil {
-		return nil, err
-	}
-	var all []registry.Published
-	for _, n := range slices.Sorted(maps.Keys(current)) {
-		if name != "" && n != name {
-			continue
-		}
-		versions, err := registry.Versions(ctx, s, artifact.Dataset, n)
+	types := publishedTypes
+	if name != "" {
+		v, err := currentOf(ctx, s, name)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, versions...)
-	}
-	if name != "" && all == nil {
-		return nil, unknownDataset(name, slices.Sorted(maps.Keys(current)))
+		types, name = []artifact.Type{v.Artifact.Type}, v.Name
 	}
 	listed := []listedData{}
-	seen := map[string]bool{}
-	for _, v := range all {
-		id := v.Name + "@" + v.Artifact.Digest
-		if seen[id] { // published again, with the same content
-			continue
-		}
-		seen[id] = true
-		l, err := describeData(ctx, s, v)
+	for _, typ := range types {
+		current, err := registry.Current(ctx, s, typ)
 		if err != nil {
 			return nil, err
 		}
-		l.Current = current[v.Name].Artifact.Digest == v.Artifact.Digest
-		listed = append(listed, l)
+		for _, n := range slices.Sorted(maps.Keys(current)) {
+			if name != "" && n != name {
+				continue
+			}
+			versions, err := registry.Versions(ctx, s, typ, n)
+			if err != nil {
+				return nil, err
+			}
+			seen := map[string]bool{}
+			for _, v := range versions {
+				if seen[v.Artifact.Digest] { // published again, with the same content
+					continue
+				}
+				seen[v.Artifact.Digest] = true
+				l, err := describeData(ctx, s, v)
+				if err != nil {
+					return nil, err
+				}
+				l.Current = current[n].Artifact.Digest == v.Artifact.Digest
+				listed = append(listed, l)
+			}
+		}
 	}
 	return listed, nil
 }
@@ -84,7 +88,7 @@ func describeData(ctx context.Context, s *store.Store, v registry.Published) (li
 	l := listedData{
 		Name: v.Name, Version: shortVersion(v.Artifact.Digest), Tags: []string{}, Rows: -1, Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step, By: v.By,
 	}
-	tags, err := registry.Tags(ctx, s, v.Name)
+	tags, err := registry.Tags(ctx, s, v.Artifact.Type, v.Name)
 	if err != nil {
 		return l, err
 	}
@@ -106,49 +110,52 @@ func describeData(ctx context.Context, s *store.Store, v registry.Published) (li
 func newDataList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [NAME]",
-		Short: "List the published datasets and their versions, newest first",
-		Long: `List the published datasets and their versions, newest first. A star marks the version that the name means now, which is what
-` + "`${datasets[\"NAME\"]}`" + ` gives to a run that begins.`,
+		Short: "List the published datasets and models and their versions, newest first",
+		Long: `List the published datasets and models and their versions, newest first. A star marks the version that the name means now, which is
+what ` + "`${datasets[\"NAME\"]}` or `${models[\"NAME\"]}`" + ` gives to a run that begins.
+
+With --disk it is said instead what is kept takes of the disk or bucket, by kind, and how much of that ` + "`sluice data gc`" + ` would remove. That
+reads all records, as gc does.`,
 		Example: `  sluice data ls
+  sluice data ls --disk
   sluice data ls reviews --format json`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeData(1),
 	}
 	format := kit.AddFormat(cmd)
+	disk := cmd.Flags().Bool("disk", false, "what everything that is kept takes, by kind")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := dataStore(cmd)
-  sluice data ls --disk
 		if err != nil {
 			return err
 		}
-		listed, err := listData(cmd.Context(), s, kit.Arg(args, 0))
-		if err != nil {
-	disk := cmd.Flags().Bool("disk", false, "what everything that is kept takes, by kind")
-			return err
-		}
-		return kit.Print(cmd, *format, listed, func(out io.Writer) error { return listedText(out, listed) })
-	}
-	return cmd
 		if *disk {
 			if len(args) > 0 {
 				return kit.UsageError(cmd, "--disk is of the whole store, not of one name")
 			}
 			return printDisk(cmd, s, *format)
 		}
+		listed, err := listData(cmd.Context(), s, kit.Arg(args, 0))
+		if err != nil {
+			return err
+		}
+		return kit.Print(cmd, *format, listed, func(out io.Writer) error { return listedText(out, listed) })
+	}
+	return cmd
 }
 
 func listedText(out io.Writer, listed []listedData) error {
 	if len(listed) == 0 {
-		_, err := fmt.Fprintln(out, "no datasets are published; a step with `publish: {dataset: NAME}` publishes one")
+		_, err := fmt.Fprintln(out, "nothing is published; a step with `publish: {dataset: NAME}` publishes one")
 		return err
 	}
-	return kit.Table(out, "name\tversion\t\trows\tsize\tpublished\trun\ttags", func(w io.Writer) {
+	return kit.Table(out, "name\ttype\tversion\t\trows\tsize\tpublished\trun\ttags", func(w io.Writer) {
 		for _, l := range listed {
 			star := ""
 			if l.Current {
 				star = "*"
 			}
-			kit.Row(w, l.Name, l.Version, star, rowsText(l.Rows), human.Bytes(l.Artifact.Bytes), l.At.Local().Format("2006-01-02 15:04"), l.Run+"/"+l.Step,
+			kit.Row(w, l.Name, string(l.Artifact.Type), l.Version, star, rowsText(l.Rows), human.Bytes(l.Artifact.Bytes), kit.Time(l.At), l.Run+"/"+l.Step,
 				strings.Join(l.Tags, ", "))
 		}
 	})
@@ -216,7 +223,7 @@ func showData(ctx context.Context, s *store.Store, v registry.Published) (shownD
 	if err != nil {
 		return shownData{}, err
 	}
-	current, err := registry.Current(ctx, s, artifact.Dataset)
+	current, err := registry.Current(ctx, s, v.Artifact.Type)
 	if err != nil {
 		return shownData{}, err
 	}
@@ -225,7 +232,7 @@ func showData(ctx context.Context, s *store.Store, v registry.Published) (shownD
 	if listed.Current {
 		rolledBack = current[v.Name].Pointed
 	}
-	history, err := registry.History(ctx, s, artifact.Dataset, v.Name)
+	history, err := registry.History(ctx, s, v.Artifact.Type, v.Name)
 	if err != nil {
 		return shownData{}, err
 	}
@@ -272,14 +279,18 @@ func readBlob(ctx context.Context, s *store.Store, digest string) (json.RawMessa
 func (d shownData) text(out io.Writer) error {
 	err := kit.Table(out, d.Name+"@"+d.Version, func(w io.Writer) {
 		kit.Row(w, "digest", d.Artifact.Digest)
-		kit.Row(w, "rows", rowsText(d.Rows))
-		kit.Row(w, "size", human.Bytes(d.Artifact.Bytes)+" in "+human.Plural(int64(len(d.Shards)), "shard"))
-		kit.Row(w, "made by", d.Run+"/"+d.Step+" on "+d.At.Local().Format("2006-01-02 15:04"))
+		files := "file"
+		if d.Artifact.Type == artifact.Dataset {
+			files = "shard"
+			kit.Row(w, "rows", rowsText(d.Rows))
+		}
+		kit.Row(w, "size", human.Bytes(d.Artifact.Bytes)+" in "+human.Plural(int64(len(d.Shards)), files))
+		kit.Row(w, "made by", d.Run+"/"+d.Step+" on "+kit.Time(d.At))
 		if d.By != "" {
 			kit.Row(w, "published by", d.By+", which took it over")
 		}
 		if !d.RolledBack.IsZero() {
-			kit.Row(w, "current", "by `sluice data rollback` on "+d.RolledBack.Local().Format("2006-01-02 15:04"))
+			kit.Row(w, "current", "by `sluice data rollback` on "+kit.Time(d.RolledBack))
 		}
 		for _, name := range slices.Sorted(maps.Keys(d.Parents)) {
 			kit.Row(w, "from", name+" "+shortVersion(d.Parents[name].Digest))
@@ -331,7 +342,7 @@ func historyText(out io.Writer, all []registry.Move) error {
 			case m.Version.By != "":
 				by += ", which took it over from " + m.Version.Run
 			}
-			kit.Row(w, m.At.Local().Format("2006-01-02 15:04"), shortVersion(m.Version.Artifact.Digest), by)
+			kit.Row(w, kit.Time(m.At), shortVersion(m.Version.Artifact.Digest), by)
 		}
 		if more := len(moves) - shownMoves; more > 0 {
 			kit.Row(w, "", "", human.Plural(int64(more), "earlier change")+" with --format json")

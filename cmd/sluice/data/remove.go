@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/registry"
 )
@@ -31,14 +32,16 @@ type removedData struct {
 func newDataRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME[@VERSION]",
-		Short: "Remove a version of a dataset with its tags, or a name with all versions",
-		Long: `Remove a version of a dataset with its tags, or a name with all its versions. Without --yes nothing is removed: it is only said what
-would be. The version that the name means now is refused. The name's history keeps when the version was meant and by whom.
+		Short: "Remove a version of a dataset or model with its tags, or a name with all versions",
+		Long: `Remove a version of a dataset or model with its tags, or a name with all its versions. Without --yes nothing is removed: it is only
+said what would be. The version that the name means now is refused, and so is a model that a target serves. The name's history keeps when
+the version was meant and by whom.
 
 The contents are for ` + "`sluice data gc`" + `, once nothing refers to them: the runs that still do are listed, and ` + "`sluice rm`" + ` removes those. What was removed
 stays as long as gc's --older-than; with --older-than 0s, while nothing runs, it goes at once.`,
 		Example: `  sluice data rm reviews@1f0a
-  sluice data rm reviews@1f0a --yes`,
+  sluice data rm reviews@1f0a --yes
+  sluice data rm model:reviews`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeData(1),
 	}
@@ -49,18 +52,17 @@ stays as long as gc's --older-than; with --older-than 0s, while nothing runs, it
 		if err != nil {
 			return err
 		}
-		name, version, versioned := strings.Cut(args[0], "@")
-		done, digests, err := removableData(cmd.Context(), s, name, version, versioned)
+		done, typ, digests, err := removableData(cmd.Context(), s, args[0])
 		if err != nil {
 			return err
 		}
 		if done.Removed = *yes; *yes {
 			digest := ""
-			if versioned {
+			if strings.Contains(args[0], "@") {
 				digest = digests[0]
 			}
-			if err := registry.Remove(cmd.Context(), s, name, digest); errors.Is(err, registry.ErrCurrent) {
-				return currentData(name)
+			if err := registry.Remove(cmd.Context(), s, typ, done.Name, digest); errors.Is(err, registry.ErrCurrent) {
+				return currentData(done.Name)
 			} else if err != nil {
 				return err
 			}
@@ -75,28 +77,27 @@ func currentData(name string) error {
 }
 
 // removableData finds the versions that are to go, and the runs that refer to what they hold.
-func removableData(ctx context.Context, s *store.Store, name, version string, versioned bool) (d removedData, digests []string, err error) {
-	d = removedData{Name: name, Versions: []string{}, Runs: []string{}}
-	current, err := registry.Current(ctx, s, artifact.Dataset)
+func removableData(ctx context.Context, s *store.Store, text string) (d removedData, typ artifact.Type, digests []string, err error) {
+	d = removedData{Versions: []string{}, Runs: []string{}}
+	name, version, versioned := strings.Cut(text, "@")
+	current, err := currentOf(ctx, s, name)
 	if err != nil {
-		return d, nil, err
+		return d, "", nil, err
 	}
+	d.Name, typ = current.Name, current.Artifact.Type
 	if versioned {
 		v, err := findVersion(ctx, s, name, version)
 		if err != nil {
-			return d, nil, err
+			return d, "", nil, err
 		}
-		if current[name].Artifact.Digest == v.Artifact.Digest {
-			return d, nil, currentData(name)
+		if current.Artifact.Digest == v.Artifact.Digest {
+			return d, "", nil, currentData(name)
 		}
 		digests = []string{v.Artifact.Digest}
 	} else {
-		all, err := registry.Versions(ctx, s, artifact.Dataset, name)
+		all, err := registry.Versions(ctx, s, typ, d.Name)
 		if err != nil {
-			return d, nil, err
-		}
-		if len(all) == 0 {
-			return d, nil, unknownDataset(name, slices.Sorted(maps.Keys(current)))
+			return d, "", nil, err
 		}
 		for _, v := range all {
 			if !slices.Contains(digests, v.Artifact.Digest) {
@@ -104,11 +105,37 @@ func removableData(ctx context.Context, s *store.Store, name, version string, ve
 			}
 		}
 	}
+	if typ == artifact.Model {
+		if err := noneServed(ctx, s, digests); err != nil {
+			return d, "", nil, err
+		}
+	}
 	for _, digest := range digests {
 		d.Versions = append(d.Versions, shortVersion(digest))
 	}
 	d.Runs, err = referring(ctx, s, digests)
-	return d, digests, err
+	return d, typ, digests, err
+}
+
+// noneServed refuses models that a target serves.
+func noneServed(ctx context.Context, s *store.Store, digests []string) error {
+	targets, err := routing.Targets(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, target := range targets {
+		doc, err := routing.Current(ctx, s, target)
+		if err != nil {
+			return err
+		}
+		for _, r := range doc.Releases {
+			if slices.Contains(digests, r.Model.Digest) {
+				return kit.Invalidf("target %s serves version %s, as its release %s\nhelp: have a `rollout` step release another model there first", target,
+					shortVersion(r.Model.Digest), r.Version)
+			}
+		}
+	}
+	return nil
 }
 
 // referring lists the runs whose records name one of some digests.

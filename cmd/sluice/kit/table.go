@@ -5,9 +5,13 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/sluiceml/sluice/internal/human"
 )
+
+// Time writes when something was, with the zone.
+func Time(t time.Time) string { return t.Local().Format("2006-01-02 15:04 MST") }
 
 // Table writes lines of cells in columns.
 func Table(out io.Writer, head string, rows func(io.Writer)) error {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +52,7 @@ minutes, and later than the count of open runs says.`,
 			return kit.Print(cmd, *format, builds, func(out io.Writer) error {
 				return kit.Table(out, "build\tstatus\topen runs\tfirst seen", func(w io.Writer) {
 					for _, b := range builds {
-						kit.Row(w, b.BuildID, string(b.Status), strconv.FormatInt(b.OpenRuns, 10), b.FirstSeen.Local().Format(time.DateTime))
+						kit.Row(w, b.BuildID, string(b.Status), strconv.FormatInt(b.OpenRuns, 10), kit.Time(b.FirstSeen))
 					}
 				})
 			})
