@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/sluiceml/sluice/internal/human"
 )
@@ -22,15 +23,19 @@ type Log struct {
 	head, tail int
 	late       []byte // what came after the head, the newest
 	cut        int64  // bytes between the two
+	times      *timesWriter
 }
 
-// NewLog makes a log of a file, which Close closes.
-func NewLog(to io.WriteCloser) *Log { return &Log{to: to, head: logHead, tail: logTail} }
+// NewLog makes a log of a file, which Close closes. When what was written is noted beside it, for ReadTimes.
+func NewLog(file *os.File) *Log {
+	return &Log{to: file, head: logHead, tail: logTail, times: noteTimes(file)}
+}
 
 // Write implements io.Writer.
 func (l *Log) Write(p []byte) (int, error) {
 	begin := p[:min(len(p), l.head)]
 	if len(begin) > 0 {
+		l.times.note()
 		n, err := l.to.Write(begin)
 		l.head -= n
 		if err != nil {
@@ -60,6 +65,7 @@ func (l *Log) shorten() {
 
 // Close writes the end of the log, after a line that says how much was left out before it.
 func (l *Log) Close() error {
+	l.times.note()
 	var err error
 	if l.cut > 0 {
 		l.shorten()
@@ -72,5 +78,5 @@ func (l *Log) Close() error {
 	if err == nil && len(l.late) > 0 {
 		_, err = l.to.Write(l.late)
 	}
-	return errors.Join(err, l.to.Close())
+	return errors.Join(err, l.times.close(), l.to.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,10 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -34,16 +38,20 @@ func NewLogs() *cobra.Command {
 		Short: "Print what the programs of a run's steps wrote",
 		Long: `Print what the programs of a run's steps wrote to their standard output and error, step by step. With one argument that is a step of
 the newest run, that step's; fit.3 is one instance of a step that has several; see ` + "`sluice show --help`" + ` for how a run is
-named. Of a step that was taken over from an earlier run these are that run's, and of a child pipeline those of its own run. What the
-agents of a training say of themselves is in the state folder, under logs.`,
+named. Of a step that was taken over from an earlier run these are that run's, and of a child pipeline those of its own run. Where a
+training has lost a gang, a line says after its output which and why. What the agents of a training say of themselves is in the state
+folder, under logs.
+
+With --timestamps every line begins with when it was written, to the second; with - where that is not known.`,
 		Example: `  sluice logs
   sluice logs fit
   sluice logs fit.3
-  sluice logs spam-filter fit -f`,
+  sluice logs spam-filter fit -f --timestamps`,
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: completeSteps,
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing until the run has ended")
+	timestamps := cmd.Flags().Bool("timestamps", false, "begin every line with when it was written")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		run, step, err := findStep(cmd, args)
 		if err != nil {
@@ -52,9 +60,16 @@ agents of a training say of themselves is in the state folder, under logs.`,
 		if run, step, err = inChild(cmd, run, step); err != nil {
 			return err
 		}
-		l := &logs{dir: filepath.Join(kit.StateDir(cmd), "logs"), step: step, run: run, out: cmd.OutOrStdout(), read: map[string]int64{}}
+		s, err := kit.OpenStore(cmd)
+		if err != nil {
+			return err
+		}
+		l := &logs{
+			dir: filepath.Join(kit.StateDir(cmd), "logs"), step: step, run: run, store: s, timestamps: *timestamps, out: cmd.OutOrStdout(),
+			read: map[string]int64{}, told: map[string]int{},
+		}
 		if !follow {
-			if err := l.copy(); err != nil {
+			if err := l.copy(cmd.Context()); err != nil {
 				return err
 			}
 			if len(l.read) == 0 {
@@ -64,13 +79,9 @@ agents of a training say of themselves is in the state folder, under logs.`,
 			}
 			return l.children(cmd)
 		}
-		s, err := kit.OpenStore(cmd)
-		if err != nil {
-			return err
-		}
 		ctx, stop := kit.Interruptible(cmd.Context())
 		defer stop()
-		return l.follow(ctx, s)
+		return l.follow(ctx)
 	}
 	return cmd
 }
@@ -124,21 +135,25 @@ func (l *logs) children(cmd *cobra.Command) error {
 
 // logs copies a run's log files, each from where it was left.
 type logs struct {
-	dir, step string // dir holds a folder a run
-	run       record.Run
-	out       io.Writer
-	read      map[string]int64 // bytes copied, by file
-	last      string           // the file copied last
+	dir, step  string // dir holds a folder a run
+	run        record.Run
+	store      *store.Store
+	timestamps bool
+	out        io.Writer
+	read       map[string]int64 // bytes copied, by file
+	last       string           // the file copied last
+	told       map[string]int   // the last generation of which was said how it ended, by the step or instance
 }
 
 // follow copies what is written until the run has ended.
-func (l *logs) follow(ctx context.Context, s *store.Store) error {
+func (l *logs) follow(ctx context.Context) error {
 	for range poll.Every(ctx, followEvery) {
-		run, err := record.LoadRun(ctx, s, l.run.Run) // before the copy, so that nothing written meanwhile is missed
+		run, err := record.LoadRun(ctx, l.store, l.run.Run) // before the copy, so that nothing written meanwhile is missed
 		if err != nil {
 			return err
 		}
-		if err := l.copy(); err != nil || run.Status != spec.StatusRunning {
+		l.run = run
+		if err := l.copy(ctx); err != nil || !l.running() {
 			return err
 		}
 	}
@@ -146,10 +161,10 @@ func (l *logs) follow(ctx context.Context, s *store.Store) error {
 }
 
 // copy prints what is new, steps in graph order, attempts by name. Logs of agents are no program's of a step.
-func (l *logs) copy() error {
-	for i, node := range l.run.Graph {
-		from := cmp.Or(l.run.Steps[i].ReusedFrom, l.run.Run) // whose program it was
-		patterns := []string{node.ID, node.ID + ".*"}        // the step, and its instances
+func (l *logs) copy(ctx context.Context) error {
+	for place, node := range l.run.Graph {
+		from := cmp.Or(l.run.Steps[place].ReusedFrom, l.run.Run) // whose program it was
+		patterns := []string{node.ID, node.ID + ".*"}            // the step, and its instances
 		if id, index := record.SplitStep(l.step); l.step != "" && id != node.ID {
 			continue
 		} else if index >= 0 {
@@ -165,11 +180,52 @@ func (l *logs) copy() error {
 				da, db := filepath.Dir(a), filepath.Dir(b)
 				return cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 			})
-			for _, file := range files {
-				if err := l.file(filepath.Base(filepath.Dir(file)), file); err != nil {
+			for i, file := range files {
+				step := filepath.Base(filepath.Dir(file))
+				if err := l.file(step, file); err != nil {
 					return err
 				}
+				if node.Kind == spec.KindTrain && (i+1 == len(files) || generationOf(files[i+1]) != generationOf(file)) {
+					if err := l.lost(ctx, l.run.Steps[place], step, generationOf(file)); err != nil {
+						return err
+					}
+				}
 			}
+		}
+	}
+	return nil
+}
+
+// generationOf is the number of the generation whose log a file is: 2 of g2-rank0.log.
+func generationOf(file string) (generation int) {
+	_, _ = fmt.Sscanf(filepath.Base(file), "g%d-", &generation)
+	return generation
+}
+
+// lost says of the generations of a training up to one how they ended, where another had to go on for them or nothing did.
+func (l *logs) lost(ctx context.Context, of record.StepRecord, step string, generation int) error {
+	if id, index := record.SplitStep(step); index >= 0 {
+		var err error
+		if of, err = record.LoadInstance(ctx, l.store, l.run.Run, id, index); err != nil {
+			return err
+		}
+	}
+	var out spec.TrainOutput
+	if json.Unmarshal(of.Outputs, &out) != nil {
+		return nil // it has not ended
+	}
+	for _, g := range out.Generations {
+		if g.Index <= l.told[step] || g.Index > generation || g.End == spec.EndFinished {
+			continue
+		}
+		l.told[step], l.last = g.Index, ""
+		line := fmt.Sprintf("==> %s: generation %d ended at step %s on %s: %s", step, g.Index, human.Count(g.ToStep),
+			g.EndedAt.Local().Format("2006-01-02 15:04:05 MST"), report.EndWord(g.End))
+		if g.Reason != "" {
+			line += ", " + human.Line(g.Reason)
+		}
+		if _, err := fmt.Fprintln(l.out, line+" <=="); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -185,6 +241,12 @@ func (l *logs) file(step, path string) (err error) {
 	if _, err := f.Seek(l.read[path], io.SeekStart); err != nil {
 		return err
 	}
+	var times script.Times
+	if l.timestamps {
+		if times, err = script.ReadTimes(path); err != nil {
+			return err
+		}
+	}
 	r := bufio.NewReader(f)
 	for {
 		line, err := r.ReadString('\n')
@@ -194,6 +256,7 @@ func (l *logs) file(step, path string) (err error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
+		size := len(line)
 		if l.last != path {
 			heading := step + " " + strings.TrimSuffix(filepath.Base(path), ".log")
 			if _, err := fmt.Fprintf(l.out, "==> %s <==\n", heading); err != nil {
@@ -201,7 +264,14 @@ func (l *logs) file(step, path string) (err error) {
 			}
 			l.last = path
 		}
-		l.read[path] += int64(len(line))
+		if l.timestamps {
+			at := "-"
+			if t := times.At(l.read[path]); !t.IsZero() {
+				at = t.Local().Format(time.RFC3339)
+			}
+			line = at + " " + line
+		}
+		l.read[path] += int64(size)
 		if _, err := io.WriteString(l.out, strings.TrimSuffix(line, "\n")+"\n"); err != nil {
 			return err
 		}
