@@ -59,7 +59,7 @@ the folder .sluice.`,
 		}
 		kit.AddStrict(root, commands...)
 	}
-	add("write", write.NewInit(), write.NewLint(), write.NewExplain(), write.NewFmt(), write.NewPlan(), write.NewSimulate())
+	add("write", write.NewInit(), write.NewSchema(), write.NewLint(), write.NewExplain(), write.NewFmt(), write.NewPlan(), write.NewSimulate())
 	add("runs", runs.NewRun(), data.NewClean(), runs.NewRerun(), runs.NewCancel(), runs.NewRemove(), runs.NewApprove(), runs.NewReject(), schedules.NewSchedule())
 	add("look", runs.NewList(), runs.NewShow(), runs.NewLogs(), runs.NewReport(), data.NewData(), data.NewCheckpoint())
 	add("host", serve.NewUp(), serve.NewWorker(), serve.NewServe(), serve.NewCodec(), serve.NewDoctor())

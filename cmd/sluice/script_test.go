@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,16 +17,48 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
+	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/serving/onnx"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training/agent"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"sluice":  func() { os.Exit(run(os.Args[1:])) },
 		"trtexec": trtexectest.Main,
+		"sluice-agent": func() {
+			if err := agentMain(); err != nil {
+				fmt.Fprintln(os.Stderr, "sluice-agent:", err)
+				os.Exit(1)
+			}
+		},
 	})
+}
+
+// agentMain is what cmd/sluice-agent does, in the test program.
+func agentMain() error {
+	if len(os.Args) > 3 && os.Args[1] == agent.RankCommand {
+		os.Exit(agent.Rank(os.Args[2], os.Args[3:]))
+	}
+	config, err := protocol.AgentConfigFromEnv()
+	if err != nil {
+		return err
+	}
+	ctx, stop := agent.Lifetime(config)
+	defer stop()
+	s, err := store.Open(ctx, config.Store)
+	if err != nil {
+		return err
+	}
+	payloads, err := codec.Open(config.CodecKeys, s)
+	if err != nil {
+		return err
+	}
+	return agent.Run(ctx, config, s, payloads.Configure, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }
 
 // The scripts are what a person would type, with what must be seen. `code N sluice ...` wants an exit code, `await FILE` waits for a

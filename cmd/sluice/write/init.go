@@ -1,4 +1,4 @@
-// Package write is the commands for who writes a pipeline: init, lint, explain, fmt, plan and simulate.
+// Package write is the commands for who writes a pipeline: init, schema, lint, explain, fmt, plan and simulate.
 package write
 
 import (
@@ -6,56 +6,136 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 )
 
 //go:embed starter
 var starter embed.FS
 
-// starterFiles are the files that `sluice init` writes.
-var starterFiles = []string{"pipeline.yaml", "environment.yaml", "line.py"}
+// template is what `sluice init` writes.
+type template struct {
+	about  string
+	files  fs.FS
+	folder string
+}
+
+// templates are those there are, by name.
+var templates = map[string]template{
+	"line":    {"three programs of your own with gates between them; needs Python alone", starter, "starter/line"},
+	"text":    {"a corpus of texts, cleaned and published as a dataset; needs Python alone", starter, "starter/text"},
+	"train":   {"a training that survives the loss of its machine; needs Python alone", starter, "starter/train"},
+	"retrain": {"a model that serves and is trained again every night and when data drift; needs numpy, onnx and onnxruntime", sluice.Examples, "examples/retrain"},
+}
+
+const (
+	defaultTemplate = "line"
+	// schemaFile is what editors read beside a pipeline; it is no part of the pipeline.
+	schemaFile = "schema.json"
+	ignoreFile = ".sluiceignore"
+	// schemaLine tells editors so.
+	schemaLine = "# yaml-language-server: $schema=" + schemaFile + "\n"
+)
 
 // NewInit makes `sluice init`.
 func NewInit() *cobra.Command {
+	names := slices.Sorted(maps.Keys(templates))
+	var known strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&known, "    %-8s %s\n", name, templates[name].about)
+	}
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "Write a small pipeline to start from",
-		Long: `Write a small commented pipeline, an environment and a script to start from into a folder, by default this one. It runs as it is: the
-script needs Python and nothing else. Files that are there already are never overwritten.`,
-		Example: `  sluice init my-pipeline`,
-		Args:    cobra.MaximumNArgs(1),
+		Long: `Write a small commented pipeline, an environment and the scripts of its steps into a folder, by default this one. It runs as it is. Files
+that are there already are never overwritten. The templates are
+
+` + known.String() + `
+With it comes ` + schemaFile + `, by which an editor with a YAML language server completes keys and explains them; ` + "`sluice schema`" + ` writes that for a
+pipeline that is there already.`,
+		Example: `  sluice init my-pipeline
+  sluice init --template train my-training`,
+		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
+	name := cmd.Flags().String("template", defaultTemplate, strings.Join(names, ", "))
+	kit.Must(cmd.RegisterFlagCompletionFunc("template", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		dir := "."
 		if len(args) == 1 {
 			dir = args[0]
 		}
-		if err := writeStarter(dir); err != nil {
+		t, ok := templates[*name]
+		if !ok {
+			return kit.Invalidf("there is no template %q\nhelp: there are %s", *name, strings.Join(names, ", "))
+		}
+		files, err := t.content()
+		if err != nil {
+			return err
+		}
+		if err := writeStarter(dir, files); err != nil {
 			return err
 		}
 		enter := ""
 		if dir != "." {
 			enter = "  cd " + dir + "\n"
 		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n\n%s  sluice lint pipeline.yaml -e environment.yaml\n  sluice run pipeline.yaml -e environment.yaml\n",
-			strings.Join(starterFiles, ", "), enter)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n\n%s  sluice lint pipeline.yaml -e environment.yaml\n  sluice run pipeline.yaml -e environment.yaml\n",
+			strings.Join(slices.Sorted(maps.Keys(files)), ", "), enter)
 		return err
 	}
 	return cmd
 }
 
+// content is the template's files, by name, with what an editor needs.
+func (t template) content() (map[string][]byte, error) {
+	files := map[string][]byte{schemaFile: sluice.Schema, ignoreFile: []byte("# Files that the steps do not need, as in a .gitignore.\n/" + schemaFile + "\n")}
+	entries, err := fs.ReadDir(t.files, t.folder)
+	for _, entry := range entries {
+		content, err := fs.ReadFile(t.files, path.Join(t.folder, entry.Name()))
+		if err != nil {
+			return nil, err
+		}
+		if path.Ext(entry.Name()) == ".yaml" {
+			content = append([]byte(schemaLine), content...)
+		}
+		files[entry.Name()] = content
+	}
+	return files, err
+}
+
+// NewSchema makes `sluice schema`.
+func NewSchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of pipelines and environments, for editors",
+		Long: `Print the JSON Schema of pipelines and environments. An editor with a YAML language server (VS Code with the YAML extension, Neovim, Emacs,
+IntelliJ and others) completes keys by it and explains them. Write it beside the pipeline, and name it in the first line of both documents:
+
+    ` + strings.TrimSpace(schemaLine),
+		Example: `  sluice schema > ` + schemaFile,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(sluice.Schema)
+			return err
+		},
+	}
+}
+
 // writeStarter writes all files, or none when one of them is there.
-func writeStarter(dir string) error {
-	for _, name := range starterFiles {
+func writeStarter(dir string, files map[string][]byte) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return kit.Invalidf("%s is there already, and nothing was written\nhelp: name another folder, as in `sluice init my-pipeline`", filepath.Join(dir, name))
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -65,11 +145,7 @@ func writeStarter(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, name := range starterFiles {
-		content, err := starter.ReadFile("starter/" + name)
-		if err != nil {
-			return err
-		}
+	for name, content := range files {
 		if err := createFile(filepath.Join(dir, name), content); err != nil {
 			return err
 		}
