@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -87,6 +88,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 	if n := len(j.tries.Attempts); n > 0 {
 		budget.Resume(j.tries)
 		end.Attempts, j.cost = j.tries.Attempts, fault.Costs{USD: j.tries.CostUSD, Unknown: j.tries.CostUnknown}
+		j.announce(*end)
 		if err := durable.Sleep(ctx, j.tries.Again.Sub(workflow.Now(ctx)), "before "+j.in.ID()+attemptOf(len(end.Attempts)+1)); err != nil {
 			fail(ctx, end, err)
 			return
@@ -114,6 +116,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 		if !again {
 			return
 		}
+		j.announce(*end)
 		if ctx.Err() == nil && durable.IsLong(ctx, durable.NeverLong) {
 			j.postponed = true
 			j.tries = contract.Tries{
@@ -126,6 +129,12 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 			return
 		}
 	}
+}
+
+// announce says of a job which attempt is next, and why the one before failed.
+func (j *job) announce(end contract.StepEnd) {
+	j.state.Attempt = len(end.Attempts) + 1
+	j.state.Before, _, _ = strings.Cut(end.Attempts[len(end.Attempts)-1].Error, "\n")
 }
 
 // conclude has the end of the job evaluated. A gate that holds makes it wait for a person first. It runs also after a cancel.

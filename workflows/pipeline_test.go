@@ -534,6 +534,28 @@ func TestFinallyRunsAfterACancel(t *testing.T) {
 	}
 }
 
+// Whoever looks while a step is tried again is told which attempt that is, and why the one before failed.
+func TestStateSaysWhyAStepIsTriedAgain(t *testing.T) {
+	w := &world{ends: map[string][]error{"a": {fault.New(fault.Infrastructure, "no space left on device\nat line 3", nil)}}}
+	env := w.environment(t)
+	var state contract.RunState
+	env.RegisterDelayedCallback(func() { // in the pause before the second attempt
+		value, err := env.QueryWorkflow(contract.StateQuery)
+		if err == nil {
+			err = value.Get(&state)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}, time.Second)
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{
+		{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2, Backoff: spec.Duration(time.Hour), MaxBackoff: spec.Duration(time.Hour)}.WithDefaults()},
+	}})
+	if len(state.Steps) != 1 || state.Steps[0].Attempt != 2 || state.Steps[0].Before != "no space left on device" {
+		t.Errorf("the state is %+v", state.Steps)
+	}
+}
+
 // promise: docs/pipelines.md#p-continue-on-error
 func TestContinueOnError(t *testing.T) {
 	a := node("a")

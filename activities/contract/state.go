@@ -29,6 +29,8 @@ type StepState struct {
 	Summary string `json:"summary,omitempty"`
 	// Attempt counts from 1.
 	Attempt int `json:"attempt,omitempty"`
+	// Before is why the attempt before failed, in one line.
+	Before string `json:"before,omitempty"`
 	// Child is the workflow ID of the step's child workflow, where it has one.
 	Child string `json:"child,omitempty"`
 	// Of is how many instances a fanned-out step has; Done how many have ended.

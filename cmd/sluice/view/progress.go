@@ -240,15 +240,28 @@ func (t Theme) account(r Row, room int) string {
 		}
 		return t.paint(style, human.Cut(why(r.Status, r.Summary), room))
 	}
-	text := human.Line(r.Detail.Text)
-	if r.Attempt > 1 {
-		text = strings.TrimSuffix(fmt.Sprintf("attempt %d%s%s", r.Attempt, separator, text), separator)
-	}
+	text := attempted(r)
 	if r.Detail.Share < 0 || room < barWidth+20 {
 		return human.Cut(text, room)
 	}
 	return t.bar(r.Detail.Share) + " " + human.Cut(text, room-barWidth-1)
 }
+
+// attempted is what a running step says of itself, after which attempt it is where that is not the first, and why the one before failed.
+func attempted(r Row) string {
+	text := human.Line(r.Detail.Text)
+	if r.Attempt < 2 {
+		return text
+	}
+	attempt := fmt.Sprintf("attempt %d", r.Attempt)
+	if r.Before != "" {
+		attempt += " after: " + human.Cut(human.Line(r.Before), mostBefore)
+	}
+	return strings.TrimSuffix(attempt+separator+text, separator)
+}
+
+// mostBefore is how many characters of the failure of an attempt are shown beside what the next one does.
+const mostBefore = 80
 
 func (t Theme) bar(share float64) string {
 	full := int(min(max(share, 0), 1)*barWidth + 0.5)
@@ -415,15 +428,15 @@ func (p *Plain) Show(rows []Row, now time.Time) error {
 			continue
 		}
 		p.seen[r.ID] = is
-		if r.Status == spec.StatusRunning && r.Attempt > 1 {
-			text = fmt.Sprintf("attempt %d%s%s", r.Attempt, separator, text)
+		if r.Status == spec.StatusRunning {
+			text = attempted(r)
 		}
 		if took := spent(r.Status, r.StartedAt, r.EndedAt, now); r.Status != spec.StatusRunning && took != "" {
 			text = strings.TrimSuffix(took+separator+text, separator)
 		}
 		line := fmt.Sprintf("%8s  %s %s", human.Duration(now.Sub(p.began)), r.ID, report.Word(r.Status))
 		if text != "" {
-			line += ": " + strings.TrimSuffix(text, separator)
+			line += ": " + text
 		}
 		w.line(line)
 	}

@@ -285,6 +285,29 @@ func TestPlain(t *testing.T) {
 	})
 }
 
+// A step that is tried again says why: on the line it has, and as a line of a log.
+func TestAttemptSaysWhy(t *testing.T) {
+	row := Row{
+		StepState: contract.StepState{ID: "a", Kind: spec.KindRun, Status: spec.StatusRunning, StartedAt: noon, Attempt: 2, Before: "no space left on device\nat line 3"},
+		Detail:    Detail{Share: -1},
+	}
+	said := row
+	said.Detail.Text = "row 7"
+	var log strings.Builder
+	if err := NewPlain(&log, noon).Show([]Row{row}, noon.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	got := append(Theme{}.Table([]Row{row, said}, noon.Add(time.Second), 90, 9, 0), log.String())
+	want := []string{
+		"  ● a     run      1.0 s  attempt 2 after: no space left on device",
+		"  ● a     run      1.0 s  attempt 2 after: no space left on device · row 7",
+		"   1.0 s  a running: attempt 2 after: no space left on device\n",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestTableFits(t *testing.T) {
 	statuses := []spec.Status{
 		spec.StatusPending, spec.StatusRunning, spec.StatusSucceeded, spec.StatusFailed, spec.StatusDeclined, spec.StatusSkipped,
