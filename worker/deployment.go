@@ -145,16 +145,19 @@ func describeDeployment(ctx context.Context, c *connect.Connection, name string)
 	return answer.GetWorkerDeploymentInfo(), nil
 }
 
+// sayAfter is when it is said what is waited for.
+const sayAfter = 2 * time.Second
+
 // makeCurrentTimeout is how long the workers of a build may take to become known: they may just have been started.
 const makeCurrentTimeout = 30 * time.Second
 
 // MakeCurrent makes a build the current one of its deployment: runs that are started after it has returned begin on that build, and those
 // that are open stay where they are. It returns the build that was current before, empty for none, and whether workers of the build take
-// trainings and rollouts.
-func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment) (before string, hosts bool, err error) {
+// trainings and rollouts. waits is called with what it waits for, where that takes more than two seconds.
+func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment, waits func(what string)) (before string, hosts bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, makeCurrentTimeout, fmt.Errorf("not within %v", makeCurrentTimeout))
 	defer cancel()
-	err = eventually(ctx, func() (bool, error) {
+	err = eventually(ctx, func() { waits("until a worker of build " + d.BuildID + " is known to Temporal") }, func() (bool, error) {
 		if before, err = CurrentBuild(ctx, c, d.Name); err == nil {
 			err = setCurrent(ctx, c, d)
 		}
@@ -167,7 +170,7 @@ func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment) (befo
 	if err != nil {
 		return "", false, fmt.Errorf("make build %s of worker deployment %s the current one: %w", d.BuildID, d.Name, err)
 	}
-	err = eventually(ctx, func() (bool, error) { // until all partitions of the task queues know it
+	err = eventually(ctx, func() { waits("until all partitions of the task queues know it") }, func() (bool, error) {
 		info, err := describeDeployment(ctx, c, d.Name)
 		return err != nil || info.GetRoutingConfigUpdateState() != enums.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS, err
 	})
@@ -179,9 +182,11 @@ func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment) (befo
 }
 
 // eventually asks again and again until there is an answer, a server that is too busy too. When ctx ends before, the error is the last of
-// those that were no answer, or else the cause of the end.
-func eventually(ctx context.Context, ask func() (done bool, err error)) error {
+// those that were no answer, or else the cause of the end. long is called once, when that takes long.
+func eventually(ctx context.Context, long func(), ask func() (done bool, err error)) error {
 	var last error
+	say := time.AfterFunc(sayAfter, long)
+	defer say.Stop()
 	for range poll.Every(ctx, 200*time.Millisecond) {
 		done, err := ask()
 		switch {

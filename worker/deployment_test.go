@@ -87,12 +87,12 @@ func TestBuilds(t *testing.T) {
 	wantBehaviors(t, s)
 
 	workAs(t, "stateless", func(o *Options) { o.Stateless = true })
-	if _, hosts, err := MakeCurrent(t.Context(), s.Connection, Deployment{"sluice", "stateless"}); hosts || err != nil {
+	if _, hosts, err := MakeCurrent(t.Context(), s.Connection, Deployment{"sluice", "stateless"}, func(string) {}); hosts || err != nil {
 		t.Errorf("a build of stateless workers takes trainings: %v, %v", hosts, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, _, err := MakeCurrent(ctx, s.Connection, Deployment{"none", "two"}); fault.TypeOf(err) != fault.Invalid {
+	if _, _, err := MakeCurrent(ctx, s.Connection, Deployment{"none", "two"}, func(string) {}); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("a deployment without workers: %v", err)
 	}
 }
@@ -187,7 +187,7 @@ func queuer(t *testing.T, s *control.Session) (start func(n int) string, letGo f
 
 func makeCurrent(t *testing.T, s *control.Session, build, before string) {
 	t.Helper()
-	was, hosts, err := MakeCurrent(t.Context(), s.Connection, Deployment{"sluice", build})
+	was, hosts, err := MakeCurrent(t.Context(), s.Connection, Deployment{"sluice", build}, func(string) {})
 	if err != nil || was != before || !hosts {
 		t.Fatalf("make %s the current build: %q was before, which takes trainings: %v, %v", build, was, hosts, err)
 	}

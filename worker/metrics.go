@@ -74,6 +74,14 @@ func (m *metrics) listen(ctx context.Context, address, namespace string, g *Gate
 	return nil
 }
 
+// MetricsAddress is where the worker answers Prometheus; empty where it does not.
+func (w *Worker) MetricsAddress() string {
+	if w == nil || w.metrics == nil || w.metrics.server == nil {
+		return ""
+	}
+	return w.metrics.server.Address()
+}
+
 func (m *metrics) close() error {
 	err := m.scope.Close()
 	if m.server != nil {

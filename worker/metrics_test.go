@@ -23,7 +23,7 @@ func TestMetrics(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	p := open(t, control.Options{StateDir: t.TempDir()}, Options{MetricsListen: "127.0.0.1:0"})
 	s := p.Session
-	address := p.metrics.server.Address()
+	address := p.MetricsAddress()
 	page := "http://" + address + "/metrics"
 	wantExported(t, get(t, page), `sluice_runs_total{namespace="default",status="failed"} 0`, `sluice_train_steps_lost_total{namespace="default"} 0`)
 

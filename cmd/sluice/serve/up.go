@@ -128,6 +128,9 @@ func printAddresses(out io.Writer, s *control.Session, w *worker.Worker) error {
 	if _, err := fmt.Fprintf(out, "state     %s\nTemporal  %s\nUI        %s\n", s.Dir, s.Info.TemporalAddress, page); err != nil {
 		return err
 	}
+	if err := printMetrics(out, w); err != nil {
+		return err
+	}
 	targets := w.Targets()
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		if _, err := fmt.Fprintf(out, "target    %s at %s\n", target, targets[target]); err != nil {
@@ -140,6 +143,16 @@ func printAddresses(out io.Writer, s *control.Session, w *worker.Worker) error {
 		}
 	}
 	_, err := fmt.Fprintln(out, "up; Ctrl-C stops")
+	return err
+}
+
+// printMetrics says where the worker answers Prometheus, whose port it may have chosen itself.
+func printMetrics(out io.Writer, w *worker.Worker) error {
+	at := w.MetricsAddress()
+	if at == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "metrics   http://%s/metrics\n", at)
 	return err
 }
 
@@ -185,7 +198,10 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 			return kit.UsageError(cmd, "--serve-listen is an address without a port, since each target has its own: leave `:"+port+"` out")
 		}
 		at.StateDir = kit.StateDir(cmd)
-		return stay(cmd, at, options, nil, func(s *control.Session, _ *worker.Worker) error {
+		return stay(cmd, at, options, nil, func(s *control.Session, w *worker.Worker) error {
+			if err := printMetrics(cmd.OutOrStdout(), w); err != nil {
+				return err
+			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "working for %s, namespace %s%s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace, saysBuild(cmd.Context(), s, options.Deployment))
 			return err
 		})

@@ -80,7 +80,9 @@ the build that they began on. Start the workers of the build first. To go back, 
 			return kit.UsageError(cmd, err.Error())
 		}
 		return withCluster(cmd, func(ctx context.Context, c *connect.Connection) error {
-			before, hosts, err := worker.MakeCurrent(ctx, c, d)
+			before, hosts, err := worker.MakeCurrent(ctx, c, d, func(what string) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "sluice: waits "+what) //nolint:errcheck // it goes on
+			})
 			if err != nil {
 				return err
 			}
