@@ -159,6 +159,12 @@ def loop():
     )
 
 
+def one_hot():
+    """text [N] -> hot [N, 2]; a text that is neither "ham" nor "spam" is an error of ONNX Runtime's."""
+    nodes = [helper.make_node("OneHotEncoder", ["text"], ["hot"], domain="ai.onnx.ml", cats_strings=["ham", "spam"], zeros=0)]
+    save("one_hot", nodes, [tensor("text", TensorProto.STRING, ["N"])], [tensor("hot", TensorProto.FLOAT, ["N", 2])])
+
+
 text_classifier("text", 0.9)
 text_classifier("text_close", 0.8)
 text_classifier("text_wrong", 0.1)
@@ -167,3 +173,4 @@ echo()
 mlp()
 conv()
 loop()
+one_hot()

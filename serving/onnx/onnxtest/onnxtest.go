@@ -23,6 +23,7 @@ const (
 	Echo       = "echo"        // every element type, unchanged
 	MLP        = "mlp"         // x [N,16] -> logits [N,3]
 	Conv       = "conv"        // x [N,1,8,8] -> logits [N,3]
+	OneHot     = "one_hot"     // text -> hot; an error for texts but ham and spam
 	Loop       = "loop"        // n -> n, by counting to it
 )
 
