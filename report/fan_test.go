@@ -57,3 +57,13 @@ func TestFan(t *testing.T) {
 		}
 	}
 }
+
+// The gate of a step with instances is theirs: it is drawn as passed where all of them passed.
+func TestGateOfFan(t *testing.T) {
+	for passed, want := range map[int]string{2: "", 3: "pass"} {
+		got := newNode(spec.Node{ID: "fit", HasGate: true}, record.StepRecord{Step: "fit", Of: 3, Passed: passed}, xy{}, Data{})
+		if got.Gate != want {
+			t.Errorf("with %d of 3 passed the gate is %q, want %q", passed, got.Gate, want)
+		}
+	}
+}

@@ -98,7 +98,9 @@ func newNode(n spec.Node, s record.StepRecord, at xy, d Data) node {
 	if !s.StartedAt.IsZero() && !out.Status.IsIdle() {
 		out.Time = human.Seconds(span(s.StartedAt, s.EndedAt, d.Now))
 	}
-	out.Gate = string(s.Verdict)
+	if out.Gate = string(s.Verdict); s.Of > 0 && s.Passed == s.Of { // the gate is of its instances
+		out.Gate = string(spec.VerdictPass)
+	}
 	out.Title = fmt.Sprintf("%s: %s %s", n.ID, n.Kind, Word(out.Status))
 	if brief := Brief(s); brief != "" {
 		out.Title += "\n" + brief
