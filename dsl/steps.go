@@ -37,6 +37,8 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 	d.EachKey(n, func(key, val *yaml.Node) {
 		if !d.CheckName(key) {
 			l.unreadable = append(l.unreadable, key.Value, decode.NearName(key.Value))
+			d.Expressions = nil
+			l.readStep(d, key, val) // for what is wrong in it
 			return
 		}
 		if other := l.byID[key.Value]; other != nil {
