@@ -82,7 +82,7 @@ func TestWrite(t *testing.T) {
 			"the worker that ran the step went away", "infrastructure", "published dataset spam-mail",
 		}},
 		{"rolledback", []string{"✗ failed", "failed (gate)", "rolled back", "e-value 214", "fail, stop", "in Temporal"}},
-		{"failed", []string{"failed (user)", "No module named 'torch' <script>alert(1)</script>", "not judged"}},
+		{"failed", []string{"failed (user)", "No module named 'torch' <script>alert(1)</script>", "not evaluated"}},
 	} {
 		t.Run(c.record, func(t *testing.T) {
 			got := text(t, render(t, load(t, c.record)))

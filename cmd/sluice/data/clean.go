@@ -49,7 +49,7 @@ FILE holds what stands under ` + "`clean:`" + ` in a step of a pipeline; ` + "`p
       - {type: WriteToJson}
 
 Paths are relative to the folder that FILE is in. Or FILE is a pipeline, of which one clean step is done, by itself: its gate is not
-judged, and for each of its inputs --input names a folder.
+evaluated, and for each of its inputs --input names a folder.
 
 The dataset appears at the end, whole, and is never written over what is there. Rows that were rejected are beside it, with reasons.
 Ctrl-C stops the cleaning and leaves nothing.`,

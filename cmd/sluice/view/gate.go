@@ -35,7 +35,7 @@ func (t Theme) gate(c spec.Check) string {
 		line += t.paint(faint, "   "+human.Printable(saw))
 	}
 	if c.Verdict == spec.VerdictError {
-		return line + "   " + t.paint(red, "cannot be judged: "+human.Line(c.Error))
+		return line + "   " + t.paint(red, "cannot be evaluated: "+human.Line(c.Error))
 	}
 	if c.Verdict != spec.VerdictPass && c.Message != "" {
 		line += "   " + t.paint(style, human.Line(c.Message))

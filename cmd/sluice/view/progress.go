@@ -179,7 +179,11 @@ func RolloutDetail(state contract.RolloutState) Detail {
 		}
 		parts = append(parts, stage)
 		if look := state.Look; look != nil {
-			parts = append(parts, human.Plural(max(look.Candidate.Requests, look.Delta.Samples), "answer"), "e-value "+human.Number(look.EValue))
+			evidence := "e-value " + human.Number(look.EValue)
+			if look.Alpha > 0 {
+				evidence += ", rolls back at " + human.Number(1/look.Alpha)
+			}
+			parts = append(parts, human.Plural(max(look.Candidate.Requests, look.Delta.Samples), "answer"), evidence)
 			if look.Reason != "" {
 				parts = append(parts, look.Reason)
 			}

@@ -285,6 +285,18 @@ func TestPlain(t *testing.T) {
 	})
 }
 
+// A rollout says how far its evidence is from what takes it back; a run of an earlier version of Sluice does not know.
+func TestRolloutDetailNamesItsLimit(t *testing.T) {
+	state := contract.RolloutState{Phase: "stage", Stage: 1, Stages: 2, Weight: 0.1, Look: &spec.Look{Candidate: spec.SideCounts{Requests: 312}, EValue: 0.9524, Alpha: 0.01}}
+	got := []string{RolloutDetail(state).Text}
+	state.Look.Alpha = 0
+	got = append(got, RolloutDetail(state).Text)
+	want := []string{"stage 1/2 10% · 312 answers · e-value 0.9524, rolls back at 100", "stage 1/2 10% · 312 answers · e-value 0.9524"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // A step that is tried again says why: on the line it has, and as a line of a log.
 func TestAttemptSaysWhy(t *testing.T) {
 	row := Row{
