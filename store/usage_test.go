@@ -17,9 +17,8 @@ func TestUsage(t *testing.T) {
 	s, _ := openFolder(t)
 	blob(t, s, "unused")
 	data := folder(t, s, map[string]string{"a": "rows rows", "b": "in both"})
-	model := data
-	var err error
-	if model, err = s.PutTree(t.Context(), artifact.Model, t.TempDir(), map[string]string{"of": "nothing"}, nil); err != nil {
+	model, err := s.PutTree(t.Context(), artifact.Model, t.TempDir(), map[string]string{"of": "nothing"}, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
 	value := blob(t, s, "a large value")

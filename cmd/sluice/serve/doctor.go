@@ -56,7 +56,7 @@ targets, and secrets. What only other pipelines need is a note. The exit code is
 		ctx, cancel := context.WithTimeout(cmd.Context(), checkTimeout)
 		defer cancel()
 		out, state := cmd.OutOrStdout(), kit.StateDir(cmd)
-		findings := append(examine(ctx, state, view.ThemeOf(out)), checkKept(cmd, ctx)...)
+		findings := append(examine(ctx, state, view.ThemeOf(out)), checkKept(ctx, cmd)...)
 		if len(args) > 0 {
 			req := control.SubmitRequest{PipelineFile: args[0], EnvFile: env}
 			program, err := req.Program()
@@ -157,7 +157,7 @@ func checkDisk(state string) view.Finding {
 }
 
 // checkKept says what is kept, by kind; nothing where there are no runs yet.
-func checkKept(cmd *cobra.Command, ctx context.Context) []view.Finding {
+func checkKept(ctx context.Context, cmd *cobra.Command) []view.Finding {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	f := view.Finding{Name: "kept"}
