@@ -326,18 +326,26 @@ type Live struct {
 	theme  Theme
 	size   func() (width, height int)
 	frame  int
-	height int // lines drawn last, to be drawn over
+	height int                // lines drawn last, to be drawn over
+	shares map[string]float64 // how far trainings were, by step: between two generations none says so
 }
 
 // NewLive makes a live table on a terminal whose size is asked for at every frame.
 func NewLive(w io.Writer, theme Theme, size func() (width, height int)) *Live {
-	return &Live{w: w, theme: theme, size: size}
+	return &Live{w: w, theme: theme, size: size, shares: map[string]float64{}}
 }
 
 // Show draws rows and notes, lines under the table, over what was drawn before. A terminal that knows synchronised updates (DEC
 // private mode 2026) shows each frame whole.
 func (l *Live) Show(rows []Row, notes []string, now time.Time) error {
 	width, height := l.size()
+	rows = slices.Clone(rows)
+	for i, r := range rows {
+		if was, known := l.shares[r.ID]; known && r.Detail.Share < 0 && r.Kind == spec.KindTrain {
+			rows[i].Detail.Share = was
+		}
+		l.shares[r.ID] = rows[i].Detail.Share
+	}
 	notes = notes[:max(0, min(len(notes), height/2))]
 	lines := l.theme.Table(rows, now, width-1, height-2-max(1, len(notes)), l.frame)
 	for i, note := range notes {

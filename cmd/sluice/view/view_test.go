@@ -320,6 +320,22 @@ func TestAttemptSaysWhy(t *testing.T) {
 	}
 }
 
+// Between two generations the bar of a training stays where it was.
+func TestLiveKeepsTheBarOfATraining(t *testing.T) {
+	var b strings.Builder
+	live := NewLive(&b, Theme{Terminal: true}, func() (int, int) { return 100, 24 })
+	for _, detail := range []Detail{{"step 50/100", 0.5}, {"generation 2 acquiring", -1}} {
+		b.Reset()
+		row := Row{contract.StepState{ID: "fit", Kind: spec.KindTrain, Status: spec.StatusRunning, StartedAt: noon}, detail}
+		if err := live.Show([]Row{row}, nil, noon.Add(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "━━━━━━━━──────── generation 2 acquiring"; !strings.Contains(b.String(), want) {
+		t.Errorf("%q has no %q", b.String(), want)
+	}
+}
+
 func TestTableFits(t *testing.T) {
 	statuses := []spec.Status{
 		spec.StatusPending, spec.StatusRunning, spec.StatusSucceeded, spec.StatusFailed, spec.StatusDeclined, spec.StatusSkipped,
