@@ -23,18 +23,18 @@ import (
 // TestReference keeps docs/reference.md what the spec structs say.
 func TestReference(t *testing.T) {
 	w := &referenceWriter{t: t, comments: comments(t), examples: keyExamples(t)}
-	w.line("# The language, key by key\n")
-	w.line("Written by `make generate` from the structs in `dsl/`. A pipeline and an environment are YAML documents; `sluice lint` checks them whole\nbefore anything runs, and `schema.json` gives an editor the same knowledge.\n")
-	w.line("Values may hold `${expression}` except where a key is marked *fixed*: as a whole value it keeps its type, inside a text it becomes text, and\n`$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%` or `0.1`, sizes `16GiB`.\n")
+	w.line("# Reference\n")
+	w.line("All keys of pipelines and environments, with types and defaults. Both are YAML documents. `sluice lint` checks them completely before anything\nruns, and `schema.json` gives an editor completion. `make generate` writes this page from the structs in `dsl/`; [pipelines.md](pipelines.md) explains\nthe language by task.\n")
+	w.line("Values may contain `${expression}`, unless the key is marked *fixed*. An expression that is the whole value keeps its type; inside a text it is\nconverted to text. `$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%` or `0.1`, sizes `16GiB`.\n")
 	w.section("Pipeline", reflect.TypeFor[spec.Pipeline]())
 	w.section("Parameters", reflect.TypeFor[spec.Param]())
 	w.section("Steps", reflect.TypeFor[spec.Envelope]())
-	w.line("A step waits for the steps it names in `needs` and for those its expressions read. What it may ask of one:\n")
-	w.line("| need | the step starts when the other |\n| --- | --- |")
+	w.line("A step waits for the steps that it names in `needs` and for those that its expressions read. `needs` has these conditions:\n")
+	w.line("| condition | the step runs if the other step |\n| --- | --- |")
 	for _, need := range [][2]string{
-		{"passed", "succeeded and its gate passed; a reference asks for this"},
-		{"not_failed", "passed, or was skipped by its own `when`; `steps.?ID` asks for this"},
-		{"ended", "ended in any way"},
+		{"passed", "succeeded and its gate passed; a plain reference requires this"},
+		{"not_failed", "passed, or was skipped; `steps.?ID` requires this"},
+		{"ended", "ended, in whatever way"},
 		{"failed", "failed, or its gate did"},
 	} {
 		w.line("| `%s` | %s |", need[0], need[1])
@@ -84,7 +84,7 @@ func (w *referenceWriter) kind(k kindInfo) {
 	ts := expr.NewTypeSystem()
 	outputs := k.outputs(ts, "x", k.new()).Fields
 	if len(outputs) == 0 {
-		w.line("Outputs: those it declares.\n")
+		w.line("Outputs: those that it declares.\n")
 		return
 	}
 	w.line("| output | type |\n| --- | --- |")
@@ -126,28 +126,28 @@ func (w *referenceWriter) transforms() {
 func (w *referenceWriter) names() {
 	w.line(`## Names in expressions
 
-Expressions are CEL, with its extensions for strings, math, lists, sets and encoders, and optional values. There is no clock: a run gives
-the same answers whenever it is replayed. Every number a step measures is a double; ints and doubles compare with each other. What may be
-absent is an optional: it is read with %[1]s.?%[1]s, and %[1]s.orValue(...)%[1]s says what to take instead.
+Expressions are CEL, with its extensions for strings, math, lists, sets and encoders, and optional values. There is no clock, so that
+expressions are deterministic. Every number that a step measures is a double; ints and doubles can be compared with each other. A value that may be
+absent is an optional: read it with %[1]s.?%[1]s, and give a default with %[1]s.orValue(...)%[1]s.
 
-| name | what it is |
+| name | meaning |
 | --- | --- |
 | %[1]sparams.NAME%[1]s | a parameter |
-| %[1]ssteps.ID.OUTPUT%[1]s | an output of a step that passed; reading it makes an edge of the graph |
-| %[1]ssteps.?ID.OUTPUT%[1]s | the same as an optional: the reader runs although the step was skipped |
-| %[1]ssteps.ID.best(x, x.metrics.NAME)%[1]s | of a step with a %[1]smatrix%[1]s or a %[1]sforeach%[1]s, the instance whose value is the largest, the first of several; the step is a list of its instances that passed, each with its outputs, its %[1]sindex%[1]s and its %[1]smatrix%[1]s or %[1]sitem%[1]s |
-| %[1]smatrix.AXIS%[1]s, %[1]sitem%[1]s, %[1]sindex%[1]s | in a step with a %[1]smatrix%[1]s or a %[1]sforeach%[1]s, what its instance is of; not in %[1]swhen%[1]s, which is evaluated once |
-| %[1]sprevious.?OUTPUT%[1]s, %[1]sindex%[1]s | in a step with a %[1]srepeat%[1]s, the outputs of the iteration before, and how many there were |
-| %[1]srun.status%[1]s, %[1]srun.failed[0].step%[1]s, %[1]s.error%[1]s, %[1]s.type%[1]s | in %[1]son_failure%[1]s and %[1]sfinally%[1]s, how the main steps went |
-| %[1]sinputs.NAME%[1]s | an artifact the step takes: %[1]spath%[1]s, %[1]sdigest%[1]s, %[1]sbytes%[1]s, %[1]sfiles%[1]s |
+| %[1]ssteps.ID.OUTPUT%[1]s | an output of a step that passed; the reading step waits for it |
+| %[1]ssteps.?ID.OUTPUT%[1]s | the same as an optional: the reading step also runs if the step was skipped |
+| %[1]ssteps.ID.best(x, x.metrics.NAME)%[1]s | for a step with %[1]smatrix%[1]s or %[1]sforeach%[1]s, the instance with the largest value, or the first of several; the step is a list of the instances that passed, each with its outputs, its %[1]sindex%[1]s and its %[1]smatrix%[1]s or %[1]sitem%[1]s |
+| %[1]smatrix.AXIS%[1]s, %[1]sitem%[1]s, %[1]sindex%[1]s | in a step with %[1]smatrix%[1]s or %[1]sforeach%[1]s, the values of the instance; not in %[1]swhen%[1]s, which is evaluated once |
+| %[1]sprevious.?OUTPUT%[1]s, %[1]sindex%[1]s | in a step with %[1]srepeat%[1]s, the outputs of the previous iteration, and the number of earlier iterations |
+| %[1]srun.status%[1]s, %[1]srun.failed[0].step%[1]s, %[1]s.error%[1]s, %[1]s.type%[1]s | in %[1]son_failure%[1]s and %[1]sfinally%[1]s, the outcome of the main steps |
+| %[1]sinputs.NAME%[1]s | an input artifact of the step: %[1]spath%[1]s, %[1]sdigest%[1]s, %[1]sbytes%[1]s, %[1]sfiles%[1]s |
 | %[1]srun.id%[1]s, %[1]srun.started_at%[1]s, %[1]srun.cost.usd%[1]s | facts of this run |
-| %[1]srun.scheduled_at%[1]s | when a schedule meant it to start; else when it started |
-| %[1]srun.trigger.name%[1]s, %[1]s.kind%[1]s, %[1]s.time%[1]s | the trigger that started it and when; the kind of a run started by hand is manual, its name empty |
-| %[1]srun.trigger.files%[1]s | what a data trigger found, a list of addresses |
-| %[1]srun.trigger.?value%[1]s | what a metric trigger measured, an optional |
-| %[1]sdatasets[?"NAME"]%[1]s, %[1]smodels[?"NAME"]%[1]s | the newest published version, an optional; without the %[1]s?%[1]s it must be there |
-| %[1]slast.?steps.ID.OUTPUT%[1]s | an output of the pipeline's last accepted run, when there is one |
-| %[1]sserving.TARGET.?steps.ID.OUTPUT%[1]s | an output of the run behind what a target serves now |
+| %[1]srun.scheduled_at%[1]s | the scheduled time of the run; without a schedule, the time when it started |
+| %[1]srun.trigger.name%[1]s, %[1]s.kind%[1]s, %[1]s.time%[1]s | the trigger that started the run, and when; for a run that was started by hand the kind is manual and the name is empty |
+| %[1]srun.trigger.files%[1]s | the URLs of the objects that a data trigger found, a list |
+| %[1]srun.trigger.?value%[1]s | the value that a metric trigger measured, an optional |
+| %[1]sdatasets[?"NAME"]%[1]s, %[1]smodels[?"NAME"]%[1]s | the current published version, an optional; without the %[1]s?%[1]s it must exist |
+| %[1]slast.?steps.ID.OUTPUT%[1]s | an output of the pipeline's last accepted run, if there is one |
+| %[1]sserving.TARGET.?steps.ID.OUTPUT%[1]s | an output of the run whose release the target serves |
 | the step's outputs | in its gate and in %[1]suntil%[1]s, as plain names |
 | %[1]srow%[1]s | in a clean step, the row |
 | %[1]scandidate%[1]s, %[1]sstable%[1]s, %[1]sdelta%[1]s | in the checks of a rollout's stage |

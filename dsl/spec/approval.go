@@ -12,17 +12,17 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// Approval waits for a person. A rejection fails the step with the error type gate.
+// Approval waits for a person to decide. A rejection fails the step with the error type gate.
 type Approval struct {
-	// Who may answer: names of `people` in the environment, or user:NAME. Empty: anyone.
+	// Who may decide: names of `people` in the environment, or user:NAME. Empty: anyone.
 	Who []string `json:"who,omitempty" dsl:"literal"`
-	// Message is what the person is asked.
+	// Message is the question to the person.
 	Message string `json:"message,omitempty"`
-	// Fields are what the person fills in, by name; they are outputs of the step.
+	// Fields are the fields of the form, by name; they become outputs of the step.
 	Fields map[string]Field `json:"fields,omitempty" dsl:"literal,names"`
-	// Timeout is how long to wait; 0s waits for ever. Default 72h.
+	// Timeout is how long to wait; 0s waits forever. Default 72h.
 	Timeout *Duration `json:"timeout,omitempty" dsl:"default=72h"`
-	// Default is the answer when nobody gave one in time: approve or reject (default).
+	// Default is the decision if nobody decides in time: approve or reject (default).
 	Default string `json:"default,omitempty" dsl:"literal,default=reject,enum=approve|reject"`
 }
 
@@ -30,13 +30,13 @@ type Approval struct {
 type Field struct {
 	// Type: string, int, double, bool, or enum, which has `values`.
 	Type string `json:"type" dsl:"enum=string|int|double|bool|enum"`
-	// Values are what an enum may be.
+	// Values are the values of an enum.
 	Values []string `json:"values,omitempty"`
-	// Default is the value of a field that was left empty.
+	// Default is the value of a field that is left empty.
 	Default any `json:"default,omitempty"`
 	// Required refuses an approval that leaves the field empty.
 	Required bool `json:"required,omitempty"`
-	// Description says what is asked for.
+	// Description is a description of the field.
 	Description string `json:"description,omitempty" dsl:"raw"`
 }
 

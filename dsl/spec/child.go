@@ -5,12 +5,11 @@ package spec
 type ChildPipeline struct {
 	// File is the child's document, relative to the folder of the pipeline that is run.
 	File string `json:"file,omitempty" dsl:"choice,literal"`
-	// Params of the child. A file declares what it takes; for steps written here these are all the params there are, each of the type of
-	// its value.
+	// Params of the child. A file declares its parameters; for inline steps these are all parameters, each with the type of its value.
 	Params map[string]any `json:"params,omitempty" dsl:"names"`
-	// Steps are the child, written in place.
+	// Steps are the steps of an inline child.
 	Steps Steps `json:"steps,omitempty" dsl:"choice"`
-	// Outputs are what steps written here hand on. A file declares its own.
+	// Outputs are the outputs of inline steps. A file declares its own.
 	Outputs ChildOutputs `json:"outputs,omitempty" dsl:"names"`
 	// Source is the document of steps written here.
 	Source string `json:"source,omitempty" dsl:"-"`

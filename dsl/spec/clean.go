@@ -6,56 +6,56 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// Clean is a Beam pipeline over rows. Its names are Beam YAML's where Beam YAML has them.
+// Clean is a Beam pipeline over rows. It uses the names of Beam YAML where Beam YAML has them.
 type Clean struct {
-	// Inputs are artifacts; ${inputs.NAME.path} in a read transform is the folder they are brought to.
+	// Inputs are artifacts; ${inputs.NAME.path} in a read transform is the folder to which the artifact is copied.
 	Inputs map[string]artifact.Ref `json:"inputs,omitempty" dsl:"names"`
-	// Type of the graph: in a chain (default) each transform takes the rows of the one before, from a ReadFrom* to a WriteTo*; in a
-	// composite each says in `input` whose rows it takes.
+	// Type of the graph: in a chain (default) each transform takes the rows of the previous one, from a ReadFrom* to a WriteTo*; in a
+	// composite each transform names its `input`.
 	Type string `json:"type,omitempty" dsl:"enum=chain|composite,literal"`
-	// Read is short for a first transform that reads files, by how their names end: .jsonl and .ndjson (a row a line), .json (a row a
-	// file), .csv, .tsv, .txt, .parquet or .avro, and .gz, .zst or .bz2 after it.
+	// Read is short for a first transform that reads files, by their extensions: .jsonl and .ndjson (one row per line), .json (one row per
+	// file), .csv, .tsv, .txt, .parquet or .avro, optionally followed by .gz, .zst or .bz2.
 	Read Paths `json:"read,omitempty" dsl:"single"`
-	// Source is the first transform of a chain, where it is not among `transforms`.
+	// Source is the first transform of a chain, if it is not in `transforms`.
 	Source *Transform `json:"source,omitempty"`
-	// Transforms, in any order if they are a composite. Every output must be taken by something.
+	// Transforms, in any order in a composite. Every output must be the input of another transform.
 	Transforms []Transform `json:"transforms,omitempty"`
-	// Sink is the last transform of a chain, where it is not among `transforms`.
+	// Sink is the last transform of a chain, if it is not in `transforms`.
 	Sink *Transform `json:"sink,omitempty"`
 	// Write is short for a last transform that writes JSON lines, CSV, text, Parquet or Avro.
 	Write string `json:"write,omitempty" dsl:"enum=json|csv|text|parquet|avro,literal"`
-	// ExtraTransforms stand beside a chain, and say in `input` whose rows they take.
+	// ExtraTransforms are transforms that are not part of the chain, and name their `input`.
 	ExtraTransforms []Transform `json:"extra_transforms,omitempty"`
-	// Profile adds computed columns to the profile of the dataset, which has all fields of its rows.
+	// Profile adds computed columns to the profile of the dataset. The profile has all fields of the rows.
 	Profile ProfileSpec `json:"profile,omitzero"`
-	// Drift says which dataset this one is compared with.
+	// Drift is the dataset with which this one is compared.
 	Drift DriftSpec `json:"drift,omitzero"`
 }
 
 // Transform is one node of a cleaning's graph, or a group of them: a `chain` or a `composite` of transforms of its own. What is inside a
 // group is counted under OUTER/INNER; a name in it means another inside, or `input` what comes to the group.
 type Transform struct {
-	// Type is the transform's name (see the transform specs), chain or composite.
+	// Type is the type of the transform (see "Transforms of a clean step"), chain or composite.
 	Type string `json:"type" dsl:"literal"`
-	// Name labels it in rules and errors. Default: the type.
+	// Name is the name of the transform in rules and errors. Default: the type.
 	Name string `json:"name,omitempty" dsl:"literal"`
-	// Input names the transforms whose rows it takes, all together when there are several: NAME, or NAME.OUTPUT for a named output. In a
-	// group, {a: NAME} is known by the name `a` inside.
+	// Input names the transforms whose rows it takes, merged if there are several: NAME, or NAME.OUTPUT for a named output. For a group,
+	// {a: NAME} makes the input available as `a` inside.
 	Input TransformInputs `json:"input,omitempty" dsl:"single,literal"`
 	// InputNames are what those inside a group call its inputs.
 	InputNames []string `json:"input_names,omitempty" dsl:"-"`
 	// Config is checked against the type's own spec struct.
 	Config json.RawMessage `json:"config,omitempty"`
-	// Source is the first transform of a group that is a chain, where it is not among `transforms`.
+	// Source is the first transform of a chain group, if it is not in `transforms`.
 	Source *Transform `json:"source,omitempty"`
-	// Transforms are those in a group.
+	// Transforms are the transforms of a group.
 	Transforms []Transform `json:"transforms,omitempty"`
-	// Sink is the last transform of a group that is a chain, where it is not among `transforms`.
+	// Sink is the last transform of a chain group, if it is not in `transforms`.
 	Sink *Transform `json:"sink,omitempty"`
-	// ExtraTransforms stand beside the chain in a group that is one.
+	// ExtraTransforms are transforms of a chain group that are not part of its chain.
 	ExtraTransforms []Transform `json:"extra_transforms,omitempty"`
-	// Output says which of a group's rows others take: NAME, or {a: NAME, b: NAME.OUTPUT} for outputs that are known outside as GROUP.a and
-	// GROUP.b. Default: what the last of a chain hands on; of a composite nothing.
+	// Output is the output of a group: NAME, or {a: NAME, b: NAME.OUTPUT} for outputs that are GROUP.a and GROUP.b outside. Default: for a
+	// chain the output of its last transform, for a composite nothing.
 	Output GroupOutputs `json:"output,omitempty" dsl:"literal"`
 }
 

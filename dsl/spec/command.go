@@ -12,11 +12,11 @@ import (
 type Command struct {
 	// Command is the program and its arguments, without a shell.
 	Command []string `json:"command,omitempty"`
-	// Inputs are artifacts brought to the node that runs the step; ${inputs.NAME.path} is the folder there.
+	// Inputs are artifacts that are copied to the node that runs the step; ${inputs.NAME.path} is the folder there.
 	Inputs map[string]artifact.Ref `json:"inputs,omitempty" dsl:"names"`
-	// Outputs are taken from $SLUICE_OUTPUT_DIR: artifacts by path, values from the file outputs.json in it.
+	// Outputs are outputs in $SLUICE_OUTPUT_DIR: artifacts by path, values from the file outputs.json in it.
 	Outputs map[string]OutputDecl `json:"outputs,omitempty" dsl:"literal,names"`
-	// Runtime is the interpreter or image the command runs in. Default: the pool's.
+	// Runtime is the packages or the image with which the command runs. Default: the pool's.
 	Runtime Runtime `json:"runtime,omitzero" dsl:"literal"`
 	// Files are the workspace files and folders the step depends on, or `none`. Default: all.
 	Files FileList `json:"files,omitzero" dsl:"literal"`
@@ -29,16 +29,16 @@ type FileList []string
 type OutputDecl struct {
 	// Type is dataset, model, checkpoint, or a value type: string, int, double, bool.
 	Type string `json:"type" dsl:"enum=dataset|model|checkpoint|string|int|double|bool"`
-	// Path is where an artifact lies under $SLUICE_OUTPUT_DIR: a file or a folder.
+	// Path is the path of an artifact below $SLUICE_OUTPUT_DIR: a file or a folder.
 	Path string `json:"path,omitempty"`
 }
 
 // Runtime says which interpreter runs a command.
 type Runtime struct {
-	// Python is a requirements file of the workspace. What it asks for is installed beside the packages of the pool's environment, once
-	// for all steps that ask for the same.
+	// Python is a requirements file of the workspace. Its packages are installed on top of the pool's environment, once for all steps with
+	// the same requirements.
 	Python string `json:"python,omitempty"`
-	// Image is the container image the command runs in, on pools that run containers.
+	// Image is the container image in which the command runs, on pools that run containers.
 	Image string `json:"image,omitempty"`
 }
 

@@ -2,25 +2,25 @@ package spec
 
 import "github.com/sluiceml/sluice/internal/artifact"
 
-// CompileModel turns an ONNX model into faster variants and proves each against the source.
+// CompileModel turns an ONNX model into faster variants and compares each with the source.
 type CompileModel struct {
 	// Model is the source model.
 	Model artifact.Ref `json:"model" dsl:"artifact=model"`
-	// Samples are the rows parity and latency are measured on.
+	// Samples are the rows on which parity and latency are measured.
 	Samples Samples `json:"samples"`
 	// Variants by name.
 	Variants map[string]Variant `json:"variants" dsl:"names,literal"`
-	// Select names the output `selected`: fastest, smallest or a variant's name. Default fastest.
+	// Select is the variant that becomes the output `selected`: fastest, smallest or a variant's name. Default fastest.
 	Select string `json:"select,omitempty" dsl:"literal,default=fastest"`
 }
 
 // Samples picks rows of a dataset; columns named as the model's inputs become its tensors.
 type Samples struct {
-	// Dataset the rows are taken from.
+	// Dataset with the rows.
 	Dataset artifact.Ref `json:"dataset" dsl:"artifact=dataset"`
 	// Split of the dataset. Default test.
 	Split string `json:"split,omitempty" dsl:"default=test"`
-	// Count of rows, from the first. Default 500.
+	// Count is the number of rows, from the first one on. Default 500.
 	Count int `json:"count,omitempty" dsl:"default=500,min=1"`
 }
 
@@ -30,38 +30,39 @@ type Variant struct {
 	ONNX *ONNXVariant `json:"onnx,omitempty"`
 	// TensorRT builds an engine with TensorRT's trtexec, 10 or 11, on the GPU of the machine that runs the step.
 	TensorRT *TensorRTVariant `json:"tensorrt,omitempty"`
-	// Tolerance is what parity must keep; outside it the step fails.
+	// Tolerance is the required parity; if a variant deviates more, the step fails.
 	Tolerance Tolerance `json:"tolerance,omitzero"`
 }
 
 // ONNXVariant sets ONNX Runtime's optimiser, quantisers and float16 converter.
 type ONNXVariant struct {
-	// Optimize: none, basic, extended or all. Default all; with `calibration` basic, and with `precision: fp16` none. These two take no
-	// more than basic: what the other levels write is for one kind of processor, and what loads the model optimizes it for its own.
+	// Optimize: none, basic, extended or all. Default all; with `calibration` basic, and with `precision: fp16` none. With these two the
+	// maximum is basic: the other levels optimize for one kind of processor, and the program that loads the model optimizes it for its own.
 	Optimize string `json:"optimize,omitempty" dsl:"enum=none|basic|extended|all"`
-	// Precision: fp32 (default), fp16 (inputs and outputs stay fp32) or int8: dynamic quantisation of the weights of everything but
-	// convolutions, or static quantisation where `calibration` is given.
+	// Precision: fp32 (default), fp16 (inputs and outputs remain fp32) or int8: dynamic quantisation of all weights except those of
+	// convolutions, or static quantisation if `calibration` is set.
 	Precision string `json:"precision,omitempty" dsl:"default=fp32,enum=fp32|fp16|int8"`
-	// KeepFP32 lists operators, such as Softmax, that `precision: fp16` leaves in fp32. The model must have each of them.
+	// KeepFP32 lists operators, such as Softmax, that remain in fp32 with `precision: fp16`. The model must contain each of them.
 	KeepFP32 []string `json:"keep_fp32,omitempty"`
-	// Calibration makes `precision: int8` static: weights per channel and activations too, convolutions among them, in QDQ form.
+	// Calibration makes `precision: int8` static: weights are quantised per channel, including those of convolutions, and activations too,
+	// in QDQ form.
 	Calibration *Calibration `json:"calibration,omitempty"`
 }
 
 // TensorRTVariant sets TensorRT's builder. An engine runs on the kind of GPU that it was built on alone.
 type TensorRTVariant struct {
-	// Inputs are the tensors of the model at which the engine begins, for a model that begins with text, which TensorRT does not have.
-	// What comes before them is kept beside the engine, as an ONNX model. Default: the model's own inputs.
+	// Inputs are the tensors of the model at which the engine begins, for a model with text inputs, which TensorRT does not support. The
+	// part before them is stored next to the engine, as an ONNX model. Default: the model's own inputs.
 	Inputs []string `json:"inputs,omitempty"`
-	// Precision: fp32 (default), fp16, or int8, which takes `calibration`.
+	// Precision: fp32 (default), fp16, or int8, which requires `calibration`.
 	Precision string `json:"precision,omitempty" dsl:"default=fp32,enum=fp32|fp16|int8"`
-	// Calibration gives the rows for `precision: int8`.
+	// Calibration is the calibration rows for `precision: int8`.
 	Calibration *Calibration `json:"calibration,omitempty"`
-	// Shapes are what the engine takes, for a model whose inputs have open dimensions.
+	// Shapes are the shapes that the engine accepts, for a model whose inputs have open dimensions.
 	Shapes *TensorRTShapes `json:"shapes,omitempty"`
-	// Workspace is the most memory that a layer may use. Default is all the GPU's.
+	// Workspace is the maximum memory of a layer. Default: the whole memory of the GPU.
 	Workspace Size `json:"workspace,omitempty" dsl:"min=1"`
-	// BuilderLevel is how long the builder looks for faster kernels, 0 to 5. Default 3.
+	// BuilderLevel is how long the builder searches for faster kernels, 0 to 5. Default 3.
 	BuilderLevel *int `json:"builder_level,omitempty" dsl:"min=0,max=5"`
 }
 
@@ -71,27 +72,28 @@ type TensorRTShapes struct {
 	Min map[string][]int `json:"min"`
 	// Opt is the shape of each input that the engine is tuned for.
 	Opt map[string][]int `json:"opt"`
-	// Max is the largest shape of each input. Its first dimension bounds the batches that a server makes.
+	// Max is the largest shape of each input. Its first dimension is the maximum batch size of a server.
 	Max map[string][]int `json:"max"`
 }
 
 // Calibration picks the rows from which static quantisation takes the ranges of activations.
 type Calibration struct {
-	// Dataset the rows are taken from.
+	// Dataset with the rows.
 	Dataset artifact.Ref `json:"dataset" dsl:"artifact=dataset"`
-	// Split of the dataset: not the one of `samples`, or parity is measured on what was calibrated with. Default train.
+	// Split of the dataset. Use a different split than that of `samples`; otherwise parity is measured on the calibration rows. Default
+	// train.
 	Split string `json:"split,omitempty" dsl:"default=train"`
-	// Count of rows, from the first. Default 200.
+	// Count is the number of rows, from the first one on. Default 200.
 	Count int `json:"count,omitempty" dsl:"default=200,min=1"`
 }
 
 // Tolerance bounds how far a variant's outputs may be from the source model's. What is not declared is not checked; zero is a bound.
 type Tolerance struct {
-	// MaxAbs is the largest absolute difference allowed of any output element.
+	// MaxAbs is the largest allowed absolute difference of an output element.
 	MaxAbs *float64 `json:"max_abs,omitempty" dsl:"min=0"`
-	// Cosine is the lowest cosine similarity allowed of any sample's output vector.
+	// Cosine is the lowest allowed cosine similarity of a sample's output vector.
 	Cosine *float64 `json:"cosine,omitempty" dsl:"min=-1,max=1"`
-	// Top1 is the lowest share of samples allowed whose largest output is the same class. Samples without an answer are not the same.
+	// Top1 is the lowest allowed share of samples whose largest output is the same class. Samples without an answer count as different.
 	Top1 *float64 `json:"top1,omitempty" dsl:"min=0,max=1"`
 }
 

@@ -2,7 +2,7 @@ package spec
 
 import "reflect"
 
-// Environment names the store, the compute pools and the serving targets; pipelines name pools and targets only.
+// Environment defines the store, pools, targets, people and secrets; pipelines refer to them by name.
 type Environment struct {
 	// Sluice is environment/v1.
 	Sluice string `json:"sluice" dsl:"enum=environment/v1"`
@@ -10,19 +10,19 @@ type Environment struct {
 	Name string `json:"name"`
 	// Store holds artifacts and records. Default: a folder in the state folder.
 	Store StoreSpec `json:"store,omitzero"`
-	// Pools are where training nodes come from.
+	// Pools are the pools that provide training nodes.
 	Pools map[string]Pool `json:"pools,omitempty" dsl:"labels"`
-	// Targets are where models are served.
+	// Targets are the targets that serve models.
 	Targets map[string]Target `json:"targets,omitempty" dsl:"names"`
-	// Clean sets the Beam runner and its limits.
+	// Clean is the Beam runner and its limits.
 	Clean CleanSettings `json:"clean,omitzero"`
-	// Secrets are where the values of secrets come from, by name. A pipeline holds names only.
+	// Secrets are the sources of secrets, by name. A pipeline has only the names.
 	Secrets map[string]SecretSource `json:"secrets,omitempty"`
-	// Vault is where `vault` secrets are read.
+	// Vault is the Vault server for `vault` secrets.
 	Vault Vault `json:"vault,omitzero"`
-	// People are who may be asked, by the names that `who` uses: "group:data".
+	// People are groups of people who may decide, by the names that `who` uses: "group:data".
 	People map[string]Person `json:"people,omitempty"`
-	// SMTP is what e-mail is sent by.
+	// SMTP is the mail server for e-mail notifications.
 	SMTP SMTP `json:"smtp,omitzero"`
 }
 
@@ -42,37 +42,36 @@ func DefaultEnvironment() *Environment {
 // CleanSettings limit the cleaning's child process and say where its Beam graph runs: at most one of Flink, Spark and Dataflow.
 // Without any of them the child works alone, on Beam's own runner for one machine.
 type CleanSettings struct {
-	// Memory bounds the child's memory, and the heap of the job server it starts. Default 1GiB.
+	// Memory is the memory limit of the cleaning process, and of the heap of the job server that it starts. Default 1GiB.
 	Memory Size `json:"memory,omitempty" dsl:"default=1GiB"`
 	// Flink runs the cleaning on Apache Flink.
 	Flink *FlinkRunner `json:"flink,omitempty"`
-	// Spark runs the cleaning on Apache Spark, by a job service of its own.
+	// Spark runs the cleaning on Apache Spark, through a Beam job service that you run.
 	Spark *JobService `json:"spark,omitempty"`
-	// Dataflow runs the cleaning on Google's Dataflow, by a job service of its own.
+	// Dataflow runs the cleaning on Google's Dataflow, through a Beam job service that you run.
 	Dataflow *JobService `json:"dataflow,omitempty"`
 }
 
 // FlinkRunner is Apache Flink behind a job server that is started for each cleaning.
 type FlinkRunner struct {
-	// Master is the address of a Flink cluster: host:port of its REST interface. Absent: a cluster inside the job server, on this machine.
+	// Master is the address of a Flink cluster: host:port of its REST interface. Default: a cluster inside the job server, on this machine.
 	Master string `json:"master,omitempty"`
 	// JobServer is Beam's job server for that version of Flink: a jar, or a folder of jars. Default: flink in $SLUICE_CACHE.
 	JobServer string `json:"job_server,omitempty"`
-	// Parallelism is how many slots of the cluster a cleaning takes. Default: one for each CPU of this machine.
+	// Parallelism is the number of slots of the cluster that a cleaning takes. Default: one for each CPU of this machine.
 	Parallelism int `json:"parallelism,omitempty" dsl:"min=1,max=10000"`
 }
 
 // JobService is a service of Beam's job API that runs already.
 type JobService struct {
-	// Endpoint is its address: host:port.
+	// Endpoint is the address of the job service: host:port.
 	Endpoint string `json:"endpoint"`
-	// Parallelism is how many slots of the cluster a cleaning takes. Default: one for each CPU of this machine.
+	// Parallelism is the number of slots of the cluster that a cleaning takes. Default: one for each CPU of this machine.
 	Parallelism int `json:"parallelism,omitempty" dsl:"min=1,max=10000"`
 }
 
 // StoreSpec says where the store is.
 type StoreSpec struct {
-	// URL: file:///folder, or s3://bucket/folder or gs://bucket/folder with what may follow a bucket: ?region= and, for a server that is
-	// not AWS's, &endpoint=.
+	// URL: file:///folder, s3://bucket/folder or gs://bucket/folder; for s3 with ?region= and, for a server other than AWS, &endpoint=.
 	URL string `json:"url,omitempty"`
 }

@@ -3,8 +3,8 @@ package spec
 // Evaluate runs the user's own scoring program and takes its metrics from $SLUICE_METRICS.
 type Evaluate struct {
 	Command
-	// Metrics are the names that the step hands on; the program must report each, and what else it reports is passed over. One that is no
-	// identifier, such as val/acc, is read as metrics["val/acc"].
+	// Metrics are the metrics that are outputs of the step; the program must report each of them, and other metrics are ignored. A name
+	// that is not an identifier, such as val/acc, is read as metrics["val/acc"].
 	Metrics []string `json:"metrics,omitempty" dsl:"literal,metrics"`
 }
 

@@ -4,9 +4,9 @@ package spec
 type Notification struct {
 	// Webhook posts JSON.
 	Webhook *Webhook `json:"webhook,omitempty" dsl:"choice"`
-	// Slack posts a message to an incoming webhook of Slack, or of what speaks its form.
+	// Slack posts a message to an incoming webhook of Slack, or of a compatible service.
 	Slack *Slack `json:"slack,omitempty" dsl:"choice"`
-	// Email sends a mail by the environment's `smtp`.
+	// Email sends mail through the environment's `smtp`.
 	Email *Email `json:"email,omitempty" dsl:"choice"`
 	// On lists the events: start, hold, fail, success, rollback. Default fail, hold and rollback.
 	On []string `json:"on,omitempty" dsl:"enum=start|hold|fail|success|rollback"`
@@ -18,15 +18,15 @@ type Webhook struct {
 	URL string `json:"url,omitempty" dsl:"choice"`
 	// URLSecret names the secret that holds the URL.
 	URLSecret string `json:"url_secret,omitempty" dsl:"choice"`
-	// SigningSecret names the secret that the body is signed with (HMAC-SHA256).
+	// SigningSecret names the secret with the key that signs the body (HMAC-SHA256).
 	SigningSecret string `json:"signing_secret,omitempty"`
 }
 
 // Slack is where messages are posted: exactly one of url_secret and url.
 type Slack struct {
-	// URLSecret names the secret that holds the address of the incoming webhook.
+	// URLSecret names the secret that holds the URL of the incoming webhook.
 	URLSecret string `json:"url_secret,omitempty" dsl:"choice"`
-	// URL is that address, where it is no secret.
+	// URL is the URL of the incoming webhook, if it is not a secret.
 	URL string `json:"url,omitempty" dsl:"choice"`
 }
 

@@ -6,35 +6,35 @@ import "reflect"
 // under a kind those of the kind.
 type Defaults struct{}
 
-// Pipeline is the checked document: what is known of it before a run starts.
+// Pipeline is a pipeline document.
 type Pipeline struct {
 	// Sluice is pipeline/v1: product, document and version in one key.
 	Sluice string `json:"sluice" dsl:"literal,enum=pipeline/v1"`
-	// Name of the pipeline: letters, digits, `-`, `_` and `.`. Runs of one name are one history: `last` is the newest accepted.
+	// Name of the pipeline: letters, digits, `-`, `_` and `.`. Runs with the same name share a history: `last` is the newest accepted run.
 	Name string `json:"name" dsl:"literal"`
-	// Params are set when a run starts, with `-p name=value`.
+	// Params are parameters, set when a run starts with `-p name=value`.
 	Params map[string]Param `json:"params,omitempty" dsl:"literal,names"`
-	// Outputs are what the run as a whole hands on.
+	// Outputs are the outputs of the whole run.
 	Outputs map[string]any `json:"outputs,omitempty" dsl:"names"`
-	// Triggers start runs by themselves, by name.
+	// Triggers start runs automatically, by name.
 	Triggers map[string]Trigger `json:"triggers,omitempty" dsl:"literal,names"`
-	// Concurrency lets one run of a group go on at a time.
+	// Concurrency allows one run of a group at a time.
 	Concurrency Concurrency `json:"concurrency,omitzero"`
-	// Budget stops a run that costs more.
+	// Budget limits the cost of a run.
 	Budget Budget `json:"budget,omitzero" dsl:"literal"`
-	// Keep removes what is kept of older runs when a run ends, and the checkpoints of trainings that succeeded. Without it all runs stay
-	// until `sluice rm`.
+	// Keep removes older runs when a run ends, and the checkpoints of successful trainings. Without it, all runs are kept until `sluice
+	// rm`.
 	Keep Keep `json:"keep,omitzero" dsl:"literal"`
-	// Notify tells people or systems about runs, by name.
+	// Notify notifies people or systems about runs, by name.
 	Notify map[string]Notification `json:"notify,omitempty" dsl:"literal,names"`
-	// Defaults are merged into every step, key by key: under `step` those every step may have, under a kind those of the kind. A
-	// step's own key replaces the whole of it.
+	// Defaults are defaults for every step, merged key by key: `step` has keys that every step may have, a kind's name has keys of that
+	// kind. A step's own key replaces the whole default.
 	Defaults Defaults `json:"defaults,omitzero"`
-	// Steps by id. They run in the order their references and `needs` ask for; what is independent runs side by side.
+	// Steps by id. References and `needs` determine their order; independent steps run in parallel.
 	Steps Steps `json:"steps"`
-	// OnFailure are steps that run after the others when one of them failed. They see `run.failed` and `run.status`.
+	// OnFailure are steps that run after the others if the run failed or was canceled. They can read `run.failed` and `run.status`.
 	OnFailure Steps `json:"on_failure,omitempty"`
-	// Finally are steps that run last, however the run went. They see `run.failed` and `run.status`.
+	// Finally are steps that run last, in every case. They can read `run.failed` and `run.status`.
 	Finally Steps `json:"finally,omitempty"`
 }
 

@@ -14,17 +14,17 @@ type Pool struct {
 	Kubernetes *KubernetesPool `json:"kubernetes,omitempty" dsl:"choice"`
 	// EC2 runs nodes as instances of Amazon EC2.
 	EC2 *EC2Pool `json:"ec2,omitempty" dsl:"choice"`
-	// Capacity is what may be bought here, spot or on_demand or both. Default: on_demand; spot where a local pool plays interruptions.
+	// Capacity is the capacity of the pool: spot, on_demand or both. Default: on_demand, or spot for a local pool with interruptions.
 	Capacity []string `json:"capacity,omitempty" dsl:"single,enum=spot|on_demand"`
-	// Runtime is what commands run in that do not say so themselves.
+	// Runtime is the runtime of steps that do not set their own.
 	Runtime Runtime `json:"runtime,omitzero"`
-	// Limits bound what all runs together take of the pool.
+	// Limits for all runs together.
 	Limits PoolLimits `json:"limits,omitzero"`
-	// Node is what one node of the pool has.
+	// Node is the resources of a node of the pool.
 	Node NodeShape `json:"node,omitzero"`
-	// USDPerHour is what a node costs an hour, for ledgers, budgets and deadlines.
+	// USDPerHour is the price of a node per hour, for ledgers, budgets and deadlines.
 	USDPerHour Prices `json:"usd_per_hour,omitzero"`
-	// MetricsListen is the address, host:port, at which the agent of each node answers Prometheus at /metrics. Default: none.
+	// MetricsListen is the address, host:port, on which the agent of each node serves /metrics for Prometheus. Default: none.
 	MetricsListen string `json:"metrics_listen,omitempty"`
 }
 
@@ -60,37 +60,37 @@ func (p Prices) Of(capacity string) float64 {
 
 // PoolLimits bound a pool.
 type PoolLimits struct {
-	// Nodes is how many there may be at once.
+	// Nodes is the maximum number of nodes at once.
 	Nodes int `json:"nodes,omitempty" dsl:"min=1"`
-	// USDPerHour is what all nodes together may cost an hour.
+	// USDPerHour is the maximum cost of all nodes together per hour.
 	USDPerHour float64 `json:"usd_per_hour,omitempty" dsl:"min=0"`
 }
 
 // NodeShape is what one node has.
 type NodeShape struct {
-	// CPU is how many cores.
+	// CPU is the number of cores.
 	CPU float64 `json:"cpu,omitempty" dsl:"min=0"`
 	// Memory of the node.
 	Memory Size `json:"memory,omitempty"`
-	// GPU is how many GPUs.
+	// GPU is the number of GPUs.
 	GPU int `json:"gpu,omitempty" dsl:"min=0,max=64"`
-	// GPUType is the GPU's model.
+	// GPUType is the model of the GPU.
 	GPUType string `json:"gpu_type,omitempty"`
 }
 
 // Prices of one node in dollars an hour, by capacity.
 type Prices struct {
-	// OnDemand is the price of a node that stays.
+	// OnDemand is the price of an on-demand node.
 	OnDemand float64 `json:"on_demand,omitempty" dsl:"min=0"`
-	// Spot is the price of a node that may be reclaimed.
+	// Spot is the price of a spot node.
 	Spot float64 `json:"spot,omitempty" dsl:"min=0"`
 }
 
 // LocalPool plays a pool of machines with local processes.
 type LocalPool struct {
-	// Nodes is how many nodes there are.
+	// Nodes is the number of nodes.
 	Nodes int `json:"nodes" dsl:"min=1,max=64"`
-	// Interruptions play the spot market. Absent: nodes live as long as they are wanted.
+	// Interruptions simulate a spot market. Default: no interruptions.
 	Interruptions *Interruptions `json:"interruptions,omitempty"`
 }
 
@@ -98,11 +98,11 @@ type LocalPool struct {
 type Interruptions struct {
 	// MeanUp is the mean time from a gang's first training step to its interruption.
 	MeanUp Duration `json:"mean_up"`
-	// Notice is how long before a node's end it is told.
+	// Notice is how long before its end a node gets the notice.
 	Notice Duration `json:"notice"`
-	// WithoutNotice is the share of interruptions that come without any.
+	// WithoutNotice is the share of interruptions without a notice.
 	WithoutNotice Share `json:"without_notice,omitempty"`
-	// Gap is how long there is no spot after an interruption. Default: there is some at once.
+	// Gap is how long spot is unavailable after an interruption. Default: it is available at once.
 	Gap Duration `json:"gap,omitempty"`
 }
 
@@ -114,10 +114,10 @@ type KubernetesPool struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Queue is the Kueue queue that admits gangs. Default: none; the scheduler places the pods.
 	Queue string `json:"queue,omitempty"`
-	// ServiceAccount of the pods, by which they reach the store without keys. Default: the namespace's; the pods then get the worker's
-	// AWS_ variables when these are keys of a session, which end by themselves.
+	// ServiceAccount of the pods, which gives them access to the store without keys. Default: the namespace's; the pods then get the
+	// worker's AWS_ variables if these are session keys, which expire.
 	ServiceAccount string `json:"service_account,omitempty"`
-	// ShareKeys lets the pods have the worker's AWS keys also when these do not end: whoever may read Secrets of the namespace can read them.
+	// ShareKeys gives pods the worker's AWS keys even if they do not expire. Anyone who may read Secrets in the namespace can read them.
 	ShareKeys bool `json:"share_keys,omitempty"`
 }
 
@@ -125,15 +125,15 @@ type KubernetesPool struct {
 type EC2Pool struct {
 	// Region of the instances.
 	Region string `json:"region"`
-	// Types are the instance types that will do.
+	// Types are the acceptable instance types.
 	Types []string `json:"types" dsl:"single"`
-	// Subnets the instances may be in; the gang is in one zone.
+	// Subnets for the instances; all instances of a gang are in one zone.
 	Subnets []string `json:"subnets" dsl:"single"`
-	// InstanceProfile gives the instances their role, which must be able to use the store.
+	// InstanceProfile is the instance profile with the role of the instances, which must have access to the store.
 	InstanceProfile string `json:"instance_profile,omitempty" dsl:"default=sluice-node"`
-	// SecurityGroups of the instances, by ID, which must let them reach each other. Default: the VPC's own, which does.
+	// SecurityGroups of the instances, by ID. They must let the instances reach each other. Default: the VPC's default group, which does.
 	SecurityGroups []string `json:"security_groups,omitempty" dsl:"single"`
-	// Image is the machine image, by ID (ami-...) or as the parameter of AWS Systems Manager that holds the ID (/aws/service/...). It has
-	// curl, and Docker where the runtime is an image. Default: the newest of AWS's Deep Learning Base images, with the NVIDIA driver.
+	// Image is the machine image, by ID (ami-...) or as the parameter of AWS Systems Manager that holds the ID (/aws/service/...). It must
+	// have curl, and Docker if the runtime is an image. Default: the newest of AWS's Deep Learning Base images, with the NVIDIA driver.
 	Image string `json:"image,omitempty"`
 }

@@ -7,15 +7,15 @@ import (
 
 // ProfileSpec says what a profile describes beside the fields of the rows.
 type ProfileSpec struct {
-	// Columns are computed from each row that is kept, for the profile alone: {len: size(row.text)}. One for which the expression cannot
-	// be evaluated is null. A column with the name of a field is described in its place.
+	// Columns are computed from each kept row, for the profile only: {len: size(row.text)}. The value is null if the expression cannot be
+	// evaluated. A column with the name of a field replaces that field in the profile.
 	Columns map[string]Expr `json:"columns" dsl:"names"`
 }
 
 // DriftSpec says what a dataset is compared with.
 type DriftSpec struct {
-	// Against is `last` (default; the same step of the pipeline's last accepted run) or the name of a published dataset, whose version
-	// is the current one when the run begins.
+	// Against is `last` (default; the same step of the pipeline's last accepted run) or the name of a published dataset, in the version
+	// that is current when the run begins.
 	Against string `json:"against,omitempty" dsl:"default=last"`
 }
 

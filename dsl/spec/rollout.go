@@ -2,19 +2,19 @@ package spec
 
 import "github.com/sluiceml/sluice/internal/artifact"
 
-// Rollout moves a target's traffic to a model stage by stage, and back at once when a test says so.
+// Rollout moves the traffic of a target to a model in stages, and rolls back at once if a test fails.
 type Rollout struct {
-	// Target is where the model is served, by name in the environment. It is also the model's name in the inference protocol.
+	// Target is the target of the environment that serves the model. Its name is also the model's name in the inference protocol.
 	Target string `json:"target" dsl:"literal"`
 	// Model is the model to release.
 	Model artifact.Ref `json:"model" dsl:"artifact=model"`
-	// Traffic replays a dataset split through the target while the rollout lasts.
+	// Traffic replays a split of a dataset to the target during the rollout.
 	Traffic Traffic `json:"traffic,omitzero"`
 	// Stages in order; the last must be weight 100%.
 	Stages []Stage `json:"stages" dsl:"literal"`
-	// Tests are the sequential tests made at every look of every stage.
+	// Tests are the sequential tests of every stage.
 	Tests Tests `json:"tests,omitzero"`
-	// Ungated must be true in a pipeline whose rollout waits for no gate.
+	// Ungated must be true if the rollout does not wait for a gate.
 	Ungated bool `json:"ungated,omitempty" dsl:"literal"`
 }
 
@@ -26,42 +26,42 @@ type Traffic struct {
 	Split string `json:"split,omitempty" dsl:"default=test"`
 	// RPS is requests per second. Default 50.
 	RPS float64 `json:"rps,omitempty" dsl:"default=50,min=0.01,max=100000"`
-	// Label is the column holding the right answer; a wrong answer counts as an error. It is for classifiers: a class number, a boolean, or
-	// a text where the model answers with text.
+	// Label is the column with the correct answer; a wrong answer counts as an error. It is for classifiers: a class number, a boolean, or
+	// a text if the model answers with text.
 	Label string `json:"label,omitempty"`
 }
 
 // Stage is one step of a rollout: exactly one of Shadow and Weight.
 type Stage struct {
-	// Shadow mirrors this share of requests, in percent, to the candidate; users see the stable answers.
+	// Shadow is the share of requests, in percent, that is mirrored to the candidate; users get the answers of the stable release.
 	Shadow Share `json:"shadow,omitempty" dsl:"percent"`
 	// Weight is the candidate's share of traffic, in percent.
 	Weight Share `json:"weight,omitempty" dsl:"percent"`
-	// MinSamples is how many candidate answers the stage needs before it may pass. Default 100.
+	// MinSamples is the number of candidate answers that the stage needs before it may pass. Default 100.
 	MinSamples int64 `json:"min_samples,omitempty" dsl:"default=100,min=1"`
-	// MaxWait bounds the stage. Default 15m.
+	// MaxWait is the maximum duration of the stage. Default 15m.
 	MaxWait Duration `json:"max_wait,omitempty" dsl:"default=15m"`
-	// OnNoData is what happens at `max_wait` without `min_samples`: abort (default) or hold, which waits on.
+	// OnNoData is what happens at `max_wait` without `min_samples`: abort (default), or hold, which keeps waiting.
 	OnNoData string `json:"on_no_data,omitempty" dsl:"default=abort,enum=abort|hold"`
-	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.*
-	// (requests, errors, error_rate, p50_ms, p99_ms); each must hold for the stage to pass.
+	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.* (requests, errors,
+	// error_rate, p50_ms, p99_ms); all must be true for the stage to pass.
 	Checks []Expr `json:"checks,omitempty" dsl:"bool"`
 }
 
 // Tests are the sequential tests of a rollout. They stay valid at every look.
 type Tests struct {
-	// Errors compares how often the two sides are wrong.
+	// Errors compares the error rates of candidate and stable release.
 	Errors ErrorTest `json:"errors,omitzero"`
-	// Latency compares how long the two sides take.
+	// Latency compares the latencies of candidate and stable release.
 	Latency LatencyTest `json:"latency,omitzero"`
 }
 
 // ErrorTest compares error rates of candidate and stable by an anytime-valid e-process.
 type ErrorTest struct {
-	// Alpha bounds the chance that an equal candidate is ever rolled back. Default 0.01.
+	// Alpha is the maximum probability that an equally good candidate is ever rolled back. Default 0.01.
 	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
-	// MaxRate is the share of wrong answers to labelled requests, and of failed requests, above which a release is taken back that no
-	// stage compares with another, such as a target's first. Default 0.5.
+	// MaxRate is the share of wrong answers to labelled requests, or of failed requests, above which a release is rolled back that no stage
+	// compares with another, such as the first release of a target. Default 0.5.
 	MaxRate float64 `json:"max_rate,omitempty" dsl:"default=0.5,min=0.000001,max=1"`
 }
 
@@ -69,9 +69,9 @@ type ErrorTest struct {
 type LatencyTest struct {
 	// Quantile, such as 0.99. Zero: no latency test.
 	Quantile float64 `json:"quantile,omitempty" dsl:"min=0,max=0.9999"`
-	// Ratio is how many times the stable one's quantile the candidate's may be. Default 1.2.
+	// Ratio is the maximum ratio of the candidate's quantile to that of the stable release. Default 1.2.
 	Ratio float64 `json:"ratio,omitempty" dsl:"default=1.2,min=1"`
-	// Alpha bounds the same chance for latency. Default 0.01.
+	// Alpha is the same probability for latency. Default 0.01.
 	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
 }
 

@@ -1,12 +1,12 @@
 package spec
 
-// Run starts the user's own program once. Its outputs are those it declares.
+// Run runs the user's own program once. Its outputs are declared in the step.
 type Run struct {
 	Command
-	// Script is a bash script (bash -euo pipefail), never interpolated: values reach it through env. Instead of command.
+	// Script is a bash script (bash -euo pipefail), instead of command. `${...}` is not expanded in it: pass values through env.
 	Script string `json:"script,omitempty" dsl:"raw"`
-	// Sluice lets the program call sluice: it is in its PATH then, with the state folder and the store of the run, and with what this
-	// process reaches a store in a bucket by. Default: true for a command that is sluice itself, else false.
+	// Sluice lets the program call sluice: sluice is then in its PATH, and the program gets the state folder and the store of the run, and
+	// the credentials of a store in a bucket. Default: true if the command is sluice itself, else false.
 	Sluice bool `json:"sluice,omitempty" dsl:"literal"`
 }
 

@@ -16,13 +16,13 @@ type Vault struct {
 	Address string `json:"address"`
 	// Namespace, in Vault Enterprise.
 	Namespace string `json:"namespace,omitempty"`
-	// Auth says how the worker proves who it is.
+	// Auth is how the worker authenticates.
 	Auth VaultAuth `json:"auth"`
 }
 
 // VaultAuth is exactly one of token_file and kubernetes.
 type VaultAuth struct {
-	// TokenFile is a file holding a token.
+	// TokenFile is a file with a token.
 	TokenFile string `json:"token_file,omitempty" dsl:"choice"`
 	// Kubernetes logs in with the pod's service account.
 	Kubernetes *VaultKubernetes `json:"kubernetes,omitempty" dsl:"choice"`
@@ -52,7 +52,7 @@ type SMTP struct {
 	Port int `json:"port,omitempty" dsl:"default=587,min=1,max=65535"`
 	// From is the sender's address.
 	From string `json:"from"`
-	// User to log in as; without one nobody logs in.
+	// User for the login; without it there is no login.
 	User string `json:"user,omitempty"`
 	// PasswordSecret names the secret with the password.
 	PasswordSecret string `json:"password_secret,omitempty"`

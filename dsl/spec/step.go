@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// Kind names what a step does. A step has exactly one kind key.
+// Kind is the kind of a step. A step has exactly one kind key.
 type Kind string
 
 // The kinds this version runs.
@@ -59,9 +59,9 @@ const (
 type Hold struct {
 	// Who may decide: names of `people` in the environment, or user:NAME. Default: anyone.
 	Who []string `json:"who,omitempty"`
-	// Timeout is how long they have. Default 72h.
+	// Timeout is how long to wait for a decision. Default 72h.
 	Timeout Duration `json:"timeout,omitempty" dsl:"default=72h"`
-	// Default is what happens when nobody decided in time: fail (default) or pass.
+	// Default is the decision if nobody decides in time: fail (default) or pass.
 	Default string `json:"default,omitempty" dsl:"default=fail,enum=fail|pass"`
 }
 
@@ -69,23 +69,23 @@ type Hold struct {
 type Gate struct {
 	// Check is a CEL expression of type bool over the step's outputs (plain names), params, steps, inputs, run, last and serving.
 	Check Expr `json:"check" dsl:"bool"`
-	// Message is shown when the check does not hold, beside the values that it saw.
+	// Message is shown if the check is false, with the values that it saw.
 	Message string `json:"message,omitempty"`
 	// OnFail: fail (default), stop, or hold, which lets a person decide.
 	OnFail OnFail `json:"on_fail,omitempty" dsl:"default=fail,enum=fail|stop|hold"`
-	// Hold says who decides; with `on_fail: hold`.
+	// Hold says who decides, with `on_fail: hold`.
 	Hold Hold `json:"hold,omitzero"`
 }
 
 // Retry says how often a step is tried again, and after which errors.
 type Retry struct {
-	// Attempts counts the first try. Default 3.
+	// Attempts is the maximum number of attempts, including the first. Default 3.
 	Attempts int `json:"attempts,omitempty" dsl:"default=3,min=1,max=100"`
-	// Backoff is the pause before the second try; it doubles. Default 5s.
+	// Backoff is the delay before the second attempt; it doubles for each further attempt. Default 5s.
 	Backoff Duration `json:"backoff,omitempty" dsl:"default=5s"`
-	// MaxBackoff bounds the pause. Default 1m.
+	// MaxBackoff is the maximum delay. Default 1m.
 	MaxBackoff Duration `json:"max_backoff,omitempty" dsl:"default=1m"`
-	// Errors lists the error types that are tried again. Default infrastructure.
+	// Errors lists the error types that are retried. Default infrastructure.
 	Errors []string `json:"errors,omitempty" dsl:"enum=user|infrastructure|timeout"`
 }
 
@@ -103,9 +103,9 @@ func (r Retry) WithDefaults() Retry {
 type Cache struct {
 	// Enabled is what `true` and `false` set.
 	Enabled bool `json:"enabled" dsl:"-"`
-	// MaxAge is how old the outputs may be. Default: any age.
+	// MaxAge is the maximum age of reused outputs. Default: no limit.
 	MaxAge Duration `json:"max_age,omitempty"`
-	// Version is part of the key: another one runs the step again.
+	// Version is part of the cache key: after a change the step runs again.
 	Version string `json:"version,omitempty"`
 }
 
@@ -116,44 +116,48 @@ type Matrix map[string]any
 type Repeat struct {
 	// Until is a CEL expression of type bool over the step's outputs (plain names), `previous` and `index`.
 	Until Expr `json:"until" dsl:"bool"`
-	// Max is how often at most. The step fails when the condition does not hold then. Default 10.
+	// Max is the maximum number of iterations. The step fails if the condition is still false after the last one. Default 10.
 	Max int `json:"max,omitempty" dsl:"literal,default=10,min=1,max=10000"`
 }
 
-// Envelope holds the keys every kind of step may have.
+// Envelope holds the keys that every kind of step may have.
 type Envelope struct {
-	// Needs orders steps without passing data: a list (each `passed`) or a map from step to passed, not_failed, ended or failed.
+	// Needs names steps to wait for without using their outputs: a list (each `passed`), or a map from step to passed, not_failed, ended or
+	// failed.
 	Needs map[string]Need `json:"needs,omitempty" dsl:"literal,enum=passed|not_failed|ended|failed"`
 	// When is a bool expression, evaluated before the step; false skips it.
 	When Expr `json:"when,omitempty" dsl:"bool"`
-	// Gate judges the step's outputs; no later step may use them before it passed. The step waits for the steps that it reads.
+	// Gate is a list of conditions on the step's outputs; no later step may use the outputs before the gate has passed. The step waits for the steps
+	// that its gate reads.
 	Gate []Gate `json:"gate,omitempty" dsl:"literal"`
-	// Retry is the step's own budget of attempts.
+	// Retry is when a failed attempt is retried, and how often.
 	Retry Retry `json:"retry,omitzero" dsl:"literal"`
-	// Timeout bounds one attempt. Default 24h; none for `pipeline`, `rollout` and `train`. An approval takes none: it has its own, under `approval`.
+	// Timeout limits one attempt. Default 24h; no limit for `pipeline`, `rollout` and `train`. An approval cannot have it: its timeout is
+	// under `approval`.
 	Timeout Duration `json:"timeout,omitempty" dsl:"literal"`
-	// Cache: true, false, or {max_age, version}. Default true, but false for `run` without outputs, `clean` of files that are no inputs, `rollout`, `approval` and `pipeline`, whose own steps have theirs.
+	// Cache: true, false, or {max_age, version}. Default true, but false for `run` without outputs, `clean` of files that are not inputs,
+	// `rollout`, `approval` and `pipeline` (the child's steps have their own).
 	Cache Cache `json:"cache,omitzero" dsl:"literal"`
 	// Matrix runs the step once for each combination of values: {arch: [bow, cnn]} is `matrix.arch` in its expressions. `include` adds
-	// combinations or keys, `exclude` takes combinations away.
+	// combinations or keys, `exclude` removes combinations.
 	Matrix Matrix `json:"matrix,omitempty"`
-	// Foreach is a CEL expression of a list; the step runs once for each `item`, with its `index`. An empty list skips the step.
+	// Foreach is a CEL expression that returns a list; the step runs once for each `item`, with its `index`. An empty list skips the step.
 	Foreach Expr `json:"foreach,omitempty"`
-	// Repeat runs the step again until a condition holds; its expressions see `previous` and `index`.
+	// Repeat runs the step repeatedly until a condition is true; its expressions can read `previous` and `index`.
 	Repeat Repeat `json:"repeat,omitzero"`
-	// MaxParallel bounds how many instances run at a time. Default 64.
+	// MaxParallel is the maximum number of instances that run at once. Default 64.
 	MaxParallel int `json:"max_parallel,omitempty" dsl:"literal,min=1,max=1000"`
 	// Require is the share of instances that must pass. Default 100%.
 	Require Share `json:"require,omitempty" dsl:"literal"`
-	// ContinueOnError keeps the run from failing with this step. Steps that read its outputs are skipped all the same.
+	// ContinueOnError lets the run continue if this step fails. Steps that read its outputs are skipped.
 	ContinueOnError bool `json:"continue_on_error,omitempty" dsl:"literal"`
-	// Secrets adds environment variables to the step's processes, each with the name of a secret of the environment, or ${params.x}
-	// of a secret parameter.
+	// Secrets adds environment variables to the step's processes. The value is the name of a secret of the environment, or ${params.x} of a
+	// secret parameter.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// Summary is one line about the step, shown where the step is shown.
+	// Summary is one line that describes the step in Temporal's UI and in the output of commands.
 	Summary string `json:"summary,omitempty"`
 	// Env adds environment variables to the step's processes.
 	Env map[string]string `json:"env,omitempty"`
-	// Publish registers an output under a name once the gate has passed: {dataset: spam-mail}.
+	// Publish registers an output under a name when the gate has passed: {dataset: spam-mail}.
 	Publish map[string]string `json:"publish,omitempty" dsl:"literal,names"`
 }

@@ -14,7 +14,7 @@ type Target struct {
 type EmbeddedTarget struct {
 	// Port to listen on. Default 8080.
 	Port int `json:"port,omitempty" dsl:"default=8080,min=1,max=65535"`
-	// MetricsPort is the port of /metrics, for Prometheus, on loopback. Default: any free one, which `sluice up` and `sluice serve` print.
+	// MetricsPort is the port of /metrics, for Prometheus, on loopback. Default: any free port, which `sluice up` and `sluice serve` print.
 	MetricsPort int `json:"metrics_port,omitempty" dsl:"min=1,max=65535"`
 }
 
@@ -24,22 +24,23 @@ type KServeTarget struct {
 	Context string `json:"context,omitempty"`
 	// Namespace of the InferenceServices. Default: the context's.
 	Namespace string `json:"namespace,omitempty"`
-	// Port the gateway listens on, on loopback. Default 8081.
+	// Port on which the gateway listens, on loopback. Default 8081.
 	Port int `json:"port,omitempty" dsl:"default=8081,min=1,max=65535"`
-	// MetricsPort is the port of the gateway's /metrics, for Prometheus, on loopback. Default: any free one, which `sluice up` and
-	// `sluice serve` print.
+	// MetricsPort is the port of the gateway's /metrics, for Prometheus, on loopback. Default: any free port, which `sluice up` and `sluice
+	// serve` print.
 	MetricsPort int `json:"metrics_port,omitempty" dsl:"min=1,max=65535"`
-	// Models is a bucket, or a folder of one, that KServe gets copies of the models from: s3://bucket/folder or gs://bucket/folder.
+	// Models is a bucket, or a folder of one, from which KServe reads copies of the models: s3://bucket/folder or gs://bucket/folder.
 	// Default: serving/ in the store, which then must be in a bucket.
 	Models string `json:"models,omitempty"`
-	// ServiceAccount is the pods'; its secrets let KServe read the bucket. Default: the namespace's.
+	// ServiceAccount is the ServiceAccount of the pods; its secrets, or its role, give KServe access to the bucket. Default: the
+	// namespace's.
 	ServiceAccount string `json:"service_account,omitempty"`
-	// Server is what answers in the pods: NVIDIA Triton or OpenVINO Model Server. Default triton.
+	// Server is the model server in the pods: NVIDIA Triton or OpenVINO Model Server. Default triton.
 	Server string `json:"server,omitempty" dsl:"enum=triton|openvino,default=triton"`
 	// Runtime is the ServingRuntime, or ClusterServingRuntime, with that server. Default: KServe's own, kserve-tritonserver or
 	// kserve-openvino.
 	Runtime string `json:"runtime,omitempty"`
-	// Ingress is the address of the cluster's ingress, http://10.0.0.5, where the names of InferenceServices cannot be resolved.
+	// Ingress is the URL of the cluster's ingress, such as http://10.0.0.5, if the host names of InferenceServices cannot be resolved.
 	Ingress string `json:"ingress,omitempty"`
 }
 

@@ -12,51 +12,51 @@ import (
 // Train runs the user's training script on a gang of nodes that may be reclaimed at any moment.
 type Train struct {
 	Command
-	// Metrics are the names the script reports in $SLUICE_METRICS; an expression that reads any other is a lint error. One that is no
-	// identifier, such as val/acc, is read as metrics["val/acc"].
+	// Metrics are the names of the metrics that the script reports in $SLUICE_METRICS; an expression that reads any other name is a lint
+	// error. A name that is not an identifier, such as val/acc, is read as metrics["val/acc"].
 	Metrics []string `json:"metrics,omitempty" dsl:"literal,metrics"`
-	// TotalSteps is how many training steps make the whole job; the script may also report it as "of".
+	// TotalSteps is the number of training steps of the whole job; the script may also report it as "of".
 	TotalSteps int64 `json:"total_steps,omitempty" dsl:"min=1"`
 	// Resources of each node.
 	Resources Resources `json:"resources,omitzero"`
 	// Nodes is the size of the gang.
 	Nodes Nodes `json:"nodes,omitzero"`
-	// Launcher is how the ranks of a node are started. With env, the default, the command is the node's only rank.
+	// Launcher is how the ranks of a node are started. With env, the default, the command is the only rank of the node.
 	Launcher string `json:"launcher,omitempty" dsl:"literal,default=env,enum=env|torchrun|mpi|tensorflow"`
-	// Pool is where nodes come from: a pool of the environment, or several in the order of preference. Default: the only one there is.
+	// Pool is the pool of the environment that provides nodes, or several pools in the order of preference. Default: the only pool.
 	Pool []string `json:"pool,omitempty" dsl:"literal,single"`
-	// Capacity is what may be bought: spot, on_demand, or auto for what serves the step best.
+	// Capacity is the capacity that may be bought: spot, on_demand, or auto, which chooses between the two.
 	Capacity string `json:"capacity,omitempty" dsl:"literal,default=auto,enum=auto|spot|on_demand"`
-	// Checkpoint says how checkpoints are laid out, advised and kept.
+	// Checkpoint is the layout and the interval of checkpoints, and how many are kept.
 	Checkpoint CheckpointSpec `json:"checkpoint,omitzero"`
-	// Deadline is when the training has to be done. Capacity is chosen such that it is, at the lowest price; it needs total_steps.
+	// Deadline is when the training must be finished. Sluice chooses the cheapest capacity that meets the deadline. It needs total_steps.
 	Deadline *Deadline `json:"deadline,omitempty"`
 }
 
 // Resources are what one node must have.
 type Resources struct {
-	// CPU is how many cores, such as 0.5 or 4. The local pool sets OMP_NUM_THREADS by it; it does not keep a process from using more.
+	// CPU is the number of cores, such as 0.5 or 4. The local pool sets OMP_NUM_THREADS to it, but does not limit processes to it.
 	CPU float64 `json:"cpu,omitempty" dsl:"min=0"`
 	// Memory of the node.
 	Memory Size `json:"memory,omitempty"`
-	// GPU is how many GPUs.
+	// GPU is the number of GPUs.
 	GPU int `json:"gpu,omitempty" dsl:"min=0,max=64"`
-	// GPUType is the GPU's model, or several that all will do.
+	// GPUType is the model of the GPU, or a list of acceptable models.
 	GPUType []string `json:"gpu_type,omitempty" dsl:"single"`
 	// SHM is the size of /dev/shm, which data loaders with worker processes share.
 	SHM Size `json:"shm,omitempty"`
-	// Idle is what happens to GPUs that are hardly used. Default: nothing.
+	// Idle is what happens if GPUs are hardly used. Default: nothing.
 	Idle *Idle `json:"idle,omitempty"`
 }
 
 // Idle is what happens to a node's GPUs that are hardly used.
 type Idle struct {
-	// Below is the share of time in which the GPUs compute, on average over a node's, below which they are idle.
+	// Below is the average utilization of a node's GPUs below which they are idle.
 	Below Share `json:"below"`
-	// For is over how long that is measured.
+	// For is the period over which utilization is averaged.
 	For Duration `json:"for"`
-	// Action is what happens then: warn (default), or release, which stops the training after a checkpoint, gives the nodes back and fails
-	// the step.
+	// Action is what happens if GPUs are idle: warn (default), or release, which stops the training after a checkpoint, releases the nodes
+	// and fails the step.
 	Action string `json:"action,omitempty" dsl:"default=warn,enum=warn|release"`
 }
 
@@ -76,25 +76,25 @@ type Nodes struct {
 
 // Deadline is when a training has to be done: within a time from its start, or at a time of day.
 type Deadline struct {
-	// Within is how long it may take from the start of the step.
+	// Within is the maximum time from the start of the step.
 	Within Duration `json:"within,omitempty"`
 	// At is the time of day, "07:00": the first one after the start of the step.
 	At string `json:"at,omitempty"`
 	// Timezone of at, such as Europe/Berlin. Default UTC.
 	Timezone string `json:"timezone,omitempty"`
-	// OnMiss is what happens to a training that is not done then: continue (default), or stop, which fails the step and keeps its last
+	// OnMiss is what happens if the training is not finished by then: continue (default), or stop, which fails the step and keeps its last
 	// checkpoint.
 	OnMiss string `json:"on_miss,omitempty" dsl:"default=continue,enum=continue|stop"`
 }
 
 // CheckpointSpec says how a training step's checkpoints are handled.
 type CheckpointSpec struct {
-	// Layout is what a checkpoint looks like on disk: folder, a folder step-N that appears by rename; huggingface, the Trainer's
+	// Layout is the format of a checkpoint on disk: folder, a folder step-N that is created by a rename; huggingface, the Trainer's
 	// checkpoint-N; lightning, the .ckpt files of ModelCheckpoint.
 	Layout string `json:"layout,omitempty" dsl:"default=folder,enum=folder|huggingface|lightning"`
-	// Every is advice to the script, in $SLUICE_CHECKPOINT_EVERY. Default 30s.
+	// Every is the recommended interval between checkpoints, which the script gets in $SLUICE_CHECKPOINT_EVERY. Default 30s.
 	Every Duration `json:"every,omitempty" dsl:"default=30s"`
-	// Keep is how many committed checkpoints stay in the store. Default 3.
+	// Keep is the number of committed checkpoints that are kept in the store. Default 3.
 	Keep int `json:"keep,omitempty" dsl:"default=3,min=1"`
 }
 

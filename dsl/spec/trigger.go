@@ -11,7 +11,7 @@ import (
 
 // Trigger starts runs of the pipeline by itself: exactly one of schedule, data, metric and pipeline.
 type Trigger struct {
-	// Schedule starts runs by the clock.
+	// Schedule starts runs on a schedule.
 	Schedule *ScheduleTrigger `json:"schedule,omitempty" dsl:"choice"`
 	// Data starts a run for new or changed objects.
 	Data *DataTrigger `json:"data,omitempty" dsl:"choice"`
@@ -19,7 +19,7 @@ type Trigger struct {
 	Metric *MetricTrigger `json:"metric,omitempty" dsl:"choice"`
 	// Pipeline starts a run after an accepted run of another pipeline.
 	Pipeline *PipelineTrigger `json:"pipeline,omitempty" dsl:"choice"`
-	// Params of the runs it starts; the others have their defaults.
+	// Params of the runs that it starts; other parameters have their defaults.
 	Params map[string]any `json:"params,omitempty" dsl:"names"`
 }
 
@@ -40,11 +40,11 @@ type ScheduleTrigger struct {
 	Cron []string `json:"cron,omitempty" dsl:"choice,single"`
 	// Timezone of cron, such as Europe/Berlin. Default UTC.
 	Timezone string `json:"timezone,omitempty" dsl:"default=UTC"`
-	// Every is the time from start to start, instead of cron.
+	// Every is the interval between starts, instead of cron.
 	Every Duration `json:"every,omitempty" dsl:"choice"`
-	// Offset moves the times of `every`, which count from midnight UTC of 1 January 1970. It is shorter than `every`.
+	// Offset shifts the times of `every`, which are counted from midnight UTC of 1 January 1970. It must be shorter than `every`.
 	Offset Duration `json:"offset,omitempty"`
-	// Catchup is how late a start that was missed is still made up for. Default 1h.
+	// Catchup is how long after its time a missed start is still made up for. Default 1h.
 	Catchup Duration `json:"catchup,omitempty" dsl:"default=1h"`
 	// Jitter delays each start by a random time of at most this.
 	Jitter Duration `json:"jitter,omitempty"`
@@ -62,19 +62,19 @@ type ScheduleTrigger struct {
 type DataTrigger struct {
 	// URL of the folder: file:///folder, or s3://bucket/folder with ?region= and, for a server that is not AWS's, &endpoint=.
 	URL string `json:"url"`
-	// Glob the objects' names below it must match. Default: all.
+	// Glob is a pattern that the names of objects must match. Default: all objects.
 	Glob string `json:"glob,omitempty"`
-	// Settle is how long nothing may have changed. Default 1m.
+	// Settle is how long an object must be unchanged. Default 1m.
 	Settle Duration `json:"settle,omitempty" dsl:"default=1m"`
-	// Every is the time from look to look. Default 1m.
+	// Every is the interval between checks. Default 1m.
 	Every Duration `json:"every,omitempty" dsl:"default=1m"`
 }
 
 // MetricTrigger starts a run when a number meets a condition: the answer to a Prometheus query, or an output of the last accepted run.
 type MetricTrigger struct {
-	// Prometheus is the server's address, with `query`. Default http://127.0.0.1:9090.
+	// Prometheus is the URL of the Prometheus server, for `query`. Default http://127.0.0.1:9090.
 	Prometheus string `json:"prometheus,omitempty"`
-	// Query is a PromQL query with one number as its answer.
+	// Query is a PromQL query that returns one number.
 	Query string `json:"query,omitempty" dsl:"choice,raw"`
 	// Step of the last accepted run, with `output`, instead of a query.
 	Step string `json:"step,omitempty" dsl:"choice"`
@@ -82,11 +82,11 @@ type MetricTrigger struct {
 	Output string `json:"output,omitempty"`
 	// Condition is a bool CEL expression over `value`.
 	Condition Expr `json:"condition" dsl:"bool"`
-	// For is how long the condition must hold without a break.
+	// For is how long the condition must be true at every check.
 	For Duration `json:"for,omitempty"`
-	// Cooldown is how long after a start there is no other. Default 1h.
+	// Cooldown is the minimum time between two starts. Default 1h.
 	Cooldown Duration `json:"cooldown,omitempty" dsl:"default=1h"`
-	// Every is the time from look to look. Default 1m.
+	// Every is the interval between checks. Default 1m.
 	Every Duration `json:"every,omitempty" dsl:"default=1m"`
 }
 
@@ -94,7 +94,7 @@ type MetricTrigger struct {
 type PipelineTrigger struct {
 	// Name of the other pipeline.
 	Name string `json:"name"`
-	// Every is the time from look to look. Default 30s.
+	// Every is the interval between checks. Default 30s.
 	Every Duration `json:"every,omitempty" dsl:"default=30s"`
 }
 
@@ -169,7 +169,7 @@ func (t Trigger) Interval() Duration {
 
 // Concurrency lets one run of a group go on at a time, across pipelines.
 type Concurrency struct {
-	// Group is the group's name; it may hold params: train-${params.region}.
+	// Group is the group's name; it may contain params: train-${params.region}.
 	Group string `json:"group"`
 	// OnConflict is what happens while another run of the group is open: queue (default), skip or cancel_other.
 	OnConflict OnConflict `json:"on_conflict,omitempty" dsl:"literal,default=queue,enum=skip|queue|cancel_other"`
@@ -177,7 +177,7 @@ type Concurrency struct {
 
 // Budget bounds what a run may cost.
 type Budget struct {
-	// USD stops the run when its cost has passed this many dollars.
+	// USD stops the run when its cost reaches this many dollars.
 	USD float64 `json:"usd" dsl:"min=0.01"`
 }
 

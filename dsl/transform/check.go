@@ -94,18 +94,18 @@ func checkTwice(r document.Reporter, n *yaml.Node) {
 
 // ErrorKeys are what all transforms have that reject rows.
 type ErrorKeys struct {
-	// ErrorHandling says what becomes of the rows that are rejected. Default: any number goes to the dead letter.
+	// ErrorHandling is what happens to rejected rows. Default: they go to the dead letter, in any number.
 	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
 }
 
 // ErrorHandling says what becomes of the rows that a transform rejects, and how many it may. One of its keys must be there.
 type ErrorHandling struct {
-	// Output is the name of an output for the rejected rows, which then do not go to the dead letter: rows of element, reason, message,
-	// source and offset. A transform must take them, with `input: NAME.OUTPUT`.
+	// Output is the name of an output for the rejected rows, which then do not go to the dead letter. They have the fields element, reason,
+	// message, source and offset. Another transform must take them, with `input: NAME.OUTPUT`.
 	Output string `json:"output,omitempty" dsl:"literal"`
-	// Threshold is the largest share of the rows coming to the transform that it may reject; above it the step fails. It is judged at
-	// the end, and from 1000 rows on as they come, so that a hopeless run ends early: put known trouble through a Filter first.
-	// Default: any number.
+	// Threshold is the largest share of its input rows that the transform may reject; above it the step fails. Sluice checks it at the end,
+	// and continuously from 1000 rows on, so that a hopeless run ends early: remove known bad rows with a Filter first. Default: any
+	// number.
 	Threshold *spec.Share `json:"threshold,omitempty"`
 }
 

@@ -12,13 +12,14 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Combine makes one row of all that are equal in the fields of `group_by`: these fields, and what `combine` computes of the others. Of n
-// rows n-1 are dropped, counted under the transform's name, and of none comes none. Numbers are equal by what they are: 1 is 1.0. As in
-// SQL's GROUP BY nulls make a group of their own, and are left out of what is computed, which is null when nothing else is there.
+// Combine makes one row of all rows that are equal in the fields of `group_by`. The row has these fields, and those that `combine`
+// computes. Of n rows n-1 are dropped, counted under the transform's name; no rows give no row. Numbers are compared by value: 1 equals
+// 1.0. As in SQL's GROUP BY, nulls are a group of their own, and are ignored in computed fields, which are null if there are no other
+// values.
 type Combine struct {
-	// GroupBy are the fields that must be equal. None, []: all rows make one.
+	// GroupBy are the fields that must be equal. With [], all rows become one.
 	GroupBy []string `json:"group_by" dsl:"single"`
-	// Combine has the fields that are computed, by name. {size: sum} is short for {size: {value: row.size, fn: sum}}.
+	// Combine is the computed fields, by name. {size: sum} is short for {size: {value: row.size, fn: sum}}.
 	Combine map[string]Aggregate `json:"combine"`
 	// Language of the expressions: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
@@ -27,10 +28,10 @@ type Combine struct {
 
 // Aggregate is one value of many rows.
 type Aggregate struct {
-	// Value is a CEL expression over each of the rows. Only a count of rows goes without.
+	// Value is a CEL expression over each row. Only a count of rows does not need it.
 	Value spec.Expr `json:"value,omitempty"`
-	// Fn: sum and mean of numbers, without rounding errors, where a sum of whole numbers that has more than 64 bits fails the step; min and max of bools, numbers and texts, in that order; count of values that
-	// are not null, or of rows; any and all of bools; group, a list of the values.
+	// Fn: sum and mean of numbers, without rounding errors (an integer sum of more than 64 bits fails the step); min and max of bools,
+	// numbers and texts, in that order; count of rows, or of values that are not null; any and all of bools; group, a list of the values.
 	Fn string `json:"fn" dsl:"enum=sum|mean|min|max|count|any|all|group"`
 }
 

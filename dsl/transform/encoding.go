@@ -30,11 +30,11 @@ func TextEncoding(name string) (encoding.Encoding, error) {
 
 // TextEncodingKeys say how bytes are text.
 type TextEncodingKeys struct {
-	// Encoding of the files by its IANA name: windows-1252, Shift_JIS, UTF-16LE. Default: UTF-8. A byte order mark in a file
-	// tells more than this key.
+	// Encoding of the files by its IANA name: windows-1252, Shift_JIS, UTF-16LE. Default: UTF-8. A byte order mark in a file takes
+	// precedence.
 	Encoding string `json:"encoding,omitempty"`
-	// OnInvalid: reject (default) the rows with bytes that are not valid in the encoding, or replace those by U+FFFD; the same with what
-	// stands for half a character in JSON.
+	// OnInvalid: reject (default) rejects rows with bytes that are invalid in the encoding, replace puts U+FFFD in their place. The same
+	// applies to half of a surrogate pair in JSON.
 	OnInvalid string `json:"on_invalid,omitempty" dsl:"enum=reject|replace"`
 }
 

@@ -11,18 +11,18 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Exec has a program of yours transform the rows. It reads them from stdin, one JSON object a line with a number in the field _row, and
-// writes to stdout for each, in any order, a line with the same _row: the row as it shall be, or {"_row": 7, "_drop": "rule"}, or
-// {"_row": 7, "_reject": "reason"}. Rules are counted as TRANSFORM/RULE. It runs in a copy of the workspace with the step's env and
-// secrets; what it writes to stderr goes to the step's log. A row it gives no answer to is rejected as no_answer, and one that it
-// dies of, twice and the second time alone, as crashed. When all rows have their answers it must exit with 0, or the step fails. It must
-// answer equal rows equally, whatever came before them.
+// Exec transforms rows with your own program. The program reads them from stdin, one JSON object per line with a number in the field _row,
+// and writes to stdout for each row, in any order, a line with the same _row: the new row, or {"_row": 7, "_drop": "rule"}, or {"_row": 7,
+// "_reject": "reason"}. Rules are counted as TRANSFORM/RULE. The program runs in a copy of the workspace with the step's env and secrets;
+// its stderr goes to the step's log. A row without an answer is rejected as no_answer, and a row that crashes the program twice, the second
+// time alone, as crashed. When it has answered all rows the program must exit with 0, or the step fails. It must give equal rows equal
+// answers, whatever rows came before them.
 type Exec struct {
-	// Command is the program and its arguments, without a shell. Several of it run at a time.
+	// Command is the program and its arguments, without a shell. Several processes of it run at a time.
 	Command []string `json:"command"`
 	// Files are the workspace files and folders that the program depends on, or `none`. Default: all.
 	Files spec.FileList `json:"files,omitzero" dsl:"literal"`
-	// MaxRestarts is how often it may be started again because it died, before the step fails. Default 20.
+	// MaxRestarts is how often the program may be restarted after a crash before the step fails. Default 20.
 	MaxRestarts int `json:"max_restarts,omitempty" dsl:"default=20,min=0,max=100000"`
 	ErrorKeys
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 )
 
-// Explode makes of a row with lists a row for each of their items. A row whose lists are all empty is dropped, counted under the
-// transform's name. The rows that come of one, beyond the first, count as read, and in `rows.exploded`.
+// Explode turns a row with lists into one row for each of their elements. A row whose lists are all empty is dropped, counted under the
+// transform's name. The additional rows, beyond the first, count as read, and in `rows.exploded`.
 type Explode struct {
-	// Fields that hold the lists; in the rows made of it each holds one item.
+	// Fields with the lists; in the new rows each field holds one element.
 	Fields []string `json:"fields"`
-	// CrossProduct makes a row for each combination of items of several lists. Default: the first items together, the second and so on,
-	// with null where a list is shorter.
+	// CrossProduct makes a row for each combination of elements of several lists. Default: one row for the first elements, one for the
+	// second, and so on, with null where a list is shorter.
 	CrossProduct bool `json:"cross_product,omitempty"`
 	ErrorKeys
 }

@@ -2,7 +2,7 @@ package transform
 
 import "github.com/sluiceml/sluice/dsl/spec"
 
-// Filter drops the rows its expression is false for. The transform's name is the rule they are counted under.
+// Filter drops the rows for which the expression is false. They are counted under the transform's name.
 type Filter struct {
 	// Keep is a bool CEL expression over the row.
 	Keep spec.Expr `json:"keep" dsl:"bool"`

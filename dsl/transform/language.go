@@ -10,14 +10,14 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 )
 
-// DetectLanguage finds the language that a text is mainly written in, of some eighty. Some sentences are told rightly; of a few words,
-// of lists and of closely related languages do not expect it.
+// DetectLanguage detects the main language of a text, out of about eighty. It is reliable for several sentences, but not for a few words,
+// for lists, or for closely related languages.
 type DetectLanguage struct {
-	// Field holds the text. Null, a text without letters and one that could as well be of another language have none.
+	// Field is the field with the text. Null, a text without letters and an ambiguous text have no language.
 	Field string `json:"field"`
-	// As names the field that is set to the language's ISO 639-1 code, or null; NAME_confidence is set to a number between 0 and 1.
+	// As is the field that is set to the ISO 639-1 code of the language, or null; NAME_confidence is set to a number between 0 and 1.
 	As string `json:"as,omitempty" dsl:"literal"`
-	// Keep lists codes; rows of another language are dropped, and of none. The transform's name is the rule they are counted under.
+	// Keep lists codes; rows of other languages, or of none, are dropped and counted under the transform's name.
 	Keep []string `json:"keep,omitempty" dsl:"literal"`
 	ErrorKeys
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 )
 
-// DecodeMail parses a raw e-mail message (RFC 5322, MIME) and sets the fields subject, from, date (RFC 3339 in UTC, null when
-// unreadable), body and content_type (text/plain or text/html). Transfer encodings and charsets are decoded, broken ones as far
-// as they can be. A message that cannot be parsed is rejected.
+// DecodeMail parses a raw e-mail message (RFC 5322, MIME) and sets the fields subject, from, date (RFC 3339 in UTC, null when unreadable),
+// body and content_type (text/plain or text/html). Transfer encodings and charsets are decoded, broken ones as far as possible. A message
+// that cannot be parsed is rejected.
 type DecodeMail struct {
-	// Field holds the raw message. It is removed from the row.
+	// Field is the field with the raw message. It is removed from the row.
 	Field string `json:"field"`
 	ErrorKeys
 }

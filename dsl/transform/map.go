@@ -8,11 +8,11 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// MapToFields computes fields. An expression that cannot be evaluated, such as one over a missing field, rejects the row.
+// MapToFields computes fields. If an expression cannot be evaluated, for example because a field is missing, the row is rejected.
 type MapToFields struct {
 	// Fields by name, each a CEL expression over the row as it came in.
 	Fields map[string]spec.Expr `json:"fields,omitempty"`
-	// Append keeps the row's other fields. Default: the row has the computed fields only.
+	// Append keeps the row's other fields. Default: the row has only the computed fields.
 	Append bool `json:"append,omitempty"`
 	// Drop lists fields to leave out of those that `append` keeps.
 	Drop []string `json:"drop,omitempty"`

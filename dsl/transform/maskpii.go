@@ -14,21 +14,21 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// MaskPII replaces personal data in text, and counts it by kind in the output `masked`. It is conservative: a card needs a network's
-// prefix and its check digit, an account its country's length and checksum, and a telephone number + or 00 with the country's code,
-// or the form used in North America. E-mail addresses may have letters of any script, a first part in quotes ("john doe"@example.com)
-// and a full-width ＠; numbers may have the digits of any script. Not found are names, addresses that are written in words (ann at example dot org) or with HTML's entities
-// (HtmlToText decodes them), and those without a dot in the domain. Only texts are looked through that are fields of the row themselves,
-// not what lists and objects in them hold.
+// MaskPII replaces personal data in text, and counts it by kind in the output `masked`. It is conservative: a card number needs a network's
+// prefix and the check digit, an account number its country's length and checksum, and a telephone number needs + or 00 with the country
+// code, or the form used in North America. E-mail addresses may have letters of any script, a local part in quotes ("john doe"@example.com)
+// and a full-width ＠; numbers may have the digits of any script. It does not find names, addresses that are written in words (ann at example dot org) or with HTML entities
+// (HtmlToText decodes them), or addresses without a dot in the domain. It searches only texts that are fields of the row, not texts inside
+// lists and objects.
 type MaskPII struct {
 	// Fields to mask.
 	Fields []string `json:"fields"`
 	// Kinds of personal data: email, phone, ip (of versions 4 and 6), card and iban. Default: all.
 	Kinds []string `json:"kinds,omitempty" dsl:"enum=email|phone|ip|card|iban"`
-	// Patterns are regular expressions (RE2) for kinds of your own, by name. What they match goes before the other kinds.
+	// Patterns are regular expressions (RE2) for your own kinds, by name. They take precedence over the other kinds.
 	Patterns map[string]string `json:"patterns,omitempty" dsl:"names,raw"`
-	// Action: mask (default; <EMAIL> stands in place of an address), hash (<EMAIL:16 hexadecimal digits>, the same for the same address
-	// and key) or drop the row.
+	// Action: mask (default; <EMAIL> replaces an address), hash (<EMAIL:16 hexadecimal digits>, the same for the same address and key) or
+	// drop, which drops the row.
 	Action string `json:"action,omitempty" dsl:"enum=mask|hash|drop"`
 	// Key is the variable under the step's `secrets` that holds the key of the hashes (HMAC-SHA-256).
 	Key string `json:"key,omitempty" dsl:"literal"`

@@ -1,7 +1,7 @@
 package transform
 
-// NormalizeText makes equal text equal bytes: Unicode normal form (UAX #15), no control or invisible characters, LF line ends. Joiners stay
-// where they change how a word or an emoji looks: in scripts that join their letters, at a virama, in emoji sequences.
+// NormalizeText makes equal text equal bytes: Unicode normal form (UAX #15), no control or invisible characters, LF line ends. Joiners are
+// kept where they change the appearance of a word or an emoji: in scripts that join their letters, at a virama, in emoji sequences.
 type NormalizeText struct {
 	// Fields to normalise.
 	Fields []string `json:"fields"`
@@ -9,8 +9,8 @@ type NormalizeText struct {
 	Form string `json:"form,omitempty" dsl:"enum=NFC|NFKC"`
 	// Whitespace: collapse (default; single spaces, at most one empty line) or keep.
 	Whitespace string `json:"whitespace,omitempty" dsl:"enum=collapse|keep"`
-	// Mojibake: keep (default) or repair, which undoes UTF-8 that was read as Windows-1252 or ISO 8859-1 ("Ã©" for "é"). Only a whole
-	// text is repaired, and only when its bytes are valid UTF-8 and make likelier text.
+	// Mojibake: keep (default) or repair, which undoes UTF-8 that was read as Windows-1252 or ISO 8859-1 ("Ã©" for "é"). Only a whole text
+	// is repaired, and only if its bytes are valid UTF-8 and the result is more plausible.
 	Mojibake string `json:"mojibake,omitempty" dsl:"enum=keep|repair"`
 	// Case: keep (default) or lower.
 	Case string `json:"case,omitempty" dsl:"enum=keep|lower"`

@@ -7,13 +7,13 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Partition divides the rows among its outputs, which other transforms take as NAME.OUTPUT. It has no rows but those.
+// Partition divides the rows among its outputs, which other transforms take as NAME.OUTPUT. It has no other output.
 type Partition struct {
-	// By is a CEL expression over the row: the name of the output that it goes to, or a bool or an int that is written as one.
+	// By is a CEL expression over the row, which returns the name of its output, or a bool or an int that is converted to a name.
 	By spec.Expr `json:"by"`
 	// Outputs by name.
 	Outputs []string `json:"outputs" dsl:"literal"`
-	// UnknownOutput is the output of the rows that `by` names no output for. Default: they are rejected.
+	// UnknownOutput is the output for rows for which `by` names no existing output. Default: they are rejected.
 	UnknownOutput string `json:"unknown_output,omitempty" dsl:"literal"`
 	// Language of the expression: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
@@ -41,5 +41,5 @@ func (Partition) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	}
 }
 
-// Flatten puts the rows of its inputs together. A transform whose `input` is a list does the same.
+// Flatten merges the rows of its inputs. A transform whose `input` is a list does the same.
 type Flatten struct{}

@@ -6,10 +6,10 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// ProfileRows describes the rows at its place among the transforms, and hands them on as they are: the output `profiles["NAME"]`, under the
-// transform's name, is of the form of `profile`. What comes of a dataset's rows in the end is in `profile` anyway.
+// ProfileRows describes the rows that pass it, without changing them. The output `profiles["NAME"]`, under the transform's name, has the
+// form of `profile`. The final rows of the dataset are always described in `profile`.
 type ProfileRows struct {
-	// Columns are computed from each row, beside its fields, as those of a step's `profile` are.
+	// Columns are computed columns, in addition to the fields of the rows, as in a step's `profile`.
 	Columns map[string]spec.Expr `json:"columns,omitempty" dsl:"names"`
 }
 

@@ -12,20 +12,20 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). All values
-// are texts. A record that has not as many fields as there are columns is rejected, and so is one with a quote where none may be;
-// empty lines are left out. Of a record whose quotes are wrong, only the line it begins in is rejected. It must be the first transform.
-// A file with quotes is read by one worker.
+// ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). All values are
+// texts. A record with a different number of fields than columns is rejected, and so is a record with a quote in the wrong place; empty
+// lines are ignored. If the quotes of a record are wrong, only the line in which it begins is rejected. It must be the first transform. One
+// worker reads a file with quotes.
 type ReadFromCSV struct {
-	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
-	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
-	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
+	// Path of the files, or a list; * ? and [] match within a folder, ** matches any number of folders. As in a shell, * and ** do not
+	// match names that begin with a dot, unless the pattern has the dot too. s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a
+	// bucket.
 	Path spec.Paths `json:"path" dsl:"single"`
 	// Delimiter is one character, "\t" for a tab. Default: a comma.
 	Delimiter string `json:"delimiter,omitempty"`
 	// Columns are the names of the fields, in files without a header. Default: the first record of each file names them.
 	Columns []string `json:"columns,omitempty"`
-	// Quote: double (default) or none, where a quote is a character as any other and large files are read by several workers.
+	// Quote: double (default), or none, with which a quote is an ordinary character and several workers read a large file.
 	Quote string `json:"quote,omitempty" dsl:"enum=double|none"`
 	TextEncodingKeys
 	ErrorKeys

@@ -7,12 +7,12 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// ReadFromText reads a row from each line of text files, also of compressed ones (gzip, zstd, bzip2), with the line in its field
-// `text`, without its end. An empty line is a row, too. It must be the first transform.
+// ReadFromText reads each line of text files as a row, also of compressed ones (gzip, zstd, bzip2). The field `text` holds the line without
+// its line end. An empty line is a row, too. It must be the first transform.
 type ReadFromText struct {
-	// Path of the files, or a list; * ? and [] match within a folder, ** any number of folders.
-	// As in a shell, * and ** match no name that begins with a dot unless the pattern has the dot too.
-	// s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a bucket.
+	// Path of the files, or a list; * ? and [] match within a folder, ** matches any number of folders. As in a shell, * and ** do not
+	// match names that begin with a dot, unless the pattern has the dot too. s3://BUCKET/PATTERN and gs://BUCKET/PATTERN are objects of a
+	// bucket.
 	Path spec.Paths `json:"path" dsl:"single"`
 	TextEncodingKeys
 	ErrorKeys

@@ -91,7 +91,7 @@ var english = message.NewPrinter(language.English)
 
 // ValidateWithSchema rejects the rows that a JSON Schema does not accept.
 type ValidateWithSchema struct {
-	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: nothing is loaded by reference.
+	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: external references are not loaded.
 	Schema json.RawMessage `json:"schema"`
 	ErrorKeys
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Split divides the rows into named parts, by a hash of the key: rows with equal keys are in the same part, and a row is in the
-// same part in every run. Without it all rows are in the part `all`. Only a transform that writes may follow.
+// Split divides the rows into named parts, by a hash of the key: rows with equal keys are in the same part, and a row is in the same part
+// in every run. Without a Split all rows are in the part `all`. Only a transform that writes may follow.
 type Split struct {
 	// Key is a CEL expression over the row.
 	Key spec.Expr `json:"key"`

@@ -12,8 +12,8 @@ import (
 
 // WriteKeys are what all transforms that write have.
 type WriteKeys struct {
-	// Path is the folder in the dataset, and the name of the part that the rows are counted in; after a Split the parts are folders in
-	// it. Default: the part `all`, or those of the Split.
+	// Path is the folder in the dataset, and the name of the part under which the rows are counted; after a Split the parts are folders
+	// inside it. Default: the part `all`, or the parts of the Split.
 	Path string `json:"path,omitempty" dsl:"literal"`
 	// Shards is the number of files of each part. Default 1.
 	Shards int `json:"shards,omitempty" dsl:"min=1,max=10000"`
@@ -29,24 +29,24 @@ type WriteToJSON struct {
 	WriteKeys
 }
 
-// WriteToParquet writes the dataset as Parquet files, compressed by zstd, a folder for each part. All files have all columns, by name,
-// and each may be null, as it also is where a row lacks the field. A column that was read from Parquet or Avro keeps its type where no
-// transform computes it. Of another the values decide: bools, whole numbers, numbers, texts, lists of them, and groups of fields where all
-// objects have the same. Where values differ in type, and objects in their fields, the column has them as JSON. It ends a chain.
+// WriteToParquet writes the dataset as Parquet files, compressed by zstd, a folder for each part. All files have all columns, in
+// alphabetical order. Every column is nullable; a missing field is null. A column that was read from Parquet or Avro keeps its type unless
+// a transform computes it. The type of any other column is derived from its values: bools, integers, doubles, texts, lists of these, and
+// groups if all objects have the same fields. If values differ in type, or objects in their fields, the column holds JSON. It ends a chain.
 type WriteToParquet struct {
 	WriteKeys
 }
 
-// WriteToAvro writes the dataset as Avro object container files, compressed by deflate, a folder for each part. Columns have the types that
-// WriteToParquet gives them, as far as Avro has them; JSON is a text of the logical type `json`. It ends a chain.
+// WriteToAvro writes the dataset as Avro object container files, compressed by deflate, one folder per part. Columns have the same types as
+// with WriteToParquet, as far as Avro has them; JSON is a text of the logical type `json`. It ends a chain.
 type WriteToAvro struct {
 	WriteKeys
 }
 
-// WriteToCSV writes the dataset as comma-separated values as in RFC 4180, with a header and line feeds, a folder for each part. Null is
-// an empty field, as is a field that the row lacks, and lists and objects are JSON. It ends a chain.
+// WriteToCSV writes the dataset as comma-separated values as in RFC 4180, with a header and line feeds, a folder for each part. Null and
+// missing fields are empty fields; lists and objects are JSON. It ends a chain.
 type WriteToCSV struct {
-	// Columns in their order. A row with another field is rejected. Default: all fields, by name.
+	// Columns in their order. A row with any other field is rejected. Default: all fields, in alphabetical order.
 	Columns []string `json:"columns,omitempty"`
 	WriteKeys
 }
@@ -58,8 +58,8 @@ func (w WriteToCSV) Check(r document.Reporter, in StepFacts, config *yaml.Node) 
 	checkNotEmpty(r, document.Lookup(config, "columns"))
 }
 
-// WriteToText writes the dataset as text, a row a line, a folder for each part. A row has one field, which MapToFields can leave it
-// with. A value that is no text, or has a line end in it, is rejected. It ends a chain.
+// WriteToText writes the dataset as text, one line per row, one folder per part. A row must have exactly one field; use MapToFields to
+// select it. A value that is not a text, or contains a line end, is rejected. It ends a chain.
 type WriteToText struct {
 	WriteKeys
 }
