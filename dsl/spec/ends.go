@@ -86,18 +86,18 @@ const (
 // ends is the table. A status without a line of an error's type comes last among those of the status.
 var ends = []End{
 	{
-		Status: StatusSucceeded, Causes: "it did what it is for, or an earlier result of the same was taken over, and its gate passed",
+		Status: StatusSucceeded, Causes: "it finished its work, or an earlier result was reused, and its gate passed",
 		Passed: StatusPending, NotFailed: StatusPending, Failed: StatusSkipped, Instance: CountPassed, Run: StatusSucceeded,
 		OfRun: true, Accepted: true, Event: EventSuccess, Step: StatusSucceeded,
 		Glyph: "✓", Tone: ToneGood,
 	},
 	failed(fault.Invalid, 2, "an expression, a parameter or the environment is wrong"),
 	failed(fault.User, 3, "the user's program failed, or its data are missing or do not fit"),
-	failed(fault.Preempted, 7, "a training lost its machines again and again"),
+	failed(fault.Preempted, 7, "a training lost its machines repeatedly"),
 	failed(fault.Timeout, 5, "an attempt took longer than its `timeout`"),
-	failed(fault.Gate, 4, "its gate did not hold, a person rejected it, or its rollout was rolled back"),
-	failed(fault.Budget, 6, "it has cost what was left of the budget, or its child run had spent its own"),
-	failed(fault.Canceled, 130, "its child run, training, rollout or question was canceled, but not by the run"),
+	failed(fault.Gate, 4, "its gate failed, a person rejected it, or its rollout was rolled back"),
+	failed(fault.Budget, 6, "it used up the rest of the budget, or its child run spent its own budget"),
+	failed(fault.Canceled, 130, "its child run, training, rollout or approval was canceled, but not by the run"),
 	failed("", 1, "a machine, disk, network or service failed, or its workflow was terminated"),
 	{
 		Status: StatusDeclined, Causes: "its gate stopped the run with `on_fail: stop`, or its child run was declined",
@@ -113,13 +113,13 @@ var ends = []End{
 	},
 	{
 		Status: StatusSkipped,
-		Causes: "its `when` was false, its list was empty, it needs a step that was skipped, nothing failed (`on_failure`), what it reads is absent " +
-			"(`on_failure`, `finally`), or `--only` left it out and there was nothing to take over",
+		Causes: "its `when` was false, its list was empty, it needs a step that was skipped, nothing failed (`on_failure`), an output that it reads is absent " +
+			"(`on_failure`, `finally`), or `--only` left it out and there was nothing to reuse",
 		Passed: StatusSkipped, NotFailed: StatusPending, Failed: StatusSkipped, Instance: CountLeftOut, Run: StatusSucceeded,
 		Glyph: "–", Tone: ToneFaint,
 	},
 	{
-		Status: StatusUpstream, Causes: "shown as `not run`: a step that it needs did not come to the end that it needs",
+		Status: StatusUpstream, Causes: "shown as `not run`: a step that it needs did not end as required",
 		Passed: StatusUpstream, NotFailed: StatusUpstream, Failed: StatusSkipped, Instance: CountFailed, Run: StatusSucceeded,
 		Glyph: "–", Tone: ToneFaint,
 	},
@@ -129,7 +129,7 @@ var ends = []End{
 		Glyph: "■", Tone: ToneLesser,
 	},
 	{
-		Status: StatusCanceled, Causes: "the run was canceled, or stopped it because its budget was spent",
+		Status: StatusCanceled, Causes: "the run was canceled, or the run stopped the step because the budget was spent",
 		Passed: StatusUpstream, NotFailed: StatusUpstream, Failed: StatusSkipped, Instance: CountCanceled, Run: StatusCanceled,
 		OfRun: true, HandlesFailure: true, Exit: 130, Step: StatusFailed, StepType: fault.Canceled,
 		Glyph: "■", Tone: ToneLesser,

@@ -56,12 +56,12 @@ func name(status Status, typ string) string {
 
 func endsOfSteps() string {
 	b := strings.Builder{}
-	b.WriteString("| a step is | because | who needs it `passed` | `not_failed` | `failed` | an instance counts as | the run ends as |\n")
+	b.WriteString("| a step is | because | a step that needs it `passed` | `not_failed` | `failed` | an instance counts as | the run ends as |\n")
 	b.WriteString("|---|---|---|---|---|---|---|\n")
 	for _, e := range ends {
 		run := "`" + string(e.Run) + "`"
 		if e.Run == StatusSucceeded && e.Status != StatusSucceeded {
-			run = "the other steps have it"
+			run = "the other steps determine"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", name(e.Status, e.Type), e.Causes, becomes(e.Passed), becomes(e.NotFailed), becomes(e.Failed), e.Instance, run)
 	}

@@ -13,25 +13,25 @@ func Runs() []Metric {
 
 // Counted when a run, a step or a generation of a gang ends.
 var (
-	RunsEnded  = counter("sluice_runs_total", "Runs that ended, those of child pipelines too", Label{"status", words(spec.RunEnds())})
+	RunsEnded  = counter("sluice_runs_total", "Runs that ended, including those of child pipelines", Label{"status", words(spec.RunEnds())})
 	StepsEnded = counter("sluice_steps_total",
-		"Steps that ended, each instance of a step for itself; `upstream` did not run because of a step before them",
+		"Steps that ended, counting each instance; `upstream` steps did not run because of an earlier step",
 		Label{"kind", words(spec.Kinds)}, Label{"status", words(spec.StepEnds())})
 	GateChecks = counter("sluice_gate_checks_total",
 		"Conditions of gates that were evaluated",
 		Label{"verdict", words([]spec.Verdict{spec.VerdictPass, spec.VerdictFail, spec.VerdictHold, spec.VerdictError})})
 	Rows = counter("sluice_rows_total",
-		"Rows that cleanings read, by what became of them", Label{"outcome", []string{"kept", "dropped", "rejected"}})
-	RowsReused       = counter("sluice_rows_reused_total", "Of these, rows of files that an earlier run had read, and which were not read again")
+		"Rows that cleanings read, by outcome", Label{"outcome", []string{"kept", "dropped", "rejected"}})
+	RowsReused       = counter("sluice_rows_reused_total", "Of these, rows of files that an earlier run had read and that were not read again")
 	TrainGenerations = counter("sluice_train_generations_total", "Generations of gangs that ended", Label{"end", words(generationEnds)})
-	TrainSteps       = counter("sluice_train_steps_total", "Training steps, counted when their generation ends; those that were done again count again")
-	TrainStepsLost   = counter("sluice_train_steps_lost_total", "Of these, steps that the next generation has to do again")
+	TrainSteps       = counter("sluice_train_steps_total", "Training steps, counted when their generation ends; repeated steps are counted again")
+	TrainStepsLost   = counter("sluice_train_steps_lost_total", "Of these, steps that the next generation has to repeat")
 	TrainNotices     = counter("sluice_train_notices_total",
-		"Notices that a node is to be left, the first of each cause in a generation",
+		"Notices that a node must be given up; the first of each cause in a generation",
 		Label{"cause", []string{CausePreemption, "gpu_fault", "gpu_idle"}})
 	TrainCost = Metric{
 		Name: "sluice_train_cost_usd_total", Type: Counter, Labels: []Label{{"capacity", []string{spec.CapacitySpot, spec.CapacityOnDemand}}}, Unit: 1e-6,
-		Help: "Dollars that generations of gangs have cost, counted when they end; without those whose price nobody knows",
+		Help: "Cost of generations of gangs in dollars, counted when they end; without generations whose price is unknown",
 	}
 )
 
@@ -51,8 +51,8 @@ var (
 // What is exported of gangs while they are watched.
 var (
 	GangNodes = gauge("sluice_gang_nodes", "Nodes of gangs", pool, capacity)
-	GangCost  = gauge("sluice_gang_usd_per_hour", "What they cost together in an hour, as far as it is known", pool, capacity)
-	TrainRate = gauge("sluice_train_steps_per_second", "Training steps a second, of all gangs of the pool together", pool)
+	GangCost  = gauge("sluice_gang_usd_per_hour", "Their total cost per hour in dollars, as far as it is known", pool, capacity)
+	TrainRate = gauge("sluice_train_steps_per_second", "Training steps per second, of all gangs of the pool together", pool)
 	// GangGPUs are the newest readings of the GPUs of gangs.
 	GangGPUs = gpus("sluice_gpu_", pool, Label{Name: "node"}, Label{Name: "gpu"}, Label{Name: "uuid"})
 )
@@ -64,13 +64,13 @@ type GPUs struct{ Utilization, MemoryUsed, Memory, Temperature, Power, Throttled
 func gpus(prefix string, labels ...Label) GPUs {
 	gauge := func(name, help string) Metric { return gauge(prefix+name, help, labels...) }
 	return GPUs{
-		Utilization: gauge("utilization_ratio", "Share of the last moments in which the GPU computed, 0 to 1; absent where the driver does not say, as of MIG instances"),
-		MemoryUsed:  gauge("memory_used_bytes", "Memory of the GPU in use"),
-		Memory:      gauge("memory_bytes", "Memory that the GPU has"),
+		Utilization: gauge("utilization_ratio", "Recent utilization of the GPU, 0 to 1; absent if the driver does not report it, as for MIG instances"),
+		MemoryUsed:  gauge("memory_used_bytes", "Used memory of the GPU"),
+		Memory:      gauge("memory_bytes", "Total memory of the GPU"),
 		Temperature: gauge("temperature_celsius", "Temperature of the GPU"),
-		Power:       gauge("power_watts", "Power that the GPU draws"),
-		Throttled:   gauge("throttled", "1 while the GPU is slowed down by heat, a limit of power or another GPU, else 0"),
-		Uncorrected: gauge("ecc_uncorrected_errors", "Errors of the GPU's memory that could not be corrected, since the driver was loaded"),
+		Power:       gauge("power_watts", "Power draw of the GPU"),
+		Throttled:   gauge("throttled", "1 while the GPU is throttled by heat, a power limit or another GPU, else 0"),
+		Uncorrected: gauge("ecc_uncorrected_errors", "Uncorrectable memory errors of the GPU since the driver was loaded"),
 	}
 }
 
@@ -89,8 +89,8 @@ var (
 
 // The error test of a rollout.
 var (
-	EValue      = gauge("sluice_rollout_e_value", "Evidence that the version fails more often than the one that serves: 1 is none", target, version)
-	EValueLimit = gauge("sluice_rollout_e_value_limit", "The e-value at which the rollout is taken back", target, version)
+	EValue      = gauge("sluice_rollout_e_value", "Evidence that the version fails more often than the serving one; 1 means none", target, version)
+	EValueLimit = gauge("sluice_rollout_e_value_limit", "The e-value at which the rollout is rolled back", target, version)
 )
 
 // Gateways are the metrics of served models.
@@ -101,18 +101,18 @@ func Gateways() []Metric {
 // What gateways count and hold.
 var (
 	Requests = counter("sluice_requests_total",
-		"Requests that chance assigned to a version; `wrong` by their label, and `label_refused` made no inference",
+		"Requests that were randomly assigned to a version; `wrong` according to their label; `label_refused` requests ran no inference",
 		target, version, Label{"outcome", []string{"ok", "wrong", "failure", "label_refused"}})
 	RequestDuration = Metric{
 		Name: "sluice_request_duration_seconds", Type: Histogram, Labels: []Label{target, version},
-		Help: "How long those took",
+		Help: "Duration of these requests",
 	}
 	Shadow = counter("sluice_shadow_total",
-		"Mirrored requests: samples that were compared, those that agree, and requests that were dropped",
+		"Mirrored requests: compared samples, samples that agree, and dropped requests",
 		target, version, Label{"what", []string{"samples", "agree", "dropped"}})
-	ReleaseWeight   = gauge("sluice_release_weight", "Share of the traffic that the routing document gives a version, from 0 to 1", target, version)
-	ReleaseReady    = gauge("sluice_release_ready", "1 when the version is loaded, else 0", target, version)
-	RoutingRevision = gauge("sluice_routing_revision", "Revision of the routing document that is served", target)
+	ReleaseWeight   = gauge("sluice_release_weight", "Share of the traffic of a version in the routing document, from 0 to 1", target, version)
+	ReleaseReady    = gauge("sluice_release_ready", "1 if the version is loaded, else 0", target, version)
+	RoutingRevision = gauge("sluice_routing_revision", "Revision of the routing document in effect", target)
 )
 
 var generationEnds = []spec.GenerationEnd{
