@@ -28,9 +28,9 @@ const ledger = "docs/promises.md"
 const ledgerHead = `<!-- ` + "`make generate`" + ` writes this page from the docs and the tests: change those. -->
 # Promises
 
-What these pages promise, sentence by sentence, and the tests that fail when it is no longer so. A sentence is marked in its page by an
-anchor, ` + "`<a id=\"p-name\"></a>`" + `, and a test names it by a comment, ` + "`// promise: docs/page.md#p-name`" + `
-(` + "`# promise: ...`" + ` in a script). A marked sentence without a test fails the build, and so does a test that names a sentence which is no longer there.
+The sentences of these pages that promise something, with the tests that fail if a promise no longer holds. An anchor in the page marks such a
+sentence, ` + "`<a id=\"p-name\"></a>`" + `, and a comment at the test refers to it, ` + "`// promise: docs/page.md#p-name`" + `
+(` + "`# promise: ...`" + ` in a script). A marked sentence without a test fails the build, and so does a test that refers to a missing sentence.
 `
 
 var (
