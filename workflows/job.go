@@ -144,6 +144,10 @@ func (j *job) conclude(ctx workflow.Context, end contract.StepEnd) contract.Step
 	for {
 		end.EndedAt = workflow.Now(ctx)
 		verdict, written, err := j.evaluate(ctx, recording, end)
+		if end.Status == spec.StatusSucceeded && fault.TypeOf(err) == fault.Invalid && durable.Since(recording, changeUnevaluated) {
+			end.Status, end.Error, end.ErrorType = spec.StatusFailed, fault.Message(err), fault.Invalid
+			continue // nothing is evaluated of a failure: its record is written
+		}
 		if err != nil {
 			return contract.StepVerdict{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 		}

@@ -28,6 +28,8 @@ type world struct {
 	// when maps a step to false when its `when` is; gates to the status its gate makes of a success.
 	when  map[string]bool
 	gates map[string]spec.Status
+	// broken are the steps whose success cannot be evaluated.
+	broken map[string]bool
 	// hits maps a step to the run that its result is taken over from; costs to what it costs.
 	hits  map[string]string
 	costs map[string]float64
@@ -261,6 +263,9 @@ func (w *world) judge(_ context.Context, in contract.StepEnd) (contract.StepVerd
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.note(in.Ends)
+	if w.broken[in.Step] && in.Status == spec.StatusSucceeded {
+		return contract.StepVerdict{}, temporal.NewNonRetryableApplicationError("publish: output `n` is no artifact", fault.Invalid, nil)
+	}
 	out := w.word(in)
 	if out.Status != spec.StatusHold {
 		w.note([]contract.StepEnd{in})
@@ -611,5 +616,18 @@ func TestTimeMadeUpForTwice(t *testing.T) {
 	}
 	if len(w.began) > 0 || w.finished.Status != "" {
 		t.Errorf("it began %v, and its record was closed as %q", w.began, w.finished.Status)
+	}
+}
+
+// TestUnevaluatedStepHasARecord: a step of which nobody can say whether it succeeded is recorded as failed, with what it made.
+func TestUnevaluatedStepHasARecord(t *testing.T) {
+	w := &world{broken: map[string]bool{"a": true}, publishes: map[string]bool{"a": true}}
+	env := w.environment(t)
+	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{{ID: "a", Kind: spec.KindRun}}})
+	if err := env.GetWorkflowError(); fault.TypeOf(err) != fault.Invalid {
+		t.Errorf("the run ended with %v", err)
+	}
+	if end := w.judged["a"]; end.Status != spec.StatusFailed || end.ErrorType != fault.Invalid || end.Output.IsZero() || w.finished.Status != spec.StatusFailed {
+		t.Errorf("the record is of %+v, the run ended as %+v", end, w.finished)
 	}
 }

@@ -10,4 +10,6 @@ const (
 	changeEnds = "ends"
 	// changeNoLimit: a child run or a rollout without a timeout lasts as long as it lasts, and not 24 hours.
 	changeNoLimit = "no-limit"
+	// changeUnevaluated: a step that cannot be evaluated has a record of that.
+	changeUnevaluated = "unevaluated"
 )
