@@ -17,8 +17,8 @@ func TestValuesAreBrief(t *testing.T) {
 		"a text":    {"eu", "x = eu"},
 		"a list":    {[]any{1.0, "a"}, `x = [1,"a"]`},
 		"a mapping": {map[string]any{"b": 1.0, "a": []any{}}, `x = {"a":[],"b":1}`},
-		"instances": {[]any{map[string]any{"f1": 1.0}, map[string]any{"f1": 2.0}}, "x = 2 instances"},
-		"long":      {[]any{strings.Repeat("ä", 100)}, `x = ["` + strings.Repeat("ä", 78) + "…"},
+		"instances": {[]any{map[string]any{"f1": 1.0}, map[string]any{"f1": 2.0}}, "x = a list of 2"},
+		"long":      {[]any{strings.Repeat("ä", 100)}, `x = ["` + strings.Repeat("ä", 57) + "…"},
 	} {
 		if got := values(spec.Check{Values: map[string]any{"x": tt.value}}); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)

@@ -330,35 +330,11 @@ func values(c spec.Check) string {
 		switch v := c.Values[name].(type) {
 		case float64:
 			seen = append(seen, fmt.Sprintf("%s = %.6g", name, v))
+		case []any, map[string]any:
+			seen = append(seen, name+" = "+human.Value(v))
 		default:
-			seen = append(seen, name+" = "+brief(v))
+			seen = append(seen, fmt.Sprint(name, " = ", v))
 		}
 	}
 	return strings.Join(seen, ", ")
-}
-
-// maxBrief is how many characters of a list or a mapping are shown beside a gate.
-const maxBrief = 80
-
-// brief is a value in one line: of many instances only how many there are.
-func brief(v any) string {
-	switch v := v.(type) {
-	case []any:
-		if len(v) > 0 {
-			if _, isObject := v[0].(map[string]any); isObject {
-				return human.Plural(int64(len(v)), "instance")
-			}
-		}
-	case map[string]any:
-	default:
-		return fmt.Sprint(v)
-	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	if text := []rune(string(raw)); len(text) > maxBrief {
-		return string(text[:maxBrief]) + "…"
-	}
-	return string(raw)
 }

@@ -105,6 +105,11 @@ func Value(v any) string {
 	case string:
 		s = text(v)
 	default:
+		if all, _ := v.([]any); len(all) > 0 {
+			if _, isObject := all[0].(map[string]any); isObject { // such as the instances of a step
+				return "a list of " + Count(int64(len(all)))
+			}
+		}
 		raw, err := json.Marshal(v)
 		if err != nil {
 			return fmt.Sprint(v)

@@ -49,6 +49,7 @@ func TestQuantities(t *testing.T) {
 		{human.Value(""), `""`},
 		{human.Value("a\x1b\nb"), "a\uFFFD …"},
 		{human.Value([]any{"x", 1}), `["x",1]`},
+		{human.Value([]any{map[string]any{"f1": 0.9}, map[string]any{"f1": 0.8}}), "a list of 2"},
 		{human.Value(true), "true"},
 		{human.Value(nil), "nothing"},
 		{human.Value(strings.Repeat("a", 100)), strings.Repeat("a", 59) + "…"},
