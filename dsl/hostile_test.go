@@ -51,6 +51,7 @@ func TestHostile(t *testing.T) {
 		{"a long line of steps", head + "steps: {" + dumped(2500) + "}\n", ""},
 		{"a long line of mistakes", head + "steps: {" + strings.ReplaceAll(dumped(2500), `"run":`, `"rum":`) + "}\n", "error[limit]: there are more than 1000 findings"},
 		{"a long line without an end", head + "steps: {" + dumped(2500) + "\n", "error[yaml]"},
+		{"a long line of tags", command(strings.Repeat("!a x, ", 60_000)), "error[limit]: there are more than 1000 findings"},
 		{"a long line of brackets", command(strings.Repeat("[", 100_000)), "error["},
 		{"a long line of dashes", head + "steps:\n" + strings.Repeat("- ", 100_000), "error["},
 		{"a long line of question marks", head + strings.Repeat("? ", 100_000), "error["},

@@ -107,7 +107,7 @@ func (d *Decoder) checkTag(n *yaml.Node) bool {
 	if n.Style&yaml.TaggedStyle != 0 && strings.HasPrefix(n.Tag, "!!") && slices.Contains(coreTags, n.Tag) && n.Tag != "!!timestamp" {
 		return true
 	}
-	if n.Kind == yaml.ScalarNode && !strings.HasPrefix(string(runes[n.Column-1:]), "!!") {
+	if n.Kind == yaml.ScalarNode && !strings.HasPrefix(string(runes[n.Column-1:min(n.Column+1, len(runes))]), "!!") {
 		meant := "!" + n.Value
 		if n.Style&yaml.TaggedStyle != 0 {
 			meant = strings.TrimSpace(n.Tag + " " + n.Value)
