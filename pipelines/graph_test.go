@@ -127,6 +127,18 @@ extra_transforms:
 			map[string][]string{"all": {`{"lang":"de","n":2}`, `{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`, `{"lang":"fr","n":3}`}},
 		},
 		{
+			"an output for what is unknown, by null", `
+transforms:
+- {type: ReadFromJson, config: {path: INPUT/a.jsonl}}
+- {type: Partition, config: {by: 'row.lang == "en" ? row.lang : null', outputs: [en], unknown_output: rest}}
+extra_transforms:
+- {type: WriteToJson, name: en, input: [Partition.en], config: {path: en}}
+- {type: WriteToJson, name: rest, input: [Partition.rest], config: {path: rest}}
+`,
+			spec.Rows{Read: 4, Kept: 4},
+			map[string][]string{"en": {`{"lang":"en","n":"x"}`, `{"lang":"en","n":1}`}, "rest": {`{"lang":"de","n":2}`, `{"lang":"fr","n":3}`}},
+		},
+		{
 			"several sources, and several takers of one row", `
 type: composite
 transforms:

@@ -58,7 +58,7 @@ func TestReadFromText(t *testing.T) {
 	}
 	kept := map[any]bool{}
 	for _, row := range lines(t, filepath.Join(dir, "out", "all", "*")) {
-		kept[row["text"]] = true
+		kept[row["line"]] = true
 	}
 	want := map[any]bool{"one": true, "": true, " three": true, "zipped 1": true, "zipped 2": true, "before": true, "fine": true}
 	if diff := cmp.Diff(want, kept); diff != "" {

@@ -56,7 +56,7 @@ var fixture = []struct{ name, transforms string }{
 `},
 	{"mail", `
 - {type: ReadFromText, config: {path: INPUT/mails.txt}}
-- {type: MapToFields, config: {fields: {raw: 'row.text.replace("|", "\\n")'}}}
+- {type: MapToFields, config: {fields: {raw: 'row.line.replace("|", "\\n")'}}}
 - {type: DecodeMail, config: {field: raw}}
 - {type: WriteToJson}
 `},

@@ -291,7 +291,7 @@ func TestEmptyShards(t *testing.T) {
 
 // TestReadShard: the rows of a file are what was written, whatever its format.
 func TestReadShard(t *testing.T) {
-	input := write(t, map[string]string{"in.jsonl": `{"text": "a"}` + "\n" + `{"text": "b"}` + "\n"})
+	input := write(t, map[string]string{"in.jsonl": `{"line": "a"}` + "\n" + `{"line": "b"}` + "\n"})
 	for _, writer := range []string{"WriteToParquet", "WriteToAvro", "WriteToCsv", "WriteToText", "WriteToJson"} {
 		j := job(t.TempDir(), chain(t, input, "- {type: ReadFromJson, config: {path: INPUT/*}}\n- {type: "+writer+"}"))
 		mustRun(t, j)
@@ -304,7 +304,7 @@ func TestReadShard(t *testing.T) {
 			t.Errorf("%s: %v", writer, err)
 		}
 		slices.Sort(got)
-		if diff := cmp.Diff([]string{`{"text":"a"}`, `{"text":"b"}`}, got); diff != "" {
+		if diff := cmp.Diff([]string{`{"line":"a"}`, `{"line":"b"}`}, got); diff != "" {
 			t.Errorf("%s: %s", writer, diff)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 // transform's name. The additional rows, beyond the first, count as read, and in `rows.exploded`.
 type Explode struct {
 	// Fields with the lists; in the new rows each field holds one element.
-	Fields []string `json:"fields"`
-	// CrossProduct makes a row for each combination of elements of several lists. Default: one row for the first elements, one for the
-	// second, and so on, with null where a list is shorter.
+	Fields []string `json:"fields" dsl:"single"`
+	// CrossProduct makes a row for each combination of elements of several lists. With false there is one row for the first elements, one
+	// for the second, and so on, with null where a list is shorter. Default: false; lint warns if there are several fields.
 	CrossProduct bool `json:"cross_product,omitempty"`
 	ErrorKeys
 }
@@ -22,7 +22,12 @@ type Explode struct {
 // Check demands lists to explode, each once.
 func (Explode) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	checkNotEmpty(r, document.Lookup(config, "fields"))
-	checkTwice(r, document.Lookup(config, "fields"))
+	fields := document.Lookup(config, "fields")
+	checkTwice(r, fields)
+	if fields != nil && len(fields.Content) > 1 && document.Lookup(config, "cross_product") == nil {
+		r.Warnf(fields, "required", "write `cross_product: false` for the first items together, or `true` for each with each",
+			"several lists can be exploded in two ways, and Beam YAML demands that one is named")
+	}
 }
 
 // Shape implements Shaper: items stand in place of lists, and where several lists differ in length, nulls too.

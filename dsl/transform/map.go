@@ -15,7 +15,7 @@ type MapToFields struct {
 	// Append keeps the row's other fields. Default: the row has only the computed fields.
 	Append bool `json:"append,omitempty"`
 	// Drop lists fields to leave out of those that `append` keeps.
-	Drop []string `json:"drop,omitempty"`
+	Drop []string `json:"drop,omitempty" dsl:"single"`
 	// Language of the expressions: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`
 	ErrorKeys

@@ -13,7 +13,7 @@ type Partition struct {
 	By spec.Expr `json:"by"`
 	// Outputs by name.
 	Outputs []string `json:"outputs" dsl:"literal"`
-	// UnknownOutput is the output for rows for which `by` names no existing output. Default: they are rejected.
+	// UnknownOutput is the output for rows for which `by` is null or names no existing output. Default: they are rejected.
 	UnknownOutput string `json:"unknown_output,omitempty" dsl:"literal"`
 	// Language of the expression: cel.
 	Language string `json:"language,omitempty" dsl:"enum=cel"`

@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// ReadFromText reads each line of text files as a row, also of compressed ones (gzip, zstd, bzip2). The field `text` holds the line without
+// ReadFromText reads each line of text files as a row, also of compressed ones (gzip, zstd, bzip2). The field `line` holds the line without
 // its line end. An empty line is a row, too. It must be the first transform.
 type ReadFromText struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** matches any number of folders. As in a shell, * and ** do not
@@ -20,5 +20,5 @@ type ReadFromText struct {
 
 // Shape implements Shaper.
 func (ReadFromText) Shape(Shape, *yaml.Node, ExprTypes) Shape {
-	return Shape{Fields: map[string]*cel.Type{"text": cel.StringType}}
+	return Shape{Fields: map[string]*cel.Type{"line": cel.StringType}}
 }

@@ -23,7 +23,7 @@ func (f textLines) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
 func (f textLines) Read(ctx context.Context, p Piece, yield func(Record) error) error {
 	return f.lines(ctx, p, func(l line) error {
 		return yield(l.record(func(text []byte) (rows.Row, error) {
-			return rows.Row{"text": string(bytes.TrimSuffix(text, []byte{'\r'}))}, nil
+			return rows.Row{"line": string(bytes.TrimSuffix(text, []byte{'\r'}))}, nil
 		}))
 	})
 }

@@ -30,6 +30,11 @@ func (c *Compiled) partition(config transform.Partition, given Deps) error {
 		}
 		name := ""
 		switch v := v.(type) {
+		case nil:
+			if config.UnknownOutput != "" {
+				return config.UnknownOutput, nil
+			}
+			return "", rows.Reject("unknown_output", "there is no output for null")
 		case string:
 			name = v
 		case bool:
