@@ -38,6 +38,10 @@ func TestTransforms(t *testing.T) {
 		{"map", "MapToFields", `{"fields": {"a": "row.b * 2", "c": "params.limit"}}`, `{"b": 2, "x": 1}`, `{"a":4,"c":3}`},
 		{"map appends", "MapToFields", `{"append": true, "drop": ["x"], "fields": {"b": "row.b + row.x"}}`, `{"b": 2, "x": 1}`, `{"b":3}`},
 		{"map keeps types", "MapToFields", `{"fields": {"a": "[1, 2.0, null, {'k': 'v'}]"}}`, `{}`, `{"a":[1,2.0,null,{"k":"v"}]}`},
+		{
+			"map formulas", "MapToFields", `{"fields": {"a": "row.a.matches('^[=+@\\t\\r-]') ? '\\u0027' + row.a : row.a", "b": "row.b.matches('^[=+@\\t\\r-]') ? '\\u0027' + row.b : row.b"}}`,
+			`{"a": "=1+1", "b": "1=1"}`, `{"a":"'=1+1","b":"1=1"}`,
+		},
 		{"html everywhere", "HtmlToText", `{"fields": ["a", "b"]}`, `{"a": "<b>x</b>", "b": null}`, `{"a":"x","b":null}`},
 		{"html when", "HtmlToText", `{"fields": ["a"], "when": "row.html"}`, `{"a": "<b>x</b>", "html": false}`, `{"a":"<b>x</b>","html":false}`},
 		{"normalize", "NormalizeText", `{"fields": ["a"]}`, `{"a": " e\u0301\u200b \u00a0x\r\n\r\n\r\n\u0007\ty "}`, "{\"a\":\"é x\\n\\ny\"}"},
