@@ -1,31 +1,42 @@
 package pii
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// plainText returns text with the digits, spaces and hyphens of all scripts in ASCII, for what finds numbers, and the place in text of each
-// byte of it; nil when it is the text itself.
-func plainText(text string) (plain string, places []int) {
-	first := strings.IndexFunc(text, func(r rune) bool { return inASCII(r) != 0 })
-	if first < 0 {
+// shift says that what is at a place or behind it was so many bytes further on.
+type shift struct{ at, by int }
+
+// plainText returns text with the digits, spaces and hyphens of all scripts in ASCII, for what finds numbers, and how its places are those
+// of text.
+func plainText(text string) (plain string, shifts []shift) {
+	if strings.IndexFunc(text, func(r rune) bool { return inASCII(r) != 0 }) < 0 {
 		return text, nil
 	}
 	b := make([]byte, 0, len(text))
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
 		if c := inASCII(r); c != 0 {
-			b, places = append(b, c), append(places, i)
+			b = append(b, c)
+			shifts = append(shifts, shift{len(b), i + size - len(b)})
 		} else {
-			for n := range size {
-				b, places = append(b, text[i+n]), append(places, i+n)
-			}
+			b = append(b, text[i:i+size]...)
 		}
 		i += size
 	}
-	return string(b), append(places, len(text))
+	return string(b), shifts
+}
+
+// before returns where in the text before the shifts a place is.
+func before(shifts []shift, at int) int {
+	if n, _ := slices.BinarySearchFunc(shifts, at+1, func(s shift, at int) int { return cmp.Compare(s.at, at) }); n > 0 {
+		return at + shifts[n-1].by
+	}
+	return at
 }
 
 // inASCII returns the character of ASCII that stands for r in numbers, or 0 when it is one itself or has no part in numbers: decimal digits

@@ -94,17 +94,14 @@ func (f *Finder) Kinds() []string { return f.kinds }
 // Find returns what there is in text, from the left to the right, without overlaps.
 func (f *Finder) Find(text string) []Match {
 	var all []Match
-	var places []int
+	var shifts []shift
 	for i, find := range f.finds {
 		if i == f.words {
-			text, places = plainText(text)
+			text, shifts = plainText(text)
 		}
 		known := len(all)
 		find(text, func(start, end int, value string) {
-			if places != nil {
-				start, end = places[start], places[end]
-			}
-			m := Match{f.kinds[i], start, end, value}
+			m := Match{f.kinds[i], before(shifts, start), before(shifts, end), value}
 			if _, taken := slices.BinarySearchFunc(all[:known], m, overlap); !taken {
 				all = append(all, m)
 			}

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -139,6 +141,22 @@ func TestQuotedEmails(t *testing.T) {
 			rt.Fatalf("%s: got %q", local, got)
 		}
 	})
+}
+
+// Each decimal digit of Unicode stands for one of ASCII, which are in tens from 0 on.
+func TestDigits(t *testing.T) {
+	zero := rune(-10)
+	for r := range unicode.MaxRune {
+		if !unicode.Is(unicode.Nd, r) || r < utf8.RuneSelf {
+			continue
+		}
+		if r >= zero+10 {
+			zero = r
+		}
+		if got, want := inASCII(r), '0'+byte(r-zero); got != want {
+			t.Errorf("%q: got %q, want %q", r, got, want)
+		}
+	}
 }
 
 func FuzzFind(f *testing.F) {
