@@ -85,6 +85,8 @@ var figures = []struct{ mark, words, constant string }{
 	{"docs/pipelines.md#p-group-freed", "ten minutes", "workflows.lastAsk"},
 	{"docs/pipelines.md#p-group-terminated", "15 s", "workflows.aliveEvery"},
 	{"docs/pipelines.md#p-instances-most", "100,000 instances", "dsl.maxInstances"},
+	{"docs/pipelines.md#p-keep-goes", "20 runs", "activities/engine.keptAtOnce"},
+	{"docs/pipelines.md#p-keep-heirs", "five newest", "activities/retention.maxHeirs"},
 	{"docs/pipelines.md#p-late-program", "10 s", "activities.grace"},
 	{"docs/pipelines.md#p-lost-twenty", "20 times", "workflows/durable.LostWorkers"},
 	{"docs/pipelines.md#p-max-parallel", "64 and", "dsl/spec.DefaultParallel"},

@@ -44,6 +44,7 @@ func (p *fakePool) Release(context.Context, training.Key) error {
 }
 
 // promise: docs/training.md#p-without-deadline
+// promise: docs/operations.md#p-dies-pool-api
 func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 	none, never, broken := training.ErrNoCapacity, training.ErrTooLarge, context.DeadlineExceeded
 	ever := slices.Repeat([]error{none}, 100)

@@ -24,6 +24,7 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
+// promise: docs/scripts.md#p-nan-fails
 func TestCollect(t *testing.T) {
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {

@@ -283,6 +283,7 @@ func TestMatches(t *testing.T) {
 // TestPipelineTrigger: each accepted run that ended after the trigger was applied starts one run.
 //
 // promise: docs/triggers.md#p-after-accepted
+// promise: docs/triggers.md#p-newest
 func TestPipelineTrigger(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean", Every: minute}})
 	accepted := func(run string, ended time.Time) {
@@ -313,6 +314,16 @@ func TestPipelineTrigger(t *testing.T) {
 	w.look(t, 3)
 	if len(w.started) != 2 || w.started[0].Run == w.started[1].Run {
 		t.Errorf("started %+v", w.started)
+	}
+	accepted("clean-4", began.Add(3*time.Minute))
+	accepted("clean-5", began.Add(4*time.Minute))
+	for range 3 {
+		if look := w.look(t, 3); look.Summary != "clean-5" {
+			t.Errorf("it saw %q, want the newest of two", look.Summary)
+		}
+	}
+	if len(w.started) != 3 {
+		t.Errorf("two that ended between looks started %d runs, want 1", len(w.started)-2)
 	}
 }
 

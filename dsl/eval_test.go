@@ -242,6 +242,7 @@ func TestInputPaths(t *testing.T) {
 // TestEvaluateKnowsTooLittle: a gate that is evaluated without the end of a step that it reads is an error, in whatever way it reads it.
 //
 // promise: docs/pipelines.md#p-gate-error
+// promise: docs/pipelines.md#p-absent-runs
 func TestEvaluateKnowsTooLittle(t *testing.T) {
 	const document = `sluice: pipeline/v1
 name: p

@@ -87,6 +87,7 @@ func TestExpand(t *testing.T) {
 }
 
 // promise: docs/pipelines.md#p-instances-most
+// promise: docs/operations.md#p-limit-instances
 func TestExpandFails(t *testing.T) {
 	tests := []struct{ name, fan, want string }{
 		{"too many items", "foreach: lists.range(1000).map(x, lists.range(101)).flatten()", "more than 100,000"},

@@ -105,6 +105,8 @@ func TestTrainMovesBackToSpot(t *testing.T) {
 }
 
 // A training that is to stop at its deadline keeps its last checkpoint.
+//
+// promise: docs/training.md#p-on-miss
 func TestTrainStopsAtItsDeadline(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "100000", "0.02"

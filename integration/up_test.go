@@ -52,6 +52,7 @@ func TestUpServesLater(t *testing.T) {
 // TestUpCannotLoad: what was released cannot be loaded where Sluice comes up. That is said there, and to whoever asks the model.
 //
 // promise: docs/operations.md#p-dies-gateway
+// promise: docs/operations.md#p-up-unserved
 func TestUpCannotLoad(t *testing.T) {
 	t.Parallel()
 	s := newReleased(t)

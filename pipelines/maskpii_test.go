@@ -1,9 +1,12 @@
 package pipelines_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines"
 )
 
 // The key of the hashes reaches the transform after a grouping too, and is in no file the job leaves.
@@ -45,6 +49,56 @@ func TestMaskKey(t *testing.T) {
 		t.Errorf("got %q", texts)
 	}
 	noFileHolds(t, dir, key)
+}
+
+// The graph, which others may read on a cluster, has neither rows nor secrets, however it is encoded.
+//
+// promise: docs/security.md#p-flink-graph
+func TestGraphHoldsNoSecrets(t *testing.T) {
+	const key, row, rule = "a-key-that-nobody-knows", "a-row-that-nobody-sees", "a_rule_that_all_may_see"
+	input := write(t, map[string]string{"in.jsonl": `{"text": "` + row + `", "at": 1}` + "\n"})
+	j := job(t.TempDir(), chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: Filter, name: `+rule+`, config: {keep: row.at > 0}}
+- {type: Deduplicate, config: {fields: [text], order_by: row.at}}
+- {type: Combine, config: {group_by: [text], combine: {most: {value: row.at, fn: max}}}}
+- {type: MaskPII, config: {fields: [text], action: hash, key: KEY}}
+- {type: WriteToJson}
+`))
+	j.WorkDir, j.Secrets, j.Programs = t.TempDir(), map[string]string{"KEY": key}, pipelines.Programs{Env: []string{"TOKEN=" + key}}
+	j.Runner = pipelines.Runner{Dataflow: &spec.JobService{Endpoint: "localhost:1"}}
+	graph, err := pipelines.GraphOf(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{rule: true, key: false, row: false} {
+		if got := holds(graph, text); got != want {
+			t.Errorf("the graph holds %q: %v", text, got)
+		}
+	}
+}
+
+var base64Text = regexp.MustCompile(`[A-Za-z0-9+/]{16,}`)
+
+// holds reports whether data have a text, as it is or in base64, also inside of other base64.
+func holds(data []byte, text string) bool {
+	if bytes.Contains(data, []byte(text)) {
+		return true
+	}
+	for _, found := range base64Text.FindAll(data, -1) {
+		for skip := range 4 { // what stands before it may look like a part of it
+			whole := found[skip:]
+			if len(whole)%4 == 1 {
+				whole = whole[:len(whole)-1]
+			}
+			inside := make([]byte, len(whole))
+			n, err := base64.RawStdEncoding.Decode(inside, whole)
+			if err == nil && holds(inside[:n], text) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // noFileHolds reports files below a folder with a text in them.

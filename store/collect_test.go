@@ -49,6 +49,8 @@ func folder(t *testing.T, s *store.Store, files map[string]string) artifact.Ref 
 }
 
 // Garbage is what no record leads to: not the files of an artifact, not what a stored record names, and nothing that is young.
+//
+// promise: docs/data.md#p-gc-garbage
 func TestGarbage(t *testing.T) {
 	s, _ := openFolder(t)
 	lost := blob(t, s, "lost")

@@ -155,6 +155,8 @@ func (w *world) check(t *rapid.T) {
 
 // TestNothingNeededIsSwept: whatever is stored, stored again, taken over from a record that is removed meanwhile, published and removed while
 // garbage is looked for and deleted: what a record refers to, or one who has stored or read it less than the grace period ago, is there.
+//
+// promise: docs/data.md#p-gc-beside
 func TestNothingNeededIsSwept(t *testing.T) {
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -131,6 +131,7 @@ func terminated(t *testing.T, s *control.Session) (ids []string) {
 // for that one, goes on in new histories before the server ends it, and has its turn in the end.
 //
 // promise: docs/scaling.md#p-waiting
+// promise: docs/pipelines.md#p-rollouts-wait
 func TestWaitsReachNoLimit(t *testing.T) {
 	t.Parallel()
 	s := crampedSession(t)

@@ -62,6 +62,8 @@ func TestLostRunWithLiveChild(t *testing.T) {
 
 // TestTerminatedRun: the record of a run that somebody terminates is closed by the worker, its state is not said to be running, and who
 // wants to hear of failures hears of it once.
+//
+// promise: docs/operations.md#p-terminated-closed
 func TestTerminatedRun(t *testing.T) {
 	t.Parallel()
 	s := session(t)

@@ -71,6 +71,8 @@ notify:
 }
 
 // TestDeliver: who ends a process with its run waits until the run's end was told.
+//
+// promise: docs/notify.md#p-notify-five-seconds
 func TestDeliver(t *testing.T) {
 	s := session(t)
 	delivering, heard := make(chan struct{}), make(chan string, 10)

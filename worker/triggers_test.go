@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
@@ -74,6 +76,7 @@ func ended(runs []record.RunRecord, status spec.Status) int {
 //
 // promise: docs/triggers.md#p-apply
 // promise: docs/triggers.md#p-apply-twice
+// promise: docs/triggers.md#p-as-applied
 // promise: docs/triggers.md#p-run-name
 func TestScheduleTrigger(t *testing.T) {
 	t.Parallel()
@@ -91,6 +94,9 @@ func TestScheduleTrigger(t *testing.T) {
 	forget(t, s, id)
 	if diff := cmp.Diff(map[string]contract.TriggerAction{id: contract.TriggerKeep}, applyTriggers(t, s, clock)); diff != "" {
 		t.Errorf("applied again (-want +got):\n%s", diff)
+	}
+	if err := os.WriteFile(clock.PipelineFile, []byte("an edit that was not applied"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	await(t, "two runs", func() bool { return ended(runsOf(t, s, pipeline), spec.StatusSucceeded) >= 2 })
 	for _, r := range runsOf(t, s, pipeline)[:2] {
@@ -139,9 +145,11 @@ func TestScheduleTrigger(t *testing.T) {
 	}
 }
 
-// TestScheduleSkips: while a run of a schedule is open, no other is started by it, nor by hand; a backfill makes up for times that are past.
+// TestScheduleSkips: while a run of a schedule is open, no other is started by it, nor by hand; a backfill makes up for times that are
+// past, for each once.
 //
 // promise: docs/triggers.md#p-on-conflict
+// promise: docs/triggers.md#p-time-once
 func TestScheduleSkips(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -177,14 +185,36 @@ triggers: {tick: {schedule: {every: 1s, on_conflict: skip}}}
 		t.Fatal(err)
 	}
 	want := []string{"20260102T030405Z", "20260102T030406Z", "20260102T030407Z"}
-	await(t, "the runs of the past", func() bool {
-		runs := runsOf(t, s, pipeline)
-		return !slices.ContainsFunc(want, func(at string) bool {
-			return !slices.ContainsFunc(runs, func(r record.RunRecord) bool {
-				return r.Run == pipeline+"-tick-"+at && r.Status == spec.StatusSucceeded
-			})
-		})
+	made := func() (all []record.RunRecord) {
+		for _, r := range runsOf(t, s, pipeline) {
+			if slices.Contains(want, strings.TrimPrefix(r.Run, pipeline+"-tick-")) && r.Status == spec.StatusSucceeded {
+				all = append(all, r)
+			}
+		}
+		return all
+	}
+	await(t, "the runs of the past", func() bool { return len(made()) == len(want) })
+
+	before, fails := made(), failedStarts(t, s, pipeline)
+	if err := s.Schedules().Backfill(t.Context(), id, past, past.Add(2*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "three starts in vain", func() bool { return failedStarts(t, s, pipeline) == fails+len(want) })
+	if diff := cmp.Diff(before, made()); diff != "" {
+		t.Errorf("made up for twice, the runs are others (-want +got):\n%s", diff)
+	}
+}
+
+// failedStarts is how many workflows of runs of a pipeline's triggers have failed.
+func failedStarts(t *testing.T, s *control.Session, pipeline string) int {
+	t.Helper()
+	found, err := s.Client.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("WorkflowId STARTS_WITH 'run/%s-tick-' AND ExecutionStatus = 'Failed'", pipeline),
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(found.GetCount())
 }
 
 // TestDataTrigger: each settled version of a file starts one run on the real server, which is told of it; a run whose start was not

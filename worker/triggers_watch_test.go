@@ -345,6 +345,7 @@ func watches(t *testing.T, s *control.Session, id string) []string {
 //
 // promise: docs/triggers.md#p-watch-paused
 // promise: docs/triggers.md#p-watch-one
+// promise: docs/triggers.md#p-watch-back
 func TestWatchIsOne(t *testing.T) {
 	t.Parallel()
 	s := session(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -144,6 +145,8 @@ func TestApprovalTimesOut(t *testing.T) {
 }
 
 // TestHold: a gate that holds, of a step and of instances, and an approval step.
+//
+// promise: docs/notify.md#p-event-hold
 func TestHold(t *testing.T) {
 	limit := spec.Duration(time.Hour)
 	ask := contract.ApprovalInput{Seen: "gate", Approval: spec.Approval{Timeout: &limit}}
@@ -161,8 +164,15 @@ func TestHold(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &world{of: map[string]int{"a": 2}, holds: map[string]contract.ApprovalInput{"a": ask}}
+			w := &world{of: map[string]int{"a": 2}, holds: map[string]contract.ApprovalInput{"a": ask}, begun: contract.BeginOutput{Notify: []string{spec.EventHold}}}
 			env := w.environment(t)
+			told := 0
+			env.RegisterWorkflowWithOptions(func(_ workflow.Context, in contract.NotifyInput) error {
+				if told++; in.Event != spec.EventHold || !strings.HasPrefix(in.Text, "a") {
+					t.Errorf("notified of %s: %s", in.Event, in.Text)
+				}
+				return nil
+			}, workflow.RegisterOptions{Name: contract.NotifyWorkflow})
 			answers := make([]answer, len(tt.decided))
 			env.RegisterDelayedCallback(func() {
 				for i, id := range tt.decided {
@@ -182,6 +192,9 @@ func TestHold(t *testing.T) {
 				t.Errorf("the run ended as %+v, want %s", w.finished, tt.want)
 			}
 			once(t, w.started, len(tt.decided))
+			if told != 1 {
+				t.Errorf("%d notifications that it waits for a person, want 1", told)
+			}
 		})
 	}
 }

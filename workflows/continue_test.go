@@ -98,6 +98,8 @@ func count(w *world) map[string]int {
 	return got
 }
 
+// promise: docs/pipelines.md#p-side-by-side
+// promise: docs/operations.md#p-limit-history
 func TestRunContinuesAsNew(t *testing.T) {
 	in := contract.RunInput{Run: "r", Name: "p", Graph: big()}
 	t.Run("success", func(t *testing.T) {

@@ -171,6 +171,28 @@ func noneTwice(t *testing.T, started []string) int {
 	return len(times)
 }
 
+// TestWindows: lanes together do no more instances at once than `max_parallel`, and all of them.
+//
+// promise: docs/pipelines.md#p-max-parallel
+func TestWindows(t *testing.T) {
+	for parallel, want := range map[int]int{0: 64, 1: 1, 64: 64, 65: 65, 100: 100, 1000: 300} {
+		w := &world{of: map[string]int{"fit": 300}}
+		n := wide("fit", spec.FanForeach)
+		n.MaxParallel = parallel
+		w.statuses(t, []spec.Node{n})
+		sum, of := 0, 0
+		for _, lane := range w.begunLanes {
+			sum, of = sum+lane.Window, of+lane.To-lane.Next
+			if lane.Window > laneWindow {
+				t.Errorf("%d: a lane does %d at once", parallel, lane.Window)
+			}
+		}
+		if sum != want || of != 300 {
+			t.Errorf("max_parallel %d: %d of %d instances at once, want %d of 300", parallel, sum, of, want)
+		}
+	}
+}
+
 // promise: docs/pipelines.md#p-budget-spent
 func TestSpentBudgetStopsTheRunOfAFan(t *testing.T) {
 	step := wide("fit", spec.FanForeach)

@@ -53,10 +53,12 @@ type world struct {
 	outcomes map[string]outcome
 	asks     map[string]contract.ApprovalInput
 
-	mu       sync.Mutex
-	started  []string
-	judged   map[string]contract.StepEnd
-	gathered map[string]contract.GatherInput
+	mu      sync.Mutex
+	started []string
+	// begunLanes are the lanes, as they begin.
+	begunLanes []contract.LaneInput
+	judged     map[string]contract.StepEnd
+	gathered   map[string]contract.GatherInput
 	// clock counts what happens; began and ended say when a step was first resolved and when it was over, and final how.
 	clock        int
 	began, ended map[string]int
@@ -147,6 +149,9 @@ func (w *world) pipeline(ctx workflow.Context, in contract.RunInput) (record.Run
 }
 
 func (w *world) lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, error) {
+	if in.Done.Passed+in.Done.Failed == 0 {
+		w.begunLanes = append(w.begunLanes, in)
+	}
 	if err := w.lanes[in.Step]; err != nil && in.Next == 0 {
 		if err := workflow.Sleep(ctx, time.Second); err != nil { // the test environment cannot cancel a child that ends at once
 			return contract.LaneOutput{}, err

@@ -188,6 +188,7 @@ func TestRollout(t *testing.T) {
 	}
 }
 
+// promise: docs/pipelines.md#p-late-rollout
 func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
 	f := &target{previous: "1", looks: []string{"hold"}}
 	env := f.environment()

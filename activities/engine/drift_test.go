@@ -68,6 +68,7 @@ func (b *bench) endClean(run string, at time.Time, out spec.CleanOutput) contrac
 	}
 	word, err := b.engine.Verdict(b.Context(), contract.StepEnd{
 		StepRef: b.at(run, "mail").StepRef, Kind: spec.KindClean, Status: spec.StatusSucceeded, Output: record.StepOutput{Outputs: raw},
+		ReusedFrom: b.from,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -117,6 +118,25 @@ func TestDrift(t *testing.T) {
 				t.Errorf("the fourth run ended as %s, its schema (-want +got):\n%s", word.Status, diff)
 			}
 		})
+	}
+}
+
+// TestDriftOfWhatIsTakenOver: a result from the cache is compared with what was accepted since it was made.
+//
+// promise: docs/data.md#p-compared-again
+func TestDriftOfWhatIsTakenOver(t *testing.T) {
+	b := newBench(t, string(bytes.ReplaceAll([]byte(drifting), []byte("BASELINE"), []byte("last"))))
+	day := b.began
+	old := b.cleaned("d1", "len", 1, 2, 3, 4)
+	b.endClean("r1", day, old)
+	b.endClean("r2", day.Add(time.Hour), b.cleaned("d2", "len", 4, 3, 2, 1))
+	again := b.outputs("r1") // as the cache has it: compared with nothing
+	b.from = "r1"
+	if word := b.endClean("r3", day.Add(2*time.Hour), again); word.Status != spec.StatusSucceeded {
+		t.Fatalf("the third run ended as %s: %s", word.Status, word.Error)
+	}
+	if got := b.outputs("r3").Drift; got == nil || got.Against != "d2" {
+		t.Errorf("what is taken over was compared with %+v, want d2", got)
 	}
 }
 

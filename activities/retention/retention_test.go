@@ -100,6 +100,7 @@ func (b *bench) keys(with string) []string {
 	return keys
 }
 
+// promise: docs/pipelines.md#p-keep-stays
 func TestNeeded(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusSucceeded, "")
@@ -130,6 +131,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
+// promise: docs/pipelines.md#p-keep-either
 func TestExpired(t *testing.T) {
 	b := newBench(t)
 	for i := range 6 {
@@ -160,6 +162,8 @@ func TestExpired(t *testing.T) {
 }
 
 // A run goes with its children, and nothing is left that leads to it; a run whose name only begins like it stays.
+//
+// promise: docs/pipelines.md#p-keep-goes
 func TestRemove(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusSucceeded, "")
@@ -188,6 +192,8 @@ func TestRemove(t *testing.T) {
 }
 
 // A result that a later run has taken over can be taken over from that run when the one that made it is gone, and is as old as it was.
+//
+// promise: docs/pipelines.md#p-keep-heirs
 func TestRemoveLeavesResultsToHeirs(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusSucceeded, "")
@@ -208,6 +214,8 @@ func TestRemoveLeavesResultsToHeirs(t *testing.T) {
 }
 
 // Checkpoints of trainings that succeeded go; what could still be resumed stays.
+//
+// promise: docs/pipelines.md#p-keep-checkpoints
 func TestRemoveCheckpoints(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusFailed, "")

@@ -1,10 +1,18 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -200,9 +208,14 @@ func pollQueue(ctx context.Context, queue string) func(workflowservice.WorkflowS
 	}
 }
 
-// TestPorts: everything listens on loopback, and but for the frontend and the UI no port talks to somebody without the certificate.
+// TestPorts: everything listens on loopback, and but for the frontend and the UI no port talks to somebody without the certificate, which
+// is another at each start and in no file.
+//
+// promise: docs/security.md#p-internal-certificate
 func TestPorts(t *testing.T) {
-	s, _ := start(t)
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	s, _ := startIn(t, mkdir(t, filepath.Join(temporary, "state")))
 	known := map[int]bool{s.ports.Frontend: true, s.ports.UI: true}
 	internal := 0
 	for _, listening := range listeners(t) {
@@ -233,6 +246,61 @@ func TestPorts(t *testing.T) {
 	if internal < 3 { // internal frontend, history, matching
 		t.Errorf("found %d internal ports: this test looks in the wrong place", internal)
 	}
+
+	mine := certificate(t, known)
+	point, err := mine.PublicKey.(*ecdsa.PublicKey).Bytes() // the usual forms of the key have it, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(temporary, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rest, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the database's journals come and go
+		}
+		for written := rest; ; {
+			if bytes.Contains(written, point) || bytes.Contains(written, mine.Raw) {
+				t.Errorf("%s holds the certificate or the key of the internal ports", path)
+			}
+			var block *pem.Block
+			if block, rest = pem.Decode(rest); block == nil {
+				return err
+			}
+			written = block.Bytes
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, listening := range listeners(t) {
+		known[listening.port] = true
+	}
+	again, _ := start(t)
+	known[again.ports.Frontend], known[again.ports.UI] = true, true
+	if certificate(t, known).Equal(mine) {
+		t.Error("another start has the same certificate")
+	}
+}
+
+// certificate is that of the first port of this process that is not among the known, and answers with one.
+func certificate(t *testing.T, known map[int]bool) *x509.Certificate {
+	t.Helper()
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}
+	for _, listening := range listeners(t) {
+		if known[listening.port] {
+			continue
+		}
+		conn, err := dialer.DialContext(bounded(t), "tcp", address(listening.port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
+	}
+	t.Fatal("there is no internal port")
+	return nil
 }
 
 type listener struct {

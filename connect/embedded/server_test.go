@@ -111,7 +111,11 @@ func dialSDK(address, token string) (client.Client, error) {
 // start starts a server on a new folder.
 func start(t testing.TB) (*Server, Token) {
 	t.Helper()
-	dir := t.TempDir()
+	return startIn(t, t.TempDir())
+}
+
+func startIn(t testing.TB, dir string) (*Server, Token) {
+	t.Helper()
 	token, err := EnsureToken(dir)
 	if err != nil {
 		t.Fatal(err)

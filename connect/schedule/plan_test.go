@@ -105,6 +105,7 @@ func TestPlan(t *testing.T) {
 
 // promise: docs/triggers.md#p-cron-fields
 // promise: docs/triggers.md#p-on-conflict
+// promise: docs/triggers.md#p-catchup
 func TestSpec(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	minute := func(d time.Duration) spec.Duration { return spec.Duration(d) }

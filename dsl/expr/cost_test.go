@@ -15,6 +15,8 @@ import (
 )
 
 // A hostile row ends the evaluation over it before a call is made that would take minutes, or all memory.
+//
+// promise: docs/operations.md#p-limit-cost
 func TestRowCost(t *testing.T) {
 	word := strings.Repeat("a", 1<<20)
 	list := func(n int, v any) []any {

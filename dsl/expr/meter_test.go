@@ -110,6 +110,8 @@ func TestLargestRow(t *testing.T) {
 }
 
 // A row ends what would take minutes for the objects in it; what looks at each field once it does not.
+//
+// promise: docs/operations.md#p-limit-cost
 func TestLargeObjects(t *testing.T) {
 	const n = 10_000
 	env, err := envWithin(2_000_000)

@@ -213,6 +213,7 @@ func TestSignalReachesTheCommandOnly(t *testing.T) {
 	}
 }
 
+// promise: docs/pipelines.md#p-late-program
 func TestTerminate(t *testing.T) {
 	const (
 		politely = `trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done`

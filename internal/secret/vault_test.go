@@ -212,6 +212,7 @@ func TestVaultTokenIsReadAnew(t *testing.T) {
 
 // promise: docs/secrets.md#p-vault-four-times
 // promise: docs/secrets.md#p-vault-away
+// promise: docs/operations.md#p-dies-vault
 func TestVaultTriesAgain(t *testing.T) {
 	tests := []struct {
 		name      string

@@ -324,6 +324,7 @@ func TestReleasesThatAreNotNamedAreUnloaded(t *testing.T) {
 // A gateway that starts in the middle of a rollout and cannot load the stable release must not give the candidate its traffic.
 //
 // promise: docs/operations.md#p-dies-gateway
+// promise: docs/operations.md#p-share-unserved
 func TestTheShareOfAReleaseThatFailedIsNotServed(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "unloadable", 0.9}, weightedBehaviour{"2", "echo", 0.1})

@@ -155,6 +155,7 @@ func TestGPUFaultAfterFailure(t *testing.T) {
 }
 
 // promise: docs/gpus.md#p-gpu-idle
+// promise: docs/gpus.md#p-gpu-read
 func TestGPUReadings(t *testing.T) {
 	machine := t.TempDir()
 	t.Setenv(gputest.Variable, machine)

@@ -8,6 +8,7 @@ import (
 )
 
 // promise: docs/ec2.md#p-agent-idle
+// promise: docs/kubernetes.md#p-pod-idle
 func TestIdleness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -74,6 +74,7 @@ func (i *instance) interrupt(until time.Time) {
 // What EC2's metadata service tells reaches the train workflow, though it has forgotten the session.
 //
 // promise: docs/ec2.md#p-spot-notice
+// promise: docs/ec2.md#p-spot-every
 func TestNoticeOfTheMetadataService(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -265,6 +265,7 @@ func TestCapacityComesBack(t *testing.T) {
 // promise: docs/ec2.md#p-no-instance-left
 // promise: docs/ec2.md#p-agent-idle
 // promise: docs/ec2.md#p-ec2-no-start
+// promise: docs/ec2.md#p-ec2-digest
 func TestStartFails(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -273,6 +274,7 @@ func TestStartFails(t *testing.T) {
 		says   string
 	}{
 		{"the image cannot be pulled", nil, "missing", "cannot pull the image missing: manifest unknown"},
+		{"the agent in the store is another", swapAgent, "", "its agent was changed on the way"},
 		{"the agent ends", func(o *Options) { o.Agent.Address = "nowhere:7233" }, "", "ended with code 1: connect to Temporal at nowhere: refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -291,11 +293,34 @@ func TestStartFails(t *testing.T) {
 				if said := w.machines.read(id, "console"); !strings.Contains(said, test.says) {
 					t.Errorf("the console of %s says %q, want %q", id, said, test.says)
 				}
+				if told := w.machines.read(id, "node/env"); told != "" {
+					t.Errorf("the agent of %s was started", id)
+				}
 			}
 			if left := w.left(t, r.Key); len(left) > 0 {
 				t.Errorf("it has left %q", left)
 			}
 		})
+	}
+}
+
+// swapAgent puts another program of the same size where the store has the agent.
+func swapAgent(o *Options) {
+	driver, err := store.Open(context.Background(), o.Agent.Store)
+	if err != nil {
+		panic(err)
+	}
+	other := strings.Replace(agentProgram, "sleep 600", "sleep 601", 1)
+	if _, err := o.Depot.Agent(context.Background(), time.Minute); err != nil {
+		panic(err)
+	}
+	for info, err := range driver.Driver().List(context.Background(), "blobs/") {
+		if err == nil {
+			err = driver.Driver().Write(context.Background(), info.Key, strings.NewReader(other), store.WriteOptions{})
+		}
+		if err != nil {
+			panic(err)
+		}
 	}
 }
 

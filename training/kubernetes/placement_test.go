@@ -22,6 +22,8 @@ import (
 //
 // promise: docs/gpus.md#p-gpu-avoid
 // promise: docs/kubernetes.md#p-pod-resources
+// promise: docs/kubernetes.md#p-pod-gpu-type
+// promise: docs/kubernetes.md#p-pod-spot
 func TestPlacement(t *testing.T) {
 	s := newSite(t, spec.Pool{})
 	tainted := []corev1.Taint{{Key: gpuResource, Value: "present", Effect: corev1.TaintEffectNoSchedule}}

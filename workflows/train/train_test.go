@@ -53,6 +53,9 @@ type stage struct {
 	falls bool
 	// deadline of the step, that ends it: so long after its start.
 	deadline time.Duration
+	// goesOn: the training is not ended by it. collected is what the step's outputs are made of.
+	goesOn    bool
+	collected contract.CollectInput
 	// spot says whether there is any for a generation. Where it is set, the step may buy spot and on-demand, and has on-demand first.
 	spot func(generation int) bool
 	// counts takes what is counted.
@@ -86,7 +89,7 @@ func (s *stage) plan(_ context.Context, in contract.PlanInput) (contract.TrainPl
 		plan.Offers = append(plan.Offers, contract.Offer{Pool: "q", Capacity: spec.CapacitySpot, PriceUnknown: s.unpricedSpot})
 	}
 	if s.deadline != 0 {
-		plan.Deadline, plan.StopOnMiss = in.BeganAt.Add(s.deadline), true
+		plan.Deadline, plan.StopOnMiss = in.BeganAt.Add(s.deadline), !s.goesOn
 	}
 	return plan, nil
 }
@@ -144,7 +147,8 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			}
 			return s.ranks(in.Generation)
 		},
-		contract.CollectActivity: func(context.Context, contract.CollectInput) (record.StepOutput, error) {
+		contract.CollectActivity: func(_ context.Context, in contract.CollectInput) (record.StepOutput, error) {
+			s.collected = in
 			return record.StepOutput{Outputs: []byte(`{}`)}, nil
 		},
 	} {
@@ -513,6 +517,8 @@ func moving(t *testing.T, spot int) (s *stage, stop func(context.Context, protoc
 }
 
 // A training that is to stop at its deadline does, without another try.
+//
+// promise: docs/training.md#p-on-miss
 func TestTrainStopsAtItsDeadline(t *testing.T) {
 	s, stopped := moving(t, 0)
 	s.spot, s.deadline = nil, 300*time.Millisecond
@@ -523,6 +529,18 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 		t.Errorf("ended with %v, want a timeout that tells of the deadline", err)
 	}
 	s.wantReleased(t, 1)
+}
+
+// One that is to go on does, and says that it was late.
+//
+// promise: docs/training.md#p-on-miss
+func TestTrainGoesOnAfterItsDeadline(t *testing.T) {
+	for deadline, late := range map[time.Duration]bool{-time.Second: true, time.Hour: false} {
+		s := &stage{deadline: deadline, goesOn: true}
+		if err := s.train(t, s.environment(t), spec.Retry{}); err != nil || s.collected.Late != late {
+			t.Errorf("with a deadline in %v: ended with %v, late: %v", deadline, err, s.collected.Late)
+		}
+	}
 }
 
 func TestTrainStopsAtItsDeadlineWithoutCapacity(t *testing.T) {
