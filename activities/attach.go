@@ -110,12 +110,12 @@ func (e *Executions) find(
 	case x == nil, x.ctx == nil && x.task != task:
 		x = e.begin(ctx, step, task, do)
 	case x.task != task:
-		x.end(errors.New("the step is to do something else now"))
+		x.end(errors.New("the step has a different spec now"))
 		return x, false
 	case x.ctx != nil && x.ctx.Err() != nil: // it is ending
 		return x, false
 	default:
-		activity.GetLogger(ctx).Info("attached to what an earlier attempt began", "step", step)
+		activity.GetLogger(ctx).Info("attached to the execution that an earlier attempt started", "step", step)
 	}
 	x.waiting++
 	if x.ctx != nil {
@@ -136,7 +136,7 @@ func (e *Executions) begin(
 	}
 	e.byStep[step] = x
 	if e.closed {
-		end(errors.New("the worker ends"))
+		end(errors.New("the worker is stopping"))
 	}
 	go func() {
 		out, err := guarded(apart, do)
@@ -201,11 +201,11 @@ func (e *Executions) orphan(ctx context.Context, step string, x *execution) erro
 		case <-x.done: // what came of it is there for the next attempt
 			return cause
 		case <-limit:
-			why = "no other attempt has come"
+			why = "no other attempt has attached"
 		default:
 		}
 		if why != "" && e.endOrphan(x, why) {
-			activity.GetLogger(ctx).Warn("what a step does is ended, since Temporal has given up its activity", "step", x.step, "why", why)
+			activity.GetLogger(ctx).Warn("the execution of a step is stopped: Temporal has given up its activity", "step", x.step, "why", why)
 			<-x.done
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -248,17 +248,17 @@ func (e *Executions) deserted(ctx context.Context, step string) string {
 	now, err := activity.GetClient(ctx).DescribeWorkflowExecution(ctx, of.ID, of.RunID)
 	switch {
 	case errors.As(err, new(*serviceerror.NotFound)):
-		return "its workflow is gone"
+		return "its workflow does not exist any more"
 	case err != nil:
 		return "" // Temporal is away again
 	case now.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		return "its workflow has ended"
 	case now.GetWorkflowExtendedInfo().GetCancelRequested():
-		return "its workflow is canceled"
+		return "its workflow has been canceled"
 	}
 	for _, a := range now.GetPendingActivities() {
 		if path.Dir(a.GetActivityId()) == step && a.GetState() != enums.PENDING_ACTIVITY_STATE_SCHEDULED && a.GetLastWorkerIdentity() != e.Identity {
-			return "another worker has begun the step again: " + a.GetLastWorkerIdentity()
+			return "another worker has restarted the step: " + a.GetLastWorkerIdentity()
 		}
 	}
 	return ""
@@ -271,7 +271,7 @@ func (e *Executions) Close() {
 	e.closed = true
 	for _, x := range e.byStep {
 		if x.ctx != nil {
-			x.end(errors.New("the worker ends"))
+			x.end(errors.New("the worker is stopping"))
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestAttach(t *testing.T) {
 		old := try(ctx, `2`)
 		<-p.began
 		other := try(ctx, `3`)
-		wants("what is to do something else now", <-old, ``, "something else")
+		wants("what is to do something else now", <-old, ``, "a different spec")
 		<-p.began
 		p.letGo <- nil
 		wants("that", <-other, `3`, "")
@@ -109,7 +109,7 @@ func TestAttach(t *testing.T) {
 		closing := try(ctx, `5`)
 		<-p.began
 		e.Close()
-		wants("one of a worker that ends", <-closing, ``, "the worker ends")
+		wants("one of a worker that ends", <-closing, ``, "the worker is stopping")
 	})
 }
 

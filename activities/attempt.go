@@ -24,7 +24,7 @@ func AttemptDir(ctx context.Context, state string, in record.StepInput) (dir str
 	}
 	return dir, func() {
 		if err := errors.Join(os.RemoveAll(dir), hold.Close()); err != nil {
-			activity.GetLogger(ctx).Warn("an attempt's folder could not be removed", "folder", dir, "error", err)
+			activity.GetLogger(ctx).Warn("the folder of an attempt could not be removed", "folder", dir, "error", err)
 		}
 	}, nil
 }

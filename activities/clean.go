@@ -249,7 +249,7 @@ func (c *Cleaner) putFile(ctx context.Context, path string) (digest string, err 
 
 func cleanProgress(p *meter.Progress) protocol.Progress {
 	if p == nil {
-		return protocol.Progress{Text: "bringing the input", Share: -1}
+		return protocol.Progress{Text: "fetching the input", Share: -1}
 	}
 	return protocol.Progress{Text: p.String(), Share: p.Done}
 }

@@ -46,7 +46,7 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	}
 	defer cleanup()
 	var says atomic.Value
-	says.Store("bringing the model")
+	says.Store("fetching the model")
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: says.Load().(string), Share: -1} })
 	job := compile.Job{
 		Spec: spec, Model: filepath.Join(dir, "model"), Dataset: filepath.Join(dir, "dataset"), Dir: filepath.Join(dir, "variants"),

@@ -88,7 +88,7 @@ func (d *delivery) send(to spec.Notification) error {
 		}
 		return notify.Mail(d.ctx, d.env.SMTP, password, to.Email.To, d.message)
 	}
-	return fault.New(fault.Invalid, "the pipeline has no such notification any more", nil)
+	return fault.New(fault.Invalid, "the pipeline no longer has this notification", nil)
 }
 
 // value is what the pipeline says itself, or else the value of the secret it names; empty when it names none.

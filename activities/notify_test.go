@@ -134,7 +134,7 @@ func TestNotifier(t *testing.T) {
 		{"chat", 503, fault.Infrastructure, true, 90 * time.Second, "503"},
 		{"later", 200, fault.Invalid, false, 0, "NOT_SET_AT_ALL is not set"},
 		{"team", 200, fault.Infrastructure, true, 0, "mail server 127.0.0.1:1"},
-		{"nobody", 200, fault.Invalid, false, 0, "no such notification"},
+		{"nobody", 200, fault.Invalid, false, 0, "no longer has this notification"},
 	} {
 		err := boundary.Failure(send(tt.to, tt.answer))
 		var app *temporal.ApplicationError

@@ -155,7 +155,7 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 	case err != nil:
 		return fmt.Errorf("run %s: %w", f.Argv[0], err)
 	case exit.Signal == syscall.SIGKILL: // nothing a program does to itself
-		return fault.Errorf(fault.Infrastructure, "%s was killed, by a person or because memory ran out\n%s", name(in, f), tail)
+		return fault.Errorf(fault.Infrastructure, "%s was killed, by a person or for lack of memory\n%s", name(in, f), tail)
 	case !exit.OK():
 		return fault.Errorf(fault.User, "%s ended with %s\n%s%s", name(in, f), exit, tail, f.PythonOf(tail.String()))
 	}
@@ -192,7 +192,7 @@ func LogDir(state, run, step string) string { return filepath.Join(state, "logs"
 func openLog(state string, in record.StepInput) (*script.Log, error) {
 	dir := LogDir(state, in.Run, in.Step)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make the step's log: %w", err)
+		return nil, fmt.Errorf("create the step's log: %w", err)
 	}
 	for n := 1; ; n++ {
 		f, err := os.OpenFile(filepath.Join(dir, "attempt-"+strconv.Itoa(n)+".log"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -200,7 +200,7 @@ func openLog(state string, in record.StepInput) (*script.Log, error) {
 		case err == nil:
 			return script.NewLog(f), nil
 		case !errors.Is(err, os.ErrExist):
-			return nil, fmt.Errorf("make the step's log: %w", err)
+			return nil, fmt.Errorf("create the step's log: %w", err)
 		}
 	}
 }

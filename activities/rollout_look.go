@@ -35,7 +35,7 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 	var state rollout.State
 	if len(in.State) > 0 {
 		if err := json.Unmarshal(in.State, &state); err != nil {
-			return contract.RolloutLooked{}, fmt.Errorf("the judge's state: %w", err)
+			return contract.RolloutLooked{}, fmt.Errorf("the state of the evaluation: %w", err)
 		}
 	}
 	if in.Begins {

@@ -93,7 +93,7 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 		}
 	}
 	if len(offers) == 0 {
-		return nil, fault.New(fault.Invalid, "no pool of the step sells what it may buy", nil)
+		return nil, fault.New(fault.Invalid, "no pool of the step offers a capacity type that the step may use", nil)
 	}
 	if priced {
 		slices.SortStableFunc(offers, func(a, b contract.Offer) int { return cmp.Compare(a.USDPerHour, b.USDPerHour) })

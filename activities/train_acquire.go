@@ -141,7 +141,7 @@ func (t *Trainings) releaseOthers(ctx context.Context, in contract.AcquireInput,
 	others := slices.DeleteFunc(slices.Clone(in.Pools), func(name string) bool { return name == pool })
 	release := contract.ReleaseInput{Pools: others, Submission: in.Submission, Key: in.Request.Key}
 	if err := t.releaseIn(ctx, release); err != nil {
-		activity.GetLogger(ctx).Warn("a pool that is not needed does not give up its place", "error", err)
+		activity.GetLogger(ctx).Warn("a pool that is not needed does not release its place", "error", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func (t *Trainings) keepGauges(ctx context.Context, in contract.GangInput) (end 
 		for range poll.Every(ctx, gaugesEvery) {
 			nodes, err := t.Progress(ctx, workflow)
 			if err != nil && ctx.Err() == nil {
-				activity.GetLogger(ctx).Warn("the nodes' readings are not known", "gang", in.Key.String(), "error", err)
+				activity.GetLogger(ctx).Warn("the readings of the nodes are not available", "gang", in.Key.String(), "error", err)
 			}
 			held.Set(gangSamples(in, nodes))
 		}

@@ -42,6 +42,6 @@ func (t *Trainings) pruneNow(ctx context.Context, k training.Key, keep int, sett
 		return
 	}
 	if err := checkpoint.Prune(ctx, t.Store, k, keep, settle); err != nil && ctx.Err() == nil {
-		activity.GetLogger(ctx).Warn("old checkpoints cannot be removed", "gang", k.String(), "error", err)
+		activity.GetLogger(ctx).Warn("old checkpoints could not be removed", "gang", k.String(), "error", err)
 	}
 }

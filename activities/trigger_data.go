@@ -104,7 +104,7 @@ func CheckData(spec spec.DataTrigger) error {
 		return fault.Errorf(fault.Invalid, format, args...)
 	}
 	if _, err := path.Match(spec.Glob, ""); err != nil {
-		return invalid("glob %q is no pattern: write such as *.jsonl, or 2026-*/*.csv for what lies in folders", spec.Glob)
+		return invalid("glob %q is not a valid pattern: write for example *.jsonl, or 2026-*/*.csv for files in folders", spec.Glob)
 	}
 	if isBucket(spec.URL) {
 		if _, err := objectstore.ParseFolder(spec.URL); err != nil {
@@ -117,7 +117,7 @@ func CheckData(spec spec.DataTrigger) error {
 	case !ok:
 		return invalid("%q cannot be watched: write file:///an/absolute/folder or s3://bucket/folder", spec.URL)
 	case !filepath.IsAbs(folder):
-		return invalid("%s is no address of a folder: write file:///an/absolute/folder", spec.URL)
+		return invalid("%s is not the address of a folder: write file:///an/absolute/folder", spec.URL)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ type sightings map[string]string
 
 func (s sightings) add(url, version string) error {
 	if len(s) == maxObjects {
-		return fmt.Errorf("more than %s objects: narrow it with `glob`, or move away what is done", human.Count(maxObjects))
+		return fmt.Errorf("more than %s objects: narrow the selection with `glob`, or move processed files away", human.Count(maxObjects))
 	}
 	s[url] = version
 	return nil
@@ -151,7 +151,7 @@ func listFolder(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	folder := strings.TrimPrefix(spec.URL, "file://")
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return nil, fault.New(fault.Infrastructure, fmt.Sprintf("look at %s: %v: is it there, and readable, on the worker's machine?", spec.URL, err), err)
+		return nil, fault.New(fault.Infrastructure, fmt.Sprintf("list %s: %v: does it exist, and is it readable, on the worker's machine?", spec.URL, err), err)
 	}
 	defer root.Close()
 	found := sightings{}

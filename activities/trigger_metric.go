@@ -100,7 +100,7 @@ func queryPrometheus(ctx context.Context, spec spec.MetricTrigger) (*float64, er
 	}
 	at, err := url.Parse(base)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return nil, failed(fault.Invalid, errors.New("not an address of a Prometheus server: write http://host:9090"))
+		return nil, failed(fault.Invalid, errors.New("not the address of a Prometheus server: write http://host:9090"))
 	}
 	client, err := api.NewClient(api.Config{Address: base, Client: &http.Client{Transport: boundedAnswers{}, CheckRedirect: sameHost}})
 	if err != nil {
@@ -127,13 +127,13 @@ func queryPrometheus(ctx context.Context, spec spec.MetricTrigger) (*float64, er
 		value = float64(answer.Value)
 	case model.Vector:
 		if len(answer) > 1 {
-			return nil, failed(fault.Invalid, fmt.Errorf("the answer has %d series, and must have one: wrap the query in max(...) or sum(...)", len(answer)))
+			return nil, failed(fault.Invalid, fmt.Errorf("the result has %d series, but must have one: wrap the query in max(...) or sum(...)", len(answer)))
 		}
 		for _, one := range answer {
 			value = float64(one.Value)
 		}
 	default:
-		return nil, failed(fault.Invalid, fmt.Errorf("the answer is a %s, and must be a scalar or an instant vector", answer.Type()))
+		return nil, failed(fault.Invalid, fmt.Errorf("the result is a %s, but must be a scalar or an instant vector", answer.Type()))
 	}
 	if math.IsNaN(value) {
 		return nil, nil

@@ -53,7 +53,7 @@ func listBucket(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case within.Err() != nil:
-		err = fmt.Errorf("it took longer than %s: watch a folder with fewer objects in it", human.Duration(listTime))
+		err = fmt.Errorf("it took longer than %s: watch a folder with fewer objects", human.Duration(listTime))
 	}
 	why, typ := cloud.Explain(at, err), fault.Infrastructure
 	if why.Invalid {
@@ -80,7 +80,7 @@ func eachObject(ctx context.Context, at objectstore.Address, do func(types.Objec
 		}
 		var raw types.Object // which has the key as S3 has it, and its ETag
 		if !o.As(&raw) {
-			return fmt.Errorf("%s is listed as something else than an object of S3", o.Key)
+			return fmt.Errorf("%s is not listed as an S3 object", o.Key)
 		}
 		if err := do(raw); err != nil {
 			return err
@@ -123,7 +123,7 @@ func (p *pages) Do(req *http.Request) (*http.Response, error) {
 	}
 	if kind := resp.Header.Get("Content-Type"); resp.StatusCode == http.StatusOK && !strings.Contains(kind, "xml") {
 		resp.Body.Close()
-		return nil, &cloud.Fault{Why: fmt.Sprintf("%s does not answer as an S3 server does: is the endpoint right?", req.URL.Host)}
+		return nil, &cloud.Fault{Why: fmt.Sprintf("%s does not answer like an S3 server: is the endpoint correct?", req.URL.Host)}
 	}
 	resp.Body = struct {
 		io.Reader

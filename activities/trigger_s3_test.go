@@ -159,16 +159,16 @@ func TestDataS3Errors(t *testing.T) {
 		typ    string
 		want   string
 	}{
-		{"denied", said(403, "AccessDenied", "Access Denied"), fault.Invalid, "allow them s3:ListBucket (Access Denied)"},
-		{"key", said(403, "InvalidAccessKeyId", "It is not there."), fault.Invalid, "credentials are refused as InvalidAccessKeyId"},
-		{"token", said(400, "ExpiredToken", "It has expired."), fault.Invalid, "refused as ExpiredToken (It has expired.)"},
+		{"denied", said(403, "AccessDenied", "Access Denied"), fault.Invalid, "grant them s3:ListBucket (Access Denied)"},
+		{"key", said(403, "InvalidAccessKeyId", "It is not there."), fault.Invalid, "credentials were rejected as InvalidAccessKeyId"},
+		{"token", said(400, "ExpiredToken", "It has expired."), fault.Invalid, "rejected as ExpiredToken (It has expired.)"},
 		{
 			"elsewhere", said(301, "PermanentRedirect", "Go away.", "X-Amz-Bucket-Region", "eu-west-3", "Location", "http://127.0.0.1:1/"),
 			fault.Invalid, "the bucket is in the region eu-west-3: write ?region=eu-west-3",
 		},
 		{"redirect", said(301, "PermanentRedirect", "Ask there."), fault.Invalid, "in another region: write ?region= (Ask there.)"},
 		{"broken", said(500, "InternalError", strings.Repeat("x", 1<<20)), fault.Infrastructure, "InternalError: xxx"},
-		{"no S3", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>Log in") }, fault.Infrastructure, "does not answer as an S3 server does"},
+		{"no S3", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>Log in") }, fault.Infrastructure, "does not answer like an S3 server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s3test.Environment(t)
@@ -203,7 +203,7 @@ func TestDataS3Errors(t *testing.T) {
 		}
 		listener.Close()
 		url := "http://" + listener.Addr().String()
-		checkFault(t, "s3://acme-mail/in?endpoint="+url, fault.Infrastructure, "no answer from "+url)
+		checkFault(t, "s3://acme-mail/in?endpoint="+url, fault.Infrastructure, "no response from "+url)
 	})
 }
 
@@ -261,7 +261,7 @@ func TestDataS3Endless(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		{"list", list, "more than 100,000 objects: narrow it"},
+		{"list", list, "more than 100,000 objects: narrow the selection"},
 		{"answer", answer, "EOF"},
 		{"silence", silence, context.DeadlineExceeded.Error()},
 	} {

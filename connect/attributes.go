@@ -35,7 +35,7 @@ func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
 		}
 		if got != want {
 			return fault.Errorf(fault.Invalid,
-				"the namespace %s has a search attribute %s of type %s, and Sluice needs it to be %s", c.Info.Namespace, name, got, want)
+				"the namespace %s has a search attribute %s of type %s, but Sluice needs it to be %s", c.Info.Namespace, name, got, want)
 		}
 		delete(missing, name)
 	}
@@ -54,7 +54,7 @@ func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
 
 // awaitSearchAttributes waits until the frontend can be asked by the search attributes. It reads namespaces anew every 10 s.
 func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("the cluster does not know them after %v", Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("they are not available after %v", Timeout))
 	defer cancel()
 	var known []string
 	for _, name := range slices.Sorted(maps.Keys(embedded.SearchAttributes())) {
@@ -79,7 +79,7 @@ func (c *Connection) attributesError(missing map[string]enums.IndexedValueType, 
 		flags = append(flags, fmt.Sprintf("--name %s --type %s", name, missing[name]))
 	}
 	return fault.New(fault.Invalid, fmt.Sprintf(
-		"the search attributes that runs are found by cannot be made sure of in namespace %s of %s: %v\n"+
-			"help: have somebody who may do so run: temporal operator search-attribute create --namespace %s %s",
+		"the search attributes that Sluice needs cannot be created in namespace %s of %s: %v\n"+
+			"help: ask an administrator to run: temporal operator search-attribute create --namespace %s %s",
 		c.Info.Namespace, c.Info.TemporalAddress, err, c.Info.Namespace, strings.Join(flags, " ")), err)
 }

@@ -187,7 +187,7 @@ func attach(ctx context.Context, info holder.Info, o Options) (*Connection, erro
 }
 
 // errForm: this process and the holder would not read what the other writes.
-var errForm = errors.New("one encrypts payloads and the other does not")
+var errForm = errors.New("one process encrypts payloads and the other does not")
 
 // sameForm refuses to attach where one side encrypts and the other does not: what should be encrypted would be stored as it is, or nobody
 // could read it.
@@ -196,7 +196,7 @@ func sameForm(info holder.Info, o Options) error {
 	case info.CodecKeys != "" && !encrypts:
 		return fmt.Errorf("%w: process %d, which holds %s, does; set %s=%s here too", errForm, info.PID, o.Dir, codec.KeysVariable, info.CodecKeys)
 	case info.CodecKeys == "" && encrypts:
-		return fmt.Errorf("%w: process %d, which holds %s, does not; start it again with %s, or unset that here",
+		return fmt.Errorf("%w: process %d, which holds %s, does not; restart it with %s, or unset that here",
 			errForm, info.PID, o.Dir, codec.KeysVariable)
 	}
 	return nil

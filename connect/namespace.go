@@ -58,7 +58,7 @@ func createNamespace(ctx context.Context, c client.Client, namespace string) err
 			return nil
 		}
 	}
-	return fmt.Errorf("wait until the cluster knows namespace %s: %w", namespace, context.Cause(ctx))
+	return fmt.Errorf("wait until namespace %s is available: %w", namespace, context.Cause(ctx))
 }
 
 // isNoNamespace reports whether a call failed because the namespace does not exist.

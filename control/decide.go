@@ -99,17 +99,17 @@ func (s *Session) FindWaiting(ctx context.Context, run, step string) (contract.A
 	case len(meant) == 1:
 		return meant[0], nil
 	case len(meant) > 1 && step != "":
-		return contract.ApprovalState{}, invalid("%d steps called `%s` wait in runs of child pipelines; name the run: %s", len(meant), step, strings.Join(names, ", "))
+		return contract.ApprovalState{}, invalid("%d steps named `%s` are waiting in runs of child pipelines; use the name of the run: %s", len(meant), step, strings.Join(names, ", "))
 	case len(meant) > 1:
-		return contract.ApprovalState{}, invalid("%d steps of %s wait; name one of %s", len(meant), run, strings.Join(names, ", "))
+		return contract.ApprovalState{}, invalid("%d steps of %s are waiting; name one of %s", len(meant), run, strings.Join(names, ", "))
 	case len(all) > 0:
-		return contract.ApprovalState{}, invalid("`%s` of %s does not wait for anyone; those that do: %s", step, run, strings.Join(names, ", "))
+		return contract.ApprovalState{}, invalid("`%s` of %s is not waiting for a decision; waiting are: %s", step, run, strings.Join(names, ", "))
 	case step != "":
 		if past, err := s.asked(ctx, run, step); err == nil && past.Decision != nil {
-			return contract.ApprovalState{}, invalid("`%s` of %s is decided already: %s", step, run, *past.Decision)
+			return contract.ApprovalState{}, invalid("`%s` of %s has already been decided: %s", step, run, *past.Decision)
 		}
 	}
-	return contract.ApprovalState{}, invalid("nothing in %s waits for anyone", run)
+	return contract.ApprovalState{}, invalid("nothing in %s is waiting for a decision", run)
 }
 
 func invalid(format string, args ...any) error {
@@ -130,7 +130,7 @@ func (s *Session) Decide(ctx context.Context, at contract.ApprovalState, d contr
 	}
 	switch {
 	case connect.IsNotFound(err):
-		return decision, invalid("`%s` of %s no longer waits: somebody was faster, or the run has ended", at.Step, at.Run)
+		return decision, invalid("`%s` of %s is no longer waiting: someone else has decided, or the run has ended", at.Step, at.Run)
 	case err != nil && fault.TypeOf(err) != fault.Invalid:
 		return decision, fmt.Errorf("decide on %s of %s: %w", at.Step, at.Run, err)
 	}

@@ -30,7 +30,7 @@ func (s *Session) diffSubmissions(ctx context.Context, earlier, now string) ([]s
 		words = append(words, "the environment has changed")
 	}
 	if was.Python != is.Python {
-		words = append(words, "the Python environment is another one")
+		words = append(words, "the Python environment has changed")
 	}
 	return append(words, otherParams(was, is)...), err
 }
@@ -61,7 +61,7 @@ func (s *Session) otherFiles(ctx context.Context, was, is artifact.Ref) ([]strin
 	}
 	for _, path := range slices.Sorted(maps.Keys(files[0])) {
 		if _, there := files[1][path]; !there {
-			words = append(words, "`"+path+"` is gone")
+			words = append(words, "`"+path+"` has been removed")
 		}
 	}
 	return words, nil
@@ -74,7 +74,7 @@ func otherParams(was, is record.Submission) []string {
 		before, gave := was.Params[name]
 		now, gives := is.Params[name]
 		if before != now || gave != gives {
-			words = append(words, fmt.Sprintf("the parameter `%s` is another", name))
+			words = append(words, fmt.Sprintf("the parameter `%s` has changed", name))
 		}
 	}
 	return words

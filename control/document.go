@@ -47,7 +47,7 @@ func environmentFile(pipeline, env string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fault.Errorf(fault.Invalid, "there is no environment %q: neither a file of that name here, nor %s", env, EnvironmentPath(pipeline, env))
+	return "", fault.Errorf(fault.Invalid, "environment %q not found: there is neither a file of that name nor %s", env, EnvironmentPath(pipeline, env))
 }
 
 // environmentDocument finds the line that makes a document an environment.
@@ -81,7 +81,7 @@ func ReadDocument(path string) (_ []byte, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fault.Errorf(fault.Invalid, "%s is no file\nhelp: name the YAML file itself", path)
+		return nil, fault.Errorf(fault.Invalid, "%s is not a file\nhelp: use the path of the YAML file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

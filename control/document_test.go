@@ -35,7 +35,7 @@ func TestReadDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, pipe, "/dev/zero"} {
-		if _, err := ReadDocument(path); err == nil || !strings.Contains(err.Error(), path+" is no file") {
+		if _, err := ReadDocument(path); err == nil || !strings.Contains(err.Error(), path+" is not a file") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

@@ -54,10 +54,10 @@ func environmentStore(stateDir string, req *SubmitRequest) (url string, isNew bo
 
 // storeConflict says what to do about an environment whose store is not the one that runs are kept in.
 func storeConflict(env, want, stateDir, have string) error {
-	help := fmt.Sprintf("give the environment a state folder of its own: --state %s-NAME, or SLUICE_STATE", strings.TrimSuffix(stateDir, "/"))
+	help := fmt.Sprintf("use a separate state folder for this environment: --state %s-NAME, or SLUICE_STATE", strings.TrimSuffix(stateDir, "/"))
 	if os.Getenv(state.StoreVariable) != "" {
-		help = fmt.Sprintf("unset %s, or set %[1]s=%s; workers on a cluster need the same", state.StoreVariable, want)
+		help = fmt.Sprintf("unset %s, or set %[1]s=%s; do the same for workers on a cluster", state.StoreVariable, want)
 	}
-	return fault.Errorf(fault.Invalid, "%s wants the store %s, but runs of the state folder %s are kept in %s\nhelp: %s",
+	return fault.Errorf(fault.Invalid, "%s selects the store %s, but the runs of the state folder %s are kept in %s\nhelp: %s",
 		env, want, stateDir, have, help)
 }

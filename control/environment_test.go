@@ -36,14 +36,14 @@ func TestSettleStore(t *testing.T) {
 	own := "file://" + filepath.Join(stateDir, "store")
 	for _, step := range []struct{ env, variable, fails, then string }{
 		{"none.yaml", "", "", own},
-		{"broken.yaml", "", "no answer from http://127.0.0.1:1", own},
+		{"broken.yaml", "", "no response from http://127.0.0.1:1", own},
 		{"one.yaml", other, "unset SLUICE_STORE, or set SLUICE_STORE=" + one, own},
 		{"other.yaml", other, "", own},
 		{"one.yaml", "", "", one},
 		{"one.yaml", "", "", one},
 		{"", "", "", one},
 		{"none.yaml", "", "", one},
-		{"other.yaml", "", "wants the store " + other + ", but runs of the state folder " + stateDir + " are kept in " + one, one},
+		{"other.yaml", "", "selects the store " + other + ", but the runs of the state folder " + stateDir + " are kept in " + one, one},
 	} {
 		t.Setenv(state.StoreVariable, step.variable)
 		err := SettleStore(t.Context(), stateDir, request(step.env))

@@ -77,7 +77,7 @@ var characterClass = regexp.MustCompile(`\\.|\[(?:\\.|[^\]\\])*\]`)
 // parseRule reads a line of .sluiceignore. What git would take for a pattern that matches nothing is an error.
 func parseRule(text string) (r rule, err error) {
 	if strings.TrimLeft(text, " \t") != text {
-		return r, errors.New("begins with a space, which would be part of the name\nhelp: remove it, or write `\\ ` for a name that begins with one")
+		return r, errors.New("begins with a space, which would be part of the name\nhelp: remove it, or write `\\ ` for a name that begins with a space")
 	}
 	text, r.take = strings.CutPrefix(text, "!")
 	p := strings.TrimRight(text, " ")
@@ -88,7 +88,7 @@ func parseRule(text string) (r rule, err error) {
 	below, anchored := strings.CutPrefix(p, "/")
 	p = characterClass.ReplaceAllStringFunc(below, func(class string) string {
 		if strings.Contains(class, "[:") {
-			err = errors.New("has a class of characters by name, which is not supported\nhelp: write the characters, such as [a-z]")
+			err = errors.New("has a named character class, which is not supported\nhelp: write the characters, such as [a-z]")
 		}
 		if rest, not := strings.CutPrefix(class, "[!"); not {
 			return "[^" + rest
@@ -98,13 +98,13 @@ func parseRule(text string) (r rule, err error) {
 	r.segments = strings.Split(p, "/")
 	for i, s := range r.segments {
 		if s == "" || s == "." || s == ".." {
-			return r, errors.New("matches nothing\nhelp: write a path as it is seen from the pipeline's folder, without `.`, `..` and `//`")
+			return r, errors.New("matches nothing\nhelp: write a path relative to the pipeline's folder, without `.`, `..` and `//`")
 		}
 		if strings.HasPrefix(s, "**") && strings.Trim(s, "*") == "" {
 			r.segments[i] = "**" // of any number of stars, as git has it
 		}
 		if _, bad := path.Match(s, ""); bad != nil {
-			return r, errors.New("cannot be read\nhelp: close what `[` begins, and write \\[, \\- and \\\\ for the characters themselves")
+			return r, errors.New("is not valid\nhelp: close the `[`, and write \\[, \\- and \\\\ for the characters themselves")
 		}
 	}
 	if len(r.segments) == 1 && !anchored {

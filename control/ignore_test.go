@@ -156,7 +156,7 @@ func TestIgnoreWithoutFile(t *testing.T) {
 func TestIgnoreRefusesWhatMatchesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ignoreFile)
 	for pattern, why := range map[string]string{
-		"[a-": "cannot be read", "[]a]": "cannot be read", `x\`: "cannot be read", "[a/b]": "cannot be read", "[[:alpha:]]": "by name", "a//b": "matches nothing",
+		"[a-": "is not valid", "[]a]": "is not valid", `x\`: "is not valid", "[a/b]": "is not valid", "[[:alpha:]]": "named character class", "a//b": "matches nothing",
 		"./a": "matches nothing", "../a": "matches nothing", "/": "matches nothing", "!": "matches nothing", "  data/raw/": "begins with a space",
 	} {
 		if err := os.WriteFile(file, []byte("*.pt\n"+pattern+"\n"), 0o600); err != nil {

@@ -26,7 +26,7 @@ const unknownRun = "Temporal has no workflow of this run: its database was lost 
 
 // ErrElsewhere says that a run which Temporal does not have here was begun with another state folder, or on another cluster, whose
 // records are in the same store: it may well go on there.
-var ErrElsewhere = errors.New("the run was begun elsewhere")
+var ErrElsewhere = errors.New("the run was started elsewhere")
 
 // CloseLost closes the record of a run that can never do so itself: its workflow was terminated, or Temporal does not have it. It does
 // nothing for a run that goes on, for one that has ended in order meanwhile, and for one of which only another server can tell. It reports
@@ -106,7 +106,7 @@ func (s *Session) closeRecord(ctx context.Context, run string, end record.RunOut
 			return fmt.Errorf("close the record of run %s: %w", rec.Run, err)
 		}
 		if err := s.notifyLost(ctx, rec); err != nil {
-			s.Log.Error("nobody is notified", "run", rec.Run, "error", err)
+			s.Log.Error("notifications are not sent", "run", rec.Run, "error", err)
 		}
 	}
 	return nil

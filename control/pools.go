@@ -29,10 +29,10 @@ func (s *Session) checkPools(program *dsl.Program) error {
 func Unreachable(temporalAddress, storeURL string) string {
 	host, _, err := net.SplitHostPort(temporalAddress)
 	if ip := net.ParseIP(host); err == nil && (host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())) {
-		return fmt.Sprintf("they cannot reach Temporal at %s\nhelp: set TEMPORAL_ADDRESS to a Temporal cluster that they reach, for the worker and here", temporalAddress)
+		return fmt.Sprintf("they cannot reach Temporal at %s\nhelp: set TEMPORAL_ADDRESS to a Temporal cluster that they can reach, for the worker and for this command", temporalAddress)
 	}
 	if !objectstore.IsAddress(storeURL) {
-		return fmt.Sprintf("they cannot reach the store %s\nhelp: set SLUICE_STORE to a bucket (s3://... or gs://...), for the worker and here", storeURL)
+		return fmt.Sprintf("they cannot reach the store %s\nhelp: set SLUICE_STORE to a bucket (s3://... or gs://...), for the worker and for this command", storeURL)
 	}
 	return ""
 }

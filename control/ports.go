@@ -41,8 +41,8 @@ func CheckPorts(stateDir, name string, target spec.Target) error {
 		}
 		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // it does not wait
 		if err != nil {
-			return fault.New(fault.Invalid, fmt.Sprintf("port %d of the target `%s` cannot be listened on: %v\n"+
-				"help: end the program that listens there, or give the target another port in the environment", port, name, err), err)
+			return fault.New(fault.Invalid, fmt.Sprintf("the target `%s` cannot listen on port %d: %v\n"+
+				"help: stop the program that uses the port, or set another port for the target in the environment", name, port, err), err)
 		}
 		if err := listener.Close(); err != nil {
 			return err

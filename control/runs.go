@@ -33,7 +33,7 @@ func FindOpenRuns(ctx context.Context, s *store.Store, name string) ([]record.Ru
 	open := slices.DeleteFunc(runs, func(r record.RunRecord) bool { return r.Status != spec.StatusRunning })
 	if len(open) == 0 {
 		return nil, fault.Errorf(fault.Invalid,
-			"no run %q is open: %s has ended already: %s", cmp.Or(name, newest.Pipeline), newest.Run, newest.Status)
+			"no run %q is open: %s has already ended: %s", cmp.Or(name, newest.Pipeline), newest.Run, newest.Status)
 	}
 	return open, nil
 }
@@ -57,7 +57,7 @@ func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord
 	if found, err := matching(children, name); found != nil || err != nil {
 		return found, err
 	}
-	return nil, fault.Errorf(fault.Invalid, "there is no run %q; `sluice list` shows those there are", name)
+	return nil, fault.Errorf(fault.Invalid, "there is no run %q; `sluice list` lists the runs", name)
 }
 
 // matching lists those of the runs that a name means; none is no error.
@@ -79,5 +79,5 @@ func matching(runs []record.RunRecord, name string) ([]record.RunRecord, error) 
 	case len(begin) <= 1:
 		return begin, nil
 	}
-	return nil, fault.Errorf(fault.Invalid, "%q begins the name of %d runs, such as %s and %s", name, len(begin), begin[0].Run, begin[1].Run)
+	return nil, fault.Errorf(fault.Invalid, "%q is a prefix of %d runs, such as %s and %s", name, len(begin), begin[0].Run, begin[1].Run)
 }

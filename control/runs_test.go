@@ -36,8 +36,8 @@ func TestFindRun(t *testing.T) {
 		{name: "spam", want: "spam-20260103-cd34"}, // the pipeline's newest, not a prefix
 		{name: "spam-f", want: "spam-filter-20260104-ef56"},
 		{name: "spam-filter-20260104-ef56.fit.0", want: "spam-filter-20260104-ef56.fit.0"},
-		{name: "spam-filter-20260104-ef56.fit", says: "begins the name of 2 runs"},
-		{name: "spam-2026", says: "begins the name of 2 runs, such as spam-20260103-cd34 and spam-20260102-ab12"},
+		{name: "spam-filter-20260104-ef56.fit", says: "is a prefix of 2 runs"},
+		{name: "spam-2026", says: "is a prefix of 2 runs, such as spam-20260103-cd34 and spam-20260102-ab12"},
 		{name: "leaf", want: "spam-filter-20260104-ef56.fit.1"},
 		{name: "ham", says: `no run "ham"`},
 		{name: "spam-20260102-ab12x", says: "no run"},
@@ -76,9 +76,9 @@ func TestFindOpenRuns(t *testing.T) {
 		{name: "spam", want: "spam-2 spam-1"}, // which of them is not for Sluice to guess
 		{name: "spam-1", want: "spam-1"},
 		{name: "eel", want: "eel-1"}, // a newer one has ended
-		{name: "spam-3", says: `no run "spam-3" is open: spam-3 has ended already: succeeded`},
-		{name: "ham", says: `no run "ham" is open: ham-1 has ended already: failed`},
-		{name: "spam-", says: "begins the name of 3 runs"},
+		{name: "spam-3", says: `no run "spam-3" is open: spam-3 has already ended: succeeded`},
+		{name: "ham", says: `no run "ham" is open: ham-1 has already ended: failed`},
+		{name: "spam-", says: "is a prefix of 3 runs"},
 		{name: "eggs", says: `no run "eggs"`},
 	}
 	for _, tt := range tests {

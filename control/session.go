@@ -103,7 +103,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	if s.Holder != nil { // also where nothing works: what asks for the triggers must find them
 		var failed error
 		if s.Restored, failed = s.Schedules().Restore(ctx); failed != nil { // a trigger that cannot be put back keeps nothing else from running
-			s.Log.Error("triggers that the server had lost are not all put back", "error", failed)
+			s.Log.Error("could not restore all triggers that the server had lost", "error", failed)
 		}
 	}
 	return s, nil
@@ -111,7 +111,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 
 // follow makes this process known as one that follows a run. One that leaves at this moment is waited for.
 func (s *Session) follow(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, connect.Timeout, fmt.Errorf("it has not left within %v", connect.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, connect.Timeout, fmt.Errorf("the worker has not stopped within %v", connect.Timeout))
 	defer cancel()
 	s.follower, err = holder.Follow(ctx, s.Dir)
 	return err
@@ -123,11 +123,11 @@ func (s *Session) Alone() (bool, error) { return s.follower.Alone() }
 // openLog opens the log of this process's Temporal client and worker.
 func (s *Session) openLog() (*slog.Logger, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("state folder %s cannot be made: %w: make it writable, or name another with --state", s.Dir, err)
+		return nil, fmt.Errorf("state folder %s cannot be created: %w: make its parent writable, or use another with --state", s.Dir, err)
 	}
 	f, err := os.OpenFile(filepath.Join(s.Dir, "worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("state folder %s cannot be written: %w: make it writable, or name another with --state", s.Dir, err)
+		return nil, fmt.Errorf("state folder %s is not writable: %w: make it writable, or use another with --state", s.Dir, err)
 	}
 	s.logFile = f
 	return slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo})), nil

@@ -135,7 +135,7 @@ func hintEnvironment(pipeline string, diags document.Diagnostics) {
 	}
 	for i, d := range diags {
 		if d.Code == "target" || d.Code == "pool" || d.Code == "secret" {
-			diags[i].Hint = strings.TrimPrefix(d.Hint+"; no environment was named: `-e "+beside+"` names the one that lies here", "; ")
+			diags[i].Hint = strings.TrimPrefix(d.Hint+"; no environment was given: `-e "+beside+"` uses the one found here", "; ")
 		}
 	}
 }
@@ -246,7 +246,7 @@ func packed(sub record.Submission) record.Submission {
 // notAFile says what to do about something in a folder that is no file.
 func notAFile(err error) error {
 	if errors.Is(err, store.ErrIrregular) {
-		return fault.New(fault.Invalid, err.Error()+"\nhelp: what is no part of the pipeline can be named in .sluiceignore", err)
+		return fault.New(fault.Invalid, err.Error()+"\nhelp: list files that should not be uploaded in .sluiceignore", err)
 	}
 	return err
 }
@@ -303,7 +303,7 @@ func (s *Session) open(ctx context.Context, in contract.RunInput) (run contract.
 				return in, false, fmt.Errorf("look for open runs: %w", err)
 			}
 			if _, err := fmt.Sscanf(strings.TrimPrefix(info.Key, folder), "%06d.json", &last); err != nil {
-				return in, false, fmt.Errorf("look for open runs: %s is none: %w", info.Key, err)
+				return in, false, fmt.Errorf("look for open runs: %s is not valid: %w", info.Key, err)
 			}
 		}
 		run, isOpen, err := s.openAmong(ctx, folder, last, in.Reuse)
@@ -316,7 +316,7 @@ func (s *Session) open(ctx context.Context, in contract.RunInput) (run contract.
 		case errors.Is(err, store.ErrExists):
 			continue // somebody submits the same at this moment
 		case err != nil:
-			return in, false, fmt.Errorf("note the run: %w", err)
+			return in, false, fmt.Errorf("record the run: %w", err)
 		}
 		return in, false, StartRun(ctx, s.Client, in)
 	}

@@ -55,9 +55,9 @@ func unattended(workers []*taskqueue.PollerInfo, current, begun *deployment.Work
 	}
 	if build == nil {
 		of := workers[0].GetDeploymentOptions()
-		return fmt.Sprintf("no build of worker deployment %s is the current one: `sluice worker set-current --deployment %[1]s --build-id %s` lets new runs begin",
+		return fmt.Sprintf("no build of worker deployment %s is the current one: `sluice worker set-current --deployment %[1]s --build-id %s` lets new runs start",
 			of.GetDeploymentName(), of.GetBuildId())
 	}
-	return fmt.Sprintf("no worker of build %s is there, which the run stays with: start one with `sluice worker --deployment %s --build-id %[1]s`",
+	return fmt.Sprintf("no worker of build %s is running, but the run needs that build: start one with `sluice worker --deployment %s --build-id %[1]s`",
 		build.GetBuildId(), build.GetDeploymentName())
 }

@@ -22,7 +22,7 @@ func TestUnattended(t *testing.T) {
 		}
 		return &deployment.WorkerDeploymentVersion{DeploymentName: "d", BuildId: build}
 	}
-	const noCurrent = "no build of worker deployment d is the current one: `sluice worker set-current --deployment d --build-id one` lets new runs begin"
+	const noCurrent = "no build of worker deployment d is the current one: `sluice worker set-current --deployment d --build-id one` lets new runs start"
 	for _, test := range []struct {
 		workers              []string // by their builds
 		current, begun, want string
@@ -32,7 +32,7 @@ func TestUnattended(t *testing.T) {
 		{[]string{"one", ""}, "", "", ""},
 		{[]string{"one"}, "one", "", ""},
 		{[]string{"two"}, "two", "two", ""},
-		{[]string{"two", ""}, "two", "one", "no worker of build one is there, which the run stays with: start one with `sluice worker --deployment d --build-id one`"},
+		{[]string{"two", ""}, "two", "one", "no worker of build one is running, but the run needs that build: start one with `sluice worker --deployment d --build-id one`"},
 	} {
 		var workers []*taskqueue.PollerInfo
 		for _, build := range test.workers {

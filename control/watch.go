@@ -263,8 +263,8 @@ func (s *Session) Cancel(ctx context.Context, run string) error {
 	if connect.IsNotFound(err) {
 		if _, err := s.dead(ctx, run); errors.Is(err, ErrElsewhere) {
 			return fault.New(fault.Invalid, fmt.Sprintf(
-				`run %[1]s was begun with another state folder, or on another cluster, and may go on there
-help: cancel it there; where that is gone for good, `+"`sluice cancel %[1]s --lost`"+` closes its record`, run), err)
+				`run %[1]s was started with another state folder, or on another cluster, and may still be running there
+help: cancel it there; if that no longer exists, `+"`sluice cancel %[1]s --lost`"+` closes its record`, run), err)
 		}
 		return nil
 	}

@@ -68,17 +68,17 @@ func (w *workspace) exclusionOf(p string) *exclusion {
 	file := filepath.Join(w.dir, p)
 	info, err := os.Lstat(file)
 	last := lastMatch(w.rules, p, err == nil && info.IsDir())
-	takeAlong := fmt.Sprintf("a line !%s in %s takes it along", p, ignoreFile)
-	const elsewhere = "keep what steps need elsewhere in the pipeline's folder"
+	takeAlong := fmt.Sprintf("to include it, add the line !%s to %s", p, ignoreFile)
+	const elsewhere = "keep files that steps need elsewhere in the pipeline's folder"
 	switch {
 	case last != nil && last.secret:
-		return &exclusion{why: "its name is one of those that hold secrets", help: takeAlong, secret: true}
+		return &exclusion{why: "files of this name usually hold secrets", help: takeAlong, secret: true}
 	case last != nil && last.line > 0 && !last.take:
-		return &exclusion{why: fmt.Sprintf("%s:%d leaves it out", ignoreFile, last.line), help: takeAlong + ", below that one"}
+		return &exclusion{why: fmt.Sprintf("%s:%d excludes it", ignoreFile, last.line), help: takeAlong + ", below that one"}
 	case last != nil && !last.take:
-		return &exclusion{why: "what is called so is never taken along", help: elsewhere}
+		return &exclusion{why: "files of this name are never included", help: elsewhere}
 	case last == nil && isVenv(file):
-		return &exclusion{why: "it is a virtual environment of Python", help: takeAlong + "; steps get the .venv that lies beside the pipeline, in place"}
+		return &exclusion{why: "it is a Python virtual environment", help: takeAlong + "; steps use the .venv beside the pipeline in place"}
 	case last == nil && isOne(file, w.keys):
 		return &exclusion{why: "secrets are read from it", help: takeAlong, secret: true}
 	case p == w.state || isStateDir(file):
@@ -86,7 +86,7 @@ func (w *workspace) exclusionOf(p string) *exclusion {
 	case isOne(file, w.own):
 		return &exclusion{why: "this command writes to it", help: elsewhere}
 	case isEnvironment(w.dir, p):
-		return &exclusion{why: "it is one of the pipeline's environments, and a run has its own", help: "copy what steps read of it into a file in another folder"}
+		return &exclusion{why: "it is one of the pipeline's environments, and a run only gets its own", help: "copy what steps need from it to a file in another folder"}
 	}
 	return nil
 }
@@ -146,8 +146,8 @@ func Large(req SubmitRequest, stateDir string) (string, error) {
 	for _, name := range names[:min(len(names), fewEntries)] {
 		parts = append(parts, name+" "+human.Bytes(sizes[name]))
 	}
-	return fmt.Sprintf("%s of %s go along with the run, and are kept in the store: %s\nhelp: name what no step reads in %s; data that steps read may lie elsewhere, "+
-		"and be fetched by a step", human.Bytes(total), dir, strings.Join(parts, ", "), ignoreFile), nil
+	return fmt.Sprintf("%s of %s are uploaded with the run, and kept in the store: %s\nhelp: list files that no step reads in %s; keep data that steps read elsewhere, "+
+		"and fetch it in a step", human.Bytes(total), dir, strings.Join(parts, ", "), ignoreFile), nil
 }
 
 // isOne reports whether a file is one of those known, whatever its name.

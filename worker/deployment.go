@@ -137,7 +137,7 @@ func describeDeployment(ctx context.Context, c *connect.Connection, name string)
 	})
 	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return nil, fault.New(fault.Invalid, fmt.Sprintf("there is no worker deployment %s in namespace %s of %s\n"+
-			"help: it is there once a worker of it is: sluice worker --deployment %s --build-id ID", name, c.Info.Namespace, c.Info.TemporalAddress, name), err)
+			"help: it is created by its first worker: sluice worker --deployment %s --build-id ID", name, c.Info.Namespace, c.Info.TemporalAddress, name), err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask for worker deployment %s: %w", name, err)

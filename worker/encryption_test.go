@@ -91,7 +91,7 @@ func TestAttachWithoutTheKeys(t *testing.T) {
 				t.Setenv(codec.KeysVariable, writeKeys(t, codec.NewKey(time.Now())))
 			}
 			other, err := control.Open(t.Context(), control.Options{StateDir: s.Dir, Logger: slog.New(slog.DiscardHandler)})
-			if err == nil || !strings.Contains(err.Error(), "one encrypts payloads and the other does not") || !strings.Contains(err.Error(), codec.KeysVariable) {
+			if err == nil || !strings.Contains(err.Error(), "one process encrypts payloads and the other does not") || !strings.Contains(err.Error(), codec.KeysVariable) {
 				t.Errorf("attached: %+v, %v", other, err)
 			}
 			if keys != "" && !strings.Contains(err.Error(), s.Codec.KeyFile()) {

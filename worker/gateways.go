@@ -104,7 +104,7 @@ func (g *Gateways) end(ctx context.Context, target string, old *gateway.Server) 
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	if err := old.Close(ctx); err != nil {
-		g.log.Warn("the target's former gateway", "target", target, "url", old.URL(), "error", err)
+		g.log.Warn("the target's previous gateway", "target", target, "url", old.URL(), "error", err)
 	}
 	if g.served[target] == old {
 		delete(g.served, target)
@@ -152,7 +152,7 @@ func (g *Gateways) save() error {
 		return err
 	}
 	if err := renameio.WriteFile(filepath.Join(g.state, state.TargetsFile), raw, 0o600, renameio.WithTempDir(g.state)); err != nil {
-		return fmt.Errorf("remember the targets: %w", err)
+		return fmt.Errorf("save the targets: %w", err)
 	}
 	return nil
 }

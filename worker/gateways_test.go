@@ -313,7 +313,7 @@ steps:
 	request := control.SubmitRequest{
 		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"gate": gate},
 	}
-	if _, err := s.Submit(t.Context(), request); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "of the target `shop` cannot be listened on") {
+	if _, err := s.Submit(t.Context(), request); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "the target `shop` cannot listen on port") {
 		t.Errorf("submitted while the port is taken: %v", err)
 	}
 	if err := other.Close(); err != nil {

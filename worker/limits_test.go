@@ -171,7 +171,7 @@ func TestWaitsReachNoLimit(t *testing.T) {
 	undecided := ship(onnxtest.Text)
 	awaitDetail(t, s, undecided, "ship", func(d control.Detail) bool { return d.Rollout != nil && d.Rollout.Stage == 2 })
 	behind := ship(onnxtest.TextClose)
-	await(t, behind+" to wait for the target", func() bool { return strings.Contains(state(behind).Steps[1].Summary, "waits") })
+	await(t, behind+" to wait for the target", func() bool { return strings.Contains(state(behind).Steps[1].Summary, "waiting") })
 
 	for name, id := range map[string]string{
 		"pipeline-queued": contract.RunWorkflowID(waits), "lock-carried": contract.LockWorkflowID("queued"), "rollout-carried": contract.RolloutWorkflowID(target),

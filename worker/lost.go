@@ -34,7 +34,7 @@ func (w *Worker) closeLost(ctx context.Context) {
 	w.closing.Go(func() {
 		for range poll.Every(ctx, every) {
 			if err := l.look(ctx); err != nil && ctx.Err() == nil {
-				w.session.Log.Warn("the records of runs that were ended from outside are not all closed", "error", err)
+				w.session.Log.Warn("some records of runs that were ended from outside could not be closed", "error", err)
 			}
 		}
 	})

@@ -69,7 +69,7 @@ func (m *metrics) listen(ctx context.Context, address, namespace string, g *Gate
 	own.MustRegister(m.handler.counters, m.gauges)
 	m.registry.MustRegister(gatewayMetrics{g})
 	if m.server, err = prom.Listen(ctx, address, m.registry, log); err != nil {
-		return fmt.Errorf("listen for Prometheus: %w: give --metrics-listen another address", err)
+		return fmt.Errorf("listen for Prometheus: %w: use another address with --metrics-listen", err)
 	}
 	return nil
 }

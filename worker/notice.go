@@ -16,7 +16,7 @@ func (w *Worker) begin(e *engine.Engine) func(context.Context, contract.BeginInp
 	return func(ctx context.Context, in contract.BeginInput) (contract.BeginOutput, error) {
 		out, err := e.Begin(ctx, in)
 		if err == nil {
-			what := "has begun"
+			what := "has started"
 			if in.Trigger.Name != "" {
 				what += ", by the trigger " + in.Trigger.Name
 			}

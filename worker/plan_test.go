@@ -63,7 +63,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		}
 	}
 	check("before the first run", req, "", map[string]contract.StepPlan{
-		"count": {Action: runs, Reason: "it was not done before"},
+		"count": {Action: runs, Reason: "it has not run before"},
 		"fit":   {Action: runs, After: []string{"count"}},
 		"best":  {Action: runs, After: []string{"fit"}},
 		"tell":  {Action: runs, After: []string{"best"}},
@@ -100,7 +100,7 @@ func TestPlanIsWhatHappens(t *testing.T) {
 	write("pipeline.yaml", "sluice: pipeline/v1\n"+strings.Replace(source, "[1, 2]", "[1, 2, 3]", 1))
 	edited := map[string]contract.StepPlan{
 		"count": {Action: cached, From: run},
-		"fit":   {Action: runs, Of: 3, Cached: 2, Reason: "it was not done before"},
+		"fit":   {Action: runs, Of: 3, Cached: 2, Reason: "it has not run before"},
 		"best":  {Action: runs, After: []string{"fit"}},
 		"tell":  {Action: runs, After: []string{"best"}},
 		"never": never,

@@ -28,7 +28,7 @@ func TestRolloutRefusesLabels(t *testing.T) {
 	}
 	for _, tc := range []struct{ label, want string }{
 		{"152", "labels are for classifiers"},
-		{"152.5", "must be a boolean, a whole number or a text"},
+		{"152.5", "must be a boolean, an integer or a string"},
 	} {
 		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "50", `"spam": true`, `"spam": `+tc.label).Replace(release), map[string]string{
 			"environment.yaml":      fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {%s: {embedded: {port: %d}}}\n", target, port),

@@ -143,7 +143,7 @@ func wantSteps(t *testing.T, record record.Run) {
 		"use": {status: spec.StatusSucceeded}, "tell": {status: spec.StatusSucceeded}, "unasked": {status: spec.StatusSucceeded},
 		"break_down": {spec.StatusFailed, fault.User, "cannot log in with ***"},
 		"leave":      {spec.StatusFailed, fault.User, "outputs.json holds ***"},
-		"pass_on":    {spec.StatusFailed, fault.User, `output "said" holds the value of a secret`},
+		"pass_on":    {spec.StatusFailed, fault.User, `output "said" contains the value of a secret`},
 		"measure":    {spec.StatusFailed, fault.User, "***"},
 		"missing":    {spec.StatusFailed, fault.Invalid, "TOKEN: secret nowhere: the environment variable NOT_SET_AT_ALL is not set"},
 	}

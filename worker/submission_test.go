@@ -44,9 +44,9 @@ func TestSubmit(t *testing.T) {
 	}{
 		{"the same", first, true, nil},
 		{"the same, elsewhere", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}, true, nil},
-		{"another parameter", control.SubmitRequest{PipelineFile: first.PipelineFile, Params: map[string]string{"who": "bear"}}, false, []string{"the parameter `who` is another"}},
+		{"another parameter", control.SubmitRequest{PipelineFile: first.PipelineFile, Params: map[string]string{"who": "bear"}}, false, []string{"the parameter `who` has changed"}},
 		{"another file", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "2", "run.log": ""})}, false, []string{"`data` has changed", "`run.log` is new"}},
-		{"a file less", control.SubmitRequest{PipelineFile: project(t, sleeper, nil)}, false, []string{"`data` is gone"}},
+		{"a file less", control.SubmitRequest{PipelineFile: project(t, sleeper, nil)}, false, []string{"`data` no longer exists"}},
 		{"another file that is left out", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{
 			"data": "1", ".git": "",
 		})}, true, nil},
@@ -104,7 +104,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{"no environment", control.SubmitRequest{PipelineFile: good, Params: n, EnvFile: "none.yaml"}, other, "read the environment"},
 		{"another store", control.SubmitRequest{
 			PipelineFile: good, Params: n, EnvFile: filepath.Join(filepath.Dir(good), "elsewhere.yaml"),
-		}, other, "wants the store file:///somewhere/else, but runs of the state folder "},
+		}, other, "selects the store file:///somewhere/else, but the runs of the state folder "},
 		{"machines that cannot reach this one", control.SubmitRequest{
 			PipelineFile: remote, EnvFile: filepath.Join(filepath.Dir(remote), "remote.yaml"),
 		}, other, "`fit` trains on the pool `burst`, whose nodes are other machines: they cannot reach Temporal at 127.0.0.1"},

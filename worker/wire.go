@@ -29,7 +29,7 @@ import (
 func (w *Worker) register() error {
 	exe, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+		return fmt.Errorf("find the executable of this program: %w", err)
 	}
 	s := w.session
 	kept := activities.Patient(s.Store)

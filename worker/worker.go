@@ -121,7 +121,7 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("name this machine: %w", err)
+		return fmt.Errorf("get the name of this machine: %w", err)
 	}
 	w.executions.Identity = fmt.Sprintf("%d@%s@%s", os.Getpid(), host, rand.Text()[:8]) // in containers all may be process 1 of one machine
 	queues := []string{contract.TaskQueue, contract.HostQueue}
@@ -150,7 +150,7 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 	w.closeLost(ctx)
 	if !o.Stateless {
 		if err := w.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
-			s.Log.Error("what was served before is not served", "error", err)
+			s.Log.Error("what was served before could not be served", "error", err)
 		}
 	}
 	if w.metrics != nil {
@@ -176,12 +176,12 @@ func (w *Worker) stopWorkers() {
 func sweep(s *control.Session) error {
 	if s.Holder == nil { // a shared state folder may be in use by other workers
 		if err := activities.SweepAttempts(s.Dir); err != nil {
-			s.Log.Warn("what an earlier worker left is not all removed", "error", err)
+			s.Log.Warn("could not remove everything that an earlier worker left", "error", err)
 		}
 		return nil
 	}
 	if err := os.RemoveAll(filepath.Join(s.Dir, "tmp")); err != nil {
-		return fmt.Errorf("clear what an earlier process left in %s: %w", s.Dir, err)
+		return fmt.Errorf("remove what an earlier process left in %s: %w", s.Dir, err)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 	if err == nil && !inTime {
 		d := &record.Decision{
 			Approved: a.state.Approval.Default == contract.DefaultApprove, At: workflow.Now(ctx),
-			Reason: "nobody decided within " + spec.Duration(timeout).String(),
+			Reason: "no decision was made within " + spec.Duration(timeout).String(),
 		}
 		if d.Approved { // the form has its defaults, unless somebody would have had to fill it in
 			d.Fields, _ = a.state.Approval.CheckFields(nil)
@@ -72,9 +72,9 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 func (a *approval) validate(d contract.Decide) error {
 	switch {
 	case a.state.Decision != nil:
-		return fault.New(fault.Invalid, "it is decided already: "+a.state.Decision.String(), nil)
+		return fault.New(fault.Invalid, "it has already been decided: "+a.state.Decision.String(), nil)
 	case d.By == "":
-		return fault.New(fault.Invalid, "say who decides: `by` is empty", nil)
+		return fault.New(fault.Invalid, "`by` is empty: it must be the name of the user who decides", nil)
 	case len(a.state.Users) > 0 && !slices.Contains(a.state.Users, d.By), strings.HasPrefix(d.By, contract.OIDCPrefix):
 		return fault.New(fault.Invalid, d.By+" may not decide; those who may: "+strings.Join(a.state.Users, ", "), nil)
 	case !d.Approve:
@@ -112,7 +112,7 @@ func (a *approval) listen(ctx workflow.Context) {
 				_, err = a.decide(ctx, d)
 			}
 			if err != nil {
-				workflow.GetLogger(ctx).Warn("a decision was refused", "by", d.By, "error", err)
+				workflow.GetLogger(ctx).Warn("a decision was rejected", "by", d.By, "error", err)
 				a.refused = fault.Message(err)
 				workflow.SetCurrentDetails(ctx, a.details())
 			}
@@ -161,7 +161,7 @@ func (a *approval) details() string {
 	}
 	text += fmt.Sprintf("\n\nIn a shell: `sluice approve %s %s%s`, or `sluice reject %s %s`.", s.Run, s.Step, flags, s.Run, s.Step)
 	if a.refused != "" {
-		text += "\n\nA decision was refused: " + a.refused
+		text += "\n\nA decision was rejected: " + a.refused
 	}
 	return text
 }

@@ -63,7 +63,7 @@ func TestApprovalIsDecidedOnce(t *testing.T) {
 			{By: "user:bob", Reason: "not now"},
 		},
 		rejected: []string{
-			"say who decides: `by` is empty", "user:eve may not decide; those who may: user:ann, user:bob",
+			"`by` is empty: it must be the name of the user who decides", "user:eve may not decide; those who may: user:ann, user:bob",
 			"share", "share", "",
 		},
 		want: record.Decision{By: "user:bob", Reason: "not now"},
@@ -96,9 +96,9 @@ func TestApprovalIsDecidedOnce(t *testing.T) {
 // TestSecondDecision: one that comes in when the workflow has not yet come to its end.
 func TestSecondDecision(t *testing.T) {
 	for want, decided := range map[string]record.Decision{
-		"it is decided already: rejected by user:bob":                          {By: "user:bob"},
-		"it is decided already: approved by user:bob: fine":                    {By: "user:bob", Approved: true, Reason: "fine"},
-		"it is decided already: rejected by default: nobody decided within 1h": {Reason: "nobody decided within 1h"},
+		"it has already been decided: rejected by user:bob":                                {By: "user:bob"},
+		"it has already been decided: approved by user:bob: fine":                          {By: "user:bob", Approved: true, Reason: "fine"},
+		"it has already been decided: rejected by default: no decision was made within 1h": {Reason: "no decision was made within 1h"},
 	} {
 		a := approval{state: contract.ApprovalState{ApprovalInput: question(), Decision: &decided}}
 		if err := a.validate(contract.Decide{By: "user:ann"}); fault.Message(err) != want {
@@ -134,7 +134,7 @@ func TestApprovalTimesOut(t *testing.T) {
 		if err := env.GetWorkflowResult(&got); err != nil {
 			t.Fatal(err)
 		}
-		want := record.Decision{Approved: approved, Reason: "nobody decided within 1h"}
+		want := record.Decision{Approved: approved, Reason: "no decision was made within 1h"}
 		if took := got.At.Sub(began).Round(time.Minute); took != time.Hour {
 			t.Errorf("decided after %v, want an hour", took)
 		}
@@ -244,7 +244,7 @@ Here: *More Actions*, *Send an Update*, ` + "`sluice.decide`" + `, with
 
 In a shell: ` + "`sluice approve r ship --field reach='eu|world' --field share='DOUBLE'`, or `sluice reject r ship`" + `.
 
-A decision was refused: the field ` + "`share`" + ` (a double) must be given`
+A decision was rejected: the field ` + "`share`" + ` (a double) must be given`
 	if diff := cmp.Diff(want, a.details()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -152,7 +152,7 @@ func (j *job) child(ctx workflow.Context, name, id, summary string, in, out any)
 		return err
 	}
 	before := j.state.Summary
-	j.state.Summary = "waits: another run holds " + id
+	j.state.Summary = "waiting: another run holds " + id
 	var child workflow.ChildWorkflowFuture
 	if !durable.Since(ctx, changeVacancy) {
 		child, err = startAgain(ctx, start)
@@ -204,7 +204,7 @@ func fail(ctx workflow.Context, end *contract.StepEnd, err error) {
 	case ctx.Err() != nil:
 		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
 	case end.ErrorType == fault.Canceled:
-		end.Error = "it was canceled while its run went on"
+		end.Error = "it was canceled, but its run was not"
 	case end.ErrorType == fault.TurnedAway:
 		end.Status = spec.StatusSkipped
 	case end.ErrorType == fault.Declined:

@@ -69,7 +69,7 @@ func TestChildWithoutSuccess(t *testing.T) {
 		{
 			"canceled", sub, spec.StatusCanceled,
 			map[string]spec.Status{"sub": "failed", "next": "upstream", "rescue": "succeeded", "page": "succeeded", "tidy": "succeeded"},
-			record.RunOutput{Status: spec.StatusFailed, Error: "sub: it was canceled while its run went on", ErrorType: fault.Canceled},
+			record.RunOutput{Status: spec.StatusFailed, Error: "sub: it was canceled, but its run was not", ErrorType: fault.Canceled},
 		},
 		{
 			"canceled and forgiven", forgiven, spec.StatusCanceled,

@@ -50,17 +50,17 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
 	case done.LeftOut > 0 && (done.Failed <= allowed || !durable.Since(ctx, changeEnds)):
 		end.Status = spec.StatusSkipped
-		end.Error = fmt.Sprintf("%d of its %d instances were left out, the first because: %s", done.LeftOut, all.Of, done.LeftOutWhy)
+		end.Error = fmt.Sprintf("%d of its %d instances did not run, the first because: %s", done.LeftOut, all.Of, done.LeftOutWhy)
 	case done.Failed > allowed:
 		end.Status, end.Error, end.ErrorType = done.Worst(), done.Error, done.ErrorType
 		if all.Of > 1 {
 			end.Error = fmt.Sprintf("%d of %d failed, the first with: %s", done.Failed, all.Of, done.Error)
 		}
 	case usesUp(r.left(), done.CostUSD):
-		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "the run's budget is spent", fault.Budget
+		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "the run's budget is exhausted", fault.Budget
 	case stopped(node, all.Of, done) > allowed:
 		end.Status, end.ErrorType = spec.StatusFailed, fault.Canceled
-		end.Error = fmt.Sprintf("%d of %d were canceled while the run went on", stopped(node, all.Of, done), all.Of)
+		end.Error = fmt.Sprintf("%d of %d were canceled, but the run was not", stopped(node, all.Of, done), all.Of)
 	case node.Fan == spec.FanRepeat && !done.Satisfied:
 		end.Status, end.ErrorType = spec.StatusFailed, fault.Gate
 		end.Error = fmt.Sprintf("`until` did not hold after %d iterations", done.Passed)

@@ -78,7 +78,7 @@ func TestFan(t *testing.T) {
 		{
 			"one child canceled more", children,
 			&world{of: map[string]int{"fit": 5}, children: map[string]spec.Status{"r.fit.1": spec.StatusCanceled, "r.fit.3": spec.StatusCanceled}},
-			"failed", "2 of 5 failed, the first with: it was canceled while its run went on", 0,
+			"failed", "2 of 5 failed, the first with: it was canceled, but its run was not", 0,
 		},
 		{
 			"children turned away", children,
@@ -88,7 +88,7 @@ func TestFan(t *testing.T) {
 		{
 			"a child turned away and one that was canceled", children,
 			&world{of: map[string]int{"fit": 5}, children: map[string]spec.Status{"r.fit.1": spec.StatusSkipped, "r.fit.3": spec.StatusCanceled}},
-			"failed", "2 of 5 failed, the first with: it was canceled while its run went on", 0,
+			"failed", "2 of 5 failed, the first with: it was canceled, but its run was not", 0,
 		},
 		{"none", foreach, &world{}, "skipped", "its list is empty", 0},
 		{"one of two failures", foreach, &world{of: map[string]int{"fit": 10}, ends: failing}, "failed", "2 of 10 failed, the first with: exit code 1", 10},
@@ -96,7 +96,7 @@ func TestFan(t *testing.T) {
 		{"as many failures as are allowed", lenient, &world{of: map[string]int{"fit": 10}, ends: failing}, "succeeded", "", 10},
 		{
 			"left out, with nothing to take over", foreach, &world{of: map[string]int{"fit": 2}, when: map[string]bool{"fit": false}},
-			"skipped", "2 of its 2 instances were left out, the first because: its `when` was false", 0,
+			"skipped", "2 of its 2 instances did not run, the first because: its `when` was false", 0,
 		},
 		{"nothing is required", careless, &world{of: map[string]int{"fit": 10}, ends: failing}, "succeeded", "", 10},
 		{"one failure more", lenient, &world{of: map[string]int{"fit": 9}, ends: failing}, "failed", "2 of 9 failed, the first with: exit code 1", 9},
@@ -120,7 +120,7 @@ func TestFan(t *testing.T) {
 			"a repeat in vain", wide("fit", spec.FanRepeat), &world{
 				of: map[string]int{"fit": 10}, costs: map[string]float64{"fit": 2}, begun: contract.BeginOutput{BudgetUSD: 5},
 				until: map[string]int{"fit": 9},
-			}, "canceled", "the run's budget is spent", 3,
+			}, "canceled", "the run's budget is exhausted", 3,
 		},
 	}
 	for _, tt := range tests {

@@ -34,7 +34,7 @@ func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err err
 			return nil, nil
 		}
 		r.waits = "another run holds the group `" + group + "`"
-		workflow.SetCurrentDetails(ctx, "waits: "+r.waits)
+		workflow.SetCurrentDetails(ctx, "waiting: "+r.waits)
 		held, by, err := r.queue(ctx, pause)
 		long := err == nil && !held && by == "" && ctx.Err() == nil && durable.IsLong(ctx, durable.NeverLong)
 		if long {
@@ -47,7 +47,7 @@ func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err err
 			return nil, nil
 		case by != "" && r.isChild(ctx) && contract.Within(r.in.Run, by):
 			return r.rejected(ctx, fault.New(fault.Invalid, "run "+by+" holds the concurrency group `"+group+
-				"` and waits for this run, its child, which would wait for ever: give the child a group of its own, or none", nil))
+				"` and waits for this run, its child, which would never start: remove the child's group, or give it another one", nil))
 		case by != "":
 			end := record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
 			return &end, r.close(ctx, &end)
@@ -136,6 +136,6 @@ func (r *run) releaseGroup(ctx workflow.Context) {
 	}
 	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
 	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.FreeSignal, r.in.Run).Get(ctx, nil); err != nil {
-		workflow.GetLogger(ctx).Warn("the lock was not given back", "group", r.begun.Concurrency.Group, "error", err)
+		workflow.GetLogger(ctx).Warn("the lock was not released", "group", r.begun.Concurrency.Group, "error", err)
 	}
 }

@@ -184,7 +184,7 @@ func (j *job) evaluate(ctx, recording workflow.Context, end contract.StepEnd) (v
 		end.Next = j.follow(ctx)
 	}
 	end.Ends = j.journal.takeUnwritten()
-	err = j.lookup(recording, contract.VerdictActivity, "judge "+end.ID(), end, &verdict)
+	err = j.lookup(recording, contract.VerdictActivity, "evaluate the gate of "+end.ID(), end, &verdict)
 	return verdict, true, err
 }
 
@@ -204,7 +204,7 @@ func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (record
 	j.show(ctx)
 	var decision record.Decision
 	id := contract.ApprovalWorkflowID(j.in.Run, j.in.ID())
-	err := j.child(ctx, contract.ApprovalWorkflow, id, "wait for a person: "+j.in.ID(), question, &decision)
+	err := j.child(ctx, contract.ApprovalWorkflow, id, "wait for a decision: "+j.in.ID(), question, &decision)
 	j.state.Status = spec.StatusRunning
 	return decision, err
 }
@@ -234,7 +234,7 @@ func (j *job) approval(ctx workflow.Context, question contract.ApprovalInput) (r
 	fields["by"], fields["at"], fields["reason"] = decision.By, decision.At, decision.Reason
 	outputs, err := json.Marshal(fields)
 	if err != nil {
-		return record.StepOutput{}, fault.New(fault.Invalid, "the decision cannot be kept", err)
+		return record.StepOutput{}, fault.New(fault.Invalid, "the decision cannot be recorded", err)
 	}
 	if !decision.Approved {
 		return record.StepOutput{}, fault.WithOutputs(fault.Gate, decision.String(), outputs)

@@ -47,7 +47,7 @@ func (l *journal) write(ctx workflow.Context) {
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if err := durable.Local(ctx, contract.RecordActivity, "write records", contract.RecordInput{Ends: ends}, nil); err != nil {
-		workflow.GetLogger(ctx).Warn("records are not written yet", "error", err)
+		workflow.GetLogger(ctx).Warn("records have not been written yet", "error", err)
 	}
 }
 
@@ -78,7 +78,7 @@ func (l *journal) sync(ctx workflow.Context) error {
 
 // restore makes records again that are not there.
 func (l *journal) restore(ctx workflow.Context) error {
-	return durable.Local(ctx, contract.RecordActivity, "make lost records again", contract.RecordInput{Ends: l.ends}, nil)
+	return durable.Local(ctx, contract.RecordActivity, "recreate lost records", contract.RecordInput{Ends: l.ends}, nil)
 }
 
 // lookup runs a local activity that reads the records of earlier steps.

@@ -170,7 +170,7 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.StepVerdict {
 			if slices.ContainsFunc(l.running, func(s *contract.StepState) bool { return s != state && s.Status == spec.StatusHold }) {
 				return // whoever decides on the others sees this one, too
 			}
-			durable.Tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " waits for a person", Event: spec.EventHold})
+			durable.Tell(ctx, contract.Note{Step: l.in.Step, Text: in.ID() + " is waiting for a decision", Event: spec.EventHold})
 		},
 	}
 	if l.in.Node.Fan != spec.FanRepeat { // an iteration reads the record of the one before

@@ -62,10 +62,10 @@ func (l *lock) hear(ctx workflow.Context) {
 	}
 }
 
-// wait returns when a run has said something, or when it was time to look at the holder.
+// wait returns when a run has said something, or when it was time to check the holder.
 func (l *lock) wait(ctx workflow.Context) (err error) {
 	if l.look == nil {
-		l.look = workflow.NewTimerWithOptions(ctx, durable.Every(ctx, aliveEvery), workflow.TimerOptions{Summary: "look at the holder"})
+		l.look = workflow.NewTimerWithOptions(ctx, durable.Every(ctx, aliveEvery), workflow.TimerOptions{Summary: "check the holder"})
 	}
 	workflow.NewSelector(ctx).
 		AddReceive(l.wants, func(c workflow.ReceiveChannel, _ bool) {
@@ -151,7 +151,7 @@ func (l *lock) alive(ctx workflow.Context) bool {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 10 * time.Second,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
-		Summary:             "is run " + l.in.Run + " still there?",
+		Summary:             "is run " + l.in.Run + " still open?",
 	})
 	alive := true
 	err := workflow.ExecuteActivity(ctx, contract.AliveActivity, l.in.Run).Get(ctx, &alive)

@@ -32,7 +32,7 @@ func (r *run) notify(ctx workflow.Context, event, text string) {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowExecutionTimeout: contract.NotifyLimit,
 		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
-		StaticSummary:            "notify of " + event,
+		StaticSummary:            "notify: " + event,
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(r.in.Name)),
 	})
@@ -42,14 +42,14 @@ func (r *run) notify(ctx workflow.Context, event, text string) {
 	}
 	// A child that has not been started when its parent ends never is.
 	if err := workflow.ExecuteChildWorkflow(ctx, contract.NotifyWorkflow, in).GetChildWorkflowExecution().Get(ctx, nil); err != nil {
-		workflow.GetLogger(ctx).Error("nobody is notified", "event", event, "error", err)
+		workflow.GetLogger(ctx).Error("notifications are not sent", "event", event, "error", err)
 	}
 }
 
 // Notify delivers the news of one event to all who want to hear it, side by side. It fails when a delivery does, for people to see.
 func Notify(ctx workflow.Context, in contract.NotifyInput) error {
 	var names []string
-	if err := durable.Local(ctx, contract.NotifyAudienceActivity, "who wants to hear of it", in, &names); err != nil {
+	if err := durable.Local(ctx, contract.NotifyAudienceActivity, "find recipients", in, &names); err != nil {
 		return err
 	}
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID

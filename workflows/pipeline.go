@@ -323,7 +323,7 @@ func (r *run) outcome(ctx workflow.Context) record.RunOutput {
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, fault.Message(r.lost), fault.TypeOf(r.lost)
 	case r.overBudget:
 		out.Status, out.ErrorType = spec.StatusFailed, fault.Budget
-		out.Error = "the run was stopped, for it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
+		out.Error = "the run was stopped because it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
 	case r.isCanceled(ctx):
 		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
 	case len(r.failed) > 0:

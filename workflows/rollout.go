@@ -200,7 +200,7 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay wo
 			Begins: len(result.Looks) == 0, For: durable.Every(ctx, lookFor),
 		}
 		var out contract.RolloutLooked
-		if err := r.order(ctx, contract.RolloutLookActivity, "judge stage "+describe(i, stage), in, &out); err != nil {
+		if err := r.order(ctx, contract.RolloutLookActivity, "evaluate stage "+describe(i, stage), in, &out); err != nil {
 			return err
 		}
 		r.at.Looked = out.State

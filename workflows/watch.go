@@ -29,10 +29,10 @@ func Watch(ctx workflow.Context, in contract.WatchInput) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			workflow.SetCurrentDetails(ctx, "cannot look: "+fault.Message(err))
+			workflow.SetCurrentDetails(ctx, "cannot check: "+fault.Message(err))
 			note := contract.WatchNote{Pipeline: in.Run.Name, Trigger: in.Run.Trigger.Name, Error: fault.Message(err)}
-			if err := durable.Local(ctx, contract.TriggerNoteActivity, "note what is wrong", note, nil); err != nil {
-				workflow.GetLogger(ctx).Warn("what keeps a trigger from looking was not noted", "trigger", note.Trigger, "error", err)
+			if err := durable.Local(ctx, contract.TriggerNoteActivity, "record the problem", note, nil); err != nil {
+				workflow.GetLogger(ctx).Warn("the problem of a trigger was not recorded", "trigger", note.Trigger, "error", err)
 			}
 		default:
 			workflow.SetCurrentDetails(ctx, look.Summary)
@@ -41,7 +41,7 @@ func Watch(ctx workflow.Context, in contract.WatchInput) error {
 		if durable.IsLong(ctx, durable.LongByLength) {
 			return workflow.NewContinueAsNewError(ctx, contract.WatchWorkflow, in)
 		}
-		if err := durable.Sleep(ctx, time.Duration(in.Spec.Interval()), "until the next look"); err != nil {
+		if err := durable.Sleep(ctx, time.Duration(in.Spec.Interval()), "wait for the next check"); err != nil {
 			return err
 		}
 	}
@@ -73,5 +73,5 @@ func watchOnce(ctx workflow.Context, in contract.WatchInput) (contract.Look, err
 		return look, err
 	}
 	note := contract.WatchNote{Pipeline: run.Name, Trigger: run.Trigger.Name, Run: run.Run}
-	return look, durable.Local(own, contract.TriggerNoteActivity, "note the run", note, nil)
+	return look, durable.Local(own, contract.TriggerNoteActivity, "record the run", note, nil)
 }

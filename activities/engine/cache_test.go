@@ -95,11 +95,11 @@ func TestOnlySomeSteps(t *testing.T) {
 	b.begin("r1")
 	in := b.at("r1", "fresh")
 	in.Reuse = record.Reuse{Only: []string{"tell"}, Needed: []string{"count"}}
-	if resolved, err := b.engine.Resolve(t.Context(), in); err != nil || !strings.Contains(resolved.Skip, "left out") {
+	if resolved, err := b.engine.Resolve(t.Context(), in); err != nil || !strings.Contains(resolved.Skip, "not selected") {
 		t.Errorf("a step that nobody needs: %+v, %v; want it skipped", resolved, err)
 	}
 	in.Step = "count"
-	if _, err := b.engine.Resolve(t.Context(), in); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "left out") {
+	if _, err := b.engine.Resolve(t.Context(), in); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "not selected") {
 		t.Errorf("a step that is needed: %v; want an invalid error", err)
 	}
 	b.begin("r0")
@@ -197,7 +197,7 @@ steps:
 	}
 	b.lose(ref)
 	if got := hit(); got != "" {
-		t.Errorf("taken over from %q although a file of the dataset is gone", got)
+		t.Errorf("taken over from %q although a file of the dataset no longer exists", got)
 	}
 }
 
@@ -320,7 +320,7 @@ steps:
 	if word := judge(&no); word.Status != spec.StatusFailed || !strings.Contains(word.Error, "rows > 10") || !strings.Contains(word.Error, "rejected by user:ann") {
 		t.Errorf("rejected, it is %s: %s", word.Status, word.Error)
 	}
-	no = record.Decision{Check: 4, Reason: "nobody decided within 1h"}
+	no = record.Decision{Check: 4, Reason: "no decision was made within 1h"}
 	if word := judge(&no, ann); word.Status != spec.StatusFailed || !strings.Contains(word.Error, "rows > 20") {
 		t.Errorf("rejected by default, it is %s: %s", word.Status, word.Error)
 	}
@@ -366,7 +366,7 @@ steps:
 	}
 	b.lose(ref)
 	if got := hit("r2", "fit", record.Reuse{}); got != "" {
-		t.Errorf("taken over from %q although the model is gone", got)
+		t.Errorf("taken over from %q although the model no longer exists", got)
 	}
 }
 

@@ -78,7 +78,7 @@ func checkBaseline(sub *Submitted, sp json.RawMessage, known map[string]artifact
 	if len(known) == 0 {
 		help = "a step with `publish: {dataset: " + against + "}` publishes it"
 	}
-	return fault.Errorf(fault.Invalid, "`drift` is against the dataset %q, and no dataset is published under that name\nhelp: %s", against, help)
+	return fault.Errorf(fault.Invalid, "`drift` compares with the dataset %q, but there is no published dataset of that name\nhelp: %s", against, help)
 }
 
 // baseline is what a dataset is compared with, as the run's record settled it; without one it is zero.

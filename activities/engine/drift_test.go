@@ -148,7 +148,7 @@ func TestDriftAgainstNothing(t *testing.T) {
 	b.begin("r1")
 	b.end("r1", "fetch", `{"raw": {"type": "dataset", "digest": "d", "bytes": 1, "files": 1}}`)
 	_, err := b.engine.Resolve(t.Context(), b.at("r1", "mail"))
-	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), `no dataset is published under that name`) {
+	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), `there is no published dataset of that name`) {
 		t.Errorf("%v", err)
 	}
 }

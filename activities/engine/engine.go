@@ -89,7 +89,7 @@ func (e *Engine) Submission(ctx context.Context, digest string) (*Submitted, err
 			return nil, fmt.Errorf("the workspace: %w", folder.failed) // the pipeline is not to blame
 		}
 		if program == nil {
-			return nil, fault.New(fault.Invalid, "this version of Sluice refuses the pipeline:\n"+diags.Text(false), nil)
+			return nil, fault.New(fault.Invalid, "this version of Sluice rejects the pipeline:\n"+diags.Text(false), nil)
 		}
 		params, diags := sub.given(program)
 		if diags.HasErrors() {
@@ -173,7 +173,7 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 		case begun.MadeUp || opened(rec, in): // a retry: what was settled stays settled
 			return begun, nil
 		}
-		return begun, fault.New(fault.Invalid, "run "+in.Run+" was there before, and is left as it is: `sluice rerun "+in.Run+"` runs it again", nil)
+		return begun, fault.New(fault.Invalid, "run "+in.Run+" already exists and has not been changed: `sluice rerun "+in.Run+"` runs it again", nil)
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return begun, err
 	}

@@ -258,7 +258,7 @@ steps:
 		return string(raw)
 	}
 	if b.end("r1", "make", outputs(false)); published() != 0 {
-		t.Error("published although the gate does not hold")
+		t.Error("published although the gate failed")
 	}
 	b.end("r1", "make", outputs(true))
 	if b.end("r1", "make", outputs(true)); published() != 1 {

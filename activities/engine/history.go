@@ -129,7 +129,7 @@ func (p *history) compare(ctx context.Context, at record.StepRef, cache spec.Cac
 		return contract.StepPlan{}, err
 	}
 	if last == nil {
-		return contract.StepPlan{Action: contract.ActionRun, Reason: "it was not done before"}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: "it has not run before"}, nil
 	}
 	run := p.in[at.Step]
 	switch {
@@ -142,7 +142,7 @@ func (p *history) compare(ctx context.Context, at record.StepRef, cache spec.Cac
 	case cache.MaxAge > 0:
 		return contract.StepPlan{Action: contract.ActionRun, Reason: fmt.Sprintf("the result of %s is older than %s", run, cache.MaxAge)}, nil
 	}
-	return contract.StepPlan{Action: contract.ActionRun, Reason: "the result of " + run + " is gone"}, nil
+	return contract.StepPlan{Action: contract.ActionRun, Reason: "the result of " + run + " no longer exists"}, nil
 }
 
 // estimate says how long a step that would be done took before, and what it cost: the middle of the last times. Of a fanned-out step,

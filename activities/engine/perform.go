@@ -19,7 +19,7 @@ func (e *Engine) WithVerdict(
 ) func(context.Context, contract.PerformInput) (contract.Performed, error) {
 	return func(ctx context.Context, in contract.PerformInput) (contract.Performed, error) {
 		if err := e.flush(ctx, in.Ends); err != nil { // the run makes sure of them before it relies on them
-			activity.GetLogger(ctx).Warn("records are not written yet", "error", err)
+			activity.GetLogger(ctx).Warn("records have not been written yet", "error", err)
 		}
 		out, err := do(ctx, in.StepInput)
 		done := contract.Performed{StepOutput: out}
@@ -27,13 +27,13 @@ func (e *Engine) WithVerdict(
 			return done, err
 		}
 		if done.Rows, err = rowsOf(ctx, e.Store, in.Kind, out); err != nil { // they are counted by nobody then
-			activity.GetLogger(ctx).Warn("the rows of a cleaning are not known", "error", err)
+			activity.GetLogger(ctx).Warn("the number of rows of a clean step is not known", "error", err)
 		}
 		if in.End == nil {
 			return done, nil
 		}
 		if done.Verdict, err = e.preEvaluate(ctx, in, out); err != nil { // the workflow asks again, and hears why
-			activity.GetLogger(ctx).Warn("the step is not evaluated yet", "error", err)
+			activity.GetLogger(ctx).Warn("the step has not been evaluated yet", "error", err)
 		}
 		return done, nil
 	}

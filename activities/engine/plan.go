@@ -110,7 +110,7 @@ func (f *planner) look(ctx context.Context, node spec.Node) (contract.StepPlan, 
 	case node.Section == spec.SectionOnFailure:
 		return contract.StepPlan{Action: contract.ActionNone, Reason: "it runs when a step fails"}, nil
 	case node.Section == spec.SectionFinally:
-		return contract.StepPlan{Action: contract.ActionRun, Reason: "last, whatever happened"}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: "always, at the end"}, nil
 	}
 	if open := f.open(node); len(open) > 0 {
 		return contract.StepPlan{Action: contract.ActionRun, After: open}, nil

@@ -20,7 +20,7 @@ func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 		keys[i] = record.Key(in.Ends[i])
 		info, err := e.Store.Driver().Stat(ctx, keys[i])
 		if errors.Is(err, store.ErrNotFound) || err == nil && info.Bytes == 0 {
-			return fault.New(fault.Lost, "the record of "+in.Ends[i].ID()+" is gone", err)
+			return fault.New(fault.Lost, "the record of "+in.Ends[i].ID()+" no longer exists", err)
 		}
 		return err
 	})

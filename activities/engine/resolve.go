@@ -64,10 +64,10 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		out.Output, err = e.handOn(ctx, found.record)
 		return out, err
 	case isLeftOut(in.Reuse, node) && slices.Contains(in.Reuse.Needed, node.ID):
-		return out, fault.New(fault.Invalid, "it was left out, the steps to do need it, and there is no earlier result of the same "+
-			"to take over: name it too, or run everything", nil)
+		return out, fault.New(fault.Invalid, "it was not selected, but the selected steps need it, and there is no earlier result "+
+			"to reuse: select it too, or run all steps", nil)
 	case isLeftOut(in.Reuse, node):
-		out.Skip = "it was left out, and there is no earlier result to take over"
+		out.Skip = "it was not selected, and there is no earlier result to reuse"
 		return out, nil
 	}
 	if out.Step, err = e.stepInput(ctx, sub, in, node, resolved); err != nil {

@@ -267,7 +267,7 @@ func (e *Engine) publish(
 	for _, output := range slices.Sorted(maps.Keys(names)) {
 		var ref artifact.Ref
 		if err := json.Unmarshal(fields[output], &ref); err != nil || ref.IsZero() {
-			return nil, nil, fault.New(fault.Invalid, "publish: output `"+output+"` of "+at.Step+" is no artifact", err)
+			return nil, nil, fault.New(fault.Invalid, "publish: output `"+output+"` of "+at.Step+" is not an artifact", err)
 		}
 		version := registry.Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
 		if in.ReusedFrom != "" {
@@ -303,7 +303,7 @@ func refusal(c spec.Check) string {
 	if c.Verdict == spec.VerdictError {
 		return fmt.Sprintf("gate `%s` could not be evaluated: %s", c.Expression, c.Error)
 	}
-	said := "gate `" + c.Expression + "` does not hold"
+	said := "gate `" + c.Expression + "` failed"
 	if c.Message != "" {
 		said = c.Message + " (`" + c.Expression + "`)"
 	}

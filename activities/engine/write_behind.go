@@ -29,7 +29,7 @@ func (b *writeBehind) do(ctx context.Context, run string, write func(context.Con
 	go func() {
 		defer group.Done()
 		if err := write(ctx); err != nil && activity.IsActivity(ctx) {
-			activity.GetLogger(ctx).Warn("a record is not written yet", "run", run, "error", err)
+			activity.GetLogger(ctx).Warn("a record has not been written yet", "run", run, "error", err)
 		}
 	}()
 }

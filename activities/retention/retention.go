@@ -54,7 +54,7 @@ func Needed(ctx context.Context, s *store.Store, all []record.RunRecord) (map[st
 			return nil, err
 		}
 		for _, release := range doc.Releases {
-			need(release.Run, "target "+target+" serves what it released")
+			need(release.Run, "target "+target+" serves its release")
 		}
 	}
 	names := make(map[string]bool, len(all))
@@ -64,7 +64,7 @@ func Needed(ctx context.Context, s *store.Store, all []record.RunRecord) (map[st
 	for _, run := range slices.Collect(maps.Keys(needed)) {
 		for i, c := range run {
 			if c == '.' && names[run[:i]] {
-				need(run[:i], "its child run "+run+" must stay: "+needed[run])
+				need(run[:i], "its child run "+run+" cannot be removed: "+needed[run])
 			}
 		}
 	}

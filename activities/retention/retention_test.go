@@ -123,8 +123,8 @@ func TestNeeded(t *testing.T) {
 	}
 	want := map[string]string{
 		"a-2": "run a-6 is open and reads it", "a-5": "run a-6 is open and reads it", "a-6": "it is open",
-		"a-4.sub": "target spam serves what it released",
-		"a-4":     "its child run a-4.sub must stay: target spam serves what it released",
+		"a-4.sub": "target spam serves its release",
+		"a-4":     "its child run a-4.sub cannot be removed: target spam serves its release",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

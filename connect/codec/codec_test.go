@@ -177,7 +177,7 @@ func TestRotation(t *testing.T) {
 		{name: "old payload, both keys", codec: during, p: old},
 		{name: "new payload, both keys", codec: during, p: fresh},
 		{name: "new payload, new key", codec: after, p: fresh},
-		{name: "old payload, key retired", codec: after, p: old, err: []string{`"old"`, after.KeyFile(), "add its line"}},
+		{name: "old payload, key retired", codec: after, p: old, err: []string{`"old"`, after.KeyFile(), "add it, and restart"}},
 		{name: "new payload, not rotated yet", codec: before, p: fresh, err: []string{`"new"`}},
 		{name: "no keys at all", codec: open(t), p: fresh, err: []string{`"new"`, KeysVariable}},
 		{name: "plain payload, keys", codec: after, p: encode(t, open(t), "hello")},

@@ -98,7 +98,7 @@ func encodingOf(p *commonpb.Payload) string {
 // marshal gives the same bytes for the same payload, so that the store keeps it once.
 func marshal(p *commonpb.Payload) ([]byte, error) {
 	if size := proto.Size(p); size > maxPayload {
-		return nil, fmt.Errorf("a payload of %d bytes: at most %d are taken; hand on a reference to an artifact instead", size, maxPayload)
+		return nil, fmt.Errorf("the payload has %d bytes, more than the maximum of %d; pass a reference to an artifact instead", size, maxPayload)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(p)
 }

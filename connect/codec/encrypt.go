@@ -16,7 +16,7 @@ const (
 	metadataKeyID     = "encryption-key-id"
 )
 
-var errTampered = errors.New("the payload was changed after it was written, or the key of that name is another one")
+var errTampered = errors.New("the payload was changed after it was written, or the key with that ID is a different one")
 
 // encryption is a payload codec: the whole payload, its metadata included, sealed with AES-256-GCM under a random nonce. What stays
 // readable, the encoding and the key's id, is authenticated with it.

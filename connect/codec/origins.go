@@ -13,7 +13,7 @@ func ForOrigins(next http.Handler, origins []string) http.Handler {
 		h.Add("Vary", "Origin")
 		origin := r.Header.Get("Origin")
 		if origin != "" && !slices.Contains(origins, origin) {
-			http.Error(w, "pages of "+origin+" may not use this codec server: name the origin with --origin when it is started", http.StatusForbidden)
+			http.Error(w, "pages of "+origin+" may not use this codec server: set their origin with --origin when starting it", http.StatusForbidden)
 			return
 		}
 		if origin != "" {

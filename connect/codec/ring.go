@@ -56,9 +56,9 @@ func ReadRing(path string) (*Ring, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("key file %s is not a file", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("key file %s can be read by other users (mode %04o): make it readable by you alone: chmod 600 %s", path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("key file %s is readable by other users (mode %04o): make it readable by you only: chmod 600 %s", path, info.Mode().Perm(), path)
 	case info.Size() > maxKeyFile:
-		return nil, fmt.Errorf("key file %s has %d bytes, and %d are the most: it is not one", path, info.Size(), maxKeyFile)
+		return nil, fmt.Errorf("key file %s has %d bytes, more than the maximum of %d: it is not a key file", path, info.Size(), maxKeyFile)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {
@@ -85,7 +85,7 @@ func parseRing(data []byte) (*Ring, error) {
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		case ring.keys[id] != nil:
-			return nil, fmt.Errorf("line %d: key %q is there twice", n, id)
+			return nil, fmt.Errorf("line %d: key %q is listed twice", n, id)
 		case ring.active == "":
 			ring.active = id
 		}
@@ -95,7 +95,7 @@ func parseRing(data []byte) (*Ring, error) {
 		return nil, err
 	}
 	if ring.active == "" {
-		return nil, fmt.Errorf("there is no key in it; %s", howToMake)
+		return nil, fmt.Errorf("it contains no key; %s", howToMake)
 	}
 	return ring, nil
 }
@@ -103,11 +103,11 @@ func parseRing(data []byte) (*Ring, error) {
 func parseKey(line string) (id string, key cipher.AEAD, err error) {
 	fields := strings.Fields(line)
 	if len(fields) != 2 {
-		return "", nil, fmt.Errorf("a line is an id, a space and a key in base64; %s", howToMake)
+		return "", nil, fmt.Errorf("a line must be an ID, a space and a key in base64; %s", howToMake)
 	}
 	id = fields[0]
 	if !keyID.MatchString(id) {
-		return "", nil, errors.New("the id may have up to 64 letters, digits and ._-")
+		return "", nil, errors.New("the ID may have up to 64 letters, digits and ._-")
 	}
 	raw, err := base64.StdEncoding.DecodeString(fields[1])
 	if err != nil || len(raw) != keySize {
@@ -124,12 +124,12 @@ func parseKey(line string) (id string, key cipher.AEAD, err error) {
 // find returns the key that a payload names.
 func (r *Ring) find(id string) (cipher.AEAD, error) {
 	if r == nil {
-		return nil, fmt.Errorf("the payload is encrypted with key %q, and this process has no keys: name the key file in $%s", id, KeysVariable)
+		return nil, fmt.Errorf("the payload is encrypted with key %q, but this process has no keys: set the key file with $%s", id, KeysVariable)
 	}
 	if key := r.keys[id]; key != nil {
 		return key, nil
 	}
-	return nil, fmt.Errorf("the payload is encrypted with key %q, which %s lacks: add its line, and start this process again", id, r.path)
+	return nil, fmt.Errorf("the payload is encrypted with key %q, which is missing in %s: add it, and restart this process", id, r.path)
 }
 
 // NewKey makes a key, as a line of a key file. Its id begins with the day, for whoever rotates keys.

@@ -32,8 +32,8 @@ func TestReadRing(t *testing.T) {
 		{name: "key alone", text: secret, mode: 0o600, want: "line 1"},
 		{name: "short key", text: "a " + secret[:40], mode: 0o600, want: `line 1: key "a" is not 32 bytes`},
 		{name: "no base64", text: "\na " + secret + "!", mode: 0o600, want: "line 2"},
-		{name: "bad id", text: "a/b " + secret, mode: 0o600, want: "the id may have"},
-		{name: "twice", text: "a " + secret + "\na " + keyOf("b"), mode: 0o600, want: `line 2: key "a" is there twice`},
+		{name: "bad id", text: "a/b " + secret, mode: 0o600, want: "the ID may have"},
+		{name: "twice", text: "a " + secret + "\na " + keyOf("b"), mode: 0o600, want: `line 2: key "a" is listed twice`},
 		{name: "three words", text: "a b " + secret, mode: 0o600, want: "line 1"},
 		{name: "too large", text: strings.Repeat("#\n", maxKeyFile), mode: 0o600, want: "bytes"},
 	} {

@@ -35,7 +35,7 @@ var (
 
 	denyStranger = authorization.Result{
 		Decision: authorization.DecisionDeny,
-		Reason:   "this server belongs to a Sluice state folder and wants the token in its file .sluice/token (header \"authorization: Bearer ...\")",
+		Reason:   "this server belongs to a Sluice state folder and requires the token from its file .sluice/token (header \"authorization: Bearer ...\")",
 	}
 	denyAgent = authorization.Result{
 		Decision: authorization.DecisionDeny,

@@ -62,8 +62,8 @@ func refuseOther(dir, path string) error {
 	}
 	for _, other := range found {
 		if other != path {
-			return fault.Errorf(fault.Invalid, `%[1]s is Temporal's database of another version of Sluice; this one writes %[2]s, and cannot migrate it
-help: let its open runs end with the version that made it, then move %[1]s* out of the folder. Applied triggers are then put back from the store; a run that was still open is lost, and `+"`sluice run`"+` takes over what it had finished`,
+			return fault.Errorf(fault.Invalid, `%[1]s is the Temporal database of another version of Sluice; this version uses %[2]s, and cannot migrate it
+help: finish its open runs with the version that created it, then move %[1]s* out of the folder. Applied triggers are then restored from the store; a run that was still open is lost, and `+"`sluice run`"+` reuses the steps that it had finished`,
 				other, filepath.Base(path))
 		}
 	}

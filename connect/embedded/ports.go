@@ -24,7 +24,7 @@ func listen(what string, port, prefer int) (net.Listener, error) {
 	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address(port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("port %d, wanted for %s, is %w: stop that one, or choose another port, or 0 for any free one", port, what, ErrPortInUse)
+		return nil, fmt.Errorf("port %d for %s is %w: stop that process, choose another port, or use 0 for any free port", port, what, ErrPortInUse)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open a port for %s: %w", what, err)

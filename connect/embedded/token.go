@@ -61,7 +61,7 @@ func ReadToken(path string) (Token, error) {
 		return "", fmt.Errorf("token: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("token %s can be read by other users (mode %04o): delete it, so that a new one is made", path, info.Mode().Perm())
+		return "", fmt.Errorf("token %s is readable by other users (mode %04o): delete it, and a new one will be created", path, info.Mode().Perm())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func ReadToken(path string) (Token, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if len(token) < 32 {
-		return "", fmt.Errorf("token %s is cut short: delete it, so that a new one is made", path)
+		return "", fmt.Errorf("token %s is truncated: delete it, and a new one will be created", path)
 	}
 	return Token(token), nil
 }

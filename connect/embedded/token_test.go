@@ -59,7 +59,7 @@ func TestReadTokenRefuses(t *testing.T) {
 		mode          os.FileMode
 		want          string
 	}{
-		{"readable by others", strings.Repeat("t", 43), 0o644, "can be read by other users"},
+		{"readable by others", strings.Repeat("t", 43), 0o644, "is readable by other users"},
 		{"cut short", "abc", 0o600, "cut short"},
 		{"empty", "", 0o600, "cut short"},
 	} {

@@ -115,7 +115,7 @@ func uiDoor(token Token, port int, next http.Handler) http.Handler {
 		}
 		cookie, err := r.Cookie(name)
 		if err != nil || !equal(cookie.Value, key) {
-			http.Error(w, "This is Temporal's UI of a Sluice state folder. Open it with the URL that sluice prints: that one carries the key.", http.StatusUnauthorized)
+			http.Error(w, "This is the Temporal UI of a Sluice state folder. Open it with the URL that sluice prints, which contains the key.", http.StatusUnauthorized)
 			return
 		}
 		r.Header.Del("Authorization") // would be forwarded beside the owner's

@@ -82,9 +82,9 @@ func (s *Schedules) Backfill(ctx context.Context, id string, from, to time.Time)
 	case err != nil:
 		return err
 	case t.Spec.Schedule == nil:
-		return fault.Errorf(fault.Invalid, "%s is a %s trigger: only a schedule has times to make up for", id, t.Kind)
+		return fault.Errorf(fault.Invalid, "%s is a %s trigger: only schedules can be backfilled", id, t.Kind)
 	case to.Before(from):
-		return fault.Errorf(fault.Invalid, "the end %s is before the beginning %s", to.Format(time.RFC3339), from.Format(time.RFC3339))
+		return fault.Errorf(fault.Invalid, "the last time %s is before the first time %s", to.Format(time.RFC3339), from.Format(time.RFC3339))
 	}
 	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
 		return h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{{

@@ -92,7 +92,7 @@ func (s *Schedules) put(ctx context.Context, d Declared, paused bool, note strin
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(d.Pipeline)),
 	})
 	if errors.Is(err, temporal.ErrScheduleAlreadyRunning) {
-		return fault.New(fault.Invalid, "a schedule of this name is there, and Sluice did not make it, or another apply just did", err)
+		return fault.New(fault.Invalid, "a schedule of this name already exists: Sluice did not create it, or another apply just did", err)
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 func split(id string) (pipeline, trigger string, err error) {
 	pipeline, trigger, ok := strings.Cut(id, "/")
 	if !ok || pipeline == "" || trigger == "" || strings.Contains(trigger, "/") {
-		return "", "", fault.Errorf(fault.Invalid, "%q does not name a trigger: write pipeline/trigger, as `sluice schedule list` does", id)
+		return "", "", fault.Errorf(fault.Invalid, "%q is not the name of a trigger: write pipeline/trigger, as shown by `sluice schedule list`", id)
 	}
 	return pipeline, trigger, nil
 }
@@ -162,7 +162,7 @@ func split(id string) (pipeline, trigger string, err error) {
 // explain says of a schedule that is not there what to do.
 func explain(id string, err error) error {
 	if connect.IsNotFound(err) {
-		return fault.New(fault.Invalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` shows those there are", id), err)
+		return fault.New(fault.Invalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` lists the triggers", id), err)
 	}
 	return err
 }
@@ -226,11 +226,11 @@ func (s *Schedules) markOf(desc *client.ScheduleDescription) (mark, error) {
 	var m mark
 	action, ok := desc.Schedule.Action.(*client.ScheduleWorkflowAction)
 	if !ok {
-		return m, errors.New("it starts no workflow: Sluice did not make it")
+		return m, errors.New("it starts no workflow: Sluice did not create it")
 	}
 	payload, ok := action.Memo[markKey].(*commonpb.Payload)
 	if !ok {
-		return m, errors.New("a schedule of this name is there that Sluice did not make")
+		return m, errors.New("a schedule of this name exists that Sluice did not create")
 	}
 	return m, s.Converter.FromPayload(payload, &m)
 }

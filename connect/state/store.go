@@ -56,7 +56,7 @@ func StoreURL(state string) (string, error) {
 // same moment: whoever submits a run compares.
 func NoteStore(state, url string) error {
 	if err := os.MkdirAll(state, 0o700); err != nil {
-		return fmt.Errorf("state folder %s cannot be made: %w: make it writable, or name another with --state", state, err)
+		return fmt.Errorf("state folder %s cannot be created: %w: make its parent writable, or use another with --state", state, err)
 	}
 	if err := holder.CreateOnce(filepath.Join(state, storeFile), []byte(url+"\n")); err != nil {
 		return fmt.Errorf("note the store of %s: %w", state, err)

@@ -153,7 +153,7 @@ func (t *train) missed(ctx workflow.Context) bool {
 }
 
 func (t *train) missedReason() string {
-	return fmt.Sprintf("it was not done by its deadline, %s; its last checkpoint is kept", t.plan.Deadline.UTC().Format("2006-01-02 15:04:05 MST"))
+	return fmt.Sprintf("it missed its deadline, %s; its last checkpoint is kept", t.plan.Deadline.UTC().Format("2006-01-02 15:04:05 MST"))
 }
 
 // spotWatcher looks for spot while the gang runs on on-demand, where the step may buy either. What it gets is the next generation's gang:
@@ -174,7 +174,7 @@ func (l *generation) lookOut(ctx workflow.Context) {
 	workflow.GoNamed(ctx, "spot watcher", func(ctx workflow.Context) {
 		defer func() { l.watcher.ended = true }()
 		for pause := firstLook; ; {
-			if durable.Sleep(ctx, durable.Every(ctx, pause), "look again for spot capacity") != nil || l.looked(ctx) {
+			if durable.Sleep(ctx, durable.Every(ctx, pause), "check again for spot capacity") != nil || l.looked(ctx) {
 				return
 			}
 			if pause *= 2; !l.hasMany(ctx) {
@@ -246,6 +246,6 @@ func (t *train) giveBack(ctx workflow.Context, pools []string) {
 	key := t.key()
 	key.Generation++
 	if err := t.release(ctx, key, pools...); err != nil {
-		workflow.GetLogger(ctx).Error("release of a gang that is not needed", "error", err)
+		workflow.GetLogger(ctx).Error("release nodes that are not needed", "error", err)
 	}
 }

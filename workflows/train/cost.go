@@ -44,8 +44,8 @@ func (t *train) priced(ctx workflow.Context, o contract.Offer) error {
 		return nil
 	}
 	return t.abandon(ctx, fault.Errorf(fault.Invalid,
-		"the run has a budget, and nobody says what a node of pool %s costs on %s: give the pool its `usd_per_hour` in the environment, or take "+
-			"`budget` out of the pipeline", o.Pool, capacityWords[o.Capacity]))
+		"the run has a budget, but the price of a node of pool %s on %s is not known: set `usd_per_hour` of the pool in the environment, or remove "+
+			"`budget` from the pipeline", o.Pool, capacityWords[o.Capacity]))
 }
 
 // affords is how long the current generation may last until the step has cost what it may; ok is false when there is no such limit.

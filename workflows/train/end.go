@@ -64,7 +64,7 @@ func (l *generation) classify() trainEnd {
 			return end
 		}
 	}
-	end.how, end.reason, end.errType = spec.EndCrashed, "the generation ended for no reason that was seen", fault.Infrastructure
+	end.how, end.reason, end.errType = spec.EndCrashed, "the generation ended for an unknown reason", fault.Infrastructure
 	return end
 }
 
@@ -93,7 +93,7 @@ func (l *generation) wasLate(end *trainEnd) bool {
 }
 
 func (l *generation) wasBroke(end *trainEnd) bool {
-	end.how, end.reason, end.errType = spec.EndBudget, "it has cost all that is left of the run's budget", fault.Budget
+	end.how, end.reason, end.errType = spec.EndBudget, "it has used up the rest of the run's budget", fault.Budget
 	return l.overBudget
 }
 
@@ -133,7 +133,7 @@ func (l *generation) wasLost(end *trainEnd) bool {
 		if !n.gone || n.ended && n.err == nil {
 			continue
 		}
-		end.reason = fmt.Sprintf("node %d does not answer any more", i)
+		end.reason = fmt.Sprintf("node %d has stopped responding", i)
 		if l.loss != nil {
 			end.reason = l.loss.Reason
 		}
@@ -191,7 +191,7 @@ func (l *generation) hung(end *trainEnd) bool {
 		return false
 	}
 	end.how, end.errType = spec.EndHung, fault.Infrastructure
-	end.reason, end.tail = fmt.Sprintf("rank %d hung: no step after step %d for far longer than usual", l.rank(i), end.step), l.nodes[i].result.Tail
+	end.reason, end.tail = fmt.Sprintf("rank %d hung: no progress since step %d for far longer than usual", l.rank(i), end.step), l.nodes[i].result.Tail
 	return true
 }
 
@@ -259,7 +259,7 @@ func (l *generation) wasNoticed(end *trainEnd) bool {
 	if l.notice == nil {
 		return false
 	}
-	end.how, end.errType, end.reason = spec.EndNotice, "", fmt.Sprintf("node %d had notice", l.notice.Node)
+	end.how, end.errType, end.reason = spec.EndNotice, "", fmt.Sprintf("node %d received a preemption notice", l.notice.Node)
 	for i := range l.nodes {
 		n := &l.nodes[i]
 		if n.started && (!n.ended || n.result.Code != exitStopped && !finished(n.result)) {
@@ -281,7 +281,7 @@ func (l *generation) wasStopped(end *trainEnd) bool {
 		return false
 	}
 	end.how, end.errType = spec.EndCrashed, fault.Infrastructure
-	end.reason = fmt.Sprintf("the nodes were told to stop from outside, and the ranks exited with 0 at step %d", end.step)
+	end.reason = fmt.Sprintf("the nodes were asked to stop by something else than Sluice, and the ranks exited with 0 at step %d", end.step)
 	if last := cmp.Or(l.plan.TotalSteps, l.nodes[0].result.Of); last > 0 {
 		end.reason += fmt.Sprintf(" of %d", last)
 	}
@@ -294,6 +294,6 @@ func (l *generation) wasMoved(end *trainEnd) bool {
 		return false
 	}
 	end.how, end.errType = spec.EndMoved, ""
-	end.reason = "there is spot again, of pool " + l.watcher.found.Offer.Pool
+	end.reason = "spot is available again in pool " + l.watcher.found.Offer.Pool
 	return true
 }

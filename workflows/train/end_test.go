@@ -39,7 +39,7 @@ func TestClassifyGeneration(t *testing.T) {
 		failsB   = ended(protocol.RanksEnded{Code: 7, EndedAt: at(2), Tail: "the real reason"})
 		hung     = ended(protocol.RanksEnded{Code: -1, Signal: 9, Hung: true, EndedAt: at(8)})
 		second   = ended(protocol.RanksEnded{Code: 3, EndedAt: at(2), Ranks: 4, Local: 2})
-		hungry   = ended(protocol.RanksEnded{Code: -1, Signal: 9, EndedAt: at(4), OverMemory: "it used 17GiB, more than memory: 16GiB"})
+		hungry   = ended(protocol.RanksEnded{Code: -1, Signal: 9, EndedAt: at(4), OverMemory: "it used 17GiB, more than `memory: 16GiB`"})
 		silent   = nodeState{prepared: true, started: true, gone: true}
 		running  = nodeState{prepared: true, started: true}
 		waiting  = nodeState{}
@@ -73,10 +73,10 @@ func TestClassifyGeneration(t *testing.T) {
 		{"finished in spite of a notice", generation{nodes: []nodeState{ok, ok}, notice: notice}, spec.EndFinished, "", ""},
 		{"finished before the cancel came", generation{nodes: []nodeState{ok, ok}, canceled: true}, spec.EndFinished, "", ""},
 		{"told to stop at the last step", generation{nodes: []nodeState{atLast, left}, notice: notice}, spec.EndFinished, "", ""},
-		{"exit 0 on notice", generation{nodes: []nodeState{left, left}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
-		{"exit 0 on notice, of an unknown number of steps", generation{nodes: []nodeState{unsaid, unsaid}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
-		{"exit 0 on notice, passed on by a peer", generation{nodes: []nodeState{ok, left}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
-		{"exit 0 without outputs, before the notice was passed on", generation{nodes: []nodeState{without, left}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
+		{"exit 0 on notice", generation{nodes: []nodeState{left, left}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
+		{"exit 0 on notice, of an unknown number of steps", generation{nodes: []nodeState{unsaid, unsaid}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
+		{"exit 0 on notice, passed on by a peer", generation{nodes: []nodeState{ok, left}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
+		{"exit 0 without outputs, before the notice was passed on", generation{nodes: []nodeState{without, left}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
 		{"exit 0 without outputs, before the move was passed on", generation{nodes: []nodeState{without, left}, watcher: &spotWatcher{found: &contract.Acquired{}}}, spec.EndMoved, "", "spot"},
 		{"exit 0 without outputs, and the peers stopped because of it", generation{nodes: []nodeState{without, left}}, spec.EndUserError, fault.User, "output model"},
 		{"exit 0 without outputs, after the other ranks' failure", generation{nodes: []nodeState{without, failsB}}, spec.EndUserError, fault.User, "the real reason"},
@@ -84,7 +84,7 @@ func TestClassifyGeneration(t *testing.T) {
 		{"exit 0 after the timeout", generation{nodes: []nodeState{left, left}, late: true}, spec.EndTimeout, fault.Timeout, "timeout"},
 		{"exit 0 at the step's own total", generation{train: &train{plan: contract.TrainPlan{TotalSteps: 400}}, nodes: []nodeState{unsaid, ok}, notice: notice}, spec.EndFinished, "", ""},
 		{"exit 0, and told to stop by somebody else", generation{nodes: []nodeState{left, left}}, spec.EndCrashed, fault.Infrastructure, "exited with 0 at step 400 of 10000"},
-		{"stopped on notice", generation{nodes: []nodeState{stopped, stopped}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
+		{"stopped on notice", generation{nodes: []nodeState{stopped, stopped}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
 		{"a GPU broke, and the ranks stopped with a checkpoint", generation{nodes: []nodeState{stopped, stopped}, fault: gpuBroke}, spec.EndNodeLost, "", "node 1: GPU 3"},
 		{"a GPU broke, and the program failed of it", generation{nodes: []nodeState{failsA, faulty}}, spec.EndNodeLost, "", "node 1: GPU 3"},
 		{"a GPU broke, and took the machine down", generation{nodes: []nodeState{stopped, silent}, fault: gpuBroke, loss: loss}, spec.EndNodeLost, "", "node 1: GPU 3"},
@@ -93,21 +93,21 @@ func TestClassifyGeneration(t *testing.T) {
 		{"released for idle GPUs", generation{nodes: []nodeState{stopped, stopped}, idle: idle}, spec.EndIdle, fault.User, "node 0: the GPUs were busy 3%"},
 		{"released for idle GPUs, and a rank fails on its way out", generation{nodes: []nodeState{failsA, stopped}, idle: idle}, spec.EndIdle, fault.User, "the GPUs were busy 3%"},
 		{"exit 0 when released for idle GPUs", generation{nodes: []nodeState{left, left}, idle: idle}, spec.EndIdle, fault.User, "the GPUs were busy 3%"},
-		{"finished or stopped on notice", generation{nodes: []nodeState{stopped, ok}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
-		{"agreed to stop before it was told", generation{nodes: []nodeState{agreed, stopped}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
+		{"finished or stopped on notice", generation{nodes: []nodeState{stopped, ok}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
+		{"agreed to stop before it was told", generation{nodes: []nodeState{agreed, stopped}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
 		{"stopped though nobody asked", generation{nodes: []nodeState{agreed, agreed}}, spec.EndUserError, fault.User, "exit code 143"},
 		{"killed at the end of the notice", generation{nodes: []nodeState{cutShort, stopped}, notice: notice}, spec.EndNodeLost, "", "rank 0 did not stop in time"},
 		{"nothing committed on notice", generation{nodes: []nodeState{uncommitted, stopped}, notice: notice}, spec.EndNodeLost, "", "no space left"},
 		{"gone before the stop was done", generation{nodes: []nodeState{stopped, silent}, notice: notice, loss: loss}, spec.EndNodeLost, "", "without notice"},
-		{"notice before the ranks ran", generation{nodes: []nodeState{waiting, waiting}, notice: notice}, spec.EndNotice, "", "node 1 had notice"},
+		{"notice before the ranks ran", generation{nodes: []nodeState{waiting, waiting}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
 		{"the peers of a lost node fail", generation{nodes: []nodeState{failsA, silent}, loss: loss}, spec.EndNodeLost, "", "without notice"},
-		{"a node that does not answer", generation{nodes: []nodeState{stopped, noAnswer}}, spec.EndNodeLost, "", "node 1 does not answer"},
+		{"a node that does not answer", generation{nodes: []nodeState{stopped, noAnswer}}, spec.EndNodeLost, "", "node 1 has stopped responding"},
 		{"the loss of a node whose rank had failed before", generation{nodes: []nodeState{failsA, failsB}, loss: loss}, spec.EndUserError, fault.User, "exit code 7"},
 		{"the peers of a killed rank fail", generation{nodes: []nodeState{failsA, killed}}, spec.EndCrashed, fault.Infrastructure, "rank 1 was killed by signal 9"},
 		{"the first to fail is to blame", generation{nodes: []nodeState{failsA, failsB}}, spec.EndUserError, fault.User, "the real reason"},
 		{"a rank that was stopped is not to blame", generation{nodes: []nodeState{failsA, cutShort}}, spec.EndUserError, fault.User, "rank 0"},
 		{"a rank of several on its node", generation{nodes: []nodeState{ok, second}}, spec.EndUserError, fault.User, "rank 6 ended with exit code 3"},
-		{"a rank that wants too much memory", generation{nodes: []nodeState{failsA, hungry}}, spec.EndCrashed, fault.User, "rank 1 was killed: it used 17GiB, more than memory: 16GiB"},
+		{"a rank that wants too much memory", generation{nodes: []nodeState{failsA, hungry}}, spec.EndCrashed, fault.User, "rank 1 was killed: it used 17GiB, more than `memory: 16GiB`"},
 		{"a hang", generation{nodes: []nodeState{hung, cutShort}}, spec.EndHung, fault.Infrastructure, "rank 0 hung"},
 		{"canceled", generation{nodes: []nodeState{stopped, stopped}, canceled: true}, spec.EndCanceled, "", "canceled"},
 		{"too late", generation{nodes: []nodeState{stopped, stopped}, late: true}, spec.EndTimeout, fault.Timeout, "timeout"},
@@ -115,7 +115,7 @@ func TestClassifyGeneration(t *testing.T) {
 		{"no such program", generation{nodes: []nodeState{user, stopped}}, spec.EndUserError, fault.User, "python9"},
 		{"a node without room", generation{nodes: []nodeState{stopped, broken}}, spec.EndCrashed, fault.Infrastructure, "node 1: no space left"},
 		{"a damaged checkpoint", generation{nodes: []nodeState{damaged, waiting}}, spec.EndNodeLost, "", "cannot be used"},
-		{"one that finished and one that still runs", generation{nodes: []nodeState{ok, running}}, spec.EndCrashed, fault.Infrastructure, "no reason"},
+		{"one that finished and one that still runs", generation{nodes: []nodeState{ok, running}}, spec.EndCrashed, fault.Infrastructure, "unknown reason"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.life.train == nil {

@@ -305,8 +305,8 @@ func (l *generation) stop(ctx workflow.Context) {
 			workflow.Go(ctx, func(ctx workflow.Context) { l.stopNode(ctx, i, grace) })
 		}
 	}
-	if ok, err := durable.Await(ctx, grace+commitLimit, "limit of the stop", func() bool { return !l.pending() }); err == nil && !ok {
-		workflow.GetLogger(ctx).Warn("ranks that were stopped have not come to an end")
+	if ok, err := durable.Await(ctx, grace+commitLimit, "time limit of the stop", func() bool { return !l.pending() }); err == nil && !ok {
+		workflow.GetLogger(ctx).Warn("ranks that were stopped have not exited")
 	}
 }
 
@@ -348,7 +348,7 @@ func (l *generation) waitForLoss(ctx workflow.Context) {
 	if !failed || l.loss != nil || len(l.nodes) == 1 && l.nodes[0].err == nil {
 		return
 	}
-	if ok, err := durable.Await(ctx, lossLimit, "is a node gone?", func() bool { return l.loss != nil }); err == nil && ok {
+	if ok, err := durable.Await(ctx, lossLimit, "check for lost nodes", func() bool { return l.loss != nil }); err == nil && ok {
 		workflow.GetLogger(ctx).Info("the failure of a rank follows from the loss of a node", "reason", l.loss.Reason)
 	}
 }

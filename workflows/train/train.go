@@ -109,7 +109,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 		return trainEnd{}, t.abandon(ctx, err)
 	}
 	if err := t.acquire(ctx, l); errors.Is(err, errLate) {
-		reason := "its timeout passed while it waited for nodes"
+		reason := "it timed out while waiting for nodes"
 		if why, ok := strings.CutPrefix(t.phase, acquiringPhase); ok {
 			reason += ": " + why
 		}
@@ -194,8 +194,8 @@ func (t *train) fruitful(ctx workflow.Context) error {
 	}
 	last := t.carried.Generations[len(t.carried.Generations)-1]
 	return fault.Errorf(fault.Preempted,
-		"%d gangs in a row were lost without a new checkpoint, each from step %d on, the last because: %s. Either the program takes its machines "+
-			"down, or they do not last until it saves: let it write checkpoints more often, or buy `capacity: on_demand`",
+		"the nodes were lost %d times in a row without a new checkpoint, each time from step %d on, the last time because: %s. Either the program takes its machines "+
+			"down, or they do not last until it saves: write checkpoints more often, or use `capacity: on_demand`",
 		n, t.current.FromStep, last.Reason)
 }
 
@@ -207,7 +207,7 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 	if end.errType == "" {
 		if t.carried.FalseStarts >= maxFalseStarts {
 			return fault.Errorf(fault.Infrastructure,
-				"%d gangs in a row were lost before their ranks ran, the last because: %s", t.carried.FalseStarts, end.reason)
+				"the nodes were lost %d times in a row before the ranks ran, the last time because: %s", t.carried.FalseStarts, end.reason)
 		}
 		return nil
 	}

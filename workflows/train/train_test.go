@@ -366,7 +366,7 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 	env := s.environment(t)
 	s.carried = contract.TrainContinuation{BeganAt: env.Now().Add(-time.Hour), AttemptAt: env.Now().Add(-time.Hour)}
 	err := s.train(t, env, spec.Retry{Attempts: 1})
-	if fault.TypeOf(err) != fault.Timeout || !strings.Contains(fault.Message(err), "waited for nodes") || s.acquired != 0 {
+	if fault.TypeOf(err) != fault.Timeout || !strings.Contains(fault.Message(err), "waiting for nodes") || s.acquired != 0 {
 		t.Errorf("ended with %v after %d tries, want a timeout that tells of the wait", err, s.acquired)
 	}
 	s = &stage{timeout: 5 * time.Minute}
@@ -384,7 +384,7 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 // promise: docs/pipelines.md#p-train-gives-up
 func TestTrainEndsWithoutProgress(t *testing.T) {
 	lost := func(int) (protocol.RanksEnded, error) {
-		return protocol.RanksEnded{}, fault.New(fault.Infrastructure, "the node is gone", nil)
+		return protocol.RanksEnded{}, fault.New(fault.Infrastructure, "the node no longer exists", nil)
 	}
 	for name, tt := range map[string]struct {
 		from  func(int) int64

@@ -55,5 +55,5 @@ func (f *Follower) take(kind int16) (bool, error) {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
 		return false, nil
 	}
-	return false, fmt.Errorf("lock %s: %w (a state folder must be on a file system that has locks)", f.lock.Name(), err)
+	return false, fmt.Errorf("lock %s: %w (a state folder must be on a file system that supports locks)", f.lock.Name(), err)
 }

@@ -79,7 +79,7 @@ func (h *Holder) take() error {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
 		return fmt.Errorf("state folder %s: %w", h.dir, ErrHeld)
 	case err != nil:
-		return fmt.Errorf("lock %s: %w (a state folder must be on a file system that has locks)", h.lock.Name(), err)
+		return fmt.Errorf("lock %s: %w (a state folder must be on a file system that supports locks)", h.lock.Name(), err)
 	}
 	h.last, _ = read(h.dir) // absent or spoilt: there is no last one
 	if err := os.Remove(filepath.Join(h.dir, infoFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -152,5 +152,5 @@ func read(dir string) (Info, error) {
 
 // unwritable explains that Sluice cannot keep its state in dir.
 func unwritable(dir string, err error) error {
-	return fmt.Errorf("state folder %s cannot be written: %w: make it writable, or run where you may write", dir, err)
+	return fmt.Errorf("state folder %s is not writable: %w: make it writable, or use a folder that is", dir, err)
 }

@@ -170,8 +170,8 @@ func TestUnwritable(t *testing.T) {
 	for name, dir := range dirs {
 		t.Run(name, func(t *testing.T) {
 			_, err := Acquire(dir)
-			if err == nil || !strings.Contains(err.Error(), dir+" cannot be written") {
-				t.Errorf("got %v, want that %s cannot be written", err, dir)
+			if err == nil || !strings.Contains(err.Error(), dir+" is not writable") {
+				t.Errorf("got %v, want that %s is not writable", err, dir)
 			}
 		})
 	}
