@@ -66,7 +66,7 @@ func TestSecondCtrlCLeaves(t *testing.T) {
 	run.awaits("canceling")
 	kill(t, run.cmd.Process.Pid, syscall.SIGINT)
 	run.expect(130)
-	run.says("left run "+id, "the run ends")
+	run.says("left run "+id, "the cancellation continues")
 	s.nothingLeft()
 
 	run = s.run("script=" + script)
@@ -92,7 +92,7 @@ func TestSignalsLeave(t *testing.T) {
 			run.awaitProgram()
 			kill(t, run.cmd.Process.Pid, signal)
 			run.expect(128 + int(signal))
-			run.says("left run "+id, "the run goes on")
+			run.says("left run "+id, "the run continues")
 			s.nothingLeft()
 
 			s.letGo()
@@ -157,7 +157,7 @@ func TestKilledHolder(t *testing.T) {
 	second := s.run(script)
 	second.awaits("resumed run " + id)
 	kill(t, first.cmd.Process.Pid, syscall.SIGKILL)
-	second.awaits("goes on")
+	second.awaits("continues")
 	s.letGo()
 	second.expect(0)
 	if record := s.show(); record.Run != id || record.Status != "succeeded" {
@@ -181,7 +181,7 @@ func TestHolderStays(t *testing.T) {
 	first.await("the detached program", ran("detached"))
 
 	write(t, filepath.Join(s.dir, "go1"), "")
-	first.awaits("stays until")
+	first.awaits("still executing")
 	write(t, filepath.Join(s.dir, "go2"), "")
 	second.expect(0)
 	first.expect(0)
@@ -202,11 +202,11 @@ func TestCtrlCEndsTheStay(t *testing.T) {
 	second := s.run("script=" + holdAs(s.dir, "second", "go2"))
 	second.await("the second program", func() bool { return s.ledger("ledger")["second"] > 0 })
 	write(t, filepath.Join(s.dir, "go1"), "")
-	first.awaits("stays until")
+	first.awaits("still executing")
 	kill(t, first.cmd.Process.Pid, syscall.SIGINT)
 	first.expect(0)
-	first.says("left; the runs go on")
-	second.awaits("goes on in this one")
+	first.says("exited; the runs continue")
+	second.awaits("continues in this process")
 	write(t, filepath.Join(s.dir, "go2"), "")
 	second.expect(0)
 }
@@ -278,7 +278,7 @@ func TestMovedHolder(t *testing.T) {
 		t.Fatalf("the holder is at %s again, which is taken", now)
 	}
 	resume()
-	run.awaits("goes on in the Sluice that holds the folder now")
+	run.awaits("continues in the process that holds the state folder now")
 	s.letGo()
 	run.expect(0)
 	if record := s.show(); record.Run != id || record.Status != "succeeded" {

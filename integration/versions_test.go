@@ -52,16 +52,16 @@ func TestWorkerVersions(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)
 	early := v.start("run", "child.yaml")
-	early.awaits("the run waits: no worker polls the task queue sluice: start `sluice worker`")
-	v.build("one").says("as build one of deployment sluice (new runs begin on it after: sluice worker set-current --deployment sluice --build-id one)")
-	v.start("worker", "set-current", "--deployment", "sluice", "--build-id", "one").expect(0).says("build one is the current one of deployment sluice")
+	early.awaits("the run is waiting: no worker polls the task queue sluice: start `sluice worker`")
+	v.build("one").says("as build one of deployment sluice (to start new runs on it: sluice worker set-current --deployment sluice --build-id one)")
+	v.start("worker", "set-current", "--deployment", "sluice", "--build-id", "one").expect(0).says("build one is now the current one of deployment sluice")
 	early.expect(0)
 	first := v.begin("first")
 	v.wantBuilds(map[string]worker.Build{"one": {Status: worker.BuildCurrent, OpenRuns: 1}})
 
 	v.build("two")
 	v.start("worker", "set-current", "--deployment", "sluice", "--build-id", "two").expect(0).
-		says("build two is the current one of deployment sluice", "build one keeps its open runs")
+		says("build two is now the current one of deployment sluice", "build one keeps its open runs")
 	second := v.begin("second")
 	v.wantBuilds(map[string]worker.Build{
 		"one": {Status: worker.BuildDraining, OpenRuns: 1}, "two": {Status: worker.BuildCurrent, OpenRuns: 1},

@@ -9,6 +9,6 @@ import (
 )
 
 func main() {
-	fmt.Fprintln(os.Stderr, "sluice-gpu: it was built without cgo, which NVIDIA's library needs: install a C compiler, and build it with CGO_ENABLED=1")
+	fmt.Fprintln(os.Stderr, "sluice-gpu: built without cgo, which NVIDIA's library needs: install a C compiler and build with CGO_ENABLED=1")
 	os.Exit(1)
 }

@@ -20,12 +20,15 @@ import (
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sluice",
-		Short: "Carry a model from raw data to live traffic, with a gate at every step",
-		Long: `Sluice carries a model from raw data to live traffic: it cleans the data, trains on machines that may vanish, compiles the
-model and rolls it out. At every step a gate, written over what the step measured, decides whether anything flows on.
+		Short: "Take a model from raw data to live traffic, with a gate after every step",
+		Long: `Sluice takes a model from raw data to live traffic: it cleans the data, trains
+on machines that may be preempted, compiles the model and rolls it out. After
+each step a gate, an expression over the step's results, decides whether the
+pipeline continues.
 
-All of it is one durable run: kill any process, and the run goes on where it was. Nothing else need be installed; the state is in
-the folder .sluice.`,
+A run is durable: if a process is killed, the run continues from where it
+stopped. Nothing else needs to be installed; the state is kept in the folder
+.sluice.`,
 		Example: `  sluice lint pipeline.yaml
   sluice run pipeline.yaml -e environment.yaml -p epochs=2
   sluice show
@@ -45,13 +48,14 @@ the folder .sluice.`,
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages |", "Flags.FlagUsagesWrapped 80 |"))
 	kit.AddState(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return kit.UsageError(cmd, err.Error()) })
 	root.AddGroup(
 		&cobra.Group{ID: "write", Title: "Write pipelines:"},
 		&cobra.Group{ID: "runs", Title: "Run pipelines:"},
-		&cobra.Group{ID: "look", Title: "Look at runs:"},
-		&cobra.Group{ID: "host", Title: "Keep Sluice running:"},
+		&cobra.Group{ID: "look", Title: "Inspect runs:"},
+		&cobra.Group{ID: "host", Title: "Operate Sluice:"},
 	)
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -69,7 +73,7 @@ the folder .sluice.`,
 
 // unknown is the error of a command that does not exist.
 func unknown(root *cobra.Command, name string) error {
-	message := fmt.Sprintf("there is no command `%s`", name)
+	message := fmt.Sprintf("unknown command `%s`", name)
 	if near := root.SuggestionsFor(name); len(near) > 0 {
 		return kit.Invalidf("%s\nhelp: did you mean `%s`?", message, strings.Join(near, "` or `"))
 	}

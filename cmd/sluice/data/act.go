@@ -20,9 +20,10 @@ import (
 func newDataCheckout() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkout DATASET DIR",
-		Short: "Write a version of a dataset or model into a folder",
-		Long: `Write a version of a dataset or model, or what a step of a run handed on, into a folder. The folder appears whole, with every file checked
-against its digest, or not at all; one that has anything in it is refused.`,
+		Short: "Write a version of a dataset or model to a folder",
+		Long: `Write a version of a dataset or model, or an output of a step, to a folder.
+Every file is checked against its digest, and the folder only appears when it is
+complete. The folder must not exist, or be empty.`,
 		Example: `  sluice data checkout reviews data/
   sluice data checkout reviews@golden data/
   sluice data checkout reviews-20260301-120000/clean data/
@@ -40,7 +41,7 @@ against its digest, or not at all; one that has anything in it is refused.`,
 			return err
 		}
 		if entries, err := os.ReadDir(args[1]); err == nil && len(entries) > 0 {
-			return kit.Invalidf("%s has something in it already\nhelp: name a folder that does not exist or is empty", args[1])
+			return kit.Invalidf("%s is not empty\nhelp: use a folder that does not exist or is empty", args[1])
 		}
 		if err := s.Fetch(cmd.Context(), v.Artifact, args[1]); errors.Is(err, store.ErrExists) {
 			return kit.Invalidf("%s", err)
@@ -57,10 +58,11 @@ against its digest, or not at all; one that has anything in it is refused.`,
 func newDataRollback() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rollback NAME VERSION",
-		Short: "Make a name mean an earlier version again",
-		Long: `Make the name of a dataset or model mean an earlier version, or a later one again. Every version stays. Runs that begin from now on get it
-by ` + "`${datasets[\"NAME\"]}` or `${models[\"NAME\"]}`" + ` and compare with it; those under way keep what they began with. It holds until a step makes a version that the name
-did not have before.`,
+		Short: "Make an earlier version of a dataset or model the current one",
+		Long: `Make an earlier version of a dataset or model the current one, or a later one
+again. No version is removed. Runs that start from now on use this version and
+compare with it; open runs continue with the version that they started with. The
+rollback is in effect until a step publishes a new version under the name.`,
 		Example: `  sluice data rollback reviews 1f0a
   sluice data rollback reviews golden`,
 		Args:              cobra.ExactArgs(2),
@@ -93,16 +95,18 @@ var tagForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func newDataTag() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tag NAME[@VERSION] TAG",
-		Short: "Give a version a name of its own",
-		Long: `Give a version of a dataset or model a name of its own, by which other commands take it: NAME@TAG. A tag that another version has moves,
-which is said. What could be the digits of a version cannot be a tag. With --delete it is taken away.`,
+		Short: "Tag a version of a dataset or model",
+		Long: `Tag a version of a dataset or model, so that other commands can refer to it as
+NAME@TAG. If another version has the tag, the tag is moved, and the command
+reports it. A tag cannot look like the beginning of a version. --delete removes
+the tag.`,
 		Example: `  sluice data tag reviews golden
   sluice data tag reviews@1f0a before-relabelling
   sluice data tag reviews golden --delete`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeData(1),
 	}
-	remove := cmd.Flags().Bool("delete", false, "take the tag away")
+	remove := cmd.Flags().Bool("delete", false, "remove the tag")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := dataStore(cmd)
 		if err != nil {
@@ -110,10 +114,10 @@ which is said. What could be the digits of a version cannot be a tag. With --del
 		}
 		name, tag := args[0], args[1]
 		if strings.Contains(name, "/") {
-			return kit.Invalidf("%s is not published: only versions of a published name have tags", name)
+			return kit.Invalidf("%s is not published: only versions of published names can be tagged", name)
 		}
 		if !tagForm.MatchString(tag) {
-			return kit.Invalidf("%q cannot be a tag: letters, digits and . _ - are allowed, 64 at most", tag)
+			return kit.Invalidf("%q is not a valid tag: use letters, digits and . _ -, 64 at most", tag)
 		}
 		if *remove {
 			name, _, _ = strings.Cut(name, "@")
@@ -143,7 +147,7 @@ var digitsForm = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d,64}$`, leastDigits
 // putTag gives a version a tag, and returns the digest of the version that had it, if one had.
 func putTag(ctx context.Context, s *store.Store, v registry.Published, tag string) (was string, err error) {
 	if digitsForm.MatchString(tag) {
-		return "", kit.Invalidf("%q cannot be a tag: it could be the beginning of a version\nhelp: put in anything but the digits 0-9 and a-f", tag)
+		return "", kit.Invalidf("%q is not a valid tag: it looks like the beginning of a version\nhelp: include a character other than the digits 0-9 and a-f", tag)
 	}
 	tags, err := registry.Tags(ctx, s, v.Artifact.Type, v.Name)
 	if err != nil {

@@ -17,9 +17,10 @@ import (
 func NewCheckpoint() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "checkpoint",
-		Short: "List the checkpoints of trainings",
-		Long: `A training commits checkpoints to the store while it runs. The newest of them, as many as ` + "`checkpoint: {keep: N}`" + ` says, stay when it
-has ended, however it ended, until ` + "`sluice data gc --checkpoints`" + ` removes them.`,
+		Short: "List the checkpoints of train steps",
+		Long: `Train steps commit checkpoints to the store while they run. The newest ones, as
+many as ` + "`checkpoint: {keep: N}`" + ` says, are kept after the step has ended,
+whatever its result, until ` + "`sluice data gc --checkpoints`" + ` removes them.`,
 		Example: `  sluice checkpoint ls
   sluice checkpoint ls reviews-20260301-120000`,
 	}, newCheckpointList())
@@ -29,7 +30,8 @@ func newCheckpointList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [RUN]",
 		Short: "List the checkpoints in the store",
-		Long:  `List the committed checkpoints of all trainings, or of those of a run: how far the training had come, and the size.`,
+		Long: `List the committed checkpoints of all runs, or of one run, with the training
+step and the size of each.`,
 		Example: `  sluice checkpoint ls
   sluice checkpoint ls reviews-20260301-120000 --format json`,
 		Args: cobra.MaximumNArgs(1),
@@ -38,7 +40,7 @@ func newCheckpointList() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := kit.OpenStore(cmd)
 		if errors.Is(err, kit.ErrNoRuns) {
-			return kit.Invalidf("there are no checkpoints yet: %s holds no runs", kit.StateDir(cmd))
+			return kit.Invalidf("there are no checkpoints yet: there are no runs in %s", kit.StateDir(cmd))
 		} else if err != nil {
 			return err
 		}

@@ -37,10 +37,12 @@ func NewClean() *cobra.Command {
 	var params, inputs []string
 	cmd := &cobra.Command{
 		Use:   "clean FILE",
-		Short: "Clean data here and now, without a run",
-		Long: `Clean data in this process's folder, without a run: nothing is kept in the state folder, and nothing but this program is needed.
+		Short: "Clean data in this process, without a run",
+		Long: `Clean data in this process, without a run: nothing is kept in the state folder,
+and no other program is needed.
 
-FILE holds what stands under ` + "`clean:`" + ` in a step of a pipeline; ` + "`params`, `env` and `secrets`" + ` may stand beside it:
+FILE holds what a pipeline has under ` + "`clean:`" + ` in a step; ` + "`params`" + `, ` + "`env`" + ` and
+` + "`secrets`" + ` may be set beside it:
 
     transforms:
       - {type: ReadFromJson, config: {path: "raw/*.jsonl.gz"}}
@@ -48,20 +50,22 @@ FILE holds what stands under ` + "`clean:`" + ` in a step of a pipeline; ` + "`p
       - {type: Deduplicate, config: {fields: [text]}}
       - {type: WriteToJson}
 
-Paths are relative to the folder that FILE is in. Or FILE is a pipeline, of which one clean step is done, by itself: its gate is not
-evaluated, and for each of its inputs --input names a folder.
+Paths are relative to the folder of FILE. FILE may also be a pipeline, of which
+one clean step is run by itself: its gate is not evaluated, and --input sets
+the folder of each of its inputs.
 
-The dataset appears at the end, whole, and is never written over what is there. Rows that were rejected are beside it, with reasons.
-Ctrl-C stops the cleaning and leaves nothing.`,
+The dataset only appears when it is complete, and existing files are never
+overwritten. Rejected rows are written beside it, with the reasons. Ctrl-C
+stops the command and leaves no files behind.`,
 		Example: `  sluice clean reviews.yaml
   sluice clean reviews.yaml -o cleaned -p min_length=40
   sluice clean pipeline.yaml --step clean --input raw=downloads/ --format json`,
 		Args: cobra.ExactArgs(1),
 	}
 	kit.AddEnvironment(cmd, &req.env)
-	cmd.Flags().StringVarP(&req.output, "output", "o", "dataset", "folder that the dataset becomes")
-	cmd.Flags().StringVar(&req.rejected, "rejected", "", "folder that the rejected rows become (default the dataset's name with -rejected)")
-	cmd.Flags().StringVar(&req.step, "step", "", "the clean step of a pipeline; needed where there are several")
+	cmd.Flags().StringVarP(&req.output, "output", "o", "dataset", "folder for the dataset")
+	cmd.Flags().StringVar(&req.rejected, "rejected", "", "folder for the rejected rows (default: that of the dataset, with -rejected)")
+	cmd.Flags().StringVar(&req.step, "step", "", "clean step of the pipeline; required if it has several")
 	cmd.Flags().StringArrayVar(&inputs, "input", nil, "folder of an input of the step, name=folder; may be repeated")
 	cmd.Flags().StringArrayVarP(&params, "param", "p", nil, "parameter, name=value; may be repeated")
 	kit.Must(cmd.MarkFlagDirname("output"))
@@ -93,7 +97,7 @@ Ctrl-C stops the cleaning and leaves nothing.`,
 		}
 		result.why.warn(cmd.ErrOrStderr())
 		if out.Rows.Kept == 0 {
-			fmt.Fprintln(cmd.ErrOrStderr(), "warning: no row was kept") //nolint:errcheck // not the result
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning: no rows were kept") //nolint:errcheck // not the result
 		}
 		return kit.Print(cmd, *format, result, result.text)
 	}
@@ -110,7 +114,7 @@ func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
 	if control.IsPipeline(file.Source) {
 		compile = dsl.Compile
 	} else if r.step != "" {
-		return pipelines.Job{}, kit.Invalidf("%s is no pipeline, so it has no step `%s`\nhelp: leave --step out", r.file, r.step)
+		return pipelines.Job{}, kit.Invalidf("%s is not a pipeline, so it has no step `%s`\nhelp: remove --step", r.file, r.step)
 	}
 	folder, err := control.OpenFolder(r.file, env)
 	if err != nil {
@@ -145,7 +149,7 @@ func (r *cleanRequest) resolve(ctx context.Context, program *dsl.Program, params
 		if info, err := os.Stat(dir); err != nil {
 			return fmt.Errorf("the input %s: %w", name, err)
 		} else if !info.IsDir() {
-			return kit.Invalidf("the input %s: %s is no folder", name, dir)
+			return kit.Invalidf("the input %s: %s is not a folder", name, dir)
 		}
 		refs[name] = artifact.Ref{Type: artifact.Dataset, Digest: "given"}
 		if dirs[name], err = filepath.Abs(dir); err != nil {
@@ -154,7 +158,7 @@ func (r *cleanRequest) resolve(ctx context.Context, program *dsl.Program, params
 	}
 	resolved, err := program.ResolveAlone(step, params, refs)
 	if err != nil {
-		return kit.Invalidf("%s\nhelp: --input NAME=FOLDER gives a step its inputs", err)
+		return kit.Invalidf("%s\nhelp: set it with --input NAME=FOLDER", err)
 	}
 	clean, err := spec.Decode[spec.Clean](resolved.Spec)
 	if err != nil {
@@ -201,9 +205,9 @@ func (r *cleanRequest) chooseStep(program *dsl.Program) (string, error) {
 	case len(steps) == 0:
 		return "", kit.Invalidf("%s has no clean step", r.file)
 	case r.step == "":
-		return "", kit.Invalidf("%s has several clean steps\nhelp: --step names one of %s", r.file, strings.Join(steps, ", "))
+		return "", kit.Invalidf("%s has several clean steps\nhelp: select one with --step: %s", r.file, strings.Join(steps, ", "))
 	case !slices.Contains(steps, r.step):
-		return "", kit.Invalidf("%s has no clean step `%s`\nhelp: there are %s", r.file, r.step, strings.Join(steps, ", "))
+		return "", kit.Invalidf("%s has no clean step `%s`\nhelp: its clean steps are %s", r.file, r.step, strings.Join(steps, ", "))
 	}
 	return r.step, nil
 }
@@ -211,7 +215,7 @@ func (r *cleanRequest) chooseStep(program *dsl.Program) (string, error) {
 // folders makes sure that there is a place for what comes out.
 func (r *cleanRequest) folders(job *pipelines.Job) (err error) {
 	if r.output == "" {
-		return kit.Invalidf("the dataset needs a folder that it becomes\nhelp: -o names one")
+		return kit.Invalidf("there is no folder for the dataset\nhelp: set one with -o")
 	}
 	if r.rejected == "" {
 		r.rejected = filepath.Clean(r.output) + "-rejected"
@@ -239,24 +243,24 @@ func (r *cleanRequest) folders(job *pipelines.Job) (err error) {
 
 // checkTarget makes sure that a folder can be written: it is not there, or empty, and the folder it lies in is there.
 func checkTarget(given, path string) error {
-	const other = "name another folder with -o or --rejected"
+	const other = "use another folder with -o or --rejected"
 	entries, err := os.ReadDir(path)
 	info, parentErr := os.Stat(filepath.Dir(path))
 	switch {
 	case err == nil && len(entries) > 0:
-		return kit.Invalidf("%s has something in it already, and nothing was written\nhelp: remove it, or %s", given, other)
+		return kit.Invalidf("%s is not empty, and nothing was written\nhelp: remove it, or %s", given, other)
 	case err == nil:
 		return nil
 	case errors.Is(parentErr, fs.ErrNotExist):
-		return kit.Invalidf("write into %s: there is no folder %s\nhelp: make it, or %s", given, filepath.Dir(given), other)
+		return kit.Invalidf("write to %s: the folder %s does not exist\nhelp: create it, or %s", given, filepath.Dir(given), other)
 	case parentErr == nil && !info.IsDir(), errors.Is(parentErr, syscall.ENOTDIR):
-		return kit.Invalidf("write into %s: %s is no folder\nhelp: %s", given, filepath.Dir(given), other)
+		return kit.Invalidf("write to %s: %s is not a folder\nhelp: %s", given, filepath.Dir(given), other)
 	case parentErr != nil:
-		return kit.Invalidf("write into %s: %s\nhelp: %s", given, parentErr, other)
+		return kit.Invalidf("write to %s: %s\nhelp: %s", given, parentErr, other)
 	case errors.Is(err, syscall.ENOTDIR):
 		return kit.Invalidf("%s is a file, and nothing was written\nhelp: %s", given, other)
 	case !errors.Is(err, fs.ErrNotExist):
-		return kit.Invalidf("write into %s: %s\nhelp: %s", given, err, other)
+		return kit.Invalidf("write to %s: %s\nhelp: %s", given, err, other)
 	}
 	return nil
 }

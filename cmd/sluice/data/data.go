@@ -24,14 +24,18 @@ import (
 func NewData() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "data",
-		Short: "List, compare, restore and tidy up the versions of datasets and models",
-		Long: `A step with ` + "`publish: {dataset: NAME}`, or `{model: NAME}`," + ` makes a new version of NAME when its gate has passed. A version is what
-it holds: its name is the beginning of its digest. Where a command takes a DATASET, that is
+		Short: "List, compare, restore and remove versions of datasets and models",
+		Long: `A step with ` + "`publish: {dataset: NAME}`, or `{model: NAME}`," + ` creates a new
+version of NAME when its gate has passed. A version is named by its content: its
+name is the beginning of its digest. Where a command takes a DATASET, that is
+one of
 
-    NAME            the current version; model:NAME or dataset:NAME where a model and a dataset have the name
-    NAME@VERSION    a version, by its digest or the first digits of it (four at least)
-    NAME@TAG        the version that has a tag
-    RUN/STEP        what a step of a run handed on, published or not; RUN/STEP.OUTPUT where there are several`,
+    NAME            the current version; write model:NAME or dataset:NAME if
+                    both a model and a dataset have the name
+    NAME@VERSION    a version, by its digest or a prefix of at least four digits
+    NAME@TAG        the version with a tag
+    RUN/STEP        the output of a step of a run, published or not;
+                    RUN/STEP.OUTPUT if it has several`,
 		Example: `  sluice data ls
   sluice data diff reviews@1f0a reviews --key id
   sluice data checkout reviews@golden data/
@@ -129,7 +133,7 @@ func findVersion(ctx context.Context, s *store.Store, text, version string) (fou
 			continue
 		}
 		if found.Artifact.Digest != "" && found.Artifact.Digest != v.Artifact.Digest {
-			return found, kit.Invalidf("%s has several versions that begin with %s: give more digits", name, prefix)
+			return found, kit.Invalidf("%s has several versions that begin with %s: use more digits", name, prefix)
 		}
 		if found.Artifact.Digest == "" {
 			found = v
@@ -159,7 +163,7 @@ func outputOf(ctx context.Context, s *store.Store, name, step string) (v registr
 	}
 	var outputs map[string]json.RawMessage
 	if len(record.Outputs) > 0 && json.Unmarshal(record.Outputs, &outputs) != nil {
-		return v, kit.Invalidf("step %s of %s has instances: each has outputs of its own, and `sluice show %s %s` lists them", step, run.Run, run.Run, step)
+		return v, kit.Invalidf("step %s of %s has several instances with their own outputs: `sluice show %s %s` lists them", step, run.Run, run.Run, step)
 	}
 	sets := map[string]artifact.Ref{}
 	for key, raw := range outputs {
@@ -174,12 +178,12 @@ func outputOf(ctx context.Context, s *store.Store, name, step string) (v registr
 	ref, ok := sets[output]
 	if !ok {
 		if len(sets) == 0 {
-			return v, kit.Invalidf("step %s of %s handed on no dataset", step, run.Run)
+			return v, kit.Invalidf("step %s of %s has no dataset among its outputs", step, run.Run)
 		}
 		if output == deadLetterOutput && isClean(record.Kind) {
-			return v, kit.Invalidf("no row was rejected in %s/%s, so there is no dead letter", run.Run, step)
+			return v, kit.Invalidf("no rows were rejected in %s/%s, so there is no dead letter", run.Run, step)
 		}
-		return v, kit.Invalidf("say which dataset of %s/%s: %s", run.Run, step, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
+		return v, kit.Invalidf("%s/%s has several datasets: use one of %s", run.Run, step, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
 	}
 	v = registry.Published{Name: run.Run + "/" + step, Artifact: ref, Run: run.Run, Step: step, At: record.EndedAt}
 	if raw, ok := outputs["statistics"]; ok && output == mainOutput {
@@ -244,7 +248,7 @@ func completeData(limit int) cobra.CompletionFunc {
 func dataStore(cmd *cobra.Command) (*store.Store, error) {
 	s, err := kit.OpenStore(cmd)
 	if errors.Is(err, kit.ErrNoRuns) {
-		return nil, kit.Invalidf("there are no datasets and models yet: %s holds no runs", kit.StateDir(cmd))
+		return nil, kit.Invalidf("there are no datasets and models yet: there are no runs in %s", kit.StateDir(cmd))
 	}
 	return s, err
 }

@@ -41,18 +41,21 @@ type dataDiff struct {
 func newDataDiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff OLDER NEWER",
-		Short: "Say how two datasets differ: rows, columns and drift",
-		Long: `Say how two datasets differ: how many rows were added, removed and changed, which columns, and how far the values of each have moved.
+		Short: "Compare two datasets: rows, columns and drift",
+		Long: `Compare two datasets: how many rows were added, removed and changed, which
+columns, and how far the values of each column have drifted.
 
-With --key, a row that has the same values in these fields is the same row, and changed when it differs elsewhere. Without it rows are
-compared whole: none is changed. Rows are read as a stream; needed are 33 bytes a row in the folder for temporary files.`,
+With --key, two rows are the same row if they have the same values in these
+fields, and the row is changed if other fields differ. Without it whole rows
+are compared, and none is reported as changed. Rows are streamed; the folder
+for temporary files needs space for 33 bytes per row.`,
 		Example: `  sluice data diff reviews@1f0a reviews --key id
   sluice data diff reviews@golden reviews-20260301-120000/clean --format json`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeData(2),
 	}
 	format := kit.AddFormat(cmd)
-	key := cmd.Flags().StringSlice("key", nil, "fields that tell which rows are the same")
+	key := cmd.Flags().StringSlice("key", nil, "fields that identify a row")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := dataStore(cmd)
 		if err != nil {
@@ -187,7 +190,7 @@ func orDamaged(r io.Reader, err error) error {
 		err = rest
 	}
 	if errors.Is(err, store.ErrCorrupt) {
-		return fault.New(fault.Infrastructure, err.Error()+"\nhelp: `sluice data verify` says what else is", err)
+		return fault.New(fault.Infrastructure, err.Error()+"\nhelp: `sluice data verify` finds what else is damaged", err)
 	}
 	return err
 }

@@ -39,28 +39,33 @@ func newDataGC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc",
 		Short: "Remove stored files that nothing refers to",
-		Long: `Remove the files in the store that no run, published version, tag, cache entry, release or applied trigger refers to: what attempts
-that failed have left, mostly. With --checkpoints also the checkpoints of trainings that have ended, which ` + "`sluice checkpoint ls`" + ` lists.
-Without --yes nothing is removed: it is only counted.
+		Long: `Remove the files in the store that no run, published version, tag, cache entry,
+release or applied trigger refers to, most of them left by failed attempts.
+With --checkpoints, also remove the checkpoints of train steps that have ended,
+which ` + "`sluice checkpoint ls`" + ` lists. Without --yes nothing is removed, only
+counted.
 
-What is younger than --older-than stays, and so does what was written since the oldest open run began. What a removed run or version
-referred to stays for as long after its removal.
+Files younger than --older-than are kept, and so are those written since the
+oldest open run started. Files of a run or version that was removed are kept
+for as long after its removal.
 
-It works beside runs, here and on other machines. With an --older-than below 2h it is refused while a run is open or a Sluice is up on the
-state folder, since what has just begun may need what looks forgotten; on a store that several clusters share, see to it then that none of
-them runs anything.`,
+The command can run beside other runs, here and on other machines. With
+--older-than below 2h it is rejected while a run is open or a Sluice process
+holds the state folder, since a step that has just started may need files that
+nothing refers to yet; if several clusters share the store, make sure that none
+of them runs anything.`,
 		Example: `  sluice data gc
   sluice data gc --yes --older-than 168h
   sluice data gc --checkpoints --older-than 720h`,
 		Args: cobra.NoArgs,
 	}
 	format := kit.AddFormat(cmd)
-	yes := cmd.Flags().Bool("yes", false, "remove them")
-	checkpoints := cmd.Flags().Bool("checkpoints", false, "checkpoints of trainings that have ended, too")
-	age := cmd.Flags().Duration("older-than", kit.UnusedAge, "keep what was written since")
+	yes := cmd.Flags().Bool("yes", false, "remove instead of only listing")
+	checkpoints := cmd.Flags().Bool("checkpoints", false, "also remove checkpoints of train steps that have ended")
+	age := cmd.Flags().Duration("older-than", kit.UnusedAge, "keep files younger than this")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if *age < 0 {
-			return kit.UsageError(cmd, "--older-than cannot be negative")
+			return kit.UsageError(cmd, "--older-than must not be negative")
 		}
 		s, err := dataStore(cmd)
 		if err != nil {
@@ -127,7 +132,7 @@ func (c collected) text(out io.Writer) error {
 		said = fmt.Sprintf("removed %s, %s", what, human.Bytes(c.Bytes))
 	}
 	if c.HeldBy != "" {
-		said += fmt.Sprintf("\nrun %s has been open for long: what was written since %s stays until it has ended", c.HeldBy,
+		said += fmt.Sprintf("\nrun %s has been open for a long time: files written since %s are kept until it has ended", c.HeldBy,
 			kit.Time(c.Before))
 	}
 	_, err := fmt.Fprintln(out, said)
@@ -140,7 +145,7 @@ func standStill(cmd *cobra.Command, s *store.Store) (release func() error, err e
 	if _, err := os.Stat(kit.StateDir(cmd)); err == nil && !connect.ClusterNamed() {
 		h, err := holder.Acquire(kit.StateDir(cmd))
 		if errors.Is(err, holder.ErrHeld) {
-			return nil, fault.New(fault.Invalid, "a Sluice is up on "+kit.StateDir(cmd)+", which may store something at any time\nhelp: stop it first", nil)
+			return nil, fault.New(fault.Invalid, "another Sluice process holds "+kit.StateDir(cmd)+", and may write to the store at any time\nhelp: stop it first", nil)
 		}
 		if err != nil {
 			return nil, err
@@ -160,7 +165,7 @@ func noneOpen(ctx context.Context, s *store.Store) error {
 	}
 	for _, r := range runs {
 		if r.Status == spec.StatusRunning {
-			return kit.Invalidf("run %s is open, and may need what looks forgotten\nhelp: let it end with `sluice up`, or `sluice cancel %s`", r.Run, r.Run)
+			return kit.Invalidf("run %s is open, and may need files that nothing refers to yet\nhelp: let it finish with `sluice up`, or cancel it with `sluice cancel %s`", r.Run, r.Run)
 		}
 	}
 	return nil
@@ -169,9 +174,11 @@ func noneOpen(ctx context.Context, s *store.Store) error {
 func newDataVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Read everything that is stored again, and compare it with its digest",
-		Long: `Read every file in the store again, and compare it with its digest; and look for files that an artifact names and that are gone. With
-any of these the exit code is 1. A damaged file can be removed by hand: what made it makes it again when it is needed.`,
+		Short: "Check the files in the store against their digests",
+		Long: `Read every file in the store and compare it with its digest, and find files
+that an artifact refers to but that are missing. If there are damaged or
+missing files, the exit code is 1. A damaged file can be removed by hand: the
+step that created it creates it again when it is needed.`,
 		Example: `  sluice data verify
   sluice data verify --format json`,
 		Args: cobra.NoArgs,

@@ -111,11 +111,12 @@ func newDataList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [NAME]",
 		Short: "List the published datasets and models and their versions, newest first",
-		Long: `List the published datasets and models and their versions, newest first. A star marks the version that the name means now, which is
-what ` + "`${datasets[\"NAME\"]}` or `${models[\"NAME\"]}`" + ` gives to a run that begins.
+		Long: `List the published datasets and models and their versions, newest first. A star
+marks the current version, which a run that starts now gets from
+` + "`${datasets[\"NAME\"]}` or `${models[\"NAME\"]}`" + `.
 
-With --disk it is said instead what is kept takes of the disk or bucket, by kind, and how much of that ` + "`sluice data gc`" + ` would remove. That
-reads all records, as gc does.`,
+--disk shows disk use by kind instead, for the store and the state folder, and
+how much of it ` + "`sluice data gc`" + ` would remove. Like gc, it reads all records.`,
 		Example: `  sluice data ls
   sluice data ls --disk
   sluice data ls reviews --format json`,
@@ -188,9 +189,11 @@ type shownData struct {
 func newDataShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show DATASET",
-		Short: "Show a version: its schema, profile, splits and where it comes from",
-		Long: `Show a version: its columns with their profile, its splits and shards, and where it comes from: the run and step that made it, the
-datasets they were given, and the step's spec; then what its name has meant, since when and by whom. With --format json everything is there.`,
+		Short: "Show a version: its schema, profile, splits and origin",
+		Long: `Show a version: its columns with their profile, its splits and shards; the run
+and step that created it, the step's inputs and its spec; and which versions
+the name has referred to, since when and by whom. --format json prints
+everything.`,
 		Example: `  sluice data show reviews
   sluice data show reviews@golden --format json | jq .spec`,
 		Args:              cobra.ExactArgs(1),
@@ -285,12 +288,12 @@ func (d shownData) text(out io.Writer) error {
 			kit.Row(w, "rows", rowsText(d.Rows))
 		}
 		kit.Row(w, "size", human.Bytes(d.Artifact.Bytes)+" in "+human.Plural(int64(len(d.Shards)), files))
-		kit.Row(w, "made by", d.Run+"/"+d.Step+" on "+kit.Time(d.At))
+		kit.Row(w, "created by", d.Run+"/"+d.Step+" on "+kit.Time(d.At))
 		if d.By != "" {
-			kit.Row(w, "published by", d.By+", which took it over")
+			kit.Row(w, "published by", d.By+", which reused it")
 		}
 		if !d.RolledBack.IsZero() {
-			kit.Row(w, "current", "by `sluice data rollback` on "+kit.Time(d.RolledBack))
+			kit.Row(w, "current", "with `sluice data rollback` on "+kit.Time(d.RolledBack))
 		}
 		for _, name := range slices.Sorted(maps.Keys(d.Parents)) {
 			kit.Row(w, "from", name+" "+shortVersion(d.Parents[name].Digest))
@@ -340,7 +343,7 @@ func historyText(out io.Writer, all []registry.Move) error {
 			case m.ByHand():
 				by += ", with `sluice data rollback`"
 			case m.Version.By != "":
-				by += ", which took it over from " + m.Version.Run
+				by += ", which reused it from " + m.Version.Run
 			}
 			kit.Row(w, kit.Time(m.At), shortVersion(m.Version.Artifact.Digest), by)
 		}

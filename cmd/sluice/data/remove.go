@@ -33,12 +33,15 @@ func newDataRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME[@VERSION]",
 		Short: "Remove a version of a dataset or model with its tags, or a name with all versions",
-		Long: `Remove a version of a dataset or model with its tags, or a name with all its versions. Without --yes nothing is removed: it is only
-said what would be. The version that the name means now is refused, and so is a model that a target serves. The name's history keeps when
-the version was meant and by whom.
+		Long: `Remove a version of a dataset or model with its tags, or a name with all its
+versions. Without --yes nothing is removed, only listed. The current version
+cannot be removed, nor can a model that a target serves. The name's history
+still shows when the version was current, and by whom.
 
-The contents are for ` + "`sluice data gc`" + `, once nothing refers to them: the runs that still do are listed, and ` + "`sluice rm`" + ` removes those. What was removed
-stays as long as gc's --older-than; with --older-than 0s, while nothing runs, it goes at once.`,
+The files are removed by ` + "`sluice data gc`" + ` once nothing refers to them: the runs
+that still do are listed, and ` + "`sluice rm`" + ` removes those. gc keeps the files for
+as long as --older-than says; with --older-than 0s, while nothing runs, it
+removes them immediately.`,
 		Example: `  sluice data rm reviews@1f0a
   sluice data rm reviews@1f0a --yes
   sluice data rm model:reviews`,
@@ -46,7 +49,7 @@ stays as long as gc's --older-than; with --older-than 0s, while nothing runs, it
 		ValidArgsFunction: completeData(1),
 	}
 	format := kit.AddFormat(cmd)
-	yes := cmd.Flags().Bool("yes", false, "remove them")
+	yes := cmd.Flags().Bool("yes", false, "remove instead of only listing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := dataStore(cmd)
 		if err != nil {
@@ -73,7 +76,7 @@ stays as long as gc's --older-than; with --older-than 0s, while nothing runs, it
 }
 
 func currentData(name string) error {
-	return kit.Invalidf("%s means this version now\nhelp: `sluice data rollback` to another one first; `sluice data rm %s` removes the name with all versions", name, name)
+	return kit.Invalidf("this is the current version of %s\nhelp: roll back to another version first with `sluice data rollback`; `sluice data rm %s` removes the name with all versions", name, name)
 }
 
 // removableData finds the versions that are to go, and the runs that refer to what they hold.
@@ -165,7 +168,7 @@ func (d removedData) text(out io.Writer) error {
 	if err != nil || len(d.Runs) == 0 {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s still %s to what it holds: %s\n", human.Plural(int64(len(d.Runs)), "run"),
+	_, err = fmt.Fprintf(out, "%s still %s to its files: %s\n", human.Plural(int64(len(d.Runs)), "run"),
 		map[bool]string{true: "refers", false: "refer"}[len(d.Runs) == 1], strings.Join(d.Runs, ", "))
 	return err
 }

@@ -86,7 +86,7 @@ func worstText(out io.Writer, worst []account.FileAccount) error {
 		return nil
 	}
 	fmt.Fprintln(out) //nolint:errcheck // the table has the error
-	return kit.Table(out, "files that lost most\tread\tkept\tmostly", func(w io.Writer) {
+	return kit.Table(out, "files with most losses\tread\tkept\tmostly", func(w io.Writer) {
 		for _, a := range worst {
 			kit.Row(w, a.File, human.Count(a.Read), human.Count(a.Kept), mostly(a))
 		}

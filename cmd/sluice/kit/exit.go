@@ -48,7 +48,7 @@ func CodeOfRun(out record.RunOutput) int { return spec.EndOfRun(out.Status, out.
 
 // UsageError is an error that says what is wrong with the command line, and where the command's help is.
 func UsageError(cmd *cobra.Command, message string) error {
-	return Invalidf("%s\nhelp: `%s --help` shows how it is used", message, cmd.CommandPath())
+	return Invalidf("%s\nhelp: see `%s --help`", message, cmd.CommandPath())
 }
 
 // silent ends the process with a code after everything was said already.
@@ -95,7 +95,7 @@ func messageOf(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
 	case errors.Is(err, store.ErrFull), errors.Is(err, syscall.ENOSPC):
-		return err.Error() + "\nhelp: make room, or name a folder elsewhere with --state; a run that was under way goes on when Sluice is next started"
+		return err.Error() + "\nhelp: free some space, or use a folder elsewhere with --state; open runs continue when Sluice is next started"
 	}
 	return err.Error()
 }

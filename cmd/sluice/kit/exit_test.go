@@ -66,7 +66,7 @@ func TestConclude(t *testing.T) {
 		{temporal.NewApplicationError("nil map", "runtimeError"), ExitInfrastructure, "sluice: nil map\n"},
 		{temporal.NewCanceledError(), ExitInfrastructure, "sluice: canceled\n"}, // by another; the run's own end is its status
 		{Invalidf("there is no run %s", "r"), ExitInvalid, "sluice: there is no run r\n"},
-		{UsageError(cmd, "50% of what?"), ExitInvalid, "sluice: 50% of what?\n  help: `sluice --help` shows how it is used\n"},
+		{UsageError(cmd, "50% of what?"), ExitInvalid, "sluice: 50% of what?\n  help: see `sluice --help`\n"},
 		{fmt.Errorf("load: %w", missing), ExitInvalid, "sluice: load: open p.yaml: file does not exist\n"},
 		{&control.LintError{}, ExitInvalid, ""},
 		{fmt.Errorf("wait: %w", context.Canceled), ExitCanceled, "sluice: interrupted\n"},

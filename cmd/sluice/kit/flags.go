@@ -37,7 +37,7 @@ func strict(cmd *cobra.Command) {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return UsageError(cmd, fmt.Sprintf("the command is `%s`, and here it has %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"), human.Plural(int64(len(args)), "argument")))
+			return UsageError(cmd, fmt.Sprintf("usage: `%s`, but there are %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"), human.Plural(int64(len(args)), "argument")))
 		}
 		return nil
 	}
@@ -48,7 +48,7 @@ func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return UsageError(cmd, fmt.Sprintf("there is no command `%s %s`", cmd.Name(), args[0]))
+			return UsageError(cmd, fmt.Sprintf("unknown command `%s %s`", cmd.Name(), args[0]))
 		}
 		return cmd.Help()
 	}
@@ -60,7 +60,7 @@ func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 func AddState(root *cobra.Command) {
 	dir := os.Getenv(StateVariable)
 	dir = cmp.Or(dir, state.Dir)
-	root.PersistentFlags().String("state", dir, "state folder, also by $"+StateVariable)
+	root.PersistentFlags().String("state", dir, "state folder, also set by $"+StateVariable)
 }
 
 // Arg is the argument at a place; empty for one that was left out.
@@ -86,7 +86,7 @@ func AddFormat(cmd *cobra.Command, more ...string) *string {
 	before := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(formats, *format) {
-			return UsageError(cmd, fmt.Sprintf("--format is %s, not %q", choice, *format))
+			return UsageError(cmd, fmt.Sprintf("--format must be %s, not %q", choice, *format))
 		}
 		if before != nil {
 			return before(cmd, args)
@@ -190,10 +190,10 @@ func ParsePairs(cmd *cobra.Command, flag, noun string, given []string) (map[stri
 	for _, pair := range given {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, UsageError(cmd, fmt.Sprintf("%s wants name=value, not %q", flag, pair))
+			return nil, UsageError(cmd, fmt.Sprintf("%s needs name=value, not %q", flag, pair))
 		}
 		if _, twice := pairs[name]; twice {
-			return nil, UsageError(cmd, fmt.Sprintf("%s %s is given twice", noun, name))
+			return nil, UsageError(cmd, fmt.Sprintf("%s %s is set twice", noun, name))
 		}
 		pairs[name] = value
 	}

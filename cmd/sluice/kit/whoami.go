@@ -9,7 +9,7 @@ import (
 func Whoami() (string, error) {
 	me, err := user.Current()
 	if err != nil {
-		return "", fmt.Errorf("find out who you are: %w", err)
+		return "", fmt.Errorf("get the name of the current user: %w", err)
 	}
 	return "user:" + me.Username, nil
 }

@@ -21,13 +21,17 @@ func NewApprove() *cobra.Command {
 	var given []string
 	cmd := newDecide(true, &given)
 	cmd.Use = "approve RUN [STEP]"
-	cmd.Short = "Approve what waits for a person"
-	cmd.Long = `Approve a step of kind approval, or let a step pass whose gate asks a person (on_fail: hold). What waits, for whom and until when is
-shown by ` + "`sluice show`" + `; without STEP it is the one step of the run that waits. RUN may be a pipeline's name where one run of it is open. An instance is written as fit.3, a step of a child pipeline by
-the name of the child's run.
+	cmd.Short = "Approve a step that is waiting for a decision"
+	cmd.Long = `Approve an approval step, or let a step pass whose gate asks a person (on_fail:
+hold). ` + "`sluice show`" + ` shows what is waiting, for whom and until when; STEP can
+be omitted if only one step of the run is waiting. RUN may be the name of a
+pipeline if one run of it is open. An instance is written as fit.3, and a step
+of a child pipeline by the name of the child's run.
 
-You decide as user:NAME, by your name on this machine. Who may decide is the pipeline's and the environment's say, and the fields of the
-form are checked: what may not be is refused, and changes nothing. Who decided, when and why is kept in the run's record.`
+You decide as user:NAME, with your user name on this machine. The pipeline and
+the environment define who may decide, and the form's fields are validated: a
+decision that is not allowed is rejected and has no effect. The run's record
+keeps who decided, when and why.`
 	cmd.Example = `  sluice approve spam-filter
   sluice approve spam-filter sign --field tier=gold --reason "the numbers are good"`
 	cmd.Flags().StringArrayVar(&given, "field", nil, "field of the form, name=value; may be repeated")
@@ -38,9 +42,10 @@ form are checked: what may not be is refused, and changes nothing. Who decided, 
 func NewReject() *cobra.Command {
 	cmd := newDecide(false, nil)
 	cmd.Use = "reject RUN [STEP]"
-	cmd.Short = "Reject what waits for a person"
-	cmd.Long = `Reject a step of kind approval, or a step whose gate asks a person (on_fail: hold). The step then fails, as behind a gate that does
-not hold. See ` + "`sluice approve --help`" + ` for how a step is named, and who may decide.`
+	cmd.Short = "Reject a step that is waiting for a decision"
+	cmd.Long = `Reject an approval step, or a step whose gate asks a person (on_fail: hold).
+The step then fails, as it would with a gate that fails. See
+` + "`sluice approve --help`" + ` for how to name a step, and who may decide.`
 	cmd.Example = `  sluice reject spam-filter sign --reason "too slow on long mails"`
 	return cmd
 }
@@ -49,7 +54,7 @@ not hold. See ` + "`sluice approve --help`" + ` for how a step is named, and who
 func newDecide(approve bool, given *[]string) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeWaiting}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for the run's record")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, for the run's record")
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d := contract.Decide{Approve: approve, Reason: reason}
@@ -70,7 +75,7 @@ func newDecide(approve bool, given *[]string) *cobra.Command {
 // decide finds what waits, and says the word. A run is not to answer what it asks people, so its own programs decide nothing.
 func decide(cmd *cobra.Command, format string, args []string, d contract.Decide) error {
 	if proc.Kept() {
-		return kit.Invalidf("a program that a run has started can neither approve nor reject: that is for a person to do, outside the run")
+		return kit.Invalidf("programs started by a run cannot approve or reject: a person must decide, outside the run")
 	}
 	return onOpenRun(cmd, args, func(ctx context.Context, s *control.Session, run string) error {
 		return decideIn(ctx, cmd, s, run, format, kit.Arg(args, 1), d)

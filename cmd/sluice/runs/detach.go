@@ -55,7 +55,7 @@ func ensureHolder(ctx context.Context, state string) error {
 
 // awaitHolder waits until the folder is held.
 func awaitHolder(ctx context.Context, state, log string, ended <-chan struct{}) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, holderPatience, fmt.Errorf("it is not up within %s", holderPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, holderPatience, fmt.Errorf("it is not ready after %s", holderPatience))
 	defer cancel()
 	again := time.Tick(50 * time.Millisecond)
 	for {
@@ -65,7 +65,7 @@ func awaitHolder(ctx context.Context, state, log string, ended <-chan struct{}) 
 		select {
 		case <-again:
 		case <-ended:
-			return fmt.Errorf("start Sluice in the background: it ended at once; %s says why", log)
+			return fmt.Errorf("start Sluice in the background: the process exited immediately; see %s", log)
 		case <-ctx.Done():
 			return fmt.Errorf("start Sluice in the background: %w; see %s", context.Cause(ctx), log)
 		}

@@ -36,9 +36,9 @@ func (f *filter) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.pipelines, "pipeline", nil, "runs of these pipelines")
 	flags.StringSliceVar(&f.statuses, "status", nil, "runs with these statuses: "+strings.Join(runStatuses, ", "))
-	flags.StringVar(&f.since, "since", "", "runs that began since then: 90m, 24h, 7d, 2026-03-14 or 2026-03-14T15:04")
+	flags.StringVar(&f.since, "since", "", "runs started since then: 90m, 24h, 7d, 2026-03-14 or 2026-03-14T15:04")
 	flags.StringArrayVarP(&f.given, "param", "p", nil, "runs with this value of a parameter, name=value; may be repeated")
-	flags.IntVar(&f.limit, "limit", 0, "the newest so many of them (default: all)")
+	flags.IntVar(&f.limit, "limit", 0, "maximum number of runs, newest first (default: all)")
 	kit.Must(cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(runStatuses, cobra.ShellCompDirectiveNoFileComp)))
 	kit.Must(cmd.RegisterFlagCompletionFunc("pipeline", kit.CompletePipelines))
 }
@@ -47,14 +47,14 @@ func (f *filter) add(cmd *cobra.Command) {
 func (f *filter) parse(cmd *cobra.Command, now time.Time) (err error) {
 	for _, status := range f.statuses {
 		if !slices.Contains(runStatuses, status) {
-			return kit.UsageError(cmd, "--status is one of "+strings.Join(runStatuses, ", ")+", not "+strconv.Quote(status))
+			return kit.UsageError(cmd, "--status must be one of "+strings.Join(runStatuses, ", ")+", not "+strconv.Quote(status))
 		}
 	}
 	if f.limit < 0 {
-		return kit.UsageError(cmd, "--limit is a number of runs, not "+strconv.Itoa(f.limit))
+		return kit.UsageError(cmd, "--limit must be a number of runs, not "+strconv.Itoa(f.limit))
 	}
 	if f.after, err = parseSince(f.since, now); err != nil {
-		return kit.UsageError(cmd, "--since is a time such as 90m, 24h, 7d, 2026-03-14 or 2026-03-14T15:04, not "+strconv.Quote(f.since))
+		return kit.UsageError(cmd, "--since must be a time such as 90m, 24h, 7d, 2026-03-14 or 2026-03-14T15:04, not "+strconv.Quote(f.since))
 	}
 	f.params, err = kit.ParseParams(cmd, f.given)
 	return err

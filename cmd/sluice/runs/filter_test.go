@@ -29,7 +29,7 @@ func TestFilter(t *testing.T) {
 		{args: []string{"--pipeline", "spam"}, want: "dba"},
 		{args: []string{"--pipeline", "spam,ham", "--limit", "2"}, want: "dc"},
 		{args: []string{"--status", "failed,canceled"}, want: "ca"},
-		{args: []string{"--status", "upstream"}, err: "--status is one of running"},
+		{args: []string{"--status", "upstream"}, err: "--status must be one of running"},
 		{args: []string{"--since", "90m"}, want: "dc"},
 		{args: []string{"--since", "7d"}, want: "dcba"},
 		{args: []string{"--since", "6d"}, want: "dcb"},
@@ -41,8 +41,8 @@ func TestFilter(t *testing.T) {
 		{args: []string{"-p", "n=8", "-p", "fast=true", "-p", "name=8"}, want: "d"},
 		{args: []string{"-p", "n=0.10"}, want: "c"},
 		{args: []string{"-p", "name=9"}, want: ""},
-		{args: []string{"-p", "name"}, err: "-p wants name=value"},
-		{args: []string{"--limit", "-1"}, err: "--limit is a number"},
+		{args: []string{"-p", "name"}, err: "-p needs name=value"},
+		{args: []string{"--limit", "-1"}, err: "--limit must be a number"},
 		{args: []string{"--pipeline", "spam", "--since", "1h", "--status", "failed"}, want: ""},
 	}
 	for _, tt := range tests {

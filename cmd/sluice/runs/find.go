@@ -48,7 +48,7 @@ const fewOpen = 10
 // ambiguous is the error of a name that several open runs have, with the command for each.
 func ambiguous(cmd *cobra.Command, args []string, open []record.RunRecord) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d runs of %s are open; name the one that is meant:", len(open), args[0])
+	fmt.Fprintf(&b, "%d runs of %s are open; use the name of one of them:", len(open), args[0])
 	for _, r := range open[:min(len(open), fewOpen)] {
 		command := slices.Concat([]string{cmd.CommandPath(), r.Run}, args[1:])
 		fmt.Fprintf(&b, "\n%s   %s", strings.Join(command, " "), view.Origin(r))

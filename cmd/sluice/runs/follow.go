@@ -110,7 +110,7 @@ func saysWithheld(w control.Snapshot) string {
 	if n > fewWithheld {
 		names += fmt.Sprintf(", and %d others", n-fewWithheld)
 	}
-	return fmt.Sprintf("sluice: not in the workspace, since they may hold secrets: %s\n  help: a line !%s in .sluiceignore takes that one along\n", human.Line(names), human.Line(w.Withheld[0]))
+	return fmt.Sprintf("sluice: excluded from the workspace, since they may hold secrets: %s\n  help: to include a file, add it to .sluiceignore, as in !%s\n", human.Line(names), human.Line(w.Withheld[0]))
 }
 
 // fewDiffers is how much of what differs between two submissions is named.
@@ -125,9 +125,9 @@ func saysBeside(sub control.Submitted) string {
 			why += fmt.Sprintf(", and %d others", n-fewDiffers)
 		}
 	}
-	text := fmt.Sprintf("sluice: run %[1]s has not ended either, and this is another one: %[2]s\n  help: `sluice cancel %[1]s` ends it\n", sub.Beside, human.Line(why))
+	text := fmt.Sprintf("sluice: run %[1]s is still open, and this is a new run, because %[2]s\n  help: `sluice cancel %[1]s` cancels it\n", sub.Beside, human.Line(why))
 	if slices.ContainsFunc(sub.Differs, func(s string) bool { return strings.HasSuffix(s, " is new") }) {
-		text += "  help: files that runs leave in the folder, such as logs, belong in .sluiceignore\n"
+		text += "  help: list files that runs write to the folder, such as logs, in .sluiceignore\n"
 	}
 	return text
 }
@@ -155,7 +155,7 @@ func (f *follower) follow(ctx context.Context, signals <-chan os.Signal) error {
 			f.over = end.err == nil
 			return f.finish(ctx, end)
 		case err = <-f.worker.Failed():
-			return fmt.Errorf("the worker has stopped: %w\nhelp: the same command goes on where the run was", err)
+			return fmt.Errorf("the worker has stopped: %w\nhelp: run the same command again to resume the run", err)
 		case err = <-lost:
 		case note := <-notes:
 			err = f.say(note)
@@ -209,7 +209,7 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 		}
 		if note != "" && err != nil {
 			if why := f.session.Unattended(ctx, contract.TaskQueue, contract.RunWorkflowID(f.sub.Run)); why != "" {
-				note = "the run waits: " + why
+				note = "the run is waiting: " + why
 			}
 		}
 		if note != "" {
@@ -223,16 +223,16 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 }
 
 // errOrphaned says that the process which carried the run is gone. Of those that watch, one takes its place.
-var errOrphaned = errors.New("the Sluice that carried the run has ended")
+var errOrphaned = errors.New("the Sluice process that executed the run has exited")
 
 // adopt goes on watching in a new session: that of the folder's next holder, which may be this process.
 func (f *follower) adopt(s *control.Session, w *worker.Worker) error {
 	f.session, f.worker = s, w
-	where := "the Sluice that holds the folder now"
+	where := "the process that holds the state folder now"
 	if s.Holder != nil {
-		where = "this one"
+		where = "this process"
 	}
-	return f.say(errOrphaned.Error() + "; the run goes on in " + where)
+	return f.say(errOrphaned.Error() + "; the run continues in " + where)
 }
 
 // orphaned is errOrphaned when the run was carried by another process of this folder, and that is gone. One that has taken its place at
@@ -381,7 +381,7 @@ func (f *follower) cancel(ctx context.Context) error {
 	if err := f.session.Cancel(ctx, f.sub.Run); err != nil {
 		return err
 	}
-	return f.say("canceling: programs are told to end and have a few seconds; Ctrl-C again does not wait for that")
+	return f.say("canceling: programs have a few seconds to exit; press Ctrl-C again to exit without waiting")
 }
 
 // say shows a line under the table, or in the log.
@@ -396,12 +396,12 @@ func (f *follower) say(note string) error {
 
 // leave ends the process and not the run, with the code that a shell has for the signal.
 func (f *follower) leave(canceling bool, sig os.Signal) error {
-	what, where := "the run goes on", "when Sluice is next started: `sluice run` with the same pipeline, or `sluice up`"
+	what, where := "the run continues", "when Sluice is next started: `sluice run` with the same pipeline, or `sluice up`"
 	if canceling {
-		what = "the run ends"
+		what = "the cancellation continues"
 	}
 	if f.session.Holder == nil {
-		where = "in the Sluice that holds it; `sluice show` tells how it is"
+		where = "in the process that holds the state folder; `sluice show` shows its progress"
 	}
 	if _, err := fmt.Fprintf(f.err, "sluice: left run %s: %s %s\n", f.sub.Run, what, where); err != nil {
 		return err
@@ -459,7 +459,7 @@ func (f *follower) served() string {
 	var b strings.Builder
 	targets := f.worker.Targets()
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		fmt.Fprintf(&b, "%s is served at %s until this process ends; `sluice up` keeps it up\n", target, targets[target].URL)
+		fmt.Fprintf(&b, "%s is served at %s until this process exits; use `sluice up` to keep serving it\n", target, targets[target].URL)
 	}
 	return b.String()
 }

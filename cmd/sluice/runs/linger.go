@@ -26,14 +26,14 @@ func linger(ctx context.Context, s *control.Session, w *worker.Worker, notes io.
 			return err
 		}
 		if !said {
-			if _, err := fmt.Fprintln(notes, "sluice: stays until the runs that other commands follow here have ended; Ctrl-C leaves"); err != nil {
+			if _, err := fmt.Fprintln(notes, "sluice: still executing runs that other commands follow; Ctrl-C to exit (the runs continue in one of those)"); err != nil {
 				return err
 			}
 		}
 		select {
 		case <-again:
 		case <-ctx.Done():
-			_, err := fmt.Fprintln(notes, "sluice: left; the runs go on in one of the commands that follow them")
+			_, err := fmt.Fprintln(notes, "sluice: exited; the runs continue in one of the commands that follow them")
 			return err
 		case err := <-w.Failed():
 			return fmt.Errorf("the worker has stopped: %w", err)

@@ -25,17 +25,19 @@ func NewList() *cobra.Command {
 	var f filter
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the runs, newest first, and what waits for whom",
-		Long: `List the runs, newest first, with their parameters, and what waits for whom. The run of a child pipeline is part of its parent's, and
-listed by itself only with --children; ` + "`sluice show`" + ` of the parent names it.
+		Short: "List the runs, newest first, and what is waiting for whom",
+		Long: `List the runs, newest first, with their parameters, and what is waiting for
+whom. The run of a child pipeline belongs to its parent's, and is only listed
+by itself with --children; ` + "`sluice show`" + ` of the parent names it.
 
-With several filters, runs are listed that all of them let through; of --pipeline and --status, given more than once, one has to fit.`,
+A run must match all filters; if --pipeline or --status is given several times,
+it must match one of the values.`,
 		Example: `  sluice list
   sluice list --pipeline spam-filter --status failed,canceled --since 7d
   sluice list -p epochs=8 --limit 10 --format json`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&children, "children", false, "list the runs of child pipelines too")
+	cmd.Flags().BoolVar(&children, "children", false, "also list the runs of child pipelines")
 	f.add(cmd)
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -56,7 +58,7 @@ With several filters, runs are listed that all of them let through; of --pipelin
 		listed := withWaiting(cmd.Context(), kit.StateDir(cmd), f.apply(all))
 		return kit.Print(cmd, *format, listed, func(out io.Writer) error {
 			if len(listed) == 0 && len(all) > 0 {
-				_, err := fmt.Fprintf(out, "none of %s fits\n", human.Plural(int64(len(all)), "run"))
+				_, err := fmt.Fprintf(out, "none of %s matches\n", human.Plural(int64(len(all)), "run"))
 				return err
 			}
 			return view.ThemeOf(out).Runs(out, listed, time.Now())

@@ -35,14 +35,18 @@ func NewLogs() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use:   "logs [RUN] [STEP]",
-		Short: "Print what the programs of a run's steps wrote",
-		Long: `Print what the programs of a run's steps wrote to their standard output and error, step by step. With one argument that is a step of
-the newest run, that step's; fit.3 is one instance of a step that has several; see ` + "`sluice show --help`" + ` for how a run is
-named. Of a step that was taken over from an earlier run these are that run's, and of a child pipeline those of its own run. Where a
-training has lost a gang, a line says after its output which and why. What the agents of a training say of themselves is in the state
-folder, under logs.
+		Short: "Print the logs of the programs of a run",
+		Long: `Print the standard output and standard error of the programs of a run, step by
+step. With one argument that names a step of the newest run, only that step's
+are printed; fit.3 is one instance of a step with several; see
+` + "`sluice show --help`" + ` for how to name a run. For a step that was reused from an
+earlier run the logs are those of that run, and for a child pipeline those of
+the child's run. If a training lost a gang, a line after its output says which
+and why. The logs of the agents of train steps are in the state folder, under
+logs.
 
-With --timestamps every line begins with when it was written, to the second; with - where that is not known.`,
+With --timestamps every line begins with the time when it was written, to the
+second, or with - if the time is not known.`,
 		Example: `  sluice logs
   sluice logs fit
   sluice logs fit.3
@@ -50,8 +54,8 @@ With --timestamps every line begins with when it was written, to the second; wit
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: completeSteps,
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing until the run has ended")
-	timestamps := cmd.Flags().Bool("timestamps", false, "begin every line with when it was written")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the logs until the run has ended")
+	timestamps := cmd.Flags().Bool("timestamps", false, "begin every line with the time when it was written")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		run, step, err := findStep(cmd, args)
 		if err != nil {
@@ -73,7 +77,7 @@ With --timestamps every line begins with when it was written, to the second; wit
 				return err
 			}
 			if len(l.read) == 0 {
-				if _, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no step of %s has written anything\n", run.Run); err != nil {
+				if _, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no step of %s has written any output\n", run.Run); err != nil {
 					return err
 				}
 			}
@@ -94,8 +98,8 @@ func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, strin
 		return run, step, nil
 	}
 	if run.Graph[i].Fan != spec.FanNone && index < 0 {
-		return run, step, fault.Errorf(fault.Invalid, "each instance of `%s` is a run of its own\n"+
-			"help: name one, such as `sluice logs %s %s.0`", step, run.Run, step)
+		return run, step, fault.Errorf(fault.Invalid, "each instance of `%s` is a separate run\n"+
+			"help: select one, such as `sluice logs %s %s.0`", step, run.Run, step)
 	}
 	s, err := kit.OpenStore(cmd)
 	if err != nil {
@@ -106,7 +110,7 @@ func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, strin
 	case err != nil:
 		return run, step, err
 	case v.Step.ChildRun == "":
-		return run, step, fault.Errorf(fault.Invalid, "the child run of `%s` has not begun", step)
+		return run, step, fault.Errorf(fault.Invalid, "the child run of `%s` has not started", step)
 	}
 	child, err := record.LoadRun(cmd.Context(), s, v.Step.ChildRun)
 	return child, "", err

@@ -42,20 +42,24 @@ type removedRun struct {
 func NewRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm RUN...",
-		Short: "Remove what is kept of runs that have ended",
-		Long: `Remove the records, checkpoints and logs of runs that have ended, and those of their child pipelines. Without --yes nothing is removed:
-it is only said what would be. What the runs published stays, and so does a result that a later run of the pipeline took over; files that
-nothing refers to any more are then for ` + "`sluice data gc`" + `.
+		Short: "Remove runs that have ended",
+		Long: `Remove the records, checkpoints and logs of runs that have ended, and of their
+child pipelines. Without --yes nothing is removed, only listed. Published
+versions are kept, and so are results that a later run of the pipeline reused;
+files that nothing refers to any more are removed by ` + "`sluice data gc`" + `.
 
-A run is refused that is open, that an open run reads, that is the last accepted one of its pipeline, or whose release a target serves; so is
-the run of a child pipeline, which goes with its parent. ` + "`keep: {runs: 30, days: 90}`" + ` in a pipeline removes its older runs by itself.`,
+A run cannot be removed if it is open, an open run reads it, it is the last
+accepted run of its pipeline, or a target serves its release; nor can the run
+of a child pipeline, which is removed with its parent.
+` + "`keep: {runs: 30, days: 90}`" + ` in a pipeline removes its older runs
+automatically.`,
 		Example: `  sluice rm reviews-20260301-120000
   sluice rm reviews-20260301-120000 reviews-20260302-120000 --yes`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: kit.CompleteRuns,
 	}
 	format := kit.AddFormat(cmd)
-	yes := cmd.Flags().Bool("yes", false, "remove them")
+	yes := cmd.Flags().Bool("yes", false, "remove instead of only listing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := kit.OpenStore(cmd)
 		if err != nil {
@@ -95,11 +99,11 @@ func removable(ctx context.Context, s *store.Store, all []record.RunRecord, name
 		at := slices.IndexFunc(all, named)
 		switch {
 		case at < 0:
-			refused = append(refused, fmt.Sprintf("there is no run %q; `sluice list` shows those there are", name))
+			refused = append(refused, fmt.Sprintf("there is no run %q; `sluice list` lists the runs", name))
 		case slices.ContainsFunc(children, named):
-			refused = append(refused, name+" is the run of a child pipeline, and goes with its parent")
+			refused = append(refused, name+" is the run of a child pipeline, and is removed with its parent")
 		case needed[name] != "":
-			refused = append(refused, name+" must stay: "+needed[name])
+			refused = append(refused, name+" cannot be removed: "+needed[name])
 		default:
 			run, err := describeRun(ctx, s, all, all[at])
 			if err != nil {
@@ -109,7 +113,7 @@ func removable(ctx context.Context, s *store.Store, all []record.RunRecord, name
 		}
 	}
 	if refused != nil {
-		return nil, kit.Invalidf("nothing is removed: %s", strings.Join(refused, "\n"))
+		return nil, kit.Invalidf("nothing was removed: %s", strings.Join(refused, "\n"))
 	}
 	return runs, nil
 }
@@ -151,13 +155,13 @@ func (d removedRuns) text(out io.Writer) error {
 		}
 		line += ", " + human.Bytes(r.Bytes)
 		if len(r.Published) > 0 {
-			line += "; it published " + strings.Join(r.Published, ", ") + ", which stays"
+			line += "; it published " + strings.Join(r.Published, ", ") + ", which is kept"
 		}
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err
 		}
 	}
-	last := "`sluice data gc` removes the files that nothing refers to any more"
+	last := "run `sluice data gc` to remove the files that nothing refers to any more"
 	if !d.Removed {
 		last = "`--yes` removes " + human.Plural(int64(len(d.Runs)), "run") + ", " + human.Bytes(total)
 	}

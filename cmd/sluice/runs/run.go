@@ -20,22 +20,27 @@ func NewRun() *cobra.Command {
 	var detach bool
 	cmd := &cobra.Command{
 		Use:   "run PIPELINE",
-		Short: "Run a pipeline, here, and show how it goes",
-		Long: `Run a pipeline and show how it goes. What is missing is started in this process: Temporal, its UI, a worker and the gateways of
-the targets. Where another Sluice holds the state folder, the run is handed to it.
+		Short: "Run a pipeline and show its progress",
+		Long: `Run a pipeline and show its progress. This process starts what is needed:
+Temporal, its UI, a worker and the gateways of the targets. If another Sluice
+process holds the state folder, the run is started there.
 
-A run survives: after a crash, or a lost connection, the same command goes on where the run was, as long as pipeline, parameters and
-files are the same. When the run has ended, the command that started Sluice here stays until the runs that other commands follow have
-ended too.
+A run is durable: after a crash, or a lost connection, the same command resumes
+the run, as long as the pipeline, the parameters and the files are unchanged.
+If other commands follow their runs in this process, it does not exit before
+those runs have ended too.
 
-Ctrl-C cancels the run; a second Ctrl-C does not wait until it has ended: the cancel stands. Ctrl-\ (SIGQUIT), SIGTERM and SIGHUP end
-this command and not the run, which goes on when Sluice is next started, or at once where another process holds the state folder; the
-exit code is then 128 and the signal's number, 131 after Ctrl-\.
+Ctrl-C cancels the run and waits for its end; a second Ctrl-C exits without
+waiting. Ctrl-\ (SIGQUIT), SIGTERM and SIGHUP end this command but not the run,
+which continues when Sluice is next started, or immediately if another process
+holds the state folder; the exit code is then 128 plus the signal number, such
+as 131 after Ctrl-\.
 
-A step that did exactly the same in an earlier run is not done again: its result is taken over. --from does a step and all that
-depends on it again, --only does the named steps again and nothing else, --no-cache does everything.
+A step that did exactly the same in an earlier run is not run again: its result
+is reused. --from reruns a step and all that depend on it, --only reruns just
+the named steps, --no-cache reruns everything.
 
-The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
+The exit code tells how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 		Example: `  sluice run pipeline.yaml
   sluice run pipeline.yaml -e environments/prod.yaml -p epochs=8 -p min_f1=0.97
   sluice run pipeline.yaml --from fit
@@ -43,11 +48,11 @@ The exit code says how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 		Args: cobra.ExactArgs(1),
 	}
 	kit.AddEnvironment(cmd, &req.EnvFile)
-	cmd.Flags().StringVar(&req.From, "from", "", "do this step again, and all that depends on it")
-	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps again and no others, whose results must be there to take over")
-	cmd.Flags().BoolVar(&req.NoCache, "no-cache", false, "take nothing over from earlier runs")
+	cmd.Flags().StringVar(&req.From, "from", "", "rerun this step and all that depend on it")
+	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "rerun only these steps; there must be results of the others to reuse")
+	cmd.Flags().BoolVar(&req.NoCache, "no-cache", false, "do not reuse results of earlier runs")
 	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
-	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
+	cmd.Flags().BoolVar(&detach, "detach", false, "start the run in the background and return")
 	kit.Must(cmd.RegisterFlagCompletionFunc("param", kit.CompleteParams))
 	kit.Must(cmd.RegisterFlagCompletionFunc("from", kit.CompleteSteps))
 	kit.Must(cmd.RegisterFlagCompletionFunc("only", kit.CompleteSteps))
@@ -129,21 +134,23 @@ func NewRerun() *cobra.Command {
 	var detach bool
 	cmd := &cobra.Command{
 		Use:   "rerun [RUN]",
-		Short: "Run again what a run was submitted with, keeping what succeeded",
-		Long: `Start a new run of what an earlier run was submitted with: pipeline, environment, parameters and files as they were then; or, with
---file, of an edited pipeline and the files beside it. Steps that succeeded and would do the same again are not done again: their
-results are taken over. With --from, that step and all that depends on it are done again.`,
+		Short: "Run a pipeline again, reusing the steps that succeeded",
+		Long: `Start a new run with what an earlier run was submitted with: its pipeline,
+environment, parameters and files as they were then; or, with --file, with an
+edited pipeline and the files beside it. The results of steps that succeeded,
+and would do the same again, are reused. --from reruns that step and all that
+depend on it.`,
 		Example: `  sluice rerun
   sluice rerun spam-filter-20260314-091500-1f3a --from fit
   sluice rerun spam-filter --file pipeline.yaml -e environment.yaml`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: kit.CompleteRuns,
 	}
-	cmd.Flags().StringVar(&req.File, "file", "", "run this pipeline in place of the one that was submitted")
+	cmd.Flags().StringVar(&req.File, "file", "", "run this pipeline instead of the submitted one")
 	kit.AddEnvironment(cmd, &req.EnvFile)
-	cmd.Flags().StringVar(&req.From, "from", "", "do this step again, and all that depends on it")
-	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "do these steps again and no others, whose results must be there to take over")
-	cmd.Flags().BoolVar(&detach, "detach", false, "start the run and return; a Sluice in the background carries it on")
+	cmd.Flags().StringVar(&req.From, "from", "", "rerun this step and all that depend on it")
+	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "rerun only these steps; there must be results of the others to reuse")
+	cmd.Flags().BoolVar(&detach, "detach", false, "start the run in the background and return")
 	kit.Must(cmd.RegisterFlagCompletionFunc("from", completeStepsOfRun))
 	kit.Must(cmd.RegisterFlagCompletionFunc("only", completeStepsOfRun))
 	format := kit.AddFormat(cmd)

@@ -35,15 +35,17 @@ const (
 func NewShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [RUN] [STEP]",
-		Short: "Show a run: its steps, gates with the values they saw, and outputs",
-		Long: `Show a run: its steps, gates with the values they saw, outputs, attempts with their reasons, times and costs, who decided, and what
-waits for whom. RUN is a run's name or the beginning of it, or a pipeline's name, which means its newest run; without RUN the newest run
-of all is shown.
+		Short: "Show a run: its steps, gates and outputs",
+		Long: `Show a run: its steps, gates with the values they evaluated, outputs, attempts
+and their reasons, times and costs, who decided, and what is waiting for whom.
+RUN is the name of a run or a prefix of it, or the name of a pipeline, for its
+newest run; without RUN the newest run is shown.
 
-With STEP, that step alone is shown, with its outputs and, where it has instances, those: what failed comes first. STEP.3 is one
-instance. With one argument that is a step of the newest run, that step is shown.
+With STEP, only that step is shown, with its outputs and its instances, if any:
+failed ones come first. STEP.3 is one instance. If the only argument names a
+step of the newest run, that step is shown.
 
-Records are kept in the store: nothing need be running.`,
+Records are read from the store: no other process needs to be running.`,
 		Example: `  sluice show
   sluice show spam-filter
   sluice show spam-filter fit
@@ -87,7 +89,7 @@ Records are kept in the store: nothing need be running.`,
 }
 
 // notCarried says of a run that has not ended that nothing goes on in it.
-const notCarried = "no Sluice carries this run now: it goes on with the command that started it, or with `sluice up`. Steps that are pending may have begun"
+const notCarried = "no process executes this run now: resume it with the command that started it, or with `sluice up`. Steps shown as pending may have started"
 
 // showStep shows a step, or an instance of one.
 func showStep(cmd *cobra.Command, format string, run record.Run, id string, doing map[string]view.Detail) error {

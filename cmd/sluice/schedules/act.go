@@ -18,14 +18,15 @@ func newSchedulePause() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "pause PIPELINE/TRIGGER...",
-		Short: "Keep triggers from starting runs",
-		Long: `Keep triggers from starting runs, and from looking, until they are resumed. Runs that they started go on. Applying the pipeline again
-does not end a pause.`,
+		Short: "Pause triggers",
+		Long: `Pause triggers: they start no runs, and do not check for new data, until they
+are resumed. Runs that they started continue. Applying the pipeline again does
+not resume them.`,
 		Example:           `  sluice schedule pause spam-filter/nightly --reason "the mail server moves"`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeTriggers,
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who wonder")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the trigger")
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return eachTrigger(cmd, args, *format, "paused", func(s *schedule.Schedules, name string) error {
@@ -37,9 +38,10 @@ does not end a pause.`,
 
 func newScheduleResume() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               "resume PIPELINE/TRIGGER...",
-		Short:             "End the pause of triggers",
-		Long:              `End the pause of triggers. What they would have started meanwhile is not made up for; ` + "`sluice schedule backfill`" + ` does that.`,
+		Use:   "resume PIPELINE/TRIGGER...",
+		Short: "Resume paused triggers",
+		Long: `Resume paused triggers. Runs that they would have started in the meantime are
+not started; use ` + "`sluice schedule backfill`" + ` for those.`,
 		Example:           `  sluice schedule resume spam-filter/nightly`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeTriggers,
@@ -57,8 +59,9 @@ func newScheduleDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete PIPELINE/TRIGGER...",
 		Short: "Delete triggers from the server",
-		Long: `Delete triggers from the server, with what they remember of data they have seen. Runs that they started go on. A trigger that the
-pipeline still declares is made anew when the pipeline is next applied.`,
+		Long: `Delete triggers from the server, with what they have recorded about data they
+have seen. Runs that they started continue. A trigger that the pipeline still
+declares is created again when the pipeline is next applied.`,
 		Example:           `  sluice schedule delete spam-filter/nightly`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeTriggers,
@@ -105,9 +108,10 @@ func tell(cmd *cobra.Command, format string, d done) error {
 func newScheduleTrigger() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trigger PIPELINE/TRIGGER",
-		Short: "Make a trigger act now",
-		Long: `Make a trigger do now what it does at its times. A schedule starts a run, unless one is open and its on_conflict says otherwise. A
-trigger that watches looks, and starts a run if it finds a reason.`,
+		Short: "Fire a trigger now",
+		Long: `Fire a trigger now as it would when it is due. A schedule starts a run,
+unless one is open and its on_conflict says otherwise. A trigger that watches
+something checks it now, and starts a run if its condition is met.`,
 		Example:           `  sluice schedule trigger spam-filter/nightly`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTrigger,
@@ -125,13 +129,13 @@ trigger that watches looks, and starts a run if it finds a reason.`,
 			d := done{Trigger: args[0], Run: contract.RunOf(fired.Workflow)}
 			switch {
 			case fired.Skipped:
-				d.Done = "skipped: a run of it is open"
+				d.Done = "skipped: one of its runs is open"
 			case d.Run != "":
 				d.Done = "started"
 			case fired.Workflow != "":
-				d.Done = "looks now"
+				d.Done = "checking now"
 			default:
-				d.Done = "waits for its turn"
+				d.Done = "waiting for its turn"
 			}
 			return tell(cmd, *format, d)
 		})
@@ -143,17 +147,19 @@ func newScheduleBackfill() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "backfill PIPELINE/TRIGGER",
-		Short: "Start the runs that a schedule would have started in a time that is past",
-		Long: `Start the runs that a schedule would have started between two times, both included, one after the other. Each has the time it is for as
+		Short: "Start the runs that a schedule would have started in the past",
+		Long: `Start the runs that a schedule would have started between two times, both
+included, one after the other. Each run gets the time it is for as
 run.scheduled_at and run.trigger.time.
 
-A time is written 2026-01-31T03:00:00Z, or 2026-01-31, which is the beginning of that day in UTC.`,
+A time is written as 2026-01-31T03:00:00Z, or as 2026-01-31 for the beginning
+of that day in UTC.`,
 		Example:           `  sluice schedule backfill spam-filter/nightly --from 2026-01-01 --to 2026-01-31`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTrigger,
 	}
-	cmd.Flags().StringVar(&from, "from", "", "the first time; must be given")
-	cmd.Flags().StringVar(&to, "to", "", "the last time; must be given")
+	cmd.Flags().StringVar(&from, "from", "", "first time (required)")
+	cmd.Flags().StringVar(&to, "to", "", "last time (required)")
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		first, err := parseTime(cmd, "from", from)
@@ -171,7 +177,7 @@ A time is written 2026-01-31T03:00:00Z, or 2026-01-31, which is the beginning of
 			if err := s.Schedules().Backfill(cmd.Context(), args[0], first, last); err != nil {
 				return err
 			}
-			return tell(cmd, *format, done{Trigger: args[0], Done: "its runs are started one after the other"})
+			return tell(cmd, *format, done{Trigger: args[0], Done: "its runs start one after the other"})
 		})
 	}
 	return cmd
@@ -184,7 +190,7 @@ func parseTime(cmd *cobra.Command, flag, text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, kit.UsageError(cmd, fmt.Sprintf("--%s is a time such as 2026-01-31T03:00:00Z or 2026-01-31, not %q", flag, text))
+	return time.Time{}, kit.UsageError(cmd, fmt.Sprintf("--%s must be a time such as 2026-01-31T03:00:00Z or 2026-01-31, not %q", flag, text))
 }
 
 // completeTrigger is completeTriggers for a command that takes one.

@@ -28,17 +28,20 @@ func newScheduleApply() *cobra.Command {
 	var dry, yes bool
 	cmd := &cobra.Command{
 		Use:   "apply PIPELINE",
-		Short: "Bring the triggers on the server in line with a pipeline's",
-		Long: `Show how the triggers that a pipeline declares differ from those on the server, and bring them in line: new ones are made, changed ones
-changed, and those that the pipeline no longer declares deleted. What is the same stays untouched; applying twice changes nothing.
+		Short: "Apply the triggers of a pipeline to the server",
+		Long: `Show how the triggers that a pipeline declares differ from those on the server,
+and apply the changes: create new ones, update changed ones, and delete those
+that the pipeline no longer declares. Applying the same pipeline twice changes
+nothing.
 
-A trigger runs the pipeline, its environment and its folder as they are now. Paused triggers stay paused.`,
+A trigger runs the pipeline, its environment and its folder as they are now.
+Paused triggers stay paused.`,
 		Example: `  sluice schedule apply pipeline.yaml --dry-run
   sluice schedule apply pipeline.yaml -e environments/prod.yaml -p epochs=8 --yes`,
 		Args: cobra.ExactArgs(1),
 	}
 	kit.AddEnvironment(cmd, &env)
-	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter for all triggers that do not give it themselves, name=value; may be repeated")
+	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter for all triggers that do not set it themselves, name=value; may be repeated")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would change, and change nothing")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	format := kit.AddFormat(cmd)
@@ -77,7 +80,7 @@ func applyPlan(cmd *cobra.Command, s *control.Session, plan schedule.Plan, forma
 	done := false
 	if !dry {
 		if !yes && !plan.Empty() {
-			if agreed, err := confirm(cmd, "apply this?"); err != nil || !agreed {
+			if agreed, err := confirm(cmd, "apply these changes?"); err != nil || !agreed {
 				return err
 			}
 		}
@@ -101,9 +104,9 @@ func concludeApply(out io.Writer, plan schedule.Plan, done, up bool) error {
 	if !done {
 		return nil
 	}
-	said := "applied; triggers fire while Sluice is up"
+	said := "applied; triggers fire while `sluice up` or a worker is running"
 	if !up {
-		said += ", and none is: start `sluice up`"
+		said += ", but none is: start `sluice up`"
 	}
 	_, err := fmt.Fprintln(out, said)
 	return err

@@ -19,7 +19,7 @@ import (
 func newScheduleList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the triggers, with their next time and their last run",
+		Short: "List the triggers, with their next time and last run",
 		Example: `  sluice schedule list
   sluice schedule list --format json`,
 		Args: cobra.NoArgs,
@@ -44,7 +44,7 @@ func newScheduleList() *cobra.Command {
 func newScheduleShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show PIPELINE/TRIGGER",
-		Short: "Show a trigger: what it waits for, what it saw, its next times and its runs",
+		Short: "Show a trigger: its condition, state, next times and runs",
 		Example: `  sluice schedule show spam-filter/nightly
   sluice schedule show spam-filter/drift --format json | jq .look`,
 		Args:              cobra.ExactArgs(1),

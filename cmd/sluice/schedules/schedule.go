@@ -19,11 +19,13 @@ import (
 func NewSchedule() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "schedule",
-		Short: "Let pipelines be started by their triggers",
-		Long: `A pipeline's triggers start runs of it by the clock, for new data, for a measured number or after another pipeline. They do nothing
-until they are applied. What they run is the pipeline as it was then: after an edit, apply it again.
+		Short: "Start pipelines by schedules and other triggers",
+		Long: `The triggers of a pipeline start runs at set times, for new data, for the value
+of a metric or after another pipeline. They have no effect until they are
+applied. They run the pipeline as it was then: apply it again after an edit.
 
-Triggers are kept on the server, and fire while one is up: with ` + "`sluice up`" + `, or a worker on a cluster.`,
+Triggers are kept on the server, and fire while it is up: with ` + "`sluice up`" + `, or
+with a worker on a cluster.`,
 		Example: `  sluice schedule apply pipeline.yaml -e environments/prod.yaml
   sluice schedule list
   sluice schedule pause spam-filter/nightly --reason "the mail server moves"`,
@@ -58,7 +60,7 @@ func isUp(cmd *cobra.Command) (bool, error) {
 func needUp(cmd *cobra.Command) error {
 	up, err := isUp(cmd)
 	if err == nil && !up {
-		err = fault.New(fault.Invalid, "no Sluice is up to do that\nhelp: start `sluice up`, and give this command again", nil)
+		err = fault.New(fault.Invalid, "no Sluice process is running\nhelp: start `sluice up`, then run this command again", nil)
 	}
 	return err
 }

@@ -21,18 +21,20 @@ import (
 func NewCodec() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "codec",
-		Short: "Keys and decoding of what Temporal keeps",
-		Long: `With $SLUICE_CODEC_KEYS naming a key file, Temporal gets the inputs, results, errors and summaries of workflows encrypted only. Each
-process of Sluice needs the file: workers, agents and this command line.`,
+		Short: "Encrypt and decode the payloads that Temporal stores",
+		Long: `If $SLUICE_CODEC_KEYS names a key file, the inputs, results, errors and
+summaries of workflows are encrypted before they are sent to Temporal. Every
+Sluice process needs the file: workers, agents and this command line.`,
 	}, newCodecKey(), newCodecServe())
 }
 
 func newCodecKey() *cobra.Command {
 	return &cobra.Command{
 		Use:   "key",
-		Short: "Print a new line for the key file",
-		Long: `Print a new key, with its id, as a line of the file that $SLUICE_CODEC_KEYS names. The first line of the file encrypts, all of them
-decrypt. The file must be readable by its owner alone.`,
+		Short: "Print a new key for the key file",
+		Long: `Print a new key, with its ID, as a line for the file that $SLUICE_CODEC_KEYS
+names. The first key in the file encrypts, and all of them decrypt. The file
+must be readable by its owner only.`,
 		Example: `  (umask 077; sluice codec key > ~/.sluice-keys)
   export SLUICE_CODEC_KEYS=~/.sluice-keys`,
 		Args: cobra.NoArgs,
@@ -48,21 +50,23 @@ func newCodecServe() *cobra.Command {
 	var port int
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Decode for the Temporal UI of a cluster",
-		Long: `Serve, on loopback, the protocol by which Temporal's UI and CLI have payloads decoded. Only pages of the origins named, and programs of
-this machine, are answered. In the UI, give the printed address as the codec server. The UI of ` + "`sluice up`" + ` needs none of this.`,
+		Short: "Run a codec server for the Temporal UI of a cluster",
+		Long: `Run a codec server on loopback, which Temporal's UI and CLI use to decode
+payloads. It only answers pages of the given origins, and programs on this
+machine. Set the printed address as the codec server in the UI. The UI of
+` + "`sluice up`" + ` does not need this.`,
 		Example: `  SLUICE_CODEC_KEYS=keys SLUICE_STORE=file:///mnt/sluice sluice codec serve --origin https://temporal.example.com`,
 		Args:    cobra.NoArgs,
 	}
-	cmd.Flags().StringSliceVar(&origins, "origin", nil, "origin of the UI's pages, as in https://temporal.example.com; may be repeated")
+	cmd.Flags().StringSliceVar(&origins, "origin", nil, "origin of the UI's pages, such as https://temporal.example.com; may be repeated")
 	cmd.Flags().IntVar(&port, "port", 8234, "port on loopback")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if len(origins) == 0 {
-			return kit.UsageError(cmd, "name the origin of the UI's pages with --origin: pages of other sites are turned away")
+			return kit.UsageError(cmd, "set the origin of the UI's pages with --origin: pages of other sites are rejected")
 		}
 		for _, origin := range origins {
 			if !isOrigin(origin) {
-				return kit.UsageError(cmd, fmt.Sprintf("--origin %s is not the origin of a page: a scheme, a host and perhaps a port, as in https://temporal.example.com", origin))
+				return kit.UsageError(cmd, fmt.Sprintf("--origin %s is not the origin of a page: use a scheme, a host and optionally a port, such as https://temporal.example.com", origin))
 			}
 		}
 		handler, err := codecHandler(cmd)

@@ -42,10 +42,13 @@ func NewDoctor() *cobra.Command {
 	var env string
 	cmd := &cobra.Command{
 		Use:   "doctor [PIPELINE]",
-		Short: "Look at what is installed, what is missing, and how to get it",
-		Long: `Look at what Sluice needs on this machine: what is there, what is missing and how to get it. With PIPELINE, which is checked first,
-also at what that pipeline needs with its environment: programs and Python modules, ONNX Runtime, Java and Flink, pools, the ports of its
-targets, and secrets. What only other pipelines need is a note. The exit code is 1 when something needed is missing.`,
+		Short: "Check what is installed, what is missing, and how to install it",
+		Long: `Check what Sluice needs on this machine: what is installed, what is missing and
+how to install it. With PIPELINE, also check what that pipeline needs in its
+environment: programs and Python modules, ONNX Runtime, Java and Flink, pools,
+the ports of its targets, and secrets; the pipeline itself is linted first.
+Requirements of other pipelines are shown as notes. If a requirement is
+missing, the exit code is 1.`,
 		Example: `  sluice doctor
   sluice doctor pipeline.yaml -e environments/prod.yaml`,
 		Args: cobra.MaximumNArgs(1),
@@ -80,7 +83,7 @@ targets, and secrets. What only other pipelines need is a note. The exit code is
 // examine makes the checks of Sluice itself, in the order they are shown.
 func examine(ctx context.Context, state string, theme view.Theme) []view.Finding {
 	return []view.Finding{
-		checkProgram(ctx, "bash", view.Missing, "`script:` steps run in it: install the package bash", "--version"),
+		checkProgram(ctx, "bash", view.Missing, "`script:` steps need it: install the package bash", "--version"),
 		checkState(state),
 		checkDisk(state),
 		checkClock(),
@@ -98,7 +101,7 @@ func checkProgram(ctx context.Context, name string, absent view.Health, help str
 	}
 	out, err := exec.CommandContext(ctx, path, args...).Output()
 	if err != nil {
-		f.State, f.Detail, f.Help = absent, fmt.Sprintf("%s does not run: %v", path, err), help
+		f.State, f.Detail, f.Help = absent, fmt.Sprintf("%s cannot be run: %v", path, err), help
 		return f
 	}
 	f.Detail = path + ", " + human.Line(string(out))
@@ -112,7 +115,7 @@ func checkState(state string) view.Finding {
 	file, err := os.CreateTemp(dir, ".sluice-doctor-*")
 	if err != nil {
 		f.State, f.Detail = view.Missing, err.Error()
-		f.Help = "make the folder writable, or name another with --state or $" + kit.StateVariable
+		f.Help = "make the folder writable, or use another with --state or $" + kit.StateVariable
 		return f
 	}
 	err = errors.Join(file.Close(), os.Remove(file.Name()))
@@ -122,7 +125,7 @@ func checkState(state string) view.Finding {
 	}
 	f.Detail = state + " is writable"
 	if dir != state {
-		f.Detail = state + " can be made"
+		f.Detail = state + " can be created"
 	}
 	return f
 }
@@ -151,7 +154,7 @@ func checkDisk(state string) view.Finding {
 	free := int64(fs.Bavail) * fs.Bsize
 	f.Detail = human.Bytes(free)
 	if free < enoughDisk {
-		f.State, f.Help = view.Note, "data, checkpoints and models are kept in the state folder: make room, or name another with --state"
+		f.State, f.Help = view.Note, "data, checkpoints and models are kept in the state folder: free some space, or use another folder with --state"
 	}
 	return f
 }
@@ -195,8 +198,8 @@ func checkClock() view.Finding {
 	now := time.Now()
 	f := view.Finding{Name: "clock", Detail: now.Format("2006-01-02 15:04:05 MST")}
 	if state, err := unix.Adjtimex(&unix.Timex{}); err == nil && state == unix.TIME_ERROR {
-		f.State, f.Detail = view.Note, f.Detail+", not synchronised"
-		f.Help = "schedules fire by this clock, and clouds refuse requests that are minutes off: `timedatectl set-ntp true` keeps it right"
+		f.State, f.Detail = view.Note, f.Detail+", not synchronized"
+		f.Help = "schedules fire by this clock, and clouds reject requests if it is minutes off: `timedatectl set-ntp true` synchronizes it"
 	}
 	return f
 }
@@ -224,9 +227,9 @@ func checkTemporal(ctx context.Context, state string, theme view.Theme) view.Fin
 		f.Detail = "built in; not running now"
 	case !answers(ctx, info.TemporalAddress):
 		f.State, f.Detail = view.Missing, fmt.Sprintf("process %d holds the state folder, but %s does not answer", info.PID, info.TemporalAddress)
-		f.Help = fmt.Sprintf("end process %d; runs go on when Sluice is next started", info.PID)
+		f.Help = fmt.Sprintf("end process %d; runs continue when Sluice is next started", info.PID)
 	default:
-		f.Detail = fmt.Sprintf("built in; runs in process %d at %s", info.PID, info.TemporalAddress)
+		f.Detail = fmt.Sprintf("built in; running in process %d at %s", info.PID, info.TemporalAddress)
 		if token, err := embedded.ReadToken(info.TokenFile); err == nil {
 			f.Detail += "\nits UI is at " + theme.Page(token.WorkflowURL(info.UIAddress, info.Namespace, "", ""))
 		}
@@ -249,7 +252,7 @@ func checkLibrary(absent view.Health) view.Finding {
 	v, err := onnx.LibraryVersion()
 	if err != nil {
 		f.State, f.Detail = absent, err.Error()
-		f.Help = "`compile` steps and embedded targets need it: `pip install onnxruntime` in a .venv of the folder where Sluice is started, or above; or name " +
+		f.Help = "`compile` steps and embedded targets need it: `pip install onnxruntime` in a .venv in the folder where Sluice is started, or above; or set its path with " +
 			"its library with $" + onnx.LibraryVariable
 		return f
 	}
@@ -266,7 +269,7 @@ func checkAgent(absent view.Health) view.Finding {
 	path, err := exec.LookPath(worker.AgentPath())
 	if err != nil {
 		f.State, f.Detail = absent, err.Error()
-		f.Help = "it is built with sluice and belongs beside it, or where $SLUICE_AGENT says: `train` steps need it"
+		f.Help = "`train` steps need it: build it beside sluice, or set its path with $SLUICE_AGENT"
 		return f
 	}
 	f.Detail = path

@@ -20,7 +20,7 @@ func checkGPUs(ctx context.Context) []view.Finding {
 	defer cancel()
 	inv, err := helper.Inspect(ctx, helper.Path())
 	if err != nil {
-		return []view.Finding{{Name: "GPUs", State: view.Note, Detail: err.Error(), Help: "until then `train` steps with `resources: {gpu: n}` cannot start on local pools"}}
+		return []view.Finding{{Name: "GPUs", State: view.Note, Detail: err.Error(), Help: "`train` steps with `resources: {gpu: n}` cannot start on local pools"}}
 	}
 	if len(inv.GPUs) == 0 && len(inv.Lost) == 0 {
 		return []view.Finding{{Name: "GPUs", Detail: "none: " + inv.Absent}}
@@ -28,8 +28,8 @@ func checkGPUs(ctx context.Context) []view.Finding {
 	all := view.Finding{Name: "GPUs", Detail: human.Plural(int64(len(inv.GPUs)), "NVIDIA GPU") + ", driver " + inv.Driver}
 	if inv.Source == gpu.SourceSMI {
 		all.State = view.Note
-		all.Help = "sluice-gpu is not there, so that links between GPUs, MIG instances and XID errors are not seen: it is built with sluice where there is a " +
-			"C compiler, and belongs beside it, or where $" + gpu.HelperVariable + " says"
+		all.Help = "sluice-gpu is missing, so links between GPUs, MIG instances and XID errors are not detected: it is built with sluice if there is a " +
+			"C compiler; put it beside sluice, or set its path with $" + gpu.HelperVariable + " says"
 	}
 	findings := []view.Finding{all}
 	for _, g := range inv.GPUs {
@@ -38,7 +38,7 @@ func checkGPUs(ctx context.Context) []view.Finding {
 	for _, l := range inv.Lost {
 		findings = append(findings, view.Finding{
 			Name: fmt.Sprintf("GPU %d", l.Index), State: view.Note, Detail: "does not answer: " + l.Reason,
-			Help: "`nvidia-smi` and the kernel's log may say more; it mostly takes a restart of the machine",
+			Help: "see `nvidia-smi` and the kernel's log; usually the machine must be restarted",
 		})
 	}
 	return findings
@@ -55,9 +55,9 @@ func findingOf(g gpu.GPU) view.Finding {
 	}
 	switch g.Recovery {
 	case gpu.RecoveryReset, gpu.RecoveryDrain:
-		f.State, f.Help = view.Note, "the driver says that it needs a reset, and no training gets it before: nvidia-smi --gpu-reset"
+		f.State, f.Help = view.Note, "it needs a reset according to the driver, and is not used until then: nvidia-smi --gpu-reset"
 	case gpu.RecoveryReboot:
-		f.State, f.Help = view.Note, "the driver says that the machine needs a restart, and no training gets it before"
+		f.State, f.Help = view.Note, "the machine needs a restart according to the driver, and the GPU is not used until then"
 	}
 	return f
 }

@@ -28,7 +28,7 @@ func TestDoctorListsGPUs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "fails"), []byte("#!/bin/sh\necho 'the driver hangs' >&2\nexit 3\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	reset := "the driver says that it needs a reset, and no training gets it before: nvidia-smi --gpu-reset"
+	reset := "it needs a reset according to the driver, and is not used until then: nvidia-smi --gpu-reset"
 	for name, want := range map[string][]view.Finding{
 		"two": {
 			{Name: "GPUs", Detail: "2 NVIDIA GPUs, driver 570.1"},
@@ -36,12 +36,12 @@ func TestDoctorListsGPUs(t *testing.T) {
 			{Name: "GPU 1", State: view.Note, Detail: "NVIDIA L4, 22 GiB, GPU-b", Help: reset},
 			{
 				Name: "GPU 2", State: view.Note, Detail: "does not answer: open it: GPU is lost",
-				Help: "`nvidia-smi` and the kernel's log may say more; it mostly takes a restart of the machine",
+				Help: "see `nvidia-smi` and the kernel's log; usually the machine must be restarted",
 			},
 		},
 		"fails": {{
 			Name: "GPUs", State: view.Note, Detail: "list the GPUs: " + filepath.Join(dir, "fails") + " ended with exit code 3: the driver hangs",
-			Help: "until then `train` steps with `resources: {gpu: n}` cannot start on local pools",
+			Help: "`train` steps with `resources: {gpu: n}` cannot start on local pools",
 		}},
 		"none": {{Name: "GPUs", Detail: "none: no NVIDIA driver: its library libnvidia-ml.so.1 is not installed"}},
 	} {

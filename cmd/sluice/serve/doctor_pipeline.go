@@ -91,7 +91,7 @@ func checkModules(ctx context.Context, env string, modules ...string) []view.Fin
 		err = json.Unmarshal(out, &found)
 	}
 	if err != nil {
-		return []view.Finding{{Name: "python", State: view.Missing, Detail: fmt.Sprintf("%s does not run: %v", python, err), Help: install}}
+		return []view.Finding{{Name: "python", State: view.Missing, Detail: fmt.Sprintf("%s cannot be run: %v", python, err), Help: install}}
 	}
 	var findings []view.Finding
 	for _, name := range modules {
@@ -107,10 +107,10 @@ func checkModules(ctx context.Context, env string, modules ...string) []view.Fin
 }
 
 func checkFlink(runner *spec.FlinkRunner) view.Finding {
-	f := view.Finding{Name: "Flink", Detail: "Java and the job server are here"}
+	f := view.Finding{Name: "Flink", Detail: "Java and the job server are installed"}
 	if err := flink.Check(runner.JobServer); err != nil {
 		f.State, f.Detail = view.Missing, err.Error()
-		f.Help = "cleanings need neither without `clean: {flink: ...}` in the environment"
+		f.Help = "only needed with `clean: {flink: ...}` in the environment"
 	}
 	return f
 }
@@ -154,10 +154,10 @@ func withKubeconfig(f view.Finding) view.Finding {
 		}
 	}
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		f.Detail = "the cluster that this machine is a pod of"
+		f.Detail = "the cluster of this pod"
 		return f
 	}
-	f.State, f.Detail, f.Help = view.Missing, "there is no kubeconfig", "name one with $KUBECONFIG, or put it at ~/.kube/config"
+	f.State, f.Detail, f.Help = view.Missing, "there is no kubeconfig", "set its path with $KUBECONFIG, or put it at ~/.kube/config"
 	return f
 }
 
@@ -177,13 +177,13 @@ func withAWS(f view.Finding) view.Finding {
 		}
 	}
 	f.State, f.Detail = view.Note, "no credentials in the environment or in ~/.aws"
-	f.Help = "on an instance of EC2 its role is used; elsewhere set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+	f.Help = "on an EC2 instance its role is used; elsewhere set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 	return f
 }
 
 // checkTarget looks whether a target's ports are free, or Sluice's own, and whether its cluster is known.
 func checkTarget(stateDir, name string, target spec.Target) view.Finding {
-	f := view.Finding{Name: "target " + name, Detail: "its ports are free, or its own"}
+	f := view.Finding{Name: "target " + name, Detail: "its ports are free, or already its own"}
 	if err := control.CheckPorts(stateDir, name, target); err != nil {
 		f.State = view.Missing
 		f.Detail, f.Help, _ = strings.Cut(err.Error(), "\nhelp: ")

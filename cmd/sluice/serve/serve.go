@@ -22,10 +22,11 @@ func NewServe() *cobra.Command {
 	var env string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the released models, and nothing else",
-		Long: `Serve the targets of an environment from the store: what was released last, by the Open Inference Protocol v2, on loopback. No Temporal
-is needed; a release made elsewhere on the same store is taken up as it happens. Without -e, the targets that this state folder has
-served before are served.`,
+		Short: "Serve the released models only",
+		Long: `Serve the targets of an environment from the store: their current releases, by
+the Open Inference Protocol v2, on loopback. Temporal is not needed; a release
+made elsewhere with the same store is picked up automatically. Without -e, the
+targets that this state folder has served before are served.`,
 		Example: `  sluice serve -e environment.yaml
   curl localhost:8080/v2/models/production`,
 		Args: cobra.NoArgs,
@@ -58,7 +59,7 @@ served before are served.`,
 		}
 		served := g.Addresses()
 		if len(served) == 0 {
-			return kit.UsageError(cmd, "there is no target to serve: name an environment with -e")
+			return kit.UsageError(cmd, "there is no target to serve: use an environment with -e")
 		}
 		for _, name := range slices.Sorted(maps.Keys(served)) {
 			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s at %s\n", name, served[name]); err != nil {

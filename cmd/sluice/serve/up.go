@@ -29,29 +29,34 @@ func NewUp() *cobra.Command {
 	var options worker.Options
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Keep Sluice up: Temporal, its UI, a worker and the targets",
-		Long: `Hold the state folder: run Temporal, its UI, a worker and the gateways of the targets that have a release, until Ctrl-C. Runs that
-were left go on. Other commands with the same state folder use what this one runs. Everything listens on loopback only, but for what
---metrics-listen names: there the worker answers Prometheus at /metrics.
+		Short: "Run Temporal, its UI, a worker and the targets",
+		Long: `Hold the state folder: run Temporal, its UI, a worker and the gateways of the
+targets that have a release, until Ctrl-C. Interrupted runs continue. Other
+commands with the same state folder use this process. It listens on loopback
+only, except for the address given with --metrics-listen, where the worker
+serves Prometheus metrics at /metrics.
 
-A line is written when a run begins or ends, and when another release serves. A target that cannot be served is said, too, and tried
-again. When one is still not served at the end, the exit code is 1.
+A line is printed when a run starts or ends, and when a target serves another
+release. If a target cannot be served, that is reported, and it is retried. If
+one is still not served at the end, the exit code is 1.
 
-Where another process holds the folder already, the exit code is 1 at once. With --wait this one takes over when that has ended: for a
-service, since a ` + "`sluice run`" + ` that was followed while the service restarted holds the folder until its run has ended.`,
+If another process already holds the folder, the command exits with 1
+immediately. With --wait it waits until that process has ended and takes over.
+Use this for a service: a ` + "`sluice run`" + ` that was started while the service
+restarted holds the folder until its run has ended.`,
 		Example: `  sluice up
   sluice up --wait --state /srv/sluice/.sluice
   sluice up --ui-port 8233`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().IntVar(&at.FrontendPort, "port", 0, "port of Temporal's frontend (default: that of the last time, else a free one)")
-	cmd.Flags().IntVar(&at.UIPort, "ui-port", 0, "port of Temporal's UI (default: that of the last time, else a free one)")
-	wait := cmd.Flags().Bool("wait", false, "where another process holds the state folder, wait until it has ended")
+	cmd.Flags().IntVar(&at.FrontendPort, "port", 0, "port of Temporal's frontend (default: the last one used, or a free one)")
+	cmd.Flags().IntVar(&at.UIPort, "ui-port", 0, "port of Temporal's UI (default: the last one used, or a free one)")
+	wait := cmd.Flags().Bool("wait", false, "if another process holds the state folder, wait until it has ended")
 	metricsListen(cmd, &options)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at.StateDir = kit.StateDir(cmd)
 		if connect.ClusterNamed() {
-			return kit.UsageError(cmd, "the environment names a Temporal cluster, so there is nothing to hold here: use `sluice worker`")
+			return kit.UsageError(cmd, "the environment variables select a Temporal cluster, so Sluice does not run its own: use `sluice worker`")
 		}
 		log := &eventLog{out: cmd.OutOrStdout()}
 		options.Notice = log.line
@@ -78,8 +83,8 @@ service, since a ` + "`sluice run`" + ` that was followed while the service rest
 
 // heldError says that another process holds the state folder. It is a holder.ErrHeld.
 func heldError(state string, pid int) error {
-	return fmt.Errorf("the state folder %s is %w, %d; it serves this folder's commands as it is\n"+
-		"help: `sluice up --wait` takes over when that process has ended", state, holder.ErrHeld, pid)
+	return fmt.Errorf("the state folder %s is %w, %d; commands with this folder already use that process\n"+
+		"help: use `sluice up --wait` to take over when that process has ended", state, holder.ErrHeld, pid)
 }
 
 // awaitEvery spaces looks at whether the holder of a state folder has ended.
@@ -99,7 +104,7 @@ func awaitFolder(cmd *cobra.Command, state string, wait bool) error {
 			return heldError(state, info.PID)
 		case said != info.PID:
 			said = info.PID
-			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "sluice: waits until process %d, which holds the state folder %s, has ended\n", info.PID, state); err != nil {
+			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "sluice: waiting for process %d, which holds the state folder %s, to end\n", info.PID, state); err != nil {
 				return err
 			}
 		}
@@ -120,7 +125,7 @@ func (l *eventLog) line(text string) {
 }
 
 func metricsListen(cmd *cobra.Command, options *worker.Options) {
-	cmd.Flags().StringVar(&options.MetricsListen, "metrics-listen", "", "address for Prometheus, such as 127.0.0.1:9464 (default: none)")
+	cmd.Flags().StringVar(&options.MetricsListen, "metrics-listen", "", "address to serve Prometheus metrics on, such as 127.0.0.1:9464 (default: none)")
 }
 
 func printAddresses(out io.Writer, s *control.Session, w *worker.Worker) error {
@@ -138,7 +143,7 @@ func printAddresses(out io.Writer, s *control.Session, w *worker.Worker) error {
 		}
 	}
 	for _, trigger := range s.Restored {
-		if _, err := fmt.Fprintf(out, "trigger   %s put back: Temporal's database had lost it\n", trigger); err != nil {
+		if _, err := fmt.Fprintf(out, "trigger   %s restored: it was missing from Temporal's database\n", trigger); err != nil {
 			return err
 		}
 	}
@@ -162,20 +167,25 @@ func NewWorker() *cobra.Command {
 	options := worker.Options{Work: true}
 	cmd := &cobra.Command{
 		Use:   "worker",
-		Short: "Work for a Temporal cluster",
-		Long: `Work for a Temporal cluster until SIGTERM or Ctrl-C. The cluster is named by TEMPORAL_ADDRESS, or by a profile of Temporal's own
-configuration file (TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE), with TLS and API keys as there. SLUICE_STORE names the store that all
-workers share. Search attributes that the namespace lacks are created, and with --create-namespace the namespace itself.
+		Short: "Run a worker for a Temporal cluster",
+		Long: `Run a worker for a Temporal cluster until SIGTERM or Ctrl-C. The cluster is set
+with TEMPORAL_ADDRESS, or with a profile in Temporal's own configuration file
+(TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE), including TLS and API keys.
+SLUICE_STORE is the store that all workers share. Missing search attributes are
+created in the namespace, and with --create-namespace the namespace itself.
 
-The nodes of a local pool and the gateways of targets live in the process of a worker. Where several workers share the load, run one
-that trains and serves, and the others with --stateless.
+The nodes of a local pool and the gateways of targets live in a worker's
+process. If several workers share the load, run one that trains and serves, and
+the others with --stateless.
 
-With --metrics-listen the worker answers Prometheus at /metrics. Models are served on loopback, unless --serve-listen names another
-address; whoever reaches that address can ask them.
+With --metrics-listen the worker serves Prometheus metrics at /metrics. Models
+are served on loopback unless --serve-listen sets another address; anyone who
+can connect to that address can use them.
 
-With --deployment and --build-id the worker takes part in Temporal's Worker Versioning: a run stays with the build that began it, and new
-runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep workers of the old build until its runs have ended:
-` + "`sluice worker versions`" + ` counts them.`,
+With --deployment and --build-id the worker uses Temporal's Worker Versioning:
+a run stays on the build that started it, and new runs go to the build set with
+` + "`sluice worker set-current`" + `. Keep workers of the old build until its runs have
+ended: ` + "`sluice worker versions`" + ` counts them.`,
 		Example: `  TEMPORAL_ADDRESS=temporal.internal:7233 SLUICE_STORE=file:///mnt/sluice sluice worker
   sluice worker --stateless
   sluice worker --deployment sluice --build-id 2026-11-21
@@ -183,26 +193,26 @@ runs go to the build that ` + "`sluice worker set-current`" + ` names. Keep work
 		Args: cobra.NoArgs,
 	}
 	addDeployment(cmd, &options.Deployment)
-	cmd.Flags().BoolVar(&options.Stateless, "stateless", false, "take no part in training and rollouts")
-	cmd.Flags().BoolVar(&at.CreateNamespace, "create-namespace", false, "create the namespace if the cluster lacks it; ended workflows are kept for 3 days")
+	cmd.Flags().BoolVar(&options.Stateless, "stateless", false, "do not run train and rollout steps")
+	cmd.Flags().BoolVar(&at.CreateNamespace, "create-namespace", false, "create the namespace if it is missing, with a retention of 3 days")
 	metricsListen(cmd, &options)
-	cmd.Flags().StringVar(&options.ServeListen, "serve-listen", "", "address at which models are served, without a port (default: 127.0.0.1)")
+	cmd.Flags().StringVar(&options.ServeListen, "serve-listen", "", "address to serve models on, without a port (default: 127.0.0.1)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !connect.ClusterNamed() {
-			return kit.UsageError(cmd, "no Temporal cluster is named: set TEMPORAL_ADDRESS or TEMPORAL_PROFILE, or use `sluice up`, which brings its own")
+			return kit.UsageError(cmd, "no Temporal cluster is set: set TEMPORAL_ADDRESS or TEMPORAL_PROFILE, or use `sluice up`, which runs its own")
 		}
 		if err := options.Deployment.Check(); err != nil {
 			return kit.UsageError(cmd, err.Error())
 		}
 		if _, port, err := net.SplitHostPort(options.ServeListen); err == nil {
-			return kit.UsageError(cmd, "--serve-listen is an address without a port, since each target has its own: leave `:"+port+"` out")
+			return kit.UsageError(cmd, "--serve-listen must be an address without a port, since each target has its own: remove `:"+port+"`")
 		}
 		at.StateDir = kit.StateDir(cmd)
 		return stay(cmd, at, options, nil, func(s *control.Session, w *worker.Worker) error {
 			if err := printMetrics(cmd.OutOrStdout(), w); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "working for %s, namespace %s%s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace, saysBuild(cmd.Context(), s, options.Deployment))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "worker for %s, namespace %s%s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace, saysBuild(cmd.Context(), s, options.Deployment))
 			return err
 		})
 	}
@@ -217,7 +227,7 @@ func saysBuild(ctx context.Context, s *control.Session, d worker.Deployment) str
 	}
 	said := fmt.Sprintf(" as build %s of deployment %s", d.BuildID, d.Name)
 	if current, err := worker.CurrentBuild(ctx, s.Connection, d.Name); err == nil && current != d.BuildID { // who may not ask has to know
-		said += fmt.Sprintf(" (new runs begin on it after: sluice worker set-current --deployment %s --build-id %s)", d.Name, d.BuildID)
+		said += fmt.Sprintf(" (to start new runs on it: sluice worker set-current --deployment %s --build-id %s)", d.Name, d.BuildID)
 	}
 	return said
 }
@@ -271,7 +281,7 @@ func watch(ctx context.Context, w *worker.Worker, log *eventLog, notes io.Writer
 		now := w.Troubles()
 		for _, target := range slices.Sorted(maps.Keys(now)) {
 			if said[target] != now[target] {
-				fmt.Fprintf(notes, "sluice: target %s: %s; it is tried again\n", target, now[target]) //nolint:errcheck // the exit code says so too
+				fmt.Fprintf(notes, "sluice: target %s: %s; retrying\n", target, now[target]) //nolint:errcheck // the exit code says so too
 			}
 		}
 		for _, target := range slices.Sorted(maps.Keys(said)) {
@@ -283,7 +293,7 @@ func watch(ctx context.Context, w *worker.Worker, log *eventLog, notes io.Writer
 		select {
 		case <-again:
 		case <-ctx.Done():
-			_, err := fmt.Fprintln(notes, "sluice: stopping; runs go on when Sluice is next started")
+			_, err := fmt.Fprintln(notes, "sluice: stopping; runs continue when Sluice is next started")
 			if len(said) > 0 {
 				err = errors.Join(err, kit.ExitWith(kit.ExitInfrastructure))
 			}

@@ -41,7 +41,7 @@ func TestShowProfile(t *testing.T) {
 	if want := "c33                        33.5         -         -         -       1,033           0     0.500"; lines[1] != want {
 		t.Errorf("the first column is\n%s, want\n%s", lines[1], want)
 	}
-	if !strings.Contains(got, "and 20 columns more; --format json has them all") || !strings.Contains(got, `"kept": 9`) {
+	if !strings.Contains(got, "and 20 columns more; --format json shows them all") || !strings.Contains(got, `"kept": 9`) {
 		t.Errorf("got:\n%s", got)
 	}
 	if _, table, ok := strings.Cut(got, "at raw "); !ok || strings.Join(strings.Fields(strings.Split(table, "\n")[1]), " ") != "n - - - - 7 0" {

@@ -139,6 +139,6 @@ func (t Theme) columns(out *writer, title string, profileJSON, driftJSON json.Ra
 		out.line(line)
 	}
 	if more := len(names) - len(shown); more > 0 {
-		out.line(t.paint(faint, fmt.Sprintf("and %s more; --format json has them all", human.Plural(int64(more), "column"))))
+		out.line(t.paint(faint, fmt.Sprintf("and %s more; --format json shows them all", human.Plural(int64(more), "column"))))
 	}
 }

@@ -68,10 +68,10 @@ func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 		}
 		out.folded(t, 4, line)
 		if r.Waits != "" {
-			out.line("  ", t.paint(yellow, "◆ waits: "+human.Line(r.Waits)))
+			out.line("  ", t.paint(yellow, "◆ waiting: "+human.Line(r.Waits)))
 		}
 		if r.Unattended {
-			out.folded(t, 4, "  ", t.paint(yellow, "no Sluice carries it now: `sluice up` does"))
+			out.folded(t, 4, "  ", t.paint(yellow, "not executing now: start `sluice up`"))
 		}
 		for _, a := range r.Waiting {
 			question, _ := Question(a, now)

@@ -119,7 +119,7 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 		case param.Default != nil:
 			line += t.paint(faint, " = "+human.Value(param.Default))
 		case !param.Optional():
-			line += t.paint(yellow, "   to be given with -p "+name+"=VALUE")
+			line += t.paint(yellow, "   set it with -p "+name+"=VALUE")
 		}
 		out.line(line)
 	}
@@ -141,7 +141,7 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 	}
 	if p.Seconds > 0 {
 		out.line()
-		out.line("  ", t.paint(faint, "about "+estimate(p.Seconds, p.CostUSD)+", by earlier runs"))
+		out.line("  ", t.paint(faint, "about "+estimate(p.Seconds, p.CostUSD)+", from earlier runs"))
 	}
 	return out.err
 }

@@ -139,7 +139,7 @@ func ChildDetail(state contract.RunState) Detail {
 		}
 	}
 	if state.Waits != "" {
-		return Detail{Text: "waits: " + state.Waits, Share: -1}
+		return Detail{Text: "waiting: " + state.Waits, Share: -1}
 	}
 	d := Detail{Text: fmt.Sprintf("%d of %s", done, human.Plural(int64(len(state.Steps)), "step")), Share: -1}
 	if len(running) > 0 {
@@ -409,7 +409,7 @@ func (p *Plain) Waits(what string, now time.Time) error {
 	}
 	w := writer{w: p.w}
 	if p.waits = what; what != "" {
-		w.line(fmt.Sprintf("%8s  waits: %s", human.Duration(now.Sub(p.began)), human.Line(what)))
+		w.line(fmt.Sprintf("%8s  waiting: %s", human.Duration(now.Sub(p.began)), human.Line(what)))
 	}
 	return w.err
 }

@@ -206,7 +206,7 @@ func (t Theme) Show(w io.Writer, run record.RunRecord, s Summary, waiting []cont
 		out.folded(t, 2, t.paint(style, human.Line(run.Error)))
 	}
 	if s.Waits != "" {
-		out.line(t.paint(yellow, "waits: "+human.Line(s.Waits)))
+		out.line(t.paint(yellow, "waiting: "+human.Line(s.Waits)))
 	}
 	if len(run.Params) > 0 {
 		out.folded(t, 9, t.paint(faint, "params   "), fields(run.Params))

@@ -133,7 +133,7 @@ func TestFanDetail(t *testing.T) {
 		t.Error(diff)
 	}
 	child.Waits = "another run holds the group `spam`"
-	if diff := cmp.Diff(Detail{"waits: another run holds the group `spam`", -1}, ChildDetail(child)); diff != "" {
+	if diff := cmp.Diff(Detail{"waiting: another run holds the group `spam`", -1}, ChildDetail(child)); diff != "" {
 		t.Error(diff)
 	}
 }

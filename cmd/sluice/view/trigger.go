@@ -61,7 +61,7 @@ func (t Theme) fieldChange(f contract.FieldChange, width int) string {
 func (t Theme) Triggers(w io.Writer, triggers []contract.Trigger, now time.Time) error {
 	out := writer{w: w}
 	if len(triggers) == 0 {
-		out.line("no triggers yet; `sluice schedule apply PIPELINE` puts those of a pipeline here")
+		out.line("no triggers yet; `sluice schedule apply PIPELINE` adds those of a pipeline")
 		return out.err
 	}
 	names, runs := len("trigger"), len("last run")
@@ -139,7 +139,7 @@ func (t Theme) Trigger(w io.Writer, tr contract.Trigger) error {
 		out.line("  ", pad(label, 10), "  ", at.Local().Format(clockForm))
 	}
 	if tr.Skipped+tr.Missed > 0 {
-		out.line("  ", pad("left out", 10), "  ", fmt.Sprintf("%d while a run was open, %d too late", tr.Skipped, tr.Missed))
+		out.line("  ", pad("skipped", 10), "  ", fmt.Sprintf("%d while a run was open, %d too late", tr.Skipped, tr.Missed))
 	}
 	for i, r := range tr.Runs {
 		label := ""

@@ -15,9 +15,10 @@ import (
 func NewExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
-		Short: "Say what a finding of lint means, with an example",
-		Long: `Say what a finding means: why it is refused or warned of, an example that has it, and the same without it.
-The code is what stands in brackets, as in error[ungated]. Without a code all are listed.`,
+		Short: "Explain a lint finding, with an example",
+		Long: `Explain a lint finding: why it is an error or a warning, an example that has
+it, and the same example without it. The code is shown in brackets, as in
+error[ungated]. Without a code all codes are listed.`,
 		Example: `  sluice explain ungated
   sluice explain`,
 		Args: cobra.MaximumNArgs(1),

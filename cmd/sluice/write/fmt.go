@@ -23,18 +23,21 @@ func NewFmt() *cobra.Command {
 	var check, showDiff bool
 	cmd := &cobra.Command{
 		Use:   "fmt [FILE...]",
-		Short: "Lay pipelines and environments out the one way",
-		Long: `Lay pipelines and environments out the one way: two spaces a level, one between words, no blanks at the ends of lines. Only white
-space changes: comments, the order of keys, quotes and block scalars stay as they are, and so does what the document means.
+		Short: "Format pipelines and environments",
+		Long: `Format pipelines and environments: indent with two spaces, put one space
+between words, and remove trailing blanks. Only white space changes: comments,
+the order of keys, quotes and block scalars are kept, and so is the meaning of
+the document.
 
-The names of the files that were changed are printed. Without a file, or for -, standard input is laid out to standard output.`,
+The names of the changed files are printed. Without a file, or with -, standard
+input is formatted to standard output.`,
 		Example: `  sluice fmt pipeline.yaml environments/*.yaml
   sluice fmt --check *.yaml
   sluice fmt --diff pipeline.yaml`,
 	}
 	cmd.ValidArgsFunction = kit.CompleteDocuments
-	cmd.Flags().BoolVar(&check, "check", false, "change nothing; list the files that are not laid out, and exit with 1 if there are any")
-	cmd.Flags().BoolVar(&showDiff, "diff", false, "change nothing; show what would change")
+	cmd.Flags().BoolVar(&check, "check", false, "only list the files that are not formatted, and exit with 1 if there are any")
+	cmd.Flags().BoolVar(&showDiff, "diff", false, "only show what would change")
 	cmd.RunE = func(cmd *cobra.Command, files []string) error {
 		if len(files) == 0 {
 			files = []string{"-"}

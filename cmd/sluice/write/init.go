@@ -55,13 +55,14 @@ func NewInit() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
-		Short: "Write a small pipeline to start from",
-		Long: `Write a small commented pipeline, an environment and the scripts of its steps into a folder, by default this one. It runs as it is. Files
-that are there already are never overwritten. The templates are
+		Short: "Create a small pipeline to start from",
+		Long: `Write a small commented pipeline, an environment and the scripts of its steps to
+a folder, by default the current one. The pipeline runs as it is. Existing files
+are never overwritten. The templates are
 
 ` + known.String() + `
-With it comes ` + schemaFile + `, by which an editor with a YAML language server completes keys and explains them; ` + "`sluice schema`" + ` writes that for a
-pipeline that is there already.`,
+` + schemaFile + ` is written too: with it, an editor with a YAML language server completes
+and explains keys. ` + "`sluice schema`" + ` writes it for an existing pipeline.`,
 		Example: `  sluice init my-pipeline
   sluice init --template train my-training`,
 		Args: cobra.MaximumNArgs(1),
@@ -137,7 +138,7 @@ IntelliJ and others) completes keys by it and explains them. Write it beside the
 func writeStarter(dir string, files map[string][]byte) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return kit.Invalidf("%s is there already, and nothing was written\nhelp: name another folder, as in `sluice init my-pipeline`", filepath.Join(dir, name))
+			return kit.Invalidf("%s already exists, and nothing was written\nhelp: use another folder, as in `sluice init my-pipeline`", filepath.Join(dir, name))
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

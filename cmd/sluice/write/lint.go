@@ -19,12 +19,15 @@ func NewLint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Check pipelines and environments without running anything",
-		Long: `Check pipelines, and environment files and cleaning blocks by themselves, without running anything: unknown keys, the type of every expression and
-reference, cycles, gates that can be bypassed, files, pools and targets. All findings are shown at once; ` + "`sluice explain CODE`" + ` says
-more of one. The exit code is 2 when there are errors; warnings alone are fine.
+		Long: `Check pipelines, environments and clean blocks without running anything:
+unknown keys, the types of all expressions and references, cycles, gates that
+can be bypassed, files, pools and targets. All findings are shown at once;
+` + "`sluice explain CODE`" + ` explains one. The exit code is 2 if there are errors;
+warnings do not affect it.
 
---format sarif is for code scanning services, --format github for a workflow of GitHub Actions, which shows the findings beside the
-lines of a change. A file named - is standard input, whose folder is the working folder.`,
+--format sarif is for code scanning services, and --format github for GitHub
+Actions workflows, which show the findings beside the changed lines. A file
+named - is standard input, whose folder is the working directory.`,
 		Example: `  sluice lint pipeline.yaml
   sluice lint -e environment.yaml pipelines/*.yaml
   sluice lint --format sarif pipeline.yaml > findings.sarif`,

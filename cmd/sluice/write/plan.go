@@ -22,17 +22,22 @@ func NewPlan() *cobra.Command {
 	var against string
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
-		Short: "Show what a pipeline would do, in which order, behind which gates",
-		Long: `Show what a pipeline would do: its steps in the order they may start, with what each waits for and the gate it must pass.
-Steps under one number run side by side. Nothing is run, and nothing need be running.
+		Short: "Show the steps of a pipeline, their order and gates",
+		Long: `Show what a pipeline would do: its steps in the order in which they may start,
+what each waits for, and the gate it must pass. Steps with the same number run
+in parallel. Nothing is run, and nothing needs to be running.
 
-Under each step stands what a run would do with it now: take over the outputs of an earlier run (cached), do it because what it would do
-has changed since it was last done (changed: which keys of it, inputs or files), or do it for another reason (runs). What comes after a
-step that runs is known when that has ended. Times and costs are those of earlier runs. The line "default" names the bounds that the step
-leaves out, with what holds in their place. --against shows what a rerun of that run would take over now that the files were edited, with
+Under each step the plan shows what a run would do with it now: reuse the
+outputs of an earlier run (cached), run it because its spec, inputs or files
+have changed since (changed, with what has changed), or run it for another
+reason (runs). What happens to the steps after one that runs is only known when
+that has ended. Times and costs are those of earlier runs. The line "default"
+lists limits that the step does not set, with their default values. --against
+shows what a rerun of that run would reuse now that the files were edited, with
 that run's parameters.
 
---format mermaid, dot and svg draw the graph: for Markdown, for Graphviz, and as a picture.`,
+--format mermaid, dot and svg draw the graph: for Markdown, for Graphviz, and
+as a picture.`,
 		Example: `  sluice plan pipeline.yaml
   sluice plan pipeline.yaml -p epochs=8
   sluice plan pipeline.yaml --against spam-filter
@@ -41,7 +46,7 @@ that run's parameters.
 	}
 	kit.AddEnvironment(cmd, &req.EnvFile)
 	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
-	cmd.Flags().StringVar(&against, "against", "", "show what a rerun of this run would take over")
+	cmd.Flags().StringVar(&against, "against", "", "show what a rerun of this run would reuse")
 	kit.Must(cmd.RegisterFlagCompletionFunc("against", func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return kit.CompleteRuns(cmd, nil, prefix)
 	}))
@@ -87,7 +92,7 @@ func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) 
 		if failed != nil || against != "" || fault.TypeOf(err) == fault.Invalid {
 			return nil, contract.Plan{}, errors.Join(failed, err)
 		}
-		_, failed = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no forecast: %v\n", err)
+		_, failed = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: the plan has no forecast: %v\n", err)
 		return program, contract.Plan{}, failed
 	}
 	if against != "" {
@@ -100,7 +105,7 @@ func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) 
 	program, planned, err := control.Plan(ctx, s, kit.StateDir(cmd), req, against)
 	var missing *control.LintError
 	if program != nil && errors.As(err, &missing) && len(req.Params) == 0 {
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no forecast: %s\n  help: give it with -p name=value\n", missing.Diagnostics[0].Message)
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: the plan has no forecast: %s\n  help: set it with -p name=value\n", missing.Diagnostics[0].Message)
 	}
 	return program, planned, err
 }

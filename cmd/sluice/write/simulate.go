@@ -31,20 +31,25 @@ func NewSimulate() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "simulate [PIPELINE STEP] --work TIME --trace FILE",
-		Short: "Replay when spot was to be had, and what a training would have cost",
-		Long: `Replay a trace of when spot was to be had through the very policy that buys for training steps with a deadline, and compare what it
-costs with other ways to buy:
+		Short: "Replay a trace of spot availability to compare costs",
+		Long: `Replay a trace of spot availability through the policy that buys capacity for
+train steps with a deadline, and compare its cost with other strategies:
 
-  greedy            take spot or wait for it until the time that is left is needed, then on-demand to the end
-  uniform_progress  keep up with the share of the time that has passed (Wu et al., NSDI 2024)
-  on_demand         nothing else
-  bound             what it costs whoever knows the trace beforehand and changes over for nothing
+  greedy            use spot or wait for it until the remaining time is
+                    needed, then on-demand to the end
+  uniform_progress  keep the progress in proportion to the time that has
+                    passed (Wu et al., NSDI 2024)
+  on_demand         on-demand only
+  bound             the cost if the trace were known in advance and
+                    changeovers were free
 
-The deadline and the prices are those of PIPELINE's STEP and its first pool, or of the flags. Costs are the mean over the trace's
-windows, of one node.
+The deadline and the prices are those of the STEP of PIPELINE and its first
+pool, or those of the flags. Costs are the mean over the windows of the trace,
+for one node.
 
-A trace is JSON: {"gap_seconds": 600, "windows": [{"available": "110..."}]}, where each character stands for gap_seconds, 1 for spot to
-be had. A file may be given several times; all windows count alike.`,
+A trace is JSON: {"gap_seconds": 600, "windows": [{"available": "110..."}]},
+where each character stands for gap_seconds, and 1 means that spot is
+available. --trace can be repeated; all windows have the same weight.`,
 		Example: `  sluice simulate --work 48h --deadline 52h --spot 0.97 --on-demand 3.06 --trace v100.json
   sluice simulate pipeline.yaml fit -e prod --work 6h --changeover 5m --trace v100.json --trace k80.json
   sluice simulate --work 48h --deadline 92h --trace v100.json --format json`,
@@ -53,12 +58,12 @@ be had. A file may be given several times; all windows count alike.`,
 	kit.AddEnvironment(cmd, &env)
 	format := kit.AddFormat(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&files, "trace", nil, "a trace; may be repeated")
-	flags.DurationVar(&job.Work, "work", 0, "how long the training trains")
-	flags.DurationVar(&job.Within, "deadline", 0, "how long it may take; default: the step's")
-	flags.DurationVar(&job.Changeover, "changeover", 3*time.Minute, "how long new nodes take until they train")
-	flags.Float64Var(&prices.Spot, "spot", 0, "price of a node on spot in dollars an hour; default: the pool's, else 1")
-	flags.Float64Var(&prices.OnDemand, "on-demand", 0, "price of a node on on-demand; default: the pool's, else 3")
+	flags.StringArrayVar(&files, "trace", nil, "trace file; may be repeated")
+	flags.DurationVar(&job.Work, "work", 0, "duration of the training without interruptions")
+	flags.DurationVar(&job.Within, "deadline", 0, "deadline; default: the step's")
+	flags.DurationVar(&job.Changeover, "changeover", 3*time.Minute, "time that new nodes need until they train")
+	flags.Float64Var(&prices.Spot, "spot", 0, "price of a spot node in dollars per hour; default: the pool's, or 1")
+	flags.Float64Var(&prices.OnDemand, "on-demand", 0, "price of an on-demand node in dollars per hour; default: the pool's, or 3")
 	kit.Must(cmd.MarkFlagRequired("work"))
 	kit.Must(cmd.MarkFlagRequired("trace"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -85,7 +90,7 @@ func ofStep(job *policy.Job, args []string, env string) error {
 	case 0:
 		return nil
 	case 1:
-		return fault.New(fault.Invalid, "say which step of the pipeline: sluice simulate "+args[0]+" STEP", nil)
+		return fault.New(fault.Invalid, "name a step of the pipeline: sluice simulate "+args[0]+" STEP", nil)
 	}
 	pipeline, environment, err := control.ReadDocuments(args[0], env)
 	if err != nil {
@@ -130,15 +135,15 @@ const maxWork = 365 * 24 * time.Hour
 func checkJob(job policy.Job) error {
 	switch {
 	case job.Work <= 0 || job.Work > maxWork:
-		return fmt.Errorf("--work is more than nothing and at most %v", maxWork)
+		return fmt.Errorf("--work must be positive and at most %v", maxWork)
 	case job.Within == 0:
-		return errors.New("there is no deadline: give --deadline")
+		return errors.New("there is no deadline: set --deadline")
 	case job.Changeover < 0 || job.Prices.Spot < 0 || job.Prices.OnDemand < 0:
-		return errors.New("times and prices are not negative")
+		return errors.New("times and prices must not be negative")
 	case job.Within < job.Work+job.Changeover:
-		return fmt.Errorf("a deadline of %v cannot be kept: the work and one changeover take %v", job.Within, job.Work+job.Changeover)
+		return fmt.Errorf("a deadline of %v cannot be met: the work and one changeover take %v", job.Within, job.Work+job.Changeover)
 	case job.Within > maxWork:
-		return fmt.Errorf("--deadline is at most %v", maxWork)
+		return fmt.Errorf("--deadline must be at most %v", maxWork)
 	}
 	return nil
 }
