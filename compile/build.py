@@ -286,11 +286,11 @@ class Cut:
         """Why the engine cannot have a node, and what to do."""
         first, later = self.beginnings()
         if not first:
-            return f"{self.nodes[i].op_type} works on text, which TensorRT does not have, and an output of the model needs nothing else"
-        advice = f"have the engine begin behind it with `inputs: [{', '.join(first)}]`"
+            return f"{self.nodes[i].op_type} works on strings, which TensorRT does not support, and an output of the model depends on nothing else"
+        advice = f"let the engine start after it with `inputs: [{', '.join(first)}]`"
         if later:
-            advice += f", or further on, such as at {', '.join(later)}"
-        return f"{self.nodes[i].op_type} works on text, which TensorRT does not have: {advice}"
+            advice += f", or later, such as at {', '.join(later)}"
+        return f"{self.nodes[i].op_type} works on strings, which TensorRT does not support: {advice}"
 
     def part(self, indices, inputs, outputs):
         """A model of some of the nodes."""
@@ -328,14 +328,14 @@ def cut(job):
             close = difflib.get_close_matches(name, model.makers, 3)
             raise Fault(f"inputs: the model has no tensor {name}" + (f"; it has {', '.join(close)}" if close else ""))
         if name not in model.tensors or not model.tensors[name].type.tensor_type.HasField("shape"):
-            raise Fault(f"inputs: it is not known before a run how many dimensions {name} has; begin at another tensor")
+            raise Fault(f"inputs: the number of dimensions of {name} is only known at run time; start at another tensor")
     if not begin and job["inputs"]:
         raise Fault("inputs: the model begins at these tensors already; leave `inputs` out")
     back, leaves = model.between(set(begin), model.outputs)
     if model.text & back:
         raise Fault(model.refusal(min(model.text & back)))
     if unread := [name for name in begin if name not in leaves]:
-        raise Fault(f"inputs: nothing that follows the others reads {', '.join(unread)}; leave it out")
+        raise Fault(f"inputs: nothing that follows the others reads {', '.join(unread)}; remove it")
     front, sources = model.between((), begin)
     inputs = [*begin, *(name for name in model.inputs if name in leaves)]
     model.save(model.part(front, [name for name in model.inputs if name in sources], [model.tensors[name] for name in begin]), pathlib.Path(job["front"]))

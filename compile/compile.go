@@ -67,7 +67,7 @@ func (e *ToleranceError) Error() string {
 	if e.Measure == "max_abs" {
 		limit = "at most"
 	}
-	return fmt.Sprintf("variant %s is too far from the source model: %s is %.6g, and its tolerance is %s %.6g",
+	return fmt.Sprintf("variant %s differs too much from the source model: %s is %.6g, but its tolerance is %s %.6g",
 		e.Variant, e.Measure, e.Measured, limit, e.Tolerated)
 }
 
@@ -79,7 +79,7 @@ func Run(ctx context.Context, job Job) (spec.CompileOutput, error) {
 	}
 	names := slices.Sorted(maps.Keys(job.Spec.Variants))
 	if len(names) == 0 {
-		return spec.CompileOutput{}, &ModelError{"there are no variants to build"}
+		return spec.CompileOutput{}, &ModelError{"no variants are listed"}
 	}
 	if _, err := os.Stat(filepath.Join(job.Model, plan.File)); err == nil {
 		return spec.CompileOutput{}, &ModelError{"the model is a TensorRT engine: compile the ONNX model that it was built from"}
@@ -153,7 +153,7 @@ func (job Job) build(ctx context.Context, on *bench, name, source string) (built
 	case v.TensorRT != nil:
 		return job.buildEngine(ctx, on, name, filepath.Join(dir, plan.File), scratch, *v.TensorRT)
 	}
-	return built{}, &ModelError{"it does not say how it is built; give it `onnx: {}`"}
+	return built{}, &ModelError{"it has no builder; add `onnx: {}`"}
 }
 
 // output checks the tolerances, stores the variants and selects one.

@@ -213,7 +213,7 @@ func TestFaults(t *testing.T) {
 		want   string
 	}{
 		{"no variants", newJob(t, onnxtest.MLP, dataset, nil), func(*Job) {}, "no variants"},
-		{"no builder", newJob(t, onnxtest.MLP, dataset, map[string]spec.Variant{"x": {}}), func(*Job) {}, "build variant x: it does not say"},
+		{"no builder", newJob(t, onnxtest.MLP, dataset, map[string]spec.Variant{"x": {}}), func(*Job) {}, "build variant x: it has no builder"},
 		{"no such selection", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Spec.Select = "fp16" }, `no variant "fp16"`},
 		{"no such split", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Spec.Samples.Split = "tset" }, "it has: test"},
 		{"other columns", newJob(t, onnxtest.MLP, samples(t, 1, texts), fp32), func(*Job) {}, `a column "x"; the row has: text`},

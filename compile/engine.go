@@ -138,7 +138,7 @@ func (e *engine) build(ctx context.Context) error {
 		return fromTool(err)
 	}
 	if info, err := os.Stat(e.file); err != nil || info.Size() == 0 {
-		return &ModelError{"trtexec said that all went well, and wrote no engine"}
+		return &ModelError{"trtexec reported success but wrote no engine"}
 	}
 	return e.job.storeTimings(ctx, e.tool.Platform, e.path(cacheFile))
 }

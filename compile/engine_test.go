@@ -326,19 +326,19 @@ func TestEngineFaults(t *testing.T) {
 		variant     spec.TensorRTVariant
 		want        string
 	}{
-		{"text", onnxtest.Words, texts, l4, spec.TensorRTVariant{}, "Tokenizer works on text, which TensorRT does not have: have the engine begin behind it " +
-			"with `inputs: [hits]`, or further on, such as at hit, scaled, logits"},
-		{"text behind the cut", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"tokens"}}, "LabelEncoder works on text, which"},
-		{"text that nothing else follows", onnxtest.Echo, echoes, l4, spec.TensorRTVariant{}, "Identity works on text, which TensorRT does not have, and an output"},
+		{"text", onnxtest.Words, texts, l4, spec.TensorRTVariant{}, "Tokenizer works on strings, which TensorRT does not support: let the engine start after it " +
+			"with `inputs: [hits]`, or later, such as at hit, scaled, logits"},
+		{"text behind the cut", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"tokens"}}, "LabelEncoder works on strings, which"},
+		{"text that nothing else follows", onnxtest.Echo, echoes, l4, spec.TensorRTVariant{}, "Identity works on strings, which TensorRT does not support, and an output"},
 		{"no such tensor", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"hitz"}}, "inputs: the model has no tensor hitz; it has hit, hits"},
 		{"a tensor too many", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"hits", "hit"}}, "inputs: nothing that follows the others reads hits"},
 		{"its own input", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Inputs: []string{"x"}}, "inputs: the model begins at these tensors already"},
-		{"open dimensions", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{}, `input "x" of the model has open dimensions, [-1 16]: give`},
+		{"open dimensions", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{}, `input "x" of the model has dynamic dimensions, [-1 16]: set`},
 		{"another rank", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Shapes: rowsOf("x", 4)}, "the variant's has 1 dimensions"},
-		{"an input without a shape", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Shapes: rowsOf("y", 4, 16)}, `shapes: input "x" is missing, whose shape in the model is [-1 16]`},
-		{"another size", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Shapes: rowsOf("x", 4, 8)}, `dimension 2 of input "x" is 16 in the model`},
-		{"a sample that does not fit", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"hits"}, Shapes: rowsOf("hits", 4, 2)}, `sample 1 has the shape [1 1] at input "hits", and the engine takes [1 2] to [4 2]`},
-		{"a version that is not known", onnxtest.MLP, vectors, other, spec.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}, "trtexec is of TensorRT 8.6.1; 10 and 11 are supported"},
+		{"an input without a shape", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Shapes: rowsOf("y", 4, 16)}, `shapes: input "x" is missing; its shape in the model is [-1 16]`},
+		{"another size", onnxtest.MLP, vectors, l4, spec.TensorRTVariant{Shapes: rowsOf("x", 4, 8)}, `dimension 2 of input "x" is fixed at 16`},
+		{"a sample that does not fit", onnxtest.Words, texts, l4, spec.TensorRTVariant{Inputs: []string{"hits"}, Shapes: rowsOf("hits", 4, 2)}, `sample 1 has the shape [1 1] at input "hits", but the engine accepts [1 2] to [4 2]`},
+		{"a version that is not known", onnxtest.MLP, vectors, other, spec.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}, "trtexec is from TensorRT 8.6.1; 10 and 11 are supported"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			calls := trtexectest.Install(t, tc.machine)

@@ -81,12 +81,12 @@ func (e Export) write(ctx context.Context) (Exported, error) {
 
 // inputsOfBack runs the front on samples, and describes both parts.
 func (e Export) inputsOfBack(ctx context.Context, samples [][]oip.Tensor, exported *Exported) ([][]oip.Tensor, error) {
-	front, err := openModel(Model{Name: "what comes before `inputs`", File: e.Front})
+	front, err := openModel(Model{Name: "the part before `inputs`", File: e.Front})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = front.Close() }()
-	back, err := openModel(Model{Name: "what follows `inputs`", File: e.Back})
+	back, err := openModel(Model{Name: "the part after `inputs`", File: e.Back})
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (e Export) inputsOfBack(ctx context.Context, samples [][]oip.Tensor, export
 	for i, sample := range samples {
 		made, err := front.Infer(ctx, pickTensors(front.Inputs(), sample))
 		if err != nil {
-			return nil, &ModelError{fmt.Sprintf("what comes before `inputs`: sample %d: %v", i+1, err)}
+			return nil, &ModelError{fmt.Sprintf("the part before `inputs`: sample %d: %v", i+1, err)}
 		}
 		all[i] = pickTensors(back.Inputs(), slices.Concat(made, sample))
 	}

@@ -152,7 +152,7 @@ func inTurn(ctx context.Context, models []*model, sample []oip.Tensor, turn int)
 // outputs; the answer is what the gateway would read.
 func (m *model) compare(source, own []oip.Tensor) error {
 	if len(source) != len(own) {
-		return fmt.Errorf("it has %d outputs, the source model %d", len(own), len(source))
+		return fmt.Errorf("it has %d outputs, but the source model has %d", len(own), len(source))
 	}
 	var x, y []float64
 	for i := range source {
@@ -162,7 +162,7 @@ func (m *model) compare(source, own []oip.Tensor) error {
 		a, _ := source[i].Float64s()
 		b, _ := own[i].Float64s()
 		if len(a) != len(b) {
-			return fmt.Errorf("output %q has %d numbers, the source model's has %d", own[i].Name, len(b), len(a))
+			return fmt.Errorf("output %q has %d numbers, but the source model's has %d", own[i].Name, len(b), len(a))
 		}
 		x, y = append(x, a...), append(y, b...)
 	}

@@ -67,7 +67,7 @@ func (job Job) checkText(ctx context.Context, p *part) error {
 		if err := runTools(ctx, job.Python, b); err != nil {
 			return err
 		}
-		return &ModelError{fmt.Sprintf("tensor %q of the model is text, which TensorRT does not have", t.Name)}
+		return &ModelError{fmt.Sprintf("tensor %q of the model is a string tensor, which TensorRT does not support", t.Name)}
 	}
 	return nil
 }
@@ -77,8 +77,8 @@ func (p *part) check(shapes *spec.TensorRTShapes) error {
 	if shapes == nil {
 		for _, in := range p.model.Inputs {
 			if slices.ContainsFunc(in.Shape, func(d int64) bool { return d < 0 }) {
-				return &ModelError{fmt.Sprintf("input %q of the model has open dimensions, %v: give `shapes`, the smallest and the largest "+
-					"that the engine takes, and those that it is tuned for", in.Name, in.Shape)}
+				return &ModelError{fmt.Sprintf("input %q of the model has dynamic dimensions, %v: set `shapes` to the smallest and the largest "+
+					"that the engine accepts, and those that it is optimized for", in.Name, in.Shape)}
 			}
 		}
 		return nil
@@ -86,15 +86,15 @@ func (p *part) check(shapes *spec.TensorRTShapes) error {
 	for _, in := range p.model.Inputs {
 		low, high := shapes.Min[in.Name], shapes.Max[in.Name]
 		if low == nil {
-			return &ModelError{fmt.Sprintf("shapes: input %q is missing, whose shape in the model is %v", in.Name, in.Shape)}
+			return &ModelError{fmt.Sprintf("shapes: input %q is missing; its shape in the model is %v", in.Name, in.Shape)}
 		}
 		if len(low) != len(in.Shape) || len(high) != len(in.Shape) {
-			return &ModelError{fmt.Sprintf("shapes: input %q of the model has the shape %v, the variant's has %d dimensions",
+			return &ModelError{fmt.Sprintf("shapes: input %q of the model has the shape %v, but the variant's has %d dimensions",
 				in.Name, in.Shape, len(low))}
 		}
 		for i, d := range in.Shape {
 			if d >= 0 && (int64(low[i]) != d || int64(high[i]) != d) {
-				return &ModelError{fmt.Sprintf("shapes: dimension %d of input %q is %d in the model, and cannot be another", i+1, in.Name, d)}
+				return &ModelError{fmt.Sprintf("shapes: dimension %d of input %q is fixed at %d in the model", i+1, in.Name, d)}
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (p *part) checkSamples(shapes *spec.TensorRTShapes) error {
 			low, high := shapes.Min[t.Name], shapes.Max[t.Name]
 			for k, d := range t.Shape {
 				if d < int64(low[k]) || d > int64(high[k]) {
-					return &ModelError{fmt.Sprintf("sample %d has the shape %v at input %q, and the engine takes %v to %v: change `shapes` or the samples",
+					return &ModelError{fmt.Sprintf("sample %d has the shape %v at input %q, but the engine accepts %v to %v: change `shapes` or the samples",
 						sample, t.Shape, t.Name, low, high)}
 				}
 			}

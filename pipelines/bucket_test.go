@@ -134,11 +134,11 @@ func TestBucketErrors(t *testing.T) {
 		"nothing":    {server.At("none/*"), fault.User, "no file matches s3://acme/none/*"},
 		"no bucket":  {"s3://other/a?endpoint=" + server.URL, fault.Invalid, "list s3://other/"},
 		"no key":     {"s3://acme", fault.Invalid, "write s3://BUCKET/PATTERN"},
-		"an option":  {"s3://acme/a?.json", fault.Invalid, `".json" is no option of a bucket`},
-		"a scheme":   {"https://acme/a.json", fault.Invalid, "files are read from folders, s3:// and gs://"},
+		"an option":  {"s3://acme/a?.json", fault.Invalid, `".json" is not an option of a bucket`},
+		"a scheme":   {"https://acme/a.json", fault.Invalid, "only folders, s3:// and gs://"},
 		"a pattern":  {server.At("a/["), fault.Invalid, "syntax error in pattern"},
 		"a server":   {"s3://acme/a?endpoint=http://127.0.0.1:1", fault.Infrastructure, "list s3://acme/"},
-		"no options": {"gs://acme/a?region=x", fault.Invalid, `"region" is no option of a bucket: there are anonymous`},
+		"no options": {"gs://acme/a?region=x", fault.Invalid, `"region" is not an option of a bucket: the options are anonymous`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

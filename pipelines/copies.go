@@ -21,8 +21,8 @@ func (p *plan) boundCopies() error {
 			copies[at] = max(copies[at], of(takers))
 		}
 		if n.source.Format != nil && copies[at] > maxCopies {
-			return fault.Errorf(fault.Invalid, "transform %s: of each row that it reads, the graph makes more than %d copies: where branches of the same rows "+
-				"meet in a Flatten and part again, their number multiplies; let fewer of them meet", n.name, maxCopies)
+			return fault.Errorf(fault.Invalid, "transform %s: the graph makes more than %d copies of each row that it reads: where branches of the same rows "+
+				"join in a Flatten and split again, the number of copies multiplies; join fewer of them", n.name, maxCopies)
 		}
 	}
 	return nil

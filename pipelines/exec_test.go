@@ -135,8 +135,8 @@ func TestExecFails(t *testing.T) {
 	tests := []struct{ name, command, want string }{
 		{"not installed", "[no_such_program]", "no_such_program is not installed"},
 		{"not there", "[./no_such_file]", "no such file"},
-		{"no JSON", `[echo, loading]`, `transform detect: the program wrote to stdout what is no JSON object`},
-		{"broken", `[python3, nowhere.py]`, "has never answered a row; its last words:"},
+		{"no JSON", `[echo, loading]`, `transform detect: the program wrote something to stdout that is not a JSON object`},
+		{"broken", `[python3, nowhere.py]`, "without ever answering a row; its last output:"},
 		{"too many rejected", `[cat], error_handling: {threshold: 0.01}`, "transform detect rejected 1 of 51 rows"},
 	}
 	for _, tt := range tests {

@@ -205,8 +205,8 @@ func outputOf(counts account.Ledger, p *plan) (spec.CleanOutput, error) {
 		out.Duplicates.Dropped += out.Rules[name].Dropped
 	}
 	if r := out.Rows; r.Read != r.Kept+r.Dropped+r.Rejected {
-		return out, fault.Errorf(fault.Infrastructure, "the account does not add up: %d rows read, but %d kept + %d dropped + %d rejected = %d;"+
-			" this is an error in the program, and the dataset was not written", r.Read, r.Kept, r.Dropped, r.Rejected,
+		return out, fault.Errorf(fault.Infrastructure, "the counts do not add up: %d rows read, but %d kept + %d dropped + %d rejected = %d;"+
+			" this is a bug in Sluice, and the dataset was not written", r.Read, r.Kept, r.Dropped, r.Rejected,
 			r.Kept+r.Dropped+r.Rejected)
 	}
 	return out, p.checkThresholds(checks)
@@ -233,7 +233,7 @@ func (p *plan) checkThresholds(counts map[string]map[string]int64) error {
 // diskHint says what to do about a full disk.
 func diskHint(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fault.Errorf(fault.Infrastructure, "%w; cleaning needs about three times the size of its input on the disk while it runs", err)
+		return fault.Errorf(fault.Infrastructure, "%w; while it runs, cleaning needs disk space of about three times the size of its input", err)
 	}
 	return err
 }

@@ -236,7 +236,7 @@ transforms:
 - {type: ReadFromJson, config: {path: INPUT/in}}
 - {type: Filter, config: {keep: row.n > 0, error_handling: {output: bad}}}
 - {type: WriteToJson}
-`, fault.Invalid, "nothing takes the rows of `Filter.bad`"},
+`, fault.Invalid, "the rows of `Filter.bad` are not used"},
 		{"one folder", `
 transforms:
 - {type: ReadFromJson, config: {path: INPUT/in}}

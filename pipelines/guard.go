@@ -26,7 +26,7 @@ func guardMemory(limit int64, cancel context.CancelCauseFunc) (stop func()) {
 	look := func() {
 		used, files := residentBytes()
 		if used > limit {
-			cancel(fault.Errorf(fault.User, "cleaning needs more memory than its limit of %d MiB; set clean.memory in the environment higher", limit>>20))
+			cancel(fault.Errorf(fault.User, "cleaning needs more memory than its limit of %d MiB; increase clean.memory in the environment", limit>>20))
 		}
 		metrics.Read(live)
 		if heap := collectAt(limit-files, int64(live[0].Value.Uint64())); heap != told {

@@ -56,7 +56,7 @@ func (f *resembleFn) resemble(ctx context.Context, group string, refs []spill.Re
 		return read.alike(i, j)
 	}, room)
 	if full, ok := errors.AsType[*ngram.FullError](err); ok {
-		return stay, f.noRoom(d, fmt.Sprintf("%d rows, of which more than %d stay", len(all), full.Rows))
+		return stay, f.noRoom(d, fmt.Sprintf("%d rows, of which more than %d remain", len(all), full.Rows))
 	} else if err != nil {
 		return stay, err
 	}
@@ -78,8 +78,8 @@ const bytesOfRank = 24 + 8
 
 // noRoom is the error of more rows than there is memory for.
 func (f *resembleFn) noRoom(d *transform.NearDeduplicate, what string) error {
-	return fault.Errorf(fault.User, "transform %s: there are %s; to find near duplicates among them does not fit in the memory of %d MiB\n"+
-		"help: set `clean.memory` in the environment higher, put an exact Deduplicate before it, or use fewer `bands`",
+	return fault.Errorf(fault.User, "transform %s: there are %s; finding near duplicates among them needs more than the memory of %d MiB\n"+
+		"help: increase `clean.memory` in the environment, put an exact Deduplicate before it, or use fewer `bands`",
 		d.Name, what, cmp.Or(f.job.Memory, defaultMemory)>>20)
 }
 

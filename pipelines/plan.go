@@ -61,7 +61,7 @@ func compilePlan(job Job) (*plan, error) {
 func (p *plan) add(t dsltransform.Node, given transform.Deps) (err error) {
 	at := len(p.nodes)
 	if slices.ContainsFunc(p.nodes, func(n node) bool { return n.name == t.Name }) {
-		return fmt.Errorf("two transforms are named %s; give each its own `name`, rows are counted by it", t.Name)
+		return fmt.Errorf("two transforms are named %s; give each a unique `name`, which rows are counted by", t.Name)
 	}
 	n := node{name: t.Name, blames: t.Name, rejects: t.Rejects}
 	if n.threshold, err = transform.CompileThreshold(t.Transform); err != nil {
@@ -126,7 +126,7 @@ func (p *plan) addSink(n *node, t dsltransform.Node) error {
 func (p *plan) addRules(rules ...string) error {
 	for _, rule := range rules {
 		if slices.Contains(p.rules, rule) {
-			return fmt.Errorf("another transform counts rows under %q too; give this one a `name` of its own", rule)
+			return fmt.Errorf("another transform also counts rows under %q; give this one a unique `name`", rule)
 		}
 		p.rules = append(p.rules, rule)
 	}

@@ -36,7 +36,7 @@ func newPrograms(ctx context.Context, given Programs) *programs {
 // pool returns the processes of a transform. There are none before the first row.
 func (p *programs) pool(name string, c transform.Exec) (*program.Pool, error) {
 	if p == nil {
-		return nil, errors.New("a program can only run on the machine that the cleaning was started on")
+		return nil, errors.New("a program can only run on the machine that the clean step was started on")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

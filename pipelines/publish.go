@@ -59,8 +59,8 @@ func moveFolder(from, to string) error {
 	err = syscall.Rename(from, to) // not os.Rename, which refuses to replace an empty folder
 	switch {
 	case errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTDIR): // of a folder that is not empty, and of a file
-		return fault.Errorf(fault.Invalid, "%s has come to be while this cleaning ran, and something is in it; nothing was written\n"+
-			"help: name another folder; two cleanings cannot write into one", to)
+		return fault.Errorf(fault.Invalid, "%s was created while this command ran, and is not empty; nothing was written\n"+
+			"help: use another folder; two commands cannot write to the same one", to)
 	case err != nil:
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}

@@ -26,7 +26,7 @@ func TestPublishIntoTaken(t *testing.T) {
 	}
 	makeFiles(t, dir, "work/out/all/part", "work/dead/000-0000000000", "work/"+account.FileName, "out/others")
 	err := publish(job, spec.CleanOutput{Rows: spec.Rows{Rejected: 1}})
-	if e := (*fault.Error)(nil); !errors.As(err, &e) || e.Type != fault.Invalid || !strings.Contains(err.Error(), "has come to be while this cleaning ran") {
+	if e := (*fault.Error)(nil); !errors.As(err, &e) || e.Type != fault.Invalid || !strings.Contains(err.Error(), "was created while this command ran") {
 		t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff([]string{"out", "work"}, namesIn(t, dir)); diff != "" {

@@ -108,8 +108,8 @@ func TestAssertEqual(t *testing.T) {
 	input := write(t, map[string]string{"in.jsonl": `{"a": 1, "b": "x"}` + "\n" + `{"a": 2.5}` + "\n" + `{"a": 2.5}` + "\n"})
 	for elements, want := range map[string]string{
 		`[{a: 2.5}, {b: x, a: 1}, {a: 2.5}]`:         "",
-		`[{a: 2.5}, {b: x, a: 1}]`:                   `the row {"a":2.5} came 2 times, not 1`,
-		`[{a: 2.5}, {b: x, a: 1}, {a: 2.5}, {c: 3}]`: `the row {"c":3} came 0 times, not 1`,
+		`[{a: 2.5}, {b: x, a: 1}]`:                   `the row {"a":2.5} occurs 2 times, not 1`,
+		`[{a: 2.5}, {b: x, a: 1}, {a: 2.5}, {c: 3}]`: `the row {"c":3} occurs 0 times, not 1`,
 		`[{a: 2.5}, {a: 2.5}]`:                       `the row {"a":1,"b":"x"} is not among the elements`,
 		`[7]`:                                        "elements: number 1",
 	} {

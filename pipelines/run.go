@@ -37,13 +37,13 @@ const tailLines = 60
 func Run(ctx context.Context, exe string, job Job, progress func(meter.Progress)) (spec.CleanOutput, error) {
 	for _, dir := range []string{job.OutputDir, job.DeadLetterDir} {
 		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-			return spec.CleanOutput{}, fault.Errorf(fault.Invalid, "clean into %s: there is something in it already", dir)
+			return spec.CleanOutput{}, fault.Errorf(fault.Invalid, "clean into %s: it is not empty", dir)
 		}
 	}
 	removeLeftOvers(filepath.Dir(job.OutputDir))
 	work, remove, err := makeWorkFolder(filepath.Dir(job.OutputDir))
 	if err != nil {
-		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "make a work folder for cleaning: %w", err)
+		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "create a work folder for cleaning: %w", err)
 	}
 	defer remove()
 	job.WorkDir = work
@@ -128,5 +128,5 @@ func lastWords(tail *proc.Tail) string {
 	if text == "" {
 		return ""
 	}
-	return "; its last words:\n" + text
+	return "; its last output:\n" + text
 }

@@ -138,7 +138,7 @@ func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) 
 	stop()
 	if err != nil && !s.over() {
 		return fmt.Errorf("%w\nThe workers share the folder %s with this machine: it must be on a file system that all machines of the "+
-			"cluster have at the same path", err, job.WorkDir)
+			"cluster mount at the same path", err, job.WorkDir)
 	}
 	return err
 }
@@ -151,13 +151,13 @@ func (p *plan) refuse(job Job) error {
 	}
 	for _, n := range p.nodes {
 		if n.row != nil && n.row.Program != nil {
-			return fault.Errorf(fault.Invalid, "transform %s: a program runs on the machine that the cleaning was started on, but the environment's "+
-				"`clean` has it done on a cluster; clean without one", n.name)
+			return fault.Errorf(fault.Invalid, "transform %s: a program must run on the machine that the clean step was started on, but the environment's "+
+				"`clean` uses a cluster; use an environment without one", n.name)
 		}
 	}
 	if len(job.Secrets) > 0 {
-		return fault.Errorf(fault.Invalid, "the cleaning uses the secrets %s, which are kept from a cluster that the environment's `clean` names; "+
-			"clean without one, or without secrets", strings.Join(slices.Sorted(maps.Keys(job.Secrets)), ", "))
+		return fault.Errorf(fault.Invalid, "the step uses the secrets %s, which are not sent to the cluster in the environment's `clean`; "+
+			"use an environment without one, or no secrets", strings.Join(slices.Sorted(maps.Keys(job.Secrets)), ", "))
 	}
 	return nil
 }

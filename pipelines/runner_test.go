@@ -139,7 +139,7 @@ func TestClusterRefuses(t *testing.T) {
 	input := write(t, map[string]string{"in": "{}"})
 	tests := []struct{ name, transform, want string }{
 		{"secret", "{type: Filter, config: {keep: 'true'}}", "secrets PII_KEY"},
-		{"program", "{type: Exec, name: tag, config: {command: [cat]}}", "transform tag: a program runs on the machine"},
+		{"program", "{type: Exec, name: tag, config: {command: [cat]}}", "transform tag: a program must run on the machine"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestFlinkCrash(t *testing.T) {
 			}
 		}
 	})
-	if errorType(err) != fault.Infrastructure || !strings.Contains(err.Error(), "the job server of Flink has ended: signal 9") {
+	if errorType(err) != fault.Infrastructure || !strings.Contains(err.Error(), "Flink's job server has exited: signal 9") {
 		t.Errorf("got %v, want an infrastructure error that says the job server was killed", err)
 	}
 	nothingLeft(t, dir)

@@ -48,7 +48,7 @@ func compileSink(t spec.Transform, split *transform.Splitter) (*sink, error) {
 		return nil, fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)
 	}
 	if c.Path != "" && !rows.PlainName(c.Path) {
-		return nil, fmt.Errorf("path: %q cannot name a folder; use letters, digits, - and _", c.Path)
+		return nil, fmt.Errorf("path: %q is not a valid name for a folder; use letters, digits, - and _", c.Path)
 	}
 	s := &sink{folder: c.Path, split: split, shards: max(c.Shards, 1), format: format, names: map[string][]string{}}
 	for _, part := range split.Names() {

@@ -13,7 +13,7 @@ func (u *task) ask(at int, from rows.Origin, r rows.Row) error {
 	n := &u.plan.nodes[at]
 	for _, field := range reserved {
 		if _, ok := r[field]; ok {
-			return u.answered(n, from, r, program.Answer{Reject: "reserved_field", Message: "a row for a program must have no field " + field})
+			return u.answered(n, from, r, program.Answer{Reject: "reserved_field", Message: "a row for a program must not have the field " + field})
 		}
 	}
 	u.dead.Unordered = true

@@ -235,7 +235,7 @@ func TestWriteText(t *testing.T) {
 	}
 	input = write(t, map[string]string{"in.jsonl": `{"text": "a", "id": 1}` + "\n"})
 	_, err := run(t, job(t.TempDir(), chain(t, input, "- {type: ReadFromJson, config: {path: INPUT/*}}\n- {type: WriteToText}")))
-	if errorType(err) != fault.User || !strings.Contains(err.Error(), "rows of one field, and here is one of 2: id, text") {
+	if errorType(err) != fault.User || !strings.Contains(err.Error(), "rows with one field, but this one has 2: id, text") {
 		t.Errorf("%v", err)
 	}
 }

@@ -37,4 +37,4 @@ whole "$fresh" || {
 rm -rf "$jars"
 chmod 755 "$fresh"
 mv "$fresh" "$jars"
-say "the job server is in $jars: name it in clean.flink.job_server of an environment, unless SLUICE_CACHE is $SLUICE_CACHE there too"
+say "the job server is in $jars: set its path in clean.flink.job_server of an environment, unless SLUICE_CACHE is $SLUICE_CACHE there too"

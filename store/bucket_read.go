@@ -64,7 +64,7 @@ func (r *bucketReader) Read(p []byte) (int, error) {
 	r.cancel()
 	r.from.Close() //nolint:errcheck // it is broken
 	if err := r.open(); err != nil {
-		return n, fmt.Errorf("go on at byte %d: %w", r.at, err)
+		return n, fmt.Errorf("resume at byte %d: %w", r.at, err)
 	}
 	return n, nil
 }

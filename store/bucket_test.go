@@ -233,7 +233,7 @@ func TestBucketRefuses(t *testing.T) {
 		code, want string
 		is         error
 	}{
-		"denied": {http.StatusForbidden, "AccessDenied", "write k in s3://acme/: not writable: the AWS credentials may not do this: allow them s3:PutObject (No.)", store.ErrReadOnly},
+		"denied": {http.StatusForbidden, "AccessDenied", "write k in s3://acme/: not writable: the AWS credentials do not allow this: grant them s3:PutObject (No.)", store.ErrReadOnly},
 		"full":   {http.StatusInsufficientStorage, "QuotaExceeded", "write k in s3://acme/: no space left: No.", store.ErrFull},
 		"other":  {http.StatusBadRequest, "Strange", "write k in s3://acme/: Strange: No.", nil},
 	} {
@@ -260,12 +260,12 @@ func TestOpenBucket(t *testing.T) {
 		env       map[string]string
 	}{
 		"no bucket":      {"s3://no-such-bucket?endpoint=" + server.URL, "there is no bucket no-such-bucket", nil},
-		"no key":         {"s3://AKIA:hidden@acme/a", "is no name of a bucket", nil},
+		"no key":         {"s3://AKIA:hidden@acme/a", "is not a valid bucket name", nil},
 		"no folder":      {"s3://acme/a b", `' ' is not allowed`, nil},
-		"nobody there":   {"s3://acme?endpoint=http://127.0.0.1:1", "no answer from http://127.0.0.1:1", nil},
+		"nobody there":   {"s3://acme?endpoint=http://127.0.0.1:1", "no response from http://127.0.0.1:1", nil},
 		"no region":      {"s3://acme", "write ?region=eu-central-1, or set AWS_REGION", nil},
 		"no credentials": {server.At(""), "there are no AWS credentials: set AWS_ACCESS_KEY_ID", map[string]string{"AWS_ACCESS_KEY_ID": ""}},
-		"no driver":      {"ftp://acme", "give file:///an/absolute/folder, s3://bucket/folder or gs://bucket/folder", nil},
+		"no driver":      {"ftp://acme", "use file:///an/absolute/folder, s3://bucket/folder or gs://bucket/folder", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for key, value := range test.env {

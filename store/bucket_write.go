@@ -89,7 +89,7 @@ func (d *bucketDriver) create(ctx context.Context, key string, content io.ReadSe
 			return fmt.Errorf("write %s: %w", key, err)
 		}
 	}
-	return fmt.Errorf("write %s: others write it all the time", key)
+	return fmt.Errorf("write %s: too many concurrent writers", key)
 }
 
 // put writes one object, again when the bucket was away and the content can be read again.

@@ -21,14 +21,14 @@ func checkKeys(key string, opts WriteOptions) error {
 // checkKey returns ErrKey, with the reason, for a key that no driver takes.
 func checkKey(key string) error {
 	if len(key) > maxKey {
-		return fmt.Errorf("%w %q...: %d bytes, and %d are the most", ErrKey, key[:40], len(key), maxKey)
+		return fmt.Errorf("%w %q...: it has %d bytes, more than the maximum of %d", ErrKey, key[:40], len(key), maxKey)
 	}
 	for part := range strings.SplitSeq(key, "/") {
 		switch {
 		case part == "" || part == "." || part == "..":
 			return fmt.Errorf("%w %q: not a clean relative path", ErrKey, key)
 		case len(part) > maxPart:
-			return fmt.Errorf("%w %q: a part has %d bytes, and %d are the most", ErrKey, key, len(part), maxPart)
+			return fmt.Errorf("%w %q: a part has %d bytes, more than the maximum of %d", ErrKey, key, len(part), maxPart)
 		}
 	}
 	return checkChars(key)
@@ -39,7 +39,7 @@ func checkChars(key string) error {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune("._=@+-/", c):
 		default:
-			return fmt.Errorf("%w %q: %q is not allowed; letters, digits and ._=@+-/ are", ErrKey, key, c)
+			return fmt.Errorf("%w %q: %q is not allowed; use letters, digits and ._=@+-/", ErrKey, key, c)
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNotLent says that the store's objects have no addresses that others could fetch them by.
-var ErrNotLent = errors.New("the store cannot be reached from other machines: keep it in a bucket, such as s3://name")
+var ErrNotLent = errors.New("the store cannot be reached from other machines: use a bucket, such as s3://name")
 
 // Lend returns an address by which anybody who knows it can fetch an object for a while, over HTTP and without credentials, whether or not
 // the object is there. It is signed with the credentials of this process, and ends with them at the latest. ErrNotLent for a store that

@@ -40,7 +40,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	path, ok := strings.CutPrefix(url, "file://")
 	if !ok || !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("open store %q: not an address of a store; give file:///an/absolute/folder, s3://bucket/folder or "+
+		return nil, fmt.Errorf("open store %q: not the address of a store; use file:///an/absolute/folder, s3://bucket/folder or "+
 			"gs://bucket/folder", url)
 	}
 	driver, err := openFile(filepath.Clean(path))
@@ -66,7 +66,7 @@ func (s *Store) PutJSON(ctx context.Context, key string, v any, opts WriteOption
 		return fmt.Errorf("write %s: %w", key, err)
 	}
 	if len(data) > maxRecord {
-		return fmt.Errorf("write %s: %d bytes, and a record has %d at most", key, len(data), maxRecord)
+		return fmt.Errorf("write %s: %d bytes, more than the %d of a record", key, len(data), maxRecord)
 	}
 	return s.driver.Write(ctx, key, bytes.NewReader(append(data, '\n')), opts)
 }

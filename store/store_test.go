@@ -16,7 +16,7 @@ import (
 
 func TestOpenRefusesOtherAddresses(t *testing.T) {
 	for _, url := range []string{"", "/a/folder", "file://relative", "file:/a", "http://x"} {
-		if _, err := store.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "give file:///") {
+		if _, err := store.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "use file:///") {
 			t.Errorf("%q: got %v", url, err)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 const parallel = 8
 
 // ErrIrregular says that something under a folder is neither a file nor a link to a file in that folder.
-var ErrIrregular = errors.New("is no file of the folder")
+var ErrIrregular = errors.New("is not a file in the folder")
 
 // maxManifest bounds a manifest in bytes: a million files or more.
 const maxManifest = 256 << 20
@@ -135,7 +135,7 @@ func listTree(root *os.Root, skip func(string) bool) ([]string, error) {
 		info, err := root.Stat(filepath.FromSlash(path))
 		switch {
 		case err != nil && entry.Type() == fs.ModeSymlink:
-			return fmt.Errorf("%s %w: a link that leads out of the folder, or nowhere", path, ErrIrregular)
+			return fmt.Errorf("%s %w: it is a link that leads out of the folder, or to nothing", path, ErrIrregular)
 		case err != nil:
 			return err
 		case !info.Mode().IsRegular():
@@ -152,7 +152,7 @@ func listTree(root *os.Root, skip func(string) bool) ([]string, error) {
 func encodeManifest(m artifact.Manifest) ([]byte, error) {
 	data, err := json.Marshal(m)
 	if err == nil && len(data) > maxManifest {
-		err = fmt.Errorf("an artifact of %d files is too large: its list has %d bytes, and %d are the most", len(m.Files), len(data), maxManifest)
+		err = fmt.Errorf("an artifact of %d files is too large: its list has %d bytes, more than the maximum of %d", len(m.Files), len(data), maxManifest)
 	}
 	return data, err
 }
@@ -276,7 +276,7 @@ func isThere(ctx context.Context, m artifact.Manifest, dir string) (bool, error)
 		return false, err
 	}
 	if !slices.Equal(there.Files, m.Files) {
-		return false, fmt.Errorf("%s: %w, with other content", dir, ErrExists)
+		return false, fmt.Errorf("%s: %w, with different content", dir, ErrExists)
 	}
 	return true, nil
 }

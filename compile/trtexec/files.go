@@ -118,7 +118,7 @@ func ReadOutputs(path string) ([]Output, error) {
 		if found := notFinite.Find(content); found != nil {
 			return nil, &NotFiniteError{}
 		}
-		return nil, fmt.Errorf("what trtexec wrote cannot be read: %w", err)
+		return nil, fmt.Errorf("the output of trtexec cannot be parsed: %w", err)
 	}
 	outputs := make([]Output, len(entries))
 	for i, e := range entries {
@@ -127,12 +127,12 @@ func ReadOutputs(path string) ([]Output, error) {
 		for dim := range strings.SplitSeq(e.Dimensions, "x") {
 			d, err := strconv.ParseInt(dim, 10, 64)
 			if err != nil || d < 0 {
-				return nil, fmt.Errorf("what trtexec wrote cannot be read: output %q has dimensions %q", e.Name, e.Dimensions)
+				return nil, fmt.Errorf("the output of trtexec cannot be parsed: output %q has dimensions %q", e.Name, e.Dimensions)
 			}
 			outputs[i].Shape, elements = append(outputs[i].Shape, d), elements*d
 		}
 		if elements != int64(len(e.Values)) {
-			return nil, fmt.Errorf("what trtexec wrote cannot be read: output %q has dimensions %q and %d values", e.Name, e.Dimensions, len(e.Values))
+			return nil, fmt.Errorf("the output of trtexec cannot be parsed: output %q has dimensions %q and %d values", e.Name, e.Dimensions, len(e.Values))
 		}
 	}
 	return outputs, nil
@@ -146,7 +146,7 @@ type NotFiniteError struct{}
 
 // Error implements error.
 func (*NotFiniteError) Error() string {
-	return "it puts out NaN or an infinity: numbers are too large for its precision"
+	return "its output has NaN or infinity: the numbers are too large for its precision"
 }
 
 func read(path string, v any) error {
@@ -155,7 +155,7 @@ func read(path string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(content, v); err != nil {
-		return fmt.Errorf("what trtexec wrote cannot be read: %w", err)
+		return fmt.Errorf("the output of trtexec cannot be parsed: %w", err)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (t *Tool) findGPU(ctx context.Context) error {
 	visible, limited := os.LookupEnv(visibleDevices)
 	first, _, _ := strings.Cut(visible, ",")
 	if first = strings.TrimSpace(first); limited && (first == "" || first == "-1") {
-		return &UnavailableError{visibleDevices + " hides all GPUs: an engine is built on the GPU that it is for"}
+		return &UnavailableError{visibleDevices + " hides all GPUs: an engine must be built on the GPU that it will run on"}
 	}
 	if !strings.HasPrefix(first, instancePrefix) {
 		return t.useGPU(ctx, first)
@@ -37,7 +37,7 @@ func (t *Tool) findGPU(ctx context.Context) error {
 			return t.useInstance(ctx, i)
 		}
 	}
-	return fmt.Errorf("nvidia-smi has no %s, which %s names", first, visibleDevices)
+	return fmt.Errorf("nvidia-smi does not list %s, which %s selects", first, visibleDevices)
 }
 
 // useGPU describes a GPU; the first where id is empty. Of one that is divided CUDA uses the first instance.
@@ -80,7 +80,7 @@ func (t *Tool) query(ctx context.Context, id string) (divided bool, err error) {
 	reader.TrimLeadingSpace = true
 	row, err := reader.Read()
 	if err != nil || len(row) != 5 {
-		return false, fmt.Errorf("nvidia-smi names no GPU: %s", strings.TrimSpace(said))
+		return false, fmt.Errorf("nvidia-smi lists no GPU: %s", strings.TrimSpace(said))
 	}
 	t.uuid, t.Platform.GPU, t.Platform.ComputeCapability, t.Platform.Driver = row[0], row[1], row[2], row[3]
 	return row[4] == "Enabled", nil
@@ -116,7 +116,7 @@ func (t *Tool) instances(ctx context.Context) ([]instance, error) {
 func (t *Tool) askSMI(ctx context.Context, args ...string) (string, error) {
 	said, err := t.ask(ctx, "nvidia-smi", args...)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		return "", &UnavailableError{"nvidia-smi was not found: an engine is built on the GPU that it is for"}
+		return "", &UnavailableError{"nvidia-smi was not found: an engine must be built on the GPU that it will run on"}
 	}
 	return said, err
 }

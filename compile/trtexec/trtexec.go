@@ -71,7 +71,7 @@ func findPath() (string, error) {
 		return debianPath, nil
 	}
 	return "", &UnavailableError{"trtexec is neither in PATH nor at " + debianPath + ": install TensorRT 10 or 11 on the machine " +
-		"that runs the worker; the Python packages of TensorRT do not have it"}
+		"that runs the worker; TensorRT's Python packages do not include it"}
 }
 
 // Finder finds the platform of this machine again and again. It starts trtexec, which takes a second, only when that is another file.
@@ -140,7 +140,7 @@ func version(said string) (dotted string, major int, err error) {
 	first, _, _ := strings.Cut(dotted, ".")
 	major, err = strconv.Atoi(first)
 	if err != nil || !slices.Contains([]int{Major10, Major11}, major) {
-		return "", 0, &UnavailableError{"trtexec is of TensorRT " + dotted + "; 10 and 11 are supported"}
+		return "", 0, &UnavailableError{"trtexec is from TensorRT " + dotted + "; 10 and 11 are supported"}
 	}
 	return dotted, major, nil
 }
@@ -156,7 +156,7 @@ type ExitError struct {
 
 // Error implements error.
 func (e *ExitError) Error() string {
-	message := fmt.Sprintf("trtexec ended with %s", e.Exit)
+	message := fmt.Sprintf("trtexec exited with %s", e.Exit)
 	if e.Cause != "" {
 		message += ": " + e.Cause
 	}

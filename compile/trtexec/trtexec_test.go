@@ -57,8 +57,8 @@ func TestFind(t *testing.T) {
 		{"another", whole, []string{"7"}, "", "", "No devices were found"},
 		{"none", whole, []string{""}, "", "", "CUDA_VISIBLE_DEVICES hides all GPUs"},
 		{"an instance", divided, []string{"MIG-2c3d"}, "NVIDIA L4 MIG 3g.20gb", "MIG-2c3d", ""},
-		{"another instance", divided, []string{"MIG-ffff"}, "", "", "nvidia-smi has no MIG-ffff, which CUDA_VISIBLE_DEVICES names"},
-		{"an instance of a whole GPU", whole, []string{"MIG-2c3d"}, "", "", "nvidia-smi has no MIG-2c3d"},
+		{"another instance", divided, []string{"MIG-ffff"}, "", "", "nvidia-smi does not list MIG-ffff, which CUDA_VISIBLE_DEVICES selects"},
+		{"an instance of a whole GPU", whole, []string{"MIG-2c3d"}, "", "", "nvidia-smi does not list MIG-2c3d"},
 		{"a GPU that is divided", divided, []string{"GPU-0a1b"}, "NVIDIA L4 MIG 3g.20gb", "MIG-2c3d", ""},
 		{"any, divided", divided, nil, "NVIDIA L4 MIG 3g.20gb", "MIG-2c3d", ""},
 	} {

@@ -168,7 +168,7 @@ func (b *beats) loop(ctx, calls context.Context) {
 			b.alone.Store(true)
 			activity.RecordHeartbeat(ctx, b.show()...) // which ends the activity, unless the server is back
 		default:
-			activity.GetLogger(ctx).Warn("Temporal does not take a heartbeat: it is sent again", "unheard", time.Since(heard), "error", err)
+			activity.GetLogger(ctx).Warn("Temporal did not accept a heartbeat: retrying", "unheard", time.Since(heard), "error", err)
 		}
 	}
 }

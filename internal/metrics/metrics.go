@@ -151,7 +151,7 @@ func (n *Number) UnmarshalJSON(raw []byte) error {
 	}
 	var number json.Number
 	if len(raw) == 0 || raw[0] == '"' || string(raw) == "null" {
-		return errors.New("no number: " + string(raw))
+		return errors.New("not a number: " + string(raw))
 	}
 	if err := json.Unmarshal(raw, &number); err != nil {
 		return err

@@ -11,7 +11,7 @@ func Hint(word string, candidates []string) string {
 	candidates = slices.Sorted(slices.Values(candidates))
 	hint := DidYouMean(word, candidates)
 	if hint == "" && len(candidates) > 0 && len(candidates) <= 20 {
-		hint = "known here: " + strings.Join(candidates, ", ")
+		hint = "known names: " + strings.Join(candidates, ", ")
 	}
 	return hint
 }

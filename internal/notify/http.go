@@ -72,9 +72,9 @@ func post(ctx context.Context, address string, body []byte, header http.Header) 
 	to, err := url.Parse(address)
 	switch {
 	case err != nil || to.Host == "" || (to.Scheme != "https" && to.Scheme != "http"):
-		return permanent("the address is no URL with http or https")
+		return permanent("the address is not an http or https URL")
 	case !secret.SafeURL(to):
-		return permanent("the address is not encrypted: use https; http is for this machine alone")
+		return permanent("the address is not encrypted: use https; http is only allowed on this machine")
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
@@ -92,7 +92,7 @@ func post(ctx context.Context, address string, body []byte, header http.Header) 
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err // without the address
 		}
-		return temporary("%s does not answer: %v", to.Host, err)
+		return temporary("%s does not respond: %v", to.Host, err)
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says it all
@@ -109,7 +109,7 @@ func answerError(host string, resp *http.Response, said []byte) error {
 	case code >= 200 && code < 300:
 		return nil
 	case code >= 300 && code < 400:
-		return permanent("%s, and redirects are not followed: give the address it leads to", text)
+		return permanent("%s, and redirects are not followed: use the address that it redirects to", text)
 	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		return &Error{Text: text, After: min(time.Duration(max(0, seconds))*time.Second, maxAfter)}

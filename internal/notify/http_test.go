@@ -204,10 +204,10 @@ func TestAddresses(t *testing.T) {
 		says      string
 	}{
 		{"http://hooks.example.com/secret", true, "not encrypted"},
-		{"ftp://hooks.example.com/secret", true, "no URL"},
-		{"hooks.example.com/secret", true, "no URL"},
-		{"http://[::1/secret", true, "no URL"},
-		{"http://127.0.0.1:1/secret", false, "127.0.0.1:1 does not answer"},
+		{"ftp://hooks.example.com/secret", true, "not an http or https URL"},
+		{"hooks.example.com/secret", true, "not an http or https URL"},
+		{"http://[::1/secret", true, "not an http or https URL"},
+		{"http://127.0.0.1:1/secret", false, "127.0.0.1:1 does not respond"},
 	}
 	for _, tt := range tests {
 		err := Slack(t.Context(), tt.address, message())

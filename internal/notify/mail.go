@@ -33,13 +33,13 @@ var roots *x509.CertPool
 func Mail(ctx context.Context, server spec.SMTP, password string, to []string, m Message) error {
 	from, err := mail.ParseAddress(server.From)
 	if err != nil {
-		return permanent("smtp `from` %q is no address: %v", server.From, err)
+		return permanent("smtp `from` %q is not an address: %v", server.From, err)
 	}
 	var all []*mail.Address
 	for _, one := range to {
 		a, err := mail.ParseAddress(one)
 		if err != nil {
-			return permanent("%q is no address: %v", one, err)
+			return permanent("%q is not an address: %v", one, err)
 		}
 		all = append(all, a)
 	}
@@ -85,7 +85,7 @@ func dial(ctx context.Context, server spec.SMTP) (_ *smtp.Client, err error) {
 		return c, nil
 	}
 	if ok, _ := c.Extension("STARTTLS"); !ok {
-		return nil, permanent("mail server %s does not offer STARTTLS: set smtp `tls: tls`, or `none` where the way to it is safe", address)
+		return nil, permanent("mail server %s does not support STARTTLS: set smtp `tls: tls`, or `none` if the network is trusted", address)
 	}
 	return c, refused("mail server "+address+": STARTTLS", c.StartTLS(secure))
 }
@@ -95,12 +95,12 @@ func login(c *smtp.Client, server spec.SMTP, password string) error {
 		return nil
 	}
 	if _, methods := c.Extension("AUTH"); !strings.Contains(" "+methods+" ", " PLAIN ") {
-		return permanent("mail server %s offers no AUTH PLAIN (but %q): it is the one way to log in that Sluice knows", server.Host, methods)
+		return permanent("mail server %s does not support AUTH PLAIN (but %q), the only method that Sluice supports", server.Host, methods)
 	}
 	err := c.Auth(smtp.PlainAuth("", server.User, password, server.Host))
 	var answer *textproto.Error
 	if err != nil && !errors.As(err, &answer) {
-		return permanent("mail server %s: %v: a password is sent over TLS, or to this machine, only", server.Host, err)
+		return permanent("mail server %s: %v: passwords are only sent over TLS, or to this machine", server.Host, err)
 	} else if err != nil {
 		return refused("log in to mail server "+server.Host+" as "+server.User, err)
 	}

@@ -205,9 +205,9 @@ func TestMailRefused(t *testing.T) {
 		says      string
 		mails     int
 	}{
-		{"no STARTTLS", func(s *mailServer) { s.offers = []string{"8BITMIME"} }, true, "does not offer STARTTLS", 0},
+		{"no STARTTLS", func(s *mailServer) { s.offers = []string{"8BITMIME"} }, true, "does not support STARTTLS", 0},
 		{"a certificate of nobody known", func(*mailServer) { roots = x509.NewCertPool() }, true, "certificate", 0},
-		{"no way to log in", func(s *mailServer) { s.spec.TLS, s.spec.User = "none", "sluice" }, true, "no AUTH PLAIN", 0},
+		{"no way to log in", func(s *mailServer) { s.spec.TLS, s.spec.User = "none", "sluice" }, true, "AUTH PLAIN", 0},
 		{"a wrong password", func(s *mailServer) {
 			s.spec.User = "sluice"
 			s.answers["AUTH PLAIN AHNsdWljZQBwYXNzd29yZA=="] = "535 5.7.8 wrong"
@@ -216,7 +216,7 @@ func TestMailRefused(t *testing.T) {
 		{"a recipient to be tried later", func(s *mailServer) { s.answers[recipient] = "450 greylisted" }, false, "450 greylisted", 0},
 		{"one recipient of two", func(s *mailServer) { s.answers[other] = "550 no such user" }, true, "recipient j@acme.test: 550", 1},
 		{"all recipients", func(s *mailServer) { s.answers[recipient], s.answers[other] = "550 gone", "550 gone" }, true, "ops@acme.test: 550", 0},
-		{"a sender that is none", func(s *mailServer) { s.spec.From = "sluice" }, true, "is no address", 0},
+		{"a sender that is none", func(s *mailServer) { s.spec.From = "sluice" }, true, "is not an address", 0},
 		{"a mail server that is not there", func(s *mailServer) { s.spec.Port = 1 }, false, "mail server 127.0.0.1:1", 0},
 	}
 	for _, tt := range tests {

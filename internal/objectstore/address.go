@@ -65,7 +65,7 @@ func Parse(text string) (Address, error) {
 	where, asked, _ := strings.Cut(rest, "?")
 	a.Name, a.Path, _ = strings.Cut(where, "/")
 	if !name.MatchString(a.Name) {
-		return Address{}, fmt.Errorf("%q is no name of a bucket", a.Name)
+		return Address{}, fmt.Errorf("%q is not a valid bucket name", a.Name)
 	}
 	for option := range strings.SplitSeq(asked, "&") {
 		if err := a.set(option); err != nil {
@@ -88,13 +88,13 @@ func (a *Address) set(option string) error {
 	case name == "anonymous" && (value == "true" || value == "false"):
 		a.Anonymous = value == "true"
 	case s3 && name == "region":
-		return fmt.Errorf("%q is no region: write such as region=eu-central-1", value)
+		return fmt.Errorf("%q is not a region: write for example region=eu-central-1", value)
 	case s3 && name == "endpoint":
-		return errors.New("the endpoint is no address: write endpoint=https://host:port, without a user")
+		return errors.New("the endpoint is not a valid address: write endpoint=https://host:port, without a user")
 	case name == "anonymous":
 		return errors.New("write anonymous=true")
 	default:
-		return fmt.Errorf("%q is no option of a bucket: there are %s", name, options[a.Scheme])
+		return fmt.Errorf("%q is not an option of a bucket: the options are %s", name, options[a.Scheme])
 	}
 	return nil
 }
@@ -111,9 +111,9 @@ func ParseFolder(text string) (Address, error) {
 	}
 	switch {
 	case len(a.Path) > maxKey:
-		return Address{}, fmt.Errorf("the folder's name is longer than the %d bytes of a key", maxKey)
+		return Address{}, fmt.Errorf("the folder's name is longer than %d bytes, the maximum of a key", maxKey)
 	case control.MatchString(a.Path) || strings.Contains(a.Path, "../"):
-		return Address{}, errors.New("the folder's name has a control character or `..` in it")
+		return Address{}, errors.New("the folder's name contains a control character or `..`")
 	}
 	return a, nil
 }

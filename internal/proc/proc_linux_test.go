@@ -169,7 +169,7 @@ func TestStartFailures(t *testing.T) {
 			"NUL",
 			proc.Command{Path: "true", Args: []string{"a\x00b"}},
 			nil,
-			"start true: an argument or environment variable holds a NUL byte",
+			"start true: an argument or environment variable contains a NUL byte",
 		},
 	}
 	for _, test := range tests {

@@ -47,7 +47,7 @@ func (l *Log) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if l.cut == 0 {
-		if _, err := fmt.Fprintf(l.to, "\n[sluice: the log is as long as a log may be; of what follows the last %s are kept, when the program has ended]\n",
+		if _, err := fmt.Fprintf(l.to, "\n[sluice: the log has reached its maximum size; only the last %s of the rest are kept, and added when the program has ended]\n",
 			human.Bytes(int64(l.tail))); err != nil {
 			return len(begin), err
 		}
@@ -73,7 +73,7 @@ func (l *Log) Close() error {
 			l.cut += int64(line + 1)
 			l.late = l.late[line+1:]
 		}
-		_, err = fmt.Fprintf(l.to, "[sluice: %s were left out]\n", human.Bytes(l.cut))
+		_, err = fmt.Fprintf(l.to, "[sluice: %s were omitted]\n", human.Bytes(l.cut))
 	}
 	if err == nil && len(l.late) > 0 {
 		_, err = l.to.Write(l.late)

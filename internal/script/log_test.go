@@ -31,8 +31,8 @@ func TestLogKeepsHeadAndTail(t *testing.T) {
 	if err := l.Close(); err != nil || !k.closed {
 		t.Fatal(err, k.closed)
 	}
-	want := "line 0\nlin\n[sluice: the log is as long as a log may be; of what follows the last 12 B are kept, when the program has ended]\n" +
-		"[sluice: 132 B were left out]\nline 19\n"
+	want := "line 0\nlin\n[sluice: the log has reached its maximum size; only the last 12 B of the rest are kept, and added when the program has ended]\n" +
+		"[sluice: 132 B were omitted]\nline 19\n"
 	if diff := cmp.Diff(want, k.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -61,7 +61,7 @@ func TestLog(t *testing.T) {
 			return
 		}
 		begin, rest, _ := strings.Cut(k.String(), "\n[sluice: ")
-		_, end, _ := strings.Cut(rest, " left out]\n")
+		_, end, _ := strings.Cut(rest, " omitted]\n")
 		whole := all.String()
 		if begin != whole[:head] || !strings.HasSuffix(whole, end) || len(end) > tail || int64(len(begin)+len(end))+l.cut != int64(len(whole)) {
 			t.Fatalf("%q became %q, %d cut", whole, k.String(), l.cut)

@@ -63,7 +63,7 @@ func putOutput(ctx context.Context, s *store.Store, name string, decl spec.Outpu
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: the program left nothing at $SLUICE_OUTPUT_DIR/%s", name, decl.Path)
+		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: the program did not create $SLUICE_OUTPUT_DIR/%s", name, decl.Path)
 	} else if err != nil {
 		return artifact.Ref{}, fmt.Errorf("output %s: %w", name, err)
 	}
@@ -94,7 +94,7 @@ func RefuseSecrets(outputs map[string]any, mask *secret.Mask) error {
 }
 
 func secretLeft(what, name string) error {
-	return fault.Errorf(fault.User, "%s %q holds the value of a secret, and would be kept in the run's records for everybody to read", what, name)
+	return fault.Errorf(fault.User, "%s %q contains the value of a secret, and everyone could read it in the run's records", what, name)
 }
 
 func readValues(path string) (map[string]any, error) {
@@ -109,9 +109,9 @@ func readValues(path string) (map[string]any, error) {
 	bounded := &io.LimitedReader{R: f, N: maxValues}
 	if err := json.NewDecoder(bounded).Decode(&values); err != nil {
 		if bounded.N == 0 {
-			return nil, fault.New(fault.User, valuesFile+" is larger than 1 MiB: hand large values on as files, as an output of type dataset", nil)
+			return nil, fault.New(fault.User, valuesFile+" is larger than 1 MiB: pass large values as files, in an output of type dataset", nil)
 		}
-		return nil, fault.Errorf(fault.User, "%s is no JSON object: %v", valuesFile, err)
+		return nil, fault.Errorf(fault.User, "%s is not a JSON object: %v", valuesFile, err)
 	}
 	return values, nil
 }
@@ -119,7 +119,7 @@ func readValues(path string) (map[string]any, error) {
 func valueOf(name, typ string, values map[string]any) (any, error) {
 	v, ok := values[name]
 	if !ok {
-		return nil, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR does not hold it", name, valuesFile)
+		return nil, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR does not contain it", name, valuesFile)
 	}
 	switch typ {
 	case "string":
@@ -174,7 +174,7 @@ func Metrics(path string, declared []string) (map[string]float64, error) {
 			continue
 		}
 		if len(others) > 0 {
-			return nil, fault.Errorf(fault.User, "metric %q is declared, but the program never wrote it to $SLUICE_METRICS; what it wrote there and `metrics:` lacks: %s",
+			return nil, fault.Errorf(fault.User, "metric %q is declared, but the program never wrote it to $SLUICE_METRICS; it wrote these, which are not in `metrics:`: %s",
 				name, strings.Join(slices.Sorted(maps.Keys(others)), ", "))
 		}
 		return nil, fault.Errorf(fault.User, "metric %q is declared, but the program never wrote it to $SLUICE_METRICS", name)
@@ -191,7 +191,7 @@ func scanMetrics(r io.Reader, declared []string, last map[string]float64, others
 		}
 		var values map[string]*float64 // a null is no zero
 		if err := json.Unmarshal(lines.Bytes(), &values); err != nil || values == nil {
-			return fault.Errorf(fault.User, "$SLUICE_METRICS line %d is no JSON object of numbers: %.100s", n, lines.Text())
+			return fault.Errorf(fault.User, "$SLUICE_METRICS line %d is not a JSON object of numbers: %.100s", n, lines.Text())
 		}
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			switch v := values[name]; {

@@ -60,7 +60,7 @@ func TestCollectRefuses(t *testing.T) {
 		decl   spec.OutputDecl
 		says   []string
 	}{
-		{"a value that is missing", `{"y": 1}`, spec.OutputDecl{Type: "int"}, []string{`"x"`, "does not hold it"}},
+		{"a value that is missing", `{"y": 1}`, spec.OutputDecl{Type: "int"}, []string{`"x"`, "does not contain it"}},
 		{"no file of values", "", spec.OutputDecl{Type: "int"}, []string{`"x"`, "outputs.json"}},
 		{"a value of null", `{"x": null}`, spec.OutputDecl{Type: "double"}, []string{"declared as double"}},
 		{"a share for an int", `{"x": 1.5}`, spec.OutputDecl{Type: "int"}, []string{"declared as int", "1.5"}},
@@ -69,11 +69,11 @@ func TestCollectRefuses(t *testing.T) {
 		{"a number for a text", `{"x": 1}`, spec.OutputDecl{Type: "string"}, []string{"declared as string", "the number 1"}},
 		{"a text for a bool", `{"x": "true"}`, spec.OutputDecl{Type: "bool"}, []string{"declared as bool", `the text "true"`}},
 		{"a number for a bool", `{"x": 1}`, spec.OutputDecl{Type: "bool"}, []string{"declared as bool"}},
-		{"no JSON", `{"x": NaN}`, spec.OutputDecl{Type: "double"}, []string{"outputs.json is no JSON object"}},
-		{"a list", `[1]`, spec.OutputDecl{Type: "int"}, []string{"outputs.json is no JSON object"}},
+		{"no JSON", `{"x": NaN}`, spec.OutputDecl{Type: "double"}, []string{"outputs.json is not a JSON object"}},
+		{"a list", `[1]`, spec.OutputDecl{Type: "int"}, []string{"outputs.json is not a JSON object"}},
 		{"too much", `{"y": "` + strings.Repeat("a", maxValues) + `"}`, spec.OutputDecl{Type: "int"}, []string{"larger than 1 MiB", "dataset"}},
-		{"an artifact that is missing", "", spec.OutputDecl{Type: "model", Path: "m/model"}, []string{`"x"`, "nothing at $SLUICE_OUTPUT_DIR/m/model"}},
-		{"a path that leads out", "", spec.OutputDecl{Type: "dataset", Path: "../work"}, []string{"leads out"}},
+		{"an artifact that is missing", "", spec.OutputDecl{Type: "model", Path: "m/model"}, []string{`"x"`, "did not create $SLUICE_OUTPUT_DIR/m/model"}},
+		{"a path that leads out", "", spec.OutputDecl{Type: "dataset", Path: "../work"}, []string{"outside its folder"}},
 	}
 	s := openStore(t)
 	for _, tt := range tests {
@@ -130,7 +130,7 @@ func TestMetricsRefuses(t *testing.T) {
 		says        []string
 	}{
 		{"a metric that is never reported", `{"loss": 1}`, []string{`"f1"`, "never wrote"}},
-		{"a metric by another name", "{}\n" + `{"f1": 1, "lost": 1}`, []string{`"loss"`, "never wrote", "`metrics:` lacks: lost"}},
+		{"a metric by another name", "{}\n" + `{"f1": 1, "lost": 1}`, []string{`"loss"`, "never wrote", "not in `metrics:`: lost"}},
 		{"no JSON", "loss=1", []string{"line 1", "loss=1"}},
 		{"what Python writes for a loss that diverged", `{"loss": NaN}`, []string{"line 1", "NaN"}},
 		{"text", `{"loss": "1"}`, []string{"line 1", "numbers"}},
@@ -185,9 +185,9 @@ func TestRefuseSecrets(t *testing.T) {
 		t.Error(err)
 	}
 	for says, outputs := range map[string]map[string]any{
-		`output "best" holds`: {"best": "a swordfish"},
-		`output "rows" holds`: {"rows": 12345678.0},
-		`metric "loss" holds`: {"metrics": map[string]float64{"f1": 1, "loss": 12345678}},
+		`output "best" contains`: {"best": "a swordfish"},
+		`output "rows" contains`: {"rows": 12345678.0},
+		`metric "loss" contains`: {"metrics": map[string]float64{"f1": 1, "loss": 12345678}},
 	} {
 		if err := RefuseSecrets(outputs, mask); fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "swordfish") {
 			t.Errorf("got %v, want %s", err, says)

@@ -111,7 +111,7 @@ func (v venv) install(ctx context.Context, dir, about string) error {
 	}
 	sites, err := filepath.Glob(filepath.Join(dir, "lib", "python*", "site-packages"))
 	if err != nil || len(sites) != 1 {
-		return fmt.Errorf("the virtual environment %s has no place for packages: %w", dir, err)
+		return fmt.Errorf("the virtual environment %s has no folder for packages: %w", dir, err)
 	}
 	_, paths, _ := strings.Cut(about, "\n")
 	if err := os.WriteFile(filepath.Join(sites[0], "sluice-base.pth"), []byte(paths), 0o644); err != nil {
@@ -125,7 +125,7 @@ func (v venv) install(ctx context.Context, dir, about string) error {
 	case err == nil:
 		return os.WriteFile(filepath.Join(dir, wholeFile), nil, 0o644)
 	case fault.TypeOf(err) == fault.User && strings.Contains(out, "Retrying (Retry("):
-		return fmt.Errorf("no package index can be reached: %w", errors.New(err.Error())) // nobody's fault here, so it is tried again
+		return fmt.Errorf("cannot reach a package index: %w", errors.New(err.Error())) // nobody's fault here, so it is tried again
 	}
 	return err
 }
@@ -185,7 +185,7 @@ func readRequirements(work, file string) (string, error) {
 			return "", err
 		}
 		if info.Size() > maxRequirements {
-			return "", fault.Errorf(fault.User, "%s has %d bytes: that is no requirements file", name, info.Size())
+			return "", fault.Errorf(fault.User, "%s has %d bytes: it is not a requirements file", name, info.Size())
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -198,7 +198,7 @@ func readRequirements(work, file string) (string, error) {
 			case len(words) == 0:
 			case words[0] == "-e", words[0] == "--editable", strings.HasPrefix(words[0], "."), strings.HasPrefix(words[0], "/"):
 				return "", fault.Errorf(fault.User,
-					"%s: %q would install a folder; import it from the workspace, where the command runs, or name a published package", name, strings.TrimSpace(line))
+					"%s: %q would install a folder; import it from the workspace, where the command runs, or use a published package", name, strings.TrimSpace(line))
 			}
 		}
 		todo = append(todo, spec.Included(name, text)...)

@@ -92,7 +92,7 @@ func TestRequirementsAreInstalledOnce(t *testing.T) {
 func TestRequirementsOfTheWorkspaceAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"-e .\n": "would install a folder", "numpy\n./lib\n": "would install a folder", "--editable=lib": "would install a folder",
-		"-r ../other.txt": "leads out", "-r none.txt\n": `no requirements file "none.txt"`,
+		"-r ../other.txt": "outside its folder", "-r none.txt\n": `no requirements file "none.txt"`,
 	} {
 		work := folder(t, map[string]string{"requirements.txt": text})
 		if _, err := readRequirements(work, "requirements.txt"); fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), want) {

@@ -66,10 +66,10 @@ func Prepare(ctx context.Context, s Setup) (*Folder, error) {
 		Metrics: filepath.Join(s.Dir, "metrics.jsonl"),
 	}
 	if err := os.MkdirAll(f.Output, 0o755); err != nil {
-		return nil, fmt.Errorf("make the step's folder: %w", err)
+		return nil, fmt.Errorf("create the step's folder: %w", err)
 	}
 	if err := s.Store.Fetch(ctx, s.Workspace, f.Work); err != nil {
-		return nil, fmt.Errorf("bring the workspace: %w", err)
+		return nil, fmt.Errorf("fetch the workspace: %w", err)
 	}
 	if file := cmp.Or(s.Command.Runtime.Python, s.Requirements); file != "" {
 		if err := s.install(ctx, f, file); err != nil {
@@ -112,7 +112,7 @@ func FetchInputs(ctx context.Context, s *store.Store, inputs map[string]artifact
 	for name, ref := range inputs {
 		dirs[name] = filepath.Join(dir, name)
 		if err := s.Fetch(ctx, ref, dirs[name]); err != nil {
-			return nil, fmt.Errorf("bring input %s: %w", name, err)
+			return nil, fmt.Errorf("fetch input %s: %w", name, err)
 		}
 	}
 	return dirs, nil
@@ -131,7 +131,7 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 	if s.State != "" {
 		own, err := os.Executable()
 		if err != nil {
-			return nil, fmt.Errorf("find this program: %w", err)
+			return nil, fmt.Errorf("find the executable of this program: %w", err)
 		}
 		vars["SLUICE_STATE"], vars["SLUICE_STORE"] = s.State, s.Store.URL()
 		path = append(path, filepath.Dir(own)) // last: it may be a folder of many programs
@@ -151,7 +151,7 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 // Confined returns the path of rel inside dir; a rel that leads out of dir is the user's error.
 func Confined(dir, rel string) (string, error) {
 	if !filepath.IsLocal(rel) {
-		return "", fault.Errorf(fault.User, "path %q leads out of its folder", rel)
+		return "", fault.Errorf(fault.User, "path %q is outside its folder", rel)
 	}
 	return filepath.Join(dir, rel), nil
 }
@@ -177,5 +177,5 @@ func LookPath(name, work string, env []string) (string, error) {
 			}
 		}
 	}
-	return "", fault.Errorf(fault.User, "%s is not installed: no program of that name is in PATH", name)
+	return "", fault.Errorf(fault.User, "%s is not installed: it is not in PATH", name)
 }

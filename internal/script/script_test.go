@@ -178,10 +178,10 @@ func TestPrepareRefuses(t *testing.T) {
 		{"an input nobody declared, in env", Setup{Workspace: workspace, Env: map[string]string{"X": unknown}}, true, "env X"},
 		{"a workspace that is not there", Setup{Workspace: artifact.Ref{
 			Type: artifact.Workspace, Digest: "sha256:" + strings.Repeat("0", 64),
-		}}, false, "bring the workspace"},
+		}}, false, "fetch the workspace"},
 		{"an input that is not there", Setup{Workspace: workspace, Command: spec.Command{Inputs: map[string]artifact.Ref{
 			"mail": {Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)},
-		}}}, false, "bring input mail"},
+		}}}, false, "fetch input mail"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestConfined(t *testing.T) {
 	}
 	for _, rel := range []string{"", "..", "../model", "/etc/passwd", "a/../../b"} {
 		_, err := Confined("/out", rel)
-		refused(t, err, rel, "leads out")
+		refused(t, err, rel, "outside its folder")
 	}
 }
 

@@ -28,11 +28,11 @@ const (
 
 // Why a secret has no value. The errors of this package wrap one of these.
 var (
-	ErrNotFound    = errors.New("secret not found")          // no such name, variable, file, path or key
-	ErrForbidden   = errors.New("secret may not be read")    // the file or Vault refuses
-	ErrUnusable    = errors.New("secret cannot be used")     // its source or its value is not one a secret can have
-	ErrSealed      = errors.New("vault is sealed")           // nobody can read until a person unseals it
-	ErrUnavailable = errors.New("secret cannot be read now") // Vault does not answer, or not with sense
+	ErrNotFound    = errors.New("secret not found")                 // no such name, variable, file, path or key
+	ErrForbidden   = errors.New("no permission to read the secret") // the file or Vault refuses
+	ErrUnusable    = errors.New("secret cannot be used")            // its source or its value is not one a secret can have
+	ErrSealed      = errors.New("vault is sealed")                  // nobody can read until a person unseals it
+	ErrUnavailable = errors.New("secret cannot be read now")        // Vault does not answer, or not with sense
 )
 
 // Temporary reports whether a later try may find the value, without anybody changing the environment.
@@ -85,7 +85,7 @@ func (r *Resolver) Value(ctx context.Context, env *spec.Environment, name string
 	defer cancel()
 	source, ok := env.Secrets[name]
 	if !ok {
-		return "", fail(ErrNotFound, "the environment %s has no secret %q: name its source under `secrets:`", env.Name, name)
+		return "", fail(ErrNotFound, "the environment %s has no secret %q: add its source under `secrets:`", env.Name, name)
 	}
 	value, err := r.read(ctx, env, source)
 	if err == nil {
@@ -144,13 +144,13 @@ func (r *Resolver) read(ctx context.Context, env *spec.Environment, source spec.
 	case source.Vault != "":
 		return r.vault.read(ctx, env.Vault, source.Vault)
 	}
-	return "", fail(ErrUnusable, "it has no source: give it env, file or vault")
+	return "", fail(ErrUnusable, "it has no source: set env, file or vault")
 }
 
 // readVariable reads an environment variable. Those of Sluice and Temporal are no user's secrets: they rule the namespace.
 func readVariable(name string) (string, error) {
 	if strings.HasPrefix(name, "SLUICE_") || strings.HasPrefix(name, "TEMPORAL_") {
-		return "", fail(ErrForbidden, "the variable %s is Sluice's own and cannot be a secret of a pipeline: use another name", name)
+		return "", fail(ErrForbidden, "the variable %s is reserved by Sluice and cannot be a secret of a pipeline: use another name", name)
 	}
 	value, ok := os.LookupEnv(name)
 	if !ok {
@@ -167,17 +167,17 @@ func readFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return "", fail(ErrNotFound, "there is no file %s where the step runs", path)
+		return "", fail(ErrNotFound, "the file %s does not exist where the step runs", path)
 	case errors.Is(err, os.ErrPermission):
-		return "", fail(ErrForbidden, "the file %s may not be read: give the worker's user the right to", path)
+		return "", fail(ErrForbidden, "no permission to read the file %s: grant it to the worker's user", path)
 	case err != nil:
 		return "", fail(ErrUnusable, "the file %s: %v", path, err)
 	case !info.Mode().IsRegular(): // a pipe would wait for its writer
-		return "", fail(ErrUnusable, "%s is no regular file", path)
+		return "", fail(ErrUnusable, "%s is not a regular file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fail(ErrForbidden, "the file %s may not be read: give the worker's user the right to", path)
+		return "", fail(ErrForbidden, "no permission to read the file %s: grant it to the worker's user", path)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxLength+2)) // its line break is no part of it
@@ -191,11 +191,11 @@ func readFile(path string) (string, error) {
 func usable(value string) error {
 	switch {
 	case len(value) < minLength:
-		return fail(ErrUnusable, "its value has %d bytes; shorter ones than %d cannot be masked in logs", len(value), minLength)
+		return fail(ErrUnusable, "its value has %d bytes; values shorter than %d cannot be masked in logs", len(value), minLength)
 	case len(value) > maxLength:
-		return fail(ErrUnusable, "its value is longer than %d KiB, which no environment variable can hold", maxLength>>10)
+		return fail(ErrUnusable, "its value is longer than %d KiB, the maximum of an environment variable", maxLength>>10)
 	case strings.Contains(value, "\x00"):
-		return fail(ErrUnusable, "its value holds a NUL byte, which no environment variable can; store it as base64")
+		return fail(ErrUnusable, "its value contains a NUL byte, which environment variables cannot; store it as base64")
 	}
 	return nil
 }

@@ -68,14 +68,14 @@ func TestValueRefuses(t *testing.T) {
 	}{
 		{"no source", spec.SecretSource{}, ErrUnusable, "no source"},
 		{"a variable that is not set", spec.SecretSource{Env: "NOT_SET_AT_ALL"}, ErrNotFound, "NOT_SET_AT_ALL is not set"},
-		{"Sluice's own", spec.SecretSource{Env: "SLUICE_TEMPORAL_TOKEN"}, ErrForbidden, "Sluice's own"},
+		{"Sluice's own", spec.SecretSource{Env: "SLUICE_TEMPORAL_TOKEN"}, ErrForbidden, "reserved by Sluice"},
 		{"too short", spec.SecretSource{Env: "SHORT"}, ErrUnusable, "has 3 bytes"},
 		{"too long", spec.SecretSource{File: file(t, strings.Repeat("x", maxLength+1))}, ErrUnusable, "longer than 64 KiB"},
 		{"binary", spec.SecretSource{File: file(t, "ab\x00cd")}, ErrUnusable, "NUL"},
-		{"no file", spec.SecretSource{File: "/does/not/exist"}, ErrNotFound, "no file /does/not/exist"},
+		{"no file", spec.SecretSource{File: "/does/not/exist"}, ErrNotFound, "/does/not/exist does not exist"},
 		{"a relative path", spec.SecretSource{File: "secret"}, ErrUnusable, "not absolute"},
-		{"a folder", spec.SecretSource{File: t.TempDir()}, ErrUnusable, "no regular file"},
-		{"a pipe that nobody writes to", spec.SecretSource{File: fifo}, ErrUnusable, "no regular file"},
+		{"a folder", spec.SecretSource{File: t.TempDir()}, ErrUnusable, "not a regular file"},
+		{"a pipe that nobody writes to", spec.SecretSource{File: fifo}, ErrUnusable, "not a regular file"},
 		{"Vault without an address", spec.SecretSource{Vault: "kv/a#b"}, ErrUnusable, "VAULT_ADDR is not set"},
 	}
 	for _, tt := range tests {

@@ -55,7 +55,7 @@ func (v *vault) read(ctx context.Context, server spec.Vault, ref string) (string
 		server.Address, server.Namespace = os.Getenv("VAULT_ADDR"), os.Getenv("VAULT_NAMESPACE")
 	}
 	if server.Address == "" {
-		return "", fail(ErrUnusable, "the environment has no `vault:` to read %s from, and VAULT_ADDR is not set for the worker: give its address", ref)
+		return "", fail(ErrUnusable, "the environment has no `vault:` to read %s from, and VAULT_ADDR is not set for the worker: set one of them", ref)
 	}
 	endpoint, mount, path, key, err := locate(server, ref)
 	if err != nil {
@@ -77,7 +77,7 @@ func (v *vault) read(ctx context.Context, server spec.Vault, ref string) (string
 	case errors.Is(err, ErrForbidden):
 		return "", fail(ErrForbidden, "%v\nhelp: the policy must allow `read` on %s/data/%s", err, mount, path)
 	case errors.Is(err, ErrNotFound):
-		return "", fail(ErrNotFound, "Vault at %s has nothing at %s/%s: it was never written, its last version was deleted, or %s is no KV "+
+		return "", fail(ErrNotFound, "Vault at %s has nothing at %s/%s: it was never written, its last version was deleted, or %s is not a KV "+
 			"engine of version 2", server.Address, mount, path, mount)
 	case err != nil:
 		return "", err
@@ -91,7 +91,7 @@ func locate(server spec.Vault, ref string) (endpoint, mount, path, key string, e
 	mount, path, _ = strings.Cut(where, "/")
 	parts := strings.Split(path, "/")
 	if mount == "" || key == "" || slices.ContainsFunc(append(parts, mount), func(s string) bool { return s == "" || s == "." || s == ".." }) {
-		return "", "", "", "", fail(ErrUnusable, "%q is no key in Vault: write mount/path#key, such as kv/ml/warehouse#dsn", ref)
+		return "", "", "", "", fail(ErrUnusable, "%q is not a key in Vault: write mount/path#key, such as kv/ml/warehouse#dsn", ref)
 	}
 	endpoint, err = address(server, append([]string{mount, "data"}, parts...)...)
 	return endpoint, mount, path, key, err
@@ -101,10 +101,10 @@ func locate(server spec.Vault, ref string) (endpoint, mount, path, key string, e
 func address(server spec.Vault, parts ...string) (string, error) {
 	u, err := url.Parse(server.Address)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return "", fail(ErrUnusable, "vault address %q is no URL: write it like https://vault.example.com:8200", server.Address)
+		return "", fail(ErrUnusable, "vault address %q is not a URL: write it like https://vault.example.com:8200", server.Address)
 	}
 	if !SafeURL(u) {
-		return "", fail(ErrUnusable, "vault address %s is not encrypted: use https, since tokens and secrets travel there", server.Address)
+		return "", fail(ErrUnusable, "vault address %s is not encrypted: use https to protect tokens and secrets", server.Address)
 	}
 	for i, p := range parts {
 		parts[i] = url.PathEscape(p)
@@ -133,7 +133,7 @@ func (v *vault) token(ctx context.Context, server spec.Vault) (token string, fre
 		token, err = readFile(auth.TokenFile) // each time, since an agent of Vault's renews it there
 		token = strings.TrimSpace(token)
 		if err == nil && !isToken(token) {
-			err = fail(ErrUnusable, "it holds no token")
+			err = fail(ErrUnusable, "it contains no token")
 		}
 		if err != nil {
 			err = fmt.Errorf("vault auth token_file %s: %w", auth.TokenFile, err)
@@ -165,7 +165,7 @@ func ownToken() (string, error) {
 		}
 	}
 	if token = strings.TrimSpace(token); !isToken(token) {
-		return "", fail(ErrUnusable, "vault has no auth: give it token_file or kubernetes, or the worker VAULT_TOKEN or the file ~/.vault-token")
+		return "", fail(ErrUnusable, "vault has no auth: set token_file or kubernetes, or set VAULT_TOKEN or the file ~/.vault-token for the worker")
 	}
 	return token, nil
 }
@@ -209,7 +209,7 @@ func (v *vault) login(ctx context.Context, server spec.Vault) (lease, error) {
 		return lease{}, err
 	}
 	if !isToken(a.Auth.ClientToken) {
-		return lease{}, fail(ErrUnavailable, "Vault at %s gave no token", server.Address)
+		return lease{}, fail(ErrUnavailable, "Vault at %s returned no token", server.Address)
 	}
 	// A part of its life is left for what is under way. A token without an end is asked for anew now and then.
 	life := min(time.Duration(a.Auth.LeaseDuration)*time.Second*2/3, time.Hour)
@@ -264,7 +264,7 @@ func (v *vault) once(ctx context.Context, server spec.Vault, method, endpoint, t
 	}
 	resp, err := v.http.Do(req)
 	if err != nil {
-		return a, true, fail(ErrUnavailable, "Vault at %s does not answer: %v", server.Address, unwrapped(err))
+		return a, true, fail(ErrUnavailable, "Vault at %s does not respond: %v", server.Address, unwrapped(err))
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -277,7 +277,7 @@ func (v *vault) once(ctx context.Context, server spec.Vault, method, endpoint, t
 		return a, again, err
 	}
 	if parseErr != nil {
-		return a, false, fail(ErrUnavailable, "what answers at %s is no Vault: its answer is no JSON of at most 1 MiB", server.Address)
+		return a, false, fail(ErrUnavailable, "the server at %s is not Vault: its response is not JSON of at most 1 MiB", server.Address)
 	}
 	return a, false, nil
 }
@@ -324,7 +324,7 @@ func pick(a answer, path, key string) (string, error) {
 		return text, nil
 	}
 	if c := raw[0]; c == '{' || c == '[' || c == 'n' {
-		return "", fail(ErrUnusable, "the key %q of %s in Vault is no text", key, path)
+		return "", fail(ErrUnusable, "the key %q of %s in Vault is not a string", key, path)
 	}
 	return string(raw), nil
 }

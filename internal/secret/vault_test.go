@@ -130,9 +130,9 @@ func TestVault(t *testing.T) {
 		{name: "by the pod's account", server: byPod(v.URL), ref: "kv/ml/warehouse#dsn", want: "postgres://secret"},
 		{
 			name: "an object", server: byToken(t, v.URL, "reader"), ref: "kv/ml/warehouse#map",
-			reason: ErrUnusable, says: "is no text",
+			reason: ErrUnusable, says: "is not a string",
 		},
-		{name: "null", server: byToken(t, v.URL, "reader"), ref: "kv/ml/warehouse#none", reason: ErrUnusable, says: "is no text"},
+		{name: "null", server: byToken(t, v.URL, "reader"), ref: "kv/ml/warehouse#none", reason: ErrUnusable, says: "is not a string"},
 		{
 			name: "another key", server: byToken(t, v.URL, "reader"), ref: "kv/ml/warehouse#user",
 			reason: ErrNotFound, says: `kv/ml/warehouse in Vault has no key "user"; it has dsn, map, none, on, port`,
@@ -143,7 +143,7 @@ func TestVault(t *testing.T) {
 			name: "another's token", server: byToken(t, v.URL, "stranger"), ref: "kv/ml/warehouse#dsn",
 			reason: ErrForbidden, says: "permission denied\nhelp: the policy must allow `read` on kv/data/ml/warehouse",
 		},
-		{name: "no Vault", server: byToken(t, v.URL, "reader"), ref: "kv/ml/html#dsn", reason: ErrUnavailable, says: "is no Vault"},
+		{name: "no Vault", server: byToken(t, v.URL, "reader"), ref: "kv/ml/html#dsn", reason: ErrUnavailable, says: "is not Vault"},
 		{
 			name: "no token file", server: spec.Vault{Address: v.URL, Auth: spec.VaultAuth{TokenFile: "/does/not/exist"}}, ref: "kv/a#b",
 			reason: ErrNotFound, says: "token_file /does/not/exist",
@@ -153,7 +153,7 @@ func TestVault(t *testing.T) {
 		{name: "no key", server: byToken(t, v.URL, "reader"), ref: "kv/ml/warehouse", reason: ErrUnusable, says: "mount/path#key"},
 		{name: "no path", server: byToken(t, v.URL, "reader"), ref: "kv#dsn", reason: ErrUnusable, says: "mount/path#key"},
 		{name: "a way out", server: byToken(t, v.URL, "reader"), ref: "kv/../sys#dsn", reason: ErrUnusable, says: "mount/path#key"},
-		{name: "no URL", server: byToken(t, "vault:8200", "reader"), ref: "kv/a#b", reason: ErrUnusable, says: "is no URL"},
+		{name: "no URL", server: byToken(t, "vault:8200", "reader"), ref: "kv/a#b", reason: ErrUnusable, says: "is not a URL"},
 		{name: "in the clear", server: byToken(t, "http://192.0.2.1:8200", "reader"), ref: "kv/a#b", reason: ErrUnusable, says: "use https"},
 	}
 	for _, tt := range tests {

@@ -18,7 +18,7 @@ var (
 		"Steps that ended, counting each instance; `upstream` steps did not run because of an earlier step",
 		Label{"kind", words(spec.Kinds)}, Label{"status", words(spec.StepEnds())})
 	GateChecks = counter("sluice_gate_checks_total",
-		"Conditions of gates that were evaluated",
+		"Evaluated conditions of gates",
 		Label{"verdict", words([]spec.Verdict{spec.VerdictPass, spec.VerdictFail, spec.VerdictHold, spec.VerdictError})})
 	Rows = counter("sluice_rows_total",
 		"Rows that cleanings read, by outcome", Label{"outcome", []string{"kept", "dropped", "rejected"}})

@@ -170,7 +170,7 @@ func WriteFiles(work, path string, rows spec.Rows, cuts map[int]string) error {
 		})
 	})
 	if err == nil && (sum.Read != rows.Read || sum.Kept != rows.Kept || sum.Dropped != rows.Dropped || sum.Rejected != rows.Rejected) {
-		err = fault.Errorf(fault.Infrastructure, "the accounts of the files add up to %+v, but the whole is %+v; this is an error in the program,"+
+		err = fault.Errorf(fault.Infrastructure, "the counts of the files add up to %+v, but the total is %+v; this is a bug in Sluice,"+
 			" and the dataset was not written", sum, rows)
 	}
 	return err
@@ -192,8 +192,8 @@ func (c *FileCount) settle(cuts map[int]string, sum *spec.Rows) (FileAccount, er
 	sum.Dropped += dropped
 	sum.Rejected += rejected
 	if a.Read != a.Kept+dropped+rejected {
-		return a, fault.Errorf(fault.Infrastructure, "the account of %s does not add up: %d rows read, but %d kept + %d dropped + %d rejected;"+
-			" this is an error in the program, and the dataset was not written", a.File, a.Read, a.Kept, dropped, rejected)
+		return a, fault.Errorf(fault.Infrastructure, "the counts of %s do not add up: %d rows read, but %d kept + %d dropped + %d rejected;"+
+			" this is a bug in Sluice, and the dataset was not written", a.File, a.Read, a.Kept, dropped, rejected)
 	}
 	return a, nil
 }

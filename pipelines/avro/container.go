@@ -42,7 +42,7 @@ func openContainer(r Source) (*container, error) {
 		return nil, unexpected(err)
 	}
 	if magic != [4]byte{'O', 'b', 'j', 1} {
-		return nil, errors.New("it does not begin as an Avro file")
+		return nil, errors.New("it does not begin like an Avro file")
 	}
 	for {
 		n, err := c.long()
@@ -95,7 +95,7 @@ func (c *container) bytes() ([]byte, error) {
 		return nil, err
 	}
 	if n < 0 || n > maxBlock {
-		return nil, fmt.Errorf("it says that %d bytes follow; at most %d are read at a time", n, maxBlock)
+		return nil, fmt.Errorf("it declares %d bytes, more than the maximum of %d", n, maxBlock)
 	}
 	var b bytes.Buffer // grows with what is there, not with what is said
 	_, err = io.CopyN(&b, c.r, n)
@@ -115,11 +115,11 @@ func (c *container) block() (count int64, data []byte, err error) {
 		return 0, nil, unexpected(err)
 	}
 	if sync != c.sync || count < 0 {
-		return 0, nil, errors.New("a block does not end where it says")
+		return 0, nil, errors.New("a block does not end where it should")
 	}
 	data, err = c.decompress(data)
 	if err == nil && count > int64(len(data)) { // records of no bytes could be any number
-		err = fmt.Errorf("a block of %d bytes says that it has %d records", len(data), count)
+		err = fmt.Errorf("a block of %d bytes declares %d records", len(data), count)
 	}
 	return count, data, err
 }
@@ -153,7 +153,7 @@ func (c *container) decompress(data []byte) ([]byte, error) {
 		defer z.Close()
 		return bounded(z)
 	}
-	return nil, fmt.Errorf("its blocks are compressed by %.40q; deflate, snappy, zstandard and bzip2 are known", c.codec)
+	return nil, fmt.Errorf("its blocks are compressed with %.40q; supported are deflate, snappy, zstandard and bzip2", c.codec)
 }
 
 var errTooLarge = fmt.Errorf("a block holds more than %d bytes", maxBlock)

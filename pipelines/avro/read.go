@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNoRecords is that of a file of other values.
-var ErrNoRecords = errors.New("its schema is no record, and rows must be records")
+var ErrNoRecords = errors.New("its schema is not a record")
 
 // Reader reads the records of a file.
 type Reader struct {
@@ -131,7 +131,7 @@ func (d *decoder) long() int64 {
 // bytes returns the next bytes, which are the block's.
 func (d *decoder) bytes(n int64) []byte {
 	if n < 0 || n > int64(len(d.data)-d.at) {
-		d.fail("it says that %d bytes follow, and the block has %d more", n, len(d.data)-d.at)
+		d.fail("it declares %d bytes, but the block has only %d more", n, len(d.data)-d.at)
 		return nil
 	}
 	d.at += int(n)
@@ -175,7 +175,7 @@ func (d *decoder) value(s *schema) (v any) {
 		}
 	default:
 		if d.depth++; d.depth > maxDepth {
-			d.fail("values nest more than %d deep", maxDepth)
+			d.fail("values are nested more than %d deep", maxDepth)
 			return nil
 		}
 		v = d.parts(s)
@@ -183,7 +183,7 @@ func (d *decoder) value(s *schema) (v any) {
 	}
 	if d.at == start {
 		if d.empty--; d.empty < 0 {
-			d.fail("there are too many values without a byte")
+			d.fail("there are too many empty values")
 		}
 	}
 	return v
@@ -243,7 +243,7 @@ func (d *decoder) entry(s *schema, object map[string]any) {
 	}
 	key := string(raw)
 	if _, twice := object[key]; twice {
-		d.reject(rows.Reject("repeated_field", "the key %.40q of a map is there twice", key))
+		d.reject(rows.Reject("repeated_field", "the key %.40q of a map is duplicated", key))
 	}
 	if !utf8.ValidString(key) {
 		d.reject(errEncoding)
@@ -263,7 +263,7 @@ func (d *decoder) blocks(read func()) {
 			d.long()
 		}
 		if n < 0 {
-			d.fail("a block of items has no number of them")
+			d.fail("a block of items has no count")
 		}
 		for ; n > 0 && d.err == nil; n-- {
 			read()
@@ -331,7 +331,7 @@ func (d *decoder) binary(s *schema, raw []byte) any {
 	return d.checked(text, err)
 }
 
-var errEncoding = rows.Reject(rows.ReasonEncoding, "a text is not valid UTF-8")
+var errEncoding = rows.Reject(rows.ReasonEncoding, "a string is not valid UTF-8")
 
 func (d *decoder) text(s *schema) any {
 	raw := d.bytes(d.long())

@@ -59,7 +59,7 @@ type schemaParser struct {
 
 func parseSchema(text []byte) (*schema, error) {
 	if len(text) > maxSchema {
-		return nil, fmt.Errorf("it has %d bytes; %d are read at most", len(text), maxSchema)
+		return nil, fmt.Errorf("it has %d bytes, more than the maximum of %d", len(text), maxSchema)
 	}
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -72,7 +72,7 @@ func parseSchema(text []byte) (*schema, error) {
 // parse compiles a schema that stands in a namespace.
 func (p *schemaParser) parse(v any, space string) (*schema, error) {
 	if p.depth++; p.depth > maxSchemaDepth {
-		return nil, fmt.Errorf("it nests more than %d deep", maxSchemaDepth)
+		return nil, fmt.Errorf("it is nested more than %d deep", maxSchemaDepth)
 	}
 	defer func() { p.depth-- }()
 	switch v := v.(type) {
@@ -87,7 +87,7 @@ func (p *schemaParser) parse(v any, space string) (*schema, error) {
 		}
 		return p.object(typ, v, space)
 	}
-	return nil, fmt.Errorf("a %T is no schema", v)
+	return nil, fmt.Errorf("a %T is not a schema", v)
 }
 
 func (p *schemaParser) byName(name, space string) (*schema, error) {
@@ -99,7 +99,7 @@ func (p *schemaParser) byName(name, space string) (*schema, error) {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("it names the type %.40q, which it does not define before", name)
+	return nil, fmt.Errorf("it refers to the type %.40q before it is defined", name)
 }
 
 // fullName is a name with its namespace.
@@ -178,7 +178,7 @@ func (p *schemaParser) define(s *schema, v map[string]any, space string) (string
 		space = name[:at]
 	}
 	if name == "" || p.named[name] != nil {
-		return "", fmt.Errorf("the name %.40q is missing, or that of two types", name)
+		return "", fmt.Errorf("the name %.40q is missing or duplicated", name)
 	}
 	p.named[name] = s
 	return space, nil
@@ -199,7 +199,7 @@ func (p *schemaParser) record(v map[string]any, space string) (*schema, error) {
 		field, _ := f.(map[string]any)
 		name, ok := field["name"].(string)
 		if !ok || known[name] {
-			return nil, fmt.Errorf("the field %.40q of a record has no name, or that of another", name)
+			return nil, fmt.Errorf("the name of the field %.40q of a record is missing or duplicated", name)
 		}
 		known[name] = true
 		part, err := p.parse(field["type"], space)

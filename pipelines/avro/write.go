@@ -37,7 +37,7 @@ func NewWriter(w io.Writer, row *columns.Type) (*Writer, error) {
 	out := &Writer{w: w, row: &columns.Type{Kind: columns.Struct}, names: slices.Sorted(maps.Keys(row.Fields))}
 	for _, name := range out.names {
 		if !aName.MatchString(name) {
-			return nil, fmt.Errorf("the column %.40q: names of Avro have letters without accents, digits and _; rename it by MapToFields", name)
+			return nil, fmt.Errorf("the column %.40q: names in Avro consist of ASCII letters, digits and _; rename it with MapToFields", name)
 		}
 		out.row.With(name, encodable(row.Fields[name]))
 	}
@@ -181,7 +181,7 @@ func (w *Writer) Write(r rows.Row) error {
 		}
 	}
 	if len(w.names) == 0 {
-		return errors.New("the rows have no fields: an Avro file cannot tell how many there are")
+		return errors.New("the rows have no fields, and an Avro file cannot store the number of such rows")
 	}
 	if w.count++; len(w.block) < blockBytes {
 		return nil

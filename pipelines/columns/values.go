@@ -60,7 +60,7 @@ func TimestampText(n int64, unit Unit, utc bool) (string, error) {
 func InstantText(t time.Time, utc bool) (string, error) {
 	t = t.UTC()
 	if t.Year() < 0 || t.Year() > 9999 {
-		return "", rows.Reject("number_range", "a timestamp is in the year %d; those from 0 to 9999 can be written", t.Year())
+		return "", rows.Reject("number_range", "a timestamp is in the year %d; supported are years from 0 to 9999", t.Year())
 	}
 	if utc {
 		return t.Format(time.RFC3339Nano), nil
@@ -72,7 +72,7 @@ func InstantText(t time.Time, utc bool) (string, error) {
 func DateText(days int32) (string, error) {
 	t := time.Unix(int64(days)*day, 0).UTC()
 	if t.Year() < 0 || t.Year() > 9999 {
-		return "", rows.Reject("number_range", "a date is in the year %d; those from 0 to 9999 can be written", t.Year())
+		return "", rows.Reject("number_range", "a date is in the year %d; supported are years from 0 to 9999", t.Year())
 	}
 	return t.Format(time.DateOnly), nil
 }
@@ -81,7 +81,7 @@ func DateText(days int32) (string, error) {
 func TimeText(n int64, unit Unit) (string, error) {
 	per := unit.perSecond()
 	if n < 0 || n >= day*per {
-		return "", rows.Reject("number_range", "%d is no time of a day", n)
+		return "", rows.Reject("number_range", "%d is not a time of day", n)
 	}
 	return time.Unix(n/per, n%per*(1e9/per)).UTC().Format(clockLayout), nil
 }
@@ -92,7 +92,7 @@ const maxDecimalBytes = 512
 // DecimalText writes a decimal of its number without a point: two's complement, big endian.
 func DecimalText(raw []byte, scale int) (string, error) {
 	if len(raw) > maxDecimalBytes {
-		return "", rows.Reject("number_range", "a decimal has %d bytes; %d are read at most", len(raw), maxDecimalBytes)
+		return "", rows.Reject("number_range", "a decimal has %d bytes, more than the maximum of %d", len(raw), maxDecimalBytes)
 	}
 	n := new(big.Int).SetBytes(raw)
 	if len(raw) > 0 && raw[0] >= 0x80 {
@@ -266,7 +266,7 @@ func (t *Type) decimal(text string) (raw any, ok bool) {
 // Finite rejects the numbers that JSON has no form for.
 func Finite(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, rows.Reject("number_range", "%v is no number that a row can hold", f)
+		return nil, rows.Reject("number_range", "%v is not a number that a row can hold", f)
 	}
 	return f, nil
 }

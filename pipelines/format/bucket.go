@@ -26,12 +26,12 @@ func inBucket(pattern string) bool { return bucketScheme.MatchString(pattern) }
 // parseBucketPath reads s3://bucket/pattern?region=...&endpoint=... or gs://bucket/pattern.
 func parseBucketPath(text string) (objectstore.Address, error) {
 	if !objectstore.IsAddress(text) {
-		return objectstore.Address{}, fault.Errorf(fault.Invalid, "path %q: files are read from folders, s3:// and gs://", text)
+		return objectstore.Address{}, fault.Errorf(fault.Invalid, "path %q: only folders, s3:// and gs:// are supported", text)
 	}
 	at, err := objectstore.Parse(text)
 	switch {
 	case err != nil && strings.Contains(text, "?"):
-		return at, fault.Errorf(fault.Invalid, "path %q: %w; a ? that stands for any character is not known here", text, err)
+		return at, fault.Errorf(fault.Invalid, "path %q: %w; the wildcard ? is not supported here", text, err)
 	case err != nil:
 		return at, fault.Errorf(fault.Invalid, "path %q: %w", text, err)
 	case at.Path == "":
@@ -115,7 +115,7 @@ func (f File) object(ctx context.Context, offset, length int64) (io.ReadCloser, 
 }
 
 func (f File) changed() error {
-	return fault.Errorf(fault.User, "%s has been changed or removed since it was listed; clean again when nothing writes there", f.Name)
+	return fault.Errorf(fault.User, "%s has been changed or removed since it was listed; run the step again when nothing else writes there", f.Name)
 }
 
 // bucketFault says what an error of a bucket means for whoever wrote the path.

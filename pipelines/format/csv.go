@@ -90,7 +90,7 @@ func (c *csvReader) record(l line) (csvRecord, error) {
 		l, err := c.nextLine(true)
 		switch {
 		case errors.Is(err, io.EOF):
-			broken = rows.Reject("unclosed_quote", "the record that begins in line %d has a quoted field that is never closed", first)
+			broken = rows.Reject("unclosed_quote", "the record that begins on line %d has a quoted field that is never closed", first)
 		case err != nil:
 			return r, err
 		default:
@@ -135,7 +135,7 @@ func beginsAt(line int64, err error) error {
 	if !ok {
 		return err
 	}
-	return rows.Reject(why.Reason, "the record that begins in line %d has a quoted field that goes on below, and is none: %s", line, why.Message)
+	return rows.Reject(why.Reason, "the record that begins on line %d has a quoted field that continues on the next line, which is malformed: %s", line, why.Message)
 }
 
 // parse takes the fields out of a line.
@@ -183,9 +183,9 @@ func (c *csvReader) checkPlain(value []byte) error {
 	switch {
 	case !c.quotes:
 	case c.state == afterQuote && len(value) > 0:
-		return rows.Reject("bad_quote", "%sa quoted field goes on after its closing quote; inside a field a quote is written twice", c.where())
+		return rows.Reject("bad_quote", "%sa quoted field continues after its closing quote; inside a field write a quote twice", c.where())
 	case bytes.IndexByte(value, '"') >= 0:
-		return rows.Reject("bad_quote", "%sa quote in a field that is not quoted; write the field in quotes and the quote in it twice", c.where())
+		return rows.Reject("bad_quote", "%sa quote in an unquoted field; put the field in quotes and write the quote in it twice", c.where())
 	}
 	return nil
 }

@@ -101,9 +101,9 @@ func (c *content) Read(b []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		return n, io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return n, &damage{fmt.Sprintf("the %s data ends after %d bytes without its end: the file is cut off", c.compression, c.raw.n)}
+		return n, &damage{fmt.Sprintf("the %s data ends unexpectedly after %d bytes: the file is truncated", c.compression, c.raw.n)}
 	}
-	return n, &damage{fmt.Sprintf("the %s data is broken before byte %d of the file: %v", c.compression, c.raw.n, err)}
+	return n, &damage{fmt.Sprintf("the %s data is corrupt before byte %d of the file: %v", c.compression, c.raw.n, err)}
 }
 
 // countedReader counts what is read and remembers an error other than the end.

@@ -66,7 +66,7 @@ func (l *lineReader) next() (line, error) {
 	case errors.As(err, &damaged):
 		l.ended = true
 		text, _ := l.charset.decode(l.raw, start)
-		return line{start, text, rows.Reject(rows.ReasonDamaged, "%s; what would follow is not known", damaged)}, nil
+		return line{start, text, rows.Reject(rows.ReasonDamaged, "%s; the rest of the file is not read", damaged)}, nil
 	case errors.Is(err, io.EOF):
 		l.ended = true
 		if l.at == start {

@@ -164,7 +164,7 @@ func TestBzip2(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	_, texts, errs := readAll(t, []byte(bzipped+bzipped[:30]), "", "")
-	if want := "damaged: the bzip2 data ends after"; len(texts) != 3 || !strings.HasPrefix(errs[2], want) {
+	if want := "damaged: the bzip2 data ends unexpectedly after"; len(texts) != 3 || !strings.HasPrefix(errs[2], want) {
 		t.Errorf("cut off: %q, %q", texts, errs)
 	}
 }
@@ -207,7 +207,7 @@ func TestDamage(t *testing.T) {
 		}
 		broken := bytes.Clone(whole)
 		broken[len(broken)/3] ^= 0xff
-		if _, _, errs := readAll(t, broken, "", ""); !strings.HasPrefix(errs[len(errs)-1], "damaged: the "+form+" data is broken before byte ") {
+		if _, _, errs := readAll(t, broken, "", ""); !strings.HasPrefix(errs[len(errs)-1], "damaged: the "+form+" data is corrupt before byte ") {
 			t.Errorf("%s with a broken byte: %q", form, errs[len(errs)-1])
 		}
 	}

@@ -12,9 +12,9 @@ func errNoMatch(pattern string) error {
 	help := ""
 	if info, err := os.Stat(pattern); !inBucket(pattern) && err == nil {
 		if info.IsDir() {
-			help = "\nhelp: it is a folder; for the files in it write " + strings.TrimRight(pattern, "/") + "/*"
+			help = "\nhelp: it is a folder; to read the files in it, write " + strings.TrimRight(pattern, "/") + "/*"
 		} else if literal := literalPattern(pattern); literal != pattern {
-			help = "\nhelp: * ? and [] are patterns; for the file of this very name write " + literal
+			help = "\nhelp: * ? and [] are wildcards; to read the file with exactly this name, write " + literal
 		}
 	}
 	return fault.Errorf(fault.User, "no file matches %s%s", pattern, help)

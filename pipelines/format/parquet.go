@@ -173,7 +173,7 @@ func (f *parquetNode) unwrap(items []any) (any, error) {
 		}
 		name, ok := key.(string)
 		if _, twice := object[name]; twice || !ok {
-			return nil, rows.Reject("repeated_field", "the key %.40q of a map is null, or there twice", name)
+			return nil, rows.Reject("repeated_field", "the key %.40q of a map is null or duplicated", name)
 		}
 		object[name] = value
 	}
@@ -295,7 +295,7 @@ func plainParquet(t parquet.Type, text bool) (*columns.Type, func(parquet.Value)
 		return &columns.Type{Kind: columns.Text}, func(v parquet.Value) (any, error) {
 			raw := v.ByteArray()
 			if at := firstInvalid(raw); at < len(raw) {
-				return nil, rows.Reject(rows.ReasonEncoding, "byte 0x%02x of a text is not valid UTF-8", raw[at])
+				return nil, rows.Reject(rows.ReasonEncoding, "byte 0x%02x of a string is not valid UTF-8", raw[at])
 			}
 			return string(raw), nil
 		}
@@ -322,7 +322,7 @@ func unsigned(kind parquet.Kind) func(parquet.Value) (any, error) {
 			return int64(v.Uint32()), nil
 		}
 		if n := v.Uint64(); n > math.MaxInt64 {
-			return nil, rows.Reject("number_range", "the number %d does not fit 64 bits with a sign", n)
+			return nil, rows.Reject("number_range", "the number %d does not fit a signed 64-bit integer", n)
 		}
 		return v.Int64(), nil
 	}

@@ -63,7 +63,7 @@ func (avroFile) Read(ctx context.Context, p Piece, yield func(Record) error) err
 			return nil
 		case broken != nil:
 			return yield(Record{Offset: number, Rejected: rows.Reject(rows.ReasonDamaged,
-				"the Avro data is broken or cut off after %d rows, before byte %d of the file: %v; what would follow is not known", number, raw.n, broken)})
+				"the Avro data is corrupt or truncated after %d rows, before byte %d of the file: %v; the rest of the file is not read", number, raw.n, broken)})
 		}
 		if err := yield(r); err != nil {
 			return err

@@ -95,8 +95,8 @@ func (f csvFile) header(records *csvReader, name string) (columns []string, dama
 		return nil, first, nil
 	}
 	if err := errors.Join(first.err, checkHeader(first.fields)); err != nil {
-		return nil, csvRecord{}, fault.Errorf(fault.User, "%s: the first record must name the columns, and %w\n"+
-			"help: mend the first line of the file, or leave the file out of `path`; where files have no such line, `columns` names them", name, err)
+		return nil, csvRecord{}, fault.Errorf(fault.User, "%s: the first record must name the columns, but %w\n"+
+			"help: fix the first line of the file, or exclude the file from `path`; for files without a header, set `columns`", name, err)
 	}
 	return first.fields, csvRecord{}, nil
 }
@@ -115,7 +115,7 @@ func checkHeader(columns []string) error {
 		case name == "":
 			return fmt.Errorf("column %d has no name", i+1)
 		case strings.Contains(name, "\r"):
-			return fmt.Errorf("the name %.40q has a carriage return in it; lines must end with LF or CRLF", name)
+			return fmt.Errorf("the name %.40q contains a carriage return; lines must end with LF or CRLF", name)
 		case slices.Index(columns, name) < i:
 			return fmt.Errorf("two columns are named %.100q", name)
 		}
@@ -135,7 +135,7 @@ func (f csvFile) rows(p Piece, records *csvReader, columns []string, yield func(
 			return nil
 		}
 		if r.err == nil && len(r.fields) != len(columns) {
-			r.err = rows.Reject("ragged", "%sthe record has %d fields, and there are %d columns", records.where(), len(r.fields), len(columns))
+			r.err = rows.Reject("ragged", "%sthe record has %d fields, but there are %d columns", records.where(), len(r.fields), len(columns))
 		}
 		out := Record{Offset: r.offset, Text: r.text, Rejected: r.err}
 		if r.err == nil {

@@ -69,7 +69,7 @@ func decodeElement(text []byte, decode func([]byte) (rows.Row, error)) (rows.Row
 	case string:
 		return decode([]byte(element))
 	}
-	return nil, rows.Reject("not_dead_letter", "the line has no `element` that was a row or its text")
+	return nil, rows.Reject("not_dead_letter", "the line has no `element` that is a row or its text")
 }
 
 // jsonDocument is one row.

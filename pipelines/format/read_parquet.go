@@ -107,7 +107,7 @@ func readGroup(ctx context.Context, f *openedParquet, group parquet.RowGroup, nu
 	if number == end || f.from.err != nil {
 		return f.from.err
 	}
-	return yield(Record{Offset: number, Rejected: rows.Reject(rows.ReasonDamaged, "the Parquet data is broken: the rows %d to %d cannot be read", number, end-1)})
+	return yield(Record{Offset: number, Rejected: rows.Reject(rows.ReasonDamaged, "the Parquet data is corrupt: rows %d to %d cannot be read", number, end-1)})
 }
 
 // parquetRows are the rows of a group. The library meets some broken files with a panic, wherever it looks at them.
@@ -204,7 +204,7 @@ func (f *openedParquet) open(size int64, options ...parquet.FileOption) (err err
 	defer recoverDamage(&err)
 	file, err := parquet.OpenFile(f.from, size, options...)
 	if err != nil {
-		return rows.Reject(rows.ReasonDamaged, "this is no whole Parquet file: %v", err)
+		return rows.Reject(rows.ReasonDamaged, "this is not a complete Parquet file: %v", err)
 	}
 	schema := parquetSchema{elements: file.Metadata().Schema}
 	f.root = schema.node("", file.Root(), 0, 0)
@@ -225,6 +225,6 @@ func (f *openedParquet) open(size int64, options ...parquet.FileOption) (err err
 // recoverDamage makes a rejection of a panic.
 func recoverDamage(err *error) {
 	if p := recover(); p != nil {
-		*err = rows.Reject(rows.ReasonDamaged, "the Parquet data is broken: %v", p)
+		*err = rows.Reject(rows.ReasonDamaged, "the Parquet data is corrupt: %v", p)
 	}
 }

@@ -49,7 +49,7 @@ func formatOf(path string) (Format, error) {
 	case ".parquet":
 		r, err = compileReadParquet(transform.ReadFromParquet{})
 	default:
-		err = fmt.Errorf("%s is no file that a cleaning writes", filepath.Base(path))
+		err = fmt.Errorf("%s is not a file written by a clean step", filepath.Base(path))
 	}
 	return r.Format, err
 }

@@ -71,7 +71,7 @@ func CompileReader(t spec.Transform) (r Reader, err error) {
 		return r, fmt.Errorf("there is no transform of type %q", t.Type)
 	}
 	if err == nil && len(r.Paths) == 0 {
-		return r, errors.New("path: say which files to read")
+		return r, errors.New("path: set the files to read")
 	}
 	return r, err
 }

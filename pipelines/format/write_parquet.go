@@ -147,7 +147,7 @@ func decimalStorage(digits int) parquet.Type {
 
 func (s *parquetShard) Write(r rows.Row) (err error) {
 	if len(s.fields) == 0 {
-		return errors.New("the rows have no fields: a Parquet file cannot tell how many there are")
+		return errors.New("the rows have no fields, and a Parquet file cannot store the number of such rows")
 	}
 	for i := range s.values {
 		s.values[i] = s.values[i][:0]

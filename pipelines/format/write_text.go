@@ -16,16 +16,16 @@ import (
 // checkTextRow rejects a row that is no line of text.
 func checkTextRow(r rows.Row) error {
 	if len(r) != 1 {
-		return fault.Errorf(fault.User, "WriteToText writes rows of one field, and here is one of %d: %s; MapToFields can leave them with one",
+		return fault.Errorf(fault.User, "WriteToText writes rows with one field, but this one has %d: %s; use MapToFields to reduce them to one",
 			len(r), rows.Clip(strings.Join(slices.Sorted(maps.Keys(r)), ", "), 200))
 	}
 	for name, v := range r {
 		text, ok := v.(string)
 		if !ok {
-			return rows.Reject("not_text", "the field %s is no text", name)
+			return rows.Reject("not_text", "the field %s is not a string", name)
 		}
 		if strings.ContainsAny(text, "\r\n") {
-			return rows.Reject("line_end", "the field %s has a line end in it, and would be several lines", name)
+			return rows.Reject("line_end", "the field %s contains a line break, and would become several lines", name)
 		}
 	}
 	return nil

@@ -71,7 +71,7 @@ func (p *Profile) add(name string, v any, computed bool) error {
 	c := p.Columns[name]
 	if c == nil {
 		if len(p.Columns) == MaxColumns {
-			return fmt.Errorf("the rows have more than %d different fields; put keys that vary into a list", MaxColumns)
+			return fmt.Errorf("the rows have more than %d different fields; put varying keys into a list", MaxColumns)
 		}
 		c = &Column{}
 		p.Columns[name] = c

@@ -81,7 +81,7 @@ func recordOf(side byte, text []byte, key []string) (r record, err error) {
 	}
 	row, ok := value.(map[string]any)
 	if !ok {
-		return r, fmt.Errorf("the row %.80q is no JSON object", text)
+		return r, fmt.Errorf("the row %.80q is not a JSON object", text)
 	}
 	whole, err := rowjson.Append(nil, row)
 	if err != nil {

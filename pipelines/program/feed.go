@@ -188,19 +188,19 @@ func (it *item) lineOf(n int64) []byte {
 func (f *Feed) answer(line []byte) error {
 	object, err := rows.Decode(line)
 	if object == nil {
-		return f.pool.spec.fault("the program wrote to stdout what is no JSON object (%s): %s; what is no answer belongs on stderr", err, show(line))
+		return f.pool.spec.fault("the program wrote something to stdout that is not a JSON object (%s): %s; write everything but answers to stderr", err, show(line))
 	}
 	given, answers := object["_row"]
 	number, ok := whole(given)
 	switch {
 	case !answers:
-		return f.pool.spec.fault("the program wrote an answer without the _row of its row: %s", show(line))
+		return f.pool.spec.fault("the program wrote an answer without `_row`: %s", show(line))
 	case !ok:
-		return f.pool.spec.fault("the _row of an answer must be the whole number that its row came with: %s", show(line))
+		return f.pool.spec.fault("the `_row` of an answer must be the integer that its row has: %s", show(line))
 	}
 	it, ok := f.flight[number]
 	if !ok {
-		return f.pool.spec.fault("the program answered the row %d, which it was not asked, or has answered already: %s", number, show(line))
+		return f.pool.spec.fault("the program answered row %d, which it was not given or has already answered: %s", number, show(line))
 	}
 	answer, wrong := read(object)
 	if wrong != nil {
@@ -250,7 +250,7 @@ func read(object rows.Row) (a Answer, err error) {
 	reject, rejects := object["_reject"]
 	switch {
 	case drops && rejects:
-		return a, fmt.Errorf("an answer has _drop or _reject, and not both")
+		return a, fmt.Errorf("an answer may have `_drop` or `_reject`, but not both")
 	case drops:
 		a.Drop, err = name("_drop", drop)
 	case rejects:
@@ -265,7 +265,7 @@ func read(object rows.Row) (a Answer, err error) {
 func name(key string, v any) (string, error) {
 	text, ok := v.(string)
 	if !ok || !word.MatchString(text) {
-		return "", fmt.Errorf("%s must be a word of letters, digits, - and _, which rows are counted by", key)
+		return "", fmt.Errorf("%s must consist of letters, digits, - and _, because rows are counted by it", key)
 	}
 	return text, nil
 }
@@ -289,7 +289,7 @@ func (f *Feed) over() error {
 		return f.pool.lastExit(p)
 	case ended && p.exit.OK():
 		for _, it := range left {
-			if err := it.done(Answer{Reject: NoAnswer, Message: "the program read all rows and ended without an answer to this one"}); err != nil {
+			if err := it.done(Answer{Reject: NoAnswer, Message: "the program read all rows and exited without an answer to this one"}); err != nil {
 				return err
 			}
 		}
@@ -314,7 +314,7 @@ func (f *Feed) over() error {
 // crash is the answer for a row that was there when the program died, and again when it had no other.
 func crash(p *process) Answer {
 	if p.exit.OK() {
-		return Answer{Reject: NoAnswer, Message: "the program ended without an answer when it got this row alone"}
+		return Answer{Reject: NoAnswer, Message: "the program exited without an answer when given only this row"}
 	}
-	return Answer{Reject: Crashed, Message: "the program ended with " + p.exit.String() + " when it got this row alone"}
+	return Answer{Reject: Crashed, Message: "the program exited with " + p.exit.String() + " when given only this row"}
 }

@@ -92,7 +92,7 @@ func (p *Pool) Close() error {
 	for _, one := range idle {
 		timer := time.AfterFunc(stopGrace, one.cut)
 		for line := range one.out {
-			all = append(all, p.spec.fault("the program wrote a line after it had answered every row: %s", show(line)))
+			all = append(all, p.spec.fault("the program wrote another line after answering every row: %s", show(line)))
 		}
 		timer.Stop()
 		all = append(all, p.lastExit(one))
@@ -105,7 +105,7 @@ func (p *Pool) lastExit(one *process) error {
 	if one.fault != nil || one.exit.OK() || one.wasCut.Load() || p.ctx.Err() != nil {
 		return one.fault
 	}
-	return p.spec.fault("the program answered every row and then ended with %s%s", one.exit, p.lastWords())
+	return p.spec.fault("the program answered every row and then exited with %s%s", one.exit, p.lastWords())
 }
 
 // take returns a process that waits for rows.
@@ -171,9 +171,9 @@ func (p *Pool) died(exit proc.Exit) error {
 	p.deaths++
 	switch {
 	case !p.answered && !p.withholds && p.deaths >= hopeless:
-		return p.spec.fault("the program ended %d times (the last time with %s) and has never answered a row%s", p.deaths, exit, p.lastWords())
+		return p.spec.fault("the program exited %d times (the last time with %s) without ever answering a row%s", p.deaths, exit, p.lastWords())
 	case p.deaths > p.spec.MaxRestarts:
-		return p.spec.fault("the program died %d times (the last time with %s), and max_restarts is %d%s", p.deaths, exit, p.spec.MaxRestarts, p.lastWords())
+		return p.spec.fault("the program died %d times (the last time with %s), more than max_restarts, %d%s", p.deaths, exit, p.spec.MaxRestarts, p.lastWords())
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (p *Pool) company(n int) int {
 
 func (p *Pool) lastWords() string {
 	if text := p.tail.String(); text != "" {
-		return "; its last words:\n" + text
+		return "; its last output:\n" + text
 	}
 	return "; it wrote nothing to stderr"
 }

@@ -176,21 +176,21 @@ func TestKept(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	tests := []struct{ name, body, want string }{
-		{"no JSON", `print("loading the model")`, `what is no JSON object`},
+		{"no JSON", `print("loading the model")`, `that is not a JSON object`},
 		{"NaN", `row["n"] = float("nan")`, `NaN`},
-		{"no number", `del row["_row"]`, "without the _row"},
+		{"no number", `del row["_row"]`, "without `_row`"},
 		{"a foreign number", `row["_row"] += 1000`, "1001"},
-		{"an answer twice", `print(json.dumps(row))`, "answered already"},
-		{"a rule that is no word", `row["_drop"] = True`, "_drop must be a word"},
-		{"a reason of many words", `row["_reject"] = "a b"`, "_reject must be a word"},
+		{"an answer twice", `print(json.dumps(row))`, "already answered"},
+		{"a rule that is no word", `row["_drop"] = True`, "_drop must consist of letters"},
+		{"a reason of many words", `row["_reject"] = "a b"`, "_reject must consist of letters"},
 		{"a rule for each row", `for i in range(101): print(json.dumps({"_row": row["_row"] + i, "_drop": f"r{i}"}))`, "more than 100 different"},
 		{"both", `row["_drop"] = row["_reject"] = "a"`, "not both"},
 		{"a long line", `row["n"] = "x" * (25 << 20)`, "more than 24 MiB"},
-		{"a number that is text", `row["_row"] = str(row["_row"])`, "must be the whole number"},
+		{"a number that is text", `row["_row"] = str(row["_row"])`, "must be the integer"},
 		{"exits badly when all is answered", `if row["n"] == 0: import atexit; atexit.register(lambda: (print("not saved", file=sys.stderr, flush=True), os._exit(3)))
-row["t"] = 1`, "answered every row and then ended with exit code 3; its last words:\nnot saved"},
-		{"never answers", `sys.exit("no model")`, "has never answered a row; its last words:\nno model"},
-		{"dies all the time", "if row[\"n\"]: os._exit(1)", "max_restarts is 10"},
+row["t"] = 1`, "answered every row and then exited with exit code 3; its last output:\nnot saved"},
+		{"never answers", `sys.exit("no model")`, "without ever answering a row; its last output:\nno model"},
+		{"dies all the time", "if row[\"n\"]: os._exit(1)", "more than max_restarts, 10"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ var (
 	// ErrRange is that of a number that is neither an int64 nor a float64.
 	ErrRange = errors.New("does not fit 64 bits")
 	// ErrRepeated is that of an object with two fields of one name.
-	ErrRepeated = errors.New("is there twice")
+	ErrRepeated = errors.New("is duplicated")
 	// ErrSurrogate is that of half a character: a surrogate without the other one of its pair.
 	ErrSurrogate = errors.New("is half a character")
 )
@@ -102,7 +102,7 @@ func (d *decoder) value(depth int) (any, error) {
 	case c == 'n' && d.word("null"):
 		return nil, nil //nolint:nilnil // it is the value
 	}
-	return nil, d.unexpected("where a value is wanted")
+	return nil, d.unexpected("where a value is expected")
 }
 
 // word skips a word if it is next.
@@ -123,14 +123,14 @@ func (d *decoder) object(depth int) (any, error) {
 	}
 	for fields := 1; ; fields++ {
 		if d.next() != '"' {
-			return nil, d.unexpected("where the name of a field is wanted")
+			return nil, d.unexpected("where the name of a field is expected")
 		}
 		name, err := d.name()
 		if err != nil {
 			return nil, err
 		}
 		if d.next() != ':' {
-			return nil, d.unexpected("where a : is wanted")
+			return nil, d.unexpected("where a : is expected")
 		}
 		d.at++
 		if object[name], err = d.value(depth + 1); err != nil {
@@ -147,7 +147,7 @@ func (d *decoder) object(depth int) (any, error) {
 			d.at++
 			return object, nil
 		default:
-			return nil, d.unexpected("where a , or the end of the object is wanted")
+			return nil, d.unexpected("where a , or the end of the object is expected")
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (d *decoder) list(depth int) (any, error) {
 			d.at++
 			return list, nil
 		default:
-			return nil, d.unexpected("where a , or the end of the list is wanted")
+			return nil, d.unexpected("where a , or the end of the list is expected")
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (e encoder) value(to []byte, v any) ([]byte, error) {
 	case map[string]any:
 		return e.object(to, v)
 	}
-	return nil, fmt.Errorf("a row has no place for a %T", v)
+	return nil, fmt.Errorf("a row cannot hold a %T", v)
 }
 
 func (e encoder) list(to []byte, list []any) (_ []byte, err error) {

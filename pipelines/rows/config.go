@@ -37,7 +37,7 @@ func OneOf(key, value string, choices ...string) (string, error) {
 		return choices[0], nil
 	}
 	if !slices.Contains(choices, value) {
-		return "", fmt.Errorf("%s: %q is none of %q", key, value, choices)
+		return "", fmt.Errorf("%s: %q is not one of %q", key, value, choices)
 	}
 	return value, nil
 }
@@ -51,7 +51,7 @@ func TextFields(r Row, fields []string) ([]string, error) {
 			return nil, Reject("missing_field", "the row has no field %s", name)
 		}
 		if texts[i], ok = v.(string); !ok && v != nil {
-			return nil, Reject("not_text", "field %s is a %T, not a text", name, v)
+			return nil, Reject("not_text", "field %s is a %T, not a string", name, v)
 		}
 	}
 	return texts, nil

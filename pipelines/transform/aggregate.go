@@ -47,7 +47,7 @@ func (s *sumOf) Check(v any) error {
 	case int64, float64, nil:
 		return nil
 	}
-	return fmt.Errorf("a %T is no number", v)
+	return fmt.Errorf("a %T is not a number", v)
 }
 
 func (s *sumOf) Add(v any) {
@@ -71,7 +71,7 @@ func (s *sumOf) Value() (any, error) {
 		if whole, exact := total.Int64(); !s.fraction && exact == big.Exact {
 			return whole, nil
 		} else if !s.fraction {
-			return nil, fmt.Errorf("the sum of the whole numbers is %.0f, which has more than 64 bits; sum double(...) to have the nearest number", total)
+			return nil, fmt.Errorf("the sum of the integers is %.0f, which has more than 64 bits; use double(...) to get the nearest number", total)
 		}
 		sum, _ = total.Float64()
 	}
@@ -89,7 +89,7 @@ type extreme struct {
 
 func (e *extreme) Check(v any) error {
 	if kindOrder(v) < 0 {
-		return fmt.Errorf("a %T has no order; use a number, a text or a bool", v)
+		return fmt.Errorf("a %T cannot be ordered; use a number, a string or a bool", v)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ type quantifier struct {
 
 func (q *quantifier) Check(v any) error {
 	if _, ok := v.(bool); !ok && v != nil {
-		return fmt.Errorf("a %T is no bool", v)
+		return fmt.Errorf("a %T is not a bool", v)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (l *listOf) Add(v any) {
 
 func (l *listOf) Value() (any, error) {
 	if l.size > rows.MaxSize {
-		return nil, fmt.Errorf("the list of the values of a group has more than %d bytes, and a row cannot", rows.MaxSize)
+		return nil, fmt.Errorf("the list of the values of a group has more than %d bytes, the limit of a row", rows.MaxSize)
 	}
 	return l.list, nil
 }

@@ -25,7 +25,7 @@ type Assertion struct {
 // assertEqual compiles an AssertEqual.
 func (c *Compiled) assertEqual(config transform.AssertEqual, _ Deps) error {
 	if len(config.Elements) > maxAsserted {
-		return fmt.Errorf("elements: %d are more than %d; compare datasets of that size by their digests", len(config.Elements), maxAsserted)
+		return fmt.Errorf("elements: %d are more than the maximum of %d; compare large datasets by their digests", len(config.Elements), maxAsserted)
 	}
 	a := &Assertion{name: c.name, index: map[rows.Digest]int{}}
 	c.Assertion, c.Count = a, a.see
@@ -77,7 +77,7 @@ func (a *Assertion) counter(i int) string { return a.name + "/" + strconv.Itoa(i
 func (a *Assertion) Check(got map[string]int64) error {
 	for i, want := range a.want {
 		if n := got[a.counter(i)]; n != want {
-			return fault.Errorf(fault.User, "%s: the row %s came %d times, not %d", a.name, a.texts[i], n, want)
+			return fault.Errorf(fault.User, "%s: the row %s occurs %d times, not %d", a.name, a.texts[i], n, want)
 		}
 	}
 	return nil

@@ -43,9 +43,9 @@ func compileCombine(t spec.Transform, params map[string]any) (End, error) {
 		f := combined{name: name, fn: c.Combine[name].Fn}
 		switch {
 		case slices.Contains(c.GroupBy, name):
-			return nil, fmt.Errorf("combine: the rows have the field %s of group_by already", name)
+			return nil, fmt.Errorf("combine: the rows already have the field %s, from group_by", name)
 		case Aggregates[f.fn] == nil:
-			return nil, fmt.Errorf("combine: %s: there is no function %q", name, f.fn)
+			return nil, fmt.Errorf("combine: %s: unknown function %q", name, f.fn)
 		case c.Combine[name].Value != "":
 			if f.value, err = expr.CompileRow(c.Combine[name].Value, params); err != nil {
 				return nil, fmt.Errorf("combine: %s: %w", name, err)

@@ -17,7 +17,7 @@ import (
 // process.
 func (c *Compiled) decontaminate(config transform.Decontaminate, given Deps) error {
 	if len(config.Fields) == 0 || len(config.Against) == 0 {
-		return errors.New("name the `fields` and the files to compare them `against`")
+		return errors.New("set `fields`, and the files to compare them with in `against`")
 	}
 	if config.Ngram < 1 {
 		return fmt.Errorf("ngram: %d is not at least 1", config.Ngram)
@@ -62,7 +62,7 @@ func readHeldOut(c transform.Decontaminate) (*ngram.HeldOut, error) {
 			return err
 		})
 		if errors.Is(err, ngram.ErrFull) {
-			err = fmt.Errorf("more than %d runs of %d words; hold less out, or divide it among several Decontaminates", ngram.MaxGrams, c.Ngram)
+			err = fmt.Errorf("more than %d runs of %d words; hold out less, or split it among several Decontaminate transforms", ngram.MaxGrams, c.Ngram)
 		}
 		if err != nil {
 			return nil, fault.Errorf(fault.User, "against: %s: %w", file.Name, err)

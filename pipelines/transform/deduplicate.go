@@ -118,7 +118,7 @@ func orderBytes(v any) ([]byte, error) {
 	case nil:
 		return []byte{4}, nil
 	}
-	return nil, rows.Reject("expression", "order_by: a %T has no order; use a number, a text or a bool", v)
+	return nil, rows.Reject("expression", "order_by: a %T cannot be ordered; use a number, a string or a bool", v)
 }
 
 // orderNumber returns bytes for a number: the double nearest to it, and the integer, since neighbours beyond 2^53 have the same double.

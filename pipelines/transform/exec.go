@@ -10,7 +10,7 @@ import (
 func (c *Compiled) exec(config transform.Exec, given Deps) (err error) {
 	c.prefix = c.name + "/" // its rules are the program's, which may call one as another transform's
 	if len(config.Command) == 0 {
-		return errors.New("command: say what to run")
+		return errors.New("command: set the program to run")
 	}
 	c.Program, err = given.Shared.Pool(c.name, config)
 	return err

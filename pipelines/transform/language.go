@@ -20,11 +20,11 @@ func (c *Compiled) language(config transform.DetectLanguage, _ Deps) error {
 		return errors.New("field: name the field that holds the text")
 	}
 	if config.As == "" && len(config.Keep) == 0 {
-		return errors.New("name the languages to `keep`, or the field to set with `as`")
+		return errors.New("set the languages to `keep`, or the field to write with `as`")
 	}
 	for _, code := range config.Keep {
 		if !slices.Contains(transform.Languages, code) {
-			return fmt.Errorf("keep: %q is no ISO 639-1 code of a language that is told apart here", code)
+			return fmt.Errorf("keep: %q is not the ISO 639-1 code of a supported language", code)
 		}
 	}
 	if len(config.Keep) > 0 {

@@ -24,7 +24,7 @@ func compileDecodeMail(c transform.DecodeMail, _ map[string]any) (rowFunc, error
 	return func(r rows.Row) error {
 		raw, ok := r[c.Field].(string)
 		if !ok {
-			return rows.Reject("not_text", "field %s holds no text", c.Field)
+			return rows.Reject("not_text", "field %s is not a string", c.Field)
 		}
 		m, err := mail.Decode(raw)
 		if err != nil {

@@ -17,7 +17,7 @@ func (c *Compiled) partition(config transform.Partition, given Deps) error {
 		return errors.New("outputs: name at least one")
 	}
 	if e := config.ErrorHandling; e != nil && (slices.Contains(config.Outputs, e.Output) || e.Output != "" && e.Output == config.UnknownOutput) {
-		return fmt.Errorf("error_handling: the output %s has other rows already", e.Output)
+		return fmt.Errorf("error_handling: the output %s is already used for other rows", e.Output)
 	}
 	by, err := expr.CompileRow(config.By, given.Params)
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *Compiled) partition(config transform.Partition, given Deps) error {
 		case int64:
 			name = strconv.FormatInt(v, 10)
 		default:
-			return "", rows.Reject("expression", "by: got %T, not a text, a bool or an int", v)
+			return "", rows.Reject("expression", "by: got %T, not a string, a bool or an int", v)
 		}
 		switch {
 		case slices.Contains(config.Outputs, name):

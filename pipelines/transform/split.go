@@ -41,10 +41,10 @@ func CompileSplit(t spec.Transform, params map[string]any) (*Splitter, error) {
 	sum := 0.0
 	for name, share := range c.Parts {
 		if !rows.PlainName(name) {
-			return nil, fmt.Errorf("parts: %q cannot name a folder; use letters, digits, - and _", name)
+			return nil, fmt.Errorf("parts: %q is not a valid name for a folder; use letters, digits, - and _", name)
 		}
 		if share <= 0 {
-			return nil, fmt.Errorf("parts: %s must have more than 0%%", name)
+			return nil, fmt.Errorf("parts: the share of %s must be more than 0%%", name)
 		}
 		s.parts = append(s.parts, partShare{name: name})
 	}

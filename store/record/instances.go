@@ -99,7 +99,7 @@ func instancesOf(ctx context.Context, s *store.Store, run, step string) ([]int, 
 		}
 		index, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(info.Key, folder), ".json"))
 		if err != nil {
-			return nil, fmt.Errorf("the instances of %s: %s is none: %w", step, info.Key, err)
+			return nil, fmt.Errorf("the instances of %s: %s is not valid: %w", step, info.Key, err)
 		}
 		indices = append(indices, index)
 	}

@@ -78,9 +78,9 @@ func Publish(ctx context.Context, s *store.Store, v Published) (registered bool,
 		case newest.Artifact.Digest == v.Artifact.Digest: // that is the current one, whoever made it
 			behind = ""
 		case pointed:
-			behind = "not current, since a rollback to another version holds"
+			behind = "not current, because a rollback to another version is in effect"
 		default:
-			behind = "not current, since another version is newer"
+			behind = "not current, because another version is newer"
 		}
 		return last, false
 	})

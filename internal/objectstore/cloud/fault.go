@@ -55,7 +55,7 @@ func Explain(a objectstore.Address, err error) *Fault {
 		return known
 	}
 	if unsent, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
-		return &Fault{Away: true, err: err, Why: fmt.Sprintf("no answer from %s (%s): is it right, and reachable from this machine?",
+		return &Fault{Away: true, err: err, Why: fmt.Sprintf("no response from %s (%s): is the address correct, and reachable from this machine?",
 			cmp.Or(a.Endpoint, "S3"), excerpt(unsent.Err.Error()))}
 	}
 	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && answer.HTTPStatusCode() >= http.StatusMultipleChoices {
@@ -68,9 +68,9 @@ func Explain(a objectstore.Address, err error) *Fault {
 	}
 	switch gcerrors.Code(err) {
 	case gcerrors.NotFound:
-		return invalid(err, "there is no bucket %s, or the credentials may not use it", a.Name)
+		return invalid(err, "the bucket %s does not exist, or the credentials do not allow access", a.Name)
 	case gcerrors.PermissionDenied:
-		return &Fault{Invalid: true, Denied: true, Why: "the credentials may not do this", err: err}
+		return &Fault{Invalid: true, Denied: true, Why: "the credentials do not allow this", err: err}
 	default:
 		return &Fault{Away: isAway(err), Why: excerpt(err.Error()), err: err}
 	}
@@ -112,11 +112,11 @@ func refused(a objectstore.Address, said smithy.APIError, err error) *Fault {
 		if errors.As(err, &op) {
 			needs = cmp.Or(permissions[op.OperationName], needs)
 		}
-		f := invalid(err, "the AWS credentials may not do this: allow them %s (%s)", needs, answered)
+		f := invalid(err, "the AWS credentials do not allow this: grant them %s (%s)", needs, answered)
 		f.Denied = true
 		return f
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken":
-		return invalid(err, "the AWS credentials are refused as %s (%s)", code, answered)
+		return invalid(err, "the AWS credentials were rejected as %s (%s)", code, answered)
 	case "PermanentRedirect", "AuthorizationHeaderMalformed":
 		return invalid(err, "the bucket is in another region: write ?region= (%s)", answered)
 	case "QuotaExceeded", "InsufficientStorage", "XMinioStorageFull":

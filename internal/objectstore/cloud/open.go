@@ -82,7 +82,7 @@ func S3(ctx context.Context, a objectstore.Address, options ...func(*s3.Options)
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return nil, &Fault{Why: fmt.Sprintf("there are no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "+
-			"AWS_PROFILE, or give the machine a role (%s)", excerpt(err.Error())), err: err}
+			"AWS_PROFILE, or attach a role to the machine (%s)", excerpt(err.Error())), err: err}
 	}
 	return client, nil
 }
@@ -99,7 +99,7 @@ func openGoogle(ctx context.Context, a objectstore.Address) (*blob.Bucket, error
 		}
 		if err != nil {
 			return nil, &Fault{Why: fmt.Sprintf("there are no Google Cloud credentials: run `gcloud auth application-default login`, set "+
-				"GOOGLE_APPLICATION_CREDENTIALS, or give the machine a service account (%s)", excerpt(err.Error())), err: err}
+				"GOOGLE_APPLICATION_CREDENTIALS, or attach a service account to the machine (%s)", excerpt(err.Error())), err: err}
 		}
 	}
 	return gcsblob.OpenBucket(ctx, client, a.Name, nil)

@@ -81,7 +81,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	}
 	closed, err := writePolicy(c.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("keep Flink's job server to this machine: %w", err)
+		return nil, fmt.Errorf("restrict Flink's job server to this machine: %w", err)
 	}
 	s := &Server{Endpoint: net.JoinHostPort("localhost", strconv.Itoa(port)), tail: proc.NewTail(tailLines)}
 	s.process, err = proc.Start(context.WithoutCancel(ctx), proc.Command{
@@ -116,12 +116,12 @@ func (s *Server) Ended() error {
 	if err != nil {
 		how = err.Error()
 	}
-	return fmt.Errorf("the job server of Flink has ended: %s%s", how, s.lastWords())
+	return fmt.Errorf("Flink's job server has exited: %s%s", how, s.lastWords())
 }
 
 func (s *Server) lastWords() string {
 	if text := strings.TrimSpace(s.tail.String()); text != "" {
-		return "; its last words:\n" + text
+		return "; its last output:\n" + text
 	}
 	return ""
 }
@@ -138,8 +138,8 @@ func (c Config) classpath() (string, error) {
 	info, err := os.Stat(jars)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("the job server of Flink is not at %s; `make flink` in Sluice's source fetches it and says where it is, or take "+
-			"beam-runners-flink-*-job-server from Maven Central: name it in clean.flink.job_server of the environment", jars)
+		return "", fmt.Errorf("Flink's job server is not at %s; fetch it with `make flink` in Sluice's source, which prints its path, or get "+
+			"beam-runners-flink-*-job-server from Maven Central, and set its path in clean.flink.job_server of the environment", jars)
 	case err != nil:
 		return "", err
 	case info.IsDir():
@@ -185,7 +185,7 @@ func findJava() (string, error) {
 	}
 	java, err := exec.LookPath("java")
 	if err != nil {
-		return "", errors.New("the job server of Flink needs Java 11 or 17, and there is no java in PATH: install default-jre-headless, or set JAVA_HOME")
+		return "", errors.New("Flink's job server needs Java 11 or 17, but java is not in PATH: install default-jre-headless, or set JAVA_HOME")
 	}
 	return java, nil
 }
@@ -214,7 +214,7 @@ func (s *Server) awaitPort(ctx context.Context) error {
 		case <-s.process.Done():
 			return s.Ended()
 		case <-late:
-			return fmt.Errorf("the job server of Flink does not serve after %s%s", startTimeout, s.lastWords())
+			return fmt.Errorf("Flink's job server is not ready after %s%s", startTimeout, s.lastWords())
 		}
 	}
 }

@@ -39,7 +39,7 @@ type Job struct {
 }
 
 // ErrGone tells that the job service does not answer any more.
-var ErrGone = errors.New("the job service has gone")
+var ErrGone = errors.New("the job service has exited")
 
 // dialTimeout bounds how long a job service may take to answer at first.
 const dialTimeout = 30 * time.Second
@@ -88,7 +88,7 @@ func (j Job) environment(ctx context.Context) (env *pipepb.Environment, stop fun
 	}
 	workers, err := openPool(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listen for work on the loopback interface: %w", err)
+		return nil, nil, fmt.Errorf("listen on the loopback interface: %w", err)
 	}
 	env, err = graphx.CreateEnvironment(ctx, graphx.URNEnvExternal, func(context.Context) string { return workers.address })
 	if err == nil {
@@ -121,7 +121,7 @@ func (j Job) submit(ctx context.Context, client jobpb.JobServiceClient, pipeline
 	}
 	token, err := runnerlib.Stage(ctx, prepared, artifacts, empty.Name(), session)
 	if err != nil {
-		return "", fmt.Errorf("hand files to the job service: %w", err)
+		return "", fmt.Errorf("send files to the job service: %w", err)
 	}
 	id, err := runnerlib.Submit(ctx, client, prepared, token)
 	if err != nil {
@@ -165,7 +165,7 @@ const maxMessages = 8 << 10
 func followJob(ctx context.Context, client jobpb.JobServiceClient, id string) error {
 	stream, err := client.GetMessageStream(ctx, &jobpb.JobMessagesRequest{JobId: id})
 	if err != nil {
-		return fmt.Errorf("ask the job service how the job is: %w", err)
+		return fmt.Errorf("get the state of the job from the job service: %w", err)
 	}
 	var said strings.Builder
 	var state jobpb.JobState_Enum

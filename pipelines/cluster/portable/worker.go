@@ -53,11 +53,11 @@ func work(ctx context.Context, id, provision string) error {
 	ctx = grpcx.WriteWorkerID(ctx, id)
 	info, err := tools.ProvisionInfo(ctx, provision)
 	if err != nil {
-		return fmt.Errorf("ask the runner at %s what to do: %w", provision, err)
+		return fmt.Errorf("get the configuration from the runner at %s: %w", provision, err)
 	}
 	logging, control := info.GetLoggingEndpoint().GetUrl(), info.GetControlEndpoint().GetUrl()
 	if logging == "" || control == "" {
-		return errors.New("the runner does not say where it takes logs and gives orders")
+		return errors.New("the runner's configuration lacks the logging or control endpoint")
 	}
 	fmt.Fprintf(os.Stderr, "worker %s of the runner at %s\n", id, control)
 	return harness.MainWithOptions(ctx, logging, control, harness.Options{

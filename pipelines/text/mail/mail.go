@@ -29,7 +29,7 @@ type Message struct {
 // The reasons a message is refused for.
 var (
 	ErrNoHeader  = errors.New("no header field at the start")
-	ErrBadBase64 = errors.New("a text part declared as base64 holds nothing that is base64")
+	ErrBadBase64 = errors.New("a text part declared as base64 is not base64")
 	ErrTooDeep   = errors.New("parts nested more than 20 deep")
 )
 

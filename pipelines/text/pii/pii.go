@@ -60,14 +60,14 @@ func NewFinder(kinds []string, patterns map[string]string) (*Finder, error) {
 	slices.Sort(f.kinds)
 	for _, kind := range f.kinds {
 		if slices.Contains(Kinds(), kind) {
-			return nil, fmt.Errorf("patterns: %s is a kind of its own; give the pattern another name", kind)
+			return nil, fmt.Errorf("patterns: %s is already a built-in kind; give the pattern another name", kind)
 		}
 		p, err := regexp.Compile(patterns[kind])
 		if err != nil {
 			return nil, fmt.Errorf("patterns: %s: %w", kind, err)
 		}
 		if p.MatchString("") {
-			return nil, fmt.Errorf("patterns: %s matches the empty text, which is everywhere", kind)
+			return nil, fmt.Errorf("patterns: %s matches the empty string, which is everywhere", kind)
 		}
 		f.finds = append(f.finds, findPattern(p))
 	}
@@ -82,7 +82,7 @@ func NewFinder(kinds []string, patterns map[string]string) (*Finder, error) {
 	}
 	for _, kind := range kinds {
 		if !slices.Contains(f.kinds, kind) {
-			return nil, fmt.Errorf("kinds: %q is none of %s", kind, strings.Join(Kinds(), ", "))
+			return nil, fmt.Errorf("kinds: %q is not one of %s", kind, strings.Join(Kinds(), ", "))
 		}
 	}
 	return f, nil

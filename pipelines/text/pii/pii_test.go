@@ -106,7 +106,7 @@ func TestOverlap(t *testing.T) {
 }
 
 func TestNewFinder(t *testing.T) {
-	for pattern, want := range map[string]string{"(": "missing closing", "a*": "empty text"} {
+	for pattern, want := range map[string]string{"(": "missing closing", "a*": "empty string"} {
 		if _, err := NewFinder(nil, map[string]string{"x": pattern}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", pattern, err, want)
 		}

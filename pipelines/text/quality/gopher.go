@@ -63,7 +63,7 @@ func newGopher(r transform.GopherRules) (*gopher, error) {
 		r.MaxDuplicateNgrams = maxDuplicateNgrams
 	}
 	if len(r.MaxTopNgrams) != len(maxTopNgrams) || len(r.MaxDuplicateNgrams) != len(maxDuplicateNgrams) {
-		return nil, fmt.Errorf("gopher: max_top_ngrams are %d shares and max_duplicate_ngrams %d", len(maxTopNgrams), len(maxDuplicateNgrams))
+		return nil, fmt.Errorf("gopher: max_top_ngrams has %d shares and max_duplicate_ngrams %d", len(maxTopNgrams), len(maxDuplicateNgrams))
 	}
 	g := &gopher{GopherRules: r}
 	for _, w := range r.StopWords {

@@ -40,7 +40,7 @@ func New(c transform.QualityFilter) (*Filter, error) {
 	f := &Filter{}
 	for i, name := range c.Rules {
 		if slices.Contains(c.Rules[:i], name) {
-			return nil, fmt.Errorf("rules: %s is there twice", name)
+			return nil, fmt.Errorf("rules: %s is listed twice", name)
 		}
 		s := set{name: name}
 		switch name {
@@ -55,7 +55,7 @@ func New(c transform.QualityFilter) (*Filter, error) {
 		case FineWeb:
 			s.rules, s.evaluate = fineWebNames, fineWeb{c.FineWeb}.evaluate
 		default:
-			return nil, fmt.Errorf("rules: %q is none of %s, %s and %s", name, Gopher, C4, FineWeb)
+			return nil, fmt.Errorf("rules: %q is not one of %s, %s and %s", name, Gopher, C4, FineWeb)
 		}
 		f.sets = append(f.sets, s)
 	}

@@ -453,8 +453,8 @@ func TestNew(t *testing.T) {
 	for want, c := range map[string]transform.QualityFilter{
 		"at least one": {},
 		"twice":        {Rules: []string{C4, C4}},
-		"none of":      {Rules: []string{"c5"}},
-		"are 3 shares": {Rules: []string{Gopher}, Gopher: transform.GopherRules{MaxTopNgrams: []spec.Share{1}}},
+		"not one of":   {Rules: []string{"c5"}},
+		"has 3 shares": {Rules: []string{Gopher}, Gopher: transform.GopherRules{MaxTopNgrams: []spec.Share{1}}},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)

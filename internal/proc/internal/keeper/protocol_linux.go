@@ -26,7 +26,7 @@ func (s Spec) Encode() ([]byte, error) {
 	var body []byte
 	for _, f := range fields {
 		if _, err := syscall.BytePtrFromString(f); err != nil {
-			return nil, errors.New("an argument or environment variable holds a NUL byte")
+			return nil, errors.New("an argument or environment variable contains a NUL byte")
 		}
 		body = append(append(body, f...), 0)
 	}
