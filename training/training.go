@@ -81,7 +81,7 @@ var (
 	ErrTooLarge = errors.New("larger than the pool")
 	// ErrQueued is an ErrNoCapacity of a pool that lets gangs queue: this one keeps its place. Asking again goes on waiting, Release gives
 	// the place up.
-	ErrQueued = fmt.Errorf("%w: the gang waits in a queue", ErrNoCapacity)
+	ErrQueued = fmt.Errorf("%w: the gang is waiting in a queue", ErrNoCapacity)
 	// ErrRefused: not like this, however often it is asked. A permission is missing, say, or there is no such image.
 	ErrRefused = errors.New("refused")
 	// ErrNoAgent: the pool has no agent to put on its nodes.

@@ -52,7 +52,7 @@ func (c *countedBody) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	c.taken += int64(n)
 	if c.of.left.Add(-int64(n)) < 0 {
-		return 0, busy("the requests under way have %d MiB of data, which is as much as the gateway takes at once", maxBodies>>20)
+		return 0, busy("the requests in flight have %d MiB of data, which is the gateway's limit", maxBodies>>20)
 	}
 	return n, err
 }

@@ -172,7 +172,7 @@ func (g *Gateway) read(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil && g.problem == nil {
-		g.log.Error("the routing document cannot be read; what serves goes on", "error", err)
+		g.log.Error("the routing document cannot be read; the current routing stays in effect", "error", err)
 	}
 	g.doc, g.followed, g.problem = doc, followed, err
 }

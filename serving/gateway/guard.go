@@ -14,7 +14,7 @@ import (
 func guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if origin := r.Header.Get("Origin"); origin != "" {
-			oip.WriteError(w, &oip.Error{Status: http.StatusForbidden, Message: "web pages may not ask the gateway; this one is of " + origin})
+			oip.WriteError(w, &oip.Error{Status: http.StatusForbidden, Message: "web pages may not use the gateway; this one is from " + origin})
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -30,7 +30,7 @@ func onLoopback(next http.Handler) http.Handler {
 			host = r.Host
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			oip.WriteError(w, &oip.Error{Status: http.StatusForbidden, Message: r.URL.Path + " is answered at 127.0.0.1 only, not at " + host})
+			oip.WriteError(w, &oip.Error{Status: http.StatusForbidden, Message: r.URL.Path + " is only served at 127.0.0.1, not at " + host})
 			return
 		}
 		next.ServeHTTP(w, r)

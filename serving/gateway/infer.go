@@ -40,7 +40,7 @@ func (g *Gateway) respond(w http.ResponseWriter, r *http.Request) (*oip.InferRes
 	case g.places <- struct{}{}:
 		defer func() { <-g.places }()
 	default:
-		return nil, busy("too many requests are under way")
+		return nil, busy("too many requests are in flight")
 	}
 	req, err := oip.ParseRequest(body)
 	if err != nil {
@@ -136,7 +136,7 @@ func inferFinite(ctx context.Context, upstream Upstream, inputs []oip.Tensor) (o
 	}
 	for _, t := range outputs {
 		if err := t.Check(); err != nil {
-			return nil, fmt.Errorf("the model's answer cannot be sent: %w", err)
+			return nil, fmt.Errorf("the model's response cannot be sent: %w", err)
 		}
 	}
 	return outputs, nil

@@ -32,7 +32,7 @@ func expected(parameters map[string]any) (expectation, error) {
 	case string:
 		return expectation(label), nil
 	}
-	return "", oip.Invalid("parameters.label is %v; it must be a boolean, a whole number or a text", parameters["label"])
+	return "", oip.Invalid("parameters.label is %v; it must be a boolean, an integer or a string", parameters["label"])
 }
 
 // wrong reports whether any row's answer is not the one expected, or there is none.
@@ -52,7 +52,7 @@ func (e expectation) fits(outputs []oip.TensorMetadata) error {
 	first := outputs[0]
 	class, err := strconv.ParseInt(string(e), 10, 64)
 	if err != nil {
-		return oip.Invalid("parameters.label is %q, but the model's first output %q is numbers, %s: its classes are numbered from 0", e, first.Name, first.Datatype)
+		return oip.Invalid("parameters.label is %q, but the model's first output %q is numeric, %s: use the number of the class, from 0", e, first.Name, first.Datatype)
 	}
 	classes := int64(1)
 	for _, n := range first.Shape[1:] {
@@ -69,7 +69,7 @@ func (e expectation) fits(outputs []oip.TensorMetadata) error {
 		classes = 2 // by a threshold
 	}
 	if class < 0 || class >= classes {
-		return oip.Invalid("parameters.label is %d, but by the model's first output %q (%s %v) its answers are the classes 0 to %d: labels are for classifiers",
+		return oip.Invalid("parameters.label is %d, but according to the model's first output %q (%s %v) its classes are 0 to %d: labels are for classifiers",
 			class, first.Name, first.Datatype, first.Shape, classes-1)
 	}
 	return nil
@@ -85,6 +85,6 @@ func (g *Gateway) mayLabel(r *http.Request, parameters map[string]any) error {
 	if parameters["label"] == nil || g.opts.LabelKey == "" || isKey {
 		return nil
 	}
-	return &oip.Error{Status: http.StatusUnauthorized, Message: "parameters.label decides on releases, so it is taken only with the header" +
-		" `Authorization: Bearer KEY`; KEY is in the file label.key of Sluice's state folder. Send the key, or no label"}
+	return &oip.Error{Status: http.StatusUnauthorized, Message: "parameters.label affects releases, so it is only accepted with the header" +
+		" `Authorization: Bearer KEY`; KEY is in the file label.key in Sluice's state folder. Send the key, or no label"}
 }

@@ -27,7 +27,7 @@ func EnsureLabelKey(state string) (string, error) {
 	}
 	key := strings.TrimSpace(string(raw))
 	if key == "" {
-		return "", fmt.Errorf("the key of labels: %s is empty; remove it and a new one is made", path)
+		return "", fmt.Errorf("the key of labels: %s is empty; remove it, and a new one will be created", path)
 	}
 	return key, nil
 }

@@ -64,7 +64,7 @@ func (g *Gateway) open(ctx context.Context, r *release) {
 		})
 		if err == nil {
 			g.warmUp(ctx, r.Version, upstream)
-			g.log.Info("a release can be served", "release", r.Version, "model", r.Model.Digest, "seconds", time.Since(start).Seconds())
+			g.log.Info("a release is ready", "release", r.Version, "model", r.Model.Digest, "seconds", time.Since(start).Seconds())
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -82,7 +82,7 @@ func (g *Gateway) open(ctx context.Context, r *release) {
 func (g *Gateway) fail(r *release, err error) {
 	r.state, r.err, r.failedAt = Failed, err, time.Now()
 	if _, wanted := g.doc.Release(r.Version); wanted {
-		g.log.Error("a release cannot be served", "release", r.Version, "model", r.Model.Digest, "error", err)
+		g.log.Error("a release could not be loaded", "release", r.Version, "model", r.Model.Digest, "error", err)
 	}
 }
 
@@ -193,14 +193,14 @@ func compatible(old, candidate Upstream) error {
 	for _, have := range candidate.Inputs() {
 		i := slices.IndexFunc(old.Inputs(), func(o oip.TensorMetadata) bool { return o.Name == have.Name })
 		if i < 0 {
-			return fmt.Errorf("it wants an input %q, which requests do not have", have.Name)
+			return fmt.Errorf("it needs an input %q, which requests do not have", have.Name)
 		}
 		if want := old.Inputs()[i]; want.Datatype != have.Datatype || !accepts(have.Shape, want.Shape) {
-			return fmt.Errorf("its input %q is %s %v, requests have %s %v", have.Name, have.Datatype, have.Shape, want.Datatype, want.Shape)
+			return fmt.Errorf("its input %q is %s %v, but requests have %s %v", have.Name, have.Datatype, have.Shape, want.Datatype, want.Shape)
 		}
 	}
 	if len(candidate.Inputs()) != len(old.Inputs()) {
-		return fmt.Errorf("it has %d inputs, requests have %d", len(candidate.Inputs()), len(old.Inputs()))
+		return fmt.Errorf("it has %d inputs, but requests have %d", len(candidate.Inputs()), len(old.Inputs()))
 	}
 	return nil
 }

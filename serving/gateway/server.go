@@ -53,7 +53,7 @@ func listen(ctx context.Context, host string, port int, target, key string) (net
 	address := net.JoinHostPort(host, strconv.Itoa(port))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("target %s cannot listen on %s: %w by another process, such as a second worker; end that, or give the target another `%s` in the environment",
+		return nil, fmt.Errorf("target %s cannot listen on %s: %w by another process, such as a second worker; stop that, or set another `%s` for the target in the environment",
 			target, address, ErrPortInUse, key)
 	}
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/sluiceml/sluice/serving/routing"
 )
 
-// ErrUnavailable says that the target does not answer now, but may again. What was asked may or may not have been done; asking
+// ErrUnavailable says that the target does not respond now, but may again. What was asked may or may not have been done; asking
 // again is safe.
-var ErrUnavailable = errors.New("the target does not answer")
+var ErrUnavailable = errors.New("the target does not respond")
 
-// LoadError says that a release cannot be served, however often it is tried.
+// LoadError says that a release could not be loaded, however often it is tried.
 type LoadError struct {
 	Target  string
 	Version string

@@ -36,7 +36,7 @@ func (g *Gateway) sweep(ctx context.Context) {
 		case ctx.Err() != nil:
 		case err != nil:
 			s.failedAt = time.Now()
-			g.log.Error("what served releases that were dropped may still be there", "revision", doc.Revision, "error", err)
+			g.log.Error("the servers of dropped releases may not have been removed", "revision", doc.Revision, "error", err)
 		default:
 			s.done = doc.Revision
 		}

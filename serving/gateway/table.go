@@ -87,11 +87,11 @@ func (g *Gateway) switchTable() {
 	}
 	g.table = next
 	if len(next.missing) > 0 {
-		g.log.Error("a part of the traffic is not served", "revision", next.revision, "error", g.trouble())
+		g.log.Error("part of the traffic is not served", "revision", next.revision, "error", g.trouble())
 		return
 	}
 	g.counters.begin(next.revision)
-	g.log.Info("routing revision serves", "revision", next.revision)
+	g.log.Info("routing revision in effect", "revision", next.revision)
 }
 
 // assignment is a release that was given a request, and must be told when it is done with it.
@@ -116,7 +116,7 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 	if version != "" {
 		r, ok := g.releases[version]
 		if !ok || r.state != Ready {
-			return nil, &oip.Error{Status: http.StatusNotFound, Message: g.opts.Target + " has no version " + version + " that serves"}
+			return nil, &oip.Error{Status: http.StatusNotFound, Message: g.opts.Target + " has no version " + version + " that is serving"}
 		}
 		a.release, a.outputs = r, r.upstream.Outputs()
 	} else {

@@ -202,7 +202,7 @@ func (t *Target) call(ctx context.Context, method, path string, answer any) erro
 		return nil
 	}
 	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("target %s: %w: the answer of %s is not a gateway's: %w", t.name, ErrUnavailable, t.at, err)
+		return fmt.Errorf("target %s: %w: the response of %s is not from a gateway: %w", t.name, ErrUnavailable, t.at, err)
 	}
 	return nil
 }

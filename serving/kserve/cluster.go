@@ -85,7 +85,7 @@ func (c *cluster) create(ctx context.Context, object *unstructured.Unstructured)
 	case err == nil:
 		return serviceOf(made)
 	case apierrors.IsAlreadyExists(err):
-		return nil, &notYet{fmt.Sprintf("InferenceService %s was made by somebody else", object.GetName())}
+		return nil, &notYet{fmt.Sprintf("InferenceService %s was not created by Sluice", object.GetName())}
 	}
 	return nil, c.explain(err)
 }
@@ -138,17 +138,17 @@ func (c *cluster) pods(ctx context.Context, name string) (bad, pending string, e
 func (c *cluster) explain(err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("the cluster refuses it: %w; docs/kserve.md has the role that Sluice needs in namespace %s", err, c.namespace)
+		return fmt.Errorf("the cluster rejected it: %w; docs/kserve.md has the role that Sluice needs in namespace %s", err, c.namespace)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the cluster does not take the kubeconfig's credentials: %w", err)
+		return fmt.Errorf("the cluster does not accept the kubeconfig's credentials: %w", err)
 	case apierrors.IsNotFound(err) && apierrors.IsUnexpectedServerError(err):
 		return fmt.Errorf("the cluster has no InferenceServices: %w; is KServe installed?", err)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("namespace %s: %w", c.namespace, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return fmt.Errorf("the cluster refuses the InferenceService: %w", err)
+		return fmt.Errorf("the cluster rejected the InferenceService: %w", err)
 	}
-	return &notYet{fmt.Sprintf("the Kubernetes API cannot be asked: %v", err)}
+	return &notYet{fmt.Sprintf("the Kubernetes API request failed: %v", err)}
 }
 
 // podTrouble says what keeps a pod from starting, and else what it waits for.
@@ -157,7 +157,7 @@ func podTrouble(p *corev1.Pod) (bad, pending string) {
 		if w := s.State.Waiting; w != nil && stuck[w.Reason] {
 			why := fmt.Sprintf("pod %s: container %s: %s: %s", p.Name, s.Name, w.Reason, w.Message)
 			if last := s.LastTerminationState.Terminated; last != nil {
-				why += fmt.Sprintf("; it ended with code %d: %s", last.ExitCode, last.Message)
+				why += fmt.Sprintf("; it exited with code %d: %s", last.ExitCode, last.Message)
 			}
 			return why, ""
 		}

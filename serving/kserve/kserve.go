@@ -129,8 +129,8 @@ func (w *wait) look(ctx context.Context) (*remote.Model, error) {
 			return model, nil
 		}
 		if errors.Is(err, remote.ErrNotReady) {
-			err = &notYet{fmt.Sprintf("InferenceService %s is ready, but %s cannot be asked from here: %v; `ingress` of the target says how "+
-				"to reach it", w.name, at.URL, err)}
+			err = &notYet{fmt.Sprintf("InferenceService %s is ready, but %s cannot be reached from here: %v; set `ingress` of the target to "+
+				"the address of the ingress", w.name, at.URL, err)}
 		}
 	}
 	if soon, ok := errors.AsType[*notYet](err); ok && time.Since(w.began) > w.readyWithin {
@@ -160,8 +160,8 @@ func (w *wait) ensure(ctx context.Context) (*service, error) {
 	}
 	switch {
 	case found.labels[labelStore] != owner || found.annotations[annotationModel] != w.release.Model.Digest:
-		return nil, fmt.Errorf("namespace %s has an InferenceService %s that is not this release: another Sluice, with a store of its own, "+
-			"seems to have a target %s there; give one of them another namespace or name", w.cluster.namespace, w.name, w.target)
+		return nil, fmt.Errorf("namespace %s has an InferenceService %s that is not this release: another Sluice, with another store, "+
+			"seems to have a target %s there; use another namespace or name for one of them", w.cluster.namespace, w.name, w.target)
 	case found.deleted:
 		return nil, &notYet{fmt.Sprintf("InferenceService %s is being deleted", w.name)}
 	}

@@ -57,7 +57,7 @@ func newModels(s *store.Store, spec spec.KServeTarget) (*models, error) {
 		m.url = s.URL()
 	}
 	if !objectstore.IsAddress(m.url) {
-		return nil, fmt.Errorf("KServe cannot read models from the store %s: name a bucket for them with `models` of the target", s.URL())
+		return nil, fmt.Errorf("KServe cannot read models from the store %s: set a bucket for them with `models` of the target", s.URL())
 	}
 	var err error
 	if m.at, err = objectstore.ParseFolder(m.url); err != nil {

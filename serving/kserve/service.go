@@ -162,7 +162,7 @@ func (s *service) host() string {
 // hopeless says why the service will never be ready; empty when it may be.
 func (s *service) hopeless() string {
 	if s.status.ModelStatus.TransitionStatus == "InvalidSpec" {
-		return "KServe refuses it: " + s.failure()
+		return "KServe rejected it: " + s.failure()
 	}
 	if p := s.condition("PredictorReady"); p.Status == "False" && p.Reason == "ProgressDeadlineExceeded" {
 		return "its deployment makes no progress: " + p.Message
@@ -180,7 +180,7 @@ func (s *service) trouble() string {
 		return why
 	}
 	if p := s.condition("PredictorReady"); p.Status == "False" && p.Reason == "FailedCreate" {
-		return "its pods cannot be made: " + p.Message
+		return "its pods cannot be created: " + p.Message
 	}
 	return ""
 }

@@ -16,10 +16,10 @@ func Match(described []TensorMetadata, inputs []Tensor) ([]Tensor, error) {
 		}
 		delete(byName, want.Name)
 		if t.Datatype() != want.Datatype {
-			return nil, Invalid("input %q has datatype %s, the model wants %s", want.Name, t.Datatype(), want.Datatype)
+			return nil, Invalid("input %q has datatype %s, but the model needs %s", want.Name, t.Datatype(), want.Datatype)
 		}
 		if !fits(t.Shape, want.Shape) {
-			return nil, Invalid("input %q has shape %v, the model wants %v", want.Name, t.Shape, want.Shape)
+			return nil, Invalid("input %q has shape %v, but the model needs %v", want.Name, t.Shape, want.Shape)
 		}
 		ordered[i] = t
 	}

@@ -124,7 +124,7 @@ func ParseRequest(body []byte) (*InferRequest, error) {
 	seen := map[string]bool{}
 	for _, in := range req.Inputs {
 		if seen[in.Name] {
-			return nil, Invalid("input %q is there twice", in.Name)
+			return nil, Invalid("input %q is listed twice", in.Name)
 		}
 		seen[in.Name] = true
 	}

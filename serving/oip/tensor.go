@@ -85,10 +85,10 @@ func Concat(a, b Tensor) (Tensor, error) {
 // Check reports why the tensor has no JSON form: NaN and the infinities have none.
 func (t Tensor) Check() error {
 	if t.Datatype() == "" {
-		return fmt.Errorf("tensor %q holds %T, which the protocol has no type for", t.Name, t.Data)
+		return fmt.Errorf("tensor %q has elements of type %T, which the protocol does not support", t.Name, t.Data)
 	}
 	if values, ok := t.Float64s(); ok && slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-		return fmt.Errorf("tensor %q holds NaN or an infinity, which JSON cannot carry", t.Name)
+		return fmt.Errorf("tensor %q contains NaN or infinity, which JSON cannot represent", t.Name)
 	}
 	return nil
 }

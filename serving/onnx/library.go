@@ -90,8 +90,8 @@ var initialize = sync.OnceValue(func() error {
 	ort.SetSharedLibraryPath(path)
 	// What it would log of an error is in the error, too; it knows no log but the terminal.
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
-		return fmt.Errorf("%w: %s: %w; set %s to the path of libonnxruntime.so, or make the Python environment with onnxruntime in it "+
-			"(%s names it, .venv is the default)", ErrNoLibrary, path, err, LibraryVariable, EnvironmentVariable)
+		return fmt.Errorf("%w: %s: %w; set %s to the path of libonnxruntime.so, or create a Python environment with onnxruntime "+
+			"(set with %s, default .venv)", ErrNoLibrary, path, err, LibraryVariable, EnvironmentVariable)
 	}
 	if err := ort.DisableTelemetry(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoLibrary, err)

@@ -32,7 +32,7 @@ var elements = map[oip.Datatype]element{
 	oip.Bytes:  {ort.TensorElementDataTypeString, writeStrings, readStrings},
 }
 
-var errNoTensor = errors.New("it is no tensor of a type that can be served")
+var errNoTensor = errors.New("it is not a tensor of a supported type")
 
 // plain is an element type that Go has, too.
 func plain[T ort.TensorData](onnx ort.TensorElementDataType) element {
@@ -53,7 +53,7 @@ func writeStrings(shape ort.Shape, data any) (ort.Value, error) {
 	texts := data.([]string)
 	for _, s := range texts {
 		if strings.IndexByte(s, 0) >= 0 { // ONNX Runtime's strings end at a zero byte: the rest would be lost
-			return nil, errors.New("a string holds a zero byte")
+			return nil, errors.New("a string contains a NUL byte")
 		}
 	}
 	v, err := ort.NewStringTensor(shape)
@@ -85,7 +85,7 @@ func metadata(infos []ort.InputOutputInfo, names []string) ([]oip.TensorMetadata
 			}
 		}
 		if out[i].Datatype == "" {
-			return nil, fmt.Errorf("%s has a type that cannot be served; use tensors of booleans, integers, float, double or strings", &info)
+			return nil, fmt.Errorf("%s has an unsupported type; use tensors of booleans, integers, float, double or strings", &info)
 		}
 		names[i] = info.Name
 	}

@@ -105,7 +105,7 @@ func IsEngine(m artifact.Manifest) bool {
 // Describe reads the meta data of an engine's artifact.
 func Describe(m artifact.Manifest) (Engine, error) {
 	if m.Meta[metaFormat] != format {
-		return Engine{}, errors.New("the model artifact does not describe an engine: a compile step builds those that do")
+		return Engine{}, errors.New("the model artifact does not describe an engine: use one built by a compile step")
 	}
 	e := Engine{
 		GPU: m.Meta[metaGPU], ComputeCapability: m.Meta[metaComputeCapability], Driver: m.Meta[metaDriver], TensorRT: m.Meta[metaTensorRT],

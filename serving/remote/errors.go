@@ -16,12 +16,12 @@ import (
 // unreachable is the error of a request that has no answer.
 func unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("the model's server has not answered: %w", ctx.Err())
+		return fmt.Errorf("the model's server has not responded: %w", ctx.Err())
 	}
 	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err // without the address, which is not the client's business
 	}
-	return &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's server does not answer: %v", err)}
+	return &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's server does not respond: %v", err)}
 }
 
 // complaint is the error of an answer that is none. A refusal becomes 422 and not 400: the request did fit what the server says of the

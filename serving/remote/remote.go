@@ -87,12 +87,12 @@ func (m *Model) describe(ctx context.Context) error {
 	}
 	var meta oip.ModelMetadata
 	if err := json.Unmarshal(body, &meta); err != nil {
-		return fmt.Errorf("what %s says of the model is not of the Open Inference Protocol: %w", m.base, err)
+		return fmt.Errorf("the metadata of the model from %s does not follow the Open Inference Protocol: %w", m.base, err)
 	}
 	for _, tensors := range [][]oip.TensorMetadata{meta.Inputs, meta.Outputs} {
 		for _, t := range tensors {
 			if !t.Datatype.Supported() {
-				return fmt.Errorf("tensor %q of the model has datatype %q, which has no JSON form", t.Name, t.Datatype)
+				return fmt.Errorf("tensor %q of the model has datatype %q, which cannot be written as JSON", t.Name, t.Datatype)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (m *Model) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, e
 	}
 	var answer oip.InferResponse
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's answer cannot be read: %v", err)}
+		return nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's response cannot be parsed: %v", err)}
 	}
 	return m.ordered(answer.Outputs)
 }
@@ -143,7 +143,7 @@ func (m *Model) ordered(outputs []oip.Tensor) ([]oip.Tensor, error) {
 	for i, want := range m.outputs {
 		t, ok := byName[want.Name]
 		if !ok {
-			return nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's answer lacks its output %q", want.Name)}
+			return nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's response lacks the output %q", want.Name)}
 		}
 		picked[i] = t
 	}
@@ -182,7 +182,7 @@ func (m *Model) call(ctx context.Context, method, path string, body []byte) ([]b
 	case err != nil:
 		return nil, unreachable(ctx, err)
 	case len(answer) > maxAnswer:
-		return nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's answer is larger than %d bytes", maxAnswer)}
+		return nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's response is larger than %d bytes", maxAnswer)}
 	}
 	return answer, nil
 }

@@ -127,14 +127,14 @@ func TestWhatComesOfAnAnswer(t *testing.T) {
 		{"moved", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, 502, "307"},
-		{"no JSON", answers(200, `{"outputs":[{"name":"y","shape":[1],"datatype":"FP32","data":[NaN]}]}`), 502, "cannot be read"},
+		{"no JSON", answers(200, `{"outputs":[{"name":"y","shape":[1],"datatype":"FP32","data":[NaN]}]}`), 502, "cannot be parsed"},
 		{"an output is missing", answers(200, `{"outputs":[{"name":"y","shape":[1],"datatype":"FP32","data":[1]}]}`), 502, `"z"`},
 		{"too long", func(w http.ResponseWriter, _ *http.Request) {
 			for range maxAnswer>>20 + 1 {
 				_, _ = w.Write(make([]byte, 1<<20))
 			}
 		}, 502, "larger than"},
-		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 502, "does not answer"},
+		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 502, "does not respond"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := open(t, serve(t, tc.infer)).Infer(t.Context(), inputs())

@@ -31,7 +31,7 @@ const (
 
 var (
 	// ErrUnreachable says that nothing has answered for some time. Trying again later, from the position reached, may help.
-	ErrUnreachable = errors.New("the model does not answer")
+	ErrUnreachable = errors.New("the model does not respond")
 	// ErrUnfit says that the dataset's rows are not what the model takes, or have no label.
 	ErrUnfit = errors.New("the dataset cannot be replayed")
 )
@@ -59,7 +59,7 @@ type Options struct {
 // Run sends rows until ctx ends, which is its only good end: it returns ctx's cause then.
 func Run(ctx context.Context, o Options) error {
 	if o.RPS <= 0 {
-		return fmt.Errorf("%w: %v requests per second are none", ErrUnfit, o.RPS)
+		return fmt.Errorf("%w: %v requests per second is not positive", ErrUnfit, o.RPS)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: concurrency}
 	defer transport.CloseIdleConnections()
@@ -104,7 +104,7 @@ func Probe(ctx context.Context, o Options, version string) error {
 		}
 		status, answer, err := r.call(ctx, http.MethodPost, "/versions/"+version+"/infer", body)
 		if err == nil && status/100 == 4 {
-			return fmt.Errorf("%w: row %d of split %s: %s refuses it: %s", ErrUnfit, n, r.Split, r.Model, refusal(answer))
+			return fmt.Errorf("%w: row %d of split %s: %s rejects it: %s", ErrUnfit, n, r.Split, r.Model, refusal(answer))
 		}
 		if n == probed {
 			break
@@ -146,7 +146,7 @@ func (r *replay) inputs(ctx context.Context, path string) ([]oip.TensorMetadata,
 		case err == nil && status == http.StatusOK:
 			var meta oip.ModelMetadata
 			if err := json.Unmarshal(body, &meta); err != nil {
-				return nil, fmt.Errorf("%s is not described as the protocol says: %w", r.Model, err)
+				return nil, fmt.Errorf("the metadata of %s does not follow the protocol: %w", r.Model, err)
 			}
 			return meta.Inputs, nil
 		case err == nil && status == http.StatusNotFound:
@@ -223,7 +223,7 @@ func (r *replay) request(inputs []oip.TensorMetadata, row rows.Row) ([]byte, err
 func (r *replay) infer(ctx context.Context, body []byte) {
 	status, answer, err := r.call(ctx, http.MethodPost, "/infer", body)
 	if err == nil && (status == http.StatusBadRequest || status == http.StatusUnauthorized) {
-		r.fail(fmt.Errorf("%w: %s refuses a row: %s", ErrUnfit, r.Model, strings.TrimSpace(string(answer))))
+		r.fail(fmt.Errorf("%w: %s rejects a row: %s", ErrUnfit, r.Model, strings.TrimSpace(string(answer))))
 		return
 	}
 	if ctx.Err() != nil {

@@ -189,7 +189,7 @@ func TestProbe(t *testing.T) {
 	}
 	refusing := &server{status: func(n int) int { return map[bool]int{true: 200, false: 400}[n < 2] }}
 	err := Probe(t.Context(), options(t, refusing), "2")
-	if !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "row 2 of split test: m refuses it: as told") {
+	if !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "row 2 of split test: m rejects it: as told") {
 		t.Errorf("%v, want ErrUnfit", err)
 	}
 	unlabelled := options(t, &server{})

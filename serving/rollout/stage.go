@@ -111,10 +111,10 @@ func EvaluateStage(stage Stage, state State, now stats.Snapshot, checks Checks) 
 		look.Decision, look.Reason = Abort, failed
 	}
 	if n := counts.Candidate.Refused + counts.Stable.Refused; n > 0 {
-		look.Reason += fmt.Sprintf("; %d requests were refused because their label is no class of the model", n)
+		look.Reason += fmt.Sprintf("; %d requests were rejected because their label is not a class of the model", n)
 	}
 	if n := counts.Shadow.NoAnswer; n > 0 && stage.Spec.Shadow > 0 {
-		look.Reason += fmt.Sprintf("; the outputs of both releases for %d requests hold no class or text, so they count as no agreement", n)
+		look.Reason += fmt.Sprintf("; the outputs of both releases for %d requests contain no class or string, so they do not count as agreement", n)
 	}
 	return state, look, made
 }
@@ -157,7 +157,7 @@ func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reas
 	what := "answers of the candidate"
 	if stage.Spec.Shadow > 0 {
 		if stage.Stable == "" {
-			return Pass, "nothing serves yet, so there is nothing to mirror", nil
+			return Pass, "no release is serving yet, so there is nothing to mirror", nil
 		}
 		samples, what = look.Delta.Samples, "answers compared"
 	}
@@ -168,7 +168,7 @@ func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reas
 	case stage.Elapsed < maxWait:
 		return Hold, fmt.Sprintf("%d of %d %s", samples, needed, what), nil
 	case stage.Spec.OnNoData == Hold:
-		return Hold, fmt.Sprintf("%d of %d %s after %v; waiting on, as on_no_data says", samples, needed, what, maxWait), nil
+		return Hold, fmt.Sprintf("%d of %d %s after %v; still waiting, because of on_no_data", samples, needed, what, maxWait), nil
 	}
 	return Abort, fmt.Sprintf("only %d of %d %s after %v", samples, needed, what, maxWait), nil
 }
@@ -203,7 +203,7 @@ func summary(stage Stage, look spec.Look) string {
 
 func worse(stage Stage, look spec.Look, shadow stats.Shadow) string {
 	if stage.Spec.Shadow > 0 {
-		return fmt.Sprintf("more errors than the release that serves: of %d mirrored requests the candidate alone got %d wrong, the other alone %d (e-value %.3g)",
+		return fmt.Sprintf("more errors than the release that serves: of %d mirrored requests %d failed on the candidate only, %d on the other only (e-value %.3g)",
 			shadow.Mirrored, shadow.CandidateOnly, shadow.StableOnly, look.EValue)
 	}
 	return fmt.Sprintf("more errors than the release that serves: %.2f%% of %d requests against %.2f%% of %d (e-value %.3g)",

@@ -83,7 +83,7 @@ func TestDecisions(t *testing.T) {
 		{"too few", weightStage(0.1), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), "", Hold, "99 of 100"},
 		{"enough", weightStage(0.1), snapshot("e", counts(100, 1, ms), counts(900, 9, ms)), "", Pass, "1.00%"},
 		{"too late", late(weightStage(0.1)), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), "", Abort, "only 99 of 100"},
-		{"late but holding", holding, snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), "", Hold, "waiting on"},
+		{"late but holding", holding, snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), "", Hold, "still waiting"},
 		{"bad before enough", weightStage(0.1), snapshot("e", counts(50, 50, ms), counts(450, 5, ms)), "", Abort, "more errors"},
 		{"not bad enough for so small an alpha", sure(weightStage(0.1)), snapshot("e", counts(50, 50, ms), counts(450, 45, ms)), "", Hold, "50 of 100"},
 		{"slow", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 3*ms), counts(500, 0, ms)), "", Abort, "slower"},
@@ -96,7 +96,7 @@ func TestDecisions(t *testing.T) {
 		{"first release, failing", first, snapshot("e", stats.Counts{Requests: 100, Failures: 51}, stats.Counts{}), "", Abort, "51.00% of 100 requests failed"},
 		{"first release of a hard task", lenient(first), snapshot("e", counts(100, 60, ms), stats.Counts{}), "", Pass, ""},
 		{"all traffic at once, mostly wrong", alone, snapshot("e", counts(100, 51, ms), stats.Counts{}), "", Abort, "51.00%"},
-		{"labels refused", weightStage(0.1), snapshot("e", stats.Counts{Refused: 7}, stats.Counts{}), "", Hold, "7 requests were refused because their label is no class"},
+		{"labels refused", weightStage(0.1), snapshot("e", stats.Counts{Refused: 7}, stats.Counts{}), "", Hold, "7 requests were rejected because their label is not a class"},
 		{"first release without data", first, stats.Snapshot{Epoch: "e"}, "", Hold, "0 of 100"},
 		{"check holds", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictPass, Pass, ""},
 		{"check fails", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictFail, Abort, "does not hold"},
@@ -105,12 +105,12 @@ func TestDecisions(t *testing.T) {
 		{"shadow", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 100, Samples: 100, Agree: 99}), "", Pass, "99.0% agree"},
 		{
 			"shadow without answers", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 120, NoAnswer: 120}), "", Hold,
-			"0 of 100 answers compared; the outputs of both releases for 120 requests hold no class or text",
+			"0 of 100 answers compared; the outputs of both releases for 120 requests contain no class or string",
 		},
 		{"shadow too few", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 99, Samples: 99, Agree: 99}), "", Hold, "99 of 100"},
-		{"shadow bad", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 40, Samples: 40, CandidateOnly: 40}), "", Abort, "the candidate alone got 40"},
+		{"shadow bad", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 40, Samples: 40, CandidateOnly: 40}), "", Abort, "40 failed on the candidate only"},
 		{"shadow of another", shadowStage(), shadowed(stats.Shadow{Version: "3", Mirrored: 100, Samples: 100}), "", Hold, "0 of 100"},
-		{"first shadow", firstShadow, stats.Snapshot{Epoch: "e"}, "", Pass, "nothing serves"},
+		{"first shadow", firstShadow, stats.Snapshot{Epoch: "e"}, "", Pass, "no release is serving"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			checks := func(spec.SideCounts, spec.SideCounts, spec.Delta) []spec.Check {

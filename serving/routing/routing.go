@@ -18,7 +18,7 @@ import (
 )
 
 // ErrConflict says that the document is not at the revision the change was made for. Read it again and decide anew.
-var ErrConflict = errors.New("the target's routing has changed meanwhile")
+var ErrConflict = errors.New("the target's routing has changed in the meantime")
 
 // Document is the routing of one target. It is the truth: a gateway that restarts serves what it says.
 type Document struct {
@@ -78,7 +78,7 @@ var targetName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
 // Validate checks what Set refuses to write.
 func (d Document) Validate() error {
 	if !targetName.MatchString(d.Target) {
-		return fmt.Errorf("%q is no target name", d.Target)
+		return fmt.Errorf("%q is not a valid target name", d.Target)
 	}
 	sum := 0.0
 	seen := map[string]bool{}
@@ -87,7 +87,7 @@ func (d Document) Validate() error {
 		case err != nil || n < 1 || n > d.Versions:
 			return fmt.Errorf("release %q of target %s: versions are numbers from 1 to %d", r.Version, d.Target, d.Versions)
 		case seen[r.Version]:
-			return fmt.Errorf("release %s of target %s is there twice", r.Version, d.Target)
+			return fmt.Errorf("release %s of target %s is listed twice", r.Version, d.Target)
 		case r.Model.IsZero():
 			return fmt.Errorf("release %s of target %s has no model", r.Version, d.Target)
 		case math.IsNaN(r.Weight) || r.Weight < 0 || r.Weight > 1:
@@ -133,7 +133,7 @@ func Current(ctx context.Context, s *store.Store, target string) (Document, erro
 		}
 		revision, err := strconv.ParseInt(strings.TrimPrefix(info.Key, prefix(target)), 10, 64)
 		if err != nil {
-			return Document{}, fmt.Errorf("routing of target %s: %s is no revision", target, info.Key)
+			return Document{}, fmt.Errorf("routing of target %s: %s is not a revision", target, info.Key)
 		}
 		newest = revision
 	}

@@ -41,7 +41,7 @@ func Read(dir, split string) iter.Seq2[Row, error] {
 
 func shardsOf(dir, split string) ([]string, error) {
 	if !filepath.IsLocal(split) {
-		return nil, fmt.Errorf("%q is no name of a split", split)
+		return nil, fmt.Errorf("%q is not a valid name for a split", split)
 	}
 	shards, err := filepath.Glob(filepath.Join(dir, split, "*.jsonl"))
 	if err != nil {
@@ -51,7 +51,7 @@ func shardsOf(dir, split string) ([]string, error) {
 		return shards, nil
 	}
 	if others, err := os.ReadDir(filepath.Join(dir, split)); err == nil && len(others) > 0 {
-		return nil, fmt.Errorf("split %q holds %s, and rows are read from JSON lines here: write the dataset with WriteToJson", split, others[0].Name())
+		return nil, fmt.Errorf("split %q contains %s, but rows must be JSON lines here: write the dataset with WriteToJson", split, others[0].Name())
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -64,7 +64,7 @@ func shardsOf(dir, split string) ([]string, error) {
 		}
 	}
 	if len(splits) == 0 {
-		return nil, fmt.Errorf("the dataset has no split %q: a split is a folder in it that holds JSON lines", split)
+		return nil, fmt.Errorf("the dataset has no split %q: a split is a folder with JSON lines", split)
 	}
 	return nil, fmt.Errorf("the dataset has no split %q; it has: %s", split, strings.Join(splits, ", "))
 }
@@ -108,7 +108,7 @@ func Tensors(inputs []oip.TensorMetadata, row Row) ([]oip.Tensor, error) {
 	for i, in := range inputs {
 		value, ok := row[in.Name]
 		if !ok {
-			return nil, fmt.Errorf("the model wants a column %q; the row has: %s", in.Name, strings.Join(slices.Sorted(maps.Keys(row)), ", "))
+			return nil, fmt.Errorf("the model needs a column %q; the row has: %s", in.Name, strings.Join(slices.Sorted(maps.Keys(row)), ", "))
 		}
 		data, n, err := oip.DecodeData(in.Datatype, value)
 		if err != nil {
@@ -135,7 +135,7 @@ func shapeOfOne(shape []int64, n int64) ([]int64, error) {
 		case d >= 0:
 			known *= d
 		case open >= 0:
-			return nil, fmt.Errorf("the model's shape %v leaves two dimensions open beside the batch's; a row cannot fill them", shape)
+			return nil, fmt.Errorf("the model's shape %v has two dynamic dimensions besides the batch, which a row cannot fill", shape)
 		default:
 			open = i
 		}
@@ -145,7 +145,7 @@ func shapeOfOne(shape []int64, n int64) ([]int64, error) {
 		known = n
 	}
 	if known != n {
-		return nil, fmt.Errorf("it has %d elements, which do not fill the model's shape %v", n, shape)
+		return nil, fmt.Errorf("it has %d elements, which do not fit the model's shape %v", n, shape)
 	}
 	return out, nil
 }

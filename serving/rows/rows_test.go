@@ -52,7 +52,7 @@ func TestReadErrors(t *testing.T) {
 	for split, want := range map[string]string{
 		"test":   "test/a.jsonl:2:",
 		"tset":   `no split "tset"; it has: dev, long, test`,
-		"../dev": "is no name of a split",
+		"../dev": "is not a valid name for a split",
 		"long":   "longer than",
 	} {
 		var last error
@@ -72,7 +72,7 @@ func TestReadErrors(t *testing.T) {
 func TestReadWithoutSplits(t *testing.T) {
 	dir := dataset(t, map[string]string{"rows.jsonl": "{\"n\":1}\n"})
 	for _, err := range Read(dir, "test") {
-		const want = `the dataset has no split "test": a split is a folder in it that holds JSON lines`
+		const want = `the dataset has no split "test": a split is a folder with JSON lines`
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -95,7 +95,7 @@ func TestTensors(t *testing.T) {
 		{name: "matrix", datatype: oip.FP64, shape: []int64{-1, 2, -1}, value: `[[1,2],[3,4]]`, want: oip.Tensor{Name: "x", Shape: []int64{1, 2, 2}, Data: []float64{1, 2, 3, 4}}},
 		{name: "too many", datatype: oip.FP32, shape: []int64{-1, 2}, value: `[1,2,3]`, err: "3 elements"},
 		{name: "type", datatype: oip.FP32, shape: []int64{-1}, value: `"a"`, err: `column "x"`},
-		{name: "two open", datatype: oip.FP32, shape: []int64{-1, -1, -1}, value: `[1]`, err: "two dimensions open"},
+		{name: "two open", datatype: oip.FP32, shape: []int64{-1, -1, -1}, value: `[1]`, err: "two dynamic dimensions"},
 		{name: "missing", datatype: oip.FP32, shape: []int64{-1}, err: `a column "x"; the row has: y`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -111,10 +111,10 @@ func (r Repository) describe(name, platform string, inputs, outputs []oip.Tensor
 		for _, t := range tensors {
 			datatype, known := dataTypes[t.Datatype]
 			if !known {
-				return fmt.Errorf("tensor %q of the engine has an element type that cannot be served", t.Name)
+				return fmt.Errorf("tensor %q of the engine has an unsupported element type", t.Name)
 			}
 			if len(t.Shape) == 0 {
-				return fmt.Errorf("tensor %q of the engine has no dimensions, and Triton serves tensors with at least one", t.Name)
+				return fmt.Errorf("tensor %q of the engine has no dimensions, but Triton needs at least one", t.Name)
 			}
 			dims := strings.ReplaceAll(fmt.Sprint(t.Shape), " ", ", ")
 			text += fmt.Sprintf("%s { name: %q data_type: %s dims: %s }\n", field, t.Name, datatype, dims)

@@ -71,7 +71,7 @@ func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode fun
 	if c.Idle > 0 {
 		tasks.Go(func() {
 			idle.end(ctx, c.Idle, func() {
-				logger.Warn("nothing to do for too long: the agent ends", "for", c.Idle)
+				logger.Warn("idle for too long: the agent exits", "for", c.Idle)
 				cancel()
 			})
 		})

@@ -60,7 +60,7 @@ func (c *committer) loop(quit <-chan struct{}) {
 			c.progress(ctx)
 		case <-look:
 			if err := c.newest(ctx, false); err != nil {
-				c.ranks.node.log.Error("commit failed, and will be tried again", "error", err)
+				c.ranks.node.log.Error("commit failed, retrying", "error", err)
 				select {
 				case <-quit:
 					return
@@ -87,7 +87,7 @@ func (c *committer) progress(ctx context.Context) {
 	}
 	p := checkpoint.Progress{Step: now.Step, Of: now.Of, At: now.At, FirstStep: now.FirstStep, FirstAt: now.FirstAt}
 	if err := checkpoint.PutProgress(ctx, c.store, c.ranks.key, p); err != nil {
-		c.ranks.node.log.Warn("progress cannot be recorded", "error", err)
+		c.ranks.node.log.Warn("progress could not be recorded", "error", err)
 		return
 	}
 	c.said = now.Step

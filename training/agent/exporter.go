@@ -22,13 +22,13 @@ func (n *node) export(ctx context.Context) (end func()) {
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), n.counters, prom.NewSource(telemetry.NodeGauges(), n.samples))
 	server, err := prom.Listen(ctx, n.config.MetricsListen, registry, n.log)
 	if err != nil {
-		n.log.Warn("this node is not measured: Prometheus cannot be answered", "error", err)
+		n.log.Warn("no metrics of this node: cannot serve Prometheus", "error", err)
 		return func() {}
 	}
-	n.log.Info("Prometheus is answered", "at", server.Address())
+	n.log.Info("serving Prometheus metrics", "at", server.Address())
 	return func() {
 		if err := server.Close(); err != nil {
-			n.log.Warn("Prometheus is not answered any more", "error", err)
+			n.log.Warn("no longer serving Prometheus metrics", "error", err)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestExport(t *testing.T) {
 	said.Reset()
 	other := &node{config: protocol.AgentConfig{MetricsListen: address}, log: log}
 	other.export(t.Context())()
-	if !strings.Contains(said.String(), "this node is not measured") {
+	if !strings.Contains(said.String(), "no metrics of this node") {
 		t.Errorf("the second on %s says %q", address, said.String())
 	}
 	said.Reset()

@@ -59,7 +59,7 @@ func watchGPUs(r *ranks) *gpuWatch {
 			w.forget()
 			if err != nil && err.Error() != logged {
 				logged = err.Error()
-				r.node.log.Warn("the GPUs are not watched: their use and their errors are unknown", "error", err, "again_in", watchAgain)
+				r.node.log.Warn("the GPUs are not monitored: their utilization and errors are unknown", "error", err, "again_in", watchAgain)
 			}
 			select {
 			case <-ctx.Done():
@@ -102,7 +102,7 @@ func (w *gpuWatch) handleEvent(ctx context.Context, event gpu.Event) {
 	w.fault = &event
 	close(w.broken)
 	if err := protocol.WriteFile(filepath.Join(w.r.node.config.Dir, protocol.FaultFile), event); err != nil {
-		w.r.node.log.Warn("the pool cannot be told of the broken GPU", "error", err)
+		w.r.node.log.Warn("the broken GPU could not be reported to the pool", "error", err)
 	}
 	w.notify(ctx, protocol.Notice{Cause: protocol.CauseFault, Reason: event.String()})
 }
@@ -123,7 +123,7 @@ func (w *gpuWatch) notify(ctx context.Context, notice protocol.Notice) {
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			w.r.node.log.Warn("the workflow cannot be told of the GPUs yet", "cause", notice.Cause, "error", err)
+			w.r.node.log.Warn("the state of the GPUs could not be reported to the workflow yet", "cause", notice.Cause, "error", err)
 		}
 	})
 }

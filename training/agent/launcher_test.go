@@ -309,7 +309,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	spec := spec.Train{Resources: spec.Resources{Memory: 100 << 20}}
 	g := startGang(t, 1, spec, `echo hungry; (python3 -c 'import time; x = b"x" * (200 << 20); time.sleep(60)' & wait)`)
 	end := g.end(t, 0)
-	if !strings.Contains(end.OverMemory, "more than memory: 100MiB") || syscall.Signal(end.Signal) != syscall.SIGKILL || end.Tail != "hungry" {
+	if !strings.Contains(end.OverMemory, "more than `memory: 100MiB`") || syscall.Signal(end.Signal) != syscall.SIGKILL || end.Tail != "hungry" {
 		t.Errorf("ended %+v, want it killed for its memory", end)
 	}
 }

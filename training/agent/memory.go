@@ -27,9 +27,9 @@ func (r *ranks) checkMemory(now time.Time) {
 	r.memoryAt = now
 	if used := treeMemory("/proc", r.proc.PID(), limit); used > limit {
 		r.mu.Lock()
-		r.over = fmt.Sprintf("it used %s, more than memory: %s", used, limit)
+		r.over = fmt.Sprintf("it used %s, more than `memory: %s`", used, limit)
 		if r.launch.ranks > 1 {
-			r.over = fmt.Sprintf("the node's ranks used %s together, more than memory: %s", used, limit)
+			r.over = fmt.Sprintf("the node's ranks used %s in total, more than `memory: %s`", used, limit)
 		}
 		r.mu.Unlock()
 		r.proc.Kill()
@@ -151,5 +151,5 @@ func (r *ranks) starved(end rankEnd) string {
 	if end.Signal != int(syscall.SIGKILL) || oomKills("/") == r.oomKills {
 		return ""
 	}
-	return "the node had no memory left"
+	return "the node ran out of memory"
 }

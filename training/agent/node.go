@@ -117,7 +117,7 @@ func (n *node) launch(in protocol.RunRanksInput) (*ranks, error) {
 	case n.halted >= in.Generation:
 		return nil, errHalted
 	case n.ranks != nil:
-		return nil, fault.New(fault.Infrastructure, "the node's ranks have been started before", nil)
+		return nil, fault.New(fault.Infrastructure, "the node's ranks have already been started", nil)
 	}
 	r, err := startRanks(n, n.prepared, in)
 	if err != nil {
@@ -164,14 +164,14 @@ func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
 	}
 	n.mu.Unlock()
 	if !taken {
-		n.log.Warn("the server has given up these ranks: they are killed", "generation", r.key.Generation, "cause", context.Cause(ctx))
+		n.log.Warn("Temporal has given up these ranks: killing them", "generation", r.key.Generation, "cause", context.Cause(ctx))
 		r.kill()
 		<-r.done
 	}
 	return errGivenUp
 }
 
-var errGivenUp = errors.New("the server has given up this activity")
+var errGivenUp = errors.New("Temporal has given up this activity")
 
 func checkProtocol(number int) error {
 	if number == protocol.AgentProtocol {

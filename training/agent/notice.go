@@ -32,11 +32,11 @@ func (n *node) hearNotice(ctx context.Context) {
 			err = json.Unmarshal(raw, &notice)
 		}
 		if err != nil {
-			warn("notice cannot be read", err)
+			warn("the preemption notice could not be read", err)
 			continue
 		}
 		if err := n.passOn(ctx, notice); err != nil {
-			warn("notice cannot be passed on yet", err)
+			warn("the preemption notice could not be reported yet", err)
 			continue
 		}
 		return

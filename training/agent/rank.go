@@ -180,7 +180,7 @@ func number(names ...string) (int, error) {
 			return strconv.Atoi(text)
 		}
 	}
-	return 0, fmt.Errorf("the launcher sets none of %s", strings.Join(names, ", "))
+	return 0, fmt.Errorf("the launcher does not set any of %s", strings.Join(names, ", "))
 }
 
 // hold waits, when the rank has stopped, until the others on the node have. The agent's patience bounds it.

@@ -147,7 +147,7 @@ func (r *ranks) supervise() {
 		r.ended.Tail = cmp.Or(r.said.tail.String(), r.started.tail.String())
 		r.ended.Tail += r.p.folder.PythonOf(r.ended.Tail)
 	case leaked:
-		r.err = fault.New(fault.User, "the program wrote the value of a secret to $SLUICE_METRICS, which is kept for everybody to read", nil)
+		r.err = fault.New(fault.User, "the program wrote the value of a secret to $SLUICE_METRICS, which everyone can read in the run's records", nil)
 	case r.ended.Stopped && r.ended.Short(r.p.spec.TotalSteps):
 		// An exit code of 0 that is no finish: there need not be any outputs yet.
 	case r.p.index == 0:
@@ -203,7 +203,7 @@ func (r *ranks) clear(now time.Time) {
 // markTraining tells the pool that training is under way.
 func (r *ranks) markTraining() {
 	if err := os.WriteFile(filepath.Join(r.node.config.Dir, protocol.TrainingFile), nil, 0o644); err != nil {
-		r.node.log.Warn("cannot mark the start of training", "error", err)
+		r.node.log.Warn("could not record the start of training", "error", err)
 	}
 }
 
@@ -280,7 +280,7 @@ func (r *ranks) stop(ctx context.Context, grace time.Duration) {
 	r.mu.Unlock()
 	if first {
 		if err := r.tell(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			r.node.log.Warn("tell the ranks to stop", "error", err)
+			r.node.log.Warn("signal the ranks to stop", "error", err)
 		}
 	}
 	select {

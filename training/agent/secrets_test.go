@@ -89,7 +89,7 @@ func TestRanksKeepSecrets(t *testing.T) {
 		},
 		{
 			name: "outputs", program: `echo "{\"said\": \"$TOKEN\"}" > "$SLUICE_OUTPUT_DIR/outputs.json"`,
-			secrets: asked, says: `output "said" holds the value of a secret`,
+			secrets: asked, says: `output "said" contains the value of a secret`,
 		},
 		{
 			name: "outputs of another type", program: `echo "{\"said\": {\"x\": \"$TOKEN\"}}" > "$SLUICE_OUTPUT_DIR/outputs.json"`,

@@ -20,7 +20,7 @@ func (r *ranks) refuseShards() error {
 			continue // rotated away meanwhile, or nothing of it
 		}
 		return fault.Errorf(fault.User,
-			"node %d wrote a part of checkpoint %s (%s), but checkpoints are taken from node 0 only, so that no training could resume from this one: "+
+			"node %d wrote a part of checkpoint %s (%s), but checkpoints are only read from node 0, so training could not resume from this one: "+
 				"let rank 0 write the whole checkpoint, as with FSDP's FULL_STATE_DICT, or train on one node", r.p.index, w.name, part)
 	}
 	return nil

@@ -33,7 +33,7 @@ func (n *node) hearSpot(ctx context.Context, address string, every time.Duration
 		case ctx.Err() != nil || notice != nil && err == nil:
 			return
 		case err != nil:
-			n.log.Warn("the instance's notice cannot be asked for", "error", err)
+			n.log.Warn("the instance's notice could not be read", "error", err)
 			service = metadataService(address) // a session may be over before its time, of which its client takes no note
 		}
 	}

@@ -63,7 +63,7 @@ func (d *Depot) storeAgent(ctx context.Context) (string, error) {
 	}
 	f, err := os.Open(d.agent)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%w: %s: build it beside sluice, or name it in SLUICE_AGENT", training.ErrNoAgent, d.agent)
+		return "", fmt.Errorf("%w: %s: build it beside sluice, or set its path with SLUICE_AGENT", training.ErrNoAgent, d.agent)
 	} else if err != nil {
 		return "", err
 	}

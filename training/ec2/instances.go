@@ -136,7 +136,7 @@ func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, erro
 			}
 		case len(instances) == 0:
 			if unseen++; unseen == unseenLooks {
-				return training.Loss{Reason: "EC2 knows no instances of this gang"}, nil
+				return training.Loss{Reason: "EC2 has no instances of this gang"}, nil
 			}
 		default:
 			unseen, failed = 0, 0
@@ -193,7 +193,7 @@ const shutItself = "Client.InstanceInitiatedShutdown"
 
 // why says in one line why an instance has ended.
 func (p *Pool) why(ctx context.Context, instance types.Instance) string {
-	said := fmt.Sprintf("instance %s is gone", *instance.InstanceId)
+	said := fmt.Sprintf("instance %s no longer exists", *instance.InstanceId)
 	if instance.StateReason == nil || aws.ToString(instance.StateReason.Code) == "" {
 		return said
 	}

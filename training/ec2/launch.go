@@ -86,7 +86,7 @@ func (p *Pool) fleet(ctx context.Context, r training.Request, t try, fit []types
 	}
 	slices.Sort(ids)
 	if len(ids) < int(least) {
-		return nil, fmt.Errorf("%d of %s, of which %d are the least, could be had as %s: %w",
+		return nil, fmt.Errorf("only %d of %s (minimum %d) were available as %s: %w",
 			len(ids), instances(t.nodes), least, strings.ReplaceAll(t.capacity, "_", "-"), refusal(out.Errors))
 	}
 	return ids, nil
@@ -149,7 +149,7 @@ func (p *Pool) serves(ctx context.Context, key training.Key, instance types.Inst
 // gave up, such as an image that cannot be pulled, would be as hopeless on the next instance, which costs too.
 func (p *Pool) failedStart(ctx context.Context, i int, instance types.Instance) error {
 	instance = p.explained(ctx, instance)
-	why := fmt.Sprintf("node %d ended before it was ready: %s", i, p.why(ctx, instance))
+	why := fmt.Sprintf("node %d terminated before it was ready: %s", i, p.why(ctx, instance))
 	code := ""
 	if instance.StateReason != nil {
 		code = aws.ToString(instance.StateReason.Code)
@@ -172,12 +172,12 @@ func (p *Pool) late(ctx context.Context, known []types.Instance, polled map[stri
 		if polled[*instance.InstanceId] {
 			continue
 		}
-		why := fmt.Sprintf("node %d: the agent of instance %s did not begin to work within %v: can the instance reach Temporal at %s?",
+		why := fmt.Sprintf("node %d: the agent of instance %s did not connect within %v: can the instance reach Temporal at %s?",
 			i, *instance.InstanceId, bootLimit, p.opts.Agent.Address)
 		if last := p.lastWords(context.WithoutCancel(ctx), *instance.InstanceId); last != "" {
-			why += " It last said: " + last
+			why += " Its last output: " + last
 		}
 		return errors.New(why)
 	}
-	return fmt.Errorf("EC2 told of no instances within %v of their launch", bootLimit)
+	return fmt.Errorf("EC2 did not report the instances within %v of their launch", bootLimit)
 }

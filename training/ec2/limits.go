@@ -27,11 +27,11 @@ func (p *Pool) admit(ctx context.Context, r training.Request, fit []types.Instan
 	n := r.MaxNodes
 	if limits.Nodes > 0 {
 		if r.MinNodes > limits.Nodes {
-			return 0, fmt.Errorf("%s are wanted of a pool of %d (limits.nodes): %w", instances(r.MinNodes), limits.Nodes, training.ErrTooLarge)
+			return 0, fmt.Errorf("%s are needed, but the pool is limited to %d (limits.nodes): %w", instances(r.MinNodes), limits.Nodes, training.ErrTooLarge)
 		}
 		n = min(n, limits.Nodes-len(taken))
 		if n < r.MinNodes {
-			return 0, fmt.Errorf("%s are wanted, and %d of %d (limits.nodes) are in use: %w",
+			return 0, fmt.Errorf("%s are needed, but %d of %d (limits.nodes) are in use: %w",
 				instances(r.MinNodes), len(taken), limits.Nodes, training.ErrNoCapacity)
 		}
 	}
@@ -47,7 +47,7 @@ func (p *Pool) afford(ctx context.Context, r training.Request, fit []types.Insta
 	for _, t := range fit {
 		price, err := p.priceOf(ctx, t.InstanceType, r.Capacity, "")
 		if err != nil {
-			return 0, fmt.Errorf("%w, and limits.usd_per_hour needs it: give the pool usd_per_hour: {%s: ...}: %w", err, r.Capacity, training.ErrRefused)
+			return 0, fmt.Errorf("%w, but limits.usd_per_hour needs it: set usd_per_hour: {%s: ...} for the pool: %w", err, r.Capacity, training.ErrRefused)
 		}
 		each = max(each, price)
 	}
@@ -63,10 +63,10 @@ func (p *Pool) afford(ctx context.Context, r training.Request, fit []types.Insta
 	least := float64(r.MinNodes) * each
 	switch {
 	case least > limit:
-		return 0, fmt.Errorf("%s at $%s an hour are dearer than limits.usd_per_hour, $%s: %w",
+		return 0, fmt.Errorf("%s at $%s an hour cost more than limits.usd_per_hour, $%s: %w",
 			instances(r.MinNodes), dollars(each), dollars(limit), training.ErrTooLarge)
 	case spent+least > limit:
-		return 0, fmt.Errorf("%s at $%s an hour and the $%s that others cost now pass limits.usd_per_hour, $%s: %w",
+		return 0, fmt.Errorf("%s at $%s an hour, and the $%s that others cost now, exceed limits.usd_per_hour, $%s: %w",
 			instances(r.MinNodes), dollars(each), dollars(spent), dollars(limit), training.ErrNoCapacity)
 	}
 	return min(n, max(r.MinNodes, int((limit-spent)/each))), nil

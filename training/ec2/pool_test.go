@@ -343,7 +343,7 @@ func TestInterruption(t *testing.T) {
 	id, _, _ := strings.Cut(gang.Nodes[1].Name, " ")
 	want := training.Loss{
 		Nodes:  []int{1},
-		Reason: "node 1: instance " + id + " is gone: Server.SpotInstanceTermination: Spot instance termination",
+		Reason: "node 1: instance " + id + " no longer exists: Server.SpotInstanceTermination: Spot instance termination",
 	}
 	if diff := cmp.Diff(want, loss); diff != "" {
 		t.Errorf("loss (-want +got):\n%s", diff)
@@ -429,10 +429,10 @@ func TestResources(t *testing.T) {
 		{spec.Resources{}, []string{"g5.2xlarge", "g4dn.xlarge"}, ""},
 		{spec.Resources{Memory: 20 << 30}, []string{"g5.2xlarge"}, ""},
 		{spec.Resources{GPUType: []string{"NVIDIA T4", "L4"}}, []string{"g4dn.xlarge"}, ""},
-		{spec.Resources{CPU: 64}, nil, "g5.2xlarge has 8 cores and the step wants 64; g4dn.xlarge has 4 cores and the step wants 64"},
-		{spec.Resources{GPU: 2}, nil, "g5.2xlarge has 1 GPUs and the step wants 2"},
-		{spec.Resources{GPU: 1, GPUType: []string{"A100"}}, nil, "g5.2xlarge has the GPU A10G and the step wants A100"},
-		{spec.Resources{Memory: 64 << 30}, nil, "g5.2xlarge has 32GiB of memory and the step wants 64GiB"},
+		{spec.Resources{CPU: 64}, nil, "g5.2xlarge has 8 cores, but the step needs 64; g4dn.xlarge has 4 cores, but the step needs 64"},
+		{spec.Resources{GPU: 2}, nil, "g5.2xlarge has 1 GPUs, but the step needs 2"},
+		{spec.Resources{GPU: 1, GPUType: []string{"A100"}}, nil, "g5.2xlarge has the GPU A10G, but the step needs A100"},
+		{spec.Resources{Memory: 64 << 30}, nil, "g5.2xlarge has 32GiB of memory, but the step needs 64GiB"},
 	} {
 		fit, err := w.fitting(t.Context(), test.want)
 		var got []string

@@ -43,10 +43,10 @@ func (p *Pool) priceOf(ctx context.Context, kind types.InstanceType, capacity, z
 		price, err = p.listPrice(ctx, kind)
 	}
 	if err == nil && price == 0 {
-		err = errors.New("AWS names no price")
+		err = errors.New("AWS has no price")
 	}
 	if err != nil {
-		return 0, fmt.Errorf("what %s costs as %s is not known: %w", kind, capacity, err)
+		return 0, fmt.Errorf("the price of %s as %s is not known: %w", kind, capacity, err)
 	}
 	return price, nil
 }

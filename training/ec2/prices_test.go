@@ -71,7 +71,7 @@ func TestListPrice(t *testing.T) {
 		pool *Pool
 		says string
 	}{
-		"not in the list": {p, "names no price"},
+		"not in the list": {p, "has no price"},
 		"no permission":   {pricedPool(t, nil), "pricing:GetProducts"},
 		"no number":       {pricedPool(t, map[string]string{"g6.2xlarge": "free"}), "cannot be read"},
 	} {

@@ -38,7 +38,7 @@ func (p *Pool) fitting(ctx context.Context, want spec.Resources) ([]types.Instan
 		fit = append(fit, t)
 	}
 	if len(fit) == 0 {
-		return nil, fmt.Errorf("no instance type of the pool will do: %s: %w", strings.Join(others, "; "), training.ErrTooLarge)
+		return nil, fmt.Errorf("no instance type of the pool is suitable: %s: %w", strings.Join(others, "; "), training.ErrTooLarge)
 	}
 	return fit, nil
 }
@@ -48,17 +48,17 @@ func lacks(t types.InstanceTypeInfo, want spec.Resources) string {
 	shape := shapeOf(t)
 	switch {
 	case t.ProcessorInfo != nil && !slices.Contains(t.ProcessorInfo.SupportedArchitectures, architecture()):
-		return fmt.Sprintf("is no %s, for which the agent was built", architecture())
+		return fmt.Sprintf("is not %s, which the agent was built for", architecture())
 	case want.CPU > float64(shape.cores):
-		return fmt.Sprintf("has %d cores and the step wants %v", shape.cores, want.CPU)
+		return fmt.Sprintf("has %d cores, but the step needs %v", shape.cores, want.CPU)
 	case want.Memory > shape.memory:
-		return fmt.Sprintf("has %s of memory and the step wants %s", shape.memory, want.Memory)
+		return fmt.Sprintf("has %s of memory, but the step needs %s", shape.memory, want.Memory)
 	case (want.GPU > 0 || len(want.GPUType) > 0) && max(1, want.GPU) > shape.gpus:
-		return fmt.Sprintf("has %d GPUs and the step wants %d", shape.gpus, max(1, want.GPU))
+		return fmt.Sprintf("has %d GPUs, but the step needs %d", shape.gpus, max(1, want.GPU))
 	case len(want.GPUType) > 0 && !slices.ContainsFunc(want.GPUType, func(name string) bool { return sameModel(name, shape.gpu) }):
-		return fmt.Sprintf("has the GPU %s and the step wants %s", shape.gpu, strings.Join(want.GPUType, " or "))
+		return fmt.Sprintf("has the GPU %s, but the step needs %s", shape.gpu, strings.Join(want.GPUType, " or "))
 	case want.SHM > shape.memory:
-		return fmt.Sprintf("has %s of memory and the step wants %s of it as shm", shape.memory, want.SHM)
+		return fmt.Sprintf("has %s of memory, but the step needs %s of it as shm", shape.memory, want.SHM)
 	}
 	return ""
 }

@@ -53,7 +53,7 @@ func (p *Pool) openTry(ctx context.Context, r training.Request, n int, known []t
 			return t, err
 		}
 	}
-	return try{}, errors.New("other workers begin and end tries to start this gang all the time")
+	return try{}, errors.New("other workers keep starting and stopping this gang")
 }
 
 // joinTry returns the try that is going on; none if there is none. One that is over is removed.

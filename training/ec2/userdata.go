@@ -57,7 +57,7 @@ func (n node) userData() (string, error) {
 		return "", err
 	}
 	if packed.Len() > maxUserData {
-		return "", fmt.Errorf("the instances' user data have %d bytes, and EC2 takes %d", packed.Len(), maxUserData)
+		return "", fmt.Errorf("the instances' user data has %d bytes, but EC2 allows %d", packed.Len(), maxUserData)
 	}
 	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }

@@ -88,7 +88,7 @@ func (p *Pool) find(ctx context.Context, key training.Key) (_ gang, found bool, 
 	if apierrors.IsNotFound(err) {
 		return gang{}, false, nil
 	} else if err != nil {
-		return gang{}, false, apiError("look for the gang", err)
+		return gang{}, false, apiError("find the gang", err)
 	}
 	g, err := gangOf(key, claim)
 	return g, true, err
@@ -97,7 +97,7 @@ func (p *Pool) find(ctx context.Context, key training.Key) (_ gang, found bool, 
 func gangOf(key training.Key, claim *corev1.ConfigMap) (gang, error) {
 	nodes, err := strconv.Atoi(claim.Data[claimNodes])
 	if err != nil || nodes < 1 || len(claim.UID) < 8 {
-		return gang{}, fmt.Errorf("ConfigMap %s is not one of this release of Sluice: delete it", claim.Name)
+		return gang{}, fmt.Errorf("ConfigMap %s was not created by this release of Sluice: delete it", claim.Name)
 	}
 	return gang{
 		key: key, name: claim.Name, uid: claim.UID, version: claim.ResourceVersion, nodes: nodes, capacity: claim.Data[claimCapacity],
@@ -125,7 +125,7 @@ func (p *Pool) claim(ctx context.Context, r training.Request, most int) (gang, e
 			return g, err
 		}
 	}
-	return gang{}, fmt.Errorf("other workers acquire and release %s all the time", r.Key)
+	return gang{}, fmt.Errorf("other workers keep acquiring and releasing %s", r.Key)
 }
 
 // newClaim claims nodes, as many as the limits leave. The error is the API's own when somebody else was faster.
@@ -164,7 +164,7 @@ func (p *Pool) newClaim(ctx context.Context, r training.Request, most int) (gang
 }
 
 func (p *Pool) full(wanted, free int) error {
-	return fmt.Errorf("%d nodes are wanted, and of the pool's limits %d are left: %w", wanted, free, training.ErrNoCapacity)
+	return fmt.Errorf("%d nodes are needed, but only %d are left within the pool's limits: %w", wanted, free, training.ErrNoCapacity)
 }
 
 // free is how many nodes the limits leave a request beside the claims of others that were made before a version; before now when it is
@@ -241,7 +241,7 @@ func (p *Pool) started(ctx context.Context, g gang) (h handedOut, known bool, er
 	if apierrors.IsNotFound(err) {
 		return h, false, nil
 	} else if err != nil {
-		return h, false, apiError("look for the gang", err)
+		return h, false, apiError("find the gang", err)
 	}
 	if err := json.Unmarshal([]byte(m.Data[startedKey]), &h); err != nil {
 		return h, false, fmt.Errorf("ConfigMap %s: %w", m.Name, err)

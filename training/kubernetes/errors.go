@@ -23,7 +23,7 @@ func apiError(doing string, err error) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: %w: %w: see docs/kubernetes.md for the role that workers need", doing, training.ErrRefused, err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s: %w: the cluster does not know these credentials: %w", doing, training.ErrRefused, err)
+		return fmt.Errorf("%s: %w: the cluster does not accept these credentials: %w", doing, training.ErrRefused, err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return fmt.Errorf("%s: %w: %w", doing, training.ErrRefused, err)
 	case errors.As(err, &status):

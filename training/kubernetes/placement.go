@@ -144,7 +144,7 @@ func (p *Pool) checkKeys() error {
 	if spec.ServiceAccount != "" || spec.ShareKeys || os.Getenv("AWS_SECRET_ACCESS_KEY") == "" || os.Getenv("AWS_SESSION_TOKEN") != "" {
 		return nil
 	}
-	return fmt.Errorf("%w: the pods would get the worker's AWS keys, which do not end, in a Secret\nhelp: give the pool a `service_account` that may use the store, "+
+	return fmt.Errorf("%w: the pods would get the worker's AWS keys, which do not expire, in a Secret\nhelp: set a `service_account` with access to the store for the pool, "+
 		"or write `share_keys: true` in its `kubernetes`", training.ErrRefused)
 }
 

@@ -51,7 +51,7 @@ if command -v curl >/dev/null; then curl -fsSL --retry 5 --connect-timeout 10 -o
 elif command -v python3 >/dev/null; then python3 -c 'import os, sys, urllib.request
 urllib.request.urlretrieve(os.environ["` + secretAgentURL + `"], sys.argv[1])' "$agent.part"
 elif command -v wget >/dev/null; then wget -q -O "$agent.part" "$` + secretAgentURL + `"
-else echo "the image has neither curl nor python3 nor wget to fetch the agent with" >&2; exit 1; fi
+else echo "the image has neither curl nor python3 nor wget to fetch the agent" >&2; exit 1; fi
 echo "$` + secretAgentSum + `  $agent.part" | sha256sum -c - >/dev/null
 chmod 755 "$agent.part"
 mv "$agent.part" "$agent"

@@ -130,7 +130,7 @@ func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, erro
 		return training.Loss{}, err
 	}
 	if !known {
-		return training.Loss{Reason: "the gang was never whole"}, nil
+		return training.Loss{Reason: "the gang was never complete"}, nil
 	}
 	return p.watch(ctx, g, started)
 }
@@ -156,17 +156,17 @@ func (p *Pool) fits(r training.Request) error {
 	var short string
 	switch {
 	case r.MinNodes > p.limit(r.Capacity):
-		short = fmt.Sprintf("%d nodes are wanted of a pool that is limited to %d", r.MinNodes, p.limit(r.Capacity))
+		short = fmt.Sprintf("%d nodes are needed, but the pool is limited to %d", r.MinNodes, p.limit(r.Capacity))
 	case has.CPU > 0 && wants.CPU > has.CPU:
-		short = fmt.Sprintf("each node must have %v cores, and the pool's have %v", wants.CPU, has.CPU)
+		short = fmt.Sprintf("each node must have %v cores, but the pool's nodes have %v", wants.CPU, has.CPU)
 	case has.Memory > 0 && wants.Memory > has.Memory:
-		short = fmt.Sprintf("each node must have %s of memory, and the pool's have %s", wants.Memory, has.Memory)
+		short = fmt.Sprintf("each node must have %s of memory, but the pool's nodes have %s", wants.Memory, has.Memory)
 	case has.GPU > 0 && wants.GPU > has.GPU:
-		short = fmt.Sprintf("each node must have %d GPUs, and the pool's have %d", wants.GPU, has.GPU)
+		short = fmt.Sprintf("each node must have %d GPUs, but the pool's nodes have %d", wants.GPU, has.GPU)
 	case len(wants.GPUType) > 0 && len(p.gpuTypes(r)) == 0:
-		short = fmt.Sprintf("each node must have a GPU of %v, and the pool's are %s", wants.GPUType, has.GPUType)
+		short = fmt.Sprintf("each node must have a GPU of type %v, but the pool's GPUs are %s", wants.GPUType, has.GPUType)
 	case r.Image == "" && p.opts.Spec.Runtime.Image == "":
-		return fmt.Errorf("neither the step's `runtime` nor the pool's names an image: %w", training.ErrRefused)
+		return fmt.Errorf("neither the step's `runtime` nor the pool's sets an image: %w", training.ErrRefused)
 	default:
 		return nil
 	}

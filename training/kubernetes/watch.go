@@ -143,7 +143,7 @@ func (p *Pool) watch(ctx context.Context, g gang, h handedOut) (training.Loss, e
 			pod, ok = before, true
 		}
 		if !ok {
-			loss.Reason = fmt.Sprintf("node %d: its pod %s is gone", node, name)
+			loss.Reason = fmt.Sprintf("node %d: its pod %s no longer exists", node, name)
 			return true, nil
 		}
 		loss.Reason = reasonOf(node, &pod)

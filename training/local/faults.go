@@ -72,7 +72,7 @@ func (p *Pool) clear(dir string) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		if err := appendFault(p.opts.Faults, f); err != nil {
-			return fmt.Errorf("keep that a GPU is broken: %w", err)
+			return fmt.Errorf("record the broken GPU: %w", err)
 		}
 	}
 	return os.RemoveAll(dir)

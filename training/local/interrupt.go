@@ -58,7 +58,7 @@ func (g *gang) interrupt(i interruption, begins func()) {
 		// A node that cannot be told goes without notice.
 		notice := protocol.NodeNotice{Until: time.Now().Add(i.notice)}
 		if err := protocol.WriteFile(filepath.Join(g.nodeDir(i.node), protocol.NoticeFile), notice); err != nil {
-			why = "it was interrupted, and could not be told: " + err.Error()
+			why = "it was interrupted, but could not be notified: " + err.Error()
 		} else if !g.wait(i.notice) {
 			return
 		}

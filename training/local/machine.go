@@ -58,7 +58,7 @@ func (m Machine) holds(r spec.Resources, least, most int) (int, error) {
 			continue
 		}
 		if n = min(n, int(share.have/share.want)); n < least {
-			return 0, fmt.Errorf("each of %d nodes must have %s %s, and there are %s", least, share.want, share.what, max(0, share.have))
+			return 0, fmt.Errorf("each of %d nodes must have %s %s, but there are %s", least, share.want, share.what, max(0, share.have))
 		}
 	}
 	if r.GPU <= 0 {
@@ -66,11 +66,11 @@ func (m Machine) holds(r spec.Resources, least, most int) (int, error) {
 	}
 	if len(m.GPUs.Units()) == 0 {
 		why := cmp.Or(m.GPUs.Absent, "those in MIG mode have no instances")
-		return 0, fmt.Errorf("each node must have a GPU, and the pool has no GPU: %s", why)
+		return 0, fmt.Errorf("each node must have a GPU, but the pool has no GPU: %s", why)
 	}
 	fit := gpu.OfTypes(m.free(), r.GPUType)
 	if n = min(n, gpu.Holds(fit, r.GPU)); n < least {
-		return 0, fmt.Errorf("each of %d nodes must have %d GPU%s, and there are %d", least, r.GPU, ofType(r.GPUType), len(fit))
+		return 0, fmt.Errorf("each of %d nodes must have %d GPU%s, but there are %d", least, r.GPU, ofType(r.GPUType), len(fit))
 	}
 	return n, nil
 }

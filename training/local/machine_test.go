@@ -35,13 +35,13 @@ func TestMachineHolds(t *testing.T) {
 	}{
 		{"nothing wanted", spec.Resources{CPU: 512}, 1, 9, 9, ""},
 		{"memory for some", spec.Resources{Memory: 7 << 30}, 1, 9, 3, ""},
-		{"memory for too few", spec.Resources{Memory: 16 << 30}, 2, 9, 0, "each of 2 nodes must have 16GiB of memory, and there are 24GiB"},
-		{"shared memory", spec.Resources{SHM: 9 << 30}, 1, 1, 0, "9GiB in /dev/shm, and there are 8GiB"},
+		{"memory for too few", spec.Resources{Memory: 16 << 30}, 2, 9, 0, "each of 2 nodes must have 16GiB of memory, but there are 24GiB"},
+		{"shared memory", spec.Resources{SHM: 9 << 30}, 1, 1, 0, "9GiB in /dev/shm, but there are 8GiB"},
 		{"any GPU", spec.Resources{GPU: 1}, 1, 9, 3, ""},
 		{"GPUs of a type", spec.Resources{GPU: 1, GPUType: []string{"L4"}}, 1, 9, 2, ""},
 		{"GPUs of either type", spec.Resources{GPU: 1, GPUType: []string{"A10G", "H100"}}, 1, 9, 1, ""},
-		{"too few of a type", spec.Resources{GPU: 2, GPUType: []string{"L4"}}, 2, 2, 0, "each of 2 nodes must have 2 GPU of type L4, and there are 2"},
-		{"a type that is the beginning of another", spec.Resources{GPU: 1, GPUType: []string{"H1"}}, 1, 1, 0, "of type H1, and there are 0"},
+		{"too few of a type", spec.Resources{GPU: 2, GPUType: []string{"L4"}}, 2, 2, 0, "each of 2 nodes must have 2 GPU of type L4, but there are 2"},
+		{"a type that is the beginning of another", spec.Resources{GPU: 1, GPUType: []string{"H1"}}, 1, 1, 0, "of type H1, but there are 0"},
 	} {
 		n, err := m.holds(tt.r, tt.least, tt.most)
 		if n != tt.want || (err == nil) != (tt.lacks == "") || err != nil && !strings.Contains(err.Error(), tt.lacks) {

@@ -222,7 +222,7 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 		if err := g.startNode(ctx, p.opts.AgentPath, config, filepath.Join(logs, fmt.Sprintf("g%d-agent%d.log", r.Generation, i))); err != nil {
 			g.end()
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("%w: %s: build it beside sluice, or name it in SLUICE_AGENT", training.ErrNoAgent, p.opts.AgentPath)
+				return nil, fmt.Errorf("%w: %s: build it beside sluice, or set its path with SLUICE_AGENT", training.ErrNoAgent, p.opts.AgentPath)
 			}
 			return nil, fmt.Errorf("start node %d: %w", i, err)
 		}

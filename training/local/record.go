@@ -100,7 +100,7 @@ func watchRecord(ctx context.Context, dir string) (training.Loss, error) {
 			}
 		}
 		if len(gone) > 0 {
-			return training.Loss{Nodes: gone, Reason: fmt.Sprintf("node %d: its agent is gone, with the worker that started it or before", gone[0])}, nil
+			return training.Loss{Nodes: gone, Reason: fmt.Sprintf("node %d: its agent has exited, with the worker that started it or before", gone[0])}, nil
 		}
 	}
 	return training.Loss{}, ctx.Err()
@@ -121,7 +121,7 @@ func killRecord(ctx context.Context, dir string) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("the agent of node %d (pid %d) does not go away: %w", i, p.PID, ctx.Err())
+				return fmt.Errorf("the agent of node %d (pid %d) did not exit: %w", i, p.PID, ctx.Err())
 			case <-time.After(pollEvery / 10):
 			}
 		}

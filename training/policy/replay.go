@@ -37,10 +37,10 @@ func ReadTrace(r io.Reader) (Trace, error) {
 	case err != nil:
 		return t, err
 	case len(raw) > maxTrace:
-		return t, fmt.Errorf("a trace is at most %d MiB", maxTrace>>20)
+		return t, fmt.Errorf("a trace must not be larger than %d MiB", maxTrace>>20)
 	}
 	if err := json.Unmarshal(raw, &t); err != nil {
-		return t, fmt.Errorf("a trace is a JSON object with gap_seconds and windows: %w", err)
+		return t, fmt.Errorf("a trace must be a JSON object with gap_seconds and windows: %w", err)
 	}
 	switch gap := t.GapSeconds; {
 	case !(gap >= 1 && gap <= 86400):
@@ -50,7 +50,7 @@ func ReadTrace(r io.Reader) (Trace, error) {
 	}
 	for i, w := range t.Windows {
 		if w.Available == "" || strings.Trim(w.Available, "01") != "" {
-			return t, fmt.Errorf("windows[%d].available must be of the characters 0 and 1, one at least", i)
+			return t, fmt.Errorf("windows[%d].available must be one or more of the characters 0 and 1", i)
 		}
 	}
 	return t, nil

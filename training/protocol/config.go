@@ -120,7 +120,7 @@ func AgentConfigFromEnv() (AgentConfig, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return c, fmt.Errorf("the environment lacks %s: the agent is started by a pool, not by hand", strings.Join(missing, ", "))
+		return c, fmt.Errorf("%s is not set: the agent must be started by a pool, not by hand", strings.Join(missing, ", "))
 	}
 	var err error
 	if c.CPUs, err = strconv.Atoi(os.Getenv(CPUsVariable)); err != nil || c.CPUs < 1 {

@@ -131,7 +131,7 @@ func environ() []string {
 }
 
 // errTooLong ends a program that prints more than any answer is long.
-var errTooLong = fmt.Errorf("it printed more than %d bytes without an end", maxOutput)
+var errTooLong = fmt.Errorf("it printed more than %d bytes without a line break", maxOutput)
 
 // answer keeps what is written to it, as far as it may be long.
 type answer struct {

@@ -97,7 +97,7 @@ func TestInspectFails(t *testing.T) {
 		{"dies", "kill -SEGV $$", "signal 11"},
 		{"prints no JSON", "echo usage: something else", `printed no inventory but "usage: something else`},
 		{"prints other JSON", "echo '{}'", `printed no inventory but "{}`},
-		{"prints without end", "while :; do printf '%01000d' 7; done", "without an end"},
+		{"prints without end", "while :; do printf '%01000d' 7; done", "without a line break"},
 		{"cannot be run", "", "exec format error"},
 		{"is not there", "gone", "no such file"},
 	} {
@@ -132,7 +132,7 @@ func TestOtherFormat(t *testing.T) {
 	t.Setenv(gputest.Variable, t.TempDir())
 	for _, command := range []string{"inventory", "watch"} {
 		_, err := output(t.Context(), time.Minute, os.Args[0], command, "--format=7")
-		if err == nil || !strings.Contains(err.Error(), "it prints format 1 and is asked for 7") {
+		if err == nil || !strings.Contains(err.Error(), "it prints format 1, but format 7 was requested") {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestWatchFails(t *testing.T) {
 		{"dies after a while", report + "; kill -SEGV $$", "signal 11"},
 		{"prints no JSON", report + "; echo rubbish; sleep 4711", `printed no report but "rubbish"`},
 		{"prints other JSON", "echo '{}'; sleep 4711", `printed no report but "{}"`},
-		{"prints no line", "while :; do printf '%01000d' 7; done", "without an end"},
+		{"prints no line", "while :; do printf '%01000d' 7; done", "without a line break"},
 		{"ends", report, "ended with exit code 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

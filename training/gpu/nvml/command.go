@@ -22,10 +22,10 @@ import (
 const usage = `sluice-gpu reads NVIDIA GPUs for sluice and sluice-agent.
 
   sluice-gpu inventory                          print the GPUs of this machine, as JSON
-  sluice-gpu watch [--every 5s] [--gpus UUIDS]  print readings and errors, a line of JSON each, until it is ended
+  sluice-gpu watch [--every 5s] [--gpus UUIDS]  print readings and errors, one line of JSON each, until stopped
 
-UUIDs of GPUs and MIG instances are separated by commas; without any, all are watched. Programs that read the output name its format with
---format; this version knows only %d.
+UUIDS are those of GPUs and MIG instances, separated by commas (default: all). Programs that read the output request its format with
+--format; this version only supports %d.
 `
 
 // Main is the program sluice-gpu. What it prints on out is for package gpu/helper to read, in gpu.Format.
@@ -65,7 +65,7 @@ func Main(ctx context.Context, api nvml.Interface, args []string, out io.Writer)
 		err = d.Watch(ctx, uuids, *every, func(r gpu.Report) error { return lines.Encode(r) })
 		return errors.Join(err, d.Close())
 	}
-	return fmt.Errorf("%q is no command: see sluice-gpu --help", command)
+	return fmt.Errorf("unknown command %q: see sluice-gpu --help", command)
 }
 
 // parse reads the flags of a command. Who asks says in which format it reads, since the two programs may be of different builds.
@@ -77,7 +77,7 @@ func parse(flags *flag.FlagSet, args []string, format *int) error {
 		return fmt.Errorf("%s takes no argument %q", flags.Name(), flags.Arg(0))
 	}
 	if *format != gpu.Format {
-		return fmt.Errorf("it prints format %d and is asked for %d: it is of another version than the program that asks, install both of one", gpu.Format, *format)
+		return fmt.Errorf("it prints format %d, but format %d was requested: its version differs from that of the calling program; install the same version of both", gpu.Format, *format)
 	}
 	return nil
 }

@@ -84,9 +84,9 @@ func (d *Driver) inspect() (gpu.Inventory, []nvml.Device, error) {
 	}
 	switch {
 	case n == 0:
-		inv.Absent = "NVIDIA's driver runs and has no GPU"
+		inv.Absent = "the NVIDIA driver is running but has no GPU"
 	case len(inv.GPUs) == 0:
-		inv.Absent = "none answers the driver: " + inv.Lost[0].Reason
+		inv.Absent = "none responds to the driver: " + inv.Lost[0].Reason
 	}
 	inv.Links = links(devices, inv.GPUs)
 	return inv, devices, nil

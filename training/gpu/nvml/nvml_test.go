@@ -156,7 +156,7 @@ func TestNoDriver(t *testing.T) {
 	if err := Main(t.Context(), m, nil, &out); err != nil || !strings.Contains(out.String(), "sluice-gpu inventory") {
 		t.Errorf("without a command: %v, %s", err, out.String())
 	}
-	if err := Main(t.Context(), m, []string{"look"}, &out); err == nil || !strings.Contains(err.Error(), `"look" is no command`) {
+	if err := Main(t.Context(), m, []string{"look"}, &out); err == nil || !strings.Contains(err.Error(), `unknown command "look"`) {
 		t.Errorf("unknown command: %v", err)
 	}
 }

@@ -73,11 +73,11 @@ func (w *watch) listen(api nvml.Interface) (free func() error, err error) {
 		if ret == nvml.ERROR_NOT_SUPPORTED || ret == nvml.ERROR_GPU_IS_LOST { // of the lost the readings tell
 			continue
 		} else if err := failed(fmt.Sprintf("ask for the errors of GPU %d", u.GPU), ret); err != nil {
-			return nil, errors.Join(err, failed("give up their errors", events.Free()))
+			return nil, errors.Join(err, failed("stop watching their errors", events.Free()))
 		}
 		w.events = events
 	}
-	return func() error { return failed("give up the GPUs' errors", events.Free()) }, nil
+	return func() error { return failed("stop watching the GPUs' errors", events.Free()) }, nil
 }
 
 // read reports the readings, also where there are none, which shows that the watch goes on. What a GPU says that it needs, and that it does
