@@ -110,3 +110,31 @@ func TestTypesOfSeveral(t *testing.T) {
 		t.Errorf("alone: %+v", got["date"])
 	}
 }
+
+// TestColumnsAreTyped: what comes from JSON is written with types of its own, and not as text.
+//
+// promise: docs/data.md#p-parquet
+// promise: docs/data.md#p-parquet-mixed
+func TestColumnsAreTyped(t *testing.T) {
+	input := write(t, map[string]string{"in.jsonl": `{"bool": true, "int": 1, "double": 0.5, "text": "a", "list": [1, 2], "object": {"a": 1, "b": "x"}, "mixed": 1, "either": "a"}
+{"bool": false, "int": 2, "double": 1.5, "text": "b", "list": [], "object": {"a": 2, "b": "y"}, "mixed": 0.5, "either": 1}
+`})
+	j := job(t.TempDir(), chain(t, input, `
+- {type: ReadFromJson, name: a, config: {path: INPUT/*}}
+- {type: WriteToParquet, input: [a], config: {path: parquet}}
+- {type: WriteToAvro, input: [a], config: {path: avro}}`))
+	j.Spec.Type = "composite"
+	mustRun(t, j)
+	whole, double, text := &columns.Type{Kind: columns.Int, Bits: 64}, &columns.Type{Kind: columns.Float, Bits: 64}, &columns.Type{Kind: columns.Text}
+	want := map[string]*columns.Type{
+		"bool": {Kind: columns.Bool}, "int": whole, "double": double, "text": text, "mixed": double, "either": {Kind: columns.JSON},
+		"list":   {Kind: columns.List, Items: whole},
+		"object": {Kind: columns.Struct, Fields: map[string]*columns.Type{"a": whole, "b": text}},
+	}
+	for format, reader := range map[string]string{"parquet": "ReadFromParquet", "avro": "ReadFromAvro"} {
+		got := columnTypes(t, filepath.Join(j.OutputDir, format, "part-00000-of-00001."+format), reader)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", format, diff)
+		}
+	}
+}

@@ -175,8 +175,8 @@ func noneTwice(t *testing.T, started []string) int {
 //
 // promise: docs/pipelines.md#p-max-parallel
 func TestWindows(t *testing.T) {
-	for parallel, want := range map[int]int{0: 64, 1: 1, 64: 64, 65: 65, 100: 100, 1000: 300} {
-		w := &world{of: map[string]int{"fit": 300}}
+	for parallel, want := range map[int]int{0: 64, 65: 65, 1000: 130} {
+		w := &world{of: map[string]int{"fit": 130}}
 		n := wide("fit", spec.FanForeach)
 		n.MaxParallel = parallel
 		w.statuses(t, []spec.Node{n})
@@ -187,8 +187,8 @@ func TestWindows(t *testing.T) {
 				t.Errorf("%d: a lane does %d at once", parallel, lane.Window)
 			}
 		}
-		if sum != want || of != 300 {
-			t.Errorf("max_parallel %d: %d of %d instances at once, want %d of 300", parallel, sum, of, want)
+		if sum != want || of != 130 {
+			t.Errorf("max_parallel %d: %d of %d instances at once, want %d of 130", parallel, sum, of, want)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 )
 
 // TestFromDoesAllOfItAgain: neither pieces of a step that are kept nor the steps of its child take the place of a step that is to be done again.
+//
+// promise: docs/pipelines.md#p-run-from
 func TestFromDoesAllOfItAgain(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -67,9 +69,13 @@ outputs: {gain: "${steps.one.n - last.?steps.one.n.orValue(0)}"}
 	}
 }
 
-// TestStopGoesBeforeHold: a condition that stops the run leaves nothing to ask a person.
+// TestStopGoesBeforeHold: a condition that stops the run leaves nothing to ask a person, and one that fails nothing to decline.
+//
+// promise: docs/pipelines.md#p-hold-only
 func TestStopGoesBeforeHold(t *testing.T) {
-	for _, order := range []string{"stop hold", "hold stop"} {
+	for order, want := range map[string]spec.Status{
+		"stop hold": spec.StatusDeclined, "hold stop": spec.StatusDeclined, "stop fail": spec.StatusFailed, "fail stop": spec.StatusFailed,
+	} {
 		first, second, _ := strings.Cut(order, " ")
 		b := newBench(t, fmt.Sprintf(`
 steps:
@@ -80,7 +86,7 @@ steps:
       - {check: n > 6, on_fail: %s}
 `, first, second))
 		b.begin("r1")
-		if word := b.end("r1", "one", `{"n": 1}`); word.Status != spec.StatusDeclined {
+		if word := b.end("r1", "one", `{"n": 1}`); word.Status != want {
 			t.Errorf("%s: the step ended as %s: %s", order, word.Status, word.Error)
 		}
 	}

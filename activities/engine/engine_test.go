@@ -27,6 +27,7 @@ type bench struct {
 	submission string
 	program    *dsl.Program
 	began      time.Time
+	from       string // the run that results are taken over from
 }
 
 func newBench(t *testing.T, pipeline string) *bench {
@@ -184,6 +185,27 @@ func TestWhenSkips(t *testing.T) {
 	resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "use"))
 	if err != nil || resolved.Skip == "" {
 		t.Errorf("resolved %+v, %v; want it skipped", resolved, err)
+	}
+}
+
+// TestWhatIsAbsent: what turns out to be absent is a mistake of a main step, and keeps a step of `finally` from running.
+//
+// promise: docs/pipelines.md#p-absent-runs
+func TestWhatIsAbsent(t *testing.T) {
+	b := newBench(t, `
+steps: {one: {run: {command: [echo, "${last.?steps.one.n.value()}"], outputs: {n: {type: int}}}}}
+finally: {tidy: {run: {command: [echo, "${steps.one.n}"]}}}
+`)
+	b.begin("r1")
+	if _, err := b.engine.Resolve(t.Context(), b.at("r1", "one")); fault.TypeOf(err) != fault.Invalid {
+		t.Errorf("a main step: %v, want an invalid error", err)
+	}
+	failed := contract.StepEnd{StepRef: b.at("r1", "one").StepRef, Kind: spec.KindRun, Status: spec.StatusFailed, Error: "exit code 1", ErrorType: fault.User}
+	if _, err := b.engine.Verdict(t.Context(), failed); err != nil {
+		t.Fatal(err)
+	}
+	if resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "tidy")); err != nil || resolved.Skip == "" {
+		t.Errorf("a step of `finally`: %+v, %v; want it skipped", resolved, err)
 	}
 }
 
