@@ -58,12 +58,8 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (reco
 	out := account(in.Generations)
 	out.Metrics, out.Steps = read.last, read.steps
 	out.Late = in.Late
-	curve, err := json.Marshal(thin(read.curve, curvePoints))
-	if err != nil {
+	if out.Curve, err = t.storeCurve(ctx, read.curve); err != nil {
 		return record.StepOutput{}, err
-	}
-	if out.Curve, _, err = t.Store.PutBlob(ctx, bytes.NewReader(curve)); err != nil {
-		return record.StepOutput{}, fmt.Errorf("store the loss curve: %w", err)
 	}
 	all, err := fieldsOf(out)
 	if err != nil {
@@ -77,36 +73,16 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (reco
 	return record.StoreOutputs(ctx, t.Store, all)
 }
 
-// account adds the generations up. A step is repeated when a generation makes it that an earlier one has made before.
-func account(generations []spec.Generation) spec.TrainOutput {
-	out := spec.TrainOutput{Generations: generations}
-	var reached int64
-	for _, g := range generations {
-		out.StepsLost += g.StepsLost
-		out.StepsRepeated += max(0, min(reached, g.ToStep)-g.FromStep)
-		out.StepsAtLeast = out.StepsAtLeast || g.StepsAtLeast
-		seconds := float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Seconds()
-		out.NodeSeconds += seconds
-		out.CostUSD += g.CostUSD
-		out.CostUnknown = out.CostUnknown || g.PriceUnknown
-		line := lineOf(&out.Ledger, g)
-		line.Generations++
-		line.NodeSeconds += seconds
-		line.CostUSD += g.CostUSD
-		reached = max(reached, g.ToStep)
+// storeCurve stores a loss curve and returns the digest of its blob.
+func (t *Trainings) storeCurve(ctx context.Context, points []curvePoint) (digest string, err error) {
+	curve, err := json.Marshal(thin(points, curvePoints))
+	if err != nil {
+		return "", err
 	}
-	return out
-}
-
-// lineOf is the ledger's line for what a generation bought and how it ended.
-func lineOf(ledger *[]spec.LedgerLine, g spec.Generation) *spec.LedgerLine {
-	for i := range *ledger {
-		if line := &(*ledger)[i]; line.Pool == g.Pool && line.Capacity == g.Capacity && line.End == g.End {
-			return line
-		}
+	if digest, _, err = t.Store.PutBlob(ctx, bytes.NewReader(curve)); err != nil {
+		return "", fmt.Errorf("store the loss curve: %w", err)
 	}
-	*ledger = append(*ledger, spec.LedgerLine{Pool: g.Pool, Capacity: g.Capacity, End: g.End})
-	return &(*ledger)[len(*ledger)-1]
+	return digest, nil
 }
 
 // metricsRead is what the metrics say.

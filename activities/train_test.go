@@ -188,6 +188,84 @@ func collect(t *testing.T, s *store.Store, in contract.CollectInput) (record.Ste
 	return out, value.Get(&out)
 }
 
+// A training that failed has an account, too: what its last generation did beyond the newest checkpoint is lost, and its loss is drawn as
+// far as it came, from the metrics file where that can be seen, and else from the checkpoint.
+func TestAccountOfAFailedTraining(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Unix(100, 0).UTC()
+	k := training.Key{Run: "r", Step: "fit", Generation: 2}
+	artifact, err := checkpoint.Part(s, k, 3).PutTree(t.Context(), "checkpoint", t.TempDir(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := `{"step":1,"loss":4}` + "\n" + `{"step":2,"loss":3,"f1":0.4}` + "\n" + `{"step":3,"loss":2,"f1":NaN}` + "\n"
+	digest, _, err := checkpoint.Part(s, k, 3).PutBlob(t.Context(), strings.NewReader(lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkpoint.Commit(t.Context(), s, k, checkpoint.Manifest{Generation: 2, Step: 3, Checkpoint: artifact, Metrics: digest}); err != nil {
+		t.Fatal(err)
+	}
+	logs := t.TempDir()
+	path := filepath.Join(logs, training.MetricsPath(k, 0))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(lines+`{"step":4,"loss":1}`+"\n"+`{"step":5,"loss":0.5}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in := contract.AccountInput{
+		StepInput: record.StepInput{Run: "r", Step: "fit", Spec: []byte(`{"metrics":["f1"]}`)},
+		Generations: []spec.Generation{
+			{Index: 1, Nodes: 1, End: spec.EndUserError, ToStep: 2, StepsLost: 2, StartedAt: start, EndedAt: start.Add(time.Minute), CostUSD: 0.5},
+			{Index: 2, Nodes: 1, End: spec.EndNodeLost, ToStep: 3, StepsAtLeast: true, StartedAt: start, EndedAt: start.Add(time.Minute), CostUSD: 0.25},
+		},
+	}
+	type summary struct {
+		Steps, Lost, Repeated, Committed int64
+		AtLeast                          bool
+		Cost                             float64
+		Curve                            []curvePoint
+	}
+	for name, tt := range map[string]struct {
+		logs string
+		want summary
+	}{
+		"with the metrics file":    {logs, summary{5, 4, 2, 3, false, 0.75, []curvePoint{{1, 4, 2}, {2, 3, 2}, {3, 2, 2}, {4, 1, 2}, {5, 0.5, 2}}}},
+		"without the metrics file": {t.TempDir(), summary{3, 2, 2, 3, true, 0.75, []curvePoint{{1, 4, 2}, {2, 3, 2}, {3, 2, 2}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := flowtest.Activities()
+			trainings := &Trainings{Store: s, LogDir: tt.logs}
+			env.RegisterActivity(trainings.Account)
+			value, err := env.ExecuteActivity(trainings.Account, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out spec.TrainOutput
+			if err := value.Get(&out); err != nil {
+				t.Fatal(err)
+			}
+			got := summary{
+				Steps: out.Steps, Lost: out.StepsLost, Repeated: out.StepsRepeated, Committed: out.Generations[1].CommittedStep,
+				AtLeast: out.StepsAtLeast, Cost: out.CostUSD,
+			}
+			if err := record.ReadBlob(t.Context(), s, out.Curve, &got.Curve); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(out.Metrics) != 0 {
+				t.Errorf("metrics %v, want none: the last value is no number", out.Metrics)
+			}
+		})
+	}
+}
+
 func TestThin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		points := make([]curvePoint, rapid.IntRange(0, 5000).Draw(t, "points"))

@@ -161,7 +161,7 @@ func runTrainEngine(dir string) error {
 	t := &activities.Trainings{Store: s, Engine: engine.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
 	for name, function := range map[string]any{
 		contract.PlanActivity: t.Plan, contract.DecideActivity: t.Decide, contract.SealActivity: t.Seal, contract.AcquireActivity: t.Acquire,
-		contract.WatchActivity: t.Watch, contract.ReleaseActivity: t.Release, contract.CollectActivity: t.Collect,
+		contract.WatchActivity: t.Watch, contract.ReleaseActivity: t.Release, contract.CollectActivity: t.Collect, contract.AccountActivity: t.Account,
 	} {
 		w.RegisterActivityWithOptions(function, activity.RegisterOptions{Name: name})
 	}

@@ -42,13 +42,25 @@ func briefClean(out spec.CleanOutput) []string {
 }
 
 func briefTrain(out spec.TrainOutput) []string {
-	ends := map[spec.GenerationEnd]int64{}
+	if len(out.Generations) == 0 { // it ended before any, or is of an older version, which kept none of what failed
+		return nil
+	}
+	ends, failures := map[spec.GenerationEnd]int64{}, int64(0)
 	for _, g := range out.Generations {
 		ends[g.End]++
+		if isFailure(g) {
+			failures++
+		}
 	}
 	parts := []string{human.Plural(out.Steps, "step"), human.Plural(int64(len(out.Generations)), "generation")}
-	if lost := ends[spec.EndNotice] + ends[spec.EndNodeLost]; lost > 0 {
+	lost := ends[spec.EndNotice] + ends[spec.EndNodeLost]
+	if lost > 0 {
 		parts = append(parts, fmt.Sprintf("%s (%d with notice)", human.Plural(lost, "interruption"), ends[spec.EndNotice]))
+	}
+	if failures > 0 {
+		parts = append(parts, human.Plural(failures, "failed attempt"))
+	}
+	if lost+failures > 0 {
 		parts = append(parts, atLeast(out.StepsAtLeast, human.Count(out.StepsLost))+" steps lost", human.Count(out.StepsRepeated)+" repeated")
 	}
 	if out.Late {

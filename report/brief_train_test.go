@@ -20,3 +20,26 @@ func TestBriefTrainSaysWhatWasBought(t *testing.T) {
 		t.Errorf("%q says what was bought where there was no choice", got)
 	}
 }
+
+// What was done again is said whatever it was lost by: a node, or a rank that crashed.
+func TestBriefTrainSaysWhatWasLost(t *testing.T) {
+	for _, tt := range []struct {
+		out  spec.TrainOutput
+		want string
+	}{
+		{spec.TrainOutput{}, ""},
+		{spec.TrainOutput{Steps: 60, Generations: []spec.Generation{{End: spec.EndFinished}}}, "60 steps, 1 generation"},
+		{
+			spec.TrainOutput{Steps: 60, StepsLost: 9, StepsRepeated: 9, Generations: []spec.Generation{{End: spec.EndCrashed}, {End: spec.EndFinished}}},
+			"60 steps, 2 generations, 1 failed attempt, 9 steps lost, 9 repeated",
+		},
+		{
+			spec.TrainOutput{Steps: 60, StepsLost: 8, Generations: []spec.Generation{{End: spec.EndNodeLost}, {End: spec.EndNotice}, {End: spec.EndUserError}}},
+			"60 steps, 3 generations, 2 interruptions (1 with notice), 1 failed attempt, 8 steps lost, 0 repeated",
+		},
+	} {
+		if got := strings.Join(briefTrain(tt.out), ", "); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}

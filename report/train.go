@@ -74,16 +74,23 @@ func (s *section) tellTrain(d Data) bool {
 }
 
 func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
-	interruptions := 0
+	if len(out.Generations) == 0 {
+		return &trainStory{TrainOutput: out, Tiles: fields(out.Metrics)}
+	}
+	interruptions, failures := 0, 0
 	for _, g := range out.Generations {
 		if g.End == spec.EndNotice || g.End == spec.EndNodeLost {
 			interruptions++
+		}
+		if isFailure(g) {
+			failures++
 		}
 	}
 	tiles := []field{
 		{"steps", human.Count(out.Steps)},
 		{"generations", human.Count(int64(len(out.Generations)))},
 		{"interruptions", human.Count(int64(interruptions))},
+		{"failed attempts", human.Count(int64(failures))},
 		{"steps lost", atLeast(out.StepsAtLeast, human.Count(out.StepsLost))},
 		{"steps repeated", atLeast(out.StepsAtLeast, human.Count(out.StepsRepeated))},
 		{"node time", human.Seconds(out.NodeSeconds)},
@@ -98,6 +105,14 @@ func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
 		tiles = append(tiles, field{"loss no finite number from step", human.Count(points[i].Step)})
 	}
 	return &trainStory{TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(out, points)}
+}
+
+// isFailure reports whether a generation ended by a failure, and not with its node.
+func isFailure(g spec.Generation) bool { return g.End != spec.EndNodeLost && endClass(g.End) == "failed" }
+
+// HasCost reports whether any generation is known to have cost something.
+func (t *trainStory) HasCost() bool {
+	return slices.ContainsFunc(t.Generations, func(g spec.Generation) bool { return g.CostUSD > 0 })
 }
 
 // atLeast qualifies a count that may be too small.

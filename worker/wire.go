@@ -86,6 +86,7 @@ func (w *Worker) register() error {
 		contract.WatchActivity:   trainings.Watch,
 		contract.ReleaseActivity: trainings.Release,
 		contract.CollectActivity: trainings.Collect,
+		contract.AccountActivity: trainings.Account,
 
 		contract.RolloutOpenActivity:    rollouts.Open,
 		contract.RolloutTrafficActivity: rollouts.Traffic,

@@ -18,6 +18,7 @@ const (
 	WatchActivity   = "sluice.train.watch"
 	ReleaseActivity = "sluice.train.release"
 	CollectActivity = "sluice.train.collect"
+	AccountActivity = "sluice.train.account"
 	DecideActivity  = "sluice.train.decide"
 )
 
@@ -171,4 +172,13 @@ type CollectInput struct {
 	Metrics     string            `json:"metrics"`
 	// Late: the deadline had passed.
 	Late bool `json:"late,omitempty"`
+}
+
+// AccountInput asks for an account of a training that did not succeed; the activity returns a spec.TrainOutput.
+type AccountInput struct {
+	record.StepInput
+	// Generations are those that have ended: one at least.
+	Generations []spec.Generation `json:"generations"`
+	// Unusable are checkpoints that could not be resumed from.
+	Unusable []artifact.Ref `json:"unusable,omitempty"`
 }

@@ -15,13 +15,18 @@ func (c Costs) Add(more Costs) Costs {
 }
 
 // WithCost is the error of a training or a child run that did not succeed, with what it has cost until then, for the ledger of the run
-// above. A cancel stays one.
+// above.
 func WithCost(err error, cost Costs) error {
 	spent, unwritable := json.Marshal(cost)
 	if unwritable != nil {
 		return err
 	}
-	e := &Error{Type: TypeOf(err), Message: Message(err), Final: true, Outputs: spent}
+	return Carry(err, spent)
+}
+
+// Carry is the error of what did not succeed, with JSON that is worth keeping of it. A cancel stays one.
+func Carry(err error, outputs []byte) error {
+	e := &Error{Type: TypeOf(err), Message: Message(err), Final: true, Outputs: outputs}
 	if end, ok := canceled(err).(error); ok {
 		e.Message, e.cause = "canceled", end
 	}

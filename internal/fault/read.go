@@ -83,7 +83,7 @@ func Message(err error) string {
 	return err.Error()
 }
 
-// Outputs returns what WithOutputs or WithCost kept, or nil.
+// Outputs returns what WithOutputs, WithCost or Carry kept, or nil.
 func Outputs(err error) []byte {
 	var raw []byte
 	switch e := typed(err).(type) {

@@ -114,7 +114,7 @@ func MakeSeal(ctx context.Context, s *store.Store, k training.Key, unusable []ar
 	if seal, err := getSeal(ctx, s, k); !errors.Is(err, store.ErrNotFound) {
 		return seal, err
 	}
-	resume, err := newest(ctx, s, k, unusable)
+	resume, err := Newest(ctx, s, k, unusable)
 	if err != nil {
 		return Seal{}, err
 	}
@@ -132,9 +132,9 @@ func getSeal(ctx context.Context, s *store.Store, k training.Key) (Seal, error) 
 	return seal, err
 }
 
-// newest finds what generation k can resume from. A generation's commits count up to the step that the next one's seal took
+// Newest finds what generation k can resume from; nil is nothing. A generation's commits count up to the step that the next one's seal took
 // over, since later ones are a zombie's; those of the generation before k count all, since its seal is being made.
-func newest(ctx context.Context, s *store.Store, k training.Key, unusable []artifact.Ref) (*Manifest, error) {
+func Newest(ctx context.Context, s *store.Store, k training.Key, unusable []artifact.Ref) (*Manifest, error) {
 	limit := int64(-1)
 	for g := k.Generation - 1; g >= 1; g-- {
 		old := training.Key{Run: k.Run, Step: k.Step, Generation: g}

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"encoding/json"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -26,11 +27,19 @@ func cost(g spec.Generation) float64 {
 	return float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Hours() * g.USDPerHour
 }
 
-// withCost adds to the error of a training what it has cost. One that says that a worker was lost stays as it is, for it must be known by
-// that: the step is tried again.
-func (t *train) withCost(err error) error {
+// withAccount adds to the error of a training what its generations did and cost, or at least the cost. One that says that a worker was lost
+// stays as it is, for it must be known by that: the step is tried again.
+func (t *train) withAccount(ctx workflow.Context, err error) error {
 	if durable.WorkerLost(err) {
 		return err
+	}
+	if len(t.carried.Generations) > 0 && durable.Since(ctx, changeAccount) {
+		ctx, _ = workflow.NewDisconnectedContext(ctx)
+		in := contract.AccountInput{StepInput: t.in.StepInput, Generations: t.carried.Generations, Unusable: t.carried.Unusable}
+		var out json.RawMessage
+		if failed := t.remote(ctx, contract.AccountActivity, in, &out); failed == nil {
+			return fault.Carry(err, out)
+		}
 	}
 	return fault.WithCost(err, t.cost())
 }

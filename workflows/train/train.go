@@ -53,13 +53,13 @@ func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, err
 		case errors.Is(err, durable.ErrLong):
 			return record.StepOutput{}, t.goOn(ctx)
 		case err != nil:
-			return record.StepOutput{}, t.withCost(err)
+			return record.StepOutput{}, t.withAccount(ctx, err)
 		case end.how == spec.EndFinished:
 			return t.collect(ctx, end)
 		}
 		if err := t.settle(ctx, end); err != nil {
 			t.dropNext(ctx)
-			return record.StepOutput{}, t.withCost(err)
+			return record.StepOutput{}, t.withAccount(ctx, err)
 		}
 		if durable.IsLong(ctx, durable.LongBySuggestion) {
 			return record.StepOutput{}, t.goOn(ctx)
@@ -235,7 +235,10 @@ func (t *train) collect(ctx workflow.Context, end trainEnd) (record.StepOutput, 
 	err := t.remote(ctx, contract.CollectActivity, in, &out)
 	t.phase = "done"
 	t.show(ctx)
-	return out, err
+	if err != nil {
+		return out, t.withAccount(ctx, err)
+	}
+	return out, nil
 }
 
 // remote runs one of the worker's activities. They are idempotent, so that what a dying worker began is done again.

@@ -151,6 +151,14 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			s.collected = in
 			return record.StepOutput{Outputs: []byte(`{}`)}, nil
 		},
+		contract.AccountActivity: func(_ context.Context, in contract.AccountInput) (spec.TrainOutput, error) {
+			out := spec.TrainOutput{Generations: in.Generations}
+			for _, g := range in.Generations {
+				out.CostUSD += g.CostUSD
+				out.CostUnknown = out.CostUnknown || g.PriceUnknown
+			}
+			return out, nil
+		},
 	} {
 		env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
 	}
@@ -285,6 +293,10 @@ func TestTrainChargesItsRetries(t *testing.T) {
 				t.Errorf("ended with %v, want %s: %s", err, tt.errType, tt.says)
 			}
 			s.wantReleased(t, tt.lives)
+			var out spec.TrainOutput
+			if err := json.Unmarshal(fault.Outputs(err), &out); err != nil || len(out.Generations) != tt.lives {
+				t.Errorf("the error tells of %d generations (%v), want %d", len(out.Generations), err, tt.lives)
+			}
 		})
 	}
 }

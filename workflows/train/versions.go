@@ -10,4 +10,6 @@ const (
 	changeTimeoutBoundsWait = "timeout-bounds-wait"
 	// changeFruitlessEnds: a training whose generations lead nowhere ends.
 	changeFruitlessEnds = "fruitless-ends"
+	// changeAccount: a training that does not succeed says what its generations did.
+	changeAccount = "train-account"
 )

@@ -77,14 +77,23 @@ func (t Theme) generations(out *writer, raw json.RawMessage) {
 		return
 	}
 	out.line()
-	out.line(t.paint(faint, "generation  nodes  from step    to step  committed       lost      time  ended"))
+	paid := slices.ContainsFunc(trained.Generations, func(g spec.Generation) bool { return g.CostUSD > 0 })
+	head := "generation  nodes  from step    to step  committed       lost      time"
+	if paid {
+		head += lead("cost", 10)
+	}
+	out.line(t.paint(faint, head+"  ended"))
 	for _, g := range trained.Generations {
 		lost := human.Count(g.StepsLost)
 		if g.StepsAtLeast {
 			lost = "≥ " + lost
 		}
 		line := lead(fmt.Sprint(g.Index), 10) + lead(fmt.Sprint(g.Nodes), 7) + lead(human.Count(g.FromStep), 11) + lead(human.Count(g.ToStep), 11) +
-			lead(human.Count(g.CommittedStep), 11) + lead(lost, 11) + lead(human.Duration(g.EndedAt.Sub(g.StartedAt)), 10) + "  " + report.EndWord(g.End)
+			lead(human.Count(g.CommittedStep), 11) + lead(lost, 11) + lead(human.Duration(g.EndedAt.Sub(g.StartedAt)), 10)
+		if paid {
+			line += lead(dollars(g.CostUSD), 10)
+		}
+		line += "  " + report.EndWord(g.End)
 		if g.Reason != "" {
 			line += t.paint(faint, "  "+human.Line(g.Reason))
 		}
