@@ -451,15 +451,37 @@ func (f *follower) sum(run record.Run, end record.RunOutput) error {
 	return f.theme.Ending(f.out, f.sub.Name, end)
 }
 
-// served says what is served as long as this process lives, where it is the one that serves.
+// served says what the targets of this process serve, where it is the one that serves.
 func (f *follower) served() string {
 	if f.session.Holder == nil {
 		return ""
 	}
+	return saysServed(f.worker.Targets(), f.worker.Serving(), f.worker.Troubles())
+}
+
+// saysServed says of each target which release of it is served, or why none is. A gateway that listens may have none to serve.
+func saysServed(targets map[string]worker.Address, serving, troubles map[string]string) string {
+	all := map[string]bool{}
+	for target := range targets {
+		all[target] = true
+	}
+	for target := range troubles {
+		all[target] = true
+	}
 	var b strings.Builder
-	targets := f.worker.Targets()
-	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		fmt.Fprintf(&b, "%s is served at %s until this process exits; use `sluice up` to keep serving it\n", target, targets[target].URL)
+	for _, target := range slices.Sorted(maps.Keys(all)) {
+		release, trouble := serving[target], human.Line(troubles[target])
+		switch {
+		case release != "":
+			fmt.Fprintf(&b, "%s of %s is served at %s until this process exits; use `sluice up` to keep serving it\n", release, target, targets[target].URL)
+			if trouble != "" {
+				fmt.Fprintf(&b, "%s is not fully served: %s\n", target, trouble)
+			}
+		case trouble != "":
+			fmt.Fprintf(&b, "%s is not served: %s\n", target, trouble)
+		default:
+			fmt.Fprintf(&b, "%s is not served: none of its releases is loaded\n", target)
+		}
 	}
 	return b.String()
 }
