@@ -2,6 +2,7 @@ package document
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,7 +12,8 @@ import (
 type yamlCause struct {
 	// problems are parts of what the parser says when this may be the reason; none: whatever it says.
 	problems []string
-	// in matches the line, what it captures first is what is wrong. Of a bare cause what is in quotes has been blanked out.
+	// in matches the line, what it captures first is what is wrong; if it captures something within that, this is its place. Of a bare
+	// cause what is in quotes has been blanked out.
 	in      *regexp.Regexp
 	bare    bool
 	message string
@@ -48,7 +50,7 @@ var yamlCauses = []yamlCause{
 	},
 	{
 		[]string{flowList, flowMapping},
-		regexp.MustCompile(`: ([[:alpha:]][\w.]*\[[^{},]*)`), true,
+		regexp.MustCompile(`: ([[:alpha:]](?:[^{},\[\]]*\w)?(\[)[^{},]*)`), true,
 		"within { } YAML reads the brackets of an index as its own", "quote the expression: %q",
 	},
 	{
@@ -88,12 +90,12 @@ func (s *Source) why(problem string, line int) bool {
 				text = blankQuoted(text)
 			}
 			m := cause.in.FindStringSubmatchIndex(text)
-			if m == nil {
+			if m == nil || cause.inFlow() && !s.isInFlow(n, m[2]) {
 				continue
 			}
 			found := strings.TrimRight(s.line(n)[m[2]:m[3]], " ")
 			hint := strings.NewReplacer("%q", quoteYAML(found), "%s", mended(found)).Replace(cause.hint)
-			s.Add(SeverityError, n, utf8.RuneCountInString(text[:m[2]])+1, "yaml", hint, "this is not valid YAML: "+cause.message)
+			s.Add(SeverityError, n, utf8.RuneCountInString(text[:m[len(m)-2]])+1, "yaml", hint, "this is not valid YAML: "+cause.message)
 			return true
 		}
 	}
@@ -107,6 +109,30 @@ func (c yamlCause) mayBe(problem string) bool {
 		}
 	}
 	return len(c.problems) == 0
+}
+
+// inFlow reports whether a cause is one within [ ] or { } alone.
+func (c yamlCause) inFlow() bool { return slices.Equal(c.problems, []string{flowList, flowMapping}) }
+
+// isInFlow reports whether a bracket is open at a place in a line.
+func (s *Source) isInFlow(n, at int) bool {
+	open := 0
+	for text := blankQuoted(s.line(n))[:at]; ; text = blankQuoted(s.line(n)) {
+		for i := len(text) - 1; i >= 0; i-- {
+			switch text[i] {
+			case '[', '{':
+				open++
+			case ']', '}':
+				open--
+			}
+			if open > 0 {
+				return true
+			}
+		}
+		if n--; n < 1 {
+			return false
+		}
+	}
 }
 
 // near lists the lines around one, nearest first, or all of them. The parser's line is that of the collection that it could not finish.
