@@ -42,7 +42,7 @@ func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitReques
 	in := engine.PlanInput{Submission: packed(sub), Program: program, Now: time.Now()}
 	if !connect.ClusterNamed() { // there it is done elsewhere
 		own, named := state.PythonOf(stateDir)
-		in.Python, in.Platform = (&script.Pythons{Own: own, Named: named}).Digest, new(trtexec.Finder).Platform
+		in.Python, in.Platform, in.Here = (&script.Pythons{Own: own, Named: named}).Digest, new(trtexec.Finder).Platform, true
 	}
 	if in.Reuse, err = reuse(program.Graph(), req.From, req.Only, req.NoCache); err != nil {
 		return program, contract.Plan{}, err

@@ -19,14 +19,6 @@ func cleanOutputs(ts *expr.TypeSystem, _ string, _ *spec.Clean) expr.ObjectType 
 	}
 }
 
-// cleanCaching: files outside of its inputs may change, and no cache key knows them.
-func cleanCaching(s *step) caching {
-	if transform.ReadsInputs(s.body) {
-		return cacheByDefault
-	}
-	return cacheOnRequest
-}
-
 // checkClean demands a graph in which all rows go from files to files.
 func checkClean(c *checker, s *step, _ *spec.Clean) {
 	facts := transform.StepFacts{Workspace: c.ws}

@@ -1,12 +1,12 @@
 package dsl
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -64,10 +64,8 @@ func TestShortClean(t *testing.T) {
 	}
 }
 
-// What a clean step reads beside its inputs may change without any key of the cache knowing.
-//
-// promise: docs/pipelines.md#p-cache-default
-func TestCleanCachedByDefault(t *testing.T) {
+// A resolved cleaning says which files it reads in place, beside its inputs: these may change.
+func TestFilesReadInPlace(t *testing.T) {
 	const text = `sluice: pipeline/v1
 name: p
 params: {files: {type: string, default: /data/*.jsonl}}
@@ -81,16 +79,26 @@ steps:
         - {type: WriteToJson}
     gate: rows.kept > 0
 `
-	for path, want := range map[string]bool{
-		`"${inputs.raw.path}/*"`: true, `["${inputs.raw.path}/a", "${inputs.raw.path}/b"]`: true,
-		`/data/*.jsonl`: false, `["${inputs.raw.path}/a", /data/b]`: false, `"${params.files}"`: false, `["${params.files}", "${inputs.raw.path}/a"]`: false,
+	for path, want := range map[string][]string{
+		`"${inputs.raw.path}/*"`:                              nil,
+		`["${inputs.raw.path}/a", "${inputs.raw.path}/b"]`:    nil,
+		`/data/*.jsonl`:                                       {"/data/*.jsonl"},
+		`["${inputs.raw.path}/a", /data/b, /data/a, /data/b]`: {"/data/a", "/data/b"},
+		`"${params.files}"`:                                   {"/data/*.jsonl"},
+		`"${inputs.raw.path}/*"}}
+        - {type: Decontaminate, config: {fields: [text], against: held.jsonl`: {"held.jsonl"},
 	} {
-		program, diags := Compile(document.File{Name: "pipeline.yaml", Source: []byte(strings.ReplaceAll(text, "PATH", path))}, document.File{}, nil)
-		if diags.HasErrors() {
-			t.Fatalf("%s: %s", path, diags.Text(false))
+		resolved, err := mustCompile(t, strings.ReplaceAll(text, "PATH", path)).Resolve("rows", spec.Vars{
+			Params: map[string]any{"files": "/data/*.jsonl"},
+			Steps: map[string]spec.StepResult{
+				"fetch": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"raw": {"type": "dataset", "digest": "sha256:00"}}`)},
+			},
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
 		}
-		if got := program.byID["rows"].Cache.Enabled; got != want {
-			t.Errorf("%s: cached by default: %v, want %v", path, got, want)
+		if diff := cmp.Diff(want, resolved.InPlace); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
 }

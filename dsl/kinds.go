@@ -65,7 +65,7 @@ var kinds []kindInfo
 
 func init() {
 	kinds = []kindInfo{
-		kindOf(spec.KindClean, expr.ScopeRow, cleanOutputs, checkClean, cleanCaching, programsInTransforms, verdictNone),
+		kindOf(spec.KindClean, expr.ScopeRow, cleanOutputs, checkClean, cacheByDefault.always, programsInTransforms, verdictNone),
 		kindOf(spec.KindTrain, expr.ScopePlain, trainOutputs, checkTrain, cacheByDefault.always, programsOnPool, verdictNone),
 		kindOf(spec.KindEvaluate, expr.ScopePlain, evaluateOutputs, checkEvaluate, cacheByDefault.always, programsOnWorker, verdictByGate),
 		kindOf(spec.KindCompile, expr.ScopePlain, compileOutputs, checkCompile, cacheByDefault.always, programsNone, verdictNone),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
@@ -27,6 +28,10 @@ type Resolved struct {
 	Summary string
 	// Cache says whether an earlier run's outputs will do.
 	Cache spec.Cache
+	// CacheGiven: the document says so, and it is no default.
+	CacheGiven bool
+	// InPlace are the patterns of the files that a cleaning reads where they are, not in its inputs.
+	InPlace []string
 	// Files are the workspace files in the cache key; nil: all of them.
 	Files []string
 	// Programs reports whether a cleaning runs programs of the user's.
@@ -43,7 +48,7 @@ func (p *Program) Resolve(id string, v spec.Vars) (Resolved, error) {
 		return Resolved{}, err
 	}
 	names := p.names(s, v)
-	out := Resolved{Run: true, Cache: s.Cache}
+	out := Resolved{Run: true, Cache: s.Cache, CacheGiven: document.Lookup(s.node, "cache") != nil}
 	if v.Instance == nil {
 		if out.Run, _, err = s.evaluateWhen(names); err != nil {
 			return Resolved{}, err
@@ -112,10 +117,13 @@ func (p *Program) rowParams(s *step, given map[string]any) (map[string]string, e
 	return read, nil
 }
 
-// cleanFiles notes what the programs in a cleaning depend on.
+// cleanFiles notes which files a cleaning reads in place, and what its programs depend on.
 func (r *Resolved) cleanFiles() error {
 	clean, err := spec.Decode[spec.Clean](r.Spec)
 	if err != nil {
+		return err
+	}
+	if r.InPlace, err = transform.InPlace(&clean); err != nil {
 		return err
 	}
 	programs, err := transform.Execs(&clean)

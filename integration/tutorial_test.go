@@ -17,6 +17,9 @@ import (
 // tutorialPart is a block with what comes before the next one: a file to write, commands to type, or a program for the shell.
 var tutorialPart = regexp.MustCompile("(?m)^```(\\w+) ?(\\S*)\n((?s:.*?))^```$|^    (.*)$")
 
+// tutorialReuse is the line of a plan that the page speaks of.
+var tutorialReuse = regexp.MustCompile(`(?m)^ +\d+ +rows +clean\n +cached `)
+
 // TestTutorial follows docs/tutorial.md to the letter: it writes the files and types the commands, each in its turn.
 //
 // promise: docs/tutorial.md#p-followed
@@ -53,7 +56,9 @@ func TestTutorial(t *testing.T) {
 			up.await("an answer of the model", func() bool { return strings.Contains(s.types(text), "probabilities") })
 		case line != "":
 			typed++
-			s.types(line)
+			if out := s.types(line); strings.HasPrefix(line, "sluice plan") && !tutorialReuse.MatchString(out) {
+				t.Errorf("%s does not show that `rows` will be reused:\n%s", line, out)
+			}
 		case strings.HasPrefix(file, ">>"):
 			s.appends(file[2:], text)
 		default:

@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/compile/trtexec"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -35,6 +36,7 @@ func (w *Worker) register() error {
 	kept := activities.Patient(s.Store)
 	engine := engine.NewEngine(kept)
 	engine.Python, engine.Platform, engine.Home = w.pythons.Digest, new(trtexec.Finder).Platform, s.Home()
+	engine.Here = !connect.ClusterNamed()
 	engine.Logs = filepath.Join(s.Dir, "logs")
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: kept, State: s.Dir, Pythons: w.pythons, Engine: engine, Secrets: secrets}

@@ -37,6 +37,8 @@ type Engine struct {
 	Python func(ctx context.Context, submitted string) (string, error)
 	// Platform is what engines are bound to that steps build here, and part of the keys of those steps; nil where that is not known.
 	Platform func(context.Context) (trtexec.Platform, error)
+	// Here: the steps are done on this machine, so the files that they read in place are those of this machine.
+	Here bool
 	// Logs is the folder of this machine's logs, which go with their runs.
 	Logs string
 	// Secrets finds the values that keys of results have fingerprints of.
@@ -49,6 +51,7 @@ type Engine struct {
 	begun     *recent[*begun]
 	instances *recent[[]spec.Instance]
 	files     *recent[string]
+	inPlace   *recent[string]
 	keys      *recent[map[string]string]
 
 	fingerprints *recent[string]
@@ -60,7 +63,7 @@ func NewEngine(s *store.Store) *Engine {
 		Store: s, Secrets: secret.NewResolver(), fingerprints: newRecent[string](256),
 		programs: newRecent[*Submitted](64), results: newRecent[spec.StepResult](8192),
 		accepted: newRecent[map[string]spec.StepResult](64), begun: newRecent[*begun](256),
-		instances: newRecent[[]spec.Instance](64), files: newRecent[string](1024),
+		instances: newRecent[[]spec.Instance](64), files: newRecent[string](1024), inPlace: newRecent[string](2 * inPlaceFiles),
 		keys: newRecent[map[string]string](4096),
 	}
 }

@@ -122,8 +122,10 @@ func (p *history) addParts(ctx context.Context, at record.StepRef, parts map[str
 	return err
 }
 
-// compare says why a step, or an instance of one, would be done, and not taken over.
-func (p *history) compare(ctx context.Context, at record.StepRef, cache spec.Cache, key string, parts map[string]string) (contract.StepPlan, error) {
+// compare says why a step, or an instance of one, would be done, and not taken over; uncached is the reason when its results are not cached.
+func (p *history) compare(
+	ctx context.Context, at record.StepRef, cache spec.Cache, uncached, key string, parts map[string]string,
+) (contract.StepPlan, error) {
 	last, err := p.record(ctx, at)
 	if err != nil {
 		return contract.StepPlan{}, err
@@ -138,7 +140,7 @@ func (p *history) compare(ctx context.Context, at record.StepRef, cache spec.Cac
 	case last.Status != spec.StatusSucceeded:
 		return contract.StepPlan{Action: contract.ActionRun, Reason: fmt.Sprintf("it ended as %s in %s", last.Status, run)}, nil
 	case !cache.Enabled:
-		return contract.StepPlan{Action: contract.ActionRun, Reason: "its results are not cached"}, nil
+		return contract.StepPlan{Action: contract.ActionRun, Reason: uncached}, nil
 	case cache.MaxAge > 0:
 		return contract.StepPlan{Action: contract.ActionRun, Reason: fmt.Sprintf("the result of %s is older than %s", run, cache.MaxAge)}, nil
 	}

@@ -479,6 +479,7 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 		reflect.TypeFor[dsl.Resolved](): {
 			"Run": "is `when`", "Spec": "its keys", "Env": "env", "Secrets": "secrets", "Summary": "is for people",
 			"Cache": "cache.version", "Files": "files", "Programs": "files", "Params": "params",
+			"CacheGiven": "is about the cache", "InPlace": "read, and the spec",
 		},
 		reflect.TypeFor[spec.Runtime](): {"Python": "pools", "Image": "pools"},
 		reflect.TypeFor[record.Submission](): {

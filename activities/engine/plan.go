@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,8 @@ type PlanInput struct {
 	Python func(ctx context.Context, submitted string) (string, error)
 	// Platform as in Engine. Nil as Python.
 	Platform func(context.Context) (trtexec.Platform, error)
+	// Here as in Engine.
+	Here bool
 }
 
 // futureRun names the run that a plan is about. It exists in the memory of the planner's engine alone.
@@ -45,7 +48,7 @@ func NewPlan(ctx context.Context, s *store.Store, in PlanInput) (contract.Plan, 
 		PlanInput: in, engine: NewEngine(s), known: map[string]record.StepRecord{}, nodes: map[string]spec.Node{},
 		out: contract.Plan{Steps: map[string]contract.StepPlan{}},
 	}
-	f.engine.Python, f.engine.Platform = in.Python, in.Platform
+	f.engine.Python, f.engine.Platform, f.engine.Here = in.Python, in.Platform, in.Here
 	var err error
 	if f.history, err = loadHistory(ctx, s, in.Program.Pipeline().Name, in.Reuse.From); err != nil {
 		return f.out, err
@@ -220,9 +223,12 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 	if err != nil { // it would be the run's failure, not the plan's
 		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: "it would fail: " + err.Error()}}, nil
 	}
-	parts, err := f.engine.parts(ctx, f.sub, node, resolved)
+	parts, why, err := f.engine.keyParts(ctx, f.sub, node, &resolved)
 	if err != nil {
 		return single{}, err
+	}
+	if why.fails {
+		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: why.reason}}, nil
 	}
 	if f.Python == nil {
 		if err := f.history.addParts(ctx, in.StepRef, parts, partPython); err != nil {
@@ -241,7 +247,7 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 	if kinds[node.Kind].asks {
 		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: "it asks a person"}}, nil
 	}
-	look, err := f.history.compare(ctx, in.StepRef, resolved.Cache, key, parts)
+	look, err := f.history.compare(ctx, in.StepRef, resolved.Cache, cmp.Or(why.reason, "its results are not cached"), key, parts)
 	if err == nil && slices.Contains(look.Changed, "files") {
 		look.Files, err = f.edited(ctx, look.From, resolved.Files)
 	}

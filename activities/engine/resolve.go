@@ -48,7 +48,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		}
 	}
 	out := contract.Resolved{Summary: resolved.Summary}
-	parts, err := e.parts(ctx, sub, node, resolved)
+	parts, _, err := e.keyParts(ctx, sub, node, &resolved)
 	if err != nil {
 		return out, err
 	}

@@ -11,7 +11,12 @@ import (
 
 // InputPath is what ${inputs.NAME.path} resolves to: a token with the artifact's digest, replaced by a folder on the node that has
 // the artifact. So a path of one machine never enters a resolved spec.
-func InputPath(name, digest string) string { return "{{sluice:inputs." + name + "@" + digest + "}}" }
+func InputPath(name, digest string) string { return inputPrefix + name + "@" + digest + "}}" }
+
+const inputPrefix = "{{sluice:inputs."
+
+// IsInInput reports whether a resolved path is in an input.
+func IsInInput(path string) bool { return strings.Contains(path, inputPrefix) }
 
 var inputToken = regexp.MustCompile(`\{\{sluice:inputs\.([a-z][a-z0-9_]*)@[^{}]*\}\}`)
 

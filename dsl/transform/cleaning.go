@@ -2,12 +2,14 @@ package transform
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // Cleaning is a clean step as it stands in a document: the graph that its transforms make, or what is wrong with it.
@@ -87,18 +89,24 @@ func ReadsVariables(body *yaml.Node, key string) bool {
 	})
 }
 
-// ReadsInputs reports whether all files that a clean step reads lie in its inputs, whose digests are known. Other files may change.
-func ReadsInputs(body *yaml.Node) bool {
-	all, _ := transformNodes(body)
-	for _, n := range all {
-		key := "against"
-		if typ := document.Lookup(n, "type"); typ != nil && IsReader(typ.Value) {
-			key = "path"
+// InPlace are the patterns of the files that a resolved cleaning reads where they are, not in its inputs, sorted.
+func InPlace(sp *spec.Clean) ([]string, error) {
+	var all []string
+	list, wired := wireSpec(sp)
+	for i, n := range list {
+		var config struct{ Path, Against spec.Paths }
+		if !IsReader(n.Type) && !Is[Decontaminate](n.Type) || len(n.Config) == 0 {
+			continue
 		}
-		paths := document.Items(document.Lookup(n, "config", key))
-		if slices.ContainsFunc(paths, func(n *yaml.Node) bool { return !strings.HasPrefix(n.Value, "${inputs.") }) {
-			return false
+		if err := json.Unmarshal(n.Config, &config); err != nil {
+			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
+		}
+		for _, pattern := range slices.Concat(config.Path, config.Against) {
+			if !spec.IsInInput(pattern) {
+				all = append(all, pattern)
+			}
 		}
 	}
-	return true
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
