@@ -108,7 +108,9 @@ func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
 }
 
 // isFailure reports whether a generation ended by a failure, and not with its node.
-func isFailure(g spec.Generation) bool { return g.End != spec.EndNodeLost && endClass(g.End) == "failed" }
+func isFailure(g spec.Generation) bool {
+	return g.End != spec.EndNodeLost && endClass(g.End) == "failed"
+}
 
 // HasCost reports whether any generation is known to have cost something.
 func (t *trainStory) HasCost() bool {

@@ -20,7 +20,7 @@ import (
 const (
 	// inPlaceBytes and inPlaceFiles bound what is read of the files of one pattern, where a step waits to begin. Of more the sizes and the
 	// times of change count, as in a cleaning's own cache.
-	inPlaceBytes = 1 << 30
+	inPlaceBytes = 256 << 20
 	inPlaceFiles = 10_000
 	// settled is how long ago a file was changed whose next change has another time.
 	settled = 2 * time.Second

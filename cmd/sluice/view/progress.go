@@ -327,7 +327,7 @@ type Live struct {
 	size   func() (width, height int)
 	frame  int
 	height int                // lines drawn last, to be drawn over
-	shares map[string]float64 // how far trainings were, by step: between two generations none says so
+	shares map[string]float64 // how far steps were: a training between two generations does not say so
 }
 
 // NewLive makes a live table on a terminal whose size is asked for at every frame.
@@ -341,7 +341,7 @@ func (l *Live) Show(rows []Row, notes []string, now time.Time) error {
 	width, height := l.size()
 	rows = slices.Clone(rows)
 	for i, r := range rows {
-		if was, known := l.shares[r.ID]; known && r.Detail.Share < 0 && r.Kind == spec.KindTrain {
+		if was, known := l.shares[r.ID]; known && r.Detail.Share < 0 {
 			rows[i].Detail.Share = was
 		}
 		l.shares[r.ID] = rows[i].Detail.Share
