@@ -251,7 +251,7 @@ func TestPortInUse(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.options.Dir, tc.options.Token = t.TempDir(), "a token for a server that does not start"
 			_, err := Start(t.Context(), tc.options)
-			if want := fmt.Sprintf("port %d, ", port(taken)); !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("port %d for ", port(taken)); !errors.Is(err, ErrPortInUse) || !strings.Contains(err.Error(), want) {
 				t.Fatalf("Start returned %v, want ErrPortInUse for port %d", err, port(taken))
 			}
 		})

@@ -60,8 +60,8 @@ func TestReadTokenRefuses(t *testing.T) {
 		want          string
 	}{
 		{"readable by others", strings.Repeat("t", 43), 0o644, "is readable by other users"},
-		{"cut short", "abc", 0o600, "cut short"},
-		{"empty", "", 0o600, "cut short"},
+		{"truncated", "abc", 0o600, "is truncated"},
+		{"empty", "", 0o600, "is truncated"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), TokenFile)
