@@ -15,7 +15,7 @@ func GraphOf(ctx context.Context, job Job) ([]byte, error) {
 	s := openSession(job)
 	defer sessions.Delete(job.WorkDir)
 	s.programs = newPrograms(ctx, job.Programs)
-	defer s.programs.close() //nolint:errcheck // none is started
+	defer s.programs.close()
 	p, err := compilePlan(job)
 	if err != nil {
 		return nil, err

@@ -186,7 +186,7 @@ func TestFlinkCrash(t *testing.T) {
 			}
 		}
 	})
-	if errorType(err) != fault.Infrastructure || !strings.Contains(err.Error(), "Flink's job server has exited: signal 9") {
+	if errorType(err) != fault.Infrastructure || !strings.Contains(err.Error(), "the Flink job server has exited: signal 9") {
 		t.Errorf("got %v, want an infrastructure error that says the job server was killed", err)
 	}
 	nothingLeft(t, dir)

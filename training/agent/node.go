@@ -171,7 +171,7 @@ func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
 	return errGivenUp
 }
 
-var errGivenUp = errors.New("Temporal has given up this activity")
+var errGivenUp = errors.New("this activity has been given up by Temporal")
 
 func checkProtocol(number int) error {
 	if number == protocol.AgentProtocol {

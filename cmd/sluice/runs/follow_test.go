@@ -16,16 +16,21 @@ func TestSaysServed(t *testing.T) {
 	}{
 		"nothing": {},
 		"served": {
-			at, map[string]string{"production": "release 3"}, nil,
+			at,
+			map[string]string{"production": "release 3"},
+			nil,
 			"release 3 of production is served at http://127.0.0.1:8191 until this process exits; use `sluice up` to keep serving it\n",
 		},
 		"no release": {at, nil, nil, "production is not served: none of its releases is loaded\n"},
 		"a release that cannot be loaded": {
-			at, nil, map[string]string{"production": "load release 3: ONNX Runtime cannot be used"},
+			at, nil,
+			map[string]string{"production": "load release 3: ONNX Runtime cannot be used"},
 			"production is not served: load release 3: ONNX Runtime cannot be used\n",
 		},
 		"one that cannot be loaded beside one that serves": {
-			at, map[string]string{"production": "release 3"}, map[string]string{"production": "load release 4: no such file"},
+			at,
+			map[string]string{"production": "release 3"},
+			map[string]string{"production": "load release 4: no such file"},
 			"release 3 of production is served at http://127.0.0.1:8191 until this process exits; use `sluice up` to keep serving it\n" +
 				"production is not fully served: load release 4: no such file\n",
 		},

@@ -116,7 +116,7 @@ func (s *Server) Ended() error {
 	if err != nil {
 		how = err.Error()
 	}
-	return fmt.Errorf("Flink's job server has exited: %s%s", how, s.lastWords())
+	return fmt.Errorf("the Flink job server has exited: %s%s", how, s.lastWords())
 }
 
 func (s *Server) lastWords() string {
@@ -138,7 +138,7 @@ func (c Config) classpath() (string, error) {
 	info, err := os.Stat(jars)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("Flink's job server is not at %s; fetch it with `make flink` in Sluice's source, which prints its path, or get "+
+		return "", fmt.Errorf("the Flink job server is not at %s; fetch it with `make flink` in Sluice's source, which prints its path, or get "+
 			"beam-runners-flink-*-job-server from Maven Central, and set its path in clean.flink.job_server of the environment", jars)
 	case err != nil:
 		return "", err
@@ -185,7 +185,7 @@ func findJava() (string, error) {
 	}
 	java, err := exec.LookPath("java")
 	if err != nil {
-		return "", errors.New("Flink's job server needs Java 11 or 17, but java is not in PATH: install default-jre-headless, or set JAVA_HOME")
+		return "", errors.New("the Flink job server needs Java 11 or 17, but java is not in PATH: install default-jre-headless, or set JAVA_HOME")
 	}
 	return java, nil
 }
@@ -214,7 +214,7 @@ func (s *Server) awaitPort(ctx context.Context) error {
 		case <-s.process.Done():
 			return s.Ended()
 		case <-late:
-			return fmt.Errorf("Flink's job server is not ready after %s%s", startTimeout, s.lastWords())
+			return fmt.Errorf("the Flink job server is not ready after %s%s", startTimeout, s.lastWords())
 		}
 	}
 }
