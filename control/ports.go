@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -51,8 +52,12 @@ func CheckPorts(stateDir, name string, target spec.Target) error {
 	return nil
 }
 
-// servedPorts are the ports at which the state folder serves its targets.
+// servedPorts are the ports at which the state folder serves its targets. While nobody holds the folder it serves nothing, whatever its
+// last holder left behind.
 func servedPorts(stateDir string) []int {
+	if _, held, err := holder.Find(stateDir); err != nil || !held {
+		return nil
+	}
 	var served map[string]spec.Target
 	raw, err := os.ReadFile(filepath.Join(stateDir, state.TargetsFile))
 	if err != nil || json.Unmarshal(raw, &served) != nil {

@@ -45,7 +45,7 @@ func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fault.New(fault.Invalid, "there are no runs yet; start one with `sluice run`", nil)
+		return nil, fault.Errorf(fault.Invalid, "there are no runs yet in %s\nhelp: start one with `sluice run PIPELINE`", s.URL())
 	}
 	own, children := record.Apart(all)
 	if name == "" && len(own) > 0 {
