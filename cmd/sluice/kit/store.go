@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
@@ -17,15 +19,34 @@ import (
 )
 
 // ErrNoRuns says that nothing was ever run with a state folder.
-var ErrNoRuns = fault.New(fault.Invalid, "there are no runs yet; start one with `sluice run PIPELINE`", nil)
+var ErrNoRuns = errors.New("no runs")
 
 // OpenStore opens the store of the command's state folder, with nothing running. It does not make one: looking leaves no traces.
 func OpenStore(cmd *cobra.Command) (*store.Store, error) {
 	stateDir := StateDir(cmd)
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) && os.Getenv(state.StoreVariable) == "" {
-		return nil, ErrNoRuns
+		return nil, fault.New(fault.Invalid, NoRuns(stateDir), ErrNoRuns)
 	}
 	return state.OpenStore(cmd.Context(), stateDir)
+}
+
+// NoRuns says that a state folder has no runs, and where there may be some: in a folder above, where the command was not called.
+func NoRuns(stateDir string) string {
+	dir, err := filepath.Abs(stateDir)
+	if err != nil {
+		dir = stateDir
+	}
+	text := "there are no runs yet in " + dir
+	if filepath.IsAbs(stateDir) {
+		return text + "\nhelp: start one with `sluice run PIPELINE`"
+	}
+	for at := filepath.Dir(dir); at != filepath.Dir(at); at = filepath.Dir(at) {
+		above := filepath.Join(filepath.Dir(at), stateDir)
+		if _, err := os.Stat(filepath.Join(above, holder.LockFile)); err == nil {
+			return text + "\nhelp: " + above + " is a state folder: go to " + filepath.Dir(above) + ", or add `--state " + above + "`"
+		}
+	}
+	return text + "\nhelp: start one with `sluice run PIPELINE`"
 }
 
 // CompleteRuns offers the runs of the state folder for a first argument.

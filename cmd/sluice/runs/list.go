@@ -57,7 +57,11 @@ it must match one of the values.`,
 		}
 		listed := withWaiting(cmd.Context(), kit.StateDir(cmd), f.apply(all))
 		return kit.Print(cmd, *format, listed, func(out io.Writer) error {
-			if len(listed) == 0 && len(all) > 0 {
+			switch {
+			case len(all) == 0:
+				_, err := fmt.Fprintln(out, kit.NoRuns(kit.StateDir(cmd)))
+				return err
+			case len(listed) == 0:
 				_, err := fmt.Fprintf(out, "none of %s matches\n", human.Plural(int64(len(all)), "run"))
 				return err
 			}

@@ -34,13 +34,9 @@ func Origin(r record.RunRecord) string {
 // params are those of a run in one line that is not too long.
 func params(r record.RunRecord) string { return human.Cut(fields(r.Params), 60) }
 
-// Runs writes one line per run, and under it what waits for a person.
+// Runs writes one line for each of one or more runs, and under it what waits for a person.
 func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 	out := writer{w: w}
-	if len(runs) == 0 {
-		out.line("no runs yet; start one with `sluice run PIPELINE`")
-		return out.err
-	}
 	ids, names := len("run"), len("pipeline")
 	for _, r := range runs {
 		ids, names = max(ids, len(r.Run)), max(names, len(r.Pipeline))

@@ -145,7 +145,6 @@ func TestRuns(t *testing.T) {
 	golden(t, "runs", func(w io.Writer) error {
 		return Theme{}.Runs(w, []Listed{{RunRecord: bad.Run}, {RunRecord: ok.Run}}, noon)
 	})
-	golden(t, "runs-none", func(w io.Writer) error { return Theme{}.Runs(w, nil, noon) })
 }
 
 func TestPlan(t *testing.T) {
