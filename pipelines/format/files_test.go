@@ -60,7 +60,7 @@ func TestFindFiles(t *testing.T) {
 		})
 	}
 	for pattern, want := range map[string]string{
-		"c/*": "no file matches", "a/[": "syntax error", "d/[a].csv": "d/[[]a].csv", "b": "b/*", "b/": "b/*",
+		"c/*": "help: there is no folder " + dir + "/c", "a/xx.jsonl": "help: did you mean " + dir + "/a/x.jsonl?", "a/[": "syntax error", "d/[a].csv": "d/[[]a].csv", "b": "b/*", "b/": "b/*",
 	} {
 		if _, err := Find(t.Context(), []string{filepath.Join(dir, "a/*"), filepath.Join(dir, pattern)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error with %q", pattern, err, want)

@@ -1,21 +1,43 @@
 package format
 
 import (
+	"cmp"
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // errNoMatch is the error of a pattern that no file matches. It says what was perhaps meant.
 func errNoMatch(pattern string) error {
+	if inBucket(pattern) {
+		return fault.Errorf(fault.User, "no file matches %s", pattern)
+	}
 	help := ""
-	if info, err := os.Stat(pattern); !inBucket(pattern) && err == nil {
+	folder, name := filepath.Split(pattern)
+	if info, err := os.Stat(pattern); err == nil {
 		if info.IsDir() {
-			help = "\nhelp: it is a folder; to read the files in it, write " + strings.TrimRight(pattern, "/") + "/*"
+			help = "it is a folder; to read the files in it, write " + strings.TrimRight(pattern, "/") + "/*"
 		} else if literal := literalPattern(pattern); literal != pattern {
-			help = "\nhelp: * ? and [] are wildcards; to read the file with exactly this name, write " + literal
+			help = "* ? and [] are wildcards; to read the file with exactly this name, write " + literal
 		}
+	} else if entries, err := os.ReadDir(cmp.Or(folder, ".")); err == nil {
+		names := make([]string, len(entries))
+		for i, e := range entries {
+			names[i] = e.Name()
+		}
+		if near := nearest.To(name, names); near != "" {
+			help = "did you mean " + folder + near + "?"
+		}
+	} else if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(folder, `*?[`) {
+		help = "there is no folder " + strings.TrimRight(folder, "/")
+	}
+	if help != "" {
+		help = "\nhelp: " + help
 	}
 	return fault.Errorf(fault.User, "no file matches %s%s", pattern, help)
 }
