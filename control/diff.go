@@ -8,20 +8,33 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
 
 // diffSubmissions says in words what a submission was made of otherwise than an earlier one: files, parameters, the environment. Empty: nothing.
-func (s *Session) diffSubmissions(ctx context.Context, earlier, now string) ([]string, error) {
-	was, err := record.LoadSubmission(ctx, s.Store, earlier)
+func diffSubmissions(ctx context.Context, s *store.Store, earlier, now string) ([]string, error) {
+	was, before, err := submitted(ctx, s, earlier)
 	if err != nil {
 		return nil, err
 	}
-	is, err := record.LoadSubmission(ctx, s.Store, now)
+	is, files, err := submitted(ctx, s, now)
+	return differences(was, is, before, files), err
+}
+
+// submitted reads a submission and the files of its workspace.
+func submitted(ctx context.Context, s *store.Store, digest string) (record.Submission, []artifact.File, error) {
+	sub, err := record.LoadSubmission(ctx, s, digest)
 	if err != nil {
-		return nil, err
+		return sub, nil, err
 	}
-	words, err := s.otherFiles(ctx, was.Workspace, is.Workspace)
+	m, err := s.Manifest(ctx, sub.Workspace)
+	return sub, m.Files, err
+}
+
+// differences says in words how a submission and its files differ from an earlier one.
+func differences(was, is record.Submission, before, now []artifact.File) []string {
+	words := otherFiles(before, now)
 	if len(words) == 0 && !bytes.Equal(was.Pipeline, is.Pipeline) { // else its file has been named
 		words = append(words, "the pipeline has changed")
 	}
@@ -32,21 +45,14 @@ func (s *Session) diffSubmissions(ctx context.Context, earlier, now string) ([]s
 	if was.Python != is.Python {
 		words = append(words, "the Python environment has changed")
 	}
-	return append(words, otherParams(was, is)...), err
+	return append(words, otherParams(was, is)...)
 }
 
 // otherFiles says which files of the workspace differ.
-func (s *Session) otherFiles(ctx context.Context, was, is artifact.Ref) ([]string, error) {
-	if was.Digest == is.Digest {
-		return nil, nil
-	}
+func otherFiles(before, now []artifact.File) []string {
 	files := [2]map[string]artifact.File{{}, {}}
-	for i, ref := range []artifact.Ref{was, is} {
-		m, err := s.Store.Manifest(ctx, ref)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range m.Files {
+	for i, list := range [][]artifact.File{before, now} {
+		for _, f := range list {
 			files[i][f.Path] = f
 		}
 	}
@@ -64,7 +70,7 @@ func (s *Session) otherFiles(ctx context.Context, was, is artifact.Ref) ([]strin
 			words = append(words, "`"+path+"` has been removed")
 		}
 	}
-	return words, nil
+	return words
 }
 
 // otherParams says which parameters were given otherwise.

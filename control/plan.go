@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -57,8 +60,39 @@ func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitReques
 		return program, contract.Plan{}, notAFile(err)
 	}
 	planned, err := engine.NewPlan(ctx, s, in)
+	if err != nil {
+		return program, planned, err
+	}
 	planned.Given = req.Params
+	if against == "" { // a rerun is always a new run
+		planned.Open, err = openRun(ctx, s, program.Pipeline().Name, in.Submission, in.Files)
+	}
 	return program, planned, err
+}
+
+// openRun describes the open run of a pipeline that a submission would resume, or else the newest; nil when there is none.
+func openRun(ctx context.Context, s *store.Store, pipeline string, sub record.Submission, files []artifact.File) (*contract.OpenRun, error) {
+	runs, err := record.Runs(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	own, _ := record.Apart(runs)
+	var newest *contract.OpenRun
+	for _, r := range own {
+		if r.Pipeline != pipeline || r.Status != spec.StatusRunning {
+			continue
+		}
+		was, before, err := submitted(ctx, s, r.Submission)
+		if err != nil {
+			return nil, err
+		}
+		open := &contract.OpenRun{Run: r.Run, Differs: differences(was, sub, before, files)}
+		if len(open.Differs) == 0 {
+			return open, nil
+		}
+		newest = cmp.Or(newest, open)
+	}
+	return newest, nil
 }
 
 // merged is a with what b has in its place or beside.

@@ -163,7 +163,7 @@ func (s *Session) Submit(ctx context.Context, req SubmitRequest) (Submitted, err
 	out := Submitted{Run: run.Run, Name: run.Name, Resumed: resumed, Graph: run.Graph, Workspace: workspace}
 	if beside.Run != "" && !resumed && err == nil {
 		out.Beside = beside.Run
-		out.Differs, _ = s.diffSubmissions(ctx, beside.Submission, in.Submission) // the run has begun: what cannot be told now is no reason to fail
+		out.Differs, _ = diffSubmissions(ctx, s.Store, beside.Submission, in.Submission) // the run has begun: what cannot be told now is no reason to fail
 	}
 	return out, err
 }

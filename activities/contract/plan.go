@@ -41,4 +41,13 @@ type Plan struct {
 	// Seconds and CostUSD are estimates of the whole run, of those steps that have run before.
 	Seconds float64
 	CostUSD float64
+	// Open is the open run of the pipeline that this one would resume, or else the newest; nil when there is none.
+	Open *OpenRun
+}
+
+// OpenRun is a run that has not ended.
+type OpenRun struct {
+	Run string `json:"run"`
+	// Differs says in words what a run would be started with otherwise. Empty: `sluice run` resumes the open one.
+	Differs []string `json:"differs,omitempty"`
 }

@@ -113,19 +113,14 @@ func saysWithheld(w control.Snapshot) string {
 	return fmt.Sprintf("sluice: excluded from the workspace, since they may hold secrets: %s\n  help: to include a file, add it to .sluiceignore, as in !%s\n", human.Line(names), human.Line(w.Withheld[0]))
 }
 
-// fewDiffers is how much of what differs between two submissions is named.
-const fewDiffers = 3
-
-// saysBeside says that another run of the pipeline goes on, and why this is not that one.
+// saysBeside says that another run of the pipeline goes on, why this is not that one, and what can be done about either.
 func saysBeside(sub control.Submitted) string {
 	why := "it was started with other options"
-	if n := len(sub.Differs); n > 0 {
-		why = strings.Join(sub.Differs[:min(n, fewDiffers)], ", ")
-		if n > fewDiffers {
-			why += fmt.Sprintf(", and %d others", n-fewDiffers)
-		}
+	if len(sub.Differs) > 0 {
+		why = view.Few(sub.Differs)
 	}
-	text := fmt.Sprintf("sluice: run %[1]s is still open, and this is a new run, because %[2]s\n  help: `sluice cancel %[1]s` cancels it\n", sub.Beside, human.Line(why))
+	text := fmt.Sprintf("sluice: run %[1]s is still open, and this is a new run, because %[2]s\n"+
+		"  help: both go on; `sluice cancel %[1]s` cancels the earlier one; to resume it with this command, undo what differs\n", sub.Beside, why)
 	if slices.ContainsFunc(sub.Differs, func(s string) bool { return strings.HasSuffix(s, " is new") }) {
 		text += "  help: list files that runs write to the folder, such as logs, in .sluiceignore\n"
 	}

@@ -24,6 +24,8 @@ type Plan struct {
 	// Seconds and CostUSD are estimates from earlier runs, of those steps that would run and have run before.
 	Seconds float64 `json:"seconds,omitempty"`
 	CostUSD float64 `json:"cost_usd,omitempty"`
+	// Open is the open run of the pipeline that `sluice run` would resume, or else the newest.
+	Open *contract.OpenRun `json:"open,omitempty"`
 }
 
 // PlanStep is a step of a Plan.
@@ -54,6 +56,7 @@ type PlanStep struct {
 func NewPlan(p *spec.Pipeline, graph []spec.Node, unset func(id string) []spec.Unset, planned contract.Plan) Plan {
 	plan := Plan{
 		Name: p.Name, Params: p.Params, Given: planned.Given, Steps: make([]PlanStep, 0, len(graph)), Seconds: planned.Seconds, CostUSD: planned.CostUSD,
+		Open: planned.Open,
 	}
 	written := map[string]spec.Step{}
 	for _, s := range slices.Concat(p.Steps, p.OnFailure, p.Finally) {
@@ -103,10 +106,34 @@ func fanOf(s spec.Step) string {
 	return strings.Join(axes, ", ")
 }
 
+// openRun says what `sluice run` would do beside a run that has not ended.
+func openRun(open contract.OpenRun) string {
+	if len(open.Differs) == 0 {
+		return "run " + open.Run + " is still open: `sluice run` resumes it"
+	}
+	return "run " + open.Run + " is still open: `sluice run` starts another, because " + Few(open.Differs)
+}
+
+// fewDiffers is how much of what differs between two submissions is named.
+const fewDiffers = 3
+
+// Few names the first of what differs between two submissions, on one line.
+func Few(differs []string) string {
+	n := len(differs)
+	why := strings.Join(differs[:min(n, fewDiffers)], ", ")
+	if n > fewDiffers {
+		why += fmt.Sprintf(", and %d others", n-fewDiffers)
+	}
+	return human.Line(why)
+}
+
 // Plan writes a plan for people: steps by wave, with kinds, needs and gates.
 func (t Theme) Plan(w io.Writer, p Plan) error {
 	out := &writer{w: w}
 	out.line(t.paint(bold, p.Name))
+	if p.Open != nil {
+		out.folded(t, 4, "  ", t.paint(yellow, openRun(*p.Open)))
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.Params)) {
 		param := p.Params[name]
 		line := "  param " + name + " " + t.paint(faint, param.Type)
