@@ -93,7 +93,7 @@ func TestRanksKeepSecrets(t *testing.T) {
 		},
 		{
 			name: "outputs of another type", program: `echo "{\"said\": {\"x\": \"$TOKEN\"}}" > "$SLUICE_OUTPUT_DIR/outputs.json"`,
-			secrets: asked, says: "map[x:***]",
+			secrets: asked, says: `{"x":"***"}`,
 		},
 		{name: "not asked for", program: `test -z "${DEEP_TOKEN+x}${TOKEN+x}"` + said},
 	}

@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 		},
 		{name: "quota", before: withQuota, ask: request(1, 3, 3), want: training.ErrNoCapacity, says: "exceeded quota"},
 		{name: "no permission", before: asNobody, ask: request(1, 1, 1), want: training.ErrRefused, says: `cannot get resource "configmaps"`},
-		{name: "no image at all", before: withoutImage, ask: request(1, 1, 1), want: training.ErrRefused, says: "names an image"},
+		{name: "no image at all", before: withoutImage, ask: request(1, 1, 1), want: training.ErrRefused, says: "sets an image"},
 		{name: "agent that is another", before: withWrongAgent, ask: request(1, 1, 1), says: "container agent"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
