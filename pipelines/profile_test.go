@@ -62,7 +62,7 @@ func described(numbers []float64, nulls, distinct int64, top ...any) spec.Column
 		return new(numbers[max(0, int(math.Ceil(share*float64(len(numbers))))-1)])
 	}
 	c := spec.ColumnProfile{
-		Nulls: nulls, Distinct: distinct, Min: at(0), Mean: new(sum / float64(len(numbers))), Max: at(1),
+		Types: []string{"integer"}, Nulls: nulls, Distinct: distinct, Min: at(0), Mean: new(sum / float64(len(numbers))), Max: at(1),
 		P01: at(0.01), P05: at(0.05), P25: at(0.25), P50: at(0.5), P75: at(0.75), P95: at(0.95), P99: at(0.99),
 	}
 	for i := 0; i < len(top); i += 2 {

@@ -332,7 +332,7 @@ steps:
 		t.Errorf("the run ended as %+v, want invalid", out)
 	}
 	step := record.Steps[1]
-	says := []string{"target shop", other.Addr().String(), "in use by another process", "another `port` in the environment"}
+	says := []string{"target shop", other.Addr().String(), "in use by another process", "another `port` for the target in the environment"}
 	for _, want := range says {
 		if !strings.Contains(step.Error, want) {
 			t.Errorf("the step says %q, want %q in it", step.Error, want)

@@ -77,24 +77,24 @@ func TestPipelineRuns(t *testing.T) {
 		},
 	}, {
 		name: "failed", params: map[string]string{"all": "true", "score": "0.4"},
-		want:  record.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` does not hold: score = 0.4", ErrorType: fault.Gate},
+		want:  record.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` failed: score = 0.4", ErrorType: fault.Gate},
 		steps: map[string]spec.Status{"extra": succeeded, "flaky": succeeded, "score": failed, "after": upstream, "sorry": succeeded},
 		verdicts: []string{
 			"after: upstream: not run: it needs `score` passed, which ended as failed",
 			"extra: succeeded",
 			"flaky: succeeded",
-			"score: failed: gate `score >= 0.5` does not hold: score = 0.4",
+			"score: failed: gate `score >= 0.5` failed: score = 0.4",
 			"sorry: succeeded",
 		},
 	}, {
 		name: "declined", params: map[string]string{"score": "0.6"},
-		want:  record.RunOutput{Status: spec.StatusDeclined, Error: "score: gate `score >= 0.8` does not hold: score = 0.6", ErrorType: fault.Gate},
+		want:  record.RunOutput{Status: spec.StatusDeclined, Error: "score: gate `score >= 0.8` failed: score = 0.6", ErrorType: fault.Gate},
 		steps: map[string]spec.Status{"extra": skipped, "flaky": succeeded, "score": spec.StatusDeclined, "after": upstream, "sorry": skipped},
 		verdicts: []string{
 			"after: upstream: not run: it needs `score` passed, which ended as declined",
 			"extra: skipped: its `when` was false",
 			"flaky: succeeded",
-			"score: declined: gate `score >= 0.8` does not hold: score = 0.6",
+			"score: declined: gate `score >= 0.8` failed: score = 0.6",
 			"sorry: skipped: not run: it needs `score` failed, which ended as declined",
 		},
 	}}

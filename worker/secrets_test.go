@@ -142,7 +142,7 @@ func wantSteps(t *testing.T, record record.Run) {
 	want := map[string]end{
 		"use": {status: spec.StatusSucceeded}, "tell": {status: spec.StatusSucceeded}, "unasked": {status: spec.StatusSucceeded},
 		"break_down": {spec.StatusFailed, fault.User, "cannot log in with ***"},
-		"leave":      {spec.StatusFailed, fault.User, "outputs.json holds ***"},
+		"leave":      {spec.StatusFailed, fault.User, "outputs.json holds the text \"***\""},
 		"pass_on":    {spec.StatusFailed, fault.User, `output "said" contains the value of a secret`},
 		"measure":    {spec.StatusFailed, fault.User, "***"},
 		"missing":    {spec.StatusFailed, fault.Invalid, "TOKEN: secret nowhere: the environment variable NOT_SET_AT_ALL is not set"},

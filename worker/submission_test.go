@@ -46,7 +46,7 @@ func TestSubmit(t *testing.T) {
 		{"the same, elsewhere", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "1"})}, true, nil},
 		{"another parameter", control.SubmitRequest{PipelineFile: first.PipelineFile, Params: map[string]string{"who": "bear"}}, false, []string{"the parameter `who` has changed"}},
 		{"another file", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{"data": "2", "run.log": ""})}, false, []string{"`data` has changed", "`run.log` is new"}},
-		{"a file less", control.SubmitRequest{PipelineFile: project(t, sleeper, nil)}, false, []string{"`data` no longer exists"}},
+		{"a file less", control.SubmitRequest{PipelineFile: project(t, sleeper, nil)}, false, []string{"`data` has been removed"}},
 		{"another file that is left out", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{
 			"data": "1", ".git": "",
 		})}, true, nil},
