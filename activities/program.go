@@ -157,7 +157,7 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 	case exit.Signal == syscall.SIGKILL: // nothing a program does to itself
 		return fault.Errorf(fault.Infrastructure, "%s was killed, by a person or for lack of memory\n%s", name(in, f), tail)
 	case !exit.OK():
-		return fault.Errorf(fault.User, "%s ended with %s\n%s%s", name(in, f), exit, tail, f.PythonOf(tail.String()))
+		return fault.Errorf(fault.User, "%s ended with %s%s%s", name(in, f), exit, tail.Explain(), f.PythonOf(tail.String()))
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func TestExecFailsAtTheEnd(t *testing.T) {
 `), map[string]string{"late.py": "import sys\nfor line in sys.stdin: print(line)\nsys.exit('the table was not saved')\n"})
 	_, err := run(t, j)
 	var e *fault.Error
-	if want := "answered every row and then exited with exit code 1; its last output:\nthe table was not saved"; !errors.As(err, &e) || e.Type != fault.User ||
+	if want := "answered every row and then exited with exit code 1: the table was not saved"; !errors.As(err, &e) || e.Type != fault.User ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}

@@ -136,7 +136,7 @@ func TestExecFails(t *testing.T) {
 		{"not installed", "[no_such_program]", "no_such_program is not installed"},
 		{"not there", "[./no_such_file]", "no such file"},
 		{"no JSON", `[echo, loading]`, `transform detect: the program wrote something to stdout that is not a JSON object`},
-		{"broken", `[python3, nowhere.py]`, "without ever answering a row; its last output:"},
+		{"broken", `[python3, nowhere.py]`, "without ever answering a row: "},
 		{"too many rejected", `[cat], error_handling: {threshold: 0.01}`, "transform detect rejected 1 of 51 rows"},
 	}
 	for _, tt := range tests {

@@ -2,12 +2,18 @@ package proc
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
+	"unicode"
 )
 
-// maxTailLine bounds one line of a Tail in bytes; of a longer one the end is kept.
-const maxTailLine = 4096
+const (
+	// maxTailLine bounds one line of a Tail in bytes; of a longer one the end is kept.
+	maxTailLine = 4096
+	// maxLast bounds what Last returns, in characters.
+	maxLast = 200
+)
 
 // Tail is an io.Writer that remembers the last lines written to it, for the message when a command fails. Its memory is bounded
 // by the number of lines times 4 KiB, whatever is written. It may be used from several goroutines.
@@ -48,4 +54,32 @@ func (t *Tail) String() string {
 		lines = append(lines[:len(lines):len(lines)], string(t.rest))
 	}
 	return strings.Join(lines[max(0, len(lines)-t.limit):], "\n")
+}
+
+// Last is the last line that has a letter or a digit: of a program that failed it usually says why. It is cut to what fits a headline.
+func (t *Tail) Last() string {
+	for _, line := range slices.Backward(strings.Split(t.String(), "\n")) {
+		if !strings.ContainsFunc(line, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			continue
+		}
+		line = strings.TrimSpace(line)
+		last := []rune(line[strings.LastIndexByte(line, '\r')+1:]) // what a progress bar left there
+		if len(last) > maxLast {
+			last = append(last[:maxLast-1], '…')
+		}
+		return string(last)
+	}
+	return ""
+}
+
+// Explain goes behind "the program ended with exit code 1": its last line as the reason, and all lines below where there are more.
+func (t *Tail) Explain() string {
+	last, all := t.Last(), t.String()
+	switch {
+	case last == "":
+		return ""
+	case last == strings.TrimSpace(all):
+		return ": " + last
+	}
+	return ": " + last + "\n" + all
 }

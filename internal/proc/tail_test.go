@@ -42,3 +42,22 @@ func TestTailBoundsALine(t *testing.T) {
 		t.Errorf("kept %d bytes ending in %q", len(got), got[max(0, len(got)-10):])
 	}
 }
+
+func TestTailExplains(t *testing.T) {
+	for said, want := range map[string]string{
+		"":           "",
+		"  \n---\n":  "",
+		"no model\n": ": no model",
+		"Traceback:\n  File x\nValueError: bad shape\n\n====\n": ": ValueError: bad shape\nTraceback:\n  File x\nValueError: bad shape\n\n====",
+		"10%\r50%\rout of disk\r\n":                             ": out of disk\n10%\r50%\rout of disk\r",
+		strings.Repeat("é", 300):                                ": " + strings.Repeat("é", 199) + "…\n" + strings.Repeat("é", 300),
+	} {
+		tail := proc.NewTail(9)
+		if _, err := io.WriteString(tail, said); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, tail.Explain()); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", said, diff)
+		}
+	}
+}

@@ -157,7 +157,7 @@ func (v venv) python(ctx context.Context, args ...string) (string, error) {
 	case err != nil:
 		return "", err
 	case !exit.OK():
-		return out.String(), fault.Errorf(fault.User, "%s: python3 %s ended with %s; its last lines:\n%s", v.file, strings.Join(args[:min(3, len(args))], " "), exit, tail)
+		return out.String(), fault.Errorf(fault.User, "%s: python3 %s ended with %s%s", v.file, strings.Join(args[:min(3, len(args))], " "), exit, tail.Explain())
 	}
 	return out.String(), nil
 }

@@ -9,6 +9,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,10 +194,7 @@ func (p *Pool) company(n int) int {
 }
 
 func (p *Pool) lastWords() string {
-	if text := p.tail.String(); text != "" {
-		return "; its last output:\n" + text
-	}
-	return "; it wrote nothing to stderr"
+	return cmp.Or(p.tail.Explain(), "; it wrote nothing to stderr")
 }
 
 // Answer is what became of a row.

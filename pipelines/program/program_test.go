@@ -188,8 +188,8 @@ func TestFaults(t *testing.T) {
 		{"a long line", `row["n"] = "x" * (25 << 20)`, "more than 24 MiB"},
 		{"a number that is text", `row["_row"] = str(row["_row"])`, "must be the integer"},
 		{"exits badly when all is answered", `if row["n"] == 0: import atexit; atexit.register(lambda: (print("not saved", file=sys.stderr, flush=True), os._exit(3)))
-row["t"] = 1`, "answered every row and then exited with exit code 3; its last output:\nnot saved"},
-		{"never answers", `sys.exit("no model")`, "without ever answering a row; its last output:\nno model"},
+row["t"] = 1`, "answered every row and then exited with exit code 3: not saved"},
+		{"never answers", `sys.exit("no model")`, "without ever answering a row: no model"},
 		{"dies all the time", "if row[\"n\"]: os._exit(1)", "more than max_restarts, 10"},
 	}
 	for _, tt := range tests {

@@ -179,7 +179,7 @@ func TestTorchrunMissing(t *testing.T) {
 	}
 	t.Setenv("PATH", p+":"+os.Getenv("PATH"))
 	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun}, "true")
-	if end := g.end(t, 0); end.Code != 1 || !strings.Contains(end.Tail, "torch") {
+	if end := g.end(t, 0); end.Code != 1 || !strings.Contains(end.Tail, "torch") || end.Last != "No module named torch" {
 		t.Errorf("ended %+v, want what python said", end)
 	}
 }

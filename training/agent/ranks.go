@@ -144,8 +144,11 @@ func (r *ranks) supervise() {
 	case err != nil && !errors.Is(err, proc.ErrLost):
 		r.err = fault.New(fault.Infrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
 	case !end.ok():
-		r.ended.Tail = cmp.Or(r.said.tail.String(), r.started.tail.String())
-		r.ended.Tail += r.p.folder.PythonOf(r.ended.Tail)
+		tail := r.said.tail
+		if tail.String() == "" {
+			tail = r.started.tail
+		}
+		r.ended.Tail, r.ended.Last = tail.String()+r.p.folder.PythonOf(tail.String()), tail.Last()
 	case leaked:
 		r.err = fault.New(fault.User, "the program wrote the value of a secret to $SLUICE_METRICS, which everyone can read in the run's records", nil)
 	case r.ended.Stopped && r.ended.Short(r.p.spec.TotalSteps):

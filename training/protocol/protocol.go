@@ -103,6 +103,8 @@ type RanksEnded struct {
 	Unfinished string `json:"unfinished,omitempty"`
 	// Tail is the end of what the rank printed, when it failed.
 	Tail string `json:"tail,omitempty"`
+	// Last is the last line of it, which usually says why; an agent of an earlier release does not send it.
+	Last string `json:"last,omitempty"`
 	// Outputs are the declared outputs, and Metrics the blob of all metrics lines, when it finished. Node 0 only.
 	Outputs map[string]any `json:"outputs,omitempty"`
 	Metrics string         `json:"metrics,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -34,10 +35,10 @@ type trainEnd struct {
 
 // message is the error for the user.
 func (e trainEnd) message() string {
-	if e.tail == "" {
+	if e.tail == "" || strings.HasSuffix(e.reason, ": "+strings.TrimSpace(e.tail)) {
 		return e.reason
 	}
-	return e.reason + "; its last lines:\n" + e.tail
+	return e.reason + "\n" + e.tail
 }
 
 // classify says from all ranks how the generation ended. What explains the others goes first: where a node is lost its peers' errors
@@ -221,7 +222,11 @@ func (l *generation) userFailed(end *trainEnd) bool {
 	} else if i < 0 {
 		return false
 	}
-	end.reason, end.tail = fmt.Sprintf("rank %d ended with exit code %d", l.rank(i), l.nodes[i].result.Code), l.nodes[i].result.Tail
+	r := l.nodes[i].result
+	end.reason, end.tail = fmt.Sprintf("rank %d ended with exit code %d", l.rank(i), r.Code), r.Tail
+	if r.Last != "" {
+		end.reason += ": " + r.Last
+	}
 	return true
 }
 

@@ -36,7 +36,8 @@ func TestClassifyGeneration(t *testing.T) {
 		killed   = ended(protocol.RanksEnded{Code: -1, Signal: 9, EndedAt: at(2), Tail: "last words"})
 		cutShort = ended(protocol.RanksEnded{Code: -1, Signal: 9, Stopped: true, EndedAt: at(9)})
 		failsA   = ended(protocol.RanksEnded{Code: 1, EndedAt: at(3), Tail: "Connection closed by peer"})
-		failsB   = ended(protocol.RanksEnded{Code: 7, EndedAt: at(2), Tail: "the real reason"})
+		failsB   = ended(protocol.RanksEnded{Code: 7, EndedAt: at(2), Tail: "Traceback\nthe real reason\n(python3 is p)", Last: "the real reason"})
+		terse    = ended(protocol.RanksEnded{Code: 7, EndedAt: at(2), Tail: "the real reason\n", Last: "the real reason"})
 		hung     = ended(protocol.RanksEnded{Code: -1, Signal: 9, Hung: true, EndedAt: at(8)})
 		second   = ended(protocol.RanksEnded{Code: 3, EndedAt: at(2), Ranks: 4, Local: 2})
 		hungry   = ended(protocol.RanksEnded{Code: -1, Signal: 9, EndedAt: at(4), OverMemory: "it used 17GiB, more than `memory: 16GiB`"})
@@ -104,7 +105,9 @@ func TestClassifyGeneration(t *testing.T) {
 		{"a node that does not answer", generation{nodes: []nodeState{stopped, noAnswer}}, spec.EndNodeLost, "", "node 1 has stopped responding"},
 		{"the loss of a node whose rank had failed before", generation{nodes: []nodeState{failsA, failsB}, loss: loss}, spec.EndUserError, fault.User, "exit code 7"},
 		{"the peers of a killed rank fail", generation{nodes: []nodeState{failsA, killed}}, spec.EndCrashed, fault.Infrastructure, "rank 1 was killed by signal 9"},
-		{"the first to fail is to blame", generation{nodes: []nodeState{failsA, failsB}}, spec.EndUserError, fault.User, "the real reason"},
+		{"the first to fail is to blame", generation{nodes: []nodeState{failsA, failsB}}, spec.EndUserError, fault.User, "rank 1 ended with exit code 7: the real reason\nTraceback\nthe real reason\n(python3 is p)"},
+		{"a rank that printed only the reason", generation{nodes: []nodeState{terse}}, spec.EndUserError, fault.User, "rank 0 ended with exit code 7: the real reason"},
+		{"a rank of an earlier agent", generation{nodes: []nodeState{failsA}}, spec.EndUserError, fault.User, "rank 0 ended with exit code 1\nConnection closed by peer"},
 		{"a rank that was stopped is not to blame", generation{nodes: []nodeState{failsA, cutShort}}, spec.EndUserError, fault.User, "rank 0"},
 		{"a rank of several on its node", generation{nodes: []nodeState{ok, second}}, spec.EndUserError, fault.User, "rank 6 ended with exit code 3"},
 		{"a rank that wants too much memory", generation{nodes: []nodeState{failsA, hungry}}, spec.EndCrashed, fault.User, "rank 1 was killed: it used 17GiB, more than `memory: 16GiB`"},
