@@ -179,8 +179,8 @@ func drawGraph(t *rapid.T) []spec.Node {
 	return nodes
 }
 
-// A step that takes nearly the whole run leaves room for its time and its name.
-func TestTimelineHasRoom(t *testing.T) {
+// The timeline is as wide as the page, on a phone too: what it shows lies between 0 and 100 percent, and nothing has to be scrolled to.
+func TestTimelineFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 		length := rapid.Float64Range(0.1, 1e6).Draw(t, "length")
@@ -192,11 +192,20 @@ func TestTimelineHasRoom(t *testing.T) {
 				Step: "s", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: after(from), EndedAt: after(rapid.Float64Range(from, 1).Draw(t, "to")),
 			}},
 		})
-		row := line.Rows[0]
-		if end := row.TimeX + letterWidth*float64(len(row.Time)); row.TimeX < line.Left || end > line.Width {
-			t.Fatalf("%q from %v to %v of %v", row.Time, row.TimeX, end, line.Width)
+		if b := line.Rows[0].Bars[0]; b.X < 0 || b.Width < 0 || b.X+b.Width > 100+1e-6 {
+			t.Fatalf("from %v%%, %v%% wide", b.X, b.Width)
+		}
+		if last := line.Ticks[len(line.Ticks)-1]; last.At > 100+1e-6 || line.TickStep <= 0 {
+			t.Fatalf("the last tick is at %v%%, each %v%%", last.At, line.TickStep)
 		}
 	})
+	page := render(t, load(t, "failed"))
+	if at := strings.Index(page, `<div class="timeline"`); at < 0 || strings.HasSuffix(strings.TrimSpace(page[:at]), `<div class="scroll">`) {
+		t.Error("the timeline is scrolled")
+	}
+	if all := text(t, page); !strings.Contains(all, "✗ fit 4.3 s") {
+		t.Errorf("the timeline does not name the step that failed:\n%s", all)
+	}
 }
 
 func TestTicks(t *testing.T) {

@@ -6,68 +6,57 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// The timeline's measures.
-const (
-	chartWidth = 920
-	labelWidth = 120
-	rowHeight  = 26
-	axisHeight = 24
-	timeWidth  = 60 // of "2h 05m" after a bar that ends at the right
-)
+// chartWidth is that of the charts, in SVG units.
+const chartWidth = 920
 
-// timeline shows when each step ran; a training step in its generations.
+// timeline shows when each step ran; a training step in its generations. What stands along the time is in percent of it, for the page to
+// be as narrow as a phone.
 type timeline struct {
-	Width, Height, Left, Right, Bottom float64
-	Rows                               []timeRow
-	Ticks                              []tick
+	Rows  []timeRow
+	Ticks []tick
+	// TickStep is the distance of two ticks.
+	TickStep float64
 }
 
 type timeRow struct {
-	Y      float64
 	Step   string
 	Status spec.Status
 	Bars   []bar
 	Time   string
-	TimeX  float64
 }
 
 type bar struct {
 	X, Width float64
 	Class    string
 	Title    string
-	// Cap is the style of a mark at the bar's end, at CapX: how a generation ended before the last.
-	Cap  string
-	CapX float64
+	// Cap is the style of a mark at the bar's end: how a generation ended before the last.
+	Cap string
 }
 
 func newTimeline(d Data) timeline {
-	t := timeline{Width: chartWidth, Left: labelWidth, Right: chartWidth - timeWidth}
+	var t timeline
 	total := span(d.Run.StartedAt, d.Run.EndedAt, d.Now)
 	if total <= 0 {
 		return t
 	}
-	x := scale{high: total, from: t.Left, to: t.Right}
+	x := scale{high: total, to: 100}
 	for _, s := range d.Steps {
 		if s.StartedAt.IsZero() || s.Status.IsIdle() || s.ReusedFrom != "" {
 			continue
 		}
-		row := timeRow{Y: float64(len(t.Rows)) * rowHeight, Step: human.Cut(s.Step, 15), Status: s.Status}
-		row.Bars = bars(s, d, x)
-		begin := s.StartedAt.Sub(d.Run.StartedAt).Seconds()
 		seconds := span(s.StartedAt, s.EndedAt, d.Now)
-		row.Time, row.TimeX = human.Seconds(seconds), x.at(begin+seconds)+6
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, timeRow{Step: s.Step, Status: s.Status, Bars: bars(s, d, x), Time: human.Seconds(seconds)})
 	}
-	t.Bottom = float64(len(t.Rows)) * rowHeight
-	t.Height = t.Bottom + axisHeight
-	t.Ticks = x.ticks(8)
+	if t.Ticks = x.ticks(8); len(t.Ticks) > 1 {
+		t.TickStep = t.Ticks[1].At - t.Ticks[0].At
+	}
 	return t
 }
 
 // bars is one bar for a step, or one for each generation of a training.
 func bars(s record.StepRecord, d Data, x scale) []bar {
 	since := func(from, to float64, class, title string) bar {
-		return bar{X: x.at(from), Width: max(2, x.at(to)-x.at(from)), Class: class, Title: title}
+		return bar{X: x.at(from), Width: x.at(to) - x.at(from), Class: class, Title: title}
 	}
 	begin := s.StartedAt.Sub(d.Run.StartedAt).Seconds()
 	whole := since(begin, begin+span(s.StartedAt, s.EndedAt, d.Now), string(s.Status), s.Step)
@@ -81,7 +70,7 @@ func bars(s record.StepRecord, d Data, x scale) []bar {
 		from, to := g.StartedAt.Sub(d.Run.StartedAt).Seconds(), g.EndedAt.Sub(d.Run.StartedAt).Seconds()
 		b := since(from, to, "accent", generationTitle(g))
 		if g.End != spec.EndFinished {
-			b.Cap, b.CapX = endClass(g.End), b.X+b.Width-2
+			b.Cap = endClass(g.End)
 		}
 		all = append(all, b)
 	}
