@@ -156,7 +156,7 @@ func TestThreshold(t *testing.T) {
 			if test.ok && err != nil || !test.ok && (errorType(err) != fault.User || !strings.Contains(err.Error(), "good rejected")) {
 				t.Errorf("%.20q with %d workers: got %v", test.text, workers, err)
 			}
-			if len(test.text) > 500_000 && strings.Contains(err.Error(), "of 180000 rows") {
+			if len(test.text) > 500_000 && strings.Contains(err.Error(), "of 180,000 rows") {
 				t.Errorf("the job did not end early: %v", err)
 			}
 		}

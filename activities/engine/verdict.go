@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -327,14 +328,11 @@ func summary(checks []spec.Check) string {
 func values(c spec.Check) string {
 	var seen []string
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
-		switch v := c.Values[name].(type) {
-		case float64:
-			seen = append(seen, fmt.Sprintf("%s = %.6g", name, v))
-		case []any, map[string]any:
-			seen = append(seen, name+" = "+human.Value(v))
-		default:
-			seen = append(seen, fmt.Sprint(name, " = ", v))
+		text := human.Value(c.Values[name])
+		if v, ok := c.Values[name].(float64); ok && v != math.Trunc(v) && math.Abs(v) < 1000 {
+			text = fmt.Sprintf("%.6g", v) // what was just missed must not look as if it was reached
 		}
+		seen = append(seen, name+" = "+text)
 	}
 	return strings.Join(seen, ", ")
 }

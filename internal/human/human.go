@@ -75,8 +75,11 @@ func Number(v float64) string {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
 	digits := max(0, 3-int(math.Floor(math.Log10(math.Abs(v)))))
+	if digits == 0 {
+		return Count(int64(math.RoundToEven(v)))
+	}
 	s := strconv.FormatFloat(v, 'f', digits, 64)
-	for rounded, _ := strconv.ParseFloat(s, 64); rounded == math.Trunc(rounded) && 0 < digits && digits < 9; rounded, _ = strconv.ParseFloat(s, 64) {
+	for rounded, _ := strconv.ParseFloat(s, 64); rounded == math.Trunc(rounded) && digits < 9; rounded, _ = strconv.ParseFloat(s, 64) {
 		digits++
 		s = strconv.FormatFloat(v, 'f', digits, 64)
 	}

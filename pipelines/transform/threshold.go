@@ -7,6 +7,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/human"
 )
 
 // Threshold is how many of its rows a transform may reject. The workers of a process evaluate it together, as the rows come; what all
@@ -36,5 +37,6 @@ func (h *Threshold) Check(name string, seen, rejected int64) error {
 	if float64(rejected) <= h.share*float64(seen) {
 		return nil
 	}
-	return fault.Errorf(fault.User, "transform %s rejected %d of %d rows, which is more than the %s its error_handling allows", name, rejected, seen, spec.Share(h.share))
+	return fault.Errorf(fault.User, "transform %s rejected %s of %s rows, which is more than the %s its error_handling allows",
+		name, human.Count(rejected), human.Count(seen), spec.Share(h.share))
 }
