@@ -2,6 +2,7 @@ package oip
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -146,7 +147,7 @@ func DecodeData(datatype Datatype, raw json.RawMessage) (data any, n int, err er
 	}
 	data, n, err = e.unmarshal(flat)
 	if err != nil {
-		return nil, 0, fmt.Errorf("data does not fit datatype %s: %w", datatype, err)
+		return nil, 0, cmp.Or(e.misfit(datatype, flat), fmt.Errorf("data is not valid JSON: %w", err))
 	}
 	return data, n, nil
 }

@@ -111,7 +111,9 @@ func Tensors(inputs []oip.TensorMetadata, row Row) ([]oip.Tensor, error) {
 			return nil, fmt.Errorf("the model needs a column %q; the row has: %s", in.Name, strings.Join(slices.Sorted(maps.Keys(row)), ", "))
 		}
 		data, n, err := oip.DecodeData(in.Datatype, value)
-		if err != nil {
+		if m, ok := errors.AsType[*oip.Misfit](err); ok {
+			return nil, fmt.Errorf("column %q contains %s, but the model's input takes %s; %s in the cleaning", in.Name, m.Found(), m.Wanted(), mend(m))
+		} else if err != nil {
 			return nil, fmt.Errorf("column %q: %w", in.Name, err)
 		}
 		shape, err := shapeOfOne(in.Shape, int64(n))
@@ -121,6 +123,23 @@ func Tensors(inputs []oip.TensorMetadata, row Row) ([]oip.Tensor, error) {
 		tensors[i] = oip.Tensor{Name: in.Name, Shape: shape, Data: data}
 	}
 	return tensors, nil
+}
+
+// mend says what a cleaning can do about a value that does not fit.
+func mend(m *oip.Misfit) string {
+	switch kind, isNumber := m.Kind(), m.Datatype != oip.Bool && m.Datatype != oip.Bytes; {
+	case kind == "null":
+		return "replace it with a MapToFields, or drop such rows with a Filter,"
+	case kind == "object", kind == "list":
+		return "take one value out of it with a MapToFields"
+	case kind == "boolean" && (m.Datatype == oip.FP32 || m.Datatype == oip.FP64):
+		return "make it 1.0 or 0.0 with a MapToFields"
+	case kind == "boolean" && isNumber:
+		return "make it 1 or 0 with a MapToFields"
+	case kind == "number" && isNumber:
+		return "round or scale it with a MapToFields, or drop such rows with a Filter,"
+	}
+	return "convert it with a MapToFields"
 }
 
 // shapeOfOne fills the open dimensions of a model's shape for one row of n elements: the first is 1, one other may be found.
