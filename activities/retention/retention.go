@@ -54,7 +54,12 @@ func Needed(ctx context.Context, s *store.Store, all []record.RunRecord) (map[st
 			return nil, err
 		}
 		for _, release := range doc.Releases {
-			need(release.Run, "target "+target+" serves its release")
+			if release.Weight > 0 || doc.Shadow != nil && doc.Shadow.Version == release.Version {
+				need(release.Run, "target "+target+" serves its release")
+			}
+		}
+		for _, release := range doc.Releases {
+			need(release.Run, "target "+target+" keeps its release in reserve, for a rollback")
 		}
 	}
 	names := make(map[string]bool, len(all))

@@ -114,7 +114,13 @@ func TestNeeded(t *testing.T) {
 	}
 	b.put(record.RunKey(open.Run), open)
 	releases := []routing.Release{{Version: "1", Run: "a-4.sub", Model: artifact.Ref{Type: artifact.Model, Digest: "sha256:x"}, Weight: 1}}
-	if _, err := routing.Set(t.Context(), b.Store, 0, routing.Document{Target: "spam", Versions: 1, Releases: releases}); err != nil {
+	for i, run := range []string{"a-1", "a-4.sub", "a-3"} { // the one before, another step of the one that serves, and a candidate
+		reserve := releases[0]
+		reserve.Version, reserve.Run, reserve.Weight = fmt.Sprint(i+2), run, 0
+		releases = slices.Insert(releases, 0, reserve)
+	}
+	doc := routing.Document{Target: "spam", Versions: 4, Releases: releases, Shadow: &routing.Shadow{Version: "4", Share: 1}}
+	if _, err := routing.Set(t.Context(), b.Store, 0, doc); err != nil {
 		t.Fatal(err)
 	}
 	got, err := retention.Needed(t.Context(), b.Store, b.all())
@@ -123,6 +129,8 @@ func TestNeeded(t *testing.T) {
 	}
 	want := map[string]string{
 		"a-2": "run a-6 is open and reads it", "a-5": "run a-6 is open and reads it", "a-6": "it is open",
+		"a-1":     "target spam keeps its release in reserve, for a rollback",
+		"a-3":     "target spam serves its release",
 		"a-4.sub": "target spam serves its release",
 		"a-4":     "its child run a-4.sub cannot be removed: target spam serves its release",
 	}

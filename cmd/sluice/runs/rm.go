@@ -49,8 +49,8 @@ versions are kept, and so are results that a later run of the pipeline reused;
 files that nothing refers to any more are removed by ` + "`sluice data gc`" + `.
 
 A run cannot be removed if it is open, an open run reads it, it is the last
-accepted run of its pipeline, or a target serves its release; nor can the run
-of a child pipeline, which is removed with its parent.
+accepted run of its pipeline, or a target serves its release or keeps it in
+reserve; nor can the run of a child pipeline, which is removed with its parent.
 ` + "`keep: {runs: 30, days: 90}`" + ` in a pipeline removes its older runs
 automatically.`,
 		Example: `  sluice rm reviews-20260301-120000
