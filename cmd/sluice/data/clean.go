@@ -92,10 +92,10 @@ stops the command and leaves no files behind.`,
 		result := cleaned{CleanOutput: out, Dataset: req.output, DeadLetter: req.rejected}
 		if out.Rows.Rejected == 0 {
 			result.DeadLetter = ""
-		} else if result.why, err = readRejected(req.rejected, out.Reasons); err != nil {
+		} else if result.why, err = whyRejected(req.rejected, out.Reasons); err != nil {
 			return err
 		}
-		result.why.warn(cmd.ErrOrStderr())
+		result.why.Warn(cmd.ErrOrStderr())
 		if out.Rows.Kept == 0 {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning: no rows were kept") //nolint:errcheck // not the result
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -115,7 +116,7 @@ type cleaned struct {
 	// was rejected.
 	Dataset    string `json:"dataset"`
 	DeadLetter string `json:"dead_letter,omitempty"`
-	why        whyRejected
+	why        kit.Rejected
 }
 
 // text writes the account as a table.
@@ -157,10 +158,20 @@ func (c cleaned) text(out io.Writer) error {
 		if _, err := fmt.Fprintf(out, "\nthe rejected rows are in %s; the first of each reason:\n", human.Printable(c.DeadLetter)); err != nil {
 			return err
 		}
-		if err := c.why.text(out); err != nil {
+		if err := c.why.Text(out); err != nil {
 			return err
 		}
 	}
 	_, err = fmt.Fprintf(out, "\nwrote %s\n", human.Printable(c.Dataset))
 	return err
+}
+
+// whyRejected reads the dead letter in a folder.
+func whyRejected(dir string, reasons map[string]int64) (kit.Rejected, error) {
+	f, err := os.Open(filepath.Join(dir, kit.RejectedFile))
+	if err != nil {
+		return kit.Rejected{}, err
+	}
+	defer f.Close()
+	return kit.ReadRejected(f, reasons)
 }

@@ -3,9 +3,11 @@ package runs
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -106,6 +109,9 @@ func showStep(cmd *cobra.Command, format string, run record.Run, id string, doin
 		return err
 	}
 	v.Doing = doing[id]
+	if v.Rejected, err = rejected(cmd.Context(), s, v.Step); err != nil {
+		return err
+	}
 	now := time.Now()
 	return kit.Print(cmd, format, view.NewStep(v, now), func(out io.Writer) error { return view.ThemeOf(out).Step(out, v, now) })
 }
@@ -137,6 +143,33 @@ func viewOf(ctx context.Context, s *store.Store, run record.Run, id string, limi
 		err = errors.Join(err, engine.NameChild(ctx, s, run.Run, step+"."+strconv.Itoa(one.Index), one))
 	}
 	return v, err
+}
+
+// rejected reads the first rejected row of each reason out of the dead letter of a cleaning, unless that was removed.
+func rejected(ctx context.Context, s *store.Store, step record.StepRecord) (map[string]string, error) {
+	var out spec.CleanOutput
+	if step.Kind != spec.KindClean || json.Unmarshal(step.Outputs, &out) != nil || out.DeadLetter.IsZero() {
+		return nil, nil
+	}
+	list, err := s.Manifest(ctx, out.DeadLetter)
+	i := slices.IndexFunc(list.Files, func(f artifact.File) bool { return f.Path == kit.RejectedFile })
+	if i < 0 || err != nil {
+		return nil, unlessMissing(err)
+	}
+	file, err := s.Blob(ctx, list.Files[i].Digest)
+	if err != nil {
+		return nil, unlessMissing(err)
+	}
+	defer file.Close()
+	why, err := kit.ReadRejected(file, out.Reasons)
+	return why.First, err
+}
+
+func unlessMissing(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // nameChildren fills in the runs of a run's child pipelines.

@@ -25,6 +25,8 @@ type StepView struct {
 	Instances []record.StepRecord
 	Total     int
 	Doing     Detail
+	// Rejected is the first rejected row of each reason, of a cleaning.
+	Rejected map[string]string
 }
 
 // instanceID is how an instance is called: fit.3.
@@ -61,6 +63,13 @@ func (t Theme) Step(w io.Writer, v StepView, now time.Time) error {
 	}
 	if len(v.Step.Outputs) > 0 && v.Node.Fan != spec.FanMatrix && v.Node.Fan != spec.FanForeach || v.Step.Matrix != nil || v.Step.Item != nil {
 		t.outputs(out, v.Node.Kind, v.Step.Outputs)
+	}
+	if len(v.Rejected) > 0 {
+		out.line()
+		out.line(t.paint(faint, "the first rejected row of each reason"))
+		for _, reason := range slices.Sorted(maps.Keys(v.Rejected)) {
+			out.folded(t, 4, "  ", human.Printable(reason), ": ", v.Rejected[reason])
+		}
 	}
 	return out.err
 }

@@ -1,4 +1,4 @@
-package data
+package kit
 
 import (
 	"bufio"
@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,30 +21,28 @@ const (
 	maxMessageShown = 201
 )
 
-// whyRejected is what a person should know of a dead letter without opening it.
-type whyRejected struct {
-	// first is the first case of each reason, by its name in the account.
-	first map[string]string
+// Rejected is what a person should know of a dead letter without opening it.
+type Rejected struct {
+	// First is the first case of each reason, by its name in the account.
+	First map[string]string
 	// damaged are messages about files that cannot be read to their end, by file.
 	damaged map[string]string
 }
 
-// readRejected looks into a dead letter until it has seen a case of each reason, and every damaged file, or enough.
-func readRejected(dir string, reasons map[string]int64) (whyRejected, error) {
-	why := whyRejected{first: map[string]string{}, damaged: map[string]string{}}
+// RejectedFile is the name of a dead letter's file.
+const RejectedFile = "rejected.jsonl"
+
+// ReadRejected looks into a dead letter until it has seen a case of each reason, and every damaged file, or enough.
+func ReadRejected(deadLetter io.Reader, reasons map[string]int64) (Rejected, error) {
+	why := Rejected{First: map[string]string{}, damaged: map[string]string{}}
 	damaged := int64(0)
 	for name, n := range reasons {
 		if strings.HasSuffix(name, "/"+rows.ReasonDamaged) {
 			damaged += n
 		}
 	}
-	f, err := os.Open(filepath.Join(dir, "rejected.jsonl"))
-	if err != nil {
-		return why, err
-	}
-	defer f.Close()
-	list := json.NewDecoder(bufio.NewReader(io.LimitReader(f, maxRejectedRead)))
-	for len(why.first) < len(reasons) || damaged > 0 {
+	list := json.NewDecoder(bufio.NewReader(io.LimitReader(deadLetter, maxRejectedRead)))
+	for len(why.First) < len(reasons) || damaged > 0 {
 		var r struct{ Transform, Reason, Message, Source string }
 		err := list.Decode(&r)
 		switch {
@@ -55,8 +51,8 @@ func readRejected(dir string, reasons map[string]int64) (whyRejected, error) {
 		case err != nil:
 			return why, fmt.Errorf("read the rejected rows: %w", err)
 		}
-		if name := r.Transform + "/" + r.Reason; why.first[name] == "" {
-			why.first[name] = r.Source + ": " + r.Message
+		if name := r.Transform + "/" + r.Reason; why.First[name] == "" {
+			why.First[name] = shownMessage(r.Source + ": " + r.Message)
 		}
 		if r.Reason == rows.ReasonDamaged {
 			damaged--
@@ -66,18 +62,18 @@ func readRejected(dir string, reasons map[string]int64) (whyRejected, error) {
 	return why, nil
 }
 
-// text writes the first case of each reason.
-func (w whyRejected) text(out io.Writer) error {
-	for _, name := range slices.Sorted(maps.Keys(w.first)) {
-		if _, err := fmt.Fprintf(out, "  %s: %s\n", human.Printable(name), shownMessage(w.first[name])); err != nil {
+// Text writes the first case of each reason.
+func (w Rejected) Text(out io.Writer) error {
+	for _, name := range slices.Sorted(maps.Keys(w.First)) {
+		if _, err := fmt.Fprintf(out, "  %s: %s\n", human.Printable(name), w.First[name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// warn writes about files that are damaged, which one would not see among many rejected rows.
-func (w whyRejected) warn(out io.Writer) {
+// Warn writes about files that are damaged, which one would not see among many rejected rows.
+func (w Rejected) Warn(out io.Writer) {
 	for i, name := range slices.Sorted(maps.Keys(w.damaged)) {
 		if i == maxDamagedShown {
 			fmt.Fprintf(out, "warning: %d more files are damaged\n", len(w.damaged)-i) //nolint:errcheck // not the result
