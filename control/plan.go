@@ -35,6 +35,9 @@ func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitReques
 		}
 		req.Params = merged(given, req.Params)
 	}
+	if err := checkPython(); err != nil {
+		return nil, contract.Plan{}, err
+	}
 	program, sub, err := req.load()
 	if err != nil {
 		return nil, contract.Plan{}, err

@@ -140,6 +140,14 @@ func hintEnvironment(pipeline string, diags document.Diagnostics) {
 	}
 }
 
+// checkPython is state.CheckPython where programs of a pipeline run on this machine.
+func checkPython() error {
+	if connect.ClusterNamed() {
+		return nil
+	}
+	return state.CheckPython()
+}
+
 // pythonBeside is the virtual environment that programs of a pipeline find first on this machine. A cluster's workers are elsewhere.
 func pythonBeside(pipeline string) string {
 	if connect.ClusterNamed() {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/fault/boundary"
@@ -73,6 +74,9 @@ var kubernetesLog sync.Once
 // Open connects as control.Open does. In the holder of the state folder, and with Options.Work, it also starts a worker and the gateways of
 // the targets that have releases; in others the worker is nil. The worker is to be closed before the session.
 func Open(ctx context.Context, at control.Options, o Options) (_ *control.Session, _ *Worker, err error) {
+	if err := state.CheckPython(); err != nil && at.Python == "" && (o.Work || !connect.ClusterNamed()) {
+		return nil, nil, err
+	}
 	w := &Worker{failed: make(chan error, 1), pythons: &script.Pythons{Own: cmp.Or(at.Python, state.FindPython()), Named: state.PythonNamed()}, notice: o.Notice}
 	at.Python = w.pythons.Own
 	if o.MetricsListen != "" {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/serving/onnx"
 )
 
@@ -34,6 +35,16 @@ func PythonBeside(folder string) string {
 
 // PythonNamed reports whether FindPython returns what somebody has named.
 func PythonNamed() bool { return os.Getenv(onnx.EnvironmentVariable) != "" }
+
+// CheckPython returns an error when what somebody has named is not a folder: programs would silently get another Python.
+func CheckPython() error {
+	env := os.Getenv(onnx.EnvironmentVariable)
+	if info, err := os.Stat(env); env == "" || err == nil && info.IsDir() {
+		return nil
+	}
+	return fault.Errorf(fault.Invalid, "%s is %q, which is not a folder\nhelp: unset it, or create the virtual environment: `python3 -m venv %s`",
+		onnx.EnvironmentVariable, env, env)
+}
 
 // PythonOf returns the virtual environment of the process that holds the state folder, or else the one that FindPython finds, and whether
 // somebody has named it.

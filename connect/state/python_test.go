@@ -3,10 +3,31 @@ package state
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/serving/onnx"
 )
+
+func TestCheckPython(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for named, want := range map[string]string{
+		"": "", dir: "",
+		file:                        "SLUICE_PYTHON_ENV is \"" + file + "\", which is not a folder",
+		filepath.Join(dir, "there"): "help: unset it, or create the virtual environment: `python3 -m venv " + filepath.Join(dir, "there") + "`",
+	} {
+		t.Setenv(onnx.EnvironmentVariable, named)
+		err := CheckPython()
+		if (err == nil) != (want == "") || err != nil && (fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", named, err, want)
+		}
+	}
+}
 
 func TestFindPython(t *testing.T) {
 	root := t.TempDir()

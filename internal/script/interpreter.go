@@ -29,9 +29,6 @@ type Interpreter struct {
 	changed map[string]time.Time
 }
 
-// PythonVariable is the environment variable that names the virtual environment of all runs.
-const PythonVariable = "SLUICE_PYTHON_ENV"
-
 // Pythons are the virtual environments that programs may run in on this machine.
 type Pythons struct {
 	// Own is the worker's; empty for the python3 in PATH.

@@ -147,7 +147,7 @@ func (n *node) python(ctx context.Context, in record.StepInput) (string, error) 
 		return n.config.PythonEnv, nil
 	}
 	sub, err := record.LoadSubmission(ctx, n.store, in.Submission)
-	pythons := script.Pythons{Own: n.config.PythonEnv, Named: os.Getenv(script.PythonVariable) != ""}
+	pythons := script.Pythons{Own: n.config.PythonEnv, Named: os.Getenv(protocol.PythonVariable) != ""}
 	return pythons.For(sub.Python), err
 }
 

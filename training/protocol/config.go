@@ -56,6 +56,8 @@ const (
 	QueueVariable = "SLUICE_NODE_QUEUE"
 	HostVariable  = "SLUICE_NODE_HOST"
 	CPUsVariable  = "SLUICE_NODE_CPUS"
+	// PythonVariable names the virtual environment of all runs.
+	PythonVariable = "SLUICE_PYTHON_ENV"
 )
 
 // The environment variables of the rest of Config.
@@ -69,7 +71,6 @@ const (
 	envLogDir    = "SLUICE_LOG_DIR"
 	envGPUs      = "SLUICE_NODE_GPUS"
 	envGPUHelper = gpu.HelperVariable
-	envPython    = "SLUICE_PYTHON_ENV"
 	envMetadata  = "SLUICE_IMDS"
 	envIdle      = "SLUICE_NODE_IDLE"
 	envGrace     = "SLUICE_NODE_GRACE"
@@ -88,7 +89,7 @@ func (c AgentConfig) Environ(base []string) []string {
 		envAddress+"="+c.Address, envNamespace+"="+c.Namespace, envToken+"="+c.Token, envStore+"="+c.Store,
 		envCodecKeys+"="+c.CodecKeys,
 		QueueVariable+"="+c.Queue, envDir+"="+c.Dir, envLogDir+"="+c.LogDir, HostVariable+"="+c.Host,
-		CPUsVariable+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), envPython+"="+c.PythonEnv,
+		CPUsVariable+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), PythonVariable+"="+c.PythonEnv,
 		envMetadata+"="+c.Metadata, envIdle+"="+c.Idle.String(), envGrace+"="+c.Grace.String(), envRequires+"="+c.Requirements,
 		envMetrics+"="+c.MetricsListen, envShared+"="+strconv.FormatBool(c.Shared), envGPUHelper+"="+c.GPUHelper,
 	)
@@ -99,7 +100,7 @@ func AgentConfigFromEnv() (AgentConfig, error) {
 	c := AgentConfig{
 		Address: os.Getenv(envAddress), Namespace: os.Getenv(envNamespace), Token: os.Getenv(envToken),
 		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(QueueVariable), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
-		Host: os.Getenv(HostVariable), PythonEnv: os.Getenv(envPython), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
+		Host: os.Getenv(HostVariable), PythonEnv: os.Getenv(PythonVariable), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
 		Shared: os.Getenv(envShared) == "true", GPUHelper: os.Getenv(envGPUHelper), MetricsListen: os.Getenv(envMetrics),
 	}
 	if gpus := os.Getenv(envGPUs); gpus != "" {

@@ -60,6 +60,7 @@ missing, the exit code is 1.`,
 		defer cancel()
 		out, state := cmd.OutOrStdout(), kit.StateDir(cmd)
 		findings := append(examine(ctx, state, view.ThemeOf(out)), checkKept(ctx, cmd)...)
+		findings = append(findings, checkPython(ctx, state, args...))
 		if len(args) > 0 {
 			req := control.SubmitRequest{PipelineFile: args[0], EnvFile: env}
 			program, err := req.Program()

@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+	"github.com/sluiceml/sluice/serving/onnx"
 )
 
 // examinePipeline looks at what a pipeline needs with its environment. What steps of child pipelines need is not known here.
@@ -27,10 +28,7 @@ func examinePipeline(ctx context.Context, stateDir, file string, program *dsl.Pr
 		has[node.Kind] = true
 	}
 	env, targets := program.Environment(), program.Targets()
-	python := state.PythonBeside(filepath.Dir(file))
-	if held, named := state.PythonOf(stateDir); named || python == "" {
-		python = held
-	}
+	python, _ := pythonFor(stateDir, file)
 	findings := checkPrograms(python, program.Programs())
 	if has[spec.KindCompile] {
 		findings = append(findings, checkModules(ctx, python, "onnx", "onnxruntime")...)
@@ -47,6 +45,41 @@ func examinePipeline(ctx context.Context, stateDir, file string, program *dsl.Pr
 		findings = append(findings, checkTarget(stateDir, name, env.Targets[name]))
 	}
 	return append(findings, checkSecrets(env, program.Pipeline())...)
+}
+
+// pythonFor returns the virtual environment in which the programs of a pipeline run, empty for the python3 in PATH, and why it is that one.
+func pythonFor(stateDir, file string) (env, why string) {
+	beside := state.PythonBeside(filepath.Dir(file))
+	switch held, named := state.PythonOf(stateDir); {
+	case named || state.PythonNamed() && beside == held:
+		return held, "named by " + onnx.EnvironmentVariable
+	case state.PythonNamed():
+		return beside, "named by " + onnx.EnvironmentVariable
+	case beside != "" && file != "":
+		return beside, "the nearest .venv of the pipeline"
+	case beside != "":
+		return beside, "the nearest .venv of this folder"
+	case held != "":
+		return held, "that of the process which holds " + stateDir
+	}
+	return "", "in PATH; there is no .venv here or above"
+}
+
+// checkPython says which Python programs find first, and why.
+func checkPython(ctx context.Context, stateDir string, pipeline ...string) view.Finding {
+	if err := state.CheckPython(); err != nil {
+		detail, help, _ := strings.Cut(err.Error(), "\nhelp: ")
+		return view.Finding{Name: "Python", State: view.Missing, Detail: detail, Help: help}
+	}
+	env, why := pythonFor(stateDir, strings.Join(pipeline, ""))
+	program := filepath.Join(env, "bin", "python3")
+	if env == "" {
+		program = "python3"
+	}
+	f := checkProgram(ctx, program, view.Note, "steps that start Python need it: install python3, or create an environment with `python3 -m venv .venv`", "--version")
+	f.Name = "Python"
+	f.Detail += " (" + why + ")"
+	return f
 }
 
 // checkPrograms looks for the programs that steps start, where the steps will look for them.
