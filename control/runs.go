@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -57,7 +58,11 @@ func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord
 	if found, err := matching(children, name); found != nil || err != nil {
 		return found, err
 	}
-	return nil, fault.Errorf(fault.Invalid, "there is no run %q; `sluice list` lists the runs", name)
+	var known []string
+	for _, r := range own {
+		known = append(known, r.Pipeline, r.Run)
+	}
+	return nil, fault.Errorf(fault.Invalid, "there is no run %q; `sluice list` lists the runs%s", name, nearest.HelpNear(name, known))
 }
 
 // matching lists those of the runs that a name means; none is no error.

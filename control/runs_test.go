@@ -40,6 +40,8 @@ func TestFindRun(t *testing.T) {
 		{name: "spam-2026", says: "is a prefix of 2 runs, such as spam-20260103-cd34 and spam-20260102-ab12"},
 		{name: "leaf", want: "spam-filter-20260104-ef56.fit.1"},
 		{name: "ham", says: `no run "ham"`},
+		{name: "spma", says: "there is no run \"spma\"; `sluice list` lists the runs\nhelp: did you mean `spam`?"},
+		{name: "spam-20260102-ab13", says: "help: did you mean `spam-20260102-ab12`?"},
 		{name: "spam-20260102-ab12x", says: "no run"},
 	}
 	for _, tt := range tests {

@@ -113,14 +113,14 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 	h := s.Client.ScheduleClient().GetHandle(ctx, id)
 	before, err := h.Describe(ctx)
 	if err != nil {
-		return Fired{}, explain(id, err)
+		return Fired{}, s.explain(ctx, id, err)
 	}
 	start := func() error { return h.Trigger(ctx, client.ScheduleTriggerOptions{}) }
 	if t.Spec.Schedule == nil {
 		start = func() error { return s.beginWatch(ctx, h, "by hand") }
 	}
 	if err := start(); err != nil {
-		return Fired{}, explain(id, err)
+		return Fired{}, s.explain(ctx, id, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
 	defer cancel()
@@ -128,7 +128,7 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 		now, err := h.Describe(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			return Fired{}, explain(id, err)
+			return Fired{}, s.explain(ctx, id, err)
 		case err == nil && now.Info.NumActions > before.Info.NumActions:
 			if last := now.Info.RecentActions[len(now.Info.RecentActions)-1].StartWorkflowResult; last != nil {
 				return Fired{Workflow: last.WorkflowID}, nil
@@ -146,7 +146,7 @@ func (s *Schedules) withTrigger(ctx context.Context, id string, act func(client.
 	if _, err := s.Describe(ctx, id); err != nil {
 		return err
 	}
-	return explain(id, act(s.Client.ScheduleClient().GetHandle(ctx, id)))
+	return s.explain(ctx, id, act(s.Client.ScheduleClient().GetHandle(ctx, id)))
 }
 
 // Stands reports whether a watch is that of its trigger: not when the trigger is paused, was changed or is gone.

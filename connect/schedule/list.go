@@ -41,7 +41,7 @@ func (s *Schedules) Describe(ctx context.Context, id string) (contract.Trigger, 
 	}
 	desc, err := s.Client.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
 	if err != nil {
-		return contract.Trigger{}, explain(id, err)
+		return contract.Trigger{}, s.explain(ctx, id, err)
 	}
 	m, err := s.markOf(desc)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -160,9 +161,10 @@ func split(id string) (pipeline, trigger string, err error) {
 }
 
 // explain says of a schedule that is not there what to do.
-func explain(id string, err error) error {
+func (s *Schedules) explain(ctx context.Context, id string, err error) error {
 	if connect.IsNotFound(err) {
-		return fault.New(fault.Invalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` lists the triggers", id), err)
+		known, _ := s.ids(ctx) // without them there is no suggestion
+		return fault.New(fault.Invalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` lists the triggers%s", id, nearest.HelpNear(id, known)), err)
 	}
 	return err
 }

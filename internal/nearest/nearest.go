@@ -16,6 +16,19 @@ func Hint(word string, candidates []string) string {
 	return hint
 }
 
+// Help is Hint as the second line of an error message, or "".
+func Help(word string, candidates []string) string { return helpLine(Hint(word, candidates)) }
+
+// HelpNear is DidYouMean as the second line of an error message, or "".
+func HelpNear(word string, candidates []string) string { return helpLine(DidYouMean(word, candidates)) }
+
+func helpLine(hint string) string {
+	if hint == "" {
+		return ""
+	}
+	return "\nhelp: " + hint
+}
+
 // To returns the candidate that word is likely to be a slip of the finger for, or "".
 func To(word string, candidates []string) string {
 	best, distance := "", min(max(1, len(word)/3)+1, len(word))

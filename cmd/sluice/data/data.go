@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
@@ -100,11 +101,11 @@ func currentOf(ctx context.Context, s *store.Store, text string) (registry.Publi
 }
 
 func unpublished(name string, known []string) error {
-	help := "a step with `publish: {dataset: NAME}` publishes one; RUN/STEP means what a step handed on"
+	help := "\nhelp: a step with `publish: {dataset: NAME}` publishes one; RUN/STEP means what a step handed on"
 	if len(known) > 0 {
-		help = "there are " + strings.Join(known, ", ")
+		help = nearest.Help(name, known)
 	}
-	return kit.Invalidf("nothing is published as %q\nhelp: %s", name, help)
+	return kit.Invalidf("nothing is published as %q%s", name, help)
 }
 
 // findVersion finds a version of a name by tag or by the beginning of its digest.
@@ -153,13 +154,15 @@ func outputOf(ctx context.Context, s *store.Store, name, step string) (v registr
 	}
 	step, output, _ := strings.Cut(step, ".")
 	record := record.StepRecord{Step: step}
+	var steps []string
 	for _, r := range run.Steps {
+		steps = append(steps, r.Step)
 		if r.Step == step {
 			record = r
 		}
 	}
 	if record.Kind == "" {
-		return v, kit.Invalidf("run %s has no step %q", run.Run, step)
+		return v, kit.Invalidf("run %s has no step `%s`%s", run.Run, step, nearest.Help(step, steps))
 	}
 	var outputs map[string]json.RawMessage
 	if len(record.Outputs) > 0 && json.Unmarshal(record.Outputs, &outputs) != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
 )
@@ -87,9 +88,18 @@ func findStep(cmd *cobra.Command, args []string) (run record.Run, step string, e
 		return run, "", err
 	}
 	if step != "" && !hasStep(run, step) {
-		return run, "", fault.Errorf(fault.Invalid, "run %s has no step `%s`", run.Run, step)
+		return run, "", fault.Errorf(fault.Invalid, "run %s has no step `%s`%s", run.Run, step, nearest.Help(step, stepsOf(run)))
 	}
 	return run, step, nil
+}
+
+// stepsOf lists the names of a run's steps.
+func stepsOf(run record.Run) []string {
+	names := make([]string, len(run.Graph))
+	for i, n := range run.Graph {
+		names[i] = n.ID
+	}
+	return names
 }
 
 // hasStep reports whether a run has a step, or the step of an instance.
