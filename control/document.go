@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // ReadDocuments reads a pipeline and, unless env is empty, its environment: a file, or the name of one in the folder environments
@@ -73,12 +75,27 @@ func EnvironmentPath(pipeline, name string) string {
 	return filepath.Join(filepath.Dir(pipeline), "environments", name+".yaml")
 }
 
+// suggestFile adds to the error of a file that does not exist the YAML file beside it that has nearly its name.
+func suggestFile(path string, err error) error {
+	var names []string
+	entries, _ := os.ReadDir(filepath.Dir(path)) // without them there is no suggestion
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); ext == ".yaml" || ext == ".yml" {
+			names = append(names, e.Name())
+		}
+	}
+	if near := nearest.To(filepath.Base(path), names); near != "" && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w\nhelp: did you mean `%s`?", err, filepath.Join(filepath.Dir(path), near))
+	}
+	return err
+}
+
 // ReadDocument reads a pipeline or an environment, which is a file: the folder around it is what a run is given. Of one that dsl
 // refuses for its size no more is read than it takes to refuse it.
 func ReadDocument(path string) (_ []byte, err error) {
 	info, err := os.Stat(path) // before it is opened, for the opening of a pipe would wait
 	if err != nil {
-		return nil, err
+		return nil, suggestFile(path, err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fault.Errorf(fault.Invalid, "%s is not a file\nhelp: use the path of the YAML file", path)

@@ -37,6 +37,11 @@ func strict(cmd *cobra.Command) {
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
+			if given, none := cmd.Flags().GetStringArray("param"); none == nil { // `-p name value` makes an argument of the value
+				if _, err := ParseParams(cmd, given); err != nil {
+					return err
+				}
+			}
 			return UsageError(cmd, fmt.Sprintf("usage: `%s`, but there are %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"), human.Plural(int64(len(args)), "argument")))
 		}
 		return nil
@@ -190,7 +195,7 @@ func ParsePairs(cmd *cobra.Command, flag, noun string, given []string) (map[stri
 	for _, pair := range given {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok || name == "" {
-			return nil, UsageError(cmd, fmt.Sprintf("%s needs name=value, not %q", flag, pair))
+			return nil, UsageError(cmd, fmt.Sprintf("%s needs name=value, such as %[1]s %s=1, not %[3]q", flag, cmp.Or(name, "name"), pair))
 		}
 		if _, twice := pairs[name]; twice {
 			return nil, UsageError(cmd, fmt.Sprintf("%s %s is set twice", noun, name))

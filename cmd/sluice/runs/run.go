@@ -151,10 +151,16 @@ depend on it.`,
 	cmd.Flags().StringVar(&req.From, "from", "", "rerun this step and all that depend on it")
 	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "rerun only these steps; there must be results of the others to reuse")
 	cmd.Flags().BoolVar(&detach, "detach", false, "start the run in the background and return")
+	cmd.Flags().StringArrayP("param", "p", nil, "rejected, with what to do instead")
+	kit.Must(cmd.Flags().MarkHidden("param"))
 	kit.Must(cmd.RegisterFlagCompletionFunc("from", completeStepsOfRun))
 	kit.Must(cmd.RegisterFlagCompletionFunc("only", completeStepsOfRun))
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("param") {
+			return kit.Invalidf("a rerun keeps the parameters of its run\n" +
+				"help: `sluice run PIPELINE -p name=value` starts a run with others, and reuses the steps that do the same as before")
+		}
 		old, err := findRun(cmd, args)
 		if err != nil {
 			return err
