@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/pipelines/meter"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // runClean cleans, and shows on a terminal how far it is.
@@ -173,5 +174,5 @@ func whyRejected(dir string, reasons map[string]int64) (kit.Rejected, error) {
 		return kit.Rejected{}, err
 	}
 	defer f.Close()
-	return kit.ReadRejected(f, reasons)
+	return kit.ReadRejected(f, reasons, rows.ReasonDamaged)
 }

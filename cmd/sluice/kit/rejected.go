@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // What is read of a dead letter to say why rows were rejected, and how much of it is said.
@@ -32,12 +31,13 @@ type Rejected struct {
 // RejectedFile is the name of a dead letter's file.
 const RejectedFile = "rejected.jsonl"
 
-// ReadRejected looks into a dead letter until it has seen a case of each reason, and every damaged file, or enough.
-func ReadRejected(deadLetter io.Reader, reasons map[string]int64) (Rejected, error) {
+// ReadRejected looks into a dead letter until it has seen a case of each reason, or enough. Of the reason all every case is looked at;
+// empty for none. It is that of damaged files.
+func ReadRejected(deadLetter io.Reader, reasons map[string]int64, all string) (Rejected, error) {
 	why := Rejected{First: map[string]string{}, damaged: map[string]string{}}
 	damaged := int64(0)
 	for name, n := range reasons {
-		if strings.HasSuffix(name, "/"+rows.ReasonDamaged) {
+		if all != "" && strings.HasSuffix(name, "/"+all) {
 			damaged += n
 		}
 	}
@@ -54,7 +54,7 @@ func ReadRejected(deadLetter io.Reader, reasons map[string]int64) (Rejected, err
 		if name := r.Transform + "/" + r.Reason; why.First[name] == "" {
 			why.First[name] = shownMessage(r.Source + ": " + r.Message)
 		}
-		if r.Reason == rows.ReasonDamaged {
+		if all != "" && r.Reason == all {
 			damaged--
 			why.damaged[r.Source] = r.Message
 		}

@@ -161,7 +161,7 @@ func rejected(ctx context.Context, s *store.Store, step record.StepRecord) (map[
 		return nil, unlessMissing(err)
 	}
 	defer file.Close()
-	why, err := kit.ReadRejected(file, out.Reasons)
+	why, err := kit.ReadRejected(file, out.Reasons, "")
 	return why.First, err
 }
 
