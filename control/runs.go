@@ -48,6 +48,12 @@ func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord
 	if len(all) == 0 {
 		return nil, fault.Errorf(fault.Invalid, "there are no runs yet in %s\nhelp: start one with `sluice run PIPELINE`", s.URL())
 	}
+	return Named(all, name)
+}
+
+// Named lists those of all runs, newest first, that a name means: one, or all those of a pipeline. There is one at least, or it is an
+// invalid error.
+func Named(all []record.RunRecord, name string) ([]record.RunRecord, error) {
 	own, children := record.Apart(all)
 	if name == "" && len(own) > 0 {
 		return own, nil

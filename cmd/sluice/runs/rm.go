@@ -12,7 +12,9 @@ import (
 
 	"github.com/sluiceml/sluice/activities/retention"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -47,6 +49,7 @@ func NewRemove() *cobra.Command {
 child pipelines. Without --yes nothing is removed, only listed. Published
 versions are kept, and so are results that a later run of the pipeline reused;
 files that nothing refers to any more are removed by ` + "`sluice data gc`" + `.
+RUN is the name of a run, or a prefix that only one run has.
 
 A run cannot be removed if it is open, an open run reads it, it is the last
 accepted run of its pipeline, or a target serves its release or keeps it in
@@ -94,22 +97,31 @@ func removable(ctx context.Context, s *store.Store, all []record.RunRecord, name
 	_, children := record.Apart(all)
 	var runs []removedRun
 	var refused []string
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		named := func(r record.RunRecord) bool { return r.Run == name }
-		at := slices.IndexFunc(all, named)
+	for _, name := range names {
+		if name == "" {
+			return nil, kit.Invalidf("the name of a run must not be empty")
+		}
+		found, err := control.Named(all, name)
+		if err != nil {
+			refused = append(refused, fault.Message(err))
+			continue
+		}
+		run := found[0]
+		same := func(r record.RunRecord) bool { return r.Run == run.Run }
 		switch {
-		case at < 0:
-			refused = append(refused, fmt.Sprintf("there is no run %q; `sluice list` lists the runs", name))
-		case slices.ContainsFunc(children, named):
-			refused = append(refused, name+" is the run of a child pipeline, and is removed with its parent")
-		case needed[name] != "":
-			refused = append(refused, name+" cannot be removed: "+needed[name])
+		case len(found) > 1:
+			refused = append(refused, fmt.Sprintf("%s has %d runs: use the name of one of them, such as %s", name, len(found), run.Run))
+		case slices.ContainsFunc(children, same):
+			refused = append(refused, run.Run+" is the run of a child pipeline, and is removed with its parent")
+		case needed[run.Run] != "":
+			refused = append(refused, run.Run+" cannot be removed: "+needed[run.Run])
+		case slices.ContainsFunc(runs, func(r removedRun) bool { return r.Run == run.Run }):
 		default:
-			run, err := describeRun(ctx, s, all, all[at])
+			described, err := describeRun(ctx, s, all, run)
 			if err != nil {
 				return nil, err
 			}
-			runs = append(runs, run)
+			runs = append(runs, described)
 		}
 	}
 	if refused != nil {
