@@ -85,12 +85,37 @@ func findStep(cmd *cobra.Command, args []string) (run record.Run, step string, e
 		}
 	}
 	if run, err = findRun(cmd, args); err != nil {
+		if len(args) == 1 {
+			err = suggestStep(cmd, args[0], err)
+		}
 		return run, "", err
 	}
 	if step != "" && !hasStep(run, step) {
 		return run, "", fault.Errorf(fault.Invalid, "run %s has no step `%s`%s", run.Run, step, nearest.Help(step, stepsOf(run)))
 	}
 	return run, step, nil
+}
+
+// suggestStep adds to the error of a name that no run has the newest run with a step of that name, or a near step of the newest run.
+func suggestStep(cmd *cobra.Command, name string, failed error) error {
+	s, err := kit.OpenStore(cmd)
+	if err != nil {
+		return failed
+	}
+	all, err := record.Runs(cmd.Context(), s)
+	own, _ := record.Apart(all)
+	if err != nil || len(own) == 0 || strings.Contains(fault.Message(failed), "\nhelp: ") {
+		return failed
+	}
+	for _, r := range own {
+		if run := (record.Run{RunRecord: r}); hasStep(run, name) {
+			return fault.Errorf(fault.Invalid, "%s\nhelp: `%s` is a step of %s: `%s %[3]s %[2]s`", fault.Message(failed), name, r.Run, cmd.CommandPath())
+		}
+	}
+	if near := nearest.To(name, stepsOf(record.Run{RunRecord: own[0]})); near != "" {
+		return fault.Errorf(fault.Invalid, "%s\nhelp: did you mean `%s`, a step of %s?", fault.Message(failed), near, own[0].Run)
+	}
+	return failed
 }
 
 // stepsOf lists the names of a run's steps.

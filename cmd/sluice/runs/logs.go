@@ -77,7 +77,7 @@ second, or with - if the time is not known.`,
 				return err
 			}
 			if len(l.read) == 0 {
-				if _, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no step of %s has written any output\n", run.Run); err != nil {
+				if err := l.silent(cmd.ErrOrStderr()); err != nil {
 					return err
 				}
 			}
@@ -114,6 +114,29 @@ func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, strin
 	}
 	child, err := record.LoadRun(cmd.Context(), s, v.Step.ChildRun)
 	return child, "", err
+}
+
+// silent says that nothing was written by what was asked for, and which steps have written something.
+func (l *logs) silent(out io.Writer) error {
+	said := "no step of " + l.run.Run + " has written any output"
+	if l.step != "" {
+		said = "step `" + l.step + "` of " + l.run.Run + " has written no output"
+		var wrote []string
+		for place, node := range l.run.Graph {
+			files, err := filepath.Glob(filepath.Join(l.dir, cmp.Or(l.run.Steps[place].ReusedFrom, l.run.Run), node.ID, "*.log"))
+			if err != nil {
+				return fmt.Errorf("find logs: %w", err)
+			}
+			if slices.ContainsFunc(files, func(file string) bool { info, err := os.Stat(file); return err == nil && info.Size() > 0 }) {
+				wrote = append(wrote, node.ID)
+			}
+		}
+		if len(wrote) > 0 {
+			said += "\n  help: these have: " + strings.Join(wrote, ", ")
+		}
+	}
+	_, err := fmt.Fprintf(out, "sluice: %s\n", said)
+	return err
 }
 
 // children says where the logs of a run's child pipelines are.
