@@ -102,6 +102,8 @@ type Fired struct {
 	Workflow string
 	// Skipped: a run of the trigger is open, and its on_conflict says to leave further ones out.
 	Skipped bool
+	// Paused: the trigger is paused, and stays so.
+	Paused bool
 }
 
 // Fire makes a trigger do now what it does at its times: start a run, or look. Its on_conflict holds.
@@ -122,6 +124,7 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 	if err := start(); err != nil {
 		return Fired{}, s.explain(ctx, id, err)
 	}
+	fired := Fired{Paused: t.Paused}
 	ctx, cancel := context.WithTimeout(ctx, triggerPatience)
 	defer cancel()
 	for range poll.Every(ctx, 100*time.Millisecond) {
@@ -131,14 +134,15 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 			return Fired{}, s.explain(ctx, id, err)
 		case err == nil && now.Info.NumActions > before.Info.NumActions:
 			if last := now.Info.RecentActions[len(now.Info.RecentActions)-1].StartWorkflowResult; last != nil {
-				return Fired{Workflow: last.WorkflowID}, nil
+				fired.Workflow = last.WorkflowID
 			}
-			return Fired{}, nil
+			return fired, nil
 		case err == nil && now.Info.NumActionsSkippedOverlap > before.Info.NumActionsSkippedOverlap:
-			return Fired{Skipped: true}, nil
+			fired.Skipped = true
+			return fired, nil
 		}
 	}
-	return Fired{}, nil
+	return fired, nil
 }
 
 // withTrigger acts on a schedule that is Sluice's.

@@ -126,6 +126,12 @@ something checks it now, and starts a run if its condition is met.`,
 			if err != nil {
 				return err
 			}
+			if fired.Paused {
+				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "sluice: %s is paused and stays paused\n", args[0])
+				if err != nil {
+					return err
+				}
+			}
 			d := done{Trigger: args[0], Run: contract.RunOf(fired.Workflow)}
 			switch {
 			case fired.Skipped:
