@@ -32,7 +32,7 @@ func (w *Worker) finish(e *engine.Engine) func(context.Context, contract.FinishI
 		out, err := e.Finish(ctx, in)
 		if err == nil {
 			what := "has ended: " + string(out.Status)
-			if out.Error != "" && out.Status != spec.StatusSucceeded {
+			if out.Error != "" && out.Error != string(out.Status) && out.Status != spec.StatusSucceeded {
 				what += ": " + human.Line(out.Error)
 			}
 			w.say(in.Run, what)

@@ -19,7 +19,9 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -36,7 +38,7 @@ commands with the same state folder use this process. It listens on loopback
 only, except for the address given with --metrics-listen, where the worker
 serves Prometheus metrics at /metrics.
 
-A line is printed when a run starts or ends, and when a target serves another
+A line is printed when a run starts, continues or ends, and when a target serves another
 release. If a target cannot be served, that is reported, and it is retried. If
 one is still not served at the end, the exit code is 1.
 
@@ -67,7 +69,10 @@ restarted holds the folder until its run has ended.`,
 					if s.Holder == nil {
 						return heldError(at.StateDir, s.Info.PID)
 					}
-					return printAddresses(cmd.OutOrStdout(), s, w)
+					if err := printAddresses(cmd.OutOrStdout(), s, w); err != nil {
+						return err
+					}
+					return log.resumed(cmd.Context(), s)
 				})
 			}
 			switch {
@@ -122,6 +127,21 @@ func (l *eventLog) line(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintf(l.out, "%s  %s\n", time.Now().Format(time.RFC3339), text) //nolint:errcheck // it happens all the same
+}
+
+// resumed says which runs continue that an earlier process left open.
+func (l *eventLog) resumed(ctx context.Context, s *control.Session) error {
+	all, err := record.Runs(ctx, s.Store)
+	own, _ := record.Apart(all)
+	for _, r := range slices.Backward(own) { // the oldest first
+		if r.Status != spec.StatusRunning {
+			continue
+		}
+		if closed, err := s.CloseLost(ctx, r.Run); err == nil && !closed {
+			l.line("run " + r.Run + " continues")
+		}
+	}
+	return err
 }
 
 func metricsListen(cmd *cobra.Command, options *worker.Options) {
