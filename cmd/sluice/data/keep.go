@@ -124,7 +124,7 @@ func (c collected) text(out io.Writer) error {
 	if c.Checkpoints > 0 {
 		what += " and " + human.Plural(int64(c.Checkpoints), "checkpoint")
 	}
-	said := fmt.Sprintf("nothing refers to %s, %s; `--yes` removes them", what, human.Bytes(c.Bytes))
+	said := fmt.Sprintf("dry run: nothing refers to %s, %s; `--yes` removes them", what, human.Bytes(c.Bytes))
 	switch {
 	case c.Blobs+c.Checkpoints == 0:
 		said = "nothing to remove"

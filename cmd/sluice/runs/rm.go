@@ -159,6 +159,11 @@ func (d removedRuns) text(out io.Writer) error {
 	if d.Removed {
 		verb = "removed"
 	}
+	if !d.Removed {
+		if _, err := fmt.Fprintln(out, "dry run: nothing is removed without `--yes`"); err != nil {
+			return err
+		}
+	}
 	for _, r := range d.Runs {
 		total += r.Bytes
 		line := verb + " " + r.Run
