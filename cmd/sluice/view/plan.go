@@ -176,7 +176,11 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 // planDetails are the lines under a step.
 func (t Theme) planDetails(out *writer, indent string, s PlanStep) {
 	if a := s.Plan.Action; a != "" {
-		out.line(indent, t.paint(actionStyle(a), string(a)), "  ", human.Line(planDetail(s.Plan)))
+		known := s.Plan
+		if len(known.After) == len(s.Needs) {
+			known.After = nil // the line of the step names them already
+		}
+		out.line(indent, t.paint(actionStyle(a), string(a)), "  ", human.Line(planDetail(known)))
 	}
 	if s.When != "" {
 		out.line(indent, t.paint(faint, "when  "), human.Line(string(s.When)))
