@@ -15,11 +15,11 @@ import (
 
 // A port in use is a target's own only while somebody holds the state folder that served it.
 func TestPortsAreOwnOnlyWhileHeld(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // nobody listens any more
+	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port
 	target := spec.Target{Embedded: &spec.EmbeddedTarget{Port: port}}
 	dir := t.TempDir()
