@@ -93,9 +93,9 @@ func (r *Rollouts) traffic(
 	}, cleanup, nil
 }
 
-// probe says why the candidate could not be judged by the labels of the traffic, before it gets any.
+// probe says why the rows to replay, or their labels, do not fit the candidate, before it gets any traffic.
 func (r *Rollouts) probe(ctx context.Context, in record.StepInput, spec spec.Rollout, url, version string) error {
-	if spec.Traffic.Replay.IsZero() || spec.Traffic.Label == "" {
+	if spec.Traffic.Replay.IsZero() {
 		return nil
 	}
 	options, cleanup, err := r.traffic(ctx, in, spec.Target, url, spec.Traffic)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -14,8 +15,10 @@ import (
 	"github.com/sluiceml/sluice/serving/routing"
 )
 
-// TestRolloutRefusesLabels: labels that are no class of the model end a rollout before its candidate gets any traffic.
+// TestRolloutRefusesLabels: labels that are no class of the model, and rows that cannot be replayed, end a rollout before its candidate gets
+// any traffic.
 //
+// promise: docs/pipelines.md#p-replay-probed
 // promise: docs/pipelines.md#p-labels-refused
 func TestRolloutRefusesLabels(t *testing.T) {
 	t.Parallel()
@@ -26,11 +29,12 @@ func TestRolloutRefusesLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tc := range []struct{ label, want string }{
-		{"152", "labels are for classifiers"},
-		{"152.5", "must be a boolean, an integer or a string"},
+	for _, tc := range []struct{ label, traffic, want string }{
+		{"152", "label: spam", "labels are for classifiers"},
+		{"152.5", "label: spam", "must be a boolean, an integer or a string"},
+		{"true", "split: tset", `the dataset has no split "tset"; it has:`},
 	} {
-		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "50", `"spam": true`, `"spam": `+tc.label).Replace(release), map[string]string{
+		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "50", `"spam": true`, `"spam": `+tc.label, "label: spam", tc.traffic).Replace(release), map[string]string{
 			"environment.yaml":      fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {%s: {embedded: {port: %d}}}\n", target, port),
 			onnxtest.Text + ".onnx": string(raw),
 		})
@@ -41,6 +45,9 @@ func TestRolloutRefusesLabels(t *testing.T) {
 		out, record := wait(t, s, run)
 		if out.Status != spec.StatusFailed || out.ErrorType != fault.User || !strings.Contains(out.Error, tc.want) {
 			t.Errorf("label %s: the run ended as %+v, step %+v", tc.label, out, record.Steps[1])
+		}
+		if history := decodedHistory(t, s, contract.RolloutWorkflowID(target)); strings.Contains(history, contract.RolloutTrafficActivity) {
+			t.Errorf("label %s: the candidate got traffic", tc.label)
 		}
 		doc, err := routing.Current(t.Context(), s.Store, target)
 		if err != nil || len(doc.Releases) != 0 {

@@ -95,7 +95,7 @@ func Probe(ctx context.Context, o Options, version string) error {
 			return fmt.Errorf("%w: %w", ErrUnfit, err)
 		}
 		n++
-		if label := string(row[r.Label]); label != "null" && label != `""` {
+		if label := string(row[r.Label]); r.Label != "" && label != "null" && label != `""` {
 			labelled++
 		}
 		body, err := r.request(inputs, row)

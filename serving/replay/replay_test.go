@@ -174,7 +174,7 @@ func TestAServerThatIsNotThereYet(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-labels-refused
+// promise: docs/pipelines.md#p-replay-probed
 func TestProbe(t *testing.T) {
 	s := &server{}
 	if err := Probe(t.Context(), options(t, s), "2"); err != nil {

@@ -198,7 +198,11 @@ func summary(stage Stage, look spec.Look) string {
 		return fmt.Sprintf("%d answers compared, %.1f%% agree, largest difference %.3g",
 			look.Delta.Samples, 100*look.Delta.Agreement, look.Delta.MaxAbs)
 	}
-	return fmt.Sprintf("%d requests with %.2f%% errors, stable %.2f%%", look.Candidate.Requests, 100*look.Candidate.ErrorRate, 100*look.Stable.ErrorRate)
+	text := fmt.Sprintf("%d requests with %.2f%% errors", look.Candidate.Requests, 100*look.Candidate.ErrorRate)
+	if look.Stable.Requests > 0 {
+		text += fmt.Sprintf(", stable %.2f%%", 100*look.Stable.ErrorRate)
+	}
+	return text
 }
 
 func worse(stage Stage, look spec.Look, shadow stats.Shadow) string {

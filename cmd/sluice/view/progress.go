@@ -180,8 +180,11 @@ func RolloutDetail(state contract.RolloutState) Detail {
 		parts = append(parts, stage)
 		if look := state.Look; look != nil {
 			evidence := "e-value " + human.Number(look.EValue)
-			if look.Alpha > 0 {
+			switch {
+			case look.Alpha > 0 && look.EValue < 1/look.Alpha:
 				evidence += ", rolls back at " + human.Number(1/look.Alpha)
+			case look.Alpha > 0 && look.Decision != "abort": // evidence of a difference, which is for the candidate
+				evidence += ", in favour of the candidate"
 			}
 			parts = append(parts, human.Plural(max(look.Candidate.Requests, look.Delta.Samples), "answer"), evidence)
 			if look.Reason != "" {

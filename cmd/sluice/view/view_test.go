@@ -290,7 +290,12 @@ func TestRolloutDetailNamesItsLimit(t *testing.T) {
 	got := []string{RolloutDetail(state).Text}
 	state.Look.Alpha = 0
 	got = append(got, RolloutDetail(state).Text)
-	want := []string{"stage 1/2 10% · 312 answers · e-value 0.9524, rolls back at 100", "stage 1/2 10% · 312 answers · e-value 0.9524"}
+	state.Look.EValue, state.Look.Alpha = 2e7, 0.01 // the candidate is better: only a worse one is rolled back
+	got = append(got, RolloutDetail(state).Text)
+	want := []string{
+		"stage 1/2 10% · 312 answers · e-value 0.9524, rolls back at 100", "stage 1/2 10% · 312 answers · e-value 0.9524",
+		"stage 1/2 10% · 312 answers · e-value 20,000,000, in favour of the candidate",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
