@@ -156,10 +156,10 @@ func newScheduleBackfill() *cobra.Command {
 		Short: "Start the runs that a schedule would have started in the past",
 		Long: `Start the runs that a schedule would have started between two times, both
 included, one after the other. Each run gets the time it is for as
-run.scheduled_at and run.trigger.time.
+run.scheduled_at and run.trigger.time. A time that has had its run is skipped.
 
-A time is written as 2026-01-31T03:00:00Z, or as 2026-01-31 for the beginning
-of that day in UTC.`,
+A time is written as 2026-01-31T03:00:00Z. The date 2026-01-31 means that whole
+day in UTC, in --from as in --to, but no time after now.`,
 		Example:           `  sluice schedule backfill spam-filter/nightly --from 2026-01-01 --to 2026-01-31`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTrigger,
@@ -168,13 +168,16 @@ of that day in UTC.`,
 	cmd.Flags().StringVar(&to, "to", "", "last time (required)")
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		first, err := parseTime(cmd, "from", from)
+		first, _, err := parseTime(cmd, "from", from)
 		if err != nil {
 			return err
 		}
-		last, err := parseTime(cmd, "to", to)
+		last, isDay, err := parseTime(cmd, "to", to)
 		if err != nil {
 			return err
+		}
+		if isDay {
+			last = endOfDay(last, time.Now())
 		}
 		if err := needUp(cmd); err != nil {
 			return err
@@ -183,20 +186,30 @@ of that day in UTC.`,
 			if err := s.Schedules().Backfill(cmd.Context(), args[0], first, last); err != nil {
 				return err
 			}
-			return tell(cmd, *format, done{Trigger: args[0], Done: "its runs start one after the other"})
+			return tell(cmd, *format, done{Trigger: args[0], Done: fmt.Sprintf(
+				"runs of %s to %s start one after the other, but for times that have had theirs", first.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))})
 		})
 	}
 	return cmd
 }
 
-// parseTime reads a time of the command line.
-func parseTime(cmd *cobra.Command, flag, text string) (time.Time, error) {
+// endOfDay is the last second of the day that begins at a time, or now when that is earlier.
+func endOfDay(day, now time.Time) time.Time {
+	end := day.AddDate(0, 0, 1).Add(-time.Second)
+	if now.Before(end) {
+		return now
+	}
+	return end
+}
+
+// parseTime reads a time of the command line, or the beginning of a day.
+func parseTime(cmd *cobra.Command, flag, text string) (at time.Time, isDay bool, err error) {
 	for _, form := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(form, strings.TrimSpace(text)); err == nil {
-			return at, nil
+			return at, form == time.DateOnly, nil
 		}
 	}
-	return time.Time{}, kit.UsageError(cmd, fmt.Sprintf("--%s must be a time such as 2026-01-31T03:00:00Z or 2026-01-31, not %q", flag, text))
+	return time.Time{}, false, kit.UsageError(cmd, fmt.Sprintf("--%s must be a time such as 2026-01-31T03:00:00Z or 2026-01-31, not %q", flag, text))
 }
 
 // completeTrigger is completeTriggers for a command that takes one.
