@@ -24,7 +24,10 @@ var ErrNoRuns = errors.New("no runs")
 // OpenStore opens the store of the command's state folder, with nothing running. It does not make one: looking leaves no traces.
 func OpenStore(cmd *cobra.Command) (*store.Store, error) {
 	stateDir := StateDir(cmd)
-	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) && os.Getenv(state.StoreVariable) == "" {
+	switch info, err := os.Stat(stateDir); {
+	case err == nil && !info.IsDir():
+		return nil, Invalidf("the state folder %s is not a folder", stateDir)
+	case errors.Is(err, fs.ErrNotExist) && os.Getenv(state.StoreVariable) == "":
 		return nil, fault.New(fault.Invalid, NoRuns(stateDir), ErrNoRuns)
 	}
 	return state.OpenStore(cmd.Context(), stateDir)

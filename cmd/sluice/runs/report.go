@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -56,6 +57,12 @@ compile variants, and the looks of a rollout.`,
 			if file, err = reportFile(cmd, run.Run); err != nil {
 				return err
 			}
+		}
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			return kit.Invalidf("%s is a folder: use the path of a file, such as %s", file, filepath.Join(file, run.Run+".html"))
+		}
+		if _, err := os.Stat(filepath.Dir(file)); errors.Is(err, fs.ErrNotExist) {
+			return kit.Invalidf("the folder %s does not exist", filepath.Dir(file))
 		}
 		var page bytes.Buffer
 		if err := report.Write(&page, data); err != nil {

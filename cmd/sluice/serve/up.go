@@ -57,6 +57,9 @@ restarted holds the folder until its run has ended.`,
 	metricsListen(cmd, &options)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		at.StateDir = kit.StateDir(cmd)
+		if max(at.FrontendPort, at.UIPort) > 65535 || min(at.FrontendPort, at.UIPort) < 0 {
+			return kit.UsageError(cmd, "--port and --ui-port must be from 0 to 65535")
+		}
 		if connect.ClusterNamed() {
 			return kit.UsageError(cmd, "the environment variables select a Temporal cluster, so Sluice does not run its own: use `sluice worker`")
 		}

@@ -64,9 +64,10 @@ available. --trace can be repeated; all windows have the same weight.`,
 	flags.DurationVar(&job.Changeover, "changeover", 3*time.Minute, "time that new nodes need until they train")
 	flags.Float64Var(&prices.Spot, "spot", 0, "price of a spot node in dollars per hour; default: the pool's, or 1")
 	flags.Float64Var(&prices.OnDemand, "on-demand", 0, "price of an on-demand node in dollars per hour; default: the pool's, or 3")
-	kit.Must(cmd.MarkFlagRequired("work"))
-	kit.Must(cmd.MarkFlagRequired("trace"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if job.Work == 0 || len(files) == 0 {
+			return kit.UsageError(cmd, "both --work and --trace are required")
+		}
 		if err := ofStep(&job, args, env); err != nil {
 			return err
 		}
