@@ -29,5 +29,5 @@ func (s *silence) note(answered bool, now time.Time) string {
 	}
 	s.said = true
 	return "no answer about the run for " + human.Duration(silent) +
-		": Temporal, or the worker that executes the run, is stopped, busy or unreachable; retrying until it answers"
+		": Temporal, or the worker that executes the run, is stopped, busy or unreachable; retrying until it answers\n  help: `sluice doctor` shows whether Temporal answers and how much disk is free"
 }

@@ -20,7 +20,7 @@ func TestSilence(t *testing.T) {
 		{6 * time.Second, false, ""},
 		{9 * time.Second, true, ""},
 		{14 * time.Second, false, ""},
-		{20 * time.Second, false, "no answer about the run for 11.0 s: Temporal, or the worker that executes the run, is stopped, busy or unreachable; retrying until it answers"},
+		{20 * time.Second, false, "no answer about the run for 11.0 s: Temporal, or the worker that executes the run, is stopped, busy or unreachable; retrying until it answers\n  help: `sluice doctor` shows whether Temporal answers and how much disk is free"},
 		{25 * time.Second, false, ""},
 		{99 * time.Second, true, "Temporal answers again, after 1m 30s"},
 		{100 * time.Second, true, ""},
