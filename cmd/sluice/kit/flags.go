@@ -42,7 +42,7 @@ func strict(cmd *cobra.Command) {
 					return err
 				}
 			}
-			return UsageError(cmd, fmt.Sprintf("usage: `%s`, but there are %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"), human.Plural(int64(len(args)), "argument")))
+			return UsageError(cmd, fmt.Sprintf("usage: `%s`; got %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"), human.Plural(int64(len(args)), "argument")))
 		}
 		return nil
 	}
