@@ -31,6 +31,7 @@ steps:
 //
 // promise: docs/pipelines.md#p-cache-in-place
 // promise: docs/pipelines.md#p-key-in-place
+// promise: docs/pipelines.md#p-plan-says
 func TestCleaningThatReadsInPlace(t *testing.T) {
 	const bucket = "s3://acme/x.csv?region=eu-central-1"
 	ago := time.Now().Add(-time.Hour).Truncate(time.Second)
