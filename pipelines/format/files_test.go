@@ -10,6 +10,7 @@ import (
 )
 
 // promise: docs/data.md#p-dot-files
+// promise: docs/data.md#p-read-relative
 func TestFindFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
@@ -58,6 +59,13 @@ func TestFindFiles(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+	t.Chdir(filepath.Join(dir, "a"))
+	if files, err := Find(t.Context(), []string{"x.jsonl"}); err != nil || len(files) != 1 {
+		t.Errorf("relative to the working folder: got %v, %v", files, err)
+	}
+	if _, err := Find(t.Context(), []string{"far-away.csv"}); err == nil || !strings.Contains(err.Error(), "no file matches far-away.csv in "+dir+"/a\nhelp: the path is relative") {
+		t.Errorf("relative, and not there: got %v", err)
 	}
 	for pattern, want := range map[string]string{
 		"c/*": "help: there is no folder " + dir + "/c", "a/xx.jsonl": "help: did you mean " + dir + "/a/x.jsonl?", "a/[": "syntax error", "d/[a].csv": "d/[[]a].csv", "b": "b/*", "b/": "b/*",

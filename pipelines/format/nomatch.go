@@ -36,10 +36,15 @@ func errNoMatch(pattern string) error {
 	} else if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(folder, `*?[`) {
 		help = "there is no folder " + strings.TrimRight(folder, "/")
 	}
+	where := ""
+	if at, err := os.Getwd(); err == nil && !filepath.IsAbs(pattern) {
+		where = " in " + at
+		help = cmp.Or(help, "the path is relative to the folder in which Sluice was started: use an absolute path, or read an input")
+	}
 	if help != "" {
 		help = "\nhelp: " + help
 	}
-	return fault.Errorf(fault.User, "no file matches %s%s", pattern, help)
+	return fault.Errorf(fault.User, "no file matches %s%s%s", pattern, where, help)
 }
 
 // literalPattern is the pattern that matches a name alone.
