@@ -13,14 +13,15 @@ func TestValuesAreBrief(t *testing.T) {
 		value any
 		want  string
 	}{
-		"a number":   {0.12345678, "x = 0.123457"},
-		"a count":    {float64(1392), "x = 1,392"},
-		"in between": {312467.3, "x = 312,467"},
-		"a text":     {"eu", "x = eu"},
-		"a list":     {[]any{1.0, "a"}, `x = [1,"a"]`},
-		"a mapping":  {map[string]any{"b": 1.0, "a": []any{}}, `x = {"a":[],"b":1}`},
-		"instances":  {[]any{map[string]any{"f1": 1.0}, map[string]any{"f1": 2.0}}, "x = a list of 2"},
-		"long":       {[]any{strings.Repeat("ä", 100)}, `x = ["` + strings.Repeat("ä", 57) + "…"},
+		"a number":    {0.12345678, "x = 0.123457"},
+		"a count":     {float64(1392), "x = 1,392"},
+		"in between":  {312467.3, "x = 312,467"},
+		"just missed": {1234.6, "x = 1234.6"},
+		"a text":      {"eu", "x = eu"},
+		"a list":      {[]any{1.0, "a"}, `x = [1,"a"]`},
+		"a mapping":   {map[string]any{"b": 1.0, "a": []any{}}, `x = {"a":[],"b":1}`},
+		"instances":   {[]any{map[string]any{"f1": 1.0}, map[string]any{"f1": 2.0}}, "x = a list of 2"},
+		"long":        {[]any{strings.Repeat("ä", 100)}, `x = ["` + strings.Repeat("ä", 57) + "…"},
 	} {
 		if got := values(spec.Check{Values: map[string]any{"x": tt.value}}); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)

@@ -172,8 +172,9 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	key := record.RunKey(in.Run)
 	var rec record.RunRecord
 	if err := e.Store.GetJSON(ctx, key, &rec); err == nil {
-		switch begun.MadeUp = !opened(rec, in) && !in.ScheduledAt.IsZero(); {
-		case begun.MadeUp || opened(rec, in): // a retry: what was settled stays settled
+		isRetry := opened(rec, in) // what was settled stays settled
+		begun.MadeUp = !isRetry && !in.ScheduledAt.IsZero()
+		if isRetry || begun.MadeUp {
 			return begun, nil
 		}
 		return begun, fault.New(fault.Invalid, "run "+in.Run+" already exists and has not been changed: `sluice rerun "+in.Run+"` runs it again", nil)

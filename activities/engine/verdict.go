@@ -329,7 +329,7 @@ func values(c spec.Check) string {
 	var seen []string
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
 		text := human.Value(c.Values[name])
-		if v, ok := c.Values[name].(float64); ok && v != math.Trunc(v) && math.Abs(v) < 1000 {
+		if v, ok := c.Values[name].(float64); ok && v != math.Trunc(v) && math.Abs(v) < 1e5 {
 			text = fmt.Sprintf("%.6g", v) // what was just missed must not look as if it was reached
 		}
 		seen = append(seen, name+" = "+text)
