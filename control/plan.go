@@ -87,7 +87,7 @@ func openRun(ctx context.Context, s *store.Store, pipeline string, sub record.Su
 		}
 		was, before, err := submitted(ctx, s, r.Submission)
 		if err != nil {
-			return nil, err
+			continue // what cannot be told of another run is no reason to have no plan
 		}
 		open := &contract.OpenRun{Run: r.Run, Differs: differences(was, sub, before, files)}
 		if len(open.Differs) == 0 {
