@@ -151,13 +151,14 @@ func (r *retrain) runs(trigger string) []string {
 	return runs
 }
 
-// started waits for the first run of a trigger beside those that were there before.
+// started waits for a run of a trigger that was not there before.
 func (r *retrain) started(trigger string, before []string) (run string) {
 	r.t.Helper()
 	r.up.await("a run of "+trigger, func() bool {
-		all := r.runs(trigger)
-		if len(all) > len(before) {
-			run = all[len(before)]
+		// A run of a new file is named by a digest, so that the newest need not be the last.
+		begun := slices.DeleteFunc(r.runs(trigger), func(run string) bool { return slices.Contains(before, run) })
+		if len(begun) > 0 {
+			run = begun[0]
 		}
 		return run != ""
 	})
