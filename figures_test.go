@@ -111,6 +111,7 @@ var figures = []struct{ mark, words, constant string }{
 	{"docs/security.md#p-gateway-bytes", "128 MiB", "serving/gateway.maxBodies"},
 	{"docs/security.md#p-gateway-minute", "a minute", "serving/gateway.bodyTimeout"},
 	{"docs/security.md#p-gateway-slow-clients", "256 inference", "serving/gateway.maxInFlight"},
+	{"docs/training.md#p-retry-for", "30 minutes", "activities.retryFor"},
 	{"docs/training.md#p-ten-in-a-row", "10 in", "workflows/train.maxFruitless"},
 	{"docs/triggers.md#p-look-limit", "1 minute", "workflows.lookTimeout"},
 	{"docs/triggers.md#p-look-limit", "45 s", "activities.listTime"},

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
@@ -88,7 +89,7 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 			priced = priced && price > 0
 			offers = append(offers, contract.Offer{
 				Pool: name, Capacity: capacity, USDPerHour: price, PriceUnknown: price == 0 && pool.Local == nil, // this machine is paid for
-				Image: cmp.Or(sp.Runtime.Image, pool.Runtime.Image),
+				Image: cmp.Or(sp.Runtime.Image, pool.Runtime.Image), RetryFor: time.Duration(pool.RetryFor),
 			})
 		}
 	}

@@ -3,6 +3,7 @@ package activities
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,8 +14,10 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -26,38 +29,30 @@ const firstPause = time.Second
 // maxPause is the longest pause between tries to reach a pool.
 const maxPause = 10 * time.Second
 
+const (
+	// retryFor is how long refusals that may pass are retried where the offer does not say: it was made by an earlier release.
+	retryFor = 30 * time.Minute
+	// firstRest and lastRest bound how long an offer is not asked for that was refused for a reason that may pass; the rests double. A node
+	// that does not start costs money each time.
+	firstRest, lastRest = 15 * time.Second, 10 * time.Minute
+)
+
 // Acquire asks for what is offered, in that order, again and again until there is some of it or the patience is at its end, which is an
-// error of type preempted. Pools of which none can be asked are waited for too, and a store that cannot be written: when the patience ends
-// then, the error is of type infrastructure.
+// error of type preempted. A store that cannot be written is waited for as pools are. Where no pool says that it lacks capacity, but each is
+// away or refuses for a reason that may pass, that is an error of type infrastructure after the time that the pools allow for it; until then
+// the error says since when (contract.Blocked).
 func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
-	var text atomic.Value
-	text.Store("asking for nodes")
-	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: text.Load().(string), Share: -1} })
-	heard := time.Now() // of any pool
-	left := false       // the environment for the agents
+	a := &acquiring{Trainings: t, in: in, blocked: in.BlockedSince, rests: map[contract.Offer]rest{}}
+	a.text.Store("asking for nodes")
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: a.text.Load().(string), Share: -1} })
 	over := time.NewTimer(in.Patience)
 	defer over.Stop()
 	for pause := firstPause; ; pause = min(2*pause, max(in.Tick, firstPause)) {
-		var got contract.Acquired
-		var err error
-		if !left {
-			err = t.leaveEnvironment(ctx, in)
-			left = err == nil
+		got, err := a.askAll(ctx)
+		if err == nil || ctx.Err() != nil {
+			return got, err
 		}
-		if left {
-			got, err = t.askAll(ctx, in)
-		}
-		switch typ := fault.TypeOf(err); {
-		case typ == fault.Preempted:
-			heard = time.Now()
-			text.Store("asking for nodes")
-		case typ == fault.Infrastructure && err != nil && ctx.Err() == nil && time.Since(heard) < protocol.Patience:
-			away := "the pool"
-			if !left {
-				away = "the store"
-			}
-			text.Store("waiting for " + away + ": " + fault.Message(err))
-		default:
+		if err = a.judge(err); fault.TypeOf(err) != fault.Preempted {
 			return got, err
 		}
 		select {
@@ -70,23 +65,88 @@ func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (cont
 	}
 }
 
+// acquiring is one call of Acquire.
+type acquiring struct {
+	*Trainings
+	in   contract.AcquireInput
+	text atomic.Value // of the heartbeats
+	left bool         // the environment for the agents
+	// blocked is since when no pool has said that it lacks capacity; zero while one does.
+	blocked time.Time
+	rests   map[contract.Offer]rest
+}
+
+// rest is for how long an offer is not asked for, and why.
+type rest struct {
+	until time.Time
+	pause time.Duration
+	why   error
+}
+
+// judge says what the refusals of all offers come to: an error of type preempted to go on asking.
+func (a *acquiring) judge(err error) error {
+	switch fault.TypeOf(err) {
+	case fault.Preempted:
+		a.blocked = time.Time{}
+		a.text.Store("asking for nodes")
+		return err
+	case fault.Infrastructure:
+	default:
+		return err
+	}
+	if a.blocked.IsZero() {
+		a.blocked = time.Now()
+	}
+	limit := a.limit()
+	if waited := time.Since(a.blocked); waited > limit && !a.in.Waits {
+		return fault.Final(fault.Errorf(fault.Infrastructure, "no nodes for %s, which is how long such refusals are retried (`retry_for` of the pool): %w",
+			human.Duration(limit), err))
+	}
+	a.text.Store("retrying: " + fault.Message(err))
+	since, unwritable := json.Marshal(contract.Blocked{Since: a.blocked.UTC()})
+	if unwritable != nil {
+		return unwritable
+	}
+	return fault.WithOutputs(fault.Preempted, fault.Message(err), since)
+}
+
+// limit is how long refusals that may pass are retried, by the pool that has the most patience.
+func (a *acquiring) limit() time.Duration {
+	var limit time.Duration
+	for _, o := range a.in.Offers {
+		limit = max(limit, cmp.Or(o.RetryFor, retryFor))
+	}
+	return limit
+}
+
 // leaveEnvironment leaves for the agents, which are started next, where secrets come from.
-func (t *Trainings) leaveEnvironment(ctx context.Context, in contract.AcquireInput) error {
-	sub, err := t.Engine.Submission(ctx, in.Submission)
+func (a *acquiring) leaveEnvironment(ctx context.Context) error {
+	sub, err := a.Engine.Submission(ctx, a.in.Submission)
 	if err != nil {
 		return err
 	}
-	return checkpoint.PutEnvironment(ctx, t.Store, in.Request.Key, sub.Program.Environment())
+	return checkpoint.PutEnvironment(ctx, a.Store, a.in.Request.Key, sub.Program.Environment())
 }
 
-// askAll asks for each offer once. When none is to be had the error tells why of each, and is of the type that gives the most hope.
-func (t *Trainings) askAll(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
+// askAll asks for each offer once that does not rest. When none is to be had the error tells why of each, and is of the type that gives the
+// most hope.
+func (a *acquiring) askAll(ctx context.Context) (contract.Acquired, error) {
+	if !a.left {
+		if err := a.leaveEnvironment(ctx); err != nil {
+			return contract.Acquired{}, err
+		}
+		a.left = true
+	}
 	var failed []error
-	for _, o := range in.Offers {
+	for _, o := range a.in.Offers {
+		if r := a.rests[o]; time.Now().Before(r.until) {
+			failed = append(failed, r.why)
+			continue
+		}
 		at := time.Now().UTC()
-		gang, err := t.ask(ctx, in, o)
+		gang, err := a.ask(ctx, o)
 		if err == nil {
-			t.releaseOthers(ctx, in, o.Pool)
+			a.releaseOthers(ctx, a.in, o.Pool)
 			o.Capacity = cmp.Or(gang.Capacity, o.Capacity)
 			o.USDPerHour = cmp.Or(gang.USDPerHour, o.USDPerHour)
 			o.PriceUnknown = o.PriceUnknown && o.USDPerHour == 0
@@ -95,20 +155,26 @@ func (t *Trainings) askAll(ctx context.Context, in contract.AcquireInput) (contr
 		if ctx.Err() != nil {
 			return contract.Acquired{}, ctx.Err()
 		}
+		if errors.Is(err, training.ErrMayPass) {
+			pause := min(max(2*a.rests[o].pause, firstRest), lastRest)
+			a.rests[o] = rest{until: time.Now().Add(pause), pause: pause, why: err}
+		}
 		failed = append(failed, err)
 	}
 	return contract.Acquired{}, mostRetryable(failed)
 }
 
 // ask asks one pool.
-func (t *Trainings) ask(ctx context.Context, in contract.AcquireInput, o contract.Offer) (training.Gang, error) {
-	pool, err := t.pool(ctx, in.Submission, o.Pool)
+func (a *acquiring) ask(ctx context.Context, o contract.Offer) (training.Gang, error) {
+	pool, err := a.pool(ctx, a.in.Submission, o.Pool)
 	if err != nil {
 		return training.Gang{}, err
 	}
-	r := in.Request
+	r := a.in.Request
 	r.Capacity, r.Image = o.Capacity, o.Image
-	gang, err := pool.Acquire(ctx, r)
+	asking, cancel := a.bounded(ctx, o)
+	defer cancel()
+	gang, err := pool.Acquire(asking, r)
 	typ := fault.Infrastructure
 	switch {
 	case err == nil:
@@ -117,8 +183,19 @@ func (t *Trainings) ask(ctx context.Context, in contract.AcquireInput, o contrac
 		typ = fault.Invalid
 	case errors.Is(err, training.ErrNoCapacity):
 		typ = fault.Preempted
+	case asking.Err() != nil && ctx.Err() == nil:
+		typ = fault.Preempted
+		err = fmt.Errorf("spot nodes were not ready within %s, and the deadline leaves no more time for them: %w", human.Duration(a.in.SpotWithin), err)
 	}
 	return gang, fault.New(typ, "pool "+o.Pool+": "+err.Error(), err)
+}
+
+// bounded bounds how long spot may take to start where a deadline leaves no more time for it.
+func (a *acquiring) bounded(ctx context.Context, o contract.Offer) (context.Context, context.CancelFunc) {
+	if o.Capacity != spec.CapacitySpot || a.in.SpotWithin == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, a.in.SpotWithin)
 }
 
 // mostRetryable makes one error of those of all offers: no capacity now, then a pool that failed, then one that will never do.

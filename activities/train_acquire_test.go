@@ -46,7 +46,7 @@ func (p *fakePool) Release(context.Context, training.Key) error {
 // promise: docs/training.md#p-without-deadline
 // promise: docs/operations.md#p-dies-pool-api
 func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
-	none, never, broken := training.ErrNoCapacity, training.ErrTooLarge, context.DeadlineExceeded
+	none, never, passing, broken := training.ErrNoCapacity, training.ErrTooLarge, training.ErrMayPass, context.DeadlineExceeded
 	ever := slices.Repeat([]error{none}, 100)
 	for _, tt := range []struct {
 		name       string
@@ -63,7 +63,8 @@ func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 		{"until the patience ends", ever, ever, 0, fault.Preempted, 1},
 		{"no longer than it makes sense", slices.Repeat([]error{never}, 100), slices.Repeat([]error{never}, 100), time.Minute, fault.Invalid, 1},
 		{"until a pool that is away is back", slices.Repeat([]error{never}, 100), []error{broken}, time.Minute, "burst", 2},
-		{"of pools that are away until the patience ends", slices.Repeat([]error{never}, 100), slices.Repeat([]error{broken}, 100), 0, fault.Infrastructure, 1},
+		{"after a refusal that passes", []error{passing}, slices.Repeat([]error{never}, 100), time.Minute, "gpu", 2},
+		{"of pools that are away until the patience ends", slices.Repeat([]error{never}, 100), slices.Repeat([]error{broken}, 100), 0, fault.Preempted, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // a second try comes after a while
@@ -92,7 +93,91 @@ func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 	}
 }
 
-func acquire(t *testing.T, pools map[string]*fakePool, in contract.AcquireInput) (contract.Acquired, error) {
+// TestRefusalsThatMayPass: a step goes on asking for as long as the pool says, however many activities that takes, and the time in which
+// a pool had no capacity does not count.
+//
+// promise: docs/training.md#p-retry-for
+func TestRefusalsThatMayPass(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	hour := func(o contract.Offer) contract.Offer { o.RetryFor = time.Hour; return o }
+	for _, tt := range []struct {
+		name    string
+		refusal error
+		in      contract.AcquireInput
+		want    string
+		blocked bool // the error says since when
+	}{
+		{"now first", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}}, fault.Preempted, true},
+		{"for long", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(29 * time.Minute)}, fault.Preempted, true},
+		{"for too long", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute)}, fault.Infrastructure, false},
+		{"for as long as the pool says", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{hour(gpuSpot)}, BlockedSince: ago(59 * time.Minute)}, fault.Preempted, true},
+		{"for longer than the pool says", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{hour(gpuSpot)}, BlockedSince: ago(61 * time.Minute)}, fault.Infrastructure, false},
+		{"a pool that is away", context.DeadlineExceeded, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute)}, fault.Infrastructure, false},
+		{"while on-demand could be had", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute), Waits: true}, fault.Preempted, true},
+		{"no capacity meanwhile", training.ErrNoCapacity, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute)}, fault.Preempted, false},
+		{"for good", training.ErrRefused, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}}, fault.Invalid, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.Pools, tt.in.Tick = []string{"gpu"}, time.Second
+			_, err := acquire(t, map[string]*fakePool{"gpu": {refusals: slices.Repeat([]error{tt.refusal}, 100)}}, tt.in)
+			if typ := fault.TypeOf(err); typ != tt.want {
+				t.Fatalf("%v (%s), want %s", err, typ, tt.want)
+			}
+			var blocked contract.Blocked
+			if json.Unmarshal(fault.Outputs(err), &blocked) == nil != tt.blocked {
+				t.Fatalf("the error carries %s, want since when: %v", fault.Outputs(err), tt.blocked)
+			}
+			if since := tt.in.BlockedSince; tt.blocked && !since.IsZero() && !blocked.Since.Equal(since) {
+				t.Errorf("refused since %v, want %v", blocked.Since, since)
+			}
+			if tt.want == fault.Infrastructure && !strings.Contains(fault.Message(err), "retry_for") {
+				t.Errorf("%v, want the setting to be named", err)
+			}
+		})
+	}
+}
+
+// A node that does not start costs each time, so its offer is left alone for a while; the others are not.
+func TestOffersRest(t *testing.T) {
+	pools := map[string]*fakePool{
+		"gpu": {refusals: slices.Repeat([]error{training.ErrMayPass}, 100)}, "burst": {refusals: slices.Repeat([]error{training.ErrNoCapacity}, 2)},
+	}
+	_, err := acquire(t, pools, contract.AcquireInput{
+		Offers: []contract.Offer{gpuSpot, burst}, Pools: []string{"gpu", "burst"}, Patience: time.Minute, Tick: time.Second,
+	})
+	if err != nil || len(pools["gpu"].asked) != 1 || len(pools["burst"].asked) != 3 {
+		t.Errorf("%v: the pool that refuses was asked %d times, the other %d, want 1 and 3", err, len(pools["gpu"].asked), len(pools["burst"].asked))
+	}
+}
+
+// slowPool never gets ready.
+type slowPool struct{ fakePool }
+
+func (p *slowPool) Acquire(ctx context.Context, _ training.Request) (training.Gang, error) {
+	<-ctx.Done()
+	return training.Gang{}, ctx.Err()
+}
+
+// Spot that does not get ready in time leaves on-demand the time that it needs.
+//
+// promise: docs/training.md#p-deadline-bounds-start
+func TestSpotIsBoundedByTheDeadline(t *testing.T) {
+	onDemand := &fakePool{}
+	in := contract.AcquireInput{
+		Offers: []contract.Offer{gpuSpot, burst}, Pools: []string{"gpu", "burst"}, Patience: time.Minute, Tick: time.Second, SpotWithin: 50 * time.Millisecond,
+	}
+	got, err := acquire(t, map[string]training.Pool{"gpu": &slowPool{}, "burst": onDemand}, in)
+	if err != nil || got.Offer.Pool != "burst" {
+		t.Errorf("got %+v, %v, want on-demand after the time for spot", got, err)
+	}
+	in.Offers, in.Patience = in.Offers[:1], 0
+	_, err = acquire(t, map[string]training.Pool{"gpu": &slowPool{}}, in)
+	if fault.TypeOf(err) != fault.Preempted || !strings.Contains(fault.Message(err), "the deadline leaves no more time") {
+		t.Errorf("spot alone: %v, want to be asked again, and why", err)
+	}
+}
+
+func acquire[P training.Pool](t *testing.T, pools map[string]P, in contract.AcquireInput) (contract.Acquired, error) {
 	t.Helper()
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {

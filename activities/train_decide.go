@@ -75,7 +75,7 @@ func choose(in contract.DecideInput, m measurement) contract.Choice {
 		return contract.Choice{Tick: s.Tick} // what a move costs is not known yet
 	}
 	d := policy.Decide(s)
-	c := contract.Choice{Review: d.Review, Tick: s.Tick, Waits: s.OnDemand && !d.OnDemand}
+	c := contract.Choice{Review: d.Review, Tick: s.Tick, Waits: s.OnDemand && !d.OnDemand, SpotWithin: d.SpotWithin}
 	for _, o := range in.Offers {
 		spot := o.Capacity == spec.CapacitySpot
 		if spot && d.Spot || !spot && d.OnDemand && s.Running == "" {

@@ -44,9 +44,13 @@ func TestChoose(t *testing.T) {
 	}{
 		{"no deadline", in(nil), plain, contract.Choice{Offers: all, Tick: maxTick}},
 		{"a loose deadline", due(3*time.Hour, spec.Generation{}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow, Waits: true}},
-		{"a tight deadline", due(64*time.Minute, spec.Generation{}), plain, contract.Choice{Offers: all, Tick: 64 * time.Minute / ticksInWindow}},
+		{"a tight deadline", due(64*time.Minute, spec.Generation{}), plain, contract.Choice{
+			Offers: all, Tick: 64 * time.Minute / ticksInWindow, SpotWithin: 40 * time.Second,
+		}},
 		{"no slack", due(time.Hour, spec.Generation{}), plain, contract.Choice{Offers: all[1:], Tick: time.Hour / ticksInWindow}},
-		{"nothing is known yet", due(time.Hour, spec.Generation{}), measurement{}, contract.Choice{Offers: all, Tick: time.Hour / ticksInWindow}},
+		{"nothing is known yet", due(time.Hour, spec.Generation{}), measurement{}, contract.Choice{
+			Offers: all, Tick: time.Hour / ticksInWindow, SpotWithin: 3 * time.Minute,
+		}},
 		{"on on-demand", due(3*time.Hour, spec.Generation{Capacity: spec.CapacityOnDemand}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow}},
 		{"on on-demand, with no slack", due(time.Hour, spec.Generation{Capacity: spec.CapacityOnDemand}), plain, contract.Choice{Tick: time.Hour / ticksInWindow}},
 		{"on on-demand, of unknown pace", in(func(in *contract.DecideInput) { in.Current.Capacity = spec.CapacityOnDemand }), measurement{}, contract.Choice{Tick: maxTick}},
@@ -55,6 +59,12 @@ func TestChoose(t *testing.T) {
 			got := choose(tt.in, tt.measured)
 			if (got.Review > 0) != got.Waits {
 				t.Errorf("waits %v, and chooses again after %v", got.Waits, got.Review)
+			}
+			if got.Waits {
+				if got.SpotWithin != got.Review {
+					t.Errorf("spot may take %v, want the %v until it chooses again", got.SpotWithin, got.Review)
+				}
+				got.SpotWithin = 0
 			}
 			got.Review = 0
 			if diff := cmp.Diff(tt.want, got); diff != "" {

@@ -82,6 +82,9 @@ var (
 	// ErrQueued is an ErrNoCapacity of a pool that lets gangs queue: this one keeps its place. Asking again goes on waiting, Release gives
 	// the place up.
 	ErrQueued = fmt.Errorf("%w: the gang is waiting in a queue", ErrNoCapacity)
+	// ErrMayPass: not like this, and not for want of machines; but it may pass, or somebody may mend it meanwhile. A quota is used up, say,
+	// a registry does not answer, or a node did not boot.
+	ErrMayPass = errors.New("refused for now")
 	// ErrRefused: not like this, however often it is asked. A permission is missing, say, or there is no such image.
 	ErrRefused = errors.New("refused")
 	// ErrNoAgent: the pool has no agent to put on its nodes.

@@ -50,6 +50,8 @@ type TrainContinuation struct {
 	// BeganAt is when the step began, AttemptAt when the attempt that is under way did.
 	BeganAt   time.Time `json:"began_at,omitzero"`
 	AttemptAt time.Time `json:"attempt_at,omitzero"`
+	// BlockedSince is since when no pool has given a gang though none lacks capacity; zero when that is not so.
+	BlockedSince time.Time `json:"blocked_since,omitzero"`
 	// Next is the gang of the next generation, when that was got while the one before it still ran.
 	Next *Acquired `json:"next,omitempty"`
 }
@@ -86,6 +88,8 @@ type Offer struct {
 	PriceUnknown bool    `json:"price_unknown,omitempty"`
 	// Image is the container image of the ranks there.
 	Image string `json:"image,omitempty"`
+	// RetryFor is how long refusals of the pool that may pass are retried.
+	RetryFor time.Duration `json:"retry_for,omitempty"`
 }
 
 // DecideInput asks which of the offers to ask for now.
@@ -110,6 +114,8 @@ type Choice struct {
 	Tick time.Duration `json:"tick"`
 	// Waits: on-demand could be had, and is not asked for yet.
 	Waits bool `json:"waits,omitempty"`
+	// SpotWithin is how long spot may take from being asked for to being ready; 0: as long as the pool allows.
+	SpotWithin time.Duration `json:"spot_within,omitempty"`
 }
 
 // SealInput opens a generation.
@@ -135,8 +141,17 @@ type AcquireInput struct {
 	// Patience is how long to go on asking, and Tick how often at least.
 	Patience time.Duration `json:"patience"`
 	Tick     time.Duration `json:"tick"`
+	// Waits and SpotWithin are as in Choice, and BlockedSince as the error before said.
+	Waits        bool          `json:"waits,omitempty"`
+	SpotWithin   time.Duration `json:"spot_within,omitempty"`
+	BlockedSince time.Time     `json:"blocked_since,omitzero"`
 	// Request is what is asked for of each; the offer completes it.
 	Request training.Request `json:"request"`
+}
+
+// Blocked comes with an Acquire's error when the patience ended while every pool was away, or refused for a reason that may pass.
+type Blocked struct {
+	Since time.Time `json:"blocked_since"`
 }
 
 // Acquired is a gang, what was bought, and when it was asked for: it costs from then on.

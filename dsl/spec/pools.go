@@ -24,6 +24,10 @@ type Pool struct {
 	Node NodeShape `json:"node,omitzero"`
 	// USDPerHour is the price of a node per hour, for ledgers, budgets and deadlines.
 	USDPerHour Prices `json:"usd_per_hour,omitzero"`
+	// RetryFor is how long the pool is asked again if it refuses nodes for a reason that may pass: a quota is used up, an image cannot be
+	// pulled at the moment, a node does not start, or the API of the pool does not respond. A step does not use up its retries for it.
+	// There is no such limit for capacity that is not available. Default 30m.
+	RetryFor Duration `json:"retry_for,omitempty" dsl:"default=30m"`
 	// MetricsListen is the address, host:port, on which the agent of each node serves /metrics for Prometheus. Default: none.
 	MetricsListen string `json:"metrics_listen,omitempty"`
 }

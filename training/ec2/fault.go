@@ -20,7 +20,7 @@ var (
 		"InsufficientInstanceCapacity", "InsufficientCapacity", "UnfulfillableCapacity", "InsufficientHostCapacity",
 		"InsufficientFreeAddressesInSubnet", "ReservationCapacityExceeded", "SpotMaxPriceTooLow",
 	}
-	// quotaCodes: the account may not have so many. Asking again does not change that.
+	// quotaCodes: the account may not have so many at once. Others' instances may end, and quotas may be raised.
 	quotaCodes = []string{
 		"VcpuLimitExceeded", "MaxSpotInstanceCountExceeded", "InstanceLimitExceeded", "MaxFleetCountExceeded",
 		"MaxSpotFleetRequestCountExceeded",
@@ -46,7 +46,7 @@ func meaning(call, code, message string, err error) error {
 	case slices.Contains(capacityCodes, code):
 		return fault{text, err, training.ErrNoCapacity}
 	case slices.Contains(quotaCodes, code):
-		return fault{text + ": have the account's quota raised (Service Quotas in AWS's console, Amazon EC2)", err, training.ErrRefused}
+		return fault{text + ": unless other instances of the account end, have its quota raised (Service Quotas in AWS's console, Amazon EC2)", err, training.ErrMayPass}
 	case slices.Contains(permissionCodes, code):
 		return fault{text + ": the worker's credentials need the permission ec2:" + call + " (docs/ec2.md has the policy)", err, training.ErrRefused}
 	case strings.Contains(message, "IAM Instance Profile"):

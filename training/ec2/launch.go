@@ -145,8 +145,8 @@ func (p *Pool) serves(ctx context.Context, key training.Key, instance types.Inst
 	return p.opts.Polls(ctx, queuePrefix(key)+*instance.InstanceId)
 }
 
-// failedStart types the end of an instance that never served: what EC2 took back is a matter of capacity, and what the node's script
-// gave up, such as an image that cannot be pulled, would be as hopeless on the next instance, which costs too.
+// failedStart types the end of an instance that never served: what EC2 took back is a matter of capacity, an image that is not there would be
+// missing on the next instance too, which costs, and what else the node's script gave up may be that machine's or that moment's trouble.
 func (p *Pool) failedStart(ctx context.Context, i int, instance types.Instance) error {
 	instance = p.explained(ctx, instance)
 	why := fmt.Sprintf("node %d terminated before it was ready: %s", i, p.why(ctx, instance))
@@ -157,11 +157,14 @@ func (p *Pool) failedStart(ctx context.Context, i int, instance types.Instance) 
 	switch {
 	case strings.HasPrefix(code, "Server."):
 		return fmt.Errorf("%s: %w", why, training.ErrNoCapacity)
-	case code == shutItself:
+	case code == shutItself && strings.Contains(why, pullFailed) && training.NoImage(why):
 		return fmt.Errorf("%s: %w", why, training.ErrRefused)
 	}
-	return errors.New(why)
+	return fmt.Errorf("%s: %w", why, training.ErrMayPass)
 }
+
+// pullFailed is how the node's script begins to say that an image could not be pulled.
+const pullFailed = "cannot pull the image"
 
 // late says which agents have not been heard of in time.
 func (p *Pool) late(ctx context.Context, known []types.Instance, polled map[string]bool) error {
@@ -177,7 +180,7 @@ func (p *Pool) late(ctx context.Context, known []types.Instance, polled map[stri
 		if last := p.lastWords(context.WithoutCancel(ctx), *instance.InstanceId); last != "" {
 			why += " Its last output: " + last
 		}
-		return errors.New(why)
+		return fmt.Errorf("%s: %w", why, training.ErrMayPass)
 	}
-	return fmt.Errorf("EC2 did not report the instances within %v of their launch", bootLimit)
+	return fmt.Errorf("EC2 did not report the instances within %v of their launch: %w", bootLimit, training.ErrMayPass)
 }

@@ -2,6 +2,7 @@ package ec2
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"os"
 	"path/filepath"
@@ -215,6 +216,7 @@ func release(t *testing.T, p *Pool, key training.Key) {
 // promise: docs/ec2.md#p-min-or-none
 // promise: docs/ec2.md#p-ec2-waits
 // promise: docs/ec2.md#p-ec2-refuses
+// promise: docs/ec2.md#p-ec2-quota
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -224,8 +226,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"no capacity", func(f *front) { f.capacity = 1 }, training.ErrNoCapacity, "g5.2xlarge subnet-a"},
 		{"no capacity of one type", func(f *front) { f.errors = []string{"Unsupported", "InsufficientInstanceCapacity"} }, training.ErrNoCapacity, "Insufficient"},
-		{"quota", func(f *front) { f.errors = []string{"VcpuLimitExceeded"} }, training.ErrRefused, "Service Quotas"},
-		{"quota of spot", func(f *front) { f.errors = []string{"MaxSpotInstanceCountExceeded"} }, training.ErrRefused, "Service Quotas"},
+		{"quota", func(f *front) { f.errors = []string{"VcpuLimitExceeded"} }, training.ErrMayPass, "Service Quotas"},
+		{"quota of spot", func(f *front) { f.errors = []string{"MaxSpotInstanceCountExceeded"} }, training.ErrMayPass, "Service Quotas"},
 		{"no permission", func(f *front) { f.refuse["CreateFleet"] = "UnauthorizedOperation" }, training.ErrRefused, "ec2:CreateFleet"},
 		{"no image", func(f *front) { f.errors = []string{"InvalidAMIID.NotFound"} }, training.ErrRefused, "`ec2`"},
 		{"no such type", func(f *front) { f.refuse["DescribeInstanceTypes"] = "InvalidInstanceType" }, training.ErrRefused, "`ec2`"},
@@ -265,6 +267,7 @@ func TestCapacityComesBack(t *testing.T) {
 // promise: docs/ec2.md#p-no-instance-left
 // promise: docs/ec2.md#p-agent-idle
 // promise: docs/ec2.md#p-ec2-no-start
+// promise: docs/ec2.md#p-ec2-no-image
 // promise: docs/ec2.md#p-ec2-digest
 func TestStartFails(t *testing.T) {
 	for _, test := range []struct {
@@ -272,22 +275,28 @@ func TestStartFails(t *testing.T) {
 		change func(o *Options)
 		image  string
 		says   string
+		last   string // on the console
+		want   error
 	}{
-		{"the image cannot be pulled", nil, "missing", "cannot pull the image missing: manifest unknown"},
-		{"the agent in the store is another", swapAgent, "", "its agent was changed on the way"},
-		{"the agent ends", func(o *Options) { o.Agent.Address = "nowhere:7233" }, "", "ended with code 1: connect to Temporal at nowhere: refused"},
+		{"there is no such image", nil, "missing", "cannot pull the image missing: manifest unknown", "cannot pull the image missing: manifest unknown", training.ErrRefused},
+		{"the registry is away", nil, "missing", "cannot pull the image missing", "cannot pull the image missing: connection refused", training.ErrMayPass},
+		{"the agent in the store is another", swapAgent, "", "its agent was changed on the way", "its agent was changed on the way", training.ErrMayPass},
+		{
+			"the agent ends", func(o *Options) { o.Agent.Address = "nowhere:7233" }, "",
+			"ended with code 1: connect to Temporal at nowhere: refused", "its agent ended with code 1", training.ErrMayPass,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.change)
 			w.front.set(func(f *front) {
 				f.reason = shutItself + " Instance initiated shutdown"
-				f.console = "WwogICAgMC4wXSBib290CnNsdWljZS1ub2RlOiBsYXN0IHdvcmRzCmxvZ2luOgo=" // "[    0.0] boot", "sluice-node: last words", "login:"
+				f.console = base64.StdEncoding.EncodeToString([]byte("[    0.0] boot\nsluice-node: " + test.last + "\nlogin:\n"))
 			})
 			r := request(1, 1, 1)
 			r.Image = test.image
 			_, err := w.Acquire(t.Context(), r)
-			if !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "last words") {
-				t.Errorf("Acquire: %v, want ErrRefused with what the console said last", err)
+			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.last) {
+				t.Errorf("Acquire: %v, want %v with what the console said last", err, test.want)
 			}
 			for _, id := range w.machines.booted() {
 				if said := w.machines.read(id, "console"); !strings.Contains(said, test.says) {

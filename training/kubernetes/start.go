@@ -47,6 +47,7 @@ type starting struct {
 	gang    gang
 	since   time.Time
 	noImage time.Time // since when an image cannot be pulled
+	missing bool      // since it is not there
 }
 
 // look returns the pods that run, in order, or why they never will, or not in time.
@@ -78,14 +79,18 @@ func (s *starting) look(pods map[string]corev1.Pod, now time.Time) (running []co
 			wait.why = unscheduled(node, &pod)
 		}
 	}
-	if imageError == "" {
-		s.noImage = time.Time{}
-	} else if s.noImage.IsZero() {
+	switch {
+	case imageError == "":
+		s.noImage, s.missing = time.Time{}, false
+	case s.noImage.IsZero():
 		s.noImage = now
 	}
+	s.missing = s.missing || training.NoImage(imageError) // kubelets say so once, and then that they wait
 	switch {
-	case imageError != "" && now.Sub(s.noImage) >= s.pool.imagePatience:
+	case imageError != "" && now.Sub(s.noImage) >= s.pool.imagePatience && s.missing:
 		return nil, fmt.Errorf("%s: %w", imageError, training.ErrRefused)
+	case imageError != "" && now.Sub(s.noImage) >= s.pool.imagePatience:
+		return nil, fmt.Errorf("%s: %w", imageError, training.ErrMayPass)
 	case wait.why != "" && now.Sub(s.since) >= s.pool.patience:
 		return nil, &wait
 	}
@@ -106,7 +111,7 @@ func failedStart(node int, pod *corev1.Pod) error {
 	if condition(pod, corev1.DisruptionTarget) != nil || pod.Status.Reason != "" { // evicted, preempted, shut down, refused by the machine
 		return fmt.Errorf("%w: %w", err, training.ErrNoCapacity)
 	}
-	return err
+	return fmt.Errorf("%w: %w", err, training.ErrMayPass)
 }
 
 // imageTrouble says why a container cannot be made of its image, and whether that is for good.

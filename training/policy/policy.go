@@ -48,6 +48,8 @@ type Decision struct {
 	OnDemand bool
 	// Review is after what time to decide again, if nothing happens before; 0: then only.
 	Review time.Duration
+	// SpotWithin is how long spot may take to be ready before on-demand has to be asked for; 0: as long as it takes.
+	SpotWithin time.Duration
 }
 
 const (
@@ -60,6 +62,8 @@ const (
 	reserveFactor = 2.5
 	// priorUp is how long spot is believed to stay where there is no deadline that would tell long from short.
 	priorUp = 2 * time.Hour
+	// firstTries is what part of the time before the deadline the one try of spot may take that is made before the speed is known.
+	firstTries = 20
 	// unknownSpotShare is the price of spot as a share of on-demand's where they are not said.
 	unknownSpotShare = 1. / 3
 )
@@ -83,16 +87,20 @@ func Decide(s State) Decision {
 	case !s.Deadline, s.Left <= 0:
 		return Decision{Spot: s.Running == "" || s.worthMoving(), OnDemand: true}
 	case s.Work <= 0: // one try of spot to measure the speed on, and no wait for it
-		return Decision{Spot: s.Running == "" && s.SpotLosses == 0, OnDemand: true}
+		if s.Running != "" || s.SpotLosses > 0 {
+			return Decision{OnDemand: true}
+		}
+		return Decision{Spot: true, OnDemand: true, SpotWithin: s.Window / firstTries}
 	case s.Slack() < s.mustStay():
 		return Decision{OnDemand: true}
 	case s.Running == spec.CapacityOnDemand:
 		return Decision{Spot: s.worthMoving(), OnDemand: true}
 	}
 	if wait := s.Slack() - max(s.mustStart(), s.reserve()+s.Changeover+s.Tick); wait > 0 {
-		return Decision{Spot: true, Review: max(wait, s.Tick)}
+		return Decision{Spot: true, Review: max(wait, s.Tick), SpotWithin: max(wait, s.Tick)}
 	}
-	return Decision{Spot: true, OnDemand: true}
+	// Spot that is ready at once costs no slack, and spot that is not must leave enough for on-demand.
+	return Decision{Spot: true, OnDemand: true, SpotWithin: max(s.Slack()-s.mustStart(), s.Tick)}
 }
 
 // reserve is the slack to keep for the changeovers that the rest of the work is expected to need: two for each time that spot goes

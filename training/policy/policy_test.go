@@ -14,6 +14,9 @@ import (
 func TestDecide(t *testing.T) {
 	const h = time.Hour
 	spot, onDemand, both, wait := policy.Decision{Spot: true}, policy.Decision{OnDemand: true}, policy.Decision{Spot: true, OnDemand: true}, policy.Decision{Spot: true}
+	bothWithin := func(within time.Duration) policy.Decision {
+		return policy.Decision{Spot: true, OnDemand: true, SpotWithin: within}
+	}
 	// due is a job of 10 h of which work is left, with so much time to the deadline.
 	due := func(work, left time.Duration, more func(*policy.State)) policy.State {
 		s := policy.State{
@@ -42,7 +45,7 @@ func TestDecide(t *testing.T) {
 			Spot: true, OnDemand: true, Running: spec.CapacityOnDemand, Changeover: time.Minute, Prices: spec.Prices{Spot: 4, OnDemand: 3},
 		}, onDemand},
 		{"much slack", due(10*h, 20*h, nil), wait},
-		{"no more slack than the changeovers to come need", due(10*h, 11*h, nil), both},
+		{"no more slack than the changeovers to come need", due(10*h, 11*h, nil), bothWithin(48 * time.Minute)},
 		{"slack for no changeover to spot and back", due(1*h, 1*h+11*time.Minute, nil), onDemand},
 		{"on spot", due(10*h, 11*h, on(spec.CapacitySpot)), spot},
 		{"on spot, with no slack", due(1*h, 1*h, on(spec.CapacitySpot)), spot},
@@ -51,7 +54,8 @@ func TestDecide(t *testing.T) {
 		{"on on-demand, and spot goes away too soon", due(5*h, 6*h, func(s *policy.State) {
 			s.Running, s.SpotUp, s.SpotLosses = spec.CapacityOnDemand, 10*time.Minute, 30
 		}), onDemand},
-		{"the speed is not known", due(0, 5*h, nil), both},
+		{"slack for spot that is ready at once", due(10*h, 10*h+12*time.Minute+30*time.Second, nil), bothWithin(time.Minute)},
+		{"the speed is not known", due(0, 5*h, nil), bothWithin(h)},
 		{"the speed is not known, and spot was lost before it was", due(0, 5*h, func(s *policy.State) { s.SpotLosses = 1 }), onDemand},
 		{"the speed is not known, on on-demand", due(0, 5*h, on(spec.CapacityOnDemand)), onDemand},
 		{"the deadline has passed", due(5*h, -h, nil), both},
@@ -61,7 +65,13 @@ func TestDecide(t *testing.T) {
 			if (got.Review > 0) != (tt.name == "much slack") {
 				t.Errorf("review after %v", got.Review)
 			}
-			if got.Review = 0; got != tt.want {
+			if got.Review > 0 {
+				if got.SpotWithin != got.Review {
+					t.Errorf("spot may take %v, want the %v until the next decision", got.SpotWithin, got.Review)
+				}
+				got.Review, got.SpotWithin = 0, 0
+			}
+			if got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,9 +59,14 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 			t.show(ctx)
 		}
 		got, err := t.ask(ctx, t.key(), choice)
+		t.carried.BlockedSince = blockedSince(err)
 		if err == nil {
 			l.take(got)
 			return t.priced(ctx, got.Offer)
+		}
+		if fault.TypeOf(err) == fault.Invalid && choice.Waits && durable.Since(ctx, changeRefusedSpot) {
+			t.drop(choice.Offers) // what is refused for good is not waited for
+			continue
 		}
 		if fault.TypeOf(err) != fault.Preempted {
 			return t.abandon(ctx, err)
@@ -69,6 +75,20 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 			return durable.ErrLong
 		}
 	}
+}
+
+// blockedSince is what an error of Acquire says of the pools; zero where it says nothing.
+func blockedSince(err error) time.Time {
+	var blocked contract.Blocked
+	if json.Unmarshal(fault.Outputs(err), &blocked) != nil {
+		return time.Time{}
+	}
+	return blocked.Since
+}
+
+// drop gives up offers.
+func (t *train) drop(offers []contract.Offer) {
+	t.plan.Offers = slices.DeleteFunc(t.plan.Offers, func(o contract.Offer) bool { return slices.Contains(offers, o) })
 }
 
 // take makes a gang that was got the generation's.
@@ -99,6 +119,7 @@ func (t *train) choose(ctx workflow.Context) (contract.Choice, error) {
 func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choice) (contract.Acquired, error) {
 	in := contract.AcquireInput{
 		Submission: t.in.Submission, Offers: choice.Offers, Pools: t.pools(), Patience: patience, Tick: choice.Tick,
+		Waits: choice.Waits, SpotWithin: choice.SpotWithin, BlockedSince: t.carried.BlockedSince,
 		Request: training.Request{
 			Key: key, MinNodes: t.plan.MinNodes, MaxNodes: t.plan.MaxNodes, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID,
 			Resources: t.plan.Resources, Avoid: t.carried.Avoid,

@@ -58,6 +58,8 @@ type stage struct {
 	collected contract.CollectInput
 	// spot says whether there is any for a generation. Where it is set, the step may buy spot and on-demand, and has on-demand first.
 	spot func(generation int) bool
+	// waits: it has spot alone first, and on-demand where there is no spot to be bought.
+	waits bool
 	// counts takes what is counted.
 	counts *flowtest.Counts
 
@@ -65,6 +67,7 @@ type stage struct {
 	now      func() time.Time
 	acquired int
 	patience time.Duration // of the last call of Acquire
+	blocked  []time.Time   // since when, as each call of Acquire is told
 	released []int
 	fall     map[int]chan struct{}
 }
@@ -96,6 +99,9 @@ func (s *stage) plan(_ context.Context, in contract.PlanInput) (contract.TrainPl
 
 // decide asks for on-demand, and for spot in its place.
 func (s *stage) decide(_ context.Context, in contract.DecideInput) (contract.Choice, error) {
+	if s.waits && len(in.Offers) > 1 {
+		return contract.Choice{Offers: in.Offers[1:], Waits: true}, nil
+	}
 	if in.Current.Capacity == spec.CapacityOnDemand {
 		return contract.Choice{Offers: in.Offers[1:]}, nil
 	}
@@ -175,6 +181,7 @@ func (s *stage) acquireGang(ctx context.Context, in contract.AcquireInput) (cont
 	defer s.mu.Unlock()
 	s.acquired++
 	s.patience = in.Patience
+	s.blocked = append(s.blocked, in.BlockedSince)
 	offer, key := in.Offers[0], in.Request.Key
 	if len(s.acquire) > 0 {
 		err := s.acquire[0]
@@ -234,6 +241,35 @@ func TestTrainWaitsForCapacity(t *testing.T) {
 		t.Errorf("acquired %d times, want 4", s.acquired)
 	}
 	s.wantReleased(t, 1)
+}
+
+// Since when pools have refused goes from one Acquire to the next, and ends with a gang.
+//
+// promise: docs/training.md#p-retry-for
+func TestTrainCountsHowLongItIsRefused(t *testing.T) {
+	since := time.Unix(1000, 0).UTC()
+	blocked := fault.WithOutputs(fault.Preempted, "a quota", []byte(`{"blocked_since":"1970-01-01T00:16:40Z"}`))
+	none := fault.New(fault.Preempted, "no capacity now", nil)
+	s := &stage{acquire: []error{none, blocked, none, blocked}}
+	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]time.Time{{}, {}, since, {}, since}, s.blocked); diff != "" {
+		t.Errorf("asked with (-want +got):\n%s", diff)
+	}
+}
+
+// A training that waits for spot does not wait for what is refused for good, and does not fail for it either.
+//
+// promise: docs/training.md#p-refused-spot
+func TestTrainBuysOnDemandWhereSpotIsRefused(t *testing.T) {
+	s := &stage{acquire: []error{fault.New(fault.Invalid, "no permission to buy spot", nil)}, spot: func(int) bool { return true }, waits: true}
+	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	if s.acquired != 2 || s.collected.Generations[0].Capacity != spec.CapacityOnDemand {
+		t.Errorf("acquired %d times and trained on %+v, want on-demand at once", s.acquired, s.collected.Generations)
+	}
 }
 
 func TestTrainCanBeCancelledWhileItWaitsForCapacity(t *testing.T) {

@@ -12,4 +12,6 @@ const (
 	changeFruitlessEnds = "fruitless-ends"
 	// changeAccount: a training that does not succeed says what its generations did.
 	changeAccount = "train-account"
+	// changeRefusedSpot: a training that waits for spot, and hears that it will never get any, buys on-demand.
+	changeRefusedSpot = "refused-spot"
 )

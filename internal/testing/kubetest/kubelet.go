@@ -199,5 +199,13 @@ func (k *Kubelet) secret(ctx context.Context, p *corev1.Pod, name string) (map[s
 	return s.Data, nil
 }
 
-// pullable reports whether there is such an image.
-func pullable(image string) bool { return !strings.HasPrefix(image, "missing/") }
+// unpullable says why an image cannot be pulled; empty when it can.
+func unpullable(image string) string {
+	switch {
+	case strings.HasPrefix(image, "missing/"):
+		return "failed to pull " + image + ": not found"
+	case strings.HasPrefix(image, "away/"):
+		return "failed to pull " + image + ": dial tcp 10.0.0.9:443: i/o timeout"
+	}
+	return ""
+}

@@ -91,9 +91,9 @@ func (p *pod) report(change func(*corev1.PodStatus)) {
 
 // run runs one container to its end.
 func (p *pod) run(c corev1.Container, started func()) (*corev1.ContainerStateTerminated, error) {
-	if !pullable(c.Image) {
+	if why := unpullable(c.Image); why != "" {
 		p.report(func(s *corev1.PodStatus) {
-			waiting := &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "failed to pull " + c.Image + ": not found"}
+			waiting := &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: why}
 			s.InitContainerStatuses = statuses([]corev1.Container{c}, corev1.ContainerState{Waiting: waiting})
 		})
 		<-p.ctx.Done()
