@@ -7,8 +7,10 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
+	"github.com/sluiceml/sluice/training/kubernetes/podtemplate"
 )
 
 // checkPools refuses a pipeline of which a step may train on other machines, where those could not reach this session.
@@ -20,6 +22,18 @@ func (s *Session) checkPools(program *dsl.Program) error {
 		}
 		if why := Unreachable(s.Info.TemporalAddress, s.Store.URL()); why != "" {
 			return fault.Errorf(fault.Invalid, "`%s` trains on the pool `%s`, whose nodes are other machines: %s", used[name], name, why)
+		}
+	}
+	return nil
+}
+
+// checkTemplates refuses what is no template for the pods of a pool.
+func checkTemplates(file string, env *spec.Environment) error {
+	for _, name := range slices.Sorted(maps.Keys(env.Pools)) {
+		if cluster := env.Pools[name].Kubernetes; cluster != nil {
+			if _, err := podtemplate.Parse(cluster.Pod); err != nil {
+				return fault.Errorf(fault.Invalid, "%s: pools.%s.kubernetes.pod: %w\nhelp: it is a PodTemplateSpec of Kubernetes: `kubectl explain podtemplate.template`", file, name, err)
+			}
 		}
 	}
 	return nil

@@ -3,6 +3,9 @@ package control
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // promise: docs/kubernetes.md#p-pods-reach
@@ -23,5 +26,19 @@ func TestRemoteTrouble(t *testing.T) {
 		if (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
 			t.Errorf("remoteTrouble(%s, %s) = %q, want %q", test.address, test.store, got, test.says)
 		}
+	}
+}
+
+// promise: docs/kubernetes.md#p-pod-checked
+func TestCheckTemplates(t *testing.T) {
+	env := func(pod map[string]any) *spec.Environment {
+		return &spec.Environment{Pools: map[string]spec.Pool{"laptop": {Local: &spec.LocalPool{}}, "burst": {Kubernetes: &spec.KubernetesPool{Pod: pod}}}}
+	}
+	if err := checkTemplates("prod.yaml", env(map[string]any{"spec": map[string]any{"nodeSelector": map[string]any{"disk": "ssd"}}})); err != nil {
+		t.Error(err)
+	}
+	err := checkTemplates("prod.yaml", env(map[string]any{"spec": map[string]any{"nodeSelectr": map[string]any{"disk": "ssd"}}}))
+	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), `prod.yaml: pools.burst.kubernetes.pod: unknown field "spec.nodeSelectr"`) {
+		t.Errorf("%v, want the file, the pool and the field", err)
 	}
 }

@@ -123,6 +123,10 @@ type KubernetesPool struct {
 	ServiceAccount string `json:"service_account,omitempty"`
 	// ShareKeys gives pods the worker's AWS keys even if they do not expire. Anyone who may read Secrets in the namespace can read them.
 	ShareKeys bool `json:"share_keys,omitempty"`
+	// Pod is a PodTemplateSpec of Kubernetes for the pods: labels and annotations in metadata; in spec, node selectors, affinity,
+	// tolerations, topology spread, priority class, volumes, pull secrets, security context, and for the container `ranks` environment,
+	// mounts, further resources and capabilities. What Sluice sets itself cannot be overridden.
+	Pod map[string]any `json:"pod,omitempty" dsl:"raw"`
 }
 
 // EC2Pool runs each node as an instance.

@@ -20,6 +20,8 @@ func apiError(doing string, err error) error {
 	// The API has no other sign of it than the text; its own controllers go by that too.
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return fmt.Errorf("%s: %w: %w", doing, training.ErrNoCapacity, err)
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "violates PodSecurity"):
+		return fmt.Errorf("%s: %w: %w: set the `securityContext` in `kubernetes.pod` of the pool, see docs/kubernetes.md", doing, training.ErrRefused, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%s: %w: %w: see docs/kubernetes.md for the role that workers need", doing, training.ErrRefused, err)
 	case apierrors.IsUnauthorized(err):

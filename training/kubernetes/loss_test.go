@@ -8,12 +8,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/training"
 )
+
+// preempt has a pod of a higher priority take the machine of another.
+func preempt(t *testing.T, s *site, _ string) {
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent-" + s.namespace}, Value: 1000}
+	if _, err := s.Client.SchedulingV1().PriorityClasses().Create(bounded(t), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cpu := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("600m")}}
+	urgent := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Spec: corev1.PodSpec{
+		PriorityClassName: class.Name, Affinity: onlyOn("m1"),
+		Containers: []corev1.Container{{Name: "c", Image: "acme/train:1", Command: []string{"true"}, Resources: cpu}},
+	}}
+	if _, err := s.Client.CoreV1().Pods(s.namespace).Create(bounded(t), urgent, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func onlyOn(machine string) *corev1.Affinity {
+	fields := []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{machine}}}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: fields}},
+	}}}
+}
 
 // A node that is taken away is a loss with its reason, however it is taken.
 //
@@ -35,6 +60,7 @@ func TestLosses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "on m1"},
+		{"preempted by priority", preempt, "PreemptionByScheduler"},
 		{"its machine tainted", func(t *testing.T, s *site, _ string) {
 			s.change(t, "m1", func(n *corev1.Node) {
 				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "acme/drained", Effect: corev1.TaintEffectNoExecute})
@@ -207,7 +233,11 @@ func TestAcquireGoesOn(t *testing.T) {
 	if _, err := core.Secrets(s.namespace).Create(bounded(t), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := core.Pods(s.namespace).Create(bounded(t), s.pool.podOf(g, r, 0), metav1.CreateOptions{}); err != nil {
+	pod, err := s.pool.podOf(g, r, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := core.Pods(s.namespace).Create(bounded(t), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	gang, err := s.other().Acquire(bounded(t), r)

@@ -138,7 +138,11 @@ func TestPod(t *testing.T) {
 // promise: docs/kubernetes.md#p-pool-refuses
 func TestPodRights(t *testing.T) {
 	p := New(Options{Spec: spec.Pool{Kubernetes: &spec.KubernetesPool{}}})
-	pod := p.podOf(gang{name: "sluice-g", uid: "01234567-89ab"}, request(1, 1, 1), 0).Spec
+	made, err := p.podOf(gang{name: "sluice-g", uid: "01234567-89ab"}, request(1, 1, 1), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := made.Spec
 	if *pod.AutomountServiceAccountToken {
 		t.Error("the pod is given the token of its service account")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/delivery"
+	"github.com/sluiceml/sluice/training/kubernetes/podtemplate"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 	home = "/sluice"
 	told = "/etc/sluice"
 
-	containerName = "ranks"
+	containerName = podtemplate.Container
 	gpuResource   = "nvidia.com/gpu"
 )
 
@@ -85,7 +86,7 @@ func (p *Pool) secretOf(g gang, r training.Request, agent delivery.Item) (*corev
 }
 
 // podOf is one node of a gang.
-func (p *Pool) podOf(g gang, r training.Request, node int) *corev1.Pod {
+func (p *Pool) podOf(g gang, r training.Request, node int) (*corev1.Pod, error) {
 	meta := p.owned(g, g.podName(node))
 	meta.Labels[labelNode] = strconv.Itoa(node)
 	image := r.Image
@@ -99,8 +100,8 @@ func (p *Pool) podOf(g gang, r training.Request, node int) *corev1.Pod {
 	mounts := []corev1.VolumeMount{{Name: "home", MountPath: home}}
 	volumes := []corev1.Volume{{Name: "home", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	if p.opts.Agent.CodecKeys != "" {
-		mounts = append(mounts, corev1.VolumeMount{Name: "told", MountPath: told, ReadOnly: true})
-		volumes = append(volumes, corev1.Volume{Name: "told", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		mounts = append(mounts, corev1.VolumeMount{Name: podtemplate.Private, MountPath: told, ReadOnly: true})
+		volumes = append(volumes, corev1.Volume{Name: podtemplate.Private, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: g.incarnation(), Items: []corev1.KeyToPath{{Key: secretCodecKeys, Path: secretCodecKeys}},
 		}}})
 	}
@@ -133,7 +134,11 @@ func (p *Pool) podOf(g gang, r training.Request, node int) *corev1.Pod {
 		Volumes: volumes,
 	}}
 	p.enqueue(g, pod)
-	return pod
+	template, err := podtemplate.Parse(p.opts.Spec.Kubernetes.Pod)
+	if err != nil {
+		return nil, err
+	}
+	return podtemplate.Merge(template, pod)
 }
 
 // ownVariables are those that differ from node to node. The pod's identity makes a queue that no other pod ever polled.
@@ -201,8 +206,12 @@ func (p *Pool) put(ctx context.Context, g gang, r training.Request) error {
 		return err
 	}
 	for node := range g.nodes {
+		pod, err := p.podOf(g, r, node)
+		if err != nil {
+			return err
+		}
 		if err := p.call(ctx, "create a pod", func(ctx context.Context) error {
-			_, err := p.opts.Client.Pods(p.opts.Namespace).Create(ctx, p.podOf(g, r, node), metav1.CreateOptions{})
+			_, err := p.opts.Client.Pods(p.opts.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 			return err
 		}); err != nil {
 			return err

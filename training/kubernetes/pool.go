@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/delivery"
+	"github.com/sluiceml/sluice/training/kubernetes/podtemplate"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -65,7 +66,7 @@ func New(o Options) *Pool { return &Pool{opts: o, patience: patience, imagePatie
 
 // Acquire implements training.Pool.
 func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, error) {
-	if err := cmp.Or(p.checkKeys(), p.fits(r)); err != nil {
+	if err := cmp.Or(p.checkKeys(), p.fits(r), p.checkTemplate()); err != nil {
 		return training.Gang{}, err
 	}
 	most := r.MaxNodes
@@ -149,6 +150,14 @@ type gang struct {
 func (g gang) incarnation() string { return g.name + "-" + string(g.uid[:8]) }
 
 func (g gang) podName(node int) string { return fmt.Sprintf("%s-%d", g.incarnation(), node) }
+
+// checkTemplate refuses a template before anything is made by it.
+func (p *Pool) checkTemplate() error {
+	if _, err := podtemplate.Parse(p.opts.Spec.Kubernetes.Pod); err != nil {
+		return fmt.Errorf("`kubernetes.pod`: %w: %w", err, training.ErrRefused)
+	}
+	return nil
+}
 
 // fits refuses what the pool never has.
 func (p *Pool) fits(r training.Request) error {
