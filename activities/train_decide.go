@@ -41,6 +41,8 @@ type measurement struct {
 	step   int64         // the last that is known of the current generation
 	of     int64         // steps of the whole job, as the script says
 	repeat int64         // steps that a generation lost, at most
+	gap    int64         // steps between two checkpoints, at most
+	fresh  int64         // steps of the current generation since its last checkpoint
 }
 
 // measure reads the progress of the last generations. Of several paces and changeovers the slowest counts: the deadline is kept by it.
@@ -65,6 +67,19 @@ func (t *Trainings) measure(ctx context.Context, in contract.DecideInput) (measu
 			m.step = max(m.step, p.Step)
 		}
 	}
+	// The last two tell how often the program saves: what is longer ago has been removed.
+	for _, g := range generations[max(0, len(generations)-2):] {
+		committed, err := checkpoint.Steps(ctx, t.Store, training.Key{Run: in.Run, Step: in.Step, Generation: g.Index})
+		if err != nil {
+			return m, err
+		}
+		last := g.FromStep
+		for _, step := range committed {
+			m.gap = max(m.gap, step-last)
+			last = max(last, step)
+		}
+		m.fresh = max(0, m.step-last)
+	}
 	return m, nil
 }
 
@@ -75,10 +90,11 @@ func choose(in contract.DecideInput, m measurement) contract.Choice {
 		return contract.Choice{Tick: s.Tick} // what a move costs is not known yet
 	}
 	d := policy.Decide(s)
-	c := contract.Choice{Review: d.Review, Tick: s.Tick, Waits: s.OnDemand && !d.OnDemand, SpotWithin: d.SpotWithin}
+	c := contract.Choice{Review: d.Review, Tick: s.Tick, Waits: s.Running == "" && s.OnDemand && !d.OnDemand, SpotWithin: d.SpotWithin}
+	leaves := s.Running == spec.CapacitySpot && !d.Spot
 	for _, o := range in.Offers {
 		spot := o.Capacity == spec.CapacitySpot
-		if spot && d.Spot || !spot && d.OnDemand && s.Running == "" {
+		if spot && d.Spot && s.Running != spec.CapacitySpot || !spot && d.OnDemand && (s.Running == "" || leaves) {
 			c.Offers = append(c.Offers, o)
 		}
 	}
@@ -111,6 +127,11 @@ func stateOf(in contract.DecideInput, m measurement) policy.State {
 		s.Work = time.Duration(workMargin * float64(max(0, total-m.step)) * float64(m.pace))
 		s.TotalWork = time.Duration(workMargin * float64(total) * float64(m.pace))
 		s.Tick = min(max(s.Window/ticksInWindow, minTick), maxTick)
+		s.Risk = time.Duration(max(0, m.gap-m.repeat)) * m.pace // what was lost is in the changeover
+		if s.Running == spec.CapacitySpot {
+			s.Changeover = m.boot + m.end
+			s.Risk = time.Duration(m.fresh)*m.pace + s.Tick
+		}
 	}
 	return s
 }

@@ -51,13 +51,27 @@ func TestChoose(t *testing.T) {
 		{"nothing is known yet", due(time.Hour, spec.Generation{}), measurement{}, contract.Choice{
 			Offers: all, Tick: time.Hour / ticksInWindow, SpotWithin: 3 * time.Minute,
 		}},
+		{"on spot", due(3*time.Hour, spec.Generation{Capacity: spec.CapacitySpot}), plain, contract.Choice{Tick: 3 * time.Hour / ticksInWindow}},
+		{
+			"on spot, with more at risk than there is slack", due(80*time.Minute, spec.Generation{Capacity: spec.CapacitySpot}),
+			measurement{pace: time.Second, boot: 10 * time.Second, fresh: 1200}, contract.Choice{Offers: all[1:], Tick: 80 * time.Minute / ticksInWindow},
+		},
+		{
+			"on spot, which has just saved", due(80*time.Minute, spec.Generation{Capacity: spec.CapacitySpot}),
+			measurement{pace: time.Second, boot: 10 * time.Second, gap: 1200, fresh: 10}, contract.Choice{Tick: 80 * time.Minute / ticksInWindow},
+		},
+		{
+			"on on-demand, and spot would take along more than there is slack", due(80*time.Minute, spec.Generation{Capacity: spec.CapacityOnDemand}),
+			measurement{pace: time.Second, boot: 10 * time.Second, gap: 1200}, contract.Choice{Tick: 80 * time.Minute / ticksInWindow},
+		},
 		{"on on-demand", due(3*time.Hour, spec.Generation{Capacity: spec.CapacityOnDemand}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow}},
 		{"on on-demand, with no slack", due(time.Hour, spec.Generation{Capacity: spec.CapacityOnDemand}), plain, contract.Choice{Tick: time.Hour / ticksInWindow}},
 		{"on on-demand, of unknown pace", in(func(in *contract.DecideInput) { in.Current.Capacity = spec.CapacityOnDemand }), measurement{}, contract.Choice{Tick: maxTick}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := choose(tt.in, tt.measured)
-			if (got.Review > 0) != got.Waits {
+			stays := tt.in.Current.Capacity == spec.CapacitySpot && len(got.Offers) == 0
+			if (got.Review > 0) != (got.Waits || stays) {
 				t.Errorf("waits %v, and chooses again after %v", got.Waits, got.Review)
 			}
 			if got.Waits {
@@ -114,6 +128,12 @@ func TestMeasure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, at := range [][2]int{{1, 5}, {1, 19}, {2, 28}, {2, 34}} {
+		err := checkpoint.Commit(t.Context(), s, training.Key{Run: "r", Step: "fit", Generation: at[0]}, checkpoint.Manifest{Generation: at[0], Step: int64(at[1])})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	in := contract.DecideInput{Key: training.Key{Run: "r", Step: "fit", Generation: 2}}
 	in.Ended = []spec.Generation{{Index: 1, StartedAt: at(0), EndedAt: at(30), StepsLost: 2}}
 	in.Current = spec.Generation{Index: 2, StartedAt: at(40), FromStep: 19}
@@ -121,7 +141,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := measurement{pace: time.Second, boot: 8 * time.Second, end: 2 * time.Second, step: 40, of: 500, repeat: 2}
+	want := measurement{pace: time.Second, boot: 8 * time.Second, end: 2 * time.Second, step: 40, of: 500, repeat: 2, gap: 14, fresh: 6}
 	if got != want {
 		t.Errorf("measured %+v, want %+v", got, want)
 	}

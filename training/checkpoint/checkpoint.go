@@ -138,7 +138,7 @@ func Newest(ctx context.Context, s *store.Store, k training.Key, unusable []arti
 	limit := int64(-1)
 	for g := k.Generation - 1; g >= 1; g-- {
 		old := training.Key{Run: k.Run, Step: k.Step, Generation: g}
-		steps, err := committed(ctx, s, old)
+		steps, err := Steps(ctx, s, old)
 		if err != nil {
 			return nil, err
 		}
@@ -163,8 +163,8 @@ func Newest(ctx context.Context, s *store.Store, k training.Key, unusable []arti
 	return nil, nil
 }
 
-// committed lists the steps of a generation's commits, rising.
-func committed(ctx context.Context, s *store.Store, k training.Key) ([]int64, error) {
+// Steps lists the training steps of a generation's commits, rising.
+func Steps(ctx context.Context, s *store.Store, k training.Key) ([]int64, error) {
 	prefix := generation(k) + "/step-"
 	var steps []int64
 	for info, err := range s.Driver().List(ctx, prefix) {

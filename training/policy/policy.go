@@ -6,8 +6,8 @@
 // for changeovers, in which nodes start and nobody trains. Waiting early or late buys the same, but whoever spends all slack on
 // waiting can afford no changeover when spot comes back, and is bound to on-demand to the end. So the policy waits as long as a
 // reserve for the changeovers to come stays untouched, trains on on-demand meanwhile when it does not, and takes spot again
-// whenever it is worth a changeover. Once slack covers no more than two changeovers, to spot and back, it stays on on-demand: that
-// is what keeps the deadline.
+// whenever it is worth a changeover. Once slack covers no more than two changeovers, to spot and back, and the work that spot may take
+// along, it stays on on-demand; and it leaves spot when losing it now would cost more than the slack. That is what keeps the deadline.
 package policy
 
 import (
@@ -28,6 +28,9 @@ type State struct {
 	Elapsed time.Duration
 	// Changeover is how long it takes from asking for nodes that are to be had until they train, with what is trained a second time.
 	Changeover time.Duration
+	// Risk is the work that a gang on spot loses at most if it goes without notice before the next decision: what it has done since its last
+	// checkpoint; while none runs on spot, what it would have done before its next.
+	Risk time.Duration
 	// Tick is how much later than it is wanted the next decision may come into effect.
 	Tick time.Duration
 	// Running is the capacity that the gang is of which runs now; empty when none does.
@@ -44,7 +47,7 @@ type State struct {
 type Decision struct {
 	// Spot: take spot as soon as there is any, also in place of on-demand that runs.
 	Spot bool
-	// OnDemand: take on-demand, or go on with it, as long as there is no spot. Neither: wait.
+	// OnDemand: take on-demand, or go on with it, as long as there is no spot; without Spot, also in place of spot that runs. Neither: wait.
 	OnDemand bool
 	// Review is after what time to decide again, if nothing happens before; 0: then only.
 	Review time.Duration
@@ -71,15 +74,24 @@ const (
 // Slack is the time left beyond the work.
 func (s State) Slack() time.Duration { return s.Left - s.Work }
 
-// mustStay is the slack below which on-demand must not be left: a changeover to spot, and one back.
-func (s State) mustStay() time.Duration { return 2 * s.Changeover }
+// mustStay is the slack below which on-demand must not be left: a changeover to spot, and one back, with what is lost there.
+func (s State) mustStay() time.Duration { return 2*s.Changeover + s.Risk }
+
+// mustLeave is the slack below which spot must be left for on-demand, since its loss would cost more.
+func (s State) mustLeave() time.Duration { return s.Changeover + s.Risk }
 
 // mustStart is the slack below which on-demand must be asked for now, since the next decision may be too late.
-func (s State) mustStart() time.Duration { return max(2*s.Changeover, s.Changeover+s.Tick) }
+func (s State) mustStart() time.Duration { return max(s.mustStay(), s.Changeover+s.Tick) }
 
 // Decide says what to ask for.
 func Decide(s State) Decision {
 	switch {
+	case s.Running == spec.CapacitySpot && s.OnDemand && s.Deadline && s.Left > 0 && s.Work > 0:
+		left := s.Slack() - s.mustLeave()
+		if left < 0 && s.Slack() >= s.Changeover { // with less slack, to leave would be too late too
+			return Decision{OnDemand: true}
+		}
+		return Decision{Spot: true, Review: max(left, s.Tick)}
 	case s.Running == spec.CapacitySpot, s.Spot && !s.OnDemand:
 		return Decision{Spot: true}
 	case !s.Spot:

@@ -28,6 +28,9 @@ func TestDecide(t *testing.T) {
 		}
 		return s
 	}
+	risking := func(work time.Duration) func(*policy.State) {
+		return func(s *policy.State) { s.Running, s.Risk = spec.CapacitySpot, work }
+	}
 	on := func(capacity string) func(*policy.State) { return func(s *policy.State) { s.Running = capacity } }
 	for _, tt := range []struct {
 		name  string
@@ -48,6 +51,12 @@ func TestDecide(t *testing.T) {
 		{"no more slack than the changeovers to come need", due(10*h, 11*h, nil), bothWithin(48 * time.Minute)},
 		{"slack for no changeover to spot and back", due(1*h, 1*h+11*time.Minute, nil), onDemand},
 		{"on spot", due(10*h, 11*h, on(spec.CapacitySpot)), spot},
+		{"on spot, whose loss the slack would cover", due(10*h, 11*h, risking(53*time.Minute)), spot},
+		{"on spot, whose loss would cost more than the slack", due(10*h, 11*h, risking(55*time.Minute)), onDemand},
+		{"on spot, which it is too late to leave", due(10*h, 10*h+5*time.Minute, risking(55*time.Minute)), spot},
+		{"on on-demand, with too little slack for what spot would take along", due(5*h, 6*h, func(s *policy.State) {
+			s.Running, s.Risk = spec.CapacityOnDemand, 49*time.Minute
+		}), onDemand},
 		{"on spot, with no slack", due(1*h, 1*h, on(spec.CapacitySpot)), spot},
 		{"on on-demand, with slack", due(5*h, 6*h, on(spec.CapacityOnDemand)), both},
 		{"on on-demand, with no slack", due(5*h, 5*h+11*time.Minute, on(spec.CapacityOnDemand)), onDemand},
@@ -62,11 +71,12 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := policy.Decide(tt.state)
-			if (got.Review > 0) != (tt.name == "much slack") {
+			stays := tt.state.Running == spec.CapacitySpot && got.Spot
+			if (got.Review > 0) != (tt.name == "much slack" || stays) {
 				t.Errorf("review after %v", got.Review)
 			}
 			if got.Review > 0 {
-				if got.SpotWithin != got.Review {
+				if !stays && got.SpotWithin != got.Review {
 					t.Errorf("spot may take %v, want the %v until the next decision", got.SpotWithin, got.Review)
 				}
 				got.Review, got.SpotWithin = 0, 0

@@ -64,7 +64,9 @@ type Job struct {
 	// Work is how long it trains, and Within how long it may take.
 	Work, Within time.Duration
 	Changeover   time.Duration
-	Prices       spec.Prices
+	// Every is the work between checkpoints: spot that goes takes along what was done since the last. 0: it takes nothing along.
+	Every  time.Duration
+	Prices spec.Prices
 }
 
 // Outcome is how a replay ended.
@@ -94,6 +96,7 @@ type replay struct {
 	job     Job
 	decide  Strategy
 	work    time.Duration
+	fresh   time.Duration // the work since the last checkpoint
 	elapsed time.Duration
 	running string
 	booting time.Duration // until the nodes that run train
@@ -106,9 +109,11 @@ func (r *replay) interval(available bool, gap time.Duration) {
 	if r.running == spec.CapacitySpot && !available {
 		r.running = ""
 		r.losses++
+		r.work += r.fresh
+		r.fresh = 0
 	}
 	if next := r.next(available, gap); next != r.running {
-		r.running = next
+		r.running, r.fresh = next, 0 // who is told to leave saves a checkpoint
 		if next != "" {
 			r.booting = r.job.Changeover
 			r.out.Changeovers++
@@ -119,21 +124,26 @@ func (r *replay) interval(available bool, gap time.Duration) {
 
 // next is what runs in the interval.
 func (r *replay) next(available bool, gap time.Duration) string {
-	if r.running == spec.CapacitySpot {
-		return r.running
-	}
 	d := r.decide(State{
 		Deadline: true, Work: r.work, Left: r.job.Within - r.elapsed, TotalWork: r.job.Work, Window: r.job.Within, Elapsed: r.elapsed,
-		Changeover: r.job.Changeover, Tick: gap, Running: r.running, Spot: true, OnDemand: true, Prices: r.job.Prices,
+		Changeover: r.job.Changeover, Risk: r.risk(gap), Tick: gap, Running: r.running, Spot: true, OnDemand: true, Prices: r.job.Prices,
 		SpotUp: r.out.OnSpot, SpotLosses: r.losses,
 	})
 	switch {
-	case d.Spot && available:
+	case d.Spot && (available || r.running == spec.CapacitySpot):
 		return spec.CapacitySpot
 	case d.OnDemand:
 		return spec.CapacityOnDemand
 	}
 	return ""
+}
+
+// risk is what a gang on spot loses at most if it goes at the end of an interval.
+func (r *replay) risk(gap time.Duration) time.Duration {
+	if r.running != spec.CapacitySpot {
+		return r.job.Every
+	}
+	return min(r.fresh+gap, r.job.Every)
 }
 
 // train lets what runs train for an interval, or until the work is done.
@@ -144,6 +154,9 @@ func (r *replay) train(gap time.Duration) {
 		r.booting -= boot
 		done := min(gap-boot, r.work)
 		r.work -= done
+		if r.job.Every > 0 {
+			r.fresh = (r.fresh + done) % r.job.Every
+		}
 		if r.work == 0 {
 			spent = boot + done
 		}

@@ -177,8 +177,9 @@ func (t *train) missedReason() string {
 	return fmt.Sprintf("it missed its deadline, %s; its last checkpoint is kept", t.plan.Deadline.UTC().Format("2006-01-02 15:04:05 MST"))
 }
 
-// spotWatcher looks for spot while the gang runs on on-demand, where the step may buy either. What it gets is the next generation's gang:
-// the one that runs is left only when there is something to leave it for.
+// spotWatcher looks for other nodes while a gang runs: for spot while it runs on on-demand, and for on-demand while it runs on spot, for when
+// the deadline leaves no more time to lose it. What it gets is the next generation's gang: the one that runs is left only when there is
+// something to leave it for.
 type spotWatcher struct {
 	asked bool // for anything
 	ended bool
@@ -187,15 +188,26 @@ type spotWatcher struct {
 
 // lookOut starts the spot watcher.
 func (l *generation) lookOut(ctx workflow.Context) {
-	spot := slices.ContainsFunc(l.plan.Offers, func(o contract.Offer) bool { return o.Capacity == spec.CapacitySpot })
-	if l.current.Capacity != spec.CapacityOnDemand || !spot {
+	if !l.mayMove(ctx) {
 		return
 	}
 	l.watcher = &spotWatcher{}
 	workflow.GoNamed(ctx, "spot watcher", func(ctx workflow.Context) {
 		defer func() { l.watcher.ended = true }()
-		for pause := firstLook; ; {
-			if durable.Sleep(ctx, durable.Every(ctx, pause), "check again for spot capacity") != nil || l.looked(ctx) {
+		pause, review, what := firstLook, time.Duration(0), "check again for spot capacity"
+		if l.current.Capacity == spec.CapacitySpot {
+			what = "check again whether the deadline allows spot"
+		}
+		for {
+			next := pause
+			if review > 0 && !l.hasMany(ctx) {
+				next = min(review, lastLook)
+			}
+			if durable.Sleep(ctx, durable.Every(ctx, next), what) != nil {
+				return
+			}
+			var done bool
+			if done, review = l.looked(ctx); done {
 				return
 			}
 			if pause *= 2; !l.hasMany(ctx) {
@@ -205,15 +217,27 @@ func (l *generation) lookOut(ctx workflow.Context) {
 	})
 }
 
-// looked considers a move, and tries it while it is worth one. It reports whether the spot watcher's work is done.
-func (l *generation) looked(ctx workflow.Context) bool {
+// mayMove reports whether the gang may be left for another.
+func (l *generation) mayMove(ctx workflow.Context) bool {
+	offers := func(capacity string) bool {
+		return slices.ContainsFunc(l.plan.Offers, func(o contract.Offer) bool { return o.Capacity == capacity })
+	}
+	if l.current.Capacity == spec.CapacityOnDemand {
+		return offers(spec.CapacitySpot)
+	}
+	return !l.plan.Deadline.IsZero() && offers(spec.CapacityOnDemand) && durable.Since(ctx, changeLeavesSpot)
+}
+
+// looked considers a move, and tries it while it is worth one. It reports whether the spot watcher's work is done, and else after what time to
+// look again, where that is known.
+func (l *generation) looked(ctx workflow.Context) (done bool, review time.Duration) {
 	for {
 		choice, err := l.choose(ctx)
 		if err != nil || ctx.Err() != nil {
-			return true
+			return true, 0
 		}
 		if len(choice.Offers) == 0 {
-			return false
+			return false, choice.Review
 		}
 		next := l.key()
 		next.Generation++
@@ -222,14 +246,14 @@ func (l *generation) looked(ctx workflow.Context) bool {
 		switch {
 		case err == nil && l.isUnbounded(got.Offer):
 			l.giveBack(ctx, l.pools())
-			return true // the gang that runs can be ended by the budget
+			return true, 0 // the gang that runs can be ended by the budget
 		case err == nil:
 			l.watcher.found = &got
-			return true
+			return true, 0
 		case fault.TypeOf(err) != fault.Preempted:
-			return ctx.Err() != nil // a pool that fails is asked again later
+			return ctx.Err() != nil, 0 // a pool that fails is asked again later
 		case l.isSpared(ctx):
-			return false
+			return false, 0
 		}
 	}
 }

@@ -300,5 +300,8 @@ func (l *generation) wasMoved(end *trainEnd) bool {
 	}
 	end.how, end.errType = spec.EndMoved, ""
 	end.reason = "spot is available again in pool " + l.watcher.found.Offer.Pool
+	if l.current.Capacity == spec.CapacitySpot {
+		end.reason = "the deadline leaves no time to lose spot nodes and the work since their last checkpoint"
+	}
 	return true
 }

@@ -60,6 +60,8 @@ type stage struct {
 	spot func(generation int) bool
 	// waits: it has spot alone first, and on-demand where there is no spot to be bought.
 	waits bool
+	// leaves: it has spot first, and leaves that for on-demand.
+	leaves bool
 	// counts takes what is counted.
 	counts *flowtest.Counts
 
@@ -102,7 +104,7 @@ func (s *stage) decide(_ context.Context, in contract.DecideInput) (contract.Cho
 	if s.waits && len(in.Offers) > 1 {
 		return contract.Choice{Offers: in.Offers[1:], Waits: true}, nil
 	}
-	if in.Current.Capacity == spec.CapacityOnDemand {
+	if s.leaves && in.Current.Capacity == "" && in.Generation == 1 || in.Current.Capacity == spec.CapacityOnDemand {
 		return contract.Choice{Offers: in.Offers[1:]}, nil
 	}
 	return contract.Choice{Offers: in.Offers[:1]}, nil
@@ -502,6 +504,26 @@ func TestTrainMovesToSpot(t *testing.T) {
 	got := collected.Generations
 	if len(got) != 2 || got[0].End != spec.EndMoved || got[0].Capacity != spec.CapacityOnDemand || got[1].Capacity != spec.CapacitySpot || got[1].Pool != "q" {
 		t.Errorf("generations %+v, want one on on-demand that was left for one on spot", got)
+	}
+	s.wantReleased(t, 2)
+}
+
+// Spot that the deadline leaves no time to lose is left, when there is on-demand to leave it for.
+//
+// promise: docs/training.md#p-leaves-spot
+func TestTrainLeavesSpot(t *testing.T) {
+	t.Parallel() // the first look comes after a while
+	s, stopped := moving(t, 1)
+	s.leaves, s.deadline, s.goesOn = true, time.Hour, true
+	env := s.environment(t)
+	env.RegisterActivityWithOptions(stopped, activity.RegisterOptions{Name: protocol.StopActivity})
+	if err := s.train(t, env, spec.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	got := s.collected.Generations
+	if len(got) != 2 || got[0].Capacity != spec.CapacitySpot || got[0].End != spec.EndMoved || !strings.Contains(got[0].Reason, "deadline") ||
+		got[1].Capacity != spec.CapacityOnDemand {
+		t.Errorf("generations %+v, want one on spot that was left for one on on-demand", got)
 	}
 	s.wantReleased(t, 2)
 }

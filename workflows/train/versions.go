@@ -14,4 +14,6 @@ const (
 	changeAccount = "train-account"
 	// changeRefusedSpot: a training that waits for spot, and hears that it will never get any, buys on-demand.
 	changeRefusedSpot = "refused-spot"
+	// changeLeavesSpot: a training leaves spot for on-demand when losing it would cost the deadline.
+	changeLeavesSpot = "leaves-spot"
 )
