@@ -54,15 +54,18 @@ func TestChoose(t *testing.T) {
 		{"on spot", due(3*time.Hour, spec.Generation{Capacity: spec.CapacitySpot}), plain, contract.Choice{Tick: 3 * time.Hour / ticksInWindow}},
 		{
 			"on spot, with more at risk than there is slack", due(80*time.Minute, spec.Generation{Capacity: spec.CapacitySpot}),
-			measurement{pace: time.Second, boot: 10 * time.Second, fresh: 1200}, contract.Choice{Offers: all[1:], Tick: 80 * time.Minute / ticksInWindow},
+			measurement{pace: time.Second, boot: 10 * time.Second, fresh: 1200},
+			contract.Choice{Offers: all[1:], Tick: 80 * time.Minute / ticksInWindow},
 		},
 		{
 			"on spot, which has just saved", due(80*time.Minute, spec.Generation{Capacity: spec.CapacitySpot}),
-			measurement{pace: time.Second, boot: 10 * time.Second, gap: 1200, fresh: 10}, contract.Choice{Tick: 80 * time.Minute / ticksInWindow},
+			measurement{pace: time.Second, boot: 10 * time.Second, gap: 1200, fresh: 10},
+			contract.Choice{Tick: 80 * time.Minute / ticksInWindow},
 		},
 		{
 			"on on-demand, and spot would take along more than there is slack", due(80*time.Minute, spec.Generation{Capacity: spec.CapacityOnDemand}),
-			measurement{pace: time.Second, boot: 10 * time.Second, gap: 1200}, contract.Choice{Tick: 80 * time.Minute / ticksInWindow},
+			measurement{pace: time.Second, boot: 10 * time.Second, gap: 1200},
+			contract.Choice{Tick: 80 * time.Minute / ticksInWindow},
 		},
 		{"on on-demand", due(3*time.Hour, spec.Generation{Capacity: spec.CapacityOnDemand}), plain, contract.Choice{Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow}},
 		{"on on-demand, with no slack", due(time.Hour, spec.Generation{Capacity: spec.CapacityOnDemand}), plain, contract.Choice{Tick: time.Hour / ticksInWindow}},
