@@ -33,6 +33,10 @@ func checkTrainNeeds(spec *spec.Train, c *checker, s *step) {
 			c.src.Errorf(at, "size", "write its unit: "+at.Value+"GiB", "`%s` of a node is %s bytes here", key, at.Value)
 		}
 	}
+	if hang := document.Lookup(s.body, "hang"); hang != nil {
+		positive(c.src, hang, "after")
+		positive(c.src, hang, "startup")
+	}
 	checkLauncher(spec, c, s)
 }
 

@@ -29,6 +29,8 @@ type Train struct {
 	Capacity string `json:"capacity,omitempty" dsl:"literal,default=auto,enum=auto|spot|on_demand"`
 	// Checkpoint is the layout and the interval of checkpoints, and how many are kept.
 	Checkpoint CheckpointSpec `json:"checkpoint,omitzero"`
+	// Hang is when ranks that make no progress count as hung, and what happens then.
+	Hang *Hang `json:"hang,omitempty"`
 	// Deadline is when the training must be finished. Sluice chooses the cheapest capacity that meets the deadline. It needs total_steps.
 	Deadline *Deadline `json:"deadline,omitempty"`
 }
@@ -73,6 +75,25 @@ type Nodes struct {
 	// Max is the largest. Default: min.
 	Max int `json:"max,omitempty" dsl:"min=1"`
 }
+
+// Hang is when ranks that make no progress count as hung. Progress is a new step in the metrics, output of the ranks, and a file that is
+// written in the folder of the checkpoints or that of the outputs.
+type Hang struct {
+	// After is the time without progress after which the ranks are hung. Default: 30 times the usual time between two steps, but at least 10m.
+	After Duration `json:"after,omitempty"`
+	// Startup is the same until the first step. Default: 1h if the step declares metrics or total_steps; else no limit.
+	Startup Duration `json:"startup,omitempty"`
+	// Action is what happens then: restart (default), which logs the stacks of the Python processes, kills the ranks and resumes from the last
+	// checkpoint, at the cost of a retry; warn, or ignore.
+	Action string `json:"action,omitempty" dsl:"default=restart,enum=restart|warn|ignore"`
+}
+
+// What happens to a training that hangs.
+const (
+	HangRestart = "restart"
+	HangWarn    = "warn"
+	HangIgnore  = "ignore"
+)
 
 // Deadline is when a training has to be done: within a time from its start, or at a time of day.
 type Deadline struct {

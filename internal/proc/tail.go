@@ -27,6 +27,13 @@ type Tail struct {
 // NewTail returns a Tail of n lines.
 func NewTail(n int) *Tail { return &Tail{limit: n} }
 
+// Grow makes it remember n lines more.
+func (t *Tail) Grow(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.limit += n
+}
+
 // Write never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()

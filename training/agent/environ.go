@@ -35,8 +35,13 @@ func rankEnv(c protocol.AgentConfig, p *prepared, l launch) []string {
 		vars["GLOO_SOCKET_IFNAME"] = "lo"
 	}
 	base := protocol.Scrub(p.folder.Env)
-	if !slices.ContainsFunc(base, func(kv string) bool { return strings.HasPrefix(kv, "OMP_NUM_THREADS=") }) {
-		vars["OMP_NUM_THREADS"] = strconv.Itoa(max(1, threads(c, p.spec.Resources)/l.ranks))
+	for name, value := range map[string]string{
+		"OMP_NUM_THREADS":    strconv.Itoa(max(1, threads(c, p.spec.Resources)/l.ranks)),
+		"PYTHONFAULTHANDLER": "1", // see logStacks
+	} {
+		if !slices.ContainsFunc(base, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
+			vars[name] = value
+		}
 	}
 	return script.Merge(base, vars)
 }

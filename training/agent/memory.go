@@ -56,7 +56,26 @@ func treeMemory(procfs string, command int, limit spec.Size) spec.Size {
 
 // household lists a command and all that comes from it. What outlives its parent becomes the keeper's, which is the command's parent.
 func household(procfs string, command int) []int {
-	children, parents := map[int][]int{}, map[int]int{}
+	children, parents := processes(procfs)
+	keeper, ok := parents[command]
+	if !ok {
+		return nil // it has ended
+	}
+	return below(children, children[keeper])
+}
+
+// below lists processes and what comes from them, parents before children.
+func below(children map[int][]int, roots []int) []int {
+	all := slices.Clone(roots)
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
+// processes says whose child each process is.
+func processes(procfs string) (children map[int][]int, parents map[int]int) {
+	children, parents = map[int][]int{}, map[int]int{}
 	entries, _ := os.ReadDir(procfs)
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
@@ -76,15 +95,7 @@ func household(procfs string, command int) []int {
 			children[parent], parents[pid] = append(children[parent], pid), parent
 		}
 	}
-	keeper, ok := parents[command]
-	if !ok {
-		return nil // it has ended
-	}
-	all := slices.Clone(children[keeper])
-	for i := 0; i < len(all); i++ {
-		all = append(all, children[all[i]]...)
-	}
-	return all
+	return children, parents
 }
 
 // resident is what a process has in memory; 0 when it has ended.

@@ -7,21 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/internal/secret"
-)
-
-const (
-	// stallFloor and stallFactor say when a rank hangs: no step for stallFactor times the median, but not less than stallFloor, since
-	// an evaluation or an export may lie between two steps.
-	stallFloor  = 10 * time.Minute
-	stallFactor = 30
-	// stallAfter is how many steps must have been seen before a stall can be told.
-	stallAfter = 5
 )
 
 // metricsState is where the training is, by its metrics.
@@ -36,23 +26,22 @@ type metricsState struct {
 
 // follower follows the file that rank 0 appends a JSON line to with each step.
 type follower struct {
-	path  string
-	floor time.Duration // of the silence that is a stall
-	mask  *secret.Mask  // lines that tell a secret are kept nowhere
+	path string
+	mask *secret.Mask // lines that tell a secret are kept nowhere
 
 	mu      sync.Mutex
 	offset  int64 // of the first byte that has not been read
 	now     metricsState
 	stepAt  time.Time
-	spacing []time.Duration // of the last steps
+	spacing []spacing // of the last lines with new steps
 	started bool
 }
 
 // follow follows the metrics from the file's present end on. What it holds already was resumed, and is not this generation's.
-func follow(path string, from int64, floor time.Duration) *follower {
+func follow(path string, from int64) *follower {
 	m := &follower{path: path}
 	m.read(false)
-	return &follower{path: path, floor: floor, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
+	return &follower{path: path, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
 }
 
 // state is where it is now. The rate falls when a step takes more than twice as long as the last ones did, and goes to 0 where none comes.
@@ -118,37 +107,32 @@ func (m *follower) take(line metrics.Line) {
 	}
 }
 
+// spacing is the time between two looks at the file that each found new steps, and how many the second found.
+type spacing struct {
+	time  time.Duration
+	steps int64
+}
+
 // pace notes that steps more steps have been made since it was last called.
 func (m *follower) pace(steps int64) {
 	const kept = 50
 	now := time.Now()
 	if !m.stepAt.IsZero() {
-		m.spacing = append(m.spacing, now.Sub(m.stepAt)/time.Duration(steps))
+		m.spacing = append(m.spacing, spacing{now.Sub(m.stepAt), steps})
 		m.spacing = m.spacing[max(0, len(m.spacing)-kept):]
-		var sum time.Duration
+		var sum float64
 		recent := m.spacing[max(0, len(m.spacing)-10):]
 		for _, s := range recent {
-			sum += s
+			sum += s.time.Seconds() / float64(s.steps)
 		}
 		if sum > 0 {
-			m.now.Rate = float64(len(recent)) / sum.Seconds()
+			m.now.Rate = float64(len(recent)) / sum
 		}
 	}
 	m.stepAt, m.now.At = now, now
 	if m.now.FirstAt.IsZero() {
 		m.now.FirstAt, m.now.FirstStep = now, m.now.Step
 	}
-}
-
-// stalled reports whether no step has come for far longer than usual.
-func (m *follower) stalled(now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.spacing) < stallAfter {
-		return false
-	}
-	sorted := slices.Sorted(slices.Values(m.spacing))
-	return now.Sub(m.stepAt) > max(m.floor, stallFactor*sorted[len(sorted)/2])
 }
 
 // upTo returns the lines of the file up to a step, in order, without those that are no JSON objects. A line that names no step belongs to

@@ -22,7 +22,7 @@ func followed(t testing.TB, resumed string, from int64) (*follower, *os.File) {
 	if err := os.WriteFile(path, []byte(resumed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := follow(path, from, stallFloor)
+	m := follow(path, from)
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -126,27 +126,6 @@ func TestMetricsUpToAStep(t *testing.T) {
 	}
 }
 
-func TestStall(t *testing.T) {
-	start := time.Now()
-	for _, tt := range []struct {
-		name    string
-		spacing []time.Duration
-		silent  time.Duration
-		want    bool
-	}{
-		{"too few steps to tell", []time.Duration{time.Second}, 24 * time.Hour, false},
-		{"fast steps have the floor", many(time.Second, 10), stallFloor - time.Second, false},
-		{"beyond the floor", many(time.Second, 10), stallFloor + time.Second, true},
-		{"slow steps have their factor", many(time.Minute, 10), stallFactor*time.Minute - time.Second, false},
-		{"beyond the factor", many(time.Minute, 10), stallFactor*time.Minute + time.Second, true},
-	} {
-		m := &follower{floor: stallFloor, spacing: tt.spacing, stepAt: start}
-		if got := m.stalled(start.Add(tt.silent)); got != tt.want {
-			t.Errorf("%s: stalled %v, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
 // The rate is that of the last steps while these go on, and falls with the time since the last one when none comes.
 func TestRateFalls(t *testing.T) {
 	for _, tt := range []struct {
@@ -158,14 +137,6 @@ func TestRateFalls(t *testing.T) {
 			t.Errorf("%v after the last step: %g steps a second, want %g to %g", tt.silent, got, tt.min, tt.max)
 		}
 	}
-}
-
-func many(d time.Duration, n int) []time.Duration {
-	all := make([]time.Duration, n)
-	for i := range all {
-		all[i] = d
-	}
-	return all
 }
 
 // However the file is written, in whatever pieces, what is followed agrees with what a reader of the whole file finds.

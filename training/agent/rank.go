@@ -32,8 +32,8 @@ const (
 	agreedLimit = 10 * time.Second
 )
 
-// The files in the folder that a node's watchers share with the agent: what the ranks print, the word to stop, and of each rank that it
-// has been started and how it ended.
+// The files in the folder that a node's watchers share with the agent: what the ranks print, the word to stop, and of each rank its
+// process ID and how it ended.
 const (
 	outputPipe   = "output"
 	stopFile     = "stop"
@@ -105,7 +105,8 @@ func (w *watcher) run(argv []string) (rankEnd, error) {
 	if err := cmd.Start(); err != nil {
 		return end, err
 	}
-	if err := os.WriteFile(filepath.Join(w.dir, startedFiles+strconv.Itoa(w.local)), nil, 0o644); err != nil {
+	started := filepath.Join(w.dir, startedFiles+strconv.Itoa(w.local))
+	if err := os.WriteFile(started, []byte(strconv.Itoa(cmd.Process.Pid)), 0o644); err != nil {
 		return end, err
 	}
 	ended := make(chan error, 1)

@@ -49,10 +49,14 @@ type ranks struct {
 	oomKills int64     // of the kernel, before
 	memoryAt time.Time // when their memory was last looked at
 
+	startedAt time.Time
+	wroteAt   time.Time // when a file of theirs was last written, as far as checkHang has looked
+
 	mu      sync.Mutex
 	stopped time.Time // when somebody asked for the end while the rank was running
-	hung    bool
-	over    string // why it was killed for its memory
+	silent  string    // for how long they have made no progress, when that is too long
+	hung    bool      // they were killed for it
+	over    string    // why it was killed for its memory
 
 	refusal error // why the node ended its ranks itself; supervise's
 
@@ -69,7 +73,7 @@ func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error)
 	}
 	r := &ranks{
 		key: p.key, node: n, p: p, log: script.NewLog(file), oomKills: oomKills("/"),
-		metrics: follow(p.dirs.metrics, p.seal.FromStep(), n.stallFloor), done: make(chan struct{}),
+		startedAt: time.Now(), metrics: follow(p.dirs.metrics, p.seal.FromStep()), done: make(chan struct{}),
 	}
 	r.metrics.mask = p.mask
 	r.commits = newCommitter(n.store, r)
@@ -182,12 +186,7 @@ func (r *ranks) watch() (proc.Exit, error) {
 					r.proc.Kill()
 				}
 			}
-			if r.metrics.stalled(now) {
-				r.mu.Lock()
-				r.hung = true
-				r.mu.Unlock()
-				r.proc.Kill()
-			}
+			r.checkHang(now)
 		}
 	}
 }
@@ -238,6 +237,9 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 	}
 	if last := r.said.last.Load(); last != 0 {
 		e.SaidAt = time.Unix(0, last)
+	}
+	if r.hung {
+		e.HungWhy = r.silent
 	}
 	if commitErr != nil {
 		e.CommitError = commitErr.Error()
@@ -320,5 +322,8 @@ func (r *ranks) progress() protocol.TrainProgress {
 		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(),
 	}
 	p.GPUs, p.Idle = r.gpus.current()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.Hang = r.silent
 	return p
 }

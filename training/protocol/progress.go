@@ -25,4 +25,6 @@ type TrainProgress struct {
 	GPUs []gpu.Reading `json:"gpus,omitempty"`
 	// Idle says that they are hardly used, while they are, where the step wants to know.
 	Idle string `json:"idle,omitempty"`
+	// Hang says that the ranks make no progress, while they make none, where the step only wants to be warned.
+	Hang string `json:"hang,omitempty"`
 }

@@ -86,8 +86,9 @@ type RanksEnded struct {
 	Fault string `json:"fault,omitempty"`
 	// GPUs is what the node's GPUs did.
 	GPUs *spec.GPUUse `json:"gpus,omitempty"`
-	// Hung: no step was reported for far longer than usual, and the rank was killed.
+	// Hung: the ranks made no progress and were killed for it. HungWhy says since when; an agent of an earlier release does not send it.
 	Hung    bool      `json:"hung,omitempty"`
+	HungWhy string    `json:"hung_why,omitempty"`
 	EndedAt time.Time `json:"ended_at"`
 	// SaidAt is when the rank last printed something; zero when it never did.
 	SaidAt time.Time `json:"said_at,omitzero"`

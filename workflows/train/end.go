@@ -192,7 +192,8 @@ func (l *generation) hung(end *trainEnd) bool {
 		return false
 	}
 	end.how, end.errType = spec.EndHung, fault.Infrastructure
-	end.reason, end.tail = fmt.Sprintf("rank %d hung: no progress since step %d for far longer than usual", l.rank(i), end.step), l.nodes[i].result.Tail
+	why := cmp.Or(l.nodes[i].result.HungWhy, fmt.Sprintf("no progress since step %d for far longer than usual", end.step))
+	end.reason, end.tail = fmt.Sprintf("rank %d hung: %s", l.rank(i), why), l.nodes[i].result.Tail
 	return true
 }
 

@@ -111,6 +111,7 @@ func TestClassifyGeneration(t *testing.T) {
 		{"a rank that was stopped is not to blame", generation{nodes: []nodeState{failsA, cutShort}}, spec.EndUserError, fault.User, "rank 0"},
 		{"a rank of several on its node", generation{nodes: []nodeState{ok, second}}, spec.EndUserError, fault.User, "rank 6 ended with exit code 3"},
 		{"a rank that wants too much memory", generation{nodes: []nodeState{failsA, hungry}}, spec.EndCrashed, fault.User, "rank 1 was killed: it used 17GiB, more than `memory: 16GiB`"},
+		{"a hang that the node explains", generation{nodes: []nodeState{ended(protocol.RanksEnded{Code: -1, Signal: 6, Hung: true, HungWhy: "no new step for 10m0s"})}}, spec.EndHung, fault.Infrastructure, "rank 0 hung: no new step for 10m0s"},
 		{"a hang", generation{nodes: []nodeState{hung, cutShort}}, spec.EndHung, fault.Infrastructure, "rank 0 hung"},
 		{"canceled", generation{nodes: []nodeState{stopped, stopped}, canceled: true}, spec.EndCanceled, "", "canceled"},
 		{"too late", generation{nodes: []nodeState{stopped, stopped}, late: true}, spec.EndTimeout, fault.Timeout, "timeout"},

@@ -65,8 +65,13 @@ func TrainDetail(state contract.TrainState, nodes []protocol.TrainProgress) Deta
 	if len(readings) > 0 {
 		parts = append(parts, gpuText(readings))
 	}
-	if idle := idleText(nodes); idle != "" {
-		parts = append(parts, idle)
+	for _, text := range []string{
+		warning("idle", nodes, func(p protocol.TrainProgress) string { return p.Idle }),
+		warning("hangs", nodes, func(p protocol.TrainProgress) string { return p.Hang }),
+	} {
+		if text != "" {
+			parts = append(parts, text)
+		}
 	}
 	d.Text = strings.Join(parts, separator)
 	return d
@@ -104,23 +109,23 @@ func gpuText(readings []gpu.Reading) string {
 	return name + " " + strings.Join(parts, ", ")
 }
 
-// idleText says that GPUs are idle, for the first node of which that is so.
-func idleText(nodes []protocol.TrainProgress) string {
-	var idle []protocol.TrainProgress
+// warning says what is wrong with nodes, for the first of which that is so.
+func warning(what string, nodes []protocol.TrainProgress, of func(protocol.TrainProgress) string) string {
+	var warned []protocol.TrainProgress
 	for _, p := range nodes {
-		if p.Idle != "" {
-			idle = append(idle, p)
+		if of(p) != "" {
+			warned = append(warned, p)
 		}
 	}
-	if len(idle) == 0 {
+	if len(warned) == 0 {
 		return ""
 	}
-	text := "idle: "
+	text := what + ": "
 	if len(nodes) > 1 {
-		text += fmt.Sprintf("node %d: ", idle[0].Node)
+		text += fmt.Sprintf("node %d: ", warned[0].Node)
 	}
-	text += idle[0].Idle
-	if more := len(idle) - 1; more > 0 {
+	text += of(warned[0])
+	if more := len(warned) - 1; more > 0 {
 		text += ", and so on " + human.Plural(int64(more), "other node")
 	}
 	return text

@@ -217,6 +217,10 @@ func TestDetails(t *testing.T) {
 			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, GPUs: []gpu.Reading{{Memory: 5 << 30, MemoryUsed: 1 << 30}}, Idle: "yes"}}),
 			Detail{"generation 1 · GPU 1.0 GiB of 5.0 GiB · idle: yes", -1},
 		},
+		{
+			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Hang: "no new step, output or file for 30m0s after step 8"}}),
+			Detail{"generation 1 · step 8 · hangs: no new step, output or file for 30m0s after step 8", -1},
+		},
 		{TrainDetail(contract.TrainState{}, nil), Detail{"generation 1", -1}},
 		{
 			RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 2, Stages: 4, Weight: 0.1, Look: &spec.Look{

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+const (
+	// stallFloor and stallFactor are the default of `after`: stallFactor times the median time between steps, but not less than stallFloor,
+	// since an evaluation or an export may lie between two steps.
+	stallFloor  = 10 * time.Minute
+	stallFactor = 30
+	// stallAfter is how many of these times must have been seen.
+	stallAfter = 5
+	// startupLimit is the default of `startup`. Ranks that do not find each other usually give up by themselves within half of it.
+	startupLimit = time.Hour
+)
+
+// checkHang kills the ranks when they have made no progress for too long, after it has logged where they are. Only node 0 can tell: ranks of
+// other nodes write no metrics, and most print nothing.
+func (r *ranks) checkHang(now time.Time) {
+	limit := r.hangLimit()
+	if r.p.index > 0 || limit == 0 || r.hung || r.wasTold() {
+		return
+	}
+	silent := now.Sub(r.progressedAt())
+	if silent > limit { // looked for only now: it takes a while where there are many files
+		r.wroteAt = r.lastWritten(now)
+		silent = now.Sub(r.progressedAt())
+	}
+	why := ""
+	if silent > limit {
+		why = fmt.Sprintf("no new step, output or file for %s", max(silent, time.Second).Truncate(time.Second))
+		if step := r.metrics.state().Step; step > 0 {
+			why += fmt.Sprintf(" after step %d", step)
+		}
+	}
+	restart := r.p.spec.Hang == nil || r.p.spec.Hang.Action != spec.HangWarn
+	r.mu.Lock()
+	first := r.silent == ""
+	r.silent, r.hung = why, why != "" && restart
+	r.mu.Unlock()
+	if why == "" || !first {
+		return
+	}
+	r.node.log.Warn("the ranks hang", "why", why, "generation", r.key.Generation, "restart", restart)
+	if restart {
+		r.logStacks()
+		r.proc.Kill()
+	}
+}
+
+// hangLimit is how long the ranks may now be without progress; 0 for ever.
+func (r *ranks) hangLimit() time.Duration {
+	var declared spec.Hang
+	if r.p.spec.Hang != nil {
+		declared = *r.p.spec.Hang
+	}
+	after, startup := time.Duration(declared.After), time.Duration(declared.Startup)
+	typical, started := r.metrics.typical()
+	reports := len(r.p.spec.Metrics) > 0 || r.p.spec.TotalSteps > 0
+	switch {
+	case declared.Action == spec.HangIgnore:
+		return 0
+	case started && after > 0:
+		return after
+	case typical > 0:
+		return max(r.node.stallFloor, stallFactor*typical)
+	case startup > 0:
+		return startup
+	case started, reports:
+		return max(after, startupLimit)
+	}
+	return after
+}
+
+// progressedAt is when the ranks last made progress, as far as is known without a look at their files.
+func (r *ranks) progressedAt() time.Time {
+	said := time.Unix(0, max(r.said.last.Load(), r.started.last.Load()))
+	return slices.MaxFunc([]time.Time{r.startedAt, r.metrics.state().At, said, r.wroteAt}, time.Time.Compare)
+}
+
+// lastWritten is when a checkpoint or an output was last written to.
+func (r *ranks) lastWritten(now time.Time) time.Time {
+	var last time.Time
+	for _, dir := range []string{r.p.dirs.checkpoints, r.p.folder.Output} {
+		seen, err := shapeOf(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return now // a file has gone while they were listed
+		}
+		last = slices.MaxFunc([]time.Time{last, seen.newest}, time.Time.Compare)
+	}
+	return cmp.Or(last, r.startedAt)
+}
+
+// typical is the median time between two steps, or a few where these are fast; 0 until enough are known. started: there was one.
+func (m *follower) typical() (median time.Duration, started bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.spacing) < stallAfter {
+		return 0, m.started
+	}
+	sorted := slices.SortedFunc(slices.Values(m.spacing), func(a, b spacing) int { return cmp.Compare(a.time, b.time) })
+	return sorted[len(sorted)/2].time, m.started
+}

@@ -1,0 +1,126 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluiceml/sluice/internal/script"
+)
+
+const (
+	// stacksLimit bounds what is done to learn where the ranks are.
+	stacksLimit = 20 * time.Second
+	// stackTime is how long one process may take to print its stacks before the next is asked, which would print in between.
+	stackTime = 300 * time.Millisecond
+	// stackEnd is how long processes may take to end after that.
+	stackEnd = 2 * time.Second
+	// stackLines of the stacks go into the error, stackBytes of one process into the log, of at most stackProcesses.
+	stackLines     = 60
+	stackBytes     = 64 << 10
+	stackProcesses = 32
+)
+
+// logStacks writes the stacks of the ranks' Python processes into the log, by py-spy where the ranks could start it. Else SIGABRT makes
+// Python print them and end: rankEnv has switched its fault handler on.
+func (r *ranks) logStacks() {
+	pids := pythons("/proc", r.roots())
+	if len(pids) == 0 {
+		return
+	}
+	r.said.tail.Grow(stackLines)
+	ctx, cancel := context.WithTimeout(context.Background(), stacksLimit)
+	defer cancel()
+	env := rankEnv(r.node.config, r.p, r.launch)
+	if path, err := script.LookPath("py-spy", r.p.folder.Work, env); err == nil && r.spy(ctx, path, env, pids) {
+		return
+	}
+	for _, pid := range pids {
+		// A core dump of a training may take longer than the training has hung. With a limit of 1 the kernel writes none, to a program neither.
+		_ = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}, nil)
+		_ = syscall.Kill(pid, syscall.SIGABRT) // it may have ended just now
+		awaitEnd(ctx, []int{pid}, stackTime)
+	}
+	awaitEnd(ctx, pids, stackEnd)
+}
+
+// spy logs what py-spy says of processes, and reports whether it said something of each.
+func (r *ranks) spy(ctx context.Context, path string, env []string, pids []int) bool {
+	out := r.p.mask.Writer(r.said)
+	defer out.Close()
+	for _, pid := range pids {
+		cmd := exec.CommandContext(ctx, path, "dump", "--pid", strconv.Itoa(pid))
+		cmd.Env, cmd.WaitDelay = env, time.Second
+		said, err := cmd.StdoutPipe()
+		if err != nil || cmd.Start() != nil {
+			return false
+		}
+		_, copyErr := io.CopyN(out, said, stackBytes)
+		if !errors.Is(copyErr, io.EOF) {
+			_ = cmd.Process.Kill() // it has said enough
+		}
+		if err := cmd.Wait(); err != nil && errors.Is(copyErr, io.EOF) {
+			r.node.log.Warn("py-spy could not read a rank's stacks", "pid", pid, "error", err)
+			return false
+		}
+	}
+	return true
+}
+
+// roots are the ranks' processes, by their IDs; without a launcher the command.
+func (r *ranks) roots() []int {
+	if !r.launch.watched() {
+		return []int{r.proc.PID()}
+	}
+	var roots []int
+	files, _ := filepath.Glob(filepath.Join(r.launch.dir, startedFiles+"*")) // sorted, and the pattern is right
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if pid, convErr := strconv.Atoi(string(raw)); err == nil && convErr == nil {
+			roots = append(roots, pid)
+		}
+	}
+	return roots
+}
+
+// pythons are the Python processes among processes and what comes from them.
+func pythons(procfs string, roots []int) []int {
+	children, _ := processes(procfs)
+	var found []int
+	for _, pid := range below(children, roots) {
+		if len(found) < stackProcesses && strings.HasPrefix(filepath.Base(program(procfs, pid)), "python") {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// program is the path of a process's program; empty when it has ended.
+func program(procfs string, pid int) string {
+	path, _ := os.Readlink(filepath.Join(procfs, strconv.Itoa(pid), "exe"))
+	return path
+}
+
+// awaitEnd waits until none of the processes is left, or the limit has passed.
+func awaitEnd(ctx context.Context, pids []int, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for _, pid := range pids {
+		for program("/proc", pid) != "" {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(rankLook / 5):
+			}
+		}
+	}
+}
