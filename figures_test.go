@@ -45,6 +45,7 @@ var figures = []struct{ mark, words, constant string }{
 	{"docs/notify.md#p-notify-again", "an hour", "workflows.sendLimit"},
 	{"docs/notify.md#p-notify-again", "10 minutes", "internal/notify.maxAfter"},
 	{"docs/operations.md#p-alone", "15 minutes", "internal/heartbeat.AloneLimit"},
+	{"docs/operations.md#p-ranks-end", "20 s", "training/agent.orphanEvery"},
 	{"docs/operations.md#p-cancel-waits", "1 minute", "cmd/sluice/runs.cancelPatience"},
 	{"docs/operations.md#p-dies-pool-api", "15 minutes", "training/protocol.Patience"},
 	{"docs/operations.md#p-dies-store", "15 minutes", "training/protocol.Patience"},

@@ -39,7 +39,7 @@ var (
 	}
 	denyAgent = authorization.Result{
 		Decision: authorization.DecisionDeny,
-		Reason:   "an agent's token allows only its own task queues, its own run's activities and signals to its own run",
+		Reason:   "an agent's token allows only its own task queues, its own run's activities, and signals to and a look at its own run",
 	}
 )
 
@@ -83,6 +83,8 @@ func allowsAgent(agent *agentClaims, call *authorization.CallTarget) bool {
 		return isWorkerCommand(r.GetTaskToken())
 	case *workflowservice.SignalWorkflowExecutionRequest:
 		return agent.owns(r.GetWorkflowExecution().GetWorkflowId())
+	case *workflowservice.DescribeWorkflowExecutionRequest:
+		return agent.owns(r.GetExecution().GetWorkflowId()) // whether it is still open
 	case *workflowservice.RecordActivityTaskHeartbeatRequest:
 		return agent.ownsTask(r.GetTaskToken())
 	case *workflowservice.RespondActivityTaskCompletedRequest:

@@ -145,6 +145,8 @@ func TestRefused(t *testing.T) {
 		{"signal its own run", signal(ctx, "run-1"), true},
 		{"signal a child of its run", signal(ctx, "run-1/fit"), true},
 		{"signal another run", signal(ctx, "run-10"), false},
+		{"describe its own run", describe(ctx, "run-1/fit"), true},
+		{"describe another run", describe(ctx, "run-10"), false},
 		{"poll another run's queue", pollQueue(ctx, "node/run-10/fit/g1/0-x"), false},
 		{"poll the worker's queue", pollQueue(ctx, "runs"), false},
 		{"poll its queue by a partition's name", pollQueue(ctx, "/_sys/node/run-1/fit/1"), false},
@@ -195,6 +197,13 @@ func signal(ctx context.Context, id string) func(workflowservice.WorkflowService
 		_, err := c.SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{
 			Namespace: "default", SignalName: "notice", WorkflowExecution: execution(id),
 		})
+		return err
+	}
+}
+
+func describe(ctx context.Context, id string) func(workflowservice.WorkflowServiceClient) error {
+	return func(c workflowservice.WorkflowServiceClient) error {
+		_, err := c.DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{Namespace: "default", Execution: execution(id)})
 		return err
 	}
 }

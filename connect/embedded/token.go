@@ -88,7 +88,7 @@ func (t Token) WorkflowURL(uiAddress, namespace, workflowID, runID string) strin
 func (t Token) uiKey() string { return t.sign("ui", "") }
 
 // MintAgentToken makes the token of an agent: it may poll activities on task queues whose name begins with queuePrefix ("node/<run>/"; the
-// slash at the end matters), answer and heartbeat activities of the workflow run, and signal that workflow. "The workflow run" is the
+// slash at the end matters), answer and heartbeat activities of the workflow run, and signal and describe that workflow. "The workflow run" is the
 // one whose ID is run, and all whose ID begins with run + "/". The token is good for as long as the state folder's token is.
 func (t Token) MintAgentToken(queuePrefix, run string) string {
 	claims, err := json.Marshal(agentClaims{QueuePrefix: queuePrefix, Run: run})

@@ -1,8 +1,8 @@
 // Package agent is the process on each node of a gang: a Temporal worker on a task queue of its own that prepares the node, runs
 // its ranks, commits their checkpoints and passes on the notice that the node will go.
 //
-// The agent outlives an absence of the server (package heartbeat). When it has heard nothing of the server for heartbeat.AloneLimit it kills
-// its ranks, since others may run by then.
+// The agent and its ranks outlive an absence of the server, however long. Ranks that the server has given up end when a later generation is
+// sealed or their workflow has ended (orphan).
 package agent
 
 import (
@@ -49,7 +49,7 @@ func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode fun
 		logger.Warn("waiting for the store", "store", s.URL(), "error", why)
 		return func() {}
 	}})
-	n := &node{config: c, store: patient, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor}
+	n := &node{config: c, store: patient, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor, orphanEvery: orphanEvery}
 	idle := newIdleness()
 	w := worker.New(cl, c.Queue, worker.Options{
 		DisableWorkflowWorker:              true,

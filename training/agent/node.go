@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/internal/fault"
@@ -16,13 +18,15 @@ import (
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
-	// orphanLimit is how long ranks live on whose activity the server has given up; Attach may take them over. Where it was the server
-	// that was away, the workers need some seconds to find it again.
-	orphanLimit = 20 * time.Second
+	// orphanEvery is how often it is looked whether anybody may still want ranks whose activity the server has given up, and orphanLook
+	// bounds a look.
+	orphanEvery = 20 * time.Second
+	orphanLook  = 10 * time.Second
 	// stopTimeout bounds the stop of ranks when the agent itself is told to end, or the activity is canceled.
 	stopTimeout = 10 * time.Second
 )
@@ -35,8 +39,8 @@ type node struct {
 	log    *slog.Logger
 	// resolver finds the secrets of the step.
 	resolver *secret.Resolver
-	// stallFloor is how long a rank may be silent at least: tests have less patience.
-	stallFloor time.Duration
+	// stallFloor is how long a rank may be silent at least, and orphanEvery the constant: tests have less patience.
+	stallFloor, orphanEvery time.Duration
 
 	preparing sync.Mutex // an attempt that was given up may still write the folders of the next
 
@@ -102,6 +106,9 @@ func (n *node) shutdown() {
 	r := n.ranks
 	n.mu.Unlock()
 	if r != nil {
+		r.mu.Lock()
+		r.nodeStopped = r.stopped.IsZero()
+		r.mu.Unlock()
 		r.stop(context.Background(), stopTimeout)
 		<-r.done
 	}
@@ -127,8 +134,7 @@ func (n *node) launch(in protocol.RunRanksInput) (*ranks, error) {
 	return r, nil
 }
 
-// await returns how the ranks ended. A cancel stops them first. Ranks whose activity the server has given up get a while in which Attach
-// may take them over.
+// await returns how the ranks ended. A cancel stops them first. Ranks whose activity the server has given up go on: Attach may take them over.
 func (n *node) await(ctx context.Context, r *ranks) (protocol.RanksEnded, error) {
 	n.mu.Lock()
 	n.holder++
@@ -149,26 +155,60 @@ func (n *node) await(ctx context.Context, r *ranks) (protocol.RanksEnded, error)
 	return r.ended, r.err
 }
 
-// orphan kills the ranks if no other activity has begun to wait for them within orphanLimit. Whoever asks for them later hears that they
-// are gone, which is charged to nobody, and not how they were killed. How ranks ended of themselves is kept for Attach.
+// orphan waits until another activity has begun to wait for the ranks, or they have ended, which is kept for Attach; or nobody can want them
+// any more, and stops them then. Whoever asks for those later hears that they are gone, which is charged to nobody, and not how they ended.
+// Until it returns the node is not idle.
 func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
-	select {
-	case <-r.done:
-		return errGivenUp
-	case <-time.After(orphanLimit):
+	n.log.Warn("Temporal has given up the activity of these ranks, which go on", "generation", r.key.Generation, "cause", context.Cause(ctx))
+	look := time.NewTicker(n.orphanEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-r.done:
+			return errGivenUp
+		case <-look.C:
+		}
+		why := n.unwanted(r)
+		n.mu.Lock()
+		taken := n.holder != holder
+		if !taken && why != "" {
+			n.ranks, n.prepared = nil, nil
+		}
+		n.mu.Unlock()
+		if taken {
+			return errGivenUp
+		}
+		if why != "" {
+			n.log.Warn("stopping the ranks", "generation", r.key.Generation, "why", why)
+			r.stop(context.Background(), stopTimeout)
+			<-r.done
+			return errGivenUp
+		}
 	}
-	n.mu.Lock()
-	taken := n.holder != holder
-	if !taken {
-		n.ranks, n.prepared = nil, nil
+}
+
+// unwanted says why nobody can want the ranks any more: a later generation has been opened, or the workflow has ended, which also a person
+// may have done. It is empty where the store and Temporal cannot say.
+func (n *node) unwanted(r *ranks) string {
+	ctx, cancel := context.WithTimeout(context.Background(), orphanLook)
+	defer cancel()
+	superseded, err := checkpoint.Superseded(ctx, n.store, r.key)
+	if superseded {
+		return "a later generation has been opened"
 	}
-	n.mu.Unlock()
-	if !taken {
-		n.log.Warn("Temporal has given up these ranks: killing them", "generation", r.key.Generation, "cause", context.Cause(ctx))
-		r.kill()
-		<-r.done
+	ctx, cancel = context.WithTimeout(context.Background(), orphanLook)
+	defer cancel()
+	now, describeErr := n.client.DescribeWorkflowExecution(ctx, r.p.workflow, "")
+	if _, gone := errors.AsType[*serviceerror.NotFound](describeErr); gone {
+		return "Temporal does not know their workflow"
 	}
-	return errGivenUp
+	if status := now.GetWorkflowExecutionInfo().GetStatus(); describeErr == nil && status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return "their workflow has ended: " + status.String()
+	}
+	if err := errors.Join(err, describeErr); err != nil {
+		n.log.Warn("could not find out whether these ranks are still wanted", "error", err)
+	}
+	return ""
 }
 
 var errGivenUp = errors.New("this activity has been given up by Temporal")

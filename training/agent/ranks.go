@@ -54,9 +54,11 @@ type ranks struct {
 
 	mu      sync.Mutex
 	stopped time.Time // when somebody asked for the end while the rank was running
-	silent  string    // for how long they have made no progress, when that is too long
-	hung    bool      // they were killed for it
-	over    string    // why it was killed for its memory
+	// nodeStopped: it was the agent's own end that asked for it.
+	nodeStopped bool
+	silent      string // for how long they have made no progress, when that is too long
+	hung        bool   // they were killed for it
+	over        string // why it was killed for its memory
 
 	refusal error // why the node ended its ranks itself; supervise's
 
@@ -238,6 +240,7 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 	if last := r.said.last.Load(); last != 0 {
 		e.SaidAt = time.Unix(0, last)
 	}
+	e.NodeStopped = e.Stopped && r.nodeStopped
 	if r.hung {
 		e.HungWhy = r.silent
 	}

@@ -80,6 +80,8 @@ type RanksEnded struct {
 	Signal int `json:"signal,omitempty"`
 	// Stopped: the end followed a Stop or a cancel, and says nothing about the program.
 	Stopped bool `json:"stopped,omitempty"`
+	// NodeStopped: nobody but the agent asked for the end, when it was ended itself from outside.
+	NodeStopped bool `json:"node_stopped,omitempty"`
 	// OverMemory says why the rank was killed when it was for want of memory.
 	OverMemory string `json:"over_memory,omitempty"`
 	// Fault says which of the node's GPUs broke, and how; it explains whatever else went wrong.

@@ -59,7 +59,7 @@ func (l *generation) classify() trainEnd {
 		return end
 	}
 	for _, explains := range []func(*trainEnd) bool{
-		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasFaulty, l.wasLost, l.wasIdle, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved, l.wasStopped,
+		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasFaulty, l.wasLost, l.wasIdle, l.wasShutDown, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved, l.wasStopped,
 	} {
 		if explains(&end) {
 			return end
@@ -143,6 +143,16 @@ func (l *generation) wasLost(end *trainEnd) bool {
 	return false
 }
 
+// wasShutDown: somebody ended the machine, or the agent on it, without a notice.
+func (l *generation) wasShutDown(end *trainEnd) bool {
+	i := slices.IndexFunc(l.nodes, func(n nodeState) bool { return n.result.NodeStopped })
+	if i < 0 || l.left() {
+		return false
+	}
+	end.how, end.errType, end.reason = spec.EndNodeLost, "", fmt.Sprintf("node %d was stopped from outside Sluice", i)
+	return true
+}
+
 // first returns the node whose ranks ended first of those that cond holds for, or -1.
 func (l *generation) first(cond func(protocol.RanksEnded) bool) int {
 	at := -1
@@ -198,7 +208,7 @@ func (l *generation) hung(end *trainEnd) bool {
 }
 
 func (l *generation) crashed(end *trainEnd) bool {
-	i := l.first(func(r protocol.RanksEnded) bool { return r.Signal != 0 && !r.Stopped })
+	i := l.first(func(r protocol.RanksEnded) bool { return r.Signal != 0 && !r.Stopped && !l.isConsequence(r) })
 	if i < 0 {
 		return false
 	}
@@ -246,7 +256,15 @@ func (l *generation) failed(r protocol.RanksEnded) bool {
 	if r.Code == exitStopped && (l.left() || slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })) {
 		return false
 	}
-	return r.Code > 0 && !r.Stopped
+	return r.Code > 0 && !r.Stopped && !l.isConsequence(r)
+}
+
+// isConsequence reports whether a rank ended because a peer had left that was stopped on a notice or for a move: one that handles no SIGTERM
+// closes its connections before the next node is even told.
+func (l *generation) isConsequence(r protocol.RanksEnded) bool {
+	return !l.unexcused && l.left() && !r.Stopped && !finished(r) && slices.ContainsFunc(l.nodes, func(n nodeState) bool {
+		return n.ended && n.err == nil && n.result.Stopped && n.result.EndedAt.Before(r.EndedAt.Add(together))
+	})
 }
 
 // nodeFailed: a node could not do its part, and says why.

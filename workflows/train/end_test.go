@@ -28,6 +28,8 @@ func failed(err error) nodeState {
 
 // promise: docs/gpus.md#p-gpu-uncharged
 // promise: docs/scripts.md#p-exit-zero
+// promise: docs/training.md#p-peers-of-stopped
+// promise: docs/training.md#p-node-stopped
 func TestClassifyGeneration(t *testing.T) {
 	var (
 		ok       = ended(protocol.RanksEnded{EndedAt: at(9)})
@@ -57,6 +59,9 @@ func TestClassifyGeneration(t *testing.T) {
 		faulty   = ended(protocol.RanksEnded{Code: 1, EndedAt: at(2), Tail: "CUDA error", Fault: "GPU 3 (GPU-x): XID 79"})
 		gpuBroke = &protocol.Notice{Generation: 1, Node: 1, Cause: protocol.CauseFault, Reason: "GPU 3 (GPU-x): XID 79"}
 		idle     = &protocol.Notice{Generation: 1, Node: 0, Cause: protocol.CauseIdle, Reason: "the GPUs were busy 3% of the last 10m, less than 30%"}
+		severed  = ended(protocol.RanksEnded{Code: 1, EndedAt: at(9), Tail: "Connection reset by peer"})
+		aborted  = ended(protocol.RanksEnded{Code: -1, Signal: 6, EndedAt: at(10), Tail: "NCCL watchdog"})
+		shutDown = ended(protocol.RanksEnded{Code: 143, Stopped: true, NodeStopped: true, EndedAt: at(9)})
 		damaged  = nodeState{unusable: "the checkpoint cannot be used: step 40"}
 	)
 	noAnswer.gone = true
@@ -97,6 +102,13 @@ func TestClassifyGeneration(t *testing.T) {
 		{"finished or stopped on notice", generation{nodes: []nodeState{stopped, ok}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
 		{"agreed to stop before it was told", generation{nodes: []nodeState{agreed, stopped}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
 		{"stopped though nobody asked", generation{nodes: []nodeState{agreed, agreed}}, spec.EndUserError, fault.User, "exit code 143"},
+		{"fails because a peer was stopped on notice", generation{nodes: []nodeState{severed, stopped}, notice: notice}, spec.EndNodeLost, "", "rank 0 did not stop in time"},
+		{"aborts because a peer was stopped on notice", generation{nodes: []nodeState{stopped, aborted}, notice: notice}, spec.EndNodeLost, "", "rank 1 did not stop in time"},
+		{"fails because a peer was stopped for a move", generation{nodes: []nodeState{severed, stopped}, watcher: &spotWatcher{found: &contract.Acquired{}}}, spec.EndMoved, "", "spot"},
+		{"fails because a peer was stopped, by an older history", generation{nodes: []nodeState{severed, stopped}, notice: notice, unexcused: true}, spec.EndUserError, fault.User, "exit code 1"},
+		{"had failed before anybody was stopped", generation{nodes: []nodeState{failsA, stopped}, notice: notice}, spec.EndUserError, fault.User, "exit code 1"},
+		{"a node is stopped by hand", generation{nodes: []nodeState{shutDown, shutDown}}, spec.EndNodeLost, "", "node 0 was stopped from outside Sluice"},
+		{"a node is stopped by hand, and its peers fail", generation{nodes: []nodeState{failsA, shutDown}}, spec.EndNodeLost, "", "node 1 was stopped from outside Sluice"},
 		{"killed at the end of the notice", generation{nodes: []nodeState{cutShort, stopped}, notice: notice}, spec.EndNodeLost, "", "rank 0 did not stop in time"},
 		{"nothing committed on notice", generation{nodes: []nodeState{uncommitted, stopped}, notice: notice}, spec.EndNodeLost, "", "no space left"},
 		{"gone before the stop was done", generation{nodes: []nodeState{stopped, silent}, notice: notice, loss: loss}, spec.EndNodeLost, "", "without notice"},

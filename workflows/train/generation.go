@@ -29,8 +29,10 @@ const (
 	prepareLimit = time.Hour
 	// ranksHeartbeat is how soon a node is given up that says nothing; its agent reports every 2 s.
 	ranksHeartbeat = 15 * time.Second
-	// attachHeartbeat is the same for a node that was silent before.
+	// attachHeartbeat is the same for a node that was silent before, and attachLimit how long its agent may take to take up Attach: it may
+	// ask for work again up to 10 s after the server has come back, and that after its connection has been made anew.
 	attachHeartbeat = 6 * time.Second
+	attachLimit     = 30 * time.Second
 	// watchHeartbeat is how soon Watch moves to another worker.
 	watchHeartbeat = 6 * time.Second
 	// cancelStop and failureStop are how long ranks may take to end after a cancel, and after the failure of one of them.
@@ -62,6 +64,9 @@ type generation struct {
 	late       bool // the attempt's timeout has passed
 	overBudget bool // the step has cost what it may
 	overdue    bool // the step's deadline has passed, and it is to stop then
+
+	// unexcused: histories of older versions blamed ranks that fail after a peer was stopped.
+	unexcused bool
 
 	began   int          // length of the history when the ranks were started
 	watcher *spotWatcher // nil where there is nothing to look out for
@@ -282,7 +287,7 @@ func (l *generation) run(ctx workflow.Context, i int) {
 			node.err, node.ended = err, true
 			return
 		}
-		name, options.ScheduleToStartTimeout, options.HeartbeatTimeout = protocol.AttachActivity, pollLimit, attachHeartbeat
+		name, options.ScheduleToStartTimeout, options.HeartbeatTimeout = protocol.AttachActivity, attachLimit, attachHeartbeat
 		options.Summary = fmt.Sprintf("attach to node %d, generation %d", i, l.current.Index)
 	}
 }
@@ -342,6 +347,9 @@ func (l *generation) grace(ctx workflow.Context) time.Duration {
 
 // waitForLoss gives the pool time to say that a node is gone, where ranks failed in a way that this would explain.
 func (l *generation) waitForLoss(ctx workflow.Context) {
+	if slices.ContainsFunc(l.nodes, func(n nodeState) bool { return l.isConsequence(n.result) }) {
+		l.unexcused = !durable.Since(ctx, changePeersOfStopped)
+	}
 	failed := slices.ContainsFunc(l.nodes, func(n nodeState) bool {
 		return n.ended && (n.err != nil || l.failed(n.result) || n.result.Signal != 0 && !n.result.Stopped)
 	})

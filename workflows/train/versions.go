@@ -16,4 +16,6 @@ const (
 	changeRefusedSpot = "refused-spot"
 	// changeLeavesSpot: a training leaves spot for on-demand when losing it would cost the deadline.
 	changeLeavesSpot = "leaves-spot"
+	// changePeersOfStopped: a rank that fails after a peer was stopped on a notice is not to blame.
+	changePeersOfStopped = "peers-of-stopped"
 )
