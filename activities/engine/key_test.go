@@ -489,6 +489,7 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 		reflect.TypeFor[spec.Pool](): {
 			"Runtime": "pools", "Local": "python, and where it runs", "Kubernetes": "where it runs", "EC2": "where it runs", "Capacity": "what is bought",
 			"Limits": "what is bought", "Node": "what is bought", "USDPerHour": "what is bought", "MetricsListen": "is for Prometheus",
+			"RetryFor": "what is bought",
 		},
 	}
 	for typ, fields := range known {
