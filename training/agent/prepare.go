@@ -186,10 +186,15 @@ func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
 	return errors.Join(err, f.Close())
 }
 
-// freePort finds a port for the ranks' rendezvous. It lies below the range that the kernel takes ports for outgoing connections
-// from, so that none of those can take it before rank 0 listens.
+// freePort finds a port for the ranks' rendezvous, outside the range that the kernel takes ports for outgoing connections from, so that
+// none of those can take it before rank 0 listens.
 func freePort(ctx context.Context, host string) (int, error) {
-	const low, high, tries = 20000, 32000, 50
+	const tries = 50
+	taken, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		taken = nil // the kernel's default is below
+	}
+	low, high := portsBeside(string(taken))
 	var listen net.ListenConfig
 	var last error
 	for range tries {
@@ -202,6 +207,26 @@ func freePort(ctx context.Context, host string) (int, error) {
 		return port, l.Close()
 	}
 	return 0, fmt.Errorf("no free port for the ranks' rendezvous: %w", last)
+}
+
+// portsBeside is a range of ports, high excluded, that the kernel does not take for outgoing connections. taken is what the kernel says of
+// those, as in ip_local_port_range (Linux, Documentation/networking/ip-sysctl.rst): the first and the last. By default it is 32768 to 60999,
+// far above the usual range. Where that is the kernel's, the larger one of those below and above is taken, if it has enough ports.
+func portsBeside(taken string) (low, high int) {
+	const first, end, enough = 10000, 1 << 16, 100
+	low, high = 20000, 32000
+	var from, to int
+	if n, err := fmt.Sscan(taken, &from, &to); n != 2 || err != nil || from >= high || to < low {
+		return low, high
+	}
+	below, above := from-first, end-(to+1)
+	switch {
+	case max(below, above) < enough:
+		return low, high
+	case below >= above:
+		return first, from
+	}
+	return to + 1, end
 }
 
 // isDamage reports whether a checkpoint, as opposed to the way to it, is at fault.
