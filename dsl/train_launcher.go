@@ -27,16 +27,21 @@ func checkLauncher(sp *spec.Train, c *checker, s *step) {
 	if meetsOthers(words, s) {
 		return
 	}
+	const hint = "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]"
 	for _, program := range started(words) {
-		launcher := torchrunIn(program)
+		launcher, told := torchrunIn(program), sp.Launcher == spec.LauncherEnv // it reads PET_NNODES and the like
 		if launcher == "" {
-			launcher = accelerateIn(sp, program)
+			launcher, told = accelerateIn(sp, program), false
 		}
-		if launcher != "" {
-			c.src.Errorf(at, "launcher", "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]",
-				"`%s` starts a separate world on each node of `%s`: every node would train its own model", launcher, s.ID)
-			return
+		switch {
+		case launcher == "":
+			continue
+		case told:
+			c.src.Warnf(at, "launcher", hint, "`%s` hides from Sluice how its ranks end, and kills those that still save a checkpoint 30 s after a notice", launcher)
+		default:
+			c.src.Errorf(at, "launcher", hint, "`%s` starts a separate world on each node of `%s`: every node would train its own model", launcher, s.ID)
 		}
+		return
 	}
 }
 

@@ -50,7 +50,8 @@ func TestRankEnvironment(t *testing.T) {
 	in := protocol.RunRanksInput{Nodes: 2, MasterAddress: "127.0.0.1", MasterPort: 20001}
 	want := []string{
 		"GLOO_SOCKET_IFNAME=lo", "GROUP_RANK=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=20001",
-		"MINE=1", "NODE_RANK=1", "OMP_NUM_THREADS=4", "PYTHONFAULTHANDLER=1", "RANK=1", "SLUICE_CHECKPOINT_DIR=/n/checkpoints", "SLUICE_CHECKPOINT_EVERY=1m30s",
+		"MINE=1", "NODE_RANK=1", "OMP_NUM_THREADS=4", "PET_MASTER_ADDR=127.0.0.1", "PET_MASTER_PORT=20001", "PET_NNODES=2",
+		"PET_NODE_RANK=1", "PET_NPROC_PER_NODE=1", "PYTHONFAULTHANDLER=1", "RANK=1", "SLUICE_CHECKPOINT_DIR=/n/checkpoints", "SLUICE_CHECKPOINT_EVERY=1m30s",
 		"SLUICE_METRICS=/l/m", "SLUICE_OUTPUT_DIR=/n/output", "SLUICE_RESUME_DIR=/n/resume", "WORLD_SIZE=2",
 	}
 	l, err := launchOf(p, in, "/bin/agent")
@@ -61,7 +62,7 @@ func TestRankEnvironment(t *testing.T) {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
 	p.seal.Resume = nil
-	p.folder.Env = []string{"OMP_NUM_THREADS=1", "PYTHONFAULTHANDLER="}
+	p.folder.Env = []string{"OMP_NUM_THREADS=1", "PYTHONFAULTHANDLER=", "PET_NNODES=1:4"}
 	env := rankEnv(protocol.AgentConfig{Host: "10.0.0.7", CPUs: 4, GPUs: []string{"GPU-a", "GPU-b"}}, p, l)
 	for _, kv := range env {
 		if strings.HasPrefix(kv, "SLUICE_RESUME_DIR=") || strings.HasPrefix(kv, "GLOO_SOCKET_IFNAME=") {

@@ -35,10 +35,12 @@ func rankEnv(c protocol.AgentConfig, p *prepared, l launch) []string {
 		vars["GLOO_SOCKET_IFNAME"] = "lo"
 	}
 	base := protocol.Scrub(p.folder.Env)
-	for name, value := range map[string]string{
+	defaults := map[string]string{
 		"OMP_NUM_THREADS":    strconv.Itoa(max(1, threads(c, p.spec.Resources)/l.ranks)),
 		"PYTHONFAULTHANDLER": "1", // see logStacks
-	} {
+	}
+	maps.Copy(defaults, l.defaults)
+	for name, value := range defaults {
 		if !slices.ContainsFunc(base, func(kv string) bool { return strings.HasPrefix(kv, name+"=") }) {
 			vars[name] = value
 		}

@@ -16,8 +16,8 @@ import (
 // launch is how the ranks of a node are started.
 type launch struct {
 	argv []string
-	// vars are the launcher's part of the environment.
-	vars map[string]string
+	// vars are the launcher's part of the environment; those in defaults give way to the step's own.
+	vars, defaults map[string]string
 	// ranks is how many there are on the node.
 	ranks int
 	// dir is the folder that the ranks' own watchers share with the agent; empty where the agent starts the only rank itself.
@@ -76,6 +76,11 @@ func launchOf(p *prepared, in protocol.RunRanksInput, self string) (launch, erro
 		l.vars = map[string]string{
 			"RANK": rank, "GROUP_RANK": rank, "NODE_RANK": rank, "WORLD_SIZE": nodes,
 			"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": in.MasterAddress, "MASTER_PORT": port,
+		}
+		// What a torchrun that the command starts takes for --nnodes, --node_rank and so on.
+		l.defaults = map[string]string{
+			"PET_NNODES": nodes, "PET_NODE_RANK": rank, "PET_NPROC_PER_NODE": strconv.Itoa(max(1, p.spec.Resources.GPU)),
+			"PET_MASTER_ADDR": in.MasterAddress, "PET_MASTER_PORT": port,
 		}
 	}
 	return l, nil

@@ -171,6 +171,23 @@ while true; do sleep 0.05; done`)
 	}
 }
 
+// TestTorchrunInScript: a torchrun that the command starts makes one world of all nodes.
+//
+// promise: docs/scripts.md#p-pet
+func TestTorchrunInScript(t *testing.T) {
+	needsTorch(t)
+	g := startGang(t, 2, spec.Train{}, `exec python3 -m torch.distributed.run --redirects=1 --tee=1 --no_python sh -c 'echo "I am $RANK of $WORLD_SIZE"'`)
+	for i := range g.nodes {
+		if end := g.end(t, i); end.Code != 0 || end.Signal != 0 {
+			t.Errorf("node %d ended %+v, want 0", i, end)
+		}
+		log, err := os.ReadFile(g.ranks[i].p.dirs.log)
+		if want := fmt.Sprintf("I am %d of 2", i); err != nil || !strings.Contains(string(log), want) {
+			t.Errorf("%v, the log of node %d lacks %q:\n%s", err, i, want, log)
+		}
+	}
+}
+
 // TestTorchrunMissing: what the launcher says counts where no rank said anything.
 func TestTorchrunMissing(t *testing.T) {
 	p := t.TempDir()

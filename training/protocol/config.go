@@ -81,7 +81,7 @@ const (
 
 // Environ is the environment for an agent process: base without what belongs to Sluice, plus c.
 func (c AgentConfig) Environ(base []string) []string {
-	environ := Scrub(base)
+	environ := slices.DeleteFunc(Scrub(base), func(kv string) bool { return strings.HasPrefix(kv, "PET_") }) // of a torchrun around Sluice
 	if c.Token == "" {
 		environ = append(environ, temporalVariables(base)...)
 	}
@@ -138,9 +138,10 @@ func AgentConfigFromEnv() (AgentConfig, error) {
 }
 
 // Scrub drops what the processes of a node must not inherit: credentials for Temporal, and Sluice's and torchrun's own variables.
+// Those that torchrun takes its options from (PET_) may be the step's own, or those of its image.
 func Scrub(base []string) []string {
 	return slices.DeleteFunc(slices.Clone(base), func(kv string) bool {
-		return slices.ContainsFunc([]string{"SLUICE_", "TEMPORAL_", "PET_", "TORCHELASTIC_"}, func(prefix string) bool {
+		return slices.ContainsFunc([]string{"SLUICE_", "TEMPORAL_", "TORCHELASTIC_"}, func(prefix string) bool {
 			return strings.HasPrefix(kv, prefix)
 		})
 	})
