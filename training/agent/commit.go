@@ -149,6 +149,15 @@ func (c *committer) commit(ctx context.Context, w written) error {
 	if err != nil {
 		return err
 	}
+	if c.layout.notes != nil {
+		noted, err := c.layout.notes(c.ranks.p, target, w.step)
+		if err == nil {
+			err = c.ranks.metrics.feed(noted)
+		}
+		if err != nil { // the checkpoint is worth more than they are
+			c.ranks.node.log.Warn("what the framework noted of its steps could not be read", "step", w.step, "error", err)
+		}
+	}
 	lines, err := c.ranks.metrics.upTo(w.step)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"archive/zip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/metrics"
 )
 
 // settleTime is how long a checkpoint that is written in place must not have changed to be taken for whole.
@@ -29,15 +29,17 @@ type layout struct {
 	whole   func(path string, step int64) bool
 	// spare tells the files that every rank writes and that a training can be resumed without; nil: there are none.
 	spare func(name string) bool
+	// notes reads what the framework itself noted of its steps up to a checkpoint; nil: nothing.
+	notes func(p *prepared, path string, step int64) ([]metrics.Line, error)
 }
 
 // layoutOf returns a layout by its name in the language.
 func layoutOf(name string) layout {
 	switch name {
 	case spec.LayoutHuggingFace:
-		return layout{step: numbered("checkpoint-"), inPlace: true, whole: wholeTrainer, spare: randomState}
+		return layout{step: numbered("checkpoint-"), inPlace: true, whole: wholeTrainer, spare: randomState, notes: trainerNotes}
 	case spec.LayoutLightning:
-		return layout{step: lightningStep, inPlace: true, whole: wholeLightning}
+		return layout{step: lightningStep, inPlace: true, whole: wholeLightning, notes: lightningNotes}
 	}
 	return layout{step: numbered("step-"), whole: func(string, int64) bool { return true }}
 }
@@ -66,11 +68,8 @@ func lightningStep(e fs.DirEntry) (int64, bool) {
 
 // wholeTrainer: the Trainer's rank 0 writes its state after everything else.
 func wholeTrainer(path string, step int64) bool {
-	var state struct {
-		GlobalStep int64 `json:"global_step"`
-	}
-	raw, err := os.ReadFile(filepath.Join(path, "trainer_state.json"))
-	return err == nil && json.Unmarshal(raw, &state) == nil && state.GlobalStep == step
+	state, err := readTrainerState(path)
+	return err == nil && state.GlobalStep == step
 }
 
 // randomState: each process of the Trainer leaves the state of its random numbers in every checkpoint.

@@ -35,22 +35,31 @@ type follower struct {
 	stepAt  time.Time
 	spacing []spacing // of the last lines with new steps
 	started bool
+
+	// fed: the lines are those of a framework, appended by feed, up to the step fedTo.
+	fed   bool
+	fedTo int64
 }
 
 // follow follows the metrics from the file's present end on. What it holds already was resumed, and is not this generation's.
 func follow(path string, from int64) *follower {
 	m := &follower{path: path}
 	m.read(false)
-	return &follower{path: path, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
+	return &follower{path: path, fedTo: from, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
 }
 
-// state is where it is now. The rate falls when a step takes more than twice as long as the last ones did, and goes to 0 where none comes.
+// state is where it is now. The rate falls when the next steps take more than twice as long as the last ones did, and goes to 0 where none
+// come.
 func (m *follower) state() metricsState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now
-	if since := time.Since(m.stepAt).Seconds(); now.Rate*since > 2 {
-		now.Rate = 2 / since
+	usual := 1.0 // steps between two looks that found some
+	if n := len(m.spacing); n > 0 {
+		usual = float64(m.spacing[n-1].steps)
+	}
+	if since := time.Since(m.stepAt).Seconds(); now.Rate*since > 2*usual {
+		now.Rate = 2 * usual / since
 	}
 	return now
 }

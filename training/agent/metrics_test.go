@@ -137,6 +137,11 @@ func TestRateFalls(t *testing.T) {
 			t.Errorf("%v after the last step: %g steps a second, want %g to %g", tt.silent, got, tt.min, tt.max)
 		}
 	}
+	// Steps that are known of once a minute, by the checkpoints of a framework.
+	m := &follower{now: metricsState{Rate: 10}, stepAt: time.Now().Add(-90 * time.Second), spacing: []spacing{{time.Minute, 600}}}
+	if got := m.state().Rate; got != 10 {
+		t.Errorf("90 s after 600 steps in a minute: %g steps a second, want 10", got)
+	}
 }
 
 // However the file is written, in whatever pieces, what is followed agrees with what a reader of the whole file finds.
