@@ -20,7 +20,7 @@ var (
 	NodeRate  = gauge("sluice_node_steps_per_second", "Training steps per second, over the last ten steps")
 
 	NodeCommitted   = gauge("sluice_node_committed_step", "Step of the newest checkpoint in the store")
-	NodeCommits     = counter("sluice_node_commits_total", "Uploads of checkpoints; failed uploads are retried", Label{"outcome", []string{"committed", "failed"}})
+	NodeCommits     = counter("sluice_node_commits_total", "Uploads of checkpoints; failed uploads are retried, superseded ones gave way to a newer checkpoint at a notice", Label{"outcome", []string{"committed", "failed", "superseded"}})
 	NodeCommitBytes = counter("sluice_node_commit_bytes_total", "Size of the committed checkpoints")
 	NodeCommitTime  = counter("sluice_node_commit_seconds_total", "Duration of the uploads")
 	NodeNotice      = gauge("sluice_node_notice_timestamp_seconds", "When the node may be reclaimed, in Unix time; absent before a notice")

@@ -93,31 +93,79 @@ func (c *committer) progress(ctx context.Context) {
 	c.said = now.Step
 }
 
-// newest commits the newest checkpoint that is whole, if it is newer than what is committed. When the ranks have ended nothing is written
-// any more.
+// newest commits the newest checkpoint that is whole, if it is newer than what is committed.
 func (c *committer) newest(ctx context.Context, ended bool) error {
-	found, err := c.layout.find(c.ranks.p.dirs.checkpoints)
-	if err != nil {
+	w, err := c.after(c.done.Load(), ended)
+	if err != nil || w == (written{}) {
 		return err
 	}
-	for _, w := range found {
-		if w.step <= c.done.Load() {
-			return nil
-		}
-		path := filepath.Join(c.ranks.p.dirs.checkpoints, w.name)
-		if !c.layout.whole(path, w.step) || c.layout.inPlace && !ended && !c.settling.settled(path, time.Now()) {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(ctx, commitLimit)
-		defer cancel()
-		began := time.Now()
-		if err := c.commit(ctx, w); err != nil {
-			c.count("failed", 0, began)
-			return fmt.Errorf("commit %s: %w", w.name, err)
-		}
+	ctx, cancel := context.WithTimeout(ctx, commitLimit)
+	defer cancel()
+	ctx, giveWay := context.WithCancelCause(ctx)
+	defer giveWay(nil)
+	committed, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		c.watchNewer(w.step, committed, giveWay)
+	}()
+	began := time.Now()
+	err = c.commit(ctx, w)
+	close(committed)
+	<-watched
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(context.Cause(ctx), errNewer):
+		c.count("superseded", 0, began)
+		c.ranks.node.log.Info("a newer checkpoint is committed instead", "step", w.step)
 		return nil
 	}
-	return nil
+	c.count("failed", 0, began)
+	return fmt.Errorf("commit %s: %w", w.name, err)
+}
+
+// after finds the newest checkpoint that is whole and later than a step; none is the zero one. When the ranks have ended nothing is written
+// any more.
+func (c *committer) after(step int64, ended bool) (written, error) {
+	found, err := c.layout.find(c.ranks.p.dirs.checkpoints)
+	for _, w := range found {
+		if w.step <= step {
+			break
+		}
+		path := filepath.Join(c.ranks.p.dirs.checkpoints, w.name)
+		if c.layout.whole(path, w.step) && (!c.layout.inPlace || ended || c.settling.settled(path, time.Now())) {
+			return w, nil
+		}
+	}
+	return written{}, err
+}
+
+// errNewer ends a commit for which there is no time any more.
+var errNewer = errors.New("there is a newer checkpoint")
+
+// watchNewer ends the commit of a step, once the ranks have been told to stop, as soon as there is a newer checkpoint: what they write then
+// has only the time of the notice.
+func (c *committer) watchNewer(step int64, committed <-chan struct{}, giveWay context.CancelCauseFunc) {
+	for look := time.Tick(lookEvery); ; {
+		select {
+		case <-committed:
+			return
+		case <-look:
+		}
+		if !c.ranks.wasTold() {
+			continue
+		}
+		ended := false
+		select {
+		case <-c.ranks.proc.Done():
+			ended = true
+		default:
+		}
+		if w, err := c.after(step, ended); err == nil && w != (written{}) {
+			giveWay(errNewer)
+			return
+		}
+	}
 }
 
 // count counts an upload that has ended.

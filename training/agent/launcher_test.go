@@ -34,10 +34,21 @@ type gang struct {
 // startGang starts a shell script by a launcher on some nodes.
 func startGang(t *testing.T, nodes int, spec spec.Train, text string) gang {
 	t.Helper()
+	return startGangOn(t, openMem(t), nodes, spec, text)
+}
+
+func openMem(t *testing.T) *store.Store {
+	t.Helper()
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// startGangOn starts one that commits to a given store.
+func startGangOn(t *testing.T, s *store.Store, nodes int, spec spec.Train, text string) gang {
+	t.Helper()
 	port, err := freePort(t.Context(), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)

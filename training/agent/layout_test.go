@@ -156,13 +156,7 @@ while true; do sleep 0.05; done
 func TestHalfACheckpointIsNeverCommitted(t *testing.T) {
 	g := startGang(t, 1, spec.Train{Checkpoint: spec.CheckpointSpec{Layout: spec.LayoutHuggingFace}}, trainer)
 	r := g.ranks[0]
-	for limit := time.After(time.Minute); r.commits.committed() != 5; {
-		select {
-		case <-time.After(lookEvery / 4):
-		case <-limit:
-			t.Fatalf("committed step %d, want 5; it said:\n%s", r.commits.committed(), r.said.tail)
-		}
-	}
+	await(t, "the commit of step 5", func() bool { return r.commits.committed() == 5 })
 	if err := g.nodes[0].Stop(t.Context(), protocol.StopInput{Generation: 1, Grace: 10 * time.Second}); err != nil {
 		t.Fatal(err)
 	}

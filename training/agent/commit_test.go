@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training/protocol"
+)
+
+// stuckStore never finishes the upload of what lies under a name.
+type stuckStore struct {
+	store.Driver
+	part    string
+	waiting atomic.Int64
+}
+
+func (s *stuckStore) Write(ctx context.Context, key string, r io.Reader, opts store.WriteOptions) error {
+	if strings.Contains(key, s.part) {
+		s.waiting.Add(1)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return s.Driver.Write(ctx, key, r, opts)
+}
+
+// saving writes a checkpoint at once, and another when it is told to stop.
+const saving = `
+save() { mkdir "$SLUICE_CHECKPOINT_DIR/part-$1"; echo $1 > "$SLUICE_CHECKPOINT_DIR/part-$1/weights"; mv "$SLUICE_CHECKPOINT_DIR/part-$1" "$SLUICE_CHECKPOINT_DIR/step-$1"; }
+trap 'save 9; exit 143' TERM
+save 5
+while true; do sleep 0.05; done
+`
+
+// TestNoticeCommitsTheNewest: at a notice the upload under way gives way to the checkpoint that is written then.
+//
+// promise: docs/training.md#p-newest-at-notice
+func TestNoticeCommitsTheNewest(t *testing.T) {
+	s := openMem(t)
+	stuck := &stuckStore{Driver: s.Driver(), part: "/step-5/"}
+	g := startGangOn(t, store.New(stuck, s.URL()), 1, spec.Train{}, saving)
+	await(t, "the upload of step 5", func() bool { return stuck.waiting.Load() > 0 })
+	began := time.Now()
+	if err := g.nodes[0].Stop(t.Context(), protocol.StopInput{Generation: 1, Grace: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if end := g.end(t, 0); end.Code != exitStopped || end.CommittedStep != 9 || end.CommitError != "" {
+		t.Errorf("ended %+v, want step 9 committed", end)
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
