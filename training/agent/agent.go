@@ -70,9 +70,13 @@ func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode fun
 	}
 	if c.Idle > 0 {
 		tasks.Go(func() {
-			idle.end(ctx, c.Idle, func() {
+			idle.end(ctx, c.Idle, func() bool {
+				if n.awaitsPeers() {
+					return false
+				}
 				logger.Warn("idle for too long: the agent exits", "for", c.Idle)
 				cancel()
+				return true
 			})
 		})
 	}

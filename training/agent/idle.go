@@ -52,13 +52,16 @@ func (i *idleness) left(limit time.Duration) time.Duration {
 	return limit - time.Since(i.since)
 }
 
-// end calls stop when there was nothing to do for as long as limit. It returns when ctx ends.
-func (i *idleness) end(ctx context.Context, limit time.Duration, stop func()) {
+// end calls stop when there was nothing to do for as long as limit, and again after as long when it did not stop. It returns when ctx ends.
+func (i *idleness) end(ctx context.Context, limit time.Duration, stop func() bool) {
 	for {
 		left := i.left(limit)
 		if left <= 0 {
-			stop()
-			return
+			if stop() {
+				return
+			}
+			i.add(0)
+			continue
 		}
 		select {
 		case <-ctx.Done():

@@ -168,7 +168,10 @@ func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
 			return errGivenUp
 		case <-look.C:
 		}
-		why := n.unwanted(r)
+		why, err := n.unwanted(r.p)
+		if err != nil {
+			n.log.Warn("could not find out whether these ranks are still wanted", "error", err)
+		}
 		n.mu.Lock()
 		taken := n.holder != holder
 		if !taken && why != "" {
@@ -187,28 +190,41 @@ func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
 	}
 }
 
-// unwanted says why nobody can want the ranks any more: a later generation has been opened, or the workflow has ended, which also a person
-// may have done. It is empty where the store and Temporal cannot say.
-func (n *node) unwanted(r *ranks) string {
+// unwanted says why nobody can want a generation any more: a later one has been opened, or the workflow has ended, which also a person may
+// have done. The error is set where it says nothing since the store or Temporal cannot be asked.
+func (n *node) unwanted(p *prepared) (why string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), orphanLook)
 	defer cancel()
-	superseded, err := checkpoint.Superseded(ctx, n.store, r.key)
+	superseded, err := checkpoint.Superseded(ctx, n.store, p.key)
 	if superseded {
-		return "a later generation has been opened"
+		return "a later generation has been opened", nil
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), orphanLook)
 	defer cancel()
-	now, describeErr := n.client.DescribeWorkflowExecution(ctx, r.p.workflow, "")
+	now, describeErr := n.client.DescribeWorkflowExecution(ctx, p.workflow, "")
 	if _, gone := errors.AsType[*serviceerror.NotFound](describeErr); gone {
-		return "Temporal does not know their workflow"
+		return "Temporal does not know their workflow", nil
 	}
 	if status := now.GetWorkflowExecutionInfo().GetStatus(); describeErr == nil && status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return "their workflow has ended: " + status.String()
+		return "their workflow has ended: " + status.String(), nil
 	}
-	if err := errors.Join(err, describeErr); err != nil {
-		n.log.Warn("could not find out whether these ranks are still wanted", "error", err)
+	return "", errors.Join(err, describeErr)
+}
+
+// awaitsPeers reports whether the node is ready and the rest of its gang is not yet, since another node may take an hour for its inputs. Where
+// nobody can be asked it does not wait.
+func (n *node) awaitsPeers() bool {
+	n.mu.Lock()
+	p, ran := n.prepared, n.ranks != nil
+	n.mu.Unlock()
+	if p == nil || ran {
+		return false
 	}
-	return ""
+	why, err := n.unwanted(p)
+	if err != nil {
+		n.log.Warn("could not find out whether this node is still wanted", "error", err)
+	}
+	return why == "" && err == nil
 }
 
 var errGivenUp = errors.New("this activity has been given up by Temporal")

@@ -25,8 +25,8 @@ const (
 	pollLimit = 5 * time.Second
 	// bootLimit is how long an agent may take from its start to its first command.
 	bootLimit = 2 * time.Minute
-	// prepareLimit bounds fetching workspace, inputs and checkpoint.
-	prepareLimit = time.Hour
+	// prepareLimit bounds fetching workspace, inputs and checkpoint. A node that has them waits for the others (agent, awaitsPeers).
+	prepareLimit = 24 * time.Hour
 	// ranksHeartbeat is how soon a node is given up that says nothing; its agent reports every 2 s.
 	ranksHeartbeat = 15 * time.Second
 	// attachHeartbeat is the same for a node that was silent before, and attachLimit how long its agent may take to take up Attach: it may

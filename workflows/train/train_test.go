@@ -69,9 +69,11 @@ type stage struct {
 	now      func() time.Time
 	acquired int
 	patience time.Duration // of the last call of Acquire
-	blocked  []time.Time   // since when, as each call of Acquire is told
-	released []int
-	fall     map[int]chan struct{}
+	// prepareLimit is how long the last node may take to get ready.
+	prepareLimit time.Duration
+	blocked      []time.Time // since when, as each call of Acquire is told
+	released     []int
+	fall         map[int]chan struct{}
 }
 
 // fallOf is closed when the node of a generation has gone.
@@ -140,7 +142,8 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			return training.Loss{Nodes: []int{0}, Reason: "node 0 fell over"}, nil
 		},
 		contract.ReleaseActivity: s.release,
-		protocol.PrepareActivity: func(_ context.Context, in protocol.PrepareInput) (protocol.PrepareOutput, error) {
+		protocol.PrepareActivity: func(ctx context.Context, in protocol.PrepareInput) (protocol.PrepareOutput, error) {
+			s.prepareLimit = activity.GetInfo(ctx).StartToCloseTimeout
 			if s.lost != nil && s.lost(in.Seal.Generation) {
 				<-over // a lost node does not answer
 			}
@@ -271,6 +274,17 @@ func TestTrainBuysOnDemandWhereSpotIsRefused(t *testing.T) {
 	}
 	if s.acquired != 2 || s.collected.Generations[0].Capacity != spec.CapacityOnDemand {
 		t.Errorf("acquired %d times and trained on %+v, want on-demand at once", s.acquired, s.collected.Generations)
+	}
+}
+
+// promise: docs/training.md#p-inputs-day
+func TestTrainGivesNodesADayForTheirInputs(t *testing.T) {
+	s := &stage{}
+	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	if s.prepareLimit != 24*time.Hour {
+		t.Errorf("a node may take %v to get ready, want a day", s.prepareLimit)
 	}
 }
 
