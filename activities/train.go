@@ -113,7 +113,7 @@ func (t *Trainings) pool(ctx context.Context, submission, name string) (training
 // Seal opens a generation and says how far the one before it came.
 func (t *Trainings) Seal(ctx context.Context, in contract.SealInput) (contract.SealOutput, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "sealing", Share: -1} })
-	seal, err := checkpoint.MakeSeal(ctx, t.Store, in.Key, in.Unusable)
+	seal, err := checkpoint.MakeSeal(ctx, t.Store, in.Key, in.ResumeRun, in.Unusable)
 	if err != nil || in.Generation == 1 {
 		return contract.SealOutput{Seal: seal}, err
 	}

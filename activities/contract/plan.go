@@ -21,6 +21,9 @@ type StepPlan struct {
 	Changed []string `json:"changed,omitempty"`
 	// Files are the first few workspace files that have changed, where `files` is among Changed.
 	Files []string `json:"files,omitempty"`
+	// ResumeRun is the run whose training would go on, after ResumeStep; empty: none.
+	ResumeRun  string `json:"resume_run,omitempty"`
+	ResumeStep int64  `json:"resume_step,omitempty"`
 	// After are steps that run before this one: more is known only when they have ended.
 	After []string `json:"after,omitempty"`
 	// Reason is one line.

@@ -121,7 +121,9 @@ type Choice struct {
 // SealInput opens a generation.
 type SealInput struct {
 	training.Key
-	Unusable []artifact.Ref `json:"unusable,omitempty"`
+	// ResumeRun is the earlier run whose training of the step goes on; empty: none.
+	ResumeRun string         `json:"resume_run,omitempty"`
+	Unusable  []artifact.Ref `json:"unusable,omitempty"`
 }
 
 // SealOutput says what the generation resumes from, and how far the one before it is known to have come; it came exactly so far where

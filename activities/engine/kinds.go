@@ -27,6 +27,8 @@ type kind struct {
 	cleans bool
 	// asks: it waits for a person.
 	asks bool
+	// resumes: what it leaves when it does not finish is of use to the next run.
+	resumes bool
 	// saysCost: its outputs say what it cost.
 	saysCost bool
 	// poolFiles: the files of the workspace that it depends on are also those that its pools name.
@@ -40,7 +42,7 @@ type kind struct {
 // kinds are all that this version has.
 var kinds = map[spec.Kind]kind{
 	spec.KindClean:    {runsHere: ifPrograms, hashKeys: hashKeysOfClean, cleans: true},
-	spec.KindTrain:    {files: true, pools: poolsOfTrain, runsHere: ifPoolIsHere, saysCost: true, poolFiles: true},
+	spec.KindTrain:    {files: true, pools: poolsOfTrain, runsHere: ifPoolIsHere, resumes: true, saysCost: true, poolFiles: true},
 	spec.KindEvaluate: {files: true, runsHere: always},
 	spec.KindCompile:  {runsHere: always, buildsEngines: hasTensorRT},
 	spec.KindRollout:  {inline: true},

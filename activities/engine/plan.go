@@ -251,6 +251,13 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 	if err == nil && slices.Contains(look.Changed, "files") {
 		look.Files, err = f.edited(ctx, look.From, resolved.Files)
 	}
+	if err != nil {
+		return single{}, err
+	}
+	left, err := f.engine.unfinished(ctx, node, in, key)
+	if left != nil {
+		look.ResumeRun, look.ResumeStep = left.Run, left.Step
+	}
 	return single{look: look}, err
 }
 

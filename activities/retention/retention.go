@@ -33,7 +33,7 @@ func Needed(ctx context.Context, s *store.Store, all []record.RunRecord) (map[st
 			continue
 		}
 		need(r.Run, "it is open")
-		for _, other := range append(slices.Collect(maps.Values(r.Serving)), r.Last, r.Reuse.From) {
+		for _, other := range slices.Concat(slices.Collect(maps.Values(r.Serving)), []string{r.Last}, record.Ancestors(all, r)) {
 			need(other, "run "+r.Run+" is open and reads it")
 		}
 	}

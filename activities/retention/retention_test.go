@@ -101,6 +101,7 @@ func (b *bench) keys(with string) []string {
 }
 
 // promise: docs/pipelines.md#p-keep-stays
+// promise: docs/training.md#p-rerun-keeps
 func TestNeeded(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusSucceeded, "")
@@ -113,6 +114,13 @@ func TestNeeded(t *testing.T) {
 		Run: "a-6", Pipeline: "a", Status: spec.StatusRunning, StartedAt: began.AddDate(1, 0, 0), Last: "a-5", Reuse: record.Reuse{From: "a-2"},
 	}
 	b.put(record.RunKey(open.Run), open)
+	b.run("a-0", "a", spec.StatusFailed, "") // what a-2 did again
+	var again record.RunRecord
+	if err := b.GetJSON(t.Context(), record.RunKey("a-2"), &again); err != nil {
+		t.Fatal(err)
+	}
+	again.Reuse.From = "a-0"
+	b.put(record.RunKey("a-2"), again)
 	releases := []routing.Release{{Version: "1", Run: "a-4.sub", Model: artifact.Ref{Type: artifact.Model, Digest: "sha256:x"}, Weight: 1}}
 	for i, run := range []string{"a-1", "a-4.sub", "a-3"} { // the one before, another step of the one that serves, and a candidate
 		reserve := releases[0]
@@ -128,7 +136,7 @@ func TestNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"a-2": "run a-6 is open and reads it", "a-5": "run a-6 is open and reads it", "a-6": "it is open",
+		"a-0": "run a-6 is open and reads it", "a-2": "run a-6 is open and reads it", "a-5": "run a-6 is open and reads it", "a-6": "it is open",
 		"a-1":     "target spam keeps its release in reserve, for a rollback",
 		"a-3":     "target spam serves its release",
 		"a-4.sub": "target spam serves its release",

@@ -93,6 +93,20 @@ func Sweepable(runs []RunRecord, latest time.Time) (before time.Time, heldBy str
 	return before, heldBy
 }
 
+// Ancestors are the run that a run does again, the one which that did again, and so on: what any of them left may be used.
+func Ancestors(all []RunRecord, run RunRecord) []string {
+	var names []string
+	for from := run.Reuse.From; from != "" && !slices.Contains(names, from); {
+		names = append(names, from)
+		i := slices.IndexFunc(all, func(r RunRecord) bool { return r.Run == from })
+		if i < 0 {
+			break
+		}
+		from = all[i].Reuse.From
+	}
+	return names
+}
+
 // Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
 func Apart(all []RunRecord) (own, children []RunRecord) {
 	names := make(map[string]bool, len(all))

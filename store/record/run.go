@@ -129,6 +129,8 @@ type StepInput struct {
 	Submission string `json:"submission"`
 	// Fresh: nothing that was made before may take the place of doing it.
 	Fresh bool `json:"fresh,omitempty"`
+	// ResumeRun is the earlier run that did the same and did not finish it, where this step goes on from what that left.
+	ResumeRun string `json:"resume_run,omitempty"`
 }
 
 // StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.

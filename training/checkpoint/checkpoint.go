@@ -36,6 +36,8 @@ type Manifest struct {
 	// Metrics is the blob of all metrics lines up to Step, those of earlier generations included.
 	Metrics     string    `json:"metrics"`
 	CommittedAt time.Time `json:"committed_at"`
+	// Run is the earlier run that committed it, in a seal that goes on from the training of another run; empty for the seal's own run.
+	Run string `json:"run,omitempty"`
 }
 
 // Seal opens a generation.
@@ -109,12 +111,16 @@ func GetProgress(ctx context.Context, s *store.Store, k training.Key) (Progress,
 }
 
 // MakeSeal writes the seal of generation k and returns it, or the one that is there already. It names the newest commit of the
-// generations before k that is whole in the store and that unusable does not list.
-func MakeSeal(ctx context.Context, s *store.Store, k training.Key, unusable []artifact.Ref) (Seal, error) {
+// generations before k that is whole in the store and that unusable does not list. The first generation goes on from the training of an
+// earlier run, where one is given, as do those after it until one of them has committed.
+func MakeSeal(ctx context.Context, s *store.Store, k training.Key, earlier string, unusable []artifact.Ref) (Seal, error) {
 	if seal, err := getSeal(ctx, s, k); !errors.Is(err, store.ErrNotFound) {
 		return seal, err
 	}
 	resume, err := Newest(ctx, s, k, unusable)
+	if err == nil && k.Generation == 1 && earlier != "" {
+		resume, err = NewestOf(ctx, s, earlier, k.Step, unusable)
+	}
 	if err != nil {
 		return Seal{}, err
 	}
@@ -133,9 +139,11 @@ func getSeal(ctx context.Context, s *store.Store, k training.Key) (Seal, error) 
 }
 
 // Newest finds what generation k can resume from; nil is nothing. A generation's commits count up to the step that the next one's seal took
-// over, since later ones are a zombie's; those of the generation before k count all, since its seal is being made.
+// over, since later ones are a zombie's; those of the generation before k count all, since its seal is being made. Where none has committed,
+// it is what the first one went on from.
 func Newest(ctx context.Context, s *store.Store, k training.Key, unusable []artifact.Ref) (*Manifest, error) {
 	limit := int64(-1)
+	var first Seal
 	for g := k.Generation - 1; g >= 1; g-- {
 		old := training.Key{Run: k.Run, Step: k.Step, Generation: g}
 		steps, err := Steps(ctx, s, old)
@@ -158,9 +166,28 @@ func Newest(ctx context.Context, s *store.Store, k training.Key, unusable []arti
 		if err != nil {
 			return nil, fmt.Errorf("seal of generation %d: %w", g, err)
 		}
-		limit = seal.FromStep()
+		limit, first = seal.FromStep(), seal
+	}
+	if first.Resume != nil && first.Resume.Run != "" {
+		return NewestOf(ctx, s, first.Resume.Run, k.Step, unusable)
 	}
 	return nil, nil
+}
+
+// NewestOf finds what another run can go on from where the training of a step of a run left off; nil is nothing. It may be that of a run
+// before, from which that one went on.
+func NewestOf(ctx context.Context, s *store.Store, run, step string, unusable []artifact.Ref) (*Manifest, error) {
+	k := training.Key{Run: run, Step: step}
+	seal, err := newestSeal(ctx, s, k)
+	if err != nil {
+		return nil, err
+	}
+	k.Generation = seal.Generation + 1
+	m, err := Newest(ctx, s, k, unusable)
+	if m != nil && m.Run == "" {
+		m.Run = run
+	}
+	return m, err
 }
 
 // Steps lists the training steps of a generation's commits, rising.

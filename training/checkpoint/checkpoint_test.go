@@ -69,7 +69,7 @@ func (b *bench) commit(generation int, step int64) artifact.Ref {
 
 func (b *bench) seal(generation int, unusable ...artifact.Ref) checkpoint.Seal {
 	b.f.Helper()
-	seal, err := checkpoint.MakeSeal(b.t.Context(), b.store, key(generation), unusable)
+	seal, err := checkpoint.MakeSeal(b.t.Context(), b.store, key(generation), "", unusable)
 	if err != nil {
 		b.f.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestSealIsOneForAllWhoMakeIt(t *testing.T) {
 				}
 			}
 			var err error
-			if seals[i], err = checkpoint.MakeSeal(t.Context(), b.store, key(2), nil); err != nil {
+			if seals[i], err = checkpoint.MakeSeal(t.Context(), b.store, key(2), "", nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -305,4 +305,61 @@ func TestPace(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", tt.progress, got, tt.want)
 		}
 	}
+}
+
+// TestAnotherRunGoesOn: the training of a run goes on from the newest commit of another, or of the one from which that went on, until it has
+// committed itself.
+func TestAnotherRunGoesOn(t *testing.T) {
+	b := newBench(t, t)
+	b.seal(1)
+	damaged := []artifact.Ref{}
+	for step := range int64(3) {
+		damaged = append(damaged, b.commit(1, step+1))
+	}
+	seal := func(run string, generation int, earlier string, unusable ...artifact.Ref) checkpoint.Seal {
+		t.Helper()
+		seal, err := checkpoint.MakeSeal(t.Context(), b.store, training.Key{Run: run, Step: "fit", Generation: generation}, earlier, unusable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seal
+	}
+	want := func(seal checkpoint.Seal, run string, step int64) {
+		t.Helper()
+		if seal.Resume == nil || seal.Resume.Run != run || seal.Resume.Step != step {
+			t.Fatalf("generation %d goes on from %+v, want step %d of run %q", seal.Generation, seal.Resume, step, run)
+		}
+	}
+	second := seal("second", 1, "r")
+	want(second, "r", 3)
+	tree := t.TempDir()
+	if err := second.Files(b.store, training.Key{Run: "second", Step: "fit", Generation: 1}).Fetch(t.Context(), second.Resume.Checkpoint, tree); err != nil {
+		t.Errorf("fetch what it goes on from: %v", err)
+	}
+	want(seal("second", 2, "r", damaged[2]), "r", 2) // generation 1 could not use it
+	want(seal("third", 1, "second"), "r", 3)         // the second committed nothing
+	if got := seal("fourth", 1, "no-such-run").Resume; got != nil {
+		t.Errorf("goes on from %+v of a run that is not there", got)
+	}
+
+	key := training.Key{Run: "third", Step: "fit", Generation: 1}
+	m := checkpoint.Manifest{Generation: 1, Step: 5, CommittedAt: time.Unix(9, 0).UTC()}
+	part := checkpoint.Part(b.store, key, 5)
+	var err error
+	if m.Metrics, _, err = part.PutBlob(t.Context(), strings.NewReader("metrics")); err != nil {
+		t.Fatal(err)
+	}
+	if m.Checkpoint, err = part.PutTree(t.Context(), artifact.Checkpoint, b.dir, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkpoint.Commit(t.Context(), b.store, key, m); err != nil {
+		t.Fatal(err)
+	}
+	want(seal("third", 2, "second"), "", 5)
+	want(seal("fifth", 1, "third"), "third", 5)
+	key.Generation = 2
+	if err := checkpoint.Prune(t.Context(), b.store, key, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	want(seal("sixth", 1, "r"), "r", 3) // pruning one run leaves those of others
 }

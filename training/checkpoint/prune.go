@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ func partName(k training.Key, step int64) string {
 
 // part is that of a manifest of step k.
 func (m Manifest) part(s *store.Store, k training.Key) *store.Store {
-	return Part(s, training.Key{Run: k.Run, Step: k.Step, Generation: m.Generation}, m.Step)
+	return Part(s, training.Key{Run: cmp.Or(m.Run, k.Run), Step: k.Step, Generation: m.Generation}, m.Step)
 }
 
 // Files is where what the seal names lies.
@@ -58,7 +59,7 @@ func Prune(ctx context.Context, s *store.Store, k training.Key, keep int, settle
 	if err != nil {
 		return err
 	}
-	if seal.Resume != nil {
+	if seal.Resume != nil && seal.Resume.Run == "" {
 		stay = append(stay, commit{generation: seal.Resume.Generation, step: seal.Resume.Step})
 	}
 	stays := func(generation int, step int64) bool {

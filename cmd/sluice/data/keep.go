@@ -93,7 +93,7 @@ of them runs anything.`,
 				return err
 			}
 			ended = slices.DeleteFunc(ended, func(c checkpoint.Kept) bool {
-				return !c.CommittedAt.Before(before) || slices.ContainsFunc(runs, func(r record.RunRecord) bool { return r.Run == c.Run && r.Status == spec.StatusRunning })
+				return !c.CommittedAt.Before(before) || mayResume(runs, c.Run)
 			})
 		}
 		done := collected{Blobs: len(garbage), Checkpoints: len(ended), Before: before, HeldBy: heldBy, Removed: *yes}
@@ -219,4 +219,11 @@ func verifiedText(out io.Writer, found store.Verified) error {
 	_, err := fmt.Fprintf(out, "%s read, %s: %d damaged, %d missing\n", human.Plural(found.Blobs, "file"), human.Bytes(found.Bytes),
 		len(found.Damaged), len(found.Missing))
 	return err
+}
+
+// mayResume reports whether a run that is open may go on from the checkpoints of another, or is that.
+func mayResume(runs []record.RunRecord, from string) bool {
+	return slices.ContainsFunc(runs, func(r record.RunRecord) bool {
+		return r.Status == spec.StatusRunning && (r.Run == from || slices.Contains(record.Ancestors(runs, r), from))
+	})
 }
