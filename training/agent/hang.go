@@ -63,8 +63,9 @@ func (r *ranks) hangLimit() time.Duration {
 		declared = *r.p.spec.Hang
 	}
 	after, startup := time.Duration(declared.After), time.Duration(declared.Startup)
-	typical, started := r.metrics.typical()
-	reports := len(r.p.spec.Metrics) > 0 || r.p.spec.TotalSteps > 0
+	typical, started, itself := r.metrics.typical()
+	declares := len(r.p.spec.Metrics) > 0 || r.p.spec.TotalSteps > 0
+	frameworks := layoutOf(r.p.spec.Checkpoint.Layout).notes != nil // whose steps may be known at checkpoints alone, hours apart
 	switch {
 	case declared.Action == spec.HangIgnore:
 		return 0
@@ -74,7 +75,7 @@ func (r *ranks) hangLimit() time.Duration {
 		return max(r.node.stallFloor, stallFactor*typical)
 	case startup > 0:
 		return startup
-	case started, reports:
+	case itself, declares && !frameworks:
 		return max(after, startupLimit)
 	}
 	return after
@@ -99,13 +100,15 @@ func (r *ranks) lastWritten(now time.Time) time.Time {
 	return cmp.Or(last, r.startedAt)
 }
 
-// typical is the median time between two steps, or a few where these are fast; 0 until enough are known. started: there was one.
-func (m *follower) typical() (median time.Duration, started bool) {
+// typical is the median time between two steps, or a few where these are fast; 0 until enough are known. started: there was one; itself: the
+// script wrote it.
+func (m *follower) typical() (median time.Duration, started, itself bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	itself = m.started && !m.fed
 	if len(m.spacing) < stallAfter {
-		return 0, m.started
+		return 0, m.started, itself
 	}
 	sorted := slices.SortedFunc(slices.Values(m.spacing), func(a, b spacing) int { return cmp.Compare(a.time, b.time) })
-	return sorted[len(sorted)/2].time, m.started
+	return sorted[len(sorted)/2].time, m.started, itself
 }

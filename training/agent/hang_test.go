@@ -190,6 +190,7 @@ func TestHangLimit(t *testing.T) {
 		return &spec.Hang{After: spec.Duration(after), Startup: spec.Duration(startup), Action: action}
 	}
 	reports := spec.Train{TotalSteps: 10}
+	trainer := spec.Train{TotalSteps: 10, Checkpoint: spec.CheckpointSpec{Layout: spec.LayoutHuggingFace}}
 	for _, tt := range []struct {
 		name    string
 		spec    spec.Train
@@ -202,6 +203,8 @@ func TestHangLimit(t *testing.T) {
 		{"a script that is not known to report steps", spec.Train{}, nil, false, 0, 0, 0},
 		{"one that says which metrics it reports", spec.Train{Metrics: []string{"f1"}}, nil, false, 0, 0, startupLimit},
 		{"one that has made its first step", spec.Train{}, nil, true, 1, time.Second, startupLimit},
+		{"a framework, before its first checkpoint", trainer, nil, false, 0, 0, 0},
+		{"a framework, with its own metrics", trainer, nil, true, 1, time.Second, startupLimit},
 		{"fast steps have the floor", spec.Train{}, nil, true, 10, time.Second, stallFloor},
 		{"slow steps have their factor", spec.Train{}, nil, true, 10, time.Minute, stallFactor * time.Minute},
 		{"after, with steps", reports, declared(time.Minute, 0, ""), true, 10, time.Minute, time.Minute},
@@ -222,6 +225,10 @@ func TestHangLimit(t *testing.T) {
 		if got := r.hangLimit(); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
+	}
+	r := &ranks{node: &node{stallFloor: stallFloor}, p: &prepared{spec: trainer}, metrics: &follower{started: true, fed: true}}
+	if got := r.hangLimit(); got != 0 {
+		t.Errorf("a framework, after its first checkpoint: %v, want none", got)
 	}
 }
 
