@@ -61,7 +61,10 @@ func briefTrain(out spec.TrainOutput) []string {
 		parts = append(parts, human.Plural(failures, "failed attempt"))
 	}
 	if lost+failures > 0 {
-		parts = append(parts, atLeast(out.StepsAtLeast, human.Count(out.StepsLost))+" steps lost", human.Count(out.StepsRepeated)+" repeated")
+		parts = append(parts, atLeast(out.StepsAtLeast, human.Plural(out.StepsLost, "step"))+" lost", human.Count(out.StepsRepeated)+" repeated")
+	}
+	if last := out.Generations[len(out.Generations)-1]; last.End != spec.EndFinished && last.CommittedStep > 0 {
+		parts = append(parts, "`sluice rerun` resumes from step "+human.Count(last.CommittedStep))
 	}
 	if out.Late {
 		parts = append(parts, "after its deadline")

@@ -37,6 +37,10 @@ func TestBriefTrainSaysWhatWasLost(t *testing.T) {
 			spec.TrainOutput{Steps: 60, StepsLost: 8, Generations: []spec.Generation{{End: spec.EndNodeLost}, {End: spec.EndNotice}, {End: spec.EndUserError}}},
 			"60 steps, 3 generations, 2 interruptions (1 with notice), 1 failed attempt, 8 steps lost, 0 repeated",
 		},
+		{
+			spec.TrainOutput{Steps: 1201, StepsLost: 1, Generations: []spec.Generation{{End: spec.EndUserError, CommittedStep: 1200}}},
+			"1,201 steps, 1 generation, 1 failed attempt, 1 step lost, 0 repeated, `sluice rerun` resumes from step 1,200",
+		},
 	} {
 		if got := strings.Join(briefTrain(tt.out), ", "); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
