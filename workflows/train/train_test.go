@@ -143,7 +143,9 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 		},
 		contract.ReleaseActivity: s.release,
 		protocol.PrepareActivity: func(ctx context.Context, in protocol.PrepareInput) (protocol.PrepareOutput, error) {
+			s.mu.Lock()
 			s.prepareLimit = activity.GetInfo(ctx).StartToCloseTimeout
+			s.mu.Unlock()
 			if s.lost != nil && s.lost(in.Seal.Generation) {
 				<-over // a lost node does not answer
 			}
