@@ -18,6 +18,7 @@ import (
 // promise: docs/training.md#p-rerun-goes-on
 // promise: docs/training.md#p-rerun-chain
 // promise: docs/training.md#p-rerun-anew
+// promise: docs/scripts.md#p-checkpoint-export
 func TestRerunGoesOn(t *testing.T) {
 	t.Parallel()
 	s := emptySandbox(t, t.TempDir())
@@ -68,6 +69,11 @@ echo "{\"steps_made\": $step}" > "$SLUICE_OUTPUT_DIR/outputs.json"
 	}
 	first := s.show().Run
 
+	s.start("checkpoint", "verify", first).expect(0).says(first+"/fit@3", "0 damaged")
+	s.start("checkpoint", "export", first+"/fit", filepath.Join(s.dir, "exported")).expect(0).says("fit@3")
+	if step, err := os.ReadFile(filepath.Join(s.dir, "exported", "step")); err != nil || string(step) != "3\n" {
+		t.Errorf("the exported checkpoint is of step %q, %v", step, err)
+	}
 	s.start("plan", "pipeline.yaml", "-e", "environment.yaml", "--against", first).expect(0).says("goes on from step 3 of " + first)
 	s.start("rerun", first).expect(3)
 	if steps, out := did(); steps != "4" || out.Generations[0].FromStep != 3 {

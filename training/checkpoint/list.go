@@ -2,11 +2,16 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 )
@@ -21,6 +26,66 @@ type Kept struct {
 	// Bytes is the size of its files; 0 when its record is damaged.
 	Bytes       int64     `json:"bytes"`
 	CommittedAt time.Time `json:"committed_at"`
+
+	manifest Manifest // zero when it is damaged
+}
+
+// Name is what people call it by: run/step@training step.
+func (c Kept) Name() string {
+	return c.Run + "/" + c.Step + "@" + strconv.FormatInt(c.TrainingStep, 10)
+}
+
+func (c Kept) key() training.Key {
+	return training.Key{Run: c.Run, Step: c.Step, Generation: c.Generation}
+}
+
+// Files lists what the script wrote. The error is store.ErrCorrupt or store.ErrNotFound where the list is damaged.
+func (c Kept) Files(ctx context.Context, s *store.Store) ([]artifact.File, error) {
+	if c.manifest.Step == 0 {
+		return nil, fmt.Errorf("the record of %s: %w", c.Name(), store.ErrCorrupt)
+	}
+	tree, err := c.manifest.part(s, c.key()).Manifest(ctx, c.manifest.Checkpoint)
+	return tree.Files, err
+}
+
+// Export writes its files to a folder, as store.Store.Fetch does.
+func (c Kept) Export(ctx context.Context, s *store.Store, dir string) error {
+	if _, err := c.Files(ctx, s); err != nil {
+		return err
+	}
+	return c.manifest.part(s, c.key()).Fetch(ctx, c.manifest.Checkpoint, dir)
+}
+
+// Verify reads all of it and compares it with its digests. The error is store.ErrCorrupt or store.ErrNotFound where it is damaged.
+func (c Kept) Verify(ctx context.Context, s *store.Store) error {
+	files, err := c.Files(ctx, s)
+	if err != nil {
+		return err
+	}
+	digests := []string{c.manifest.Metrics}
+	for _, f := range files {
+		digests = append(digests, f.Digest)
+	}
+	part := c.manifest.part(s, c.key())
+	for i, digest := range digests {
+		name := "its metrics"
+		if i > 0 {
+			name = files[i-1].Path
+		}
+		if err := readAll(ctx, part, digest); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func readAll(ctx context.Context, s *store.Store, digest string) error {
+	blob, err := s.Blob(ctx, digest)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, blob)
+	return errors.Join(err, blob.Close())
 }
 
 // List lists the committed checkpoints of all trainings, by run and step, the oldest of each first.
@@ -43,9 +108,9 @@ func List(ctx context.Context, s *store.Store) ([]Kept, error) {
 		k := Kept{Run: run, Step: path.Join(rest[:len(rest)-2]...), Generation: generation, TrainingStep: step, CommittedAt: info.Modified}
 		var m Manifest
 		switch err := s.GetJSON(ctx, info.Key, &m); {
-		case err == nil:
-			k.Bytes, k.CommittedAt = m.Checkpoint.Bytes, m.CommittedAt
-		case !gone(err):
+		case err == nil && m.Generation == generation && m.Step == step:
+			k.Bytes, k.CommittedAt, k.manifest = m.Checkpoint.Bytes, m.CommittedAt, m
+		case err != nil && !gone(err):
 			return nil, err
 		}
 		all = append(all, k)
@@ -64,10 +129,9 @@ func List(ctx context.Context, s *store.Store) ([]Kept, error) {
 
 // Remove removes a checkpoint of a training that has ended.
 func Remove(ctx context.Context, s *store.Store, c Kept) error {
-	k := training.Key{Run: c.Run, Step: c.Step, Generation: c.Generation}
 	// The manifest first: what remains is no commit any more.
-	if err := s.Driver().Delete(ctx, manifestKey(k, c.TrainingStep)); err != nil {
+	if err := s.Driver().Delete(ctx, manifestKey(c.key(), c.TrainingStep)); err != nil {
 		return err
 	}
-	return s.RemovePart(ctx, partName(k, c.TrainingStep))
+	return s.RemovePart(ctx, partName(c.key(), c.TrainingStep))
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
@@ -17,13 +19,14 @@ import (
 func NewCheckpoint() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "checkpoint",
-		Short: "List the checkpoints of train steps",
+		Short: "List, check, export and remove the checkpoints of train steps",
 		Long: `Train steps commit checkpoints to the store while they run. The newest ones, as
 many as ` + "`checkpoint: {keep: N}`" + ` says, are kept after the step has ended,
-whatever its result, until ` + "`sluice data gc --checkpoints`" + ` removes them.`,
-		Example: `  sluice checkpoint ls
-  sluice checkpoint ls reviews-20260301-120000`,
-	}, newCheckpointList())
+whatever its result, until ` + "`sluice data gc --checkpoints`" + ` removes them. A
+checkpoint is named RUN/STEP@TRAINING-STEP; RUN/STEP is the newest of the step.`,
+		Example: `  sluice checkpoint ls reviews-20260301-120000
+  sluice checkpoint export reviews-20260301-120000/fit@1200 checkpoint/`,
+	}, newCheckpointList(), newCheckpointShow(), newCheckpointVerify(), newCheckpointExport(), newCheckpointRemove())
 }
 
 func newCheckpointList() *cobra.Command {
@@ -38,13 +41,7 @@ step and the size of each.`,
 	}
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, err := kit.OpenStore(cmd)
-		if errors.Is(err, kit.ErrNoRuns) {
-			return kit.Invalidf("there are no checkpoints yet: there are no runs in %s", kit.StateDir(cmd))
-		} else if err != nil {
-			return err
-		}
-		all, err := checkpoint.List(cmd.Context(), s)
+		_, all, err := checkpoints(cmd)
 		if err != nil {
 			return err
 		}
@@ -54,6 +51,46 @@ step and the size of each.`,
 		return kit.Print(cmd, *format, all, func(out io.Writer) error { return checkpointsText(out, all) })
 	}
 	return cmd
+}
+
+// checkpoints opens the store and lists all there are.
+func checkpoints(cmd *cobra.Command) (*store.Store, []checkpoint.Kept, error) {
+	s, err := kit.OpenStore(cmd)
+	if errors.Is(err, kit.ErrNoRuns) {
+		return nil, nil, kit.Invalidf("there are no checkpoints yet: there are no runs in %s", kit.StateDir(cmd))
+	} else if err != nil {
+		return nil, nil, err
+	}
+	all, err := checkpoint.List(cmd.Context(), s)
+	return s, all, err
+}
+
+// findCheckpoint finds the newest one that a name means.
+func findCheckpoint(all []checkpoint.Kept, name string) (checkpoint.Kept, error) {
+	var known []string
+	for _, c := range slices.Backward(all) {
+		if c.Name() == name || c.Run+"/"+c.Step == name {
+			return c, nil
+		}
+		known = append(known, c.Name())
+	}
+	return checkpoint.Kept{}, kit.Invalidf("there is no checkpoint %q; `sluice checkpoint ls` lists them%s", name, nearest.HelpNear(name, known))
+}
+
+// completeCheckpoints completes the names of checkpoints, of the first args arguments.
+func completeCheckpoints(args int) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if args > 0 && len(given) >= args {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		var names []string
+		if _, all, err := checkpoints(cmd); err == nil {
+			for _, c := range all {
+				names = append(names, c.Name())
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 func checkpointsText(out io.Writer, all []checkpoint.Kept) error {
