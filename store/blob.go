@@ -110,11 +110,11 @@ func (s *Store) Blob(ctx context.Context, digest string) (io.ReadCloser, error) 
 	}{newVerifier(ctxReader{ctx, r}, digest), r}, nil
 }
 
-// blobKey returns where a blob is, or an error when digest is not one.
+// blobKey returns where a blob is, or ErrCorrupt when digest is not one, as in a damaged record.
 func blobKey(digest string) (string, error) {
 	sum, ok := strings.CutPrefix(digest, digestPrefix)
 	if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != sha256.Size || sum != strings.ToLower(sum) {
-		return "", fmt.Errorf("%q is not a digest: it has the form sha256:<64 hexadecimal digits>", digest)
+		return "", fmt.Errorf("%q %w: it is not a digest, which has the form sha256:<64 hexadecimal digits>", digest, ErrCorrupt)
 	}
 	return blobsPrefix + sum[:2] + "/" + sum, nil
 }

@@ -152,8 +152,11 @@ func TestIncompleteCommitIsPassedOver(t *testing.T) {
 func TestDamagedCommitIsPassedOver(t *testing.T) {
 	const record = "checkpoints/r/fit/g1/step-20.json"
 	for name, damage := range map[string]func(b *bench, ref artifact.Ref){
-		"no JSON":    func(b *bench, _ artifact.Ref) { b.overwrite(b.store, record, `{"generation": 1, "st`) },
-		"another's":  func(b *bench, _ artifact.Ref) { b.overwrite(b.store, record, `{}`) },
+		"no JSON":   func(b *bench, _ artifact.Ref) { b.overwrite(b.store, record, `{"generation": 1, "st`) },
+		"another's": func(b *bench, _ artifact.Ref) { b.overwrite(b.store, record, `{}`) },
+		"a digest": func(b *bench, ref artifact.Ref) {
+			b.overwrite(b.store, record, fmt.Sprintf(`{"generation":1,"step":20,"checkpoint":{"type":"checkpoint","digest":"sha256:?%s"}}`, ref.Digest[8:]))
+		},
 		"undone":     func(b *bench, _ artifact.Ref) { b.overwrite(b.store, record, "\x00\x00\x00\x00") },
 		"its list":   func(b *bench, ref artifact.Ref) { b.overwriteBlob(ref.Digest, `{"type":"checkpoint"}`) },
 		"list's end": func(b *bench, ref artifact.Ref) { b.overwriteBlob(ref.Digest, `{"type":"checkp`) },
