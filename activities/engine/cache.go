@@ -56,19 +56,24 @@ func (e *Engine) lookup(
 
 // take returns the result at a place as that of node, when it succeeded, was made from the same and is still whole.
 func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node, at record.StepRef, key string) (*hit, error) {
-	var rec record.StepRecord
-	switch err := e.Store.GetJSON(ctx, record.Key(at), &rec); {
-	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt):
-		return nil, nil
-	case err != nil:
+	rec, err := e.madeFrom(ctx, at, key)
+	if err != nil || rec.Status != spec.StatusSucceeded {
 		return nil, err
-	case rec.Status != spec.StatusSucceeded || rec.Key != key:
-		return nil, nil
 	}
 	if whole, err := e.isWhole(ctx, program.Artifacts(node.ID, rec.Outputs)); !whole || err != nil {
 		return nil, err
 	}
 	return &hit{run: cmp.Or(rec.ReusedFrom, at.Run), record: rec}, nil
+}
+
+// madeFrom is the record at a place of a step that did what has this key; zero when there is none.
+func (e *Engine) madeFrom(ctx context.Context, at record.StepRef, key string) (record.StepRecord, error) {
+	var rec record.StepRecord
+	err := e.Store.GetJSON(ctx, record.Key(at), &rec)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || err == nil && rec.Key != key {
+		return record.StepRecord{}, nil
+	}
+	return rec, err
 }
 
 // handOn makes a record's outputs small enough for history.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -42,34 +42,29 @@ func TestUnfinished(t *testing.T) {
 	if err := checkpoint.Commit(t.Context(), b.engine.Store, key, m); err != nil {
 		t.Fatal(err)
 	}
-	outputs := func(end spec.GenerationEnd) record.StepOutput {
-		raw, err := json.Marshal(spec.TrainOutput{Generations: []spec.Generation{{Index: 1, End: end}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return record.StepOutput{Outputs: raw}
-	}
 	again := record.Reuse{From: "r1"}
 	for name, tt := range map[string]struct {
-		status spec.Status
-		key    string
-		output record.StepOutput
-		reuse  record.Reuse
-		want   string
+		status    spec.Status
+		errorType string
+		key       string
+		reuse     record.Reuse
+		want      string
 	}{
-		"failed":              {spec.StatusFailed, resolved.Key, outputs(spec.EndUserError), again, "r1"},
-		"canceled":            {spec.StatusCanceled, resolved.Key, outputs(spec.EndCanceled), again, "r1"},
-		"left no account":     {spec.StatusFailed, resolved.Key, record.StepOutput{}, again, "r1"},
-		"its gate failed":     {spec.StatusFailed, resolved.Key, outputs(spec.EndFinished), again, ""},
-		"it did another":      {spec.StatusFailed, "other", outputs(spec.EndUserError), again, ""},
-		"not done again":      {spec.StatusFailed, resolved.Key, outputs(spec.EndUserError), record.Reuse{}, ""},
-		"from the beginning":  {spec.StatusFailed, resolved.Key, outputs(spec.EndUserError), record.Reuse{From: "r1", Again: []string{"fit"}}, ""},
-		"another run's again": {spec.StatusFailed, resolved.Key, outputs(spec.EndUserError), record.Reuse{From: "r0"}, ""},
+		"failed":                 {spec.StatusFailed, fault.User, resolved.Key, again, "r1"},
+		"canceled":               {spec.StatusCanceled, fault.Canceled, resolved.Key, again, "r1"},
+		"missed its deadline":    {spec.StatusFailed, fault.Timeout, resolved.Key, again, "r1"},
+		"its outputs were lost":  {spec.StatusFailed, fault.Infrastructure, resolved.Key, again, "r1"},
+		"its gate failed":        {spec.StatusFailed, fault.Gate, resolved.Key, again, ""},
+		"its gate declined":      {spec.StatusDeclined, fault.Gate, resolved.Key, again, ""},
+		"it did something else":  {spec.StatusFailed, fault.User, "other", again, ""},
+		"not a rerun":            {spec.StatusFailed, fault.User, resolved.Key, record.Reuse{}, ""},
+		"from the beginning":     {spec.StatusFailed, fault.User, resolved.Key, record.Reuse{From: "r1", Again: []string{"fit"}}, ""},
+		"a rerun of another run": {spec.StatusFailed, fault.User, resolved.Key, record.Reuse{From: "r0"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			end := contract.StepEnd{
 				StepRef: record.StepRef{Run: "r1", Submission: b.submission, Step: "fit", Now: b.began}, Kind: spec.KindTrain,
-				Status: tt.status, Key: tt.key, Output: tt.output, EndedAt: b.began,
+				Status: tt.status, Error: "it failed", ErrorType: tt.errorType, Key: tt.key, EndedAt: b.began,
 			}
 			if _, err := b.engine.Verdict(t.Context(), end); err != nil {
 				t.Fatal(err)
