@@ -77,6 +77,16 @@ func findCheckpoint(all []checkpoint.Kept, name string) (checkpoint.Kept, error)
 	return checkpoint.Kept{}, kit.Invalidf("there is no checkpoint %q; `sluice checkpoint ls` lists them%s", name, nearest.HelpNear(name, known))
 }
 
+// oneCheckpoint opens the store and finds the checkpoint that a name means.
+func oneCheckpoint(cmd *cobra.Command, name string) (*store.Store, checkpoint.Kept, error) {
+	s, all, err := checkpoints(cmd)
+	if err != nil {
+		return nil, checkpoint.Kept{}, err
+	}
+	c, err := findCheckpoint(all, name)
+	return s, c, err
+}
+
 // completeCheckpoints completes the names of checkpoints, of the first args arguments.
 func completeCheckpoints(args int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {

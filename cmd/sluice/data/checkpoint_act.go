@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,11 +28,7 @@ func newCheckpointShow() *cobra.Command {
 	}
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, all, err := checkpoints(cmd)
-		if err != nil {
-			return err
-		}
-		c, err := findCheckpoint(all, args[0])
+		s, c, err := oneCheckpoint(cmd, args[0])
 		if err != nil {
 			return err
 		}
@@ -103,17 +98,17 @@ damaged checkpoints and resumes from the one before.`,
 		}
 		read, bad := []verifiedCheckpoint{}, 0
 		for _, c := range all {
-			v := verifiedCheckpoint{Checkpoint: c.Name()}
+			v, state := verifiedCheckpoint{Checkpoint: c.Name()}, "whole"
 			switch err := c.Verify(cmd.Context(), s); {
 			case errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrNotFound):
-				v.Damage = err.Error()
+				v.Damage, state = err.Error(), "damaged: "+err.Error()
 				bad++
 			case err != nil:
 				return err
 			}
 			read = append(read, v)
 			if *format != "json" { // each as it comes, for they may be large
-				if _, err := fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSuffix(v.Checkpoint+": damaged: "+v.Damage, ": damaged: ")); err != nil {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", v.Checkpoint, state); err != nil {
 					return err
 				}
 			}
@@ -143,11 +138,7 @@ must not exist, or be empty.`,
 		ValidArgsFunction: completeCheckpoints(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		s, all, err := checkpoints(cmd)
-		if err != nil {
-			return err
-		}
-		c, err := findCheckpoint(all, args[0])
+		s, c, err := oneCheckpoint(cmd, args[0])
 		if err != nil {
 			return err
 		}

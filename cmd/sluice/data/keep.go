@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -221,9 +222,11 @@ func verifiedText(out io.Writer, found store.Verified) error {
 	return err
 }
 
-// mayResume reports whether a run that is open may go on from the checkpoints of another, or is that.
+// mayResume reports whether a run that is open may go on from the checkpoints of another, or is that. A run of a child pipeline goes with its
+// parent's.
 func mayResume(runs []record.RunRecord, from string) bool {
+	is := func(name string) bool { return from == name || strings.HasPrefix(from, name+".") }
 	return slices.ContainsFunc(runs, func(r record.RunRecord) bool {
-		return r.Status == spec.StatusRunning && (r.Run == from || slices.Contains(record.Ancestors(runs, r), from))
+		return r.Status == spec.StatusRunning && (is(r.Run) || slices.ContainsFunc(record.Ancestors(runs, r), is))
 	})
 }
