@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,6 +17,7 @@ import (
 // promise: docs/training.md#p-rerun-goes-on
 // promise: docs/training.md#p-rerun-chain
 // promise: docs/training.md#p-rerun-anew
+// promise: docs/pipelines.md#p-rerun-resumes
 // promise: docs/scripts.md#p-checkpoint-export
 func TestRerunGoesOn(t *testing.T) {
 	t.Parallel()
@@ -100,14 +100,7 @@ echo "{\"steps_made\": $step}" > "$SLUICE_OUTPUT_DIR/outputs.json"
 
 	write(t, hold, "")
 	again := s.start("rerun", first, "--from", "fit")
-	for limit := time.Now().Add(commandLimit); ; time.Sleep(50 * time.Millisecond) {
-		if steps, err := os.ReadFile(made); err == nil && string(steps) == " 1 2 3 4" {
-			break
-		}
-		if time.Now().After(limit) {
-			t.Fatal("the training does not come to step 4")
-		}
-	}
+	again.await("step 4", func() bool { steps, err := os.ReadFile(made); return err == nil && string(steps) == " 1 2 3 4" })
 	canceled := s.show().Run
 	s.start("cancel", canceled).expect(0)
 	again.wait()
@@ -120,6 +113,20 @@ echo "{\"steps_made\": $step}" > "$SLUICE_OUTPUT_DIR/outputs.json"
 	s.start("rerun", canceled).expect(0)
 	if steps, out := did(); steps != "5 6" || out.Generations[0].FromStep != 4 {
 		t.Errorf("the rerun of what was canceled made %q, of generations %+v, want steps 5 and 6", steps, out.Generations)
+	}
+
+	s.edit("pipeline.yaml", "total_steps: 6", "total_steps: 6, deadline: {within: 4s, on_miss: stop}")
+	write(t, hold, "")
+	s.run().expect(5)
+	if steps, out := did(); steps != "1 2 3 4" || out.Generations[0].End != spec.EndDeadline {
+		t.Errorf("made %q until the deadline, of generations %+v", steps, out.Generations)
+	}
+	if err := os.Remove(hold); err != nil {
+		t.Fatal(err)
+	}
+	s.start("rerun").expect(0)
+	if steps, out := did(); steps != "5 6" || out.Generations[0].FromStep != 4 {
+		t.Errorf("the rerun of what missed its deadline made %q, of generations %+v, want steps 5 and 6", steps, out.Generations)
 	}
 
 	s.edit("fit.sh", "step=0\n", "step=0 # changed\n")

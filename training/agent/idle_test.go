@@ -38,6 +38,7 @@ func TestIdleness(t *testing.T) {
 
 // TestReadyNodeWaits: a node that is ready is not idle while its gang is not, however long another node takes for its inputs.
 //
+// promise: docs/ec2.md#p-node-waits
 // promise: docs/kubernetes.md#p-pod-waits
 func TestReadyNodeWaits(t *testing.T) {
 	key := training.Key{Run: "r", Step: "s", Generation: 1}

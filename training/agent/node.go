@@ -211,8 +211,8 @@ func (n *node) unwanted(p *prepared) (why string, err error) {
 	return "", errors.Join(err, describeErr)
 }
 
-// awaitsPeers reports whether the node is ready and the rest of its gang is not yet, since another node may take an hour for its inputs. Where
-// nobody can be asked it does not wait.
+// awaitsPeers reports whether the node is ready and the rest of its gang is not yet, since another may take long for its inputs (prepareLimit of the
+// workflow). Where nobody can be asked it does not wait.
 func (n *node) awaitsPeers() bool {
 	n.mu.Lock()
 	p, ran := n.prepared, n.ranks != nil

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/poll"
 )
 
 // TestTrainerNotes: a script with the Trainer of transformers writes no metrics; its steps and losses come from its checkpoints.
@@ -102,9 +104,12 @@ mkdir "$SLUICE_CHECKPOINT_DIR/epoch=1-step=20.ckpt" && echo part > "$SLUICE_CHEC
 // await waits until something holds.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); !holds(); time.Sleep(lookEvery / 4) {
-		if time.Now().After(limit) {
-			t.Fatalf("waited a minute for %s", what)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range poll.Every(ctx, lookEvery/4) {
+		if holds() {
+			return
 		}
 	}
+	t.Fatalf("waited a minute for %s", what)
 }
