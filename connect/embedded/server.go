@@ -168,9 +168,14 @@ func (s *Server) startTemporal(ctx context.Context, o Options, dir string, log *
 	if err != nil {
 		return err
 	}
-	ports, err := choosePorts(o)
+	reserved, err := reservePorts(o)
 	if err != nil {
 		return err
+	}
+	defer releasePorts(reserved)
+	ports := make(map[primitives.ServiceName]int, len(reserved))
+	for name, r := range reserved {
+		ports[name] = r.port
 	}
 	if s.temporal, err = build(sql, ports, o, log); err != nil {
 		return fmt.Errorf("build the embedded Temporal: %w (more in %s)", err, s.log.path)
@@ -188,26 +193,31 @@ func (s *Server) startTemporal(ctx context.Context, o Options, dir string, log *
 	return nil
 }
 
-// choosePorts gives every service a port. The listeners it tries them with are closed again, since Temporal opens its own.
-func choosePorts(o Options) (map[primitives.ServiceName]int, error) {
-	frontend, err := listen("Temporal's frontend", o.FrontendPort, o.Prefer.Frontend)
-	if err != nil {
-		return nil, err
+// reservePorts reserves a port for every service. They are to be released when Temporal listens on them.
+func reservePorts(o Options) (map[primitives.ServiceName]reservation, error) {
+	ports := make(map[primitives.ServiceName]reservation, len(services))
+	for _, name := range services {
+		var port, prefer int
+		if name == primitives.FrontendService {
+			port, prefer = o.FrontendPort, o.Prefer.Frontend
+		}
+		r, err := reserve("Temporal's "+string(name), port, prefer)
+		if err != nil {
+			releasePorts(ports)
+			return nil, err
+		}
+		ports[name] = r
 	}
-	defer frontend.Close() //nolint:errcheck // nothing was sent
-	free, err := freePorts(len(services))
-	if err != nil {
-		return nil, err
-	}
-	ports := make(map[primitives.ServiceName]int, len(services))
-	for i, name := range services {
-		ports[name] = free[i]
-	}
-	ports[primitives.FrontendService] = port(frontend)
 	return ports, nil
 }
 
-// build makes the server. Where Temporal would end the process (a port that was taken in this very moment), build returns an error.
+func releasePorts(ports map[primitives.ServiceName]reservation) {
+	for _, r := range ports {
+		r.release()
+	}
+}
+
+// build makes the server. Where Temporal would end the process (it could not listen on a port), build returns an error.
 func build(sql *config.SQL, ports map[primitives.ServiceName]int, o Options, log *slog.Logger) (_ temporal.Server, err error) {
 	tls, err := newInternode()
 	if err != nil {

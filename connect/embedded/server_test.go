@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"golang.org/x/sys/unix"
 
 	"github.com/sluiceml/sluice/internal/testing/proctest"
 )
@@ -259,23 +261,65 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestPreferredPorts(t *testing.T) {
-	free, err := freePorts(1)
+	free, err := reserve("a test", 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := listen("a test", 0, free[0])
+	free.release()
+	l, err := listen("a test", 0, free.port)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if port(l) != free[0] {
-		t.Errorf("listening on %d, want the preferred %d, which is free", port(l), free[0])
+	if port(l) != free.port {
+		t.Errorf("listening on %d, want the preferred %d, which is free", port(l), free.port)
 	}
-	other, err := listen("a test", 0, free[0])
+	other, err := listen("a test", 0, free.port)
 	if err != nil {
 		t.Fatalf("a preferred port that is taken must not be an error: %v", err)
 	}
 	other.Close()
+}
+
+// TestReservedPort: a port that was chosen for a service stays its own until the service listens, whoever looks for a free port meanwhile.
+func TestReservedPort(t *testing.T) {
+	reserved, err := reserve("a test", 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reserved.release()
+	peer, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+
+	// The kernel is to choose from this one port. One older than Linux 6.3 chooses from all, and the test sees less.
+	only := func(_, _ string, conn syscall.RawConn) error {
+		return conn.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_LOCAL_PORT_RANGE, reserved.port<<16|reserved.port)
+		})
+	}
+	listening, err := (&net.ListenConfig{Control: only}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err == nil {
+		defer listening.Close()
+		if port(listening) == reserved.port {
+			t.Errorf("another listener was given the reserved port %d", reserved.port)
+		}
+	}
+	conn, err := (&net.Dialer{Control: only}).DialContext(t.Context(), "tcp", peer.Addr().String())
+	if err == nil {
+		defer conn.Close()
+		if conn.LocalAddr().(*net.TCPAddr).Port == reserved.port {
+			t.Errorf("a connection was given the reserved port %d", reserved.port)
+		}
+	}
+
+	l, err := listen("a test", reserved.port, 0)
+	if err != nil {
+		t.Fatalf("a listener cannot open on the port reserved for it: %v", err)
+	}
+	defer l.Close()
 }
 
 func TestStartWithoutToken(t *testing.T) {
