@@ -222,12 +222,12 @@ func TestOffers(t *testing.T) {
 		spec spec.Train
 		want []string
 	}{
-		{"the cheapest first", spec.Train{Pool: []string{"dear", "gpu"}}, []string{"gpu spot", "dear spot", "gpu on_demand", "dear on_demand"}},
-		{"in order where a price is not known", spec.Train{Pool: []string{"unpriced", "gpu"}}, []string{"unpriced spot", "unpriced on_demand", "gpu spot", "gpu on_demand"}},
-		{"spot alone", spec.Train{Pool: []string{"gpu", "plain"}, Capacity: spec.CapacitySpot}, []string{"gpu spot"}},
-		{"on-demand alone", spec.Train{Pool: []string{"gpu", "plain"}, Capacity: spec.CapacityOnDemand}, []string{"gpu on_demand", "plain on_demand"}},
-		{"nothing", spec.Train{Pool: []string{"plain"}, Capacity: spec.CapacitySpot}, nil},
-		{"no such pool", spec.Train{Pool: []string{"gone"}}, nil},
+		{"the cheapest first", spec.Train{Placement: spec.Placement{Pool: []string{"dear", "gpu"}}}, []string{"gpu spot", "dear spot", "gpu on_demand", "dear on_demand"}},
+		{"in order where a price is not known", spec.Train{Placement: spec.Placement{Pool: []string{"unpriced", "gpu"}}}, []string{"unpriced spot", "unpriced on_demand", "gpu spot", "gpu on_demand"}},
+		{"spot alone", spec.Train{Placement: spec.Placement{Pool: []string{"gpu", "plain"}, Capacity: spec.CapacitySpot}}, []string{"gpu spot"}},
+		{"on-demand alone", spec.Train{Placement: spec.Placement{Pool: []string{"gpu", "plain"}, Capacity: spec.CapacityOnDemand}}, []string{"gpu on_demand", "plain on_demand"}},
+		{"nothing", spec.Train{Placement: spec.Placement{Pool: []string{"plain"}, Capacity: spec.CapacitySpot}}, nil},
+		{"no such pool", spec.Train{Placement: spec.Placement{Pool: []string{"gone"}}}, nil},
 		{"no pool", spec.Train{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

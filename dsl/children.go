@@ -243,7 +243,7 @@ func (f *family) compileFile(name string, data []byte, generation int) *compiled
 // describe takes from a checked pipeline what its parent asks of it.
 func (c *checker) describe(ch *compiledChild) {
 	ch.ts, ch.params, ch.height, ch.groups = c.ts, c.pipeline.Params, c.height, c.groups
-	ch.effects, ch.unpriced, ch.hashKeys, ch.files = c.effects(), c.unpricedTraining(), c.hashKeys(), c.namedFiles()
+	ch.effects, ch.unpriced, ch.hashKeys, ch.files = c.effects(), c.unpricedStep(), c.hashKeys(), c.namedFiles()
 	if group := c.constantGroup(); group != "" {
 		ch.groups[group] = ch.name
 	}

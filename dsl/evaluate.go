@@ -16,4 +16,5 @@ func evaluateOutputs(ts *expr.TypeSystem, id string, sp *spec.Evaluate) expr.Obj
 func checkEvaluate(c *checker, s *step, spec *spec.Evaluate) {
 	requireCommand(c, s)
 	checkCommand(c, s, &spec.Command)
+	checkPlacement(c, s, spec.Train())
 }

@@ -46,7 +46,7 @@ type programs int
 
 const (
 	programsNone         programs = iota + 1
-	programsOnWorker              // the step's command runs beside the worker
+	programsOnWorker              // the step's command runs beside the worker, or on a node of a pool that the step names
 	programsOnPool                // the step's command runs on the nodes of a pool
 	programsInTransforms          // some transforms run programs or read variables
 )

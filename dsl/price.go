@@ -5,19 +5,18 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// unpriced is a training of which it may turn out that nobody can tell what it costs.
+// unpriced is a step of which it may turn out that nobody can tell what it costs.
 type unpriced struct {
 	step  string
 	pools []string // those without a price
 	all   bool     // that it may be in
 }
 
-// unpricedTraining returns a training of the pipeline, or of its children, that may be in a pool without a price: rather one that has no
+// unpricedStep returns a step of the pipeline, or of its children, that may be in a pool without a price: rather one that has no
 // other pools than the first in the document; nil when there is none. On this machine nothing is paid for, and EC2 is asked for its prices.
-func (c *checker) unpricedTraining() *unpriced {
+func (c *checker) unpricedStep() *unpriced {
 	var found *unpriced
 	for _, s := range c.steps {
 		one := c.unpricedPools(s)
@@ -32,14 +31,14 @@ func (c *checker) unpricedTraining() *unpriced {
 }
 
 func (c *checker) unpricedPools(s *step) *unpriced {
-	train, ok := s.known.(*spec.Train)
-	if !ok || c.env == nil {
+	placed := s.placed()
+	if placed == nil || c.env == nil {
 		return nil
 	}
 	one := &unpriced{step: s.ID}
-	for _, name := range train.Pool {
+	for _, name := range placed.Pool {
 		pool := c.env.Pools[name]
-		isUnknown := func(capacity string) bool { return train.Buys(capacity) && pool.USDPerHour.Of(capacity) == 0 }
+		isUnknown := func(capacity string) bool { return placed.Buys(capacity) && pool.USDPerHour.Of(capacity) == 0 }
 		if pool.Kubernetes != nil && slices.ContainsFunc(pool.Sells(), isUnknown) {
 			one.pools = append(one.pools, name)
 		}
@@ -47,20 +46,20 @@ func (c *checker) unpricedPools(s *step) *unpriced {
 	if len(one.pools) == 0 {
 		return nil
 	}
-	one.all = len(one.pools) == len(train.Pool)
+	one.all = len(one.pools) == len(placed.Pool)
 	return one
 }
 
 // checkCosts reports a budget, and expressions that read what the run costs, where nobody can tell that; it warns where it depends on which
-// of its pools a training is in.
+// of its pools a step is in.
 func (c *checker) checkCosts() {
-	of := c.unpricedTraining()
+	of := c.unpricedStep()
 	if of == nil {
 		return
 	}
-	severity, why := document.SeverityError, "`"+of.step+"` trains in a pool without a price"
+	severity, why := document.SeverityError, "`"+of.step+"` runs in a pool without a price"
 	if !of.all {
-		severity, why = document.SeverityWarning, "`"+of.step+"` may train in a pool without a price"
+		severity, why = document.SeverityWarning, "`"+of.step+"` may run in a pool without a price"
 	}
 	hint := "give `" + strings.Join(of.pools, "` and `") + "` a `usd_per_hour` in the environment, for each capacity type that the step may use there"
 	if document.Lookup(c.root, "budget") != nil {

@@ -142,6 +142,8 @@ func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
 	switch spec := sp.(type) {
 	case *spec.Train:
 		spec.Complete(p.env)
+	case interface{ Complete() }:
+		spec.Complete()
 	case *spec.ChildPipeline:
 		if err := completeChild(spec, s); err != nil {
 			return nil, err

@@ -90,7 +90,7 @@ func TestResolve(t *testing.T) {
 			Inputs:  map[string]artifact.Ref{"mail": {Type: "dataset", Digest: "sha256:ab", Bytes: 5, Files: 1}},
 			Outputs: map[string]spec.OutputDecl{"onnx": {Type: "model", Path: "m.onnx"}},
 		},
-		Metrics: []string{"f1", "loss"}, TotalSteps: 480, Nodes: spec.Nodes{Min: 2, Max: 2}, Launcher: "env", Pool: []string{"local"}, Capacity: "auto",
+		Metrics: []string{"f1", "loss"}, TotalSteps: 480, Nodes: spec.Nodes{Min: 2, Max: 2}, Launcher: "env", Placement: spec.Placement{Pool: []string{"local"}, Capacity: "auto"},
 		Checkpoint: spec.CheckpointSpec{Layout: "folder", Every: spec.Duration(5 * time.Second), Keep: 3},
 	}
 	if diff := cmp.Diff(want, sp); diff != "" {

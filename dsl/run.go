@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -42,6 +43,12 @@ func checkRun(c *checker, s *step, sp *spec.Run) {
 			"`${}` is not replaced in scripts: the shell would see this as it is")
 	}
 	checkCommand(c, s, &sp.Command)
+	checkPlacement(c, s, sp.Train())
+	if sp.CallsSluice() && s.onPool() {
+		at := cmp.Or(document.Lookup(s.body, "sluice"), command, s.kindKey())
+		c.src.Errorf(at, "pool", "remove `pool`, or call sluice in a step of its own",
+			"`%s` calls sluice, and nodes of a pool have neither sluice nor the credentials of the run's store", s.ID)
+	}
 }
 
 // interpolation matches what anywhere else would be an expression, and to a shell is a bad substitution.

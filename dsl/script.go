@@ -52,8 +52,8 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path", "%q is outside $SLUICE_OUTPUT_DIR", decl.Path)
 		}
 	}
-	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.info().programs == programsOnWorker {
-		c.src.Errorf(at, "runtime", "use `python: requirements.txt`, or start the container from the command", "the %s step `%s` runs beside the worker, which does not start containers", s.Kind, s.ID)
+	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.info().programs == programsOnWorker && document.Lookup(s.body, "pool") == nil {
+		c.src.Errorf(at, "runtime", "name a `pool` of `kubernetes` or `ec2`, use `python: requirements.txt`, or start the container from the command", "the %s step `%s` runs beside the worker, which does not start containers", s.Kind, s.ID)
 	}
 	checkCommandFiles(cmd, c, s)
 }

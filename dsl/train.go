@@ -14,7 +14,10 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-var nodesType = reflect.TypeFor[spec.Nodes]()
+var (
+	nodesType     = reflect.TypeFor[spec.Nodes]()
+	resourcesType = reflect.TypeFor[spec.Resources]()
+)
 
 func trainOutputs(ts *expr.TypeSystem, id string, sp *spec.Train) expr.ObjectType {
 	t := reflect.TypeFor[spec.TrainOutput]()

@@ -6,15 +6,15 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Pools says of each pool that the pipeline's own training steps may use which of them is the first in the document to do so.
+// Pools says of each pool that the pipeline's own steps may use which of them is the first in the document to do so.
 func (p *Program) Pools() map[string]string {
 	used := map[string]string{}
 	for _, s := range p.steps {
-		train, ok := s.known.(*spec.Train)
-		if !ok {
+		placed := s.placed()
+		if placed == nil {
 			continue
 		}
-		for _, pool := range train.Pool {
+		for _, pool := range placed.Pool {
 			if used[pool] == "" {
 				used[pool] = s.ID
 			}

@@ -22,6 +22,9 @@ func (p *Program) Targets() map[string]string {
 func (p *Program) Programs() map[string]string {
 	used := map[string]string{}
 	for _, s := range p.steps {
+		if s.onPool() {
+			continue
+		}
 		var command []string
 		switch known := s.known.(type) {
 		case *spec.Run:

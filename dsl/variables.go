@@ -18,7 +18,7 @@ var (
 // checkVariableNames reports variables that no program could read, and those that would take the place of Sluice's own.
 func (c *checker) checkVariableNames(s *step, key string) {
 	for name := range document.Entries(s.node, key) {
-		switch ranks := s.info().programs == programsOnPool; {
+		switch ranks := s.info().programs == programsOnPool || s.onPool(); {
 		case !variable.MatchString(name.Value):
 			hint := "use letters, digits and `_`, not beginning with a digit"
 			if near := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name.Value); variable.MatchString(near) {

@@ -102,7 +102,7 @@ func (b *trainBench) submit(interruptions string) {
 			Command: []string{"python3", "trainer.py"},
 			Outputs: map[string]spec.OutputDecl{"model": {Type: "model", Path: "model"}},
 		},
-		Metrics: []string{"f1"}, Nodes: spec.Nodes{Min: 2, Max: 2}, Pool: []string{"local"},
+		Metrics: []string{"f1"}, Nodes: spec.Nodes{Min: 2, Max: 2}, Placement: spec.Placement{Pool: []string{"local"}},
 	})
 	if err != nil {
 		b.t.Fatal(err)

@@ -61,6 +61,8 @@ type Unset struct {
 type Node struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
+	// OnPool: the step names pools, though its kind does without: it is done as a training of one node is.
+	OnPool bool `json:"on_pool,omitempty"`
 	// Section the step is in. Needs never cross sections: all of an earlier one has ended when a later one starts.
 	Section Section `json:"section,omitempty"`
 	// Needs are all steps it waits for, by explicit `needs` and by what its expressions read, with what it asks of each.

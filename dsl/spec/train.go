@@ -17,16 +17,11 @@ type Train struct {
 	Metrics []string `json:"metrics,omitempty" dsl:"literal,metrics"`
 	// TotalSteps is the number of training steps of the whole job; the script may also report it as "of".
 	TotalSteps int64 `json:"total_steps,omitempty" dsl:"min=1"`
-	// Resources of each node.
-	Resources Resources `json:"resources,omitzero"`
+	Placement
 	// Nodes is the size of the gang.
 	Nodes Nodes `json:"nodes,omitzero"`
 	// Launcher is how the ranks of a node are started. With env, the default, the command is the only rank of the node.
 	Launcher string `json:"launcher,omitempty" dsl:"literal,default=env,enum=env|torchrun|mpi|tensorflow"`
-	// Pool is the pool of the environment that provides nodes, or several pools in the order of preference. Default: the only pool.
-	Pool []string `json:"pool,omitempty" dsl:"literal,single"`
-	// Capacity is the capacity that may be bought: spot, on_demand, or auto, which chooses between the two.
-	Capacity string `json:"capacity,omitempty" dsl:"literal,default=auto,enum=auto|spot|on_demand"`
 	// Checkpoint is the layout and the interval of checkpoints, and how many are kept.
 	Checkpoint CheckpointSpec `json:"checkpoint,omitzero"`
 	// Hang is when ranks that make no progress count as hung, and what happens then.
@@ -34,39 +29,6 @@ type Train struct {
 	// Deadline is when the training must be finished. Sluice chooses the cheapest capacity that meets the deadline. It needs total_steps.
 	Deadline *Deadline `json:"deadline,omitempty"`
 }
-
-// Resources are what one node must have.
-type Resources struct {
-	// CPU is the number of cores, such as 0.5 or 4. The local pool sets OMP_NUM_THREADS to it, but does not limit processes to it.
-	CPU float64 `json:"cpu,omitempty" dsl:"min=0"`
-	// Memory of the node.
-	Memory Size `json:"memory,omitempty"`
-	// GPU is the number of GPUs.
-	GPU int `json:"gpu,omitempty" dsl:"min=0,max=64"`
-	// GPUType is the model of the GPU, or a list of acceptable models.
-	GPUType []string `json:"gpu_type,omitempty" dsl:"single"`
-	// SHM is the size of /dev/shm, which data loaders with worker processes share.
-	SHM Size `json:"shm,omitempty"`
-	// Idle is what happens if GPUs are hardly used. Default: nothing.
-	Idle *Idle `json:"idle,omitempty"`
-}
-
-// Idle is what happens to a node's GPUs that are hardly used.
-type Idle struct {
-	// Below is the average utilization of a node's GPUs below which they are idle.
-	Below Share `json:"below"`
-	// For is the period over which utilization is averaged.
-	For Duration `json:"for"`
-	// Action is what happens if GPUs are idle: warn (default), or release, which stops the training after a checkpoint, releases the nodes
-	// and fails the step.
-	Action string `json:"action,omitempty" dsl:"default=warn,enum=warn|release"`
-}
-
-// What happens to a training whose GPUs are idle.
-const (
-	IdleWarn    = "warn"
-	IdleRelease = "release"
-)
 
 // Nodes is the size of a gang: a number, or {min, max}.
 type Nodes struct {
@@ -240,9 +202,6 @@ func (spec *Train) Complete(env *Environment) {
 	spec.Nodes.Max = max(spec.Nodes.Max, spec.Nodes.Min)
 }
 
-// CapacityAuto lets what serves the step best be bought.
-const CapacityAuto = "auto"
-
 // What happens to a training that is not done by its deadline.
 const (
 	OnMissContinue = "continue"
@@ -273,11 +232,6 @@ func (d *Deadline) After(began time.Time) (time.Time, error) {
 			return due, nil
 		}
 	}
-}
-
-// Buys reports whether the step may buy that capacity.
-func (spec *Train) Buys(capacity string) bool {
-	return spec.Capacity == "" || spec.Capacity == CapacityAuto || spec.Capacity == capacity
 }
 
 // How the ranks of a node are started.

@@ -170,7 +170,7 @@ func TestHangStacks(t *testing.T) {
 // Under a launcher the stacks are those of the ranks.
 func TestHangStacksUnderTorchrun(t *testing.T) {
 	needsTorch(t)
-	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun, Resources: spec.Resources{GPU: 2}, Hang: hangsSoon}, stuck)
+	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun, Placement: spec.Placement{Resources: spec.Resources{GPU: 2}}, Hang: hangsSoon}, stuck)
 	end := g.end(t, 0)
 	log, err := os.ReadFile(g.ranks[0].p.dirs.log)
 	if n := strings.Count(string(log), "in all_reduce"); err != nil || !end.Hung || n != 2 {

@@ -144,7 +144,7 @@ while true; do sleep 0.05; done
 // promise: docs/scripts.md#p-ranks-wait
 func TestTorchrunStopsOnNotice(t *testing.T) {
 	needsTorch(t)
-	g := startGang(t, 2, spec.Train{Launcher: spec.LauncherTorchrun, Resources: spec.Resources{GPU: 2}}, stopping)
+	g := startGang(t, 2, spec.Train{Launcher: spec.LauncherTorchrun, Placement: spec.Placement{Resources: spec.Resources{GPU: 2}}}, stopping)
 	for node := range 2 {
 		for _, local := range []string{"0", "1"} {
 			g.await(t, node, "ranks/"+startedFiles+local)
@@ -173,7 +173,7 @@ func TestTorchrunStopsOnNotice(t *testing.T) {
 // promise: docs/scripts.md#p-five-seconds
 func TestTorchrunTellsWhoFailed(t *testing.T) {
 	needsTorch(t)
-	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun, Resources: spec.Resources{GPU: 2}}, `
+	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun, Placement: spec.Placement{Resources: spec.Resources{GPU: 2}}}, `
 if [ "$RANK" = 1 ]; then echo "the real reason"; exit 7; fi
 while true; do sleep 0.05; done`)
 	end := g.end(t, 0)
@@ -218,7 +218,7 @@ func TestMPI(t *testing.T) {
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		rig.Skip(t, "mpirun is not installed")
 	}
-	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Resources: spec.Resources{CPU: 3}}, stopping)
+	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Placement: spec.Placement{Resources: spec.Resources{CPU: 3}}}, stopping)
 	for _, local := range []string{"0", "1", "2"} {
 		g.await(t, 0, "ranks/"+startedFiles+local)
 	}
@@ -228,13 +228,13 @@ func TestMPI(t *testing.T) {
 	if end := g.end(t, 0); end.Code != exitStopped || !end.Stopped || end.Ranks != 3 || end.CommittedStep != 7 {
 		t.Errorf("ended %+v, want 143 and step 7 committed", end)
 	}
-	g = startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Resources: spec.Resources{CPU: 3}}, `
+	g = startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Placement: spec.Placement{Resources: spec.Resources{CPU: 3}}}, `
 if [ "$RANK" = 2 ]; then echo "the real reason"; kill -9 $$; fi
 while true; do sleep 0.05; done`)
 	if end := g.end(t, 0); syscall.Signal(end.Signal) != syscall.SIGKILL || end.Local != 2 || end.Tail != "the real reason" {
 		t.Errorf("ended %+v, want rank 2 killed", end)
 	}
-	g = startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Resources: spec.Resources{CPU: 2}}, `echo "$RANK of $WORLD_SIZE done"`)
+	g = startGang(t, 1, spec.Train{Launcher: spec.LauncherMPI, Placement: spec.Placement{Resources: spec.Resources{CPU: 2}}}, `echo "$RANK of $WORLD_SIZE done"`)
 	if end := g.end(t, 0); end.Code != 0 || end.Signal != 0 {
 		t.Errorf("ended %+v, want the end of all", end)
 	}
@@ -334,7 +334,7 @@ func TestTensorFlowConfig(t *testing.T) {
 
 // promise: docs/scripts.md#p-memory
 func TestMemoryIsBounded(t *testing.T) {
-	spec := spec.Train{Resources: spec.Resources{Memory: 100 << 20}}
+	spec := spec.Train{Placement: spec.Placement{Resources: spec.Resources{Memory: 100 << 20}}}
 	g := startGang(t, 1, spec, `echo hungry; (python3 -c 'import time; x = b"x" * (200 << 20); time.sleep(60)' & wait)`)
 	end := g.end(t, 0)
 	if !strings.Contains(end.OverMemory, "more than `memory: 100MiB`") || syscall.Signal(end.Signal) != syscall.SIGKILL || end.Tail != "hungry" {
