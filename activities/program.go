@@ -54,10 +54,7 @@ func (p *Programs) Run(ctx context.Context, in record.StepInput) (record.StepOut
 	if spec.CallsSluice() {
 		state = p.State
 	}
-	if spec.Script != "" {
-		spec.Command.Command = []string{"bash", "-euo", "pipefail", "-c", spec.Script}
-	}
-	return p.perform(ctx, in, spec.Command, state, func(*script.Folder) (map[string]any, error) { return map[string]any{}, nil })
+	return p.perform(ctx, in, spec.Program(), state, func(*script.Folder) (map[string]any, error) { return map[string]any{}, nil })
 }
 
 // Evaluate runs an evaluate step.

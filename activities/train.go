@@ -42,7 +42,7 @@ type Trainings struct {
 
 // Plan says what gang the step needs, what may be bought for it, and by when it has to be done.
 func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
-	sp, err := record.LoadSpec[spec.Train](ctx, t.Store, in.StepInput)
+	sp, err := record.LoadTraining(ctx, t.Store, in.StepInput)
 	if err != nil {
 		return contract.TrainPlan{}, err
 	}

@@ -22,7 +22,7 @@ import (
 // Account says what a training did that did not succeed, as Collect does of one that did, but for the declared outputs.
 func (t *Trainings) Account(ctx context.Context, in contract.AccountInput) (spec.TrainOutput, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "collecting what it did", Share: -1} })
-	sp, err := record.LoadSpec[spec.Train](ctx, t.Store, in.StepInput)
+	sp, err := record.LoadTraining(ctx, t.Store, in.StepInput)
 	if err != nil {
 		return spec.TrainOutput{}, err
 	}

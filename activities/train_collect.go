@@ -30,22 +30,26 @@ type curvePoint struct {
 }
 
 // Collect makes the step's outputs of how the training went. The metrics it is given are those of the finished chain: each step is in
-// them once, whatever was lost and repeated on the way.
+// them once, whatever was lost and repeated on the way. Of a step of another kind the outputs are what its program made, as beside the
+// worker.
 func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (record.StepOutput, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "collecting the outputs", Share: -1} })
-	spec, err := record.LoadSpec[spec.Train](ctx, t.Store, in.StepInput)
+	sp, err := record.LoadTraining(ctx, t.Store, in.StepInput)
 	if err != nil {
 		return record.StepOutput{}, err
+	}
+	if in.OnPool() {
+		return t.collectProgram(ctx, in, sp.Checkpoint.Keep)
 	}
 	blob, err := t.Store.Blob(ctx, in.Metrics)
 	if err != nil {
 		return record.StepOutput{}, fmt.Errorf("read the metrics: %w", err)
 	}
-	read, err := readMetrics(blob, spec.Metrics, in.Generations)
+	read, err := readMetrics(blob, sp.Metrics, in.Generations)
 	if err := errors.Join(err, blob.Close()); err != nil {
 		return record.StepOutput{}, fmt.Errorf("read the metrics: %w", err)
 	}
-	for _, name := range spec.Metrics {
+	for _, name := range sp.Metrics {
 		last, ok := read.last[name]
 		if !ok {
 			return record.StepOutput{}, fault.Errorf(fault.User, "metric %q is declared, but the program never wrote it to $SLUICE_METRICS as a number", name)
@@ -69,8 +73,25 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (reco
 		delete(all, "cost_usd")
 	}
 	maps.Copy(all, in.Outputs)
-	t.pruneNow(ctx, training.Key{Run: in.Run, Step: in.Step, Generation: len(in.Generations)}, spec.Checkpoint.Keep, 0)
+	t.pruneNow(ctx, training.Key{Run: in.Run, Step: in.Step, Generation: len(in.Generations)}, sp.Checkpoint.Keep, 0)
 	return record.StoreOutputs(ctx, t.Store, all)
+}
+
+// collectProgram makes the output of a step that is no training: what its agent collected, and an account of the nodes beside it.
+func (t *Trainings) collectProgram(ctx context.Context, in contract.CollectInput, keep int) (record.StepOutput, error) {
+	outputs := in.Outputs
+	if outputs == nil {
+		outputs = map[string]any{}
+	}
+	out, err := record.StoreOutputs(ctx, t.Store, outputs)
+	if err != nil {
+		return out, err
+	}
+	if out.Account, err = json.Marshal(account(in.Generations)); err != nil {
+		return out, fmt.Errorf("encode the account: %w", err)
+	}
+	t.pruneNow(ctx, training.Key{Run: in.Run, Step: in.Step, Generation: len(in.Generations)}, keep, 0)
+	return out, nil
 }
 
 // storeCurve stores a loss curve and returns the digest of its blob.

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -16,7 +17,7 @@ import (
 
 // execute makes one attempt.
 func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end contract.StepEnd) (record.StepOutput, error) {
-	kind := kinds[j.node.Kind]
+	kind := kindOf(j.node)
 	summary := durable.Summary(string(j.node.Kind)+" "+j.in.ID()+attemptOf(j.state.Attempt), resolved.Summary)
 	if kind.perform == nil {
 		return j.callActivity(ctx, kind.activity, summary, resolved.Step, end)
@@ -47,13 +48,21 @@ func (j *job) callActivity(
 	return done.StepOutput, err
 }
 
-// train runs a training, which keeps its own timeout and retries, since its next attempt goes on from the last checkpoint.
+// train runs a training, or another step on nodes of pools. It keeps its own timeout and retries, since its next attempt goes on from the
+// last checkpoint.
 func (j *job) train(ctx workflow.Context, resolved contract.Resolved, summary string) (out record.StepOutput, err error) {
 	in := contract.TrainInput{
-		StepInput: resolved.Step, Retry: j.node.Retry, Timeout: j.node.Timeout, BudgetUSD: j.budgetUSD, Unheard: j.in.Instance != nil,
+		StepInput: resolved.Step, Retry: j.node.Retry, Timeout: cmp.Or(j.node.Timeout, j.node.Kind.DefaultTimeout()), BudgetUSD: j.budgetUSD, Unheard: j.in.Instance != nil,
 	}
 	err = j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, j.in.ID()), summary, in, &out)
 	return out, err
+}
+
+// takeAccount makes the account that comes with the error of a step on nodes of pools what it is: no outputs of the step's kind.
+func (j *job) takeAccount(end *contract.StepEnd) {
+	if j.node.OnPool {
+		end.Output = record.StepOutput{Account: end.Output.Outputs}
+	}
 }
 
 // rollOut runs a rollout, whose workflow ID is that of its target.

@@ -81,7 +81,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 		j.state.Summary = resolved.Summary
 	}
 	retry := j.node.Retry
-	if kinds[j.node.Kind].retriesItself {
+	if kindOf(j.node).retriesItself {
 		retry = spec.Retry{Attempts: 1}
 	}
 	budget := durable.NewRetryBudget(retry)
@@ -103,6 +103,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 			return
 		}
 		fail(ctx, end, err)
+		j.takeAccount(end)
 		if end.Status == spec.StatusSkipped { // nothing was tried
 			return
 		}
@@ -110,7 +111,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error,
 		})
 		pause, again := budget.Again(err)
-		if again && kinds[j.node.Kind].retriesItself { // begun anew, it would know nothing of what it did and cost
+		if again && kindOf(j.node).retriesItself { // begun anew, it would know nothing of what it did and cost
 			again = !durable.Since(ctx, changeEnds)
 		}
 		if !again {

@@ -24,6 +24,14 @@ type kindInfo struct {
 	rollsBack bool
 }
 
+// kindOf is how a step is done: on nodes of pools as a training is.
+func kindOf(node spec.Node) kindInfo {
+	if node.OnPool {
+		return kinds[spec.KindTrain]
+	}
+	return kinds[node.Kind]
+}
+
 // kinds has a line for each kind. Workflow code looks lines up; it never ranges over them.
 var kinds = map[spec.Kind]kindInfo{
 	spec.KindClean:    {activity: contract.CleanActivity},

@@ -141,7 +141,7 @@ const maxAhead = 4
 // each a local activity of its own, which in a chain is half of them.
 func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 	node := r.in.Graph[i]
-	if kinds[node.Kind].costsAtEnd || r.isCanceled(ctx) || ctx.Err() != nil {
+	if kindOf(node).costsAtEnd || r.isCanceled(ctx) || ctx.Err() != nil {
 		return nil
 	}
 	var steps []contract.ResolveInput

@@ -4,6 +4,7 @@ package contract
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -60,8 +61,14 @@ func RunWorkflowID(run string) string { return runPrefix + extended(run) }
 // ActivityID is the ID of a step's activity, by which its progress is found among those of a run.
 func ActivityID(step string, attempt int) string { return step + "/" + strconv.Itoa(attempt) }
 
-// TrainWorkflowID is the workflow ID of a training step.
-func TrainWorkflowID(run, step string) string { return "train/" + run + "/" + step }
+// trainPrefix begins the workflow IDs of trainings.
+const trainPrefix = "train/"
+
+// TrainWorkflowID is the workflow ID of a training step, or of another step on nodes of pools.
+func TrainWorkflowID(run, step string) string { return trainPrefix + run + "/" + step }
+
+// IsTrainWorkflow reports whether that is the workflow ID of a training, or of another step on nodes of pools.
+func IsTrainWorkflow(id string) bool { return strings.HasPrefix(id, trainPrefix) }
 
 // RolloutWorkflowID is the workflow ID of a rollout: one at a time per target.
 func RolloutWorkflowID(target string) string { return "rollout/" + target }

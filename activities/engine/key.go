@@ -28,7 +28,7 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 	if err != nil {
 		return nil, err
 	}
-	of := kinds[node.Kind]
+	of := kindOf(node)
 	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(pipelines.Version))}
 	for key, value := range sp {
 		if of.cleans && key == "drift" {

@@ -46,6 +46,8 @@ steps:
   fit: {train: {command: [fit], pool: gpu, outputs: {m: {type: model, path: m}}}}
   own: {train: {command: [fit], pool: gpu, runtime: {image: "mine:1"}, files: [lib]}}
   here: {train: {command: [fit], pool: cpu, files: [lib]}}
+  there: {evaluate: {command: [score], pool: gpu, metrics: [f1]}}
+  beside: {run: {command: [run], pool: cpu, files: [lib]}}
   kid: {pipeline: {steps: {a: {run: {command: [a]}}}}}
   reads: {pipeline: {steps: {a: {run: {command: [a], files: [p.yaml]}}}}}
   deep: {pipeline: {steps: {a: {pipeline: {steps: {b: {clean: {inputs: {raw: "${steps.make.raw}"}, transforms: [
@@ -221,6 +223,13 @@ func TestKeys(t *testing.T) {
 		{"Python, of a run", "run", nil, python, []string{"python"}},
 		{"Python beside the pipeline", "run", nil, func(k *keyed) { k.beside = "/p/.venv" }, []string{"python"}},
 		{"Python, of an evaluation", "score", nil, python, []string{"python"}},
+		{"Python of this machine, of an evaluation on a pool that is elsewhere", "there", nil, python, nil},
+		{"the image of its pool", "there", nil, edit("train:1", "train:2"), []string{"pools.gpu.runtime"}},
+		{"its own image", "there", edit("pool: gpu, metrics", "pool: gpu, runtime: {image: a}, metrics"), edit("image: a", "image: b"), []string{"runtime"}},
+		{"what it asks of its node", "there", nil, edit("pool: gpu, metrics", "pool: gpu, resources: {gpu: 1}, metrics"), []string{"resources"}},
+		{"a run that moves to a pool", "run", nil, edit("{command: [run], outputs", "{command: [run], pool: gpu, outputs"), []string{"capacity", "pool", "pools.gpu.runtime", "python"}},
+		{"Python of this machine, of a run on a pool that is here", "beside", nil, python, []string{"python"}},
+		{"what the requirements file of its pool includes", "beside", nil, file("more/deeper.txt"), []string{"files"}},
 		{"Python, of a child", "kid", nil, python, []string{"python"}},
 
 		{"the GPU, where no engine is built", "pack", nil, func(k *keyed) { k.platform.GPU = "NVIDIA H100" }, nil},

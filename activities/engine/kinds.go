@@ -29,8 +29,6 @@ type kind struct {
 	asks bool
 	// resumes: what it leaves when it does not finish is of use to the next run.
 	resumes bool
-	// saysCost: its outputs say what it cost.
-	saysCost bool
 	// poolFiles: the files of the workspace that it depends on are also those that its pools name.
 	poolFiles bool
 	// inline: its workflow reads the resolved spec, which is never large, from its input.
@@ -42,7 +40,7 @@ type kind struct {
 // kinds are all that this version has.
 var kinds = map[spec.Kind]kind{
 	spec.KindClean:    {runsHere: ifPrograms, hashKeys: hashKeysOfClean, cleans: true},
-	spec.KindTrain:    {files: true, pools: poolsOfTrain, runsHere: ifPoolIsHere, resumes: true, saysCost: true, poolFiles: true},
+	spec.KindTrain:    {files: true, pools: poolsOfStep, runsHere: ifPoolIsHere, resumes: true, poolFiles: true},
 	spec.KindEvaluate: {files: true, runsHere: always},
 	spec.KindCompile:  {runsHere: always, buildsEngines: hasTensorRT},
 	spec.KindRollout:  {inline: true},
@@ -51,6 +49,16 @@ var kinds = map[spec.Kind]kind{
 	spec.KindPipeline: {
 		files: true, pools: allPools, runsHere: always, buildsEngines: maybe, hashKeys: hashKeysOfChild, isRun: true,
 	},
+}
+
+// kindOf is what the engine has to know of a step: on nodes of pools it is done as a training is.
+func kindOf(node spec.Node) kind {
+	of := kinds[node.Kind]
+	if node.OnPool {
+		train := kinds[spec.KindTrain]
+		of.pools, of.runsHere, of.poolFiles, of.resumes = train.pools, train.runsHere, train.poolFiles, train.resumes
+	}
+	return of
 }
 
 func always(runtimes, bool) bool { return true }
@@ -71,18 +79,21 @@ func allPools(env *spec.Environment, _ json.RawMessage) (runtimes, error) {
 	return maps.Clone(env.Pools), nil
 }
 
-func poolsOfTrain(env *spec.Environment, raw json.RawMessage) (runtimes, error) {
-	var train spec.Train
-	if err := json.Unmarshal(raw, &train); err != nil {
-		return nil, fault.New(fault.Invalid, "the resolved spec of a training cannot be read", err)
+func poolsOfStep(env *spec.Environment, raw json.RawMessage) (runtimes, error) {
+	var step struct {
+		spec.Command
+		spec.Placement
+	}
+	if err := json.Unmarshal(raw, &step); err != nil {
+		return nil, fault.New(fault.Invalid, "the resolved spec of a step on a pool cannot be read", err)
 	}
 	pools := runtimes{}
-	for _, name := range train.Pool {
+	for _, name := range step.Pool {
 		pool := env.Pools[name]
-		if train.Runtime.Image != "" {
+		if step.Runtime.Image != "" {
 			pool.Runtime.Image = ""
 		}
-		if train.Runtime.Python != "" {
+		if step.Runtime.Python != "" {
 			pool.Runtime.Python = ""
 		}
 		pools[name] = pool

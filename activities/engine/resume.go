@@ -14,7 +14,7 @@ import (
 // succeed, or of one before that. The key holds all that the step is given, so a checkpoint is not resumed by another program, nor with
 // other data. Where the gate failed the training was done, and to go on would make the same model. Nil is none.
 func (e *Engine) unfinished(ctx context.Context, node spec.Node, in contract.ResolveInput, key string) (*checkpoint.Manifest, error) {
-	if !kinds[node.Kind].resumes || node.Section != spec.SectionMain || in.Reuse.From == "" || slices.Contains(in.Reuse.Again, in.Step) {
+	if !kindOf(node).resumes || node.Section != spec.SectionMain || in.Reuse.From == "" || slices.Contains(in.Reuse.Again, in.Step) {
 		return nil, nil
 	}
 	at := in.StepRef

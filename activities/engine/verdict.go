@@ -105,8 +105,9 @@ func (e *Engine) recordOf(ctx context.Context, in contract.StepEnd) (record.Step
 	if !in.Output.IsZero() {
 		rec.Outputs, err = record.LoadOutputs(ctx, e.Store, in.Output)
 	}
-	if kinds[in.Kind].saysCost && in.ReusedFrom == "" {
-		cost := costOf(rec.Outputs)
+	rec.Account = in.Output.Account
+	if trained := rec.Trained(); trained != nil && in.ReusedFrom == "" {
+		cost := costOf(trained)
 		rec.CostUSD, rec.CostUnknown = cost.USD, cost.Unknown
 	}
 	return rec, err
@@ -126,7 +127,7 @@ func (e *Engine) describe(ctx context.Context, of record.Instance, record *recor
 	return nil
 }
 
-// costOf is what a training step says it cost.
+// costOf is what a spec.TrainOutput says the step cost.
 func costOf(outputs json.RawMessage) fault.Costs {
 	var cost fault.Costs
 	if json.Unmarshal(outputs, &cost) != nil {

@@ -137,10 +137,12 @@ type StepInput struct {
 type StepOutput struct {
 	Outputs    json.RawMessage `json:"outputs,omitempty"`
 	OutputsRef string          `json:"outputs_ref,omitempty"`
+	// Account says what nodes of pools did for the step, and cost, where that is not among its outputs: a spec.TrainOutput.
+	Account json.RawMessage `json:"account,omitempty"`
 }
 
-// IsZero reports whether there are no outputs.
-func (o StepOutput) IsZero() bool { return o.Outputs == nil && o.OutputsRef == "" }
+// IsZero reports whether there are no outputs, and no account.
+func (o StepOutput) IsZero() bool { return o.Outputs == nil && o.OutputsRef == "" && o.Account == nil }
 
 // Attempt is one try of a step that did not succeed.
 type Attempt struct {
@@ -198,11 +200,13 @@ type StepRecord struct {
 	EndedAt   time.Time       `json:"ended_at,omitzero"`
 	Outputs   json.RawMessage `json:"outputs,omitempty"`
 	// OutputsRef is the blob of the outputs of a step with very many instances, in place of Outputs.
-	OutputsRef string       `json:"outputs_ref,omitempty"`
-	Verdict    spec.Verdict `json:"verdict,omitempty"`
-	Checks     []spec.Check `json:"checks,omitempty"`
-	Attempts   []Attempt    `json:"attempts,omitempty"`
-	Published  []string     `json:"published,omitempty"`
+	OutputsRef string `json:"outputs_ref,omitempty"`
+	// Account is that of the step's output.
+	Account   json.RawMessage `json:"account,omitempty"`
+	Verdict   spec.Verdict    `json:"verdict,omitempty"`
+	Checks    []spec.Check    `json:"checks,omitempty"`
+	Attempts  []Attempt       `json:"attempts,omitempty"`
+	Published []string        `json:"published,omitempty"`
 	// ReusedFrom is the run whose result was taken over.
 	ReusedFrom string `json:"reused_from,omitempty"`
 	// Key is the cache key of what was done, Parts the digests of what it is made of.

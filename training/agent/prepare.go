@@ -29,6 +29,7 @@ type prepared struct {
 	key      training.Key
 	index    int
 	workflow string
+	kind     spec.Kind
 	spec     spec.Train
 	seal     checkpoint.Seal
 	folder   *script.Folder
@@ -55,12 +56,12 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 	if ctx.Err() != nil {
 		return out, ctx.Err()
 	}
-	resolved, err := record.LoadSpec[spec.Train](ctx, n.store, in.Step)
+	resolved, err := record.LoadTraining(ctx, n.store, in.Step)
 	if err != nil {
 		return out, err
 	}
 	p := &prepared{
-		key: keyOf(in.Step, in.Seal.Generation), index: in.Node, seal: in.Seal, spec: resolved,
+		key: keyOf(in.Step, in.Seal.Generation), index: in.Node, seal: in.Seal, kind: in.Step.Kind, spec: resolved,
 		workflow: activity.GetInfo(ctx).WorkflowExecution.ID,
 	}
 	if err := p.makeDirs(n.config); err != nil {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
@@ -254,6 +255,9 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 // collect stores the declared outputs and the metrics of a program that has finished.
 func (r *ranks) collect(ctx context.Context) error {
 	outputs, err := script.Collect(ctx, r.node.store, r.p.spec.Outputs, r.p.folder.Output)
+	if err == nil && r.p.kind == spec.KindEvaluate { // those of a training are read when all of its generations are known
+		outputs["metrics"], err = script.Metrics(r.p.dirs.metrics, r.p.spec.Metrics)
+	}
 	if err == nil {
 		err = script.RefuseSecrets(outputs, r.p.mask)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // AgentProtocol numbers what workers and node agents say to each other. An agent refuses another number than its own.
-const AgentProtocol = 4
+const AgentProtocol = 5
 
 // Activity types of a node's agent, on the node's own task queue.
 const (
