@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/training/kubernetes/podtemplate"
 )
 
-// checkPools refuses a pipeline of which a step may train on other machines, where those could not reach this session.
+// checkPools refuses a pipeline of which a step may run on other machines, where those could not reach this session.
 func (s *Session) checkPools(program *dsl.Program) error {
 	used, pools := program.Pools(), program.Environment().Pools
 	for _, name := range slices.Sorted(maps.Keys(used)) {
@@ -21,7 +21,7 @@ func (s *Session) checkPools(program *dsl.Program) error {
 			continue
 		}
 		if why := Unreachable(s.Info.TemporalAddress, s.Store.URL()); why != "" {
-			return fault.Errorf(fault.Invalid, "`%s` trains on the pool `%s`, whose nodes are other machines: %s", used[name], name, why)
+			return fault.Errorf(fault.Invalid, "`%s` runs on the pool `%s`, whose nodes are other machines: %s", used[name], name, why)
 		}
 	}
 	return nil

@@ -135,7 +135,7 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 			}
 		}
 		return d, err
-	case step.Kind == spec.KindTrain:
+	case contract.IsTrainWorkflow(step.Child):
 		d.Train = &contract.TrainState{}
 		if err := s.query(ctx, step.Child, d.Train); err != nil {
 			return d, err

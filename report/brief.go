@@ -26,6 +26,9 @@ func Brief(step record.StepRecord) string {
 	if brief := kinds[step.Kind].brief; brief != nil && len(step.Outputs) > 0 {
 		parts = append(parts, brief(step.Outputs)...)
 	}
+	if len(step.Account) > 0 {
+		parts = append(parts, briefAccount(decode[spec.TrainOutput](step.Account))...)
+	}
 	return strings.Join(parts, " · ")
 }
 
@@ -70,6 +73,15 @@ func briefTrain(out spec.TrainOutput) []string {
 		parts = append(parts, "after its deadline")
 	}
 	return append(append(parts, bought(out.Ledger)...), texts(fields(out.Metrics))...)
+}
+
+// briefAccount says of a step that is no training what became of its nodes.
+func briefAccount(out spec.TrainOutput) []string {
+	var parts []string
+	if n := int64(len(out.Generations)); n > 1 {
+		parts = append(parts, human.Plural(n, "generation"))
+	}
+	return append(parts, bought(out.Ledger)...)
 }
 
 // bought says how long nodes of each capacity were paid for, where both were.

@@ -15,8 +15,6 @@ type kindInfo struct {
 	tell func(s *section, d Data) bool
 	// decided lists the decisions that are the step's own outputs, of a kind that asks people.
 	decided func(s record.StepRecord) []record.Decision
-	// generations lists those of a step that has any: each is a bar of the timeline.
-	generations func(outputs json.RawMessage) []spec.Generation
 	// curve is the digest of the loss curve, of a kind that draws one.
 	curve func(outputs json.RawMessage) (digest string, err error)
 }
@@ -24,7 +22,7 @@ type kindInfo struct {
 // kinds has a line for each kind. One that is not in it, of another version of Sluice, has a section without a story.
 var kinds = map[spec.Kind]kindInfo{
 	spec.KindClean:    {brief: decoded(briefClean), tell: (*section).tellClean},
-	spec.KindTrain:    {brief: decoded(briefTrain), tell: (*section).tellTrain, generations: decoded(generationsOf), curve: curveOf},
+	spec.KindTrain:    {brief: decoded(briefTrain), tell: (*section).tellTrain, curve: curveOf},
 	spec.KindEvaluate: {brief: briefValues, tell: (*section).tellValues},
 	spec.KindCompile:  {brief: decoded(briefCompile), tell: (*section).tellCompile},
 	spec.KindRollout:  {brief: decoded(briefRollout), tell: (*section).tellRollout},

@@ -184,11 +184,14 @@ func gatesOf(step string, instances []record.StepRecord) []gate {
 
 // newSection tells what a step measured; nil when it measured nothing.
 func newSection(d Data, s record.StepRecord) *section {
-	if len(s.Outputs) == 0 || isList(s) {
+	if len(s.Outputs)+len(s.Account) == 0 || isList(s) {
 		return nil
 	}
 	out := &section{StepRecord: s, Seconds: span(s.StartedAt, s.EndedAt, d.Now)}
-	if tell := kinds[s.Kind].tell; tell != nil && !tell(out, d) {
+	if len(s.Account) > 0 {
+		out.Train = newTrainStory(decode[spec.TrainOutput](s.Account), nil)
+	}
+	if tell := kinds[s.Kind].tell; tell != nil && !tell(out, d) && out.Train == nil {
 		return nil
 	}
 	return out

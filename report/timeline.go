@@ -53,20 +53,20 @@ func newTimeline(d Data) timeline {
 	return t
 }
 
-// bars is one bar for a step, or one for each generation of a training.
+// bars is one bar for a step, and one for each generation of its gang of nodes.
 func bars(s record.StepRecord, d Data, x scale) []bar {
 	since := func(from, to float64, class, title string) bar {
 		return bar{X: x.at(from), Width: x.at(to) - x.at(from), Class: class, Title: title}
 	}
 	begin := s.StartedAt.Sub(d.Run.StartedAt).Seconds()
 	whole := since(begin, begin+span(s.StartedAt, s.EndedAt, d.Now), string(s.Status), s.Step)
-	generations := kinds[s.Kind].generations
-	if generations == nil {
+	trained := s.Trained()
+	if trained == nil {
 		return []bar{whole}
 	}
 	whole.Class += " faded"
 	all := []bar{whole}
-	for _, g := range generations(s.Outputs) {
+	for _, g := range decode[spec.TrainOutput](trained).Generations {
 		from, to := g.StartedAt.Sub(d.Run.StartedAt).Seconds(), g.EndedAt.Sub(d.Run.StartedAt).Seconds()
 		b := since(from, to, "accent", generationTitle(g))
 		if g.End != spec.EndFinished {

@@ -66,8 +66,6 @@ func curveOf(outputs json.RawMessage) (digest string, err error) {
 	return out.Curve, err
 }
 
-func generationsOf(out spec.TrainOutput) []spec.Generation { return out.Generations }
-
 func (s *section) tellTrain(d Data) bool {
 	s.Train = newTrainStory(decode[spec.TrainOutput](s.Outputs), d.Curves[s.Step])
 	return true

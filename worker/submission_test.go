@@ -107,7 +107,7 @@ func TestSubmitRefuses(t *testing.T) {
 		}, other, "selects the store file:///somewhere/else, but the runs of the state folder "},
 		{"machines that cannot reach this one", control.SubmitRequest{
 			PipelineFile: remote, EnvFile: filepath.Join(filepath.Dir(remote), "remote.yaml"),
-		}, other, "`fit` trains on the pool `burst`, whose nodes are other machines: they cannot reach Temporal at 127.0.0.1"},
+		}, other, "`fit` runs on the pool `burst`, whose nodes are other machines: they cannot reach Temporal at 127.0.0.1"},
 		{"a broken pattern", control.SubmitRequest{PipelineFile: project(t, sleeper, map[string]string{".sluiceignore": "["})}, other, ".sluiceignore:1"},
 	}
 	before, err := record.Runs(t.Context(), s.Store)

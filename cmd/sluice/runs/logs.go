@@ -212,7 +212,7 @@ func (l *logs) copy(ctx context.Context) error {
 				if err := l.file(step, file); err != nil {
 					return err
 				}
-				if node.Kind == spec.KindTrain && (i+1 == len(files) || generationOf(files[i+1]) != generationOf(file)) {
+				if (node.Kind == spec.KindTrain || node.OnPool) && (i+1 == len(files) || generationOf(files[i+1]) != generationOf(file)) {
 					if err := l.lost(ctx, l.run.Steps[place], step, generationOf(file)); err != nil {
 						return err
 					}
@@ -238,7 +238,7 @@ func (l *logs) lost(ctx context.Context, of record.StepRecord, step string, gene
 		}
 	}
 	var out spec.TrainOutput
-	if json.Unmarshal(of.Outputs, &out) != nil {
+	if json.Unmarshal(of.Trained(), &out) != nil {
 		return nil // it has not ended
 	}
 	for _, g := range out.Generations {

@@ -57,8 +57,10 @@ type Step struct {
 	Published  []string        `json:"published,omitempty"`
 	ReusedFrom string          `json:"reused_from,omitempty"`
 	Outputs    json.RawMessage `json:"outputs,omitempty"`
-	CostUSD    float64         `json:"cost_usd,omitempty"`
-	Summary    string          `json:"summary,omitempty"`
+	// Account is what nodes of pools did for a step that is no training, and cost: of the form of a training's outputs.
+	Account json.RawMessage `json:"account,omitempty"`
+	CostUSD float64         `json:"cost_usd,omitempty"`
+	Summary string          `json:"summary,omitempty"`
 	// ChildRun is the run of a step of kind pipeline.
 	ChildRun string `json:"child_run,omitempty"`
 	// Decision is what a person said last of the gate that held the step, Earlier what was said of other conditions of it before.
@@ -139,7 +141,7 @@ func newStep(s record.StepRecord, node spec.Node, now time.Time) Step {
 		Kind: s.Kind, Section: node.Section, Needs: append([]string{}, node.After...), Status: s.Status, Error: s.Error, ErrorType: s.ErrorType,
 		StartedAt: s.StartedAt, EndedAt: s.EndedAt, Seconds: seconds(s.StartedAt, s.EndedAt, now),
 		Verdict: s.Verdict, Checks: s.Checks, Attempts: attempts, Published: s.Published, ReusedFrom: s.ReusedFrom,
-		Outputs: s.Outputs, CostUSD: s.CostUSD, Summary: s.Summary, ChildRun: s.ChildRun, Decision: s.Decision, Earlier: s.Earlier, Fan: node.Fan, Of: s.Of, Passed: s.Passed,
+		Outputs: s.Outputs, Account: s.Account, CostUSD: s.CostUSD, Summary: s.Summary, ChildRun: s.ChildRun, Decision: s.Decision, Earlier: s.Earlier, Fan: node.Fan, Of: s.Of, Passed: s.Passed,
 	}
 }
 

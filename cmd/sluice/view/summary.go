@@ -114,7 +114,7 @@ func result(s record.StepRecord) string {
 		}
 	case s.Error != "":
 		parts = append(parts, why(s.Status, s.Error))
-		if s.Kind == spec.KindTrain { // what it did until then is what the money was for
+		if s.Trained() != nil { // what it did until then is what the money was for
 			if brief := report.Brief(s); brief != "" {
 				parts = append(parts, brief)
 			}
