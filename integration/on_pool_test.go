@@ -209,3 +209,69 @@ func TestStepOnPoolEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestStepOnPoolGoesOn: a run that saves checkpoints goes on from the last of them when its run is done again. Instances of a matrix share
+// the pool, and their costs add up.
+//
+// promise: docs/scripts.md#p-on-pool-checkpoints
+func TestStepOnPoolGoesOn(t *testing.T) {
+	s := onPool(t, "{local: {nodes: 2}, usd_per_hour: {on_demand: 3600}}", `steps:
+  count:
+    run:
+      pool: one
+      outputs: {made: {type: int}}
+      script: |
+        step=0
+        if [ -n "${SLUICE_RESUME_DIR-}" ]; then read -r step < "$SLUICE_RESUME_DIR/step"; fi
+        while [ $step -lt 4 ]; do
+          step=$((step+1))
+          echo $step >> "$MARKS/made"
+          if [ $step = 3 ] && ! [ -e "$MARKS/mended" ]; then exit 1; fi
+          mkdir "$SLUICE_CHECKPOINT_DIR/part"
+          echo $step > "$SLUICE_CHECKPOINT_DIR/part/step"
+          mv "$SLUICE_CHECKPOINT_DIR/part" "$SLUICE_CHECKPOINT_DIR/step-$step"
+        done
+        echo "{\"made\": $step}" > "$SLUICE_OUTPUT_DIR/outputs.json"
+    secrets: {MARKS: marks}
+  each:
+    needs: [count]
+    matrix: {n: [1, 2, 3]}
+    run:
+      pool: one
+      outputs: {n: {type: int}}
+      script: |
+        echo "{\"n\": $N}" > "$SLUICE_OUTPUT_DIR/outputs.json"
+    env: {N: "${matrix.n}"}
+    gate: n > 0
+`)
+	s.run().expect(3)
+	failed := s.show()
+	if account, _ := s.accountOf("count"); account.Generations[0].CommittedStep != 2 {
+		t.Fatalf("the first run left %+v, want a checkpoint of step 2", account.Generations)
+	}
+	write(t, filepath.Join(s.dir, "mended"), "")
+	s.start("rerun", failed.Run).expect(0)
+	if diff := cmp.Diff(map[string]int{"1": 1, "2": 1, "3": 2, "4": 1}, s.ledger("made")); diff != "" {
+		t.Errorf("steps made (-want +got):\n%s", diff)
+	}
+	if account, _ := s.accountOf("count"); account.Generations[0].FromStep != 2 {
+		t.Errorf("the rerun began with %+v, want the checkpoint of step 2", account.Generations)
+	}
+	var made []struct{ N int }
+	s.show().Steps["each"].decode(t, &made)
+	if len(made) != 3 {
+		t.Errorf("instances: %+v", made)
+	}
+	var costs struct {
+		CostUSD float64 `json:"cost_usd"`
+		Steps   map[string]struct {
+			CostUSD float64 `json:"cost_usd"`
+		}
+	}
+	if err := json.Unmarshal([]byte(s.start("show", "--format", "json").expect(0).stdout.String()), &costs); err != nil {
+		t.Fatal(err)
+	}
+	if each := costs.Steps["each"].CostUSD; each <= 0 || costs.CostUSD < each+costs.Steps["count"].CostUSD-0.001 {
+		t.Errorf("costs %+v: those of the steps do not add up to that of the run", costs)
+	}
+}
