@@ -41,6 +41,7 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	checkTargets(src, root, env)
 	checkSecrets(src, root, env)
 	checkRunner(src, root)
+	checkLimits(src, root, env)
 	if !excuseEntries(d, root, "pools", &env.Pools) || !excuseEntries(d, root, "targets", &env.Targets) ||
 		!excuseEntries(d, root, "people", &env.People) || !excuseEntries(d, root, "secrets", &env.Secrets) {
 		return nil

@@ -31,6 +31,7 @@ func checkPlacement(c *checker, s *step, train spec.Train) {
 		checkTrainPools(&train, c, s)
 		return
 	}
+	checkWithinLimits(c, s, train.Resources)
 	for key := range document.Entries(s.body, "resources") {
 		if hasKey(resourcesType, key.Value) && !slices.Contains(besideWorker, key.Value) {
 			c.src.Errorf(key, "pool", "name a `pool`", "`%s` only applies to nodes of a pool, and `%s` runs beside the worker", key.Value, s.ID)

@@ -42,6 +42,10 @@ func (w *Worker) register() error {
 	programs := &activities.Programs{Store: kept, State: s.Dir, Pythons: w.pythons, Engine: engine, Secrets: secrets}
 	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Pythons: w.pythons, Executable: exe}
 	compiler := &activities.Compiler{Store: kept, State: s.Dir, Engine: engine, Pythons: w.pythons, Executable: exe}
+	limits := &activities.Limits{Store: kept, Engine: engine}
+	step := func(do activities.ActivityOf) any {
+		return engine.WithVerdict(w.executions.Attachable(limits.Admitted(do)))
+	}
 	trainings := &activities.Trainings{
 		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(w.pythons.Own), Gauges: w.metrics.held(), Progress: s.TrainProgress,
 	}
@@ -76,10 +80,10 @@ func (w *Worker) register() error {
 		contract.TriggerLookActivity: triggers.Look,
 		contract.TriggerNoteActivity: triggers.Note,
 
-		contract.RunActivity:      engine.WithVerdict(w.executions.Attachable(programs.Run)),
-		contract.EvaluateActivity: engine.WithVerdict(w.executions.Attachable(programs.Evaluate)),
-		contract.CleanActivity:    engine.WithVerdict(w.executions.Attachable(cleaner.Clean)),
-		contract.CompileActivity:  engine.WithVerdict(w.executions.Attachable(compiler.Compile)),
+		contract.RunActivity:      step(programs.Run),
+		contract.EvaluateActivity: step(programs.Evaluate),
+		contract.CleanActivity:    step(cleaner.Clean),
+		contract.CompileActivity:  step(compiler.Compile),
 
 		contract.PlanActivity:    trainings.Plan,
 		contract.DecideActivity:  trainings.Decide,

@@ -26,13 +26,20 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 	return kind.perform(j, ctx, resolved, summary)
 }
 
+// roomTimeout is how long a step may wait for room beside a worker, where the environment limits what runs there.
+const roomTimeout = 30 * 24 * time.Hour
+
 // callActivity has an activity do the step.
 func (j *job) callActivity(
 	ctx workflow.Context, name, summary string, in record.StepInput, end contract.StepEnd,
 ) (record.StepOutput, error) {
+	timeout := j.timeout()
+	if in.AttemptTimeout > 0 { // the activity itself bounds the attempt
+		timeout += roomTimeout
+	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		ActivityID:          contract.ActivityID(j.in.ID(), j.state.Attempt),
-		StartToCloseTimeout: j.timeout(),
+		StartToCloseTimeout: timeout,
 		HeartbeatTimeout:    durable.HeartbeatTimeout,
 		WaitForCancellation: true,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},

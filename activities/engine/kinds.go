@@ -61,6 +61,9 @@ func kindOf(node spec.Node) kind {
 	return of
 }
 
+// Cleans reports whether steps of a kind are cleanings, whose memory the environment bounds.
+func Cleans(kind spec.Kind) bool { return kinds[kind].cleans }
+
 func always(runtimes, bool) bool { return true }
 
 func ifPrograms(_ runtimes, programs bool) bool { return programs }

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -96,6 +98,9 @@ func (e *Engine) stepInput(
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
 		Workspace: sub.Workspace, Submission: in.Submission,
 		Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain || slices.Contains(in.Reuse.Again, in.StepRef.Step),
+	}
+	if sub.Program.Environment().Limits != (spec.WorkerLimits{}) && node.Kind.DefaultTimeout() > 0 && !node.OnPool {
+		step.AttemptTimeout = time.Duration(cmp.Or(node.Timeout, node.Kind.DefaultTimeout()))
 	}
 	if len(step.Spec) > record.InlineLimit && !kinds[node.Kind].inline {
 		var err error

@@ -16,6 +16,8 @@ type Environment struct {
 	Targets map[string]Target `json:"targets,omitempty" dsl:"names"`
 	// Clean is the Beam runner and its limits.
 	Clean CleanSettings `json:"clean,omitzero"`
+	// Limits bound the steps that run beside a worker. Default: no limits.
+	Limits WorkerLimits `json:"limits,omitzero"`
 	// Secrets are the sources of secrets, by name. A pipeline has only the names.
 	Secrets map[string]SecretSource `json:"secrets,omitempty"`
 	// Vault is the Vault server for `vault` secrets.

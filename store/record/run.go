@@ -131,6 +131,9 @@ type StepInput struct {
 	Fresh bool `json:"fresh,omitempty"`
 	// ResumeRun is the earlier run that did the same and did not finish it, where this step goes on from what that left.
 	ResumeRun string `json:"resume_run,omitempty"`
+	// AttemptTimeout bounds an attempt of a step that may first have to wait until the limits of its environment leave room for it, from the end
+	// of the wait; 0 where there are no such limits.
+	AttemptTimeout time.Duration `json:"attempt_timeout,omitempty"`
 }
 
 // StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.

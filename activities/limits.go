@@ -1,0 +1,265 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/protocol"
+)
+
+// Limits admits steps beside this worker: in the order in which they come, each as soon as the limits of its environment leave room for it
+// beside the steps that run, those of other runs included.
+type Limits struct {
+	Store *store.Store
+	// Engine knows the environments of submissions.
+	Engine *engine.Engine
+
+	mu    sync.Mutex
+	used  share
+	gpus  map[int]bool // those that are assigned
+	queue []*waiter    // the first one is admitted next
+}
+
+// share is what steps take of a worker.
+type share struct {
+	steps  int
+	cpu    float64
+	memory int64
+	gpu    int
+}
+
+func (s share) plus(o share) share {
+	return share{s.steps + o.steps, s.cpu + o.cpu, s.memory + o.memory, s.gpu + o.gpu}
+}
+
+func (s share) minus(o share) share {
+	return share{s.steps - o.steps, s.cpu - o.cpu, s.memory - o.memory, s.gpu - o.gpu}
+}
+
+// waiter is a step that is not admitted yet.
+type waiter struct {
+	needs    share
+	limits   spec.WorkerLimits
+	admitted chan []int // takes the GPUs that are assigned to it
+}
+
+// errTooLate ends a step that takes longer than its timeout, which begins when it is admitted.
+var errTooLate = errors.New("it took longer than its timeout")
+
+// Admitted makes of what does a step one that waits until the limits of the step's environment leave room for it. The wait is not part of
+// the step's timeout.
+func (l *Limits) Admitted(do ActivityOf) ActivityOf {
+	return func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
+		sub, err := l.Engine.Submission(ctx, in.Submission)
+		if err != nil {
+			return record.StepOutput{}, err
+		}
+		env := sub.Program.Environment()
+		wants, err := l.resources(ctx, in)
+		if err != nil {
+			return record.StepOutput{}, err
+		}
+		if env.Limits == (spec.WorkerLimits{}) {
+			in.Env = withThreads(in.Env, wants.CPU)
+			return do(ctx, in)
+		}
+		needs := needsOf(in.Kind, wants, env)
+		if key, wanted, limit := env.Limits.Exceeded(wants); key != "" {
+			return record.StepOutput{}, fault.Errorf(fault.Invalid, "resources.%s: it requests %s, but the environment `%s` allows %s beside a worker: "+
+				"request less, or raise `limits.%[1]s`", key, wanted, env.Name, limit)
+		}
+		gpus, err := l.await(ctx, l.join(needs, env.Limits))
+		if err != nil {
+			return record.StepOutput{}, err
+		}
+		defer l.leave(needs, gpus)
+		in.Env = withGPUs(withThreads(in.Env, wants.CPU), gpus)
+		return within(ctx, in, do)
+	}
+}
+
+// resources are those that a step requests.
+func (l *Limits) resources(ctx context.Context, in record.StepInput) (spec.Resources, error) {
+	body, err := record.LoadSpec[struct {
+		Resources spec.Resources `json:"resources"`
+	}](ctx, l.Store, in)
+	return body.Resources, err
+}
+
+// needsOf is what a step takes while it runs.
+func needsOf(kind spec.Kind, wants spec.Resources, env *spec.Environment) share {
+	needs := share{steps: 1, cpu: cmp.Or(wants.CPU, 1), memory: int64(wants.Memory), gpu: wants.GPU}
+	if engine.Cleans(kind) {
+		needs.memory = int64(env.Clean.Memory)
+	}
+	return needs
+}
+
+// within bounds a step that has been admitted by its timeout.
+func within(ctx context.Context, in record.StepInput, do ActivityOf) (record.StepOutput, error) {
+	if in.AttemptTimeout == 0 { // admitted for a workflow of an earlier release, whose activity has the timeout
+		return do(ctx, in)
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, in.AttemptTimeout, errTooLate)
+	defer cancel()
+	out, err := do(bounded, in)
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(bounded), errTooLate) {
+		err = fault.Errorf(fault.Timeout, "%w of %s", errTooLate, spec.Duration(in.AttemptTimeout))
+	}
+	return out, err
+}
+
+// join puts a step at the end of the queue.
+func (l *Limits) join(needs share, limits spec.WorkerLimits) *waiter {
+	w := &waiter{needs: needs, limits: limits, admitted: make(chan []int, 1)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, w)
+	l.admit()
+	return w
+}
+
+// await waits until a step is admitted, and returns the GPUs that are assigned to it. A step that is canceled meanwhile takes nothing.
+func (l *Limits) await(ctx context.Context, w *waiter) ([]int, error) {
+	defer heartbeat.Instead(ctx, func() any { return protocol.Progress{Text: l.waiting(w), Share: -1} })()
+	select {
+	case gpus := <-w.admitted:
+		return gpus, nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case gpus := <-w.admitted: // at the same moment
+		l.giveBack(w.needs, gpus)
+	default:
+		l.queue = slices.DeleteFunc(l.queue, func(other *waiter) bool { return other == w })
+		l.admit()
+	}
+	return nil, ctx.Err()
+}
+
+// leave gives back what an admitted step took.
+func (l *Limits) leave(needs share, gpus []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.giveBack(needs, gpus)
+}
+
+func (l *Limits) giveBack(needs share, gpus []int) {
+	l.used = l.used.minus(needs)
+	for _, gpu := range gpus {
+		delete(l.gpus, gpu)
+	}
+	l.admit()
+}
+
+// admit admits steps from the head of the queue, as long as there is room. A large step is not overtaken, or it might wait for ever.
+func (l *Limits) admit() {
+	for len(l.queue) > 0 {
+		w := l.queue[0]
+		if len(l.lacks(w)) > 0 {
+			return
+		}
+		l.queue = l.queue[1:]
+		l.used = l.used.plus(w.needs)
+		w.admitted <- l.assign(w)
+	}
+}
+
+// lacks lists the limits that leave no room for a step. One that runs alone is always admitted: a fraction of a core is a limit, too.
+func (l *Limits) lacks(w *waiter) []string {
+	if l.used.steps == 0 {
+		return nil
+	}
+	all := l.used.plus(w.needs)
+	var full []string
+	for _, of := range []struct {
+		exceeded bool
+		text     string
+	}{
+		{w.limits.Steps > 0 && all.steps > w.limits.Steps, fmt.Sprintf("steps: %d", w.limits.Steps)},
+		{w.limits.CPU > 0 && all.cpu > w.limits.CPU, fmt.Sprintf("cpu: %g", w.limits.CPU)},
+		{w.limits.Memory > 0 && all.memory > int64(w.limits.Memory), "memory: " + w.limits.Memory.String()},
+		{w.limits.GPU > 0 && all.gpu > w.limits.GPU, fmt.Sprintf("gpu: %d", w.limits.GPU)},
+	} {
+		if of.exceeded {
+			full = append(full, of.text)
+		}
+	}
+	return full
+}
+
+// assign picks the GPUs of a step, where the limits say how many there are.
+func (l *Limits) assign(w *waiter) []int {
+	var gpus []int
+	for gpu := 0; gpu < w.limits.GPU && len(gpus) < w.needs.gpu; gpu++ {
+		if l.gpus[gpu] {
+			continue
+		}
+		if l.gpus == nil {
+			l.gpus = map[int]bool{}
+		}
+		l.gpus[gpu] = true
+		gpus = append(gpus, gpu)
+	}
+	return gpus
+}
+
+// waiting says what a step waits for.
+func (l *Limits) waiting(w *waiter) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	place := slices.Index(l.queue, w)
+	full := l.lacks(w)
+	if len(full) == 0 {
+		return fmt.Sprintf("waiting for its turn: %s before it", human.Plural(int64(place), "step"))
+	}
+	return fmt.Sprintf("waiting for room beside the worker (`limits: {%s}` of the environment): %s running, %d waiting before it",
+		strings.Join(full, ", "), human.Plural(int64(l.used.steps), "step"), place)
+}
+
+// withThreads lets numerical libraries use as many threads as the step has requested cores, unless it says something else.
+func withThreads(env map[string]string, cpu float64) map[string]string {
+	const variable = "OMP_NUM_THREADS"
+	if _, set := env[variable]; set || cpu == 0 {
+		return env
+	}
+	return with(env, variable, strconv.Itoa(int(math.Ceil(cpu))))
+}
+
+// withGPUs lets a program see the GPUs that are assigned to it.
+func withGPUs(env map[string]string, gpus []int) map[string]string {
+	if len(gpus) == 0 {
+		return env
+	}
+	ids := make([]string, len(gpus))
+	for i, gpu := range gpus {
+		ids[i] = strconv.Itoa(gpu)
+	}
+	return with(env, "CUDA_VISIBLE_DEVICES", strings.Join(ids, ","))
+}
+
+func with(env map[string]string, name, value string) map[string]string {
+	env = maps.Clone(env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	env[name] = value
+	return env
+}
