@@ -484,7 +484,8 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 		reflect.TypeFor[record.StepInput](): {
 			"Run": "says who asks", "Step": "says who asks", "Kind": "kind", "Spec": "its keys", "SpecRef": "its keys", "Env": "env",
 			"Secrets": "secrets", "Workspace": "files", "Submission": "pools, params", "Fresh": "is about the cache itself",
-			"ResumeRun": "did the same",
+			"ResumeRun":      "did the same",
+			"AttemptTimeout": "bounds an attempt",
 		},
 		reflect.TypeFor[dsl.Resolved](): {
 			"Run": "is `when`", "Spec": "its keys", "Env": "env", "Secrets": "secrets", "Summary": "is for people",
