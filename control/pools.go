@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
+	"github.com/sluiceml/sluice/training/ec2/instancetemplate"
 	"github.com/sluiceml/sluice/training/kubernetes/podtemplate"
 )
 
@@ -27,12 +28,17 @@ func (s *Session) checkPools(program *dsl.Program) error {
 	return nil
 }
 
-// checkTemplates refuses what is no template for the pods of a pool.
+// checkTemplates refuses what is no template for the pods or instances of a pool.
 func checkTemplates(file string, env *spec.Environment) error {
 	for _, name := range slices.Sorted(maps.Keys(env.Pools)) {
 		if cluster := env.Pools[name].Kubernetes; cluster != nil {
 			if _, err := podtemplate.Parse(cluster.Pod); err != nil {
 				return fault.Errorf(fault.Invalid, "%s: pools.%s.kubernetes.pod: %w\nhelp: it is a PodTemplateSpec of Kubernetes: `kubectl explain podtemplate.template`", file, name, err)
+			}
+		}
+		if cloud := env.Pools[name].EC2; cloud != nil {
+			if _, err := instancetemplate.Parse(cloud.Instance); err != nil {
+				return fault.Errorf(fault.Invalid, "%s: pools.%s.ec2.instance: %w\nhelp: it is the data of a launch template: RequestLaunchTemplateData in the EC2 API reference", file, name, err)
 			}
 		}
 	}

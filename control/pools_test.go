@@ -42,3 +42,17 @@ func TestCheckTemplates(t *testing.T) {
 		t.Errorf("%v, want the file, the pool and the field", err)
 	}
 }
+
+// promise: docs/ec2.md#p-instance-checked
+func TestCheckInstances(t *testing.T) {
+	env := func(instance map[string]any) *spec.Environment {
+		return &spec.Environment{Pools: map[string]spec.Pool{"gpu": {EC2: &spec.EC2Pool{Instance: instance}}}}
+	}
+	if err := checkTemplates("prod.yaml", env(map[string]any{"Placement": map[string]any{"GroupName": "gang"}})); err != nil {
+		t.Error(err)
+	}
+	err := checkTemplates("prod.yaml", env(map[string]any{"Placement": map[string]any{"Group": "gang"}}))
+	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), `prod.yaml: pools.gpu.ec2.instance: unknown field "Placement.Group"`) {
+		t.Errorf("%v, want the file, the pool and the field", err)
+	}
+}

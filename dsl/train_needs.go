@@ -102,10 +102,23 @@ func checkPools(src *document.Source, root *yaml.Node, env *spec.Environment) {
 		}
 		checkSold(src, key, document.Lookup(body, "capacity"))
 		emptyLists(src, document.Lookup(body, "ec2"), "types", "subnets")
+		checkLaunchTemplate(src, document.Lookup(body, "ec2"))
 		positive(src, document.Lookup(body, "local", "interruptions"), "mean_up")
 		if at := document.Lookup(body, "metrics_listen"); at != nil && !isAddress(at.Value) {
 			src.Errorf(at, "listen", "write a host and a port, such as 0.0.0.0:9465", "`metrics_listen` is not an address to listen on")
 		}
+	}
+}
+
+// checkLaunchTemplate reports a pool of EC2 whose instances are described twice, or by a launch template that is not named.
+func checkLaunchTemplate(src *document.Source, pool *yaml.Node) {
+	at := document.Lookup(pool, "launch_template")
+	if at == nil {
+		return
+	}
+	exactlyOne[spec.LaunchTemplate](src, document.KeyNode(pool, "launch_template"), at, "`launch_template`")
+	if document.Lookup(pool, "instance") != nil {
+		src.Errorf(at, "one-of", "add what `instance` says to the launch template, or the other way round", "`launch_template` and `instance` cannot be combined")
 	}
 }
 

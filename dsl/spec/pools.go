@@ -137,11 +137,30 @@ type EC2Pool struct {
 	Types []string `json:"types" dsl:"single"`
 	// Subnets for the instances; all instances of a gang are in one zone.
 	Subnets []string `json:"subnets" dsl:"single"`
-	// InstanceProfile is the instance profile with the role of the instances, which must have access to the store.
-	InstanceProfile string `json:"instance_profile,omitempty" dsl:"default=sluice-node"`
-	// SecurityGroups of the instances, by ID. They must let the instances reach each other. Default: the VPC's default group, which does.
+	// InstanceProfile is the instance profile with the role of the instances, which must have access to the store. Default: that of
+	// `instance` or `launch_template`, else sluice-node.
+	InstanceProfile string `json:"instance_profile,omitempty"`
+	// SecurityGroups of the instances, by ID. They must let the instances reach each other. Default: those of `instance` or
+	// `launch_template`, else the VPC's default group, which does.
 	SecurityGroups []string `json:"security_groups,omitempty" dsl:"single"`
 	// Image is the machine image, by ID (ami-...) or as the parameter of AWS Systems Manager that holds the ID (/aws/service/...). It must
-	// have curl, and Docker if the runtime is an image. Default: the newest of AWS's Deep Learning Base images, with the NVIDIA driver.
+	// have curl, and Docker if the runtime is an image. Default: that of `instance` or `launch_template`, else the newest of AWS's Deep
+	// Learning Base images, with the NVIDIA driver.
 	Image string `json:"image,omitempty"`
+	// Instance is the data of a launch template of EC2 (RequestLaunchTemplateData) for the instances: BlockDeviceMappings,
+	// TagSpecifications, Placement, NetworkInterfaces, CapacityReservationSpecification and so on. What Sluice sets itself cannot be
+	// overridden.
+	Instance map[string]any `json:"instance,omitempty" dsl:"raw"`
+	// LaunchTemplate is a launch template of your account that is used like `instance`, and instead of it.
+	LaunchTemplate *LaunchTemplate `json:"launch_template,omitempty"`
+}
+
+// LaunchTemplate is a version of a launch template: by exactly one of id and name.
+type LaunchTemplate struct {
+	// ID of the template (lt-...).
+	ID string `json:"id,omitempty" dsl:"choice"`
+	// Name of the template.
+	Name string `json:"name,omitempty" dsl:"choice"`
+	// Version is the number of the version.
+	Version int `json:"version" dsl:"min=1"`
 }

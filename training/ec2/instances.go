@@ -16,15 +16,16 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/ec2/instancetemplate"
 )
 
 // The tags of instances.
 const (
-	tagPool       = "sluice:pool"
-	tagRun        = "sluice:run"
-	tagStep       = "sluice:step"
-	tagGeneration = "sluice:generation"
-	tagTry        = "sluice:try" // the ID of the launch template
+	tagPool       = instancetemplate.TagPrefix + "pool"
+	tagRun        = instancetemplate.TagPrefix + "run"
+	tagStep       = instancetemplate.TagPrefix + "step"
+	tagGeneration = instancetemplate.TagPrefix + "generation"
+	tagTry        = instancetemplate.TagPrefix + "try" // the ID of the launch template
 )
 
 const (
@@ -34,8 +35,8 @@ const (
 	failedLooks = 12
 )
 
-// tags are those of the instances of one try.
-func (p *Pool) tags(key training.Key, try string) []types.Tag {
+// tags are those of all that a gang has in EC2.
+func (p *Pool) tags(key training.Key) []types.Tag {
 	var tags []types.Tag
 	for _, tag := range [][2]string{
 		{"Name", fmt.Sprintf("sluice %s/%s g%d", key.Run, key.Step, key.Generation)},
@@ -43,7 +44,6 @@ func (p *Pool) tags(key training.Key, try string) []types.Tag {
 		{tagRun, key.Run},
 		{tagStep, key.Step},
 		{tagGeneration, strconv.Itoa(key.Generation)},
-		{tagTry, try},
 	} {
 		tags = append(tags, types.Tag{Key: &tag[0], Value: &tag[1]})
 	}

@@ -37,11 +37,15 @@ func (p *Pool) launch(ctx context.Context, r training.Request) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	t, err := p.openTry(ctx, r, n, known)
+	base, err := p.base(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := p.fleet(ctx, r, t, fit)
+	t, err := p.openTry(ctx, r, n, known, base)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := p.fleet(ctx, r, t, fit, instanceTags(base))
 	var answered smithy.APIError
 	if err == nil || !errors.As(err, &answered) && !errors.Is(err, training.ErrNoCapacity) {
 		return ids, err // without an answer there may be instances, and whoever asks next finds them by the same template
@@ -49,8 +53,8 @@ func (p *Pool) launch(ctx context.Context, r training.Request) ([]string, error)
 	return nil, errors.Join(err, p.abandon(ctx, r.Key))
 }
 
-// fleet launches the gang. Asked again in the same try, EC2 answers with the same instances.
-func (p *Pool) fleet(ctx context.Context, r training.Request, t try, fit []types.InstanceTypeInfo) ([]string, error) {
+// fleet launches the gang. Asked again in the same try, EC2 answers with the same instances. theirs are the tags that the environment gives them.
+func (p *Pool) fleet(ctx context.Context, r training.Request, t try, fit []types.InstanceTypeInfo, theirs []types.Tag) ([]string, error) {
 	least := int32(min(r.MinNodes, t.nodes))
 	in := &ec2.CreateFleetInput{
 		Type:        types.FleetTypeInstant,
@@ -62,7 +66,9 @@ func (p *Pool) fleet(ctx context.Context, r training.Request, t try, fit []types
 		TargetCapacitySpecification: &types.TargetCapacitySpecificationRequest{
 			TotalTargetCapacity: aws.Int32(int32(t.nodes)), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeOnDemand,
 		},
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeInstance, Tags: p.tags(r.Key, t.id)}},
+		TagSpecifications: []types.TagSpecification{{
+			ResourceType: types.ResourceTypeInstance, Tags: append(joinTags(theirs, p.tags(r.Key)), types.Tag{Key: aws.String(tagTry), Value: &t.id}),
+		}},
 	}
 	if t.capacity == spec.CapacitySpot {
 		in.TargetCapacitySpecification.DefaultTargetCapacityType = types.DefaultTargetCapacityTypeSpot

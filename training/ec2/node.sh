@@ -52,16 +52,24 @@ SLUICE_NODE_CPUS=$(nproc)
 SLUICE_NODE_DIR=$home/node
 SLUICE_LOG_DIR=$home/logs
 SLUICE_IMDS=$imds
+SLUICE_CODEC_KEYS=
 if [ -n "${codec_keys-}" ]; then
     printf '%s' "$codec_keys" >"$run/codec-keys"
     SLUICE_CODEC_KEYS=$run/codec-keys
 fi
 export SLUICE_NODE_QUEUE SLUICE_NODE_HOST SLUICE_NODE_CPUS SLUICE_NODE_DIR SLUICE_LOG_DIR SLUICE_IMDS SLUICE_CODEC_KEYS
 
-# in_container runs the agent in the image, where its ranks find their programs, and all of the machine.
+# in_container runs the agent in the image, where its ranks find their programs, and all of the machine. The image's user may be any: what
+# it needs is open to all users in the container, but on the machine in folders that are only root's.
 in_container() {
     said=$(timeout 1200 docker pull -q "$image" 2>&1) || fail "cannot pull the image $image: $(echo "$said" | tail -n 1)"
-    set -- --rm --name sluice-node --network host --ulimit memlock=-1 --entrypoint "$home/agent" -v "$home:$home" -v "$run:$run:ro"
+    chmod 777 "$home/node" "$home/logs"
+    set -- --rm --name sluice-node --network host --ulimit memlock=-1 --entrypoint "$home/agent" \
+        -v "$home/agent:$home/agent:ro" -v "$home/node:$home/node" -v "$home/logs:$home/logs"
+    if [ -n "$SLUICE_CODEC_KEYS" ]; then
+        chmod 444 "$SLUICE_CODEC_KEYS"
+        set -- "$@" -v "$SLUICE_CODEC_KEYS:$SLUICE_CODEC_KEYS:ro"
+    fi
     for name in $names; do
         set -- "$@" -e "$name"
     done

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -50,7 +51,7 @@ func newWorld(t *testing.T, change func(o *Options)) *world {
 	}
 	o := Options{
 		Name: strings.ReplaceAll(t.Name(), "/", "."), Limits: spec.PoolLimits{Nodes: 3}, Depot: delivery.New(w.store, path),
-		Spec:    spec.EC2Pool{Region: region, Types: []string{"g5.2xlarge", "g4dn.xlarge"}, InstanceProfile: "sluice-node"},
+		Spec:    spec.EC2Pool{Region: region, Types: []string{"g5.2xlarge", "g4dn.xlarge"}},
 		Agent:   protocol.AgentConfig{Address: "temporal.example.com:7233", Namespace: "default", Store: bucket},
 		Token:   func(string, string) string { return "it's secret" },
 		Environ: func(c protocol.AgentConfig) ([]string, error) { return c.Environ(nil), nil },
@@ -143,6 +144,7 @@ func TestPool(t *testing.T) {
 // promise: docs/ec2.md#p-agent-idle
 // promise: docs/ec2.md#p-handover
 // promise: docs/ec2.md#p-imds-v2
+// promise: docs/ec2.md#p-image-user
 func TestNode(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(keys, []byte("key one\nit's two\n"), 0o600); err != nil {
@@ -177,6 +179,16 @@ func TestNode(t *testing.T) {
 		for _, want := range []string{"--network host", "--shm-size 4294967296", "ghcr.io/acme/train:cu124"} {
 			if args := w.machines.read(id, "docker"); !strings.Contains(args, want) || strings.Contains(args, "token") {
 				t.Errorf("docker was called with %s, want %s and no secret", args, want)
+			}
+		}
+		for name, want := range map[string]os.FileMode{"agent": 0o755, "node": 0o777, "logs": 0o777, "run/codec-keys": 0o444, "run": 0o700} {
+			info, err := os.Stat(filepath.Join(home, name))
+			if err != nil || info.Mode().Perm() != want {
+				t.Errorf("%s: %v, %v, want the permissions %v for the image's user", name, info, err, want)
+			}
+			mounted := strings.Contains(w.machines.read(id, "docker"), "-v "+filepath.Join(home, name)+":")
+			if mounted != (name != "run") {
+				t.Errorf("%s is in the container: %v", name, mounted)
 			}
 		}
 		if told := w.machines.read(id, "part-001"); told == "" || strings.Contains(told, "token of node/r1") || strings.Contains(told, "key one") {
@@ -513,11 +525,11 @@ func TestTryIsGoneOnWith(t *testing.T) {
 	w := newWorld(t, nil)
 	spot, onDemand := request(1, 1, 2), request(1, 1, 1)
 	onDemand.Capacity = spec.CapacityOnDemand
-	begun, err := w.openTry(t.Context(), spot, 2, nil)
+	begun, err := w.openTry(t.Context(), spot, 2, nil, types.RequestLaunchTemplateData{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := w.openTry(t.Context(), onDemand, 1, nil)
+	gone, err := w.openTry(t.Context(), onDemand, 1, nil, types.RequestLaunchTemplateData{})
 	if diff := cmp.Diff(begun, gone, cmp.AllowUnexported(try{})); diff != "" || err != nil {
 		t.Errorf("another worker has another try, %v (-begun +gone on with):\n%s", err, diff)
 	}

@@ -5,10 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,12 +16,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/ec2/instancetemplate"
 )
 
 // The tags of a launch template that say what the try is for: how many instances, and whether spot.
 const (
-	tagNodes    = "sluice:nodes"
-	tagCapacity = "sluice:capacity"
+	tagNodes    = instancetemplate.TagPrefix + "nodes"
+	tagCapacity = instancetemplate.TagPrefix + "capacity"
 )
 
 // freshFor is how long a try may go on: what its instances fetch must last until they have it.
@@ -42,13 +41,13 @@ func (p *Pool) templateName(key training.Key) string {
 }
 
 // openTry begins a try for n instances, or joins the one that another worker has begun. known are the gang's instances of earlier tries.
-func (p *Pool) openTry(ctx context.Context, r training.Request, n int, known []types.Instance) (try, error) {
+func (p *Pool) openTry(ctx context.Context, r training.Request, n int, known []types.Instance, base types.RequestLaunchTemplateData) (try, error) {
 	for range 3 {
 		t, err := p.joinTry(ctx, r.Key, known)
 		if t.id != "" || err != nil {
 			return t, err
 		}
-		t, err = p.beginTry(ctx, r, n)
+		t, err = p.beginTry(ctx, r, n, base)
 		if !isCode(err, "InvalidLaunchTemplateName.AlreadyExistsException") {
 			return t, err
 		}
@@ -76,7 +75,7 @@ func (p *Pool) joinTry(ctx context.Context, key training.Key, known []types.Inst
 }
 
 // beginTry makes what the instances start from: their configuration in the store, and the template.
-func (p *Pool) beginTry(ctx context.Context, r training.Request, n int) (try, error) {
+func (p *Pool) beginTry(ctx context.Context, r training.Request, n int, base types.RequestLaunchTemplateData) (try, error) {
 	var err error
 	start := node{queue: queuePrefix(r.Key), image: r.Image, shm: r.Resources.SHM}
 	if start.agent, err = p.opts.Depot.Agent(ctx, lendLife); err != nil {
@@ -91,7 +90,7 @@ func (p *Pool) beginTry(ctx context.Context, r training.Request, n int) (try, er
 	}
 	out, err := p.api.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String(p.templateName(r.Key)),
-		LaunchTemplateData: p.templateData(data),
+		LaunchTemplateData: p.complete(base, r.Key, data),
 		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: []types.Tag{
 			{Key: aws.String(tagPool), Value: &p.opts.Name},
 			{Key: aws.String(tagRun), Value: &r.Run},
@@ -103,44 +102,6 @@ func (p *Pool) beginTry(ctx context.Context, r training.Request, n int) (try, er
 		return try{}, explain("CreateLaunchTemplate", err)
 	}
 	return try{id: *out.LaunchTemplate.LaunchTemplateId, nodes: n, capacity: r.Capacity}, nil
-}
-
-// templateData is what every instance is: an image, the role that may use the store, and sessions for its metadata. Containers share the
-// host's network, so one hop reaches them.
-func (p *Pool) templateData(userData string) *types.RequestLaunchTemplateData {
-	spec := p.opts.Spec
-	data := &types.RequestLaunchTemplateData{
-		ImageId:                           aws.String(defaultImage()),
-		IamInstanceProfile:                &types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: &spec.InstanceProfile},
-		InstanceInitiatedShutdownBehavior: types.ShutdownBehaviorTerminate,
-		MetadataOptions: &types.LaunchTemplateInstanceMetadataOptionsRequest{
-			HttpEndpoint: types.LaunchTemplateInstanceMetadataEndpointStateEnabled,
-			HttpTokens:   types.LaunchTemplateHttpTokensStateRequired, HttpPutResponseHopLimit: aws.Int32(1),
-		},
-		SecurityGroupIds: spec.SecurityGroups,
-		UserData:         &userData,
-	}
-	if spec.Image != "" {
-		data.ImageId = aws.String(spec.Image)
-		if strings.HasPrefix(spec.Image, "/") {
-			data.ImageId = aws.String("resolve:ssm:" + spec.Image)
-		}
-	}
-	return data
-}
-
-// defaultImage is AWS's Deep Learning Base image of the agent's architecture, in its newest version: Ubuntu with the NVIDIA driver and Docker.
-func defaultImage() string {
-	return "resolve:ssm:/aws/service/deeplearning/ami/" + string(architecture()) +
-		"/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
-}
-
-// architecture is that of the agent, which is built with this program.
-func architecture() types.ArchitectureType {
-	if runtime.GOARCH == "arm64" {
-		return types.ArchitectureTypeArm64
-	}
-	return types.ArchitectureTypeX8664
 }
 
 // template returns the template of a gang's current try; nil if there is none.
