@@ -36,8 +36,8 @@ type Trainings struct {
 	// Gauges take what is known of gangs while they are watched, and Progress asks the nodes of a training for it. Gauges may be nil.
 	Gauges   *prom.Gauges
 	Progress func(ctx context.Context, workflow string) ([]protocol.TrainProgress, error)
-	// Pool opens a pool as its environment describes it. It returns the same pool for the same name and spec.
-	Pool func(ctx context.Context, name string, spec spec.Pool) (training.Pool, error)
+	// Pool opens a pool of an environment. It returns the same pool for the same name and spec.
+	Pool func(ctx context.Context, name string, env *spec.Environment) (training.Pool, error)
 }
 
 // Plan says what gang the step needs, what may be bought for it, and by when it has to be done.
@@ -107,7 +107,7 @@ func (t *Trainings) pool(ctx context.Context, submission, name string) (training
 	if err != nil {
 		return nil, err
 	}
-	return t.Pool(ctx, name, sub.Program.Environment().Pools[name])
+	return t.Pool(ctx, name, sub.Program.Environment())
 }
 
 // Seal opens a generation and says how far the one before it came.

@@ -197,7 +197,9 @@ func acquire[P training.Pool](t *testing.T, pools map[string]P, in contract.Acqu
 	env := flowtest.Activities()
 	trainings := &Trainings{
 		Store: s, Engine: engine.NewEngine(s),
-		Pool: func(_ context.Context, name string, _ spec.Pool) (training.Pool, error) { return pools[name], nil },
+		Pool: func(_ context.Context, name string, _ *spec.Environment) (training.Pool, error) {
+			return pools[name], nil
+		},
 	}
 	env.RegisterActivity(trainings.Acquire)
 	value, err := env.ExecuteActivity(trainings.Acquire, in)

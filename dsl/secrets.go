@@ -91,6 +91,21 @@ func checkSecrets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		exactlyOne[spec.Person](src, key, n, "a name for a group")
 	}
 	checkSMTP(src, document.Lookup(root, "smtp"), env)
+	for _, pool := range document.Entries(root, "pools") {
+		for _, login := range document.Entries(pool, "ec2", "registries") {
+			checkPassword(src, document.Lookup(login, "password_secret"), env)
+		}
+	}
+}
+
+// checkPassword reports a password_secret, which may be nil, that the environment does not have.
+func checkPassword(src *document.Source, n *yaml.Node, env *spec.Environment) {
+	if n == nil || n.Kind != yaml.ScalarNode {
+		return
+	}
+	if _, ok := env.Secrets[n.Value]; !ok {
+		missingSecret(src, n, env, n.Value)
+	}
 }
 
 func checkSMTP(src *document.Source, n *yaml.Node, env *spec.Environment) {
@@ -104,9 +119,7 @@ func checkSMTP(src *document.Source, n *yaml.Node, env *spec.Environment) {
 	if password == nil {
 		return
 	}
-	if _, ok := env.Secrets[password.Value]; !ok && password.Kind == yaml.ScalarNode {
-		missingSecret(src, password, env, password.Value)
-	}
+	checkPassword(src, password, env)
 	if document.Lookup(n, "user") == nil {
 		src.Errorf(document.KeyNode(n, "password_secret"), "required", "add `user: NAME`", "`password_secret` is set, but `user` is not")
 	}

@@ -209,7 +209,8 @@ type testPools struct {
 	opened map[string]*local.Pool
 }
 
-func (p *testPools) open(_ context.Context, name string, spec spec.Pool) (training.Pool, error) {
+func (p *testPools) open(_ context.Context, name string, env *spec.Environment) (training.Pool, error) {
+	spec := env.Pools[name]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.opened == nil {

@@ -2,12 +2,14 @@ package worker
 
 import (
 	"context"
+	"fmt"
 
 	"go.temporal.io/api/enums/v1"
 
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/delivery"
 	"github.com/sluiceml/sluice/training/ec2"
@@ -31,14 +33,23 @@ func (w *Worker) agentConfig(spec spec.Pool) protocol.AgentConfig {
 	}
 }
 
-// ec2Pool opens a pool of instances.
-func (w *Worker) ec2Pool(ctx context.Context, name string, spec spec.Pool) (training.Pool, error) {
+// ec2Pool opens a pool of instances. value reads a secret.
+func (w *Worker) ec2Pool(ctx context.Context, name string, spec spec.Pool, value func(context.Context, string) (string, error)) (training.Pool, error) {
 	if err := w.reachable(name); err != nil {
 		return nil, err
 	}
 	pool, err := ec2.New(ctx, ec2.Options{
 		Name: name, Spec: *spec.EC2, Limits: spec.Limits, Prices: spec.USDPerHour, Depot: delivery.New(w.session.Store, AgentPath()),
 		Agent: w.agentConfig(spec), Environ: agentEnviron, Token: w.session.MintAgentToken, Polls: w.polls,
+		Secret: func(ctx context.Context, name string) (string, error) {
+			found, err := value(ctx, name)
+			if secret.Temporary(err) {
+				err = fmt.Errorf("%w: %w", err, training.ErrMayPass)
+			} else if err != nil {
+				err = fmt.Errorf("%w: %w", err, training.ErrRefused)
+			}
+			return found, err
+		},
 	})
 	if err != nil {
 		return nil, fault.New(fault.Invalid, err.Error(), err)

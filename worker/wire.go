@@ -47,7 +47,7 @@ func (w *Worker) register() error {
 		return engine.WithVerdict(w.executions.Attachable(limits.Admitted(do)))
 	}
 	trainings := &activities.Trainings{
-		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(w.pythons.Own), Gauges: w.metrics.held(), Progress: s.TrainProgress,
+		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(w.pythons.Own, secrets), Gauges: w.metrics.held(), Progress: s.TrainProgress,
 	}
 	triggers := &activities.Triggers{Store: kept, Stands: s.Schedules().Stands}
 	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, Gauges: w.metrics.held()}
@@ -116,17 +116,21 @@ func (w *Worker) register() error {
 
 // pools opens the pools of environments. A local pool is kept, for it holds its gangs' processes; one of EC2, for it launches one gang at
 // a time.
-func (w *Worker) pools(python string) func(context.Context, string, spec.Pool) (training.Pool, error) {
+func (w *Worker) pools(python string, secrets *secret.Resolver) func(context.Context, string, *spec.Environment) (training.Pool, error) {
 	var mu sync.Mutex
 	open := map[string]training.Pool{}
 	var gangs local.Gangs
-	return func(ctx context.Context, name string, spec spec.Pool) (training.Pool, error) {
+	return func(ctx context.Context, name string, env *spec.Environment) (training.Pool, error) {
 		mu.Lock()
 		defer mu.Unlock()
+		spec := env.Pools[name]
 		if spec.Kubernetes != nil {
 			return w.kubernetesPool(name, spec)
 		}
 		key := poolKey(name, spec)
+		if spec.EC2 != nil && len(spec.EC2.Registries) > 0 {
+			key = poolKey(name, spec, env.Secrets, env.Vault)
+		}
 		if pool, ok := open[key]; ok {
 			return pool, nil
 		}
@@ -134,7 +138,7 @@ func (w *Worker) pools(python string) func(context.Context, string, spec.Pool) (
 		var err error
 		switch {
 		case spec.EC2 != nil:
-			pool, err = w.ec2Pool(ctx, name, spec)
+			pool, err = w.ec2Pool(ctx, name, spec, func(ctx context.Context, name string) (string, error) { return secrets.Value(ctx, env, name) })
 		case spec.Local != nil:
 			pool = w.localPool(name, spec, python, &gangs)
 		default:
@@ -148,9 +152,9 @@ func (w *Worker) pools(python string) func(context.Context, string, spec.Pool) (
 	}
 }
 
-// poolKey tells pools apart: runs whose environments describe a pool alike share it, and its limits.
-func poolKey(name string, spec spec.Pool) string {
-	raw, err := json.Marshal(spec)
+// poolKey tells pools apart: runs whose environments describe a pool, and what it uses of them, alike share it, and its limits.
+func poolKey(name string, described ...any) string {
+	raw, err := json.Marshal(described)
 	if err != nil {
 		panic(err) // a spec was read from JSON
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,15 @@ import (
 func main() {
 	if len(os.Args) > 3 && os.Args[1] == agent.RankCommand {
 		os.Exit(agent.Rank(os.Args[2], os.Args[3:]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == agent.ECRCommand {
+		password, err := agent.ECRPassword(context.Background(), os.Args[2])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println(password)
+		return
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "sluice-agent:", err)

@@ -147,12 +147,23 @@ type EC2Pool struct {
 	// have curl, and Docker if the runtime is an image. Default: that of `instance` or `launch_template`, else the newest of AWS's Deep
 	// Learning Base images, with the NVIDIA driver.
 	Image string `json:"image,omitempty"`
+	// Registries are the logins with which instances pull the images of the runtime, by the host of the registry: ghcr.io, docker.io.
+	// Private registries of Amazon ECR need none: the role of the instances is used.
+	Registries map[string]RegistryLogin `json:"registries,omitempty"`
 	// Instance is the data of a launch template of EC2 (RequestLaunchTemplateData) for the instances: BlockDeviceMappings,
 	// TagSpecifications, Placement, NetworkInterfaces, CapacityReservationSpecification and so on. What Sluice sets itself cannot be
 	// overridden.
 	Instance map[string]any `json:"instance,omitempty" dsl:"raw"`
 	// LaunchTemplate is a launch template of your account that is used like `instance`, and instead of it.
 	LaunchTemplate *LaunchTemplate `json:"launch_template,omitempty"`
+}
+
+// RegistryLogin is a login to a registry of container images.
+type RegistryLogin struct {
+	// User of the registry.
+	User string `json:"user"`
+	// PasswordSecret names the secret with the password, or with a token that stands for it.
+	PasswordSecret string `json:"password_secret"`
 }
 
 // LaunchTemplate is a version of a launch template: by exactly one of id and name.

@@ -59,10 +59,33 @@ if [ -n "${codec_keys-}" ]; then
 fi
 export SLUICE_NODE_QUEUE SLUICE_NODE_HOST SLUICE_NODE_CPUS SLUICE_NODE_DIR SLUICE_LOG_DIR SLUICE_IMDS SLUICE_CODEC_KEYS
 
+# log_in gives docker what it needs to pull the image: the logins of the environment, and for Amazon ECR that of the instance's role. They
+# are in memory, and gone before the image runs.
+log_in() {
+    registry=${image%%/*}
+    case $registry in
+    *.dkr.ecr*.amazonaws.com | *.dkr.ecr*.amazonaws.com.cn) ;;
+    *) registry= ;;
+    esac
+    [ -n "$registry${docker_config-}" ] || return 0 # the machine's own logins may do
+    export DOCKER_CONFIG="$run/docker"
+    mkdir -p "$DOCKER_CONFIG"
+    [ -z "${docker_config-}" ] || printf '%s' "$docker_config" >"$DOCKER_CONFIG/config.json"
+    [ -n "$registry" ] || return 0
+    password=$("$home/agent" ecr-password "$registry" 2>"$run/said") ||
+        fail "cannot pull the image $image: no login to $registry: $(tail -n 1 "$run/said")"
+    said=$(printf '%s' "$password" | docker login --username AWS --password-stdin "$registry" 2>&1) ||
+        fail "cannot pull the image $image: $(echo "$said" | tail -n 1)"
+    unset password
+}
+
 # in_container runs the agent in the image, where its ranks find their programs, and all of the machine. The image's user may be any: what
 # it needs is open to all users in the container, but on the machine in folders that are only root's.
 in_container() {
+    log_in
     said=$(timeout 1200 docker pull -q "$image" 2>&1) || fail "cannot pull the image $image: $(echo "$said" | tail -n 1)"
+    rm -rf "$run/docker"
+    unset DOCKER_CONFIG
     chmod 777 "$home/node" "$home/logs"
     set -- --rm --name sluice-node --network host --ulimit memlock=-1 --entrypoint "$home/agent" \
         -v "$home/agent:$home/agent:ro" -v "$home/node:$home/node" -v "$home/logs:$home/logs"

@@ -63,6 +63,8 @@ type Options struct {
 	Environ func(protocol.AgentConfig) ([]string, error)
 	// Token makes the secret by which the agents of one workflow may poll queues with the prefix.
 	Token func(queuePrefix, workflow string) string
+	// Secret returns the value of a secret of the environment.
+	Secret func(ctx context.Context, name string) (string, error)
 	// Polls reports whether an agent serves a queue.
 	Polls func(ctx context.Context, queue string) (bool, error)
 	// Every is how often the gangs are looked at; 0 for the usual.
@@ -82,15 +84,24 @@ type Pool struct {
 
 // New makes a pool. Credentials are found as AWS's own tools find them.
 func New(ctx context.Context, o Options) (*Pool, error) {
-	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(o.Spec.Region), config.WithRetryer(func() aws.Retryer {
-		return retry.AddWithMaxAttempts(retry.NewStandard(), attempts)
-	}))
+	cfg, err := awsConfig(ctx, o.Spec.Region)
 	if err != nil {
-		return nil, fmt.Errorf("pool %s: the AWS configuration cannot be used: %w", o.Name, err)
+		return nil, fmt.Errorf("pool %s: %w", o.Name, err)
 	}
 	o.Every = cmp.Or(o.Every, lookEvery)
 	list := pricing.NewFromConfig(cfg, func(o *pricing.Options) { o.Region = priceListRegion })
 	return &Pool{opts: o, api: ec2.NewFromConfig(cfg), list: list}, nil
+}
+
+// awsConfig is that of a client in a region.
+func awsConfig(ctx context.Context, region string) (aws.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(region), config.WithRetryer(func() aws.Retryer {
+		return retry.AddWithMaxAttempts(retry.NewStandard(), attempts)
+	}))
+	if err != nil {
+		return cfg, fmt.Errorf("the AWS configuration cannot be used: %w", err)
+	}
+	return cfg, nil
 }
 
 // Acquire implements training.Pool. It returns when every instance's agent serves its queue.
@@ -205,5 +216,9 @@ func (p *Pool) configure(ctx context.Context, r training.Request, try string) (d
 	if err != nil {
 		return delivery.Item{}, err
 	}
-	return p.opts.Depot.Config(ctx, r.Key, try, configScript(environ, keys), lendLife)
+	logins, err := p.dockerConfig(ctx)
+	if err != nil {
+		return delivery.Item{}, err
+	}
+	return p.opts.Depot.Config(ctx, r.Key, try, configScript(environ, keys, logins), lendLife)
 }

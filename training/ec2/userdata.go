@@ -69,8 +69,9 @@ func (n node) shmBytes() string {
 	return strconv.FormatInt(int64(n.shm), 10)
 }
 
-// configScript is what the agents are told, as the node's script reads it: environment variables, and the keys of the payload codec.
-func configScript(environ []string, codecKeys []byte) []byte {
+// configScript is what the agents are told, as the node's script reads it: environment variables, the keys of the payload codec, and the
+// logins with which docker pulls their image. The last two may be empty.
+func configScript(environ []string, codecKeys, dockerConfig []byte) []byte {
 	var script bytes.Buffer
 	for _, kv := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(kv, "=")
@@ -78,6 +79,9 @@ func configScript(environ []string, codecKeys []byte) []byte {
 	}
 	if len(codecKeys) > 0 {
 		fmt.Fprintf(&script, "codec_keys=%s\n", quote(string(codecKeys)))
+	}
+	if len(dockerConfig) > 0 {
+		fmt.Fprintf(&script, "docker_config=%s\n", quote(string(dockerConfig)))
 	}
 	return script.Bytes()
 }
