@@ -21,11 +21,10 @@ const (
 	listLag = time.Minute
 )
 
-// closeLost closes, from now on, the records of runs that cannot do so themselves, since somebody has terminated their workflows or Temporal
+// closeLost closes, from now on until ctx ends, the records of runs that cannot do so themselves, since somebody has terminated their workflows or Temporal
 // has lost them. What happened while nobody worked is seen first, by the records that are open; then one question at a time asks Temporal
 // which runs have ended badly.
 func (w *Worker) closeLost(ctx context.Context) {
-	ctx, w.stopClosing = context.WithCancel(context.WithoutCancel(ctx))
 	l := lostRuns{session: w.session, since: time.Now(), seen: map[string]bool{}}
 	every := lostEvery
 	if w.session.Holder == nil {

@@ -63,7 +63,7 @@ type Worker struct {
 	notice   func(string) // Options.Notice; nil for nobody
 	// executions are what the steps of this worker do.
 	executions activities.Executions
-	// closing closes the records of runs that were ended from outside, until stopClosing.
+	// closing is what closes the records of runs that were ended from outside, and ends what they left, until stopClosing.
 	closing     sync.WaitGroup
 	stopClosing context.CancelFunc
 }
@@ -151,7 +151,10 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 			return fmt.Errorf("start the worker: %w", err)
 		}
 	}
-	w.closeLost(ctx)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	w.stopClosing = stop
+	w.closeLost(background)
+	w.sweepInstances(background)
 	if !o.Stateless {
 		if err := w.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
 			s.Log.Error("what was served before could not be served", "error", err)

@@ -104,6 +104,40 @@ func (d *Depot) Withdraw(ctx context.Context, key training.Key) error {
 	return nil
 }
 
+// WithdrawOld removes the configurations that were stored before a time. Whoever started the gang may have died.
+func (d *Depot) WithdrawOld(ctx context.Context, before time.Time) error {
+	for info, err := range d.store.Driver().List(ctx, store.HandoverPrefix) {
+		if err == nil && info.Modified.Before(before) {
+			err = d.store.Driver().Delete(ctx, info.Key)
+		}
+		if err != nil {
+			return fmt.Errorf("withdraw configurations of agents: %w", err)
+		}
+	}
+	return nil
+}
+
+// AddPlace notes where machines are started, such as ec2/eu-central-1, so that workers which know no pool there can look for what is left.
+func (d *Depot) AddPlace(ctx context.Context, name string) error {
+	err := d.store.Driver().Write(ctx, store.PlacesPrefix+name, bytes.NewReader(nil), store.WriteOptions{IfAbsent: true})
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("note that machines are started in %s: %w", name, err)
+	}
+	return nil
+}
+
+// Places are what follows a prefix in the names of the places that were added.
+func (d *Depot) Places(ctx context.Context, prefix string) ([]string, error) {
+	var names []string
+	for info, err := range d.store.Driver().List(ctx, store.PlacesPrefix+prefix) {
+		if err != nil {
+			return nil, fmt.Errorf("list where machines were started: %w", err)
+		}
+		names = append(names, strings.TrimPrefix(info.Key, store.PlacesPrefix+prefix))
+	}
+	return names, nil
+}
+
 // gangPrefix begins the keys of a gang's configurations.
 func gangPrefix(key training.Key) string {
 	return fmt.Sprintf("%s%s/%s/g%d/", store.HandoverPrefix, key.Run, key.Step, key.Generation)

@@ -110,6 +110,39 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// What a worker that died has left is withdrawn by its age.
+func TestWithdrawOld(t *testing.T) {
+	d := newDepot(t, "")
+	item, err := d.Config(t.Context(), key, "a", []byte("token"), life)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		before time.Time
+		want   int
+	}{{time.Now().Add(-time.Hour), http.StatusOK}, {time.Now().Add(time.Hour), http.StatusNotFound}} {
+		if err := d.WithdrawOld(t.Context(), test.before); err != nil {
+			t.Fatal(err)
+		}
+		if _, status := fetch(t, item); status != test.want {
+			t.Errorf("what is older than %v was withdrawn: status %d, want %d", test.before, status, test.want)
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	d := newDepot(t, "")
+	for _, name := range []string{"ec2/eu-central-1", "ec2/us-east-1", "ec2/eu-central-1", "other/x"} {
+		if err := d.AddPlace(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := d.Places(t.Context(), "ec2/")
+	if diff := cmp.Diff([]string{"eu-central-1", "us-east-1"}, got); diff != "" || err != nil {
+		t.Errorf("places, %v (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestStoreOfThisMachine(t *testing.T) {
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {

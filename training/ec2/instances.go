@@ -36,16 +36,20 @@ const (
 )
 
 // tags are those of all that a gang has in EC2.
-func (p *Pool) tags(key training.Key) []types.Tag {
+func (p *Pool) tags(r training.Request) []types.Tag {
 	var tags []types.Tag
 	for _, tag := range [][2]string{
-		{"Name", fmt.Sprintf("sluice %s/%s g%d", key.Run, key.Step, key.Generation)},
+		{"Name", fmt.Sprintf("sluice %s/%s g%d", r.Run, r.Step, r.Generation)},
 		{tagPool, p.opts.Name},
-		{tagRun, key.Run},
-		{tagStep, key.Step},
-		{tagGeneration, strconv.Itoa(key.Generation)},
+		{tagRun, r.Run},
+		{tagStep, r.Step},
+		{tagGeneration, strconv.Itoa(r.Generation)},
+		{tagOwner, ownerOf(p.opts.Agent)},
+		{tagWorkflow, r.Workflow},
 	} {
-		tags = append(tags, types.Tag{Key: &tag[0], Value: &tag[1]})
+		if len(tag[1]) <= maxTag { // what has no tag with its workflow is not swept
+			tags = append(tags, types.Tag{Key: &tag[0], Value: &tag[1]})
+		}
 	}
 	return tags
 }
@@ -71,8 +75,12 @@ func (p *Pool) find(ctx context.Context, key training.Key) ([]types.Instance, er
 }
 
 func (p *Pool) describe(ctx context.Context, filters ...types.Filter) ([]types.Instance, error) {
+	return describe(ctx, p.api, filters...)
+}
+
+func describe(ctx context.Context, api *ec2.Client, filters ...types.Filter) ([]types.Instance, error) {
 	var found []types.Instance
-	pages := ec2.NewDescribeInstancesPaginator(p.api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(1000)})
+	pages := ec2.NewDescribeInstancesPaginator(api, &ec2.DescribeInstancesInput{Filters: filters, MaxResults: aws.Int32(1000)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

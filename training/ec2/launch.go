@@ -67,7 +67,7 @@ func (p *Pool) fleet(ctx context.Context, r training.Request, t try, fit []types
 			TotalTargetCapacity: aws.Int32(int32(t.nodes)), DefaultTargetCapacityType: types.DefaultTargetCapacityTypeOnDemand,
 		},
 		TagSpecifications: []types.TagSpecification{{
-			ResourceType: types.ResourceTypeInstance, Tags: append(joinTags(theirs, p.tags(r.Key)), types.Tag{Key: aws.String(tagTry), Value: &t.id}),
+			ResourceType: types.ResourceTypeInstance, Tags: append(joinTags(theirs, p.tags(r)), types.Tag{Key: aws.String(tagTry), Value: &t.id}),
 		}},
 	}
 	if t.capacity == spec.CapacitySpot {

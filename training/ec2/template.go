@@ -65,7 +65,7 @@ func (p *Pool) base(ctx context.Context) (types.RequestLaunchTemplateData, error
 // complete makes of what the environment says what the instances of a gang are launched from. What Sluice relies on replaces what is there:
 // the user data, that an instance which shuts down is gone, and sessions for its metadata. Containers share the host's network, so one hop
 // reaches those. Tags of instances are left to the fleet.
-func (p *Pool) complete(data types.RequestLaunchTemplateData, key training.Key, userData string) *types.RequestLaunchTemplateData {
+func (p *Pool) complete(data types.RequestLaunchTemplateData, r training.Request, userData string) *types.RequestLaunchTemplateData {
 	spec := p.opts.Spec
 	data.UserData = &userData
 	data.InstanceInitiatedShutdownBehavior = types.ShutdownBehaviorTerminate
@@ -87,7 +87,7 @@ func (p *Pool) complete(data types.RequestLaunchTemplateData, key training.Key, 
 	}
 	secure(&data, spec.SecurityGroups)
 	setDisks(&data)
-	tagged, own := false, p.tags(key)
+	tagged, own := false, p.tags(r)
 	data.TagSpecifications = slices.DeleteFunc(slices.Clone(data.TagSpecifications), isOfInstances)
 	for i := range data.TagSpecifications {
 		if t := &data.TagSpecifications[i]; t.ResourceType == types.ResourceTypeVolume {

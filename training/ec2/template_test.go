@@ -84,7 +84,7 @@ func TestInstance(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if diff := cmp.Diff([]string{"Name", "sluice:generation", "sluice:pool", "sluice:run", "sluice:step", "team"}, tagKeys(form, data+"TagSpecification.1.Tag.")); diff != "" {
+	if diff := cmp.Diff([]string{"Name", "sluice:generation", "sluice:owner", "sluice:pool", "sluice:run", "sluice:step", "sluice:workflow", "team"}, tagKeys(form, data+"TagSpecification.1.Tag.")); diff != "" {
 		t.Errorf("tags of volumes (-want +got):\n%s", diff)
 	}
 	id, _, _ := strings.Cut(gang.Nodes[0].Name, " ")
@@ -114,7 +114,7 @@ func tagKeys(form map[string]string, prefix string) []string {
 // promise: docs/ec2.md#p-disks-encrypted
 func TestDefaults(t *testing.T) {
 	p := &Pool{}
-	data := p.complete(types.RequestLaunchTemplateData{}, training.Key{}, "")
+	data := p.complete(types.RequestLaunchTemplateData{}, training.Request{}, "")
 	want := []types.LaunchTemplateBlockDeviceMappingRequest{{
 		DeviceName: aws.String("/dev/sda1"), Ebs: &types.LaunchTemplateEbsBlockDeviceRequest{Encrypted: aws.Bool(true), DeleteOnTermination: aws.Bool(true)},
 	}}
@@ -125,7 +125,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the image is %s and the profile %s", *data.ImageId, *data.IamInstanceProfile.Name)
 	}
 	p.opts.Spec.Image = "/acme/image"
-	if data := p.complete(types.RequestLaunchTemplateData{}, training.Key{}, ""); *data.ImageId != "resolve:ssm:/acme/image" || len(data.BlockDeviceMappings) != 0 {
+	if data := p.complete(types.RequestLaunchTemplateData{}, training.Request{}, ""); *data.ImageId != "resolve:ssm:/acme/image" || len(data.BlockDeviceMappings) != 0 {
 		t.Errorf("the image is %s with %d disks, of which Sluice cannot know the names", *data.ImageId, len(data.BlockDeviceMappings))
 	}
 }

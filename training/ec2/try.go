@@ -76,6 +76,9 @@ func (p *Pool) joinTry(ctx context.Context, key training.Key, known []types.Inst
 
 // beginTry makes what the instances start from: their configuration in the store, and the template.
 func (p *Pool) beginTry(ctx context.Context, r training.Request, n int, base types.RequestLaunchTemplateData) (try, error) {
+	if err := p.opts.Depot.AddPlace(ctx, placePrefix+p.opts.Spec.Region); err != nil {
+		return try{}, err
+	}
 	var err error
 	start := node{queue: queuePrefix(r.Key), image: r.Image, shm: r.Resources.SHM}
 	if start.agent, err = p.opts.Depot.Agent(ctx, lendLife); err != nil {
@@ -90,13 +93,11 @@ func (p *Pool) beginTry(ctx context.Context, r training.Request, n int, base typ
 	}
 	out, err := p.api.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String(p.templateName(r.Key)),
-		LaunchTemplateData: p.complete(base, r.Key, data),
-		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: []types.Tag{
-			{Key: aws.String(tagPool), Value: &p.opts.Name},
-			{Key: aws.String(tagRun), Value: &r.Run},
-			{Key: aws.String(tagNodes), Value: aws.String(strconv.Itoa(n))},
-			{Key: aws.String(tagCapacity), Value: &r.Capacity},
-		}}},
+		LaunchTemplateData: p.complete(base, r, data),
+		TagSpecifications: []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: append(p.tags(r),
+			types.Tag{Key: aws.String(tagNodes), Value: aws.String(strconv.Itoa(n))},
+			types.Tag{Key: aws.String(tagCapacity), Value: &r.Capacity},
+		)}},
 	})
 	if err != nil {
 		return try{}, explain("CreateLaunchTemplate", err)
