@@ -7,7 +7,7 @@ func Agents() []Metric { return slices.Concat(NodeGauges(), NodeCounters()) }
 
 // NodeGauges are those of them that say how it is now.
 func NodeGauges() []Metric {
-	return append([]Metric{NodeRanks, NodeStep, NodeRate, NodeCommitted, NodeNotice}, NodeGPUs.Metrics()...)
+	return append([]Metric{NodeRanks, NodeStep, NodeRate, NodeCommitted, NodeNotice, NodeRebalance}, NodeGPUs.Metrics()...)
 }
 
 // NodeCounters are the counters.
@@ -24,6 +24,7 @@ var (
 	NodeCommitBytes = counter("sluice_node_commit_bytes_total", "Size of the committed checkpoints")
 	NodeCommitTime  = counter("sluice_node_commit_seconds_total", "Duration of the uploads")
 	NodeNotice      = gauge("sluice_node_notice_timestamp_seconds", "When the node may be reclaimed, in Unix time; absent before a notice")
+	NodeRebalance   = gauge("sluice_node_rebalance_timestamp_seconds", "Since when EC2 recommends to move off the instance, in Unix time; absent while it does not")
 	// NodeGPUs are the newest readings of the node's GPUs.
 	NodeGPUs = gpus("sluice_node_gpu_", Label{Name: "gpu"}, Label{Name: "uuid"})
 )

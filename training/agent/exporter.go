@@ -36,7 +36,7 @@ func (n *node) export(ctx context.Context) (end func()) {
 // samples is what is known of the node now.
 func (n *node) samples() []telemetry.Sample {
 	n.mu.Lock()
-	r, until := n.ranks, n.notice.Until
+	r, until, rebalance := n.ranks, n.notice.Until, n.rebalance
 	n.mu.Unlock()
 	samples := []telemetry.Sample{{Metric: telemetry.NodeRanks}}
 	add := func(m telemetry.Metric, value float64) {
@@ -44,6 +44,9 @@ func (n *node) samples() []telemetry.Sample {
 	}
 	if !until.IsZero() {
 		add(telemetry.NodeNotice, float64(until.UnixMilli())/1000)
+	}
+	if !rebalance.IsZero() {
+		add(telemetry.NodeRebalance, float64(rebalance.UnixMilli())/1000)
 	}
 	if r == nil {
 		return samples

@@ -50,6 +50,8 @@ type node struct {
 	halted   int                 // the newest generation that was stopped
 	holder   int                 // counts the activities that have waited for the ranks
 	notice   protocol.NodeNotice // once the node has been told that it will go
+	// rebalance is since when EC2 recommends to move off the instance; zero while it does not.
+	rebalance time.Time
 
 	counters *prom.Counters // nil counts nothing
 }

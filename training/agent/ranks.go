@@ -329,6 +329,11 @@ func (r *ranks) progress() protocol.TrainProgress {
 		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(),
 	}
 	p.GPUs, p.Idle = r.gpus.current()
+	r.node.mu.Lock()
+	if since := r.node.rebalance; !since.IsZero() {
+		p.Risk = "EC2 recommends to rebalance since " + since.UTC().Format("15:04 UTC")
+	}
+	r.node.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.Hang = r.silent

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,11 +22,14 @@ import (
 // spotEvery is how often AWS advises to look.
 const spotEvery = 5 * time.Second
 
-// hearSpot asks EC2's metadata service for the notice, and writes it where notices are looked for, as other pools do.
+// hearSpot asks EC2's metadata service for the notice, and writes it where notices are looked for, as other pools do. A recommendation to
+// rebalance is only told to people: it says that an interruption is likelier than before, which may be hours early, or never come true.
 func (n *node) hearSpot(ctx context.Context, address string, every time.Duration) {
 	service := metadataService(address)
 	for range poll.Every(ctx, every) {
-		notice, err := interruption(ctx, service)
+		err := n.hearRebalance(ctx, service)
+		notice, noticeErr := interruption(ctx, service)
+		err = cmp.Or(noticeErr, err)
 		if notice != nil {
 			err = protocol.WriteFile(filepath.Join(n.config.Dir, protocol.NoticeFile), notice)
 		}
@@ -48,21 +52,50 @@ func metadataService(address string) *imds.Client {
 	})
 }
 
+// hearRebalance notes once that EC2 recommends to move off the instance.
+func (n *node) hearRebalance(ctx context.Context, service *imds.Client) error {
+	n.mu.Lock()
+	known := !n.rebalance.IsZero()
+	n.mu.Unlock()
+	if known {
+		return nil
+	}
+	var said struct {
+		NoticeTime time.Time `json:"noticeTime"`
+	}
+	if told, err := metadata(ctx, service, "events/recommendations/rebalance", &said); err != nil || !told {
+		return err
+	}
+	n.log.Warn("EC2 recommends to rebalance: an interruption of this instance is likelier than before", "since", said.NoticeTime)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rebalance = said.NoticeTime
+	return nil
+}
+
 // interruption is the notice that the instance will be taken away; nil while there is none.
 func interruption(ctx context.Context, service *imds.Client) (*protocol.NodeNotice, error) {
-	answer, err := service.GetMetadata(ctx, &imds.GetMetadataInput{Path: "spot/instance-action"})
-	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && response.HTTPStatusCode() == http.StatusNotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("instance metadata: %w", err)
-	}
-	defer answer.Content.Close()
 	var said struct {
 		Time time.Time `json:"time"`
 	}
-	if err := json.NewDecoder(io.LimitReader(answer.Content, 64<<10)).Decode(&said); err != nil {
-		return nil, fmt.Errorf("the notice of the metadata service: %w", err)
+	if told, err := metadata(ctx, service, "spot/instance-action", &said); err != nil || !told {
+		return nil, err
 	}
 	return &protocol.NodeNotice{Until: said.Time}, nil
+}
+
+// metadata reads what the service tells under a path, and reports whether that is anything.
+func metadata(ctx context.Context, service *imds.Client, path string, said any) (bool, error) {
+	answer, err := service.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
+	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && response.HTTPStatusCode() == http.StatusNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("instance metadata: %w", err)
+	}
+	defer answer.Content.Close()
+	if err := json.NewDecoder(io.LimitReader(answer.Content, 64<<10)).Decode(said); err != nil {
+		return false, fmt.Errorf("instance metadata: %s: %w", path, err)
+	}
+	return true, nil
 }

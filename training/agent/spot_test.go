@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/client"
 
+	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -38,6 +41,7 @@ func (s signals) SignalWorkflow(_ context.Context, workflow, _, name string, arg
 type instance struct {
 	mu      sync.Mutex
 	action  string // what is told of the interruption
+	advice  string // what is recommended
 	session int
 	asked   chan struct{} // takes one when there was no action to tell
 }
@@ -54,6 +58,8 @@ func (i *instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 	case r.URL.Path == "/latest/meta-data/spot/instance-action" && i.action != "":
 		_, _ = io.WriteString(w, i.action)
+	case r.URL.Path == "/latest/meta-data/events/recommendations/rebalance" && i.advice != "":
+		_, _ = io.WriteString(w, i.advice)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 		select {
@@ -105,6 +111,54 @@ func TestNoticeOfTheMetadataService(t *testing.T) {
 		}
 	case <-ctx.Done():
 		t.Fatal("the workflow was told nothing")
+	}
+}
+
+// A recommendation is told to people, and does not end what runs, nor keep the notice that comes later from being heard.
+//
+// promise: docs/ec2.md#p-rebalance
+func TestRebalance(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	service := &instance{asked: make(chan struct{}, 1), advice: `{"noticeTime": "2026-10-05T08:22:00Z"}`}
+	server := httptest.NewServer(service)
+	defer server.Close()
+	taken := make(chan signalTaken, 1)
+	var logged strings.Builder
+	n := &node{
+		config: protocol.AgentConfig{Dir: t.TempDir()}, log: slog.New(slog.NewTextHandler(&logged, nil)), client: signals{taken: taken},
+		prepared: &prepared{key: training.Key{Run: "r1", Step: "fit", Generation: 3}, workflow: "train/r1/fit"},
+	}
+	for range 2 {
+		if err := n.hearRebalance(ctx, metadataService(server.URL)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := time.Date(2026, 10, 5, 8, 22, 0, 0, time.UTC)
+	if n.rebalance != want || strings.Count(logged.String(), "recommends to rebalance") != 1 {
+		t.Errorf("the node knows %v, and has logged %q, want %v and one line", n.rebalance, logged.String(), want)
+	}
+	if samples := n.samples(); !slices.ContainsFunc(samples, func(s telemetry.Sample) bool {
+		return s.Metric.Name == telemetry.NodeRebalance.Name && s.Value == float64(want.Unix())
+	}) {
+		t.Errorf("the node's metrics are %+v", samples)
+	}
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	tasks.Go(func() { n.hearSpot(ctx, server.URL, time.Millisecond) })
+	tasks.Go(func() { n.hearNotice(ctx) })
+	<-service.asked // for the notice, of which there is none
+	select {
+	case got := <-taken:
+		t.Errorf("the workflow was told %+v of a recommendation", got)
+	default:
+	}
+	service.interrupt(time.Now().Add(2 * time.Minute))
+	select {
+	case <-taken:
+	case <-ctx.Done():
+		t.Error("the workflow was not told of the notice")
 	}
 }
 

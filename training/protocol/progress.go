@@ -27,4 +27,6 @@ type TrainProgress struct {
 	Idle string `json:"idle,omitempty"`
 	// Hang says that the ranks make no progress, while they make none, where the step only wants to be warned.
 	Hang string `json:"hang,omitempty"`
+	// Risk says that the machine is likelier than others to be taken away, where its pool knows.
+	Risk string `json:"risk,omitempty"`
 }

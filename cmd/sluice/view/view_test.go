@@ -218,6 +218,10 @@ func TestDetails(t *testing.T) {
 			Detail{"generation 1 · GPU 1.0 GiB of 5.0 GiB · idle: yes", -1},
 		},
 		{
+			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Risk: "EC2 recommends to rebalance since 14:02 UTC"}}),
+			Detail{"generation 1 · step 8 · at risk: EC2 recommends to rebalance since 14:02 UTC", -1},
+		},
+		{
 			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Hang: "no new step, output or file for 30m0s after step 8"}}),
 			Detail{"generation 1 · step 8 · hangs: no new step, output or file for 30m0s after step 8", -1},
 		},
