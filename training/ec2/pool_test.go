@@ -325,6 +325,30 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
+// A registry that was away when the gang was asked for first does not matter to who asks again.
+//
+// promise: docs/ec2.md#p-ec2-no-start
+func TestRegistryComesBack(t *testing.T) {
+	w := newWorld(t, nil)
+	w.front.set(func(f *front) {
+		f.reason = shutItself + " Instance initiated shutdown"
+		f.console = base64.StdEncoding.EncodeToString([]byte("sluice-node: cannot pull the image away: dial tcp: connection refused\n"))
+	})
+	r := request(1, 1, 1)
+	r.Image = "away"
+	if _, err := w.Acquire(t.Context(), r); !errors.Is(err, training.ErrMayPass) || !strings.Contains(err.Error(), "connection refused") {
+		t.Fatalf("Acquire: %v, want ErrMayPass and why", err)
+	}
+	if err := os.WriteFile(filepath.Join(w.machines.dir, "registry"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gang, err := w.Acquire(t.Context(), r)
+	if err != nil || len(gang.Nodes) != 1 {
+		t.Fatalf("Acquire, when the registry is back: %+v, %v", gang, err)
+	}
+	release(t, w.Pool, r.Key)
+}
+
 // swapAgent puts another program of the same size where the store has the agent.
 func swapAgent(o *Options) {
 	driver, err := store.Open(context.Background(), o.Agent.Store)
