@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -96,6 +97,36 @@ func TestLosses(t *testing.T) {
 				t.Errorf("another worker sees %+v, %v, want node %d", again, err, taken)
 			}
 		})
+	}
+}
+
+// A machine that is gone from the cluster takes its node along, though no kubelet is left to say so.
+//
+// promise: docs/kubernetes.md#p-pod-machine-gone
+func TestNodeDeath(t *testing.T) {
+	s := newSite(t, spec.Pool{})
+	s.AddNode(t, "m1", kubetest.Machine{CPU: "1"})
+	s.AddNode(t, "m2", kubetest.Machine{CPU: "1"})
+	r := request(1, 2, 2)
+	r.Resources.CPU = 0.6 // one for each machine
+	s.acquire(r)
+	lost := -1
+	for _, pod := range s.pods(r.Key) {
+		if pod.Spec.NodeName == "m1" {
+			lost = int(pod.Labels[labelNode][0] - '0')
+		}
+	}
+	if err := s.Client.CoreV1().Nodes().Delete(bounded(t), "m1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // the collector of pods waits 40 s for the machine to come back
+	defer cancel()
+	loss, err := s.pool.Watch(ctx, r.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{lost}, loss.Nodes); diff != "" || !strings.Contains(loss.Reason, "DeletionByPodGC") {
+		t.Errorf("loss %+v, want node %d and DeletionByPodGC", loss, lost)
 	}
 }
 
