@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,8 +83,10 @@ func passwordOf(response *http.Response) (string, error) {
 		return "", fmt.Errorf("access denied: the role of the instance needs ecr:GetAuthorizationToken: %s", answer.Message)
 	case response.StatusCode != http.StatusOK:
 		return "", fmt.Errorf("ECR answered %s: %s %s", response.Status, answer.Type, answer.Message)
-	case err != nil || len(answer.AuthorizationData) == 0:
-		return "", fmt.Errorf("ECR answered without a token: %v", err)
+	case err != nil:
+		return "", fmt.Errorf("the answer of ECR: %w", err)
+	case len(answer.AuthorizationData) == 0:
+		return "", errors.New("ECR answered without a token")
 	}
 	login, err := base64.StdEncoding.DecodeString(answer.AuthorizationData[0].AuthorizationToken)
 	if err != nil {

@@ -29,7 +29,8 @@ func TestRegistries(t *testing.T) {
 	}{
 		{"no login", "ghcr.io/acme/train:1", nil, "cat: /nowhere/config.json: No such file or directory\n"},
 		{
-			"logins", "ghcr.io/acme/train:1", map[string]spec.RegistryLogin{"ghcr.io": {User: "acme", PasswordSecret: "token"}, "docker.io": {User: "acme", PasswordSecret: "token"}},
+			"logins", "ghcr.io/acme/train:1",
+			map[string]spec.RegistryLogin{"ghcr.io": {User: "acme", PasswordSecret: "token"}, "docker.io": {User: "acme", PasswordSecret: "token"}},
 			fmt.Sprintf(`{"auths":{"ghcr.io":{"auth":%q},"https://index.docker.io/v1/":{"auth":%q}}}`, hub, hub),
 		},
 		{"ECR", "1.dkr.ecr.eu-central-1.amazonaws.com/train:1", nil, `{"auths": {"ECR": {}}}` + "\n"},
