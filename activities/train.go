@@ -143,8 +143,9 @@ func (t *Trainings) reached(ctx context.Context, k training.Key) (step int64, ex
 		if err != nil {
 			return 0, false, fmt.Errorf("metrics of generation %d: %w", k.Generation, err)
 		}
-		made, _ := line.Step()
-		step = max(step, made)
+		if made, _ := line.Step(); !line.OfOtherRank() {
+			step = max(step, made)
+		}
 	}
 	return step, true, nil
 }

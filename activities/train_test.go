@@ -153,7 +153,7 @@ func TestSealKnowsHowFarTheOneBeforeCame(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	wrote := `{"step":4,"loss":1}` + "\n" + strings.Repeat("x", 1<<17) + "\n" + `{"step":5,"loss":NaN}` + "\n" + `{"step":6,"loss":"none"}` + "\n" + `{"step":7`
+	wrote := `{"step":4,"loss":1}` + "\n" + strings.Repeat("x", 1<<17) + "\n" + `{"step":5,"loss":NaN}` + "\n" + `{"step":6,"loss":"none"}` + "\n" + `{"step":7,"rank":1,"work_seconds":0.1}` + "\n" + `{"step":7`
 	if err := os.WriteFile(path, []byte(wrote), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -163,6 +163,8 @@ type Generation struct {
 	EndedAt      time.Time `json:"ended_at"`
 	// Reason is one line for people: which node or rank, what was seen.
 	Reason string `json:"reason,omitempty"`
+	// Slow names the node that the others waited for, if one worked much longer on a step and its script says so: one line.
+	Slow string `json:"slow,omitempty"`
 	// GPUs is what the GPUs of its nodes did, as far as the nodes could say when it ended.
 	GPUs GPUUse `json:"gpus,omitzero"`
 	// Checkpoint it resumed from: a record of it, and no artifact that a step could be given, since checkpoints are removed as

@@ -44,6 +44,19 @@ func (l Line) Of() (steps int64, ok bool) {
 	return steps, ok && steps > 0
 }
 
+// Work is how long a rank worked on the step, in seconds, if the line tells it. That of a rank other than 0 tells nothing else.
+func (l Line) Work() (rank int64, seconds float64, ok bool) {
+	rank, ok = l.whole("rank")
+	seconds = l["work_seconds"]
+	return rank, seconds, ok && rank >= 0 && Number(seconds).Finite() && seconds > 0
+}
+
+// OfOtherRank reports whether the line is one of Work of a rank other than 0.
+func (l Line) OfOtherRank() bool {
+	rank, _, ok := l.Work()
+	return ok && rank != 0
+}
+
 func (l Line) whole(name string) (n int64, ok bool) {
 	const exact = 1 << 53 // what a float64 counts to
 	v, ok := l[name]

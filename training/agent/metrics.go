@@ -35,6 +35,7 @@ type follower struct {
 	stepAt  time.Time
 	spacing []spacing // of the last lines with new steps
 	started bool
+	work    map[int64][]float64 // of each rank that says it, how many seconds it worked on its last steps
 
 	// fed: the lines are those of a framework, appended by feed, up to the step fedTo.
 	fed   bool
@@ -102,8 +103,9 @@ func (m *follower) read(ended bool) (first bool) {
 }
 
 func (m *follower) take(line metrics.Line) {
+	m.worked(line)
 	step, ok := line.Step()
-	if !ok {
+	if !ok || line.OfOtherRank() {
 		return
 	}
 	m.now.Step = max(m.now.Step, step)
@@ -155,7 +157,7 @@ func (m *follower) upTo(step int64) (io.Reader, error) {
 	at := int64(0)
 	for text := range bytes.Lines(raw) {
 		line, ok := metrics.Parse(text)
-		if !ok || len(text) > metrics.MaxLine || leaks(m.mask, text) {
+		if !ok || len(text) > metrics.MaxLine || leaks(m.mask, text) || line.OfOtherRank() {
 			continue
 		}
 		if named, ok := line.Step(); ok {

@@ -236,7 +236,7 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 		// A rank that had ended when it was told to was not stopped: it may be why the others were.
 		Code: end.Code, Signal: end.Signal, Stopped: !r.stopped.IsZero() && end.EndedAt.After(r.stopped), Hung: r.hung, EndedAt: end.EndedAt,
 		Ranks: r.launch.ranks, Local: end.Local, OverMemory: cmp.Or(r.over, r.starved(end)),
-		Step: r.metrics.state().Step, Of: r.metrics.state().Of, CommittedStep: r.commits.committed(),
+		Step: r.metrics.state().Step, Of: r.metrics.state().Of, CommittedStep: r.commits.committed(), Work: r.metrics.slowest(),
 	}
 	if last := r.said.last.Load(); last != 0 {
 		e.SaidAt = time.Unix(0, last)
@@ -326,7 +326,7 @@ func (r *ranks) progress() protocol.TrainProgress {
 	m := r.metrics.state()
 	p := protocol.TrainProgress{
 		Generation: r.key.Generation, Node: r.p.index,
-		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(),
+		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(), Work: r.metrics.slowest(),
 	}
 	p.GPUs, p.Idle = r.gpus.current()
 	r.node.mu.Lock()

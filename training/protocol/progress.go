@@ -21,6 +21,8 @@ type TrainProgress struct {
 	Loss           metrics.Number `json:"loss"`
 	StepsPerSecond float64        `json:"steps_per_second"`
 	CommittedStep  int64          `json:"committed_step"`
+	// Work is how long the slowest of the node's ranks works on a step; nil unless the script says it.
+	Work *StepWork `json:"work,omitempty"`
 	// GPUs are the newest readings of those that the node has.
 	GPUs []gpu.Reading `json:"gpus,omitempty"`
 	// Idle says that they are hardly used, while they are, where the step wants to know.

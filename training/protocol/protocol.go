@@ -99,6 +99,8 @@ type RanksEnded struct {
 	Step          int64 `json:"step,omitempty"`
 	Of            int64 `json:"of,omitempty"`
 	CommittedStep int64 `json:"committed_step,omitempty"`
+	// Work is how long the slowest of the node's ranks worked on a step; nil unless the script says it.
+	Work *StepWork `json:"work,omitempty"`
 	// CommitError says why the last checkpoint could not be committed. Node 0 only.
 	CommitError string `json:"commit_error,omitempty"`
 	// Unfinished says what the program lacks that exited with 0 before its last step, without being told to stop on this node: its

@@ -120,6 +120,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	end := l.live(ctx)
 	l.avoid()
 	t.current.GPUs = l.gpus()
+	t.current.Slow = l.slow()
 	l.awaitWatcher(ctx, end)
 	err := t.release(ctx, t.key(), t.current.Pool)
 	t.close(ctx, end)
@@ -294,7 +295,11 @@ func (t *train) show(ctx workflow.Context) {
 		for _, g := range ended[max(0, len(ended)-durable.MaxRows):] {
 			on := durable.Unbroken.Replace(fmt.Sprintf("%d %s", g.Nodes, capacityWords[g.Capacity]))
 			steps := durable.Unbroken.Replace(fmt.Sprintf("%d-%d", g.FromStep, g.ToStep))
-			b.WriteString(durable.TableRow(g.Index, on, steps, g.CommittedStep, durable.Elapsed(g.StartedAt, g.EndedAt), cmp.Or(durable.Cell(g.Reason), string(g.End))))
+			end := cmp.Or(durable.Cell(g.Reason), string(g.End))
+			if g.Slow != "" {
+				end += "; slow: " + durable.Cell(g.Slow)
+			}
+			b.WriteString(durable.TableRow(g.Index, on, steps, g.CommittedStep, durable.Elapsed(g.StartedAt, g.EndedAt), end))
 		}
 	}
 	workflow.SetCurrentDetails(ctx, b.String())

@@ -97,6 +97,9 @@ func (t Theme) generations(out *writer, raw json.RawMessage) {
 		if g.Reason != "" {
 			line += t.paint(faint, "  "+human.Line(g.Reason))
 		}
+		if g.Slow != "" {
+			line += t.paint(faint, "  slow: "+human.Line(g.Slow))
+		}
 		out.folded(t, 12, line)
 	}
 }

@@ -59,11 +59,16 @@ func TrainDetail(state contract.TrainState, nodes []protocol.TrainProgress) Deta
 		}
 	}
 	var readings []gpu.Reading
+	work := map[int]*protocol.StepWork{}
 	for _, p := range nodes {
+		work[p.Node] = p.Work
 		readings = append(readings, p.GPUs...)
 	}
 	if len(readings) > 0 {
 		parts = append(parts, gpuText(readings))
+	}
+	if slow := protocol.SlowNode(work); slow != "" {
+		parts = append(parts, "slow: "+slow)
 	}
 	for _, text := range []string{
 		warning("idle", nodes, func(p protocol.TrainProgress) string { return p.Idle }),

@@ -225,6 +225,12 @@ func TestDetails(t *testing.T) {
 			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Hang: "no new step, output or file for 30m0s after step 8"}}),
 			Detail{"generation 1 · step 8 · hangs: no new step, output or file for 30m0s after step 8", -1},
 		},
+		{
+			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{
+				{Generation: 1, Step: 8, Work: &protocol.StepWork{Rank: 0, Seconds: 0.2, Steps: 20}}, {Generation: 1, Node: 1, Work: &protocol.StepWork{Rank: 9, Seconds: 0.42, Steps: 20}},
+			}),
+			Detail{"generation 1 · step 8 · slow: node 1: rank 9 works 0.42 s on a step, those of the other nodes 0.2 s", -1},
+		},
 		{TrainDetail(contract.TrainState{}, nil), Detail{"generation 1", -1}},
 		{
 			RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 2, Stages: 4, Weight: 0.1, Look: &spec.Look{
