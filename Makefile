@@ -73,6 +73,11 @@ test-cluster: setup build prometheus ## run the example on the services of `make
 	go -C tools/cluster test ./...
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_CLUSTER=$(SLUICE_CACHE)/cluster PATH="$$PATH:$(SLUICE_CACHE)/prometheus" go test -count=1 -timeout 30m -v ./integration -run TestCluster
 
+.PHONY: test-frameworks
+test-frameworks: setup build ## train with current PyTorch, Hugging Face and Lightning through interruptions (downloads 3 GB, then 8 minutes)
+	@scripts/frameworks.sh
+	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_FRAMEWORKS=1 SLUICE_PYTHON_ENV=$(SLUICE_CACHE)/frameworks go test -count=1 -timeout 30m -v ./integration -run TestFrameworks
+
 .PHONY: soak
 soak: build setup s3 ## stop server, store and pool for 90 s each at every stage of the example, all and Vault for ten minutes, and compile a model beyond 2 GiB (70 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB

@@ -73,3 +73,41 @@ func hasAnchor(page, anchor string) bool {
 	}
 	return false
 }
+
+// TestFrameworkScripts: each block of Python in docs/frameworks.md is part of the script that the page has linked before it, which
+// `make test-frameworks` runs.
+func TestFrameworkScripts(t *testing.T) {
+	const page = "docs/frameworks.md"
+	source, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	before, rest := "", string(source)
+	for {
+		text, after, found := strings.Cut(rest, "```python\n")
+		if !found {
+			break
+		}
+		before += text
+		block, left, _ := strings.Cut(after, "```")
+		rest = left
+		var script string
+		for _, m := range localLink.FindAllStringSubmatch(before, -1) {
+			if path.Ext(m[1]) == ".py" {
+				script = path.Join(path.Dir(page), m[1])
+			}
+		}
+		code, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatalf("the script of block %d: %v", blocks+1, err)
+		}
+		if !strings.Contains(string(code), block) {
+			t.Errorf("%s shows code that is not in %s:\n%s", page, script, block)
+		}
+		blocks++
+	}
+	if blocks < 6 {
+		t.Errorf("%s has %d blocks of Python", page, blocks)
+	}
+}

@@ -76,6 +76,19 @@ func (s *site) processes(parts ...string) []int {
 	return found
 }
 
+// rankOf returns the process of a training's rank that runs a command.
+func (s *site) rankOf(command string, rank int) int {
+	s.t.Helper()
+	for _, pid := range s.processes(command) {
+		environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		if err == nil && bytes.Contains(environ, fmt.Appendf(nil, "\x00RANK=%d\x00", rank)) {
+			return pid
+		}
+	}
+	s.t.Fatalf("rank %d does not run", rank)
+	return 0
+}
+
 // nothingLeft fails the test if a process of the site still runs after a few seconds.
 func (s *site) nothingLeft() {
 	s.t.Helper()

@@ -408,14 +408,7 @@ func (b *trainBench) awaitSteps(n int) {
 // rank returns the process of a rank.
 func (b *trainBench) rank(rank int) int {
 	b.t.Helper()
-	for _, pid := range b.processes("python3 trainer.py") {
-		environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
-		if err == nil && bytes.Contains(environ, fmt.Appendf(nil, "\x00RANK=%d\x00", rank)) {
-			return pid
-		}
-	}
-	b.t.Fatalf("rank %d does not run", rank)
-	return 0
+	return b.rankOf("python3 trainer.py", rank)
 }
 
 // agentOf returns the process of a node's agent, by the record of the pool.
