@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,8 +37,9 @@ func TestDDP(t *testing.T) {
 	if out.Steps != 300 || out.Late || out.CostUSD == 0 {
 		t.Errorf("%d steps, late: %v, $%g", out.Steps, out.Late, out.CostUSD)
 	}
-	if !strings.HasPrefix(last.Slow, "node 1: rank 1 works ") {
-		t.Errorf("the slow node: %q", last.Slow)
+	// One that began at the last step, or shortly before it, has measured too little.
+	if !slices.ContainsFunc(out.Generations, func(g spec.Generation) bool { return strings.HasPrefix(g.Slow, "node 1: rank 1 works ") }) {
+		t.Errorf("no generation names its slow node: %+v", out.Generations)
 	}
 	shown := s.start("show", run.runID(), "fit").expect(0)
 	shown.says("slow: node 1: rank 1 works ")
