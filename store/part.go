@@ -9,7 +9,7 @@ import (
 // Part returns a store within the store: what it has is shared with nothing outside it, and can be removed whole by RemovePart while
 // others write. That is for large things that come and go. Its name is a key, and none is a folder of another's.
 func (s *Store) Part(name string) *Store {
-	return New(part{s.driver, PartsPrefix + name + "/"}, s.url)
+	return New(part{s.driver, PartsPrefix + name + "/"}, s.url).Near(s.near)
 }
 
 // RemovePart removes a part with all that is in it; one that is absent is no error.

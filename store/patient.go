@@ -28,7 +28,7 @@ type Patience struct {
 // waits only where its content can be read again (io.Seeker).
 func (s *Store) Patient(p Patience) *Store {
 	if d, ok := s.driver.(*bucketDriver); ok {
-		return New(&bucketDriver{bucket: d.bucket, at: d.at, patience: &p}, s.url)
+		return New(&bucketDriver{bucket: d.bucket, at: d.at, patience: &p}, s.url).Near(s.near)
 	}
 	return s // a file system is there or fails
 }

@@ -20,6 +20,7 @@ type Store struct {
 	driver Driver
 	url    string
 	now    func() time.Time
+	near   *Near // nil: nothing is near
 }
 
 // New makes a Store on a driver; url is what Open would be given to open it again.

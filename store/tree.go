@@ -36,6 +36,7 @@ func (s *Store) PutTree(ctx context.Context, typ artifact.Type, dir string, meta
 	if err != nil {
 		return artifact.Ref{}, fmt.Errorf("store %s as a %s: %w", dir, typ, err)
 	}
+	s.near.add(manifest.Files, dir)
 	manifest.Type, manifest.Meta = typ, meta
 	data, err := encodeManifest(manifest)
 	if err != nil {
@@ -207,15 +208,17 @@ func checkFiles(files []artifact.File) error {
 // Fetch materialises an artifact as dir, verifying every file's digest. dir appears whole, by rename, or not at all; an existing
 // dir with the same content is kept, an empty one is replaced, any other is ErrExists. Files are copied, not linked to the
 // store's: the reader may be root or change their mode, and what is written to a link would be written to every artifact that
-// has the file.
+// has the file. See Near for those that are on this machine already.
 func (s *Store) Fetch(ctx context.Context, ref artifact.Ref, dir string) error {
 	manifest, err := s.Manifest(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("fetch: %w", err)
 	}
-	if err := s.fetch(ctx, manifest, filepath.Clean(dir)); err != nil {
+	dir = filepath.Clean(dir)
+	if err := s.fetch(ctx, manifest, dir); err != nil {
 		return fmt.Errorf("fetch %s %s: %w", ref.Type, ref.Digest, writeError(err))
 	}
+	s.near.add(manifest.Files, dir)
 	return nil
 }
 
@@ -282,11 +285,6 @@ func isThere(ctx context.Context, m artifact.Manifest, dir string) (bool, error)
 }
 
 func (s *Store) fetchFile(ctx context.Context, f artifact.File, path string) (err error) {
-	r, err := s.Blob(ctx, f.Digest)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.Path, err)
-	}
-	defer r.Close()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -294,6 +292,14 @@ func (s *Store) fetchFile(ctx context.Context, f artifact.File, path string) (er
 	if f.Exec {
 		mode = 0o755
 	}
+	if s.near.link(ctx, f, path, mode) {
+		return nil
+	}
+	r, err := s.Blob(ctx, f.Digest)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	defer r.Close()
 	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
