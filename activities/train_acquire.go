@@ -231,7 +231,9 @@ func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.
 	if err != nil {
 		return training.Loss{}, err
 	}
-	loss, err := pool.Watch(ctx, in.Key)
+	gang := in.Key
+	gang.Generation = cmp.Or(in.GangGeneration, gang.Generation)
+	loss, err := pool.Watch(ctx, gang)
 	if err == nil {
 		activity.GetLogger(ctx).Info("nodes lost", "gang", in.Key.String(), "nodes", loss.Nodes, "reason", loss.Reason)
 	}

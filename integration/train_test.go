@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,8 +82,13 @@ func TestTrainChargesKilledRank(t *testing.T) {
 	b.in.Retry = spec.Retry{Attempts: 2, Backoff: spec.Duration(10 * time.Millisecond)}.WithDefaults()
 	b.execute()
 	b.awaitSteps(35)
-	// Killed is rank 1; rank 0 then fails by itself, and is not to blame.
+	// Killed is rank 1; rank 0 then fails by itself, and is not to blame. The next generation is on the same nodes.
+	agents := b.processes(agentPath)
 	kill(t, b.rank(1), syscall.SIGKILL)
+	b.await("a commit of the next generation", func() bool { return len(b.commits(2)) > 0 })
+	if again := b.processes(agentPath); len(agents) != 2 || !slices.Equal(again, agents) {
+		t.Errorf("generation 2 has the agents %v, generation 1 had %v", again, agents)
+	}
 	o := b.result()
 	b.checkAccount(o)
 	b.wantEnds(o, spec.EndCrashed, spec.EndFinished)

@@ -52,7 +52,7 @@ type TrainContinuation struct {
 	AttemptAt time.Time `json:"attempt_at,omitzero"`
 	// BlockedSince is since when no pool has given a gang though none lacks capacity; zero when that is not so.
 	BlockedSince time.Time `json:"blocked_since,omitzero"`
-	// Next is the gang of the next generation, when that was got while the one before it still ran.
+	// Next is the gang of the next generation, when that was got while the one before it still ran, or is that of the one before it.
 	Next *Acquired `json:"next,omitempty"`
 }
 
@@ -161,6 +161,8 @@ type Acquired struct {
 	At    time.Time     `json:"at"`
 	Gang  training.Gang `json:"gang"`
 	Offer Offer         `json:"offer"`
+	// Generation is the one that the gang was acquired for, if that has ended and another goes on with it: the pool knows the gang by it.
+	Generation int `json:"generation,omitempty"`
 }
 
 // GangInput names a gang, for Watch (which returns a training.Loss).
@@ -168,6 +170,8 @@ type GangInput struct {
 	Pool       string       `json:"pool"`
 	Submission string       `json:"submission"`
 	Key        training.Key `json:"key"`
+	// GangGeneration is the generation that the gang was acquired for; 0: that of Key.
+	GangGeneration int `json:"gang_generation,omitempty"`
 	// Keep is how many checkpoints are to stay in the store, while the gang is watched.
 	Keep int `json:"keep,omitempty"`
 	// Gang is what is watched, for metrics; empty in a workflow of an earlier build.

@@ -49,7 +49,8 @@ func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode fun
 		logger.Warn("waiting for the store", "store", s.URL(), "error", why)
 		return func() {}
 	}})
-	n := &node{config: c, store: patient, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor, orphanEvery: orphanEvery}
+	n := &node{config: c, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor, orphanEvery: orphanEvery}
+	n.store = patient.Near(&n.near)
 	idle := newIdleness()
 	w := worker.New(cl, c.Queue, worker.Options{
 		DisableWorkflowWorker:              true,

@@ -33,6 +33,7 @@ type committer struct {
 	settling settling
 	done     atomic.Int64 // the newest committed step, that of the checkpoint resumed from included
 	said     int64        // the last step in the progress record
+	kept     string       // the links to the newest committed checkpoint, for a next generation on this node
 }
 
 func newCommitter(s *store.Store, r *ranks) *committer {
@@ -181,7 +182,12 @@ func (c *committer) count(outcome string, bytes int64, began time.Time) {
 func (c *committer) commit(ctx context.Context, w written) error {
 	began := time.Now()
 	own := filepath.Join(c.ranks.p.dirs.commits, w.name)
-	defer os.RemoveAll(own)
+	keep := false
+	defer func() {
+		if !keep {
+			c.drop(own)
+		}
+	}()
 	target := own
 	if c.layout.inPlace { // the framework wants it back under its own name
 		target = filepath.Join(own, w.name)
@@ -221,9 +227,23 @@ func (c *committer) commit(ctx context.Context, w written) error {
 		return err
 	}
 	c.done.Store(w.step)
+	keep = true
+	c.drop(c.kept)
+	c.kept = own
 	c.count("committed", ref.Bytes, began)
 	c.ranks.node.log.Info("committed", "step", w.step, "bytes", ref.Bytes)
 	return nil
+}
+
+// drop removes the links to a checkpoint; "" is none.
+func (c *committer) drop(own string) {
+	if own == "" {
+		return
+	}
+	c.ranks.node.near.Forget(own)
+	if err := os.RemoveAll(own); err != nil {
+		c.ranks.node.log.Warn("the links to a committed checkpoint could not be removed", "error", err)
+	}
 }
 
 // linkTree makes a tree of hard links to the regular files of another, or a link to a file.

@@ -34,7 +34,7 @@ func TestExport(t *testing.T) {
 	n.ranks.commits.done.Store(30)
 	n.ranks.commits.count("committed", 1000, time.Now())
 	until := time.Unix(1_900_000_000, 0)
-	if err := n.passOn(t.Context(), protocol.NodeNotice{Until: until}); err == nil {
+	if _, err := n.passOn(t.Context(), protocol.NodeNotice{Until: until}, 0); err == nil {
 		t.Error("a notice is passed on of a node that has not been prepared")
 	}
 	wantLines(t, page(t, address),

@@ -67,7 +67,7 @@ func TestReadyNodeWaits(t *testing.T) {
 				}
 			}
 			if tt.ran {
-				n.ranks = &ranks{}
+				n.ranks = &ranks{p: tt.prepared}
 			}
 			if got := n.awaitsPeers(); got != tt.want {
 				t.Errorf("waits: %v, want %v", got, tt.want)

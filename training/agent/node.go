@@ -31,10 +31,11 @@ const (
 	stopTimeout = 10 * time.Second
 )
 
-// node is the state of an agent. It serves one generation, so it prepares once and runs once.
+// node is the state of an agent. It serves one generation after the other: it prepares for each, and runs its ranks once.
 type node struct {
 	config protocol.AgentConfig
 	store  *store.Store
+	near   store.Near // the files of the last generation, for store
 	client client.Client
 	log    *slog.Logger
 	// resolver finds the secrets of the step.
@@ -125,7 +126,7 @@ func (n *node) launch(in protocol.RunRanksInput) (*ranks, error) {
 		return nil, fault.Errorf(fault.Infrastructure, "the node is not prepared for generation %d", in.Generation)
 	case n.halted >= in.Generation:
 		return nil, errHalted
-	case n.ranks != nil:
+	case n.ranks != nil && n.ranks.key.Generation == in.Generation:
 		return nil, fault.New(fault.Infrastructure, "the node's ranks have already been started", nil)
 	}
 	r, err := startRanks(n, n.prepared, in)
@@ -176,7 +177,7 @@ func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
 		}
 		n.mu.Lock()
 		taken := n.holder != holder
-		if !taken && why != "" {
+		if !taken && why != "" && n.ranks == r {
 			n.ranks, n.prepared = nil, nil
 		}
 		n.mu.Unlock()
@@ -217,7 +218,7 @@ func (n *node) unwanted(p *prepared) (why string, err error) {
 // workflow). Where nobody can be asked it does not wait.
 func (n *node) awaitsPeers() bool {
 	n.mu.Lock()
-	p, ran := n.prepared, n.ranks != nil
+	p, ran := n.prepared, n.ranks != nil && n.ranks.p == n.prepared
 	n.mu.Unlock()
 	if p == nil || ran {
 		return false

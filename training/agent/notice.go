@@ -13,9 +13,10 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// hearNotice waits for the notice and passes it on to the train workflow, again and again until that has taken it.
+// hearNotice waits for the notice and passes it on to the train workflow: for each generation that the node is prepared for, again and again
+// until the workflow has taken it.
 func (n *node) hearNotice(ctx context.Context) {
-	said := ""
+	said, told := "", 0
 	warn := func(what string, err error) {
 		if said != err.Error() { // it looks often, and a node may be prepared for minutes
 			n.log.Warn(what, "error", err)
@@ -35,23 +36,29 @@ func (n *node) hearNotice(ctx context.Context) {
 			warn("the preemption notice could not be read", err)
 			continue
 		}
-		if err := n.passOn(ctx, notice); err != nil {
+		if told, err = n.passOn(ctx, notice, told); err != nil {
 			warn("the preemption notice could not be reported yet", err)
-			continue
 		}
-		return
 	}
 }
 
-func (n *node) passOn(ctx context.Context, notice protocol.NodeNotice) error {
+// passOn tells the workflow of the notice, unless the generation that the node is prepared for has been told. It returns which has been told.
+func (n *node) passOn(ctx context.Context, notice protocol.NodeNotice, told int) (int, error) {
 	n.mu.Lock()
 	n.notice = notice
 	p := n.prepared
 	n.mu.Unlock()
 	if p == nil {
-		return errors.New("the node has not been prepared")
+		return told, errors.New("the node has not been prepared")
 	}
-	return n.signal(ctx, p.workflow, protocol.Notice{Generation: p.key.Generation, Node: p.index, Until: notice.Until})
+	now := p.key.Generation
+	if now == told {
+		return told, nil
+	}
+	if err := n.signal(ctx, p.workflow, protocol.Notice{Generation: now, Node: p.index, Until: notice.Until}); err != nil {
+		return told, err
+	}
+	return now, nil
 }
 
 // signal tells a train workflow something of the node.

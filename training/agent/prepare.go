@@ -45,7 +45,8 @@ type dirs struct {
 	metrics, log                       string
 }
 
-// Prepare fetches what the ranks need. Tried again, it starts anew.
+// Prepare fetches what the ranks need, as far as the node does not have it from the generation before, whose folder it removes then. Tried
+// again, it starts anew.
 func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.PrepareOutput, error) {
 	var out protocol.PrepareOutput
 	if err := checkProtocol(in.Protocol); err != nil {
@@ -55,6 +56,9 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 	defer n.preparing.Unlock()
 	if ctx.Err() != nil {
 		return out, ctx.Err()
+	}
+	if err := n.isFree(); err != nil {
+		return out, err
 	}
 	resolved, err := record.LoadTraining(ctx, n.store, in.Step)
 	if err != nil {
@@ -85,9 +89,31 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 	}
 	out.MasterPort = port
 	n.mu.Lock()
+	before := n.prepared
 	n.prepared = p
 	n.mu.Unlock()
+	if before != nil && before.dirs.root != p.dirs.root {
+		n.near.Forget(before.dirs.root)
+		if err := os.RemoveAll(before.dirs.root); err != nil {
+			n.log.Warn("the folder of the generation before could not be removed", "error", err)
+		}
+	}
 	return out, nil
+}
+
+// isFree is an error while ranks of another generation run on the node.
+func (n *node) isFree() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ranks == nil {
+		return nil
+	}
+	select {
+	case <-n.ranks.done:
+		return nil
+	default:
+		return fault.Errorf(fault.Infrastructure, "ranks of generation %d still run on this node", n.ranks.key.Generation)
+	}
 }
 
 func (p *prepared) makeDirs(c protocol.AgentConfig) error {

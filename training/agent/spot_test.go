@@ -103,14 +103,24 @@ func TestNoticeOfTheMetadataService(t *testing.T) {
 	}
 	until := time.Now().Add(2 * time.Minute).UTC().Truncate(time.Second)
 	service.interrupt(until)
-	want := signalTaken{"train/r1/fit", protocol.NoticeSignal, protocol.Notice{Generation: 3, Node: 1, Until: until}}
-	select {
-	case got := <-taken:
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the workflow was told (-want +got):\n%s", diff)
+	for generation := 3; generation <= 4; generation++ { // the next one on this node has to know, too
+		want := signalTaken{"train/r1/fit", protocol.NoticeSignal, protocol.Notice{Generation: generation, Node: 1, Until: until}}
+		select {
+		case got := <-taken:
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the workflow was told (-want +got):\n%s", diff)
+			}
+		case <-ctx.Done():
+			t.Fatal("the workflow was told nothing")
 		}
-	case <-ctx.Done():
-		t.Fatal("the workflow was told nothing")
+		n.mu.Lock()
+		n.prepared = &prepared{key: training.Key{Run: "r1", Step: "fit", Generation: generation + 1}, index: 1, workflow: "train/r1/fit"}
+		n.mu.Unlock()
+	}
+	cancel()
+	tasks.Wait()
+	if extra := len(taken); extra > 0 {
+		t.Errorf("a generation was told again, or one that was not prepared, %d times", extra)
 	}
 }
 

@@ -38,6 +38,9 @@ var capacityWords = map[string]string{spec.CapacitySpot: "spot", spec.CapacityOn
 // acquire gets the gang. It waits for capacity as long as it takes, which is nobody's failure.
 func (t *train) acquire(ctx workflow.Context, l *generation) error {
 	t.enter(ctx, "acquiring")
+	if t.noticed() {
+		t.dropHeld(ctx)
+	}
 	if next := t.carried.Next; next != nil {
 		t.carried.Next = nil
 		l.take(*next)
@@ -93,7 +96,7 @@ func (t *train) drop(offers []contract.Offer) {
 
 // take makes a gang that was got the generation's.
 func (l *generation) take(got contract.Acquired) {
-	l.gang = got.Gang
+	l.gang, l.before = got.Gang, got.Generation
 	l.nodes = make([]nodeState, len(got.Gang.Nodes))
 	g := &l.current
 	g.Nodes, g.Pool, g.Capacity, g.USDPerHour = len(got.Gang.Nodes), got.Offer.Pool, got.Offer.Capacity, got.Offer.USDPerHour
@@ -140,6 +143,7 @@ func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choi
 
 // abandon releases what the pools may have started or keep for a generation that does not come to live.
 func (t *train) abandon(ctx workflow.Context, err error) error {
+	t.dropHeld(ctx)
 	if releaseErr := t.release(ctx, t.key(), t.pools()...); releaseErr != nil {
 		workflow.GetLogger(ctx).Error("release after a failed acquire", "error", releaseErr)
 	}
@@ -280,6 +284,7 @@ func (l *generation) awaitWatcher(ctx workflow.Context, end trainEnd) {
 
 // dropNext gives back the next generation's gang, which there will not be.
 func (t *train) dropNext(ctx workflow.Context) {
+	t.dropHeld(ctx)
 	if next := t.carried.Next; next != nil {
 		t.carried.Next = nil
 		t.giveBack(ctx, []string{next.Offer.Pool})

@@ -23,6 +23,9 @@ type trainEnd struct {
 	tail   string // what the rank to blame printed last
 	// errType is empty when nobody is charged for the end.
 	errType string
+	// failure is the step's error, when its retries are used up; pause is how long to wait before the next attempt if they are not.
+	failure error
+	pause   time.Duration
 	// ran: the ranks were started on some node. unusable: the checkpoint could not be resumed from.
 	ran, unusable bool
 	// step is the last one reported, committed that of the newest committed checkpoint, as far as node 0 could say.
@@ -105,10 +108,10 @@ func (l *generation) wasOverdue(end *trainEnd) bool {
 	return l.overdue
 }
 
-// wasRefused: an agent or the step's spec is wrong, which no further try mends.
+// wasRefused: an agent or the step's spec is wrong, which no further try mends. An agent that has served before is of an earlier release.
 func (l *generation) wasRefused(end *trainEnd) bool {
 	for i := range l.nodes {
-		if err := l.nodes[i].err; err != nil && fault.TypeOf(err) == fault.Invalid {
+		if err := l.nodes[i].err; err != nil && fault.TypeOf(err) == fault.Invalid && !l.held() {
 			end.how, end.reason, end.errType = spec.EndUserError, fault.Message(err), fault.Invalid
 			return true
 		}
@@ -135,6 +138,9 @@ func (l *generation) wasLost(end *trainEnd) bool {
 			continue
 		}
 		end.reason = fmt.Sprintf("node %d has stopped responding", i)
+		if l.held() && n.err != nil && fault.TypeOf(n.err) != fault.Timeout {
+			end.reason = fmt.Sprintf("node %d cannot be used again: %s", i, fault.Message(n.err))
+		}
 		if l.loss != nil {
 			end.reason = l.loss.Reason
 		}

@@ -54,6 +54,8 @@ type generation struct {
 	*train
 	seal checkpoint.Seal
 	gang training.Gang
+	// before is the generation whose gang this one goes on with; 0: it has one of its own.
+	before int
 
 	nodes      []nodeState
 	loss       *training.Loss
@@ -201,7 +203,7 @@ func (l *generation) watch(ctx workflow.Context) {
 			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second},
 			Summary:             fmt.Sprintf("watch, generation %d", l.current.Index),
 		})
-		in := contract.GangInput{Pool: l.current.Pool, Submission: l.in.Submission, Key: l.key(), Keep: l.plan.Keep, Gang: l.gang}
+		in := contract.GangInput{Pool: l.current.Pool, Submission: l.in.Submission, Key: l.key(), GangGeneration: l.before, Keep: l.plan.Keep, Gang: l.gang}
 		in.Gang.Capacity, in.Gang.USDPerHour = l.current.Capacity, l.current.USDPerHour
 		var loss training.Loss
 		if err := workflow.ExecuteActivity(ctx, contract.WatchActivity, in).Get(ctx, &loss); err != nil {
@@ -238,7 +240,7 @@ func (l *generation) prepare(ctx workflow.Context, i int) {
 	node := &l.nodes[i]
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              l.gang.Nodes[i].Queue,
-		ScheduleToStartTimeout: bootLimit,
+		ScheduleToStartTimeout: l.bootLimit(),
 		StartToCloseTimeout:    prepareLimit,
 		HeartbeatTimeout:       ranksHeartbeat,
 		RetryPolicy: &temporal.RetryPolicy{
@@ -249,7 +251,7 @@ func (l *generation) prepare(ctx workflow.Context, i int) {
 	in := protocol.PrepareInput{Protocol: protocol.AgentProtocol, Step: l.in.StepInput, Seal: l.seal, Node: i}
 	var out protocol.PrepareOutput
 	if err := workflow.ExecuteActivity(ctx, protocol.PrepareActivity, in).Get(ctx, &out); err != nil {
-		node.gone = node.gone || fault.TypeOf(err) == fault.Timeout
+		node.gone = node.gone || fault.TypeOf(err) == fault.Timeout || l.held() && fault.TypeOf(err) != fault.User
 		node.err, node.ended = err, true
 		return
 	}
@@ -354,6 +356,9 @@ func (l *generation) waitForLoss(ctx workflow.Context) {
 		return n.ended && (n.err != nil || l.failed(n.result) || n.result.Signal != 0 && !n.result.Stopped)
 	})
 	if !failed || l.loss != nil || len(l.nodes) == 1 && l.nodes[0].err == nil {
+		return
+	}
+	if l.all((*nodeState).isWell) && slices.ContainsFunc(l.nodes, func(n nodeState) bool { return endedItself(n.result) }) && durable.Since(ctx, changeOwnSignal) {
 		return
 	}
 	if ok, err := durable.Await(ctx, lossLimit, "check for lost nodes", func() bool { return l.loss != nil }); err == nil && ok {

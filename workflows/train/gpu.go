@@ -76,11 +76,19 @@ func (l *generation) wasIdle(end *trainEnd) bool {
 func (l *generation) avoid() {
 	for i, n := range l.nodes {
 		broke := n.result.Fault != "" || l.fault != nil && l.fault.Node == i
-		if machine := l.gang.Nodes[i].Machine; broke && machine != "" && !slices.Contains(l.carried.Avoid, machine) {
-			l.carried.Avoid = append(l.carried.Avoid, machine)
+		if broke {
+			l.avoidMachine(l.gang.Nodes[i].Machine)
 		}
 	}
-	l.carried.Avoid = l.carried.Avoid[max(0, len(l.carried.Avoid)-maxAvoided):]
+}
+
+// avoidMachine has the next gangs go without a machine; "" is none.
+func (t *train) avoidMachine(machine string) {
+	if machine == "" || slices.Contains(t.carried.Avoid, machine) {
+		return
+	}
+	t.carried.Avoid = append(t.carried.Avoid, machine)
+	t.carried.Avoid = t.carried.Avoid[max(0, len(t.carried.Avoid)-maxAvoided):]
 }
 
 // gpus is what the GPUs of all nodes did, as far as these could say.

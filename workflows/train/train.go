@@ -29,7 +29,8 @@ const maxFalseStarts = 5
 
 // Train trains on a gang of nodes that may go away at any moment. It lives in generations: seal what to resume from, acquire a gang,
 // run the ranks, release; a generation that ends by preemption is followed by the next and charged to nobody, one that ends by a
-// crash, a hang or the user's error is charged to the step's retries. Cancelled, it stops the ranks and releases the gang first.
+// crash, a hang or the user's error is charged to the step's retries, and followed by one on the same nodes if these are well.
+// Cancelled, it stops the ranks and releases the gang first.
 func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, error) {
 	t := &train{in: in, carried: in.Continuation, notices: workflow.GetSignalChannel(ctx, protocol.NoticeSignal)}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, t.query); err != nil {
@@ -113,16 +114,21 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 		if why, ok := strings.CutPrefix(t.phase, acquiringPhase); ok {
 			reason += ": " + why
 		}
-		return trainEnd{how: spec.EndTimeout, errType: fault.Timeout, reason: reason}, nil
+		return t.charge(trainEnd{how: spec.EndTimeout, errType: fault.Timeout, reason: reason}), nil
 	} else if err != nil {
 		return trainEnd{}, err
 	}
-	end := l.live(ctx)
+	end := t.charge(l.live(ctx))
 	l.avoid()
 	t.current.GPUs = l.gpus()
 	t.current.Slow = l.slow()
 	l.awaitWatcher(ctx, end)
-	err := t.release(ctx, t.key(), t.current.Pool)
+	if l.goesOn(ctx, end) {
+		t.close(ctx, end)
+		l.hold()
+		return end, nil
+	}
+	err := t.release(ctx, l.gangKey(), t.current.Pool)
 	t.close(ctx, end)
 	if err != nil {
 		t.dropNext(ctx)
@@ -212,17 +218,28 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 		}
 		return nil
 	}
-	failure := fault.New(end.errType, end.message(), nil)
-	pause, again := t.budget.Again(failure)
-	if !again || end.how == spec.EndDeadline || end.how == spec.EndIdle {
-		return failure
+	if end.failure != nil {
+		return end.failure
 	}
 	t.carried.Failures = t.budget.Used
-	if err := durable.Sleep(ctx, pause, "before the next attempt"); err != nil {
+	if err := durable.Sleep(ctx, end.pause, "before the next attempt"); err != nil {
 		return err
 	}
 	t.carried.AttemptAt = workflow.Now(ctx)
 	return nil
+}
+
+// charge charges an end that is a failure to the step's retries.
+func (t *train) charge(end trainEnd) trainEnd {
+	if end.errType == "" {
+		return end
+	}
+	failure := fault.New(end.errType, end.message(), nil)
+	pause, again := t.budget.Again(failure)
+	if end.pause = pause; !again || end.how == spec.EndDeadline || end.how == spec.EndIdle {
+		end.failure = failure
+	}
+	return end
 }
 
 // collect makes the step's result of the last generation's.

@@ -18,4 +18,10 @@ const (
 	changeLeavesSpot = "leaves-spot"
 	// changePeersOfStopped: a rank that fails after a peer was stopped on a notice is not to blame.
 	changePeersOfStopped = "peers-of-stopped"
+	// changeSameNodes: a generation whose ranks failed on nodes that are well is followed by one on the same nodes.
+	changeSameNodes = "same-nodes"
+	// changeOwnSignal: a rank that was killed by a signal of its own ended the generation, without a look for lost nodes.
+	changeOwnSignal = "own-signal"
+	// changeNextAtNotice: the next gang is acquired while ranks that are to leave their nodes write a checkpoint.
+	changeNextAtNotice = "next-at-notice"
 )
