@@ -38,6 +38,7 @@ var capacityWords = map[string]string{spec.CapacitySpot: "spot", spec.CapacityOn
 // acquire gets the gang. It waits for capacity as long as it takes, which is nobody's failure.
 func (t *train) acquire(ctx workflow.Context, l *generation) error {
 	t.enter(ctx, "acquiring")
+	t.askedAhead = false // what the generation before asked for is this one's
 	if t.noticed() {
 		t.dropHeld(ctx)
 	}
@@ -61,7 +62,7 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 			t.phase = "waiting for spot"
 			t.show(ctx)
 		}
-		got, err := t.ask(ctx, t.key(), choice)
+		got, err := t.ask(ctx, t.key(), choice, t.plan.MinNodes)
 		t.carried.BlockedSince = blockedSince(err)
 		if err == nil {
 			l.take(got)
@@ -109,22 +110,25 @@ func (l *generation) take(got contract.Acquired) {
 
 // choose decides what to ask for now; while a gang runs, what to leave it for.
 func (t *train) choose(ctx workflow.Context) (contract.Choice, error) {
+	return t.decide(ctx, t.carried.Generations, t.current)
+}
+
+func (t *train) decide(ctx workflow.Context, ended []spec.Generation, current spec.Generation) (contract.Choice, error) {
 	in := contract.DecideInput{
-		Key: t.key(), TrainPlan: t.plan, BeganAt: t.carried.BeganAt, Now: workflow.Now(ctx),
-		Ended: t.carried.Generations, Current: t.current,
+		Key: t.key(), TrainPlan: t.plan, BeganAt: t.carried.BeganAt, Now: workflow.Now(ctx), Ended: ended, Current: current,
 	}
 	var choice contract.Choice
 	err := durable.Local(ctx, contract.DecideActivity, "decide what to buy for "+t.in.Step, in, &choice)
 	return choice, err
 }
 
-// ask asks for a gang of one of the chosen offers.
-func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choice) (contract.Acquired, error) {
+// ask asks for a gang of one of the chosen offers, of so many nodes at least.
+func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choice, least int) (contract.Acquired, error) {
 	in := contract.AcquireInput{
 		Submission: t.in.Submission, Offers: choice.Offers, Pools: t.pools(), Patience: patience, Tick: choice.Tick,
 		Waits: choice.Waits, SpotWithin: choice.SpotWithin, BlockedSince: t.carried.BlockedSince,
 		Request: training.Request{
-			Key: key, MinNodes: t.plan.MinNodes, MaxNodes: t.plan.MaxNodes, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID,
+			Key: key, MinNodes: least, MaxNodes: t.plan.MaxNodes, Workflow: workflow.GetInfo(ctx).WorkflowExecution.ID,
 			Resources: t.plan.Resources, Avoid: t.carried.Avoid,
 		},
 	}
@@ -185,9 +189,10 @@ func (t *train) missedReason() string {
 // the deadline leaves no more time to lose it. What it gets is the next generation's gang: the one that runs is left only when there is
 // something to leave it for.
 type spotWatcher struct {
-	asked bool // for anything
-	ended bool
-	found *contract.Acquired
+	asked  bool // for anything
+	asking bool
+	ended  bool
+	found  *contract.Acquired
 }
 
 // lookOut starts the spot watcher.
@@ -195,9 +200,10 @@ func (l *generation) lookOut(ctx workflow.Context) {
 	if !l.mayMove(ctx) {
 		return
 	}
-	l.watcher = &spotWatcher{}
+	w := &spotWatcher{}
+	l.watcher = w
 	workflow.GoNamed(ctx, "spot watcher", func(ctx workflow.Context) {
-		defer func() { l.watcher.ended = true }()
+		defer func() { w.ended = true }()
 		pause, review, what := firstLook, time.Duration(0), "check again for spot capacity"
 		if l.current.Capacity == spec.CapacitySpot {
 			what = "check again whether the deadline allows spot"
@@ -211,7 +217,7 @@ func (l *generation) lookOut(ctx workflow.Context) {
 				return
 			}
 			var done bool
-			if done, review = l.looked(ctx); done {
+			if done, review = l.looked(ctx, w); done {
 				return
 			}
 			if pause *= 2; !l.hasMany(ctx) {
@@ -234,25 +240,18 @@ func (l *generation) mayMove(ctx workflow.Context) bool {
 
 // looked considers a move, and tries it while it is worth one. It reports whether the spot watcher's work is done, and else after what time to
 // look again, where that is known.
-func (l *generation) looked(ctx workflow.Context) (done bool, review time.Duration) {
+func (l *generation) looked(ctx workflow.Context, w *spotWatcher) (done bool, review time.Duration) {
 	for {
 		choice, err := l.choose(ctx)
-		if err != nil || ctx.Err() != nil {
+		if err != nil || ctx.Err() != nil || l.watcher != w {
 			return true, 0
 		}
 		if len(choice.Offers) == 0 {
 			return false, choice.Review
 		}
-		next := l.key()
-		next.Generation++
-		l.watcher.asked = true
-		got, err := l.ask(ctx, next, choice)
+		err = l.askNext(ctx, w, choice, l.plan.MinNodes)
 		switch {
-		case err == nil && l.isUnbounded(got.Offer):
-			l.giveBack(ctx, l.pools())
-			return true, 0 // the gang that runs can be ended by the budget
 		case err == nil:
-			l.watcher.found = &got
 			return true, 0
 		case fault.TypeOf(err) != fault.Preempted:
 			return ctx.Err() != nil, 0 // a pool that fails is asked again later
@@ -265,8 +264,8 @@ func (l *generation) looked(ctx workflow.Context) (done bool, review time.Durati
 // moves reports whether the gang is to be left for another.
 func (l *generation) moves() bool { return l.watcher != nil && l.watcher.found != nil }
 
-// awaitWatcher waits for the end of the spot watcher, whose context is over. What it got is the next generation's when the gang was left for
-// it, and else given back.
+// awaitWatcher waits for the end of the spot watcher, whose context is over. What it got is the next generation's when the gang was left, and
+// else given back.
 func (l *generation) awaitWatcher(ctx workflow.Context, end trainEnd) {
 	if l.watcher == nil {
 		return
@@ -275,8 +274,9 @@ func (l *generation) awaitWatcher(ctx workflow.Context, end trainEnd) {
 	if err := workflow.Await(ctx, func() bool { return l.watcher.ended }); err != nil || !l.watcher.asked {
 		return
 	}
-	if end.how == spec.EndMoved {
-		l.carried.Next = l.watcher.found
+	left := end.how == spec.EndMoved || l.ahead && end.errType == "" && !l.canceled
+	if left {
+		l.carried.Next, l.askedAhead = l.watcher.found, l.watcher.found == nil
 		return
 	}
 	l.giveBack(ctx, l.pools())
@@ -285,6 +285,10 @@ func (l *generation) awaitWatcher(ctx workflow.Context, end trainEnd) {
 // dropNext gives back the next generation's gang, which there will not be.
 func (t *train) dropNext(ctx workflow.Context) {
 	t.dropHeld(ctx)
+	if t.askedAhead {
+		t.askedAhead = false
+		t.giveBack(ctx, t.pools())
+	}
 	if next := t.carried.Next; next != nil {
 		t.carried.Next = nil
 		t.giveBack(ctx, []string{next.Offer.Pool})

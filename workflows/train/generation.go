@@ -72,6 +72,7 @@ type generation struct {
 
 	began   int          // length of the history when the ranks were started
 	watcher *spotWatcher // nil where there is nothing to look out for
+	ahead   bool         // it asks for the next gang since this one got a notice
 }
 
 // nodeState is what is known of one node of a gang.
@@ -110,6 +111,7 @@ func (l *generation) live(ctx workflow.Context) trainEnd {
 	}
 	if l.pending() {
 		l.enter(ctx, "stopping")
+		l.askAhead(nodes)
 		l.stop(nodes)
 	}
 	l.waitForLoss(nodes)

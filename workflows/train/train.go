@@ -85,6 +85,8 @@ type train struct {
 	phase   string
 	current spec.Generation
 	nodes   []string
+	// askedAhead: pools were asked for the next generation's gang, which may come to be.
+	askedAhead bool
 }
 
 func (t *train) query() (contract.TrainState, error) {
