@@ -295,8 +295,9 @@ func (b *trainBench) wantEnds(o outputs, want ...spec.GenerationEnd) {
 
 // point is one of the loss curve.
 type point struct {
-	Step       int64 `json:"step"`
-	Generation int   `json:"generation"`
+	Step       int64   `json:"step"`
+	Loss       float64 `json:"loss"`
+	Generation int     `json:"generation"`
 }
 
 func (b *trainBench) curve(o outputs) []point {

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,11 +82,13 @@ func TestTrainChargesKilledRank(t *testing.T) {
 	b.execute()
 	b.awaitSteps(35)
 	// Killed is rank 1; rank 0 then fails by itself, and is not to blame. The next generation is on the same nodes.
-	agents := b.processes(agentPath)
+	agents := []int{b.agentOf(1, 0), b.agentOf(1, 1)}
 	kill(t, b.rank(1), syscall.SIGKILL)
 	b.await("a commit of the next generation", func() bool { return len(b.commits(2)) > 0 })
-	if again := b.processes(agentPath); len(agents) != 2 || !slices.Equal(again, agents) {
-		t.Errorf("generation 2 has the agents %v, generation 1 had %v", again, agents)
+	for node, pid := range agents {
+		if again := b.agentOf(1, node); again != pid {
+			t.Errorf("node %d has the agent %d, had %d", node, again, pid)
+		}
 	}
 	o := b.result()
 	b.checkAccount(o)

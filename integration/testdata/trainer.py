@@ -3,7 +3,8 @@
 Every rank counts steps. Ranks other than 0 hold a connection to rank 0 and fail when it breaks, as collective operations do. They agree
 through it to stop: one that is told passes it on, and leaves only after rank 0 has written its checkpoint.
 TRACE names a file that each step is written to before it is reported, for an account that owes nothing to Sluice, and TRACE.reported one
-that it is written to after that: of a step that is in the first only, a rank was killed while it reported it.
+that it is written to after that: of a step that is in the first only, a rank was killed while it reported it. TRACE.losses has the loss of each
+step, which follows from that of the step before, and from it alone: a step that is missed or counted twice changes all that come after.
 """
 
 import json
@@ -68,13 +69,14 @@ def checkpoint(step):
         return
     new = checkpoints / f".new-{step}"
     new.mkdir()
-    (new / "state.json").write_text(json.dumps({"step": step}))
+    (new / "state.json").write_text(json.dumps({"step": step, "loss": loss}))
     new.rename(checkpoints / f"step-{step}")
     old = checkpoints / f"step-{step - 2 * every}"
     shutil.rmtree(old, ignore_errors=True)
 
 
-step = json.loads((pathlib.Path(resume) / "state.json").read_text())["step"] if resume else 0
+state = json.loads((pathlib.Path(resume) / "state.json").read_text()) if resume else {"step": 0, "loss": 0.3}
+step, loss = state["step"], state["loss"]
 if resume and "RESUMED_STEP_SECONDS" in os.environ:
     pause = float(os.environ["RESUMED_STEP_SECONDS"])
 fail_at = int(os.environ.get("FAIL_AT", "0"))
@@ -93,6 +95,7 @@ while step < total:
         os._exit(stopped)
     time.sleep(pause)
     step += 1
+    loss = 3.99 * loss * (1 - loss)
     if fail_at and step == fail_at and rank == world - 1:
         print("this is the reason", flush=True)
         sys.exit(3)
@@ -100,9 +103,11 @@ while step < total:
         with open(os.environ["TRACE"], "a") as trace:
             trace.write(f"{step}\n")
         with open(os.environ["SLUICE_METRICS"], "a") as metrics:
-            metrics.write(json.dumps({"step": step, "of": total, "loss": 1 / step}) + "\n")
+            metrics.write(json.dumps({"step": step, "of": total, "loss": loss}) + "\n")
         with open(os.environ["TRACE"] + ".reported", "a") as trace:
             trace.write(f"{step}\n")
+        with open(os.environ["TRACE"] + ".losses", "a") as trace:
+            trace.write(f"{step} {loss.hex()}\n")
     if step % every == 0:
         checkpoint(step)
 if rank == 0:
