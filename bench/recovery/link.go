@@ -26,7 +26,7 @@ func openLink(ctx context.Context, server string, rate float64) (*link, error) {
 		return nil, err
 	}
 	l := &link{listener: listener, server: server, rate: rate}
-	context.AfterFunc(ctx, func() { listener.Close() })
+	context.AfterFunc(ctx, func() { _ = listener.Close() })
 	go l.serve(ctx)
 	return l, nil
 }
@@ -45,17 +45,17 @@ func (l *link) serve(ctx context.Context) {
 
 // pass passes one connection on, both ways.
 func (l *link) pass(ctx context.Context, conn net.Conn) {
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // either side sees what is broken off
 	var dialer net.Dialer
 	server, err := dialer.DialContext(ctx, "tcp", l.server)
 	if err != nil {
 		return
 	}
-	defer server.Close()
-	context.AfterFunc(ctx, func() { server.Close() })
+	defer server.Close() //nolint:errcheck // as above
+	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() {
-		_, _ = io.Copy(conn, server) // what is broken off either side sees
-		conn.Close()
+		_, _ = io.Copy(conn, server)
+		_ = conn.Close()
 	}()
 	_, _ = io.Copy(slow{l, server}, conn)
 }
