@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -28,16 +29,17 @@ func TestTrainAsksForTheNextGangAtANotice(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &stage{}
-			running, stopped, asked := make(chan struct{}), make(chan struct{}), make(chan struct{}, 2)
+			stopped, asked := make(chan struct{}), make(chan struct{}, 2)
+			var env *testsuite.TestWorkflowEnvironment
 			s.ranks = func(generation int) (protocol.RanksEnded, error) {
 				if generation > 1 {
 					return protocol.RanksEnded{}, nil
 				}
-				close(running)
+				env.SignalWorkflow(protocol.NoticeSignal, protocol.Notice{Generation: 1, Until: time.Now().Add(time.Minute)})
 				<-stopped
 				return protocol.RanksEnded{Code: 143, Stopped: true}, nil
 			}
-			env := s.environment(t)
+			env = s.environment(t)
 			env.RegisterActivityWithOptions(func(context.Context, protocol.StopInput) error {
 				select {
 				case <-asked:
@@ -67,10 +69,6 @@ func TestTrainAsksForTheNextGangAtANotice(t *testing.T) {
 				s.mu.Unlock()
 				return s.release(ctx, in)
 			}, activity.RegisterOptions{Name: contract.ReleaseActivity, DisableAlreadyRegisteredCheck: true})
-			env.RegisterDelayedCallback(func() {
-				<-running
-				env.SignalWorkflow(protocol.NoticeSignal, protocol.Notice{Generation: 1, Until: env.Now().Add(time.Minute)})
-			}, time.Millisecond)
 			if err := s.train(t, env, spec.Retry{}); err != nil {
 				t.Fatal(err)
 			}
