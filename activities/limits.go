@@ -225,7 +225,7 @@ func (l *Limits) assign(w *waiter) []int {
 func (l *Limits) waiting(w *waiter) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	place := slices.Index(l.queue, w)
+	place := max(0, slices.Index(l.queue, w)) // it may have been admitted just now
 	full := l.lacks(w)
 	if len(full) == 0 {
 		return fmt.Sprintf("waiting for its turn: %s before it", human.Plural(int64(place), "step"))
