@@ -21,24 +21,26 @@ type StepWork struct {
 	Steps   int     `json:"steps"`
 }
 
+// NodeWork is the work of a node, by its index; Work is nil where nothing is known of it.
+type NodeWork struct {
+	Node int
+	Work *StepWork
+}
+
 // SlowNode names the node whose ranks work much longer on a step than those of the other nodes, and for which they wait: one line, empty when
-// there is none or too little is known. work is that of each node by its index, nil where nothing is known of a node.
-func SlowNode(work map[int]*StepWork) string {
-	var nodes []int
-	for node, w := range work {
-		if w != nil && w.Steps >= slowAfter {
-			nodes = append(nodes, node)
-		}
-	}
+// there is none or too little is known.
+func SlowNode(nodes []NodeWork) string {
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n NodeWork) bool { return n.Work == nil || n.Work.Steps < slowAfter })
 	if len(nodes) < 2 {
 		return ""
 	}
-	slices.SortFunc(nodes, func(a, b int) int { return cmp.Or(cmp.Compare(work[a].Seconds, work[b].Seconds), cmp.Compare(a, b)) })
-	slowest := nodes[len(nodes)-1]
-	others := nodes[:len(nodes)-1]
-	usual := work[others[len(others)/2]].Seconds
-	if w := work[slowest]; w.Seconds > slowFactor*usual {
-		return fmt.Sprintf("node %d: rank %d works %.3g s on a step, those of the other nodes %.3g s", slowest, w.Rank, w.Seconds, usual)
+	slices.SortFunc(nodes, func(a, b NodeWork) int {
+		return cmp.Or(cmp.Compare(a.Work.Seconds, b.Work.Seconds), cmp.Compare(a.Node, b.Node))
+	})
+	others, slowest := nodes[:len(nodes)-1], nodes[len(nodes)-1]
+	usual := others[len(others)/2].Work.Seconds
+	if w := slowest.Work; w.Seconds > slowFactor*usual {
+		return fmt.Sprintf("node %d: rank %d works %.3g s on a step, those of the other nodes %.3g s", slowest.Node, w.Rank, w.Seconds, usual)
 	}
 	return ""
 }

@@ -4,9 +4,9 @@ import "github.com/sluiceml/sluice/training/protocol"
 
 // slow names the node that the others waited for, by what the agents said at the end.
 func (l *generation) slow() string {
-	work := map[int]*protocol.StepWork{}
+	var work []protocol.NodeWork
 	for i, n := range l.nodes {
-		work[i] = n.result.Work
+		work = append(work, protocol.NodeWork{Node: i, Work: n.result.Work})
 	}
 	return protocol.SlowNode(work)
 }

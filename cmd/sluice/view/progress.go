@@ -59,9 +59,9 @@ func TrainDetail(state contract.TrainState, nodes []protocol.TrainProgress) Deta
 		}
 	}
 	var readings []gpu.Reading
-	work := map[int]*protocol.StepWork{}
+	var work []protocol.NodeWork
 	for _, p := range nodes {
-		work[p.Node] = p.Work
+		work = append(work, protocol.NodeWork{Node: p.Node, Work: p.Work})
 		readings = append(readings, p.GPUs...)
 	}
 	if len(readings) > 0 {
