@@ -17,8 +17,9 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// contents are the prefixes without records. Blobs are collected; models and parts are removed by the target or the commit that owns them.
-var contents = []string{blobsPrefix, ServingPrefix, PartsPrefix, reusedPrefix, forgottenPrefix}
+// contents are the prefixes without records. Blobs are collected; models, parts and logs are removed by the target, the commit or the run that
+// owns them.
+var contents = []string{blobsPrefix, ServingPrefix, PartsPrefix, LogsPrefix, reusedPrefix, forgottenPrefix}
 
 // digestIn finds the digests in a record.
 var digestIn = regexp.MustCompile(digestPrefix + "[0-9a-f]{64}")

@@ -26,6 +26,7 @@ const (
 	CheckpointsPrefix = "checkpoints/" // <run>/<step>/: commits, progress and seals of a training (training/checkpoint)
 	HandoverPrefix    = "handover/"    // <run>/<step>/g<generation>/<try>: the configuration of a gang's agents while it starts
 	PlacesPrefix      = "places/"      // ec2/<region>: where machines of pools were started, which may have to be looked for
+	LogsPrefix        = "logs/"        // <run>/<step>/g<generation>/n<node>/: what the ranks of a training print (training/ranklog)
 	TimingsPrefix     = "timings/"     // <platform>.json: what TensorRT has measured on a platform
 
 	RoutingPrefix   = "routing/"   // <target>/<revision>: the routing document of a serving target, every revision

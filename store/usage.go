@@ -16,6 +16,7 @@ const (
 	KindModels      = "models"
 	KindWorkspaces  = "workspaces"    // the folders of pipelines, as they were submitted
 	KindCheckpoints = "checkpoints"   // of trainings
+	KindLogs        = "logs"          // of the ranks of trainings
 	KindServed      = "served models" // copies of models for servers that read the bucket themselves
 	KindRecords     = "records"       // of runs, versions, triggers and releases, and large values in them
 	KindUnused      = "unused"        // what no record leads to
@@ -57,6 +58,8 @@ func (s *Store) Usage(ctx context.Context, before time.Time, open map[string]boo
 		case ofTraining:
 			run, _, _ = strings.Cut(run, "/")
 			add(KindCheckpoints, info, isPart && !open[run])
+		case strings.HasPrefix(info.Key, LogsPrefix):
+			add(KindLogs, info, false)
 		case strings.HasPrefix(info.Key, ServingPrefix):
 			add(KindServed, info, false)
 		default:

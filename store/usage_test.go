@@ -15,7 +15,7 @@ import (
 // What is stored is added up by kind: files by the type of the artifact that has them, and what can go apart from what stays.
 func TestUsage(t *testing.T) {
 	s, _ := openFolder(t)
-	blob(t, s, "unused")
+	unused := blob(t, s, "unused")
 	data := folder(t, s, map[string]string{"a": "rows rows", "b": "in both"})
 	model, err := s.PutTree(t.Context(), artifact.Model, t.TempDir(), map[string]string{"of": "nothing"}, nil)
 	if err != nil {
@@ -30,6 +30,7 @@ func TestUsage(t *testing.T) {
 		"parts/checkpoints/ended/fit/g1/step-1/blobs/aa/aa": "seven!!",
 		"checkpoints/ended/fit/g1/step-1.json":              "{}",
 		"serving/kserve/t/1/model":                          "model",
+		"logs/open/fit/g1/n0/1-0.json":                      unused, // what is printed refers to nothing
 	} {
 		if err := s.Driver().Write(t.Context(), key, strings.NewReader(text), store.WriteOptions{}); err != nil {
 			t.Fatal(err)
@@ -54,6 +55,7 @@ func TestUsage(t *testing.T) {
 		store.KindUnused:      {Files: 1, Bytes: 6, Free: 6},
 		store.KindCheckpoints: {Files: 3, Bytes: 13, Free: 7},
 		store.KindServed:      {Files: 1, Bytes: 5},
+		store.KindLogs:        {Files: 1, Bytes: int64(len(unused))},
 	}
 	if diff := cmp.Diff(want, usage(time.Now().Add(time.Hour))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -101,15 +101,15 @@ func Children(all []record.RunRecord, run string) []record.RunRecord {
 	return slices.DeleteFunc(slices.Clone(all), func(r record.RunRecord) bool { return !strings.HasPrefix(r.Run, run+".") })
 }
 
-// prefixes are where a run's records and checkpoints are, all but the entries of the cache. That of its own record is the last.
+// prefixes are where a run's records, checkpoints and logs are, all but the entries of the cache. That of its own record is the last.
 func prefixes(run string) []string {
 	return []string{
 		store.PartsPrefix + store.CheckpointsPrefix + run + "/", store.CheckpointsPrefix + run + "/", store.HandoverPrefix + run + "/",
-		store.InstancesPrefix + run + "/", store.RunsPrefix + run + "/",
+		store.LogsPrefix + run + "/", store.InstancesPrefix + run + "/", store.RunsPrefix + run + "/",
 	}
 }
 
-// Size is what a run's records and checkpoints take, without its children.
+// Size is what a run's records, checkpoints and logs in the store take, without its children.
 func Size(ctx context.Context, s *store.Store, run string) (bytes int64, err error) {
 	for _, prefix := range prefixes(run) {
 		for info, err := range s.Driver().List(ctx, prefix) {

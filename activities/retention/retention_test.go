@@ -180,6 +180,7 @@ func TestExpired(t *testing.T) {
 // A run goes with its children, and nothing is left that leads to it; a run whose name only begins like it stays.
 //
 // promise: docs/pipelines.md#p-keep-goes
+// promise: docs/training.md#p-logs-removed
 func TestRemove(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusSucceeded, "")
@@ -187,7 +188,7 @@ func TestRemove(t *testing.T) {
 	b.run("a-10", "a", spec.StatusFailed, "")
 	for _, key := range []string{
 		"checkpoints/a-1/fit/g1/step-5.json", "parts/checkpoints/a-1/fit/g1/step-5/blobs/00/x", "handover/a-1/fit/g1/1", "checkpoints/a-10/fit/seal/1",
-		"instances/a-1/many/0.json",
+		"instances/a-1/many/0.json", "logs/a-1/fit/g1/n0/1-0.json",
 	} {
 		b.put(key, map[string]string{})
 	}

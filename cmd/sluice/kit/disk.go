@@ -24,7 +24,6 @@ type DiskUse struct {
 
 // The kinds of what a state folder has beside its store.
 const (
-	kindLogs      = "logs"
 	kindTemporary = "temporary files"
 	kindPieces    = "piece cache"
 	kindTemporal  = "Temporal's history"
@@ -34,7 +33,7 @@ const (
 // diskKinds are all kinds, in the order they are shown.
 var diskKinds = []string{
 	store.KindDatasets, store.KindModels, store.KindWorkspaces, store.KindCheckpoints, store.KindServed, store.KindRecords, store.KindUnused,
-	kindTemporal, kindLogs, kindPieces, kindTemporary, kindOther,
+	kindTemporal, store.KindLogs, kindPieces, kindTemporary, kindOther,
 }
 
 // UnusedAge is how old garbage is at least that `sluice data gc` removes when nothing else is said.
@@ -103,7 +102,7 @@ func folderKind(path string) string {
 	first, rest, inFolder := strings.Cut(filepath.ToSlash(path), "/")
 	switch {
 	case first == "logs", !inFolder && strings.HasSuffix(first, ".log"):
-		return kindLogs
+		return store.KindLogs
 	case first == "tmp", first == "pools":
 		return kindTemporary
 	case first == "cache" && strings.HasPrefix(rest, "clean/"):
