@@ -249,7 +249,7 @@ func TestProgressWithoutSteps(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		r := &ranks{
-			node: &node{log: slog.Default()}, startedAt: now.Add(-time.Hour), metrics: &follower{}, said: &bothWriter{}, started: &bothWriter{},
+			node: &node{log: slog.Default()}, startedAt: now.Add(-time.Hour), metrics: &follower{}, said: &output{}, started: &output{},
 			p: &prepared{
 				spec: spec.Train{Hang: &spec.Hang{After: spec.Duration(30 * time.Minute), Action: spec.HangWarn}},
 				dirs: dirs{checkpoints: t.TempDir()}, folder: &script.Folder{Output: dir},

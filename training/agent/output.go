@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/training/ranklog"
 )
 
 // rankLog is the node's log, which its ranks and their launcher write to. One that cannot be written, on a full disk, must not end the
@@ -27,32 +28,92 @@ func (l *rankLog) write(b []byte) {
 	_, _ = l.log.Write(b)
 }
 
-// bothWriter writes to the log and to a tail.
-type bothWriter struct {
-	log  *rankLog
-	tail *proc.Tail
-	last atomic.Int64 // when it was last written to, in nanoseconds since 1970
+// output goes to the logs, on the node and in the store, and to a tail.
+type output struct {
+	log    *rankLog
+	stored *ranklog.Writer
+	tail   *proc.Tail
+	last   atomic.Int64 // when it was last written to, in nanoseconds since 1970
 }
 
-func (w *bothWriter) Write(b []byte) (int, error) {
-	w.last.Store(time.Now().UnixNano())
-	w.log.write(b)
-	return w.tail.Write(b)
+// of is the output as one rank, or ranklog.NoRank, writes to it.
+func (o *output) of(rank int) io.Writer { return rankOutput{o, rank} }
+
+type rankOutput struct {
+	*output
+	rank int
 }
 
-// pipe takes what the ranks of a launcher print, past the launcher: what that prints itself, a report of its own on each failure, would
+func (o rankOutput) Write(b []byte) (int, error) {
+	o.last.Store(time.Now().UnixNano())
+	o.log.write(b)
+	o.stored.Write(o.rank, b)
+	return o.tail.Write(b)
+}
+
+// storeLog begins the node's log in the store, with what its preparation has printed.
+func (r *ranks) storeLog(nodes int) (*ranklog.Writer, error) {
+	prepared, err := os.ReadFile(r.p.dirs.log)
+	if err != nil {
+		return nil, err
+	}
+	w := ranklog.NewWriter(r.node.store, r.key, r.p.index, nodes, r.launch.ranks, func(err error) {
+		r.node.log.Warn("what the ranks print cannot be stored at the moment, and is tried again", "error", err)
+	})
+	w.Write(ranklog.NoRank, []byte(r.p.mask.Text(string(prepared))))
+	return w, nil
+}
+
+// rank is the number of one of the node's ranks among those of all nodes.
+func (r *ranks) rank(local int) int { return r.p.index*r.launch.ranks + local }
+
+// openOutput makes what takes the output of the ranks, and of their launcher.
+func (r *ranks) openOutput(nodes int) error {
+	var err error
+	if r.stored, err = r.storeLog(nodes); err != nil {
+		return err
+	}
+	shared := &rankLog{log: r.log}
+	r.said = &output{log: shared, stored: r.stored, tail: proc.NewTail(tailLines)}
+	r.started, r.out = r.said, r.p.mask.Writer(r.said.of(r.rank(0)))
+	if !r.launch.watched() {
+		return nil
+	}
+	r.started = &output{log: shared, stored: r.stored, tail: proc.NewTail(tailLines)}
+	r.out = r.p.mask.Writer(r.started.of(ranklog.NoRank))
+	for local := range r.launch.ranks {
+		p, err := openPipe(outputPipe(r.launch.dir, local), r.p.mask.Writer(r.said.of(r.rank(local))))
+		if err != nil {
+			err = errors.Join(err, r.closeOutput())
+			r.stored.Close()
+			return err
+		}
+		r.pipes = append(r.pipes, p)
+	}
+	return nil
+}
+
+// closeOutput returns when all that was printed has been copied.
+func (r *ranks) closeOutput() error {
+	errs := []error{r.out.Close()}
+	for _, p := range r.pipes {
+		errs = append(errs, p.close())
+	}
+	return errors.Join(errs...)
+}
+
+// pipe takes what a rank of a launcher prints, past the launcher: what that prints itself, a report of its own on each failure, would
 // hide the script's last words.
 type pipe struct {
 	write *os.File // held open, so that the pipe lives as long as the launcher
 	done  chan error
 }
 
-// openPipe makes the pipe in a folder and copies what comes through it until it is closed.
-func openPipe(dir string, to io.WriteCloser) (*pipe, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// openPipe makes a pipe and copies what comes through it until it is closed.
+func openPipe(path string, to io.WriteCloser) (*pipe, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, outputPipe)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		return nil, err
 	}
@@ -74,8 +135,5 @@ func openPipe(dir string, to io.WriteCloser) (*pipe, error) {
 
 // close returns when all has been copied; nobody else may hold the pipe open any more.
 func (p *pipe) close() error {
-	if p == nil {
-		return nil
-	}
 	return errors.Join(p.write.Close(), <-p.done)
 }

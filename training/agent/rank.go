@@ -32,14 +32,18 @@ const (
 	agreedLimit = 10 * time.Second
 )
 
-// The files in the folder that a node's watchers share with the agent: what the ranks print, the word to stop, and of each rank its
-// process ID and how it ended.
+// The files in the folder that a node's watchers share with the agent: the word to stop, and of each rank what it prints, its process ID
+// and how it ended.
 const (
-	outputPipe   = "output"
+	outputPipes  = "output-"
 	stopFile     = "stop"
 	startedFiles = "started-"
 	endedFiles   = "ended-"
 )
+
+func outputPipe(dir string, local int) string {
+	return filepath.Join(dir, outputPipes+strconv.Itoa(local))
+}
 
 // rankEnd is how a rank ended.
 type rankEnd struct {
@@ -89,7 +93,7 @@ func (w *watcher) run(argv []string) (rankEnd, error) {
 		end.EndedAt = time.Now()
 		return end, nil
 	}
-	out, err := os.OpenFile(filepath.Join(w.dir, outputPipe), os.O_WRONLY, 0)
+	out, err := os.OpenFile(outputPipe(w.dir, w.local), os.O_WRONLY, 0)
 	if err != nil {
 		return end, err
 	}

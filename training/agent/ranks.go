@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/protocol"
+	"github.com/sluiceml/sluice/training/ranklog"
 )
 
 const (
@@ -39,10 +40,11 @@ type ranks struct {
 	launch  launch
 	proc    *proc.Process
 	log     *script.Log
-	said    *bothWriter    // what the ranks print
-	started *bothWriter    // what proc prints: the only rank, or a launcher
+	stored  *ranklog.Writer
+	said    *output        // what the ranks print
+	started *output        // what proc prints: the only rank, or a launcher
 	out     io.WriteCloser // started, without secrets
-	pipe    *pipe          // brings what the ranks of a launcher print; nil without one
+	pipes   []*pipe        // bring what the ranks of a launcher print; none without one
 	metrics *follower
 	commits *committer
 	gpus    *gpuWatch // nil where the step has none
@@ -105,21 +107,15 @@ func (r *ranks) start(c protocol.AgentConfig, in protocol.RunRanksInput) error {
 	if err != nil {
 		return err
 	}
-	shared := &rankLog{log: r.log}
-	r.said = &bothWriter{log: shared, tail: proc.NewTail(tailLines)}
-	r.started = r.said
-	if r.launch.watched() {
-		r.started = &bothWriter{log: shared, tail: proc.NewTail(tailLines)}
-		if r.pipe, err = openPipe(r.launch.dir, r.p.mask.Writer(r.said)); err != nil {
-			return err
-		}
+	if err := r.openOutput(in.Nodes); err != nil {
+		return err
 	}
-	r.out = r.p.mask.Writer(r.started)
 	r.proc, err = proc.Start(context.Background(), proc.Command{
 		Path: path, Args: r.launch.argv[1:], Env: env, Dir: work, Stdout: r.out, Stderr: r.out,
 	})
-	if err != nil && r.pipe != nil {
-		err = errors.Join(err, r.pipe.close())
+	if err != nil {
+		err = errors.Join(err, r.closeOutput())
+		r.stored.Close()
 	}
 	return err
 }
@@ -128,6 +124,7 @@ func (r *ranks) start(c protocol.AgentConfig, in protocol.RunRanksInput) error {
 func (r *ranks) supervise() {
 	defer close(r.done)
 	defer r.log.Close() //nolint:errcheck // a log that cannot be written does not end the training
+	defer r.stored.Close()
 	quit, committed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(committed)
@@ -137,7 +134,7 @@ func (r *ranks) supervise() {
 	close(quit)
 	<-committed
 	leaked, scrubErr := r.metrics.scrub()
-	err = errors.Join(err, r.out.Close(), r.pipe.close(), scrubErr)
+	err = errors.Join(err, r.closeOutput(), scrubErr)
 	end, endErr := r.outcome(exit)
 	err = errors.Join(err, endErr)
 	r.gpus.stop(!end.ok() && !r.wasTold())

@@ -128,6 +128,19 @@ func TestRanksKeepSecrets(t *testing.T) {
 					t.Errorf("%s: %q, %v", path, raw, err)
 				}
 			}
+			for info, err := range n.store.Driver().List(t.Context(), store.LogsPrefix) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				chunk, err := n.store.Driver().Read(t.Context(), info.Key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text := contentOf(t, chunk); strings.Contains(text, "quartz") || strings.Contains(text, "ZGVlcC9xdWFydHor") {
+					t.Errorf("%s: %s", info.Key, text)
+				}
+				chunk.Close()
+			}
 			if lines, err := r.metrics.upTo(10); err != nil || strings.Contains(contentOf(t, lines), "quartz") {
 				t.Errorf("the metrics to keep hold the secret (%v)", err)
 			}

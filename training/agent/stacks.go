@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/training/ranklog"
 )
 
 const (
@@ -55,7 +56,7 @@ func (r *ranks) logStacks() {
 
 // spy logs what py-spy says of processes, and reports whether it said something of each.
 func (r *ranks) spy(ctx context.Context, path string, env []string, pids []int) bool {
-	out := r.p.mask.Writer(r.said)
+	out := r.p.mask.Writer(r.said.of(ranklog.NoRank))
 	defer out.Close()
 	for _, pid := range pids {
 		cmd := exec.CommandContext(ctx, path, "dump", "--pid", strconv.Itoa(pid))
