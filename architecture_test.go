@@ -245,7 +245,8 @@ func TestWithout(t *testing.T) {
 // kindFiles are the files that name kinds of steps: the lists of kinds, and few besides. A new kind is in few places.
 var kindFiles = []string{
 	"activities/engine/kinds.go", "dsl/kinds.go", "report/kinds.go", "workflows/kinds.go", // the lists
-	"activities/program.go", "cmd/sluice/data/data.go", "cmd/sluice/runs/logs.go", "cmd/sluice/runs/show.go",
+	"activities/program.go", "cmd/sluice/data/data.go", "cmd/sluice/runs/logs.go", "cmd/sluice/runs/logs_training.go",
+	"cmd/sluice/runs/show.go",
 	"cmd/sluice/serve/doctor_pipeline.go", "cmd/sluice/view/outputs.go", "control/watch.go", "dsl/block.go",
 	"store/record/training.go", "training/agent/ranks.go",
 }

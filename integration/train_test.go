@@ -13,7 +13,9 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/protocol"
+	"github.com/sluiceml/sluice/training/ranklog"
 )
 
 func TestTrainUndisturbed(t *testing.T) {
@@ -73,6 +75,38 @@ func TestTrainSurvivesKilledAgent(t *testing.T) {
 			b.checkAccount(o)
 			b.wantEnds(o, spec.EndNodeLost, spec.EndFinished)
 		})
+	}
+}
+
+// What the ranks of a node have printed some seconds before it is killed can be read from the store.
+//
+// promise: docs/training.md#p-logs-killed
+func TestKilledNodeLeavesItsLog(t *testing.T) {
+	const late = 5 * time.Second
+	b := newTrainBench(t, "", engineConfig{})
+	b.env["STEPS"], b.env["STEP_SECONDS"] = "5000", "0.1"
+	b.execute()
+	b.awaitSteps(1)
+	first := time.Now() // the ranks have said something before
+	b.await("some time of training", func() bool { return time.Since(first) > late })
+	for node := range 2 {
+		kill(t, b.agentOf(1, node), syscall.SIGKILL)
+	}
+	b.await("the loss of the gang", func() bool { return len(b.state().Ended) > 0 })
+	s, err := store.Open(t.Context(), storeURL(b.dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := ranklog.NewReader(s, b.in.Run, b.in.Step, ranklog.Selection{Generation: 1, Node: ranklog.Any, Rank: ranklog.Any})
+	if _, err := r.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	said := map[int]string{}
+	err = r.Read(t.Context(), 1, true, func(l ranklog.Line) error { said[l.Rank] += l.Text + "\n"; return nil })
+	for rank := range 2 {
+		if !strings.HasPrefix(said[rank], fmt.Sprintf("rank %d has ", rank)) || err != nil {
+			t.Errorf("rank %d said %q, %v", rank, said[rank], err)
+		}
 	}
 }
 

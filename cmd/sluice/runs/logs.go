@@ -25,6 +25,7 @@ import (
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/ranklog"
 )
 
 // followEvery spaces looks at logs that are still written.
@@ -41,22 +42,34 @@ step. With one argument that names a step of the newest run, only that step's
 are printed; fit.3 is one instance of a step with several; see
 ` + "`sluice show --help`" + ` for how to name a run. For a step that was reused from an
 earlier run the logs are those of that run, and for a child pipeline those of
-the child's run. If a training lost a gang, a line after its output says which
-and why. The logs of the agents of train steps are in the state folder, under
-logs.
+the child's run.
+
+The output of trainings comes from the store, wherever their nodes are, about
+three seconds after it was printed. Where a generation has several ranks, each
+line begins with its generation, node and rank: g2 n1 r3; --generation, --node
+and --rank select from them. If a training lost a gang, a line after its output
+says which and why. The logs of the agents of a local pool's nodes are in the
+state folder, under logs.
 
 With --timestamps every line begins with the time when it was written, to the
 second, or with - if the time is not known.`,
 		Example: `  sluice logs
   sluice logs fit
   sluice logs fit.3
-  sluice logs spam-filter fit -f --timestamps`,
+  sluice logs spam-filter fit -f --timestamps
+  sluice logs fit -f --rank 3
+  sluice logs fit --generation 2 --node 1`,
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: completeSteps,
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the logs until the run has ended")
 	timestamps := cmd.Flags().Bool("timestamps", false, "begin every line with the time when it was written")
+	selection := addSelection(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		selected, err := selection()
+		if err != nil {
+			return err
+		}
 		run, step, err := findStep(cmd, args)
 		if err != nil {
 			return err
@@ -69,15 +82,19 @@ second, or with - if the time is not known.`,
 			return err
 		}
 		l := &logs{
-			dir: filepath.Join(kit.StateDir(cmd), "logs"), step: step, run: run, store: s, timestamps: *timestamps, out: cmd.OutOrStdout(),
-			read: map[string]int64{}, told: map[string]int{},
+			dir: filepath.Join(kit.StateDir(cmd), "logs"), step: step, run: run, store: s, timestamps: *timestamps,
+			out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), selection: selected,
+			read: map[string]int64{}, told: map[string]int{}, readers: map[string]*ranklog.Reader{},
+		}
+		if err := l.checkSelection(); err != nil {
+			return err
 		}
 		if !follow {
 			if err := l.copy(cmd.Context()); err != nil {
 				return err
 			}
-			if len(l.read) == 0 {
-				if err := l.silent(cmd.ErrOrStderr()); err != nil {
+			if !l.printed {
+				if err := l.silent(cmd.Context()); err != nil {
 					return err
 				}
 			}
@@ -117,17 +134,27 @@ func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, strin
 }
 
 // silent says that nothing was written by what was asked for, and which steps have written something.
-func (l *logs) silent(out io.Writer) error {
+func (l *logs) silent(ctx context.Context) error {
+	if err := l.missing(); err != nil {
+		return err
+	}
 	said := "no step of " + l.run.Run + " has written any output"
-	if l.step != "" {
+	if l.selects() {
+		said = "what is selected of " + l.run.Run + " has written no output"
+	} else if l.step != "" {
 		said = "step `" + l.step + "` of " + l.run.Run + " has written no output"
 		var wrote []string
 		for place, node := range l.run.Graph {
-			files, err := filepath.Glob(filepath.Join(l.dir, cmp.Or(l.run.Steps[place].ReusedFrom, l.run.Run), node.ID, "*.log"))
+			from := cmp.Or(l.run.Steps[place].ReusedFrom, l.run.Run)
+			files, err := filepath.Glob(filepath.Join(l.dir, from, node.ID, "*.log"))
 			if err != nil {
 				return fmt.Errorf("find logs: %w", err)
 			}
-			if slices.ContainsFunc(files, func(file string) bool { info, err := os.Stat(file); return err == nil && info.Size() > 0 }) {
+			stored, err := ranklog.Steps(ctx, l.store, from, node.ID)
+			if err != nil {
+				return err
+			}
+			if len(stored) > 0 || slices.ContainsFunc(files, func(file string) bool { info, err := os.Stat(file); return err == nil && info.Size() > 0 }) {
 				wrote = append(wrote, node.ID)
 			}
 		}
@@ -135,7 +162,7 @@ func (l *logs) silent(out io.Writer) error {
 			said += "\n  help: these have: " + strings.Join(wrote, ", ")
 		}
 	}
-	_, err := fmt.Fprintf(out, "sluice: %s\n", said)
+	_, err := fmt.Fprintf(l.errOut, "sluice: %s\n", said)
 	return err
 }
 
@@ -160,16 +187,22 @@ func (l *logs) children(cmd *cobra.Command) error {
 	return nil
 }
 
-// logs copies a run's log files, each from where it was left.
+// logs copies a run's logs, each from where it was left.
 type logs struct {
-	dir, step  string // dir holds a folder a run
-	run        record.Run
-	store      *store.Store
-	timestamps bool
-	out        io.Writer
-	read       map[string]int64 // bytes copied, by file
-	last       string           // the file copied last
-	told       map[string]int   // the last generation of which was said how it ended, by the step or instance
+	dir, step   string // dir holds a folder a run
+	run         record.Run
+	store       *store.Store
+	timestamps  bool
+	out, errOut io.Writer
+	read        map[string]int64 // bytes copied, by file
+	printed     bool             // a line was
+	last        string           // the heading printed last
+	told        map[string]int   // the last generation of which was said how it ended, by the step or instance
+
+	selection ranklog.Selection
+	readers   map[string]*ranklog.Reader // of trainings, by the step or instance
+	lookedAt  time.Time                  // when they were last read
+	warned    bool                       // that the selection has no output yet
 }
 
 // follow copies what is written until the run has ended.
@@ -180,15 +213,25 @@ func (l *logs) follow(ctx context.Context) error {
 			return err
 		}
 		l.run = run
-		if err := l.copy(ctx); err != nil || !l.running() {
+		if err := l.copy(ctx); err != nil {
+			return err
+		}
+		if !l.running() {
+			return l.missing()
+		}
+		if err := l.warn(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// copy prints what is new, steps in graph order, attempts by name. Logs of agents are no program's of a step.
+// copy prints what is new, steps in graph order.
 func (l *logs) copy(ctx context.Context) error {
+	look := !l.running() || time.Since(l.lookedAt) >= lookEvery
+	if look {
+		l.lookedAt = time.Now()
+	}
 	for place, node := range l.run.Graph {
 		from := cmp.Or(l.run.Steps[place].ReusedFrom, l.run.Run) // whose program it was
 		patterns := []string{node.ID, node.ID + ".*"}            // the step, and its instances
@@ -197,26 +240,45 @@ func (l *logs) copy(ctx context.Context) error {
 		} else if index >= 0 {
 			patterns = []string{l.step}
 		}
-		for _, pattern := range patterns {
-			files, err := filepath.Glob(filepath.Join(l.dir, from, pattern, "*.log"))
-			if err != nil {
-				return fmt.Errorf("find logs: %w", err)
+		stored := false
+		if ranked(node) && look {
+			var err error
+			if stored, err = l.training(ctx, l.run.Steps[place], from, patterns[0]); err != nil {
+				return err
 			}
-			files = slices.DeleteFunc(files, func(file string) bool { return strings.Contains(filepath.Base(file), "-agent") })
-			slices.SortFunc(files, func(a, b string) int { // fit.2 before fit.10, attempt-2 before attempt-10
-				da, db := filepath.Dir(a), filepath.Dir(b)
-				return cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-			})
-			for i, file := range files {
-				step := filepath.Base(filepath.Dir(file))
-				if err := l.file(step, file); err != nil {
-					return err
-				}
-				if (node.Kind == spec.KindTrain || node.OnPool) && (i+1 == len(files) || generationOf(files[i+1]) != generationOf(file)) {
-					if err := l.lost(ctx, l.run.Steps[place], step, generationOf(file)); err != nil {
-						return err
-					}
-				}
+		}
+		// What an earlier version of Sluice has trained is not in the store.
+		if stored || l.selects() || ranked(node) && l.running() {
+			continue
+		}
+		for _, pattern := range patterns {
+			if err := l.files(ctx, place, filepath.Join(l.dir, from, pattern, "*.log")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// files prints what is new in the files of a step, attempts by name. Logs of agents are no program's of a step.
+func (l *logs) files(ctx context.Context, place int, pattern string) error {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return fmt.Errorf("find logs: %w", err)
+	}
+	files = slices.DeleteFunc(files, func(file string) bool { return strings.Contains(filepath.Base(file), "-agent") })
+	slices.SortFunc(files, func(a, b string) int { // fit.2 before fit.10, attempt-2 before attempt-10
+		da, db := filepath.Dir(a), filepath.Dir(b)
+		return cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	for i, file := range files {
+		step := filepath.Base(filepath.Dir(file))
+		if err := l.file(step, file); err != nil {
+			return err
+		}
+		if ranked(l.run.Graph[place]) && (i+1 == len(files) || generationOf(files[i+1]) != generationOf(file)) {
+			if err := l.lost(ctx, l.run.Steps[place], step, generationOf(file)); err != nil {
+				return err
 			}
 		}
 	}
@@ -242,7 +304,7 @@ func (l *logs) lost(ctx context.Context, of record.StepRecord, step string, gene
 		return nil // it has not ended
 	}
 	for _, g := range out.Generations {
-		if g.Index <= l.told[step] || g.Index > generation || g.End == spec.EndFinished {
+		if g.Index <= l.told[step] || g.Index > generation || g.End == spec.EndFinished || !l.selectsGeneration(g.Index) {
 			continue
 		}
 		l.told[step], l.last = g.Index, ""
@@ -258,7 +320,7 @@ func (l *logs) lost(ctx context.Context, of record.StepRecord, step string, gene
 	return nil
 }
 
-// file prints the whole lines a file has more than were read of it, under a heading when another file came before.
+// file prints the whole lines a file has more than were read of it.
 func (l *logs) file(step, path string) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -274,6 +336,7 @@ func (l *logs) file(step, path string) (err error) {
 			return err
 		}
 	}
+	heading := step + " " + strings.TrimSuffix(filepath.Base(path), ".log")
 	r := bufio.NewReader(f)
 	for {
 		line, err := r.ReadString('\n')
@@ -283,26 +346,31 @@ func (l *logs) file(step, path string) (err error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		size := len(line)
-		if l.last != path {
-			heading := step + " " + strings.TrimSuffix(filepath.Base(path), ".log")
-			if _, err := fmt.Fprintf(l.out, "==> %s <==\n", heading); err != nil {
-				return err
-			}
-			l.last = path
-		}
-		if l.timestamps {
-			at := "-"
-			if t := times.At(l.read[path]); !t.IsZero() {
-				at = t.Local().Format(time.RFC3339)
-			}
-			line = at + " " + line
-		}
-		l.read[path] += int64(size)
-		if _, err := io.WriteString(l.out, strings.TrimSuffix(line, "\n")+"\n"); err != nil {
+		at := times.At(l.read[path])
+		l.read[path] += int64(len(line))
+		if err := l.line(heading, at, strings.TrimSuffix(line, "\n")); err != nil {
 			return err
 		}
 	}
+}
+
+// line prints a line, under a heading when one with another came before.
+func (l *logs) line(heading string, at time.Time, line string) error {
+	if l.last != heading {
+		if _, err := fmt.Fprintf(l.out, "==> %s <==\n", heading); err != nil {
+			return err
+		}
+	}
+	l.last, l.printed = heading, true
+	if l.timestamps {
+		when := "-"
+		if !at.IsZero() {
+			when = at.Local().Format(time.RFC3339)
+		}
+		line = when + " " + line
+	}
+	_, err := io.WriteString(l.out, line+"\n")
+	return err
 }
 
 func (l *logs) running() bool { return l.run.Status == spec.StatusRunning }
