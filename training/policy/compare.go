@@ -5,7 +5,7 @@ import "time"
 // Comparison is what the replays of several strategies over the same windows came to.
 type Comparison struct {
 	Windows int `json:"windows"`
-	// OnDemandUSD is what on-demand from the start costs, and BoundUSD what nobody can do better than, on the mean.
+	// OnDemandUSD is what on-demand from the start costs, and BoundUSD what the best costs that meets the deadline (Bound), on the mean.
 	OnDemandUSD float64 `json:"on_demand_usd"`
 	BoundUSD    float64 `json:"bound_usd"`
 	Results     []Mean  `json:"strategies"`

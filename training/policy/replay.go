@@ -176,15 +176,3 @@ func (r *replay) train(gap time.Duration) {
 func (j Job) cost(spot, onDemand time.Duration) float64 {
 	return spot.Hours()*j.Prices.Spot + onDemand.Hours()*j.Prices.OnDemand
 }
-
-// Bound is what a job costs whoever knows the whole window and changes over for nothing: no strategy costs less.
-func Bound(job Job, w Window, gap time.Duration) float64 {
-	var up time.Duration
-	for i := range w.Available {
-		if w.Available[i] == '1' {
-			up += max(0, min(gap, job.Within-time.Duration(i)*gap))
-		}
-	}
-	up = min(up, job.Work)
-	return job.cost(up, job.Work-up)
-}

@@ -40,8 +40,7 @@ train steps with a deadline, and compare its cost with other strategies:
   uniform_progress  keep the progress in proportion to the time that has
                     passed (Wu et al., NSDI 2024)
   on_demand         on-demand only
-  bound             the cost if the trace were known in advance and
-                    changeovers were free
+  bound             the least cost if the trace were known in advance
 
 The deadline and the prices are those of the STEP of PIPELINE and its first
 pool, or those of the flags. Costs are the mean over the windows of the trace,
