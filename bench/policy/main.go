@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sluiceml/sluice/bench/internal/compare"
@@ -25,6 +26,9 @@ type figure struct {
 	compare.Figure
 	Missed int `json:"missed"`
 }
+
+// deadlines are those of the job.
+var deadlines = []time.Duration{52 * time.Hour, 70 * time.Hour, 92 * time.Hour}
 
 // run measures on the traces that are named, or on those that lie beside the policy.
 func run(files []string) error {
@@ -51,9 +55,9 @@ func measure(traces []policy.Trace, minutes int) error {
 	out := json.NewEncoder(os.Stdout)
 	all := figure{Figure: compare.Figure{Name: fmt.Sprintf("policy/over_bound_%dm", minutes), Unit: "ratio", Against: "the bound"}}
 	var cost, bound float64
-	for _, hours := range []int{52, 70, 92} {
+	for _, within := range deadlines {
 		job := policy.Job{
-			Work: 48 * time.Hour, Within: time.Duration(hours) * time.Hour, Changeover: time.Duration(minutes) * time.Minute,
+			Work: 48 * time.Hour, Within: within, Changeover: time.Duration(minutes) * time.Minute,
 			Prices: spec.Prices{OnDemand: 3.06, Spot: 0.9731},
 		}
 		c := policy.Compare(job, traces)
@@ -65,7 +69,7 @@ func measure(traces []policy.Trace, minutes int) error {
 			{compare.Figure{Name: "saved", Value: 1 - ours.USD/c.OnDemandUSD, Unit: "share", Against: "on-demand"}, ours.Missed},
 			{compare.Figure{Name: "saved_at_most", Value: 1 - c.BoundUSD/c.OnDemandUSD, Unit: "share", Against: "on-demand"}, 0},
 		} {
-			f.Name, f.Samples = fmt.Sprintf("policy/%dh_%dmin/%s", hours, minutes, f.Name), c.Windows
+			f.Name, f.Samples = fmt.Sprintf("policy/%.0fh_%dmin/%s", within.Hours(), minutes, f.Name), c.Windows
 			if err := out.Encode(f); err != nil {
 				return err
 			}
@@ -84,7 +88,7 @@ func read(files []string) ([]policy.Trace, error) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := policy.ReadTrace(f)
+		t, err := policy.ReadTrace(f, 1, slices.Max(deadlines))
 		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}

@@ -1,63 +1,10 @@
 package policy
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// Trace is when spot was to be had of one kind of machine in one place.
-type Trace struct {
-	Zone     string `json:"zone,omitempty"`
-	Instance string `json:"instance,omitempty"`
-	// GapSeconds is how long one character of a window stands for.
-	GapSeconds float64  `json:"gap_seconds"`
-	Windows    []Window `json:"windows"`
-}
-
-// Window is one stretch of a trace: a character for each interval, 1 when spot was to be had and 0 when not.
-type Window struct {
-	Start     int    `json:"start,omitempty"`
-	Available string `json:"available"`
-}
-
-// maxTrace bounds a trace's document.
-const maxTrace = 64 << 20
-
-// ReadTrace reads and checks a trace in JSON.
-func ReadTrace(r io.Reader) (Trace, error) {
-	var t Trace
-	raw, err := io.ReadAll(io.LimitReader(r, maxTrace+1))
-	switch {
-	case err != nil:
-		return t, err
-	case len(raw) > maxTrace:
-		return t, fmt.Errorf("a trace must not be larger than %d MiB", maxTrace>>20)
-	}
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return t, fmt.Errorf("a trace must be a JSON object with gap_seconds and windows: %w", err)
-	}
-	switch gap := t.GapSeconds; {
-	case !(gap >= 1 && gap <= 86400):
-		return t, fmt.Errorf("gap_seconds is %g; it must be from 1 to 86400", gap)
-	case len(t.Windows) == 0:
-		return t, errors.New("there are no windows")
-	}
-	for i, w := range t.Windows {
-		if w.Available == "" || strings.Trim(w.Available, "01") != "" {
-			return t, fmt.Errorf("windows[%d].available must be one or more of the characters 0 and 1", i)
-		}
-	}
-	return t, nil
-}
-
-// Gap is how long one character of a window stands for.
-func (t Trace) Gap() time.Duration { return time.Duration(t.GapSeconds * float64(time.Second)) }
 
 // Job is what is trained in a replay.
 type Job struct {
@@ -83,12 +30,31 @@ type Outcome struct {
 // Replay trains a job on a window. Past the window's end there is no spot. A strategy decides once in each interval; nodes that are
 // taken anew train after the changeover.
 func Replay(decide Strategy, job Job, w Window, gap time.Duration) Outcome {
-	r := replay{job: job, decide: decide, work: job.Work}
+	return play(decide, job, w, gap).out
+}
+
+// Stretch is a time in a replay in which the same nodes were there, or none.
+type Stretch struct {
+	// Capacity is that of the nodes; empty: there were none.
+	Capacity string
+	// From and To count from the beginning. Until Trains the nodes start; then they train.
+	From, Trains, To time.Duration
+	// Done is the work that was done at the end.
+	Done time.Duration
+}
+
+// Stretches is what a replay came by, from its beginning to its end.
+func Stretches(decide Strategy, job Job, w Window, gap time.Duration) []Stretch {
+	return play(decide, job, w, gap).stretches
+}
+
+func play(decide Strategy, job Job, w Window, gap time.Duration) *replay {
+	r := &replay{job: job, decide: decide, work: job.Work}
 	for i := 0; r.work > 0; i++ {
 		r.interval(i < len(w.Available) && w.Available[i] == '1', gap)
 	}
 	r.out.Late = r.elapsed - job.Within
-	return r.out
+	return r
 }
 
 // replay is the state of a replay.
@@ -102,6 +68,8 @@ type replay struct {
 	booting time.Duration // until the nodes that run train
 	losses  int
 	out     Outcome
+
+	stretches []Stretch
 }
 
 // interval plays one interval of the trace.
@@ -119,7 +87,21 @@ func (r *replay) interval(available bool, gap time.Duration) {
 			r.out.Changeovers++
 		}
 	}
+	from := r.elapsed
 	r.train(gap)
+	r.note(from)
+}
+
+// note adds what ran since a time to the stretches.
+func (r *replay) note(from time.Duration) {
+	if n := len(r.stretches); n == 0 || r.stretches[n-1].Capacity != r.running {
+		r.stretches = append(r.stretches, Stretch{Capacity: r.running, From: from})
+	}
+	s := &r.stretches[len(r.stretches)-1]
+	s.To, s.Done = r.elapsed, r.job.Work-r.work
+	if s.Trains = s.To; s.Capacity != "" {
+		s.Trains = min(s.From+r.job.Changeover, s.To)
+	}
 }
 
 // next is what runs in the interval.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -30,7 +31,7 @@ func traces(t *testing.T) []policy.Trace {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trace, err := policy.ReadTrace(bytes.NewReader(raw))
+		trace, err := policy.ReadTrace(bytes.NewReader(raw), 1, time.Hour)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -139,26 +140,16 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-func TestReadTraceRefuses(t *testing.T) {
-	for _, tt := range []struct{ trace, says string }{
-		{`[]`, "a JSON object"},
-		{`{"windows":[{"available":"1"}]}`, "gap_seconds is 0"},
-		{`{"gap_seconds":600}`, "no windows"},
-		{`{"gap_seconds":600,"windows":[{"available":"1"},{"available":"012"}]}`, "windows[1]"},
-		{`{"gap_seconds":600,"windows":[{"available":""}]}`, "windows[0]"},
-	} {
-		if _, err := policy.ReadTrace(strings.NewReader(tt.trace)); err == nil || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: %v, want an error that says %q", tt.trace, err, tt.says)
-		}
+func TestStretches(t *testing.T) {
+	job := policy.Job{Work: 4 * time.Hour, Within: 10 * time.Hour, Changeover: 30 * time.Minute}
+	spotOnly := func(policy.State) policy.Decision { return policy.Decision{Spot: true} }
+	const h = time.Hour
+	want := []policy.Stretch{
+		{Capacity: spec.CapacitySpot, Trains: h / 2, To: 2 * h, Done: 3 * h / 2},
+		{From: 2 * h, Trains: 4 * h, To: 4 * h, Done: 3 * h / 2},
+		{Capacity: spec.CapacitySpot, From: 4 * h, Trains: 9 * h / 2, To: 7 * h, Done: 4 * h},
 	}
-}
-
-func FuzzReadTrace(f *testing.F) {
-	f.Add([]byte(`{"gap_seconds":600,"windows":[{"start":3,"available":"0110"}]}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		trace, err := policy.ReadTrace(bytes.NewReader(raw))
-		if err == nil && (trace.Gap() < time.Second || len(trace.Windows) == 0) {
-			t.Errorf("accepted %+v", trace)
-		}
-	})
+	if diff := cmp.Diff(want, policy.Stretches(spotOnly, job, policy.Window{Available: "11001111"}, h)); diff != "" {
+		t.Error(diff)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -27,6 +28,7 @@ func NewSimulate() *cobra.Command {
 		env    string
 		files  []string
 		job    policy.Job
+		nodes  = 1
 		prices spec.Prices
 	)
 	cmd := &cobra.Command{
@@ -48,14 +50,21 @@ for one node.
 
 A trace is JSON: {"gap_seconds": 600, "windows": [{"available": "110..."}]},
 where each character stands for gap_seconds, and 1 means that spot is
-available. --trace can be repeated; all windows have the same weight.`,
+available. Files of skypilot-org/spot-traces on GitHub are read as they are, and
+cut into windows of the deadline's length; spot is available in them while they
+count as many instances as STEP has nodes, without STEP one. --trace can be
+repeated; all windows have the same weight.
+
+--format svg draws the first windows: when there was spot, what the policy ran,
+and the work done.`,
 		Example: `  sluice simulate --work 48h --deadline 52h --spot 0.97 --on-demand 3.06 --trace v100.json
   sluice simulate pipeline.yaml fit -e prod --work 6h --changeover 5m --trace v100.json --trace k80.json
-  sluice simulate --work 48h --deadline 92h --trace v100.json --format json`,
+  sluice simulate --work 48h --deadline 92h --trace v100.json --format json
+  sluice simulate --work 48h --deadline 92h --trace v100.json --format svg > v100.svg`,
 		Args: cobra.MaximumNArgs(2),
 	}
 	kit.AddEnvironment(cmd, &env)
-	format := kit.AddFormat(cmd)
+	format := kit.AddFormat(cmd, "svg")
 	flags := cmd.Flags()
 	flags.StringArrayVar(&files, "trace", nil, "trace file; may be repeated")
 	flags.DurationVar(&job.Work, "work", 0, "duration of the training without interruptions")
@@ -67,16 +76,19 @@ available. --trace can be repeated; all windows have the same weight.`,
 		if job.Work == 0 || len(files) == 0 {
 			return kit.UsageError(cmd, "both --work and --trace are required")
 		}
-		if err := ofStep(&job, args, env); err != nil {
+		if err := ofStep(&job, &nodes, args, env); err != nil {
 			return err
 		}
 		job.Prices = pricesOr(prices, pricesOr(job.Prices, spec.Prices{Spot: 1, OnDemand: 3}))
 		if err := checkJob(job); err != nil {
 			return kit.UsageError(cmd, err.Error())
 		}
-		traces, err := readTraces(files)
+		traces, err := readTraces(files, nodes, job.Within)
 		if err != nil {
 			return err
+		}
+		if *format == "svg" {
+			return view.Simulation(cmd.OutOrStdout(), job, traces)
 		}
 		c := policy.Compare(job, traces)
 		return kit.Print(cmd, *format, c, func(out io.Writer) error { return showComparison(out, c) })
@@ -85,7 +97,7 @@ available. --trace can be repeated; all windows have the same weight.`,
 }
 
 // ofStep takes from a step what the flags leave open.
-func ofStep(job *policy.Job, args []string, env string) error {
+func ofStep(job *policy.Job, nodes *int, args []string, env string) error {
 	switch len(args) {
 	case 0:
 		return nil
@@ -115,6 +127,7 @@ func ofStep(job *policy.Job, args []string, env string) error {
 		}
 		job.Within = time.Until(due).Round(time.Second)
 	}
+	*nodes = spec.Nodes.Min
 	if len(spec.Pool) > 0 {
 		job.Prices = program.Environment().Pools[spec.Pool[0]].USDPerHour
 	}
@@ -148,14 +161,14 @@ func checkJob(job policy.Job) error {
 	return nil
 }
 
-func readTraces(files []string) ([]policy.Trace, error) {
+func readTraces(files []string, nodes int, within time.Duration) ([]policy.Trace, error) {
 	var traces []policy.Trace
 	for _, file := range files {
 		f, err := os.Open(file)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "open the trace: "+err.Error(), err)
 		}
-		t, err := policy.ReadTrace(f)
+		t, err := policy.ReadTrace(f, nodes, within)
 		f.Close()
 		if err != nil {
 			return nil, fault.New(fault.Invalid, file+": "+err.Error(), err)
