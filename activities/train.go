@@ -59,8 +59,11 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 		return plan, err
 	}
 	if sp.Deadline != nil {
-		plan.StopOnMiss = sp.Deadline.OnMiss == spec.OnMissStop
-		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err != nil {
+		plan.StopOnMiss, plan.Work = sp.Deadline.OnMiss == spec.OnMissStop, time.Duration(sp.Deadline.Work)
+		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err == nil && !in.Resumes {
+			err = sp.Deadline.Unkept(in.BeganAt, plan.Deadline)
+		}
+		if err != nil {
 			return plan, fault.New(fault.Invalid, err.Error(), err)
 		}
 	}
@@ -90,6 +93,7 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 			offers = append(offers, contract.Offer{
 				Pool: name, Capacity: capacity, USDPerHour: price, PriceUnknown: price == 0 && pool.Local == nil, // this machine is paid for
 				Image: cmp.Or(sp.Runtime.Image, pool.Runtime.Image), RetryFor: time.Duration(pool.RetryFor),
+				StartWithin: startWithin(pool),
 			})
 		}
 	}
@@ -100,6 +104,17 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 		slices.SortStableFunc(offers, func(a, b contract.Offer) int { return cmp.Compare(a.USDPerHour, b.USDPerHour) })
 	}
 	return offers, nil
+}
+
+// startWithin is how long a pool's nodes may take to be ready.
+func startWithin(pool spec.Pool) time.Duration {
+	switch {
+	case pool.EC2 != nil:
+		return training.EC2Within
+	case pool.Kubernetes != nil:
+		return training.KubernetesWithin
+	}
+	return 0
 }
 
 func (t *Trainings) pool(ctx context.Context, submission, name string) (training.Pool, error) {

@@ -42,7 +42,7 @@ const (
 // away or refuses for a reason that may pass, that is an error of type infrastructure after the time that the pools allow for it; until then
 // the error says since when (contract.Blocked).
 func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
-	a := &acquiring{Trainings: t, in: in, blocked: in.BlockedSince, rests: map[contract.Offer]rest{}}
+	a := &acquiring{Trainings: t, in: in, begun: time.Now(), blocked: in.BlockedSince, rests: map[contract.Offer]rest{}}
 	a.text.Store("asking for nodes")
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: a.text.Load().(string), Share: -1} })
 	over := time.NewTimer(in.Patience)
@@ -71,6 +71,8 @@ type acquiring struct {
 	in   contract.AcquireInput
 	text atomic.Value // of the heartbeats
 	left bool         // the environment for the agents
+	// begun is when it began to ask.
+	begun time.Time
 	// blocked is since when no pool has said that it lacks capacity; zero while one does.
 	blocked time.Time
 	rests   map[contract.Offer]rest
@@ -174,7 +176,10 @@ func (a *acquiring) ask(ctx context.Context, o contract.Offer) (training.Gang, e
 	r.Capacity, r.Image = o.Capacity, o.Image
 	asking, cancel := a.bounded(ctx, o)
 	defer cancel()
-	gang, err := pool.Acquire(asking, r)
+	var gang training.Gang
+	if err = asking.Err(); err == nil {
+		gang, err = pool.Acquire(asking, r)
+	}
 	typ := fault.Infrastructure
 	switch {
 	case err == nil:
@@ -190,12 +195,12 @@ func (a *acquiring) ask(ctx context.Context, o contract.Offer) (training.Gang, e
 	return gang, fault.New(typ, "pool "+o.Pool+": "+err.Error(), err)
 }
 
-// bounded bounds how long spot may take to start where a deadline leaves no more time for it.
+// bounded bounds how long spot may take to start where a deadline leaves no more time for it: all tries together.
 func (a *acquiring) bounded(ctx context.Context, o contract.Offer) (context.Context, context.CancelFunc) {
 	if o.Capacity != spec.CapacitySpot || a.in.SpotWithin == 0 {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, a.in.SpotWithin)
+	return context.WithDeadline(ctx, a.begun.Add(a.in.SpotWithin))
 }
 
 // mostRetryable makes one error of those of all offers: no capacity now, then a pool that failed, then one that will never do.

@@ -154,6 +154,7 @@ func TestOffersRest(t *testing.T) {
 type slowPool struct{ fakePool }
 
 func (p *slowPool) Acquire(ctx context.Context, _ training.Request) (training.Gang, error) {
+	p.asked = append(p.asked, training.Request{})
 	<-ctx.Done()
 	return training.Gang{}, ctx.Err()
 }
@@ -169,6 +170,12 @@ func TestSpotIsBoundedByTheDeadline(t *testing.T) {
 	got, err := acquire(t, map[string]training.Pool{"gpu": &slowPool{}, "burst": onDemand}, in)
 	if err != nil || got.Offer.Pool != "burst" {
 		t.Errorf("got %+v, %v, want on-demand after the time for spot", got, err)
+	}
+	// Where on-demand is not to be had at first, spot does not get that time again.
+	spot := &slowPool{}
+	got, err = acquire(t, map[string]training.Pool{"gpu": spot, "burst": &fakePool{refusals: []error{training.ErrNoCapacity}}}, in)
+	if err != nil || got.Offer.Pool != "burst" || len(spot.asked) != 1 {
+		t.Errorf("got %+v, %v after asking for spot %d times, want on-demand and one", got, err, len(spot.asked))
 	}
 	in.Offers, in.Patience = in.Offers[:1], 0
 	_, err = acquire(t, map[string]training.Pool{"gpu": &slowPool{}}, in)

@@ -22,6 +22,8 @@ const (
 	// minTick and maxTick bound how often capacity is asked for; between them it is a share of the time there is.
 	minTick, maxTick = time.Second, 30 * time.Second
 	ticksInWindow    = 500
+	// bootsInWindow is the share of the time there is that nodes are taken to need until their first step, before any has made one.
+	bootsInWindow = 20
 )
 
 // Decide chooses which of the offers to ask for now, by the policy and by what the generations before have measured.
@@ -112,6 +114,7 @@ func stateOf(in contract.DecideInput, m measurement) policy.State {
 			s.Spot, s.Prices.Spot = true, o.USDPerHour
 		} else {
 			s.OnDemand, s.Prices.OnDemand = true, o.USDPerHour
+			s.Start += o.StartWithin // pools are asked one after the other
 		}
 	}
 	for _, g := range in.Ended {
@@ -122,16 +125,36 @@ func stateOf(in contract.DecideInput, m measurement) policy.State {
 			}
 		}
 	}
-	if total := cmp.Or(in.TotalSteps, m.of); !in.Deadline.IsZero() {
-		s.Deadline, s.Window, s.Left = true, in.Deadline.Sub(in.BeganAt), in.Deadline.Sub(in.Now)
-		s.Work = time.Duration(workMargin * float64(max(0, total-m.step)) * float64(m.pace))
-		s.TotalWork = time.Duration(workMargin * float64(total) * float64(m.pace))
-		s.Tick = min(max(s.Window/ticksInWindow, minTick), maxTick)
-		s.Risk = time.Duration(max(0, m.gap-m.repeat)) * m.pace // what was lost is in the changeover
-		if s.Running == spec.CapacitySpot {
-			s.Changeover = m.boot + m.end
-			s.Risk = time.Duration(m.fresh)*m.pace + s.Tick
-		}
+	if in.Deadline.IsZero() {
+		return s
+	}
+	s.Deadline, s.Window, s.Left = true, in.Deadline.Sub(in.BeganAt), in.Deadline.Sub(in.Now)
+	s.Work, s.TotalWork = workOf(in, m)
+	s.Tick = min(max(s.Window/ticksInWindow, minTick), maxTick)
+	s.Risk = time.Duration(max(0, m.gap-m.repeat)) * m.pace // what was lost is in the changeover
+	if s.Running == spec.CapacitySpot {
+		s.Changeover = m.boot + m.end
+		s.Risk = time.Duration(m.fresh)*m.pace + s.Tick
+	}
+	if m.boot == 0 { // the worst of both capacities, and nothing to reckon with in the mean
+		s.Start += s.Window / bootsInWindow
+		s.Risk += s.Window / bootsInWindow
 	}
 	return s
+}
+
+// workOf is the work that is left and that of the whole training: as it was measured, or else as the step declares it. 0 is not known.
+func workOf(in contract.DecideInput, m measurement) (left, all time.Duration) {
+	steps := cmp.Or(in.TotalSteps, m.of)
+	rest := max(0, steps-m.step)
+	switch {
+	case m.pace > 0:
+		left, all = time.Duration(rest)*m.pace, time.Duration(steps)*m.pace
+	case steps > 0:
+		left, all = time.Duration(float64(in.Work)*float64(rest)/float64(steps)), in.Work
+	default:
+		left, all = in.Work, in.Work
+	}
+	margin := func(d time.Duration) time.Duration { return time.Duration(workMargin * float64(d)) }
+	return margin(left), margin(all)
 }

@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ var (
 )
 
 // promise: docs/training.md#p-unknown-speed
+// promise: docs/training.md#p-work-hint
 func TestChoose(t *testing.T) {
 	began := time.Unix(1000, 0).UTC()
 	all := []contract.Offer{gpuSpot, gpuStays, burst}
@@ -36,6 +38,15 @@ func TestChoose(t *testing.T) {
 	due := func(left time.Duration, current spec.Generation) contract.DecideInput {
 		return in(func(in *contract.DecideInput) { in.Deadline, in.Current = began.Add(left), current })
 	}
+	declared := func(left, work time.Duration) contract.DecideInput {
+		return in(func(in *contract.DecideInput) { in.Deadline, in.Work = began.Add(left), work })
+	}
+	slow := func(within time.Duration) contract.DecideInput {
+		return in(func(in *contract.DecideInput) {
+			in.Deadline, in.Offers = began.Add(70*time.Minute), slices.Clone(all)
+			in.Offers[1].StartWithin = within
+		})
+	}
 	for _, tt := range []struct {
 		name     string
 		in       contract.DecideInput
@@ -48,8 +59,24 @@ func TestChoose(t *testing.T) {
 			Offers: all, Tick: 64 * time.Minute / ticksInWindow, SpotWithin: 40 * time.Second,
 		}},
 		{"no slack", due(time.Hour, spec.Generation{}), plain, contract.Choice{Offers: all[1:], Tick: time.Hour / ticksInWindow}},
-		{"nothing is known yet", due(time.Hour, spec.Generation{}), measurement{}, contract.Choice{
-			Offers: all, Tick: time.Hour / ticksInWindow, SpotWithin: 3 * time.Minute,
+		{"nothing is known yet", due(time.Hour, spec.Generation{}), measurement{}, contract.Choice{Offers: all[1:], Tick: time.Hour / ticksInWindow}},
+		{"the work is declared", declared(3*time.Hour, time.Hour), measurement{}, contract.Choice{
+			Offers: all[:1], Tick: 3 * time.Hour / ticksInWindow, Waits: true,
+		}},
+		{"the work is declared, and there is no time for spot", declared(69*time.Minute, time.Hour), measurement{}, contract.Choice{
+			Offers: all[1:], Tick: 69 * time.Minute / ticksInWindow,
+		}},
+		{"half of the work that is declared is done", declared(70*time.Minute, time.Hour), measurement{step: 1800}, contract.Choice{
+			Offers: all[:1], Tick: 70 * time.Minute / ticksInWindow, Waits: true,
+		}},
+		{"the work is measured to be more than was declared", declared(70*time.Minute, time.Minute), plain, contract.Choice{
+			Offers: all, Tick: 70 * time.Minute / ticksInWindow, SpotWithin: 6*time.Minute + 40*time.Second,
+		}},
+		{"on-demand may take long to be there", slow(6 * time.Minute), plain, contract.Choice{
+			Offers: slow(6 * time.Minute).Offers, Tick: 70 * time.Minute / ticksInWindow, SpotWithin: 40 * time.Second,
+		}},
+		{"on-demand may take too long to be there", slow(7 * time.Minute), plain, contract.Choice{
+			Offers: slow(7 * time.Minute).Offers[1:], Tick: 70 * time.Minute / ticksInWindow,
 		}},
 		{"on spot", due(3*time.Hour, spec.Generation{Capacity: spec.CapacitySpot}), plain, contract.Choice{Tick: 3 * time.Hour / ticksInWindow}},
 		{

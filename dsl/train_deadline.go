@@ -27,6 +27,11 @@ func checkDeadline(sp *spec.Train, c *checker, s *step) {
 		c.src.Errorf(document.KeyNode(node, "at"), "deadline", "keep one of them", "a deadline is `within` a time or `at` a time of day, not both")
 	}
 	positive(c.src, node, "within")
+	positive(c.src, node, "work")
+	if d := sp.Deadline; within != nil && d.Within > 0 && d.Work > d.Within {
+		c.src.Errorf(within, "deadline", fmt.Sprintf("write at least `within: %v`", document.Lookup(node, "work").Value),
+			"nothing can keep the deadline of `%s`: `work` says that the training takes %v on on-demand", s.ID, document.Lookup(node, "work").Value)
+	}
 	checkClock(c, at, document.Lookup(node, "timezone"))
 	place := document.KeyNode(s.body, "deadline")
 	if document.Lookup(s.body, "total_steps") == nil {

@@ -69,7 +69,8 @@ func TestTrainKeepsItsDeadline(t *testing.T) {
 	b := newTrainBench(t, bothCapacities("mean_up: 1s, notice: 1s, without_notice: 100%, gap: 10s"), engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "300", "0.03"
 	b.change(func(sp *spec.Train) {
-		sp.TotalSteps, sp.Deadline = 300, &spec.Deadline{Within: spec.Duration(75 * time.Second), OnMiss: spec.OnMissContinue}
+		sp.TotalSteps = 300
+		sp.Deadline = &spec.Deadline{Within: spec.Duration(75 * time.Second), Work: spec.Duration(15 * time.Second), OnMiss: spec.OnMissContinue}
 	})
 	b.execute()
 	o := b.result()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -89,6 +90,12 @@ var (
 	ErrRefused = errors.New("refused")
 	// ErrNoAgent: the pool has no agent to put on its nodes.
 	ErrNoAgent = errors.New("the node agent is missing")
+)
+
+// How long the pools' Acquire takes at most where there are nodes to be had. A deadline is kept by it.
+const (
+	EC2Within        = 20 * time.Minute
+	KubernetesWithin = 5 * time.Minute
 )
 
 // Pool is where nodes come from. All methods are safe for concurrent use and, for one key, may be called again at any time by

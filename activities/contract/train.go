@@ -61,6 +61,8 @@ type PlanInput struct {
 	record.StepInput
 	// BeganAt is when the step began.
 	BeganAt time.Time `json:"began_at"`
+	// Resumes: the training goes on from where an earlier run's ended, so that less is left than its whole work.
+	Resumes bool `json:"resumes,omitempty"`
 }
 
 // TrainPlan is the part of the step's spec and its environment that the workflow acts on.
@@ -77,6 +79,8 @@ type TrainPlan struct {
 	Deadline   time.Time `json:"deadline,omitzero"`
 	StopOnMiss bool      `json:"stop_on_miss,omitempty"`
 	TotalSteps int64     `json:"total_steps,omitempty"`
+	// Work is how long all steps take on on-demand, as the step says; 0: it does not.
+	Work time.Duration `json:"work,omitempty"`
 }
 
 // Offer is one thing that may be bought: one capacity of one pool.
@@ -90,6 +94,8 @@ type Offer struct {
 	Image string `json:"image,omitempty"`
 	// RetryFor is how long refusals of the pool that may pass are retried.
 	RetryFor time.Duration `json:"retry_for,omitempty"`
+	// StartWithin is how long nodes that the pool has may take at most from being asked for to being ready.
+	StartWithin time.Duration `json:"start_within,omitempty"`
 }
 
 // DecideInput asks which of the offers to ask for now.

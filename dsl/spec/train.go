@@ -65,6 +65,9 @@ type Deadline struct {
 	At string `json:"at,omitempty"`
 	// Timezone of at, such as Europe/Berlin. Default UTC.
 	Timezone string `json:"timezone,omitempty"`
+	// Work is how long the whole training takes on on-demand, as an estimate from above. It is used until the pace has been measured.
+	// Without it, a training begins on on-demand.
+	Work Duration `json:"work,omitempty"`
 	// OnMiss is what happens if the training is not finished by then: continue (default), or stop, which fails the step and keeps its last
 	// checkpoint.
 	OnMiss string `json:"on_miss,omitempty" dsl:"default=continue,enum=continue|stop"`
@@ -234,6 +237,17 @@ func (d *Deadline) After(began time.Time) (time.Time, error) {
 			return due, nil
 		}
 	}
+}
+
+// Unkept is an error when the work is longer than the time from then until the deadline is. A time of day that may be missed is not one to
+// fail for: whoever begins late is late.
+func (d *Deadline) Unkept(began, due time.Time) error {
+	work, left := time.Duration(d.Work), due.Sub(began)
+	if work <= left || d.Within == 0 && d.OnMiss != OnMissStop {
+		return nil
+	}
+	return fmt.Errorf("the deadline is %v after the start, and `work` says that the training takes %v on on-demand: nothing can keep a deadline of less than %v",
+		left, work, work)
 }
 
 // How the ranks of a node are started.

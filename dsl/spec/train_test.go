@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -33,6 +34,31 @@ func TestDeadline(t *testing.T) {
 	for _, wrong := range []Deadline{{}, {At: "25:00"}, {At: "07:00", Timezone: "Europe/Belin"}} {
 		if got, err := wrong.After(time.Unix(0, 0)); err == nil {
 			t.Errorf("%+v: %v, want an error", wrong, got)
+		}
+	}
+}
+
+// promise: docs/training.md#p-deadline-impossible
+func TestUnkeptDeadline(t *testing.T) {
+	began := time.Date(2026, 3, 1, 6, 30, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name     string
+		deadline Deadline
+		refused  bool
+	}{
+		{"the work is not declared", Deadline{Within: Duration(time.Minute)}, false},
+		{"enough time", Deadline{Within: Duration(time.Hour), Work: Duration(time.Hour)}, false},
+		{"too little", Deadline{Within: Duration(time.Hour), Work: Duration(61 * time.Minute)}, true},
+		{"a time of day that may be missed", Deadline{At: "07:00", Work: Duration(time.Hour)}, false},
+		{"a time of day that ends it", Deadline{At: "07:00", Work: Duration(time.Hour), OnMiss: OnMissStop}, true},
+	} {
+		due, err := tt.deadline.After(began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = tt.deadline.Unkept(began, due)
+		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "less than "+time.Duration(tt.deadline.Work).String()) {
+			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
 }

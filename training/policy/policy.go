@@ -20,7 +20,8 @@ import (
 type State struct {
 	// Deadline says that there is one. Without it Work, Left, TotalWork and Window mean nothing.
 	Deadline bool
-	// Work is what remains to be trained, at the measured speed, and 0 as long as that is not known; Left is the time until the deadline.
+	// Work is what remains to be trained, at the measured speed or as it was declared, and 0 as long as neither is known; Left is the time until
+	// the deadline.
 	Work, Left time.Duration
 	// TotalWork and Window are the same as they were when the step began; Decide does without TotalWork.
 	TotalWork, Window time.Duration
@@ -28,6 +29,8 @@ type State struct {
 	Elapsed time.Duration
 	// Changeover is how long it takes from asking for nodes that are to be had until they train, with what is trained a second time.
 	Changeover time.Duration
+	// Start is how much longer on-demand may take to be there than Changeover says, at most.
+	Start time.Duration
 	// Risk is the work that a gang on spot loses at most if it goes without notice before the next decision: what it has done since its last
 	// checkpoint; while none runs on spot, what it would have done before its next.
 	Risk time.Duration
@@ -65,8 +68,6 @@ const (
 	reserveFactor = 2.5
 	// priorUp is how long spot is believed to stay where there is no deadline that would tell long from short.
 	priorUp = 2 * time.Hour
-	// firstTries is what part of the time before the deadline the one try of spot may take that is made before the speed is known.
-	firstTries = 20
 	// unknownSpotShare is the price of spot as a share of on-demand's where they are not said.
 	unknownSpotShare = 1. / 3
 )
@@ -74,14 +75,18 @@ const (
 // Slack is the time left beyond the work.
 func (s State) Slack() time.Duration { return s.Left - s.Work }
 
-// mustStay is the slack below which on-demand must not be left: a changeover to spot, and one back, with what is lost there.
-func (s State) mustStay() time.Duration { return 2*s.Changeover + s.Risk }
+// back is how long it takes at most from asking for on-demand until it trains.
+func (s State) back() time.Duration { return s.Changeover + s.Start }
 
-// mustLeave is the slack below which spot must be left for on-demand, since its loss would cost more.
-func (s State) mustLeave() time.Duration { return s.Changeover + s.Risk }
+// mustStay is the slack below which on-demand must not be left: a changeover to spot, and one back, with what is lost there.
+func (s State) mustStay() time.Duration { return s.Changeover + s.back() + s.Risk }
+
+// mustLeave is the slack below which spot must be left for on-demand, since its loss would cost more. What it trains until on-demand is there
+// is lost as well when it goes just before.
+func (s State) mustLeave() time.Duration { return s.back() + s.Risk + s.Start }
 
 // mustStart is the slack below which on-demand must be asked for now, since the next decision may be too late.
-func (s State) mustStart() time.Duration { return max(s.mustStay(), s.Changeover+s.Tick) }
+func (s State) mustStart() time.Duration { return max(s.mustStay(), s.back()+s.Tick) }
 
 // Decide says what to ask for.
 func Decide(s State) Decision {
@@ -98,17 +103,14 @@ func Decide(s State) Decision {
 		return Decision{OnDemand: true}
 	case !s.Deadline, s.Left <= 0:
 		return Decision{Spot: s.Running == "" || s.worthMoving(), OnDemand: true}
-	case s.Work <= 0: // one try of spot to measure the speed on, and no wait for it
-		if s.Running != "" || s.SpotLosses > 0 {
-			return Decision{OnDemand: true}
-		}
-		return Decision{Spot: true, OnDemand: true, SpotWithin: s.Window / firstTries}
+	case s.Work <= 0: // it may be that there is no time to lose
+		return Decision{OnDemand: true}
 	case s.Slack() < s.mustStay():
 		return Decision{OnDemand: true}
 	case s.Running == spec.CapacityOnDemand:
 		return Decision{Spot: s.worthMoving(), OnDemand: true}
 	}
-	if wait := s.Slack() - max(s.mustStart(), s.reserve()+s.Changeover+s.Tick); wait > 0 {
+	if wait := s.Slack() - max(s.mustStart(), s.reserve()+s.back()+s.Tick); wait > 0 {
 		return Decision{Spot: true, Review: max(wait, s.Tick), SpotWithin: max(wait, s.Tick)}
 	}
 	// Spot that is ready at once costs no slack, and spot that is not must leave enough for on-demand.

@@ -64,8 +64,7 @@ func TestDecide(t *testing.T) {
 			s.Running, s.SpotUp, s.SpotLosses = spec.CapacityOnDemand, 10*time.Minute, 30
 		}), onDemand},
 		{"slack for spot that is ready at once", due(10*h, 10*h+12*time.Minute+30*time.Second, nil), bothWithin(time.Minute)},
-		{"the speed is not known", due(0, 5*h, nil), bothWithin(h)},
-		{"the speed is not known, and spot was lost before it was", due(0, 5*h, func(s *policy.State) { s.SpotLosses = 1 }), onDemand},
+		{"the speed is not known", due(0, 5*h, nil), onDemand},
 		{"the speed is not known, on on-demand", due(0, 5*h, on(spec.CapacityOnDemand)), onDemand},
 		{"the deadline has passed", due(5*h, -h, nil), both},
 	} {

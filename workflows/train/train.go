@@ -39,7 +39,7 @@ func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, err
 	if t.carried.BeganAt.IsZero() {
 		t.carried.BeganAt = workflow.Now(ctx)
 	}
-	plan := contract.PlanInput{StepInput: in.StepInput, BeganAt: t.carried.BeganAt}
+	plan := contract.PlanInput{StepInput: in.StepInput, BeganAt: t.carried.BeganAt, Resumes: in.ResumeRun != ""}
 	if err := durable.Local(ctx, contract.PlanActivity, "plan "+in.Step, plan, &t.plan); err != nil {
 		return record.StepOutput{}, err
 	}
@@ -261,14 +261,25 @@ func (t *train) collect(ctx workflow.Context, end trainEnd) (record.StepOutput, 
 	return out, nil
 }
 
+const (
+	// maxTries is how often one of the worker's activities is tried, and maxTryPause the longest pause between two.
+	maxTries    = 8
+	maxTryPause = 30 * time.Second
+)
+
 // remote runs one of the worker's activities. They are idempotent, so that what a dying worker began is done again.
 func (t *train) remote(ctx workflow.Context, name string, in, out any) error {
+	return t.tryRemote(ctx, maxTries, name, in, out)
+}
+
+// tryRemote is remote with at most so many tries.
+func (t *train) tryRemote(ctx workflow.Context, tries int32, name string, in, out any) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: remoteLimit,
 		HeartbeatTimeout:    durable.HeartbeatTimeout,
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: time.Second, MaximumInterval: 30 * time.Second, MaximumAttempts: 8,
+			InitialInterval: time.Second, MaximumInterval: maxTryPause, MaximumAttempts: tries,
 			NonRetryableErrorTypes: []string{fault.Invalid, fault.User, fault.Preempted},
 		},
 		Summary: fmt.Sprintf("%s, generation %d", strings.TrimPrefix(name, "sluice.train."), t.current.Index),
