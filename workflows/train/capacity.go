@@ -47,7 +47,7 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 		l.take(*next)
 		return nil
 	}
-	for {
+	for failed := 0; ; {
 		if t.missed(ctx) {
 			return t.abandon(ctx, fault.New(fault.Timeout, t.missedReason(), nil))
 		}
@@ -73,12 +73,26 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 			continue
 		}
 		if fault.TypeOf(err) != fault.Preempted {
-			return t.abandon(ctx, err)
+			if failed++; !t.asksAgain(ctx, err, failed) {
+				return t.abandon(ctx, err)
+			}
+			continue
 		}
+		failed = 0
 		if t.phase = acquiringPhase + fault.Message(err); durable.IsLong(ctx, durable.LongBySuggestion) {
 			return durable.ErrLong
 		}
 	}
+}
+
+// asksAgain reports, after a pause, whether to choose anew after so many calls that failed in a row. Without a deadline the call has been tried
+// again as it was; with one, it may have to ask for something else by now.
+func (t *train) asksAgain(ctx workflow.Context, err error, failed int) bool {
+	if why := fault.Of(err); why.Final || why.Type == fault.User || ctx.Err() != nil || t.plan.Deadline.IsZero() || failed >= maxTries || !durable.Since(ctx, changeAsksAgain) {
+		return false
+	}
+	t.phase = acquiringPhase + fault.Message(err)
+	return durable.Sleep(ctx, min(time.Second<<(failed-1), maxTryPause), "before asking for nodes again") == nil
 }
 
 // blockedSince is what an error of Acquire says of the pools; zero where it says nothing.
@@ -141,8 +155,12 @@ func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choi
 	if left := t.plan.Deadline.Sub(workflow.Now(ctx)); t.plan.StopOnMiss {
 		in.Patience = max(min(in.Patience, left), 0)
 	}
+	tries := int32(maxTries)
+	if !t.plan.Deadline.IsZero() {
+		tries = 1 // and chooses anew
+	}
 	var got contract.Acquired
-	return got, t.remote(ctx, contract.AcquireActivity, in, &got)
+	return got, t.tryRemote(ctx, tries, contract.AcquireActivity, in, &got)
 }
 
 // abandon releases what the pools may have started or keep for a generation that does not come to live.
@@ -253,6 +271,8 @@ func (l *generation) looked(ctx workflow.Context, w *spotWatcher) (done bool, re
 		switch {
 		case err == nil:
 			return true, 0
+		case fault.TypeOf(err) != fault.Preempted && l.current.Capacity == spec.CapacitySpot:
+			return ctx.Err() != nil, choice.Tick // spot is to be left
 		case fault.TypeOf(err) != fault.Preempted:
 			return ctx.Err() != nil, 0 // a pool that fails is asked again later
 		case l.isSpared(ctx):

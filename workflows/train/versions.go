@@ -24,4 +24,6 @@ const (
 	changeOwnSignal = "own-signal"
 	// changeNextAtNotice: the next gang is acquired while ranks that are to leave their nodes write a checkpoint.
 	changeNextAtNotice = "next-at-notice"
+	// changeAsksAgain: a training with a deadline chooses anew what to buy after each call of Acquire that failed.
+	changeAsksAgain = "asks-again"
 )
