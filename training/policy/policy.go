@@ -93,7 +93,7 @@ func Decide(s State) Decision {
 	switch {
 	case s.Running == spec.CapacitySpot && s.OnDemand && s.Deadline && s.Left > 0 && s.Work > 0:
 		left := s.Slack() - s.mustLeave()
-		if left < 0 && s.Slack() >= s.Changeover { // with less slack, to leave would be too late too
+		if left < 0 && s.Slack() >= 0 { // with less, to leave would be too late too
 			return Decision{OnDemand: true}
 		}
 		return Decision{Spot: true, Review: max(left, s.Tick)}

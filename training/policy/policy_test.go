@@ -53,11 +53,12 @@ func TestDecide(t *testing.T) {
 		{"on spot", due(10*h, 11*h, on(spec.CapacitySpot)), spot},
 		{"on spot, whose loss the slack would cover", due(10*h, 11*h, risking(53*time.Minute)), spot},
 		{"on spot, whose loss would cost more than the slack", due(10*h, 11*h, risking(55*time.Minute)), onDemand},
-		{"on spot, which it is too late to leave", due(10*h, 10*h+5*time.Minute, risking(55*time.Minute)), spot},
+		{"on spot, with less slack than the slowest changeover took", due(10*h, 10*h+5*time.Minute, risking(55*time.Minute)), onDemand},
+		{"on spot, which it is too late to leave", due(10*h, 10*h-time.Minute, risking(55*time.Minute)), spot},
 		{"on on-demand, with too little slack for what spot would take along", due(5*h, 6*h, func(s *policy.State) {
 			s.Running, s.Risk = spec.CapacityOnDemand, 49*time.Minute
 		}), onDemand},
-		{"on spot, with no slack", due(1*h, 1*h, on(spec.CapacitySpot)), spot},
+		{"on spot, with no slack", due(1*h, 1*h, on(spec.CapacitySpot)), onDemand},
 		{"on on-demand, with slack", due(5*h, 6*h, on(spec.CapacityOnDemand)), both},
 		{"on on-demand, with no slack", due(5*h, 5*h+11*time.Minute, on(spec.CapacityOnDemand)), onDemand},
 		{"on on-demand, and spot goes away too soon", due(5*h, 6*h, func(s *policy.State) {

@@ -36,7 +36,7 @@ type world struct {
 	// The training: its steps, what one takes, after how many it saves, and the work that the step declares.
 	steps, every int64
 	pace, hint   time.Duration
-	// within is the deadline, acquire the bound that on-demand keeps, with failed calls, and prepare that of a node's preparation.
+	// within is the deadline, acquire the bound that on-demand keeps, with failed calls, and prepare how long a node needs to get ready.
 	within, acquire, prepare time.Duration
 	// turns are when spot comes and goes, beginning without.
 	turns []time.Duration
@@ -168,29 +168,30 @@ func (w *world) get(ctx context.Context, in contract.AcquireInput) (contract.Acq
 		})
 	}
 	w.failed = 0
-	got := func(o contract.Offer) func() (any, error) {
+	got := func(o contract.Offer, waited time.Duration) func() (any, error) {
 		return func() (any, error) {
 			node := training.Node{Name: "n", Queue: in.Request.Key.Queue(0, "x"), Address: "a"}
-			return contract.Acquired{At: asked, Gang: training.Gang{Nodes: []training.Node{node}}, Offer: o}, nil
+			return contract.Acquired{At: asked.Add(waited), Gang: training.Gang{Nodes: []training.Node{node}}, Offer: o}, nil
 		}
 	}
 	spent := time.Duration(0)
 	for _, o := range in.Offers {
 		if o.Capacity == spec.CapacityOnDemand {
-			return contract.Acquired{}, w.later(ctx, spent+w.draw(w.acquire/2), got(o))
+			return contract.Acquired{}, w.later(ctx, spent+w.draw(w.acquire/2), got(o, spent))
 		}
 		most := in.Patience
 		if in.SpotWithin > 0 {
 			most = min(most, in.SpotWithin)
 		}
+		waits := time.Duration(0)
 		up, until := w.spotAt(asked)
-		takes := w.draw(w.acquire)
-		if !up && len(in.Offers) == 1 {
-			takes, until = takes+until.Sub(asked), until.Add(time.Hour) // it is asked for until it comes
-			up = true
+		if !up && len(in.Offers) == 1 { // it is asked for until it comes
+			waits = until.Sub(asked)
+			up, until = w.spotAt(until)
 		}
+		takes := waits + w.draw(w.acquire)
 		if up && takes <= most && asked.Add(takes).Before(until) {
-			return contract.Acquired{}, w.later(ctx, takes, got(o))
+			return contract.Acquired{}, w.later(ctx, takes, got(o, waits))
 		}
 		if up || len(in.Offers) == 1 {
 			spent = most
@@ -218,7 +219,7 @@ func (w *world) watch(ctx context.Context, in contract.GangInput) (training.Loss
 }
 
 func (w *world) getReady(ctx context.Context, _ protocol.PrepareInput) (protocol.PrepareOutput, error) {
-	return protocol.PrepareOutput{}, w.later(ctx, w.draw(w.prepare), func() (any, error) {
+	return protocol.PrepareOutput{}, w.later(ctx, w.prepare, func() (any, error) {
 		return protocol.PrepareOutput{MasterPort: 1}, nil
 	})
 }
