@@ -55,6 +55,10 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 		Keep: sp.Checkpoint.Keep,
 	}
 	plan.MaxNodes = max(plan.MinNodes, plan.MaxNodes)
+	if sp.Checkpoint.FixedSize() && plan.MinNodes != plan.MaxNodes { // the linter does not see through expressions
+		return plan, fault.Errorf(fault.Invalid, "it may train on %d to %d nodes, but sharded checkpoints can only be resumed from on the number of nodes that "+
+			"wrote them: use one number, or `reshard: true` if the program can load the parts of another number of nodes", plan.MinNodes, plan.MaxNodes)
+	}
 	if plan.Offers, err = offersOf(sub.Program.Environment(), sp); err != nil {
 		return plan, err
 	}

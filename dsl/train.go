@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
@@ -32,9 +33,19 @@ func checkTrain(c *checker, s *step, spec *spec.Train) {
 	if spec.Nodes.Max != 0 && spec.Nodes.Max < spec.Nodes.Min {
 		c.src.Errorf(document.PlaceOf(s.body, "nodes"), "range", "", "`max: %d` is less than `min: %d`", spec.Nodes.Max, spec.Nodes.Min)
 	}
+	checkReshard(c, s, spec)
 	checkTrainNeeds(spec, c, s)
 	checkTrainPools(spec, c, s)
 	checkDeadline(spec, c, s)
+}
+
+// checkReshard reports sharded checkpoints that a gang of another size may have to resume from and cannot.
+func checkReshard(c *checker, s *step, sp *spec.Train) {
+	if sp.Checkpoint.FixedSize() && sp.Nodes.Max > sp.Nodes.Min {
+		c.src.Errorf(document.PlaceOf(s.body, "nodes"), "range",
+			"write `nodes: "+strconv.Itoa(sp.Nodes.Max)+"`; or `checkpoint: {layout: sharded, reshard: true}` if the program can load the parts of another number of nodes",
+			"`%s` may resume on another number of nodes, which sharded checkpoints do not allow without `reshard: true`", s.ID)
+	}
 }
 
 // checkTrainPools checks that the environment has the pools, and that each is large enough.

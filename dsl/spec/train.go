@@ -75,14 +75,20 @@ type Deadline struct {
 
 // CheckpointSpec says how a training step's checkpoints are handled.
 type CheckpointSpec struct {
-	// Layout is the format of a checkpoint on disk: folder, a folder step-N that is created by a rename; huggingface, the Trainer's
-	// checkpoint-N; lightning, the .ckpt files of ModelCheckpoint.
-	Layout string `json:"layout,omitempty" dsl:"default=folder,enum=folder|huggingface|lightning"`
+	// Layout is the format of a checkpoint on disk: folder, a folder step-N that is created by a rename; sharded, such a folder on every node,
+	// each with its part of the checkpoint; huggingface, the Trainer's checkpoint-N; lightning, the .ckpt files of ModelCheckpoint.
+	Layout string `json:"layout,omitempty" dsl:"default=folder,enum=folder|sharded|huggingface|lightning"`
+	// Reshard says that the program can resume from a sharded checkpoint on another number of nodes than wrote it, as
+	// torch.distributed.checkpoint can.
+	Reshard bool `json:"reshard,omitempty"`
 	// Every is the recommended interval between checkpoints, which the script gets in $SLUICE_CHECKPOINT_EVERY. Default 30s.
 	Every Duration `json:"every,omitempty" dsl:"default=30s"`
 	// Keep is the number of committed checkpoints that are kept in the store. Default 3.
 	Keep int `json:"keep,omitempty" dsl:"default=3,min=1"`
 }
+
+// FixedSize reports whether only as many nodes as wrote a checkpoint can resume from it.
+func (c CheckpointSpec) FixedSize() bool { return c.Layout == LayoutSharded && !c.Reshard }
 
 // TrainOutput is what a train step hands on, beside its declared outputs.
 type TrainOutput struct {
@@ -261,6 +267,7 @@ const (
 // What a checkpoint looks like on disk.
 const (
 	LayoutFolder      = "folder"
+	LayoutSharded     = "sharded"
 	LayoutHuggingFace = "huggingface"
 	LayoutLightning   = "lightning"
 )

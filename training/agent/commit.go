@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/store"
@@ -25,28 +27,38 @@ const (
 	progressEvery = time.Second
 )
 
-// committer commits the checkpoints of rank 0 beside training: the newest that is whole and not committed yet.
+// committer commits checkpoints beside training: the newest that is whole and not committed yet. Node 0 does it, and of sharded ones each
+// node its part.
 type committer struct {
 	store    *store.Store
 	ranks    *ranks
 	layout   layout
 	settling settling
+	nodes    int          // of the gang
+	shards   *sharding    // nil where node 0 commits alone
 	done     atomic.Int64 // the newest committed step, that of the checkpoint resumed from included
 	said     int64        // the last step in the progress record
 	kept     string       // the links to the newest committed checkpoint, for a next generation on this node
 }
 
-func newCommitter(s *store.Store, r *ranks) *committer {
-	c := &committer{store: s, ranks: r, layout: layoutOf(r.p.spec.Checkpoint.Layout), settling: settling{}}
+func newCommitter(s *store.Store, r *ranks, nodes int) *committer {
+	layout := r.p.spec.Checkpoint.Layout
+	c := &committer{store: s, ranks: r, layout: layoutOf(layout), settling: settling{}, nodes: nodes}
 	c.done.Store(r.p.seal.FromStep())
+	if layout == spec.LayoutSharded && nodes > 1 {
+		c.shards = &sharding{mine: r.p.seal.FromStep()}
+	}
 	return c
 }
+
+// commits reports whether this node commits anything.
+func (c *committer) commits() bool { return c.ranks.p.index == 0 || c.shards != nil }
 
 func (c *committer) committed() int64 { return c.done.Load() }
 
 // loop commits until quit is closed.
 func (c *committer) loop(quit <-chan struct{}) {
-	if c.ranks.p.index != 0 {
+	if !c.commits() {
 		return
 	}
 	look := time.Tick(lookEvery)
@@ -72,18 +84,21 @@ func (c *committer) loop(quit <-chan struct{}) {
 	}
 }
 
-// last commits what the ranks left behind when they ended.
-func (c *committer) last(ctx context.Context) error {
-	if c.ranks.p.index != 0 {
+// last commits what the ranks left behind when they ended. together: those of the other nodes end too, so that their parts of it follow.
+func (c *committer) last(ctx context.Context, together bool) error {
+	if !c.commits() {
 		return nil
 	}
 	c.progress(ctx)
+	if c.shards != nil {
+		return c.lastShards(ctx, together)
+	}
 	return c.newest(ctx, true)
 }
 
 func (c *committer) progress(ctx context.Context) {
 	now := c.ranks.metrics.state()
-	if now.Step == c.said {
+	if now.Step == c.said || c.ranks.p.index != 0 {
 		return
 	}
 	p := checkpoint.Progress{Step: now.Step, Of: now.Of, At: now.At, FirstStep: now.FirstStep, FirstAt: now.FirstAt}
@@ -96,10 +111,19 @@ func (c *committer) progress(ctx context.Context) {
 
 // newest commits the newest checkpoint that is whole, if it is newer than what is committed.
 func (c *committer) newest(ctx context.Context, ended bool) error {
-	w, err := c.after(c.done.Load(), ended)
+	next := func() (written, error) { return c.after(c.done.Load(), ended) }
+	if c.shards != nil {
+		next = func() (written, error) { return c.nextShard(ctx, ended) }
+	}
+	w, err := next()
 	if err != nil || w == (written{}) {
 		return err
 	}
+	return c.put(ctx, w)
+}
+
+// put commits a checkpoint, or gives way to a newer one.
+func (c *committer) put(ctx context.Context, w written) error {
 	ctx, cancel := context.WithTimeout(ctx, commitLimit)
 	defer cancel()
 	ctx, giveWay := context.WithCancelCause(ctx)
@@ -110,7 +134,7 @@ func (c *committer) newest(ctx context.Context, ended bool) error {
 		c.watchNewer(w.step, committed, giveWay)
 	}()
 	began := time.Now()
-	err = c.commit(ctx, w)
+	err := c.commit(ctx, w)
 	close(committed)
 	<-watched
 	switch {
@@ -153,8 +177,8 @@ func (c *committer) watchNewer(step int64, committed <-chan struct{}, giveWay co
 			return
 		case <-look:
 		}
-		if !c.ranks.wasTold() {
-			continue
+		if !c.ranks.wasTold() || c.shards != nil && c.ranks.isBereft() {
+			continue // a node that is gone has no part of what is newer
 		}
 		ended := false
 		select {
@@ -203,36 +227,58 @@ func (c *committer) commit(ctx context.Context, w written) error {
 	if err != nil {
 		return err
 	}
-	if c.layout.notes != nil {
-		noted, err := c.layout.notes(c.ranks.p, target, w.step)
-		if err == nil {
-			err = c.ranks.metrics.feed(noted)
+	metrics, err := c.putMetrics(ctx, part, target, w.step)
+	if err != nil {
+		return err
+	}
+	if c.shards != nil {
+		err = c.commitShard(ctx, w.step, checkpoint.Shard{Files: ref, Metrics: metrics})
+	} else {
+		m := c.manifest(w.step)
+		m.Checkpoint, m.Metrics, m.CommittedAt, m.Ranks = ref, metrics, time.Now().UTC(), c.nodes*c.ranks.launch.ranks
+		if err = checkpoint.Commit(ctx, c.store, c.ranks.key, m); err == nil {
+			c.done.Store(w.step)
 		}
-		if err != nil { // the checkpoint is worth more than they are
-			c.ranks.node.log.Warn("what the framework noted of its steps could not be read", "step", w.step, "error", err)
-		}
 	}
-	lines, err := c.ranks.metrics.upTo(w.step)
 	if err != nil {
 		return err
 	}
-	metrics, _, err := part.PutBlob(ctx, lines)
-	if err != nil {
-		return err
-	}
-	err = checkpoint.Commit(ctx, c.store, c.ranks.key, checkpoint.Manifest{
-		Generation: c.ranks.key.Generation, Step: w.step, Checkpoint: ref, Metrics: metrics, CommittedAt: time.Now().UTC(),
-	})
-	if err != nil {
-		return err
-	}
-	c.done.Store(w.step)
 	keep = true
 	c.drop(c.kept)
 	c.kept = own
 	c.count("committed", ref.Bytes, began)
 	c.ranks.node.log.Info("committed", "step", w.step, "bytes", ref.Bytes)
 	return nil
+}
+
+// manifest is what all nodes know of the commit of a step.
+func (c *committer) manifest(step int64) checkpoint.Manifest {
+	sp := c.ranks.p.spec.Checkpoint
+	return checkpoint.Manifest{
+		Generation: c.ranks.key.Generation, Step: step, Layout: cmp.Or(sp.Layout, spec.LayoutFolder), Nodes: c.nodes, Reshard: sp.Reshard,
+	}
+}
+
+// putMetrics stores the metrics up to a step, with what the framework noted in its checkpoint. Only node 0 has any.
+func (c *committer) putMetrics(ctx context.Context, part *store.Store, path string, step int64) (digest string, err error) {
+	if c.ranks.p.index != 0 {
+		return "", nil
+	}
+	if c.layout.notes != nil {
+		noted, err := c.layout.notes(c.ranks.p, path, step)
+		if err == nil {
+			err = c.ranks.metrics.feed(noted)
+		}
+		if err != nil { // the checkpoint is worth more than they are
+			c.ranks.node.log.Warn("what the framework noted of its steps could not be read", "step", step, "error", err)
+		}
+	}
+	lines, err := c.ranks.metrics.upTo(step)
+	if err != nil {
+		return "", err
+	}
+	digest, _, err = part.PutBlob(ctx, lines)
+	return digest, err
 }
 
 // drop removes the links to a checkpoint; "" is none.

@@ -98,6 +98,7 @@ func (n *node) Stop(ctx context.Context, in protocol.StopInput) error {
 	r := n.ranks
 	n.mu.Unlock()
 	if r != nil && r.key.Generation == in.Generation {
+		r.noteOver(in.Over)
 		r.stop(ctx, in.Grace)
 	}
 	return nil

@@ -59,6 +59,7 @@ type ranks struct {
 	stopped time.Time // when somebody asked for the end while the rank was running
 	// nodeStopped: it was the agent's own end that asked for it.
 	nodeStopped bool
+	lost        []int  // the nodes that commit nothing more, as whoever asked for it said
 	silent      string // for how long they have made no progress, when that is too long
 	hung        bool   // they were killed for it
 	over        string // why it was killed for its memory
@@ -81,7 +82,7 @@ func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error)
 		startedAt: time.Now(), metrics: follow(p.dirs.metrics, p.seal.FromStep()), done: make(chan struct{}),
 	}
 	r.metrics.mask = p.mask
-	r.commits = newCommitter(n.store, r)
+	r.commits = newCommitter(n.store, r, in.Nodes)
 	if err := r.start(n.config, in); err != nil {
 		file.Close()
 		if fault.TypeOf(err) == fault.User || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -141,7 +142,8 @@ func (r *ranks) supervise() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
-	r.ended = r.ending(end, r.commits.last(ctx))
+	r.ended = r.ending(end, r.commits.last(ctx, end.ok() || r.wasTold()))
+	r.refusal = cmp.Or(r.refusal, r.commits.refusal())
 	switch {
 	case r.refusal != nil:
 		r.err = r.refusal
@@ -181,8 +183,8 @@ func (r *ranks) watch() (proc.Exit, error) {
 			if first := r.metrics.read(false); first {
 				r.markTraining()
 			}
-			if r.p.index > 0 && r.refusal == nil {
-				if r.refusal = r.refuseShards(); r.refusal != nil {
+			if r.refusal == nil {
+				if r.refusal = cmp.Or(r.refuseShards(), r.commits.refusal()); r.refusal != nil {
 					r.proc.Kill()
 				}
 			}

@@ -4,12 +4,16 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// refuseShards is an error when a node other than 0 has written a part of a checkpoint. Checkpoints are taken from node 0, so what would be
+// refuseShards is an error when a node other than 0 has written a part of a checkpoint of another layout. Those are taken from node 0, so what would be
 // committed lacks this part, and nothing could resume from it.
 func (r *ranks) refuseShards() error {
+	if r.p.index == 0 || r.p.spec.Checkpoint.Layout == spec.LayoutSharded {
+		return nil
+	}
 	found, err := r.commits.layout.find(r.p.dirs.checkpoints)
 	if err != nil {
 		return nil // on this node nobody needs the folder
@@ -21,7 +25,8 @@ func (r *ranks) refuseShards() error {
 		}
 		return fault.Errorf(fault.User,
 			"node %d wrote a part of checkpoint %s (%s), but checkpoints are only read from node 0, so training could not resume from this one: "+
-				"let rank 0 write the whole checkpoint, as with FSDP's FULL_STATE_DICT, or train on one node", r.p.index, w.name, part)
+				"with `checkpoint: {layout: sharded}` every node commits its part; or let rank 0 write the whole checkpoint, as with FSDP's "+
+				"FULL_STATE_DICT", r.p.index, w.name, part)
 	}
 	return nil
 }

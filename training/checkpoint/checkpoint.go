@@ -1,12 +1,16 @@
 // Package checkpoint keeps the committed checkpoints of a training step in the store, and the seals that fence its generations.
 //
-// A commit is a manifest, written last and create-if-absent, that names a checkpoint's artifact and the metrics up to its step. Before
+// A commit is a manifest, written last and create-if-absent, that names a checkpoint's artifact and the metrics up to its step. Of a sharded
+// checkpoint each node uploads its part and records it; whichever finds that all parts are recorded writes the manifest, which names the
+// files of all of them. So a commit is whole if its manifest is there, whatever its layout. Before
 // generation g starts, a worker writes the seal of g, create-if-absent, which names the one manifest to resume from. A manifest
 // that a node of an older generation commits after that is named by no seal and never read. There is no "latest".
 //
 // Keys, under checkpoints/<run>/<step>/:
 //
 //	g<g>/step-<n>.json   a commit of generation g; its files are in the part of the store with the name of this folder and g<g>/step-<n>
+//	g<g>/step-<n>.node-<i>.json   node i's part of a sharded checkpoint
+//	g<g>/next.json       the step whose parts the nodes commit next
 //	g<g>/progress.json   how far generation g is known to have come
 //	seal/<g>             what generation g resumes from
 //	environment.json     where the values of the training's secrets come from
@@ -36,6 +40,12 @@ type Manifest struct {
 	// Metrics is the blob of all metrics lines up to Step, those of earlier generations included.
 	Metrics     string    `json:"metrics"`
 	CommittedAt time.Time `json:"committed_at"`
+	// Layout is the step's checkpoint.layout, and Nodes and Ranks how many wrote it; a commit of an earlier build does not say.
+	Layout string `json:"layout,omitempty"`
+	Nodes  int    `json:"nodes,omitempty"`
+	Ranks  int    `json:"ranks,omitempty"`
+	// Reshard: it can be resumed from on another number of nodes, although it is sharded.
+	Reshard bool `json:"reshard,omitempty"`
 	// Run is the earlier run that committed it, in a seal that goes on from the training of another run; empty for the seal's own run.
 	Run string `json:"run,omitempty"`
 }

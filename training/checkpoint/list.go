@@ -26,6 +26,10 @@ type Kept struct {
 	// Bytes is the size of its files; 0 when its record is damaged.
 	Bytes       int64     `json:"bytes"`
 	CommittedAt time.Time `json:"committed_at"`
+	// Layout, Nodes and Ranks are as in Manifest.
+	Layout string `json:"layout,omitempty"`
+	Nodes  int    `json:"nodes,omitempty"`
+	Ranks  int    `json:"ranks,omitempty"`
 
 	manifest Manifest // zero when it is damaged
 }
@@ -110,6 +114,7 @@ func List(ctx context.Context, s *store.Store) ([]Kept, error) {
 		switch err := s.GetJSON(ctx, info.Key, &m); {
 		case err == nil && m.Generation == generation && m.Step == step:
 			k.Bytes, k.CommittedAt, k.manifest = m.Checkpoint.Bytes, m.CommittedAt, m
+			k.Layout, k.Nodes, k.Ranks = m.Layout, m.Nodes, m.Ranks
 		case err != nil && !gone(err):
 			return nil, err
 		}
@@ -129,9 +134,5 @@ func List(ctx context.Context, s *store.Store) ([]Kept, error) {
 
 // Remove removes a checkpoint of a training that has ended.
 func Remove(ctx context.Context, s *store.Store, c Kept) error {
-	// The manifest first: what remains is no commit any more.
-	if err := s.Driver().Delete(ctx, manifestKey(c.key(), c.TrainingStep)); err != nil {
-		return err
-	}
-	return s.RemovePart(ctx, partName(c.key(), c.TrainingStep))
+	return remove(ctx, s, c.key(), c.TrainingStep)
 }

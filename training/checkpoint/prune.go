@@ -69,15 +69,30 @@ func Prune(ctx context.Context, s *store.Store, k training.Key, keep int, settle
 		if stays(c.generation, c.step) {
 			continue
 		}
-		// The manifest first: what remains is no commit any more.
-		if err := s.Driver().Delete(ctx, manifestKey(c.key(k), c.step)); err != nil {
-			return err
-		}
-		if err := s.RemovePart(ctx, partName(c.key(k), c.step)); err != nil {
+		if err := remove(ctx, s, c.key(k), c.step); err != nil {
 			return err
 		}
 	}
-	return removeStray(ctx, s, k, stays)
+	oldest := int64(0) // of those of generation k that stay
+	for _, c := range stay {
+		if c.generation == k.Generation && (oldest == 0 || c.step < oldest) {
+			oldest = c.step
+		}
+	}
+	return removeStray(ctx, s, k, func(generation int, step int64) bool {
+		return !stays(generation, step) && (generation < k.Generation || generation == k.Generation && step < oldest)
+	})
+}
+
+// remove removes a commit. The manifest goes first, and the parts that could be joined again next: what remains is no commit any more.
+func remove(ctx context.Context, s *store.Store, k training.Key, step int64) error {
+	if err := s.Driver().Delete(ctx, manifestKey(k, step)); err != nil {
+		return err
+	}
+	if err := s.RemoveAll(ctx, shardPrefix(k, step)); err != nil {
+		return err
+	}
+	return s.RemovePart(ctx, partName(k, step))
 }
 
 // staying are the commits that are not to be removed: of those that generation k may build on the newest keep, and all that are too new
@@ -105,18 +120,20 @@ func staying(ctx context.Context, s *store.Store, k training.Key, all []commit, 
 	return stay, nil
 }
 
-// removeStray removes files of older generations that belong to no commit: what a node had uploaded when it was lost, or was left of a
-// commit by a worker that was.
-func removeStray(ctx context.Context, s *store.Store, k training.Key, stays func(int, int64) bool) error {
-	prefix := store.PartsPrefix + folder(k) + "/"
+// removeStray removes what belongs to no commit, and never will: what a node had uploaded when it was lost, or was left of a commit by a
+// worker that was; and the parts of a sharded checkpoint that is not whole, once newer ones are.
+func removeStray(ctx context.Context, s *store.Store, k training.Key, isStray func(generation int, step int64) bool) error {
+	records, files := folder(k)+"/", store.PartsPrefix+folder(k)+"/"
 	var stray []string
-	for info, err := range s.Driver().List(ctx, prefix) {
-		if err != nil {
-			return err
-		}
-		g, step, ok := place(strings.TrimPrefix(info.Key, prefix))
-		if ok && g < k.Generation && !stays(g, step) {
-			stray = append(stray, info.Key)
+	for _, prefix := range []string{records, files} { // the records first, so that nothing is joined whose files go
+		for info, err := range s.Driver().List(ctx, prefix) {
+			if err != nil {
+				return err
+			}
+			name, _, isShard := strings.Cut(strings.TrimPrefix(info.Key, prefix), shardMark)
+			if g, step, ok := place(name); ok && isStray(g, step) && (isShard || prefix == files) {
+				stray = append(stray, info.Key)
+			}
 		}
 	}
 	for _, key := range stray {

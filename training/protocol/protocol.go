@@ -127,4 +127,7 @@ func (e RanksEnded) Short(totalSteps int64) bool {
 type StopInput struct {
 	Generation int           `json:"generation"`
 	Grace      time.Duration `json:"grace"`
+	// Over are the nodes that commit nothing more: they are gone, or their ranks have ended. A checkpoint of which they have not committed
+	// their part will never be whole.
+	Over []int `json:"over,omitempty"`
 }

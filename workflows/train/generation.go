@@ -327,10 +327,21 @@ func (l *generation) stopNode(ctx workflow.Context, i int, grace time.Duration) 
 		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
 		Summary:                fmt.Sprintf("stop node %d within %v, generation %d", i, grace.Round(time.Millisecond), l.current.Index),
 	})
-	in := protocol.StopInput{Generation: l.current.Index, Grace: grace}
+	in := protocol.StopInput{Generation: l.current.Index, Grace: grace, Over: l.over()}
 	if err := workflow.ExecuteActivity(ctx, protocol.StopActivity, in).Get(ctx, nil); err != nil {
 		l.nodes[i].gone = true
 	}
+}
+
+// over lists the nodes that commit nothing more.
+func (l *generation) over() []int {
+	var over []int
+	for i, n := range l.nodes {
+		if !n.started || n.ended || n.gone {
+			over = append(over, i)
+		}
+	}
+	return over
 }
 
 // grace is how long the ranks may take to end.
