@@ -55,9 +55,8 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 		Keep: sp.Checkpoint.Keep,
 	}
 	plan.MaxNodes = max(plan.MinNodes, plan.MaxNodes)
-	if sp.Checkpoint.FixedSize() && plan.MinNodes != plan.MaxNodes { // the linter does not see through expressions
-		return plan, fault.Errorf(fault.Invalid, "it may train on %d to %d nodes, but sharded checkpoints can only be resumed from on the number of nodes that "+
-			"wrote them: use one number, or `reshard: true` if the program can load the parts of another number of nodes", plan.MinNodes, plan.MaxNodes)
+	if plan.ResumeFrom, err = t.resumeFrom(ctx, sp, plan); err != nil {
+		return plan, err
 	}
 	if plan.Offers, err = offersOf(sub.Program.Environment(), sp); err != nil {
 		return plan, err
@@ -132,7 +131,10 @@ func (t *Trainings) pool(ctx context.Context, submission, name string) (training
 // Seal opens a generation and says how far the one before it came.
 func (t *Trainings) Seal(ctx context.Context, in contract.SealInput) (contract.SealOutput, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "sealing", Share: -1} })
-	seal, err := checkpoint.MakeSeal(ctx, t.Store, in.Key, in.ResumeRun, in.Unusable)
+	seal, err := checkpoint.MakeSeal(ctx, t.Store, in.Key, checkpoint.Origin{Run: in.ResumeRun, From: in.ResumeFrom}, in.Unusable)
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		return contract.SealOutput{}, fault.New(fault.Invalid, "`resume_from`: "+err.Error()+": name another, which `sluice checkpoint ls` lists", err)
+	}
 	if err != nil || in.Generation == 1 {
 		return contract.SealOutput{Seal: seal}, err
 	}

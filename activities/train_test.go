@@ -124,7 +124,7 @@ func TestSealKnowsHowFarTheOneBeforeCame(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := training.Key{Run: "r", Step: "fit", Generation: 1}
-	if _, err := checkpoint.MakeSeal(t.Context(), s, k, "", nil); err != nil {
+	if _, err := checkpoint.MakeSeal(t.Context(), s, k, checkpoint.Origin{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := checkpoint.PutProgress(t.Context(), s, k, checkpoint.Progress{Step: 3}); err != nil {

@@ -81,6 +81,8 @@ type TrainPlan struct {
 	TotalSteps int64     `json:"total_steps,omitempty"`
 	// Work is how long all steps take on on-demand, as the step says; 0: it does not.
 	Work time.Duration `json:"work,omitempty"`
+	// ResumeFrom is the checkpoint that the step names in resume_from.
+	ResumeFrom *checkpoint.Manifest `json:"resume_from,omitempty"`
 }
 
 // Offer is one thing that may be bought: one capacity of one pool.
@@ -128,8 +130,10 @@ type Choice struct {
 type SealInput struct {
 	training.Key
 	// ResumeRun is the earlier run whose training of the step goes on; empty: none.
-	ResumeRun string         `json:"resume_run,omitempty"`
-	Unusable  []artifact.Ref `json:"unusable,omitempty"`
+	ResumeRun string `json:"resume_run,omitempty"`
+	// ResumeFrom is as in TrainPlan.
+	ResumeFrom *checkpoint.Manifest `json:"resume_from,omitempty"`
+	Unusable   []artifact.Ref       `json:"unusable,omitempty"`
 }
 
 // SealOutput says what the generation resumes from, and how far the one before it is known to have come; it came exactly so far where

@@ -41,6 +41,12 @@ func (e *Engine) keyParts(ctx context.Context, sub *Submitted, node spec.Node, r
 	if err != nil {
 		return nil, why, err
 	}
+	if kinds[node.Kind].resumes {
+		why, err = e.pinResume(ctx, resolved, parts)
+		if why.fails || err != nil {
+			return parts, why, err
+		}
+	}
 	for _, pattern := range resolved.InPlace {
 		switch {
 		case objectstore.IsAddress(pattern):

@@ -2,9 +2,13 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -24,4 +28,30 @@ func (e *Engine) unfinished(ctx context.Context, node spec.Node, in contract.Res
 		return nil, err
 	}
 	return checkpoint.NewestOf(ctx, e.Store, at.Run, at.ID(), nil)
+}
+
+// pinResume puts the checkpoint that `resume_from` means now in its place, and in the key what that holds: the same name may mean another
+// one later. Where there is none the step itself says so.
+func (e *Engine) pinResume(ctx context.Context, resolved *dsl.Resolved, parts map[string]string) (uncached, error) {
+	const key = "resume_from"
+	sp, err := spec.Decode[map[string]json.RawMessage](resolved.Spec)
+	if err != nil || sp[key] == nil {
+		return uncached{}, err
+	}
+	var reference string
+	if err := json.Unmarshal(sp[key], &reference); err != nil {
+		return uncached{}, err
+	}
+	m, err := checkpoint.Find(ctx, e.Store, reference)
+	if errors.Is(err, checkpoint.ErrNone) || errors.Is(err, checkpoint.ErrDamaged) {
+		resolved.Cache.Enabled = false
+		return uncached{reason: "it would fail: `resume_from`: " + err.Error(), fails: true}, nil
+	} else if err != nil {
+		return uncached{}, err
+	}
+	parts[key] = ShortDigest(fmt.Appendf(nil, "%s %d %s", m.Checkpoint.Digest, m.Step, m.Metrics))
+	if sp[key], err = json.Marshal(m.Pinned()); err == nil {
+		resolved.Spec, err = json.Marshal(sp)
+	}
+	return uncached{}, err
 }

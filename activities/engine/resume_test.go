@@ -28,7 +28,7 @@ func TestUnfinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := training.Key{Run: "r1", Step: "fit", Generation: 1}
-	if _, err := checkpoint.MakeSeal(t.Context(), b.engine.Store, key, "", nil); err != nil {
+	if _, err := checkpoint.MakeSeal(t.Context(), b.engine.Store, key, checkpoint.Origin{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	part := checkpoint.Part(b.engine.Store, key, 7)
@@ -77,5 +77,60 @@ func TestUnfinished(t *testing.T) {
 				t.Errorf("goes on from %q (%q, %v), want %q", got.Step.ResumeRun, got.Hit, err, tt.want)
 			}
 		})
+	}
+}
+
+// The key of a training that starts from a checkpoint is made of what its name means now, and the training is given that.
+//
+// promise: docs/training.md#p-resume-from-key
+func TestResumeFromIsInTheKey(t *testing.T) {
+	b := newBenchIn(t, "steps: {fit: {train: {command: [fit], resume_from: r0/pre}}}", document.File{
+		Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n"),
+	})
+	k := training.Key{Run: "r0", Step: "pre", Generation: 1}
+	commit := func(step int64, content string) {
+		t.Helper()
+		part := checkpoint.Part(b.engine.Store, k, step)
+		m := checkpoint.Manifest{Generation: 1, Step: step}
+		var err error
+		if m.Metrics, _, err = part.PutBlob(t.Context(), strings.NewReader("")); err != nil {
+			t.Fatal(err)
+		}
+		if m.Checkpoint, err = part.PutTree(t.Context(), artifact.Checkpoint, t.TempDir(), map[string]string{"content": content}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkpoint.Commit(t.Context(), b.engine.Store, k, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resolve := func(run string) (key, from string) {
+		t.Helper()
+		b.begin(run)
+		got, err := b.engine.Resolve(t.Context(), b.at(run, "fit"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sp, err := spec.Decode[spec.Train](got.Step.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Key, sp.ResumeFrom
+	}
+	none, from := resolve("r1")
+	if from != "r0/pre" {
+		t.Errorf("without a checkpoint the step is given %q", from)
+	}
+	commit(5, "a")
+	first, from := resolve("r2")
+	if !strings.HasPrefix(from, "r0/pre@5#sha256:") {
+		t.Errorf("the step is given %q, want the checkpoint of step 5 with its digest", from)
+	}
+	if again, _ := resolve("r3"); again != first {
+		t.Error("the key changed, and the checkpoint did not")
+	}
+	commit(6, "b")
+	second, _ := resolve("r4")
+	if none == first || first == second {
+		t.Errorf("keys %s, %s, %s: want one for each checkpoint", none, first, second)
 	}
 }

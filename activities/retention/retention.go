@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
 // Needed says of those of all runs that must stay, why. A run stays with its parent.
@@ -35,6 +36,13 @@ func Needed(ctx context.Context, s *store.Store, all []record.RunRecord) (map[st
 		need(r.Run, "it is open")
 		for _, other := range slices.Concat(slices.Collect(maps.Values(r.Serving)), []string{r.Last}, record.Ancestors(all, r)) {
 			need(other, "run "+r.Run+" is open and reads it")
+		}
+		sources, err := checkpoint.Sources(ctx, s, r.Run)
+		if err != nil {
+			return nil, err
+		}
+		for _, other := range sources {
+			need(other, "run "+r.Run+" is open and resumed from its checkpoint")
 		}
 	}
 	for pipeline := range pipelines {

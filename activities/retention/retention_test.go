@@ -17,6 +17,8 @@ import (
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -131,12 +133,19 @@ func TestNeeded(t *testing.T) {
 	if _, err := routing.Set(t.Context(), b.Store, 0, doc); err != nil {
 		t.Fatal(err)
 	}
+	for run, from := range map[string]string{"a-6": "named", "a-5": "unused"} { // where their trainings started
+		origin := checkpoint.Origin{From: &checkpoint.Manifest{Run: from, Training: "pre", Generation: 1, Step: 3}}
+		if _, err := checkpoint.MakeSeal(t.Context(), b.Store, training.Key{Run: run, Step: "fit", Generation: 1}, origin, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	got, err := retention.Needed(t.Context(), b.Store, b.all())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{
 		"a-0": "run a-6 is open and reads it", "a-2": "run a-6 is open and reads it", "a-5": "run a-6 is open and reads it", "a-6": "it is open",
+		"named":   "run a-6 is open and resumed from its checkpoint",
 		"a-1":     "target spam keeps its release in reserve, for a rollback",
 		"a-3":     "target spam serves its release",
 		"a-4.sub": "target spam serves its release",

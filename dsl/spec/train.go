@@ -22,6 +22,9 @@ type Train struct {
 	Nodes Nodes `json:"nodes,omitzero"`
 	// Launcher is how the ranks of a node are started. With env, the default, the command is the only rank of the node.
 	Launcher string `json:"launcher,omitempty" dsl:"literal,default=env,enum=env|torchrun|mpi|tensorflow"`
+	// ResumeFrom is the checkpoint that the training starts from: the name of one of any run as `sluice checkpoint ls` shows it, RUN/STEP@1200,
+	// or RUN/STEP for the newest of that step; or its digest. Default: none.
+	ResumeFrom string `json:"resume_from,omitempty"`
 	// Checkpoint is the layout and the interval of checkpoints, and how many are kept.
 	Checkpoint CheckpointSpec `json:"checkpoint,omitzero"`
 	// Hang is when ranks that make no progress count as hung, and what happens then.

@@ -150,7 +150,7 @@ func TestPrepareWaitsForTheEnd(t *testing.T) {
 
 func sealOf(t *testing.T, n *node, in record.StepInput, generation int) checkpoint.Seal {
 	t.Helper()
-	seal, err := checkpoint.MakeSeal(t.Context(), n.store, keyOf(in, generation), "", nil)
+	seal, err := checkpoint.MakeSeal(t.Context(), n.store, keyOf(in, generation), checkpoint.Origin{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

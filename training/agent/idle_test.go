@@ -62,7 +62,7 @@ func TestReadyNodeWaits(t *testing.T) {
 			for g := range tt.opened {
 				at := key
 				at.Generation = g + 1
-				if _, err := checkpoint.MakeSeal(t.Context(), n.store, at, "", nil); err != nil {
+				if _, err := checkpoint.MakeSeal(t.Context(), n.store, at, checkpoint.Origin{}, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

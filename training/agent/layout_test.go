@@ -167,11 +167,11 @@ func TestHalfACheckpointIsNeverCommitted(t *testing.T) {
 	next := r.key
 	for _, generation := range []int{1, 2} {
 		next.Generation = generation
-		if _, err := checkpoint.MakeSeal(t.Context(), g.nodes[0].store, next, "", nil); err != nil {
+		if _, err := checkpoint.MakeSeal(t.Context(), g.nodes[0].store, next, checkpoint.Origin{}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	seal, err := checkpoint.MakeSeal(t.Context(), g.nodes[0].store, next, "", nil)
+	seal, err := checkpoint.MakeSeal(t.Context(), g.nodes[0].store, next, checkpoint.Origin{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,7 @@ func TestUnwantedRanksEnd(t *testing.T) {
 			if tt.seal {
 				k := g.ranks[0].key
 				for k.Generation = 1; k.Generation <= 2; k.Generation++ {
-					if _, err := checkpoint.MakeSeal(t.Context(), g.nodes[0].store, k, "", nil); err != nil {
+					if _, err := checkpoint.MakeSeal(t.Context(), g.nodes[0].store, k, checkpoint.Origin{}, nil); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -59,7 +59,7 @@ func resumed(t *testing.T, s *store.Store) (int64, map[string]string) {
 
 func sealFirst(t *testing.T, s *store.Store) {
 	t.Helper()
-	if _, err := checkpoint.MakeSeal(t.Context(), s, training.Key{Run: "r", Step: "s", Generation: 1}, "", nil); err != nil {
+	if _, err := checkpoint.MakeSeal(t.Context(), s, training.Key{Run: "r", Step: "s", Generation: 1}, checkpoint.Origin{}, nil); err != nil {
 		t.Fatal(err)
 	}
 }

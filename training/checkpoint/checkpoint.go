@@ -48,6 +48,8 @@ type Manifest struct {
 	Reshard bool `json:"reshard,omitempty"`
 	// Run is the earlier run that committed it, in a seal that goes on from the training of another run; empty for the seal's own run.
 	Run string `json:"run,omitempty"`
+	// Training is the step of Run that committed it, in a seal that goes on from what resume_from names; empty for the seal's own step.
+	Training string `json:"training,omitempty"`
 }
 
 // Seal opens a generation.
@@ -121,15 +123,15 @@ func GetProgress(ctx context.Context, s *store.Store, k training.Key) (Progress,
 }
 
 // MakeSeal writes the seal of generation k and returns it, or the one that is there already. It names the newest commit of the
-// generations before k that is whole in the store and that unusable does not list. The first generation goes on from the training of an
-// earlier run, where one is given, as do those after it until one of them has committed.
-func MakeSeal(ctx context.Context, s *store.Store, k training.Key, earlier string, unusable []artifact.Ref) (Seal, error) {
+// generations before k that is whole in the store and that unusable does not list. The first generation goes on from where the
+// origin says, as do those after it until one of them has committed. The error is ErrDamaged if that is a checkpoint that cannot be used.
+func MakeSeal(ctx context.Context, s *store.Store, k training.Key, origin Origin, unusable []artifact.Ref) (Seal, error) {
 	if seal, err := getSeal(ctx, s, k); !errors.Is(err, store.ErrNotFound) {
 		return seal, err
 	}
 	resume, err := Newest(ctx, s, k, unusable)
-	if err == nil && k.Generation == 1 && earlier != "" {
-		resume, err = NewestOf(ctx, s, earlier, k.Step, unusable)
+	if err == nil && resume == nil {
+		resume, err = origin.resume(ctx, s, k, unusable)
 	}
 	if err != nil {
 		return Seal{}, err
@@ -178,7 +180,10 @@ func Newest(ctx context.Context, s *store.Store, k training.Key, unusable []arti
 		}
 		limit, first = seal.FromStep(), seal
 	}
-	if first.Resume != nil && first.Resume.Run != "" {
+	if first.Resume != nil && first.Resume.Training != "" && !slices.Contains(unusable, first.Resume.Checkpoint) {
+		return first.Resume, nil
+	}
+	if first.Resume != nil && first.Resume.Run != "" && first.Resume.Training == "" {
 		return NewestOf(ctx, s, first.Resume.Run, k.Step, unusable)
 	}
 	return nil, nil

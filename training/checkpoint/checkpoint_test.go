@@ -69,7 +69,7 @@ func (b *bench) commit(generation int, step int64) artifact.Ref {
 
 func (b *bench) seal(generation int, unusable ...artifact.Ref) checkpoint.Seal {
 	b.f.Helper()
-	seal, err := checkpoint.MakeSeal(b.t.Context(), b.store, key(generation), "", unusable)
+	seal, err := checkpoint.MakeSeal(b.t.Context(), b.store, key(generation), checkpoint.Origin{}, unusable)
 	if err != nil {
 		b.f.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestSealIsOneForAllWhoMakeIt(t *testing.T) {
 				}
 			}
 			var err error
-			if seals[i], err = checkpoint.MakeSeal(t.Context(), b.store, key(2), "", nil); err != nil {
+			if seals[i], err = checkpoint.MakeSeal(t.Context(), b.store, key(2), checkpoint.Origin{}, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -321,7 +321,7 @@ func TestAnotherRunGoesOn(t *testing.T) {
 	}
 	seal := func(run string, generation int, earlier string, unusable ...artifact.Ref) checkpoint.Seal {
 		t.Helper()
-		seal, err := checkpoint.MakeSeal(t.Context(), b.store, training.Key{Run: run, Step: "fit", Generation: generation}, earlier, unusable)
+		seal, err := checkpoint.MakeSeal(t.Context(), b.store, training.Key{Run: run, Step: "fit", Generation: generation}, checkpoint.Origin{Run: earlier}, unusable)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -94,8 +94,13 @@ func readAll(ctx context.Context, s *store.Store, digest string) error {
 
 // List lists the committed checkpoints of all trainings, by run and step, the oldest of each first.
 func List(ctx context.Context, s *store.Store) ([]Kept, error) {
+	return list(ctx, s, store.CheckpointsPrefix)
+}
+
+// list lists those whose keys have a prefix.
+func list(ctx context.Context, s *store.Store, prefix string) ([]Kept, error) {
 	all := []Kept{}
-	for info, err := range s.Driver().List(ctx, store.CheckpointsPrefix) {
+	for info, err := range s.Driver().List(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}

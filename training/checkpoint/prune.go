@@ -25,7 +25,7 @@ func partName(k training.Key, step int64) string {
 
 // part is that of a manifest of step k.
 func (m Manifest) part(s *store.Store, k training.Key) *store.Store {
-	return Part(s, training.Key{Run: cmp.Or(m.Run, k.Run), Step: k.Step, Generation: m.Generation}, m.Step)
+	return Part(s, training.Key{Run: cmp.Or(m.Run, k.Run), Step: cmp.Or(m.Training, k.Step), Generation: m.Generation}, m.Step)
 }
 
 // Files is where what the seal names lies.

@@ -142,7 +142,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 func (t *train) seal(ctx workflow.Context, l *generation) error {
 	t.enter(ctx, "sealing")
 	var out contract.SealOutput
-	in := contract.SealInput{Key: t.key(), ResumeRun: t.in.ResumeRun, Unusable: t.carried.Unusable}
+	in := contract.SealInput{Key: t.key(), ResumeRun: t.in.ResumeRun, ResumeFrom: t.plan.ResumeFrom, Unusable: t.carried.Unusable}
 	if err := t.remote(ctx, contract.SealActivity, in, &out); err != nil {
 		return err
 	}

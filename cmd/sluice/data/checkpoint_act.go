@@ -185,13 +185,17 @@ resume from it.`,
 		if err != nil {
 			return err
 		}
+		held, err := resumable(cmd.Context(), s, runs)
+		if err != nil {
+			return err
+		}
 		done := removedCheckpoints{Checkpoints: []checkpoint.Kept{}, Removed: *yes}
 		for _, name := range args {
 			c, err := findCheckpoint(all, name)
 			if err != nil {
 				return err
 			}
-			if mayResume(runs, c.Run) {
+			if isOf(held, c.Run) {
 				return kit.Invalidf("nothing was removed: an open run may resume from %s\nhelp: let it finish, or cancel it", c.Name())
 			}
 			done.Checkpoints = append(done.Checkpoints, c)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,8 +92,12 @@ of them runs anything.`,
 			if ended, err = checkpoint.List(cmd.Context(), s); err != nil {
 				return err
 			}
+			held, err := resumable(cmd.Context(), s, runs)
+			if err != nil {
+				return err
+			}
 			ended = slices.DeleteFunc(ended, func(c checkpoint.Kept) bool {
-				return !c.CommittedAt.Before(before) || mayResume(runs, c.Run)
+				return !c.CommittedAt.Before(before) || isOf(held, c.Run)
 			})
 		}
 		done := collected{Blobs: len(garbage), Checkpoints: len(ended), Before: before, HeldBy: heldBy, Removed: *yes}
@@ -222,11 +225,33 @@ func verifiedText(out io.Writer, found store.Verified) error {
 	return err
 }
 
-// mayResume reports whether a run that is open may go on from the checkpoints of another, or is that. A run of a child pipeline goes with its
-// parent's.
-func mayResume(runs []record.RunRecord, from string) bool {
-	is := func(name string) bool { return from == name || strings.HasPrefix(from, name+".") }
-	return slices.ContainsFunc(runs, func(r record.RunRecord) bool {
-		return r.Status == spec.StatusRunning && (is(r.Run) || slices.ContainsFunc(record.Ancestors(runs, r), is))
-	})
+// resumable are the runs whose checkpoints a run that is open may go on from, or writes.
+func resumable(ctx context.Context, s *store.Store, runs []record.RunRecord) (map[string]bool, error) {
+	all := map[string]bool{}
+	for _, r := range runs {
+		if r.Status != spec.StatusRunning {
+			continue
+		}
+		sources, err := checkpoint.Sources(ctx, s, r.Run)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range slices.Concat([]string{r.Run}, record.Ancestors(runs, r), sources) {
+			all[name] = true
+		}
+	}
+	return all, nil
+}
+
+// isOf reports whether a run is one of some, or that of a child pipeline of one, which goes with its parent's.
+func isOf(runs map[string]bool, name string) bool {
+	if runs[name] {
+		return true
+	}
+	for i, c := range name {
+		if c == '.' && runs[name[:i]] {
+			return true
+		}
+	}
+	return false
 }
