@@ -106,7 +106,7 @@ func TestNoticeCommitsTheNewestShards(t *testing.T) {
 		trap 'save 9; exit 143' TERM; save 5; while true; do sleep 0.05; done`)
 	await(t, "the uploads of step 5", func() bool { return stuck.waiting.Load() >= 2 })
 	for i := range g.nodes {
-		go g.nodes[i].Stop(t.Context(), protocol.StopInput{Generation: 1, Grace: time.Minute}) //nolint:errcheck // its end is looked at
+		go g.nodes[i].Stop(t.Context(), protocol.StopInput{Generation: 1, Grace: time.Minute})
 	}
 	for i := range g.nodes {
 		if end := g.end(t, i); end.Code != exitStopped || i == 0 && end.CommittedStep != 9 {

@@ -253,7 +253,7 @@ func TestCommittingProcessIsKilled(t *testing.T) {
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			cmd.Wait() //nolint:errcheck // it was killed
+			cmd.Wait()
 			steps, err := checkpoint.Steps(t.Context(), b.store, key(1))
 			if err != nil {
 				t.Fatal(err)
