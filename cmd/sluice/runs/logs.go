@@ -19,10 +19,8 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/script"
-	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/ranklog"
@@ -52,7 +50,9 @@ says which and why. The logs of the agents of a local pool's nodes are in the
 state folder, under logs.
 
 With --timestamps every line begins with the time when it was written, to the
-second, or with - if the time is not known.`,
+second, or with - if the time is not known. With --format json every line is one
+JSON object: its step, text, time, and the log of the program it is from, or the
+generation, node and rank of the training.`,
 		Example: `  sluice logs
   sluice logs fit
   sluice logs fit.3
@@ -65,6 +65,7 @@ second, or with - if the time is not known.`,
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the logs until the run has ended")
 	timestamps := cmd.Flags().Bool("timestamps", false, "begin every line with the time when it was written")
 	selection := addSelection(cmd)
+	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		selected, err := selection()
 		if err != nil {
@@ -83,7 +84,7 @@ second, or with - if the time is not known.`,
 		}
 		l := &logs{
 			dir: filepath.Join(kit.StateDir(cmd), "logs"), step: step, run: run, store: s, timestamps: *timestamps,
-			out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), selection: selected,
+			json: *format == "json", out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), selection: selected,
 			read: map[string]int64{}, told: map[string]int{}, readers: map[string]*ranklog.Reader{},
 		}
 		if err := l.checkSelection(); err != nil {
@@ -193,6 +194,7 @@ type logs struct {
 	run         record.Run
 	store       *store.Store
 	timestamps  bool
+	json        bool // a JSON object for each line
 	out, errOut io.Writer
 	read        map[string]int64 // bytes copied, by file
 	printed     bool             // a line was
@@ -307,13 +309,8 @@ func (l *logs) lost(ctx context.Context, of record.StepRecord, step string, gene
 		if g.Index <= l.told[step] || g.Index > generation || g.End == spec.EndFinished || !l.selectsGeneration(g.Index) {
 			continue
 		}
-		l.told[step], l.last = g.Index, ""
-		line := fmt.Sprintf("==> %s: generation %d ended at step %s on %s: %s", step, g.Index, human.Count(g.ToStep),
-			g.EndedAt.Local().Format("2006-01-02 15:04:05 MST"), report.EndWord(g.End))
-		if g.Reason != "" {
-			line += ", " + human.Line(g.Reason)
-		}
-		if _, err := fmt.Fprintln(l.out, line+" <=="); err != nil {
+		l.told[step] = g.Index
+		if err := l.ended(step, g); err != nil {
 			return err
 		}
 	}
@@ -331,12 +328,12 @@ func (l *logs) file(step, path string) (err error) {
 		return err
 	}
 	var times script.Times
-	if l.timestamps {
+	if l.timestamps || l.json {
 		if times, err = script.ReadTimes(path); err != nil {
 			return err
 		}
 	}
-	heading := step + " " + strings.TrimSuffix(filepath.Base(path), ".log")
+	from := strings.TrimSuffix(filepath.Base(path), ".log")
 	r := bufio.NewReader(f)
 	for {
 		line, err := r.ReadString('\n')
@@ -348,29 +345,10 @@ func (l *logs) file(step, path string) (err error) {
 		}
 		at := times.At(l.read[path])
 		l.read[path] += int64(len(line))
-		if err := l.line(heading, at, strings.TrimSuffix(line, "\n")); err != nil {
+		if err := l.line(logLine{Step: step, Log: from, At: at, Text: strings.TrimSuffix(line, "\n")}); err != nil {
 			return err
 		}
 	}
-}
-
-// line prints a line, under a heading when one with another came before.
-func (l *logs) line(heading string, at time.Time, line string) error {
-	if l.last != heading {
-		if _, err := fmt.Fprintf(l.out, "==> %s <==\n", heading); err != nil {
-			return err
-		}
-	}
-	l.last, l.printed = heading, true
-	if l.timestamps {
-		when := "-"
-		if !at.IsZero() {
-			when = at.Local().Format(time.RFC3339)
-		}
-		line = when + " " + line
-	}
-	_, err := io.WriteString(l.out, line+"\n")
-	return err
 }
 
 func (l *logs) running() bool { return l.run.Status == spec.StatusRunning }

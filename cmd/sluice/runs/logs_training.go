@@ -104,17 +104,13 @@ func (l *logs) training(ctx context.Context, of record.StepRecord, from, step st
 	return len(steps) > 0, nil
 }
 
-// rankLine prints a line of a training. It says whose it is where that may be one of several.
+// rankLine prints a line of a training.
 func (l *logs) rankLine(step string, line ranklog.Line) error {
-	text := line.Text
-	if line.Shared {
-		whose := fmt.Sprintf("g%d n%d", line.Generation, line.Node)
-		if line.Rank != ranklog.NoRank {
-			whose += fmt.Sprintf(" r%d", line.Rank)
-		}
-		text = whose + " | " + text
+	printed := logLine{Step: step, Generation: line.Generation, Node: &line.Node, At: line.At, Text: line.Text, shared: line.Shared}
+	if line.Rank != ranklog.NoRank {
+		printed.Rank = &line.Rank
 	}
-	return l.line(fmt.Sprintf("%s generation %d", step, line.Generation), line.At, text)
+	return l.line(printed)
 }
 
 // missing is an error if nothing was printed because there is no such generation, node or rank.

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"io"
 	"time"
 )
@@ -13,5 +12,5 @@ func Event(w io.Writer, event string, data any) error {
 		Time  time.Time `json:"time"`
 		Data  any       `json:"data"`
 	}{event, time.Now().UTC(), data}
-	return json.NewEncoder(w).Encode(line)
+	return JSONLine(w, line)
 }

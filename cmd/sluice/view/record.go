@@ -187,6 +187,13 @@ func JSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// JSONLine writes v in one line.
+func JSONLine(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
 // Show writes a run for people.
 func (t Theme) Show(w io.Writer, run record.RunRecord, s Summary, waiting []contract.ApprovalState, now time.Time) error {
 	out := writer{w: w}

@@ -1,0 +1,89 @@
+package runs
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/report"
+)
+
+// logLine is a line that a program of a step has printed, or with an End, one that tells how a generation of a training ended.
+type logLine struct {
+	// Step is its ID, or that of one instance.
+	Step string `json:"step"`
+	// Log is the name of the program's log file, such as attempt-2; none has what ranks print.
+	Log string `json:"log,omitempty"`
+	// Generation, Node and Rank are those of a training. A launcher has no rank.
+	Generation int                `json:"generation,omitempty"`
+	Node       *int               `json:"node,omitempty"`
+	Rank       *int               `json:"rank,omitempty"`
+	End        spec.GenerationEnd `json:"end,omitempty"`
+	// At is when it was written, the zero time if that is not known.
+	At   time.Time `json:"at,omitzero"`
+	Text string    `json:"text"`
+
+	shared bool // its generation has several ranks
+}
+
+// heading is what stands over lines of one program or generation.
+func (l logLine) heading() string {
+	if l.Log != "" {
+		return l.Step + " " + l.Log
+	}
+	return fmt.Sprintf("%s generation %d", l.Step, l.Generation)
+}
+
+// whose says which rank has printed it, where that may be one of several.
+func (l logLine) whose() string {
+	switch {
+	case !l.shared:
+		return ""
+	case l.Rank == nil:
+		return fmt.Sprintf("g%d n%d | ", l.Generation, *l.Node)
+	}
+	return fmt.Sprintf("g%d n%d r%d | ", l.Generation, *l.Node, *l.Rank)
+}
+
+// line prints a line, under a heading when one with another came before.
+func (l *logs) line(line logLine) error {
+	l.printed = true
+	if l.json {
+		return view.JSONLine(l.out, line)
+	}
+	if heading := line.heading(); l.last != heading {
+		if _, err := fmt.Fprintf(l.out, "==> %s <==\n", heading); err != nil {
+			return err
+		}
+		l.last = heading
+	}
+	when := ""
+	if l.timestamps {
+		when = "- "
+		if !line.At.IsZero() {
+			when = line.At.Local().Format(time.RFC3339) + " "
+		}
+	}
+	_, err := io.WriteString(l.out, when+line.whose()+line.Text+"\n")
+	return err
+}
+
+// ended prints how a generation of a training ended.
+func (l *logs) ended(step string, g spec.Generation) error {
+	how := report.EndWord(g.End)
+	if g.Reason != "" {
+		how += ", " + human.Line(g.Reason)
+	}
+	if l.json {
+		return view.JSONLine(l.out, logLine{
+			Step: step, Generation: g.Index, End: g.End, At: g.EndedAt, Text: fmt.Sprintf("ended at step %s: %s", human.Count(g.ToStep), how),
+		})
+	}
+	l.last = ""
+	_, err := fmt.Fprintf(l.out, "==> %s: generation %d ended at step %s on %s: %s <==\n", step, g.Index, human.Count(g.ToStep),
+		g.EndedAt.Local().Format("2006-01-02 15:04:05 MST"), how)
+	return err
+}
