@@ -53,6 +53,7 @@ done
 	s.run().expect(0)
 	first := s.show().Run
 	s.start("checkpoint", "verify", first).expect(0).says(first+"/pre@2", "0 damaged")
+	s.start("checkpoint", "show", first+"/pre@2").expect(0).says("layout sharded, written by 2 ranks on 2 nodes, can be read on this number of nodes only", "shard-1")
 
 	s.run("start=" + first + "/pre@2").expect(0)
 	var out spec.TrainOutput

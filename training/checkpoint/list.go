@@ -26,10 +26,11 @@ type Kept struct {
 	// Bytes is the size of its files; 0 when its record is damaged.
 	Bytes       int64     `json:"bytes"`
 	CommittedAt time.Time `json:"committed_at"`
-	// Layout, Nodes and Ranks are as in Manifest.
-	Layout string `json:"layout,omitempty"`
-	Nodes  int    `json:"nodes,omitempty"`
-	Ranks  int    `json:"ranks,omitempty"`
+	// Layout, Nodes, Ranks and Reshard are as in Manifest.
+	Layout  string `json:"layout,omitempty"`
+	Nodes   int    `json:"nodes,omitempty"`
+	Ranks   int    `json:"ranks,omitempty"`
+	Reshard bool   `json:"reshard,omitempty"`
 
 	manifest Manifest // zero when it is damaged
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
@@ -41,7 +42,8 @@ func newCheckpointShow() *cobra.Command {
 			Files []artifact.File `json:"files"`
 		}{c, files}
 		return kit.Print(cmd, *format, shown, func(out io.Writer) error {
-			if _, err := fmt.Fprintf(out, "%s\ngeneration %d, %s, committed %s\n\n", c.Name(), c.Generation, human.Bytes(c.Bytes), kit.Time(c.CommittedAt)); err != nil {
+			_, err := fmt.Fprintf(out, "%s\ngeneration %d, %s, committed %s\n%s\n", c.Name(), c.Generation, human.Bytes(c.Bytes), kit.Time(c.CommittedAt), writers(c))
+			if err != nil {
 				return err
 			}
 			return kit.Table(out, "file\tsize", func(w io.Writer) {
@@ -52,6 +54,22 @@ func newCheckpointShow() *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// writers is a line that says who wrote a checkpoint and where it can be read; empty where its record does not say.
+func writers(c checkpoint.Kept) string {
+	if c.Nodes == 0 {
+		return ""
+	}
+	line := fmt.Sprintf("layout %s, written by %s on %s", c.Layout, human.Plural(int64(c.Ranks), "rank"), human.Plural(int64(c.Nodes), "node"))
+	switch {
+	case c.Layout != spec.LayoutSharded:
+	case c.Reshard:
+		line += ", can be read on another number of nodes"
+	default:
+		line += ", can be read on this number of nodes only"
+	}
+	return line + "\n"
 }
 
 // damaged is the error of a checkpoint that cannot be read, which is the store's fault and not the user's.
