@@ -32,7 +32,7 @@ func NewSimulate() *cobra.Command {
 		prices spec.Prices
 	)
 	cmd := &cobra.Command{
-		Use:   "simulate [PIPELINE STEP] --work TIME --trace FILE",
+		Use:   "simulate [PIPELINE STEP] --trace FILE",
 		Short: "Replay a trace of spot availability to compare costs",
 		Long: `Replay a trace of spot availability through the policy that buys capacity for
 train steps with a deadline, and compare its cost with other strategies:
@@ -44,9 +44,9 @@ train steps with a deadline, and compare its cost with other strategies:
   on_demand         on-demand only
   bound             the least cost if the trace were known in advance
 
-The deadline and the prices are those of the STEP of PIPELINE and its first
-pool, or those of the flags. Costs are the mean over the windows of the trace,
-for one node.
+The deadline, its work and the prices are those of the STEP of PIPELINE and its
+first pool, or those of the flags. Costs are the mean over the windows of the
+trace, for one node.
 
 A trace is JSON: {"gap_seconds": 600, "windows": [{"available": "110..."}]},
 where each character stands for gap_seconds, and 1 means that spot is
@@ -67,14 +67,14 @@ and the work done.`,
 	format := kit.AddFormat(cmd, "svg")
 	flags := cmd.Flags()
 	flags.StringArrayVar(&files, "trace", nil, "trace file; may be repeated")
-	flags.DurationVar(&job.Work, "work", 0, "duration of the training without interruptions")
+	flags.DurationVar(&job.Work, "work", 0, "duration of the training without interruptions; default: that of the step's deadline")
 	flags.DurationVar(&job.Within, "deadline", 0, "deadline; default: the step's")
 	flags.DurationVar(&job.Changeover, "changeover", 3*time.Minute, "time that new nodes need until they train")
 	flags.Float64Var(&prices.Spot, "spot", 0, "price of a spot node in dollars per hour; default: the pool's, or 1")
 	flags.Float64Var(&prices.OnDemand, "on-demand", 0, "price of an on-demand node in dollars per hour; default: the pool's, or 3")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if job.Work == 0 || len(files) == 0 {
-			return kit.UsageError(cmd, "both --work and --trace are required")
+		if len(files) == 0 {
+			return kit.UsageError(cmd, "--trace is required")
 		}
 		if err := ofStep(&job, &nodes, args, env); err != nil {
 			return err
@@ -120,6 +120,9 @@ func ofStep(job *policy.Job, nodes *int, args []string, env string) error {
 	if err != nil {
 		return fault.New(fault.Invalid, err.Error(), err)
 	}
+	if spec.Deadline != nil && job.Work == 0 {
+		job.Work = time.Duration(spec.Deadline.Work)
+	}
 	if spec.Deadline != nil && job.Within == 0 {
 		due, err := spec.Deadline.After(time.Now())
 		if err != nil {
@@ -147,7 +150,9 @@ const maxWork = 365 * 24 * time.Hour
 
 func checkJob(job policy.Job) error {
 	switch {
-	case job.Work <= 0 || job.Work > maxWork:
+	case job.Work == 0:
+		return errors.New("the duration of the training is unknown: set --work, or `work` in the step's deadline")
+	case job.Work < 0 || job.Work > maxWork:
 		return fmt.Errorf("--work must be positive and at most %v", maxWork)
 	case job.Within == 0:
 		return errors.New("there is no deadline: set --deadline")
