@@ -91,13 +91,11 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 			if !slices.Contains(pool.Sells(), capacity) || !sp.Buys(capacity) {
 				continue
 			}
-			price := pool.USDPerHour.Of(capacity)
-			priced = priced && price > 0
-			offers = append(offers, contract.Offer{
-				Pool: name, Capacity: capacity, USDPerHour: price, PriceUnknown: price == 0 && pool.Local == nil, // this machine is paid for
-				Image: cmp.Or(sp.Runtime.Image, pool.Runtime.Image), RetryFor: time.Duration(pool.RetryFor),
-				StartWithin: startWithin(pool),
-			})
+			o := offerOf(env, name, capacity)
+			priced = priced && o.USDPerHour > 0
+			o.Image, o.RetryFor = cmp.Or(sp.Runtime.Image, pool.Runtime.Image), time.Duration(pool.RetryFor)
+			o.StartWithin = startWithin(pool)
+			offers = append(offers, o)
 		}
 	}
 	if len(offers) == 0 {
@@ -118,6 +116,13 @@ func startWithin(pool spec.Pool) time.Duration {
 		return training.KubernetesWithin
 	}
 	return 0
+}
+
+// offerOf is a capacity of a pool at the price that the environment says.
+func offerOf(env *spec.Environment, name, capacity string) contract.Offer {
+	pool := env.Pools[name]
+	price := pool.USDPerHour.Of(capacity)
+	return contract.Offer{Pool: name, Capacity: capacity, USDPerHour: price, PriceUnknown: price == 0 && pool.Local == nil} // this machine is paid for
 }
 
 func (t *Trainings) pool(ctx context.Context, submission, name string) (training.Pool, error) {

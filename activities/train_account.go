@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/ledger"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -25,6 +26,9 @@ func (t *Trainings) Account(ctx context.Context, in contract.AccountInput) (spec
 	sp, err := record.LoadTraining(ctx, t.Store, in.StepInput)
 	if err != nil {
 		return spec.TrainOutput{}, err
+	}
+	if len(in.Generations) == 0 {
+		return t.account(ctx, in.StepInput, nil)
 	}
 	last := &in.Generations[len(in.Generations)-1]
 	k := training.Key{Run: in.Run, Step: in.Step, Generation: last.Index + 1}
@@ -48,7 +52,10 @@ func (t *Trainings) Account(ctx context.Context, in contract.AccountInput) (spec
 		return spec.TrainOutput{}, fmt.Errorf("read the metrics: %w", err)
 	}
 	maps.DeleteFunc(read.last, func(_ string, v float64) bool { return !metrics.Number(v).Finite() })
-	out := account(in.Generations)
+	out, err := t.account(ctx, in.StepInput, in.Generations)
+	if err != nil {
+		return out, err
+	}
 	out.Metrics, out.Steps = read.last, max(read.steps, last.ToStep)
 	out.Curve, err = t.storeCurve(ctx, read.curve)
 	return out, err
@@ -78,34 +85,53 @@ func (t *Trainings) metricsSoFar(
 	return readMetrics(blob, declared, generations)
 }
 
-// account adds the generations up. A step is repeated when a generation makes it that an earlier one has made before.
-func account(generations []spec.Generation) spec.TrainOutput {
+// account adds the generations up, and what their nodes cost. A step is repeated when a generation makes it that an earlier one has made
+// before.
+func account(generations []spec.Generation, costs []spec.NodeCost) spec.TrainOutput {
 	out := spec.TrainOutput{Generations: generations}
+	places := make(map[int]int, len(generations)) // by index
 	var reached int64
-	for _, g := range generations {
+	for i := range generations {
+		g := &generations[i]
 		out.StepsLost += g.StepsLost
 		out.StepsRepeated += max(0, min(reached, g.ToStep)-g.FromStep)
 		out.StepsAtLeast = out.StepsAtLeast || g.StepsAtLeast
-		seconds := float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Seconds()
-		out.NodeSeconds += seconds
-		out.CostUSD += g.CostUSD
-		out.CostUnknown = out.CostUnknown || g.PriceUnknown
-		line := lineOf(&out.Ledger, g)
-		line.Generations++
-		line.NodeSeconds += seconds
-		line.CostUSD += g.CostUSD
+		lineOf(&out.Ledger, spec.LedgerLine{Pool: g.Pool, Capacity: g.Capacity, End: g.End}).Generations++
 		reached = max(reached, g.ToStep)
+		g.CostUSD = 0
+		places[g.Index] = i
 	}
+	for _, c := range costs {
+		out.CostUnknown = out.CostUnknown || c.PriceUnknown
+		end := spec.EndNeverStarted
+		if i, known := places[c.Generation]; known && (c.Outcome != spec.OutcomeNeverStarted || generations[i].RanAt.IsZero()) {
+			end = generations[i].End
+			generations[i].CostUSD += usdOf(c)
+		}
+		line := lineOf(&out.Ledger, spec.LedgerLine{Pool: c.Pool, Capacity: c.Capacity, End: end})
+		line.NodeSeconds += c.Seconds
+		line.CostUSD += usdOf(c)
+		out.NodeSeconds += c.Seconds
+		out.CostUSD += usdOf(c)
+	}
+	out.Costs, out.Outcomes = ledger.Sum(costs)
 	return out
 }
 
-// lineOf is the ledger's line for what a generation bought and how it ended.
-func lineOf(ledger *[]spec.LedgerLine, g spec.Generation) *spec.LedgerLine {
-	for i := range *ledger {
-		if line := &(*ledger)[i]; line.Pool == g.Pool && line.Capacity == g.Capacity && line.End == g.End {
+func usdOf(c spec.NodeCost) float64 {
+	if c.CostUSD == nil {
+		return 0
+	}
+	return *c.CostUSD
+}
+
+// lineOf is the ledger's line for what was bought and how it ended.
+func lineOf(all *[]spec.LedgerLine, like spec.LedgerLine) *spec.LedgerLine {
+	for i := range *all {
+		if line := &(*all)[i]; line.Pool == like.Pool && line.Capacity == like.Capacity && line.End == like.End {
 			return line
 		}
 	}
-	*ledger = append(*ledger, spec.LedgerLine{Pool: g.Pool, Capacity: g.Capacity, End: g.End})
-	return &(*ledger)[len(*ledger)-1]
+	*all = append(*all, like)
+	return &(*all)[len(*all)-1]
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/ledger"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -152,7 +153,8 @@ func (a *acquiring) askAll(ctx context.Context) (contract.Acquired, error) {
 			o.Capacity = cmp.Or(gang.Capacity, o.Capacity)
 			o.USDPerHour = cmp.Or(gang.USDPerHour, o.USDPerHour)
 			o.PriceUnknown = o.PriceUnknown && o.USDPerHour == 0
-			return contract.Acquired{At: at, Gang: gang, Offer: o}, nil
+			before, err := ledger.Open(ctx, a.Store, a.in.Request.Key, entryOf(o, gang))
+			return contract.Acquired{At: at, Gang: gang, Offer: o, Before: before}, err
 		}
 		if ctx.Err() != nil {
 			return contract.Acquired{}, ctx.Err()
@@ -180,6 +182,7 @@ func (a *acquiring) ask(ctx context.Context, o contract.Offer) (training.Gang, e
 	if err = asking.Err(); err == nil {
 		gang, err = pool.Acquire(asking, r)
 	}
+	err = a.enterFailed(ctx, o, err)
 	typ := fault.Infrastructure
 	switch {
 	case err == nil:
@@ -222,7 +225,7 @@ func mostRetryable(failed []error) error {
 func (t *Trainings) releaseOthers(ctx context.Context, in contract.AcquireInput, pool string) {
 	others := slices.DeleteFunc(slices.Clone(in.Pools), func(name string) bool { return name == pool })
 	release := contract.ReleaseInput{Pools: others, Submission: in.Submission, Key: in.Request.Key}
-	if err := t.releaseIn(ctx, release); err != nil {
+	if _, err := t.releaseIn(ctx, release); err != nil {
 		activity.GetLogger(ctx).Warn("a pool that is not needed does not release its place", "error", err)
 	}
 }
@@ -246,33 +249,38 @@ func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.
 }
 
 // Release gives a gang back.
-func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) error {
+func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) (contract.Released, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "releasing nodes", Share: -1} })
 	begun := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		err := t.releaseIn(ctx, in)
+		out, err := t.releaseIn(ctx, in)
 		if err == nil || ctx.Err() != nil || errors.Is(err, training.ErrRefused) || time.Since(begun) > protocol.Patience {
-			return err
+			return out, err
 		}
 		activity.GetLogger(ctx).Warn("a gang cannot be released yet", "gang", in.Key.String(), "error", err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return err
+			return out, err
 		}
 	}
 }
 
-func (t *Trainings) releaseIn(ctx context.Context, in contract.ReleaseInput) error {
+func (t *Trainings) releaseIn(ctx context.Context, in contract.ReleaseInput) (contract.Released, error) {
+	var out contract.Released
 	var failed []error
 	for _, name := range in.Pools {
 		pool, err := t.pool(ctx, in.Submission, name)
+		var ended []training.Gang
 		if err == nil {
-			err = pool.Release(ctx, in.Key)
+			ended, err = pool.Release(ctx, in.Key)
+		}
+		if err == nil {
+			out.Paid, err = t.enterReleased(ctx, in, name, ended)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("pool %s: %w", name, err))
 		}
 	}
-	return errors.Join(failed...)
+	return out, errors.Join(failed...)
 }

@@ -38,9 +38,9 @@ func (p *fakePool) Acquire(_ context.Context, r training.Request) (training.Gang
 	return training.Gang{Nodes: []training.Node{{Name: "n"}}, USDPerHour: 2.5}, nil
 }
 
-func (p *fakePool) Release(context.Context, training.Key) error {
+func (p *fakePool) Release(context.Context, training.Key) ([]training.Gang, error) {
 	p.released++
-	return nil
+	return nil, nil
 }
 
 // promise: docs/training.md#p-without-deadline

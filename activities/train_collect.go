@@ -59,7 +59,10 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (reco
 				"metric %q is %s in the last line of $SLUICE_METRICS that reports it: the training has diverged", name, n)
 		}
 	}
-	out := account(in.Generations)
+	out, err := t.account(ctx, in.StepInput, in.Generations)
+	if err != nil {
+		return record.StepOutput{}, err
+	}
 	out.Metrics, out.Steps = read.last, read.steps
 	out.Late = in.Late
 	if out.Curve, err = t.storeCurve(ctx, read.curve); err != nil {
@@ -87,7 +90,11 @@ func (t *Trainings) collectProgram(ctx context.Context, in contract.CollectInput
 	if err != nil {
 		return out, err
 	}
-	if out.Account, err = json.Marshal(account(in.Generations)); err != nil {
+	paid, err := t.account(ctx, in.StepInput, in.Generations)
+	if err != nil {
+		return out, err
+	}
+	if out.Account, err = json.Marshal(paid); err != nil {
 		return out, fmt.Errorf("encode the account: %w", err)
 	}
 	t.pruneNow(ctx, training.Key{Run: in.Run, Step: in.Step, Generation: len(in.Generations)}, keep, 0)

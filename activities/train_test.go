@@ -45,11 +45,11 @@ func TestCollect(t *testing.T) {
 		Generations: []spec.Generation{
 			{
 				Index: 1, Nodes: 2, End: spec.EndNodeLost, ToStep: 3, CommittedStep: 2, StepsLost: 1, StartedAt: start, EndedAt: start.Add(time.Minute),
-				Pool: "gpu", Capacity: spec.CapacitySpot, CostUSD: 0.5,
+				Pool: "gpu", Capacity: spec.CapacitySpot, USDPerHour: 15,
 			},
 			{
 				Index: 2, Nodes: 1, End: spec.EndFinished, FromStep: 2, ToStep: 4, CommittedStep: 4, StartedAt: start, EndedAt: start.Add(time.Second),
-				Pool: "gpu", Capacity: spec.CapacityOnDemand, CostUSD: 0.25,
+				Pool: "gpu", Capacity: spec.CapacityOnDemand, USDPerHour: 900,
 			},
 		},
 	}
@@ -220,8 +220,8 @@ func TestAccountOfAFailedTraining(t *testing.T) {
 	in := contract.AccountInput{
 		StepInput: record.StepInput{Run: "r", Step: "fit", Spec: []byte(`{"metrics":["f1"]}`)},
 		Generations: []spec.Generation{
-			{Index: 1, Nodes: 1, End: spec.EndUserError, ToStep: 2, StepsLost: 2, StartedAt: start, EndedAt: start.Add(time.Minute), CostUSD: 0.5},
-			{Index: 2, Nodes: 1, End: spec.EndNodeLost, ToStep: 3, StepsAtLeast: true, StartedAt: start, EndedAt: start.Add(time.Minute), CostUSD: 0.25},
+			{Index: 1, Nodes: 1, End: spec.EndUserError, ToStep: 2, StepsLost: 2, StartedAt: start, EndedAt: start.Add(time.Minute), USDPerHour: 30},
+			{Index: 2, Nodes: 1, End: spec.EndNodeLost, ToStep: 3, StepsAtLeast: true, StartedAt: start, EndedAt: start.Add(time.Minute), USDPerHour: 15},
 		},
 	}
 	type summary struct {
@@ -320,7 +320,7 @@ func TestAccountAgreesWithASimulation(t *testing.T) {
 		for _, n := range times {
 			repeated += n - 1
 		}
-		out := account(generations)
+		out := account(generations, nil)
 		if out.StepsLost != want || out.StepsRepeated != repeated {
 			t.Fatalf("lost %d and repeated %d, want %d and %d:\n%s", out.StepsLost, out.StepsRepeated, want, repeated, describe(generations))
 		}

@@ -97,6 +97,36 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
+// What came of the time of a training's nodes can be asked for, and the cost of nodes whose price nobody knows is absent.
+//
+// promise: docs/training.md#p-outcomes
+func TestExpressionsReadTheLedger(t *testing.T) {
+	three := 3.0
+	outputs, err := json.Marshal(spec.TrainOutput{
+		NodeSeconds: 100,
+		Outcomes:    spec.Outcomes{Useful: spec.Spent{NodeSeconds: 90, CostUSD: &three}, Lost: spec.Spent{NodeSeconds: 10}},
+		Costs:       []spec.CostLine{{Pool: "gpu", Outcome: spec.OutcomeUseful, Spent: spec.Spent{NodeSeconds: 90, CostUSD: &three}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := chainVars
+	vars.Steps = maps.Clone(chainVars.Steps)
+	vars.Steps["fit"] = spec.StepResult{Status: spec.StatusSucceeded, Outputs: outputs}
+	for expr, want := range map[string]any{
+		"steps.fit.outcomes.lost.node_seconds < 0.2 * steps.fit.node_seconds":     true,
+		"steps.fit.outcomes.useful.?cost_usd.orValue(-1.0)":                       3.0,
+		"steps.fit.outcomes.lost.?cost_usd.orValue(-1.0)":                         -1.0,
+		"steps.fit.costs.filter(c, c.outcome == 'useful').map(c, c.node_seconds)": []any{90.0},
+	} {
+		document := strings.Replace(chain, `outputs: {f1: "${steps.score.metrics.f1}"}`, "outputs:\n  x: >-\n    ${"+expr+"}", 1)
+		got, err := mustCompile(t, document).Outputs(vars)
+		if diff := cmp.Diff(want, got["x"]); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", expr, err, diff)
+		}
+	}
+}
+
 // TestFunctions freezes the names of the functions and macros of the language: removing one breaks pipelines.
 func TestFunctions(t *testing.T) {
 	names, err := expr.Functions()

@@ -322,7 +322,7 @@ func varies(name string, _ any) bool {
 	switch name {
 	case "curve": // its points name their generations; `losses` has them without
 		return true
-	case "generations", "ledger", "node_seconds", "cost_usd", "steps_lost", "steps_repeated": // a node that is lost makes a generation; checkpoints go by the clock
+	case "generations", "ledger", "outcomes", "costs", "nodes", "node_seconds", "cost_usd", "steps_lost", "steps_repeated": // a node that is lost makes a generation; checkpoints go by the clock
 		return true
 	case "reused": // a cleaning that starts anew, after Temporal was away for longer than a heartbeat may be, takes over what it had done
 		return true

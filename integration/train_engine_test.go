@@ -237,4 +237,4 @@ func (p *testPools) close() {
 // forgetful is a pool that cannot reach its nodes when it should release them.
 type forgetful struct{ training.Pool }
 
-func (forgetful) Release(context.Context, training.Key) error { return nil }
+func (forgetful) Release(context.Context, training.Key) ([]training.Gang, error) { return nil, nil }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -39,6 +40,13 @@ type Node struct {
 	// Machine names what the node is on, where another gang may come to be on the same. A pool that keeps account of its broken GPUs by
 	// itself, or gives machines back for good, leaves it out.
 	Machine string `json:"machine,omitempty"`
+	// Type is the type of the machine, and Zone where it is, as its provider calls them; empty where the pool has no such thing, or may not
+	// look it up.
+	Type string `json:"type,omitempty"`
+	Zone string `json:"zone,omitempty"`
+	// BeganAt is since when the node is paid for, and EndedAt until when; zero while it is there, and where the pool does not know.
+	BeganAt time.Time `json:"began_at,omitzero"`
+	EndedAt time.Time `json:"ended_at,omitzero"`
 }
 
 // Gang is what Acquire hands out.
@@ -48,6 +56,8 @@ type Gang struct {
 	Capacity string `json:"capacity,omitempty"`
 	// USDPerHour is what a node costs, as far as the pool knows.
 	USDPerHour float64 `json:"usd_per_hour,omitempty"`
+	// Ended are gangs of the same key that Acquire ended, or found to have ended, before it started this one.
+	Ended []Gang `json:"-"`
 }
 
 // Loss says which nodes are known to have gone, and of the first how that was seen.
@@ -55,6 +65,29 @@ type Loss struct {
 	Nodes  []int  `json:"nodes"`
 	Reason string `json:"reason"` // one line
 }
+
+// FailedStartError is an error of Acquire that was paid for: nodes had begun, and ended before their gang was whole.
+type FailedStartError struct {
+	Gangs []Gang
+	Err   error
+}
+
+// FailedStart adds to the error of Acquire the gangs that it ended, if there are any.
+func FailedStart(err error, ended ...Gang) error {
+	var before *FailedStartError
+	if errors.As(err, &before) {
+		ended = append(ended, before.Gangs...)
+	}
+	ended = slices.DeleteFunc(slices.Clone(ended), func(g Gang) bool { return len(g.Nodes) == 0 })
+	if len(ended) == 0 {
+		return err
+	}
+	return &FailedStartError{Gangs: ended, Err: err}
+}
+
+func (e *FailedStartError) Error() string { return e.Err.Error() }
+
+func (e *FailedStartError) Unwrap() error { return e.Err }
 
 // Request asks a pool for a gang.
 type Request struct {
@@ -102,14 +135,16 @@ const (
 // any worker that shares the pool's state, since a worker may die in the middle of each.
 type Pool interface {
 	// Acquire starts a gang, all of it or nothing, and returns when every node's agent has been started; the agents need not poll
-	// yet. Called again for a gang that lives, it returns the same gang. Where every node is gone it may start another.
+	// yet. Called again for a gang that lives, it returns the same gang. Where every node is gone it may start another. The error is a
+	// FailedStartError where nodes were paid for.
 	Acquire(ctx context.Context, r Request) (Gang, error)
 	// Watch blocks until a node of the gang is gone and returns those that are. A gang that the pool has no record of is lost, all
 	// of it: Nodes is empty then. It returns ctx's error when that ends first.
 	Watch(ctx context.Context, key Key) (Loss, error)
 	// Release ends every process on the gang's nodes, at once, and gives the nodes back. A gang that is unknown is no error. When
-	// it returns, nothing of the gang runs any more where the pool can reach it.
-	Release(ctx context.Context, key Key) error
+	// it returns, nothing of the gang runs any more where the pool can reach it. It returns what it knows of the times of the gang's nodes,
+	// and of gangs of the same key that never started; called again, it may know less.
+	Release(ctx context.Context, key Key) ([]Gang, error)
 }
 
 // MetricsPath is where the metrics of a node's rank lie under the log folder.

@@ -5,9 +5,11 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/ledger"
 )
 
 // Activity types of a train step on a worker. PlanActivity and DecideActivity run as local activities.
@@ -54,6 +56,8 @@ type TrainContinuation struct {
 	BlockedSince time.Time `json:"blocked_since,omitzero"`
 	// Next is the gang of the next generation, when that was got while the one before it still ran, or is that of the one before it.
 	Next *Acquired `json:"next,omitempty"`
+	// Unstarted is what gangs have cost that were started for the next generation, and given back or lost before it began.
+	Unstarted fault.Costs `json:"unstarted,omitzero"`
 }
 
 // PlanInput asks what gang a step needs, and by when it has to be done.
@@ -173,6 +177,9 @@ type Acquired struct {
 	Offer Offer         `json:"offer"`
 	// Generation is the one that the gang was acquired for, if that has ended and another goes on with it: the pool knows the gang by it.
 	Generation int `json:"generation,omitempty"`
+	// Before is what has been paid for already of what the pools know by the same generation: gangs that were started for it, and ended before
+	// this one began; and where another generation goes on with this one, this one, too.
+	Before fault.Costs `json:"before,omitzero"`
 }
 
 // GangInput names a gang, for Watch (which returns a training.Loss).
@@ -188,11 +195,18 @@ type GangInput struct {
 	Gang training.Gang `json:"gang,omitzero"`
 }
 
-// ReleaseInput gives a gang back, in whichever of the pools it is.
+// ReleaseInput gives a gang back, in whichever of the pools it is; the activity returns a Released.
 type ReleaseInput struct {
 	Pools      []string     `json:"pools"`
 	Submission string       `json:"submission"`
 	Key        training.Key `json:"key"`
+	// Lost are nodes that were seen to be gone before.
+	Lost ledger.Lost `json:"lost,omitzero"`
+}
+
+// Released is what the gangs of a released key have cost, those that never ran included.
+type Released struct {
+	Paid fault.Costs `json:"paid"`
 }
 
 // CollectInput turns the end of a training into the step's result; the activity returns a StepOutput.
@@ -208,7 +222,7 @@ type CollectInput struct {
 // AccountInput asks for an account of a training that did not succeed; the activity returns a spec.TrainOutput.
 type AccountInput struct {
 	record.StepInput
-	// Generations are those that have ended: one at least.
+	// Generations are those that have ended.
 	Generations []spec.Generation `json:"generations"`
 	// Unusable are checkpoints that could not be resumed from.
 	Unusable []artifact.Ref `json:"unusable,omitempty"`

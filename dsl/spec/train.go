@@ -113,23 +113,19 @@ type TrainOutput struct {
 	Curve string `json:"curve,omitempty"`
 	// Late: it was done after its deadline.
 	Late bool `json:"late"`
-	// Ledger is what was bought, by pool, capacity and how the generations ended.
+	// Ledger is what was bought, by pool, capacity and how the generations ended. Nodes that no generation ran on have a line of their own.
 	Ledger []LedgerLine `json:"ledger"`
 	// Ledger totals.
 	NodeSeconds float64 `json:"node_seconds"`
 	CostUSD     float64 `json:"cost_usd"`
 	// CostUnknown: nobody says what some of the nodes cost, and cost_usd has no value.
 	CostUnknown bool `json:"cost_unknown"`
-}
-
-// LedgerLine is one line of a training's ledger.
-type LedgerLine struct {
-	Pool        string        `json:"pool"`
-	Capacity    string        `json:"capacity"`
-	End         GenerationEnd `json:"end"`
-	Generations int           `json:"generations"`
-	NodeSeconds float64       `json:"node_seconds"`
-	CostUSD     float64       `json:"cost_usd"`
+	// Outcomes is what came of the node time.
+	Outcomes Outcomes `json:"outcomes"`
+	// Costs is the node time and its cost by pool, type, zone, capacity and outcome.
+	Costs []CostLine `json:"costs"`
+	// Nodes is the ledger of each node: the digest of a blob, a JSON list with one NodeCost for each node, generation and outcome.
+	Nodes string `json:"nodes,omitempty"`
 }
 
 // GenerationEnd says how a generation of a gang ended.
@@ -149,6 +145,8 @@ const (
 	EndMoved     GenerationEnd = "moved"    // left for capacity that is cheaper
 	EndDeadline  GenerationEnd = "deadline" // the step's deadline has passed, and it is to stop then
 	EndIdle      GenerationEnd = "idle"     // its GPUs were hardly used, and the step says to release them then
+	// EndNeverStarted is not the end of a generation: in a ledger it says of nodes that there was none on them.
+	EndNeverStarted GenerationEnd = "never_started"
 )
 
 // Generation is one life of a gang.
@@ -156,6 +154,8 @@ type Generation struct {
 	Index int           `json:"index"` // from 1
 	Nodes int           `json:"nodes"`
 	End   GenerationEnd `json:"end"`
+	// Gang is the generation that its nodes were acquired for, if it went on with those of an earlier one.
+	Gang int `json:"gang,omitempty"`
 	// Pool and Capacity are what was bought, at USDPerHour for each node; CostUSD is what that came to.
 	Pool       string  `json:"pool,omitempty"`
 	Capacity   string  `json:"capacity,omitempty"`
@@ -173,6 +173,9 @@ type Generation struct {
 	StepsAtLeast bool      `json:"steps_at_least,omitempty"`
 	StartedAt    time.Time `json:"started_at"`
 	EndedAt      time.Time `json:"ended_at"`
+	// RanAt is when its ranks were started, and StoppedAt when they had ended or were told to; left out if they never ran.
+	RanAt     time.Time `json:"ran_at,omitzero"`
+	StoppedAt time.Time `json:"stopped_at,omitzero"`
 	// Reason is one line for people: which node or rank, what was seen.
 	Reason string `json:"reason,omitempty"`
 	// Slow names the node that the others waited for, if one worked much longer on a step and its script says so: one line.

@@ -13,6 +13,7 @@
 //	g<g>/next.json       the step whose parts the nodes commit next
 //	g<g>/progress.json   how far generation g is known to have come
 //	seal/<g>             what generation g resumes from
+//	nodes/g<g>/          what the nodes that were bought for generation g cost (training/ledger)
 //	environment.json     where the values of the training's secrets come from
 package checkpoint
 

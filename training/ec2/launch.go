@@ -50,7 +50,8 @@ func (p *Pool) launch(ctx context.Context, r training.Request) ([]string, error)
 	if err == nil || !errors.As(err, &answered) && !errors.Is(err, training.ErrNoCapacity) {
 		return ids, err // without an answer there may be instances, and whoever asks next finds them by the same template
 	}
-	return nil, errors.Join(err, p.abandon(ctx, r.Key))
+	ended, failed := p.abandon(ctx, r.Key)
+	return nil, training.FailedStart(errors.Join(err, failed), ended...)
 }
 
 // fleet launches the gang. Asked again in the same try, EC2 answers with the same instances. theirs are the tags that the environment gives them.

@@ -120,7 +120,8 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 		}
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
 		defer cancel()
-		return training.Gang{}, errors.Join(err, p.abandon(end, r.Key))
+		ended, failed := p.abandon(end, r.Key)
+		return training.Gang{}, training.FailedStart(errors.Join(err, failed), ended...)
 	}
 	// Nobody has to read it any more, and no rank runs that could.
 	if err := p.opts.Depot.Withdraw(ctx, r.Key); err != nil {
@@ -139,6 +140,7 @@ func (p *Pool) gang(ctx context.Context, key training.Key, instances []types.Ins
 		gang.Nodes = append(gang.Nodes, training.Node{
 			Index: i, Name: fmt.Sprintf("%s (%s)", *instance.InstanceId, instance.InstanceType),
 			Queue: queuePrefix(key) + *instance.InstanceId, Address: aws.ToString(instance.PrivateIpAddress),
+			Type: string(instance.InstanceType), Zone: zoneOf(instance), BeganAt: aws.ToTime(instance.LaunchTime).UTC(),
 		})
 	}
 	return gang
@@ -151,44 +153,50 @@ func queuePrefix(key training.Key) string {
 }
 
 // Release implements training.Pool.
-func (p *Pool) Release(ctx context.Context, key training.Key) error {
-	if err := p.abandon(ctx, key); err != nil {
-		return fmt.Errorf("release %s: %w", key, err)
+func (p *Pool) Release(ctx context.Context, key training.Key) ([]training.Gang, error) {
+	ended, err := p.abandon(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("release %s: %w", key, err)
 	}
-	return nil
+	return ended, nil
 }
 
-// abandon ends a gang, or a try to start one. The template goes first: without it nobody launches anything more.
-func (p *Pool) abandon(ctx context.Context, key training.Key) error {
+// abandon ends a gang, or a try to start one, and returns what EC2 still tells of all tries. The template goes first: without it nobody
+// launches anything more.
+func (p *Pool) abandon(ctx context.Context, key training.Key) ([]training.Gang, error) {
 	launched, err := p.dropTemplate(ctx, key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = p.terminate(ctx, key, launched)
-	return errors.Join(err, p.opts.Depot.Withdraw(ctx, key))
+	ended, err := p.terminate(ctx, key, launched)
+	return ended, errors.Join(err, p.opts.Depot.Withdraw(ctx, key))
 }
 
 // terminate ends the instances of a gang and waits until EC2 has taken them down. Instances may be seen a little after their launch
 // only, so where there may be some they are looked for more than once.
-func (p *Pool) terminate(ctx context.Context, key training.Key, launched bool) error {
+func (p *Pool) terminate(ctx context.Context, key training.Key, launched bool) ([]training.Gang, error) {
 	looks := 0
+	ends := map[string]time.Time{}
 	for range poll.Every(ctx, p.opts.Every) {
 		instances, err := p.find(ctx, key)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		living := alive(instances)
 		if len(living) == 0 && (len(instances) > 0 || !launched || looks == unseenLooks) {
-			return nil
+			return p.ended(ctx, key, instances, ends), nil
 		}
 		looks++
 		if len(living) > 0 {
 			if _, err := p.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: idsOf(living)}); err != nil {
-				return explain("TerminateInstances", err)
+				return nil, explain("TerminateInstances", err)
+			}
+			for _, id := range idsOf(living) { // they are paid for no longer
+				ends[id] = time.Now().UTC()
 			}
 		}
 	}
-	return ctx.Err()
+	return nil, ctx.Err()
 }
 
 // pause waits for the time of the next look.

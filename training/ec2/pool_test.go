@@ -220,7 +220,7 @@ func release(t *testing.T, p *Pool, key training.Key) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if err := p.Release(ctx, key); err != nil {
+	if _, err := p.Release(ctx, key); err != nil {
 		t.Fatal(err)
 	}
 }

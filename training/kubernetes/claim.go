@@ -121,7 +121,7 @@ func (p *Pool) claim(ctx context.Context, r training.Request, most int) (gang, e
 		if err != nil || !replace {
 			return g, err
 		}
-		if err := p.remove(ctx, g); err != nil {
+		if _, err := p.remove(ctx, g); err != nil {
 			return g, err
 		}
 	}
@@ -158,7 +158,8 @@ func (p *Pool) newClaim(ctx context.Context, r training.Request, most int) (gang
 		err = p.full(nodes, free)
 	}
 	if err != nil {
-		return gang{}, errors.Join(err, p.remove(ctx, g))
+		_, failed := p.remove(ctx, g) // it has no pods yet
+		return gang{}, errors.Join(err, failed)
 	}
 	return g, nil
 }

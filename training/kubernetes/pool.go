@@ -70,24 +70,28 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 		return training.Gang{}, err
 	}
 	most := r.MaxNodes
+	var ended []training.Gang
 	for {
 		g, err := p.claim(ctx, r, most)
 		if err != nil {
-			return training.Gang{}, err
+			return training.Gang{}, training.FailedStart(err, ended...)
 		}
 		gang, err := p.start(ctx, g, r)
 		if err == nil {
+			gang.Ended = ended
 			return gang, nil
 		}
 		fewer, keep := outcome(err, r, g.nodes)
 		if keep || ctx.Err() != nil { // who asks again finds it, and whoever does not releases it
-			return training.Gang{}, err
+			return training.Gang{}, training.FailedStart(err, ended...)
 		}
-		if err := p.remove(ctx, g); err != nil {
-			return training.Gang{}, err
+		paid, failed := p.remove(ctx, g)
+		ended = append(ended, paid)
+		if failed != nil {
+			return training.Gang{}, training.FailedStart(failed, ended...)
 		}
 		if fewer == 0 {
-			return training.Gang{}, err
+			return training.Gang{}, training.FailedStart(err, ended...)
 		}
 		most = fewer
 	}
@@ -106,15 +110,17 @@ func outcome(err error, r training.Request, nodes int) (fewer int, keep bool) {
 }
 
 // Release implements training.Pool.
-func (p *Pool) Release(ctx context.Context, key training.Key) error {
+func (p *Pool) Release(ctx context.Context, key training.Key) ([]training.Gang, error) {
 	g, found, err := p.find(ctx, key)
+	var ended []training.Gang
 	if err == nil && found {
-		err = p.remove(ctx, g)
+		ended = make([]training.Gang, 1)
+		ended[0], err = p.remove(ctx, g)
 	}
 	if err != nil {
-		return fmt.Errorf("release %s: %w", key, err)
+		return nil, fmt.Errorf("release %s: %w", key, err)
 	}
-	return nil
+	return ended, nil
 }
 
 // Watch implements training.Pool.

@@ -135,7 +135,7 @@ func (s *site) release(key training.Key) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), time.Minute)
 	defer cancel()
-	if err := s.pool.Release(ctx, key); err != nil {
+	if _, err := s.pool.Release(ctx, key); err != nil {
 		s.t.Errorf("Release: %v", err)
 	}
 }

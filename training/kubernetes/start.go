@@ -33,9 +33,10 @@ func (p *Pool) start(ctx context.Context, g gang, r training.Request) (training.
 	}
 	var h handedOut
 	for i, pod := range running {
-		h.Nodes = append(h.Nodes, training.Node{Index: i, Name: pod.Name, Queue: r.Queue(i, string(pod.UID)), Address: pod.Status.PodIP, Machine: pod.Spec.NodeName})
+		h.Nodes = append(h.Nodes, g.nodeOf(i, &pod))
 		h.Pods = append(h.Pods, string(pod.UID))
 	}
+	p.describe(ctx, h.Nodes)
 	h.Capacity, h.USDPerHour = r.Capacity, p.opts.Spec.USDPerHour.Of(r.Capacity)
 	h, err = p.handOut(ctx, g, h)
 	return h.Gang, err
@@ -179,13 +180,28 @@ func (p *Pool) replace(ctx context.Context, g gang, r training.Request) (bool, e
 	return len(g.lost(h, pods, time.Now())) == len(h.Pods), nil
 }
 
-// remove deletes a gang, its pods first and its claim last, and returns when none of its pods runs. Called again it goes on.
-func (p *Pool) remove(ctx context.Context, g gang) error {
+// remove deletes a gang, its pods first and its claim last, and returns when none of its pods runs. Called again it goes on. It returns those
+// that had a machine.
+func (p *Pool) remove(ctx context.Context, g gang) (training.Gang, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
 	defer cancel()
-	if err := p.removePods(ctx, g); err != nil {
-		return err
+	paid, err := p.paid(ctx, g)
+	if err != nil {
+		return paid, err
 	}
+	if err := p.removePods(ctx, g); err != nil {
+		return paid, err
+	}
+	for i, now := range paid.Nodes {
+		if now.EndedAt.IsZero() {
+			paid.Nodes[i].EndedAt = time.Now().UTC()
+		}
+	}
+	return paid, p.removeRecords(ctx, g)
+}
+
+// removeRecords deletes what is left of a gang that has no pods.
+func (p *Pool) removeRecords(ctx context.Context, g gang) error {
 	for _, c := range []struct {
 		what string
 		call func(context.Context, string, metav1.DeleteOptions) error

@@ -85,7 +85,7 @@ func TestBrokenGPU(t *testing.T) {
 		t.Fatalf("generation 1 has %v", got)
 	}
 	breakGPU(t, p, key, gpu.Event{XID: 79, UUID: "GPU-0", Index: 0})
-	if err := p.Release(t.Context(), key); err != nil {
+	if _, err := p.Release(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	if got := acquireGPUs(t, p, "fit", 2, 1, 1); got[0][0] == "GPU-0" {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/proc"
@@ -44,6 +45,7 @@ type gang struct {
 	mu      sync.Mutex
 	reasons map[int]string // why this pool itself took a node away
 	lost    training.Loss
+	ends    map[int]time.Time // when each node ended
 }
 
 func (g *gang) nodeDir(i int) string { return filepath.Join(g.Dir, fmt.Sprintf("node%d", i)) }
@@ -62,6 +64,8 @@ func (g *gang) startNode(ctx context.Context, path string, c protocol.AgentConfi
 	}
 	tail := proc.NewTail(5)
 	out := io.MultiWriter(log, tail)
+	i := len(g.agents)
+	g.Nodes[i].BeganAt = time.Now().UTC()
 	// The agent outlives the activity that acquires it, and so its context.
 	p, err := proc.Start(context.WithoutCancel(ctx), proc.Command{
 		Path: path, Env: c.Environ(os.Environ()), Dir: c.Dir, Stdout: out, Stderr: out,
@@ -70,7 +74,6 @@ func (g *gang) startNode(ctx context.Context, path string, c protocol.AgentConfi
 		log.Close()
 		return err
 	}
-	i := len(g.agents)
 	g.agents = append(g.agents, p)
 	g.Processes = append(g.Processes, identify(p.PID()))
 	g.tasks.Go(func() {
@@ -90,6 +93,22 @@ func (g *gang) lose(i int, exit proc.Exit, err error, tail string) {
 		close(g.gone)
 	}
 	g.lost.Nodes = append(g.lost.Nodes, i)
+	if g.ends == nil {
+		g.ends = map[int]time.Time{}
+	}
+	g.ends[i] = time.Now().UTC()
+}
+
+// paid is the gang with the times of those of its nodes that were started.
+func (g *gang) paid() training.Gang {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	paid := g.Gang
+	paid.Nodes = slices.Clone(g.Nodes[:len(g.agents)])
+	for i := range paid.Nodes {
+		paid.Nodes[i].EndedAt = g.ends[i]
+	}
+	return paid
 }
 
 // reason is one line on why a node is gone.

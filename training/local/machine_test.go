@@ -145,7 +145,7 @@ func TestPoolsShareTheMachine(t *testing.T) {
 	if _, err := pools[1].Acquire(t.Context(), other); !errors.Is(err, training.ErrNoCapacity) {
 		t.Errorf("GPUs of the other pool's gang: %v, want no capacity now", err)
 	}
-	if err := pools[0].Release(t.Context(), r.Key); err != nil {
+	if _, err := pools[0].Release(t.Context(), r.Key); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pools[1].Acquire(t.Context(), other); err != nil {

@@ -74,7 +74,7 @@ func TestSpotAndOnDemandSideBySide(t *testing.T) {
 	if loss, err := p.Watch(t.Context(), request(2).Key); err != nil || len(loss.Nodes) != 1 {
 		t.Fatalf("loss of spot %+v, %v, want one node", loss, err)
 	}
-	if err := p.Release(t.Context(), request(2).Key); err != nil {
+	if _, err := p.Release(t.Context(), request(2).Key); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := buy(3, spec.CapacitySpot); !errors.Is(err, training.ErrNoCapacity) {

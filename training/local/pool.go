@@ -82,11 +82,13 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var ended []training.Gang
 	if g, ok := p.gangs[r.Key]; ok && g.lives() {
 		return g.Gang, nil
 	} else if ok {
 		g.end()
 		p.remove(r.Key, g)
+		ended = append(ended, g.paid())
 	}
 	dir := p.dir(r.Key)
 	if old, err := readRecord(dir); err != nil {
@@ -98,15 +100,17 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 	defer p.opts.Gangs.mu.Unlock()
 	n, gpus, err := p.admit(r, machine, at)
 	if err != nil {
-		return training.Gang{}, err
+		return training.Gang{}, training.FailedStart(err, ended...)
 	}
 	g, err := p.start(ctx, dir, r, n, gpus)
 	if err != nil {
-		return training.Gang{}, err
+		return training.Gang{}, training.FailedStart(err, ended...)
 	}
 	p.gangs[r.Key] = g
 	p.opts.Gangs.all = append(p.opts.Gangs.all, g)
-	return g.Gang, nil
+	gang := g.Gang
+	gang.Ended = ended
+	return gang, nil
 }
 
 // remove takes a gang that has ended off the books.
@@ -127,26 +131,29 @@ func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, erro
 }
 
 // Release implements training.Pool.
-func (p *Pool) Release(ctx context.Context, key training.Key) error {
+func (p *Pool) Release(ctx context.Context, key training.Key) ([]training.Gang, error) {
 	p.mu.Lock()
 	g, ok := p.gangs[key]
 	p.mu.Unlock()
 	dir := p.dir(key)
+	var paid training.Gang
+	var err error
 	if ok {
 		g.end()
-	} else if err := killRecord(ctx, dir); err != nil {
-		return fmt.Errorf("release %s: %w", key, err)
+		paid = g.paid()
+	} else if paid, err = killRecord(ctx, dir); err != nil {
+		return nil, fmt.Errorf("release %s: %w", key, err)
 	}
 	// The record goes last: as long as it is there, Release can be called again.
 	if err := p.clear(dir); err != nil {
-		return fmt.Errorf("release %s: %w", key, err)
+		return nil, fmt.Errorf("release %s: %w", key, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ok {
 		p.remove(key, g)
 	}
-	return nil
+	return []training.Gang{paid}, nil
 }
 
 // Close ends every node that this process started. The gangs' records stay: whoever watches them next sees that they are lost.
@@ -224,12 +231,12 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, fmt.Errorf("%w: %s: build it beside sluice, or set its path with SLUICE_AGENT", training.ErrNoAgent, p.opts.AgentPath)
 			}
-			return nil, fmt.Errorf("start node %d: %w", i, err)
+			return nil, training.FailedStart(fmt.Errorf("start node %d: %w", i, err), g.paid())
 		}
 	}
 	if err := protocol.WriteFile(recordPath(dir), g.record); err != nil {
 		g.end()
-		return nil, fmt.Errorf("record the gang: %w", err)
+		return nil, training.FailedStart(fmt.Errorf("record the gang: %w", err), g.paid())
 	}
 	if in := p.opts.Interruptions; in != nil && r.Capacity != spec.CapacityOnDemand {
 		g.tasks.Go(func() {

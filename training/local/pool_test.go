@@ -132,7 +132,7 @@ func TestReleaseEndsAPendingInterruption(t *testing.T) {
 	if _, err := p.Acquire(t.Context(), request(1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Release(t.Context(), request(1).Key); err != nil {
+	if _, err := p.Release(t.Context(), request(1).Key); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -106,25 +106,30 @@ func watchRecord(ctx context.Context, dir string) (training.Loss, error) {
 	return training.Loss{}, ctx.Err()
 }
 
-// killRecord ends the agents of a gang that another process started; their keepers end what runs under them.
-func killRecord(ctx context.Context, dir string) error {
+// killRecord ends the agents of a gang that another process started; their keepers end what runs under them. It returns the gang, with the
+// ends of those that it had to end.
+func killRecord(ctx context.Context, dir string) (training.Gang, error) {
 	r, err := readRecord(dir)
 	if err != nil {
-		return err
+		return r.Gang, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, goneLimit)
 	defer cancel()
 	for i, p := range r.Processes {
+		lived := p.alive()
 		for p.alive() {
 			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("kill the agent of node %d: %w", i, err)
+				return r.Gang, fmt.Errorf("kill the agent of node %d: %w", i, err)
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("the agent of node %d (pid %d) did not exit: %w", i, p.PID, ctx.Err())
+				return r.Gang, fmt.Errorf("the agent of node %d (pid %d) did not exit: %w", i, p.PID, ctx.Err())
 			case <-time.After(pollEvery / 10):
 			}
 		}
+		if lived {
+			r.Nodes[i].EndedAt = time.Now().UTC()
+		}
 	}
-	return nil
+	return r.Gang, nil
 }

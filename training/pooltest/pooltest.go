@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"watch ends with its context", testWatchContext},
 		{"what is unknown is lost", testUnknown},
 		{"release ends everything", testRelease},
+		{"node times", testTimes},
 		{"another worker can go on", testReopen},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
@@ -65,18 +66,20 @@ func acquire(t *testing.T, p training.Pool, r training.Request) training.Gang {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		if err := p.Release(ctx, r.Key); err != nil {
+		if _, err := p.Release(ctx, r.Key); err != nil {
 			t.Errorf("Release(%s): %v", r.Key, err)
 		}
 	})
 	return gang
 }
 
-func release(t *testing.T, p training.Pool, k training.Key) {
+func release(t *testing.T, p training.Pool, k training.Key) []training.Gang {
 	t.Helper()
-	if err := p.Release(bounded(t), k); err != nil {
+	gangs, err := p.Release(bounded(t), k)
+	if err != nil {
 		t.Fatalf("Release(%s): %v", k, err)
 	}
+	return gangs
 }
 
 func bounded(t *testing.T) context.Context {
@@ -178,6 +181,35 @@ func testRelease(t *testing.T, h Harness) {
 	loss, err := h.Pool.Watch(bounded(t), r.Key)
 	if err != nil || loss.Reason == "" {
 		t.Errorf("Watch after Release: %+v, %v, want a loss", loss, err)
+	}
+}
+
+// precision is how exactly a pool must know the times of its nodes: providers give whole seconds.
+const precision = time.Second
+
+// testTimes: a node is paid for from after the gang was asked for until Release has returned, and what Release says of it can be told to
+// belong to the node that Acquire gave.
+func testTimes(t *testing.T, h Harness) {
+	r := request(1, 2, 2)
+	asked := time.Now()
+	gang := acquire(t, h.Pool, r)
+	got := time.Now()
+	gangs := release(t, h.Pool, r.Key)
+	released := time.Now()
+	ended := map[string]training.Node{}
+	for _, g := range gangs {
+		for _, n := range g.Nodes {
+			ended[n.Queue] = n
+		}
+	}
+	for _, n := range gang.Nodes {
+		if n.BeganAt.Before(asked.Add(-precision)) || n.BeganAt.After(got) || !n.EndedAt.IsZero() {
+			t.Errorf("node %d began at %v and ended at %v, want a time between %v and %v, and none", n.Index, n.BeganAt, n.EndedAt, asked, got)
+		}
+		e := ended[n.Queue]
+		if !e.BeganAt.Equal(n.BeganAt) || e.EndedAt.Before(got.Add(-precision)) || e.EndedAt.After(released) {
+			t.Errorf("node %d began at %v and ended at %v by Release, want %v and a time between %v and %v", n.Index, e.BeganAt, e.EndedAt, n.BeganAt, got, released)
+		}
 	}
 }
 

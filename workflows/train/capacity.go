@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/ledger"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -111,12 +112,17 @@ func (t *train) drop(offers []contract.Offer) {
 
 // take makes a gang that was got the generation's.
 func (l *generation) take(got contract.Acquired) {
-	l.gang, l.before = got.Gang, got.Generation
+	l.gang = got.Gang
 	l.nodes = make([]nodeState, len(got.Gang.Nodes))
 	g := &l.current
 	g.Nodes, g.Pool, g.Capacity, g.USDPerHour = len(got.Gang.Nodes), got.Offer.Pool, got.Offer.Capacity, got.Offer.USDPerHour
 	g.PriceUnknown = got.Offer.PriceUnknown
-	g.StartedAt = got.At
+	g.Gang, g.StartedAt = got.Generation, got.At
+	l.paid, l.before = got.Before, got.Before
+	if l.held() {
+		l.before = l.carried.Unstarted // the generations before have the rest in their accounts
+	}
+	l.carried.Unstarted = fault.Costs{}
 	for _, n := range got.Gang.Nodes {
 		l.train.nodes = append(l.train.nodes, n.Name)
 	}
@@ -166,10 +172,19 @@ func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choi
 // abandon releases what the pools may have started or keep for a generation that does not come to live.
 func (t *train) abandon(ctx workflow.Context, err error) error {
 	t.dropHeld(ctx)
-	if releaseErr := t.release(ctx, t.key(), t.pools()...); releaseErr != nil {
-		workflow.GetLogger(ctx).Error("release after a failed acquire", "error", releaseErr)
-	}
+	t.before = fault.Costs{} // it is in what the key has cost
+	t.giveUp(ctx, t.key(), t.pools())
 	return err
+}
+
+// giveUp releases what pools have of a generation that does not live.
+func (t *train) giveUp(ctx workflow.Context, key training.Key, pools []string) {
+	released, err := t.release(ctx, key, ledger.Lost{}, pools...)
+	if err != nil {
+		workflow.GetLogger(ctx).Error("release nodes that are not needed", "error", err)
+		return
+	}
+	t.carried.Unstarted = released.Paid
 }
 
 // pools are all that the step may buy of.
@@ -184,9 +199,11 @@ func (t *train) pools() []string {
 }
 
 // release gives a gang back, also after a cancel.
-func (t *train) release(ctx workflow.Context, key training.Key, pools ...string) error {
+func (t *train) release(ctx workflow.Context, key training.Key, lost ledger.Lost, pools ...string) (contract.Released, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	return t.remote(ctx, contract.ReleaseActivity, contract.ReleaseInput{Pools: pools, Submission: t.in.Submission, Key: key}, nil)
+	in := contract.ReleaseInput{Pools: pools, Submission: t.in.Submission, Key: key, Lost: lost}
+	var out contract.Released
+	return out, t.remote(ctx, contract.ReleaseActivity, in, &out)
 }
 
 // attemptLeft is what is left of the attempt's timeout; ok is false when it has none.
@@ -319,7 +336,5 @@ func (t *train) dropNext(ctx workflow.Context) {
 func (t *train) giveBack(ctx workflow.Context, pools []string) {
 	key := t.key()
 	key.Generation++
-	if err := t.release(ctx, key, pools...); err != nil {
-		workflow.GetLogger(ctx).Error("release nodes that are not needed", "error", err)
-	}
+	t.giveUp(ctx, key, pools)
 }

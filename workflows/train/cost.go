@@ -2,29 +2,65 @@ package train
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/training/ledger"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// cost is what the generations that have ended have cost.
+// cost is what the step has cost so far: its generations that have ended, and gangs that no generation ran on.
 func (t *train) cost() fault.Costs {
-	var sum fault.Costs
+	sum := t.carried.Unstarted.Add(t.before)
 	for _, g := range t.carried.Generations {
-		sum.USD += g.CostUSD
-		sum.Unknown = sum.Unknown || g.PriceUnknown
+		sum = sum.Add(fault.Costs{USD: g.CostUSD, Unknown: g.PriceUnknown})
 	}
 	return sum
 }
 
-// cost is what a generation that has ended has cost.
-func cost(g spec.Generation) float64 {
-	return float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Hours() * g.USDPerHour
+// settleCost says what a generation that has ended has cost, with what was paid for it in vain before it began.
+func (l *generation) settleCost(released contract.Released) {
+	g := &l.current
+	var hours float64
+	for _, n := range l.gang.Nodes {
+		since := g.StartedAt
+		if n.BeganAt.After(since) {
+			since = n.BeganAt
+		}
+		hours += g.EndedAt.Sub(since).Hours()
+	}
+	spent := paidSince(l.paid, released, hours*g.USDPerHour)
+	g.CostUSD = l.before.USD + spent
+	g.PriceUnknown = g.PriceUnknown || l.before.Unknown || released.Paid.Unknown
+	l.paid.USD += spent
+	l.before = fault.Costs{}
+}
+
+// paidSince is what has been paid for a gang since that came to before: as its pool said when it was released, or by the price while it is
+// kept. Workers of earlier builds do not say what nodes cost.
+func paidSince(before fault.Costs, released contract.Released, byPrice float64) float64 {
+	if released == (contract.Released{}) {
+		return byPrice
+	}
+	return max(0, released.Paid.USD-before.USD)
+}
+
+// lost are the nodes of the generation that the pool has seen to be gone.
+func (l *generation) lost() ledger.Lost {
+	if l.loss == nil {
+		return ledger.Lost{}
+	}
+	lost := ledger.Lost{At: l.lostAt}
+	for i, n := range l.gang.Nodes {
+		if l.nodes[i].gone && (len(l.loss.Nodes) == 0 || slices.Contains(l.loss.Nodes, i)) {
+			lost.Queues = append(lost.Queues, n.Queue)
+		}
+	}
+	return lost
 }
 
 // withAccount adds to the error of a training what its generations did and cost, or at least the cost. One that says that a worker was lost
@@ -33,7 +69,7 @@ func (t *train) withAccount(ctx workflow.Context, err error) error {
 	if durable.WorkerLost(err) {
 		return err
 	}
-	if len(t.carried.Generations) > 0 && durable.Since(ctx, changeAccount) {
+	if t.hasAccount() && durable.Since(ctx, changeAccount) {
 		ctx, _ = workflow.NewDisconnectedContext(ctx)
 		in := contract.AccountInput{StepInput: t.in.StepInput, Generations: t.carried.Generations, Unusable: t.carried.Unusable}
 		var out json.RawMessage
@@ -42,6 +78,11 @@ func (t *train) withAccount(ctx workflow.Context, err error) error {
 		}
 	}
 	return fault.WithCost(err, t.cost())
+}
+
+// hasAccount reports whether there is something to account for.
+func (t *train) hasAccount() bool {
+	return len(t.carried.Generations) > 0 || t.carried.Unstarted != (fault.Costs{})
 }
 
 // isUnbounded reports whether the run has a budget that a gang of the offer could not be ended by.

@@ -54,11 +54,12 @@ type generation struct {
 	*train
 	seal checkpoint.Seal
 	gang training.Gang
-	// before is the generation whose gang this one goes on with; 0: it has one of its own.
-	before int
+	// paid is what has been paid for that the pool knows by the gang's generation, and is not this one's.
+	paid fault.Costs
 
 	nodes      []nodeState
 	loss       *training.Loss
+	lostAt     time.Time        // when the loss was seen
 	notice     *protocol.Notice // that a node will go
 	fault      *protocol.Notice // that a GPU is broken
 	idle       *protocol.Notice // that the GPUs are hardly used, where they are to be released then
@@ -102,12 +103,14 @@ func (l *generation) live(ctx workflow.Context) trainEnd {
 	l.await(ctx, func() bool { return l.mustEnd() || l.all(func(n *nodeState) bool { return n.prepared }) })
 	if !l.mustEnd() {
 		l.enter(ctx, "running")
+		l.current.RanAt = workflow.Now(ctx)
 		l.began = workflow.GetInfo(ctx).GetCurrentHistoryLength()
 		for i := range l.nodes {
 			workflow.Go(nodes, func(ctx workflow.Context) { l.run(ctx, i) })
 		}
 		l.lookOut(nodes)
 		l.await(ctx, func() bool { return l.mustEnd() || l.all(func(n *nodeState) bool { return n.ended }) })
+		l.current.StoppedAt = workflow.Now(ctx)
 	}
 	if l.pending() {
 		l.enter(ctx, "stopping")
@@ -205,13 +208,13 @@ func (l *generation) watch(ctx workflow.Context) {
 			RetryPolicy:         &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, MaximumInterval: 10 * time.Second},
 			Summary:             fmt.Sprintf("watch, generation %d", l.current.Index),
 		})
-		in := contract.GangInput{Pool: l.current.Pool, Submission: l.in.Submission, Key: l.key(), GangGeneration: l.before, Keep: l.plan.Keep, Gang: l.gang}
+		in := contract.GangInput{Pool: l.current.Pool, Submission: l.in.Submission, Key: l.key(), GangGeneration: l.current.Gang, Keep: l.plan.Keep, Gang: l.gang}
 		in.Gang.Capacity, in.Gang.USDPerHour = l.current.Capacity, l.current.USDPerHour
 		var loss training.Loss
 		if err := workflow.ExecuteActivity(ctx, contract.WatchActivity, in).Get(ctx, &loss); err != nil {
 			return // the generation is over, or nothing can be seen of the pool: heartbeats tell
 		}
-		l.loss = &loss
+		l.loss, l.lostAt = &loss, workflow.Now(ctx)
 		for i := range l.nodes {
 			if len(loss.Nodes) == 0 || slices.Contains(loss.Nodes, i) {
 				l.nodes[i].gone = true

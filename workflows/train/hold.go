@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/ledger"
 	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
@@ -43,18 +44,18 @@ func (n *nodeState) isWell() bool {
 func (l *generation) hold() {
 	g := l.current
 	l.carried.Next = &contract.Acquired{
-		At: g.EndedAt, Gang: l.gang, Generation: l.gangKey().Generation,
+		At: g.EndedAt, Gang: l.gang, Generation: l.gangKey().Generation, Before: l.paid,
 		Offer: contract.Offer{Pool: g.Pool, Capacity: g.Capacity, USDPerHour: g.USDPerHour, PriceUnknown: g.PriceUnknown},
 	}
 }
 
 // held reports whether the gang is that of the generation before.
-func (l *generation) held() bool { return l.before > 0 }
+func (l *generation) held() bool { return l.current.Gang > 0 }
 
 // gangKey is what the pool knows the generation's gang by.
 func (l *generation) gangKey() training.Key {
 	key := l.key()
-	key.Generation = cmp.Or(l.before, key.Generation)
+	key.Generation = cmp.Or(l.current.Gang, key.Generation)
 	return key
 }
 
@@ -75,12 +76,14 @@ func (t *train) dropHeld(ctx workflow.Context) {
 	t.carried.Next = nil
 	key := t.key()
 	key.Generation = next.Generation
-	if err := t.release(ctx, key, next.Offer.Pool); err != nil {
+	released, err := t.release(ctx, key, ledger.Lost{}, next.Offer.Pool)
+	if err != nil {
 		workflow.GetLogger(ctx).Error("release nodes that were kept for the next generation", "error", err)
 	}
 	last := &t.carried.Generations[len(t.carried.Generations)-1]
+	kept := last.EndedAt
 	last.EndedAt = workflow.Now(ctx)
-	last.CostUSD = cost(*last)
+	last.CostUSD += paidSince(next.Before, released, float64(last.Nodes)*last.EndedAt.Sub(kept).Hours()*last.USDPerHour)
 }
 
 // noticed reports whether the gang that is kept for the next generation is to be left, as far as anybody has said so since the one before

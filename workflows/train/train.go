@@ -85,6 +85,7 @@ type train struct {
 	phase   string
 	current spec.Generation
 	nodes   []string
+	before  fault.Costs // what gangs have cost that were started for the current generation, and ended before its own
 	// askedAhead: pools were asked for the next generation's gang, which may come to be.
 	askedAhead bool
 }
@@ -126,12 +127,12 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	t.current.Slow = l.slow()
 	l.awaitWatcher(ctx, end)
 	if l.goesOn(ctx, end) {
-		t.close(ctx, end)
+		l.close(ctx, end, contract.Released{})
 		l.hold()
 		return end, nil
 	}
-	err := t.release(ctx, l.gangKey(), t.current.Pool)
-	t.close(ctx, end)
+	released, err := t.release(ctx, l.gangKey(), l.lost(), t.current.Pool)
+	l.close(ctx, end, released)
 	if err != nil {
 		t.dropNext(ctx)
 	}
@@ -165,23 +166,24 @@ func (t *train) seal(ctx workflow.Context, l *generation) error {
 }
 
 // close puts the generation into the account.
-func (t *train) close(ctx workflow.Context, end trainEnd) {
-	t.current.EndedAt = workflow.Now(ctx)
-	t.current.End, t.current.Reason = end.how, end.reason
-	t.current.ToStep = max(t.current.ToStep, end.step)
-	t.current.CommittedStep = max(t.current.FromStep, end.committed)
-	t.current.StepsAtLeast = end.unread
-	t.current.CostUSD = cost(t.current)
-	t.carried.Generations = append(t.carried.Generations, t.current)
-	countGeneration(ctx, t.current)
-	durable.Conclude(ctx, fmt.Sprintf("generation %d", t.current.Index), string(end.how), end.reason)
+func (l *generation) close(ctx workflow.Context, end trainEnd, released contract.Released) {
+	g := &l.current
+	g.EndedAt = workflow.Now(ctx)
+	g.End, g.Reason = end.how, end.reason
+	g.ToStep = max(g.ToStep, end.step)
+	g.CommittedStep = max(g.FromStep, end.committed)
+	g.StepsAtLeast = end.unread
+	l.settleCost(released)
+	l.carried.Generations = append(l.carried.Generations, *g)
+	countGeneration(ctx, *g)
+	durable.Conclude(ctx, fmt.Sprintf("generation %d", g.Index), string(end.how), end.reason)
 	if end.unusable {
-		t.carried.Unusable = append(t.carried.Unusable, t.current.Checkpoint)
+		l.carried.Unusable = append(l.carried.Unusable, g.Checkpoint)
 	}
 	if end.ran {
-		t.carried.FalseStarts = 0
+		l.carried.FalseStarts = 0
 	} else {
-		t.carried.FalseStarts++
+		l.carried.FalseStarts++
 	}
 }
 
