@@ -65,7 +65,7 @@ stopped. Nothing else needs to be installed; the state is kept in the folder
 	}
 	add("write", write.NewInit(), write.NewSchema(), write.NewLint(), write.NewExplain(), write.NewFmt(), write.NewPlan(), write.NewSimulate())
 	add("runs", runs.NewRun(), data.NewClean(), runs.NewRerun(), runs.NewCancel(), runs.NewRemove(), runs.NewApprove(), runs.NewReject(), schedules.NewSchedule())
-	add("look", runs.NewList(), runs.NewShow(), runs.NewLogs(), runs.NewReport(), data.NewData(), data.NewCheckpoint())
+	add("look", runs.NewList(), runs.NewShow(), runs.NewLogs(), runs.NewReport(), runs.NewCost(), data.NewData(), data.NewCheckpoint())
 	add("host", serve.NewUp(), serve.NewWorker(), serve.NewServe(), serve.NewCodec(), serve.NewDoctor())
 	add("", newVersion(), newExitCodes())
 	return root

@@ -26,7 +26,7 @@ func (t Theme) outputs(out *writer, kind spec.Kind, raw json.RawMessage) {
 		tables = []string{"profile", "profiles", "drift", "statistics", "rules", "reasons"}
 	case kind == spec.KindTrain:
 		t.generations(out, raw)
-		tables = []string{"generations", "ledger"}
+		tables = []string{"generations", "ledger", "outcomes", "costs", "nodes"}
 	}
 	if tables != nil {
 		maps.DeleteFunc(fields, func(key string, _ json.RawMessage) bool { return slices.Contains(tables, key) })

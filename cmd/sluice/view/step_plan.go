@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
@@ -49,6 +50,14 @@ func estimate(seconds, usd float64) string {
 
 // dollars writes a sum to the cent.
 func dollars(usd float64) string { return fmt.Sprintf("$%.2f", usd) }
+
+// Cost writes what was spent, which may not be known.
+func Cost(s spec.Spent) string {
+	if s.CostUSD == nil {
+		return "unknown"
+	}
+	return dollars(*s.CostUSD)
+}
 
 func actionStyle(a contract.Action) string {
 	switch a {
