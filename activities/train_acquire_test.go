@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/ledger"
 )
 
 // fakePool gives a gang after so many refusals.
@@ -28,6 +29,8 @@ type fakePool struct {
 	refusals []error
 	asked    []training.Request
 	released int
+	gang     training.Gang   // that it gives; zero: one node
+	ends     []training.Gang // what it says of it when it is released
 }
 
 func (p *fakePool) Acquire(_ context.Context, r training.Request) (training.Gang, error) {
@@ -35,12 +38,15 @@ func (p *fakePool) Acquire(_ context.Context, r training.Request) (training.Gang
 	if len(p.refusals) >= len(p.asked) {
 		return training.Gang{}, fmt.Errorf("nothing to be had: %w", p.refusals[len(p.asked)-1])
 	}
+	if len(p.gang.Nodes) > 0 {
+		return p.gang, nil
+	}
 	return training.Gang{Nodes: []training.Node{{Name: "n"}}, USDPerHour: 2.5}, nil
 }
 
 func (p *fakePool) Release(context.Context, training.Key) ([]training.Gang, error) {
 	p.released++
-	return nil, nil
+	return p.ends, nil
 }
 
 // promise: docs/training.md#p-without-deadline
@@ -186,6 +192,20 @@ func TestSpotIsBoundedByTheDeadline(t *testing.T) {
 
 func acquire[P training.Pool](t *testing.T, pools map[string]P, in contract.AcquireInput) (contract.Acquired, error) {
 	t.Helper()
+	trainings := trainingsWith(t, pools, &in)
+	env := flowtest.Activities()
+	env.RegisterActivity(trainings.Acquire)
+	value, err := env.ExecuteActivity(trainings.Acquire, in)
+	if err != nil {
+		return contract.Acquired{}, err
+	}
+	var got contract.Acquired
+	return got, value.Get(&got)
+}
+
+// trainingsWith are the activities with these pools, and a submission for the input that names them.
+func trainingsWith[P training.Pool](t *testing.T, pools map[string]P, in *contract.AcquireInput) *Trainings {
+	t.Helper()
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -201,20 +221,12 @@ func acquire[P training.Pool](t *testing.T, pools map[string]P, in contract.Acqu
 	if in.Submission, _, err = s.PutBlob(t.Context(), bytes.NewReader(submission)); err != nil {
 		t.Fatal(err)
 	}
-	env := flowtest.Activities()
-	trainings := &Trainings{
+	return &Trainings{
 		Store: s, Engine: engine.NewEngine(s),
 		Pool: func(_ context.Context, name string, _ *spec.Environment) (training.Pool, error) {
 			return pools[name], nil
 		},
 	}
-	env.RegisterActivity(trainings.Acquire)
-	value, err := env.ExecuteActivity(trainings.Acquire, in)
-	if err != nil {
-		return contract.Acquired{}, err
-	}
-	var got contract.Acquired
-	return got, value.Get(&got)
 }
 
 // promise: docs/training.md#p-without-deadline
@@ -252,5 +264,49 @@ func TestOffers(t *testing.T) {
 				t.Errorf("offers (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What was paid for before a gang was there is known to whoever gets one, and stays in the ledger; so does what is given back.
+//
+// promise: docs/training.md#p-never-started
+func TestAcquireAndReleaseEnterWhatTheyPaidFor(t *testing.T) {
+	began := time.Now().UTC().Add(-2 * time.Hour)
+	node := func(name string, began, ended time.Time) training.Node {
+		return training.Node{Name: name, Queue: name, Type: "g6", Zone: "a", BeganAt: began, EndedAt: ended}
+	}
+	failed := training.Gang{USDPerHour: 3, Nodes: []training.Node{node("a", began, began.Add(time.Hour))}}
+	pool := &fakePool{
+		refusals: []error{training.FailedStart(training.ErrMayPass, failed)},
+		gang:     training.Gang{USDPerHour: 2.5, Nodes: []training.Node{node("b", began.Add(time.Hour), time.Time{})}},
+	}
+	pool.ends = []training.Gang{{USDPerHour: 2.5, Nodes: []training.Node{node("b", began.Add(time.Hour), began.Add(2*time.Hour))}}}
+	key := training.Key{Run: "r", Step: "fit", Generation: 1}
+	in := contract.AcquireInput{
+		Offers: []contract.Offer{gpuSpot, burst}, Pools: []string{"gpu"}, Patience: time.Minute, Tick: time.Second, Request: training.Request{Key: key},
+	}
+	trainings := trainingsWith(t, map[string]*fakePool{"gpu": pool, "burst": {refusals: slices.Repeat([]error{training.ErrNoCapacity}, 100)}}, &in)
+	env := flowtest.Activities()
+	env.RegisterActivity(trainings.Acquire)
+	env.RegisterActivity(trainings.Release)
+	var got contract.Acquired
+	value, err := env.ExecuteActivity(trainings.Acquire, in)
+	if err == nil {
+		err = value.Get(&got)
+	}
+	if err != nil || got.Before.USD != 3 {
+		t.Errorf("got %+v, %v, want a gang before which $3 were paid", got, err)
+	}
+	var released contract.Released
+	value, err = env.ExecuteActivity(trainings.Release, contract.ReleaseInput{Pools: []string{"gpu"}, Submission: in.Submission, Key: key})
+	if err == nil {
+		err = value.Get(&released)
+	}
+	if err != nil || released.Paid.USD != 5.5 {
+		t.Errorf("released %+v, %v, want $5.5 to have been paid", released, err)
+	}
+	entries, err := ledger.Load(t.Context(), trainings.Store, "r", "fit")
+	if err != nil || len(entries) != 2 || entries[0].Whole || !entries[1].Whole || entries[1].Gang.Nodes[0].EndedAt.IsZero() {
+		t.Errorf("entries %+v, %v, want a gang that failed to start and one that was released", entries, err)
 	}
 }
