@@ -30,32 +30,35 @@ func (b *trainBench) change(how func(*spec.Train)) {
 	b.in.Spec = raw
 }
 
-// checkLedger checks that the ledger adds up to the generations, by what they bought.
+// checkLedger checks that the ledger adds up to the node time of the outputs, at the prices of what was bought, and to the generations.
 func (b *trainBench) checkLedger(o outputs) {
 	b.t.Helper()
 	prices := map[string]float64{spec.CapacitySpot: 1, spec.CapacityOnDemand: 3}
 	seconds := map[string]float64{}
-	var usd float64
-	for _, g := range o.Generations {
-		spent := float64(g.Nodes) * g.EndedAt.Sub(g.StartedAt).Seconds()
-		seconds[g.Capacity] += spent
-		usd += spent / 3600 * prices[g.Capacity]
+	var usd, ran float64
+	for _, line := range o.Ledger {
+		seconds[line.Capacity] += line.NodeSeconds
+		usd += line.CostUSD
+		if line.End != spec.EndNeverStarted {
+			ran += line.CostUSD
+		}
 	}
 	if len(seconds) != 2 {
 		b.t.Errorf("bought %v, want spot and on-demand", seconds)
 	}
-	var total float64
-	for _, line := range o.Ledger {
-		seconds[line.Capacity] -= line.NodeSeconds
-		total += line.CostUSD
+	var time, atPrices, ofGenerations float64
+	for capacity, s := range seconds {
+		time += s
+		atPrices += s / 3600 * prices[capacity]
 	}
-	for capacity, rest := range seconds {
-		if math.Abs(rest) > 1e-6 {
-			b.t.Errorf("the ledger lacks %g s of %s", rest, capacity)
-		}
+	for _, g := range o.Generations {
+		ofGenerations += g.CostUSD
 	}
-	if math.Abs(total-usd) > 1e-9 || math.Abs(o.CostUSD-usd) > 1e-9 {
-		b.t.Errorf("the generations cost $%g, the ledger says $%g, and the output $%g", usd, total, o.CostUSD)
+	if math.Abs(time-o.NodeSeconds) > 1e-6 {
+		b.t.Errorf("the ledger has %g s, and the outputs %g s", time, o.NodeSeconds)
+	}
+	if math.Abs(usd-atPrices) > 1e-9 || math.Abs(o.CostUSD-usd) > 1e-9 || math.Abs(ofGenerations-ran) > 1e-9 {
+		b.t.Errorf("the ledger says $%g, of which $%g ran; at the prices that is $%g, and the outputs say $%g and $%g", usd, ran, atPrices, o.CostUSD, ofGenerations)
 	}
 }
 

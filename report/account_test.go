@@ -20,7 +20,8 @@ func TestStepOnPoolIsTold(t *testing.T) {
 			{Index: 1, Nodes: 1, End: spec.EndNodeLost, Pool: "gpu", StartedAt: began, EndedAt: began.Add(time.Minute), CostUSD: 0.25},
 			{Index: 2, Nodes: 1, End: spec.EndFinished, Pool: "gpu", StartedAt: began.Add(time.Minute), EndedAt: began.Add(2 * time.Minute), CostUSD: 0.5},
 		},
-		CostUSD: 0.75,
+		CostUSD:  0.75,
+		Outcomes: spec.Outcomes{Useful: spec.Spent{NodeSeconds: 60}, Lost: spec.Spent{NodeSeconds: 60}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,7 @@ func TestStepOnPoolIsTold(t *testing.T) {
 		t.Errorf("bars of the timeline: %+v, want that of the step and of two generations", bars)
 	}
 	told := newSection(data, step)
-	if told == nil || told.Train == nil || len(told.Train.Generations) != 2 || len(told.Values) != 1 {
+	if told == nil || told.Train == nil || len(told.Train.Generations) != 2 || len(told.Train.Spent) != 4 || len(told.Values) != 1 {
 		t.Errorf("the section tells %+v", told)
 	}
 	step.Status, step.Outputs = spec.StatusFailed, nil

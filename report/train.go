@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -15,6 +16,16 @@ type trainStory struct {
 	spec.TrainOutput
 	Tiles []field
 	Curve *lossCurve
+	Spent []spentOn
+}
+
+// spentOn is what a part of the node time was spent on.
+type spentOn struct {
+	Name  string
+	Class string
+	Width float64 // of its bar, in percent of the longest
+	Part  float64
+	spec.Spent
 }
 
 // The measures of charts.
@@ -73,7 +84,7 @@ func (s *section) tellTrain(d Data) bool {
 
 func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
 	if len(out.Generations) == 0 {
-		return &trainStory{TrainOutput: out, Tiles: fields(out.Metrics)}
+		return &trainStory{TrainOutput: out, Tiles: fields(out.Metrics), Spent: newSpent(out.Outcomes)}
 	}
 	interruptions, failures := 0, 0
 	for _, g := range out.Generations {
@@ -102,7 +113,41 @@ func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
 	if i := slices.IndexFunc(points, func(p Point) bool { return !p.Loss.Finite() }); i >= 0 {
 		tiles = append(tiles, field{"loss no finite number from step", human.Count(points[i].Step)})
 	}
-	return &trainStory{TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(out, points)}
+	return &trainStory{TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(out, points), Spent: newSpent(out.Outcomes)}
+}
+
+// newSpent is what the node time was spent on; none where nobody says, as in records of earlier versions.
+func newSpent(o spec.Outcomes) []spentOn {
+	all := []spentOn{
+		{Name: "useful steps", Class: "succeeded", Spent: o.Useful},
+		{Name: "lost steps", Class: "failed", Spent: o.Lost},
+		{Name: "overhead", Class: "declined", Spent: o.Overhead},
+		{Name: "never started", Class: "pending", Spent: o.NeverStarted},
+	}
+	var most, total float64
+	for _, s := range all {
+		most, total = max(most, s.NodeSeconds), total+s.NodeSeconds
+	}
+	if total == 0 {
+		return nil
+	}
+	for i := range all {
+		all[i].Width, all[i].Part = 100*all[i].NodeSeconds/most, all[i].NodeSeconds/total
+	}
+	return all
+}
+
+// Cost is what a part cost, for people.
+func (s spentOn) Cost() string {
+	if s.CostUSD == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("$%.2f", *s.CostUSD)
+}
+
+// HasSpent reports whether the node time is known to have cost something, or it is not known what.
+func (t *trainStory) HasSpent() bool {
+	return slices.ContainsFunc(t.Spent, func(s spentOn) bool { return s.CostUSD == nil || *s.CostUSD > 0 })
 }
 
 // isFailure reports whether a generation ended by a failure, and not with its node.
@@ -205,18 +250,19 @@ func (r *labelRows) place(x float64, text string) *label {
 
 // ends are the ways in which a generation ends: the style of each, and what is said of it.
 var ends = map[spec.GenerationEnd]struct{ class, word string }{
-	spec.EndFinished:  {"succeeded", "finished"},
-	spec.EndNotice:    {"declined", "spot notice"},
-	spec.EndMoved:     {"declined", "moved to spot"},
-	spec.EndCanceled:  {"declined", "canceled"},
-	spec.EndNodeLost:  {"failed", "node lost"},
-	spec.EndCrashed:   {"failed", "rank crashed"},
-	spec.EndHung:      {"failed", "hung"},
-	spec.EndUserError: {"failed", "script failed"},
-	spec.EndTimeout:   {"failed", "timed out"},
-	spec.EndBudget:    {"failed", "budget spent"},
-	spec.EndDeadline:  {"failed", "deadline passed"},
-	spec.EndIdle:      {"failed", "GPUs idle"},
+	spec.EndFinished:     {"succeeded", "finished"},
+	spec.EndNotice:       {"declined", "spot notice"},
+	spec.EndMoved:        {"declined", "moved to spot"},
+	spec.EndCanceled:     {"declined", "canceled"},
+	spec.EndNodeLost:     {"failed", "node lost"},
+	spec.EndCrashed:      {"failed", "rank crashed"},
+	spec.EndHung:         {"failed", "hung"},
+	spec.EndUserError:    {"failed", "script failed"},
+	spec.EndTimeout:      {"failed", "timed out"},
+	spec.EndBudget:       {"failed", "budget spent"},
+	spec.EndDeadline:     {"failed", "deadline passed"},
+	spec.EndIdle:         {"failed", "GPUs idle"},
+	spec.EndNeverStarted: {"failed", "never started"},
 }
 
 func endClass(end spec.GenerationEnd) string { return cmp.Or(ends[end].class, "pending") }

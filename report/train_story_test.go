@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/metrics"
 )
@@ -20,5 +22,28 @@ func TestTrainStorySaysWhatIsNotExactAndWhatDiverged(t *testing.T) {
 		if tiles[name] != want {
 			t.Errorf("%s: %q, want %q", name, tiles[name], want)
 		}
+	}
+}
+
+// The report shows what node time was spent on, and a cost that nobody knows as such. Records of earlier versions do not say it.
+func TestTrainStoryShowsOutcomes(t *testing.T) {
+	usd := 3.0
+	story := newTrainStory(spec.TrainOutput{Outcomes: spec.Outcomes{
+		Useful: spec.Spent{NodeSeconds: 60, CostUSD: &usd}, Lost: spec.Spent{NodeSeconds: 30}, NeverStarted: spec.Spent{NodeSeconds: 30, CostUSD: &usd},
+	}}, nil)
+	type row struct {
+		Name, Cost  string
+		Width, Part float64
+	}
+	var rows []row
+	for _, s := range story.Spent {
+		rows = append(rows, row{s.Name, s.Cost(), s.Width, s.Part})
+	}
+	want := []row{{"useful steps", "$3.00", 100, 0.5}, {"lost steps", "unknown", 50, 0.25}, {"overhead", "unknown", 0, 0}, {"never started", "$3.00", 50, 0.25}}
+	if diff := cmp.Diff(want, rows); diff != "" || !story.HasSpent() {
+		t.Errorf("node time (-want +got):\n%s", diff)
+	}
+	if old := newTrainStory(spec.TrainOutput{NodeSeconds: 60}, nil); len(old.Spent) > 0 {
+		t.Errorf("of an earlier version: %+v", old.Spent)
 	}
 }

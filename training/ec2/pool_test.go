@@ -310,6 +310,7 @@ func TestStartFails(t *testing.T) {
 			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.last) {
 				t.Errorf("Acquire: %v, want %v with what the console said last", err, test.want)
 			}
+			checkPaid(t, err)
 			for _, id := range w.machines.booted() {
 				if said := w.machines.read(id, "console"); !strings.Contains(said, test.says) {
 					t.Errorf("the console of %s says %q, want %q", id, said, test.says)
@@ -347,6 +348,33 @@ func TestRegistryComesBack(t *testing.T) {
 		t.Fatalf("Acquire, when the registry is back: %+v, %v", gang, err)
 	}
 	release(t, w.Pool, r.Key)
+}
+
+// checkPaid checks that the error of Acquire says which instance was paid for.
+func checkPaid(t *testing.T, err error) {
+	t.Helper()
+	var started *training.FailedStartError
+	if !errors.As(err, &started) || len(started.Gangs) != 1 || len(started.Gangs[0].Nodes) != 1 {
+		t.Fatalf("Acquire: %v, want an error with the instance that was paid for", err)
+	}
+	n := started.Gangs[0].Nodes[0]
+	if n.Type != "g5.2xlarge" && n.Type != "g4dn.xlarge" || !strings.HasPrefix(n.Zone, region) || n.BeganAt.IsZero() || started.Gangs[0].Capacity != spec.CapacitySpot {
+		t.Errorf("paid for %+v, want its type, zone and time", started.Gangs[0])
+	}
+}
+
+// When EC2 says when an instance ended, that is its end.
+func TestTransitioned(t *testing.T) {
+	for said, want := range map[string]time.Time{
+		"User initiated (2026-03-14 09:26:53 GMT)": time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC),
+		"User initiated (2026-03-14 09:26:53 UTC)": time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC),
+		"Server.SpotInstanceTermination":           {},
+		"":                                         {},
+	} {
+		if got := transitioned(types.Instance{StateTransitionReason: &said}); !got.Equal(want) {
+			t.Errorf("%q: ended at %v, want %v", said, got, want)
+		}
+	}
 }
 
 // swapAgent puts another program of the same size where the store has the agent.
