@@ -156,7 +156,7 @@ func (b *bill) addRun(ctx context.Context, s *store.Store, parent, name string) 
 		}
 		label := strings.TrimPrefix(strings.TrimPrefix(name, parent)+"."+node.ID, ".")
 		for _, step := range steps {
-			if step.ReusedFrom != "" || node.Kind != spec.KindTrain {
+			if step.ReusedFrom != "" {
 				continue
 			}
 			if err := b.addStep(ctx, s, name, label, step); err != nil {
@@ -167,13 +167,15 @@ func (b *bill) addRun(ctx context.Context, s *store.Store, parent, name string) 
 	return nil
 }
 
-// addStep adds what a training says it cost. Records of earlier versions do not say what came of the time.
+// addStep adds what a step says its nodes cost. Records of earlier versions do not say what came of the time.
 func (b *bill) addStep(ctx context.Context, s *store.Store, run, label string, step record.StepRecord) error {
+	trained := step.Trained()
+	if trained == nil {
+		return nil
+	}
 	var out spec.TrainOutput
-	if len(step.Outputs) > 0 {
-		if err := json.Unmarshal(step.Outputs, &out); err != nil {
-			return fmt.Errorf("the outputs of step %s of %s: %w", step.Step, run, err)
-		}
+	if err := json.Unmarshal(trained, &out); err != nil {
+		return fmt.Errorf("the outputs of step %s of %s: %w", step.Step, run, err)
 	}
 	if len(out.Costs) == 0 {
 		for _, l := range out.Ledger {
