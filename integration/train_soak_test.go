@@ -19,9 +19,11 @@ import (
 )
 
 // TestTrainSoak interrupts a training again and again, in all ways that nodes and ranks go. Whatever was done again, each step had the loss of
-// the training that nobody interrupted, to the bit, and is counted once.
+// the training that nobody interrupted, to the bit, and is counted once, as is the time of each node, whether ranks started again on it or it was
+// acquired while the gang before wrote its checkpoint.
 //
 // promise: docs/training.md#p-bit-equal
+// promise: docs/training.md#p-node-once
 func TestTrainSoak(t *testing.T) {
 	times := 30
 	if os.Getenv("SLUICE_TEST_SOAK") != "" {
@@ -37,6 +39,7 @@ func TestTrainSoak(t *testing.T) {
 	b.in.Run = "r1"
 	b.env["STEP_SECONDS"], b.env["TRACE"] = "0.02", filepath.Join(b.dir, "trace")
 	b.in.Retry = spec.Retry{Attempts: times, Backoff: spec.Duration(time.Millisecond), MaxBackoff: spec.Duration(10 * time.Millisecond)}.WithDefaults()
+	lives := b.watchAgents()
 	b.execute()
 	for i := range times {
 		generation := i + 1
@@ -45,6 +48,7 @@ func TestTrainSoak(t *testing.T) {
 	}
 	o := b.result()
 	b.checkAccount(o)
+	b.checkNodes(o, lives())
 	if n := len(o.Generations); n != times+1 {
 		t.Errorf("%d generations, want %d: one more than interruptions", n, times+1)
 	}

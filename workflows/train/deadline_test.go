@@ -74,12 +74,12 @@ func (w *world) spotAt(at time.Time) (up bool, until time.Time) {
 	return false, w.began.Add(1000 * time.Hour)
 }
 
-// later completes an activity after a time.
-func (w *world) later(ctx context.Context, after time.Duration, result func() (any, error)) error {
+// later completes an activity after a time by the environment's clock.
+func later(ctx context.Context, env *testsuite.TestWorkflowEnvironment, after time.Duration, result func() (any, error)) error {
 	token := activity.GetInfo(ctx).TaskToken
-	w.env.RegisterDelayedCallback(func() {
+	env.RegisterDelayedCallback(func() {
 		v, err := result()
-		if err := w.env.CompleteActivity(token, v, boundary.Failure(err)); err != nil {
+		if err := env.CompleteActivity(token, v, boundary.Failure(err)); err != nil {
 			panic(err)
 		}
 	}, max(after, time.Millisecond))
@@ -163,7 +163,7 @@ func (w *world) get(ctx context.Context, in contract.AcquireInput) (contract.Acq
 	if w.failed < w.failures && w.random.IntN(2) == 0 {
 		w.failed++
 		took := w.draw(w.acquire / 8)
-		return contract.Acquired{}, w.later(ctx, took, func() (any, error) {
+		return contract.Acquired{}, later(ctx, w.env, took, func() (any, error) {
 			return nil, fault.New(fault.Infrastructure, "the pool's API went away", nil)
 		})
 	}
@@ -177,7 +177,7 @@ func (w *world) get(ctx context.Context, in contract.AcquireInput) (contract.Acq
 	spent := time.Duration(0)
 	for _, o := range in.Offers {
 		if o.Capacity == spec.CapacityOnDemand {
-			return contract.Acquired{}, w.later(ctx, spent+w.draw(w.acquire/2), got(o, spent))
+			return contract.Acquired{}, later(ctx, w.env, spent+w.draw(w.acquire/2), got(o, spent))
 		}
 		most := in.Patience
 		if in.SpotWithin > 0 {
@@ -191,13 +191,13 @@ func (w *world) get(ctx context.Context, in contract.AcquireInput) (contract.Acq
 		}
 		takes := waits + w.draw(w.acquire)
 		if up && takes <= most && asked.Add(takes).Before(until) {
-			return contract.Acquired{}, w.later(ctx, takes, got(o, waits))
+			return contract.Acquired{}, later(ctx, w.env, takes, got(o, waits))
 		}
 		if up || len(in.Offers) == 1 {
 			spent = most
 		}
 	}
-	return contract.Acquired{}, w.later(ctx, spent, func() (any, error) { return nil, fault.New(fault.Preempted, "no spot", nil) })
+	return contract.Acquired{}, later(ctx, w.env, spent, func() (any, error) { return nil, fault.New(fault.Preempted, "no spot", nil) })
 }
 
 func (w *world) watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
@@ -210,7 +210,7 @@ func (w *world) watch(ctx context.Context, in contract.GangInput) (training.Loss
 	if !up {
 		until = w.env.Now()
 	}
-	return training.Loss{}, w.later(ctx, until.Sub(w.env.Now()), func() (any, error) {
+	return training.Loss{}, later(ctx, w.env, until.Sub(w.env.Now()), func() (any, error) {
 		if g.ended.IsZero() {
 			g.ended = w.env.Now()
 		}
@@ -219,7 +219,7 @@ func (w *world) watch(ctx context.Context, in contract.GangInput) (training.Loss
 }
 
 func (w *world) getReady(ctx context.Context, _ protocol.PrepareInput) (protocol.PrepareOutput, error) {
-	return protocol.PrepareOutput{}, w.later(ctx, w.prepare, func() (any, error) {
+	return protocol.PrepareOutput{}, later(ctx, w.env, w.prepare, func() (any, error) {
 		return protocol.PrepareOutput{MasterPort: 1}, nil
 	})
 }
@@ -228,7 +228,7 @@ func (w *world) run(ctx context.Context, _ protocol.RunRanksInput) (protocol.Ran
 	g := w.gang
 	g.ran, g.ranks = w.env.Now(), activity.GetInfo(ctx).TaskToken
 	left := time.Duration(w.steps-g.from) * w.pace
-	return protocol.RanksEnded{}, w.later(ctx, left, func() (any, error) {
+	return protocol.RanksEnded{}, later(ctx, w.env, left, func() (any, error) {
 		if !g.ended.IsZero() {
 			return nil, fault.New(fault.Infrastructure, "the ranks were over", nil) // nobody hears it
 		}
