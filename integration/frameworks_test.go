@@ -69,8 +69,8 @@ steps:
 	s.awaitCommit(run, id, 1)
 	kill(t, s.rankOf("python3 "+script, f.rank), syscall.SIGKILL)
 	s.awaitCommit(run, id, 2)
-	key := training.Key{Run: id, Step: "fit", Generation: 2}
-	notice := filepath.Join(s.state, "pools", "local", key.String(), "node0", protocol.NoticeFile)
+	gang := training.Key{Run: id, Step: "fit", Generation: 1} // generation 2 is on the same nodes
+	notice := filepath.Join(s.state, "pools", "local", gang.String(), "node0", protocol.NoticeFile)
 	if err := protocol.WriteFile(notice, protocol.NodeNotice{Until: time.Now().Add(30 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
