@@ -36,7 +36,7 @@ func TestFrameworks(t *testing.T) {
 	}
 	for name, f := range map[string]framework{
 		"DDP":          {"../examples/ddp/train.py", "nodes: 2, outputs: {model: {type: model, path: model.pt}}", 1, 300},
-		"FSDP":         {"testdata/frameworks/fsdp.py", "launcher: mpi, resources: {cpu: 2}, outputs: {model: {type: model, path: model.pt}}", 1, 200},
+		"FSDP":         {"testdata/frameworks/fsdp.py", "nodes: 2, checkpoint: {layout: sharded}, outputs: {model: {type: model, path: model.pt}}", 1, 200},
 		"Hugging Face": {"testdata/frameworks/huggingface.py", "nodes: 2, checkpoint: {layout: huggingface}, outputs: {model: {type: model, path: model}}", 1, 200},
 		"Lightning":    {"testdata/frameworks/lightning_fit.py", "nodes: 2, checkpoint: {layout: lightning}, outputs: {model: {type: model, path: model.pt}}", 0, 200},
 	} {
