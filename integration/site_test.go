@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluiceml/sluice/training"
 )
 
 const (
@@ -87,6 +90,20 @@ func (s *site) rankOf(command string, rank int) int {
 	}
 	s.t.Fatalf("rank %d does not run", rank)
 	return 0
+}
+
+// agent returns the process of a node's agent, by the record of the local pool.
+func (s *site) agent(gang training.Key, node int) int {
+	s.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(s.state, "pools", "local", gang.String(), "gang.json"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var record struct{ Processes []struct{ PID int } }
+	if err := json.Unmarshal(raw, &record); err != nil {
+		s.t.Fatal(err)
+	}
+	return record.Processes[node].PID
 }
 
 // nothingLeft fails the test if a process of the site still runs after a few seconds.

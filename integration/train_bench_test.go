@@ -412,21 +412,10 @@ func (b *trainBench) rank(rank int) int {
 	return b.rankOf("python3 trainer.py", rank)
 }
 
-// agentOf returns the process of a node's agent, by the record of the pool.
+// agentOf returns the process of a node's agent.
 func (b *trainBench) agentOf(generation, node int) int {
 	b.t.Helper()
-	var record struct {
-		Processes []struct{ PID int }
-	}
-	key := training.Key{Run: b.in.Run, Step: b.in.Step, Generation: generation}
-	raw, err := os.ReadFile(filepath.Join(b.dir, "pools", "local", key.String(), "gang.json"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := json.Unmarshal(raw, &record); err != nil {
-		b.t.Fatal(err)
-	}
-	return record.Processes[node].PID
+	return b.agent(training.Key{Run: b.in.Run, Step: b.in.Step, Generation: generation}, node)
 }
 
 func loadOutputs(ctx context.Context, s *store.Store, out record.StepOutput) (json.RawMessage, error) {

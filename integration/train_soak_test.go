@@ -105,13 +105,13 @@ func (b *trainBench) node(node int) (pid int, dir string) {
 }
 
 // losses are those of each step, as the script noted them, in all generations.
-func (b *trainBench) losses(trace string) map[string][]string {
-	b.t.Helper()
-	f, err := os.Open(filepath.Join(b.dir, trace+".losses"))
+func (s *site) losses(trace string) map[string][]string {
+	s.t.Helper()
+	f, err := os.Open(filepath.Join(s.dir, trace+".losses"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
-		b.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	defer f.Close()
 	losses := map[string][]string{}
