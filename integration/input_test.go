@@ -91,18 +91,24 @@ func TestStateFolderUnwritable(t *testing.T) {
 	})
 }
 
-// mountState puts a file system of its own under the state folder, which takes root.
+// mountState puts a file system of its own under the state folder.
 func (s *sandbox) mountState(options string, flags uintptr) {
 	s.t.Helper()
-	if err := os.Mkdir(s.state, 0o700); err != nil {
-		s.t.Fatal(err)
+	mountDisk(s.t, s.state, options, flags)
+}
+
+// mountDisk makes a folder that is a file system of its own, which takes root.
+func mountDisk(t *testing.T, dir, options string, flags uintptr) {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", s.state, "tmpfs", flags, options); err != nil {
-		s.t.Skipf("a file system cannot be mounted here: %v", err)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+		t.Skipf("a file system cannot be mounted here: %v", err)
 	}
-	s.t.Cleanup(func() {
-		if err := syscall.Unmount(s.state, syscall.MNT_DETACH); err != nil {
-			s.t.Error(err)
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -37,6 +37,7 @@ type committer struct {
 	nodes    int          // of the gang
 	shards   *sharding    // nil where node 0 commits alone
 	done     atomic.Int64 // the newest committed step, that of the checkpoint resumed from included
+	failing  atomic.Value // a string: why the last attempt to commit failed, empty if it did not
 	said     int64        // the last step in the progress record
 	kept     string       // the links to the newest committed checkpoint, for a next generation on this node
 }
@@ -56,6 +57,12 @@ func (c *committer) commits() bool { return c.ranks.p.index == 0 || c.shards != 
 
 func (c *committer) committed() int64 { return c.done.Load() }
 
+// failure says why checkpoints cannot be committed, while they cannot.
+func (c *committer) failure() string {
+	why, _ := c.failing.Load().(string)
+	return why
+}
+
 // loop commits until quit is closed.
 func (c *committer) loop(quit <-chan struct{}) {
 	if !c.commits() {
@@ -72,13 +79,17 @@ func (c *committer) loop(quit <-chan struct{}) {
 		case <-progress.C:
 			c.progress(ctx)
 		case <-look:
-			if err := c.newest(ctx, false); err != nil {
-				c.ranks.node.log.Error("commit failed, retrying", "error", err)
-				select {
-				case <-quit:
-					return
-				case <-time.After(commitPause):
-				}
+			err := c.newest(ctx, false)
+			if err == nil {
+				c.failing.Store("")
+				continue
+			}
+			c.failing.Store(err.Error())
+			c.ranks.node.log.Error("commit failed, retrying", "error", err)
+			select {
+			case <-quit:
+				return
+			case <-time.After(commitPause):
 			}
 		}
 	}
@@ -146,6 +157,9 @@ func (c *committer) put(ctx context.Context, w written) error {
 		return nil
 	}
 	c.count("failed", 0, began)
+	if errors.Is(err, store.ErrFull) { // the reason first, since what follows is long
+		err = fmt.Errorf("there is no space left in %s: %w", c.store.URL(), err)
+	}
 	return fmt.Errorf("commit %s: %w", w.name, err)
 }
 

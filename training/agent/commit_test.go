@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -55,4 +56,32 @@ func TestNoticeCommitsTheNewest(t *testing.T) {
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
+}
+
+// fullStore has no space for what lies under a name, while it is full.
+type fullStore struct {
+	store.Driver
+	part string
+	full atomic.Bool
+}
+
+func (s *fullStore) Write(ctx context.Context, key string, r io.Reader, opts store.WriteOptions) error {
+	if strings.Contains(key, s.part) && s.full.Load() {
+		return fmt.Errorf("write %s: %w", key, store.ErrFull)
+	}
+	return s.Driver.Write(ctx, key, r, opts)
+}
+
+// TestFailingCommitIsSaid: while the store is full a node says so, and no longer when the checkpoint has been committed.
+//
+// promise: docs/operations.md#p-dies-disk
+func TestFailingCommitIsSaid(t *testing.T) {
+	s := openMem(t)
+	full := &fullStore{Driver: s.Driver(), part: "/step-5/"}
+	full.full.Store(true)
+	g := startGangOn(t, store.New(full, s.URL()), 1, spec.Train{}, saving)
+	why := "commit step-5: there is no space left in " + s.URL()
+	await(t, why, func() bool { return strings.HasPrefix(g.ranks[0].progress().CommitError, why) })
+	full.full.Store(false)
+	await(t, "the commit of step 5", func() bool { p := g.ranks[0].progress(); return p.CommittedStep == 5 && p.CommitError == "" })
 }

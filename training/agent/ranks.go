@@ -326,6 +326,7 @@ func (r *ranks) progress() protocol.TrainProgress {
 	p := protocol.TrainProgress{
 		Generation: r.key.Generation, Node: r.p.index,
 		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(), Work: r.metrics.slowest(),
+		CommitError: r.commits.failure(),
 	}
 	p.GPUs, p.Idle = r.gpus.current()
 	r.node.mu.Lock()

@@ -73,6 +73,7 @@ func TrainDetail(state contract.TrainState, nodes []protocol.TrainProgress) Deta
 	for _, text := range []string{
 		warning("idle", nodes, func(p protocol.TrainProgress) string { return p.Idle }),
 		warning("hangs", nodes, func(p protocol.TrainProgress) string { return p.Hang }),
+		warning("checkpoints fail", nodes, func(p protocol.TrainProgress) string { return p.CommitError }),
 		warning("at risk", nodes, func(p protocol.TrainProgress) string { return p.Risk }),
 	} {
 		if text != "" {

@@ -222,6 +222,12 @@ func TestDetails(t *testing.T) {
 			Detail{"generation 1 · step 8 · at risk: EC2 recommends to rebalance since 14:02 UTC", -1},
 		},
 		{
+			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{
+				{Generation: 1, Step: 8}, {Generation: 1, Node: 1, CommitError: "commit step-5: no space left"}, {Generation: 1, Node: 2, CommitError: "commit step-5: no space left"},
+			}),
+			Detail{"generation 1 · step 8 · checkpoints fail: node 1: commit step-5: no space left, and so on 1 other node", -1},
+		},
+		{
 			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Hang: "no new step, output or file for 30m0s after step 8"}}),
 			Detail{"generation 1 · step 8 · hangs: no new step, output or file for 30m0s after step 8", -1},
 		},
