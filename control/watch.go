@@ -60,7 +60,8 @@ func (s *Session) query(ctx context.Context, workflow string, out any) error {
 
 // Detail is what a running step says of itself now.
 type Detail struct {
-	// Text and Share are the step's own progress line; Share is negative when unknown.
+	// Text and Share are the step's own progress line; Share is negative when unknown. Of a training, the text is what its workflow does again
+	// because it failed, and why.
 	protocol.Progress
 	// Train is the state of a training's child workflow, and Rollout that of a rollout's. It is set, and empty, even when the workflow does
 	// not answer.
@@ -140,8 +141,11 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 		if err := s.query(ctx, step.Child, d.Train); err != nil {
 			return d, err
 		}
-		var err error
-		d.TrainNodes, err = s.TrainProgress(ctx, step.Child)
+		pending, err := s.pending(ctx, step.Child)
+		if err == nil {
+			d.Text = s.tried(pending)
+			d.TrainNodes, err = s.trainNodes(pending)
+		}
 		return d, err
 	case step.Kind == spec.KindRollout:
 		d.Rollout = &contract.RolloutState{}
@@ -175,12 +179,27 @@ func (s *Session) details(a *workflowpb.PendingActivityInfo, out any) error {
 	return s.Codec.DataConverter().FromPayloads(&commonpb.Payloads{Payloads: a.GetHeartbeatDetails().GetPayloads()[:1]}, out)
 }
 
+// tried says which attempt of an activity is made or waits, and why the one before failed; empty where all are in their first.
+func (s *Session) tried(pending []*workflowpb.PendingActivityInfo) string {
+	for _, a := range pending {
+		if failure := a.GetLastFailure(); failure != nil {
+			why := fault.Message(s.Codec.FailureConverter().FailureToError(failure))
+			return fmt.Sprintf("attempt %d after: %s", a.GetAttempt(), why)
+		}
+	}
+	return ""
+}
+
 // TrainProgress is what the nodes of a training said last.
-func (s *Session) TrainProgress(ctx context.Context, workflow string) (all []protocol.TrainProgress, err error) {
+func (s *Session) TrainProgress(ctx context.Context, workflow string) ([]protocol.TrainProgress, error) {
 	pending, err := s.pending(ctx, workflow)
 	if err != nil {
 		return nil, err
 	}
+	return s.trainNodes(pending)
+}
+
+func (s *Session) trainNodes(pending []*workflowpb.PendingActivityInfo) (all []protocol.TrainProgress, err error) {
 	for _, a := range pending {
 		if !isRanks(a) || !hasDetails(a) {
 			continue

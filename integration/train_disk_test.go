@@ -16,7 +16,7 @@ import (
 )
 
 // TestTrainOnFullDisk: when the store's disk is full, a training goes on and says why its checkpoints are not committed; when there is room
-// again the next one is. A node that is lost meanwhile costs the steps since the newest that is whole.
+// again the next one is. A node that is lost meanwhile costs the steps since the newest that is whole, and what waits for space says so.
 //
 // promise: docs/operations.md#p-dies-disk
 func TestTrainOnFullDisk(t *testing.T) {
@@ -98,7 +98,9 @@ done
 	s.release(31)
 	fails("40")
 	kill(t, s.agent(gang, 0), syscall.SIGKILL)
-	run.await("the loss of the node", func() bool { return s.shows(gang, "generation 2 ") }) // it waits to be sealed
+	run.await("the next generation to want space", func() bool {
+		return s.shows(gang, "generation 2 sealing · attempt ", "no space left")
+	})
 	free()
 	s.release(41)
 	run.expect(0)
@@ -110,10 +112,11 @@ done
 	s.start("checkpoint", "verify", gang.Run).expect(0).says("0 damaged")
 }
 
-// shows reports whether `sluice show` says something of a step.
-func (s *sandbox) shows(gang training.Key, text string) bool {
+// shows reports whether `sluice show` says all of parts of a step.
+func (s *sandbox) shows(gang training.Key, parts ...string) bool {
 	s.t.Helper()
-	return strings.Contains(s.start("show", gang.Run, gang.Step).expect(0).stdout.String(), text)
+	said := s.start("show", gang.Run, gang.Step).expect(0).stdout.String()
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(said, part) })
 }
 
 // fillDisk fills a disk but for some bytes. What it returns makes room again.

@@ -75,12 +75,17 @@ func (c *Codec) KeyFile() string {
 // Configure makes a client, and the workers that use it, write and read payloads by this codec.
 func (c *Codec) Configure(o *client.Options) {
 	o.DataConverter = c.DataConverter()
-	o.FailureConverter = failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
-		DataConverter: o.DataConverter,
+	o.FailureConverter = c.FailureConverter()
+	o.ExternalStorage = c.storage
+}
+
+// FailureConverter writes and reads errors, with their messages encrypted where payloads are.
+func (c *Codec) FailureConverter() converter.FailureConverter {
+	return failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
+		DataConverter: c.DataConverter(),
 		// An error's message quotes what a program printed and what a gate compared.
 		EncodeCommonAttributes: c.Encrypts(),
 	})}
-	o.ExternalStorage = c.storage
 }
 
 // DataConverter is Temporal's own, compressing and encrypting; it does not reach into the store.

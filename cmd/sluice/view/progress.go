@@ -31,6 +31,14 @@ type Detail struct {
 	Share float64 `json:"share"`
 }
 
+// With is the detail with another part, which may be empty.
+func (d Detail) With(part string) Detail {
+	if part != "" {
+		d.Text += separator + part
+	}
+	return d
+}
+
 // separator stands between the parts of a detail.
 const separator = " · "
 

@@ -237,7 +237,11 @@ func TestDetails(t *testing.T) {
 			}),
 			Detail{"generation 1 · step 8 · slow: node 1: rank 9 works 0.42 s on a step, those of the other nodes 0.2 s", -1},
 		},
-		{TrainDetail(contract.TrainState{}, nil), Detail{"generation 1", -1}},
+		{TrainDetail(contract.TrainState{}, nil).With(""), Detail{"generation 1", -1}},
+		{
+			TrainDetail(contract.TrainState{Generation: 2, Phase: "sealing"}, nil).With("attempt 3 after: no space left"),
+			Detail{"generation 2 sealing · attempt 3 after: no space left", -1},
+		},
 		{
 			RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 2, Stages: 4, Weight: 0.1, Look: &spec.Look{
 				Candidate: spec.SideCounts{Requests: 312}, EValue: 0.4, Reason: "88 more answers are needed",
