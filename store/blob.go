@@ -96,18 +96,25 @@ func (s *Store) HasBlobs(ctx context.Context, digests []string) (bool, error) {
 
 // Blob opens a blob; the reader fails at its end with ErrCorrupt when the content does not match the digest.
 func (s *Store) Blob(ctx context.Context, digest string) (io.ReadCloser, error) {
+	return s.blob(ctx, digest, 0)
+}
+
+// blob is Blob for a blob of a size, or 0 when that is not known.
+func (s *Store) blob(ctx context.Context, digest string, size int64) (io.ReadCloser, error) {
 	key, err := blobKey(digest)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.driver.Read(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{newVerifier(ctxReader{ctx, r}, digest), r}, nil
+	return s.near.read(ctx, digest, size, func() (io.ReadCloser, error) {
+		r, err := s.driver.Read(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{newVerifier(ctxReader{ctx, r}, digest), r}, nil
+	})
 }
 
 // blobKey returns where a blob is, or ErrCorrupt when digest is not one, as in a damaged record.

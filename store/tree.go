@@ -295,7 +295,7 @@ func (s *Store) fetchFile(ctx context.Context, f artifact.File, path string) (er
 	if s.near.link(ctx, f, path, mode) {
 		return nil
 	}
-	r, err := s.Blob(ctx, f.Digest)
+	r, err := s.blob(ctx, f.Digest, f.Bytes)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
