@@ -32,8 +32,13 @@ func (s *Session) checkPools(program *dsl.Program) error {
 func checkTemplates(file string, env *spec.Environment) error {
 	for _, name := range slices.Sorted(maps.Keys(env.Pools)) {
 		if cluster := env.Pools[name].Kubernetes; cluster != nil {
-			if _, err := podtemplate.Parse(cluster.Pod); err != nil {
+			template, err := podtemplate.Parse(cluster.Pod)
+			if err != nil {
 				return fault.Errorf(fault.Invalid, "%s: pools.%s.kubernetes.pod: %w\nhelp: it is a PodTemplateSpec of Kubernetes: `kubectl explain podtemplate.template`", file, name, err)
+			}
+			if spec.FileCacheOf(cluster.FileCache, false) > 0 && !podtemplate.HasFileCache(template) {
+				return fault.Errorf(fault.Invalid, "%s: pools.%s.kubernetes.file_cache: the template `pod` has no volume to keep the files on\n"+
+					"help: add one to its spec.volumes: {name: %s, hostPath: {path: /var/cache/sluice, type: DirectoryOrCreate}}", file, name, podtemplate.FileCache)
 			}
 		}
 		if cloud := env.Pools[name].EC2; cloud != nil {

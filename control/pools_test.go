@@ -43,6 +43,28 @@ func TestCheckTemplates(t *testing.T) {
 	}
 }
 
+// A file cache without a volume would be silently of no use.
+//
+// promise: docs/kubernetes.md#p-pod-file-cache
+func TestCheckFileCache(t *testing.T) {
+	size, none := spec.Size(1<<30), spec.Size(0)
+	volume := map[string]any{"spec": map[string]any{"volumes": []any{map[string]any{"name": "file-cache", "emptyDir": map[string]any{}}}}}
+	for _, tt := range []struct {
+		pool spec.KubernetesPool
+		says string
+	}{
+		{spec.KubernetesPool{FileCache: &size}, "prod.yaml: pools.burst.kubernetes.file_cache: the template `pod` has no volume"},
+		{spec.KubernetesPool{FileCache: &none}, ""},
+		{spec.KubernetesPool{Pod: volume}, ""},
+		{spec.KubernetesPool{Pod: volume, FileCache: &size}, ""},
+	} {
+		err := checkTemplates("prod.yaml", &spec.Environment{Pools: map[string]spec.Pool{"burst": {Kubernetes: &tt.pool}}})
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(fault.Message(err), tt.says) {
+			t.Errorf("%+v: %v, want %q", tt.pool, err, tt.says)
+		}
+	}
+}
+
 // promise: docs/ec2.md#p-instance-checked
 func TestCheckInstances(t *testing.T) {
 	env := func(instance map[string]any) *spec.Environment {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/training"
@@ -165,12 +166,21 @@ func poolKey(name string, described ...any) string {
 func (w *Worker) localPool(name string, spec spec.Pool, python string, gangs *local.Gangs) training.Pool {
 	config := w.agentConfig(spec)
 	config.GPUHelper, config.LogDir, config.PythonEnv, config.Shared = helper.Path(), filepath.Join(w.session.Dir, "logs"), python, true
+	if limit := fileCacheOf(spec.Local, w.session.Store.URL()); limit > 0 {
+		config.Cache, config.CacheLimit = filepath.Join(w.session.Dir, "cache", "files"), limit
+	}
 	return local.New(local.Options{
 		Dir: filepath.Join(w.session.Dir, "pools", name), Nodes: spec.Local.Nodes, Interruptions: spec.Local.Interruptions,
 		Prices: spec.USDPerHour, Limits: spec.Limits,
 		AgentPath: AgentPath(), Gangs: gangs, Faults: filepath.Join(w.session.Dir, "gpu-faults.jsonl"),
 		Agent: config, Token: w.session.MintAgentToken,
 	})
+}
+
+// fileCacheOf is how much the nodes of a local pool keep of what they fetch. A store that is a folder is usually on the same machine, and
+// its files no nearer in another folder.
+func fileCacheOf(pool *spec.LocalPool, storeURL string) spec.Size {
+	return spec.FileCacheOf(pool.FileCache, objectstore.IsAddress(storeURL))
 }
 
 // AgentPath finds the node agent: $SLUICE_AGENT, else sluice-agent beside this program.

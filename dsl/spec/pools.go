@@ -90,12 +90,29 @@ type Prices struct {
 	Spot float64 `json:"spot,omitempty" dsl:"min=0"`
 }
 
+// DefaultFileCache is how large a file cache may become where a pool says nothing else.
+const DefaultFileCache Size = 50 << 30
+
+// FileCacheOf is how large a pool's file cache may become, by its key: 0 without one, which is so by default unless it is of use.
+func FileCacheOf(key *Size, ofUse bool) Size {
+	switch {
+	case key != nil:
+		return *key
+	case ofUse:
+		return DefaultFileCache
+	}
+	return 0
+}
+
 // LocalPool plays a pool of machines with local processes.
 type LocalPool struct {
 	// Nodes is the number of nodes.
 	Nodes int `json:"nodes" dsl:"min=1,max=64"`
 	// Interruptions simulate a spot market. Default: no interruptions.
 	Interruptions *Interruptions `json:"interruptions,omitempty"`
+	// FileCache is how much of the files that nodes download is kept in the state folder for later steps and runs; the least recently used
+	// are removed first. Default: 50GiB if the store is a bucket, else 0, which keeps none.
+	FileCache *Size `json:"file_cache,omitempty"`
 }
 
 // Interruptions describe a simulated spot market.
@@ -127,6 +144,9 @@ type KubernetesPool struct {
 	// tolerations, topology spread, priority class, volumes, pull secrets, security context, and for the container `ranks` environment,
 	// mounts, further resources and capabilities. What Sluice sets itself cannot be overridden.
 	Pod map[string]any `json:"pod,omitempty" dsl:"raw"`
+	// FileCache is how much of the files that pods download is kept for later steps and runs on the volume `file-cache` of the pod template;
+	// the least recently used are removed first. Default: 50GiB if there is such a volume.
+	FileCache *Size `json:"file_cache,omitempty"`
 }
 
 // EC2Pool runs each node as an instance.

@@ -50,6 +50,7 @@ func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode fun
 		return func() {}
 	}})
 	n := &node{config: c, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor, orphanEvery: orphanEvery}
+	n.near.Cache = n.openCache()
 	n.store = patient.Near(&n.near)
 	idle := newIdleness()
 	w := worker.New(cl, c.Queue, worker.Options{
@@ -66,6 +67,9 @@ func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode fun
 	}
 	var tasks sync.WaitGroup
 	tasks.Go(func() { n.hearNotice(ctx) })
+	if n.near.Cache != nil {
+		tasks.Go(func() { n.near.Cache.Watch(ctx) })
+	}
 	if c.Metadata != "" {
 		tasks.Go(func() { n.hearSpot(ctx, c.Metadata, spotEvery) })
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -33,13 +34,16 @@ func TestExport(t *testing.T) {
 	n.ranks.commits = &committer{ranks: n.ranks}
 	n.ranks.commits.done.Store(30)
 	n.ranks.commits.count("committed", 1000, time.Now())
+	n.noteSources(1, store.Sources{Linked: -1, Cached: -20, Fetched: -300})
 	until := time.Unix(1_900_000_000, 0)
 	if _, err := n.passOn(t.Context(), protocol.NodeNotice{Until: until}, 0); err == nil {
 		t.Error("a notice is passed on of a node that has not been prepared")
 	}
 	wantLines(t, page(t, address),
 		"sluice_node_ranks 4", "sluice_node_step 40", "sluice_node_steps_per_second 2", "sluice_node_committed_step 30",
-		`sluice_node_commits_total{outcome="committed"} 1`, "sluice_node_commit_bytes_total 1000", "sluice_node_notice_timestamp_seconds 1.9e+09",
+		`sluice_node_commits_total{outcome="committed"} 1`, "sluice_node_commit_bytes_total 1000",
+		`sluice_node_input_bytes_total{source="generation"} 1`, `sluice_node_input_bytes_total{source="cache"} 20`, `sluice_node_input_bytes_total{source="store"} 300`,
+		"sluice_node_notice_timestamp_seconds 1.9e+09",
 		`sluice_node_gpu_utilization_ratio{gpu="1",uuid="GPU-a"} 0.5`,
 	)
 	n.ranks.ended = protocol.RanksEnded{}

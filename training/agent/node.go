@@ -35,7 +35,7 @@ const (
 type node struct {
 	config protocol.AgentConfig
 	store  *store.Store
-	near   store.Near // the files of the last generation, for store
+	near   store.Near // the files of the last generation and those that the machine keeps, for store
 	client client.Client
 	log    *slog.Logger
 	// resolver finds the secrets of the step.

@@ -60,6 +60,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 	if err := n.isFree(); err != nil {
 		return out, err
 	}
+	defer n.noteSources(in.Seal.Generation, n.near.Sources())
 	resolved, err := record.LoadTraining(ctx, n.store, in.Step)
 	if err != nil {
 		return out, err

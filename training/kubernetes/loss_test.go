@@ -256,7 +256,7 @@ func TestAcquireGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, err := s.pool.secretOf(g, r, agent)
+	secret, err := s.pool.secretOf(g, r, corev1.PodTemplateSpec{}, agent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestAcquireGoesOn(t *testing.T) {
 	if _, err := core.Secrets(s.namespace).Create(bounded(t), secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	pod, err := s.pool.podOf(g, r, 0)
+	pod, err := s.pool.podOf(g, r, corev1.PodTemplateSpec{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func TestPod(t *testing.T) {
 // promise: docs/kubernetes.md#p-pool-refuses
 func TestPodRights(t *testing.T) {
 	p := New(Options{Spec: spec.Pool{Kubernetes: &spec.KubernetesPool{}}})
-	made, err := p.podOf(gang{name: "sluice-g", uid: "01234567-89ab"}, request(1, 1, 1), 0)
+	made, err := p.podOf(gang{name: "sluice-g", uid: "01234567-89ab"}, request(1, 1, 1), corev1.PodTemplateSpec{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

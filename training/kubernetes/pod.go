@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/delivery"
 	"github.com/sluiceml/sluice/training/kubernetes/podtemplate"
@@ -32,6 +33,8 @@ const (
 	// home is the folder of the agent and all that it does; told has what the agent reads from files.
 	home = "/sluice"
 	told = "/etc/sluice"
+	// cache is where the template's volume for the file cache is mounted.
+	cache = "/var/cache/sluice"
 
 	containerName = podtemplate.Container
 	gpuResource   = "nvidia.com/gpu"
@@ -59,11 +62,14 @@ mv "$agent.part" "$agent"
 `
 
 // secretOf is what the gang's agents are told. Their own queues and addresses are no secrets, and differ.
-func (p *Pool) secretOf(g gang, r training.Request, agent delivery.Item) (*corev1.Secret, error) {
+func (p *Pool) secretOf(g gang, r training.Request, template corev1.PodTemplateSpec, agent delivery.Item) (*corev1.Secret, error) {
 	config := p.opts.Agent
 	config.Token = p.opts.Token(r.QueuePrefix(), r.Workflow)
 	config.Dir, config.LogDir = home+"/node", home+"/logs"
 	config.Idle, config.Grace = idleLimit, grace-margin
+	if limit := spec.FileCacheOf(p.opts.Spec.Kubernetes.FileCache, podtemplate.HasFileCache(template)); limit > 0 {
+		config.Cache, config.CacheLimit = cache, limit
+	}
 	secret := &corev1.Secret{ObjectMeta: p.owned(g, g.incarnation()), StringData: map[string]string{
 		secretAgentURL: agent.URL, secretAgentSum: agent.SHA256,
 	}, Data: map[string][]byte{}}
@@ -86,7 +92,7 @@ func (p *Pool) secretOf(g gang, r training.Request, agent delivery.Item) (*corev
 }
 
 // podOf is one node of a gang.
-func (p *Pool) podOf(g gang, r training.Request, node int) (*corev1.Pod, error) {
+func (p *Pool) podOf(g gang, r training.Request, template corev1.PodTemplateSpec, node int) (*corev1.Pod, error) {
 	meta := p.owned(g, g.podName(node))
 	meta.Labels[labelNode] = strconv.Itoa(node)
 	image := r.Image
@@ -108,6 +114,9 @@ func (p *Pool) podOf(g gang, r training.Request, node int) (*corev1.Pod, error) 
 	init := corev1.Container{
 		Name: "agent", Image: image, Command: []string{"sh", "-c", fetchAgent}, VolumeMounts: mounts, SecurityContext: own,
 		Env: []corev1.EnvVar{fromSecret(secret, secretAgentURL), fromSecret(secret, secretAgentSum)},
+	}
+	if podtemplate.HasFileCache(template) {
+		mounts = append(mounts, corev1.VolumeMount{Name: podtemplate.FileCache, MountPath: cache})
 	}
 	if size := r.Resources.SHM; size > 0 {
 		mounts = append(mounts, corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
@@ -134,10 +143,6 @@ func (p *Pool) podOf(g gang, r training.Request, node int) (*corev1.Pod, error) 
 		Volumes: volumes,
 	}}
 	p.enqueue(g, pod)
-	template, err := podtemplate.Parse(p.opts.Spec.Kubernetes.Pod)
-	if err != nil {
-		return nil, err
-	}
 	return podtemplate.Merge(template, pod)
 }
 
@@ -195,7 +200,11 @@ func (p *Pool) put(ctx context.Context, g gang, r training.Request) error {
 	if err != nil {
 		return err
 	}
-	secret, err := p.secretOf(g, r, agent)
+	template, err := podtemplate.Parse(p.opts.Spec.Kubernetes.Pod)
+	if err != nil {
+		return err
+	}
+	secret, err := p.secretOf(g, r, template, agent)
 	if err != nil {
 		return err
 	}
@@ -206,7 +215,7 @@ func (p *Pool) put(ctx context.Context, g gang, r training.Request) error {
 		return err
 	}
 	for node := range g.nodes {
-		pod, err := p.podOf(g, r, node)
+		pod, err := p.podOf(g, r, template, node)
 		if err != nil {
 			return err
 		}

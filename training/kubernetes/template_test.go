@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,9 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
+	"github.com/sluiceml/sluice/training/delivery"
+	"github.com/sluiceml/sluice/training/kubernetes/podtemplate"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
 // Pods go where the pool's template lets them, also in a namespace that enforces the strictest of Kubernetes's Pod Security Standards, and
@@ -60,5 +64,52 @@ func (s *site) restrict() {
 	ns.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
 	if _, err := namespaces.Update(bounded(s.t), ns, metav1.UpdateOptions{}); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// The volume of the template keeps what the pods fetch, up to the pool's size; without it nothing is kept.
+//
+// promise: docs/kubernetes.md#p-pod-file-cache
+func TestFileCacheVolume(t *testing.T) {
+	volume := map[string]any{"spec": map[string]any{"volumes": []any{map[string]any{"name": "file-cache", "hostPath": map[string]any{"path": "/nvme"}}}}}
+	size, none := spec.Size(100<<30), spec.Size(0)
+	for _, tt := range []struct {
+		name     string
+		pool     spec.KubernetesPool
+		at, size string
+	}{
+		{"no volume", spec.KubernetesPool{}, "", ""},
+		{"a volume", spec.KubernetesPool{Pod: volume}, cache, "53687091200"},
+		{"a size", spec.KubernetesPool{Pod: volume, FileCache: &size}, cache, "107374182400"},
+		{"no file", spec.KubernetesPool{Pod: volume, FileCache: &none}, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := New(Options{
+				Spec:    spec.Pool{Kubernetes: &tt.pool},
+				Environ: func(c protocol.AgentConfig) ([]string, error) { return c.Environ(nil), nil }, Token: func(string, string) string { return "token" },
+			})
+			template, err := podtemplate.Parse(tt.pool.Pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, r := gang{name: "sluice-g", uid: "01234567-89ab"}, request(1, 1, 1)
+			secret, err := p.secretOf(g, r, template, delivery.Item{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at := secret.StringData["SLUICE_NODE_CACHE"]; at != tt.at || at != "" && secret.StringData["SLUICE_NODE_CACHE_SIZE"] != tt.size {
+				t.Errorf("the agent is told %q", secret.StringData)
+			}
+			pod, err := p.podOf(g, r, template, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mounted := slices.ContainsFunc(pod.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+				return m.Name == "file-cache" && m.MountPath == cache
+			})
+			if mounted != (tt.pool.Pod != nil) {
+				t.Errorf("the mounts are %v", pod.Spec.Containers[0].VolumeMounts)
+			}
+		})
 	}
 }

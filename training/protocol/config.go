@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
@@ -44,6 +45,10 @@ type AgentConfig struct {
 	Grace time.Duration
 	// MetricsListen is the address, host:port, at which the agent answers Prometheus; empty for none.
 	MetricsListen string
+	// Cache is the folder of the machine where agents keep what they fetch, each user's in a folder of its own, and CacheLimit how many bytes
+	// of it at most. Empty: nothing is kept.
+	Cache      string
+	CacheLimit spec.Size
 	// Requirements is the requirements file, of the workspace, for steps that name none. May be empty.
 	Requirements string
 	// Shared is true where the agent's environment is that of the worker that started it, and not that of a machine or an image: the ranks
@@ -77,6 +82,8 @@ const (
 	envMetrics   = "SLUICE_NODE_METRICS_LISTEN"
 	envRequires  = "SLUICE_PYTHON_REQUIREMENTS"
 	envShared    = "SLUICE_NODE_SHARED"
+	envCache     = "SLUICE_NODE_CACHE"
+	envCacheSize = "SLUICE_NODE_CACHE_SIZE"
 )
 
 // Environ is the environment for an agent process: base without what belongs to Sluice, plus c.
@@ -92,6 +99,7 @@ func (c AgentConfig) Environ(base []string) []string {
 		CPUsVariable+"="+strconv.Itoa(c.CPUs), envGPUs+"="+strings.Join(c.GPUs, ","), PythonVariable+"="+c.PythonEnv,
 		envMetadata+"="+c.Metadata, envIdle+"="+c.Idle.String(), envGrace+"="+c.Grace.String(), envRequires+"="+c.Requirements,
 		envMetrics+"="+c.MetricsListen, envShared+"="+strconv.FormatBool(c.Shared), envGPUHelper+"="+c.GPUHelper,
+		envCache+"="+c.Cache, envCacheSize+"="+strconv.FormatInt(int64(c.CacheLimit), 10),
 	)
 }
 
@@ -102,6 +110,7 @@ func AgentConfigFromEnv() (AgentConfig, error) {
 		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(QueueVariable), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
 		Host: os.Getenv(HostVariable), PythonEnv: os.Getenv(PythonVariable), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
 		Shared: os.Getenv(envShared) == "true", GPUHelper: os.Getenv(envGPUHelper), MetricsListen: os.Getenv(envMetrics),
+		Cache: os.Getenv(envCache),
 	}
 	if gpus := os.Getenv(envGPUs); gpus != "" {
 		c.GPUs = strings.Split(gpus, ",")
@@ -126,6 +135,11 @@ func AgentConfigFromEnv() (AgentConfig, error) {
 	var err error
 	if c.CPUs, err = strconv.Atoi(os.Getenv(CPUsVariable)); err != nil || c.CPUs < 1 {
 		return c, fmt.Errorf("%s=%q is not a number of cores", CPUsVariable, os.Getenv(CPUsVariable))
+	}
+	if text := os.Getenv(envCacheSize); text != "" {
+		if c.CacheLimit, err = spec.ParseSize(text); err != nil {
+			return c, fmt.Errorf("%s: %w", envCacheSize, err)
+		}
 	}
 	for name, to := range map[string]*time.Duration{envIdle: &c.Idle, envGrace: &c.Grace} {
 		if text := os.Getenv(name); text != "" {

@@ -12,6 +12,7 @@ func TestConfigTravelsInTheEnvironment(t *testing.T) {
 	want := AgentConfig{
 		Address: "127.0.0.1:7233", Namespace: "default", Token: "secret", CodecKeys: "/keys", Store: "file:///s", Queue: "node/r/s/g1/0-x",
 		Dir: "/node", LogDir: "/logs", Host: "127.0.0.1", CPUs: 3, GPUs: []string{"GPU-a", "GPU-b"}, PythonEnv: "/venv", Requirements: "r.txt", GPUHelper: "/gpu",
+		Cache: "/cache", CacheLimit: 50 << 30,
 	}
 	environ := want.Environ([]string{"HOME=/root", "TEMPORAL_API_KEY=k", "SLUICE_TEMPORAL_TOKEN=other", "PET_NNODES=2"})
 	for _, kv := range environ {

@@ -26,6 +26,7 @@ type DiskUse struct {
 const (
 	kindTemporary = "temporary files"
 	kindPieces    = "piece cache"
+	kindFileCache = "file cache"
 	kindTemporal  = "Temporal's history"
 	kindOther     = "other files"
 )
@@ -33,7 +34,7 @@ const (
 // diskKinds are all kinds, in the order they are shown.
 var diskKinds = []string{
 	store.KindDatasets, store.KindModels, store.KindWorkspaces, store.KindCheckpoints, store.KindServed, store.KindRecords, store.KindUnused,
-	kindTemporal, store.KindLogs, kindPieces, kindTemporary, kindOther,
+	kindTemporal, store.KindLogs, kindPieces, kindFileCache, kindTemporary, kindOther,
 }
 
 // UnusedAge is how old garbage is at least that `sluice data gc` removes when nothing else is said.
@@ -107,6 +108,8 @@ func folderKind(path string) string {
 		return kindTemporary
 	case first == "cache" && strings.HasPrefix(rest, "clean/"):
 		return kindPieces
+	case first == "cache" && strings.HasPrefix(rest, "files/"):
+		return kindFileCache
 	case strings.HasPrefix(first, "temporal-"):
 		return kindTemporal
 	}

@@ -17,6 +17,9 @@ import (
 // Container is the container of the pod that a template may add to.
 const Container = "ranks"
 
+// FileCache is the volume of a template that keeps what pods fetch.
+const FileCache = "file-cache"
+
 // Private is the volume that a template cannot replace.
 const Private = "told"
 
@@ -51,6 +54,11 @@ func Parse(document map[string]any) (corev1.PodTemplateSpec, error) {
 		return t, fmt.Errorf("spec.volumes: a volume called %s is Sluice's own: choose another name", Private)
 	}
 	return t, nil
+}
+
+// HasFileCache reports whether a template has the volume FileCache.
+func HasFileCache(t corev1.PodTemplateSpec) bool {
+	return slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == FileCache })
 }
 
 // Merge completes a pod by a template. Where both say something the pod's own word counts, but for its volumes. What both list, such as
