@@ -79,13 +79,13 @@ func (g *gang) startNode(ctx context.Context, path string, c protocol.AgentConfi
 	g.tasks.Go(func() {
 		defer log.Close()
 		exit, err := p.Wait()
-		g.lose(i, exit, err, tail.String())
+		g.lose(i, p.EndedAt(), exit, err, tail.String()) // what the agent left behind may have lived longer
 	})
 	return nil
 }
 
-// lose notes that a node is gone.
-func (g *gang) lose(i int, exit proc.Exit, err error, tail string) {
+// lose notes that a node is gone, and since when.
+func (g *gang) lose(i int, at time.Time, exit proc.Exit, err error, tail string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.lost.Nodes) == 0 {
@@ -96,7 +96,7 @@ func (g *gang) lose(i int, exit proc.Exit, err error, tail string) {
 	if g.ends == nil {
 		g.ends = map[int]time.Time{}
 	}
-	g.ends[i] = time.Now().UTC()
+	g.ends[i] = at.UTC()
 }
 
 // paid is the gang with the times of those of its nodes that were started.
