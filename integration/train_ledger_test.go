@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,16 +20,20 @@ import (
 
 // life is what is known of the life of a process that is looked for again and again, which takes long on a busy machine: it began after the
 // look before it was first seen, and by the end of that one; it ended once it was last looked for and seen, and before it was seen no more.
-type life struct{ after, began, ended, before time.Time }
+type life struct {
+	pid                         int
+	after, began, ended, before time.Time
+}
 
 func (l life) shortest() float64 { return max(0, l.ended.Sub(l.began).Seconds()) }
 
 func (l life) longest() float64 { return l.before.Sub(l.after).Seconds() }
 
 // watchAgents notes the lives of all agents of the bench, as /proc shows them, until the returned function is called. A node's name here is
-// its folder, <run>-<step>-g<generation>/node<i>.
-func (b *trainBench) watchAgents() (lives func() map[string]life) {
+// its folder, <run>-<step>-g<generation>/node<i>. pid is the process of a node that has been seen, 0 of another.
+func (b *trainBench) watchAgents() (lives func() map[string]life, pid func(node string) int) {
 	b.t.Helper()
+	var mu sync.Mutex
 	seen := map[string]life{}
 	done := make(chan struct{})
 	ended := make(chan struct{})
@@ -40,12 +45,13 @@ func (b *trainBench) watchAgents() (lives func() map[string]life) {
 			from := time.Now()
 			running := b.agentsNow()
 			to := time.Now()
-			for node := range running {
+			mu.Lock()
+			for node, pid := range running {
 				l, known := seen[node]
 				if !known {
 					l.after, l.began = last, to
 				}
-				l.ended, l.before = from, time.Time{}
+				l.pid, l.ended, l.before = pid, from, time.Time{}
 				seen[node] = l
 			}
 			for node, l := range seen {
@@ -54,15 +60,21 @@ func (b *trainBench) watchAgents() (lives func() map[string]life) {
 					seen[node] = l
 				}
 			}
+			mu.Unlock()
 			if last = from; over {
 				return
 			}
 		}
 	}()
-	return func() map[string]life {
+	lives = func() map[string]life {
 		close(done)
 		<-ended
 		return seen
+	}
+	return lives, func(node string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return seen[node].pid
 	}
 }
 
@@ -150,7 +162,7 @@ func TestTrainLedgerIsTheNodesWallTime(t *testing.T) {
 	b := newTrainBench(t, ", interruptions: {mean_up: 2s, notice: 2s, without_notice: 50%, gap: 1s}}, capacity: [spot, on_demand], usd_per_hour: {spot: 1, on_demand: 3", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "400", "0.03"
 	b.change(func(sp *spec.Train) { sp.Capacity = spec.CapacitySpot })
-	lives := b.watchAgents()
+	lives, _ := b.watchAgents()
 	b.execute()
 	o := b.result()
 	b.checkAccount(o)
@@ -172,10 +184,10 @@ func TestTrainLedgerIsTheNodesWallTime(t *testing.T) {
 // promise: docs/training.md#p-never-started
 func TestTrainLedgerHasNodesThatNeverStarted(t *testing.T) {
 	b := newTrainBench(t, "}, usd_per_hour: {on_demand: 3600", engineConfig{})
-	lives := b.watchAgents()
+	lives, pidOf := b.watchAgents()
 	b.execute()
 	b.await("the first agent", func() bool {
-		pid := b.agentsNow()["r1-fit-g1/node0"]
+		pid := pidOf("r1-fit-g1/node0")
 		return pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil
 	})
 	o := b.result()

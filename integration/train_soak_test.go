@@ -39,7 +39,7 @@ func TestTrainSoak(t *testing.T) {
 	b.in.Run = "r1"
 	b.env["STEP_SECONDS"], b.env["TRACE"] = "0.02", filepath.Join(b.dir, "trace")
 	b.in.Retry = spec.Retry{Attempts: times, Backoff: spec.Duration(time.Millisecond), MaxBackoff: spec.Duration(10 * time.Millisecond)}.WithDefaults()
-	lives := b.watchAgents()
+	lives, _ := b.watchAgents()
 	b.execute()
 	for i := range times {
 		generation := i + 1
