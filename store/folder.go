@@ -1,0 +1,36 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sluiceml/sluice/internal/artifact"
+)
+
+// PutFolder stores a folder of an artifact of this store as an artifact of its own: the one that PutTree would make of it. No file is copied.
+func (s *Store) PutFolder(
+	ctx context.Context, typ artifact.Type, of artifact.Ref, folder string, meta map[string]string,
+) (artifact.Ref, error) {
+	whole, err := s.Manifest(ctx, of)
+	if err != nil {
+		return artifact.Ref{}, err
+	}
+	m := artifact.Manifest{Type: typ, Meta: meta}
+	for _, f := range whole.Files {
+		var within bool
+		if f.Path, within = strings.CutPrefix(f.Path, folder+"/"); within {
+			m.Files = append(m.Files, f)
+		}
+	}
+	if len(m.Files) == 0 {
+		return artifact.Ref{}, fmt.Errorf("%s %s has no folder %s", of.Type, of.Digest, folder)
+	}
+	data, err := encodeManifest(m)
+	if err != nil {
+		return artifact.Ref{}, err
+	}
+	digest, _, err := s.putSeeker(ctx, bytes.NewReader(data))
+	return refOf(m, digest), err
+}
