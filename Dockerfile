@@ -10,7 +10,7 @@ COPY . .
 ARG VERSION=
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     go build -ldflags "-s -w -X main.version=$VERSION" -o /out/sluice ./cmd/sluice && \
-    CGO_ENABLED=0 go build -ldflags '-s -w' -o /out/sluice-agent ./cmd/sluice-agent && \
+    CGO_ENABLED=0 go build -ldflags "-s -w -X main.version=$VERSION" -o /out/sluice-agent ./cmd/sluice-agent && \
     go build -ldflags '-s -w' -o /out/sluice-gpu ./cmd/sluice-gpu
 
 FROM debian:bookworm-slim AS slim

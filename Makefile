@@ -25,7 +25,7 @@ setup: ## make .venv with PyTorch and ONNX Runtime, and download the example's m
 build: ## build bin/sluice and bin/sluice-agent; with a C compiler also bin/sluice-gpu
 	@mkdir -p bin
 	go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sluice ./cmd/sluice
-	CGO_ENABLED=0 go build -ldflags '-s -w' -o bin/sluice-agent ./cmd/sluice-agent
+	CGO_ENABLED=0 go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/sluice-agent ./cmd/sluice-agent
 	@if command -v "$$(go env CC)" >/dev/null; then CGO_ENABLED=1 go build -ldflags '-s -w' -o bin/sluice-gpu ./cmd/sluice-gpu; \
 	else echo 'no C compiler: bin/sluice-gpu is not built; Sluice asks nvidia-smi for GPUs'; fi
 

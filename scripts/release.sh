@@ -43,7 +43,7 @@ for platform in "${platforms[@]}"; do
     echo "release: building $name" >&2
     mkdir "$work/$name"
     CGO_ENABLED=1 go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$work/$name/" ./cmd/sluice ./cmd/sluice-gpu
-    CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$work/$name/" ./cmd/sluice-agent
+    CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$work/$name/" ./cmd/sluice-agent
     for program in "$work/$name"/*; do
         .cache/tools/cyclonedx-gomod bin -json -std -noserial -notimestamp -version "$version" \
             -output "$work/dist/$(basename "$program")_${name#sluice_}.cdx.json" "$program"

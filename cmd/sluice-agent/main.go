@@ -9,12 +9,17 @@ import (
 	"os"
 
 	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/internal/release"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/agent"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
+// version is set when a release is built: -ldflags "-X main.version=v1.2.3".
+var version string
+
 func main() {
+	release.Linked = version
 	if len(os.Args) > 3 && os.Args[1] == agent.RankCommand {
 		os.Exit(agent.Rank(os.Args[2], os.Args[3:]))
 	}

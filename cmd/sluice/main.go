@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/compile"
+	"github.com/sluiceml/sluice/internal/release"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -18,7 +19,7 @@ import (
 var version string
 
 func main() {
-	kit.Release = version
+	release.Linked = version
 	pipelines.WorkerMain()
 	os.Exit(run(os.Args[1:]))
 }

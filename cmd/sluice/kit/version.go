@@ -1,13 +1,11 @@
 package kit
 
 import (
-	"cmp"
 	"runtime"
 	"runtime/debug"
-)
 
-// Release is the release that this program is; empty for any other build.
-var Release string
+	"github.com/sluiceml/sluice/internal/release"
+)
 
 // Versions are the versions that matter in a bug report.
 type Versions struct {
@@ -21,12 +19,11 @@ type Versions struct {
 
 // ReadVersions takes what the linker was told, and the rest from what Go noted at build time.
 func ReadVersions() Versions {
-	v := Versions{Sluice: Release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := Versions{Sluice: release.Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
-	v.Sluice = cmp.Or(v.Sluice, info.Main.Version)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
 			v.Commit = s.Value
