@@ -72,9 +72,12 @@ func (job Job) buildONNX(ctx context.Context, source, target, scratch string, v 
 
 // calibrationRows writes the rows of a calibration as inputs of a model, and returns the file.
 func (job Job) calibrationRows(ctx context.Context, of cutModel, scratch string, c spec.Calibration) (string, error) {
-	dataset, file := filepath.Join(scratch, "dataset"), filepath.Join(scratch, "calibration.jsonl")
-	if err := job.Store.Fetch(ctx, c.Dataset, dataset); err != nil {
-		return "", fmt.Errorf("fetch the calibration dataset: %w", err)
+	dataset, file := job.Calibrations[c.Dataset.Digest], filepath.Join(scratch, "calibration.jsonl")
+	if dataset == "" {
+		dataset = filepath.Join(scratch, "dataset")
+		if err := job.Store.Fetch(ctx, c.Dataset, dataset); err != nil {
+			return "", fmt.Errorf("fetch the calibration dataset: %w", err)
+		}
 	}
 	samples := spec.Samples{Split: cmp.Or(c.Split, defaultCalibrationSplit), Count: cmp.Or(c.Count, defaultCalibrationCount)}
 	_, err := job.inChild(ctx, request{Export: &Export{cutModel: of, Dataset: dataset, Samples: samples, File: file}})

@@ -6,7 +6,6 @@
 package compile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,15 +18,10 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/built"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/store"
-)
-
-// The values of spec.CompileModel.Select that are no variant's name.
-const (
-	selectFastest  = "fastest"
-	selectSmallest = "smallest"
 )
 
 // Job is one compile step with everything brought to this machine.
@@ -36,8 +30,11 @@ type Job struct {
 	// Model and Dataset are the folders of the step's model and samples.
 	Model   string
 	Dataset string
+	// Calibrations are the folders of datasets to calibrate with, by digest. Others are fetched from Store.
+	Calibrations map[string]string
 	// Dir is an empty folder for what is built.
-	Dir   string
+	Dir string
+	// Store may be nil where all datasets are here: then there is no timing cache.
 	Store *store.Store
 	// Python is the interpreter with onnx and onnxruntime.
 	Python string
@@ -53,53 +50,47 @@ type ModelError struct{ Message string }
 // Error implements error.
 func (e *ModelError) Error() string { return e.Message }
 
-// ToleranceError says that a variant's outputs are further from the source model's than its tolerance allows.
-type ToleranceError struct {
-	Variant   string
-	Measure   string // max_abs, cosine or top1
-	Measured  float64
-	Tolerated float64
-}
-
-// Error implements error.
-func (e *ToleranceError) Error() string {
-	limit := "at least"
-	if e.Measure == "max_abs" {
-		limit = "at most"
-	}
-	return fmt.Sprintf("variant %s differs too much from the source model: %s is %.6g, but its tolerance is %s %.6g",
-		e.Variant, e.Measure, e.Measured, limit, e.Tolerated)
-}
-
 // Run builds, proves and measures the variants and stores them as model artifacts. Its errors are ToleranceErrors, ModelErrors, or
 // troubles of the machine.
 func Run(ctx context.Context, job Job) (spec.CompileOutput, error) {
+	report, err := Build(ctx, job)
+	if err != nil {
+		return spec.CompileOutput{}, err
+	}
+	return Judge(job.Spec, report, func(name string, meta map[string]string) (artifact.Ref, error) {
+		return job.Store.PutTree(ctx, artifact.Model, filepath.Join(job.Dir, name), meta, nil)
+	})
+}
+
+// Build builds and measures the variants, each in a folder of its name. Its errors are ModelErrors, or troubles of the machine.
+func Build(ctx context.Context, job Job) (built.Report, error) {
 	if job.Progress == nil {
 		job.Progress = func(string) {}
 	}
 	names := slices.Sorted(maps.Keys(job.Spec.Variants))
 	if len(names) == 0 {
-		return spec.CompileOutput{}, &ModelError{"no variants are listed"}
+		return built.Report{}, &ModelError{"no variants are listed"}
 	}
 	if _, err := os.Stat(filepath.Join(job.Model, plan.File)); err == nil {
-		return spec.CompileOutput{}, &ModelError{"the model is a TensorRT engine: compile the ONNX model that it was built from"}
+		return built.Report{}, &ModelError{"the model is a TensorRT engine: compile the ONNX model that it was built from"}
 	}
 	source, err := onnx.ModelFile(job.Model)
 	if err != nil {
-		return spec.CompileOutput{}, &ModelError{err.Error()}
+		return built.Report{}, &ModelError{err.Error()}
 	}
 	var on *bench
-	if job.hasEngines() {
+	if job.Spec.BuildsEngines() {
 		if on, err = job.openBench(ctx, source); err != nil {
-			return spec.CompileOutput{}, named(err, "build engines")
+			return built.Report{}, named(err, "build engines")
 		}
+		defer on.close()
 	}
-	variants := make([]built, len(names))
+	variants := make([]made, len(names))
 	models := []Model{{Name: "the source model", File: source}}
 	for i, name := range names {
 		job.Progress("building " + name)
 		if variants[i], err = job.build(ctx, on, name, source); err != nil {
-			return spec.CompileOutput{}, named(err, "build variant "+name)
+			return built.Report{}, named(err, "build variant "+name)
 		}
 		if variants[i].measured == nil {
 			models = append(models, Model{Name: "variant " + name, File: variants[i].file})
@@ -108,19 +99,32 @@ func Run(ctx context.Context, job Job) (spec.CompileOutput, error) {
 	job.Progress("measuring " + strings.Join(names, ", "))
 	measured, err := job.measure(ctx, models)
 	if err != nil {
-		return spec.CompileOutput{}, named(err, "measure the variants")
+		return built.Report{}, named(err, "measure the variants")
 	}
-	reference, measured := measured[0], measured[1:]
-	for i := range variants {
-		if variants[i].measured == nil {
-			variants[i].measured, measured = &measured[0], measured[1:]
-		}
-	}
-	return job.output(ctx, names, variants, built{file: source, measured: &reference})
+	return reportOf(names, variants, source, measured)
 }
 
-// built is a variant in a folder of its own.
-type built struct {
+// reportOf is the report on variants, by the measurements of the source model and of those that are not measured yet.
+func reportOf(names []string, variants []made, source string, measured []Measured) (built.Report, error) {
+	size, err := modelBytes(source)
+	if err != nil {
+		return built.Report{}, err
+	}
+	report := built.Report{Source: made{}.told(measured[0]), Variants: map[string]built.Variant{}}
+	report.Source.Bytes = size
+	measured = measured[1:]
+	for i, name := range names {
+		if v := variants[i]; v.measured != nil {
+			report.Variants[name] = v.told(*v.measured)
+			continue
+		}
+		report.Variants[name], measured = variants[i].told(measured[0]), measured[1:]
+	}
+	return report, nil
+}
+
+// made is a variant in a folder of its own.
+type made struct {
 	file string
 	// meta is of its artifact, beside its name.
 	meta map[string]string
@@ -129,99 +133,29 @@ type built struct {
 	measured *Measured
 }
 
-func (job Job) hasEngines() bool {
-	for _, v := range job.Spec.Variants {
-		if v.TensorRT != nil {
-			return true
-		}
+// told is what is reported of it.
+func (m made) told(measured Measured) built.Variant {
+	return built.Variant{
+		Parity: measured.Parity, Latency: measured.Latency, Throughput: measured.Throughput, Meta: m.meta, TensorRT: m.engine,
 	}
-	return false
 }
 
 // build makes a variant. on is there where any variant is an engine.
-func (job Job) build(ctx context.Context, on *bench, name, source string) (built, error) {
+func (job Job) build(ctx context.Context, on *bench, name, source string) (made, error) {
 	v := job.Spec.Variants[name]
 	dir, scratch := filepath.Join(job.Dir, name), filepath.Join(job.Dir, "."+name)
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(scratch, 0o700)); err != nil {
-		return built{}, err
+		return made{}, err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }() // the step removes what is left
 	switch {
 	case v.ONNX != nil:
 		file := filepath.Join(dir, "model.onnx")
-		return built{file: file}, job.buildONNX(ctx, source, file, scratch, *v.ONNX)
+		return made{file: file}, job.buildONNX(ctx, source, file, scratch, *v.ONNX)
 	case v.TensorRT != nil:
 		return job.buildEngine(ctx, on, name, filepath.Join(dir, plan.File), scratch, *v.TensorRT)
 	}
-	return built{}, &ModelError{"it has no builder; add `onnx: {}`"}
-}
-
-// output checks the tolerances, stores the variants and selects one.
-func (job Job) output(ctx context.Context, names []string, variants []built, source built) (spec.CompileOutput, error) {
-	var broken []error
-	for i, name := range names {
-		broken = append(broken, tolerated(name, variants[i].measured.Parity, job.Spec.Variants[name].Tolerance))
-	}
-	if err := errors.Join(broken...); err != nil {
-		return spec.CompileOutput{}, err
-	}
-	out := spec.CompileOutput{Variants: map[string]spec.VariantOutput{}}
-	size, err := modelBytes(source.file)
-	if err != nil {
-		return spec.CompileOutput{}, err
-	}
-	out.Source = variantOutput(source, job.Spec.Model, size)
-	for i, name := range names {
-		meta := map[string]string{"variant": name}
-		maps.Copy(meta, variants[i].meta)
-		ref, err := job.Store.PutTree(ctx, artifact.Model, filepath.Dir(variants[i].file), meta, nil)
-		if err != nil {
-			return spec.CompileOutput{}, fmt.Errorf("store variant %s: %w", name, err)
-		}
-		out.Variants[name] = variantOutput(variants[i], ref, ref.Bytes) // its folder has nothing else
-	}
-	selected := pick(job.Spec.Select, names, out.Variants)
-	if selected == "" {
-		return spec.CompileOutput{}, &ModelError{fmt.Sprintf("select: there is no variant %q", job.Spec.Select)}
-	}
-	out.Selected = spec.SelectedVariant{Name: selected, Model: out.Variants[selected].Model}
-	return out, nil
-}
-
-func variantOutput(b built, model artifact.Ref, size int64) spec.VariantOutput {
-	return spec.VariantOutput{
-		Model: model, Parity: b.measured.Parity, Latency: b.measured.Latency, Throughput: b.measured.Throughput, Bytes: size, TensorRT: b.engine,
-	}
-}
-
-// tolerated compares a variant's parity with what it declared.
-func tolerated(name string, p spec.Parity, t spec.Tolerance) error {
-	switch {
-	case t.MaxAbs != nil && p.MaxAbs > *t.MaxAbs:
-		return &ToleranceError{Variant: name, Measure: "max_abs", Measured: p.MaxAbs, Tolerated: *t.MaxAbs}
-	case t.Cosine != nil && p.Cosine < *t.Cosine:
-		return &ToleranceError{Variant: name, Measure: "cosine", Measured: p.Cosine, Tolerated: *t.Cosine}
-	case t.Top1 != nil && p.Top1 < *t.Top1:
-		return &ToleranceError{Variant: name, Measure: "top1", Measured: p.Top1, Tolerated: *t.Top1}
-	}
-	return nil
-}
-
-// pick returns the name of the variant to select, the first of equals; "" when there is none of that name.
-func pick(how string, names []string, variants map[string]spec.VariantOutput) string {
-	least := func(of func(spec.VariantOutput) float64) string {
-		return slices.MinFunc(names, func(a, b string) int { return cmp.Compare(of(variants[a]), of(variants[b])) })
-	}
-	switch how {
-	case "", selectFastest:
-		return least(func(v spec.VariantOutput) float64 { return v.Latency.P50MS })
-	case selectSmallest:
-		return least(func(v spec.VariantOutput) float64 { return float64(v.Bytes) })
-	}
-	if _, ok := variants[how]; !ok {
-		return ""
-	}
-	return how
+	return made{}, &ModelError{"it has no builder; add `onnx: {}`"}
 }
 
 // named says what failed, and keeps a ModelError one.

@@ -64,6 +64,13 @@ func (job Job) openBench(ctx context.Context, source string) (*bench, error) {
 	return b, nil
 }
 
+// close removes what engines are built from: what is left of the job's folder is the variants.
+func (b *bench) close() {
+	for _, p := range b.parts {
+		_ = os.RemoveAll(p.dir) // the step removes what is left
+	}
+}
+
 // engine is a TensorRT engine that is being built and measured.
 type engine struct {
 	*part
@@ -75,25 +82,25 @@ type engine struct {
 }
 
 // buildEngine builds an engine, runs it on the samples and measures it.
-func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch string, spec spec.TensorRTVariant) (built, error) {
+func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch string, spec spec.TensorRTVariant) (made, error) {
 	spec.Precision = cmp.Or(spec.Precision, trtexec.FP32)
 	e := &engine{part: on.parts[partKey(spec)], tool: on.tool, job: job, spec: spec, file: file, scratch: scratch}
 	if err := e.build(ctx); err != nil {
-		return built{}, err
+		return made{}, err
 	}
 	job.Progress("measuring " + name)
 	measured, err := e.measure(ctx)
 	if err != nil {
-		return built{}, err
+		return made{}, err
 	}
 	told, err := e.told()
 	if err != nil {
-		return built{}, err
+		return made{}, err
 	}
 	if err := e.keepFront(); err != nil {
-		return built{}, err
+		return made{}, err
 	}
-	return built{file: file, meta: e.describe().Meta(), engine: told, measured: &measured}, nil
+	return made{file: file, meta: e.describe().Meta(), engine: told, measured: &measured}, nil
 }
 
 // fromTool makes an error of trtexec one of this package: a machine that has no TensorRT will not have it at the next attempt either.

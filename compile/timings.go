@@ -29,6 +29,9 @@ func timingsKey(p trtexec.Platform) (string, error) {
 
 // fetchTimings writes the timing cache of a platform to a file, and reports whether there is one.
 func (job Job) fetchTimings(ctx context.Context, p trtexec.Platform, path string) (bool, error) {
+	if job.Store == nil {
+		return false, nil
+	}
 	key, err := timingsKey(p)
 	if err != nil {
 		return false, err
@@ -59,6 +62,9 @@ func (job Job) fetchTimings(ctx context.Context, p trtexec.Platform, path string
 
 // storeTimings keeps the timing cache of a platform for the next engine. Of two that are built at once, the later one's is kept.
 func (job Job) storeTimings(ctx context.Context, p trtexec.Platform, path string) error {
+	if job.Store == nil {
+		return nil
+	}
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // TensorRT had nothing to measure

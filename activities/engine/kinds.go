@@ -112,12 +112,7 @@ func hasTensorRT(raw json.RawMessage) (bool, error) {
 	if err := json.Unmarshal(raw, &compile); err != nil {
 		return false, fault.New(fault.Invalid, "the resolved spec of a compile step cannot be read", err)
 	}
-	for _, v := range compile.Variants {
-		if v.TensorRT != nil {
-			return true, nil
-		}
-	}
-	return false, nil
+	return compile.BuildsEngines(), nil
 }
 
 // hashKeysOfClean are named by the cleaning's own variables.

@@ -14,6 +14,16 @@ type CompileModel struct {
 	Select string `json:"select,omitempty" dsl:"literal,default=fastest"`
 }
 
+// BuildsEngines reports whether a variant is a TensorRT engine.
+func (spec *CompileModel) BuildsEngines() bool {
+	for _, v := range spec.Variants {
+		if v.TensorRT != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Samples picks rows of a dataset; columns named as the model's inputs become its tensors.
 type Samples struct {
 	// Dataset with the rows.
