@@ -3,13 +3,18 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/built"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
@@ -58,19 +63,67 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 		return record.StepOutput{}, typed(ctx, err)
 	}
 	out, err := compile.Run(ctx, job)
+	if err != nil {
+		return record.StepOutput{}, typedOfCompile(ctx, err)
+	}
+	return record.StoreOutputs(ctx, c.Store, out)
+}
+
+// judgeCompiled makes of what a node of a pool has built what Compile makes beside the worker.
+func judgeCompiled(ctx context.Context, s *store.Store, in contract.CollectInput) (out spec.CompileOutput, err error) {
+	sp, err := record.LoadSpec[spec.CompileModel](ctx, s, in.StepInput)
+	if err != nil {
+		return out, err
+	}
+	var made map[string]artifact.Ref
+	if err := spec.Fill(&made, in.Outputs); err != nil {
+		return out, err
+	}
+	ref := made[spec.CompileBuilt]
+	report, err := readReport(ctx, s, ref)
+	if err != nil {
+		return out, fmt.Errorf("read what the node has built: %w", err)
+	}
+	out, err = compile.Judge(sp, report, func(name string, meta map[string]string) (artifact.Ref, error) {
+		return s.PutFolder(ctx, artifact.Model, ref, name, meta)
+	})
+	if err != nil {
+		return out, typedOfCompile(ctx, err)
+	}
+	return out, nil
+}
+
+// readReport reads the report in the artifact that a node has made of what it built.
+func readReport(ctx context.Context, s *store.Store, of artifact.Ref) (built.Report, error) {
+	manifest, err := s.Manifest(ctx, of)
+	if err != nil {
+		return built.Report{}, err
+	}
+	at := slices.IndexFunc(manifest.Files, func(f artifact.File) bool { return f.Path == built.File })
+	if at < 0 {
+		return built.Report{}, fmt.Errorf("%s is missing", built.File)
+	}
+	blob, err := s.Blob(ctx, manifest.Files[at].Digest)
+	if err != nil {
+		return built.Report{}, err
+	}
+	defer blob.Close()
+	return built.Decode(blob)
+}
+
+// typedOfCompile gives an error of package compile the type that the rest of the system acts on.
+func typedOfCompile(ctx context.Context, err error) error {
 	var outside *compile.ToleranceError
 	var unfit *compile.ModelError
 	switch {
 	case ctx.Err() != nil:
-		return record.StepOutput{}, ctx.Err()
+		return ctx.Err()
 	case errors.As(err, &outside):
-		return record.StepOutput{}, fault.New(fault.Gate, err.Error(), nil)
+		return fault.New(fault.Gate, err.Error(), nil)
 	case errors.As(err, &unfit):
-		return record.StepOutput{}, fault.New(fault.User, err.Error(), nil)
-	case err != nil:
-		return record.StepOutput{}, typed(ctx, err)
+		return fault.New(fault.User, err.Error(), nil)
 	}
-	return record.StoreOutputs(ctx, c.Store, out)
+	return typed(ctx, err)
 }
 
 // pythonIn is the interpreter of a virtual environment; without one, that in PATH.

@@ -82,9 +82,9 @@ func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (reco
 
 // collectProgram makes the output of a step that is no training: what its agent collected, and an account of the nodes beside it.
 func (t *Trainings) collectProgram(ctx context.Context, in contract.CollectInput, keep int) (record.StepOutput, error) {
-	outputs := in.Outputs
-	if outputs == nil {
-		outputs = map[string]any{}
+	outputs, err := t.outputsOf(ctx, in)
+	if err != nil {
+		return record.StepOutput{}, err
 	}
 	out, err := record.StoreOutputs(ctx, t.Store, outputs)
 	if err != nil {
@@ -99,6 +99,17 @@ func (t *Trainings) collectProgram(ctx context.Context, in contract.CollectInput
 	}
 	t.pruneNow(ctx, training.Key{Run: in.Run, Step: in.Step, Generation: len(in.Generations)}, keep, 0)
 	return out, nil
+}
+
+// outputsOf are the outputs of a step that is no training: a compilation is judged here, the others are as their agent collected them.
+func (t *Trainings) outputsOf(ctx context.Context, in contract.CollectInput) (any, error) {
+	if in.Compiles() {
+		return judgeCompiled(ctx, t.Store, in)
+	}
+	if in.Outputs == nil {
+		return map[string]any{}, nil
+	}
+	return in.Outputs, nil
 }
 
 // storeCurve stores a loss curve and returns the digest of its blob.

@@ -36,6 +36,7 @@ func engineType(ts *expr.TypeSystem) *cel.Type {
 }
 
 func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
+	c.checkCompilePlace(s, spec)
 	variants := document.Lookup(s.body, "variants")
 	if variants == nil || variants.Kind != yaml.MappingNode {
 		return
@@ -51,6 +52,24 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	names := slices.Sorted(maps.Keys(spec.Variants))
 	if at := document.Lookup(s.body, "select"); at != nil && spec.Select != "fastest" && spec.Select != "smallest" && !slices.Contains(names, spec.Select) {
 		c.src.Errorf(at, "variant", nearest.Hint(spec.Select, append(names, "fastest", "smallest")), "%q is not a variant, nor `fastest` or `smallest`", spec.Select)
+	}
+}
+
+// checkCompilePlace checks where the step runs. Beside the worker it has no environment of its own.
+func (c *checker) checkCompilePlace(s *step, spec *spec.CompileModel) {
+	checkPlacement(c, s, spec.Train())
+	if document.Lookup(s.body, "pool") == nil {
+		if document.Lookup(s.body, "runtime") != nil {
+			c.src.Errorf(document.KeyNode(s.body, "runtime"), "pool", "name a `pool`, or remove it", "`%s` runs beside the worker, with the worker's own environment", s.ID)
+		}
+		return
+	}
+	if c.ws != nil && spec.Runtime.Python != "" {
+		c.checkFile(s, spec.Runtime.Python, "runtime", "python")
+		c.readRequirements(document.Lookup(s.body, "runtime", "python"), spec.Runtime.Python)
+	}
+	if spec.BuildsEngines() && document.Lookup(s.body, "resources", "gpu") == nil {
+		c.src.Errorf(s.kindKey(), "resources", "write `resources: {gpu: 1}`", "`%s` builds a TensorRT engine on a node of a pool, but does not request a GPU", s.ID)
 	}
 }
 

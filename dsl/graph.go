@@ -186,7 +186,7 @@ func (c *checker) node(s *step) spec.Node {
 	after := slices.SortedFunc(maps.Keys(s.needs), func(a, b string) int { return cmp.Compare(c.byID[a].index, c.byID[b].index) })
 	retry := s.Retry.WithDefaults()
 	return spec.Node{
-		ID: s.ID, Kind: s.Kind, OnPool: s.onPool() && s.info().programs == programsOnWorker, Section: s.section, Needs: s.needs, After: after, HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: retry,
+		ID: s.ID, Kind: s.Kind, OnPool: s.onPool() && s.info().programs != programsOnPool, Section: s.section, Needs: s.needs, After: after, HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: retry,
 		Timeout: s.Timeout, Fan: s.fan, MaxParallel: s.MaxParallel, Require: s.Require, Max: s.Repeat.Max, ContinueOnError: s.ContinueOnError,
 	}
 }

@@ -45,10 +45,10 @@ func (c caching) always(*step) caching { return c }
 type programs int
 
 const (
-	programsNone         programs = iota + 1
-	programsOnWorker              // the step's command runs beside the worker, or on a node of a pool that the step names
-	programsOnPool                // the step's command runs on the nodes of a pool
-	programsInTransforms          // some transforms run programs or read variables
+	programsNone         programs = iota + 1 // none, though Sluice itself may run on a node of a pool that the step names
+	programsOnWorker                         // the step's command runs beside the worker, or on a node of a pool that the step names
+	programsOnPool                           // the step's command runs on the nodes of a pool
+	programsInTransforms                     // some transforms run programs or read variables
 )
 
 // verdict says how a step decides on a model that another step made.

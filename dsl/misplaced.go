@@ -46,7 +46,7 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 		return transform.ExplainKey(t, n, key)
 	case hasKey(envelopeType, word):
 		return "write it one level up, beside `" + string(kind.kind) + "`", ""
-	case kind.programs == programsOnWorker && hasKey(reflect.TypeFor[spec.Train](), word):
+	case hasKey(t, "pool") && hasKey(reflect.TypeFor[spec.Train](), word):
 		return "this is a key of `train`; those of `" + string(kind.kind) + "` run beside the worker, or on one node of a `pool`", ""
 	case hasKey(reflect.TypeFor[spec.Train](), word):
 		return "this is a key of `train`, whose programs run on the nodes of a pool; those of `" + string(kind.kind) + "` run beside the worker", ""

@@ -7,8 +7,13 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// besideWorker are the resources that a program beside the worker may ask for.
-var besideWorker = []string{"cpu", "memory", "gpu"}
+// besideWorker are the resources that a step beside the worker may ask for: those of a kind that starts programs of the user's.
+func (s *step) besideWorker() []string {
+	if s.info().programs == programsNone {
+		return nil
+	}
+	return []string{"cpu", "memory", "gpu"}
+}
 
 // placed is where the step's programs run; nil of a kind that does not say.
 func (s *step) placed() *spec.Placement {
@@ -33,7 +38,7 @@ func checkPlacement(c *checker, s *step, train spec.Train) {
 	}
 	checkWithinLimits(c, s, train.Resources)
 	for key := range document.Entries(s.body, "resources") {
-		if hasKey(resourcesType, key.Value) && !slices.Contains(besideWorker, key.Value) {
+		if hasKey(resourcesType, key.Value) && !slices.Contains(s.besideWorker(), key.Value) {
 			c.src.Errorf(key, "pool", "name a `pool`", "`%s` only applies to nodes of a pool, and `%s` runs beside the worker", key.Value, s.ID)
 		}
 	}

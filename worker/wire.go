@@ -23,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu/helper"
 	"github.com/sluiceml/sluice/training/local"
+	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/workflows"
 	"github.com/sluiceml/sluice/workflows/train"
 )
@@ -165,6 +166,8 @@ func poolKey(name string, described ...any) string {
 // localPool opens a pool of processes on this machine.
 func (w *Worker) localPool(name string, spec spec.Pool, python string, gangs *local.Gangs) training.Pool {
 	config := w.agentConfig(spec)
+	config.Sluice, _ = os.Executable() // the worker would not have started without
+	config.ONNXRuntime = os.Getenv(protocol.LibraryVariable)
 	config.GPUHelper, config.LogDir, config.PythonEnv, config.Shared = helper.Path(), filepath.Join(w.session.Dir, "logs"), python, true
 	if limit := fileCacheOf(spec.Local, w.session.Store.URL()); limit > 0 {
 		config.Cache, config.CacheLimit = filepath.Join(w.session.Dir, "cache", "files"), limit

@@ -62,6 +62,8 @@ steps:
         - {type: WriteToJson}
   pack: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {a: {onnx: {}}}}}
   engine: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {a: {onnx: {}}, b: {tensorrt: {}}}}}
+  built: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {b: {tensorrt: {}}}, pool: gpu, resources: {gpu: 1}}}
+  alike: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {b: {tensorrt: {}}}, pool: cpu, resources: {gpu: 1}}}
   net: {run: {command: [make], outputs: {m: {type: model, path: m}}}}
   make: {run: {command: [make], outputs: {raw: {type: dataset, path: raw}}}}
 `
@@ -165,6 +167,7 @@ func nodeOf(t *testing.T, program *dsl.Program, step string) spec.Node {
 // promise: docs/pipelines.md#p-key-requirements
 // promise: docs/pipelines.md#p-key-python
 // promise: docs/pipelines.md#p-key-tensorrt
+// promise: docs/compile.md#p-compile-pool-key
 // promise: docs/pipelines.md#p-key-files
 // promise: docs/pipelines.md#p-key-no-files
 // promise: docs/pipelines.md#p-key-not
@@ -243,6 +246,19 @@ func TestKeys(t *testing.T) {
 			[]string{"compute_capability", "driver", "gpu", "tensorrt"},
 		},
 		{"Python, of a compile step", "pack", nil, python, []string{"python"}},
+		{"the GPU of this machine, where engines are built elsewhere", "built", nil, func(k *keyed) { k.platform.GPU = "NVIDIA H100" }, nil},
+		{"the GPU, of a pool that is here", "alike", nil, func(k *keyed) { k.platform.GPU = "NVIDIA H100" }, []string{"gpu"}},
+		{"Python, where engines are built elsewhere", "built", nil, python, nil},
+		{"the GPU that is requested", "built", nil, edit("pool: gpu, resources: {gpu: 1}", "pool: gpu, resources: {gpu: 1, gpu_type: L4}"), []string{"resources"}},
+		{"the image of its pool, of a compile step", "built", nil, edit("train:1", "train:2"), []string{"pools.gpu.runtime"}},
+		{"its own image, of a compile step", "built", nil, edit("pool: gpu, resources: {gpu: 1}", "pool: gpu, resources: {gpu: 1}, runtime: {image: a}"), []string{"pools.gpu.runtime", "runtime"}},
+		{"a requirements file that it installs", "built", nil, file("gpu.txt"), []string{"files"}},
+		{"a file that it does not", "built", nil, file("fit"), nil},
+		{"a file, of a compile step beside the worker", "pack", nil, file("fit"), nil},
+		{
+			"a compile step that moves to a pool", "pack", nil, edit("variants: {a: {onnx: {}}}}}", "variants: {a: {onnx: {}}}, pool: gpu}}"),
+			[]string{"capacity", "files", "pool", "pools.gpu.runtime", "python"},
+		},
 
 		{"a file", "run", nil, file("fit"), []string{"files"}},
 		{"a file that is not named", "some", nil, file("fit"), nil},

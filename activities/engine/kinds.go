@@ -18,7 +18,7 @@ type kind struct {
 	pools func(env *spec.Environment, raw json.RawMessage) (runtimes, error)
 	// runsHere reports whether a step may run programs on this machine.
 	runsHere func(pools runtimes, programs bool) bool
-	// buildsEngines reports whether a step may build a TensorRT engine.
+	// buildsEngines reports whether a step may build a TensorRT engine, where it runs here.
 	buildsEngines func(raw json.RawMessage) (bool, error)
 	// hashKeys are the secrets that a step's hashes are made with, by what a person would call them. open is true when there may be more.
 	hashKeys func(program *dsl.Program, node spec.Node, resolved dsl.Resolved) (secrets map[string]string, open bool, err error)
@@ -56,7 +56,7 @@ func kindOf(node spec.Node) kind {
 	of := kinds[node.Kind]
 	if node.OnPool {
 		train := kinds[spec.KindTrain]
-		of.pools, of.runsHere, of.poolFiles, of.resumes = train.pools, train.runsHere, train.poolFiles, train.resumes
+		of.files, of.pools, of.runsHere, of.poolFiles, of.resumes = train.files, train.pools, train.runsHere, train.poolFiles, train.resumes
 	}
 	return of
 }

@@ -1,16 +1,19 @@
 // Command sluice runs pipelines that carry a model from raw data to live traffic, and everything around them: see `sluice help`.
 //
-// The same binary is also the child processes it starts: the keeper of a process tree, a Beam worker, a cleaning job, a measurement.
+// The same binary is also the child processes it starts: the keeper of a process tree, a Beam worker, a cleaning job, a measurement,
+// the compilation on a node of a pool.
 // Which of them a process is must be known before any flag is parsed.
 package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	_ "time/tzdata" // the time zones of triggers, on images that have no files of them
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/compile"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/release"
 	"github.com/sluiceml/sluice/pipelines"
 )
@@ -33,6 +36,12 @@ func run(args []string) int {
 			return childExit(pipelines.Main(ctx, os.Stdin, os.Stdout))
 		case compile.Arg:
 			return childExit(compile.Main(ctx, os.Stdin, os.Stdout))
+		case spec.CompileProgram:
+			err := compile.Program(ctx, args[1:], os.Stdout)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+			return childExit(err)
 		}
 	}
 	return execute(ctx, args, os.Stdin, os.Stdout, os.Stderr)

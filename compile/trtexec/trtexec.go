@@ -70,8 +70,8 @@ func findPath() (string, error) {
 	if _, err := os.Stat(debianPath); err == nil {
 		return debianPath, nil
 	}
-	return "", &UnavailableError{"trtexec is neither in PATH nor at " + debianPath + ": install TensorRT 10 or 11 on the machine " +
-		"that runs the worker; TensorRT's Python packages do not include it"}
+	return "", &UnavailableError{"trtexec is neither in PATH nor at " + debianPath + ": install TensorRT 10 or 11 on the machine, " +
+		"or in the image, that runs the step; TensorRT's Python packages do not include it"}
 }
 
 // Finder finds the platform of this machine again and again. It starts trtexec, which takes a second, only when that is another file.

@@ -44,12 +44,20 @@ func FindLibrary() (string, error) {
 		return path, nil
 	}
 	for _, env := range PythonEnvironments() {
-		found, err := filepath.Glob(filepath.Join(env, "lib", "python*", "site-packages", "onnxruntime", "capi", "libonnxruntime.so*"))
-		if err == nil && len(found) > 0 {
-			return slices.Max(found), nil
+		if library := LibraryIn(env); library != "" {
+			return library, nil
 		}
 	}
 	return systemLibrary, nil
+}
+
+// LibraryIn returns the path of the library in a Python environment; empty where that has none.
+func LibraryIn(env string) string {
+	found, err := filepath.Glob(filepath.Join(env, "lib", "python*", "site-packages", "onnxruntime", "capi", "libonnxruntime.so*"))
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	return slices.Max(found)
 }
 
 // PythonEnvironments are where a Python environment may be, the first one first: what $SLUICE_PYTHON_ENV names, or else the folder .venv in

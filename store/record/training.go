@@ -9,7 +9,12 @@ import (
 )
 
 // OnPool reports whether nodes of pools do a step that is no training.
-func (in StepInput) OnPool() bool { return in.Kind == spec.KindRun || in.Kind == spec.KindEvaluate }
+func (in StepInput) OnPool() bool {
+	return in.Kind == spec.KindRun || in.Kind == spec.KindEvaluate || in.Kind == spec.KindCompile
+}
+
+// Compiles reports whether the step is a compilation. What nodes build for one is judged beside the worker.
+func (in StepInput) Compiles() bool { return in.Kind == spec.KindCompile }
 
 // LoadTraining is LoadSpec of a step that nodes of a pool do: a training, or what stands for one of a step of another kind.
 func LoadTraining(ctx context.Context, s *store.Store, in StepInput) (spec.Train, error) {
@@ -18,6 +23,9 @@ func LoadTraining(ctx context.Context, s *store.Store, in StepInput) (spec.Train
 	}
 	if in.Kind == spec.KindEvaluate {
 		return trainingOf[spec.Evaluate](ctx, s, in)
+	}
+	if in.Compiles() {
+		return trainingOf[spec.CompileModel](ctx, s, in)
 	}
 	return LoadSpec[spec.Train](ctx, s, in)
 }

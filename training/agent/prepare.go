@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/compiling"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -29,10 +30,11 @@ type prepared struct {
 	key      training.Key
 	index    int
 	workflow string
-	kind     spec.Kind
+	step     record.StepInput
 	spec     spec.Train
 	seal     checkpoint.Seal
 	folder   *script.Folder
+	python   string // the virtual environment that folder is on; empty for none
 	mask     *secret.Mask
 	dirs     dirs
 	// resumeFrom is what the script goes on from: the folder or file that it wrote.
@@ -62,11 +64,14 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 	}
 	defer n.noteSources(in.Seal.Generation, n.near.Sources())
 	resolved, err := record.LoadTraining(ctx, n.store, in.Step)
+	if err == nil && in.Step.Compiles() {
+		resolved.Command.Command[0], err = compiling.Sluice(ctx, n.config.Sluice)
+	}
 	if err != nil {
 		return out, err
 	}
 	p := &prepared{
-		key: keyOf(in.Step, in.Seal.Generation), index: in.Node, seal: in.Seal, kind: in.Step.Kind, spec: resolved,
+		key: keyOf(in.Step, in.Seal.Generation), index: in.Node, seal: in.Seal, step: in.Step, spec: resolved,
 		workflow: activity.GetInfo(ctx).WorkflowExecution.ID,
 	}
 	if err := p.makeDirs(n.config); err != nil {
@@ -151,12 +156,12 @@ func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) err
 		return fault.New(fault.Infrastructure, "open the node's log: "+err.Error(), err)
 	}
 	defer log.Close()
-	python, err := n.python(ctx, in)
+	p.python, err = n.python(ctx, in)
 	if err != nil {
 		return fault.New(fault.Infrastructure, err.Error(), err)
 	}
 	p.folder, err = script.Prepare(ctx, script.Setup{
-		Dir: p.dirs.root, Store: n.store, Command: p.spec.Command, Workspace: in.Workspace, Env: in.Env, Python: python,
+		Dir: p.dirs.root, Store: n.store, Command: p.spec.Command, Workspace: in.Workspace, Env: in.Env, Python: p.python,
 		Requirements: n.config.Requirements, Progress: log, Node: !n.config.Shared,
 		Secrets: secrets.ByVariable, Withhold: withhold,
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/compiling"
 	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/training/ranklog"
 )
@@ -149,6 +150,8 @@ func (r *ranks) supervise() {
 		r.err = r.refusal
 	case err != nil && !errors.Is(err, proc.ErrLost):
 		r.err = fault.New(fault.Infrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
+	case r.p.step.Compiles() && end.Code > 0 && !r.wasTold():
+		r.err = compiling.Broke(end.Code, r.said.tail)
 	case !end.ok():
 		tail := r.said.tail
 		if tail.String() == "" {
@@ -253,8 +256,13 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 
 // collect stores the declared outputs and the metrics of a program that has finished.
 func (r *ranks) collect(ctx context.Context) error {
+	if r.p.step.Compiles() {
+		if err := compiling.Check(r.p.folder.Output); err != nil {
+			return err
+		}
+	}
 	outputs, err := script.Collect(ctx, r.node.store, r.p.spec.Outputs, r.p.folder.Output)
-	if err == nil && r.p.kind == spec.KindEvaluate { // those of a training are read when all of its generations are known
+	if err == nil && r.p.step.Kind == spec.KindEvaluate { // those of a training are read when all of its generations are known
 		outputs["metrics"], err = script.Metrics(r.p.dirs.metrics, r.p.spec.Metrics)
 	}
 	if err == nil {

@@ -51,6 +51,10 @@ type AgentConfig struct {
 	CacheLimit spec.Size
 	// Requirements is the requirements file, of the workspace, for steps that name none. May be empty.
 	Requirements string
+	// Sluice is the program that compiles on the node, where that is the worker's own; empty: the one in PATH, of the same release.
+	Sluice string
+	// ONNXRuntime is the path of ONNX Runtime's shared library, for that program; empty: where package serving/onnx finds it.
+	ONNXRuntime string
 	// Shared is true where the agent's environment is that of the worker that started it, and not that of a machine or an image: the ranks
 	// then get as little of it as the programs beside the worker.
 	Shared bool
@@ -63,6 +67,8 @@ const (
 	CPUsVariable  = "SLUICE_NODE_CPUS"
 	// PythonVariable names the virtual environment of all runs.
 	PythonVariable = "SLUICE_PYTHON_ENV"
+	// LibraryVariable names ONNX Runtime's shared library.
+	LibraryVariable = "SLUICE_ONNXRUNTIME"
 )
 
 // The environment variables of the rest of Config.
@@ -84,6 +90,7 @@ const (
 	envShared    = "SLUICE_NODE_SHARED"
 	envCache     = "SLUICE_NODE_CACHE"
 	envCacheSize = "SLUICE_NODE_CACHE_SIZE"
+	envSluice    = "SLUICE_NODE_SLUICE"
 )
 
 // Environ is the environment for an agent process: base without what belongs to Sluice, plus c.
@@ -91,6 +98,9 @@ func (c AgentConfig) Environ(base []string) []string {
 	environ := slices.DeleteFunc(Scrub(base), func(kv string) bool { return strings.HasPrefix(kv, "PET_") }) // of a torchrun around Sluice
 	if c.Token == "" {
 		environ = append(environ, temporalVariables(base)...)
+	}
+	if c.ONNXRuntime != "" { // else that of the node's image, which may name one
+		environ = append(environ, LibraryVariable+"="+c.ONNXRuntime)
 	}
 	return append(environ,
 		envAddress+"="+c.Address, envNamespace+"="+c.Namespace, envToken+"="+c.Token, envStore+"="+c.Store,
@@ -100,6 +110,7 @@ func (c AgentConfig) Environ(base []string) []string {
 		envMetadata+"="+c.Metadata, envIdle+"="+c.Idle.String(), envGrace+"="+c.Grace.String(), envRequires+"="+c.Requirements,
 		envMetrics+"="+c.MetricsListen, envShared+"="+strconv.FormatBool(c.Shared), envGPUHelper+"="+c.GPUHelper,
 		envCache+"="+c.Cache, envCacheSize+"="+strconv.FormatInt(int64(c.CacheLimit), 10),
+		envSluice+"="+c.Sluice,
 	)
 }
 
@@ -110,7 +121,8 @@ func AgentConfigFromEnv() (AgentConfig, error) {
 		CodecKeys: os.Getenv(envCodecKeys), Store: os.Getenv(envStore), Queue: os.Getenv(QueueVariable), Dir: os.Getenv(envDir), LogDir: os.Getenv(envLogDir),
 		Host: os.Getenv(HostVariable), PythonEnv: os.Getenv(PythonVariable), Metadata: os.Getenv(envMetadata), Requirements: os.Getenv(envRequires),
 		Shared: os.Getenv(envShared) == "true", GPUHelper: os.Getenv(envGPUHelper), MetricsListen: os.Getenv(envMetrics),
-		Cache: os.Getenv(envCache),
+		Cache:  os.Getenv(envCache),
+		Sluice: os.Getenv(envSluice), ONNXRuntime: os.Getenv(LibraryVariable),
 	}
 	if gpus := os.Getenv(envGPUs); gpus != "" {
 		c.GPUs = strings.Split(gpus, ",")

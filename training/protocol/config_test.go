@@ -13,6 +13,7 @@ func TestConfigTravelsInTheEnvironment(t *testing.T) {
 		Address: "127.0.0.1:7233", Namespace: "default", Token: "secret", CodecKeys: "/keys", Store: "file:///s", Queue: "node/r/s/g1/0-x",
 		Dir: "/node", LogDir: "/logs", Host: "127.0.0.1", CPUs: 3, GPUs: []string{"GPU-a", "GPU-b"}, PythonEnv: "/venv", Requirements: "r.txt", GPUHelper: "/gpu",
 		Cache: "/cache", CacheLimit: 50 << 30,
+		Sluice: "/bin/sluice", ONNXRuntime: "/lib/onnx.so",
 	}
 	environ := want.Environ([]string{"HOME=/root", "TEMPORAL_API_KEY=k", "SLUICE_TEMPORAL_TOKEN=other", "PET_NNODES=2"})
 	for _, kv := range environ {

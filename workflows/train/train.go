@@ -282,7 +282,7 @@ func (t *train) tryRemote(ctx workflow.Context, tries int32, name string, in, ou
 		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, MaximumInterval: maxTryPause, MaximumAttempts: tries,
-			NonRetryableErrorTypes: []string{fault.Invalid, fault.User, fault.Preempted},
+			NonRetryableErrorTypes: []string{fault.Invalid, fault.User, fault.Gate, fault.Preempted},
 		},
 		Summary: fmt.Sprintf("%s, generation %d", strings.TrimPrefix(name, "sluice.train."), t.current.Index),
 	})

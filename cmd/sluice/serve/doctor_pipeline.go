@@ -21,11 +21,12 @@ import (
 	"github.com/sluiceml/sluice/serving/onnx"
 )
 
-// examinePipeline looks at what a pipeline needs with its environment. What steps of child pipelines need is not known here.
+// examinePipeline looks at what a pipeline needs with its environment. What steps of child pipelines need is not known here, nor what nodes
+// of pools have.
 func examinePipeline(ctx context.Context, stateDir, file string, program *dsl.Program) []view.Finding {
 	has := map[spec.Kind]bool{}
 	for _, node := range program.Graph() {
-		has[node.Kind] = true
+		has[node.Kind] = has[node.Kind] || !node.OnPool
 	}
 	env, targets := program.Environment(), program.Targets()
 	python, _ := pythonFor(stateDir, file)

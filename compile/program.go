@@ -1,0 +1,82 @@
+package compile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/serving/onnx"
+)
+
+// Program is the process that builds the variants on a node of a pool, as spec.CompileModel's Train has it started. What it leaves in the
+// node's output folder is for Judge. Its error is a trouble of the machine: what is wrong with the model is in the report.
+func Program(ctx context.Context, args []string, stdout io.Writer) error {
+	job, err := jobOf(args)
+	if err != nil {
+		return err
+	}
+	if err := useLibraryOfPython(); err != nil {
+		return err
+	}
+	if err := os.Mkdir(job.Dir, 0o755); err != nil {
+		return err
+	}
+	job.Progress = func(text string) { fmt.Fprintln(stdout, text) } //nolint:errcheck // it is for the log
+	report, err := Build(ctx, job)
+	if unfit, ok := errors.AsType[*ModelError](err); ok {
+		report = built.Report{Fault: unfit.Message}
+	} else if err != nil {
+		return err
+	}
+	if err := report.Write(job.Dir); err != nil {
+		return fmt.Errorf("write the report on the variants: %w", err)
+	}
+	return nil
+}
+
+// jobOf reads the job from the arguments: the step's spec, and NAME=FOLDER for each of its inputs.
+func jobOf(args []string) (job Job, err error) {
+	if len(args) == 0 {
+		return job, errors.New("there is no spec of a compile step")
+	}
+	if err := json.Unmarshal([]byte(args[0]), &job.Spec); err != nil {
+		return job, fmt.Errorf("read the spec of the compile step: %w", err)
+	}
+	dirs := map[string]string{}
+	for _, arg := range args[1:] {
+		name, dir, _ := strings.Cut(arg, "=")
+		dirs[name] = dir
+	}
+	job.Calibrations = map[string]string{}
+	for name, ref := range job.Spec.Inputs() {
+		if dirs[name] == "" {
+			return job, fmt.Errorf("there is no folder for the input %s", name)
+		}
+		job.Calibrations[ref.Digest] = dirs[name]
+	}
+	job.Model, job.Dataset = dirs[spec.CompileInputModel], dirs[spec.CompileInputSamples]
+	job.Dir = filepath.Join(os.Getenv("SLUICE_OUTPUT_DIR"), spec.CompileBuilt)
+	job.Python = "python3" // the first in PATH is that of the step
+	job.Executable, err = os.Executable()
+	return job, err
+}
+
+// useLibraryOfPython takes ONNX Runtime's library from the environment whose tools are used, if it has one and none is named.
+func useLibraryOfPython() error {
+	python, err := exec.LookPath("python3")
+	if err != nil || os.Getenv(onnx.LibraryVariable) != "" {
+		return nil //nolint:nilerr // without Python the tools say what is missing
+	}
+	if library := onnx.LibraryIn(filepath.Dir(filepath.Dir(python))); library != "" {
+		return os.Setenv(onnx.LibraryVariable, library)
+	}
+	return nil
+}

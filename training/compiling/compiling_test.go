@@ -1,0 +1,89 @@
+package compiling
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/internal/release"
+)
+
+// TestSluice: a node compiles with the worker's own program, or with one of the same version in PATH.
+//
+// promise: docs/compile.md#p-compile-pool-version
+func TestSluice(t *testing.T) {
+	release.Linked = "v1.2.3"
+	t.Cleanup(func() { release.Linked = "" })
+	says := func(version string) string {
+		return fmt.Sprintf(`[ "$*" = "version --format json" ] && echo '{"sluice": %q, "go": "go1.26"}'`, version)
+	}
+	for _, tt := range []struct {
+		name, script, ofWorker string
+		want                   string // in the error; empty for none
+	}{
+		{"the same", says("v1.2.3"), "", ""},
+		{"another", says("v1.2.4"), "", "the node has sluice v1.2.4, but the worker is v1.2.3: use an image with sluice v1.2.3"},
+		{"none", "", "", "needs the program sluice, and it is not in PATH there: use an image with sluice v1.2.3"},
+		{"one that fails", "exit 1", "", "does not say its version (exit status 1)"},
+		{"one that says something else", "echo v1.2.3", "", "does not say its version (invalid character"},
+		{"on the worker's machine", says("v1.2.4"), "/opt/sluice", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Setenv("PATH", dir)
+			path := filepath.Join(dir, "sluice")
+			if tt.script != "" {
+				if err := os.WriteFile(path, []byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tt.ofWorker != "" {
+				path = tt.ofWorker
+			}
+			got, err := Sluice(t.Context(), tt.ofWorker)
+			switch {
+			case tt.want == "" && (err != nil || got != path):
+				t.Errorf("got %q, %v, want %q", got, err, path)
+			case tt.want != "" && (fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("got a %s error %v, want one of the user's that says %q", fault.TypeOf(err), err, tt.want)
+			}
+		})
+	}
+}
+
+// TestEnds: what is wrong with the model is the user's error, what is wrong with the machine is not.
+//
+// promise: docs/compile.md#p-compile-pool-fails
+func TestEnds(t *testing.T) {
+	output := t.TempDir()
+	dir := filepath.Join(output, spec.CompileBuilt)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(output); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), built.File) {
+		t.Errorf("without a report: %v", err)
+	}
+	for _, report := range []built.Report{{Fault: "the dataset has no split"}, {Variants: map[string]built.Variant{"a": {}}}} {
+		if err := report.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		err := Check(output)
+		if wrong := fault.TypeOf(err) == fault.User && err.Error() == report.Fault; wrong != (report.Fault != "") || !wrong && err != nil {
+			t.Errorf("a report with the fault %q: %v", report.Fault, err)
+		}
+	}
+	said := proc.NewTail(5)
+	if _, err := io.WriteString(said, "building a\nno space left on device\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Broke(4, said); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "exit code 4: no space left on device") {
+		t.Errorf("a program that broke: %v", err)
+	}
+}
