@@ -225,7 +225,7 @@ func mostRetryable(failed []error) error {
 func (t *Trainings) releaseOthers(ctx context.Context, in contract.AcquireInput, pool string) {
 	others := slices.DeleteFunc(slices.Clone(in.Pools), func(name string) bool { return name == pool })
 	release := contract.ReleaseInput{Pools: others, Submission: in.Submission, Key: in.Request.Key}
-	if _, err := t.releaseIn(ctx, release); err != nil {
+	if _, err := t.releaseIn(ctx, release, map[string][]training.Gang{}); err != nil {
 		activity.GetLogger(ctx).Warn("a pool that is not needed does not release its place", "error", err)
 	}
 }
@@ -250,13 +250,16 @@ func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.
 
 // Release gives a gang back.
 func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) (contract.Released, error) {
-	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "releasing nodes", Share: -1} })
-	begun := time.Now()
+	var text atomic.Value
+	text.Store("releasing nodes")
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: text.Load().(string), Share: -1} })
+	begun, ended := time.Now(), map[string][]training.Gang{}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		out, err := t.releaseIn(ctx, in)
+		out, err := t.releaseIn(ctx, in, ended)
 		if err == nil || ctx.Err() != nil || errors.Is(err, training.ErrRefused) || time.Since(begun) > protocol.Patience {
 			return out, err
 		}
+		text.Store("releasing nodes, retrying: " + fault.Message(err))
 		activity.GetLogger(ctx).Warn("a gang cannot be released yet", "gang", in.Key.String(), "error", err)
 		select {
 		case <-time.After(pause):
@@ -266,20 +269,27 @@ func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) (cont
 	}
 }
 
-func (t *Trainings) releaseIn(ctx context.Context, in contract.ReleaseInput) (contract.Released, error) {
+// releaseIn releases what the pools have, and enters what it cost. ended has the gangs of the pools that have released theirs, which need
+// not be asked again while the store does not take the entry.
+func (t *Trainings) releaseIn(ctx context.Context, in contract.ReleaseInput, ended map[string][]training.Gang) (contract.Released, error) {
 	var out contract.Released
 	var failed []error
 	for _, name := range in.Pools {
-		pool, err := t.pool(ctx, in.Submission, name)
-		var ended []training.Gang
-		if err == nil {
-			ended, err = pool.Release(ctx, in.Key)
+		gangs, released := ended[name]
+		if !released {
+			pool, err := t.pool(ctx, in.Submission, name)
+			if err == nil {
+				gangs, err = pool.Release(ctx, in.Key)
+			}
+			if err != nil {
+				failed = append(failed, fmt.Errorf("pool %s: %w", name, err))
+				continue
+			}
+			ended[name] = gangs
 		}
-		if err == nil {
-			out.Paid, err = t.enterReleased(ctx, in, name, ended)
-		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("pool %s: %w", name, err))
+		var err error
+		if out.Paid, err = t.enterReleased(ctx, in, name, gangs); err != nil {
+			failed = append(failed, fmt.Errorf("enter what pool %s has released: %w", name, err))
 		}
 	}
 	return out, errors.Join(failed...)

@@ -60,8 +60,8 @@ func (s *Session) query(ctx context.Context, workflow string, out any) error {
 
 // Detail is what a running step says of itself now.
 type Detail struct {
-	// Text and Share are the step's own progress line; Share is negative when unknown. Of a training, the text is what its workflow does again
-	// because it failed, and why.
+	// Text and Share are the step's own progress line; Share is negative when unknown. Of a training, the text is what its workflow does
+	// between two generations or tries again, and why.
 	protocol.Progress
 	// Train is the state of a training's child workflow, and Rollout that of a rollout's. It is set, and empty, even when the workflow does
 	// not answer.
@@ -179,9 +179,14 @@ func (s *Session) details(a *workflowpb.PendingActivityInfo, out any) error {
 	return s.Codec.DataConverter().FromPayloads(&commonpb.Payloads{Payloads: a.GetHeartbeatDetails().GetPayloads()[:1]}, out)
 }
 
-// tried says which attempt of an activity is made or waits, and why the one before failed; empty where all are in their first.
+// tried says which attempt of an activity is made or waits, and why the one before failed, or that nodes are released, and why that is tried
+// again; else it is empty.
 func (s *Session) tried(pending []*workflowpb.PendingActivityInfo) string {
 	for _, a := range pending {
+		var release protocol.Progress
+		if a.GetActivityType().GetName() == contract.ReleaseActivity && hasDetails(a) && s.details(a, &release) == nil {
+			return release.Text
+		}
 		if failure := a.GetLastFailure(); failure != nil {
 			why := fault.Message(s.Codec.FailureConverter().FailureToError(failure))
 			return fmt.Sprintf("attempt %d after: %s", a.GetAttempt(), why)

@@ -98,8 +98,8 @@ done
 	s.release(31)
 	fails("40")
 	kill(t, s.agent(gang, 0), syscall.SIGKILL)
-	run.await("the next generation to want space", func() bool {
-		return s.shows(gang, "generation 2 sealing · attempt ", "no space left")
+	run.await("the end of the generation to want space", func() bool {
+		return s.shows(gang, "releasing nodes, retrying: ", "no space left")
 	})
 	free()
 	s.release(41)
