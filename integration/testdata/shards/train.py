@@ -104,6 +104,7 @@ def main(prefix):
     if rank == 0:
         torch.save(weights, pathlib.Path(os.environ["SLUICE_OUTPUT_DIR"], "model.pt"))
     dist.barrier()
+    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
