@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"maps"
+	"time"
 
 	"go.temporal.io/server/common/cluster"
 	"go.temporal.io/server/common/config"
@@ -25,6 +26,10 @@ var services = []primitives.ServiceName{
 // dispatchRPS takes the place of limits (20 a second on one shard) that keep many tenants of one cluster apart. Here they only slow
 // the one user down: a step of a chain takes 47 ms with them and 6 ms without.
 const dispatchRPS = 10_000
+
+// timerShift is how far the server reads timers ahead of its clock, and so how late a timer may be that is set within that time: a second by
+// default, for clusters whose machines' clocks differ. With that, a pause of 10 ms between two attempts takes a second.
+const timerShift = 10 * time.Millisecond
 
 // serverConfig is the static configuration: ports by service, one history shard, since SQLite has one writer, no archival, no
 // metrics, no profiler.
@@ -79,6 +84,7 @@ func dynamicConfig(others Settings) dynamicconfig.StaticClient {
 		dynamicconfig.TimerProcessorMaxPollRPS.Key():      dispatchRPS,
 		dynamicconfig.VisibilityProcessorMaxPollRPS.Key(): dispatchRPS,
 		dynamicconfig.OutboundProcessorMaxPollRPS.Key():   dispatchRPS,
+		dynamicconfig.TimerProcessorMaxTimeShift.Key():    timerShift,
 
 		// Partitions spread a task queue over machines. On one they only pass tasks, and polls, on to one another.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,

@@ -72,6 +72,7 @@ func newWorker(c client.Client, queue string) worker.Worker {
 	w := worker.New(c, queue, worker.Options{})
 	w.RegisterWorkflow(nap)
 	w.RegisterWorkflow(chain)
+	w.RegisterWorkflow(naps)
 	w.RegisterWorkflow(onQueue)
 	w.RegisterActivity(noop)
 	return w
@@ -97,6 +98,15 @@ func chain(ctx workflow.Context, n int) error {
 }
 
 func noop(context.Context) error { return nil }
+
+func naps(ctx workflow.Context, n int) error {
+	for range n {
+		if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func quiet() log.Logger { return log.NewStructuredLogger(slog.New(slog.DiscardHandler)) }
 
@@ -385,7 +395,12 @@ func BenchmarkStart(b *testing.B) {
 }
 
 // BenchmarkChain is the price of a step: a workflow of 100 activities, one after the other, that do nothing.
-func BenchmarkChain(b *testing.B) {
+func BenchmarkChain(b *testing.B) { benchmarkWorkflow(b, chain, 100, "ms/step") }
+
+// BenchmarkTimers is how long a timer of a millisecond takes: a workflow that sets 20, one after the other.
+func BenchmarkTimers(b *testing.B) { benchmarkWorkflow(b, naps, 20, "ms/timer") }
+
+func benchmarkWorkflow(b *testing.B, what any, n int, unit string) {
 	s, token := start(b)
 	c := connect(b, s, string(token))
 	w := newWorker(c, "bench")
@@ -393,9 +408,8 @@ func BenchmarkChain(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer w.Stop()
-	const steps = 100
 	for b.Loop() {
-		run, err := c.ExecuteWorkflow(b.Context(), client.StartWorkflowOptions{TaskQueue: "bench"}, chain, steps)
+		run, err := c.ExecuteWorkflow(b.Context(), client.StartWorkflowOptions{TaskQueue: "bench"}, what, n)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -403,5 +417,5 @@ func BenchmarkChain(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N*steps), "ms/step")
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N*n), unit)
 }
