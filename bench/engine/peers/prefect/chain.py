@@ -6,6 +6,7 @@ import sys
 import time
 
 os.environ |= {"PREFECT_LOGGING_LEVEL": "ERROR", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "120"  # 20 are too few the first time, when nothing is compiled yet
 
 import prefect
 from prefect import flow, task
