@@ -29,6 +29,9 @@ const (
 	orphanLook  = 10 * time.Second
 	// stopTimeout bounds the stop of ranks when the agent itself is told to end, or the activity is canceled.
 	stopTimeout = 10 * time.Second
+	// headStart is how much later the ranks of other nodes start than those of node 0, which they connect to: PyTorch waits up to a second
+	// before it tries again when rank 0 does not listen yet (SocketConnectOp in torch/csrc/distributed/c10d/socket.cpp).
+	headStart = 100 * time.Millisecond
 )
 
 // node is the state of an agent. It serves one generation after the other: it prepares for each, and runs its ranks once.
@@ -61,6 +64,12 @@ type node struct {
 func (n *node) RunRanks(ctx context.Context, in protocol.RunRanksInput) (protocol.RanksEnded, error) {
 	if err := checkProtocol(in.Protocol); err != nil {
 		return protocol.RanksEnded{}, err
+	}
+	if in.Node > 0 {
+		select {
+		case <-time.After(headStart):
+		case <-ctx.Done():
+		}
 	}
 	r, err := n.launch(in)
 	if errors.Is(err, errHalted) {
