@@ -18,6 +18,7 @@ var stageNames = sync.OnceValues(func() (*TypeSystem, map[string]*cel.Type) {
 	ts := NewTypeSystem()
 	side := ts.Define(&ObjectType{Name: "side", Code: "name", What: "a count of a side", Fields: map[string]*cel.Type{
 		"requests": cel.DoubleType, "errors": cel.DoubleType, "error_rate": cel.DoubleType, "p50_ms": cel.DoubleType, "p99_ms": cel.DoubleType,
+		"crashes": cel.DoubleType,
 	}})
 	delta := ts.Define(&ObjectType{Name: "delta", Code: "name", What: "a difference of candidate and stable", Fields: map[string]*cel.Type{
 		"samples": cel.DoubleType, "agreement": cel.DoubleType, "max_abs": cel.DoubleType,
@@ -77,7 +78,7 @@ func evalCheck(e spec.Expr, s Scope, ts *TypeSystem, vars map[string]*cel.Type, 
 }
 
 func sideValue(ts *TypeSystem, s spec.SideCounts) *Object {
-	fields := map[string]ref.Val{"requests": types.Double(s.Requests), "errors": types.Double(s.Errors)}
+	fields := map[string]ref.Val{"requests": types.Double(s.Requests), "errors": types.Double(s.Errors), "crashes": types.Double(s.Crashes)}
 	if s.Requests > 0 {
 		fields["error_rate"], fields["p50_ms"], fields["p99_ms"] = types.Double(s.ErrorRate), types.Double(s.P50MS), types.Double(s.P99MS)
 	}

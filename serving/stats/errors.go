@@ -25,6 +25,13 @@ func LogEvidence(candidate, stable int64, share float64) float64 {
 	return logBeta(a+s, b+f) - logBeta(a, b) - s*math.Log(share) - f*math.Log1p(-share)
 }
 
+// Split is what was counted while one share of the traffic went to the candidate.
+type Split struct {
+	Candidate int64 // errors
+	Stable    int64
+	Share     float64
+}
+
 // ErrorEvidence is the error test's state over the stages of a rollout. The zero value is the start.
 type ErrorEvidence struct {
 	// Finished is ln of the product of what earlier stages left.
@@ -35,10 +42,22 @@ type ErrorEvidence struct {
 	Worse bool `json:"worse"`
 }
 
-// Look takes the current stage's cumulative errors.
-func (e ErrorEvidence) Look(candidate, stable int64, share float64) ErrorEvidence {
-	e.Stage = LogEvidence(candidate, stable, share)
-	e.Worse = float64(candidate) > share*float64(candidate+stable)
+// Look takes the current stage's cumulative errors, by the splits of the traffic that it has had, the newest last. Errors of different
+// splits are not added up, for the share expected of an equal candidate differs: their evidence is multiplied, as that of stages is. An
+// earlier split's evidence that the candidate is better counts for nothing; see Next.
+func (e ErrorEvidence) Look(splits ...Split) ErrorEvidence {
+	e.Stage = 0
+	var surplus float64
+	for i, s := range splits {
+		evidence := LogEvidence(s.Candidate, s.Stable, s.Share)
+		beyond := float64(s.Candidate) - s.Share*float64(s.Candidate+s.Stable)
+		if beyond <= 0 && i < len(splits)-1 {
+			evidence = min(evidence, 0)
+		}
+		e.Stage += evidence
+		surplus += beyond
+	}
+	e.Worse = surplus > 0
 	return e
 }
 

@@ -131,7 +131,7 @@ func rolloutFalls(rng *rand.Rand, candidateRate, stableRate, alpha float64) bool
 					stable++
 				}
 			}
-			evidence = evidence.Look(candidate, stable, share)
+			evidence = evidence.Look(Split{candidate, stable, share})
 			if evidence.Rejects(alpha) {
 				return true
 			}
@@ -160,14 +160,14 @@ func TestErrorTestPower(t *testing.T) {
 }
 
 func TestBetterStagesDoNotCount(t *testing.T) {
-	better := ErrorEvidence{}.Look(0, 500, 0.5)
+	better := ErrorEvidence{}.Look(Split{0, 500, 0.5})
 	if better.Stage < 10 {
 		t.Fatalf("evidence %v, want much", better.Stage)
 	}
 	if better.Rejects(0.01) {
 		t.Error("a better candidate was rejected")
 	}
-	if after := better.Next().Look(6, 4, 0.5); after.Rejects(0.01) {
+	if after := better.Next().Look(Split{6, 4, 0.5}); after.Rejects(0.01) {
 		t.Error("evidence for the candidate was turned against it")
 	}
 }

@@ -1,0 +1,199 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sluiceml/sluice/serving/stats"
+)
+
+const (
+	// silence is how long a gateway may be without a sign of life: they give one a second, and serve only the stable release after five
+	// seconds in which they could not read the document.
+	silence = 10 * time.Second
+	// maxGap is how much of the time between two looks counts as silence. A look that comes late says nothing of those it looks at.
+	maxGap = 2 * time.Second
+)
+
+// State is what judging has learnt in earlier looks. The zero value starts a rollout.
+type State struct {
+	// Errors is the error test's evidence over all stages.
+	Errors stats.ErrorEvidence `json:"errors"`
+	// Epochs are the lives of gateways that were seen in the stage. What one has counted is cumulative, so that the newest of each epoch
+	// is all there is to know of it, however often it was seen and whoever looked.
+	Epochs map[string]Life `json:"epochs,omitempty"`
+	// Crashed are the epochs that ended without their closing mark, over all stages, with the versions in use there.
+	Crashed map[string][]string `json:"crashed,omitempty"`
+	// Looked is when the stage was last looked at, in seconds since its start.
+	Looked float64 `json:"looked,omitempty"`
+
+	// What earlier builds left in place of Epochs, which knew one revision per stage: Lives by epoch; before those, Seen for the newest
+	// look's counts in Epoch, and Earlier for the sum over epochs before.
+	Lives   map[string]Counts `json:"lives,omitempty"`
+	Epoch   string            `json:"epoch,omitempty"`
+	Seen    *Counts           `json:"seen,omitempty"`
+	Earlier *Counts           `json:"earlier,omitempty"`
+}
+
+// Life is one epoch of a gateway.
+type Life struct {
+	// Beat is its newest sign of life, and Silent for how many seconds there was no other.
+	Beat   int64   `json:"beat,omitempty"`
+	Silent float64 `json:"silent,omitempty"`
+	// Tallies by routing revision, the oldest first.
+	Tallies []Tally `json:"tallies"`
+}
+
+// Tally is what was counted while one routing revision was served.
+type Tally struct {
+	Revision int64 `json:"revision"`
+	// Share of the traffic that the candidate had, beside the stable release.
+	Share  float64 `json:"share"`
+	Counts Counts  `json:"counts"`
+}
+
+// Counts are the counts of one stage.
+type Counts struct {
+	Candidate stats.Counts `json:"candidate"`
+	Stable    stats.Counts `json:"stable"`
+	Shadow    stats.Shadow `json:"shadow"`
+}
+
+func (c Counts) plus(other Counts) Counts {
+	return Counts{Candidate: c.Candidate.Plus(other.Candidate), Stable: c.Stable.Plus(other.Stable), Shadow: c.Shadow.Plus(other.Shadow)}
+}
+
+// NextStage ends a stage: its evidence stays, and what crashed; its counts go.
+func (s State) NextStage() State { return State{Errors: s.Errors.Next(), Crashed: s.Crashed} }
+
+// seen adds what all gateways have counted to the state.
+func (s State) seen(stage Stage, now []stats.Snapshot) State {
+	s = s.upgraded(stage)
+	gap := min(max(stage.Elapsed.Seconds()-s.Looked, 0), maxGap.Seconds())
+	s.Looked = stage.Elapsed.Seconds()
+	s.Epochs, s.Crashed = maps.Clone(s.Epochs), maps.Clone(s.Crashed)
+	if s.Epochs == nil {
+		s.Epochs = map[string]Life{}
+	}
+	if s.Crashed == nil {
+		s.Crashed = map[string][]string{}
+	}
+	for _, snapshot := range now {
+		before, known := s.Epochs[snapshot.Epoch]
+		if snapshot.Beat < before.Beat {
+			continue // an older copy
+		}
+		life := Life{Beat: snapshot.Beat, Tallies: tallies(stage, snapshot)}
+		if known && before.Beat == snapshot.Beat {
+			life.Silent = before.Silent + gap
+		}
+		s.Epochs[snapshot.Epoch] = life
+		atStage := snapshot.Revision >= stage.Revision || slices.Contains(snapshot.Active, stage.Candidate)
+		switch {
+		case snapshot.Beat == 0 || snapshot.Closed || !atStage:
+		case life.Silent > silence.Seconds():
+			s.Crashed[snapshot.Epoch] = snapshot.Active
+		case known && life.Silent == 0:
+			delete(s.Crashed, snapshot.Epoch) // it was frozen, or could not reach the store
+		}
+	}
+	return s
+}
+
+// tallies are a gateway's counts of the stage.
+func tallies(stage Stage, snapshot stats.Snapshot) []Tally {
+	var all []Tally
+	for _, r := range snapshot.Revisions {
+		if r.Revision < stage.Revision {
+			continue
+		}
+		t := Tally{Revision: r.Revision, Share: float64(stage.Spec.Weight)}
+		if r.Weights != nil {
+			candidate, stable := r.Weights[stage.Candidate], r.Weights[stage.Stable]
+			t.Share = 0
+			if candidate > 0 {
+				t.Share = candidate / (candidate + stable)
+			}
+		}
+		t.Counts = Counts{Candidate: r.Versions[stage.Candidate], Stable: r.Versions[stage.Stable]}
+		if r.Shadow != nil && r.Shadow.Version == stage.Candidate {
+			t.Counts.Shadow = *r.Shadow
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// upgraded is a state of an earlier build as this one keeps it.
+func (s State) upgraded(stage Stage) State {
+	if len(s.Lives) == 0 && s.Seen == nil && s.Earlier == nil {
+		return s
+	}
+	epochs := maps.Clone(s.Epochs)
+	if epochs == nil {
+		epochs = map[string]Life{}
+	}
+	add := func(epoch string, c Counts) {
+		epochs[epoch] = Life{Tallies: []Tally{{Revision: stage.Revision, Share: float64(stage.Spec.Weight), Counts: c}}}
+	}
+	for epoch, c := range s.Lives {
+		add(epoch, c)
+	}
+	if s.Seen != nil {
+		add(s.Epoch, *s.Seen)
+	}
+	if s.Earlier != nil {
+		add("before "+s.Epoch, *s.Earlier)
+	}
+	s.Epochs, s.Lives, s.Epoch, s.Seen, s.Earlier = epochs, nil, "", nil, nil
+	return s
+}
+
+// byRevision are the stage's counts, over all gateways, by routing revision.
+func (s State) byRevision() []Tally {
+	sums := map[int64]Tally{}
+	for _, life := range s.Epochs {
+		for _, t := range life.Tallies {
+			sums[t.Revision] = Tally{Revision: t.Revision, Share: t.Share, Counts: sums[t.Revision].Counts.plus(t.Counts)}
+		}
+	}
+	all := make([]Tally, 0, len(sums))
+	for _, revision := range slices.Sorted(maps.Keys(sums)) {
+		all = append(all, sums[revision])
+	}
+	return all
+}
+
+// counts are the stage's, over all gateways and revisions.
+func (s State) counts() Counts {
+	var sum Counts
+	for _, t := range s.byRevision() {
+		sum = sum.plus(t.Counts)
+	}
+	return sum
+}
+
+// splits are what the error test compares: the errors by the candidate's share of them that is expected of one that is as good.
+func (s State) splits(stage Stage) []stats.Split {
+	tallies := s.byRevision()
+	splits := make([]stats.Split, len(tallies))
+	for i, t := range tallies {
+		splits[i] = stats.Split{Candidate: t.Counts.Candidate.Errors(), Stable: t.Counts.Stable.Errors(), Share: t.Share}
+		if stage.Spec.Shadow > 0 {
+			splits[i] = stats.Split{Candidate: t.Counts.Shadow.CandidateOnly, Stable: t.Counts.Shadow.StableOnly, Share: 0.5}
+		}
+	}
+	return splits
+}
+
+// crashes is how many gateways ended without a word that used a version.
+func (s State) crashes(version string) int64 {
+	var n int64
+	for _, active := range s.Crashed {
+		if version != "" && slices.Contains(active, version) {
+			n++
+		}
+	}
+	return n
+}
