@@ -125,9 +125,9 @@ func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (con
 	if err != nil {
 		return contract.RolloutTrafficSet{}, err
 	}
-	split := gateway.Split{Weights: map[string]float64{in.Version: float64(in.Weight)}}
+	split := gateway.Split{Weights: map[string]float64{in.Version: float64(in.Weight)}, Candidate: in.Version}
 	if stable := stableOf(doc, in.Version); stable != "" {
-		split.Weights[stable] = 1 - float64(in.Weight)
+		split.Weights[stable], split.Stable = 1-float64(in.Weight), stable
 	}
 	if in.Shadow > 0 {
 		split.Shadow = &routing.Shadow{Version: in.Version, Share: float64(in.Shadow)}

@@ -14,7 +14,6 @@ import (
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/rollout"
-	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -77,7 +76,7 @@ func (r *Rollouts) looks(
 		}
 		stage.Elapsed = time.Duration(in.Elapsed*float64(time.Second)) + time.Since(began)
 		var look spec.Look
-		state, look, _ = rollout.EvaluateStage(stage, state, []stats.Snapshot{now}, stageChecks(stage.Spec.Checks))
+		state, look, _ = rollout.EvaluateStage(stage, state, now, stageChecks(stage.Spec.Checks))
 		looks = append(looks, look)
 		evidence.Set(evidenceOf(name, stage, state))
 		if look.Decision != rollout.Hold || time.Since(began) >= cmp.Or(in.For, lookFor) {

@@ -30,6 +30,7 @@ const (
 	TimingsPrefix     = "timings/"     // <platform>.json: what TensorRT has measured on a platform
 
 	RoutingPrefix   = "routing/"   // <target>/<revision>: the routing document of a serving target, every revision
+	ReplicasPrefix  = "replicas/"  // <target>/<epoch>.json: what a gateway of a target says of itself, and has counted
 	ReleasesPrefix  = "releases/"  // <target>/<version>.json: how a rollout was decided
 	ServingPrefix   = "serving/"   // <store>/<target>/<version>/: a copy of a model for servers that read the bucket themselves
 	reusedPrefix    = "reused/"    // <hh>/<sha256>: an old blob that was stored again; the time of the object is when

@@ -10,12 +10,12 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/rollout"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
-	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -56,21 +56,28 @@ func TestARolloutOverTwoGateways(t *testing.T) {
 		Spec: spec.Stage{Weight: 0.5, MinSamples: 1 << 40, MaxWait: spec.Duration(time.Hour)}, Of: 1, Candidate: "2", Stable: "1", Revision: doc.Revision,
 	}
 	var state rollout.State
-	var look spec.Look
-	sent := 0
+	sent := int64(0)
 	for i, at := range []int{0, 1, 0, 1, 0, 0, 1} {
 		for range i + 1 {
 			infer(t, targets[at])
 			sent++
 		}
-		now, err := targets[at].Stats(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		looker := targets[i%2] // either worker may look
+		got := int64(-1)
+		for range poll.Every(t.Context(), 20*time.Millisecond) { // until both have reported
+			now, err := looker.Stats(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var look spec.Look
+			state, look, _ = rollout.EvaluateStage(stage, state, now, nil)
+			if got = look.Candidate.Requests + look.Stable.Requests; got >= sent {
+				break
+			}
 		}
-		state, look, _ = rollout.EvaluateStage(stage, state, []stats.Snapshot{now}, nil)
-	}
-	if got := look.Candidate.Requests + look.Stable.Requests; got != int64(sent) {
-		t.Errorf("the rollout was judged on %d requests; %d were answered", got, sent)
+		if got != sent {
+			t.Fatalf("the rollout was judged on %d requests; %d were answered", got, sent)
+		}
 	}
 }
 

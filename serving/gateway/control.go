@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -28,7 +29,7 @@ type State struct {
 type ReleaseStatus struct {
 	Version string       `json:"version"`
 	Weight  float64      `json:"weight"`
-	State   ReleaseState `json:"state"`
+	State   replica.State `json:"state"`
 	Model   string       `json:"model"` // digest
 	Run     string       `json:"run"`
 	// Waiting says what for, when the state is loading and that takes long.
@@ -104,7 +105,7 @@ func (g *Gateway) Stats() stats.Snapshot {
 	g.mu.RLock()
 	snapshot := stats.Snapshot{Target: g.opts.Target, Epoch: g.epoch}
 	if g.table != nil {
-		snapshot.Revision = g.table.revision
+		snapshot.Revision, snapshot.Active = g.table.revision, g.table.active()
 	}
 	g.mu.RUnlock()
 	snapshot.Revisions = g.counters.byRevision()

@@ -44,13 +44,13 @@ func newCounters() *counters {
 }
 
 // begin makes room for a revision that is served from now on.
-func (c *counters) begin(revision int64) {
+func (c *counters) begin(revision int64, weights map[string]float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at(revision) != nil {
 		return
 	}
-	c.revisions = append(c.revisions, &stats.Revision{Revision: revision, Versions: map[string]stats.Counts{}})
+	c.revisions = append(c.revisions, &stats.Revision{Revision: revision, Weights: weights, Versions: map[string]stats.Counts{}})
 	c.revisions = c.revisions[max(0, len(c.revisions)-keepRevisions):]
 }
 
@@ -151,7 +151,7 @@ func (c *counters) byRevision() []stats.Revision {
 	defer c.mu.Unlock()
 	out := make([]stats.Revision, len(c.revisions))
 	for i, r := range c.revisions {
-		out[i] = stats.Revision{Revision: r.Revision, Versions: copyCounts(r.Versions)}
+		out[i] = stats.Revision{Revision: r.Revision, Weights: r.Weights, Versions: copyCounts(r.Versions)}
 		if r.Shadow != nil {
 			shadow := stats.Shadow{}.Plus(*r.Shadow)
 			out[i].Shadow = &shadow

@@ -2,7 +2,8 @@
 // routing document says, mirrors requests to a shadow release, and counts what came of them.
 //
 // The document is followed, never commanded: a gateway polls the store for the next revision (a poke makes it look at once), makes
-// ready the releases a revision needs beside those that serve, and switches when they are. Where a release runs, in this process or on a
+// ready the releases a revision needs beside those that serve, and switches when they are. It reports to the store what it serves and
+// counts (see package replica), and has a lease on what it has read: see lapsed. Where a release runs, in this process or on a
 // server elsewhere, is the business of an Opener; Target is how others steer a gateway.
 package gateway
 
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
@@ -23,7 +25,7 @@ import (
 )
 
 const (
-	pollEvery      = 250 * time.Millisecond // between looks for a new revision
+	pollEvery      = 500 * time.Millisecond // between looks for a new revision
 	retryAfter     = 5 * time.Second        // after a release could not be made ready, or a sweep failed
 	defaultTimeout = 30 * time.Second       // of one inference
 )
@@ -55,6 +57,8 @@ type Options struct {
 	Sweep func(ctx context.Context, doc routing.Document) error
 	// LabelKey is what senders of labels must know; see LabelHeader. Empty: everybody's labels are taken.
 	LabelKey string
+	// URL is where this machine reaches the model, for those who read its reports.
+	URL string
 	// Timeout of one inference. Default 30s.
 	Timeout time.Duration
 	Logger  *slog.Logger
@@ -71,14 +75,18 @@ type Gateway struct {
 	bodies   *bodies
 	places   chan struct{} // of inferences under way
 	poke     chan struct{}
+	changed  chan struct{} // there is something to report at once
 
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 	mirroring  sync.WaitGroup
+	lastWord   func()
 
 	mu       sync.RWMutex
 	doc      routing.Document
-	followed bool // doc was read at least once
+	followed bool      // doc was read at least once
+	current  time.Time // when it was last known to be the newest
+	moved    time.Time // when it last was another
 	problem  error
 	releases map[string]*release // by version
 	table    *table              // what is served; nil until the first switch
@@ -97,13 +105,20 @@ func New(opts Options) *Gateway {
 		bodies:   newBodies(),
 		places:   make(chan struct{}, maxInFlight),
 		poke:     make(chan struct{}, 1),
+		changed:  make(chan struct{}, 1),
 		cancel:   cancel,
 		releases: map[string]*release{},
 	}
 	g.mirror = newMirror(g.counters, opts.Timeout, g.log)
 	g.mirroring.Go(func() { g.mirror.run(ctx) })
 	g.handler = guarded(g.routes())
-	g.background.Go(func() { g.follow(ctx) })
+	reporter := newReporter(g)
+	g.background.Go(func() {
+		reporter.report(ctx) // a rollout must know of it before it reads what the rollout changes
+		g.background.Go(func() { reporter.run(ctx) })
+		g.follow(ctx)
+	})
+	g.lastWord = reporter.close
 	return g
 }
 
@@ -121,14 +136,17 @@ func (g *Gateway) Close() error {
 	}
 	g.mirror.close() // nothing can be queued any more: what is queued keeps its release from unloading
 	g.mirroring.Wait()
+	g.lastWord()
 	return err
 }
 
 // Poke makes the gateway look for a new revision at once.
-func (g *Gateway) Poke() {
+func (g *Gateway) Poke() { notify(g.poke) }
+
+func notify(c chan<- struct{}) {
 	select {
-	case g.poke <- struct{}{}:
-	default: // a look is due already
+	case c <- struct{}{}:
+	default: // it is due already
 	}
 }
 
@@ -138,9 +156,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.
 // follow is the one goroutine that changes what is served.
 func (g *Gateway) follow(ctx context.Context) {
 	ticker := time.Tick(pollEvery)
+	var last State
 	for {
 		g.read(ctx)
 		g.reconcile(ctx)
+		if now := g.State(); !reflect.DeepEqual(now, last) {
+			last = now
+			notify(g.changed)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -155,24 +178,40 @@ func (g *Gateway) read(ctx context.Context) {
 	g.mu.RLock()
 	doc, followed := g.doc, g.followed
 	g.mu.RUnlock()
+	limit := readTimeout
+	if !followed {
+		limit = firstReadTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	began := time.Now()
 	var err error
+	before := doc.Revision
 	if !followed {
 		doc, err = routing.Current(ctx, g.opts.Store, g.opts.Target)
 		followed = err == nil
 	}
 	for err == nil {
+		began = time.Now()
 		var next routing.Document
 		if next, err = routing.At(ctx, g.opts.Store, g.opts.Target, doc.Revision+1); err == nil {
 			doc = next
 		}
 	}
-	if errors.Is(err, store.ErrNotFound) || ctx.Err() != nil {
+	isNewest := errors.Is(err, store.ErrNotFound)
+	if isNewest || errors.Is(ctx.Err(), context.Canceled) {
 		err = nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil && g.problem == nil {
-		g.log.Error("the routing document cannot be read; the current routing stays in effect", "error", err)
+		g.log.Error("the routing document cannot be read; the current routing stays in effect, during a rollout for as long as the lease", "error", err)
+	}
+	if isNewest {
+		g.current = began
+	}
+	if doc.Revision != before {
+		g.moved = began
 	}
 	g.doc, g.followed, g.problem = doc, followed, err
 }

@@ -76,6 +76,7 @@ func (s *scripted) Close() error {
 type bench struct {
 	*Gateway
 	store   *store.Store
+	cable   *partition // of the gateway to the store
 	release chan struct{}
 	mu      sync.Mutex
 	open    int // upstreams
@@ -87,12 +88,12 @@ func newBench(t *testing.T, timeout time.Duration) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{store: s, release: make(chan struct{})}
+	b := &bench{store: s, cable: &partition{Driver: s.Driver()}, release: make(chan struct{})}
 	open, err := Local(s, filepath.Join(t.TempDir(), "models"), b.load)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Gateway = New(Options{Store: s, Target: "m", Open: open, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
+	b.Gateway = New(Options{Store: store.New(b.cable, s.URL()), Target: "m", Open: open, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)

@@ -9,17 +9,15 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 )
 
-// ReleaseState is how far a release is on its way to traffic.
-type ReleaseState string
-
 // The states of a release.
 const (
-	Loading ReleaseState = "loading"
-	Ready   ReleaseState = "ready"
-	Failed  ReleaseState = "failed"
+	Loading = replica.Loading
+	Ready   = replica.Ready
+	Failed  = replica.Failed
 )
 
 // warmUps is how many inferences a model makes before it gets traffic.
@@ -29,7 +27,7 @@ const warmUps = 5
 // those who hold inflight.
 type release struct {
 	routing.Release
-	state    ReleaseState
+	state    replica.State
 	err      error
 	failedAt time.Time
 	waiting  string             // for what, while it is being opened

@@ -44,6 +44,7 @@ func Serve(ctx context.Context, ports Ports, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, model.Close())
 	}
+	opts.URL = "http://" + reachable(model.Addr())
 	g := New(opts)
 	return &Server{Gateway: g, model: open(model, g, g), control: open(control, g.Control(), g)}, nil
 }

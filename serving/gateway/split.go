@@ -27,6 +27,9 @@ func (e *LoadError) Error() string {
 type Split struct {
 	// Weights are the shares by version; they add up to 1. Releases that are not named are unloaded; a weight of 0 keeps one loaded.
 	Weights map[string]float64 `json:"weights"`
+	// Candidate and Stable are those of a rollout, as in routing.Document; both are empty when there is none any more.
+	Candidate string `json:"candidate,omitempty"`
+	Stable    string `json:"stable,omitempty"`
 	// Shadow, when set, mirrors a share of the requests to a version, which is kept loaded.
 	Shadow *routing.Shadow `json:"shadow,omitempty"`
 }

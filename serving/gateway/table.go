@@ -18,6 +18,9 @@ type table struct {
 	missing  []routing.Release // those with traffic that failed to load: their share is not served
 	shadow   *release
 	share    float64 // of requests that are mirrored
+	// trial: a rollout is trying a release beside the one that is stable; see Gateway.lapsed.
+	trial  bool
+	stable string
 }
 
 type weighted struct {
@@ -26,7 +29,7 @@ type weighted struct {
 }
 
 func (t *table) uses(r *release) bool {
-	return t != nil && (t.shadow == r || slices.ContainsFunc(t.releases, func(w weighted) bool { return w.release == r }))
+	return t != nil && (t.shadow == r || t.trial && t.stable == r.Version || slices.ContainsFunc(t.releases, func(w weighted) bool { return w.release == r }))
 }
 
 func (t *table) equal(other *table) bool {
@@ -53,6 +56,26 @@ func (t *table) heaviest() *release {
 	return slices.MaxFunc(t.releases, func(a, b weighted) int { return cmp.Compare(a.weight, b.weight) }).release
 }
 
+func (t *table) weights() map[string]float64 {
+	weights := make(map[string]float64, len(t.releases))
+	for _, w := range t.releases {
+		weights[w.Version] = w.weight
+	}
+	return weights
+}
+
+// active are the versions that get requests, copies included.
+func (t *table) active() []string {
+	var versions []string
+	for _, w := range t.releases {
+		versions = append(versions, w.Version)
+	}
+	if t.shadow != nil && !slices.Contains(versions, t.shadow.Version) {
+		versions = append(versions, t.shadow.Version)
+	}
+	return versions
+}
+
 // complete reports whether the whole of the traffic is served.
 func (t *table) complete() bool { return t != nil && len(t.releases) > 0 && len(t.missing) == 0 }
 
@@ -60,7 +83,7 @@ func (t *table) complete() bool { return t != nil && len(t.releases) > 0 && len(
 // failed, what serves goes on serving if it serves all traffic; else, as after a restart, the share of that release is not served. What
 // an incomplete table serves is no comparison, so it is not counted for its revision.
 func (g *Gateway) switchTable() {
-	next := &table{revision: g.doc.Revision}
+	next := &table{revision: g.doc.Revision, trial: g.doc.Candidate != "", stable: g.doc.Stable}
 	for _, wanted := range g.doc.Releases {
 		r := g.releases[wanted.Version]
 		isShadow := g.doc.Shadow != nil && g.doc.Shadow.Version == wanted.Version
@@ -90,7 +113,7 @@ func (g *Gateway) switchTable() {
 		g.log.Error("part of the traffic is not served", "revision", next.revision, "error", g.trouble())
 		return
 	}
-	g.counters.begin(next.revision)
+	g.counters.begin(next.revision, next.weights())
 	g.log.Info("routing revision in effect", "revision", next.revision)
 }
 
@@ -112,6 +135,9 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	t := g.table
+	if t != nil && t.trial && g.lapsed() {
+		return g.assignStable(t.stable, version)
+	}
 	a := &assignment{}
 	if version != "" {
 		r, ok := g.releases[version]

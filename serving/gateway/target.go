@@ -2,10 +2,7 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"reflect"
@@ -14,36 +11,39 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
 )
 
 const (
-	watchEvery  = 50 * time.Millisecond
-	silenceMax  = 20 * time.Second // without any answer, before the gateway is called unavailable
-	callTimeout = 5 * time.Second
-	maxAnswer   = 16 << 20
+	watchEvery = 100 * time.Millisecond
+	// silenceMax is how long there may be no gateway at all before the target is called unavailable.
+	silenceMax = 20 * time.Second
+	// goneAfter is after how long without a beat a gateway is not waited for that has read a change: it would beat every second.
+	goneAfter   = 3 * Lease
+	pokeTimeout = time.Second
 )
 
-// Target is what a gateway serves, wherever its releases run: it writes the routing document and watches the gateway over HTTP, so that
-// it works from any process of the machine.
+// Target is what gateways serve, wherever they and its releases run: it writes the routing document and reads in the store what they
+// report of themselves, so that it works from any process that reaches the store.
 //
 // Every change names the routing revision it is made for and fails with routing.ErrConflict when that has passed, so a change that
 // arrives late changes nothing; but a change that was made already is not made again, and succeeds. All methods may be called
-// concurrently and by many processes. Those that wait for the gateway end with ctx, or with ErrUnavailable when it does not answer for
-// some seconds.
+// concurrently and by many processes.
 type Target struct {
 	store *store.Store
 	name  string
 	url   string // of the model
-	at    string // of the gateway's Control
+	at    string // of the Control of a gateway on this machine; empty for none
 }
 
 // client is that of all targets, which come and go with each question.
-var client = &http.Client{Transport: &http.Transport{}, Timeout: callTimeout}
+var client = &http.Client{Transport: &http.Transport{}, Timeout: pokeTimeout}
 
-// NewTarget returns the target of a name whose gateway listens at url (http://127.0.0.1:8080) and is controlled at another address.
+// NewTarget returns the target of a name that this machine reaches at url (http://127.0.0.1:8080). control is where a gateway of this
+// machine is controlled, which then looks for changes at once; empty for none.
 func NewTarget(s *store.Store, name, url, control string) *Target {
 	return &Target{store: s, name: name, url: url, at: control}
 }
@@ -56,8 +56,9 @@ func (t *Target) Current(ctx context.Context) (routing.Document, error) {
 	return routing.Current(ctx, t.store, t.name)
 }
 
-// Load adds a release without traffic, under the next version, and returns when it is ready to get some: a LoadError says that it
-// never will be; what serves is not disturbed. The same run, step and model are the same release, which is returned as it is.
+// Load adds a release without traffic, under the next version, as the candidate of a rollout, and returns when it is ready to get some at
+// every gateway that lives: a LoadError says that it never will be; what serves is not disturbed. ErrUnavailable says that there is no
+// gateway. The same run, step and model are the same release, which is returned as it is.
 // r's version and weight are ignored. While it takes long, waiting is told for what; it may be nil.
 func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, waiting func(string)) (routing.Document, routing.Release, error) {
 	doc, err := t.Current(ctx)
@@ -70,17 +71,18 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 	if i < 0 {
 		doc.Versions++
 		r.Version, r.Weight = strconv.FormatInt(doc.Versions, 10), 0
-		doc.Releases = append(doc.Releases, r)
+		stable, _ := doc.Serving()
+		doc.Releases, doc.Candidate, doc.Stable = append(doc.Releases, r), r.Version, stable.Version
 		if doc, err = routing.Set(ctx, t.store, expected, doc); err != nil {
 			return routing.Document{}, routing.Release{}, err
 		}
 	} else {
 		r = doc.Releases[i]
 	}
-	err = t.watch(ctx, func(s State) (bool, error) {
-		for _, status := range s.Releases {
+	one := func(gateway replica.Report) (bool, error) {
+		for _, status := range gateway.Releases {
 			switch {
-			case status.Version != r.Version || s.Revision < doc.Revision:
+			case status.Version != r.Version || gateway.Read < doc.Revision:
 			case status.State == Failed:
 				return false, &LoadError{Target: t.name, Version: r.Version, Reason: status.Error}
 			case status.State == Ready:
@@ -90,11 +92,12 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 			}
 		}
 		return false, nil
-	})
-	return doc, r, err
+	}
+	return doc, r, t.watch(ctx, doc.Revision, true, one)
 }
 
-// SetTraffic splits the traffic anew and returns once it flows so.
+// SetTraffic splits the traffic anew and returns once it flows so: when each gateway has said that it serves the revision, or its lease on
+// an earlier one has run out.
 func (t *Target) SetTraffic(ctx context.Context, expected int64, split Split) (routing.Document, error) {
 	doc, err := t.Current(ctx)
 	if err != nil {
@@ -110,18 +113,18 @@ func (t *Target) SetTraffic(ctx context.Context, expected int64, split Split) (r
 	if err != nil {
 		return routing.Document{}, err
 	}
-	err = t.watch(ctx, func(s State) (bool, error) {
-		if s.Revision > doc.Revision {
+	one := func(gateway replica.Report) (bool, error) {
+		if gateway.Read > doc.Revision {
 			return false, fmt.Errorf("%w: target %s is past revision %d", routing.ErrConflict, t.name, doc.Revision)
 		}
-		for _, status := range s.Releases {
-			if status.State == Failed && status.Weight > 0 && s.Revision == doc.Revision {
+		for _, status := range gateway.Releases {
+			if status.State == Failed && status.Weight > 0 && gateway.Read == doc.Revision {
 				return false, &LoadError{Target: t.name, Version: status.Version, Reason: status.Error}
 			}
 		}
-		return s.Serving == doc.Revision, nil
-	})
-	return doc, err
+		return gateway.Revision == doc.Revision, nil
+	}
+	return doc, t.watch(ctx, doc.Revision, false, one)
 }
 
 // apply returns the document with the releases and shares of a split.
@@ -146,63 +149,86 @@ func apply(doc routing.Document, split Split) (routing.Document, error) {
 	for _, version := range slices.Sorted(maps.Keys(keep)) {
 		return routing.Document{}, fmt.Errorf("target %s has no release %s", doc.Target, version)
 	}
-	doc.Releases, doc.Shadow = releases, split.Shadow
+	doc.Releases, doc.Shadow, doc.Candidate, doc.Stable = releases, split.Shadow, split.Candidate, split.Stable
 	return doc, nil
 }
 
 // made reports whether the document already is what a change of the expected revision would have written.
 func made(doc, wanted routing.Document, expected int64) bool {
-	return doc.Revision == expected+1 && reflect.DeepEqual(doc.Releases, wanted.Releases) && reflect.DeepEqual(doc.Shadow, wanted.Shadow)
+	return doc.Revision == expected+1 && reflect.DeepEqual(doc.Releases, wanted.Releases) && reflect.DeepEqual(doc.Shadow, wanted.Shadow) &&
+		doc.Candidate == wanted.Candidate && doc.Stable == wanted.Stable
 }
 
-// Stats returns what the gateway has counted.
-func (t *Target) Stats(ctx context.Context) (stats.Snapshot, error) {
-	var s stats.Snapshot
-	err := t.call(ctx, http.MethodGet, "/stats", &s)
-	return s, err
+// Stats returns what every gateway has counted, as it last reported.
+func (t *Target) Stats(ctx context.Context) ([]stats.Snapshot, error) {
+	reports, err := replica.List(ctx, t.store, t.name)
+	snapshots := make([]stats.Snapshot, len(reports))
+	for i, r := range reports {
+		snapshots[i] = r.Snapshot
+	}
+	return snapshots, err
 }
 
-// watch pokes the gateway and asks for its state until done says so or fails.
-func (t *Target) watch(ctx context.Context, done func(State) (bool, error)) error {
-	heard := time.Now()
-	_ = t.call(ctx, http.MethodPost, "/reload", nil) // if this fails, so does the next call, or the gateway looks by itself
-	var err error
-	for range poll.Every(ctx, watchEvery) {
-		var state State
-		if err = t.call(ctx, http.MethodGet, "", &state); err == nil {
-			heard = time.Now()
-			if ok, err := done(state); ok || err != nil {
-				return err
-			}
-		} else if time.Since(heard) > silenceMax {
+// watch reads what the gateways report until one that has read the revision, or whose lease on an earlier one may not have run out yet, is
+// no longer unsettled. With needed, at least one must have settled.
+func (t *Target) watch(ctx context.Context, revision int64, needed bool, settled func(replica.Report) (bool, error)) error {
+	began := time.Now()
+	beats := map[string]beat{}
+	t.poke(ctx)
+	for now := range poll.Every(ctx, watchEvery) {
+		reports, err := replica.List(ctx, t.store, t.name)
+		if err != nil {
 			return err
 		}
+		ready, pending := 0, 0
+		for _, r := range reports {
+			last, known := beats[r.Epoch]
+			if !known || last.count != r.Beat {
+				last = beat{r.Beat, now}
+				beats[r.Epoch] = last
+			}
+			isSettled, err := false, error(nil)
+			switch {
+			case r.Closed || r.Read >= revision && now.Sub(last.at) > goneAfter || r.Read < revision && now.Sub(began) > Lease:
+				continue
+			default:
+				isSettled, err = settled(r)
+			}
+			switch {
+			case err != nil:
+				return err
+			case isSettled:
+				ready++
+			default:
+				pending++
+			}
+		}
+		switch {
+		case pending == 0 && (ready > 0 || !needed && now.Sub(began) > Lease):
+			return nil
+		case ready+pending == 0 && now.Sub(began) > silenceMax:
+			return fmt.Errorf("target %s: %w: no gateway serves it; start `sluice serve %s`, `sluice up`, or a worker that is not stateless", t.name, ErrUnavailable, t.name)
+		}
 	}
-	return errors.Join(context.Cause(ctx), err)
+	return context.Cause(ctx)
 }
 
-// call asks the gateway's control interface.
-func (t *Target) call(ctx context.Context, method, path string, answer any) error {
-	req, err := http.NewRequestWithContext(ctx, method, t.at+controlPath(t.name)+path, nil)
+// beat is the newest of a gateway that was seen, and when it was seen first, by the clock of who saw it.
+type beat struct {
+	count int64
+	at    time.Time
+}
+
+// poke has the gateway of this machine look for the change at once; it would look by itself.
+func (t *Target) poke(ctx context.Context) {
+	if t.at == "" {
+		return
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.at+controlPath(t.name)+"/reload", nil)
 	if err != nil {
-		return fmt.Errorf("target %s: %w", t.name, err)
+		return
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("target %s: %w: %w; it is part of `sluice up`, `sluice serve` and every `sluice run`", t.name, ErrUnavailable, err)
+	if resp, err := client.Do(req); err == nil {
+		_ = resp.Body.Close() // it says nothing
 	}
-	defer func() { _ = resp.Body.Close() }() // only read from
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	switch {
-	case err != nil:
-		return fmt.Errorf("target %s: %w: %w", t.name, ErrUnavailable, err)
-	case resp.StatusCode/100 != 2:
-		return fmt.Errorf("target %s: %w: %s answers %s; is another program listening there?", t.name, ErrUnavailable, t.at, resp.Status)
-	case answer == nil:
-		return nil
-	}
-	if err := json.Unmarshal(body, answer); err != nil {
-		return fmt.Errorf("target %s: %w: the response of %s is not from a gateway: %w", t.name, ErrUnavailable, t.at, err)
-	}
-	return nil
 }

@@ -2,45 +2,152 @@ package gateway
 
 import (
 	"errors"
-	"net"
-	"net/http"
-	"net/http/httptest"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
-	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/serving/replica"
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
 )
 
-func TestAGatewayThatIsNotThere(t *testing.T) {
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+// fleet is a target whose gateways are only their reports.
+type fleet struct {
+	*testing.T
+	*Target
+}
+
+func newFleet(t *testing.T, name string) fleet {
+	t.Helper()
+	s, err := store.Open(t.Context(), "mem://"+t.Name()+name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := NewTarget(s, "m", "http://127.0.0.1:1", "http://127.0.0.1:1")
-	if _, err := target.Stats(t.Context()); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("Stats = %v, want ErrUnavailable", err)
+	return fleet{t, NewTarget(s, "m", "http://127.0.0.1:1", "")}
+}
+
+func (f fleet) report(epoch string, beat, read, serving int64, releases ...replica.Release) {
+	f.Helper()
+	r := replica.Report{Snapshot: stats.Snapshot{Target: "m", Epoch: epoch, Beat: beat, Revision: serving}, Read: read, Releases: releases}
+	if err := replica.Put(f.Context(), f.store, r); err != nil {
+		f.Fatal(err)
 	}
 }
 
-// TestTargetsShareConnections: a rollout opens its target for each look.
-func TestTargetsShareConnections(t *testing.T) {
-	var connections atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { oip.WriteJSON(w, http.StatusOK, stats.Snapshot{}) }))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			connections.Add(1)
+// beats reports every second until the end of the test.
+func (f fleet) beats(epoch string, releases ...replica.Release) {
+	f.Helper()
+	f.report(epoch, 1, 2, 1, releases...)
+	go func() {
+		for beat := int64(2); ; beat++ {
+			select {
+			case <-f.Context().Done():
+				return
+			case <-time.After(time.Second):
+				f.report(epoch, beat, 2, 1, releases...)
+			}
 		}
+	}()
+}
+
+// released writes revision 1, with two releases.
+func (f fleet) released() routing.Document {
+	f.Helper()
+	doc := routing.Document{Target: "m", Versions: 2, Releases: []routing.Release{
+		{Version: "1", Model: artifact.Ref{Type: artifact.Model, Digest: "d1"}, Weight: 1}, {Version: "2", Model: artifact.Ref{Type: artifact.Model, Digest: "d2"}},
+	}}
+	doc, err := routing.Set(f.Context(), f.store, 0, doc)
+	if err != nil {
+		f.Fatal(err)
 	}
-	server.Start()
-	defer server.Close()
-	for range 3 {
-		if _, err := NewTarget(nil, "m", server.URL, server.URL).Stats(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	return doc
+}
+
+// TestTrafficWaitsForEveryGateway: a change of traffic is done when those that live serve it, and not before the lease of one has run out
+// that does not answer; one that has ended in order is not waited for.
+//
+// promise: docs/serving.md#p-bounded-by-the-lease
+func TestTrafficWaitsForEveryGateway(t *testing.T) {
+	split := Split{Weights: map[string]float64{"1": 0.5, "2": 0.5}, Candidate: "2", Stable: "1"}
+	for _, tc := range []struct {
+		name           string
+		frozen, closed bool
+		acknowledge    time.Duration
+		atLeast, below time.Duration
+	}{
+		{"all answer", false, false, 700 * time.Millisecond, 700 * time.Millisecond, time.Second},
+		{"one is frozen", true, false, 700 * time.Millisecond, Lease, Lease + time.Second},
+		{"one was closed", true, true, 700 * time.Millisecond, 700 * time.Millisecond, time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFleet(t, tc.name)
+			doc := f.released()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				f := fleet{t, f.Target}
+				f.report("live", 1, 1, 1)
+				if tc.frozen {
+					r := replica.Report{Snapshot: stats.Snapshot{Target: "m", Epoch: "frozen", Beat: 1, Revision: 1, Closed: tc.closed}, Read: 1}
+					if err := replica.Put(t.Context(), f.store, r); err != nil {
+						t.Fatal(err)
+					}
+				}
+				go func() {
+					time.Sleep(tc.acknowledge)
+					f.report("live", 2, 2, 2)
+				}()
+				if _, err := f.SetTraffic(t.Context(), doc.Revision, split); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took < tc.atLeast || took >= tc.below {
+					t.Errorf("it took %v, want %v to %v", took, tc.atLeast, tc.below)
+				}
+			})
+		})
 	}
-	if n := connections.Load(); n != 1 {
-		t.Errorf("%d connections for three looks, one after the other, want 1", n)
+}
+
+// TestLoadNeedsAGateway: a release is loaded when every gateway that lives has it, and there is one; one that died while it loaded is not
+// waited for, and one that cannot load it fails it.
+func TestLoadNeedsAGateway(t *testing.T) {
+	candidate := routing.Release{Model: artifact.Ref{Type: artifact.Model, Digest: "d3"}, Run: "r", Step: "s"}
+	ready, failed := replica.Release{Version: "3", State: Ready}, replica.Release{Version: "3", State: Failed, Error: "no such model"}
+	loading := replica.Release{Version: "3", State: Loading}
+	for _, tc := range []struct {
+		name    string
+		reports func(f fleet)
+		err     string
+	}{
+		{"nobody", func(fleet) {}, "unavailable"},
+		{"ready", func(f fleet) { f.report("a", 1, 2, 1, ready); f.report("b", 1, 2, 1, ready) }, ""},
+		{"one fails", func(f fleet) { f.report("a", 1, 2, 1, ready); f.report("b", 1, 2, 1, failed) }, "load"},
+		{"one dies", func(f fleet) { f.beats("a", ready); f.report("b", 1, 2, 1, loading) }, ""},
+		{"one is deaf", func(f fleet) { f.report("a", 1, 2, 1, ready); f.report("b", 1, 1, 1) }, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFleet(t, tc.name)
+			doc := f.released()
+			synctest.Test(t, func(t *testing.T) {
+				f := fleet{t, f.Target}
+				tc.reports(f)
+				loaded, release, err := f.Load(t.Context(), doc.Revision, candidate, nil)
+				got := ""
+				if _, ok := errors.AsType[*LoadError](err); ok {
+					got = "load"
+				} else if errors.Is(err, ErrUnavailable) {
+					got = "unavailable"
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if got != tc.err {
+					t.Errorf("Load = %v, want %q", err, tc.err)
+				}
+				if release.Version != "3" || loaded.Candidate != "3" || loaded.Stable != "1" {
+					t.Errorf("release %s, candidate %s beside %s", release.Version, loaded.Candidate, loaded.Stable)
+				}
+			})
+		})
 	}
 }

@@ -85,6 +85,11 @@ func (s State) seen(stage Stage, now []stats.Snapshot) State {
 			continue // an older copy
 		}
 		life := Life{Beat: snapshot.Beat, Tallies: tallies(stage, snapshot)}
+		for i, t := range before.Tallies { // gateways report their newest revisions only
+			if !slices.ContainsFunc(life.Tallies, func(now Tally) bool { return now.Revision == t.Revision }) {
+				life.Tallies = slices.Insert(life.Tallies, i, t)
+			}
+		}
 		if known && before.Beat == snapshot.Beat {
 			life.Silent = before.Silent + gap
 		}

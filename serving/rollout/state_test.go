@@ -142,6 +142,8 @@ func TestSharesAreKeptApart(t *testing.T) {
 
 // TestCrashes: a gateway that falls silent without its closing mark is a crash of the releases in use there, and two with the candidate
 // hold the stage; one that was only frozen, or that nobody looked at, is none.
+//
+// promise: docs/serving.md#p-crashes-hold
 func TestCrashes(t *testing.T) {
 	stage := weightStage(0.5)
 	stage.Spec.MaxWait = spec.Duration(10 * time.Minute)

@@ -29,6 +29,11 @@ type Document struct {
 	// Versions is how many versions were ever released; the next is one higher.
 	Versions int64     `json:"versions"`
 	Releases []Release `json:"releases"`
+	// Candidate is the release that a rollout is trying; empty when there is no rollout.
+	Candidate string `json:"candidate,omitempty"`
+	// Stable is what served before the candidate, if anything did. A gateway that cannot know whether the document is still current
+	// serves nothing else while there is a candidate.
+	Stable string `json:"stable,omitempty"`
 	// Shadow mirrors requests to a release, when set.
 	Shadow    *Shadow   `json:"shadow,omitempty"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -73,6 +78,12 @@ func (d Document) Serving() (Release, bool) {
 	return best, best.Weight > 0
 }
 
+// UnderWay reports whether releases are being compared.
+func (d Document) UnderWay() bool {
+	serving, _ := d.Serving()
+	return d.Candidate != "" || d.Shadow != nil || serving.Weight > 0 && serving.Weight < 1
+}
+
 var targetName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)
 
 // Validate checks what Set refuses to write.
@@ -98,6 +109,9 @@ func (d Document) Validate() error {
 	}
 	if sum != 0 && math.Abs(sum-1) > 1e-9 {
 		return fmt.Errorf("the weights of target %s add up to %v, not to 1", d.Target, sum)
+	}
+	if d.Candidate != "" && !seen[d.Candidate] || d.Stable != "" && !seen[d.Stable] {
+		return fmt.Errorf("target %s: the rollout of release %q beside %q; both must be releases", d.Target, d.Candidate, d.Stable)
 	}
 	if s := d.Shadow; s != nil && (!seen[s.Version] || math.IsNaN(s.Share) || s.Share <= 0 || s.Share > 1) {
 		return fmt.Errorf("the shadow of target %s: release %q with share %v; it must be a release, with a share above 0 and up to 1",

@@ -151,13 +151,31 @@ func (s *suite) ask(text string, label any) (release string, spam float32) {
 	return resp.Header.Get(gateway.ReleaseHeader), answer.Outputs[0].Data.([]float32)[1]
 }
 
-func (s *suite) stats() stats.Snapshot {
+// counted waits until so many requests of a revision have been reported, and returns what came of them.
+func (s *suite) counted(revision, requests int64) map[string]stats.Counts {
 	s.Helper()
-	snapshot, err := s.Target.Stats(s.ctx)
+	var sums map[string]stats.Counts
+	s.until(func() bool {
+		sums = map[string]stats.Counts{}
+		var n int64
+		for _, snapshot := range s.snapshots() {
+			for version, c := range snapshot.At(revision).Versions {
+				sums[version] = sums[version].Plus(c)
+				n += c.Requests
+			}
+		}
+		return n >= requests
+	})
+	return sums
+}
+
+func (s *suite) snapshots() []stats.Snapshot {
+	s.Helper()
+	snapshots, err := s.Target.Stats(s.ctx)
 	if err != nil {
 		s.Fatal(err)
 	}
-	return snapshot
+	return snapshots
 }
 
 func (s *suite) empty() {
@@ -273,7 +291,7 @@ func (s *suite) splitIsCounted() {
 	if sent[two] < 50 || sent[two] > 150 { // 6 standard deviations
 		s.Errorf("%d of %d requests went to a release with a share of 25%%", sent[two], requests)
 	}
-	counts := s.stats().At(doc.Revision).Versions
+	counts := s.counted(doc.Revision, requests)
 	for version, wrong := range map[string]int64{one: 0, two: sent[two]} {
 		c := counts[version]
 		if c.Requests != sent[version] || c.Wrong != wrong || c.Failures != 0 || c.Latency.Count() != c.Requests {
@@ -298,8 +316,10 @@ func (s *suite) shadowIsCompared() {
 	}
 	var shadow stats.Shadow
 	s.until(func() bool {
-		if seen := s.stats().At(doc.Revision).Shadow; seen != nil {
-			shadow = *seen
+		for _, snapshot := range s.snapshots() {
+			if seen := snapshot.At(doc.Revision).Shadow; seen != nil {
+				shadow = *seen
+			}
 		}
 		return shadow.Mirrored+shadow.Dropped == requests
 	})
@@ -311,7 +331,6 @@ func (s *suite) shadowIsCompared() {
 func (s *suite) restart() {
 	doc, one := s.serve()
 	s.ask("spam", true)
-	epoch := s.stats().Epoch
 	s.Restart(s.T)
 	if again := s.setTraffic(doc.Revision-1, gateway.Split{Weights: map[string]float64{one: 1}}); again.Revision != doc.Revision {
 		s.Errorf("revision %d, want %d", again.Revision, doc.Revision)
@@ -319,9 +338,17 @@ func (s *suite) restart() {
 	if release, spam := s.ask("spam", true); release != one || spam != 0.9 {
 		s.Errorf("release %q answers %v", release, spam)
 	}
-	after := s.stats()
-	if after.Epoch == epoch || after.At(doc.Revision).Versions[one].Requests != 1 {
-		s.Errorf("after a restart: epoch %s (was %s), counts %+v", after.Epoch, epoch, after.Revisions)
+	if c := s.counted(doc.Revision, 2)[one]; c.Requests != 2 {
+		s.Errorf("%d requests, want the one before the restart and the one after it", c.Requests)
+	}
+	closed := 0
+	for _, snapshot := range s.snapshots() {
+		if snapshot.Closed {
+			closed++
+		}
+	}
+	if n := len(s.snapshots()); n != 2 || closed != 1 {
+		s.Errorf("%d lives of the gateway, %d of them closed; want 2 and 1", n, closed)
 	}
 }
 

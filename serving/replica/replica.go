@@ -1,0 +1,90 @@
+// Package replica keeps what the gateways of a target say of themselves: one record per life of a gateway, which only that gateway writes.
+// It is all that gateways and rollouts need of each other, so they may run on any machines that reach the store.
+//
+// No time of one machine is ever compared with that of another: whether a gateway lives is seen from whether its beats go on.
+package replica
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluiceml/sluice/serving/stats"
+	"github.com/sluiceml/sluice/store"
+)
+
+// kept is how long the record of a gateway that has ended stays, by the clock of the store.
+const kept = time.Hour
+
+// Report is what a gateway says of itself.
+type Report struct {
+	// Snapshot is what it has counted, and its beat.
+	stats.Snapshot
+	// Host is its machine, and URL where that machine reaches the model; for people, and for programs there.
+	Host string `json:"host"`
+	URL  string `json:"url,omitempty"`
+	// Read is the newest revision of the routing document that it has read; Snapshot.Revision is the one it serves.
+	Read int64 `json:"read"`
+	// Releases of the revision read, in its order.
+	Releases []Release `json:"releases,omitempty"`
+}
+
+// Release is how far a gateway is with one.
+type Release struct {
+	Version string  `json:"version"`
+	Weight  float64 `json:"weight"`
+	State   State   `json:"state"`
+	// Waiting says what for, when the state is loading and that takes long.
+	Waiting string `json:"waiting,omitempty"`
+	// Error says why the state is failed.
+	Error string `json:"error,omitempty"`
+}
+
+// State is how far a release is on its way to traffic.
+type State string
+
+// The states of a release.
+const (
+	Loading State = "loading"
+	Ready   State = "ready"
+	Failed  State = "failed"
+)
+
+func prefix(target string) string { return store.ReplicasPrefix + target + "/" }
+
+func key(target, epoch string) string { return prefix(target) + epoch + ".json" }
+
+// Put writes a report in place of the gateway's earlier one. A beat that the death of a machine undoes is like one that was not written,
+// so none waits for the disk.
+func Put(ctx context.Context, s *store.Store, r Report) error {
+	if err := s.PutJSON(ctx, key(r.Target, r.Epoch), r, store.WriteOptions{Unsynced: true}); err != nil {
+		return fmt.Errorf("report to target %s: %w", r.Target, err)
+	}
+	return nil
+}
+
+// List reads the newest reports of all gateways of a target, those that ended in the last hour included.
+func List(ctx context.Context, s *store.Store, target string) ([]Report, error) {
+	reports, err := store.RecordsIn[Report](ctx, s, prefix(target), nil)
+	if err != nil {
+		return nil, fmt.Errorf("gateways of target %s: %w", target, err)
+	}
+	return reports, nil
+}
+
+// Sweep removes the records of gateways that ended long before the one of an epoch last wrote.
+func Sweep(ctx context.Context, s *store.Store, target, epoch string) error {
+	own, err := s.Driver().Stat(ctx, key(target, epoch))
+	if err != nil {
+		return fmt.Errorf("old gateways of target %s: %w", target, err)
+	}
+	for info, err := range s.Driver().List(ctx, prefix(target)) {
+		if err == nil && own.Modified.Sub(info.Modified) > kept {
+			err = s.Driver().Delete(ctx, info.Key)
+		}
+		if err != nil {
+			return fmt.Errorf("old gateways of target %s: %w", target, err)
+		}
+	}
+	return nil
+}
