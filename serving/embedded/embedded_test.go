@@ -18,6 +18,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if storeURL := os.Getenv(replicaVariable); storeURL != "" {
+		os.Exit(replicaMain(storeURL))
+	}
 	goleak.VerifyTestMain(m)
 }
 

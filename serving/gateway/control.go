@@ -27,11 +27,11 @@ type State struct {
 
 // ReleaseStatus is one release's state.
 type ReleaseStatus struct {
-	Version string       `json:"version"`
-	Weight  float64      `json:"weight"`
+	Version string        `json:"version"`
+	Weight  float64       `json:"weight"`
 	State   replica.State `json:"state"`
-	Model   string       `json:"model"` // digest
-	Run     string       `json:"run"`
+	Model   string        `json:"model"` // digest
+	Run     string        `json:"run"`
 	// Waiting says what for, when the state is loading and that takes long.
 	Waiting string `json:"waiting,omitempty"`
 	// Error says why the state is failed.
