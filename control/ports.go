@@ -26,6 +26,9 @@ func (s *Session) checkPorts(program *dsl.Program) error {
 	}
 	targets := program.Environment().Targets
 	for _, name := range slices.Sorted(maps.Keys(program.Targets())) {
+		if targets[name].URL() != "" {
+			continue // `sluice serve` has its ports
+		}
 		if err := CheckPorts(s.Dir, name, targets[name]); err != nil {
 			return err
 		}

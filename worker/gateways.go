@@ -32,8 +32,12 @@ import (
 // retryEvery spaces tries to serve a target that could not be served when the folder was taken over.
 const retryEvery = 2 * time.Second
 
-// closeTimeout is how long requests under way may take when a process ends.
-const closeTimeout = 5 * time.Second
+const (
+	// closeTimeout is how long requests under way may take when a process ends.
+	closeTimeout = 5 * time.Second
+	// drainedTimeout is the same for one that was drained, as one behind a load balancer is.
+	drainedTimeout = 20 * time.Second
+)
 
 // Address is where a target is served, on loopback.
 type Address struct {
@@ -62,6 +66,10 @@ type Gateways struct {
 	specs  map[string]spec.Target // as the environments gave them
 	failed map[string]error       // of the targets that were served before, those that are not now
 
+	// alone: this is `sluice serve`, whose gateways are those that clients reach at a target's URL.
+	alone   bool
+	drained bool
+
 	retrying sync.WaitGroup
 	stop     context.CancelFunc // of retrying
 }
@@ -72,6 +80,13 @@ func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
 		store: s, state: state, log: log, stop: func() {},
 		served: map[string]*gateway.Server{}, specs: map[string]spec.Target{}, failed: map[string]error{},
 	}
+}
+
+// NewGatewaysAlone is NewGateways for a process that is nothing else.
+func NewGatewaysAlone(s *store.Store, state string, log *slog.Logger) *Gateways {
+	g := NewGateways(s, state, log)
+	g.alone = true
+	return g
 }
 
 // Serve serves a target, if it is not served so already, and returns where. An environment that says otherwise than before moves it; what
@@ -173,7 +188,10 @@ func (g *Gateways) Restore(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for target, spec := range specs {
-		g.specs[target], g.failed[target] = spec, nil
+		g.specs[target] = spec
+		if spec.URL() == "" || g.alone {
+			g.failed[target] = nil
+		}
 	}
 	err = g.startFailed(ctx)
 	if err != nil {
@@ -246,18 +264,40 @@ func (g *Gateways) Troubles() map[string]string {
 	return troubles
 }
 
+// Drain has load balancers send their requests elsewhere, and gives them a time to notice: all gateways say that they are not ready, and
+// still answer what comes. It ends early with ctx. Close then waits longer for the requests under way.
+func (g *Gateways) Drain(ctx context.Context, notice time.Duration) {
+	g.mu.Lock()
+	g.drained = true
+	for _, s := range g.served {
+		s.Gateway.Drain()
+	}
+	g.mu.Unlock()
+	select {
+	case <-ctx.Done():
+	case <-time.After(notice):
+	}
+}
+
 // Close ends every gateway; requests under way are answered first, for a few seconds.
 func (g *Gateways) Close() error {
 	g.stop()
 	g.retrying.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	var errs []error
-	for _, s := range g.served {
-		errs = append(errs, s.Close(ctx))
+	timeout := closeTimeout
+	if g.drained {
+		timeout = drainedTimeout
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	errs := make([]error, len(g.served))
+	var closing sync.WaitGroup
+	for i, target := range slices.Sorted(maps.Keys(g.served)) {
+		s := g.served[target]
+		closing.Go(func() { errs[i] = s.Close(ctx) })
+	}
+	closing.Wait()
 	clear(g.served)
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"go.temporal.io/sdk/activity"
@@ -198,11 +199,15 @@ func AgentPath() string {
 	return filepath.Join(filepath.Dir(exe), "sluice-agent")
 }
 
-// target opens a serving target: whatever serves its releases, this process has its gateway.
+// target opens a serving target: whatever serves its releases, this process has its gateway, unless others are said to.
 func (w *Worker) target(ctx context.Context, name string, spec spec.Target) (*gateway.Target, error) {
+	kept := activities.Patient(w.session.Store)
+	if url := spec.URL(); url != "" {
+		return gateway.NewTarget(kept, name, strings.TrimSuffix(url, "/"), ""), nil
+	}
 	at, err := w.gateways.Serve(ctx, name, spec)
 	if err != nil {
 		return nil, err
 	}
-	return gateway.NewTarget(activities.Patient(w.session.Store), name, at.URL, at.control), nil
+	return gateway.NewTarget(kept, name, at.URL, at.control), nil
 }

@@ -16,6 +16,9 @@ type EmbeddedTarget struct {
 	Port int `json:"port,omitempty" dsl:"default=8080,min=1,max=65535"`
 	// MetricsPort is the port of /metrics, for Prometheus, on loopback. Default: any free port, which `sluice up` and `sluice serve` print.
 	MetricsPort int `json:"metrics_port,omitempty" dsl:"min=1,max=65535"`
+	// URL is where clients reach the gateways that `sluice serve` runs for the target, such as the address of a load balancer. With it, workers
+	// run no gateway for the target.
+	URL string `json:"url,omitempty"`
 }
 
 // KServeTarget serves each release as an InferenceService of KServe, behind a gateway of Sluice that splits the traffic.
@@ -42,6 +45,20 @@ type KServeTarget struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Ingress is the URL of the cluster's ingress, such as http://10.0.0.5, if the host names of InferenceServices cannot be resolved.
 	Ingress string `json:"ingress,omitempty"`
+	// URL is where clients reach the gateways that `sluice serve` runs for the target, such as the address of a load balancer. With it, workers
+	// run no gateway for the target.
+	URL string `json:"url,omitempty"`
+}
+
+// URL is where clients reach gateways that are not a worker's; empty where workers run them.
+func (t Target) URL() string {
+	switch {
+	case t.Embedded != nil:
+		return t.Embedded.URL
+	case t.KServe != nil:
+		return t.KServe.URL
+	}
+	return ""
 }
 
 // Ports are those that the environment gives the target's gateway to listen on; none for a target without a driver.

@@ -42,7 +42,7 @@ var storeKeys = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESS
 
 // credentials are what a user's program must never inherit: whoever holds them rules the whole namespace, or reads all secrets.
 var credentials = []string{
-	"SLUICE_TEMPORAL_TOKEN", "SLUICE_CODEC_KEYS", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH",
+	"SLUICE_TEMPORAL_TOKEN", "SLUICE_LABEL_KEY", "SLUICE_CODEC_KEYS", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH",
 	"VAULT_TOKEN",
 }
 

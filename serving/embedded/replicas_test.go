@@ -199,7 +199,9 @@ func TestThreeReplicas(t *testing.T) {
 		n, _ := c.seen("2")
 		answers += int64(n)
 	}
-	until(t, "the frozen one has reported", func() bool { return look().Candidate.Requests >= int64(clients[0].answers["2"]+clients[1].answers["2"]) })
+	until(t, "the frozen one has reported", func() bool {
+		return look().Candidate.Requests >= int64(clients[0].answers["2"]+clients[1].answers["2"])
+	})
 	if counted := look().Candidate.Requests; counted > answers+3 { // what was in flight at each may have been counted and not received
 		t.Errorf("%d answers of the candidate were counted; %d were given", counted, answers)
 	}

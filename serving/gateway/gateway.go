@@ -84,6 +84,7 @@ type Gateway struct {
 
 	mu       sync.RWMutex
 	doc      routing.Document
+	draining bool      // no more requests are wanted
 	followed bool      // doc was read at least once
 	current  time.Time // when it was last known to be the newest
 	moved    time.Time // when it last was another
@@ -138,6 +139,14 @@ func (g *Gateway) Close() error {
 	g.mirroring.Wait()
 	g.lastWord()
 	return err
+}
+
+// Drain makes the gateway say that it is not ready, so that load balancers send their requests elsewhere. It answers what comes all the
+// same, until Close.
+func (g *Gateway) Drain() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.draining = true
 }
 
 // Poke makes the gateway look for a new revision at once.

@@ -453,3 +453,22 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 }
+
+// TestDrain: a gateway that is to end says so to load balancers, and answers those who have not heard.
+//
+// promise: docs/serving.md#p-drain
+func TestDrain(t *testing.T) {
+	b := newBench(t, time.Minute)
+	b.untilServing(t, b.route(t, nil, weightedBehaviour{"1", "", 1}).Revision)
+	const ready = "/v2/health/ready"
+	if w := b.do(http.MethodGet, ready, ""); w.Code != http.StatusOK {
+		t.Fatalf("before: %d", w.Code)
+	}
+	b.Drain()
+	if w := b.do(http.MethodGet, ready, ""); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("ready: %d, want 503", w.Code)
+	}
+	if w := b.do(http.MethodPost, inferPath, request); w.Code != http.StatusOK {
+		t.Errorf("a request: %d %s", w.Code, w.Body)
+	}
+}

@@ -13,8 +13,15 @@ import (
 // labelKeyFile is the file of a state folder with its LabelKey.
 const labelKeyFile = "label.key"
 
-// EnsureLabelKey returns the LabelKey of a state folder, and makes one first where there is none. Only the folder's owner can read it.
+// labelKeyVariable names the LabelKey of gateways and workers that have no state folder in common.
+const labelKeyVariable = "SLUICE_LABEL_KEY"
+
+// EnsureLabelKey returns the LabelKey of the environment, else that of a state folder, and makes one first where there is none. Only the
+// folder's owner can read it.
 func EnsureLabelKey(state string) (string, error) {
+	if key := strings.TrimSpace(os.Getenv(labelKeyVariable)); key != "" {
+		return key, nil
+	}
 	path := filepath.Join(state, labelKeyFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -34,7 +34,7 @@ func (g *Gateway) ready() bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	_, hasTraffic := g.doc.Serving()
-	return g.followed && (!hasTraffic || g.table.complete())
+	return g.followed && !g.draining && (!hasTraffic || g.table.complete())
 }
 
 func writeReady(w http.ResponseWriter, ready bool) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,34 +18,50 @@ import (
 	"github.com/sluiceml/sluice/worker"
 )
 
+// defaultDrain is as long as load balancers take to ask for readiness and believe the answer, as a rule.
+const defaultDrain = 5 * time.Second
+
 // NewServe makes `sluice serve`.
 func NewServe() *cobra.Command {
 	var env string
+	drain := defaultDrain
 	cmd := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [TARGET...]",
 		Short: "Serve the released models only",
-		Long: `Serve the targets of an environment from the store: their current releases, by
-the Open Inference Protocol v2, on loopback. Temporal is not needed; a release
-made elsewhere with the same store is picked up automatically. Without -e, the
-targets that this state folder has served before are served.`,
+		Long: `Serve targets of an environment, all of them unless some are named: their
+current releases, by the Open Inference Protocol v2. It needs the store only,
+neither Temporal nor a worker, and may run any number of times behind a load
+balancer; releases and rollouts are picked up from the store. Without -e, the
+targets that this state folder has served before are served.
+
+SIGTERM and Ctrl-C first make it say that it is not ready, at /v2/health/ready,
+while it goes on answering for the time of --drain; then it answers what is
+under way, for at most 20 seconds. A second signal ends the wait.`,
 		Example: `  sluice serve -e environment.yaml
+  sluice serve production -e environment.yaml --drain 15s
   curl localhost:8080/v2/models/production`,
-		Args: cobra.NoArgs,
+		Args: cobra.ArbitraryArgs,
 	}
 	kit.AddEnvironment(cmd, &env)
+	cmd.Flags().DurationVar(&drain, "drain", defaultDrain, "how long to go on answering after the end was asked for")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+	cmd.RunE = func(cmd *cobra.Command, names []string) (err error) {
 		s, err := kit.OpenStore(cmd)
 		if err != nil {
 			return err
 		}
-		ctx, stop := kit.Interruptible(cmd.Context())
+		signals := kit.Listen()
+		defer signals.Close()
+		ctx, stop := signals.Until(cmd.Context())
 		defer stop()
 		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-		g := worker.NewGateways(s, kit.StateDir(cmd), log)
+		g := worker.NewGatewaysAlone(s, kit.StateDir(cmd), log)
 		defer func() { err = errors.Join(err, g.Close()) }()
 		targets, err := loadTargets(env)
 		if err != nil {
+			return err
+		}
+		if targets, err = named(cmd, targets, names); err != nil {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(targets)) {
@@ -67,9 +84,28 @@ targets that this state folder has served before are served.`,
 			}
 		}
 		<-ctx.Done()
+		again, stop := signals.Until(cmd.Context())
+		defer stop()
+		g.Drain(again, drain)
 		return nil
 	}
 	return cmd
+}
+
+// named are the targets of these names, all for no name.
+func named(cmd *cobra.Command, targets map[string]spec.Target, names []string) (map[string]spec.Target, error) {
+	if len(names) == 0 {
+		return targets, nil
+	}
+	some := map[string]spec.Target{}
+	for _, name := range names {
+		target, ok := targets[name]
+		if !ok {
+			return nil, kit.UsageError(cmd, fmt.Sprintf("the environment has no target `%s`; give one that has with -e", name))
+		}
+		some[name] = target
+	}
+	return some, nil
 }
 
 // loadTargets reads the targets of an environment file; none for no file.
