@@ -17,6 +17,7 @@ import (
 var deleters = map[string]string{
 	"activities/retention/retention.go": "runs, by `sluice rm` or `keep`",
 	"connect/schedule/schedule.go":      "the memory of a trigger that somebody deletes",
+	"serving/replica/replica.go":        "what gateways said of themselves that ended an hour ago",
 	"store/part.go":                     "what is in a part of the store, for those below",
 	"store/record/accepted.go":          "the note of the accepted run before the last",
 	"store/registry/registry.go":        "tags that somebody deletes",

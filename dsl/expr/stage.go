@@ -17,8 +17,7 @@ import (
 var stageNames = sync.OnceValues(func() (*TypeSystem, map[string]*cel.Type) {
 	ts := NewTypeSystem()
 	side := ts.Define(&ObjectType{Name: "side", Code: "name", What: "a count of a side", Fields: map[string]*cel.Type{
-		"requests": cel.DoubleType, "errors": cel.DoubleType, "error_rate": cel.DoubleType, "p50_ms": cel.DoubleType, "p99_ms": cel.DoubleType,
-		"crashes": cel.DoubleType,
+		"requests": cel.DoubleType, "errors": cel.DoubleType, "error_rate": cel.DoubleType, "p50_ms": cel.DoubleType, "p99_ms": cel.DoubleType, "crashes": cel.DoubleType,
 	}})
 	delta := ts.Define(&ObjectType{Name: "delta", Code: "name", What: "a difference of candidate and stable", Fields: map[string]*cel.Type{
 		"samples": cel.DoubleType, "agreement": cel.DoubleType, "max_abs": cel.DoubleType,
