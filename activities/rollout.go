@@ -1,8 +1,10 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -72,7 +74,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step}
 	doc, release, err := target.Load(ctx, doc.Revision, candidate, func(what string) { loading.Store("loading the model: " + what) })
 	if _, ok := errors.AsType[*gateway.LoadError](err); ok {
-		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
+		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous, by(in), err.Error())).Error(), err)
 	} else if err != nil {
 		return opened, err
 	}
@@ -84,7 +86,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 		return opened, nil // it serves already, so it was found fit before
 	}
 	if err := r.probe(ctx, in, spec, opened.URL, release.Version); fault.TypeOf(err) == fault.User {
-		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous)).Error(), err)
+		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous, by(in), err.Error())).Error(), err)
 	} else if err != nil {
 		return opened, err
 	}
@@ -92,8 +94,8 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 }
 
 // withdraw gives all traffic to the previous version and unloads whatever else there is.
-func (r *Rollouts) withdraw(ctx context.Context, target *gateway.Target, previous string) error {
-	split := gateway.Split{Weights: map[string]float64{}}
+func (r *Rollouts) withdraw(ctx context.Context, target *gateway.Target, previous, by, reason string) error {
+	split := gateway.Split{Weights: map[string]float64{}, By: by, Reason: reason}
 	if previous != "" {
 		split.Weights[previous] = 1
 	}
@@ -125,7 +127,7 @@ func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (con
 	if err != nil {
 		return contract.RolloutTrafficSet{}, err
 	}
-	split := gateway.Split{Weights: map[string]float64{in.Version: float64(in.Weight)}, Candidate: in.Version}
+	split := gateway.Split{Weights: map[string]float64{in.Version: float64(in.Weight)}, Candidate: in.Version, By: by(in.Step)}
 	if stable := stableOf(doc, in.Version); stable != "" {
 		split.Weights[stable], split.Stable = 1-float64(in.Weight), stable
 	}
@@ -150,42 +152,70 @@ func stableOf(doc routing.Document, candidate string) string {
 	return best.Version
 }
 
-// ReleaseRecord is releases/<target>/<version>.json: how the rollout of a version ended.
-type ReleaseRecord struct {
-	Target   string    `json:"target"`
-	Version  string    `json:"version"`
-	Previous string    `json:"previous,omitempty"`
-	Run      string    `json:"run"`
-	Step     string    `json:"step"`
-	Decision string    `json:"decision"` // promoted, rolled_back
-	Reason   string    `json:"reason,omitempty"`
-	At       time.Time `json:"at"`
-}
+// by is what a revision of the routing document says made it.
+func by(in record.StepInput) string { return in.Run + "/" + in.Step }
 
 // Settle ends a rollout. Traffic is moved first and the record written after: what users get matters more than what we know of it.
 func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "settling", Share: -1} })
+	if in.Opened.Version == "" {
+		return r.unload(ctx, in)
+	}
 	target, spec, err := r.target(ctx, in.Step)
 	if err != nil {
 		return err
 	}
-	record := ReleaseRecord{
+	outcome := routing.Outcome{
 		Target: spec.Target, Version: in.Opened.Version, Previous: in.Opened.Previous, Run: in.Step.Run, Step: in.Step.Step,
-		Decision: "rolled_back", Reason: in.Reason, At: time.Now().UTC(),
+		Decision: routing.RolledBack, Reason: in.Reason, At: time.Now().UTC(), By: in.By,
 	}
+	who := cmp.Or(in.By, by(in.Step))
 	if in.Promote {
-		record.Decision = "promoted"
-		split := gateway.Split{Weights: map[string]float64{in.Opened.Version: 1}}
+		outcome.Decision = routing.Promoted
+		split := gateway.Split{Weights: map[string]float64{in.Opened.Version: 1}, By: who, Reason: cmp.Or(in.Reason, "promoted")}
 		if in.Opened.Previous != "" {
 			split.Weights[in.Opened.Previous] = 0 // stays loaded: the way back is one document
 		}
 		err = r.force(ctx, target, split)
 	} else {
-		err = r.withdraw(ctx, target, in.Opened.Previous)
+		err = r.withdraw(ctx, target, in.Opened.Previous, who, in.Reason)
 	}
 	if err != nil {
 		return err
 	}
-	key := store.ReleasesPrefix + spec.Target + "/" + in.Opened.Version + ".json"
-	return r.Store.PutJSON(ctx, key, record, store.WriteOptions{})
+	return routing.PutOutcome(ctx, r.Store, outcome)
+}
+
+// unload takes a candidate that was not opened out of its target's document, if it is there and has no traffic. The gateway is not needed
+// for it, which may be what failed.
+func (r *Rollouts) unload(ctx context.Context, in contract.RolloutSettle) error {
+	spec, err := record.LoadSpec[spec.Rollout](ctx, r.Store, in.Step)
+	if err != nil {
+		return err
+	}
+	for {
+		doc, err := routing.Current(ctx, r.Store, spec.Target)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(doc.Releases, func(c routing.Release) bool { return c.Run == in.Step.Run && c.Step == in.Step.Step && c.Weight == 0 })
+		if i < 0 {
+			return nil
+		}
+		candidate := doc.Releases[i]
+		doc.Releases = slices.Delete(doc.Releases, i, i+1)
+		if doc.Shadow != nil && doc.Shadow.Version == candidate.Version {
+			doc.Shadow = nil
+		}
+		doc.By, doc.Reason = cmp.Or(in.By, by(in.Step)), in.Reason
+		if _, err := routing.Set(ctx, r.Store, doc.Revision, doc); errors.Is(err, routing.ErrConflict) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		return routing.PutOutcome(ctx, r.Store, routing.Outcome{
+			Target: spec.Target, Version: candidate.Version, Run: in.Step.Run, Step: in.Step.Step,
+			Decision: routing.RolledBack, Reason: in.Reason, At: time.Now().UTC(), By: in.By,
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -14,7 +15,6 @@ import (
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/rollout"
-	"github.com/sluiceml/sluice/training/protocol"
 )
 
 const (
@@ -27,8 +27,10 @@ const (
 // Look evaluates a stage, once a second, until a look decides or its time has passed. It reads cumulative counts, so that an activity
 // that is lost and done again decides the same.
 func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
-	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "judging", Share: -1} })
-	target, spec, err := r.target(ctx, in.Step)
+	var newest atomic.Pointer[contract.RolloutProgress]
+	newest.Store(&contract.RolloutProgress{Text: "judging", Share: -1})
+	heartbeat.Show(ctx, func() any { return *newest.Load() })
+	target, rolled, err := r.target(ctx, in.Step)
 	if err != nil {
 		return contract.RolloutLooked{}, err
 	}
@@ -41,7 +43,9 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 	if in.Begins {
 		state = state.NextStage()
 	}
-	looks, state, err := r.looks(ctx, target, spec.Target, in, state)
+	looks, state, err := r.looks(ctx, target, rolled.Target, in, state, func(look spec.Look) {
+		newest.Store(&contract.RolloutProgress{Text: "judging", Share: -1, Look: &look, At: time.Now().UTC()})
+	})
 	if err != nil {
 		return contract.RolloutLooked{}, err
 	}
@@ -49,11 +53,13 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 	return contract.RolloutLooked{Looks: looks, State: raw}, err
 }
 
+// looks looks until a look decides or there is no more time, and shows each look.
 func (r *Rollouts) looks(
-	ctx context.Context, target *gateway.Target, name string, in contract.RolloutLook, state rollout.State,
+	ctx context.Context, target *gateway.Target, name string, in contract.RolloutLook, state rollout.State, show func(spec.Look),
 ) ([]spec.Look, rollout.State, error) {
 	stage := rollout.Stage{
 		Spec: in.Stage, Tests: in.Tests, Of: in.Stages, Candidate: in.Version, Stable: in.Previous, Revision: in.Revision,
+		Paused: in.Paused,
 	}
 	if stage.Stable == "" {
 		stage.Spec.Shadow, stage.Spec.Weight = 0, 1 // the candidate answers everything, for nothing else can
@@ -78,6 +84,7 @@ func (r *Rollouts) looks(
 		var look spec.Look
 		state, look, _ = rollout.EvaluateStage(stage, state, now, stageChecks(stage.Spec.Checks))
 		looks = append(looks, look)
+		show(look)
 		evidence.Set(evidenceOf(name, stage, state))
 		if look.Decision != rollout.Hold || time.Since(began) >= cmp.Or(in.For, lookFor) {
 			return looks, state, nil

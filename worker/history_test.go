@@ -12,13 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -278,7 +278,7 @@ func TestRolloutRuns(t *testing.T) {
 		if out, _ := wait(t, s, run); out.Status != spec.StatusCanceled {
 			t.Errorf("the run ended as %+v", out)
 		}
-		var settled activities.ReleaseRecord
+		var settled routing.Outcome
 		if err := s.Store.GetJSON(t.Context(), "releases/"+target+"/4.json", &settled); err != nil {
 			t.Fatal(err)
 		}
@@ -286,4 +286,28 @@ func TestRolloutRuns(t *testing.T) {
 			t.Errorf("the release's record is %+v", settled)
 		}
 	})
+
+	for name, tt := range map[string]struct{ action, decision, reason string }{
+		"ordered": {contract.RolloutPromote, routing.Promoted, "promoted by user:ann: why"},
+		"aborted": {contract.RolloutAbort, routing.RolledBack, "aborted by user:ann: why"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := ship(t, onnxtest.Text, "1000000")
+			awaitDetail(t, s, run, "ship", func(d control.Detail) bool { return d.Rollout != nil && d.Rollout.Stage == 2 && d.Rollout.Weight > 0 })
+			for _, action := range []string{contract.RolloutPause, contract.RolloutResume, tt.action} {
+				if _, err := s.OrderRollout(t.Context(), target, contract.RolloutOrder{Action: action, By: "user:ann", Reason: "why"}); err != nil {
+					t.Fatalf("%s: %v", action, err)
+				}
+			}
+			wait(t, s, run)
+			historytest.Record(t, s.Client, contract.RolloutWorkflowID(target), "rollout-"+name)
+			releases, err := routing.Releases(t.Context(), s.Store, target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if end := releases[0].End; end.Run != run || end.Decision != tt.decision || end.Reason != tt.reason || end.By != "user:ann" {
+				t.Errorf("the release's record is %+v", end)
+			}
+		})
+	}
 }

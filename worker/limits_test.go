@@ -17,13 +17,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"go.temporal.io/server/common/dynamicconfig"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
@@ -198,7 +198,7 @@ func TestWaitsReachNoLimit(t *testing.T) {
 	}
 	end(t, s, undecided)
 	awaitDetail(t, s, behind, "ship", func(d control.Detail) bool { return d.Rollout != nil && d.Rollout.Version == "2" })
-	var settled activities.ReleaseRecord
+	var settled routing.Outcome
 	if err := s.Store.GetJSON(context.WithoutCancel(t.Context()), "releases/"+target+"/1.json", &settled); err != nil || settled.Decision != "rolled_back" {
 		t.Errorf("the rollout that was canceled left %+v, %v", settled, err)
 	}

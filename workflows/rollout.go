@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,12 +28,23 @@ const (
 	replayLimit = 365 * 24 * time.Hour
 	// wayBackLimit bounds all attempts to take a rollout back.
 	wayBackLimit = 24 * time.Hour
+	// defaultMaxWait is max_wait of a stage whose spec has none: one of an earlier version.
+	defaultMaxWait = spec.Duration(15 * time.Minute)
+)
+
+// The phases of a rollout.
+const (
+	phaseLoading     = "loading"
+	phaseStage       = "stage"
+	phasePromoting   = "promoting"
+	phaseRollingBack = "rolling back"
+	phaseDone        = "done"
 )
 
 // Rollout moves a target's traffic to a model stage by stage. Its workflow ID is the target's, which is the lock: there is one at a
 // time. Whatever goes wrong, a cancel included, traffic goes back to what served before as the first thing done about it.
 func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput, error) {
-	r := &rollout{in: in.StepInput, at: contract.RolloutContinuation{State: contract.RolloutState{Phase: "loading"}}}
+	r := &rollout{in: in.StepInput, at: contract.RolloutContinuation{State: contract.RolloutState{Phase: phaseLoading}}}
 	var err error
 	if r.spec, err = spec.Decode[spec.Rollout](in.Spec); err != nil {
 		return record.StepOutput{}, err
@@ -41,21 +53,26 @@ func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput,
 	if in.Continuation != nil {
 		r.at = *in.Continuation
 	}
+	r.at.State.Run, r.at.State.Step, r.at.State.Tests = r.in.Run, r.in.Step, &r.spec.Tests
 	err = workflow.SetQueryHandler(ctx, contract.StateQuery, func() (contract.RolloutState, error) { return r.at.State, nil })
 	if err != nil {
 		return record.StepOutput{}, err
 	}
+	if err := r.listen(ctx); err != nil {
+		return record.StepOutput{}, err
+	}
 	if in.Continuation == nil {
-		if err := r.order(ctx, contract.RolloutOpenActivity, "load "+r.spec.Target, r.in, &r.at.Opened); err != nil {
-			return record.StepOutput{}, err
+		if err := r.open(ctx); err != nil {
+			return r.unopened(ctx, err)
 		}
-		r.at.Revision, r.at.State.Version = r.at.Opened.Revision, r.at.Opened.Version
 	}
 	reason, failed := r.stages(ctx, in.Continuation != nil)
 	if errors.Is(failed, durable.ErrLong) {
 		return record.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.RolloutWorkflow, contract.RolloutInput{StepInput: r.in, Continuation: &r.at})
 	}
-	return r.settle(ctx, reason, failed)
+	out, err := r.settle(ctx, reason, failed)
+	r.await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }) // who ordered the end hears of it
+	return out, err
 }
 
 // rollout is the state of one rollout workflow.
@@ -66,12 +83,43 @@ type rollout struct {
 	at contract.RolloutContinuation
 }
 
+// open loads the candidate.
+func (r *rollout) open(ctx workflow.Context) error {
+	loading, stop := workflow.WithCancel(ctx)
+	options := orderOptions("load " + r.spec.Target)
+	opened := workflow.ExecuteActivity(workflow.WithActivityOptions(loading, options), contract.RolloutOpenActivity, r.in)
+	r.await(ctx, func() bool { return opened.IsReady() || r.at.State.Ordered != nil })
+	stop()
+	if err := opened.Get(ctx, &r.at.Opened); err != nil {
+		return err
+	}
+	r.at.Revision, r.at.State.Version, r.at.State.Previous = r.at.Opened.Revision, r.at.Opened.Version, r.at.Opened.Previous
+	return nil
+}
+
+// unopened ends a rollout whose candidate was not opened: nothing of it stays loaded.
+func (r *rollout) unopened(ctx workflow.Context, failed error) (record.StepOutput, error) {
+	if r.at.State.Ordered != nil {
+		return r.settle(ctx, r.ordered(), nil)
+	}
+	if durable.Since(ctx, changeUnopened) {
+		if err := r.end(ctx, false, "it could not be loaded: "+fault.Message(failed)); err != nil {
+			return record.StepOutput{}, errors.Join(failed, err)
+		}
+	}
+	return record.StepOutput{}, failed
+}
+
 // stages goes through the stages while replayed traffic flows, from the one that an earlier history began if midway. It returns why the
 // rollout must be taken back; failed is set when that is an error of the machinery and not a verdict, or durable.ErrLong.
 func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, failed error) {
 	replaying, stop := workflow.WithCancel(ctx)
 	defer stop()
 	replay := r.replay(replaying)
+	watching := ctx
+	if durable.Since(ctx, changeOrders) { // below what is replayed: what is canceled side by side is canceled in no fixed order
+		watching = replaying
+	}
 	next := len(r.at.Results)
 	if midway {
 		next--
@@ -79,12 +127,21 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 	for i := next; i < len(r.spec.Stages); i++ {
 		stage := r.spec.Stages[i]
 		if !midway {
+			if err := r.awaitResume(ctx); err != nil {
+				return "stage " + describe(i, stage) + ": " + fault.Message(err), err
+			}
+			if r.at.State.Ordered != nil {
+				return r.ordered(), nil
+			}
 			if err := r.begin(ctx, i, stage); err != nil {
 				return "traffic could not be moved: " + fault.Message(err), err
 			}
 		}
 		midway = false
-		err := r.watch(ctx, i, stage, replay)
+		err := r.watch(watching, i, stage, replay)
+		if err == nil && r.at.State.Ordered != nil {
+			return r.ordered(), nil
+		}
 		if errors.Is(err, durable.ErrLong) {
 			stop()
 			if err = r.halt(ctx, replay); err == nil {
@@ -106,7 +163,7 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 // begin begins a stage.
 func (r *rollout) begin(ctx workflow.Context, i int, stage spec.Stage) error {
 	s := &r.at.State
-	s.Phase, s.Stage, s.Shadow, s.Weight = "stage", i+1, stage.Shadow, stage.Weight
+	s.Phase, s.Stage, s.Shadow, s.Weight, s.Asks, s.Look = phaseStage, i+1, stage.Shadow, stage.Weight, &stage, nil
 	r.show(ctx)
 	durable.Tell(ctx, contract.Note{
 		Step: r.in.Step, Text: fmt.Sprintf("version %s, stage %s of %d", r.at.Opened.Version, describe(i, stage), len(r.spec.Stages)),
@@ -115,7 +172,8 @@ func (r *rollout) begin(ctx workflow.Context, i int, stage spec.Stage) error {
 		return err
 	}
 	r.at.Results = append(r.at.Results, spec.StageResult{Index: i, Shadow: stage.Shadow, Weight: stage.Weight})
-	r.at.Began = workflow.Now(ctx)
+	r.at.Began, r.at.Held = workflow.Now(ctx), 0
+	s.Began = r.at.Began
 	return nil
 }
 
@@ -189,19 +247,17 @@ func (r *rollout) traffic(ctx workflow.Context, s spec.Stage) error {
 	return err
 }
 
-// watch looks at a stage until it passes or must be aborted, or until the history is long. One activity looks many times, so that a stage
-// of hours stays a short history.
+// watch looks at a stage until it passes or must be aborted, somebody orders the rollout's end, or the history is long. One activity looks
+// many times, so that a stage of hours stays a short history.
 func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay workflow.Future) error {
 	result := &r.at.Results[i]
-	for {
-		in := contract.RolloutLook{
-			Step: r.in, Version: r.at.Opened.Version, Previous: r.at.Opened.Previous, Stage: stage, Tests: r.spec.Tests,
-			Stages: len(r.spec.Stages), Revision: r.at.Revision, Elapsed: workflow.Now(ctx).Sub(r.at.Began).Seconds(), State: r.at.Looked,
-			Begins: len(result.Looks) == 0, For: durable.Every(ctx, lookFor),
-		}
-		var out contract.RolloutLooked
-		if err := r.order(ctx, contract.RolloutLookActivity, "evaluate stage "+describe(i, stage), in, &out); err != nil {
+	for r.at.State.Ordered == nil {
+		out, seen, err := r.look(ctx, i, stage)
+		if err != nil {
 			return err
+		}
+		if !seen {
+			continue
 		}
 		r.at.Looked = out.State
 		if n := len(out.Looks); n > 0 {
@@ -221,6 +277,36 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay wo
 			return durable.ErrLong
 		}
 	}
+	result.Reason = r.ordered()
+	return nil
+}
+
+// look has one activity look at a stage. What it saw is false when somebody has ordered something meanwhile: then it is not waited for. Counts
+// are cumulative, so the next looks see all there was.
+func (r *rollout) look(ctx workflow.Context, i int, stage spec.Stage) (out contract.RolloutLooked, saw bool, err error) {
+	asked := stage
+	if r.at.Held > 0 {
+		asked.MaxWait = cmp.Or(asked.MaxWait, defaultMaxWait) + spec.Duration(r.at.Held)
+	}
+	paused := r.at.State.Paused != nil
+	in := contract.RolloutLook{
+		Step: r.in, Version: r.at.Opened.Version, Previous: r.at.Opened.Previous, Stage: asked, Tests: r.spec.Tests,
+		Stages: len(r.spec.Stages), Revision: r.at.Revision, Elapsed: workflow.Now(ctx).Sub(r.at.Began).Seconds(), State: r.at.Looked,
+		Begins: len(r.at.Results[i].Looks) == 0, For: durable.Every(ctx, lookFor), Paused: paused,
+	}
+	looking, stop := ctx, workflow.CancelFunc(func() {})
+	if durable.Since(ctx, changeOrders) {
+		looking, stop = workflow.WithCancel(ctx)
+	}
+	defer stop()
+	options := workflow.WithActivityOptions(looking, orderOptions("evaluate stage "+describe(i, stage)))
+	look := workflow.ExecuteActivity(options, contract.RolloutLookActivity, in)
+	changed := func() bool { return r.at.State.Ordered != nil || paused != (r.at.State.Paused != nil) }
+	r.await(ctx, func() bool { return look.IsReady() || changed() })
+	if changed() {
+		return out, false, nil
+	}
+	return out, true, look.Get(ctx, &out)
 }
 
 // replayEnded says why the replayed traffic is over before its time.
@@ -233,18 +319,20 @@ func replayEnded(ctx workflow.Context, replay workflow.Future) error {
 
 // settle promotes, or takes the rollout back: the traffic first, on a context that a cancel does not reach.
 func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (record.StepOutput, error) {
-	if reason == "" {
-		if failed = r.end(ctx, ""); failed != nil {
-			reason = "it could not be promoted: " + fault.Message(failed)
+	promote, said := reason == "", ""
+	if o := r.at.State.Ordered; failed == nil && o != nil && o.Action == contract.RolloutPromote {
+		promote, said = true, reason
+	}
+	if promote {
+		if failed = r.end(ctx, true, said); failed != nil {
+			promote, reason = false, "it could not be promoted: "+fault.Message(failed)
 		}
 	}
-	promote := reason == ""
 	if !promote {
-		if err := r.end(ctx, reason); err != nil {
+		if err := r.end(ctx, false, reason); err != nil {
 			return record.StepOutput{}, err
 		}
 	}
-	r.at.State.Phase = "done"
 	out := spec.RolloutOutput{
 		Target: r.spec.Target, Version: r.at.Opened.Version, Previous: r.at.Opened.Previous, Decision: "promoted",
 		Reason: reason, Stages: r.at.Results, URL: r.at.Opened.URL,
@@ -252,6 +340,7 @@ func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (rec
 	if !promote {
 		out.Decision = "rolled_back"
 	}
+	r.at.State.Phase, r.at.State.Decision, r.at.State.Reason = phaseDone, out.Decision, reason
 	r.show(ctx)
 	raw, err := json.Marshal(out)
 	if err != nil {
@@ -285,16 +374,19 @@ func orderOptions(summary string) workflow.ActivityOptions {
 	}
 }
 
-// end has all traffic moved to the candidate or, for a reason, back. The way back is tried for longer: a target that does not answer now
-// should not be left with what was found wanting.
-func (r *rollout) end(ctx workflow.Context, reason string) error {
-	in := contract.RolloutSettle{Step: r.in, Opened: r.at.Opened, Promote: reason == "", Reason: reason}
+// end has all traffic moved to the candidate or back, for a reason. The way back is tried for longer: a target that does not answer now should
+// not be left with what was found wanting.
+func (r *rollout) end(ctx workflow.Context, promote bool, reason string) error {
+	in := contract.RolloutSettle{Step: r.in, Opened: r.at.Opened, Promote: promote, Reason: reason}
+	if o := r.at.State.Ordered; o != nil {
+		in.By = o.By
+	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if in.Promote {
-		r.at.State.Phase = "promoting"
+	if promote {
+		r.at.State.Phase = phasePromoting
 		return r.order(ctx, contract.RolloutSettleActivity, r.at.State.Phase, in, nil)
 	}
-	r.at.State.Phase = "rolling back"
+	r.at.State.Phase = phaseRollingBack
 	options := orderOptions(r.at.State.Phase)
 	options.ScheduleToCloseTimeout, options.RetryPolicy.MaximumAttempts = wayBackLimit, 0
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), contract.RolloutSettleActivity, in).Get(ctx, nil)
@@ -304,6 +396,9 @@ func (r *rollout) end(ctx workflow.Context, reason string) error {
 func (r *rollout) show(ctx workflow.Context) {
 	s := r.at.State
 	text := fmt.Sprintf("**%s** version %s: %s, stage %d of %d\n", r.spec.Target, s.Version, s.Phase, s.Stage, s.Stages)
+	if s.Paused != nil {
+		text += "\n" + saidOf("paused", *s.Paused) + "\n"
+	}
 	if l := s.Look; l != nil {
 		side := func(name string, c spec.SideCounts) string {
 			return durable.TableRow(name, c.Requests, c.Errors, fmt.Sprintf("%.2f", c.P99MS))

@@ -162,9 +162,9 @@ func TestRollout(t *testing.T) {
 		orders:  []string{"load", "traffic 0 shadow 1", "settle promote=false"},
 		errType: fault.Invalid,
 	}, {
-		name:    "the model cannot be loaded: nothing was moved, nothing is settled",
+		name:    "the model cannot be loaded: nothing was moved, nothing stays loaded",
 		target:  &target{previous: "1", looks: []string{"pass"}, broken: "load"},
-		orders:  []string{"load"},
+		orders:  []string{"load", "settle promote=false"},
 		errType: fault.Invalid,
 	}, {
 		name:    "the replayed traffic fails",

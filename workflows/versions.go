@@ -12,4 +12,8 @@ const (
 	changeNoLimit = "no-limit"
 	// changeUnevaluated: a step that cannot be evaluated has a record of that.
 	changeUnevaluated = "unevaluated"
+	// changeUnopened: a candidate that was not opened is unloaded.
+	changeUnopened = "unopened"
+	// changeOrders: a look at a stage ends when somebody orders something; at a cancel it ends after the traffic that is replayed.
+	changeOrders = "orders"
 )

@@ -17,6 +17,30 @@ const (
 	RolloutSettleActivity  = "sluice.rollout.settle"
 )
 
+// RolloutUpdate is the update by which a person acts on a running rollout: it takes a RolloutOrder and answers with the RolloutState after
+// it was carried out. It is refused when it cannot be.
+const RolloutUpdate = "sluice.rollout"
+
+// What a person may order of a rollout.
+const (
+	// RolloutPause holds the stage: no look passes it until RolloutResume. One that finds the candidate worse still takes it back.
+	RolloutPause  = "pause"
+	RolloutResume = "resume"
+	// RolloutPromote gives the candidate all traffic at once, and RolloutAbort takes it back at once.
+	RolloutPromote = "promote"
+	RolloutAbort   = "abort"
+)
+
+// RolloutOrder is what a person orders of a rollout.
+type RolloutOrder struct {
+	Action string `json:"action"`
+	// By is the person as the client claims it.
+	By     string `json:"by"`
+	Reason string `json:"reason,omitempty"`
+	// At is when the workflow took it; what a client says is ignored.
+	At time.Time `json:"at,omitzero"`
+}
+
 // RolloutInput starts a rollout workflow.
 type RolloutInput struct {
 	record.StepInput
@@ -33,6 +57,8 @@ type RolloutContinuation struct {
 	// Looked is RolloutLooked.State, and Began when the stage did.
 	Looked json.RawMessage `json:"judge,omitempty"`
 	Began  time.Time       `json:"began"`
+	// Held is how long the stage has been paused before, which does not count for its max_wait.
+	Held time.Duration `json:"held,omitempty"`
 	// Results of the stages, the last of which is not over.
 	Results []spec.StageResult `json:"results"`
 	// Sent is RolloutReplay.Sent.
@@ -91,6 +117,16 @@ type RolloutLook struct {
 	Begins bool `json:"begins,omitempty"`
 	// For is how long to go on looking; 0: half a minute.
 	For time.Duration `json:"for,omitempty"`
+	// Paused: no look passes.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// RolloutProgress is what the heartbeats of the looks say: the newest.
+type RolloutProgress struct {
+	Text  string     `json:"text"`
+	Share float64    `json:"share"` // negative: unknown
+	Look  *spec.Look `json:"look,omitempty"`
+	At    time.Time  `json:"at,omitzero"`
 }
 
 // RolloutLooked are the looks that were made, the last of which decided or holds, and what EvaluateStage must be given next time.
@@ -99,12 +135,15 @@ type RolloutLooked struct {
 	State json.RawMessage `json:"state"`
 }
 
-// RolloutSettle ends a rollout: all traffic to the candidate and the release recorded, or all of it back to what served before.
+// RolloutSettle ends a rollout: all traffic to the candidate and the release recorded, or all of it back to what served before. With no
+// version in Opened, the candidate was not opened, or nobody knows: it is unloaded if it is there and has no traffic.
 type RolloutSettle struct {
 	Step    record.StepInput `json:"step"`
 	Opened  RolloutOpened    `json:"opened"`
 	Promote bool             `json:"promote"`
 	Reason  string           `json:"reason"`
+	// By is the person that ended it so; empty where its stages did.
+	By string `json:"by,omitempty"`
 }
 
 // RolloutTrafficSet is the routing document's revision after a change.

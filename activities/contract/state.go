@@ -51,16 +51,32 @@ type TrainState struct {
 
 // RolloutState is where a rollout is.
 type RolloutState struct {
+	// Run and Step are whose rollout it is.
+	Run     string `json:"run,omitempty"`
+	Step    string `json:"step,omitempty"`
 	Version string `json:"version"`
-	// Phase: waiting, loading, stage, promoting, rolling_back, done.
+	// Previous is the version that the candidate is compared with; empty when nothing else serves.
+	Previous string `json:"previous,omitempty"`
+	// Phase: waiting, loading, stage, promoting, rolling back, done.
 	Phase string `json:"phase"`
 	// Stage counts from 1; Stages is how many there are.
 	Stage  int        `json:"stage"`
 	Stages int        `json:"stages"`
 	Shadow spec.Share `json:"shadow"`
 	Weight spec.Share `json:"weight"`
+	// Asks is what the stage asks for, and Tests what is tested at every look.
+	Asks  *spec.Stage `json:"asks,omitempty"`
+	Tests *spec.Tests `json:"tests,omitempty"`
+	// Began is when the stage did.
+	Began time.Time `json:"began,omitzero"`
 	// Look is the newest one.
 	Look *spec.Look `json:"look,omitempty"`
+	// Paused is the order that holds the stage, and Ordered the one that ends the rollout.
+	Paused  *RolloutOrder `json:"paused,omitempty"`
+	Ordered *RolloutOrder `json:"ordered,omitempty"`
+	// Decision and Reason are how it ended, when Phase is done.
+	Decision string `json:"decision,omitempty"`
+	Reason   string `json:"reason,omitempty"`
 }
 
 // NoteSignal is what a step's child workflow says to its run's now and then: a Note, for the run's details in Temporal's UI.

@@ -194,7 +194,7 @@ func TestVersions(t *testing.T) {
 		t.Errorf("the spec %s is not in the store: %v", all[0].Spec, err)
 	}
 	// Rolled back, a name means the earlier version, for a run that begins afterwards too, until another is published.
-	if err := registry.PointTo(ctx, s, all[1], "user:anna", day.Add(2*time.Hour)); err != nil || current() != "d1" {
+	if err := registry.PointTo(ctx, s, all[1], "user:anna", "", day.Add(2*time.Hour)); err != nil || current() != "d1" {
 		t.Errorf("current is %s, %v", current(), err)
 	}
 	if _, _, err := registry.Publish(ctx, s, all[0]); err != nil || current() != "d1" {

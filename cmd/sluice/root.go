@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/data"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/releases"
 	"github.com/sluiceml/sluice/cmd/sluice/runs"
 	"github.com/sluiceml/sluice/cmd/sluice/schedules"
 	"github.com/sluiceml/sluice/cmd/sluice/serve"
@@ -55,6 +56,7 @@ stopped. Nothing else needs to be installed; the state is kept in the folder
 		&cobra.Group{ID: "write", Title: "Write pipelines:"},
 		&cobra.Group{ID: "runs", Title: "Run pipelines:"},
 		&cobra.Group{ID: "look", Title: "Inspect runs:"},
+		&cobra.Group{ID: "release", Title: "Release models:"},
 		&cobra.Group{ID: "host", Title: "Operate Sluice:"},
 	)
 	add := func(group string, commands ...*cobra.Command) {
@@ -66,6 +68,7 @@ stopped. Nothing else needs to be installed; the state is kept in the folder
 	add("write", write.NewInit(), write.NewSchema(), write.NewLint(), write.NewExplain(), write.NewFmt(), write.NewPlan(), write.NewSimulate())
 	add("runs", runs.NewRun(), data.NewClean(), runs.NewRerun(), runs.NewCancel(), runs.NewRemove(), runs.NewApprove(), runs.NewReject(), schedules.NewSchedule())
 	add("look", runs.NewList(), runs.NewShow(), runs.NewLogs(), runs.NewReport(), runs.NewCost(), data.NewData(), data.NewCheckpoint())
+	add("release", data.NewModel(), releases.NewRelease(), releases.NewRollout())
 	add("host", serve.NewUp(), serve.NewWorker(), serve.NewServe(), serve.NewCodec(), serve.NewDoctor())
 	add("", newVersion(), newExitCodes())
 	return root

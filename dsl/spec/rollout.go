@@ -113,6 +113,17 @@ type Look struct {
 	Alpha    float64 `json:"alpha,omitempty"`
 	Decision string  `json:"decision"` // hold, pass, abort
 	Reason   string  `json:"reason,omitempty"`
+	// Latency is what the latency test saw; nil where there is none.
+	Latency *LatencyLook `json:"latency,omitempty"`
+}
+
+// LatencyLook is the latency test at a look: the rollout is aborted when CandidateLowerMS is above Ratio times StableUpperMS.
+type LatencyLook struct {
+	Quantile float64 `json:"quantile"`
+	Ratio    float64 `json:"ratio"`
+	// CandidateLowerMS is at most the candidate's quantile, and StableUpperMS at least that of the stable release; 0 while nothing is known.
+	CandidateLowerMS float64 `json:"candidate_lower_ms"`
+	StableUpperMS    float64 `json:"stable_upper_ms"`
 }
 
 // SideCounts is what one side of a comparison answered during a stage.

@@ -32,4 +32,7 @@ type Split struct {
 	Stable    string `json:"stable,omitempty"`
 	// Shadow, when set, mirrors a share of the requests to a version, which is kept loaded.
 	Shadow *routing.Shadow `json:"shadow,omitempty"`
+	// By and Reason are those of the revision that it makes.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }

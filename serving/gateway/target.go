@@ -73,6 +73,7 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 		r.Version, r.Weight = strconv.FormatInt(doc.Versions, 10), 0
 		stable, _ := doc.Serving()
 		doc.Releases, doc.Candidate, doc.Stable = append(doc.Releases, r), r.Version, stable.Version
+		doc.By, doc.Reason = r.Run+"/"+r.Step, ""
 		if doc, err = routing.Set(ctx, t.store, expected, doc); err != nil {
 			return routing.Document{}, routing.Release{}, err
 		}
@@ -150,6 +151,7 @@ func apply(doc routing.Document, split Split) (routing.Document, error) {
 		return routing.Document{}, fmt.Errorf("target %s has no release %s", doc.Target, version)
 	}
 	doc.Releases, doc.Shadow, doc.Candidate, doc.Stable = releases, split.Shadow, split.Candidate, split.Stable
+	doc.By, doc.Reason = split.By, split.Reason
 	return doc, nil
 }
 

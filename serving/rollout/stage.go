@@ -42,6 +42,8 @@ type Stage struct {
 	Revision int64
 	// Elapsed is the time since the stage began.
 	Elapsed time.Duration
+	// Paused: the stage cannot pass, whatever its samples. The sequential tests go on, and may end the rollout.
+	Paused bool
 }
 
 // Alpha is that of the error test: how often a candidate that is as good may be aborted.
@@ -65,7 +67,7 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 		look.Candidate, look.Stable = shadowSides(counts.Shadow)
 	} else {
 		look.Candidate, look.Stable = side(counts.Candidate), side(counts.Stable)
-		rejected = slower(stage, counts)
+		rejected, look.Latency = slower(stage, counts)
 	}
 	look.Candidate.Crashes, look.Stable.Crashes = state.crashes(stage.Candidate), state.crashes(stage.Stable)
 	look.EValue = state.Errors.Value()
@@ -95,13 +97,15 @@ func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reas
 	samples, needed := look.Candidate.Requests, cmp.Or(stage.Spec.MinSamples, defaultMinSamples)
 	what := "answers of the candidate"
 	if stage.Spec.Shadow > 0 {
-		if stage.Stable == "" {
+		if stage.Stable == "" && !stage.Paused {
 			return Pass, "no release is serving yet, so there is nothing to mirror", nil
 		}
 		samples, what = look.Delta.Samples, "answers compared"
 	}
 	maxWait := cmp.Or(time.Duration(stage.Spec.MaxWait), defaultMaxWait)
 	switch crashes := look.Candidate.Crashes; {
+	case stage.Paused:
+		return Hold, fmt.Sprintf("paused, with %d of %d %s", samples, needed, what), nil
 	case crashes >= maxCrashes && stage.Elapsed < maxWait:
 		return Hold, crashed(crashes), nil
 	case crashes >= maxCrashes && stage.Spec.OnNoData != Hold:
@@ -183,23 +187,27 @@ func unusable(stage Stage, candidate stats.Counts) string {
 	return ""
 }
 
-// slower makes the latency test and says what it found, "" for nothing.
-func slower(stage Stage, counts Counts) string {
-	spec := stage.Tests.Latency
-	if spec.Quantile == 0 || stage.Stable == "" {
-		return ""
+// slower makes the latency test, and says what it found and why that ends the rollout, "" for not.
+func slower(stage Stage, counts Counts) (rejected string, seen *spec.LatencyLook) {
+	asked := stage.Tests.Latency
+	if asked.Quantile == 0 || stage.Stable == "" {
+		return "", nil
 	}
 	test := stats.LatencyTest{
-		Quantile: spec.Quantile,
-		Ratio:    cmp.Or(spec.Ratio, 1),
-		Alpha:    cmp.Or(spec.Alpha, defaultAlpha) / float64(max(stage.Of, 1)), // each stage compares anew
+		Quantile: asked.Quantile,
+		Ratio:    cmp.Or(asked.Ratio, 1),
+		Alpha:    cmp.Or(asked.Alpha, defaultAlpha) / float64(max(stage.Of, 1)), // each stage compares anew
 	}
 	look := test.Look(counts.Candidate.Latency, counts.Stable.Latency)
+	seen = &spec.LatencyLook{Quantile: test.Quantile, Ratio: test.Ratio, CandidateLowerMS: milliseconds(look.CandidateLower)}
+	if look.StableUpper != stats.Unbounded {
+		seen.StableUpperMS = milliseconds(look.StableUpper)
+	}
 	if !look.Rejected {
-		return ""
+		return "", seen
 	}
 	return fmt.Sprintf("slower than allowed: quantile %v of its latency is at least %v, and the serving release's at most %v (allowed ratio %v)",
-		test.Quantile, look.CandidateLower, look.StableUpper, test.Ratio)
+		test.Quantile, look.CandidateLower, look.StableUpper, test.Ratio), seen
 }
 
 func side(c stats.Counts) spec.SideCounts {

@@ -37,6 +37,9 @@ type Document struct {
 	// Shadow mirrors requests to a release, when set.
 	Shadow    *Shadow   `json:"shadow,omitempty"`
 	UpdatedAt time.Time `json:"updated_at"`
+	// By is the step of a run, RUN/STEP, or the person that made this revision, and Reason why; empty where an earlier version of Sluice did.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Release is a model version at a target.

@@ -18,6 +18,8 @@ type Move struct {
 	// By is RUN/STEP, which published the version, or the person who moved the name to it by hand; empty where an earlier version of Sluice
 	// did not say.
 	By string `json:"by,omitempty"`
+	// Reason is that person's.
+	Reason string `json:"reason,omitempty"`
 	// Version is what the name has meant since.
 	Version Published `json:"version"`
 }

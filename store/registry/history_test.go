@@ -72,7 +72,7 @@ func TestHistory(t *testing.T) {
 	publish(t, s, taken) // tried again
 	publish(t, s, version("r2", "d2", 2))
 	publish(t, s, version("late", "d3", 1)) // begun before r2, and ended after it
-	if err := registry.PointTo(t.Context(), s, taken, "user:anna", day.Add(3*time.Minute)); err != nil {
+	if err := registry.PointTo(t.Context(), s, taken, "user:anna", "", day.Add(3*time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, s, version("r4", "d2", 4)) // the rollback holds
@@ -108,7 +108,7 @@ func TestRollbackMeetsPublish(t *testing.T) {
 			met := false
 			back := func() {
 				met = true
-				if err := registry.PointTo(t.Context(), s, version("r2", "d2", 2), "user:anna", day.Add(time.Hour)); err != nil {
+				if err := registry.PointTo(t.Context(), s, version("r2", "d2", 2), "user:anna", "", day.Add(time.Hour)); err != nil {
 					t.Error(err)
 				}
 			}

@@ -96,11 +96,11 @@ func hasVersion(ctx context.Context, s *store.Store, v Published) (bool, error) 
 	}), err
 }
 
-// PointTo makes a version the current one of its name, as a person says it. Every version stays; the next one that the name did not have
-// before becomes the current one.
-func PointTo(ctx context.Context, s *store.Store, v Published, by string, now time.Time) error {
+// PointTo makes a version the current one of its name, as a person says it, with the reason if they give one. Every version stays; the next
+// one that the name did not have before becomes the current one.
+func PointTo(ctx context.Context, s *store.Store, v Published, by, reason string, now time.Time) error {
 	v.Pointed = now
-	return move(ctx, s, v.Artifact.Type, v.Name, func(Move) (Move, bool) { return Move{At: now, By: by, Version: v}, true })
+	return move(ctx, s, v.Artifact.Type, v.Name, func(Move) (Move, bool) { return Move{At: now, By: by, Reason: reason, Version: v}, true })
 }
 
 // Current returns what every published name of a type means now.
@@ -192,6 +192,8 @@ type Tag struct {
 	Tag    string    `json:"tag"`
 	Digest string    `json:"digest"`
 	At     time.Time `json:"at"`
+	// By is the person; empty where an earlier version of Sluice did not say.
+	By string `json:"by,omitempty"`
 }
 
 func tagsPrefix(typ artifact.Type, name string) string {

@@ -80,7 +80,7 @@ rollback is in effect until a step publishes a new version under the name.`,
 			if err != nil {
 				return err
 			}
-			if err := registry.PointTo(cmd.Context(), s, v, by, time.Now().UTC()); err != nil {
+			if err := registry.PointTo(cmd.Context(), s, v, by, "", time.Now().UTC()); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, shortVersion(v.Artifact.Digest), v.Run, v.Step)
@@ -158,5 +158,10 @@ func putTag(ctx context.Context, s *store.Store, v registry.Published, tag strin
 			was = t.Digest
 		}
 	}
-	return was, registry.PutTag(ctx, s, v.Artifact.Type, registry.Tag{Name: v.Name, Tag: tag, Digest: v.Artifact.Digest, At: time.Now().UTC()})
+	by, err := kit.Whoami()
+	if err != nil {
+		return "", err
+	}
+	given := registry.Tag{Name: v.Name, Tag: tag, Digest: v.Artifact.Digest, At: time.Now().UTC(), By: by}
+	return was, registry.PutTag(ctx, s, v.Artifact.Type, given)
 }

@@ -2,6 +2,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,6 +115,14 @@ func findVersion(ctx context.Context, s *store.Store, text, version string) (fou
 	if err != nil {
 		return found, err
 	}
+	return versionOf(ctx, s, current, version, words{tag: "tag", list: "sluice data ls " + text})
+}
+
+// words are what an error calls a name that a person gave to a version, and the command that lists those.
+type words struct{ tag, list string }
+
+// versionOf finds a version of the name that current is the current version of.
+func versionOf(ctx context.Context, s *store.Store, current registry.Published, version string, w words) (found registry.Published, err error) {
 	typ, name := current.Artifact.Type, current.Name
 	all, err := registry.Versions(ctx, s, typ, name)
 	if err != nil {
@@ -124,7 +133,9 @@ func findVersion(ctx context.Context, s *store.Store, text, version string) (fou
 		return found, err
 	}
 	prefix := strings.TrimPrefix(version, "sha256:")
+	var known []string
 	for _, t := range tags {
+		known = append(known, t.Tag)
 		if t.Tag == version {
 			prefix = strings.TrimPrefix(t.Digest, "sha256:")
 		}
@@ -141,7 +152,8 @@ func findVersion(ctx context.Context, s *store.Store, text, version string) (fou
 		}
 	}
 	if found.Artifact.IsZero() {
-		return found, kit.Invalidf("%s has no version and no tag %q\nhelp: `sluice data ls %s` lists them", name, version, text)
+		help := cmp.Or(nearest.HelpNear(version, known), "\nhelp: `"+w.list+"` lists them")
+		return found, kit.Invalidf("%s has no version and no %s %q%s", name, w.tag, version, help)
 	}
 	return found, nil
 }

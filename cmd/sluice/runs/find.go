@@ -21,7 +21,7 @@ import (
 
 // onOpenRun does something about the run that the first argument names, which has not ended: in a session, until it is done or somebody
 // interrupts it.
-func onOpenRun(cmd *cobra.Command, args []string, do func(ctx context.Context, s *control.Session, run string) error) (err error) {
+func onOpenRun(cmd *cobra.Command, args []string, do func(ctx context.Context, s *control.Session, run string) error) error {
 	st, err := kit.OpenStore(cmd)
 	if err != nil {
 		return err
@@ -33,6 +33,12 @@ func onOpenRun(cmd *cobra.Command, args []string, do func(ctx context.Context, s
 	if len(open) > 1 {
 		return ambiguous(cmd, args, open)
 	}
+	return InSession(cmd, func(ctx context.Context, s *control.Session) error { return do(ctx, s, open[0].Run) })
+}
+
+// InSession does something in a session with Sluice, which is started if no process carries runs, until it is done or somebody interrupts
+// it. It then stays for as long as other commands follow runs that this process has come to carry.
+func InSession(cmd *cobra.Command, do func(ctx context.Context, s *control.Session) error) (err error) {
 	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
 	s, w, err := worker.Open(ctx, control.Options{StateDir: kit.StateDir(cmd), Follow: true}, worker.Options{})
@@ -40,7 +46,7 @@ func onOpenRun(cmd *cobra.Command, args []string, do func(ctx context.Context, s
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close(), s.Close()) }()
-	return errors.Join(do(ctx, s, open[0].Run), linger(ctx, s, w, cmd.ErrOrStderr()))
+	return errors.Join(do(ctx, s), linger(ctx, s, w, cmd.ErrOrStderr()))
 }
 
 // fewOpen is how many open runs are named where one was to be.

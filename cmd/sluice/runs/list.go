@@ -84,7 +84,7 @@ func withWaiting(ctx context.Context, state string, runs []record.RunRecord) []v
 	if len(open) == 0 {
 		return listed
 	}
-	s, leave, carried := attach(ctx, state)
+	s, leave, carried := Attach(ctx, state)
 	if s == nil {
 		for _, i := range open {
 			listed[i].Unattended = !carried

@@ -195,7 +195,7 @@ type live struct {
 // refresh asks a run that is under way where its steps are now, what they do and what waits for a person. Of one that has ended meanwhile,
 // or can never say so itself, it reads the records again.
 func refresh(ctx context.Context, state string, run *record.Run) (live, error) {
-	s, leave, carried := attach(ctx, state)
+	s, leave, carried := Attach(ctx, state)
 	if s == nil {
 		return live{carried: carried}, nil
 	}
@@ -223,8 +223,8 @@ func refresh(ctx context.Context, state string, run *record.Run) (live, error) {
 	return l, nil
 }
 
-// attach opens a session with the Sluice that carries runs, if there is one, until leave is called; carried is false when there is none.
-func attach(ctx context.Context, state string) (s *control.Session, leave func(), carried bool) {
+// Attach opens a session with the Sluice that carries runs, if there is one, until leave is called; carried is false when there is none.
+func Attach(ctx context.Context, state string) (s *control.Session, leave func(), carried bool) {
 	if _, held, err := holder.Find(state); !connect.ClusterNamed() && (err != nil || !held) {
 		return nil, nil, err != nil
 	}

@@ -198,6 +198,9 @@ func RolloutDetail(state contract.RolloutState) Detail {
 			stage = fmt.Sprintf("stage %d/%d shadow %s", state.Stage, state.Stages, state.Shadow)
 		}
 		parts = append(parts, stage)
+		if state.Paused != nil {
+			parts = append(parts, "paused by "+state.Paused.By)
+		}
 		if look := state.Look; look != nil {
 			evidence := "e-value " + human.Number(look.EValue)
 			switch {

@@ -1,0 +1,67 @@
+package activities
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
+)
+
+// TestUnopenedCandidateIsUnloaded: what a rollout that was not opened has left behind goes, and nothing else.
+//
+// promise: docs/rollouts.md#p-ro-unopened
+func TestUnopenedCandidateIsUnloaded(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := artifact.Ref{Type: artifact.Model, Digest: "sha256:x"}
+	doc := routing.Document{Target: "t", Versions: 2, Releases: []routing.Release{
+		{Version: "1", Model: model, Run: "r1", Step: "ship", Weight: 1}, {Version: "2", Model: model, Run: "r2", Step: "ship"},
+	}}
+	if _, err := routing.Set(t.Context(), s, 0, doc); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(spec.Rollout{Target: "t", Model: model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rollouts := &Rollouts{Store: s}
+	settle := func(run string) {
+		in := contract.RolloutSettle{Step: record.StepInput{Run: run, Step: "ship", Kind: spec.KindRollout, Spec: raw}, Reason: "it could not be loaded"}
+		if err := rollouts.Settle(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle("r2")
+	settle("r2") // tried again
+	settle("r1") // which serves, so it is no candidate
+	releases, err := routing.Releases(t.Context(), s, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		Version string
+		State   routing.State
+		End     string
+		Reason  string
+	}
+	var got []row
+	for _, r := range releases {
+		got = append(got, row{r.Version, r.State, r.End.Decision, r.End.Reason})
+	}
+	want := []row{{"2", routing.Gone, routing.RolledBack, "it could not be loaded"}, {"1", routing.Serving, "", ""}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("releases (-want +got):\n%s", diff)
+	}
+	if now, err := routing.Current(t.Context(), s, "t"); err != nil || now.Revision != 2 {
+		t.Errorf("the document is at revision %d, %v; want 2", now.Revision, err)
+	}
+}

@@ -1,0 +1,333 @@
+package releases
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/runs"
+	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+)
+
+// NewRollout makes `sluice rollout`.
+func NewRollout() *cobra.Command {
+	return kit.Group(&cobra.Command{
+		Use:   "rollout",
+		Short: "Watch, pause, promote, abort and roll back releases of targets",
+		Long: `A ` + "`rollout`" + ` step moves the traffic of a target to a model in stages, and takes it
+back if a test fails. These commands show where a rollout is, act on it, and
+take an earlier release back after it. Who acted, when and why is recorded.`,
+		Example: `  sluice rollout status spam
+  sluice rollout pause spam --reason "the dashboard looks odd"
+  sluice rollout resume spam
+  sluice rollout abort spam
+  sluice rollout rollback spam --reason "invoices end up in spam"
+  sluice rollout history spam`,
+	}, newRolloutStatus(), newRolloutPause(), newRolloutResume(), newRolloutPromote(), newRolloutAbort(), newRolloutRollback(), newRolloutHistory())
+}
+
+func newRolloutPause() *cobra.Command {
+	return newOrder(contract.RolloutPause, &cobra.Command{
+		Use:   "pause TARGET",
+		Short: "Hold a rollout in its stage until it is resumed",
+		Long: `Hold a rollout in its stage, with its traffic as it is, until it is resumed. The
+tests go on: a candidate that is found worse is still rolled back. A pause does
+not count for the max_wait of the stage. A rollout that is being loaded holds
+before its first stage.`,
+		Example: `  sluice rollout pause spam --reason "the dashboard looks odd"`,
+	})
+}
+
+func newRolloutResume() *cobra.Command {
+	return newOrder(contract.RolloutResume, &cobra.Command{
+		Use:     "resume TARGET",
+		Short:   "Resume a rollout that is paused",
+		Long:    `Resume a rollout that is paused. One that is not paused goes on as it does.`,
+		Example: `  sluice rollout resume spam`,
+	})
+}
+
+func newRolloutPromote() *cobra.Command {
+	return newOrder(contract.RolloutPromote, &cobra.Command{
+		Use:   "promote TARGET",
+		Short: "Give the candidate of a rollout all traffic now",
+		Long: `Give the candidate of a rollout all traffic now, without the remaining looks and
+stages, and wait until it has it. The rollout step succeeds.`,
+		Example: `  sluice rollout promote spam --reason "the fix cannot wait"`,
+	})
+}
+
+func newRolloutAbort() *cobra.Command {
+	return newOrder(contract.RolloutAbort, &cobra.Command{
+		Use:   "abort TARGET",
+		Short: "Give all traffic back to the previous release now, and end the rollout",
+		Long: `Give all traffic back to the previous release now, and wait until it has it. The
+rollout step fails, as it does when a test rolls the candidate back.`,
+		Example: `  sluice rollout abort spam --reason "customers complain"`,
+	})
+}
+
+// newOrder makes a command that has a rollout do something.
+func newOrder(action string, cmd *cobra.Command) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), completeTargets
+	format := kit.AddFormat(cmd)
+	reason := cmd.Flags().String("reason", "", "reason, for the rollout's record")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := openTarget(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		o := contract.RolloutOrder{Action: action, Reason: *reason}
+		if o.By, err = person(); err != nil {
+			return err
+		}
+		var now contract.RolloutState
+		err = runs.InSession(cmd, func(ctx context.Context, session *control.Session) error {
+			now, err = session.OrderRollout(ctx, args[0], o)
+			return err
+		})
+		if errors.Is(err, control.ErrNoRollout) {
+			var end routing.Outcome
+			if end, err = noRollout(cmd.Context(), s, args[0], o); err == nil {
+				now = contract.RolloutState{Version: end.Version, Phase: "done", Decision: end.Decision, Reason: end.Reason}
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return kit.Print(cmd, *format, now, func(out io.Writer) error { return orderedText(out, args[0], action, now) })
+	}
+	return cmd
+}
+
+// person is who acts. A run is not to end its own rollouts, or anybody's: that is what gates and tests are for.
+func person() (string, error) {
+	if proc.Kept() {
+		return "", kit.Invalidf("programs started by a run cannot act on rollouts: a person must, outside the run")
+	}
+	return kit.Whoami()
+}
+
+// noRollout says what there is in place of a running rollout: how the last one ended, which is no error if that is what was wanted. One that
+// Temporal has lost is aborted here.
+func noRollout(ctx context.Context, s *store.Store, target string, o contract.RolloutOrder) (routing.Outcome, error) {
+	if o.Action == contract.RolloutAbort {
+		reason := "aborted by " + o.By
+		if o.Reason != "" {
+			reason += ": " + o.Reason
+		}
+		if end, done, err := control.Withdraw(ctx, s, target, o.By, reason); done || err != nil {
+			return end, err
+		}
+	}
+	releases, err := routing.Releases(ctx, s, target)
+	if err != nil {
+		return routing.Outcome{}, err
+	}
+	text, help := "no rollout is running at target "+target, "\nhelp: `sluice rollout history "+target+"` shows what happened"
+	for _, r := range releases { // newest first
+		if r.End.Decision == "" {
+			continue
+		}
+		switch {
+		case o.Action == contract.RolloutPromote && r.End.Decision == routing.Promoted, o.Action == contract.RolloutAbort && r.End.Decision == routing.RolledBack:
+			return r.End, nil
+		case o.Action == contract.RolloutAbort:
+			help = "\nhelp: `sluice rollout rollback " + target + "` takes the release before it back"
+		}
+		text += fmt.Sprintf(": the last one, of release %s, ended on %s as %s", r.Version, kit.Time(r.End.At), outcomeText(r.End))
+		break
+	}
+	return routing.Outcome{}, kit.Invalidf("%s%s", text, help)
+}
+
+func orderedText(out io.Writer, target, action string, now contract.RolloutState) error {
+	var text string
+	switch {
+	case action == contract.RolloutPause && now.Phase == "loading":
+		text = "is paused before its first stage; `sluice rollout resume " + target + "` lets it begin"
+	case action == contract.RolloutPause:
+		text = fmt.Sprintf("is paused in stage %d of %d (%s); `sluice rollout resume %s` lets it go on", now.Stage, now.Stages, stageText(now), target)
+	case action == contract.RolloutResume:
+		text = fmt.Sprintf("goes on in stage %d of %d", now.Stage, now.Stages)
+	case now.Decision == routing.Promoted:
+		text = "has all traffic"
+	case now.Previous != "":
+		text = "was rolled back: release " + now.Previous + " has all traffic"
+	default:
+		text = "was rolled back"
+	}
+	if now.Phase == "done" && now.Reason != "" {
+		text += " (" + now.Reason + ")"
+	}
+	name := "the candidate"
+	if now.Version != "" {
+		name = "release " + now.Version
+	}
+	_, err := fmt.Fprintf(out, "%s: %s %s\n", target, name, text)
+	return err
+}
+
+// stageText is the share of a stage.
+func stageText(now contract.RolloutState) string {
+	if now.Shadow > 0 {
+		return "shadow " + now.Shadow.String()
+	}
+	return now.Weight.String()
+}
+
+// rolledBack is what `rollout rollback` did.
+type rolledBack struct {
+	Target   string `json:"target"`
+	Release  string `json:"release"`
+	Revision int64  `json:"revision"`
+	By       string `json:"by"`
+	Reason   string `json:"reason,omitempty"`
+	// Loaded: a gateway of this machine has loaded the release, and gives it the traffic when it next reads the document, within a second.
+	Loaded bool `json:"loaded"`
+}
+
+func newRolloutRollback() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollback TARGET",
+		Short: "Give all traffic to an earlier release again",
+		Long: `Give all traffic of a target to a release that was promoted before: the newest
+one before the serving release, or the one of --to, which may also be newer. A
+release that is still loaded serves within a second. One that is not is loaded
+first, while the current release continues to serve.
+
+The command only needs the store: it works while no worker runs. While a rollout
+is running it is refused; abort the rollout first.`,
+		Example: `  sluice rollout rollback spam --reason "invoices end up in spam"
+  sluice rollout rollback spam --to 3`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTargets,
+	}
+	format := kit.AddFormat(cmd)
+	to := cmd.Flags().String("to", "", "release that is to serve; default: the one promoted before the serving release")
+	reason := cmd.Flags().String("reason", "", "reason, for the target's history")
+	kit.Must(cmd.RegisterFlagCompletionFunc("to", completeReleases))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := openTarget(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		by, err := person()
+		if err != nil {
+			return err
+		}
+		doc, err := control.RollBack(cmd.Context(), s, args[0], *to, by, *reason)
+		if err != nil {
+			return err
+		}
+		serving, _ := doc.Serving()
+		done := rolledBack{Target: args[0], Release: serving.Version, Revision: doc.Revision, By: by, Reason: *reason}
+		if done.Loaded, err = awaitLoaded(cmd.Context(), kit.StateDir(cmd), args[0], serving.Version); err != nil {
+			return err
+		}
+		return kit.Print(cmd, *format, done, done.text)
+	}
+	return cmd
+}
+
+func (d rolledBack) text(out io.Writer) error {
+	text := "is loaded, and has all traffic within a second"
+	if !d.Loaded {
+		text = "gets all traffic as soon as the gateways have loaded it"
+	}
+	_, err := fmt.Fprintf(out, "%s: release %s %s (revision %d)\n", d.Target, d.Release, text, d.Revision)
+	return err
+}
+
+// completeReleases offers the releases of the target that is the first argument.
+func completeReleases(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const done = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	s, err := kit.OpenStore(cmd)
+	if err != nil || len(args) == 0 {
+		return nil, done
+	}
+	releases, err := routing.Releases(cmd.Context(), s, args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, r := range releases {
+		if r.End.Decision == routing.Promoted {
+			names = append(names, r.Version+"\t"+r.Run+"/"+r.Step)
+		}
+	}
+	return names, done
+}
+
+const (
+	// loadTimeout bounds the wait for a gateway of this machine to load a release.
+	loadTimeout = 30 * time.Second
+	loadEvery   = 50 * time.Millisecond
+	askTimeout  = 2 * time.Second
+)
+
+// awaitLoaded waits until the gateway of this machine has loaded a release; false where there is none, or it takes long.
+func awaitLoaded(ctx context.Context, dir, target, version string) (bool, error) {
+	ports, err := portsOf(dir, target)
+	if err != nil || len(ports) == 0 {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	url := fmt.Sprintf("http://127.0.0.1:%d/v2/models/%s/versions/%s/ready", ports[0], target, version)
+	for range poll.Every(ctx, loadEvery) {
+		switch status, err := ask(ctx, url); {
+		case err != nil:
+			return false, nil //nolint:nilerr // no gateway listens here, or not any more
+		case status == http.StatusOK:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func ask(ctx context.Context, url string) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// portsOf are the ports at which a state folder serves a target; none where it does not.
+func portsOf(dir, target string) ([]int, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, state.TargetsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var served map[string]spec.Target
+	if err := json.Unmarshal(raw, &served); err != nil {
+		return nil, fault.New(fault.Infrastructure, "read "+state.TargetsFile+": "+err.Error(), err)
+	}
+	return served[target].Ports(), nil
+}

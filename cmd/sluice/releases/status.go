@@ -1,0 +1,279 @@
+package releases
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/runs"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+)
+
+// status is where a target is, as `rollout status` shows it.
+type status struct {
+	Target   string            `json:"target"`
+	Revision int64             `json:"revision"`
+	Releases []routing.Release `json:"releases"`
+	Shadow   *routing.Shadow   `json:"shadow,omitempty"`
+	// Rollout is the one that goes on; left out when there is none, or Unknown says why nobody knows.
+	Rollout *control.Rollout `json:"rollout,omitempty"`
+	Unknown string           `json:"unknown,omitempty"`
+	// Last is how the newest rollout that has ended did.
+	Last routing.Outcome `json:"last,omitzero"`
+}
+
+func newRolloutStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status [TARGET]",
+		Short: "Show where the rollout of a target is, and the evidence of its tests",
+		Long: `Show where the rollout of a target is: the stage, the share of traffic of each
+release, what candidate and stable release have answered in the stage, the
+evidence of each test with the limit at which the candidate is rolled back, the
+checks that the stage still has to pass, and how long it may take. Without
+TARGET, all targets are listed.`,
+		Example: `  sluice rollout status
+  sluice rollout status spam
+  sluice rollout status spam --format json | jq .rollout.look`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeTargets,
+	}
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := openStore(cmd)
+		if err != nil {
+			return err
+		}
+		targets := args
+		if len(args) == 0 {
+			targets, err = routing.Targets(cmd.Context(), s)
+		} else {
+			err = control.FindTarget(cmd.Context(), s, args[0])
+		}
+		if err != nil {
+			return err
+		}
+		session, leave, carried := runs.Attach(cmd.Context(), kit.StateDir(cmd))
+		if session != nil {
+			defer leave()
+		}
+		all := []status{}
+		for _, target := range targets {
+			st, err := statusOf(cmd.Context(), s, session, carried, target)
+			if err != nil {
+				return err
+			}
+			all = append(all, st)
+		}
+		if len(args) == 0 {
+			return kit.Print(cmd, *format, all, func(out io.Writer) error { return statusesText(out, all) })
+		}
+		return kit.Print(cmd, *format, all[0], func(out io.Writer) error { return all[0].text(out, time.Now()) })
+	}
+	return cmd
+}
+
+func statusOf(ctx context.Context, s *store.Store, session *control.Session, carried bool, target string) (status, error) {
+	doc, err := routing.Current(ctx, s, target)
+	if err != nil {
+		return status{}, err
+	}
+	releases, err := routing.Releases(ctx, s, target)
+	if err != nil {
+		return status{}, err
+	}
+	st := status{Target: target, Revision: doc.Revision, Releases: doc.Releases, Shadow: doc.Shadow}
+	open := false
+	for _, r := range releases { // newest first
+		open = open || r.End.Decision == "" && r.State != routing.Gone
+		if r.End.Decision != "" && st.Last.Decision == "" {
+			st.Last = r.End
+		}
+	}
+	if session != nil {
+		if st.Rollout, err = session.Rollout(ctx, target); err != nil {
+			st.Unknown = "Sluice does not answer: " + err.Error()
+		}
+		return st, nil
+	}
+	switch {
+	case carried:
+		st.Unknown = "Sluice does not answer"
+	case open:
+		st.Unknown = "no process executes the rollout now: start `sluice up`"
+	}
+	return st, nil
+}
+
+// statusesText lists targets.
+func statusesText(out io.Writer, all []status) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "nothing was ever released; a step of kind `rollout` releases a model to a target")
+		return err
+	}
+	return kit.Table(out, "target\ttraffic\trollout", func(w io.Writer) {
+		for _, s := range all {
+			kit.Row(w, s.Target, s.traffic(), s.rollout())
+		}
+	})
+}
+
+// traffic says which releases have which share of the traffic.
+func (s status) traffic() string {
+	var parts []string
+	for _, r := range s.Releases {
+		if r.Weight > 0 {
+			parts = append(parts, "release "+r.Version+" "+human.Percent(r.Weight))
+		}
+	}
+	if s.Shadow != nil {
+		parts = append(parts, "shadow to "+s.Shadow.Version+" "+human.Percent(s.Shadow.Share))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// rollout says in one line where the rollout is.
+func (s status) rollout() string {
+	r := s.Rollout
+	switch {
+	case s.Unknown != "":
+		return s.Unknown
+	case r == nil && s.Last.Decision == "":
+		return "none"
+	case r == nil:
+		return "none; release " + s.Last.Version + " " + outcomeText(s.Last) + " " + shortTime(s.Last.At)
+	}
+	text := r.Phase
+	if r.Phase == "stage" {
+		text = fmt.Sprintf("stage %d of %d (%s)", r.Stage, r.Stages, stageText(r.RolloutState))
+	}
+	if r.Paused != nil {
+		text += ", paused"
+	}
+	return text
+}
+
+// text is all about a target, for people.
+func (s status) text(out io.Writer, now time.Time) error {
+	r := s.Rollout
+	err := kit.Table(out, s.Target+"\t"+s.headline(), func(w io.Writer) {
+		kit.Row(w, "traffic", s.traffic())
+		if r == nil {
+			if s.Last.Reason != "" {
+				kit.Row(w, "reason", s.Last.Reason)
+			}
+			return
+		}
+		kit.Row(w, "run", r.Run+"/"+r.Step)
+		if p := r.Paused; p != nil {
+			text := "by " + p.By + " since " + kit.Time(p.At)
+			if p.Reason != "" {
+				text += ": " + p.Reason
+			}
+			kit.Row(w, "paused", text)
+		}
+		if r.Phase == "stage" {
+			evidenceRows(w, *r, now)
+		}
+	})
+	if err != nil || r == nil || r.Look == nil || r.Phase != "stage" {
+		return err
+	}
+	fmt.Fprintln(out) //nolint:errcheck // the table has the error
+	return kit.Table(out, "\tanswers\terrors\terror rate\tp50 ms\tp99 ms", func(w io.Writer) {
+		sideRow(w, "candidate "+r.Version, r.Look.Candidate)
+		if r.Previous != "" {
+			sideRow(w, "stable "+r.Previous, r.Look.Stable)
+		}
+	})
+}
+
+func (s status) headline() string {
+	if s.Rollout != nil && s.Rollout.Version != "" {
+		return "release " + s.Rollout.Version + ", " + s.rollout()
+	}
+	return "rollout: " + s.rollout()
+}
+
+func sideRow(w io.Writer, name string, c spec.SideCounts) {
+	kit.Row(w, name, human.Count(c.Requests), human.Count(c.Errors), human.Percent(c.ErrorRate), human.Number(c.P50MS), human.Number(c.P99MS))
+}
+
+// evidenceRows say what the looks of a stage have found, and what it still needs.
+func evidenceRows(w io.Writer, r control.Rollout, now time.Time) {
+	look := r.Look
+	if look == nil {
+		kit.Row(w, "looks", "none yet in this stage")
+		return
+	}
+	switch {
+	case r.Previous == "":
+		kit.Row(w, "errors", "nothing else serves, so there is nothing to compare with")
+	case look.Alpha > 0:
+		kit.Row(w, "errors", fmt.Sprintf("e-value %s; rolls back at %s", human.Number(look.EValue), human.Number(1/look.Alpha)))
+	}
+	if l := look.Latency; l != nil {
+		kit.Row(w, "latency", latencyText(*l))
+	} else if r.Shadow == 0 {
+		kit.Row(w, "latency", "not tested (tests.latency is not set)")
+	}
+	if r.Shadow > 0 && look.Delta.Samples > 0 {
+		kit.Row(w, "agreement", fmt.Sprintf("%s of %s answers, largest difference %s", human.Percent(look.Delta.Agreement),
+			human.Count(look.Delta.Samples), human.Number(look.Delta.MaxAbs)))
+	}
+	stageRows(w, r, now)
+}
+
+func latencyText(l spec.LatencyLook) string {
+	name := "p" + human.Number(100*l.Quantile)
+	stable := "not known yet"
+	if l.StableUpperMS > 0 {
+		stable = "at most " + human.Number(l.StableUpperMS) + " ms"
+	}
+	return fmt.Sprintf("%s at least %s ms, stable %s; rolls back above %s times", name, human.Number(l.CandidateLowerMS), stable, human.Number(l.Ratio))
+}
+
+// stageRows say what the stage needs to pass, and until when.
+func stageRows(w io.Writer, r control.Rollout, now time.Time) {
+	asks, look := r.Asks, r.Look
+	if asks == nil {
+		return
+	}
+	samples, what := look.Candidate.Requests, "answers"
+	if r.Shadow > 0 {
+		samples, what = look.Delta.Samples, "answers compared"
+	}
+	kit.Row(w, "samples", fmt.Sprintf("%s of %s %s", human.Count(samples), human.Count(asks.MinSamples), what))
+	for i, check := range asks.Checks {
+		name := ""
+		if i == 0 {
+			name = "checks"
+		}
+		kit.Row(w, name, string(check)+", once there are the samples")
+	}
+	began := fmt.Sprintf("began %s ago", human.Duration(now.Sub(r.Began).Round(time.Second)))
+	if r.Paused != nil {
+		began += "; its max_wait is suspended"
+	} else if asks.MaxWait > 0 {
+		then := "aborts"
+		if asks.OnNoData == "hold" {
+			then = "keeps waiting"
+		}
+		began += fmt.Sprintf("; %s after %s without the samples", then, asks.MaxWait)
+	}
+	kit.Row(w, "stage", began)
+	if !r.LookedAt.IsZero() {
+		kit.Row(w, "next look", fmt.Sprintf("within a second; the last known is of %s ago", human.Duration(max(0, now.Sub(r.LookedAt)).Round(time.Second))))
+	}
+}

@@ -1,0 +1,128 @@
+package control
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
+)
+
+// TestRollBack: the newest promoted release before what serves, or the one that is named; never one that no rollout has promoted, nor one whose
+// model is gone.
+//
+// promise: docs/rollouts.md#p-ro-rollback
+// promise: docs/rollouts.md#p-ro-rollback-refused
+func TestRollBack(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "weights"), []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	model, err := s.PutTree(t.Context(), artifact.Model, dir, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := func(version string, weight float64) routing.Release {
+		return routing.Release{Version: version, Model: model, Run: "r" + version, Step: "ship", Weight: weight}
+	}
+	revision := int64(0)
+	set := func(versions int64, releases ...routing.Release) {
+		t.Helper()
+		doc, err := routing.Set(t.Context(), s, revision, routing.Document{Target: "t", Versions: versions, Releases: releases})
+		if err != nil {
+			t.Fatal(err)
+		}
+		revision = doc.Revision
+	}
+	ended := func(version, decision string) {
+		t.Helper()
+		if err := routing.PutOutcome(t.Context(), s, routing.Outcome{Target: "t", Version: version, Decision: decision, Reason: "seen"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(to, wantServing, wantErr string) {
+		t.Helper()
+		doc, err := RollBack(t.Context(), s, "t", to, "user:ann", "bad")
+		if wantErr != "" {
+			if err == nil || !strings.Contains(err.Error(), wantErr) {
+				t.Errorf("to %q: %v, want %q", to, err, wantErr)
+			}
+			return
+		}
+		if err != nil {
+			t.Errorf("to %q: %v", to, err)
+			return
+		}
+		revision = doc.Revision
+		if serving, _ := doc.Serving(); serving.Version != wantServing || serving.Weight != 1 {
+			t.Errorf("to %q: release %s serves %v, want %s", to, serving.Version, serving.Weight, wantServing)
+		}
+	}
+	set(1, release("1", 1))
+	ended("1", routing.Promoted)
+	check("", "", "no earlier release that was promoted")
+	set(2, release("1", 0), release("2", 1))
+	ended("2", routing.Promoted)
+	set(3, release("2", 1), release("3", 0))
+	ended("3", routing.RolledBack)
+	set(4, release("2", 0.5), release("4", 0.5))
+	check("", "", "the rollout of release 4 has not ended")
+	ended("4", routing.Promoted)
+	set(4, release("2", 0), release("4", 1))
+
+	check("3", "", "release 3 was never promoted: its rollout was taken back (seen)")
+	check("5", "", `no release "5"; it has had 4, 3, 2, 1`)
+	check("", "2", "")
+	check("", "1", "") // which is not in the document any more
+	check("4", "4", "")
+	was := revision
+	check("4", "4", "")
+	if revision != was {
+		t.Error("a rollback to what serves has made a revision")
+	}
+	gone := release("5", 1)
+	gone.Model.Digest = "sha256:" + strings.Repeat("0", 64)
+	set(5, gone)
+	ended("5", routing.Promoted)
+	set(6, release("6", 1))
+	ended("6", routing.Promoted)
+	check("", "", "the model of release 5 has been removed")
+}
+
+// TestWithdraw: a rollout that nobody executes any more leaves the stable release with all traffic.
+func TestWithdraw(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := artifact.Ref{Type: artifact.Model, Digest: "sha256:x"}
+	doc := routing.Document{Target: "t", Versions: 2, Releases: []routing.Release{
+		{Version: "1", Model: model, Run: "r1", Step: "ship", Weight: 0.4}, {Version: "2", Model: model, Run: "r2", Step: "ship", Weight: 0.6},
+	}}
+	if _, err := routing.Set(t.Context(), s, 0, doc); err != nil {
+		t.Fatal(err)
+	}
+	if err := routing.PutOutcome(t.Context(), s, routing.Outcome{Target: "t", Version: "1", Decision: routing.Promoted}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		end, done, err := Withdraw(t.Context(), s, "t", "user:ann", "lost")
+		if err != nil || done != (i == 0) || done && end.Version != "2" {
+			t.Errorf("%+v, %v, %v", end, done, err)
+		}
+	}
+	now, err := routing.Current(t.Context(), s, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if serving, _ := now.Serving(); serving.Version != "1" || serving.Weight != 1 || len(now.Releases) != 1 || now.Revision != 2 {
+		t.Errorf("the document is %+v", now)
+	}
+}

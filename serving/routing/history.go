@@ -1,0 +1,147 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sluiceml/sluice/store"
+)
+
+// How the rollout of a release may end.
+const (
+	Promoted   = "promoted"
+	RolledBack = "rolled_back"
+)
+
+// Outcome is releases/<target>/<version>.json: how the rollout of a release ended.
+type Outcome struct {
+	Target   string    `json:"target"`
+	Version  string    `json:"version"`
+	Previous string    `json:"previous,omitempty"`
+	Run      string    `json:"run"`
+	Step     string    `json:"step"`
+	Decision string    `json:"decision"` // Promoted or RolledBack
+	Reason   string    `json:"reason,omitempty"`
+	At       time.Time `json:"at"`
+	// By is the person who ended it; empty where its stages did.
+	By string `json:"by,omitempty"`
+}
+
+// PutOutcome records how a rollout ended.
+func PutOutcome(ctx context.Context, s *store.Store, o Outcome) error {
+	return s.PutJSON(ctx, store.ReleasesPrefix+o.Target+"/"+o.Version+".json", o, store.WriteOptions{})
+}
+
+// Revisions returns every revision of a target's routing, oldest first.
+func Revisions(ctx context.Context, s *store.Store, target string) ([]Document, error) {
+	all, err := store.RecordsIn[Document](ctx, s, prefix(target), nil)
+	if err != nil {
+		return nil, fmt.Errorf("routing of target %s: %w", target, err)
+	}
+	return all, nil
+}
+
+// State is what a target does with a release now.
+type State string
+
+// The states of a release.
+const (
+	Serving  State = "serving" // it gets traffic
+	Mirrored State = "shadow"  // it gets copies of requests
+	Loaded   State = "loaded"  // it gets nothing, and could at once
+	Gone     State = "removed" // it is not loaded
+)
+
+// Past is a release that a target has or had.
+type Past struct {
+	Release
+	State State `json:"state"`
+	// Added is when it was first loaded, and Changed when its share of the traffic, or its state, last changed: By whom, for Reason.
+	Added   time.Time `json:"added"`
+	Changed time.Time `json:"changed"`
+	By      string    `json:"by,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	// End is how its rollout ended; zero while that goes on.
+	End Outcome `json:"rollout,omitzero"`
+}
+
+// Releases returns all releases that a target ever had, newest first, with their weights now.
+func Releases(ctx context.Context, s *store.Store, target string) ([]Past, error) {
+	revisions, err := Revisions(ctx, s, target)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := store.RecordsIn[Outcome](ctx, s, store.ReleasesPrefix+target+"/", nil)
+	if err != nil {
+		return nil, fmt.Errorf("releases of target %s: %w", target, err)
+	}
+	all := map[string]*Past{}
+	for _, doc := range revisions {
+		follow(all, doc)
+	}
+	for _, end := range ends {
+		if p := all[end.Version]; p != nil {
+			p.End = end
+		}
+	}
+	releases := make([]Past, 0, len(all))
+	for _, p := range all {
+		releases = append(releases, *p)
+	}
+	slices.SortFunc(releases, func(a, b Past) int { return number(b.Version) - number(a.Version) })
+	return releases, nil
+}
+
+// follow brings releases to where a revision puts them.
+func follow(all map[string]*Past, doc Document) {
+	for _, r := range doc.Releases {
+		if all[r.Version] == nil {
+			all[r.Version] = &Past{Release: r, Added: doc.UpdatedAt}
+		}
+	}
+	for version, p := range all {
+		was, had := p.Weight, p.State
+		r, there := doc.Release(version)
+		p.Weight, p.State = r.Weight, doc.stateOf(version)
+		if there {
+			p.Release = r
+		}
+		if p.Weight != was || p.State != had {
+			p.Changed, p.By, p.Reason = doc.UpdatedAt, doc.By, doc.Reason
+		}
+	}
+}
+
+// stateOf is what a target does with a version.
+func (d Document) stateOf(version string) State {
+	switch r, ok := d.Release(version); {
+	case !ok:
+		return Gone
+	case r.Weight > 0:
+		return Serving
+	case d.Shadow != nil && d.Shadow.Version == version:
+		return Mirrored
+	}
+	return Loaded
+}
+
+func number(version string) int {
+	n, _ := strconv.Atoi(version) // Validate lets nothing else in
+	return n
+}
+
+// RollBack gives all traffic to a release that the target had before, which is loaded anew if it has to be. What served stays loaded, for
+// the way back. ErrConflict when the target is not at the expected revision any more.
+func RollBack(ctx context.Context, s *store.Store, expected int64, doc Document, to Release, by, reason string) (Document, error) {
+	to.Weight = 1
+	releases := []Release{to}
+	if was, ok := doc.Serving(); ok && was.Version != to.Version {
+		was.Weight = 0
+		releases = append(releases, was)
+	}
+	doc.Releases, doc.Shadow, doc.By, doc.Reason = releases, nil, by, reason
+	return Set(ctx, s, expected, doc)
+}

@@ -1,0 +1,80 @@
+package routing
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/store"
+)
+
+// set makes the next revision of a target.
+func set(t *testing.T, s *store.Store, doc Document) Document {
+	t.Helper()
+	doc, err := Set(t.Context(), s, doc.Revision, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// TestReleases: those that left the document are still known, with who changed them last and how their rollouts ended.
+//
+// promise: docs/rollouts.md#p-ro-history
+func TestReleases(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := func(version string, weight float64) Release {
+		return Release{Version: version, Model: artifact.Ref{Type: artifact.Model, Digest: "sha256:" + version}, Run: "r" + version, Step: "ship", Weight: weight}
+	}
+	doc := set(t, s, Document{Target: "t", Versions: 1, Releases: []Release{release("1", 1)}, By: "r1/ship"})
+	doc.Versions, doc.Releases, doc.By = 2, []Release{release("1", 1), release("2", 0)}, "r2/ship"
+	doc = set(t, s, doc)
+	doc.Shadow = &Shadow{Version: "2", Share: 1}
+	doc = set(t, s, doc)
+	doc.Shadow, doc.Releases, doc.By, doc.Reason = nil, []Release{release("2", 1), release("1", 0)}, "user:ann", "now"
+	doc = set(t, s, doc)
+	doc.Versions, doc.Releases, doc.By, doc.Reason = 3, []Release{release("2", 1), release("3", 0)}, "r3/ship", ""
+	doc = set(t, s, doc)
+	if err := PutOutcome(t.Context(), s, Outcome{Target: "t", Version: "2", Decision: Promoted, At: time.Unix(1, 0).UTC()}); err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		version  string
+		weight   float64
+		state    State
+		by       string
+		reason   string
+		decision string
+	}
+	got := func() (rows []row) {
+		all, err := Releases(t.Context(), s, "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range all {
+			rows = append(rows, row{r.Version, r.Weight, r.State, r.By, r.Reason, r.End.Decision})
+		}
+		return rows
+	}
+	want := []row{{"3", 0, Loaded, "r3/ship", "", ""}, {"2", 1, Serving, "user:ann", "now", Promoted}, {"1", 0, Gone, "r3/ship", "", ""}}
+	if diff := cmp.Diff(want, got(), cmp.AllowUnexported(row{})); diff != "" {
+		t.Errorf("releases (-want +got):\n%s", diff)
+	}
+
+	// Whoever is late changes nothing; the way back keeps what served.
+	if _, err := RollBack(t.Context(), s, doc.Revision-1, doc, release("1", 0), "user:bob", ""); err == nil {
+		t.Error("a rollback of an earlier revision was made")
+	}
+	if _, err := RollBack(t.Context(), s, doc.Revision, doc, release("1", 0), "user:bob", "bad"); err != nil {
+		t.Fatal(err)
+	}
+	want = []row{{"3", 0, Gone, "user:bob", "bad", ""}, {"2", 0, Loaded, "user:bob", "bad", Promoted}, {"1", 1, Serving, "user:bob", "bad", ""}}
+	if diff := cmp.Diff(want, got(), cmp.AllowUnexported(row{})); diff != "" {
+		t.Errorf("releases after the rollback (-want +got):\n%s", diff)
+	}
+}
