@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -111,7 +112,7 @@ func RollBack(ctx context.Context, s *store.Store, target, version, by, reason s
 		if err != nil {
 			return doc, err
 		}
-		if r, ok := doc.Release(to.Version); ok && r.Weight == 1 {
+		if r, ok := doc.Serving(); ok && r.Original() == to.Original() && r.Weight == 1 {
 			return doc, nil
 		}
 		if _, err := s.Manifest(ctx, to.Model); errors.Is(err, store.ErrNotFound) {
@@ -119,7 +120,7 @@ func RollBack(ctx context.Context, s *store.Store, target, version, by, reason s
 		} else if err != nil {
 			return doc, err
 		}
-		doc, err = routing.RollBack(ctx, s, doc.Revision, doc, to.Release, by, reason)
+		doc, err = routing.RollBack(ctx, s, doc, to.Release, by, reason)
 		if !errors.Is(err, routing.ErrConflict) { // else somebody else was faster: decide anew
 			return doc, err
 		}
@@ -131,7 +132,9 @@ func wayBack(doc routing.Document, releases []routing.Past, version string) (rou
 	serving, ok := doc.Serving()
 	var promoted, known []string
 	var found *routing.Past
-	passed := false              // what serves
+	before := func(r routing.Past) bool {
+		return ok && versionNumber(r.Original()) < versionNumber(serving.Original())
+	}
 	for i, r := range releases { // newest first
 		if _, loaded := doc.Release(r.Version); loaded && r.End.Decision == "" {
 			return r, invalid("the rollout of release %s has not ended\nhelp: end it first with `sluice rollout abort %s`, which takes its traffic back", r.Version, doc.Target)
@@ -139,14 +142,13 @@ func wayBack(doc routing.Document, releases []routing.Past, version string) (rou
 		known = append(known, r.Version)
 		if r.End.Decision == routing.Promoted {
 			promoted = append(promoted, r.Version)
-			if version == "" && passed && found == nil {
+			if version == "" && before(r) && found == nil {
 				found = &releases[i]
 			}
 		}
 		if version == r.Version {
 			found = &releases[i]
 		}
-		passed = passed || ok && r.Version == serving.Version
 	}
 	list := "\nhelp: `sluice release ls " + doc.Target + "` lists the releases"
 	switch {
@@ -159,6 +161,11 @@ func wayBack(doc routing.Document, releases []routing.Past, version string) (rou
 			found.Version, found.End.Reason, strings.Join(promoted, ", "))
 	}
 	return *found, nil
+}
+
+func versionNumber(version string) int {
+	n, _ := strconv.Atoi(version) // the routing document has nothing else
+	return n
 }
 
 // Withdraw takes back the traffic of a rollout that no workflow executes any more, such as one that somebody has terminated. It returns how the

@@ -80,20 +80,21 @@ func TestRollBack(t *testing.T) {
 	check("3", "", "release 3 was never promoted: its rollout was taken back (seen)")
 	check("5", "", `no release "5"; it has had 4, 3, 2, 1`)
 	check("", "2", "")
-	check("", "1", "") // which is not in the document any more
-	check("4", "4", "")
+	check("", "5", "") // it takes 1 back, which is not loaded any more
+	check("", "", "no earlier release that was promoted")
+	check("4", "6", "") // and so is this
 	was := revision
-	check("4", "4", "")
+	check("4", "6", "")
 	if revision != was {
 		t.Error("a rollback to what serves has made a revision")
 	}
-	gone := release("5", 1)
+	gone := release("7", 1)
 	gone.Model.Digest = "sha256:" + strings.Repeat("0", 64)
-	set(5, gone)
-	ended("5", routing.Promoted)
-	set(6, release("6", 1))
-	ended("6", routing.Promoted)
-	check("", "", "the model of release 5 has been removed")
+	set(7, gone)
+	ended("7", routing.Promoted)
+	set(8, release("8", 1))
+	ended("8", routing.Promoted)
+	check("", "", "the model of release 7 has been removed")
 }
 
 // TestWithdraw: a rollout that nobody executes any more leaves the stable release with all traffic.

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -59,8 +60,10 @@ const (
 type Past struct {
 	Release
 	State State `json:"state"`
-	// Added is when it was first loaded, and Changed when its share of the traffic, or its state, last changed: By whom, for Reason.
+	// Added is when it was first loaded, AddedBy whom, and Changed when its share of the traffic, or its state, last changed: By whom, for
+	// Reason.
 	Added   time.Time `json:"added"`
+	AddedBy string    `json:"added_by,omitempty"`
 	Changed time.Time `json:"changed"`
 	By      string    `json:"by,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
@@ -87,6 +90,13 @@ func Releases(ctx context.Context, s *store.Store, target string) ([]Past, error
 			p.End = end
 		}
 	}
+	for _, p := range all {
+		if p.Of != "" { // no rollout made it
+			p.End = Outcome{
+				Target: target, Version: p.Version, Run: p.Run, Step: p.Step, Decision: Promoted, Reason: "takes release " + p.Of + " back", At: p.Added, By: p.AddedBy,
+			}
+		}
+	}
 	releases := make([]Past, 0, len(all))
 	for _, p := range all {
 		releases = append(releases, *p)
@@ -99,7 +109,7 @@ func Releases(ctx context.Context, s *store.Store, target string) ([]Past, error
 func follow(all map[string]*Past, doc Document) {
 	for _, r := range doc.Releases {
 		if all[r.Version] == nil {
-			all[r.Version] = &Past{Release: r, Added: doc.UpdatedAt}
+			all[r.Version] = &Past{Release: r, Added: doc.UpdatedAt, AddedBy: doc.By}
 		}
 	}
 	for version, p := range all {
@@ -133,9 +143,19 @@ func number(version string) int {
 	return n
 }
 
-// RollBack gives all traffic to a release that the target had before, which is loaded anew if it has to be. What served stays loaded, for
-// the way back. ErrConflict when the target is not at the expected revision any more.
-func RollBack(ctx context.Context, s *store.Store, expected int64, doc Document, to Release, by, reason string) (Document, error) {
+// Original is the number of the release that it is, or takes back.
+func (r Release) Original() string { return cmp.Or(r.Of, r.Version) }
+
+// RollBack gives all traffic of a target, whose document is doc, to a release that it had before. If that is not loaded any more, it becomes
+// a new release. What served stays loaded, for the way back. ErrConflict when the document has changed meanwhile.
+func RollBack(ctx context.Context, s *store.Store, doc Document, to Release, by, reason string) (Document, error) {
+	loaded := slices.IndexFunc(doc.Releases, func(r Release) bool { return r.Original() == to.Original() })
+	if loaded >= 0 {
+		to = doc.Releases[loaded]
+	} else {
+		doc.Versions++
+		to.Of, to.Version = to.Original(), strconv.FormatInt(doc.Versions, 10)
+	}
 	to.Weight = 1
 	releases := []Release{to}
 	if was, ok := doc.Serving(); ok && was.Version != to.Version {
@@ -143,5 +163,5 @@ func RollBack(ctx context.Context, s *store.Store, expected int64, doc Document,
 		releases = append(releases, was)
 	}
 	doc.Releases, doc.Shadow, doc.By, doc.Reason = releases, nil, by, reason
-	return Set(ctx, s, expected, doc)
+	return Set(ctx, s, doc.Revision, doc)
 }

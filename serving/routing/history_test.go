@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -66,15 +67,28 @@ func TestReleases(t *testing.T) {
 		t.Errorf("releases (-want +got):\n%s", diff)
 	}
 
-	// Whoever is late changes nothing; the way back keeps what served.
-	if _, err := RollBack(t.Context(), s, doc.Revision-1, doc, release("1", 0), "user:bob", ""); err == nil {
-		t.Error("a rollback of an earlier revision was made")
+	// Whoever is late changes nothing; the way back keeps what served. A release that was dropped comes back as a new one.
+	late := doc
+	late.Revision--
+	if _, err := RollBack(t.Context(), s, late, release("1", 0), "user:bob", ""); !errors.Is(err, ErrConflict) {
+		t.Errorf("a rollback of an earlier revision: %v, want a conflict", err)
 	}
-	if _, err := RollBack(t.Context(), s, doc.Revision, doc, release("1", 0), "user:bob", "bad"); err != nil {
+	if doc, err = RollBack(t.Context(), s, doc, release("1", 0), "user:bob", "bad"); err != nil {
 		t.Fatal(err)
 	}
-	want = []row{{"3", 0, Gone, "user:bob", "bad", ""}, {"2", 0, Loaded, "user:bob", "bad", Promoted}, {"1", 1, Serving, "user:bob", "bad", ""}}
+	want = []row{
+		{"4", 1, Serving, "user:bob", "bad", Promoted},
+		{"3", 0, Gone, "user:bob", "bad", ""},
+		{"2", 0, Loaded, "user:bob", "bad", Promoted},
+		{"1", 0, Gone, "r3/ship", "", ""},
+	}
 	if diff := cmp.Diff(want, got(), cmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("releases after the rollback (-want +got):\n%s", diff)
+	}
+	if doc, err = RollBack(t.Context(), s, doc, release("2", 0), "user:bob", ""); err != nil || doc.Versions != 4 || doc.Releases[0].Version != "2" {
+		t.Errorf("back to what is loaded: %+v, %v", doc, err)
+	}
+	if doc, err = RollBack(t.Context(), s, doc, release("1", 0), "user:bob", ""); err != nil || doc.Versions != 4 || doc.Releases[0].Version != "4" {
+		t.Errorf("back to the release that takes 1 back: %+v, %v", doc, err)
 	}
 }

@@ -50,6 +50,9 @@ type Release struct {
 	// Run and Step are what released it.
 	Run  string `json:"run"`
 	Step string `json:"step"`
+	// Of is the earlier release that this one takes back, when that was not loaded any more: a version that was dropped never comes back itself,
+	// so that a gateway which is behind removes nothing that is needed.
+	Of string `json:"of,omitempty"`
 	// Weight is its share of the traffic, 0 to 1; those of all releases add up to 1, or to 0 when nothing serves.
 	Weight float64 `json:"weight"`
 }

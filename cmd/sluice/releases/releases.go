@@ -96,7 +96,7 @@ state last changed, and the step that made the release. --format json also says
 by whom and why.
 
 A loaded release has no traffic, but can take it over immediately. A removed one
-is loaded again by ` + "`sluice rollout rollback`" + `.`,
+comes back as a new release by ` + "`sluice rollout rollback`" + `.`,
 		Example: `  sluice release ls spam
   sluice release ls spam --format json`,
 		Args:              cobra.ExactArgs(1),

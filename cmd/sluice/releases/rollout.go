@@ -211,7 +211,7 @@ func newRolloutRollback() *cobra.Command {
 		Long: `Give all traffic of a target to a release that was promoted before: the newest
 one before the serving release, or the one of --to, which may also be newer. A
 release that is still loaded serves within a second. One that is not is loaded
-first, while the current release continues to serve.
+first, as a new release with its model, while the current one continues to serve.
 
 The command only needs the store: it works while no worker runs. While a rollout
 is running it is refused; abort the rollout first.`,
