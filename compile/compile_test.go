@@ -202,6 +202,7 @@ func TestTextModels(t *testing.T) {
 }
 
 // promise: docs/compile.md#p-tolerance
+// promise: docs/compile.md#p-zipmap
 func TestFaults(t *testing.T) {
 	dataset := samples(t, 50, vectors)
 	tight := map[string]spec.Variant{"int8": {ONNX: &spec.ONNXVariant{Precision: "int8"}, Tolerance: spec.Tolerance{MaxAbs: new(1e-9)}}}
@@ -217,6 +218,7 @@ func TestFaults(t *testing.T) {
 		{"no such selection", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Spec.Select = "fp16" }, `no variant "fp16"`},
 		{"no such split", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Spec.Samples.Split = "tset" }, "it has: test"},
 		{"other columns", newJob(t, onnxtest.MLP, samples(t, 1, texts), fp32), func(*Job) {}, `a column "x"; the row has: text`},
+		{"scikit-learn's maps", newJob(t, onnxtest.ZipMap, dataset, fp32), func(*Job) {}, "options={'zipmap': False}"},
 		{"no model", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Model = t.TempDir() }, "no .onnx file"},
 		{"a broken model", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) {
 			if err := os.WriteFile(filepath.Join(j.Model, "model.onnx"), []byte("broken"), 0o600); err != nil {

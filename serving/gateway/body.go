@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,13 +32,18 @@ func newBodies() *bodies {
 	return b
 }
 
-// read returns a request's body, which has to arrive in time. done gives its bytes back; call it whatever the error is.
+// read returns a request's body, which has to arrive in time. done gives its bytes back; call it whatever the error is, once or more.
 func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, done func(), err error) {
 	counted := &countedBody{ReadCloser: r.Body, of: b}
 	r.Body = counted
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(b.timeout)) // connections have one; what tests write to may not
 	body, err = oip.ReadBody(w, r, maxBody)
-	return body, counted.giveBack, err
+	return body, sync.OnceFunc(counted.giveBack), err
+}
+
+// takenBy ends the answer of a client that has not taken it by then.
+func takenBy(w http.ResponseWriter, deadline time.Time) {
+	_ = http.NewResponseController(w).SetWriteDeadline(deadline) // as above
 }
 
 // countedBody takes what it reads from the bytes that all bodies may have.
@@ -59,7 +65,7 @@ func (c *countedBody) Read(p []byte) (int, error) {
 
 func (c *countedBody) giveBack() { c.of.left.Add(c.taken) }
 
-// busy is the answer to a request that may be sent again soon.
+// busy is the answer to a request too many, which may be sent again soon.
 func busy(format string, args ...any) error {
-	return &oip.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf(format, args...), RetryAfter: time.Second}
+	return &oip.Error{Status: http.StatusTooManyRequests, Message: fmt.Sprintf(format, args...), RetryAfter: time.Second}
 }

@@ -153,8 +153,8 @@ func TestTheBytesOfBodiesAreBounded(t *testing.T) {
 	b.bodies.left.Store(room)
 	conn, _ := dribble(t, server, 1000, strings.Repeat(" ", 20))
 	b.until(t, func() bool { return b.bodies.left.Load() == room-20 })
-	if got := post(t, server, request); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
-		t.Errorf("%d with %v, want 503 with Retry-After", got.status, got.header)
+	if got := post(t, server, request); got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" {
+		t.Errorf("%d with %v, want 429 with Retry-After", got.status, got.header)
 	}
 	b.until(t, func() bool { return b.bodies.left.Load() == room-20 })
 	if err := conn.Close(); err != nil {
@@ -198,8 +198,8 @@ func TestInferencesUnderWayAreBounded(t *testing.T) {
 	b.places = make(chan struct{}, 1)
 	server := serveBench(t, b, "echo")
 	b.places <- struct{}{}
-	if got := post(t, server, request); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "1" {
-		t.Errorf("%d with %v, want 503 with Retry-After", got.status, got.header)
+	if got := post(t, server, request); got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" {
+		t.Errorf("%d with %v, want 429 with Retry-After", got.status, got.header)
 	}
 	<-b.places
 	if got := post(t, server, request); got.status != http.StatusOK {

@@ -37,13 +37,15 @@ func onLoopback(next http.Handler) http.Handler {
 	})
 }
 
-// ofInference takes the media types of inference requests. A page could send others without asking its browser's leave.
+// ofInference takes the media types of inference requests; some clients, such as NVIDIA's, name none.
 func ofInference(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-		if err != nil || !slices.Contains([]string{"application/json", "application/octet-stream"}, media) {
-			oip.WriteError(w, &oip.Error{Status: http.StatusUnsupportedMediaType, Message: "send the request with the header Content-Type: application/json"})
-			return
+		if given := r.Header.Get("Content-Type"); given != "" {
+			media, _, err := mime.ParseMediaType(given)
+			if err != nil || !slices.Contains([]string{"application/json", "application/octet-stream"}, media) {
+				oip.WriteError(w, &oip.Error{Status: http.StatusUnsupportedMediaType, Message: "send the request with the header Content-Type: application/json"})
+				return
+			}
 		}
 		next(w, r)
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,61 +21,79 @@ const (
 
 // infer answers POST v2/models/M[/versions/V]/infer.
 func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
-	response, err := g.respond(w, r)
+	message, err := g.respond(w, r)
+	takenBy(w, time.Now().Add(answerTime))
 	if err != nil {
 		oip.WriteError(w, err)
 		return
 	}
-	oip.WriteJSON(w, http.StatusOK, response)
+	oip.WriteMessage(w, message)
 }
 
 // respond makes the inference a request asks for. It takes a place among those under way when the request has arrived and gives it back
 // before the answer is sent: a client that is slow holds up nobody.
-func (g *Gateway) respond(w http.ResponseWriter, r *http.Request) (*oip.InferResponse, error) {
+func (g *Gateway) respond(w http.ResponseWriter, r *http.Request) (oip.Message, error) {
 	body, done, err := g.bodies.read(w, r)
 	defer done()
 	if err != nil {
-		return nil, err
+		return oip.Message{}, err
 	}
+	leave, err := g.enter()
+	if err != nil {
+		return oip.Message{}, err
+	}
+	defer leave()
+	req, err := oip.ParseRequest(body, r.Header)
+	if err != nil {
+		return oip.Message{}, err
+	}
+	answer, release, err := g.answer(r.Context(), r.PathValue("version"), r.Header, req)
+	if release != "" {
+		w.Header().Set(ReleaseHeader, release)
+	}
+	if err != nil {
+		return oip.Message{}, err
+	}
+	return answer.Encode(req)
+}
+
+// enter takes a place among the inferences under way; leave gives it back.
+func (g *Gateway) enter() (leave func(), err error) {
 	select {
 	case g.places <- struct{}{}:
-		defer func() { <-g.places }()
+		return func() { <-g.places }, nil
 	default:
 		return nil, busy("too many requests are in flight")
 	}
-	req, err := oip.ParseRequest(body)
+}
+
+// answer makes the inference of a request, however it came, and says which release made it or failed to. Without a version the header
+// may name one.
+func (g *Gateway) answer(ctx context.Context, version string, header http.Header, req *oip.InferRequest) (answer *oip.InferResponse, release string, err error) {
+	if err := g.mayLabel(header, req.Parameters); err != nil {
+		return nil, "", err
+	}
+	a, err := g.assign(cmp.Or(version, header.Get(VersionHeader)))
 	if err != nil {
-		return nil, err
-	}
-	if err := g.mayLabel(r, req.Parameters); err != nil {
-		return nil, err
-	}
-	version := r.PathValue("version")
-	if version == "" {
-		version = r.Header.Get(VersionHeader)
-	}
-	a, err := g.assign(version)
-	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer a.inflight.Done()
-	w.Header().Set(ReleaseHeader, a.Version)
 	label, err := expected(req.Parameters)
 	if err == nil {
 		err = label.fits(a.outputs)
 	}
 	if err != nil {
 		g.refuseLabel(a)
-		return nil, err
+		return nil, a.Version, err
 	}
-	outputs, err := g.run(r.Context(), a, req.Inputs, label)
+	outputs, err := g.run(oip.WithCall(ctx, oip.CallOf(req.ID, header)), a, req.Inputs, label)
 	if err == nil {
 		outputs, err = requested(outputs, req.Outputs)
 	}
 	if err != nil {
-		return nil, err
+		return nil, a.Version, err
 	}
-	return &oip.InferResponse{ModelName: g.opts.Target, ModelVersion: a.Version, ID: req.ID, Outputs: outputs}, nil
+	return &oip.InferResponse{ModelName: g.opts.Target, ModelVersion: a.Version, ID: req.ID, Outputs: outputs}, a.Version, nil
 }
 
 // refuseLabel counts a request whose label is no class, which makes no inference.

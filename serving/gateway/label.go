@@ -79,8 +79,8 @@ func (e expectation) fits(outputs []oip.TensorMetadata) error {
 func LabelHeader(key string) string { return "Bearer " + key }
 
 // mayLabel refuses labels of senders without the key: labels decide whether a release is kept.
-func (g *Gateway) mayLabel(r *http.Request, parameters map[string]any) error {
-	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+func (g *Gateway) mayLabel(header http.Header, parameters map[string]any) error {
+	scheme, key, _ := strings.Cut(header.Get("Authorization"), " ")
 	isKey := strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(key), []byte(g.opts.LabelKey)) == 1
 	if parameters["label"] == nil || g.opts.LabelKey == "" || isKey {
 		return nil

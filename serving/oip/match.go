@@ -18,6 +18,9 @@ func Match(described []TensorMetadata, inputs []Tensor) ([]Tensor, error) {
 		if t.Datatype() != want.Datatype {
 			return nil, Invalid("input %q has datatype %s, but the model needs %s", want.Name, t.Datatype(), want.Datatype)
 		}
+		if slices.Contains(t.Shape, 0) {
+			return nil, Invalid("input %q is empty: its shape is %v", want.Name, t.Shape)
+		}
 		if !fits(t.Shape, want.Shape) {
 			return nil, Invalid("input %q has shape %v, but the model needs %v", want.Name, t.Shape, want.Shape)
 		}
@@ -29,7 +32,7 @@ func Match(described []TensorMetadata, inputs []Tensor) ([]Tensor, error) {
 	return ordered, nil
 }
 
-// fits reports whether a shape has no empty dimension and agrees with a model's, where -1 is any size.
+// fits reports whether a shape agrees with a model's, where -1 is any size.
 func fits(shape, want []int64) bool {
-	return slices.EqualFunc(shape, want, func(d, w int64) bool { return d >= 1 && (w < 0 || d == w) })
+	return slices.EqualFunc(shape, want, func(d, w int64) bool { return w < 0 || d == w })
 }

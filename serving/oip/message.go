@@ -1,14 +1,13 @@
-// Package oip speaks the Open Inference Protocol, version 2, over REST with JSON tensors: the messages, their codec and their
-// errors. The protocol is described at github.com/kserve/open-inference-protocol.
+// Package oip speaks the Open Inference Protocol, version 2, over REST, with its extension for binary tensors: the messages, their codec
+// and their errors. The protocol is described at github.com/kserve/open-inference-protocol, the extension at
+// github.com/triton-inference-server/server (docs/protocol/extension_binary_data.md).
 package oip
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"time"
 )
@@ -16,7 +15,7 @@ import (
 // InferRequest is the body of POST .../infer.
 type InferRequest struct {
 	ID string `json:"id,omitempty"`
-	// Parameters of the request. Sluice reads `label`, the value the model should answer.
+	// Parameters of the request. Sluice reads `label`, the value the model should answer, and `binary_data_output`.
 	Parameters map[string]any    `json:"parameters,omitempty"`
 	Inputs     []Tensor          `json:"inputs"`
 	Outputs    []RequestedOutput `json:"outputs,omitempty"`
@@ -24,7 +23,16 @@ type InferRequest struct {
 
 // RequestedOutput names an output the client wants. Without any, all are sent.
 type RequestedOutput struct {
-	Name string `json:"name"`
+	Name       string           `json:"name"`
+	Parameters OutputParameters `json:"parameters,omitzero"`
+}
+
+// OutputParameters say in which form an output is wanted.
+type OutputParameters struct {
+	// BinaryData, when set, overrides what binary_data_output says of the whole request.
+	BinaryData *bool `json:"binary_data,omitempty"`
+	// Classification, an extension that Sluice does not have, asks for the names of that many classes instead of the output.
+	Classification int `json:"classification,omitempty"`
 }
 
 // InferResponse is the answer to an InferRequest.
@@ -82,55 +90,6 @@ func ErrorStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// DecodeRequest reads one InferRequest of at most limit bytes. Its errors are Errors.
-func DecodeRequest(w http.ResponseWriter, r *http.Request, limit int64) (*InferRequest, error) {
-	body, err := ReadBody(w, r, limit)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRequest(body)
-}
-
-// ReadBody reads the body of an InferRequest, at most limit bytes. Its errors are Errors; one that r.Body returns stays as it is.
-func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	if r.Header.Get("Inference-Header-Content-Length") != "" {
-		return nil, Invalid("binary tensors are not supported; send the data as JSON")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if err == nil {
-		return body, nil
-	}
-	if own, ok := errors.AsType[*Error](err); ok {
-		return nil, own
-	}
-	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is larger than %d bytes", limit)}
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil, &Error{Status: http.StatusRequestTimeout, Message: "the request's body did not arrive in time"}
-	}
-	return nil, Invalid("the request's body could not be read: %v", err)
-}
-
-// ParseRequest reads one InferRequest and checks that its inputs have distinct names.
-func ParseRequest(body []byte) (*InferRequest, error) {
-	var req InferRequest
-	if err := json.Unmarshal(body, &req); err != nil {
-		return nil, Invalid("the request is not an inference request: %v", err)
-	}
-	if len(req.Inputs) == 0 {
-		return nil, Invalid("the request has no inputs")
-	}
-	seen := map[string]bool{}
-	for _, in := range req.Inputs {
-		if seen[in.Name] {
-			return nil, Invalid("input %q is listed twice", in.Name)
-		}
-		seen[in.Name] = true
-	}
-	return &req, nil
-}
-
 // WriteJSON answers with v.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
@@ -141,6 +100,13 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // the client may be gone; there is nobody to tell
+}
+
+// WriteMessage answers with an inference.
+func WriteMessage(w http.ResponseWriter, m Message) {
+	m.SetHeader(w.Header())
+	w.Header().Set("Content-Length", strconv.Itoa(len(m.Body)))
+	_, _ = w.Write(m.Body) // the client may be gone; there is nobody to tell
 }
 
 // WriteError answers with the protocol's error body.

@@ -132,7 +132,7 @@ func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte(`{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","data":[[1,2]]}]}`))
 	f.Add([]byte(`{"inputs":[{"name":"x","shape":[1],"datatype":"BYTES","data":["]"]}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := ParseRequest(body)
+		req, err := ParseRequest(body, nil)
 		if err != nil {
 			return
 		}

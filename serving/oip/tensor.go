@@ -13,7 +13,7 @@ import (
 // Datatype is an element type of the protocol.
 type Datatype string
 
-// The element types Sluice carries. FP16 has no plain JSON form and is refused.
+// The element types of the protocol. FP16 and BF16 have no JSON form; BYTES are text in JSON, and any bytes in binary data.
 const (
 	Bool   Datatype = "BOOL"
 	Uint8  Datatype = "UINT8"
@@ -24,15 +24,24 @@ const (
 	Int16  Datatype = "INT16"
 	Int32  Datatype = "INT32"
 	Int64  Datatype = "INT64"
+	FP16   Datatype = "FP16"
+	BF16   Datatype = "BF16"
 	FP32   Datatype = "FP32"
 	FP64   Datatype = "FP64"
-	Bytes  Datatype = "BYTES" // text; JSON has no other bytes
+	Bytes  Datatype = "BYTES"
 )
 
 // Supported reports whether Sluice carries the type.
 func (d Datatype) Supported() bool {
 	_, ok := elements[d]
 	return ok
+}
+
+// HasJSON reports whether tensors of the type have a JSON form.
+func (d Datatype) HasJSON() bool { return elements[d].unmarshal != nil }
+
+func unsupported(d Datatype) error {
+	return fmt.Errorf("datatype %q is not supported; use one of BOOL, UINT8-64, INT8-64, FP16, BF16, FP32, FP64, BYTES", d)
 }
 
 // maxElements bounds a tensor before anything is allocated for it.
@@ -42,16 +51,9 @@ const maxElements = 1 << 28
 type Tensor struct {
 	Name  string
 	Shape []int64
-	// Data is a flat slice whose element type is the tensor's: []bool, []uint8 ... []int64, []float32, []float64 or []string.
+	// Data is a flat slice whose element type is the tensor's: []bool, []uint8 ... []int64, []Float16, []BFloat16,
+	// []float32, []float64 or []string.
 	Data any
-}
-
-// tensorJSON is the wire form.
-type tensorJSON struct {
-	Name     string          `json:"name"`
-	Shape    []int64         `json:"shape"`
-	Datatype Datatype        `json:"datatype"`
-	Data     json.RawMessage `json:"data"`
 }
 
 // Datatype returns the protocol's name of the tensor's element type, "" when Data is none of the slices a tensor may hold.
@@ -83,7 +85,8 @@ func Concat(a, b Tensor) (Tensor, error) {
 	return Tensor{Name: a.Name, Shape: shape, Data: elements[a.Datatype()].concat(a.Data, b.Data)}, nil
 }
 
-// Check reports why the tensor has no JSON form: NaN and the infinities have none.
+// Check reports why the tensor is no result: what it holds is no datatype of the protocol, or NaN or infinity, which JSON has no form for
+// and which no client can use.
 func (t Tensor) Check() error {
 	if t.Datatype() == "" {
 		return fmt.Errorf("tensor %q has elements of type %T, which the protocol does not support", t.Name, t.Data)
@@ -94,52 +97,14 @@ func (t Tensor) Check() error {
 	return nil
 }
 
-// MarshalJSON writes the protocol's JSON form. Its errors are Check's.
-func (t Tensor) MarshalJSON() ([]byte, error) {
-	if err := t.Check(); err != nil {
-		return nil, err
-	}
-	elements := t.Data
-	if octets, ok := elements.([]uint8); ok { // encoding/json would write base64 text
-		wide := make([]uint16, len(octets))
-		for i, v := range octets {
-			wide[i] = uint16(v)
-		}
-		elements = wide
-	}
-	data, err := json.Marshal(elements)
-	if err != nil {
-		return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
-	}
-	return json.Marshal(tensorJSON{Name: t.Name, Shape: t.Shape, Datatype: t.Datatype(), Data: data})
-}
-
-// UnmarshalJSON reads the protocol's JSON form; the data may be flat or nested as the shape is.
-func (t *Tensor) UnmarshalJSON(raw []byte) error {
-	var wire tensorJSON
-	if err := json.Unmarshal(raw, &wire); err != nil {
-		return err
-	}
-	want, err := elementCount(wire.Shape)
-	if err != nil {
-		return fmt.Errorf("tensor %q: %w", wire.Name, err)
-	}
-	data, n, err := DecodeData(wire.Datatype, wire.Data)
-	if err != nil {
-		return fmt.Errorf("tensor %q: %w", wire.Name, err)
-	}
-	if int64(n) != want {
-		return fmt.Errorf("tensor %q: shape %v has %d elements, but data has %d", wire.Name, wire.Shape, want, n)
-	}
-	*t = Tensor{Name: wire.Name, Shape: wire.Shape, Data: data}
-	return nil
-}
-
 // DecodeData reads JSON, a scalar or a flat or nested array, into the slice of a datatype; n is how many elements it has.
 func DecodeData(datatype Datatype, raw json.RawMessage) (data any, n int, err error) {
 	e, ok := elements[datatype]
 	if !ok {
-		return nil, 0, fmt.Errorf("datatype %q is not supported; use one of BOOL, UINT8-64, INT8-64, FP32, FP64, BYTES", datatype)
+		return nil, 0, unsupported(datatype)
+	}
+	if e.unmarshal == nil {
+		return nil, 0, fmt.Errorf("%s has no JSON form; send it as binary data", datatype)
 	}
 	flat, err := flatten(raw)
 	if err != nil {
@@ -152,7 +117,9 @@ func DecodeData(datatype Datatype, raw json.RawMessage) (data any, n int, err er
 	return data, n, nil
 }
 
-func elementCount(shape []int64) (int64, error) {
+// CountElements is how many elements a tensor of a shape has. A shape is refused that has no or negative dimensions, or that no message can
+// have the elements for.
+func CountElements(shape []int64) (int64, error) {
 	if len(shape) == 0 {
 		return 0, errors.New("shape is missing")
 	}
@@ -211,7 +178,7 @@ func Zero(meta TensorMetadata) (Tensor, error) {
 			shape[i] = 1
 		}
 	}
-	n, err := elementCount(shape)
+	n, err := CountElements(shape)
 	if err != nil {
 		return Tensor{}, fmt.Errorf("input %q: %w", meta.Name, err)
 	}

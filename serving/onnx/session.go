@@ -89,6 +89,9 @@ func open(path string, level ort.GraphOptimizationLevel) (*Session, error) {
 	if s.outputs, err = metadata(outputs, outputNames); err != nil {
 		return nil, err
 	}
+	if err := halvesFit(s.outputs); err != nil {
+		return nil, err
+	}
 	if s.session, err = ort.NewDynamicAdvancedSession(path, inputNames, outputNames, options); err != nil {
 		return nil, err
 	}
@@ -155,6 +158,9 @@ func (s *Session) run(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, e
 			return nil, oip.Invalid("input %q: %v", t.Name, err)
 		}
 		in = append(in, v)
+	}
+	if err := makeHalves(out, s.outputs, inputs); err != nil {
+		return nil, err
 	}
 	options, err := ort.NewRunOptions()
 	if err != nil {

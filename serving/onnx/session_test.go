@@ -85,6 +85,52 @@ func TestEveryElementTypeSurvives(t *testing.T) {
 	}
 }
 
+// promise: docs/serving.md#p-oip-types
+func TestTheOtherElementTypesSurvive(t *testing.T) {
+	s := openModel(t, onnxtest.EchoSmall)
+	for _, rows := range []int64{1, 2} { // the room for halves is made anew for each
+		shape, n := []int64{rows, 2}, 2*rows
+		inputs := []oip.Tensor{
+			{Name: "int8", Shape: shape, Data: []int8{-128, 127, 0, 1}[:n]},
+			{Name: "int16", Shape: shape, Data: []int16{-1 << 15, 1<<15 - 1, 0, 1}[:n]},
+			{Name: "uint16", Shape: shape, Data: []uint16{0, 1<<16 - 1, 1, 2}[:n]},
+			{Name: "uint32", Shape: shape, Data: []uint32{0, 1<<32 - 1, 1, 2}[:n]},
+			{Name: "uint64", Shape: shape, Data: []uint64{0, 1<<64 - 1, 1, 2}[:n]},
+			{Name: "float16", Shape: shape, Data: []oip.Float16{0x3c00, 0xfbff, 0x0001, 0x8000}[:n]},
+			{Name: "bfloat16", Shape: shape, Data: []oip.BFloat16{0x3f80, 0xff7f, 0x0001, 0x8000}[:n]},
+		}
+		got, err := s.Infer(t.Context(), inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make([]oip.Tensor, len(inputs))
+		for i, in := range inputs {
+			want[i] = oip.Tensor{Name: in.Name + "_out", Shape: in.Shape, Data: in.Data}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("outputs (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// promise: docs/compile.md#p-zipmap
+func TestModelsWithOutputsThatCannotBeServed(t *testing.T) {
+	for model, says := range map[string]string{
+		onnxtest.ZipMap:   `"probabilities" is a sequence or a map, not a tensor. scikit-learn's classifiers put out such probabilities unless they are converted without ZipMap: convert_sklearn(model, ..., options={'zipmap': False})`,
+		onnxtest.HalfOpen: `output "y" is FP16 of shape [-1 -1]; only its first dimension, the rows of the inputs, may be open`,
+	} {
+		s, err := Open(filepath.Join(onnxtest.Folder(t, model), "model.onnx"))
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", model, err, says)
+		}
+		if err == nil {
+			s.Close()
+		}
+	}
+}
+
+// promise: docs/serving.md#p-oip-empty
+// promise: docs/serving.md#p-oip-bad-request
 func TestInputsThatDoNotFit(t *testing.T) {
 	s := openModel(t, onnxtest.Text)
 	for name, inputs := range map[string][]oip.Tensor{

@@ -1,5 +1,5 @@
 // Package remote is a model on a server elsewhere that speaks the Open Inference Protocol, version 2, over REST: NVIDIA Triton, OpenVINO
-// Model Server, whatever KServe runs.
+// Model Server, whatever KServe runs. Tensors travel as binary data where the server has the extension for them.
 package remote
 
 import (
@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/sluiceml/sluice/serving/oip"
@@ -42,8 +43,10 @@ type Options struct {
 
 // Model is a model of a server. It implements gateway.Upstream.
 type Model struct {
+	server  string // the protocol's root
 	base    string
 	host    string
+	binary  bool // the server takes and sends binary data
 	client  *http.Client
 	inputs  []oip.TensorMetadata
 	outputs []oip.TensorMetadata
@@ -51,14 +54,18 @@ type Model struct {
 
 // Open asks the server whether the model is ready, and for its description. ErrNotReady when it is not; asking again is cheap.
 func Open(ctx context.Context, opts Options) (*Model, error) {
-	base, err := url.JoinPath(opts.URL, "v2/models", url.PathEscape(opts.Model))
+	server, err := url.JoinPath(opts.URL, "v2")
+	if err != nil {
+		return nil, fmt.Errorf("the address of model %s: %w", opts.Model, err)
+	}
+	base, err := url.JoinPath(server, "models", url.PathEscape(opts.Model))
 	if err == nil && opts.Version != "" {
 		base, err = url.JoinPath(base, "versions", url.PathEscape(opts.Version))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the address of model %s: %w", opts.Model, err)
 	}
-	m := &Model{base: base, host: opts.Host, client: &http.Client{
+	m := &Model{server: server, base: base, host: opts.Host, client: &http.Client{
 		Transport: &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: connectTimeout}).DialContext,
@@ -78,10 +85,10 @@ func Open(ctx context.Context, opts Options) (*Model, error) {
 
 // describe waits for nothing: the model is ready, or it is an error.
 func (m *Model) describe(ctx context.Context) error {
-	if _, err := m.call(ctx, http.MethodGet, "/ready", nil); err != nil {
+	if _, err := m.get(ctx, m.base+"/ready"); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotReady, err)
 	}
-	body, err := m.call(ctx, http.MethodGet, "", nil)
+	body, err := m.get(ctx, m.base)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotReady, err)
 	}
@@ -89,15 +96,27 @@ func (m *Model) describe(ctx context.Context) error {
 	if err := json.Unmarshal(body, &meta); err != nil {
 		return fmt.Errorf("the metadata of the model from %s does not follow the Open Inference Protocol: %w", m.base, err)
 	}
+	m.binary = m.takesBinary(ctx)
 	for _, tensors := range [][]oip.TensorMetadata{meta.Inputs, meta.Outputs} {
 		for _, t := range tensors {
 			if !t.Datatype.Supported() {
-				return fmt.Errorf("tensor %q of the model has datatype %q, which cannot be written as JSON", t.Name, t.Datatype)
+				return fmt.Errorf("tensor %q of the model has datatype %q, which the Open Inference Protocol does not have", t.Name, t.Datatype)
+			}
+			if !m.binary && !t.Datatype.HasJSON() {
+				return fmt.Errorf("tensor %q of the model has datatype %q, which cannot be written as JSON, and the server does not list the extension %s",
+					t.Name, t.Datatype, oip.BinaryExtension)
 			}
 		}
 	}
 	m.inputs, m.outputs = meta.Inputs, meta.Outputs
 	return nil
+}
+
+// takesBinary asks the server for its extensions. Not all servers have the route; those get JSON.
+func (m *Model) takesBinary(ctx context.Context) bool {
+	body, err := m.get(ctx, m.server)
+	var meta oip.ServerMetadata
+	return err == nil && json.Unmarshal(body, &meta) == nil && slices.Contains(meta.Extensions, oip.BinaryExtension)
 }
 
 // Inputs describes the inputs; it is empty when the server does not. The result must not be changed.
@@ -115,16 +134,21 @@ func (m *Model) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, e
 			return nil, err
 		}
 	}
-	request, err := json.Marshal(oip.InferRequest{Inputs: inputs})
+	call := oip.CallFrom(ctx)
+	request := oip.InferRequest{ID: call.ID, Inputs: inputs}
+	if m.binary {
+		request.Parameters = map[string]any{oip.BinaryOutput: true}
+	}
+	message, err := request.Encode(func(oip.Tensor) bool { return m.binary })
 	if err != nil {
 		return nil, oip.Invalid("%v", err)
 	}
-	body, err := m.call(ctx, http.MethodPost, "/infer", request)
+	body, header, err := m.post(ctx, message, call)
 	if err != nil {
 		return nil, err
 	}
-	var answer oip.InferResponse
-	if err := json.Unmarshal(body, &answer); err != nil {
+	answer, err := oip.ParseResponse(body, header)
+	if err != nil {
 		return nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's response cannot be parsed: %v", err)}
 	}
 	return m.ordered(answer.Outputs)
@@ -156,33 +180,49 @@ func (m *Model) Close() error {
 	return nil
 }
 
-// call returns the body of an answer with status 200. Every other answer is an oip.Error; what ends ctx is an error that wraps it.
-func (m *Model) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, m.base+path, bytes.NewReader(body))
+func (m *Model) get(ctx context.Context, address string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
+	body, _, err := m.call(req)
+	return body, err
+}
+
+// post sends an inference, which carries the trace of the call that it is for.
+func (m *Model) post(ctx context.Context, message oip.Message, call oip.Call) ([]byte, http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.base+"/infer", bytes.NewReader(message.Body))
+	if err != nil {
+		return nil, nil, err
+	}
+	message.SetHeader(req.Header)
+	call.SetHeader(req.Header)
+	// An inference changes nothing: with this key, which is not sent, net/http repeats it when the server has closed a kept connection.
+	req.Header["X-Idempotency-Key"] = nil
+	return m.call(req)
+}
+
+// call returns the body and the header of an answer with status 200. Every other answer is an oip.Error; what ends ctx is an error that
+// wraps it.
+func (m *Model) call(req *http.Request) ([]byte, http.Header, error) {
 	req.Host = cmp.Or(m.host, req.Host)
-	req.Header.Set("Accept", "application/json")
-	if method == http.MethodPost {
-		req.Header.Set("Content-Type", "application/json")
-		// An inference changes nothing: with this key, which is not sent, net/http repeats it when the server has closed a kept connection.
-		req.Header["X-Idempotency-Key"] = nil
+	if !m.binary {
+		req.Header.Set("Accept", "application/json")
 	}
 	resp, err := m.client.Do(req)
 	if err != nil {
-		return nil, unreachable(ctx, err)
+		return nil, nil, unreachable(req.Context(), err)
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
 	if resp.StatusCode != http.StatusOK {
-		return nil, complaint(resp)
+		return nil, nil, complaint(resp)
 	}
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, unreachable(ctx, err)
+		return nil, nil, unreachable(req.Context(), err)
 	case len(answer) > maxAnswer:
-		return nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's response is larger than %d bytes", maxAnswer)}
+		return nil, nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's response is larger than %d bytes", maxAnswer)}
 	}
-	return answer, nil
+	return answer, resp.Header, nil
 }

@@ -34,13 +34,17 @@ type server struct {
 	*httptest.Server
 	connections atomic.Int32
 	metadata    string
+	extensions  string // a JSON array
 	infer       http.HandlerFunc
 }
 
 func serve(t testing.TB, infer http.HandlerFunc) *server {
 	t.Helper()
-	s := &server{metadata: described, infer: infer}
+	s := &server{metadata: described, extensions: "[]", infer: infer}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"name":"test","extensions":%s}`, s.extensions)
+	})
 	mux.HandleFunc("GET /v2/models/m/versions/3/ready", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /v2/models/m/versions/3", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.metadata) })
 	mux.HandleFunc("POST /v2/models/m/versions/3/infer", func(w http.ResponseWriter, r *http.Request) { s.infer(w, r) })
@@ -145,6 +149,52 @@ func TestWhatComesOfAnAnswer(t *testing.T) {
 	}
 }
 
+// A server that lists the extension gets and sends binary data, of types too that have no JSON form. The request's ID and trace come along.
+//
+// promise: docs/serving.md#p-oip-trace
+func TestBinaryData(t *testing.T) {
+	var got oip.InferRequest
+	var header http.Header
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		request, err := oip.DecodeRequest(w, r, 1<<20)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got, header = *request, r.Header
+		message, err := oip.InferResponse{ModelName: "m", Outputs: []oip.Tensor{{Name: "y", Shape: []int64{1}, Data: []oip.BFloat16{0x3f80}}}}.Encode(request)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		oip.WriteMessage(w, message)
+	})
+	s.metadata = `{"name":"m","platform":"test","inputs":[{"name":"a","datatype":"FP16","shape":[2]}],"outputs":[{"name":"y","datatype":"BF16","shape":[1]}]}`
+	if _, err := Open(t.Context(), Options{URL: s.URL, Model: "m", Version: "3"}); err == nil || !strings.Contains(err.Error(), "does not list the extension") {
+		t.Errorf("a server without the extension: %v", err)
+	}
+	s.extensions = `["binary_tensor_data"]`
+	m := open(t, s)
+	in := []oip.Tensor{{Name: "a", Shape: []int64{2}, Data: []oip.Float16{0x3c00, 0x7bff}}}
+	call := oip.Call{ID: "7", TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", TraceState: "vendor=1"}
+	outputs, err := m.Infer(oip.WithCall(t.Context(), call), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]oip.Tensor{{Name: "y", Shape: []int64{1}, Data: []oip.BFloat16{0x3f80}}}, outputs); diff != "" {
+		t.Errorf("outputs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(oip.InferRequest{ID: "7", Parameters: map[string]any{"binary_data_output": true}, Inputs: in}, got); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(call, oip.CallOf("7", header)); diff != "" {
+		t.Errorf("the call (-want +got):\n%s", diff)
+	}
+	if _, err := m.Infer(t.Context(), in); err != nil || header.Get("traceparent") != "" || got.ID != "" {
+		t.Errorf("without a trace: %v, %v", header, err)
+	}
+}
+
 // promise: docs/kserve.md#p-ks-misfit
 func TestInputsThatDoNotFitAreNotSent(t *testing.T) {
 	m := open(t, serve(t, func(http.ResponseWriter, *http.Request) { t.Error("they were sent") }))
@@ -231,7 +281,7 @@ func TestHostAndPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	want := []string{"m.example.com/serving/v2/models/m/ready", "m.example.com/serving/v2/models/m"}
+	want := []string{"m.example.com/serving/v2/models/m/ready", "m.example.com/serving/v2/models/m", "m.example.com/serving/v2"}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}

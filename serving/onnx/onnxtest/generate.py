@@ -88,6 +88,34 @@ def echo():
     )
 
 
+def echo_small():
+    """The element types that echo lacks in, the same out."""
+    kinds = {
+        "int8": TensorProto.INT8, "int16": TensorProto.INT16, "uint16": TensorProto.UINT16, "uint32": TensorProto.UINT32,
+        "uint64": TensorProto.UINT64, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16,
+    }
+    save(
+        "echo_small",
+        [helper.make_node("Identity", [k], [f"{k}_out"]) for k in kinds],
+        [tensor(k, v, ["N", 2]) for k, v in kinds.items()],
+        [tensor(f"{k}_out", v, ["N", 2]) for k, v in kinds.items()],
+    )
+
+
+def half_open():
+    """A tensor of two bytes an element, whose width only an inference tells."""
+    kind = TensorProto.FLOAT16
+    save("half_open", [helper.make_node("Identity", ["x"], ["y"])], [tensor("x", kind, ["N", "M"])], [tensor("y", kind, ["N", "M"])])
+
+
+def zipmap():
+    """x [N, 2] -> probabilities as scikit-learn's classifiers put them out: a sequence of maps."""
+    nodes = [helper.make_node("ZipMap", ["x"], ["probabilities"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])]
+    maps = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    out = helper.make_value_info("probabilities", helper.make_sequence_type_proto(maps))
+    save("zipmap", nodes, [tensor("x", TensorProto.FLOAT, ["N", 2])], [out])
+
+
 def mlp():
     """x [N, 16] -> logits [N, 3] through one hidden layer: something to optimise and quantise."""
     rng = np.random.default_rng(7)
@@ -170,6 +198,9 @@ text_classifier("text_close", 0.8)
 text_classifier("text_wrong", 0.1)
 words()
 echo()
+echo_small()
+half_open()
+zipmap()
 mlp()
 conv()
 loop()

@@ -20,7 +20,10 @@ const (
 	Words      = "words"       // Text in ONNX Runtime's own operators, with weights to quantise
 	WordsFront = "words_front" // text -> hits, the first part of Words
 	WordsBack  = "words_back"  // hits -> probabilities, the second
-	Echo       = "echo"        // every element type, unchanged
+	Echo       = "echo"        // seven element types, unchanged
+	EchoSmall  = "echo_small"  // the other seven
+	HalfOpen   = "half_open"   // a float16 tensor of any width, unchanged
+	ZipMap     = "zipmap"      // x -> probabilities as a sequence of maps
 	MLP        = "mlp"         // x [N,16] -> logits [N,3]
 	Conv       = "conv"        // x [N,1,8,8] -> logits [N,3]
 	OneHot     = "one_hot"     // text -> hot; an error for texts but ham and spam
