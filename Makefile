@@ -45,6 +45,10 @@ kube: ## build a Kubernetes control plane into the cache folder, for the tests o
 moto: setup ## install moto, a fake of AWS, into the cache folder, for the tests of the EC2 pool
 	@scripts/moto.sh
 
+.PHONY: tritonclient
+tritonclient: setup ## install NVIDIA's client of the inference protocol into the cache folder, for the tests of the gateway
+	@scripts/tritonclient.sh
+
 .PHONY: prometheus
 prometheus: ## unpack Prometheus into the cache folder, for the cluster and the tests of its alerts
 	@scripts/prometheus.sh
@@ -59,7 +63,7 @@ cluster: setup build prometheus ## start the services of docker-compose.yml as p
 	@PATH="$$PATH:$(SLUICE_CACHE)/prometheus" $(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
 
 .PHONY: test
-test: setup build flink moto kube prometheus s3 ## run all tests
+test: setup build flink moto tritonclient kube prometheus s3 ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long

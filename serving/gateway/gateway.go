@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc"
 
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -76,6 +77,7 @@ type Gateway struct {
 	places   chan struct{} // of inferences under way
 	poke     chan struct{}
 	changed  chan struct{} // there is something to report at once
+	grpc     *grpc.Server
 
 	cancel     context.CancelFunc
 	background sync.WaitGroup
@@ -112,7 +114,8 @@ func New(opts Options) *Gateway {
 	}
 	g.mirror = newMirror(g.counters, opts.Timeout, g.log)
 	g.mirroring.Go(func() { g.mirror.run(ctx) })
-	g.handler = guarded(g.routes())
+	g.grpc = newGRPC(g)
+	g.handler = guarded(g.overGRPC(g.routes()))
 	reporter := newReporter(g)
 	g.background.Go(func() {
 		reporter.report(ctx) // a rollout must know of it before it reads what the rollout changes
@@ -127,6 +130,7 @@ func New(opts Options) *Gateway {
 func (g *Gateway) Close() error {
 	g.cancel()
 	g.background.Wait()
+	g.grpc.Stop()
 	g.mu.Lock()
 	releases := g.releases
 	g.releases, g.table = map[string]*release{}, nil

@@ -23,6 +23,9 @@ func (g *Gateway) routes() *http.ServeMux {
 		mux.HandleFunc("GET "+base+"/ready", g.modelReady)
 		mux.HandleFunc("POST "+base+"/infer", ofInference(g.infer))
 	}
+	mux.HandleFunc("POST /v2/repository/index", g.index)
+	mux.HandleFunc("POST /v2/repository/models/{model}/load", g.setByRollouts)
+	mux.HandleFunc("POST /v2/repository/models/{model}/unload", g.setByRollouts)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		oip.WriteError(w, &oip.Error{Status: http.StatusNotFound, Message: "there is no " + r.Method + " " + r.URL.Path + "; the model is " + model})
 	})
@@ -45,38 +48,52 @@ func writeReady(w http.ResponseWriter, ready bool) {
 	oip.WriteJSON(w, status, map[string]bool{"ready": ready})
 }
 
+// serverMetadata is the answer to GET v2.
+var serverMetadata = oip.ServerMetadata{Name: "sluice", Version: "2", Extensions: []string{oip.BinaryExtension, "model_repository"}}
+
 func (g *Gateway) server(w http.ResponseWriter, _ *http.Request) {
-	oip.WriteJSON(w, http.StatusOK, oip.ServerMetadata{Name: "sluice", Version: "2", Extensions: []string{}})
+	oip.WriteJSON(w, http.StatusOK, serverMetadata)
 }
 
 func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request) {
-	a, err := g.described(r)
+	writeReady(w, g.modelIsReady(r.PathValue("version")))
+}
+
+func (g *Gateway) modelIsReady(version string) bool {
+	a, err := g.hold(version)
 	if err == nil {
 		a.inflight.Done()
 	}
-	writeReady(w, err == nil)
+	return err == nil
 }
 
-// model answers with the metadata of the version asked for, else of the release with the most traffic.
 func (g *Gateway) model(w http.ResponseWriter, r *http.Request) {
-	a, err := g.described(r)
+	meta, err := g.metadata(r.PathValue("version"))
 	if err != nil {
 		oip.WriteError(w, err)
 		return
 	}
+	oip.WriteJSON(w, http.StatusOK, meta)
+}
+
+// metadata describes the version asked for, else the release with the most traffic.
+func (g *Gateway) metadata(version string) (*oip.ModelMetadata, error) {
+	a, err := g.hold(version)
+	if err != nil {
+		return nil, err
+	}
 	defer a.inflight.Done()
-	meta := oip.ModelMetadata{Name: g.opts.Target, Platform: platform, Inputs: a.upstream.Inputs(), Outputs: a.upstream.Outputs()}
+	meta := &oip.ModelMetadata{Name: g.opts.Target, Platform: platform, Inputs: a.upstream.Inputs(), Outputs: a.upstream.Outputs()}
 	for _, release := range g.State().Releases {
 		if release.State == Ready {
 			meta.Versions = append(meta.Versions, release.Version)
 		}
 	}
-	oip.WriteJSON(w, http.StatusOK, meta)
+	return meta, nil
 }
 
-// described holds the release a metadata request is about.
-func (g *Gateway) described(r *http.Request) (*assignment, error) {
-	version := r.PathValue("version")
+// hold holds the release that metadata are asked of.
+func (g *Gateway) hold(version string) (*assignment, error) {
 	if version == "" {
 		g.mu.RLock()
 		serving, _ := g.doc.Serving()

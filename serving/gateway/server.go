@@ -90,10 +90,14 @@ func reachable(address net.Addr) string {
 }
 
 func open(listener net.Listener, handler http.Handler, g *Gateway) *door {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true) // gRPC's
 	d := &door{
 		url: "http://" + reachable(listener.Addr()),
 		http: &http.Server{
 			Handler:           handler,
+			Protocols:         &protocols,
 			ReadHeaderTimeout: 10 * time.Second,
 			ReadTimeout:       bodyTimeout,
 			WriteTimeout:      bodyTimeout + g.opts.Timeout + answerTime, // it counts from the request's header

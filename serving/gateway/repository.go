@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"github.com/sluiceml/sluice/serving/oip"
+)
+
+// indexed is an entry of the answer to POST v2/repository/index, which is NVIDIA Triton's, as are the names of states.
+type indexed struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	State   string `json:"state"`
+	Reason  string `json:"reason"`
+}
+
+const maxIndexRequest = 1 << 10 // bytes
+
+// index lists the releases that the gateway has, or is making ready.
+func (g *Gateway) index(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Ready bool `json:"ready"` // list only those that are
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxIndexRequest))
+	if err == nil && len(body) > 0 {
+		err = json.Unmarshal(body, &asked)
+	}
+	if err != nil {
+		oip.WriteError(w, oip.Invalid("the body must be empty or {\"ready\": true}: %v", err))
+		return
+	}
+	list := []indexed{}
+	for _, release := range g.State().Releases {
+		entry := indexed{Name: g.opts.Target, Version: release.Version}
+		switch release.State {
+		case Ready:
+			entry.State = "READY"
+		case Failed:
+			entry.State, entry.Reason = "UNAVAILABLE", release.Error
+		case Loading:
+			entry.State = "LOADING"
+			if release.Waiting != "" {
+				entry.Reason = "waits for " + release.Waiting
+			}
+		}
+		if !asked.Ready || release.State == Ready {
+			list = append(list, entry)
+		}
+	}
+	oip.WriteJSON(w, http.StatusOK, list)
+}
+
+// setByRollouts refuses to load and unload.
+func (g *Gateway) setByRollouts(w http.ResponseWriter, _ *http.Request) {
+	oip.WriteError(w, &oip.Error{Status: http.StatusForbidden, Message: "the releases of " + g.opts.Target + " are loaded and unloaded by rollouts, " +
+		"not by clients: release a model with a `rollout` step of a pipeline"})
+}
