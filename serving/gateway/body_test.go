@@ -188,6 +188,31 @@ func TestClientsThatAreSlowToReadHoldUpNobody(t *testing.T) {
 	b.until(t, func() bool { return post(t, server, request).status == http.StatusOK })
 }
 
+// promise: docs/security.md#p-gateway-half-minute
+func TestAnAnswerIsTakenInTime(t *testing.T) {
+	b := newBench(t, 0)
+	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
+	b.untilServing(t, doc.Revision)
+	r := httptest.NewRequest(http.MethodPost, inferPath, strings.NewReader(request))
+	w := &patient{ResponseRecorder: httptest.NewRecorder()}
+	before := time.Now()
+	b.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || w.deadline.Before(before.Add(30*time.Second)) || w.deadline.After(time.Now().Add(30*time.Second)) {
+		t.Errorf("%d; the answer may be taken until %v after the request, want 30 seconds", w.Code, w.deadline.Sub(before))
+	}
+}
+
+// patient is an answer that knows until when it may be taken.
+type patient struct {
+	*httptest.ResponseRecorder
+	deadline time.Time
+}
+
+func (p *patient) SetWriteDeadline(t time.Time) error {
+	p.deadline = t
+	return nil
+}
+
 // promise: docs/security.md#p-gateway-slow-clients
 // promise: docs/security.md#p-gateway-bytes
 func TestInferencesUnderWayAreBounded(t *testing.T) {

@@ -226,6 +226,8 @@ func TestProtocol(t *testing.T) {
 		{"version ready", "GET", "/v2/models/m/versions/2/ready", "", nil, 200, `true`},
 		{"no such version", "GET", "/v2/models/m/versions/3/ready", "", nil, 503, `false`},
 		{"no such model", "GET", "/v2/models/other", "", nil, 404, `/v2/models/m`},
+		{"a model that is a path", "POST", "/v2/models/../models/m/infer", request, nil, 404, `/v2/models/m`},
+		{"a model that is an escaped path", "POST", "/v2/models/%2e%2e/infer", request, nil, 404, `/v2/models/m`},
 		{"infer", "POST", inferPath, request, nil, 200, `{"model_name":"m","model_version":"1","id":"1","outputs":[{"name":"y","shape":[1,1],"datatype":"FP32","data":[0.75]}]}`},
 		{"one output", "POST", inferPath, strings.Replace(asked, "%s", "y", 1), nil, 200, `"name":"y"`},
 		{"no such output", "POST", inferPath, strings.Replace(asked, "%s", "z", 1), nil, 400, `no output`},

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"path"
 
 	"github.com/sluiceml/sluice/serving/oip"
 )
@@ -10,7 +11,7 @@ import (
 const platform = "onnxruntime_onnx"
 
 // routes are those of the model, for whoever may ask it.
-func (g *Gateway) routes() *http.ServeMux {
+func (g *Gateway) routes() http.Handler {
 	model := "/v2/models/" + g.opts.Target
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2", g.server)
@@ -26,10 +27,25 @@ func (g *Gateway) routes() *http.ServeMux {
 	mux.HandleFunc("POST /v2/repository/index", g.index)
 	mux.HandleFunc("POST /v2/repository/models/{model}/load", g.setByRollouts)
 	mux.HandleFunc("POST /v2/repository/models/{model}/unload", g.setByRollouts)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		oip.WriteError(w, &oip.Error{Status: http.StatusNotFound, Message: "there is no " + r.Method + " " + r.URL.Path + "; the model is " + model})
+	mux.HandleFunc("/", g.nothing)
+	return g.exactly(mux)
+}
+
+// exactly refuses paths that mux would clean and redirect: one with `..` in place of a model is a mistake.
+func (g *Gateway) exactly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path.Clean(r.URL.Path) != r.URL.Path {
+			g.nothing(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
-	return mux
+}
+
+func (g *Gateway) nothing(w http.ResponseWriter, r *http.Request) {
+	oip.WriteError(w, &oip.Error{
+		Status: http.StatusNotFound, Message: "there is no " + r.Method + " " + r.URL.Path + "; the model is /v2/models/" + g.opts.Target,
+	})
 }
 
 // ready reports whether the gateway serves what the document asks for. A target nothing was released to is ready.
