@@ -112,6 +112,7 @@ var figures = []struct{ mark, words, constant string }{
 	{"docs/security.md#p-gateway-bytes", "128 MiB", "serving/gateway.maxBodies"},
 	{"docs/security.md#p-gateway-minute", "a minute", "serving/gateway.bodyTimeout"},
 	{"docs/security.md#p-gateway-slow-clients", "256 inference", "serving/gateway.maxInFlight"},
+	{"docs/serving.md#p-batch-target", "10 s", "serving/batch.window"},
 	{"docs/training.md#p-retry-for", "30 minutes", "activities.retryFor"},
 	{"docs/training.md#p-hang-after", "10 minutes", "training/agent.stallFloor"},
 	{"docs/training.md#p-hang-after", "30 times", "training/agent.stallFactor"},

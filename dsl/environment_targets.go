@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-// checkTargets reports two targets on one port, models where KServe cannot be, and addresses that are none.
+// checkTargets reports two targets on one port, sizes of batches that cannot be, models where KServe cannot be, and addresses that are none.
 func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	taken := map[int]string{}
 	for key, body := range document.Entries(root, "targets") {
@@ -24,8 +24,20 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 			}
 			taken[port] = key.Value
 		}
+		if target.Embedded != nil {
+			checkBatching(src, document.Lookup(body, "embedded", "batching"), target.Embedded.Batching)
+		}
 		if target.KServe != nil {
 			checkKServe(src, key, document.Lookup(body, "kserve"), *target.KServe, env.Store.URL)
+		}
+	}
+}
+
+// checkBatching reports preferred sizes that no inference can have.
+func checkBatching(src *document.Source, body *yaml.Node, b spec.Batching) {
+	for i, size := range b.Preferred {
+		if size > b.MaxBatch {
+			src.Errorf(document.Lookup(body, "preferred", i), "range", "", "%d is more than `max_batch`, %d", size, b.MaxBatch)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func (g *Gateways) start(ctx context.Context, target string, spec spec.Target) e
 	case spec.Embedded != nil:
 		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Embedded.Port))
 		ports := gateway.Ports{Host: g.host, Model: spec.Embedded.Port, Metrics: spec.Embedded.MetricsPort}
-		s, err = embedded.Serve(ctx, g.store, target, ports, dir, labelKey, g.log)
+		s, err = embedded.Serve(ctx, g.store, target, *spec.Embedded, ports, dir, labelKey, g.log)
 	case spec.KServe != nil:
 		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, g.host, labelKey, g.log)
 	default:

@@ -19,6 +19,29 @@ type EmbeddedTarget struct {
 	// URL is where clients reach the gateways that `sluice serve` runs for the target, such as the address of a load balancer. With it, workers
 	// run no gateway for the target.
 	URL string `json:"url,omitempty"`
+	// Threads of one inference. Default 1.
+	Threads int `json:"threads,omitempty" dsl:"default=1,min=1,max=1024"`
+	// Instances is how many inferences of a release run at once. Default: the machine's processors, divided by `threads`.
+	Instances int `json:"instances,omitempty" dsl:"min=1,max=1024"`
+	// Batching joins requests that arrive together into one inference.
+	Batching Batching `json:"batching,omitzero"`
+}
+
+// Batching joins requests whose tensors differ only in their first dimension. A model whose first dimensions are not open, or whose answer
+// to a row depends on other rows, gets each request by itself.
+type Batching struct {
+	// MaxBatch bounds the rows of an inference of several requests; 1 turns batching off. Default 32.
+	MaxBatch int `json:"max_batch,omitempty" dsl:"default=32,min=1,max=65536"`
+	// MaxDelay bounds how long requests wait for others while the model has nothing to do. They wait only after an inference of several
+	// requests, and for no more than a quarter of the time that an inference takes. Default 5ms.
+	MaxDelay Duration `json:"max_delay,omitempty" dsl:"default=5ms"`
+	// Preferred sizes of an inference, in rows: what waits is cut to the largest of them that it fills.
+	Preferred []int `json:"preferred,omitempty" dsl:"min=1"`
+	// MaxQueue bounds the requests that wait; further ones are answered with status 429. Default 256.
+	MaxQueue int `json:"max_queue,omitempty" dsl:"default=256,min=1"`
+	// TargetP99 is the longest that 99% of the requests' inferences should take, without the wait before: `max_batch` goes down a step when
+	// the 99th percentile of 10 s is longer, and up again when it is shorter than 80% of this. Default: none.
+	TargetP99 Duration `json:"target_p99,omitempty"`
 }
 
 // KServeTarget serves each release as an InferenceService of KServe, behind a gateway of Sluice that splits the traffic.

@@ -95,8 +95,35 @@ var (
 
 // Gateways are the metrics of served models.
 func Gateways() []Metric {
-	return []Metric{Requests, RequestDuration, Shadow, ReleaseWeight, ReleaseReady, RoutingRevision}
+	return append([]Metric{Requests, RequestDuration, Shadow, ReleaseWeight, ReleaseReady, RoutingRevision}, Inferences()...)
 }
+
+// Inferences are the metrics of models that a gateway runs itself. Those that Triton has, too, have its names and labels.
+func Inferences() []Metric {
+	return []Metric{
+		InferenceSuccess, InferenceFailure, InferenceCount, InferenceExecutions, InferencePending, InferenceDuration, InferenceQueued,
+		InferenceComputed, BatchRows, BatchLimit,
+	}
+}
+
+var model = Label{Name: "model"}
+
+// What a model has run, since its release was loaded.
+var (
+	InferenceSuccess    = counter("nv_inference_request_success", "Requests that the model answered", model, version)
+	InferenceFailure    = counter("nv_inference_request_failure", "Requests that failed, waited too long or found the queue full", model, version)
+	InferenceCount      = counter("nv_inference_count", "Rows of the model's inferences", model, version)
+	InferenceExecutions = counter("nv_inference_exec_count", "Inferences of the model; an inference may be of several requests", model, version)
+	InferencePending    = gauge("nv_inference_pending_request_count", "Requests that wait for the model", model, version)
+	InferenceDuration   = counter("nv_inference_request_duration_us", "Time from the arrival of requests at the model to their answers, in microseconds", model, version)
+	InferenceQueued     = counter("nv_inference_queue_duration_us", "Of this, the time in which requests waited", model, version)
+	InferenceComputed   = counter("nv_inference_compute_infer_duration_us", "Time of the model's inferences, in microseconds", model, version)
+	BatchRows           = Metric{
+		Name: "sluice_batch_rows", Type: Histogram, Labels: []Label{target, version},
+		Help: "Rows of the model's inferences",
+	}
+	BatchLimit = gauge("sluice_batch_limit", "Rows that an inference of several requests may have: `max_batch`, or less because of `target_p99`", target, version)
+)
 
 // What gateways count and hold.
 var (

@@ -67,13 +67,15 @@ func table(group string, more ...string) (string, error) {
 	return b.String(), nil
 }
 
-// TestNames holds the table to Prometheus's conventions: counters end in _total, others do not, and no name is used twice.
+// TestNames holds the table to Prometheus's conventions, but for Triton's names: counters end in _total, others do not, and no name is used twice.
 func TestNames(t *testing.T) {
 	var names []string
 	for _, g := range Groups() {
 		for _, m := range g.Metrics {
 			names = append(names, m.Name)
-			if !regexp.MustCompile(`^sluice_[a-z_]+$`).MatchString(m.Name) || (m.Type == Counter) != strings.HasSuffix(m.Name, "_total") {
+			triton := strings.HasPrefix(m.Name, "nv_inference_") // whose counters have no suffix
+			if !regexp.MustCompile(`^(sluice|nv_inference)_[a-z_]+$`).MatchString(m.Name) ||
+				(m.Type == Counter && !triton) != strings.HasSuffix(m.Name, "_total") {
 				t.Errorf("%s is no name for a %s", m.Name, m.Type)
 			}
 			if m.Help == "" || strings.HasSuffix(m.Help, ".") || strings.Contains(m.Help, "|") {

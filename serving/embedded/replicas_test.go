@@ -41,7 +41,7 @@ func replicaMain(storeURL string) int {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		server, err := Serve(context.Background(), s, servingtest.Name, gateway.Ports{}, dir, "", slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		server, err := Serve(context.Background(), s, servingtest.Name, spec.EmbeddedTarget{}, gateway.Ports{}, dir, "", slog.New(slog.NewTextHandler(os.Stderr, nil)))
 		if err != nil {
 			return err
 		}

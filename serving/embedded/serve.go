@@ -2,13 +2,18 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"time"
 
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/serving/batch"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/plan"
@@ -17,16 +22,18 @@ import (
 
 // Serve starts the gateway of a target on loopback, with ONNX Runtime in this process. dir is a folder of its own, which is emptied.
 // gateway.ErrPortInUse when a port is taken.
-func Serve(ctx context.Context, s *store.Store, target string, ports gateway.Ports, dir, labelKey string, log *slog.Logger) (*gateway.Server, error) {
-	open, err := gateway.Local(s, dir, load)
+func Serve(
+	ctx context.Context, s *store.Store, target string, t spec.EmbeddedTarget, ports gateway.Ports, dir, labelKey string, log *slog.Logger,
+) (*gateway.Server, error) {
+	open, err := gateway.Local(s, dir, func(ctx context.Context, dir string) (gateway.Upstream, error) { return load(ctx, t, dir, log) })
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)
 	}
 	return gateway.Serve(ctx, ports, gateway.Options{Store: s, Target: target, Open: open, LabelKey: labelKey, Logger: log})
 }
 
-// load opens the one .onnx file of a model artifact.
-func load(_ context.Context, dir string) (gateway.Upstream, error) {
+// load opens the one .onnx file of a model artifact, and runs the sizes of its batches once.
+func load(ctx context.Context, t spec.EmbeddedTarget, dir string, log *slog.Logger) (gateway.Upstream, error) {
 	if _, err := os.Stat(filepath.Join(dir, plan.File)); err == nil {
 		return nil, errors.New("the model is a TensorRT engine, which only a server with a GPU can load, and an embedded target runs ONNX " +
 			"Runtime on the CPU: release an `onnx` variant of the compile step")
@@ -35,9 +42,25 @@ func load(_ context.Context, dir string) (gateway.Upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	session, err := onnx.Open(file)
+	threads := max(t.Threads, 1)
+	session, err := onnx.OpenWithThreads(file, threads)
 	if err != nil {
 		return nil, err
 	}
-	return session, nil
+	batcher := batch.New(session, batch.Options{
+		Instances: cmp.Or(t.Instances, max(runtime.GOMAXPROCS(0)/threads, 1)),
+		MaxBatch:  t.Batching.MaxBatch,
+		MaxDelay:  time.Duration(t.Batching.MaxDelay),
+		Preferred: t.Batching.Preferred,
+		MaxQueue:  t.Batching.MaxQueue,
+		TargetP99: time.Duration(t.Batching.TargetP99),
+		Logger:    log,
+	})
+	if err := batcher.WarmUp(ctx); err != nil {
+		log.Info("requests to a release are not batched", "model", filepath.Base(file), "reason", err)
+	}
+	if ctx.Err() != nil {
+		return nil, errors.Join(context.Cause(ctx), batcher.Close())
+	}
+	return batcher, nil
 }

@@ -31,6 +31,7 @@ func Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{requestsDesc, latencyDesc, shadowDesc, weightDesc, readyDesc, revisionDesc} {
 		ch <- d
 	}
+	describeInferences(ch)
 }
 
 // Collect sends the counts of the server's gateway.
@@ -64,6 +65,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		counter(shadowDesc, s.Agree, s.Version, "agree")
 		counter(shadowDesc, s.Dropped, s.Version, "dropped")
 	}
+	c.gateway.collectInferences(ch)
 	state := c.gateway.State()
 	gauge(revisionDesc, float64(state.Serving))
 	for _, r := range state.Releases {

@@ -22,7 +22,7 @@ var ErrClosed = errors.New("the model has been unloaded")
 // processors would only wait for each other.
 var slots = make(chan struct{}, runtime.GOMAXPROCS(0))
 
-// Session is one loaded model. Run may be called from many goroutines; each inference uses one thread.
+// Session is one loaded model. Its methods may be called from many goroutines.
 type Session struct {
 	mu      sync.RWMutex // held for reading during Run, for writing by Close
 	session *ort.DynamicAdvancedSession
@@ -51,32 +51,37 @@ func ModelFile(dir string) (string, error) {
 	return found[0], nil
 }
 
-// Open loads the model file at path.
-func Open(path string) (*Session, error) { return load(path, ort.GraphOptimizationLevelEnableAll) }
+// Open loads the model file at path, to use one thread for each inference.
+func Open(path string) (*Session, error) { return OpenWithThreads(path, 1) }
+
+// OpenWithThreads is Open for inferences of which each uses so many threads; those of several share them.
+func OpenWithThreads(path string, threads int) (*Session, error) {
+	return load(path, ort.GraphOptimizationLevelEnableAll, threads)
+}
 
 // OpenAsWritten loads the model file at path and computes it operator by operator, as its graph says: without fused kernels, of which
 // those for 8 bits overflow on some processors.
 func OpenAsWritten(path string) (*Session, error) {
-	return load(path, ort.GraphOptimizationLevelDisableAll)
+	return load(path, ort.GraphOptimizationLevelDisableAll, 1)
 }
 
-func load(path string, level ort.GraphOptimizationLevel) (*Session, error) {
+func load(path string, level ort.GraphOptimizationLevel, threads int) (*Session, error) {
 	if err := initialize(); err != nil {
 		return nil, err
 	}
-	s, err := open(path, level)
+	s, err := open(path, level, threads)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", filepath.Base(path), err)
 	}
 	return s, nil
 }
 
-func open(path string, level ort.GraphOptimizationLevel) (*Session, error) {
+func open(path string, level ort.GraphOptimizationLevel, threads int) (*Session, error) {
 	inputs, outputs, err := describe(path)
 	if err != nil {
 		return nil, err
 	}
-	options, err := sessionOptions(level)
+	options, err := sessionOptions(level, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +106,7 @@ func open(path string, level ort.GraphOptimizationLevel) (*Session, error) {
 // describe reads the inputs and outputs of a model file. ONNX Runtime tells them of a session only, so one is made for it, as cheaply
 // as can be.
 func describe(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
-	options, err := sessionOptions(ort.GraphOptimizationLevelDisableAll)
+	options, err := sessionOptions(ort.GraphOptimizationLevelDisableAll, 1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,12 +114,16 @@ func describe(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
 	return ort.GetInputOutputInfoWithOptions(path, options)
 }
 
-func sessionOptions(level ort.GraphOptimizationLevel) (*ort.SessionOptions, error) {
+func sessionOptions(level ort.GraphOptimizationLevel, threads int) (*ort.SessionOptions, error) {
 	o, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(o.SetIntraOpNumThreads(1), o.SetInterOpNumThreads(1), o.SetGraphOptimizationLevel(level)); err != nil {
+	err = errors.Join(
+		o.SetIntraOpNumThreads(threads), o.SetInterOpNumThreads(1), o.SetGraphOptimizationLevel(level),
+		o.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"), // threads that wait would take the time of other requests
+	)
+	if err != nil {
 		return nil, errors.Join(err, o.Destroy())
 	}
 	return o, nil
@@ -126,9 +135,36 @@ func (s *Session) Inputs() []oip.TensorMetadata { return s.inputs }
 // Outputs describes the outputs in the graph's order. The result must not be changed.
 func (s *Session) Outputs() []oip.TensorMetadata { return s.outputs }
 
-// Infer runs the model on one value of each input, in any order, and returns all outputs in the graph's order. Inputs that do
-// not fit the model are an oip.Error with status 400. When ctx ends the inference is stopped and ctx's cause returned.
+// Infer is Check and Run.
 func (s *Session) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	ordered, err := s.Check(inputs)
+	if err != nil {
+		return nil, err
+	}
+	return s.Run(ctx, ordered)
+}
+
+// Check returns one value of each input, given in any order, in the graph's order. Inputs that do not fit the model are an oip.Error with
+// status 400.
+func (s *Session) Check(inputs []oip.Tensor) ([]oip.Tensor, error) {
+	ordered, err := oip.Match(s.inputs, inputs)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range ordered {
+		texts, _ := t.Data.([]string)
+		for _, text := range texts {
+			if strings.IndexByte(text, 0) >= 0 { // ONNX Runtime's strings end at a zero byte: the rest would be lost
+				return nil, oip.Invalid("input %q: a string contains a NUL byte", t.Name)
+			}
+		}
+	}
+	return ordered, nil
+}
+
+// Run runs the model on inputs that Check returned, and returns all outputs in the graph's order. When ctx ends, the inference is stopped
+// and ctx's cause returned.
+func (s *Session) Run(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
@@ -140,14 +176,10 @@ func (s *Session) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor,
 	if s.session == nil {
 		return nil, ErrClosed
 	}
-	ordered, err := oip.Match(s.inputs, inputs)
-	if err != nil {
-		return nil, err
-	}
-	return s.run(ctx, ordered)
+	return s.run(ctx, inputs)
 }
 
-// run is Infer of inputs that are as the model describes them.
+// run is Run of a session that is open.
 func (s *Session) run(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
 	in := make([]ort.Value, 0, len(inputs))
 	out := make([]ort.Value, len(s.outputs))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	ort "github.com/yalue/onnxruntime_go"
 
@@ -115,17 +114,11 @@ func makeHalves(out []ort.Value, outputs []oip.TensorMetadata, inputs []oip.Tens
 }
 
 func writeStrings(shape ort.Shape, data any) (ort.Value, error) {
-	texts := data.([]string)
-	for _, s := range texts {
-		if strings.IndexByte(s, 0) >= 0 { // ONNX Runtime's strings end at a zero byte: the rest would be lost
-			return nil, errors.New("a string contains a NUL byte")
-		}
-	}
 	v, err := ort.NewStringTensor(shape)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.SetContents(texts); err != nil {
+	if err := v.SetContents(data.([]string)); err != nil {
 		return nil, errors.Join(err, v.Destroy())
 	}
 	return v, nil
