@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -376,6 +378,25 @@ func TestModelsThatAreNotBatched(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestMadeUpRowsDiffer(t *testing.T) {
+	type half uint16
+	chance := rand.New(rand.NewPCG(1, 1))
+	for _, data := range []any{make([]float32, 8), make([]int64, 8), make([]uint16, 8), make([]half, 8), make([]bool, 8), make([]string, 8)} {
+		v := reflect.ValueOf(data)
+		fill(v, chance)
+		different := map[any]bool{}
+		for i := range v.Len() {
+			different[v.Index(i).Interface()] = true
+		}
+		if len(different) < 2 {
+			t.Errorf("%T: %v", data, data)
+		}
+		if halves, ok := data.([]half); ok && slices.Min(halves) < 0x3c00 {
+			t.Errorf("%v are next to 0", halves)
+		}
 	}
 }
 

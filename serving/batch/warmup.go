@@ -142,7 +142,8 @@ func madeUp(described []oip.TensorMetadata, rows int, chance *rand.Rand) ([]oip.
 	return inputs, nil
 }
 
-// fill sets the elements of a slice by chance: numbers around 0, small integers, words.
+// fill sets the elements of a slice by chance: numbers around 0, small integers, words. A type of its own on 16 bits is a float, and gets
+// numbers below 2 in either format.
 func fill(data reflect.Value, chance *rand.Rand) {
 	for i := range data.Len() {
 		switch v := data.Index(i); {
@@ -150,6 +151,8 @@ func fill(data reflect.Value, chance *rand.Rand) {
 			v.SetFloat(chance.NormFloat64())
 		case v.CanInt():
 			v.SetInt(chance.Int64N(2))
+		case v.Kind() == reflect.Uint16 && v.Type() != reflect.TypeFor[uint16]():
+			v.SetUint(0x3c00 + chance.Uint64N(0x400))
 		case v.CanUint():
 			v.SetUint(chance.Uint64N(2))
 		case v.Kind() == reflect.Bool:
