@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluiceml/sluice/serving/oip"
+)
+
+// measureFor is how long each load lasts, after a tenth of that to warm up.
+const measureFor = 10 * time.Second
+
+// ask makes one inference.
+type ask func(ctx context.Context) error
+
+// overREST returns what asks a server for a row of a model.
+func overREST(url string, m mlp) (ask, error) {
+	body, err := json.Marshal(oip.InferRequest{Inputs: []oip.Tensor{m.row()}})
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
+	return func(ctx context.Context) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v2/models/"+modelName+"/infer", bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Content-Type", "application/json")
+		res, err := client.Do(r)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		answer, err := io.ReadAll(res.Body)
+		if err == nil && res.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", res.Status, answer)
+		}
+		return err
+	}, nil
+}
+
+// load is what came of a load.
+type load struct {
+	took   []time.Duration // sorted
+	lasted time.Duration
+}
+
+func (l load) rate() float64 { return float64(len(l.took)) / l.lasted.Seconds() }
+
+func (l load) quantile(q float64) float64 {
+	return float64(l.took[int(q*float64(len(l.took)-1))]) / float64(time.Millisecond)
+}
+
+// closedLoop asks with some clients, each of which asks again when it has its answer.
+func closedLoop(ctx context.Context, clients int, do ask) (load, error) {
+	one := func(lasts time.Duration) (load, error) {
+		var mu sync.Mutex
+		var all load
+		var failed error
+		began := time.Now()
+		var group sync.WaitGroup
+		for range clients {
+			group.Go(func() {
+				var took []time.Duration
+				var err error
+				for err == nil && time.Since(began) < lasts {
+					asked := time.Now()
+					err = do(ctx)
+					took = append(took, time.Since(asked))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				all.took, failed = append(all.took, took...), errors.Join(failed, err)
+			})
+		}
+		group.Wait()
+		all.lasted = time.Since(began)
+		slices.Sort(all.took)
+		return all, failed
+	}
+	if _, err := one(measureFor / 10); err != nil {
+		return load{}, err
+	}
+	return one(measureFor)
+}
+
+// openLoop asks so many times a second, at random times, whether or not there are answers. A request's time begins when it was due.
+func openLoop(ctx context.Context, rate float64, do ask) (load, error) {
+	chance := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // the same load for everybody
+	var mu sync.Mutex
+	var all load
+	var failed error
+	var group sync.WaitGroup
+	began := time.Now()
+	for due := began; time.Since(began) < measureFor; {
+		due = due.Add(time.Duration(chance.ExpFloat64() / rate * float64(time.Second)))
+		time.Sleep(time.Until(due))
+		group.Go(func() {
+			err := do(ctx)
+			took := time.Since(due)
+			mu.Lock()
+			defer mu.Unlock()
+			all.took, failed = append(all.took, took), errors.Join(failed, err)
+		})
+	}
+	group.Wait()
+	all.lasted = time.Since(began)
+	slices.Sort(all.took)
+	return all, failed
+}
