@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,6 +256,47 @@ func TestSpare(t *testing.T) {
 	c.disk = func(string) (int64, int64, error) { return 1 << 40, 0, nil }
 	if lacking, err := c.lacking(0); err != nil || lacking != 20<<30 {
 		t.Errorf("a large disk lacks %d, %v, want 20 GiB", lacking, err)
+	}
+}
+
+// TestFullDisk: a file that finds no room after all, since somebody else was faster, is not kept, and its fetch goes on.
+//
+// promise: docs/training.md#p-file-cache-full
+func TestFullDisk(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("a file system cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	c, said := open(t, disk+"/cache", 1<<30) // which believes that there is room
+	large := strings.Repeat("-", 4<<20)
+	for _, reserved := range []int64{int64(len(large)), 0} {
+		kept, fill := c.Take(t.Context(), sumOf(large))
+		if kept != nil {
+			t.Fatal("it is kept")
+		}
+		fill.Reserve(reserved)
+		for rest := large; rest != ""; rest = rest[1<<20:] {
+			if n, err := fill.Write([]byte(rest[:1<<20])); n != 1<<20 || err != nil {
+				t.Errorf("the fetch is told %d, %v", n, err)
+			}
+		}
+		fill.Keep()
+		fill.Drop()
+	}
+	if !strings.Contains(said.String(), "no space left on device") {
+		t.Errorf("it said %q, want that there is no space left", said)
+	}
+	if got := sizes(t, c.dir); len(got) != 0 {
+		t.Errorf("%v are kept", got)
+	}
+	want(t, c, "weights")
+	if !want(t, c, "weights") {
+		t.Error("what has room is not kept")
 	}
 }
 

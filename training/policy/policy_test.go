@@ -4,9 +4,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/training/policy"
 )
+
+// Where prices are not known, the decisions are those for spot at a third of the price, and not for other shares.
+//
+// promise: docs/training.md#p-unknown-spot-price
+func TestDecideWithoutPrices(t *testing.T) {
+	decisions := func(prices spec.Prices) (all []policy.Decision) {
+		for up := time.Second; up < 4*time.Hour; up += time.Minute {
+			all = append(all, policy.Decide(policy.State{
+				Spot: true, OnDemand: true, Running: spec.CapacityOnDemand, Changeover: 8 * time.Minute, SpotUp: up, SpotLosses: 30, Prices: prices,
+			}))
+		}
+		return all
+	}
+	unknown := decisions(spec.Prices{})
+	for prices, want := range map[spec.Prices]bool{
+		{Spot: 1, OnDemand: 3}: true, {Spot: 2, OnDemand: 6}: true, {Spot: 1, OnDemand: 2}: false, {Spot: 1, OnDemand: 5}: false,
+	} {
+		if same := cmp.Equal(unknown, decisions(prices)); same != want {
+			t.Errorf("spot for %g and on-demand for %g are decided on as if no price were known: %v", prices.Spot, prices.OnDemand, same)
+		}
+	}
+}
 
 // promise: docs/training.md#p-without-deadline
 // promise: docs/training.md#p-moves-to-spot
