@@ -58,6 +58,13 @@ func (s *Session) query(ctx context.Context, workflow string, out any) error {
 	return value.Get(out)
 }
 
+// Training asks the training of a step, or of an instance such as fit.3, where it is.
+func (s *Session) Training(ctx context.Context, run, step string) (contract.TrainState, error) {
+	var state contract.TrainState
+	err := s.query(ctx, contract.TrainWorkflowID(run, step), &state)
+	return state, err
+}
+
 // Detail is what a running step says of itself now.
 type Detail struct {
 	// Text and Share are the step's own progress line; Share is negative when unknown. Of a training, the text is what its workflow does

@@ -78,9 +78,5 @@ func bars(s record.StepRecord, d Data, x scale) []bar {
 }
 
 func generationTitle(g spec.Generation) string {
-	title := "generation " + human.Count(int64(g.Index)) + ": " + EndWord(g.End)
-	if g.Reason != "" {
-		title += ", " + g.Reason
-	}
-	return title
+	return "generation " + human.Count(int64(g.Index)) + ": " + HowEnded(g)
 }

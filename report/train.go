@@ -267,6 +267,14 @@ var ends = map[spec.GenerationEnd]struct{ class, word string }{
 
 func endClass(end spec.GenerationEnd) string { return cmp.Or(ends[end].class, "pending") }
 
+// HowEnded is how a generation ended, and why, in one line.
+func HowEnded(g spec.Generation) string {
+	if g.Reason == "" {
+		return EndWord(g.End)
+	}
+	return EndWord(g.End) + ", " + human.Line(g.Reason)
+}
+
 // EndWord is how a generation ended, for people.
 func EndWord(end spec.GenerationEnd) string { return cmp.Or(ends[end].word, "not ended") }
 

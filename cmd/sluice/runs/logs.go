@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -46,13 +46,15 @@ The output of trainings comes from the store, wherever their nodes are, about
 three seconds after it was printed. Where a generation has several ranks, each
 line begins with its generation, node and rank: g2 n1 r3; --generation, --node
 and --rank select from them. If a training lost a gang, a line after its output
-says which and why. The logs of the agents of a local pool's nodes are in the
-state folder, under logs.
+says which and why, and another one that the next generation begins; --follow
+prints them as soon as that has happened. The logs of the agents of a local
+pool's nodes are in the state folder, under logs.
 
 With --timestamps every line begins with the time when it was written, to the
 second, or with - if the time is not known. With --format json every line is one
 JSON object: its step, text, time, and the log of the program it is from, or the
-generation, node and rank of the training.`,
+generation, node and rank of the training. An object with end tells how a
+generation ended, and one with begins that it begins.`,
 		Example: `  sluice logs
   sluice logs fit
   sluice logs fit.3
@@ -85,11 +87,14 @@ generation, node and rank of the training.`,
 		l := &logs{
 			dir: filepath.Join(kit.StateDir(cmd), "logs"), step: step, run: run, store: s, timestamps: *timestamps,
 			json: *format == "json", out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), selection: selected,
-			read: map[string]int64{}, told: map[string]int{}, readers: map[string]*ranklog.Reader{},
+			read: map[string]int64{}, told: map[string]int{}, begun: map[string]int{},
+			readers: map[string]*ranklog.Reader{},
+			asker:   asker{stateDir: kit.StateDir(cmd), states: map[string]contract.TrainState{}},
 		}
 		if err := l.checkSelection(); err != nil {
 			return err
 		}
+		defer l.asker.close()
 		if !follow {
 			if err := l.copy(cmd.Context()); err != nil {
 				return err
@@ -200,6 +205,8 @@ type logs struct {
 	printed     bool             // a line was
 	last        string           // the heading printed last
 	told        map[string]int   // the last generation of which was said how it ended, by the step or instance
+	begun       map[string]int   // the last one of which was said that it begins
+	asker       asker
 
 	selection ranklog.Selection
 	readers   map[string]*ranklog.Reader // of trainings, by the step or instance
@@ -233,6 +240,7 @@ func (l *logs) copy(ctx context.Context) error {
 	look := !l.running() || time.Since(l.lookedAt) >= lookEvery
 	if look {
 		l.lookedAt = time.Now()
+		l.asker.looks++
 	}
 	for place, node := range l.run.Graph {
 		from := cmp.Or(l.run.Steps[place].ReusedFrom, l.run.Run) // whose program it was
@@ -242,45 +250,45 @@ func (l *logs) copy(ctx context.Context) error {
 		} else if index >= 0 {
 			patterns = []string{l.step}
 		}
-		stored := false
-		if ranked(node) && look {
-			var err error
-			if stored, err = l.training(ctx, l.run.Steps[place], from, patterns[0]); err != nil {
-				return err
-			}
+		var err error
+		switch {
+		case !ranked(node) && !l.selects():
+			err = l.files(ctx, place, from, patterns)
+		case ranked(node) && look:
+			err = l.training(ctx, place, from, patterns)
 		}
-		// What an earlier version of Sluice has trained is not in the store.
-		if stored || l.selects() || ranked(node) && l.running() {
-			continue
-		}
-		for _, pattern := range patterns {
-			if err := l.files(ctx, place, filepath.Join(l.dir, from, pattern, "*.log")); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// files prints what is new in the files of a step, attempts by name. Logs of agents are no program's of a step.
-func (l *logs) files(ctx context.Context, place int, pattern string) error {
-	files, err := filepath.Glob(pattern)
-	if err != nil {
-		return fmt.Errorf("find logs: %w", err)
-	}
-	files = slices.DeleteFunc(files, func(file string) bool { return strings.Contains(filepath.Base(file), "-agent") })
-	slices.SortFunc(files, func(a, b string) int { // fit.2 before fit.10, attempt-2 before attempt-10
-		da, db := filepath.Dir(a), filepath.Dir(b)
-		return cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-	})
-	for i, file := range files {
-		step := filepath.Base(filepath.Dir(file))
-		if err := l.file(step, file); err != nil {
-			return err
+// files prints what is new in the files of a step and its instances, attempts by name. Logs of agents are no program's of a step.
+func (l *logs) files(ctx context.Context, place int, from string, patterns []string) error {
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join(l.dir, from, pattern, "*.log"))
+		if err != nil {
+			return fmt.Errorf("find logs: %w", err)
 		}
-		if ranked(l.run.Graph[place]) && (i+1 == len(files) || generationOf(files[i+1]) != generationOf(file)) {
-			if err := l.lost(ctx, l.run.Steps[place], step, generationOf(file)); err != nil {
+		files = slices.DeleteFunc(files, func(file string) bool { return strings.Contains(filepath.Base(file), "-agent") })
+		slices.SortFunc(files, func(a, b string) int { // fit.2 before fit.10, attempt-2 before attempt-10
+			da, db := filepath.Dir(a), filepath.Dir(b)
+			return cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+		})
+		for i, file := range files {
+			step := filepath.Base(filepath.Dir(file))
+			if err := l.file(step, file); err != nil {
 				return err
+			}
+			if ranked(l.run.Graph[place]) && (i+1 == len(files) || generationOf(files[i+1]) != generationOf(file)) {
+				all, err := l.generations(ctx, place, step, false)
+				if err == nil {
+					err = l.ended(step, all, generationOf(file))
+				}
+				if err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -291,30 +299,6 @@ func (l *logs) files(ctx context.Context, place int, pattern string) error {
 func generationOf(file string) (generation int) {
 	_, _ = fmt.Sscanf(filepath.Base(file), "g%d-", &generation)
 	return generation
-}
-
-// lost says of the generations of a training up to one how they ended, where another had to go on for them or nothing did.
-func (l *logs) lost(ctx context.Context, of record.StepRecord, step string, generation int) error {
-	if id, index := record.SplitStep(step); index >= 0 {
-		var err error
-		if of, err = record.LoadInstance(ctx, l.store, l.run.Run, id, index); err != nil {
-			return err
-		}
-	}
-	var out spec.TrainOutput
-	if json.Unmarshal(of.Trained(), &out) != nil {
-		return nil // it has not ended
-	}
-	for _, g := range out.Generations {
-		if g.Index <= l.told[step] || g.Index > generation || g.End == spec.EndFinished || !l.selectsGeneration(g.Index) {
-			continue
-		}
-		l.told[step] = g.Index
-		if err := l.ended(step, g); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // file prints the whole lines a file has more than were read of it.

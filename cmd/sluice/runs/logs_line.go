@@ -7,21 +7,21 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/report"
 )
 
-// logLine is a line that a program of a step has printed, or with an End, one that tells how a generation of a training ended.
+// logLine is a line that a program of a step has printed, or one that tells that a generation of a training ended, or begins.
 type logLine struct {
 	// Step is its ID, or that of one instance.
 	Step string `json:"step"`
 	// Log is the name of the program's log file, such as attempt-2; none has what ranks print.
 	Log string `json:"log,omitempty"`
 	// Generation, Node and Rank are those of a training. A launcher has no rank.
-	Generation int                `json:"generation,omitempty"`
-	Node       *int               `json:"node,omitempty"`
-	Rank       *int               `json:"rank,omitempty"`
-	End        spec.GenerationEnd `json:"end,omitempty"`
+	Generation int  `json:"generation,omitempty"`
+	Node       *int `json:"node,omitempty"`
+	Rank       *int `json:"rank,omitempty"`
+	// End is how the generation ended. Begins is set where it begins.
+	End    spec.GenerationEnd `json:"end,omitempty"`
+	Begins bool               `json:"begins,omitempty"`
 	// At is when it was written, the zero time if that is not known.
 	At   time.Time `json:"at,omitzero"`
 	Text string    `json:"text"`
@@ -68,22 +68,5 @@ func (l *logs) line(line logLine) error {
 		}
 	}
 	_, err := io.WriteString(l.out, when+line.whose()+line.Text+"\n")
-	return err
-}
-
-// ended prints how a generation of a training ended.
-func (l *logs) ended(step string, g spec.Generation) error {
-	how := report.EndWord(g.End)
-	if g.Reason != "" {
-		how += ", " + human.Line(g.Reason)
-	}
-	if l.json {
-		return view.JSONLine(l.out, logLine{
-			Step: step, Generation: g.Index, End: g.End, At: g.EndedAt, Text: fmt.Sprintf("ended at step %s: %s", human.Count(g.ToStep), how),
-		})
-	}
-	l.last = ""
-	_, err := fmt.Fprintf(l.out, "==> %s: generation %d ended at step %s on %s: %s <==\n", step, g.Index, human.Count(g.ToStep),
-		g.EndedAt.Local().Format("2006-01-02 15:04:05 MST"), how)
 	return err
 }

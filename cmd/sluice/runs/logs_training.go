@@ -72,36 +72,53 @@ func (l *logs) checkSelection() error {
 	return fault.Errorf(fault.Invalid, "step `%s` is not a training: --rank, --node and --generation have nothing to select from", l.step)
 }
 
-// training prints what is new in the store of a training, or of its instances where it has several, and reports whether anything of it is
-// there. step is its ID, or that of one instance.
-func (l *logs) training(ctx context.Context, of record.StepRecord, from, step string) (bool, error) {
-	steps, err := ranklog.Steps(ctx, l.store, from, step)
+// training prints what is new of a training, or of its instances where it has several. patterns are its ID and what its instances are called, or
+// one instance.
+func (l *logs) training(ctx context.Context, place int, from string, patterns []string) error {
+	steps, err := ranklog.Steps(ctx, l.store, from, patterns[0])
 	if err != nil {
-		return false, err
+		return err
 	}
-	for _, step := range steps {
-		if l.readers[step] == nil {
-			l.readers[step] = ranklog.NewReader(l.store, from, step, l.selection)
+	if len(steps) == 0 && !l.running() && !l.selects() { // what an earlier version of Sluice has trained is not in the store
+		if err := l.files(ctx, place, from, patterns); err != nil {
+			return err
 		}
-		generations, err := l.readers[step].List(ctx)
+	}
+	if len(steps) == 0 && l.run.Graph[place].Fan == spec.FanNone { // its nodes may have been lost before they printed anything
+		steps = patterns[:1]
+	}
+	for i, step := range steps {
+		all, err := l.generations(ctx, place, step, l.asker.isDue(i, len(steps)))
+		if err == nil {
+			err = l.gangs(ctx, from, step, all)
+		}
 		if err != nil {
-			return false, err
-		}
-		for i, g := range generations {
-			ended := !l.running() || i+1 < len(generations)
-			if err := l.lost(ctx, of, step, g-1); err != nil { // of those before that have printed nothing
-				return false, err
-			}
-			err := l.readers[step].Read(ctx, g, ended, func(line ranklog.Line) error { return l.rankLine(step, line) })
-			if err != nil {
-				return false, err
-			}
-			if err := l.lost(ctx, of, step, g); err != nil {
-				return false, err
-			}
+			return err
 		}
 	}
-	return len(steps) > 0, nil
+	return nil
+}
+
+// gangs prints what is new of a training without instances, or of one, whose generations are known.
+func (l *logs) gangs(ctx context.Context, from, step string, all generations) error {
+	if l.readers[step] == nil {
+		l.readers[step] = ranklog.NewReader(l.store, from, step, l.selection)
+	}
+	printed, err := l.readers[step].List(ctx)
+	if err != nil {
+		return err
+	}
+	for i, g := range printed {
+		if err := l.ended(step, all, g-1); err != nil { // of those before that have printed nothing
+			return err
+		}
+		ended := !l.running() || i+1 < len(printed) || g <= len(all.ended)
+		err := l.readers[step].Read(ctx, g, ended, func(line ranklog.Line) error { return l.rankLine(step, line) })
+		if err != nil {
+			return err
+		}
+	}
+	return l.ended(step, all, len(all.ended))
 }
 
 // rankLine prints a line of a training.

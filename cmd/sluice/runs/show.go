@@ -232,7 +232,12 @@ func Attach(ctx context.Context, state string) (s *control.Session, leave func()
 	if err != nil {
 		return nil, nil, true
 	}
-	return s, func() {
+	leave = func() {
 		_ = errors.Join(w.Close(), s.Close()) // it was only asked
-	}, true
+	}
+	if s.Holder != nil { // the one that carried them has just ended, and this process shall not take its place
+		leave()
+		return nil, nil, false
+	}
+	return s, leave, true
 }

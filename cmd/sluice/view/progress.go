@@ -51,6 +51,9 @@ func TrainDetail(state contract.TrainState, nodes []protocol.TrainProgress) Deta
 	if n := len(state.Nodes); n > 0 {
 		parts = append(parts, human.Plural(int64(n), "node"))
 	}
+	if n := len(state.Ended); n > 0 && state.Phase != "running" && state.Ended[n-1].Index < state.Generation {
+		parts = append(parts, fmt.Sprintf("generation %d ended: %s", n, report.HowEnded(state.Ended[n-1])))
+	}
 	d := Detail{Share: -1}
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(p protocol.TrainProgress) bool { return p.Generation != state.Generation })
 	slices.SortFunc(nodes, func(a, b protocol.TrainProgress) int { return cmp.Compare(a.Node, b.Node) })

@@ -204,6 +204,14 @@ func TestDetails(t *testing.T) {
 			TrainDetail(contract.TrainState{Generation: 3, Phase: "preparing", Nodes: []string{"a"}}, []protocol.TrainProgress{{Generation: 2, Step: 140, Of: 520}}),
 			Detail{"generation 3 preparing · 1 node", -1},
 		},
+		{ // why there is another generation, until its ranks run
+			TrainDetail(contract.TrainState{Generation: 2, Phase: "preparing", Nodes: []string{"a"}, Ended: []spec.Generation{{Index: 1, End: spec.EndNodeLost, Reason: "node 0 is gone"}}}, nil),
+			Detail{"generation 2 preparing · 1 node · generation 1 ended: node lost, node 0 is gone", -1},
+		},
+		{
+			TrainDetail(contract.TrainState{Generation: 2, Phase: "running", Nodes: []string{"a"}, Ended: []spec.Generation{{Index: 1, End: spec.EndNodeLost, Reason: "node 0 is gone"}}}, nil),
+			Detail{"generation 2 · 1 node", -1},
+		},
 		{
 			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{
 				{Generation: 1, Node: 2, Idle: "the GPUs were busy 3% of the last 10m"},
