@@ -207,6 +207,7 @@ func (r *Rollouts) unload(ctx context.Context, in contract.RolloutSettle) error 
 		if doc.Shadow != nil && doc.Shadow.Version == candidate.Version {
 			doc.Shadow = nil
 		}
+		doc.Candidate, doc.Stable = "", ""
 		doc.By, doc.Reason = cmp.Or(in.By, by(in.Step)), in.Reason
 		if _, err := routing.Set(ctx, r.Store, doc.Revision, doc); errors.Is(err, routing.ErrConflict) {
 			continue

@@ -201,7 +201,7 @@ func Withdraw(ctx context.Context, s *store.Store, target, by, reason string) (r
 				}
 			}
 		}
-		doc.Releases, doc.Shadow, doc.By, doc.Reason = kept, nil, by, reason
+		doc.Releases, doc.Shadow, doc.Candidate, doc.Stable, doc.By, doc.Reason = kept, nil, "", "", by, reason
 		if _, err := routing.Set(ctx, s, doc.Revision, doc); errors.Is(err, routing.ErrConflict) {
 			continue
 		} else if err != nil {

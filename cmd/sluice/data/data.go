@@ -216,6 +216,10 @@ const (
 // isClean reports whether steps of a kind hand these on.
 func isClean(kind spec.Kind) bool { return kind == spec.KindClean }
 
+// isTraining and isCompilation report whether the outputs of steps of a kind are a spec.TrainOutput, or a spec.CompileOutput.
+func isTraining(kind spec.Kind) bool    { return kind == spec.KindTrain }
+func isCompilation(kind spec.Kind) bool { return kind == spec.KindCompile }
+
 func onlyOutput(sets map[string]artifact.Ref) string {
 	if _, ok := sets[mainOutput]; ok {
 		return mainOutput

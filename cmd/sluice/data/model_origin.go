@@ -120,13 +120,13 @@ func (o *modelOrigin) addOutputs(ctx context.Context, s *store.Store, v registry
 		o.Metrics = append(o.Metrics, originMetrics{Step: step.Step, Kind: step.Kind, Values: metrics.Metrics})
 	}
 	var training spec.TrainOutput
-	if step.Kind == spec.KindTrain && json.Unmarshal(step.Outputs, &training) == nil {
+	if isTraining(step.Kind) && json.Unmarshal(step.Outputs, &training) == nil {
 		o.Trainings = append(o.Trainings, originTraining{
 			Step: step.Step, Steps: training.Steps, Generations: len(training.Generations), CostUSD: training.CostUSD, CostUnknown: training.CostUnknown,
 		})
 	}
 	var compiled spec.CompileOutput
-	if step.Kind == spec.KindCompile && json.Unmarshal(step.Outputs, &compiled) == nil {
+	if isCompilation(step.Kind) && json.Unmarshal(step.Outputs, &compiled) == nil {
 		for _, name := range sortedKeys(compiled.Variants) {
 			built := compiled.Variants[name]
 			o.Variants = append(o.Variants, originVariant{
