@@ -172,13 +172,17 @@ func (t *Target) Stats(ctx context.Context) ([]stats.Snapshot, error) {
 }
 
 // watch reads what the gateways report until one that has read the revision, or whose lease on an earlier one may not have run out yet, is
-// no longer unsettled. With needed, at least one must have settled.
+// no longer unsettled. With needed, at least one must have settled. One that was silent long before the revision is not waited for.
 func (t *Target) watch(ctx context.Context, revision int64, needed bool, settled func(replica.Report) (bool, error)) error {
 	began := time.Now()
 	beats := map[string]beat{}
 	t.poke(ctx)
+	written, err := routing.WrittenAt(ctx, t.store, t.name, revision)
+	if err != nil {
+		return err
+	}
 	for now := range poll.Every(ctx, watchEvery) {
-		reports, err := replica.List(ctx, t.store, t.name)
+		reports, err := replica.ListAt(ctx, t.store, t.name, written)
 		if err != nil {
 			return err
 		}

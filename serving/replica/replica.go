@@ -16,6 +16,9 @@ import (
 // kept is how long the record of a gateway that has ended stays, by the clock of the store.
 const kept = time.Hour
 
+// silence is far longer than a gateway that lives goes without a report.
+const silence = time.Minute
+
 // Report is what a gateway says of itself.
 type Report struct {
 	// Snapshot is what it has counted, and its beat.
@@ -65,9 +68,30 @@ func Put(ctx context.Context, s *store.Store, r Report) error {
 
 // List reads the newest reports of all gateways of a target, those that ended in the last hour included.
 func List(ctx context.Context, s *store.Store, target string) ([]Report, error) {
-	reports, err := store.RecordsIn[Report](ctx, s, prefix(target), nil)
+	return ListAt(ctx, s, target, time.Time{})
+}
+
+// ListAt is List without the gateways that have long been silent at a time of the store's clock. They have ended, or cannot reach the store,
+// so that their leases have run out.
+func ListAt(ctx context.Context, s *store.Store, target string, at time.Time) ([]Report, error) {
+	var keys []string
+	for info, err := range s.Driver().List(ctx, prefix(target)) {
+		if err != nil {
+			return nil, fmt.Errorf("gateways of target %s: %w", target, err)
+		}
+		if at.Sub(info.Modified) <= silence {
+			keys = append(keys, info.Key)
+		}
+	}
+	found, err := store.Records[Report](ctx, s, keys)
 	if err != nil {
 		return nil, fmt.Errorf("gateways of target %s: %w", target, err)
+	}
+	var reports []Report
+	for _, r := range found {
+		if r != nil { // it was not removed meanwhile
+			reports = append(reports, *r)
+		}
 	}
 	return reports, nil
 }

@@ -144,6 +144,15 @@ func At(ctx context.Context, s *store.Store, target string, revision int64) (Doc
 	return d, nil
 }
 
+// WrittenAt is when a revision was written, by the clock of the store.
+func WrittenAt(ctx context.Context, s *store.Store, target string, revision int64) (time.Time, error) {
+	info, err := s.Driver().Stat(ctx, key(target, revision))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("routing of target %s, revision %d: %w", target, revision, err)
+	}
+	return info.Modified, nil
+}
+
 // Current reads a target's routing. A target nothing was ever released to has revision 0.
 func Current(ctx context.Context, s *store.Store, target string) (Document, error) {
 	newest := int64(0)
