@@ -186,13 +186,13 @@ func (s *Session) details(a *workflowpb.PendingActivityInfo, out any) error {
 	return s.Codec.DataConverter().FromPayloads(&commonpb.Payloads{Payloads: a.GetHeartbeatDetails().GetPayloads()[:1]}, out)
 }
 
-// tried says which attempt of an activity is made or waits, and why the one before failed, or that nodes are released, and why that is tried
-// again; else it is empty.
+// tried says which attempt of an activity is made or waits, and why the one before failed, or what a node waits for before its ranks run, or
+// that nodes are released, and why that is tried again; else it is empty.
 func (s *Session) tried(pending []*workflowpb.PendingActivityInfo) string {
 	for _, a := range pending {
-		var release protocol.Progress
-		if a.GetActivityType().GetName() == contract.ReleaseActivity && hasDetails(a) && s.details(a, &release) == nil {
-			return release.Text
+		name, said := a.GetActivityType().GetName(), protocol.Progress{}
+		if (name == contract.ReleaseActivity || name == protocol.PrepareActivity) && hasDetails(a) && s.details(a, &said) == nil && said.Text != "" {
+			return said.Text
 		}
 		if failure := a.GetLastFailure(); failure != nil {
 			why := fault.Message(s.Codec.FailureConverter().FailureToError(failure))

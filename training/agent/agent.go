@@ -47,7 +47,7 @@ func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode fun
 
 	patient := s.Patient(store.Patience{Limit: protocol.Patience, Waiting: func(_ context.Context, why error) func() {
 		logger.Warn("waiting for the store", "store", s.URL(), "error", why)
-		return func() {}
+		return showWaiting(ctx, why)
 	}})
 	n := &node{config: c, client: cl, log: logger, resolver: secret.NewResolver(), stallFloor: stallFloor, orphanEvery: orphanEvery}
 	n.near.Cache = n.openCache()

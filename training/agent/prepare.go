@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,6 +13,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/freeport"
+	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
@@ -48,9 +48,9 @@ type dirs struct {
 }
 
 // Prepare fetches what the ranks need, as far as the node does not have it from the generation before, whose folder it removes then. Tried
-// again, it starts anew.
-func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.PrepareOutput, error) {
-	var out protocol.PrepareOutput
+// again, it starts anew. A node that cannot reach the store, however long it waits, is of no use: others may reach it.
+func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out protocol.PrepareOutput, err error) {
+	defer func() { err = cutOff(err) }()
 	if err := checkProtocol(in.Protocol); err != nil {
 		return out, err
 	}
@@ -89,9 +89,9 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 			return out, err
 		}
 	}
-	port, err := freePort(ctx, n.config.Host)
+	port, err := freeport.Find(ctx, n.config.Host)
 	if err != nil {
-		return out, fault.New(fault.Infrastructure, err.Error(), err)
+		return out, fault.New(fault.Infrastructure, "the ranks' rendezvous: "+err.Error(), err)
 	}
 	out.MasterPort = port
 	n.mu.Lock()
@@ -105,6 +105,24 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (protocol.
 		}
 	}
 	return out, nil
+}
+
+// cutOff makes of an error that comes from a store which cannot be reached one by which the node counts as lost.
+func cutOff(err error) error {
+	if !errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	return fault.Final(fault.New(fault.Preempted, "it cannot reach the store: "+fault.Message(err), err))
+}
+
+// showWaiting makes the heartbeats of Prepare say that the store is waited for, until over is called. Those of ranks have more to say.
+func showWaiting(ctx context.Context, why error) (over func()) {
+	if !activity.IsActivity(ctx) || activity.GetInfo(ctx).ActivityType.Name != protocol.PrepareActivity {
+		return func() {}
+	}
+	return heartbeat.Instead(ctx, func() any {
+		return protocol.Progress{Text: "a node is waiting for the store: " + why.Error(), Share: -1}
+	})
 }
 
 // isFree is an error while ranks of another generation run on the node.
@@ -217,49 +235,6 @@ func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
 	}
 	_, err = io.Copy(f, lines)
 	return errors.Join(err, f.Close())
-}
-
-// freePort finds a port for the ranks' rendezvous, outside the range that the kernel takes ports for outgoing connections from, so that
-// none of those can take it before rank 0 listens.
-func freePort(ctx context.Context, host string) (int, error) {
-	const tries = 50
-	taken, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if err != nil {
-		taken = nil // the kernel's default is below
-	}
-	low, high := portsBeside(string(taken))
-	var listen net.ListenConfig
-	var last error
-	for range tries {
-		port := low + rand.IntN(high-low)
-		l, err := listen.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-		if err != nil {
-			last = err
-			continue
-		}
-		return port, l.Close()
-	}
-	return 0, fmt.Errorf("no free port for the ranks' rendezvous: %w", last)
-}
-
-// portsBeside is a range of ports, high excluded, that the kernel does not take for outgoing connections. taken is what the kernel says of
-// those, as in ip_local_port_range (Linux, Documentation/networking/ip-sysctl.rst): the first and the last. By default it is 32768 to 60999,
-// far above the usual range. Where that is the kernel's, the larger one of those below and above is taken, if it has enough ports.
-func portsBeside(taken string) (low, high int) {
-	const first, end, enough = 10000, 1 << 16, 100
-	low, high = 20000, 32000
-	var from, to int
-	if n, err := fmt.Sscan(taken, &from, &to); n != 2 || err != nil || from >= high || to < low {
-		return low, high
-	}
-	below, above := from-first, end-(to+1)
-	switch {
-	case max(below, above) < enough:
-		return low, high
-	case below >= above:
-		return first, from
-	}
-	return to + 1, end
 }
 
 // isDamage reports whether a checkpoint, as opposed to the way to it, is at fault.

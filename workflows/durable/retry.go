@@ -59,6 +59,12 @@ func WorkerLost(err error) bool {
 	return errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT
 }
 
+// NotTaken reports whether an activity failed since no worker has taken it up.
+func NotTaken(err error) bool {
+	var timeout *temporal.TimeoutError
+	return errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START
+}
+
 // TimedOut reports whether Temporal ended an attempt at its timeout; its own words are for people who know Temporal.
 func TimedOut(err error) bool {
 	var timeout *temporal.TimeoutError

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training/protocol"
+	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // exitStopped is the exit code by which a script says that it was stopped and has left a checkpoint.
@@ -137,16 +138,26 @@ func (l *generation) wasLost(end *trainEnd) bool {
 		if !n.gone || n.ended && n.err == nil {
 			continue
 		}
-		end.reason = fmt.Sprintf("node %d has stopped responding", i)
-		if l.held() && n.err != nil && fault.TypeOf(n.err) != fault.Timeout {
-			end.reason = fmt.Sprintf("node %d cannot be used again: %s", i, fault.Message(n.err))
-		}
-		if l.loss != nil {
-			end.reason = l.loss.Reason
-		}
+		end.reason = l.whyGone(i)
 		return true
 	}
 	return false
+}
+
+// whyGone says why a node cannot be reached any more, or is of no use.
+func (l *generation) whyGone(i int) string {
+	n := &l.nodes[i]
+	switch {
+	case l.loss != nil:
+		return l.loss.Reason
+	case n.err != nil && fault.TypeOf(n.err) == fault.Preempted:
+		return fmt.Sprintf("node %d cannot be used: %s", i, fault.Message(n.err))
+	case l.held() && n.err != nil && fault.TypeOf(n.err) != fault.Timeout:
+		return fmt.Sprintf("node %d cannot be used again: %s", i, fault.Message(n.err))
+	case !n.prepared && durable.NotTaken(n.err):
+		return fmt.Sprintf("the agent of node %d did not ask Temporal for work within %v", i, l.bootLimit())
+	}
+	return fmt.Sprintf("node %d has stopped responding", i)
 }
 
 // wasShutDown: somebody ended the machine, or the agent on it, without a notice.

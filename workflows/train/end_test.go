@@ -65,6 +65,8 @@ func TestClassifyGeneration(t *testing.T) {
 		damaged  = nodeState{unusable: "the checkpoint cannot be used: step 40"}
 	)
 	noAnswer.gone = true
+	cutOff := nodeState{ended: true, gone: true, err: fault.New(fault.Preempted, "it cannot reach the store: no route", nil)}
+	unheard := nodeState{ended: true, gone: true, err: temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, nil)}
 	uncommitted := stopped
 	uncommitted.result.CommitError = "no space left"
 
@@ -115,6 +117,8 @@ func TestClassifyGeneration(t *testing.T) {
 		{"notice before the ranks ran", generation{nodes: []nodeState{waiting, waiting}, notice: notice}, spec.EndNotice, "", "node 1 received a preemption notice"},
 		{"the peers of a lost node fail", generation{nodes: []nodeState{failsA, silent}, loss: loss}, spec.EndNodeLost, "", "without notice"},
 		{"a node that does not answer", generation{nodes: []nodeState{stopped, noAnswer}}, spec.EndNodeLost, "", "node 1 has stopped responding"},
+		{"a node that cannot reach the store", generation{nodes: []nodeState{waiting, cutOff}}, spec.EndNodeLost, "", "node 1 cannot be used: it cannot reach the store: no route"},
+		{"a node that cannot reach Temporal", generation{nodes: []nodeState{waiting, unheard}}, spec.EndNodeLost, "", "the agent of node 1 did not ask Temporal for work within 2m0s"},
 		{"the loss of a node whose rank had failed before", generation{nodes: []nodeState{failsA, failsB}, loss: loss}, spec.EndUserError, fault.User, "exit code 7"},
 		{"the peers of a killed rank fail", generation{nodes: []nodeState{failsA, killed}}, spec.EndCrashed, fault.Infrastructure, "rank 1 was killed by signal 9"},
 		{"the first to fail is to blame", generation{nodes: []nodeState{failsA, failsB}}, spec.EndUserError, fault.User, "rank 1 ended with exit code 7: the real reason\nTraceback\nthe real reason\n(python3 is p)"},

@@ -256,7 +256,7 @@ func (l *generation) prepare(ctx workflow.Context, i int) {
 	in := protocol.PrepareInput{Protocol: protocol.AgentProtocol, Step: l.in.StepInput, Seal: l.seal, Node: i}
 	var out protocol.PrepareOutput
 	if err := workflow.ExecuteActivity(ctx, protocol.PrepareActivity, in).Get(ctx, &out); err != nil {
-		node.gone = node.gone || fault.TypeOf(err) == fault.Timeout || l.held() && fault.TypeOf(err) != fault.User
+		node.gone = node.gone || fault.TypeOf(err) == fault.Timeout || fault.TypeOf(err) == fault.Preempted || l.held() && fault.TypeOf(err) != fault.User
 		node.err, node.ended = err, true
 		return
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
@@ -389,6 +390,29 @@ func TestTrainDoesNotChargePreemption(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantReleased(t, 4)
+}
+
+// A node that cannot reach the store is followed by another, which is charged to nobody.
+//
+// promise: docs/training.md#p-broken-network
+func TestTrainDoesNotChargeNodesWithoutTheStore(t *testing.T) {
+	cutOff := fault.Final(fault.New(fault.Preempted, "it cannot reach the store: no route", nil))
+	s := &stage{prepare: func(generation int) error {
+		if generation < 3 {
+			return boundary.Failure(cutOff)
+		}
+		return nil
+	}}
+	if err := s.train(t, s.environment(t), spec.Retry{Attempts: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s.wantReleased(t, 3)
+	all := &stage{prepare: func(int) error { return boundary.Failure(cutOff) }}
+	err := all.train(t, all.environment(t), spec.Retry{Attempts: 1})
+	if fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(fault.Message(err), "lost 5 times in a row before the ranks ran, the last time because: node 0 cannot be used: it cannot reach the store") {
+		t.Errorf("ended with %v, want infrastructure and the reason", err)
+	}
+	all.wantReleased(t, 5)
 }
 
 // Ranks that would go on are stopped when the step has cost what it may, and the error says what that was.
