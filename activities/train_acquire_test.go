@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
@@ -262,6 +263,32 @@ func TestOffers(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("offers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A local pool is this machine, which is paid for; what another costs nobody knows if nobody says it.
+//
+// promise: docs/training.md#p-local-free
+func TestPriceOfOffers(t *testing.T) {
+	priced := spec.Prices{OnDemand: 2}
+	for _, tt := range []struct {
+		name string
+		pool spec.Pool
+		want contract.Offer
+	}{
+		{"local", spec.Pool{Local: &spec.LocalPool{}}, contract.Offer{}},
+		{"local with a price", spec.Pool{Local: &spec.LocalPool{}, USDPerHour: priced}, contract.Offer{USDPerHour: 2}},
+		{"remote", spec.Pool{Kubernetes: &spec.KubernetesPool{}}, contract.Offer{PriceUnknown: true}},
+		{"remote with a price", spec.Pool{Kubernetes: &spec.KubernetesPool{}, USDPerHour: priced}, contract.Offer{USDPerHour: 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			env := &spec.Environment{Pools: map[string]spec.Pool{"p": tt.pool}}
+			tt.want.Pool, tt.want.Capacity = "p", spec.CapacityOnDemand
+			got, err := offersOf(env, spec.Train{Placement: spec.Placement{Pool: []string{"p"}}})
+			if diff := cmp.Diff([]contract.Offer{tt.want}, got, cmpopts.IgnoreFields(contract.Offer{}, "RetryFor", "StartWithin")); err != nil || diff != "" {
+				t.Errorf("%v, offers (-want +got):\n%s", err, diff)
 			}
 		})
 	}

@@ -173,7 +173,7 @@ func (m *machines) boot(ctx context.Context, instance types.Instance) *machine {
 		Path: "/bin/sh", Args: []string{path, "node"}, Dir: m.home(id),
 		Env: []string{
 			"PATH=" + filepath.Join(m.dir, "bin") + ":" + os.Getenv("PATH"), "SLUICE_IMDS=" + service, "SLUICE_HOME=" + m.home(id),
-			"SLUICE_RUN=" + filepath.Join(m.home(id), "run"), "SLUICE_CONSOLE=" + filepath.Join(m.home(id), "console"),
+			"SLUICE_DISK=/nowhere", "SLUICE_RUN=" + filepath.Join(m.home(id), "run"), "SLUICE_CONSOLE=" + filepath.Join(m.home(id), "console"),
 		},
 	})
 	if err != nil {

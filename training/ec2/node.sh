@@ -6,8 +6,9 @@ imds=${SLUICE_IMDS:-http://169.254.169.254}
 console=${SLUICE_CONSOLE:-/dev/console}
 run=${SLUICE_RUN:-/run/sluice} # is memory
 home=${SLUICE_HOME:-/var/lib/sluice}
-if [ -z "${SLUICE_HOME-}" ] && [ -d /opt/dlami/nvme ]; then
-    home=/opt/dlami/nvme/sluice # the instance's own disk, where AWS's Deep Learning images mount it
+disk=${SLUICE_DISK:-/opt/dlami/nvme} # the instance's own, where AWS's Deep Learning images mount it
+if [ -d "$disk" ]; then
+    home=$disk/sluice
 fi
 
 # cloud-init waits for this script, and other parts of the boot for cloud-init.

@@ -200,3 +200,47 @@ func TestPool(t *testing.T) {
 		}
 	})
 }
+
+// Where a worker may read the cluster's nodes, the ledger has their type and zone; where it may not, it does without.
+//
+// promise: docs/kubernetes.md#p-machine-labels
+func TestMachineLabels(t *testing.T) {
+	s := newSite(t, spec.Pool{})
+	s.AddNode(t, "m1", kubetest.Machine{Labels: map[string]string{
+		corev1.LabelInstanceTypeStable: "g6.xlarge", corev1.LabelTopologyZone: "eu-1a",
+	}})
+	if n := s.acquire(request(1, 1, 1)).Nodes[0]; n.Type != "" || n.Zone != "" {
+		t.Errorf("without the right to read nodes: %q in %q", n.Type, n.Zone)
+	}
+	s.release(request(1, 1, 1).Key)
+
+	meta, rbac := metav1.ObjectMeta{Name: s.namespace}, s.Client.RbacV1()
+	_, err := rbac.ClusterRoles().Create(bounded(t), &rbacv1.ClusterRole{
+		ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = rbac.ClusterRoleBindings().Create(bounded(t), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: worker}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.namespace},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // others of this package may not
+		err := rbac.ClusterRoles().Delete(context.WithoutCancel(t.Context()), s.namespace, metav1.DeleteOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	err = wait.PollUntilContextCancel(bounded(t), 50*time.Millisecond, true, func(context.Context) (bool, error) { // the API server learns of the role
+		return s.pool.machineLabels(t.Context(), "m1") != nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.acquire(request(2, 1, 1)).Nodes[0]; n.Type != "g6.xlarge" || n.Zone != "eu-1a" {
+		t.Errorf("with the right to read nodes: %q in %q", n.Type, n.Zone)
+	}
+}
