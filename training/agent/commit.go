@@ -291,6 +291,7 @@ func (c *committer) putMetrics(ctx context.Context, part *store.Store, path stri
 	if err != nil {
 		return "", err
 	}
+	defer lines.Close()
 	digest, _, err = part.PutBlob(ctx, lines)
 	return digest, err
 }

@@ -99,6 +99,7 @@ func linesUpTo(t *testing.T, m *follower, step int64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer r.Close()
 	got, err := io.ReadAll(r)
 	if err != nil {
 		t.Fatal(err)
@@ -111,18 +112,28 @@ func TestMetricsUpToAStep(t *testing.T) {
 	for step := range 5 {
 		fmt.Fprintf(f, "{\"step\":%d,\"loss\":%d}\n", step+1, step)
 	}
-	fmt.Fprint(f, "noise\n{\"step\":3,\"f1\":1}\n{\"step\":2")
-	r, err := m.upTo(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fmt.Fprint(f, "noise\n{\"step\":3,\"f1\":1}\n"+strings.Repeat("x", 2*metrics.MaxLine)+"{\"step\":1}\n{\"step\":2")
+	got := linesUpTo(t, m, 3)
 	want := "{\"step\":1,\"loss\":0}\n{\"step\":2,\"loss\":1}\n{\"step\":3,\"loss\":2}\n{\"step\":3,\"f1\":1}\n"
-	if diff := cmp.Diff(want, string(got)); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics up to step 3 (-want +got):\n%s", diff)
+	}
+}
+
+// The metrics of a long training are never in memory as a whole.
+func TestMetricsAreReadLineByLine(t *testing.T) {
+	m, f := followed(t, "", 0)
+	fmt.Fprint(f, strings.Repeat("{\"step\":1,\"loss\":0.125}\n", 1<<18))
+	r, err := m.upTo(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := io.ReadFull(r, make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	if read, err := r.file.Seek(0, io.SeekCurrent); err != nil || read > metrics.MaxLine {
+		t.Errorf("%d bytes of the file are read for the first 1,000, %v; want no more than a buffer of %d", read, err, metrics.MaxLine)
 	}
 }
 

@@ -275,6 +275,7 @@ func (r *ranks) collect(ctx context.Context) error {
 	}
 	lines, err := r.metrics.upTo(math.MaxInt64)
 	if err == nil {
+		defer lines.Close()
 		r.ended.Metrics, _, err = r.node.store.PutBlob(ctx, lines)
 	}
 	if err != nil {

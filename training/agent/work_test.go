@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,12 +35,7 @@ func TestWorkOfRanks(t *testing.T) {
 	if step := m.state().Step; step != 2 { // a line without a valid time is read as any other
 		t.Errorf("step %d is done, want 2", step)
 	}
-	kept, err := m.upTo(9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := io.ReadAll(kept)
-	if err != nil || strings.Contains(string(raw), "0.3") || !strings.Contains(string(raw), `"loss": 0.5`) {
-		t.Errorf("kept of the metrics: %s, %v", raw, err)
+	if kept := linesUpTo(t, m, 9); strings.Contains(kept, "0.3") || !strings.Contains(kept, `"loss": 0.5`) {
+		t.Errorf("kept of the metrics: %s", kept)
 	}
 }
