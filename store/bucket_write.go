@@ -114,7 +114,15 @@ func (d *bucketDriver) putOnce(ctx context.Context, key string, r io.Reader, opt
 	if ctx.Err() != nil {
 		return fmt.Errorf("write %s: %w", key, context.Cause(ctx))
 	}
-	within, cancel := context.WithCancel(ctx)
+	within, cancel := context.WithCancel(cloud.WithRetryParts(ctx, func(send func() error) error {
+		return d.patience.retry(ctx, func() error {
+			err := send()
+			if err != nil {
+				err = d.fail(ctx, "write", key, err)
+			}
+			return err
+		})
+	}))
 	defer cancel()
 	from := &source{r: ctxReader{ctx, r}}
 	var content io.Reader = from

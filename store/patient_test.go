@@ -6,8 +6,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -77,6 +79,51 @@ func TestPatience(t *testing.T) {
 				t.Errorf("read %d bytes, %v", len(got), err)
 			}
 		})
+	}
+}
+
+// TestPartsThatArrivedStay: where a server was away, only what has not arrived of a large object is sent again.
+//
+// promise: docs/operations.md#p-store-parts
+func TestPartsThatArrivedStay(t *testing.T) {
+	var mu sync.Mutex
+	uploads, away, arrived := 0, 4, map[string]int{} // the SDK itself gives up after three
+	server := behind(t, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		query := r.URL.Query()
+		part := query.Get("partNumber")
+		switch {
+		case query.Has("uploads"):
+			uploads++
+		case part == "3" && away > 0:
+			away--
+			said(w, http.StatusServiceUnavailable, "ServiceUnavailable", "Later.")
+			return true
+		case part != "":
+			arrived[part]++
+		}
+		return false
+	})
+	s := open(t, server.At("")).Patient(store.Patience{Limit: time.Minute})
+	large := make([]byte, 33<<20)
+	rand.Read(large)
+	digest, _, err := s.PutBlob(t.Context(), bytes.NewReader(large))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	if want := map[string]int{"1": 1, "2": 1, "3": 1, "4": 1, "5": 1}; uploads != 1 || away != 0 || !maps.Equal(arrived, want) {
+		t.Errorf("%d uploads were begun, and the parts sent %v; want 1, and %v", uploads, arrived, want)
+	}
+	mu.Unlock()
+	r, err := s.Blob(t.Context(), digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := io.ReadAll(r); !bytes.Equal(got, large) || err != nil {
+		t.Errorf("read %d bytes, %v", len(got), err)
 	}
 }
 

@@ -66,6 +66,7 @@ func S3(ctx context.Context, a objectstore.Address, options ...func(*s3.Options)
 		return nil, invalid(err, "the AWS configuration cannot be used: %s", excerpt(err.Error()))
 	}
 	client := s3.NewFromConfig(cfg, append(options, func(o *s3.Options) {
+		o.APIOptions = append(o.APIOptions, retryParts)
 		o.DisableLogOutputChecksumValidationSkipped = true // of what was written in parts there is none, and readers have their own
 		if a.Endpoint != "" {
 			o.BaseEndpoint = &a.Endpoint
