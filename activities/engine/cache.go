@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -26,18 +27,24 @@ type hit struct {
 
 // lookup finds a result to take over: in the run that is done again, whatever `cache` says of the step, else in the step cache. A
 // result is none when an artifact that it hands on is gone. What follows the main steps is done in every run: nobody is told, and nothing
-// is cleared away, by a step that is taken over.
+// is cleared away, by a step that is taken over. vars are those of the step, for its gate.
 func (e *Engine) lookup(
-	ctx context.Context, program *dsl.Program, node spec.Node, in contract.ResolveInput, cache spec.Cache, key string,
+	ctx context.Context, program *dsl.Program, node spec.Node, in contract.ResolveInput, vars spec.Vars, cache spec.Cache, key string,
 ) (*hit, error) {
 	if node.Section != spec.SectionMain || slices.Contains(in.Reuse.Again, in.Step) {
 		return nil, nil
 	}
-	take := func(at record.StepRef) (*hit, error) { return e.take(ctx, program, node, at, key) }
 	if in.Reuse.From != "" {
 		at := in.StepRef
 		at.Run = in.Reuse.From
-		if h, err := take(at); h != nil || err != nil {
+		rec, err := e.madeFrom(ctx, at, key)
+		if err == nil {
+			rec, err = e.passesNow(ctx, program, node, vars, rec)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h, err := e.take(ctx, program, node, at, rec); h != nil || err != nil {
 			return h, err
 		}
 	}
@@ -51,14 +58,36 @@ func (e *Engine) lookup(
 	if age := time.Duration(cache.MaxAge); age > 0 && in.Now.Sub(entry.At.Now) > age {
 		return nil, nil
 	}
-	return take(entry.At)
+	rec, err := e.madeFrom(ctx, entry.At, key)
+	if err != nil {
+		return nil, err
+	}
+	return e.take(ctx, program, node, entry.At, rec)
 }
 
-// take returns the result at a place as that of node, when it succeeded, was made from the same and is still whole.
-func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node, at record.StepRef, key string) (*hit, error) {
-	rec, err := e.madeFrom(ctx, at, key)
-	if err != nil || rec.Status != spec.StatusSucceeded {
-		return nil, err
+// passesNow makes a success of the record of a step that was done, and was refused by its gate as it was then, where the gate as it is now
+// lets it pass: who loosens a threshold need not train again. It is evaluated once more, as that of any result, when that is taken over.
+func (e *Engine) passesNow(
+	ctx context.Context, program *dsl.Program, node spec.Node, vars spec.Vars, rec record.StepRecord,
+) (record.StepRecord, error) {
+	refused := rec.ErrorType == fault.Gate && rec.Verdict != "" // by its own gate, and not a rollout or a child by one of theirs
+	if !refused || kinds[node.Kind].undone {
+		return rec, nil
+	}
+	outputs, err := record.LoadOutputs(ctx, e.Store, record.StepOutput{Outputs: rec.Outputs, OutputsRef: rec.OutputsRef})
+	if err != nil {
+		return rec, err
+	}
+	if _, verdict := program.EvaluateGate(node.ID, outputs, vars); verdict == spec.VerdictPass {
+		rec.Status, rec.Error, rec.ErrorType = spec.StatusSucceeded, "", ""
+	}
+	return rec, nil
+}
+
+// take returns the result at a place, of which there is this record, as that of node, when it succeeded and is still whole.
+func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node, at record.StepRef, rec record.StepRecord) (*hit, error) {
+	if rec.Status != spec.StatusSucceeded {
+		return nil, nil
 	}
 	if whole, err := e.isWhole(ctx, program.Artifacts(node.ID, rec.Outputs)); !whole || err != nil {
 		return nil, err

@@ -231,6 +231,67 @@ steps:
 	}
 }
 
+// A rerun takes over what was done, and was refused by another gate than there is now. What its gate refuses again, or what a person would be
+// asked about, is done again, and the cache knows of neither.
+//
+// promise: docs/pipelines.md#p-rerun-gate
+// promise: docs/training.md#p-rerun-anew
+func TestARerunTakesOverWhatItsGateLetsPassNow(t *testing.T) {
+	const step = "steps:\n  make:\n    run: {command: [make], files: none, outputs: {rows: {type: int}}}\n"
+	b := newBench(t, step)
+	b.workspace = b.tree(artifact.Workspace)
+	b.submit(step+"    gate: rows > 2\n", document.File{})
+	b.begin("r1")
+	if word := b.end("r1", "make", `{"rows": 1}`); word.Status != spec.StatusFailed {
+		t.Fatalf("the step ended as %s", word.Status)
+	}
+	for gate, taken := range map[string]bool{
+		"    gate: rows > 2\n": false, "    gate: rows > 0\n": true, "": true, "    gate: rows / (rows - 1) > 0\n": false,
+		"    gate:\n      - rows > 0\n      - {check: rows > 2, on_fail: stop}\n": false, "    gate:\n      - {check: rows > 2, on_fail: hold}\n": false,
+	} {
+		t.Run(gate, func(t *testing.T) {
+			b := &bench{T: t, engine: b.engine, began: b.began, workspace: b.workspace}
+			b.submit(step+gate, document.File{})
+			b.begin("r2")
+			for reuse, want := range map[*record.Reuse]bool{{From: "r1"}: taken, {From: "r1", Again: []string{"make"}}: false, {}: false} {
+				in := b.at("r2", "make")
+				in.Reuse = *reuse
+				resolved, err := b.engine.Resolve(t.Context(), in)
+				if err != nil || (resolved.Hit == "r1") != want {
+					t.Errorf("with %+v it is taken over from %q, %v; want it to be: %t", *reuse, resolved.Hit, err, want)
+				}
+				plan, err := NewPlan(t.Context(), b.engine.Store, PlanInput{
+					Submission: record.Submission{File: "p.yaml"}, Program: b.program, Reuse: *reuse, Now: b.began,
+				})
+				if got := plan.Steps["make"]; err != nil || (got.Action == contract.ActionReuse) != want || want && got.Reason != "" {
+					t.Errorf("with %+v the plan is %+v, %v; want it to be taken over: %t", *reuse, got, err, want)
+				}
+			}
+		})
+	}
+}
+
+// What a rollout did was undone when its gate refused it, and what a child or a person refused is not the doing of the step's own gate.
+func TestWhatWasUndoneIsNotTakenOver(t *testing.T) {
+	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
+	refused := record.StepRecord{Status: spec.StatusFailed, ErrorType: fault.Gate, Verdict: spec.VerdictFail}
+	for name, tt := range map[string]struct {
+		kind spec.Kind
+		rec  record.StepRecord
+		want spec.Status
+	}{
+		"its gate":       {spec.KindRun, refused, spec.StatusSucceeded},
+		"of a rollout":   {spec.KindRollout, refused, spec.StatusFailed},
+		"no gate":        {spec.KindPipeline, record.StepRecord{Status: spec.StatusDeclined, ErrorType: fault.Gate}, spec.StatusDeclined},
+		"another reason": {spec.KindRun, record.StepRecord{Status: spec.StatusFailed, ErrorType: fault.User}, spec.StatusFailed},
+	} {
+		rec, err := b.engine.passesNow(t.Context(), b.program, spec.Node{ID: "one", Kind: tt.kind}, spec.Vars{}, tt.rec)
+		if err != nil || rec.Status != tt.want {
+			t.Errorf("%s: %s, %v; want %s", name, rec.Status, err, tt.want)
+		}
+	}
+}
+
 func TestHold(t *testing.T) {
 	const held = `
 steps:

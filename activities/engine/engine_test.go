@@ -28,6 +28,7 @@ type bench struct {
 	program    *dsl.Program
 	began      time.Time
 	from       string // the run that results are taken over from
+	workspace  artifact.Ref
 }
 
 func newBench(t *testing.T, pipeline string) *bench {
@@ -42,21 +43,28 @@ func newBenchIn(t *testing.T, pipeline string, env document.File) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, engine: NewEngine(s), began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	b.submit(pipeline, env)
+	return b
+}
+
+// submit has the runs that begin from now on be of this pipeline.
+func (b *bench) submit(pipeline string, env document.File) {
+	b.Helper()
 	sub := record.Submission{
 		File: "p.yaml", Pipeline: []byte("sluice: pipeline/v1\nname: p\n" + pipeline), EnvFile: env.Name, Environment: env.Source,
+		Workspace: b.workspace,
 	}
 	var diags document.Diagnostics
 	if b.program, diags = dsl.Compile(document.File{Name: sub.File, Source: sub.Pipeline}, env, nil); b.program == nil {
-		t.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
+		b.Fatalf("the pipeline is refused:\n%s", diags.Text(false))
 	}
 	raw, err := json.Marshal(sub)
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	if b.submission, _, err = s.PutBlob(t.Context(), bytes.NewReader(raw)); err != nil {
-		t.Fatal(err)
+	if b.submission, _, err = b.engine.Store.PutBlob(b.Context(), bytes.NewReader(raw)); err != nil {
+		b.Fatal(err)
 	}
-	return b
 }
 
 func (b *bench) begin(run string) {

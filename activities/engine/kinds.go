@@ -29,6 +29,8 @@ type kind struct {
 	asks bool
 	// resumes: what it leaves when it does not finish is of use to the next run.
 	resumes bool
+	// undone: what it did is undone when its gate refuses it.
+	undone bool
 	// poolFiles: the files of the workspace that it depends on are also those that its pools name.
 	poolFiles bool
 	// inline: its workflow reads the resolved spec, which is never large, from its input.
@@ -43,7 +45,7 @@ var kinds = map[spec.Kind]kind{
 	spec.KindTrain:    {files: true, pools: poolsOfStep, runsHere: ifPoolIsHere, resumes: true, poolFiles: true},
 	spec.KindEvaluate: {files: true, runsHere: always},
 	spec.KindCompile:  {runsHere: always, buildsEngines: hasTensorRT},
-	spec.KindRollout:  {inline: true},
+	spec.KindRollout:  {inline: true, undone: true},
 	spec.KindRun:      {files: true, runsHere: always},
 	spec.KindApproval: {asks: true},
 	spec.KindPipeline: {

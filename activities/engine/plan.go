@@ -241,7 +241,7 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 		}
 	}
 	key := keyOf(parts)
-	if h, err := f.engine.lookup(ctx, f.Program, node, in, resolved.Cache, key); h != nil || err != nil {
+	if h, err := f.engine.lookup(ctx, f.Program, node, in, vars, resolved.Cache, key); h != nil || err != nil {
 		return single{hit: h}, err
 	}
 	if kinds[node.Kind].asks {

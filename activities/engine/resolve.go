@@ -56,7 +56,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	}
 	out.Key = keyOf(parts)
 	e.explain(out.Key, parts)
-	found, err := e.lookup(ctx, sub.Program, node, in, resolved.Cache, out.Key)
+	found, err := e.lookup(ctx, sub.Program, node, in, vars, resolved.Cache, out.Key)
 	if err != nil {
 		return out, err
 	}
