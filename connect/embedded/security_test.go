@@ -115,6 +115,7 @@ func TestAgentDoesItsWork(t *testing.T) {
 //
 // promise: docs/security.md#p-state-token
 // promise: docs/security.md#p-start-needs-token
+// promise: docs/security.md#p-agent-token
 func TestRefused(t *testing.T) {
 	s, token := start(t)
 	ctx := bounded(t)
