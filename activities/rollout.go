@@ -71,7 +71,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	if previous, ok := doc.Serving(); ok {
 		opened.Previous = previous.Version
 	}
-	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step}
+	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step, Compare: spec.Compare}
 	doc, release, err := target.Load(ctx, doc.Revision, candidate, func(what string) { loading.Store("loading the model: " + what) })
 	if _, ok := errors.AsType[*gateway.LoadError](err); ok {
 		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous, by(in), err.Error())).Error(), err)

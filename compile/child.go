@@ -58,7 +58,7 @@ func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 
 // measure runs Measure in a process of its own.
 func (job Job) measure(ctx context.Context, models []Model) ([]Measured, error) {
-	r, err := job.inChild(ctx, request{Measure: &Measurement{Models: models, Dataset: job.Dataset, Samples: job.Spec.Samples}})
+	r, err := job.inChild(ctx, request{Measure: &Measurement{Models: models, Dataset: job.Dataset, Samples: job.Spec.Samples, Compare: job.Spec.Compare}})
 	if err == nil && len(r.Measured) != len(models) {
 		err = fmt.Errorf("the process that runs the models measured %d of %d", len(r.Measured), len(models))
 	}

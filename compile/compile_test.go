@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -134,7 +135,7 @@ func TestRun(t *testing.T) {
 	if out.Selected.Name != "int8" || out.Selected.Model != out.Variants["int8"].Model {
 		t.Errorf("selected %+v", out.Selected)
 	}
-	if p := out.Source.Parity; p != (spec.Parity{Cosine: 1, Top1: 1}) {
+	if p := out.Source.Parity; p != (spec.Parity{Cosine: 1, Top1: 1, Agreement: 1}) {
 		t.Errorf("the source model's parity with itself is %+v", p)
 	}
 	if p := out.Variants["int8"].Parity; p.MaxAbs == 0 || p.Cosine == 1 || p.Top1 < 0.9 {
@@ -301,12 +302,13 @@ func TestPick(t *testing.T) {
 
 // promise: docs/compile.md#p-tolerance
 func TestZeroIsATolerance(t *testing.T) {
-	worst := spec.Parity{MaxAbs: 0.1, Cosine: -0.1, Top1: -0.1}
+	worst := spec.Parity{MaxAbs: 0.1, Cosine: -0.1, Top1: -0.1, Agreement: 0.5}
 	for _, tc := range []struct{ declared, broken string }{
 		{`{}`, ""},
 		{`{"max_abs": 0}`, "max_abs"},
 		{`{"cosine": 0}`, "cosine"},
 		{`{"top1": 0}`, "top1"},
+		{`{"agreement": 0.6}`, "agreement"},
 		{`{"max_abs": 0.1, "cosine": -0.1}`, ""},
 	} {
 		var tolerance spec.Tolerance
@@ -317,5 +319,24 @@ func TestZeroIsATolerance(t *testing.T) {
 		if e, broken := errors.AsType[*ToleranceError](err); broken != (tc.broken != "") || broken && e.Measure != tc.broken {
 			t.Errorf("%s: %v, want %q broken", tc.declared, err, tc.broken)
 		}
+	}
+}
+
+// TestAgreement: answers are compared by the step's rule, and the class by the model's first output.
+//
+// promise: docs/compile.md#p-agreement
+func TestAgreement(t *testing.T) {
+	price := func(v float32) []oip.Tensor {
+		return []oip.Tensor{{Name: "price", Shape: []int64{1, 1}, Data: []float32{v}}}
+	}
+	rules := answer.Rules{{Output: "price", Rule: spec.CompareTolerance, RTol: 0.01}}
+	m := model{parity: spec.Parity{Cosine: 1}}
+	for _, own := range []float32{1000, 1009, 1011} {
+		if err := m.compare(rules, price(1000), price(own)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m.parity.Agreement != 2 || m.parity.Top1 != 1 {
+		t.Errorf("%+v: want 2 within 1%%, and 1 that is the same", m.parity)
 	}
 }

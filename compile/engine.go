@@ -199,7 +199,7 @@ func (e *engine) measure(ctx context.Context) (Measured, error) {
 		for i := range batch.expected {
 			own, err := batch.outputsOf(outputs, i)
 			if err == nil {
-				err = parity.compare(batch.expected[i], own)
+				err = parity.compare(e.job.Spec.Compare, batch.expected[i], own)
 			}
 			if err != nil {
 				return Measured{}, &ModelError{fmt.Sprintf("sample %d: %v", rows+i+1, err)}
@@ -208,6 +208,7 @@ func (e *engine) measure(ctx context.Context) (Measured, error) {
 		rows += len(batch.expected)
 	}
 	parity.parity.Top1 /= float64(rows)
+	parity.parity.Agreement /= float64(rows)
 	measured.Parity = parity.parity
 	return measured, nil
 }

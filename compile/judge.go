@@ -21,7 +21,7 @@ const (
 // ToleranceError says that a variant's outputs are further from the source model's than its tolerance allows.
 type ToleranceError struct {
 	Variant   string
-	Measure   string // max_abs, cosine or top1
+	Measure   string // max_abs, cosine, top1 or agreement
 	Measured  float64
 	Tolerated float64
 }
@@ -90,6 +90,8 @@ func tolerated(name string, p spec.Parity, t spec.Tolerance) error {
 		return &ToleranceError{Variant: name, Measure: "cosine", Measured: p.Cosine, Tolerated: *t.Cosine}
 	case t.Top1 != nil && p.Top1 < *t.Top1:
 		return &ToleranceError{Variant: name, Measure: "top1", Measured: p.Top1, Tolerated: *t.Top1}
+	case t.Agreement != nil && p.Agreement < *t.Agreement:
+		return &ToleranceError{Variant: name, Measure: "agreement", Measured: p.Agreement, Tolerated: *t.Agreement}
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ type Measurement struct {
 	Models  []Model      `json:"models"`
 	Dataset string       `json:"dataset"` // folder
 	Samples spec.Samples `json:"samples"`
+	// Compare is that of the step.
+	Compare answer.Rules `json:"compare,omitempty"`
 }
 
 // Model is a model file with the name that errors call it by.
@@ -58,6 +60,9 @@ func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 		defer func() { _ = session.Close() }() // the process ends soon
 		models[i] = &model{name: described.Name, session: session, parity: spec.Parity{Cosine: 1}}
 	}
+	if err := m.Compare.Check(models[0].session.Outputs()); err != nil {
+		return nil, &ModelError{err.Error()}
+	}
 	samples, err := readSamples(m.Dataset, m.Samples, models[0].session)
 	if err != nil {
 		return nil, named(err, "samples")
@@ -77,7 +82,7 @@ func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 				continue // the outputs are known
 			}
 			for j, own := range models {
-				if err := own.compare(outputs[0], outputs[j]); err != nil {
+				if err := own.compare(m.Compare, outputs[0], outputs[j]); err != nil {
 					return nil, &ModelError{fmt.Sprintf("%s: sample %d: %v", own.name, i+1, err)}
 				}
 			}
@@ -91,7 +96,7 @@ type model struct {
 	name    string
 	session *onnx.Session
 	timings []time.Duration // pass by pass, sample by sample
-	parity  spec.Parity     // Top1 counts until results
+	parity  spec.Parity     // Top1 and Agreement count until results
 }
 
 // readSamples returns rows of a dataset, each as the inputs of a model.
@@ -150,7 +155,7 @@ func inTurn(ctx context.Context, models []*model, sample []oip.Tensor, turn int)
 
 // compare takes one sample's outputs of the source model and of this one. Cosine and largest difference are over all numbers of all
 // outputs; the answer is what the gateway would read.
-func (m *model) compare(source, own []oip.Tensor) error {
+func (m *model) compare(rules answer.Rules, source, own []oip.Tensor) error {
 	if len(source) != len(own) {
 		return fmt.Errorf("it has %d outputs, but the source model has %d", len(own), len(source))
 	}
@@ -169,8 +174,11 @@ func (m *model) compare(source, own []oip.Tensor) error {
 	largest, _ := answer.MaxAbs(source, own)
 	m.parity.MaxAbs = max(m.parity.MaxAbs, largest)
 	m.parity.Cosine = min(m.parity.Cosine, cosine(x, y))
-	if same, _ := answer.Compare(source, own); same {
+	if same, _ := answer.Rules(nil).Same(own, source); same {
 		m.parity.Top1++
+	}
+	if same, _ := rules.Same(own, source); same {
+		m.parity.Agreement++
 	}
 	return nil
 }
@@ -199,6 +207,7 @@ func results(models []*model, samples int) []Measured {
 			sum += l
 		}
 		m.parity.Top1 /= float64(samples)
+		m.parity.Agreement /= float64(samples)
 		out[i] = Measured{
 			Parity:     m.parity,
 			Latency:    spec.Latency{P50MS: milliseconds(quantile(latencies, 0.5)), P99MS: milliseconds(quantile(latencies, 0.99))},

@@ -37,6 +37,7 @@ func engineType(ts *expr.TypeSystem) *cel.Type {
 
 func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	c.checkCompilePlace(s, spec)
+	checkCompare(c, s, spec.Compare)
 	variants := document.Lookup(s.body, "variants")
 	if variants == nil || variants.Kind != yaml.MappingNode {
 		return

@@ -28,6 +28,7 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 	if at := document.Lookup(s.body, "traffic"); at != nil && document.Lookup(at, "replay") == nil && at.Kind == yaml.MappingNode {
 		c.src.Errorf(at, "required", "write `replay: ${steps.NAME.dataset}`", "`traffic` does not say which dataset it replays")
 	}
+	checkCompare(c, s, spec.Compare)
 	checkStages(spec, c, s)
 }
 

@@ -31,7 +31,7 @@ func TestRolloutRefusesLabels(t *testing.T) {
 	}
 	for _, tc := range []struct{ label, traffic, want string }{
 		{"152", "label: spam", "labels are for classifiers"},
-		{"152.5", "label: spam", "must be a boolean, an integer or a string"},
+		{"152.5", "label: spam", "labels are for classifiers"},
 		{"true", "split: tset", `the dataset has no split "tset"; it has:`},
 	} {
 		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "50", `"spam": true`, `"spam": `+tc.label, "label: spam", tc.traffic).Replace(release), map[string]string{

@@ -338,7 +338,7 @@ func NearName(s string) string {
 func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	items := n.Content
 	switch {
-	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && r.Single:
+	case r.Single && (n.Kind == yaml.ScalarNode && n.Tag != "!!null" || n.Kind == yaml.MappingNode && t.Elem().Kind() == reflect.Struct):
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:
 		d.Source.Errorf(n, "type", d.listHint(n), "expected a list, not %s", document.NodeKind(n))

@@ -10,6 +10,9 @@ type CompileModel struct {
 	Samples Samples `json:"samples"`
 	// Variants by name.
 	Variants map[string]Variant `json:"variants" dsl:"names,literal"`
+	// Compare says how an answer of a variant is compared with the source model's: a rule, or a list of rules for several outputs, all of which
+	// must agree. Default: the first output.
+	Compare []Compare `json:"compare,omitempty" dsl:"literal,single"`
 	// Select is the variant that becomes the output `selected`: fastest, smallest or a variant's name. Default fastest.
 	Select string `json:"select,omitempty" dsl:"literal,default=fastest"`
 	Placement
@@ -109,6 +112,8 @@ type Tolerance struct {
 	Cosine *float64 `json:"cosine,omitempty" dsl:"min=-1,max=1"`
 	// Top1 is the lowest allowed share of samples whose largest output is the same class. Samples without an answer count as different.
 	Top1 *float64 `json:"top1,omitempty" dsl:"min=0,max=1"`
+	// Agreement is the lowest allowed share of samples whose answers agree by `compare`.
+	Agreement *float64 `json:"agreement,omitempty" dsl:"min=0,max=1"`
 }
 
 // CompileOutput is what a compile step hands on.
@@ -166,6 +171,8 @@ type Parity struct {
 	MaxAbs float64 `json:"max_abs"`
 	Cosine float64 `json:"cosine"`
 	Top1   float64 `json:"top1"`
+	// Agreement is the share of samples whose answers agree by `compare`.
+	Agreement float64 `json:"agreement"`
 }
 
 // Latency of one inference at batch 1, warm-up excluded.

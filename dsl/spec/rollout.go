@@ -10,6 +10,9 @@ type Rollout struct {
 	Model artifact.Ref `json:"model" dsl:"artifact=model"`
 	// Traffic replays a split of a dataset to the target during the rollout.
 	Traffic Traffic `json:"traffic,omitzero"`
+	// Compare says how an answer is compared with that of the serving release, and with the label: a rule, or a list of rules for several
+	// outputs, all of which must agree. A label is compared by the first rule. Default: the first output.
+	Compare []Compare `json:"compare,omitempty" dsl:"literal,single"`
 	// Stages in order; the last must be weight 100%.
 	Stages []Stage `json:"stages" dsl:"literal"`
 	// Tests are the sequential tests of every stage.
@@ -26,8 +29,8 @@ type Traffic struct {
 	Split string `json:"split,omitempty" dsl:"default=test"`
 	// RPS is requests per second. Default 50.
 	RPS float64 `json:"rps,omitempty" dsl:"default=50,min=0.01,max=100000"`
-	// Label is the column with the correct answer; a wrong answer counts as an error. It is for classifiers: a class number, a boolean, or
-	// a text if the model answers with text.
+	// Label is the column with the correct answer; an answer that does not agree with it by `compare` counts as an error. It contains a class
+	// number or a boolean, a text if the model answers with text, or a number for `rule: tolerance` or `rule: exact`.
 	Label string `json:"label,omitempty"`
 }
 

@@ -1,4 +1,5 @@
-// Package answer reads what a model answered out of its output tensors, and compares the answers of two models.
+// Package answer reads what a model answered out of its output tensors, and compares the answers of two models with each other and with a
+// label. What a compilation, shadow traffic and labels mean by the same answer is decided here alone.
 package answer
 
 import (
@@ -6,60 +7,135 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
-// Of reads a model's answer per row of its first output: the text of a text output; the number of the largest element where a
-// row has several; 0 or 1 by the threshold 0.5 for a single floating-point number from 0 to 1, which is taken for a probability; else the
-// number itself. nil when there is none, such as for an output without elements.
-func Of(outputs []oip.Tensor) []string {
-	if len(outputs) == 0 || len(outputs[0].Shape) == 0 || outputs[0].Shape[0] == 0 {
+// Rules say how answers are compared: each is about one output, and all must agree. None means one rule that leaves everything open.
+type Rules []spec.Compare
+
+// theFirst is the rule of those who have none.
+var theFirst = Rules{{}}
+
+func (r Rules) orDefault() Rules {
+	if len(r) == 0 {
+		return theFirst
+	}
+	return r
+}
+
+// Same reports whether two models answered every row alike. known is false when neither gave an answer to any rule, which is no agreement. What
+// is allowed to differ relatively is measured by b, which is the model that is known.
+func (r Rules) Same(a, b []oip.Tensor) (same, known bool) {
+	same = true
+	for _, rule := range r.orDefault() {
+		x, y := outputOf(rule, a), outputOf(rule, b)
+		var alike, answered bool
+		if rule.Rule == spec.CompareTolerance {
+			alike, answered = within(rule, x, y)
+		} else {
+			own, other := answersOf(rule, x), answersOf(rule, y)
+			answered = own != nil || other != nil
+			alike = slices.Equal(own, other)
+		}
+		same, known = same && alike && answered, known || answered
+	}
+	return same && known, known
+}
+
+// outputOf finds a rule's output; nil when there is none of that name.
+func outputOf(rule spec.Compare, outputs []oip.Tensor) *oip.Tensor {
+	for i := range outputs {
+		if rule.Output == "" || outputs[i].Name == rule.Output {
+			return &outputs[i]
+		}
+	}
+	return nil
+}
+
+// within compares numbers, element by element.
+func within(rule spec.Compare, x, y *oip.Tensor) (same, known bool) {
+	a, b := numbersOf(x), numbersOf(y)
+	known = len(a) > 0 || len(b) > 0
+	return known && slices.EqualFunc(a, b, func(v, reference float64) bool { return near(rule, v, reference) }), known
+}
+
+func near(rule spec.Compare, v, reference float64) bool {
+	return math.Abs(v-reference) <= rule.ATol+rule.RTol*math.Abs(reference)
+}
+
+func numbersOf(t *oip.Tensor) []float64 {
+	if t == nil {
 		return nil
 	}
-	first := outputs[0]
-	rows := int(first.Shape[0])
-	if texts, ok := first.Data.([]string); ok && len(texts) > 0 {
+	values, _ := t.Float64s()
+	return values
+}
+
+// answersOf reads an answer per row of an output; nil when there is none, such as for an output without elements.
+func answersOf(rule spec.Compare, t *oip.Tensor) []string {
+	if t == nil || len(t.Shape) == 0 || t.Shape[0] == 0 {
+		return nil
+	}
+	if texts, ok := t.Data.([]string); ok && len(texts) > 0 {
 		return texts
 	}
-	values, ok := first.Float64s()
-	if !ok || len(values) < rows {
+	values, rows := numbersOf(t), int(t.Shape[0])
+	if len(values) < rows {
 		return nil
+	}
+	if rule.Rule == spec.CompareExact {
+		rows = len(values) // every element is to be the same
 	}
 	out := make([]string, rows)
 	for i, row := range slices.Collect(slices.Chunk(values, len(values)/rows)) {
-		out[i] = ofRow(row, first.Datatype())
+		out[i] = answerOf(rule, row, t.Datatype())
 	}
 	return out
 }
 
-func ofRow(row []float64, datatype oip.Datatype) string {
-	isProbability := (datatype == oip.FP32 || datatype == oip.FP64) && row[0] >= 0 && row[0] <= 1
+// answerOf reads the answer of one row.
+func answerOf(rule spec.Compare, row []float64, datatype oip.Datatype) string {
+	isProbability := isFloat(datatype) && row[0] >= 0 && row[0] <= 1
 	switch {
-	case len(row) > 1:
-		best := 0
-		for i, v := range row {
-			if v > row[best] {
-				best = i
-			}
+	case rule.Rule == spec.CompareExact:
+		return text(row[0])
+	case rule.Rule == spec.CompareTop1, rule.Rule == "" && len(row) > 1:
+		return strconv.Itoa(largest(row))
+	case rule.Rule == spec.CompareThreshold, isProbability:
+		if row[0] >= threshold(rule) {
+			return "1"
 		}
-		return strconv.Itoa(best)
-	case isProbability && row[0] >= 0.5:
-		return "1"
-	case isProbability:
 		return "0"
 	}
-	return strconv.FormatFloat(row[0], 'f', -1, 64)
+	return text(row[0])
 }
 
-// Compare reports whether two models answered every row alike. known is false when neither gave an answer, which is no agreement.
-func Compare(a, b []oip.Tensor) (same, known bool) {
-	x, y := Of(a), Of(b)
-	known = x != nil || y != nil
-	return known && slices.Equal(x, y), known
+func threshold(rule spec.Compare) float64 {
+	if rule.Threshold == nil {
+		return 0.5
+	}
+	return *rule.Threshold
+}
+
+func largest(row []float64) int {
+	best := 0
+	for i, v := range row {
+		if v > row[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+func text(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func isFloat(datatype oip.Datatype) bool {
+	return datatype == oip.FP32 || datatype == oip.FP64 || datatype == oip.FP16 || datatype == oip.BF16
 }
 
 // MaxAbs is the largest difference of any two numbers in the same place of two models' outputs; known is false when there are
-// no such two. Outputs of different sizes are not compared: their answers differ, which Compare tells.
+// no such two. Outputs of different sizes are not compared: their answers differ, which Same tells.
 func MaxAbs(a, b []oip.Tensor) (largest float64, known bool) {
 	for i := range min(len(a), len(b)) {
 		x, okX := a[i].Float64s()

@@ -1,14 +1,16 @@
 package answer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
-func TestOf(t *testing.T) {
+func TestAnswersWithoutARule(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		output oip.Tensor
@@ -23,12 +25,12 @@ func TestOf(t *testing.T) {
 		{"texts", oip.Tensor{Shape: []int64{2}, Data: []string{"spam", "ham"}}, []string{"spam", "ham"}},
 		{"a tie is the first", oip.Tensor{Shape: []int64{1, 2}, Data: []float32{0.5, 0.5}}, []string{"0"}},
 	} {
-		if diff := cmp.Diff(tc.want, Of([]oip.Tensor{tc.output})); diff != "" {
+		if diff := cmp.Diff(tc.want, answersOf(spec.Compare{}, &tc.output)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 	}
-	if got := Of(nil); got != nil {
-		t.Errorf("Of nothing: %v", got)
+	if got := answersOf(spec.Compare{}, nil); got != nil {
+		t.Errorf("of nothing: %v", got)
 	}
 }
 
@@ -43,7 +45,7 @@ func TestMaxAbs(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
+func TestSameWithoutARule(t *testing.T) {
 	nothing := []oip.Tensor{{Shape: []int64{1, 0, 4}, Data: []float32{}}}
 	scalar := []oip.Tensor{{Shape: []int64{}, Data: []float32{3}}}
 	found := []oip.Tensor{{Shape: []int64{1, 1, 4}, Data: []float32{0, 0, 1, 0}}}
@@ -58,8 +60,77 @@ func TestCompare(t *testing.T) {
 		{"no rows", scalar, scalar, false, false},
 		{"no outputs", nil, nil, false, false},
 	} {
-		if same, known := Compare(tc.a, tc.b); same != tc.same || known != tc.comparable {
+		if same, known := Rules(nil).Same(tc.a, tc.b); same != tc.same || known != tc.comparable {
 			t.Errorf("%s: same %v, comparable %v", tc.name, same, known)
 		}
+	}
+}
+
+// promise: docs/rollouts.md#p-ro-compare
+func TestRules(t *testing.T) {
+	floats := func(name string, shape []int64, values ...float32) oip.Tensor {
+		return oip.Tensor{Name: name, Shape: shape, Data: values}
+	}
+	one := func(v float32) []oip.Tensor { return []oip.Tensor{floats("y", []int64{1, 1}, v)} }
+	scores := func(v ...float32) []oip.Tensor { return []oip.Tensor{floats("y", []int64{1, int64(len(v))}, v...)} }
+	both := func(class string, price float32) []oip.Tensor {
+		return []oip.Tensor{{Name: "class", Shape: []int64{1}, Data: []string{class}}, floats("price", []int64{1, 1}, price)}
+	}
+	zero := 0.0
+	for _, tc := range []struct {
+		name        string
+		rules       Rules
+		a, b        []oip.Tensor
+		same, known bool
+	}{
+		{"absolute", Rules{{Rule: "tolerance", ATol: 2}}, one(102), one(100), true, true},
+		{"absolute, too far", Rules{{Rule: "tolerance", ATol: 2}}, one(102.5), one(100), false, true},
+		{"relative to the known model", Rules{{Rule: "tolerance", RTol: 0.1}}, one(110), one(100), true, true},
+		{"relative to the candidate it would be", Rules{{Rule: "tolerance", RTol: 0.1}}, one(100), one(90), false, true},
+		{"every element", Rules{{Rule: "tolerance", ATol: 2}}, scores(1, 9), scores(2, 5), false, true},
+		{"fewer numbers", Rules{{Rule: "tolerance", ATol: 2}}, scores(1), scores(1, 1), false, true},
+		{"texts have no tolerance", Rules{{Output: "class", Rule: "tolerance", ATol: 2}}, both("a", 1), both("a", 1), false, false},
+		{"exact", Rules{{Rule: "exact"}}, one(0.7), one(0.6), false, true},
+		{"exact, every element", Rules{{Rule: "exact"}}, scores(1, 9), scores(2, 9), false, true},
+		{"top1", Rules{{Rule: "top1"}}, scores(1, 9), scores(2, 3), true, true},
+		{"logits by a threshold", Rules{{Rule: "threshold", Threshold: &zero}}, one(-0.1), one(0.1), false, true},
+		{"above the threshold", Rules{{Rule: "threshold", Threshold: &zero}}, one(7), one(0.1), true, true},
+		{"a later output", Rules{{Output: "price", Rule: "tolerance", ATol: 1}}, both("a", 10), both("b", 10.5), true, true},
+		{"several outputs", Rules{{Output: "class"}, {Output: "price", Rule: "tolerance", ATol: 1}}, both("a", 10), both("a", 10.5), true, true},
+		{"one of several differs", Rules{{Output: "class"}, {Output: "price", Rule: "tolerance", ATol: 1}}, both("a", 10), both("b", 10.5), false, true},
+		{"no such output", Rules{{Output: "size"}}, both("a", 10), both("a", 10), false, false},
+		{"one of several is missing", Rules{{Output: "class"}, {Output: "size"}}, both("a", 10), both("a", 10), false, true},
+	} {
+		if same, known := tc.rules.Same(tc.a, tc.b); same != tc.same || known != tc.known {
+			t.Errorf("%s: same %v, known %v", tc.name, same, known)
+		}
+	}
+}
+
+func TestOutputsThatRulesCannotCompare(t *testing.T) {
+	outputs := []oip.TensorMetadata{
+		{Name: "class", Datatype: oip.Bytes, Shape: []int64{-1}}, {Name: "price", Datatype: oip.FP32, Shape: []int64{-1, 1}},
+		{Name: "scores", Datatype: oip.FP32, Shape: []int64{-1, 3}},
+	}
+	for _, tc := range []struct {
+		rule spec.Compare
+		want string
+	}{
+		{spec.Compare{}, ""},
+		{spec.Compare{Output: "price", Rule: "tolerance"}, ""},
+		{spec.Compare{Output: "scores", Rule: "top1"}, ""},
+		{spec.Compare{Output: "price", Rule: "threshold"}, ""},
+		{spec.Compare{Output: "prize"}, `no output "prize"; it has ["class" "price" "scores"]`},
+		{spec.Compare{Rule: "tolerance"}, "is text"},
+		{spec.Compare{Output: "price", Rule: "top1"}, "has one"},
+		{spec.Compare{Output: "scores", Rule: "threshold"}, "has 3: use `rule: top1`"},
+	} {
+		err := Rules{tc.rule}.Check(outputs)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%+v: %v, want %q", tc.rule, err, tc.want)
+		}
+	}
+	if err := (Rules{{Output: "prize"}}).Check(nil); err != nil {
+		t.Errorf("a model that is not described: %v", err)
 	}
 }

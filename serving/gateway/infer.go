@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
@@ -47,14 +48,14 @@ func (g *Gateway) respond(w http.ResponseWriter, r *http.Request) (oip.Message, 
 	if err != nil {
 		return oip.Message{}, err
 	}
-	answer, release, err := g.answer(r.Context(), r.PathValue("version"), r.Header, req)
+	res, release, err := g.answer(r.Context(), r.PathValue("version"), r.Header, req)
 	if release != "" {
 		w.Header().Set(ReleaseHeader, release)
 	}
 	if err != nil {
 		return oip.Message{}, err
 	}
-	return answer.Encode(req)
+	return res.Encode(req)
 }
 
 // enter takes a place among the inferences under way; leave gives it back.
@@ -69,7 +70,7 @@ func (g *Gateway) enter() (leave func(), err error) {
 
 // answer makes the inference of a request, however it came, and says which release made it or failed to. Without a version the header
 // may name one.
-func (g *Gateway) answer(ctx context.Context, version string, header http.Header, req *oip.InferRequest) (answer *oip.InferResponse, release string, err error) {
+func (g *Gateway) answer(ctx context.Context, version string, header http.Header, req *oip.InferRequest) (res *oip.InferResponse, release string, err error) {
 	if err := g.mayLabel(header, req.Parameters); err != nil {
 		return nil, "", err
 	}
@@ -78,9 +79,9 @@ func (g *Gateway) answer(ctx context.Context, version string, header http.Header
 		return nil, "", err
 	}
 	defer a.inflight.Done()
-	label, err := expected(req.Parameters)
+	label, err := answer.LabelOf(req.Parameters["label"])
 	if err == nil {
-		err = label.fits(a.outputs)
+		err = a.rules.Fits(label, a.outputs)
 	}
 	if err != nil {
 		g.refuseLabel(a)
@@ -108,7 +109,7 @@ func (g *Gateway) refuseLabel(a *assignment) {
 
 // run makes the inference and counts what came of it. It does not end with the client: a client that gives up on a slow release
 // would otherwise hide how slow it is.
-func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, label expectation) ([]oip.Tensor, error) {
+func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, label answer.Label) ([]oip.Tensor, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout)
 	defer cancel()
 	handedOver := false
@@ -130,14 +131,14 @@ func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, l
 		case err != nil:
 			what = failure
 			g.log.Warn("an inference failed", "release", a.Version, "error", err)
-		case label.wrong(outputs):
+		case a.rules.Wrong(label, outputs):
 			what = wrong
 		}
 		g.counters.request(a.revision, a.Version, what, label != "" && err == nil, took)
 	}
 	if a.shadow != nil && !invalid {
 		handedOver = true
-		g.mirror.add(mirrored{revision: a.revision, shadow: a.shadow, inputs: inputs, expected: label, outputs: outputs})
+		g.mirror.add(mirrored{revision: a.revision, shadow: a.shadow, inputs: inputs, rules: a.rules, label: label, outputs: outputs})
 	}
 	return outputs, err
 }

@@ -39,5 +39,5 @@ func (g *Gateway) assignStable(stable, wanted string) (*assignment, error) {
 		return nil, e
 	}
 	r.inflight.Add(1)
-	return &assignment{release: r, revision: uncompared, counted: wanted == "", outputs: r.upstream.Outputs()}, nil
+	return &assignment{release: r, revision: uncompared, counted: wanted == "", outputs: r.upstream.Outputs(), rules: r.Compare}, nil
 }

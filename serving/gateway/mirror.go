@@ -26,7 +26,8 @@ type mirrored struct {
 	revision int64
 	shadow   *release
 	inputs   []oip.Tensor
-	expected expectation
+	rules    answer.Rules
+	label    answer.Label
 	// outputs is what the user got; nil when the inference failed.
 	outputs []oip.Tensor
 }
@@ -75,12 +76,12 @@ func (m *mirror) repeat(ctx context.Context, job mirrored) {
 	}
 	seen := comparison{
 		latency:      took,
-		candidateErr: err != nil || job.expected.wrong(outputs),
-		stableErr:    job.outputs == nil || job.expected.wrong(job.outputs),
+		candidateErr: err != nil || job.rules.Wrong(job.label, outputs),
+		stableErr:    job.outputs == nil || job.rules.Wrong(job.label, job.outputs),
 		compared:     job.outputs != nil,
 	}
 	if err == nil && job.outputs != nil {
-		same, classes := answer.Compare(outputs, job.outputs)
+		same, classes := job.rules.Same(outputs, job.outputs)
 		maxAbs, numbers := answer.MaxAbs(outputs, job.outputs)
 		seen.compared, seen.agree, seen.noAnswer, seen.maxAbs = classes || numbers, same, !classes, maxAbs
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
 )
@@ -21,6 +22,8 @@ type table struct {
 	// trial: a rollout is trying a release beside the one that is stable; see Gateway.lapsed.
 	trial  bool
 	stable string
+	// rules compare answers: those of the release that is tried, else of the one that serves.
+	rules answer.Rules
 }
 
 type weighted struct {
@@ -84,6 +87,9 @@ func (t *table) complete() bool { return t != nil && len(t.releases) > 0 && len(
 // an incomplete table serves is no comparison, so it is not counted for its revision.
 func (g *Gateway) switchTable() {
 	next := &table{revision: g.doc.Revision, trial: g.doc.Candidate != "", stable: g.doc.Stable}
+	if judged, ok := g.doc.Judged(); ok {
+		next.rules = judged.Compare
+	}
 	for _, wanted := range g.doc.Releases {
 		r := g.releases[wanted.Version]
 		isShadow := g.doc.Shadow != nil && g.doc.Shadow.Version == wanted.Version
@@ -126,6 +132,8 @@ type assignment struct {
 	// outputs describes what labels are compared with: of the release that was named, else of the one with the most traffic, so that a
 	// label is refused or taken whatever release chance chooses.
 	outputs []oip.TensorMetadata
+	// rules compare its answer with the label, and with that of a shadow release.
+	rules answer.Rules
 	// shadow is the release that gets a copy; nil for none.
 	shadow *release
 }
@@ -144,7 +152,7 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 		if !ok || r.state != Ready {
 			return nil, &oip.Error{Status: http.StatusNotFound, Message: g.opts.Target + " has no version " + version + " that is serving"}
 		}
-		a.release, a.outputs = r, r.upstream.Outputs()
+		a.release, a.outputs, a.rules = r, r.upstream.Outputs(), r.Compare
 	} else {
 		if t == nil || len(t.releases) == 0 {
 			return nil, g.unavailable()
@@ -152,7 +160,7 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 		if a.release = t.pick(); a.release == nil {
 			return nil, g.unavailable()
 		}
-		a.revision, a.counted, a.outputs = t.revision, true, t.heaviest().upstream.Outputs()
+		a.revision, a.counted, a.outputs, a.rules = t.revision, true, t.heaviest().upstream.Outputs(), t.rules
 		if t.shadow != nil && t.shadow != a.release && rand.Float64() < t.share {
 			a.shadow = t.shadow
 			a.shadow.inflight.Add(1)

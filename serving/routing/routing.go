@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
 )
@@ -53,6 +54,8 @@ type Release struct {
 	// Of is the earlier release that this one takes back, when that was not loaded any more: a version that was dropped never comes back itself,
 	// so that a gateway which is behind removes nothing that is needed.
 	Of string `json:"of,omitempty"`
+	// Compare says how its answers are compared with those of others and with labels, while it is tried and serves.
+	Compare []spec.Compare `json:"compare,omitempty"`
 	// Weight is its share of the traffic, 0 to 1; those of all releases add up to 1, or to 0 when nothing serves.
 	Weight float64 `json:"weight"`
 }
@@ -82,6 +85,14 @@ func (d Document) Serving() (Release, bool) {
 		}
 	}
 	return best, best.Weight > 0
+}
+
+// Judged is the release whose rules compare answers: the one that a rollout tries, else the one that serves; false where there is neither.
+func (d Document) Judged() (Release, bool) {
+	if tried, ok := d.Release(d.Candidate); ok {
+		return tried, true
+	}
+	return d.Serving()
 }
 
 // UnderWay reports whether releases are being compared.

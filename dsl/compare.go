@@ -1,0 +1,43 @@
+package dsl
+
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// checkCompare reports rules that say nothing, and keys that a rule has no use for.
+func checkCompare(c *checker, s *step, rules []spec.Compare) {
+	at := document.Lookup(s.body, "compare")
+	if at == nil {
+		return
+	}
+	nodes := []*yaml.Node{at}
+	if at.Kind == yaml.SequenceNode {
+		nodes = at.Content
+	}
+	if len(nodes) == 0 {
+		c.src.Errorf(at, "compare", "such as {rule: top1}", "there are no rules")
+	}
+	if len(nodes) != len(rules) {
+		return // one was too broken to be read, and was reported
+	}
+	outputs := map[string]bool{}
+	for i, rule := range rules {
+		n := nodes[i]
+		if outputs[rule.Output] {
+			c.src.Errorf(document.PlaceOf(n, "output"), "compare", "give each output one rule", "the output `%s` is compared twice", rule.Output)
+		}
+		outputs[rule.Output] = true
+		for _, key := range []struct{ name, rule string }{{"atol", spec.CompareTolerance}, {"rtol", spec.CompareTolerance}, {"threshold", spec.CompareThreshold}} {
+			if document.Lookup(n, key.name) != nil && rule.Rule != key.rule {
+				c.src.Errorf(document.KeyNode(n, key.name), "compare", "add `rule: "+key.rule+"`", "`%s` has no effect without `rule: %s`", key.name, key.rule)
+			}
+		}
+		if rule.Rule == spec.CompareTolerance && rule.ATol == 0 && rule.RTol == 0 {
+			c.src.Errorf(document.PlaceOf(n, "rule"), "compare", "add `atol` (absolute) or `rtol` (relative), or write `rule: exact`",
+				"`rule: tolerance` does not say how much answers may differ")
+		}
+	}
+}
