@@ -119,7 +119,7 @@ func (r *Rollouts) force(ctx context.Context, target *gateway.Target, split gate
 // Traffic gives the candidate the share of a stage.
 func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (contract.RolloutTrafficSet, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "moving traffic", Share: -1} })
-	target, _, err := r.target(ctx, in.Step)
+	target, rolled, err := r.target(ctx, in.Step)
 	if err != nil {
 		return contract.RolloutTrafficSet{}, err
 	}
@@ -133,6 +133,9 @@ func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (con
 	}
 	if in.Shadow > 0 {
 		split.Shadow = &routing.Shadow{Version: in.Version, Share: float64(in.Shadow)}
+	}
+	if sticky := rolled.Sticky; sticky != (spec.Sticky{}) {
+		split.Sticky = &routing.Sticky{Header: sticky.Header, Field: sticky.Field}
 	}
 	doc, err = target.SetTraffic(ctx, in.Revision, split)
 	if errors.Is(err, routing.ErrConflict) {

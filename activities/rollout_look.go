@@ -43,7 +43,7 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 	if in.Begins {
 		state = state.NextStage()
 	}
-	looks, state, err := r.looks(ctx, target, rolled.Target, in, state, func(look spec.Look) {
+	looks, state, err := r.looks(ctx, target, rolled, in, state, func(look spec.Look) {
 		newest.Store(&contract.RolloutProgress{Text: "judging", Share: -1, Look: &look, At: time.Now().UTC()})
 	})
 	if err != nil {
@@ -55,11 +55,11 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 
 // looks looks until a look decides or there is no more time, and shows each look.
 func (r *Rollouts) looks(
-	ctx context.Context, target *gateway.Target, name string, in contract.RolloutLook, state rollout.State, show func(spec.Look),
+	ctx context.Context, target *gateway.Target, rolled spec.Rollout, in contract.RolloutLook, state rollout.State, show func(spec.Look),
 ) ([]spec.Look, rollout.State, error) {
 	stage := rollout.Stage{
 		Spec: in.Stage, Tests: in.Tests, Of: in.Stages, Candidate: in.Version, Stable: in.Previous, Revision: in.Revision,
-		Paused: in.Paused,
+		Paused: in.Paused, Keyed: rolled.Sticky != (spec.Sticky{}),
 	}
 	if stage.Stable == "" {
 		stage.Spec.Shadow, stage.Spec.Weight = 0, 1 // the candidate answers everything, for nothing else can
@@ -68,7 +68,7 @@ func (r *Rollouts) looks(
 	tick := time.Tick(lookEvery)
 	evidence := r.Gauges.Hold()
 	defer evidence.Release()
-	evidence.Set(evidenceOf(name, stage, state))
+	evidence.Set(evidenceOf(rolled.Target, stage, state))
 	var looks []spec.Look
 	for {
 		select {
@@ -85,7 +85,7 @@ func (r *Rollouts) looks(
 		state, look, _ = rollout.EvaluateStage(stage, state, now, stageChecks(stage.Spec.Checks))
 		looks = append(looks, look)
 		show(look)
-		evidence.Set(evidenceOf(name, stage, state))
+		evidence.Set(evidenceOf(rolled.Target, stage, state))
 		if look.Decision != rollout.Hold || time.Since(began) >= cmp.Or(in.For, lookFor) {
 			return looks, state, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,8 +30,24 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 		c.src.Errorf(at, "required", "write `replay: ${steps.NAME.dataset}`", "`traffic` does not say which dataset it replays")
 	}
 	checkCompare(c, s, spec.Compare)
+	if at := document.Lookup(s.body, "sticky"); at != nil && at.Kind == yaml.MappingNode {
+		checkSticky(spec.Sticky, c, at)
+	}
 	checkStages(spec, c, s)
 }
+
+func checkSticky(sticky spec.Sticky, c *checker, at *yaml.Node) {
+	header := document.Lookup(at, "header")
+	switch {
+	case (sticky.Header == "") == (sticky.Field == ""):
+		c.src.Errorf(at, "sticky", "write {header: NAME} or {field: NAME}", "`sticky` has exactly one of `header` and `field`")
+	case header != nil && !headerName.MatchString(sticky.Header):
+		c.src.Errorf(header, "sticky", "use letters, digits, `-`, `_` and `.`", "%q is not a valid name of a header", sticky.Header)
+	}
+}
+
+// headerName is what names both a header of HTTP and metadata of gRPC.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 func checkStages(sp *spec.Rollout, c *checker, s *step) {
 	stages := document.Lookup(s.body, "stages")

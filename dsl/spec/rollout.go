@@ -15,10 +15,20 @@ type Rollout struct {
 	Compare []Compare `json:"compare,omitempty" dsl:"literal,single"`
 	// Stages in order; the last must be weight 100%.
 	Stages []Stage `json:"stages" dsl:"literal"`
+	// Sticky gives the requests of one key, such as a user, the same release. The tests then count keys, each once.
+	Sticky Sticky `json:"sticky,omitzero" dsl:"literal"`
 	// Tests are the sequential tests of every stage.
 	Tests Tests `json:"tests,omitzero"`
 	// Ungated must be true if the rollout does not wait for a gate.
 	Ungated bool `json:"ungated,omitempty" dsl:"literal"`
+}
+
+// Sticky says where the key of a request is: exactly one of Header and Field.
+type Sticky struct {
+	// Header is the name of the request's header with the key; over gRPC that of its metadata.
+	Header string `json:"header,omitempty"`
+	// Field is the name of the request's parameter with the key, or of the input if there is no such parameter.
+	Field string `json:"field,omitempty"`
 }
 
 // Traffic replays labelled rows as requests.

@@ -34,38 +34,48 @@ type comparison struct {
 // counters counts outcomes per routing revision and version, and in total per version.
 type counters struct {
 	mu        sync.Mutex
-	revisions []*stats.Revision
+	revisions []*tally
 	versions  map[string]stats.Counts
 	shadows   map[string]stats.Shadow
+}
+
+// tally is what was counted while a revision was served.
+type tally struct {
+	stats.Revision
+	keys *keyCounter // nil where traffic is not sticky
 }
 
 func newCounters() *counters {
 	return &counters{versions: map[string]stats.Counts{}, shadows: map[string]stats.Shadow{}}
 }
 
-// begin makes room for a revision that is served from now on.
-func (c *counters) begin(revision int64, weights map[string]float64) {
+// begin makes room for a revision that is served from now on, by key where keyed is set.
+func (c *counters) begin(revision int64, weights map[string]float64, keyed *stats.Keyed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at(revision) != nil {
 		return
 	}
-	c.revisions = append(c.revisions, &stats.Revision{Revision: revision, Weights: weights, Versions: map[string]stats.Counts{}})
+	for _, r := range c.revisions {
+		r.keys.stop()
+	}
+	begun := stats.Revision{Revision: revision, Weights: weights, Versions: map[string]stats.Counts{}}
+	c.revisions = append(c.revisions, &tally{Revision: begun, keys: newKeyCounter(keyed)})
 	c.revisions = c.revisions[max(0, len(c.revisions)-keepRevisions):]
 }
 
-func (c *counters) at(revision int64) *stats.Revision {
+func (c *counters) at(revision int64) *tally {
 	for _, r := range c.revisions {
-		if r.Revision == revision {
+		if r.Revision.Revision == revision {
 			return r
 		}
 	}
 	return nil
 }
 
-// request counts one request that chance gave to a version.
-func (c *counters) request(revision int64, version string, what outcome, labelled bool, latency time.Duration) {
-	c.count(revision, version, func(counts *stats.Counts) {
+// request counts one request that chance, or its key, gave to a version.
+func (c *counters) request(a *assignment, what outcome, labelled bool, latency time.Duration) {
+	add := func(counts *stats.Counts) {
 		counts.Requests++
 		if labelled {
 			counts.Labelled++
@@ -78,7 +88,13 @@ func (c *counters) request(revision int64, version string, what outcome, labelle
 			counts.Failures++
 		}
 		counts.Latency.Add(latency)
-	})
+	}
+	c.count(a.revision, a.Version, add)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.at(a.revision); r != nil {
+		r.keys.answer(a.Version, a.drawn, what != answered, add)
+	}
 }
 
 // refused counts a request whose label is no class.
@@ -100,8 +116,8 @@ func (c *counters) count(revision int64, version string, add func(*stats.Counts)
 }
 
 // compare counts one mirrored request.
-func (c *counters) compare(revision int64, version string, seen comparison) {
-	c.shadow(revision, version, func(s *stats.Shadow) {
+func (c *counters) compare(job mirrored, seen comparison) {
+	c.shadow(job.revision, job.shadow.Version, func(s *stats.Shadow) {
 		s.Mirrored++
 		if seen.compared {
 			s.Samples++
@@ -123,6 +139,11 @@ func (c *counters) compare(revision int64, version string, seen comparison) {
 		}
 		s.Latency.Add(seen.latency)
 	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.at(job.revision); r != nil && seen.candidateErr != seen.stableErr {
+		r.keys.differ(job.drawn, seen.candidateErr)
+	}
 }
 
 // dropped counts a request that was to be mirrored, but the queue was full.
@@ -151,10 +172,14 @@ func (c *counters) byRevision() []stats.Revision {
 	defer c.mu.Unlock()
 	out := make([]stats.Revision, len(c.revisions))
 	for i, r := range c.revisions {
-		out[i] = stats.Revision{Revision: r.Revision, Weights: r.Weights, Versions: copyCounts(r.Versions)}
+		out[i] = stats.Revision{Revision: r.Revision.Revision, Weights: r.Weights, Versions: copyCounts(r.Versions)}
 		if r.Shadow != nil {
 			shadow := stats.Shadow{}.Plus(*r.Shadow)
 			out[i].Shadow = &shadow
+		}
+		if r.keys != nil {
+			keyed := r.keys.Copy()
+			out[i].Keyed = &keyed
 		}
 	}
 	return out

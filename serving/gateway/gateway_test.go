@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -198,6 +199,7 @@ const (
 	request   = `{"id":"1","inputs":[{"name":"x","shape":[1,1],"datatype":"FP32","data":[0.75]}]}`
 )
 
+// promise: docs/serving.md#p-named-uncounted
 func TestProtocol(t *testing.T) {
 	b := newBench(t, 0)
 	b.until(t, func() bool { return b.do(http.MethodGet, "/v2/health/ready", "").Code == http.StatusOK })
@@ -380,6 +382,7 @@ func TestWhatServesGoesOnWhenTheNextRevisionFails(t *testing.T) {
 	}
 }
 
+// promise: docs/serving.md#p-mirror-bounded
 func TestShadowQueueNeverDelaysUsers(t *testing.T) {
 	b := newBench(t, 0)
 	first := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
@@ -404,6 +407,41 @@ func TestShadowQueueNeverDelaysUsers(t *testing.T) {
 	s := b.Stats().At(doc.Revision).Shadow
 	if s.Dropped < 49 || s.Agree != s.Mirrored || s.MaxAbs != 0 {
 		t.Errorf("shadow %+v", s)
+	}
+	want := fmt.Sprintf(`sluice_shadow_total{target="m",version="2",what="dropped"} %d`, s.Dropped)
+	if metrics := ask(b.Control(), http.MethodGet, "/metrics", "").Body.String(); !strings.Contains(metrics, want) {
+		t.Errorf("no %s in\n%s", want, metrics)
+	}
+}
+
+// TestShadowQueueIsBoundedInBytes: large requests are dropped before there are too many to keep, and make room when they have been repeated.
+//
+// promise: docs/serving.md#p-mirror-bounded
+func TestShadowQueueIsBoundedInBytes(t *testing.T) {
+	c := newCounters()
+	c.begin(1, nil, nil)
+	m := newMirror(c, time.Minute, slog.New(slog.DiscardHandler))
+	shadow := &release{Release: routing.Release{Version: "2"}}
+	add := func() {
+		shadow.inflight.Add(1)
+		m.add(mirrored{
+			revision: 1, shadow: shadow, inputs: []oip.Tensor{{Data: []string{strings.Repeat("x", mirrorBytes/8)}}},
+			outputs: []oip.Tensor{{Data: make([]float32, mirrorBytes/8/4)}},
+		})
+	}
+	for range 6 {
+		add()
+	}
+	if s := c.byRevision()[0].Shadow; s == nil || s.Dropped != 3 || len(m.queue) != 3 {
+		t.Fatalf("%d wait, %+v; a quarter of the bound and a little more each", len(m.queue), s)
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	m.close()
+	m.run(stopped)
+	shadow.inflight.Wait()
+	if left := m.waiting.Load(); left != 0 {
+		t.Errorf("%d bytes are taken by nothing", left)
 	}
 }
 

@@ -55,6 +55,7 @@ func raw(content string) *inference.ModelInferRequest {
 }
 
 // promise: docs/serving.md#p-oip-grpc
+// promise: docs/serving.md#p-named-uncounted
 func TestGRPC(t *testing.T) {
 	b := newBench(t, 0)
 	_, client := dial(t, b)

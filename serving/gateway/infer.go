@@ -74,7 +74,11 @@ func (g *Gateway) answer(ctx context.Context, version string, header http.Header
 	if err := g.mayLabel(header, req.Parameters); err != nil {
 		return nil, "", err
 	}
-	a, err := g.assign(cmp.Or(version, header.Get(VersionHeader)))
+	key, err := g.keyOf(header, req)
+	if err != nil {
+		return nil, "", err
+	}
+	a, err := g.assign(cmp.Or(version, header.Get(VersionHeader)), key)
 	if err != nil {
 		return nil, "", err
 	}
@@ -134,11 +138,11 @@ func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, l
 		case a.rules.Wrong(label, outputs):
 			what = wrong
 		}
-		g.counters.request(a.revision, a.Version, what, label != "" && err == nil, took)
+		g.counters.request(a, what, label != "" && err == nil, took)
 	}
 	if a.shadow != nil && !invalid {
 		handedOver = true
-		g.mirror.add(mirrored{revision: a.revision, shadow: a.shadow, inputs: inputs, rules: a.rules, label: label, outputs: outputs})
+		g.mirror.add(mirrored{revision: a.revision, drawn: a.drawn, shadow: a.shadow, inputs: inputs, rules: a.rules, label: label, outputs: outputs})
 	}
 	return outputs, err
 }

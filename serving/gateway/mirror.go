@@ -3,19 +3,25 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
-// mirrorQueue bounds how many mirrored requests wait. Users' requests never wait for them; what does not fit is dropped and counted.
-const mirrorQueue = 256
+// What waits to be mirrored is bounded in number and in bytes. Users' requests never wait for it; what does not fit is dropped and counted.
+const (
+	mirrorQueue = 256
+	mirrorBytes = 64 << 20 // of inputs and answers
+)
 
 // mirror repeats requests on a shadow release, one at a time, and compares the answers with those that users got.
 type mirror struct {
 	queue    chan mirrored
+	waiting  atomic.Int64 // bytes
 	counters *counters
 	timeout  time.Duration
 	log      *slog.Logger
@@ -24,12 +30,14 @@ type mirror struct {
 // mirrored is a request as it was answered.
 type mirrored struct {
 	revision int64
+	drawn    drawn
 	shadow   *release
 	inputs   []oip.Tensor
 	rules    answer.Rules
 	label    answer.Label
 	// outputs is what the user got; nil when the inference failed.
 	outputs []oip.Tensor
+	bytes   int64 // of both; add works it out
 }
 
 func newMirror(c *counters, timeout time.Duration, log *slog.Logger) *mirror {
@@ -38,12 +46,33 @@ func newMirror(c *counters, timeout time.Duration, log *slog.Logger) *mirror {
 
 // add takes a request and its hold on the shadow release.
 func (m *mirror) add(job mirrored) {
-	select {
-	case m.queue <- job:
-	default:
-		m.counters.dropped(job.revision, job.shadow.Version)
-		job.shadow.inflight.Done()
+	job.bytes = bytesOf(job.inputs) + bytesOf(job.outputs)
+	if m.waiting.Add(job.bytes) <= mirrorBytes {
+		select {
+		case m.queue <- job:
+			return
+		default:
+		}
 	}
+	m.waiting.Add(-job.bytes)
+	m.counters.dropped(job.revision, job.shadow.Version)
+	job.shadow.inflight.Done()
+}
+
+// bytesOf is how much memory the elements of tensors take.
+func bytesOf(tensors []oip.Tensor) int64 {
+	var n int64
+	for _, t := range tensors {
+		if elements := reflect.ValueOf(t.Data); elements.Kind() == reflect.Slice {
+			n += int64(elements.Len()) * int64(elements.Type().Elem().Size())
+		}
+		if texts, ok := t.Data.([]string); ok {
+			for _, text := range texts {
+				n += int64(len(text))
+			}
+		}
+	}
+	return n
 }
 
 func (m *mirror) close() { close(m.queue) }
@@ -55,6 +84,7 @@ func (m *mirror) run(ctx context.Context) {
 		} else {
 			job.shadow.inflight.Done()
 		}
+		m.waiting.Add(-job.bytes)
 	}
 }
 
@@ -85,5 +115,5 @@ func (m *mirror) repeat(ctx context.Context, job mirrored) {
 		maxAbs, numbers := answer.MaxAbs(outputs, job.outputs)
 		seen.compared, seen.agree, seen.noAnswer, seen.maxAbs = classes || numbers, same, !classes, maxAbs
 	}
-	m.counters.compare(job.revision, job.shadow.Version, seen)
+	m.counters.compare(job, seen)
 }

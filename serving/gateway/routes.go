@@ -116,7 +116,7 @@ func (g *Gateway) hold(version string) (*assignment, error) {
 		g.mu.RUnlock()
 		version = serving.Version
 	}
-	a, err := g.assign(version)
+	a, err := g.assign(version, "")
 	if err == nil && a.shadow != nil {
 		a.shadow.inflight.Done()
 	}

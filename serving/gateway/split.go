@@ -32,6 +32,8 @@ type Split struct {
 	Stable    string `json:"stable,omitempty"`
 	// Shadow, when set, mirrors a share of the requests to a version, which is kept loaded.
 	Shadow *routing.Shadow `json:"shadow,omitempty"`
+	// Sticky, when set, gives the requests of one key the same release while there is a candidate; what is Held is worked out.
+	Sticky *routing.Sticky `json:"sticky,omitempty"`
 	// By and Reason are those of the revision that it makes.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`

@@ -19,16 +19,20 @@ type table struct {
 	missing  []routing.Release // those with traffic that failed to load: their share is not served
 	shadow   *release
 	share    float64 // of requests that are mirrored
-	// trial: a rollout is trying a release beside the one that is stable; see Gateway.lapsed.
-	trial  bool
-	stable string
 	// rules compare answers: those of the release that is tried, else of the one that serves.
 	rules answer.Rules
+	// trial: a rollout is trying a release beside the one that is stable; see Gateway.lapsed.
+	trial     bool
+	stable    string
+	candidate string
+	sticky    *routing.Sticky
+	// shares are what is drawn from: the candidate's first, so that with a larger share it keeps the keys that it had.
+	shares []weighted
 }
 
 type weighted struct {
-	*release
-	weight float64
+	*release // nil in shares for one that is missing
+	weight   float64
 }
 
 func (t *table) uses(r *release) bool {
@@ -39,20 +43,29 @@ func (t *table) equal(other *table) bool {
 	return t != nil && other != nil && t.revision == other.revision && t.shadow == other.shadow && slices.Equal(t.releases, other.releases)
 }
 
-// pick assigns a request by chance; nil for the share of a release that is missing, which nobody else gets: a candidate that has a
-// tenth of the traffic must not get all of it because the release it is compared with is not there.
-func (t *table) pick() *release {
-	at := rand.Float64()
-	for _, w := range t.releases {
-		if at < w.weight {
-			return w.release
+// pick is the release of a request; nil for the share of one that is missing, which nobody else gets: a candidate that has a tenth of the
+// traffic must not get all of it because the release it is compared with is not there.
+func (t *table) pick(d drawn) *release {
+	at := t.place(d)
+	for _, share := range t.shares {
+		if at < share.weight {
+			return share.release
 		}
-		at -= w.weight
+		at -= share.weight
 	}
-	if len(t.missing) > 0 || len(t.releases) == 0 {
+	if len(t.shares) == 0 {
 		return nil
 	}
-	return t.releases[len(t.releases)-1].release // rounding
+	return t.shares[len(t.shares)-1].release // rounding
+}
+
+// give gives a release its share, the next one or, if it is the candidate, the first.
+func (t *table) give(wanted routing.Release, r *release) {
+	at := len(t.shares)
+	if wanted.Version == t.candidate {
+		at = 0
+	}
+	t.shares = slices.Insert(t.shares, at, weighted{r, wanted.Weight})
 }
 
 func (t *table) heaviest() *release {
@@ -86,7 +99,7 @@ func (t *table) complete() bool { return t != nil && len(t.releases) > 0 && len(
 // failed, what serves goes on serving if it serves all traffic; else, as after a restart, the share of that release is not served. What
 // an incomplete table serves is no comparison, so it is not counted for its revision.
 func (g *Gateway) switchTable() {
-	next := &table{revision: g.doc.Revision, trial: g.doc.Candidate != "", stable: g.doc.Stable}
+	next := &table{revision: g.doc.Revision, trial: g.doc.Candidate != "", stable: g.doc.Stable, candidate: g.doc.Candidate, sticky: g.doc.Sticky}
 	if judged, ok := g.doc.Judged(); ok {
 		next.rules = judged.Compare
 	}
@@ -102,6 +115,7 @@ func (g *Gateway) switchTable() {
 		case r.state == Failed:
 			if wanted.Weight > 0 {
 				next.missing = append(next.missing, wanted)
+				next.give(wanted, nil)
 			}
 			continue
 		case isShadow:
@@ -109,6 +123,7 @@ func (g *Gateway) switchTable() {
 		}
 		if wanted.Weight > 0 {
 			next.releases = append(next.releases, weighted{r, wanted.Weight})
+			next.give(wanted, r)
 		}
 	}
 	if !g.followed || next.equal(g.table) || len(next.missing) > 0 && g.table.complete() {
@@ -119,7 +134,7 @@ func (g *Gateway) switchTable() {
 		g.log.Error("part of the traffic is not served", "revision", next.revision, "error", g.trouble())
 		return
 	}
-	g.counters.begin(next.revision, next.weights())
+	g.counters.begin(next.revision, next.weights(), next.keyed())
 	g.log.Info("routing revision in effect", "revision", next.revision)
 }
 
@@ -127,8 +142,9 @@ func (g *Gateway) switchTable() {
 type assignment struct {
 	*release
 	revision int64
-	// counted: chance chose the release, so its outcome may be compared.
+	// counted: chance chose the release, or the request's key, so its outcome may be compared.
 	counted bool
+	drawn   drawn
 	// outputs describes what labels are compared with: of the release that was named, else of the one with the most traffic, so that a
 	// label is refused or taken whatever release chance chooses.
 	outputs []oip.TensorMetadata
@@ -138,8 +154,8 @@ type assignment struct {
 	shadow *release
 }
 
-// assign finds the release for a request: the named version, or one by chance when the name is empty.
-func (g *Gateway) assign(version string) (*assignment, error) {
+// assign finds the release for a request: the named version, or else one by its key, or by chance when that is empty, too.
+func (g *Gateway) assign(version, key string) (*assignment, error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	t := g.table
@@ -157,7 +173,8 @@ func (g *Gateway) assign(version string) (*assignment, error) {
 		if t == nil || len(t.releases) == 0 {
 			return nil, g.unavailable()
 		}
-		if a.release = t.pick(); a.release == nil {
+		a.drawn = t.draw(g.opts.Target, key)
+		if a.release = t.pick(a.drawn); a.release == nil {
 			return nil, g.unavailable()
 		}
 		a.revision, a.counted, a.outputs, a.rules = t.revision, true, t.heaviest().upstream.Outputs(), t.rules

@@ -150,6 +150,7 @@ func apply(doc routing.Document, split Split) (routing.Document, error) {
 	for _, version := range slices.Sorted(maps.Keys(keep)) {
 		return routing.Document{}, fmt.Errorf("target %s has no release %s", doc.Target, version)
 	}
+	doc.Sticky = stick(doc, split)
 	doc.Releases, doc.Shadow, doc.Candidate, doc.Stable = releases, split.Shadow, split.Candidate, split.Stable
 	doc.By, doc.Reason = split.By, split.Reason
 	return doc, nil

@@ -44,10 +44,18 @@ type Stage struct {
 	Elapsed time.Duration
 	// Paused: the stage cannot pass, whatever its samples. The sequential tests go on, and may end the rollout.
 	Paused bool
+	// Keyed: traffic is sticky, so that the tests count keys and not requests.
+	Keyed bool
 }
 
-// Alpha is that of the error test: how often a candidate that is as good may be aborted.
-func (s Stage) Alpha() float64 { return cmp.Or(s.Tests.Errors.Alpha, defaultAlpha) }
+// Alpha is that of the error test: how often a candidate that is as good may be aborted, by the stage if that is judged by itself.
+func (s Stage) Alpha() float64 {
+	alpha := cmp.Or(s.Tests.Errors.Alpha, defaultAlpha)
+	if s.Keyed {
+		alpha /= float64(max(s.Of, 1))
+	}
+	return alpha
+}
 
 // Checks evaluates the stage's CEL conditions on a look's values.
 type Checks func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check
@@ -61,17 +69,25 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 	look := spec.Look{
 		At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow), Alpha: stage.Alpha(),
 	}
-	state.Errors = state.Errors.Look(state.splits(stage)...)
+	if stage.Keyed {
+		state.Errors = state.keyedErrors(stage)
+	} else {
+		state.Errors = state.Errors.Look(state.splits(stage)...)
+	}
 	var rejected string
 	if stage.Spec.Shadow > 0 {
 		look.Candidate, look.Stable = shadowSides(counts.Shadow)
 	} else {
 		look.Candidate, look.Stable = side(counts.Candidate), side(counts.Stable)
-		rejected, look.Latency = slower(stage, counts)
+		rejected, look.Latency = slower(stage, state, counts)
 	}
 	look.Candidate.Crashes, look.Stable.Crashes = state.crashes(stage.Candidate), state.crashes(stage.Stable)
 	look.EValue = state.Errors.Value()
-	if state.Errors.Rejects(look.Alpha) {
+	switch {
+	case !state.Errors.Rejects(look.Alpha):
+	case stage.Keyed:
+		rejected = state.worseByKey(stage, look)
+	default:
 		rejected = worse(stage, look, counts.Shadow)
 	}
 	if rejected != "" {
@@ -79,7 +95,7 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 		return state, look, nil
 	}
 	var made []spec.Check
-	look.Decision, look.Reason, made = evaluateSamples(stage, look, checks)
+	look.Decision, look.Reason, made = evaluateSamples(stage, state, look, checks)
 	if failed := unusable(stage, counts.Candidate); look.Decision == Pass && failed != "" {
 		look.Decision, look.Reason = Abort, failed
 	}
@@ -93,9 +109,12 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 }
 
 // evaluateSamples decides by the number of samples, the checks and the time.
-func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
+func evaluateSamples(stage Stage, state State, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
 	samples, needed := look.Candidate.Requests, cmp.Or(stage.Spec.MinSamples, defaultMinSamples)
 	what := "answers of the candidate"
+	if stage.Keyed {
+		samples, what = state.keys(), "keys answered by the candidate"
+	}
 	if stage.Spec.Shadow > 0 {
 		if stage.Stable == "" && !stage.Paused {
 			return Pass, "no release is serving yet, so there is nothing to mirror", nil
@@ -188,7 +207,7 @@ func unusable(stage Stage, candidate stats.Counts) string {
 }
 
 // slower makes the latency test, and says what it found and why that ends the rollout, "" for not.
-func slower(stage Stage, counts Counts) (rejected string, seen *spec.LatencyLook) {
+func slower(stage Stage, state State, counts Counts) (rejected string, seen *spec.LatencyLook) {
 	asked := stage.Tests.Latency
 	if asked.Quantile == 0 || stage.Stable == "" {
 		return "", nil
@@ -198,7 +217,12 @@ func slower(stage Stage, counts Counts) (rejected string, seen *spec.LatencyLook
 		Ratio:    cmp.Or(asked.Ratio, 1),
 		Alpha:    cmp.Or(asked.Alpha, defaultAlpha) / float64(max(stage.Of, 1)), // each stage compares anew
 	}
-	look := test.Look(counts.Candidate.Latency, counts.Stable.Latency)
+	var look stats.LatencyLook
+	if stage.Keyed {
+		look = state.keyedLatency(test)
+	} else {
+		look = test.Look(counts.Candidate.Latency, counts.Stable.Latency)
+	}
 	seen = &spec.LatencyLook{Quantile: test.Quantile, Ratio: test.Ratio, CandidateLowerMS: milliseconds(look.CandidateLower)}
 	if look.StableUpper != stats.Unbounded {
 		seen.StableUpperMS = milliseconds(look.StableUpper)

@@ -25,6 +25,8 @@ type State struct {
 	Epochs map[string]Life `json:"epochs,omitempty"`
 	// Crashed are the epochs that ended without their closing mark, over all stages, with the versions in use there.
 	Crashed map[string][]string `json:"crashed,omitempty"`
+	// Cells are those with errors, by routing revision of the stage, where traffic is sticky.
+	Cells map[int64]stats.Keyed `json:"cells,omitempty"`
 	// Looked is when the stage was last looked at, in seconds since its start.
 	Looked float64 `json:"looked,omitempty"`
 
@@ -38,6 +40,8 @@ type State struct {
 
 // Life is one epoch of a gateway.
 type Life struct {
+	// Order in which the stage saw it, from 0.
+	Order int `json:"order,omitempty"`
 	// Beat is its newest sign of life, and Silent for how many seconds there was no other.
 	Beat   int64   `json:"beat,omitempty"`
 	Silent float64 `json:"silent,omitempty"`
@@ -51,6 +55,8 @@ type Tally struct {
 	// Share of the traffic that the candidate had, beside the stable release.
 	Share  float64 `json:"share"`
 	Counts Counts  `json:"counts"`
+	// Keys is set where traffic is sticky.
+	Keys *KeyTally `json:"keys,omitempty"`
 }
 
 // Counts are the counts of one stage.
@@ -72,7 +78,7 @@ func (s State) seen(stage Stage, now []stats.Snapshot) State {
 	s = s.upgraded(stage)
 	gap := min(max(stage.Elapsed.Seconds()-s.Looked, 0), maxGap.Seconds())
 	s.Looked = stage.Elapsed.Seconds()
-	s.Epochs, s.Crashed = maps.Clone(s.Epochs), maps.Clone(s.Crashed)
+	s.Epochs, s.Crashed, s.Cells = maps.Clone(s.Epochs), maps.Clone(s.Crashed), maps.Clone(s.Cells)
 	if s.Epochs == nil {
 		s.Epochs = map[string]Life{}
 	}
@@ -84,7 +90,11 @@ func (s State) seen(stage Stage, now []stats.Snapshot) State {
 		if snapshot.Beat < before.Beat {
 			continue // an older copy
 		}
-		life := Life{Beat: snapshot.Beat, Tallies: tallies(stage, snapshot)}
+		life := Life{Order: before.Order, Beat: snapshot.Beat, Tallies: tallies(stage, snapshot)}
+		if !known {
+			life.Order = len(s.Epochs)
+		}
+		s.Cells = united(s.Cells, stage, snapshot)
 		for i, t := range before.Tallies { // gateways report their newest revisions only
 			if !slices.ContainsFunc(life.Tallies, func(now Tally) bool { return now.Revision == t.Revision }) {
 				life.Tallies = slices.Insert(life.Tallies, i, t)
@@ -113,7 +123,7 @@ func tallies(stage Stage, snapshot stats.Snapshot) []Tally {
 		if r.Revision < stage.Revision {
 			continue
 		}
-		t := Tally{Revision: r.Revision, Share: float64(stage.Spec.Weight)}
+		t := Tally{Revision: r.Revision, Share: float64(stage.Spec.Weight), Keys: keyTally(stage, r)}
 		if r.Weights != nil {
 			candidate, stable := r.Weights[stage.Candidate], r.Weights[stage.Stable]
 			t.Share = 0

@@ -36,7 +36,9 @@ type Document struct {
 	// serves nothing else while there is a candidate.
 	Stable string `json:"stable,omitempty"`
 	// Shadow mirrors requests to a release, when set.
-	Shadow    *Shadow   `json:"shadow,omitempty"`
+	Shadow *Shadow `json:"shadow,omitempty"`
+	// Sticky, when set, gives the requests of one key the same release. Only rollouts set it.
+	Sticky    *Sticky   `json:"sticky,omitempty"`
 	UpdatedAt time.Time `json:"updated_at"`
 	// By is the step of a run, RUN/STEP, or the person that made this revision, and Reason why; empty where an earlier version of Sluice did.
 	By     string `json:"by,omitempty"`
@@ -134,7 +136,7 @@ func (d Document) Validate() error {
 		return fmt.Errorf("the shadow of target %s: release %q with share %v; it must be a release, with a share above 0 and up to 1",
 			d.Target, s.Version, s.Share)
 	}
-	return nil
+	return d.Sticky.validate(d.Target)
 }
 
 func prefix(target string) string { return store.RoutingPrefix + target + "/" }

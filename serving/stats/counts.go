@@ -100,6 +100,8 @@ type Revision struct {
 	Versions map[string]Counts `json:"versions"`
 	// Shadow is set when the revision mirrors requests.
 	Shadow *Shadow `json:"shadow,omitempty"`
+	// Keyed is set when the revision's traffic is sticky.
+	Keyed *Keyed `json:"keyed,omitempty"`
 }
 
 // At returns the counts of a routing revision, empty ones when it was not served in this epoch.

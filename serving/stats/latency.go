@@ -61,6 +61,11 @@ func (t LatencyTest) Look(candidate, stable Histogram) LatencyLook {
 	var look LatencyLook
 	look.CandidateLower, _ = QuantileBand(candidate, t.Quantile, t.Alpha/2)
 	_, look.StableUpper = QuantileBand(stable, t.Quantile, t.Alpha/2)
-	look.Rejected = look.StableUpper != Unbounded && float64(look.CandidateLower) > t.Ratio*float64(look.StableUpper)
+	look.Rejected = t.Rejects(look.CandidateLower, look.StableUpper)
 	return look
+}
+
+// Rejects reports whether a candidate whose quantile is at least lower is above the ratio, when that of the stable release is at most upper.
+func (t LatencyTest) Rejects(lower, upper time.Duration) bool {
+	return upper != Unbounded && float64(lower) > t.Ratio*float64(upper)
 }

@@ -1,0 +1,143 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/serving/stats"
+)
+
+// KeyTally is what one gateway counted of keys while a revision of sticky traffic was served: each once, but another may have counted the
+// same. Tests of these counts are made for each gateway by itself, with its stats.Part of alpha.
+type KeyTally struct {
+	// Candidate and Stable are the first answers to each key.
+	Candidate stats.Counts `json:"candidate"`
+	Stable    stats.Counts `json:"stable"`
+	// CandidateOnly and StableOnly are the mirrored keys that only one of both failed.
+	CandidateOnly int64 `json:"candidate_only,omitempty"`
+	StableOnly    int64 `json:"stable_only,omitempty"`
+}
+
+func (k *KeyTally) plus(other *KeyTally) *KeyTally {
+	if other == nil {
+		return k
+	}
+	return &KeyTally{
+		Candidate: k.Candidate.Plus(other.Candidate), Stable: k.Stable.Plus(other.Stable),
+		CandidateOnly: k.CandidateOnly + other.CandidateOnly, StableOnly: k.StableOnly + other.StableOnly,
+	}
+}
+
+// keyTally is a revision's of a gateway; nil where that does not count by key.
+func keyTally(stage Stage, r stats.Revision) *KeyTally {
+	if r.Keyed == nil {
+		return nil
+	}
+	return &KeyTally{
+		Candidate: r.Keyed.First[stage.Candidate], Stable: r.Keyed.First[stage.Stable],
+		CandidateOnly: r.Keyed.CandidateOnly, StableOnly: r.Keyed.StableOnly,
+	}
+}
+
+// united adds a gateway's cells to those of the others, by revision. A cell is in the union once.
+func united(cells map[int64]stats.Keyed, stage Stage, snapshot stats.Snapshot) map[int64]stats.Keyed {
+	for _, r := range snapshot.Revisions {
+		if r.Keyed == nil || r.Revision < stage.Revision {
+			continue
+		}
+		if cells == nil {
+			cells = map[int64]stats.Keyed{}
+		}
+		seen, known := cells[r.Revision]
+		if !known {
+			seen.From, seen.To = r.Keyed.From, r.Keyed.To
+		}
+		seen.Erred = seen.Erred.Union(r.Keyed.Erred)
+		cells[r.Revision] = seen
+	}
+	return cells
+}
+
+// byGateway is what each gateway has counted of keys in the stage, in the order in which they were first seen.
+func (s State) byGateway() []*KeyTally {
+	lives := slices.SortedFunc(maps.Values(s.Epochs), func(a, b Life) int { return cmp.Compare(a.Order, b.Order) })
+	sums := make([]*KeyTally, len(lives))
+	for i, life := range lives {
+		sums[i] = &KeyTally{}
+		for _, t := range life.Tallies {
+			sums[i] = sums[i].plus(t.Keys)
+		}
+	}
+	return sums
+}
+
+// keys is how many the candidate has answered. One that several gateways answered counts at each.
+func (s State) keys() int64 {
+	var n int64
+	for _, k := range s.byGateway() {
+		n += k.Candidate.Requests
+	}
+	return n
+}
+
+// keyedErrors makes the error test by key. A stage is judged by itself, with its part of alpha: when it began depends on who got the
+// candidate in the stage before, so that the evidence of that is not multiplied.
+func (s State) keyedErrors(stage Stage) stats.ErrorEvidence {
+	if stage.Spec.Shadow > 0 {
+		return s.keyedDifferences()
+	}
+	var splits []stats.Split
+	for _, revision := range slices.Sorted(maps.Keys(s.Cells)) {
+		splits = append(splits, s.Cells[revision].Split())
+	}
+	return stats.ErrorEvidence{}.Look(splits...)
+}
+
+// worseByKey says what the error test by key has found.
+func (s State) worseByKey(stage Stage, look spec.Look) string {
+	var candidate, all int64
+	var share float64
+	if stage.Spec.Shadow > 0 {
+		share = 0.5
+		for _, k := range s.byGateway() {
+			candidate, all = candidate+k.CandidateOnly, all+k.CandidateOnly+k.StableOnly
+		}
+	}
+	for _, k := range s.Cells {
+		if split := k.Split(); stage.Spec.Shadow == 0 {
+			candidate, all, share = candidate+split.Candidate, all+split.Candidate+split.Stable, max(share, split.Share)
+		}
+	}
+	return fmt.Sprintf("more errors than the release that serves: of %d keys with errors %d got them from the candidate, which would have about %.3g%% if it were as good (e-value %.3g)",
+		all, candidate, 100*share, look.EValue)
+}
+
+// keyedDifferences is the most that a gateway knows against the candidate of mirrored keys.
+func (s State) keyedDifferences() stats.ErrorEvidence {
+	var most stats.ErrorEvidence
+	for i, k := range s.byGateway() {
+		e := stats.ErrorEvidence{}.Look(stats.Split{Candidate: k.CandidateOnly, Stable: k.StableOnly, Share: 0.5})
+		e.Stage += math.Log(stats.Part(i))
+		if e.Worse && (!most.Worse || e.Stage > most.Stage) {
+			most = e
+		}
+	}
+	return most
+}
+
+// keyedLatency makes the latency test by key: the bands of all gateways hold at once.
+func (s State) keyedLatency(test stats.LatencyTest) stats.LatencyLook {
+	all := stats.LatencyLook{StableUpper: stats.Unbounded}
+	for i, k := range s.byGateway() {
+		part := test
+		part.Alpha *= stats.Part(i)
+		look := part.Look(k.Candidate.Latency, k.Stable.Latency)
+		all.CandidateLower, all.StableUpper = max(all.CandidateLower, look.CandidateLower), min(all.StableUpper, look.StableUpper)
+	}
+	all.Rejected = test.Rejects(all.CandidateLower, all.StableUpper)
+	return all
+}
