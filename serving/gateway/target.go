@@ -94,11 +94,11 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 		}
 		return false, nil
 	}
-	return doc, r, t.watch(ctx, doc.Revision, true, one)
+	_, err = t.watch(ctx, doc.Revision, true, one)
+	return doc, r, err
 }
 
-// SetTraffic splits the traffic anew and returns once it flows so: when each gateway has said that it serves the revision, or its lease on
-// an earlier one has run out.
+// SetTraffic splits the traffic anew and returns once it flows so: see Await.
 func (t *Target) SetTraffic(ctx context.Context, expected int64, split Split) (routing.Document, error) {
 	doc, err := t.Current(ctx)
 	if err != nil {
@@ -114,7 +114,15 @@ func (t *Target) SetTraffic(ctx context.Context, expected int64, split Split) (r
 	if err != nil {
 		return routing.Document{}, err
 	}
-	one := func(gateway replica.Report) (bool, error) {
+	_, err = t.Await(ctx, doc)
+	return doc, err
+}
+
+// Await returns once the traffic flows as a document says that was written: when each gateway has said that it serves the revision, or its
+// lease on an earlier one has run out. It returns how many gateways serve it. A LoadError says that one of them cannot, and serves what it
+// did before.
+func (t *Target) Await(ctx context.Context, doc routing.Document) (serving int, err error) {
+	return t.watch(ctx, doc.Revision, false, func(gateway replica.Report) (bool, error) {
 		if gateway.Read > doc.Revision {
 			return false, fmt.Errorf("%w: target %s is past revision %d", routing.ErrConflict, t.name, doc.Revision)
 		}
@@ -124,8 +132,7 @@ func (t *Target) SetTraffic(ctx context.Context, expected int64, split Split) (r
 			}
 		}
 		return gateway.Revision == doc.Revision, nil
-	}
-	return doc, t.watch(ctx, doc.Revision, false, one)
+	})
 }
 
 // apply returns the document with the releases and shares of a split.
@@ -173,19 +180,20 @@ func (t *Target) Stats(ctx context.Context) ([]stats.Snapshot, error) {
 }
 
 // watch reads what the gateways report until one that has read the revision, or whose lease on an earlier one may not have run out yet, is
-// no longer unsettled. With needed, at least one must have settled. One that was silent long before the revision is not waited for.
-func (t *Target) watch(ctx context.Context, revision int64, needed bool, settled func(replica.Report) (bool, error)) error {
+// no longer unsettled, and returns how many have settled. With needed, at least one must have. One that was silent long before the revision is
+// not waited for.
+func (t *Target) watch(ctx context.Context, revision int64, needed bool, settled func(replica.Report) (bool, error)) (int, error) {
 	began := time.Now()
 	beats := map[string]beat{}
 	t.poke(ctx)
 	written, err := routing.WrittenAt(ctx, t.store, t.name, revision)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for now := range poll.Every(ctx, watchEvery) {
 		reports, err := replica.ListAt(ctx, t.store, t.name, written)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		ready, pending := 0, 0
 		for _, r := range reports {
@@ -203,7 +211,7 @@ func (t *Target) watch(ctx context.Context, revision int64, needed bool, settled
 			}
 			switch {
 			case err != nil:
-				return err
+				return 0, err
 			case isSettled:
 				ready++
 			default:
@@ -212,12 +220,12 @@ func (t *Target) watch(ctx context.Context, revision int64, needed bool, settled
 		}
 		switch {
 		case pending == 0 && (ready > 0 || !needed && now.Sub(began) > Lease):
-			return nil
+			return ready, nil
 		case ready+pending == 0 && now.Sub(began) > silenceMax:
-			return fmt.Errorf("target %s: %w: no gateway serves it; start `sluice serve %s`, `sluice up`, or a worker that is not stateless", t.name, ErrUnavailable, t.name)
+			return 0, fmt.Errorf("target %s: %w: no gateway serves it; start `sluice serve %s`, `sluice up`, or a worker that is not stateless", t.name, ErrUnavailable, t.name)
 		}
 	}
-	return context.Cause(ctx)
+	return 0, context.Cause(ctx)
 }
 
 // beat is the newest of a gateway that was seen, and when it was seen first, by the clock of who saw it.

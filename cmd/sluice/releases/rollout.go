@@ -2,13 +2,9 @@ package releases
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,12 +12,11 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/runs"
-	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 )
@@ -133,7 +128,13 @@ func noRollout(ctx context.Context, s *store.Store, target string, o contract.Ro
 		if o.Reason != "" {
 			reason += ": " + o.Reason
 		}
-		if end, done, err := control.Withdraw(ctx, s, target, o.By, reason); done || err != nil {
+		if end, done, err := control.Withdraw(ctx, s, target, o.By, reason); err != nil {
+			return end, err
+		} else if done {
+			doc, err := routing.Current(ctx, s, target)
+			if err == nil {
+				_, _, err = awaitTraffic(ctx, s, doc)
+			}
 			return end, err
 		}
 	}
@@ -200,8 +201,9 @@ type rolledBack struct {
 	Revision int64  `json:"revision"`
 	By       string `json:"by"`
 	Reason   string `json:"reason,omitempty"`
-	// Loaded: a gateway of this machine has loaded the release, and gives it the traffic when it next reads the document, within a second.
-	Loaded bool `json:"loaded"`
+	// Done: each gateway serves the revision, or its lease on an earlier one has run out. Gateways is how many serve it.
+	Done     bool `json:"done"`
+	Gateways int  `json:"gateways"`
 }
 
 func newRolloutRollback() *cobra.Command {
@@ -213,8 +215,10 @@ one before the serving release, or the one of --to, which may also be newer. A
 release that is still loaded serves within a second. One that is not is loaded
 first, as a new release with its model, while the current one continues to serve.
 
-The command only needs the store: it works while no worker runs. While a rollout
-is running it is refused; abort the rollout first.`,
+The command returns when every gateway of the target, on any machine, has
+reported that it serves the release, or has been silent for the 5 seconds of its
+lease. It only needs the store: it works while no worker runs. While a rollout is
+running it is refused; abort the rollout first.`,
 		Example: `  sluice rollout rollback spam --reason "invoices end up in spam"
   sluice rollout rollback spam --to 3`,
 		Args:              cobra.ExactArgs(1),
@@ -239,7 +243,7 @@ is running it is refused; abort the rollout first.`,
 		}
 		serving, _ := doc.Serving()
 		done := rolledBack{Target: args[0], Release: serving.Version, Revision: doc.Revision, By: by, Reason: *reason}
-		if done.Loaded, err = awaitLoaded(cmd.Context(), kit.StateDir(cmd), args[0], serving.Version); err != nil {
+		if done.Gateways, done.Done, err = awaitTraffic(cmd.Context(), s, doc); err != nil {
 			return err
 		}
 		return kit.Print(cmd, *format, done, done.text)
@@ -248,9 +252,14 @@ is running it is refused; abort the rollout first.`,
 }
 
 func (d rolledBack) text(out io.Writer) error {
-	text := "is loaded, and has all traffic within a second"
-	if !d.Loaded {
+	var text string
+	switch {
+	case !d.Done:
 		text = "gets all traffic as soon as the gateways have loaded it"
+	case d.Gateways == 0:
+		text = "gets all traffic; no gateway is running now"
+	default:
+		text = "has all traffic, at " + human.Plural(int64(d.Gateways), "gateway")
 	}
 	_, err := fmt.Fprintf(out, "%s: release %s %s (revision %d)\n", d.Target, d.Release, text, d.Revision)
 	return err
@@ -276,58 +285,20 @@ func completeReleases(cmd *cobra.Command, args []string, _ string) ([]string, co
 	return names, done
 }
 
-const (
-	// loadTimeout bounds the wait for a gateway of this machine to load a release.
-	loadTimeout = 30 * time.Second
-	loadEvery   = 50 * time.Millisecond
-	askTimeout  = 2 * time.Second
-)
+// awaitTimeout bounds the wait until gateways have loaded a release and serve it.
+const awaitTimeout = 30 * time.Second
 
-// awaitLoaded waits until the gateway of this machine has loaded a release; false where there is none, or it takes long.
-func awaitLoaded(ctx context.Context, dir, target, version string) (bool, error) {
-	ports, err := portsOf(dir, target)
-	if err != nil || len(ports) == 0 {
-		return false, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+// awaitTraffic waits until all gateways of a target serve what its document says, or the leases of those that do not answer have run out. It
+// returns how many serve it; done is false when it takes longer than a person waits.
+func awaitTraffic(ctx context.Context, s *store.Store, doc routing.Document) (gateways int, done bool, err error) {
+	waiting, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
-	url := fmt.Sprintf("http://127.0.0.1:%d/v2/models/%s/versions/%s/ready", ports[0], target, version)
-	for range poll.Every(ctx, loadEvery) {
-		switch status, err := ask(ctx, url); {
-		case err != nil:
-			return false, nil //nolint:nilerr // no gateway listens here, or not any more
-		case status == http.StatusOK:
-			return true, nil
-		}
+	gateways, err = gateway.NewTarget(s, doc.Target, "", "").Await(waiting, doc)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return 0, false, nil
 	}
-	return false, nil
-}
-
-func ask(ctx context.Context, url string) (status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
+	if _, ok := errors.AsType[*gateway.LoadError](err); ok {
+		err = fault.New(fault.User, err.Error()+"\nhelp: what served before still does; `sluice rollout rollback "+doc.Target+" --to RELEASE` takes another release back", err)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	return resp.StatusCode, resp.Body.Close()
-}
-
-// portsOf are the ports at which a state folder serves a target; none where it does not.
-func portsOf(dir, target string) ([]int, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, state.TargetsFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	var served map[string]spec.Target
-	if err := json.Unmarshal(raw, &served); err != nil {
-		return nil, fault.New(fault.Infrastructure, "read "+state.TargetsFile+": "+err.Error(), err)
-	}
-	return served[target].Ports(), nil
+	return gateways, err == nil, err
 }
