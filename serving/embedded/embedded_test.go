@@ -125,7 +125,7 @@ func TestBatches(t *testing.T) {
 }
 
 // release gives a model all the traffic.
-func release(t *testing.T, s *store.Store, to *gateway.Target, model string) {
+func release(t testing.TB, s *store.Store, to *gateway.Target, model string) {
 	t.Helper()
 	ref, err := s.PutTree(t.Context(), artifact.Model, onnxtest.Folder(t, model), nil, nil)
 	if err != nil {
@@ -158,7 +158,7 @@ func probability(client *http.Client, url, word string) (float32, error) {
 	return answer.Outputs[0].Data.([]float32)[1], nil
 }
 
-func serve(t *testing.T, s *store.Store, ports gateway.Ports) *gateway.Server {
+func serve(t testing.TB, s *store.Store, ports gateway.Ports) *gateway.Server {
 	t.Helper()
 	server, err := Serve(t.Context(), s, servingtest.Name, target, ports, t.TempDir(), "", slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -167,7 +167,7 @@ func serve(t *testing.T, s *store.Store, ports gateway.Ports) *gateway.Server {
 	return server
 }
 
-func stop(t *testing.T, server *gateway.Server) {
+func stop(t testing.TB, server *gateway.Server) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

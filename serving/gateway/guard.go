@@ -40,9 +40,9 @@ func onLoopback(next http.Handler) http.Handler {
 // ofInference takes the media types of inference requests; some clients, such as NVIDIA's, name none.
 func ofInference(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if given := r.Header.Get("Content-Type"); given != "" {
+		if given := r.Header.Get("Content-Type"); given != "" && !slices.Contains(inferenceTypes, given) {
 			media, _, err := mime.ParseMediaType(given)
-			if err != nil || !slices.Contains([]string{"application/json", "application/octet-stream"}, media) {
+			if err != nil || !slices.Contains(inferenceTypes, media) {
 				oip.WriteError(w, &oip.Error{Status: http.StatusUnsupportedMediaType, Message: "send the request with the header Content-Type: application/json"})
 				return
 			}
@@ -50,3 +50,5 @@ func ofInference(next http.HandlerFunc) http.HandlerFunc {
 		next(w, r)
 	}
 }
+
+var inferenceTypes = []string{"application/json", "application/octet-stream"}

@@ -78,17 +78,3 @@ func (d Datatype) takes() string {
 	}
 	return "numbers"
 }
-
-// misfit finds the first element of a flat array that does not fit; nil when the array is not JSON.
-func (e element) misfit(datatype Datatype, flat []byte) error {
-	var cells []json.RawMessage
-	if json.Unmarshal(flat, &cells) != nil {
-		return nil
-	}
-	for _, cell := range cells {
-		if _, _, err := e.unmarshal(append(append([]byte{'['}, cell...), ']')); err != nil {
-			return &Misfit{Datatype: datatype, Value: cell}
-		}
-	}
-	return nil
-}

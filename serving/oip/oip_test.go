@@ -2,10 +2,12 @@ package oip
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -48,6 +50,8 @@ func TestTensorsThatAreRefused(t *testing.T) {
 		"too few":        `{"name":"x","datatype":"INT64","shape":[2],"data":[1]}`,
 		"too many":       `{"name":"x","datatype":"INT64","shape":[1],"data":[1,2]}`,
 		"no data":        `{"name":"x","datatype":"INT64","shape":[1]}`,
+		"a list":         `{"name":"x","datatype":"FP32","shape":[2],"data":[1,[2]]}`,
+		"an object":      `{"name":"x","datatype":"FP32","shape":[1],"data":{"a":1}}`,
 		"a null":         `{"name":"x","datatype":"FP32","shape":[1],"data":[null]}`,
 		"out of range":   `{"name":"x","datatype":"INT8","shape":[1],"data":[128]}`,
 		"octet range":    `{"name":"x","datatype":"UINT8","shape":[1],"data":[256]}`,
@@ -64,6 +68,52 @@ func TestTensorsThatAreRefused(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1)} {
 		if _, err := json.Marshal(Tensor{Name: "x", Shape: []int64{1}, Data: []float64{v}}); err == nil {
 			t.Errorf("%v was written", v)
+		}
+	}
+}
+
+func TestCells(t *testing.T) {
+	for raw, want := range map[string][]string{
+		`1`:                            {`1`},
+		`"a"`:                          {`"a"`},
+		`[]`:                           nil,
+		`[ 1 , 2 ]`:                    {`1`, `2`},
+		`[[1,2],[3,4]]`:                {`1`, `2`, `3`, `4`},
+		`[[],[]]`:                      nil,
+		`[1,[2,[3]],{"a":"]},"},null]`: {`1`, `[2,[3]]`, `{"a":"]},"}`, `null`},
+		`[["]\"[,","\\"],["\\\""]]`:    {`"]\"[,"`, `"\\"`, `"\\\""`},
+	} {
+		var got []string
+		for cell := range cells([]byte(raw)) {
+			got = append(got, string(cell))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", raw, diff)
+		}
+	}
+}
+
+// The data are as encoding/json has them, whichever way they are written.
+func TestDataAsJSON(t *testing.T) {
+	for _, data := range []any{
+		[]float32{0, 1, -1.5, 0.1, 1e-7, 1e21, 16777216, math.MaxFloat32}, []float64{0, 1e-300, 1e20, 0.1, math.MaxFloat64},
+		[]string{"", "plain", "<b>&\"quoted\"\\", "line\nline\u2028", "häm"}, []bool{true, false}, []int64{math.MinInt64}, []uint64{math.MaxUint64},
+	} {
+		tensor := Tensor{Name: "x\n", Shape: []int64{int64(reflect.ValueOf(data).Len())}, Data: data}
+		raw, err := json.Marshal(tensor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := reflect.New(reflect.TypeOf(data))
+		var got struct {
+			Name string
+			Data json.RawMessage
+		}
+		if err := errors.Join(json.Unmarshal(raw, &got), json.Unmarshal(got.Data, again.Interface())); err != nil || got.Name != tensor.Name {
+			t.Errorf("%s: %v", raw, err)
+		}
+		if diff := cmp.Diff(data, again.Elem().Interface()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", raw, diff)
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package oip
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -57,18 +57,18 @@ func cut(body []byte, header http.Header) (head, binary []byte, err error) {
 	return body[:n], body[n:], nil
 }
 
-// tensorJSON is a tensor in the JSON of a message.
+// tensorJSON is a tensor in the JSON of a message that is read.
 type tensorJSON struct {
 	Name       string           `json:"name"`
 	Shape      []int64          `json:"shape"`
 	Datatype   Datatype         `json:"datatype"`
-	Parameters tensorParameters `json:"parameters,omitzero"`
-	Data       json.RawMessage  `json:"data,omitempty"`
+	Parameters tensorParameters `json:"parameters"`
+	Data       json.RawMessage  `json:"data"`
 }
 
 type tensorParameters struct {
-	BinaryDataSize     *int64 `json:"binary_data_size,omitempty"`
-	SharedMemoryRegion string `json:"shared_memory_region,omitempty"`
+	BinaryDataSize     *int64 `json:"binary_data_size"`
+	SharedMemoryRegion string `json:"shared_memory_region"`
 }
 
 // tensors reads the tensors of a message, and the binary data that follow it, all of them.
@@ -111,7 +111,7 @@ func (w tensorJSON) tensor(binary []byte) (Tensor, []byte, error) {
 		}
 		return t, binary[*size:], nil
 	}
-	data, have, err := DecodeData(w.Datatype, w.Data)
+	data, have, err := decodeData(w.Datatype, w.Data, n)
 	if err != nil {
 		return Tensor{}, nil, err
 	}
@@ -137,47 +137,62 @@ func (t *Tensor) UnmarshalJSON(raw []byte) error {
 }
 
 // MarshalJSON writes the protocol's JSON form.
-func (t Tensor) MarshalJSON() ([]byte, error) {
-	data, err := t.json()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(tensorJSON{Name: t.Name, Shape: t.Shape, Datatype: t.Datatype(), Data: data})
-}
+func (t Tensor) MarshalJSON() ([]byte, error) { return t.appendJSON(nil) }
 
-// json is the data in JSON.
-func (t Tensor) json() (json.RawMessage, error) {
+// appendJSON appends the protocol's JSON form.
+func (t Tensor) appendJSON(to []byte) ([]byte, error) {
 	if err := t.Check(); err != nil {
-		return nil, err
+		return to, err
 	}
-	values := t.Data
-	switch data := t.Data.(type) {
-	case []Float16, []BFloat16:
-		return nil, fmt.Errorf("tensor %q is %s, which has no JSON form; ask for binary data", t.Name, t.Datatype())
-	case []string:
-		if slices.ContainsFunc(data, func(s string) bool { return !utf8.ValidString(s) }) {
-			return nil, fmt.Errorf("tensor %q has bytes that are not UTF-8, which JSON has no form for; ask for binary data", t.Name)
-		}
-	case []uint8: // encoding/json would write base64 text
-		wide := make([]uint16, len(data))
-		for i, v := range data {
-			wide[i] = uint16(v)
-		}
-		values = wide
+	e := elements[t.Datatype()]
+	if e.write == nil {
+		return to, fmt.Errorf("tensor %q is %s, which has no JSON form; ask for binary data", t.Name, t.Datatype())
 	}
-	return json.Marshal(values)
+	if texts, ok := t.Data.([]string); ok && slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) }) {
+		return to, fmt.Errorf("tensor %q has bytes that are not UTF-8, which JSON has no form for; ask for binary data", t.Name)
+	}
+	to = append(t.appendHead(to), `,"data":`...)
+	return append(e.write(to, t.Data), '}'), nil
 }
 
-// encode makes a message of what wrap makes of the tensors' JSON, and the binary data of those that binary picks.
-func encode(list []Tensor, binary func(Tensor) bool, wrap func([]tensorJSON) any) (Message, error) {
-	wire := make([]tensorJSON, len(list))
+// appendBinaryJSON appends the JSON of a tensor that has so many bytes of binary data.
+func (t Tensor) appendBinaryJSON(to []byte, size int) []byte {
+	to = append(t.appendHead(to), `,"parameters":{"binary_data_size":`...)
+	return append(strconv.AppendInt(to, int64(size), 10), `}}`...)
+}
+
+func (t Tensor) appendHead(to []byte) []byte {
+	to = appendText(append(to, `{"name":`...), t.Name)
+	to = append(to, `,"shape":[`...)
+	for i, d := range t.Shape {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = strconv.AppendInt(to, d, 10)
+	}
+	to = append(to, `],"datatype":"`...)
+	return append(append(to, t.Datatype()...), '"')
+}
+
+// encode makes a message of an envelope, an object, with the tensors under a key, and the binary data of those that binary picks.
+func encode(envelope any, key string, list []Tensor, binary func(Tensor) bool) (Message, error) {
+	head, err := json.Marshal(envelope)
+	if err != nil {
+		return Message{}, err
+	}
+	head = head[:len(head)-1]
+	if len(head) > 1 {
+		head = append(head, ',')
+	}
+	head = append(appendText(head, key), ":["...)
 	var data []byte
 	hasBinary := false
 	for i, t := range list {
-		wire[i] = tensorJSON{Name: t.Name, Shape: t.Shape, Datatype: t.Datatype()}
-		var err error
+		if i > 0 {
+			head = append(head, ',')
+		}
 		if !binary(t) {
-			if wire[i].Data, err = t.json(); err != nil {
+			if head, err = t.appendJSON(head); err != nil {
 				return Message{}, err
 			}
 			continue
@@ -186,13 +201,10 @@ func encode(list []Tensor, binary func(Tensor) bool, wrap func([]tensorJSON) any
 		if data, err = t.AppendBinary(data); err != nil {
 			return Message{}, err
 		}
-		size := int64(len(data) - before)
-		wire[i].Parameters.BinaryDataSize, hasBinary = &size, true
+		head = t.appendBinaryJSON(head, len(data)-before)
+		hasBinary = true
 	}
-	head, err := json.Marshal(wrap(wire))
-	if err != nil {
-		return Message{}, err
-	}
+	head = append(head, "]}"...)
 	if !hasBinary {
 		return Message{Body: head}, nil
 	}
@@ -202,29 +214,26 @@ func encode(list []Tensor, binary func(Tensor) bool, wrap func([]tensorJSON) any
 type requestJSON struct {
 	ID         string            `json:"id,omitempty"`
 	Parameters map[string]any    `json:"parameters,omitempty"`
-	Inputs     []tensorJSON      `json:"inputs"`
 	Outputs    []RequestedOutput `json:"outputs,omitempty"`
+	Inputs     []tensorJSON      `json:"inputs,omitempty"`
 }
 
 // Encode writes the request, with binary data where they are wanted.
 func (r InferRequest) Encode(binary func(Tensor) bool) (Message, error) {
-	return encode(r.Inputs, binary, func(inputs []tensorJSON) any {
-		return requestJSON{ID: r.ID, Parameters: r.Parameters, Inputs: inputs, Outputs: r.Outputs}
-	})
+	return encode(requestJSON{ID: r.ID, Parameters: r.Parameters, Outputs: r.Outputs}, "inputs", r.Inputs, binary)
 }
 
 type responseJSON struct {
 	ModelName    string       `json:"model_name"`
 	ModelVersion string       `json:"model_version,omitempty"`
 	ID           string       `json:"id,omitempty"`
-	Outputs      []tensorJSON `json:"outputs"`
+	Outputs      []tensorJSON `json:"outputs,omitempty"`
 }
 
 // Encode writes the answer in the form that its request asks for. An error says what that form cannot carry.
 func (r InferResponse) Encode(to *InferRequest) (Message, error) {
-	m, err := encode(r.Outputs, func(t Tensor) bool { return to.wantsBinary(t.Name) }, func(outputs []tensorJSON) any {
-		return responseJSON{ModelName: r.ModelName, ModelVersion: r.ModelVersion, ID: r.ID, Outputs: outputs}
-	})
+	envelope := responseJSON{ModelName: r.ModelName, ModelVersion: r.ModelVersion, ID: r.ID}
+	m, err := encode(envelope, "outputs", r.Outputs, func(t Tensor) bool { return to.wantsBinary(t.Name) })
 	if err != nil {
 		return Message{}, Invalid("%v", err)
 	}
@@ -268,6 +277,9 @@ func DecodeRequest(w http.ResponseWriter, r *http.Request, limit int64) (*InferR
 	return ParseRequest(body, r.Header)
 }
 
+// firstRead bounds what is allocated for a body that a client only says it will send.
+const firstRead = 4 << 10
+
 // ReadBody reads the body of an InferRequest, at most limit bytes. Its errors are Errors; one that r.Body returns stays as it is.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	tooLarge := &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is larger than %d bytes", limit)}
@@ -277,9 +289,11 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, &Error{Status: http.StatusUnsupportedMediaType, Message: "compressed requests are not supported; send the body without Content-Encoding: " + encoding}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
-		return body, nil
+		return body.Bytes(), nil
 	}
 	if own, ok := errors.AsType[*Error](err); ok {
 		return nil, own

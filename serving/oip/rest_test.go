@@ -2,7 +2,6 @@ package oip
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -251,29 +250,46 @@ func FuzzParseBinaryRequest(f *testing.F) {
 }
 
 func BenchmarkParseRequest(b *testing.B) {
-	in := []Tensor{{Name: "x", Shape: []int64{1, 16}, Data: make([]float32, 16)}}
-	message, err := InferRequest{Inputs: in}.Encode(func(Tensor) bool { return true })
-	if err != nil {
-		b.Fatal(err)
-	}
-	header := http.Header{}
-	message.SetHeader(header)
-	body, err := json.Marshal(InferRequest{Inputs: in})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("binary", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := ParseRequest(message.Body, header); err != nil {
+	for _, n := range []int64{16, 4096} {
+		req := InferRequest{Inputs: []Tensor{someFloats("x", n)}}
+		for form, isBinary := range map[string]bool{"binary": true, "JSON": false} {
+			message, err := req.Encode(func(Tensor) bool { return isBinary })
+			if err != nil {
 				b.Fatal(err)
 			}
+			header := http.Header{}
+			message.SetHeader(header)
+			b.Run(fmt.Sprintf("%s/%d", form, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := ParseRequest(message.Body, header); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
-	})
-	b.Run("JSON", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := ParseRequest(body, nil); err != nil {
-				b.Fatal(err)
+	}
+}
+
+func BenchmarkEncodeResponse(b *testing.B) {
+	for _, n := range []int64{16, 4096} {
+		answer := InferResponse{ModelName: "m", ModelVersion: "1", Outputs: []Tensor{someFloats("y", n)}}
+		b.Run(fmt.Sprintf("JSON/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := answer.Encode(&InferRequest{}); err != nil {
+					b.Fatal(err)
+				}
 			}
-		}
-	})
+		})
+	}
+}
+
+// someFloats is a row of n numbers.
+func someFloats(name string, n int64) Tensor {
+	data := make([]float32, n)
+	for i := range data {
+		data[i] = float32(i%97) / 97
+	}
+	return Tensor{Name: name, Shape: []int64{1, n}, Data: data}
 }

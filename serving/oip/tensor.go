@@ -1,12 +1,9 @@
 package oip
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -38,7 +35,7 @@ func (d Datatype) Supported() bool {
 }
 
 // HasJSON reports whether tensors of the type have a JSON form.
-func (d Datatype) HasJSON() bool { return elements[d].unmarshal != nil }
+func (d Datatype) HasJSON() bool { return elements[d].read != nil }
 
 func unsupported(d Datatype) error {
 	return fmt.Errorf("datatype %q is not supported; use one of BOOL, UINT8-64, INT8-64, FP16, BF16, FP32, FP64, BYTES", d)
@@ -58,10 +55,35 @@ type Tensor struct {
 
 // Datatype returns the protocol's name of the tensor's element type, "" when Data is none of the slices a tensor may hold.
 func (t Tensor) Datatype() Datatype {
-	for name, e := range elements {
-		if e.is(t.Data) {
-			return name
-		}
+	switch t.Data.(type) {
+	case []bool:
+		return Bool
+	case []uint8:
+		return Uint8
+	case []uint16:
+		return Uint16
+	case []uint32:
+		return Uint32
+	case []uint64:
+		return Uint64
+	case []int8:
+		return Int8
+	case []int16:
+		return Int16
+	case []int32:
+		return Int32
+	case []int64:
+		return Int64
+	case []Float16:
+		return FP16
+	case []BFloat16:
+		return BF16
+	case []float32:
+		return FP32
+	case []float64:
+		return FP64
+	case []string:
+		return Bytes
 	}
 	return ""
 }
@@ -88,33 +110,34 @@ func Concat(a, b Tensor) (Tensor, error) {
 // Check reports why the tensor is no result: what it holds is no datatype of the protocol, or NaN or infinity, which JSON has no form for
 // and which no client can use.
 func (t Tensor) Check() error {
-	if t.Datatype() == "" {
+	e, ok := elements[t.Datatype()]
+	if !ok {
 		return fmt.Errorf("tensor %q has elements of type %T, which the protocol does not support", t.Name, t.Data)
 	}
-	if values, ok := t.Float64s(); ok && slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
+	if e.finite != nil && !e.finite(t.Data) {
 		return fmt.Errorf("tensor %q contains NaN or infinity, which JSON cannot represent", t.Name)
 	}
 	return nil
 }
 
-// DecodeData reads JSON, a scalar or a flat or nested array, into the slice of a datatype; n is how many elements it has.
+// DecodeData reads JSON, which is valid, of a scalar or a flat or nested array into the slice of a datatype; n is how many elements it has. An
+// element that does not fit is a Misfit.
 func DecodeData(datatype Datatype, raw json.RawMessage) (data any, n int, err error) {
+	return decodeData(datatype, raw, 0)
+}
+
+// decodeData is DecodeData of about so many elements.
+func decodeData(datatype Datatype, raw json.RawMessage, about int64) (data any, n int, err error) {
 	e, ok := elements[datatype]
-	if !ok {
+	switch {
+	case !ok:
 		return nil, 0, unsupported(datatype)
-	}
-	if e.unmarshal == nil {
+	case e.read == nil:
 		return nil, 0, fmt.Errorf("%s has no JSON form; send it as binary data", datatype)
+	case len(raw) == 0:
+		return nil, 0, errors.New("data is missing")
 	}
-	flat, err := flatten(raw)
-	if err != nil {
-		return nil, 0, err
-	}
-	data, n, err = e.unmarshal(flat)
-	if err != nil {
-		return nil, 0, cmp.Or(e.misfit(datatype, flat), fmt.Errorf("data is not valid JSON: %w", err))
-	}
-	return data, n, nil
+	return e.read(raw, int(about))
 }
 
 // CountElements is how many elements a tensor of a shape has. A shape is refused that has no or negative dimensions, or that no message can
@@ -134,36 +157,6 @@ func CountElements(shape []int64) (int64, error) {
 		n *= d
 	}
 	return n, nil
-}
-
-// flatten removes the inner brackets of a nested array and puts a scalar into brackets. Brackets inside strings stay.
-func flatten(raw json.RawMessage) ([]byte, error) {
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 {
-		return nil, errors.New("data is missing")
-	}
-	if raw[0] != '[' {
-		return slices.Concat([]byte{'['}, raw, []byte{']'}), nil
-	}
-	if rest := bytes.TrimLeft(raw[1:], " \t\r\n"); len(rest) == 0 || rest[0] != '[' {
-		return raw, nil
-	}
-	out := make([]byte, 0, len(raw))
-	out = append(out, '[')
-	inString, escaped := false, false
-	for _, c := range raw {
-		switch {
-		case inString:
-			inString = escaped || c != '"'
-			escaped = !escaped && c == '\\'
-		case c == '"':
-			inString = true
-		case c == '[' || c == ']':
-			continue
-		}
-		out = append(out, c)
-	}
-	return append(out, ']'), nil
 }
 
 // Zero makes a tensor of the described type with every open dimension 1 and every element zero or empty.
