@@ -19,8 +19,9 @@ const Arg = "__measure"
 // maxReply bounds what the child may say.
 const maxReply = 1 << 20
 
-// request is what the child reads from stdin: one of the two.
+// request is what the child reads from stdin: one of the three.
 type request struct {
+	Open    *Model       `json:"open,omitempty"`
 	Measure *Measurement `json:"measure,omitempty"`
 	Export  *Export      `json:"export,omitempty"`
 }
@@ -43,6 +44,8 @@ func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	var r reply
 	var err error
 	switch {
+	case asked.Open != nil:
+		err = asked.Open.open()
 	case asked.Measure != nil:
 		r.Measured, err = Measure(ctx, *asked.Measure)
 	case asked.Export != nil:
@@ -54,6 +57,20 @@ func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		r.Error = err.Error()
 	}
 	return json.NewEncoder(stdout).Encode(r)
+}
+
+// openSource reports, before anything is built of it, why ONNX Runtime cannot run the source model.
+func (job Job) openSource(ctx context.Context, source string) error {
+	_, err := job.inChild(ctx, request{Open: &Model{Name: sourceModel, File: source}})
+	return err
+}
+
+func (m Model) open() error {
+	session, err := openModel(m)
+	if err != nil {
+		return err
+	}
+	return session.Close()
 }
 
 // measure runs Measure in a process of its own.

@@ -62,6 +62,8 @@ func Run(ctx context.Context, job Job) (spec.CompileOutput, error) {
 	})
 }
 
+const sourceModel = "the source model"
+
 // Build builds and measures the variants, each in a folder of its name. Its errors are ModelErrors, or troubles of the machine.
 func Build(ctx context.Context, job Job) (built.Report, error) {
 	if job.Progress == nil {
@@ -78,6 +80,10 @@ func Build(ctx context.Context, job Job) (built.Report, error) {
 	if err != nil {
 		return built.Report{}, &ModelError{err.Error()}
 	}
+	job.Progress("loading " + sourceModel)
+	if err := job.openSource(ctx, source); err != nil {
+		return built.Report{}, err
+	}
 	var on *bench
 	if job.Spec.BuildsEngines() {
 		if on, err = job.openBench(ctx, source); err != nil {
@@ -86,7 +92,7 @@ func Build(ctx context.Context, job Job) (built.Report, error) {
 		defer on.close()
 	}
 	variants := make([]made, len(names))
-	models := []Model{{Name: "the source model", File: source}}
+	models := []Model{{Name: sourceModel, File: source}}
 	for i, name := range names {
 		job.Progress("building " + name)
 		if variants[i], err = job.build(ctx, on, name, source); err != nil {

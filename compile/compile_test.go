@@ -219,13 +219,20 @@ func TestFaults(t *testing.T) {
 		{"no such selection", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Spec.Select = "fp16" }, `no variant "fp16"`},
 		{"no such split", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Spec.Samples.Split = "tset" }, "it has: test"},
 		{"other columns", newJob(t, onnxtest.MLP, samples(t, 1, texts), fp32), func(*Job) {}, `a column "x"; the row has: text`},
-		{"scikit-learn's maps", newJob(t, onnxtest.ZipMap, dataset, fp32), func(*Job) {}, "options={'zipmap': False}"},
+		{"scikit-learn's maps", newJob(t, onnxtest.ZipMap, dataset, fp32), func(j *Job) {
+			j.Progress = func(what string) {
+				if strings.HasPrefix(what, "building") {
+					t.Errorf("%s, of a model that cannot be served", what)
+				}
+			}
+		}, "the source model: load model.onnx: \"probabilities\" is a sequence or a map, not a tensor. scikit-learn's classifiers put out such " +
+			"probabilities unless they are converted without ZipMap: convert_sklearn(model, ..., options={'zipmap': False})"},
 		{"no model", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) { j.Model = t.TempDir() }, "no .onnx file"},
 		{"a broken model", newJob(t, onnxtest.MLP, dataset, fp32), func(j *Job) {
 			if err := os.WriteFile(filepath.Join(j.Model, "model.onnx"), []byte("broken"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, "build variant fp32: ONNX Runtime's tools ended with"},
+		}, "the source model: load model.onnx:"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.change(&tc.job)

@@ -249,6 +249,35 @@ func FuzzParseBinaryRequest(f *testing.F) {
 	})
 }
 
+func FuzzParseResponse(f *testing.F) {
+	f.Add(0, []byte(`{"model_name":"m","outputs":[{"name":"y","shape":[1,2],"datatype":"FP64","data":[[1,-2.5e-9]]}]}`))
+	f.Add(0, []byte(`{"outputs":[{"name":"y","shape":[2],"datatype":"BYTES","data":["<\u2028>","\\\""]},{"name":"z","shape":[0],"datatype":"UINT8","data":[[]]}]}`))
+	f.Add(85, []byte(`{"outputs":[{"name":"y","shape":[2],"datatype":"BF16","parameters":{"binary_data_size":4}}]}abcd`))
+	f.Fuzz(func(t *testing.T, length int, body []byte) {
+		header := http.Header{}
+		if length > 0 {
+			header = jsonLength(length)
+		}
+		answer, err := ParseResponse(body, header)
+		if err != nil {
+			return
+		}
+		message, err := answer.Encode(&InferRequest{Parameters: map[string]any{BinaryOutput: length%2 == 1}})
+		if err != nil {
+			return // it has what the form cannot carry
+		}
+		header = http.Header{}
+		message.SetHeader(header)
+		again, err := ParseResponse(message.Body, header)
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v\n%s", err, message.Body)
+		}
+		if !same(answer.Outputs, again.Outputs) {
+			t.Fatalf("%+v was read as %+v", answer, again)
+		}
+	})
+}
+
 func BenchmarkParseRequest(b *testing.B) {
 	for _, n := range []int64{16, 4096} {
 		req := InferRequest{Inputs: []Tensor{someFloats("x", n)}}

@@ -1,6 +1,7 @@
 package triton
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -145,4 +146,37 @@ func TestEngineThatTritonCannotServe(t *testing.T) {
 	if _, err := Engine("m", artifact.Manifest{Files: []artifact.File{{Path: plan.File}}}); err == nil || !strings.Contains(err.Error(), "does not describe an engine") {
 		t.Errorf("an engine without meta data: %v", err)
 	}
+}
+
+// What is written for Triton can be read, and says what the engine says of itself, whatever its tensors are called.
+func FuzzConfig(f *testing.F) {
+	f.Add("x", "y", int64(-1), int64(4), int64(8))
+	f.Add("a \"b\"\\\n\x01é\u00a0\U0001f600'", "}\xff", int64(3), int64(-1), int64(0))
+	f.Fuzz(func(t *testing.T, in, out string, rows, width, batch int64) {
+		e := plan.Engine{Inputs: list(tensor(in, oip.FP32, rows, width)), Outputs: list(tensor(out, oip.Int64, rows, width)), MaxBatch: batch}
+		m := manifest(t, e, plan.File)
+		described, err := plan.Describe(m)
+		if err != nil {
+			return
+		}
+		r, err := Engine("m", m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := r.Texts["m/"+ConfigFile]
+		got, err := tritontest.Parse(text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if got.Name != "m" || got.Input[0].Name != described.Inputs[0].Name || got.Output[0].Name != described.Outputs[0].Name {
+			t.Errorf("%+v was written as\n%s", described, text)
+		}
+		want := described.Inputs[0].Shape
+		if batch > 0 {
+			want = want[1:] // Triton knows of the batch's dimension
+		}
+		if fmt.Sprint(got.Input[0].Dims) != fmt.Sprint(want) {
+			t.Errorf("the shape %v was written as\n%s", want, text)
+		}
+	})
 }
