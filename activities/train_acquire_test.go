@@ -30,6 +30,7 @@ type fakePool struct {
 	refusals []error
 	asked    []training.Request
 	released int
+	keeps    []error         // why it cannot release at first
 	gang     training.Gang   // that it gives; zero: one node
 	ends     []training.Gang // what it says of it when it is released
 }
@@ -46,7 +47,9 @@ func (p *fakePool) Acquire(_ context.Context, r training.Request) (training.Gang
 }
 
 func (p *fakePool) Release(context.Context, training.Key) ([]training.Gang, error) {
-	p.released++
+	if p.released++; p.released <= len(p.keeps) {
+		return nil, p.keeps[p.released-1]
+	}
 	return p.ends, nil
 }
 
@@ -335,5 +338,24 @@ func TestAcquireAndReleaseEnterWhatTheyPaidFor(t *testing.T) {
 	entries, err := ledger.Load(t.Context(), trainings.Store, "r", "fit")
 	if err != nil || len(entries) != 2 || entries[0].Whole || !entries[1].Whole || entries[1].Gang.Nodes[0].EndedAt.IsZero() {
 		t.Errorf("entries %+v, %v, want a gang that failed to start and one that was released", entries, err)
+	}
+}
+
+// A gang is released when its pool's API is back, and the others are not asked again; a pool that refuses is not asked again either.
+//
+// promise: docs/operations.md#p-dies-pool-api
+func TestReleaseWaitsForThePool(t *testing.T) {
+	for reason, tries := range map[error]int{context.DeadlineExceeded: 2, training.ErrRefused: 1} {
+		var in contract.AcquireInput
+		pools := map[string]*fakePool{"gpu": {keeps: []error{reason}}, "burst": {}}
+		trainings := trainingsWith(t, pools, &in)
+		env := flowtest.Activities()
+		env.RegisterActivity(trainings.Release)
+		_, err := env.ExecuteActivity(trainings.Release, contract.ReleaseInput{
+			Pools: []string{"gpu", "burst"}, Submission: in.Submission, Key: training.Key{Run: "r", Step: "fit", Generation: 1},
+		})
+		if released := err == nil; released != (tries > 1) || pools["gpu"].released != tries || pools["burst"].released != 1 {
+			t.Errorf("%v: %v after %d and %d tries, want %d and one", reason, err, pools["gpu"].released, pools["burst"].released, tries)
+		}
 	}
 }
