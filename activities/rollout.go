@@ -72,6 +72,9 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 		opened.Previous = previous.Version
 	}
 	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step, Compare: spec.Compare}
+	if spec.Tests.Loss != nil {
+		candidate.LossBound = spec.Tests.Loss.Bound
+	}
 	doc, release, err := target.Load(ctx, doc.Revision, candidate, func(what string) { loading.Store("loading the model: " + what) })
 	if _, ok := errors.AsType[*gateway.LoadError](err); ok {
 		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous, by(in), err.Error())).Error(), err)
@@ -85,12 +88,13 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	if opened.Previous == "" && release.Weight > 0 {
 		return opened, nil // it serves already, so it was found fit before
 	}
-	if err := r.probe(ctx, in, spec, opened.URL, release.Version); fault.TypeOf(err) == fault.User {
-		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous, by(in), err.Error())).Error(), err)
-	} else if err != nil {
-		return opened, err
+	if err = r.comparable(ctx, spec, opened); err == nil {
+		err = r.probe(ctx, in, spec, opened)
 	}
-	return opened, nil
+	if fault.TypeOf(err) == fault.User {
+		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous, by(in), err.Error())).Error(), err)
+	}
+	return opened, err
 }
 
 // withdraw gives all traffic to the previous version and unloads whatever else there is.

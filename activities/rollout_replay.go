@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/replay"
 	"github.com/sluiceml/sluice/store/record"
@@ -64,6 +65,9 @@ func replayEnd(ctx context.Context, err error, sent int64) error {
 
 // unfit makes what is wrong with the rows, which no other attempt mends, the user's error.
 func unfit(ctx context.Context, err error) error {
+	if errors.Is(err, replay.ErrIncomparable) {
+		return fault.New(fault.User, err.Error(), nil)
+	}
 	if errors.Is(err, replay.ErrUnfit) {
 		return fault.New(fault.User, "traffic: "+err.Error(), nil)
 	}
@@ -94,14 +98,17 @@ func (r *Rollouts) traffic(
 }
 
 // probe says why the rows to replay, or their labels, do not fit the candidate, before it gets any traffic.
-func (r *Rollouts) probe(ctx context.Context, in record.StepInput, spec spec.Rollout, url, version string) error {
+func (r *Rollouts) probe(ctx context.Context, in record.StepInput, spec spec.Rollout, opened contract.RolloutOpened) error {
 	if spec.Traffic.Replay.IsZero() {
 		return nil
 	}
-	options, cleanup, err := r.traffic(ctx, in, spec.Target, url, spec.Traffic)
+	options, cleanup, err := r.traffic(ctx, in, spec.Target, opened.URL, spec.Traffic)
 	if err != nil {
 		return err
 	}
 	defer cleanup()
-	return unfit(ctx, replay.Probe(ctx, options, version))
+	if readsAgreement(spec) && opened.Previous != "" {
+		options.Check = answer.Rules(spec.Compare).CheckAnswers
+	}
+	return unfit(ctx, replay.Probe(ctx, options, opened.Version))
 }

@@ -41,3 +41,23 @@ func checkCompare(c *checker, s *step, rules []spec.Compare) {
 		}
 	}
 }
+
+// checkLoss reports a loss test of answers that are no numbers, and limits beyond what a loss can be.
+func checkLoss(c *checker, s *step, sp *spec.Rollout) {
+	at := document.Lookup(s.body, "tests", "loss")
+	if at == nil || sp.Tests.Loss == nil {
+		return
+	}
+	if len(sp.Compare) == 0 || sp.Compare[0].Rule != spec.CompareTolerance {
+		c.src.Errorf(document.KeyNode(document.Lookup(s.body, "tests"), "loss"), "compare", "such as `compare: {rule: tolerance, rtol: 0.1}`",
+			"a loss test needs `rule: tolerance` in the first rule of `compare`: a loss is the difference of two numbers")
+	}
+	for _, key := range []struct {
+		name  string
+		value float64
+	}{{"margin", sp.Tests.Loss.Margin}, {"max_mean", sp.Tests.Loss.MaxMean}} {
+		if bound := sp.Tests.Loss.Bound; bound > 0 && key.value >= bound {
+			c.src.Errorf(document.PlaceOf(at, key.name), "range", "", "`%s` must be less than `bound`, %v: no mean loss exceeds it", key.name, bound)
+		}
+	}
+}

@@ -33,6 +33,7 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 	if at := document.Lookup(s.body, "sticky"); at != nil && at.Kind == yaml.MappingNode {
 		checkSticky(spec.Sticky, c, at)
 	}
+	checkLoss(c, s, spec)
 	checkStages(spec, c, s)
 }
 

@@ -20,6 +20,7 @@ import (
 //
 // promise: docs/pipelines.md#p-replay-probed
 // promise: docs/pipelines.md#p-labels-refused
+// promise: docs/rollouts.md#p-ro-incomparable
 func TestRolloutRefusesLabels(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -32,6 +33,7 @@ func TestRolloutRefusesLabels(t *testing.T) {
 	for _, tc := range []struct{ label, traffic, want string }{
 		{"152", "label: spam", "labels are for classifiers"},
 		{"152.5", "label: spam", "labels are for classifiers"},
+		{"true", "label: spam}\n      compare: {output: nothing}\n      tests: {errors: {alpha: 0.01}", `no output "nothing"; it has [`},
 		{"true", "split: tset", `the dataset has no split "tset"; it has:`},
 	} {
 		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "50", `"spam": true`, `"spam": `+tc.label, "label: spam", tc.traffic).Replace(release), map[string]string{

@@ -57,7 +57,7 @@ type Stage struct {
 	// OnNoData is what happens at `max_wait` without `min_samples`: abort (default), or hold, which keeps waiting.
 	OnNoData string `json:"on_no_data,omitempty" dsl:"default=abort,enum=abort|hold"`
 	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.* (requests, errors,
-	// error_rate, p50_ms, p99_ms, crashes); all must be true for the stage to pass.
+	// error_rate, loss, p50_ms, p99_ms, crashes); all must be true for the stage to pass.
 	Checks []Expr `json:"checks,omitempty" dsl:"bool"`
 }
 
@@ -67,6 +67,9 @@ type Tests struct {
 	Errors ErrorTest `json:"errors,omitzero"`
 	// Latency compares the latencies of candidate and stable release.
 	Latency LatencyTest `json:"latency,omitzero"`
+	// Loss compares how far the answers of candidate and stable release are from their labels, for `rule: tolerance` of `compare`. With it, a
+	// stage's `min_samples` are answers with a label.
+	Loss *LossTest `json:"loss,omitempty"`
 }
 
 // ErrorTest compares error rates of candidate and stable by an anytime-valid e-process.
@@ -76,6 +79,21 @@ type ErrorTest struct {
 	// MaxRate is the share of wrong answers to labelled requests, or of failed requests, above which a release is rolled back that no stage
 	// compares with another, such as the first release of a target. Default 0.5.
 	MaxRate float64 `json:"max_rate,omitempty" dsl:"default=0.5,min=0.000001,max=1"`
+}
+
+// LossTest compares the mean losses of candidate and stable release by a time-uniform test. A loss is the absolute difference of an answer and
+// its label, in units of the label.
+type LossTest struct {
+	// Bound is the largest loss that counts: an answer that is further off counts as this far off. About ten times the usual difference is
+	// right; a much larger bound makes the test need more answers.
+	Bound float64 `json:"bound" dsl:"min=0.000000001"`
+	// Margin is by how much the candidate's mean loss may exceed that of the stable release. Default 0.
+	Margin float64 `json:"margin,omitempty" dsl:"min=0"`
+	// Alpha is the maximum probability that a candidate within the margin is ever rolled back. Default 0.01.
+	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
+	// MaxMean is the mean loss above which a release is rolled back that no stage compares with another, such as the first release of a target.
+	// Default: half of `bound`.
+	MaxMean float64 `json:"max_mean,omitempty" dsl:"min=0"`
 }
 
 // LatencyTest compares a latency quantile of candidate and stable by time-uniform bands.
@@ -128,6 +146,16 @@ type Look struct {
 	Reason   string  `json:"reason,omitempty"`
 	// Latency is what the latency test saw; nil where there is none.
 	Latency *LatencyLook `json:"latency,omitempty"`
+	// Loss is what the loss test saw; nil where there is none.
+	Loss *LossLook `json:"loss,omitempty"`
+}
+
+// LossLook is the loss test at a look: the rollout is aborted when EValue is at least 1/Alpha.
+type LossLook struct {
+	EValue float64 `json:"e_value"`
+	Alpha  float64 `json:"alpha"`
+	// Samples are the candidate's answers with a label.
+	Samples int64 `json:"samples"`
 }
 
 // LatencyLook is the latency test at a look: the rollout is aborted when CandidateLowerMS is above Ratio times StableUpperMS.
@@ -144,8 +172,10 @@ type SideCounts struct {
 	Requests  int64   `json:"requests"`
 	Errors    int64   `json:"errors"`
 	ErrorRate float64 `json:"error_rate"`
-	P50MS     float64 `json:"p50_ms"`
-	P99MS     float64 `json:"p99_ms"`
+	// Loss is the mean difference of answer and label, each at most the loss test's bound; nil where there is no such test or no label.
+	Loss  *float64 `json:"loss,omitempty"`
+	P50MS float64  `json:"p50_ms"`
+	P99MS float64  `json:"p99_ms"`
 	// Crashes is how many gateways with the release in use ended without a word.
 	Crashes int64 `json:"crashes,omitempty"`
 }

@@ -134,3 +134,41 @@ func TestOutputsThatRulesCannotCompare(t *testing.T) {
 		t.Errorf("a model that is not described: %v", err)
 	}
 }
+
+// promise: docs/rollouts.md#p-ro-incomparable
+func TestOutputsWithNothingToAgreeOn(t *testing.T) {
+	described := func(datatype oip.Datatype, shape ...int64) []oip.TensorMetadata {
+		return []oip.TensorMetadata{{Name: "y", Datatype: datatype, Shape: shape}}
+	}
+	tolerance := Rules{{Rule: "tolerance", ATol: 1}}
+	for _, tc := range []struct {
+		name              string
+		rules             Rules
+		outputs           []oip.TensorMetadata
+		labels, agreement bool
+	}{
+		{"classes", nil, described(oip.FP32, -1, 3), true, true},
+		{"open dimensions", nil, described(oip.FP32, -1, -1, 4), true, true},
+		{"boxes", nil, described(oip.FP32, -1, 100, 4), true, false},
+		{"boxes with a rule", tolerance, described(oip.FP32, -1, 100, 4), false, true},
+		{"one number", tolerance, described(oip.FP32, -1, 1), true, true},
+		{"several numbers", Rules{{Rule: "exact"}}, described(oip.Int64, -1, 2), false, true},
+	} {
+		if err := tc.rules.CheckLabels(tc.outputs); (err == nil) != tc.labels {
+			t.Errorf("%s: labels: %v", tc.name, err)
+		}
+		if err := tc.rules.CheckAgreement(tc.outputs); (err == nil) != tc.agreement {
+			t.Errorf("%s: agreement: %v", tc.name, err)
+		}
+	}
+	for _, tc := range []struct {
+		rules  Rules
+		values []float32
+		fit    bool
+	}{{nil, []float32{0.5, 1}, true}, {nil, []float32{3}, true}, {nil, []float32{0.5, 152.25}, false}, {tolerance, []float32{152.25}, true}} {
+		answers := []oip.Tensor{{Name: "y", Shape: []int64{int64(len(tc.values)), 1}, Data: tc.values}}
+		if err := tc.rules.CheckAnswers(answers); (err == nil) != tc.fit {
+			t.Errorf("answers %v: %v", tc.values, err)
+		}
+	}
+}

@@ -50,6 +50,20 @@ func (r Rules) Wrong(label Label, outputs []oip.Tensor) bool {
 	return len(answers) == 0 || slices.ContainsFunc(answers, func(a string) bool { return a != string(label) })
 }
 
+// Loss is the mean difference of the answers and their label, over all rows, as a share of bound: 1 is the largest there is, and a row that is
+// further off counts as 1. known is false where there is no bound, no label or no number.
+func (r Rules) Loss(label Label, outputs []oip.Tensor, bound float64) (loss float64, known bool) {
+	reference, err := strconv.ParseFloat(string(label), 64)
+	values := numbersOf(outputOf(r.orDefault()[0], outputs))
+	if err != nil || bound <= 0 || len(values) == 0 {
+		return 0, false
+	}
+	for _, v := range values {
+		loss += min(1, math.Abs(v-reference)/bound) / float64(len(values))
+	}
+	return loss, true
+}
+
 // rounded is a label as an output of single precision would say it.
 func rounded(label Label) Label {
 	v, err := strconv.ParseFloat(string(label), 32)
@@ -154,6 +168,62 @@ func check(rule spec.Compare, outputs []oip.TensorMetadata) error {
 	case rule.Rule == spec.CompareThreshold && n != 1:
 		return fmt.Errorf("`compare`: `rule: threshold` compares one number per row, but the model's output %q (%s %v) has %d: use `rule: top1`",
 			out.Name, out.Datatype, out.Shape, n)
+	}
+	return nil
+}
+
+// CheckLabels says why no label, which is one text or number, can judge the answers of models with these outputs.
+func (r Rules) CheckLabels(outputs []oip.TensorMetadata) error {
+	rule := r.orDefault()[0]
+	out, ok := described(rule, outputs)
+	if !ok || rule.Rule != spec.CompareTolerance && rule.Rule != spec.CompareExact {
+		return nil
+	}
+	if n, open := perRow(out); !open && n != 1 {
+		return fmt.Errorf("a label is one value, but the model's output %q (%s %v) has %d per row: name another `output` in `compare`, or another `rule`",
+			out.Name, out.Datatype, out.Shape, n)
+	}
+	return nil
+}
+
+// CheckAgreement says why answers of models with these outputs have nothing to agree on without a rule that says what.
+func (r Rules) CheckAgreement(outputs []oip.TensorMetadata) error {
+	for _, rule := range r.orDefault() {
+		out, ok := described(rule, outputs)
+		if !ok || rule.Rule != "" {
+			continue
+		}
+		wide := 0
+		for _, d := range out.Shape[1:] {
+			if d > 1 {
+				wide++
+			}
+		}
+		if wide > 1 {
+			return fmt.Errorf("a check reads delta.agreement, but the model's output %q (%s %v) has no class in a row: say by `compare` when two answers agree,"+
+				" such as {rule: tolerance, rtol: 0.01}", out.Name, out.Datatype, out.Shape)
+		}
+	}
+	return nil
+}
+
+// CheckAnswers says why answers that were given have nothing to agree on: numbers that are no class and no probability are the same by accident.
+func (r Rules) CheckAnswers(outputs []oip.Tensor) error {
+	for _, rule := range r.orDefault() {
+		t := outputOf(rule, outputs)
+		if rule.Rule != "" || t == nil || len(t.Shape) == 0 || !isFloat(t.Datatype()) {
+			continue
+		}
+		values := numbersOf(t)
+		if int64(len(values)) != t.Shape[0] {
+			continue
+		}
+		for _, v := range values {
+			if (v < 0 || v > 1) && v != math.Trunc(v) {
+				return fmt.Errorf("a check reads delta.agreement, but the model's output %q is %v, which is no class and no probability: say by `compare` when"+
+					" two answers agree, such as {rule: tolerance, rtol: 0.05}", t.Name, v)
+			}
+		}
 	}
 	return nil
 }

@@ -29,6 +29,17 @@ type comparison struct {
 	noAnswer                bool // both were served, and neither output is an answer
 	agree                   bool
 	maxAbs                  float64
+	hasLoss                 bool // there was a label to measure both answers by
+	loss, stableLoss        float64
+}
+
+// requestOutcome is what came of one request that chance gave to a version.
+type requestOutcome struct {
+	outcome  outcome
+	labelled bool
+	hasLoss  bool
+	loss     float64
+	latency  time.Duration
 }
 
 // counters counts outcomes per routing revision and version, and in total per version.
@@ -74,26 +85,29 @@ func (c *counters) at(revision int64) *tally {
 }
 
 // request counts one request that chance, or its key, gave to a version.
-func (c *counters) request(a *assignment, what outcome, labelled bool, latency time.Duration) {
+func (c *counters) request(a *assignment, one requestOutcome) {
 	add := func(counts *stats.Counts) {
 		counts.Requests++
-		if labelled {
+		if one.labelled {
 			counts.Labelled++
 		}
-		switch what {
+		if one.hasLoss {
+			counts.Losses.Add(one.loss)
+		}
+		switch one.outcome {
 		case answered:
 		case wrong:
 			counts.Wrong++
 		case failure:
 			counts.Failures++
 		}
-		counts.Latency.Add(latency)
+		counts.Latency.Add(one.latency)
 	}
 	c.count(a.revision, a.Version, add)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.at(a.revision); r != nil {
-		r.keys.answer(a.Version, a.drawn, what != answered, add)
+		r.keys.answer(a.Version, a.drawn, one.outcome != answered, add)
 	}
 }
 
@@ -129,6 +143,9 @@ func (c *counters) compare(job mirrored, seen comparison) {
 			s.Agree++
 		}
 		s.MaxAbs = max(s.MaxAbs, seen.maxAbs)
+		if seen.hasLoss {
+			s.Losses.Add(seen.loss, seen.stableLoss)
+		}
 		switch {
 		case seen.candidateErr && seen.stableErr:
 			s.BothErr++
@@ -141,8 +158,8 @@ func (c *counters) compare(job mirrored, seen comparison) {
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.at(job.revision); r != nil && seen.candidateErr != seen.stableErr {
-		r.keys.differ(job.drawn, seen.candidateErr)
+	if r := c.at(job.revision); r != nil {
+		r.keys.compare(job.drawn, seen)
 	}
 }
 

@@ -138,11 +138,14 @@ func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, l
 		case a.rules.Wrong(label, outputs):
 			what = wrong
 		}
-		g.counters.request(a, what, label != "" && err == nil, took)
+		loss, known := a.rules.Loss(label, outputs, a.lossBound)
+		g.counters.request(a, requestOutcome{outcome: what, labelled: label != "" && err == nil, loss: loss, hasLoss: known, latency: took})
 	}
 	if a.shadow != nil && !invalid {
 		handedOver = true
-		g.mirror.add(mirrored{revision: a.revision, drawn: a.drawn, shadow: a.shadow, inputs: inputs, rules: a.rules, label: label, outputs: outputs})
+		g.mirror.add(mirrored{
+			revision: a.revision, drawn: a.drawn, shadow: a.shadow, inputs: inputs, rules: a.rules, lossBound: a.lossBound, label: label, outputs: outputs,
+		})
 	}
 	return outputs, err
 }

@@ -10,6 +10,7 @@ type keyCounter struct {
 	stats.Keyed
 	answered map[string]keySet // by version
 	differed keySet
+	measured keySet
 }
 
 // newKeyCounter begins with k; without it nothing is counted by key.
@@ -17,13 +18,13 @@ func newKeyCounter(k *stats.Keyed) *keyCounter {
 	if k == nil {
 		return nil
 	}
-	return &keyCounter{Keyed: *k, answered: map[string]keySet{}, differed: keySet{}}
+	return &keyCounter{Keyed: *k, answered: map[string]keySet{}, differed: keySet{}, measured: keySet{}}
 }
 
 // stop ends the counting, and lets go of the keys: another revision is served.
 func (k *keyCounter) stop() {
 	if k != nil {
-		k.answered, k.differed = nil, nil
+		k.answered, k.differed, k.measured = nil, nil, nil
 	}
 }
 
@@ -49,13 +50,20 @@ func (k *keyCounter) answer(version string, d drawn, isError bool, add func(*sta
 	}
 }
 
-// differ counts a mirrored request that only one of both answered well, if it is its key's first.
-func (k *keyCounter) differ(d drawn, isCandidate bool) {
-	switch {
-	case k == nil || k.differed == nil || !k.differed.add(d):
-	case isCandidate:
+// compare counts a mirrored request, if it is its key's first that only one of both answered well, and if it is its key's first with losses.
+func (k *keyCounter) compare(d drawn, seen comparison) {
+	if k == nil || k.differed == nil {
+		return
+	}
+	if seen.hasLoss && k.measured.add(d) {
+		k.Losses.Add(seen.loss, seen.stableLoss)
+	}
+	if seen.candidateErr == seen.stableErr || !k.differed.add(d) {
+		return
+	}
+	if seen.candidateErr {
 		k.CandidateOnly++
-	default:
+	} else {
 		k.StableOnly++
 	}
 }

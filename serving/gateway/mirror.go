@@ -33,8 +33,10 @@ type mirrored struct {
 	drawn    drawn
 	shadow   *release
 	inputs   []oip.Tensor
-	rules    answer.Rules
-	label    answer.Label
+	// rules, lossBound and label are those of the request that users made.
+	rules     answer.Rules
+	lossBound float64
+	label     answer.Label
 	// outputs is what the user got; nil when the inference failed.
 	outputs []oip.Tensor
 	bytes   int64 // of both; add works it out
@@ -114,6 +116,10 @@ func (m *mirror) repeat(ctx context.Context, job mirrored) {
 		same, classes := job.rules.Same(outputs, job.outputs)
 		maxAbs, numbers := answer.MaxAbs(outputs, job.outputs)
 		seen.compared, seen.agree, seen.noAnswer, seen.maxAbs = classes || numbers, same, !classes, maxAbs
+		var known, stableKnown bool
+		seen.loss, known = job.rules.Loss(job.label, outputs, job.lossBound)
+		seen.stableLoss, stableKnown = job.rules.Loss(job.label, job.outputs, job.lossBound)
+		seen.hasLoss = known && stableKnown
 	}
 	m.counters.compare(job, seen)
 }

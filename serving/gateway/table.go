@@ -20,7 +20,8 @@ type table struct {
 	shadow   *release
 	share    float64 // of requests that are mirrored
 	// rules compare answers: those of the release that is tried, else of the one that serves.
-	rules answer.Rules
+	rules     answer.Rules
+	lossBound float64
 	// trial: a rollout is trying a release beside the one that is stable; see Gateway.lapsed.
 	trial     bool
 	stable    string
@@ -101,7 +102,7 @@ func (t *table) complete() bool { return t != nil && len(t.releases) > 0 && len(
 func (g *Gateway) switchTable() {
 	next := &table{revision: g.doc.Revision, trial: g.doc.Candidate != "", stable: g.doc.Stable, candidate: g.doc.Candidate, sticky: g.doc.Sticky}
 	if judged, ok := g.doc.Judged(); ok {
-		next.rules = judged.Compare
+		next.rules, next.lossBound = judged.Compare, judged.LossBound
 	}
 	for _, wanted := range g.doc.Releases {
 		r := g.releases[wanted.Version]
@@ -150,6 +151,8 @@ type assignment struct {
 	outputs []oip.TensorMetadata
 	// rules compare its answer with the label, and with that of a shadow release.
 	rules answer.Rules
+	// lossBound is routing.Release.LossBound.
+	lossBound float64
 	// shadow is the release that gets a copy; nil for none.
 	shadow *release
 }
@@ -178,6 +181,7 @@ func (g *Gateway) assign(version, key string) (*assignment, error) {
 			return nil, g.unavailable()
 		}
 		a.revision, a.counted, a.outputs, a.rules = t.revision, true, t.heaviest().upstream.Outputs(), t.rules
+		a.lossBound = t.lossBound
 		if t.shadow != nil && t.shadow != a.release && rand.Float64() < t.share {
 			a.shadow = t.shadow
 			a.shadow.inflight.Add(1)

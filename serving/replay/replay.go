@@ -34,6 +34,8 @@ var (
 	ErrUnreachable = errors.New("the model does not respond")
 	// ErrUnfit says that the dataset's rows are not what the model takes, or have no label.
 	ErrUnfit = errors.New("the dataset cannot be replayed")
+	// ErrIncomparable says that what the model answers cannot be compared as it is asked for.
+	ErrIncomparable = errors.New("the answers cannot be compared")
 )
 
 // Options say what to replay where.
@@ -48,6 +50,8 @@ type Options struct {
 	Label string
 	// LabelAuthorization is the Authorization header of requests with a label; empty for none.
 	LabelAuthorization string
+	// Check, when set, says why the answers that Probe gets cannot be compared.
+	Check func(outputs []oip.Tensor) error
 	// RPS is how many requests are sent a second. The rate is not made up for after a time without answers.
 	RPS float64
 	// Start is how many rows were sent before, by an earlier Run that ended.
@@ -106,6 +110,12 @@ func Probe(ctx context.Context, o Options, version string) error {
 		if err == nil && status/100 == 4 {
 			return fmt.Errorf("%w: row %d of split %s: %s rejects it: %s", ErrUnfit, n, r.Split, r.Model, refusal(answer))
 		}
+		var res oip.InferResponse
+		if err == nil && status == http.StatusOK && r.Check != nil && json.Unmarshal(answer, &res) == nil {
+			if err := r.Check(res.Outputs); err != nil {
+				return fmt.Errorf("%w: row %d of split %s: %w", ErrIncomparable, n, r.Split, err)
+			}
+		}
 		if n == probed {
 			break
 		}
@@ -138,25 +148,40 @@ type replay struct {
 	heard  atomic.Int64 // when something last answered, in Unix nanoseconds
 }
 
-// inputs asks the server what the model takes, waiting until it serves.
+// Outputs says what a version of the model answers; nil for one that is not described.
+func Outputs(ctx context.Context, o Options, version string) ([]oip.TensorMetadata, error) {
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}}
+	r.heard.Store(time.Now().UnixNano())
+	meta, err := r.metadata(ctx, "/versions/"+version)
+	return meta.Outputs, err
+}
+
+// inputs are what the model takes.
 func (r *replay) inputs(ctx context.Context, path string) ([]oip.TensorMetadata, error) {
+	meta, err := r.metadata(ctx, path)
+	return meta.Inputs, err
+}
+
+// metadata asks the server what the model takes and answers, waiting until it serves.
+func (r *replay) metadata(ctx context.Context, path string) (meta oip.ModelMetadata, err error) {
 	for range poll.Every(ctx, retryEvery) {
 		status, body, err := r.call(ctx, http.MethodGet, path, nil)
 		switch {
 		case err == nil && status == http.StatusOK:
-			var meta oip.ModelMetadata
 			if err := json.Unmarshal(body, &meta); err != nil {
-				return nil, fmt.Errorf("the metadata of %s does not follow the protocol: %w", r.Model, err)
+				return meta, fmt.Errorf("the metadata of %s does not follow the protocol: %w", r.Model, err)
 			}
-			return meta.Inputs, nil
+			return meta, nil
 		case err == nil && status == http.StatusNotFound:
-			return nil, fmt.Errorf("%s has no model %s", r.URL, r.Model)
+			return meta, fmt.Errorf("%s has no model %s", r.URL, r.Model)
 		}
 		if err := r.silence(err); err != nil {
-			return nil, err
+			return meta, err
 		}
 	}
-	return nil, context.Cause(ctx)
+	return meta, context.Cause(ctx)
 }
 
 // send goes over the split again and again, one row per tick.

@@ -20,6 +20,8 @@ type KeyTally struct {
 	// CandidateOnly and StableOnly are the mirrored keys that only one of both failed.
 	CandidateOnly int64 `json:"candidate_only,omitempty"`
 	StableOnly    int64 `json:"stable_only,omitempty"`
+	// Losses are of the mirrored keys.
+	Losses stats.PairedLosses `json:"losses,omitzero"`
 }
 
 func (k *KeyTally) plus(other *KeyTally) *KeyTally {
@@ -29,6 +31,7 @@ func (k *KeyTally) plus(other *KeyTally) *KeyTally {
 	return &KeyTally{
 		Candidate: k.Candidate.Plus(other.Candidate), Stable: k.Stable.Plus(other.Stable),
 		CandidateOnly: k.CandidateOnly + other.CandidateOnly, StableOnly: k.StableOnly + other.StableOnly,
+		Losses: k.Losses.Plus(other.Losses),
 	}
 }
 
@@ -39,7 +42,7 @@ func keyTally(stage Stage, r stats.Revision) *KeyTally {
 	}
 	return &KeyTally{
 		Candidate: r.Keyed.First[stage.Candidate], Stable: r.Keyed.First[stage.Stable],
-		CandidateOnly: r.Keyed.CandidateOnly, StableOnly: r.Keyed.StableOnly,
+		CandidateOnly: r.Keyed.CandidateOnly, StableOnly: r.Keyed.StableOnly, Losses: r.Keyed.Losses,
 	}
 }
 
@@ -140,4 +143,30 @@ func (s State) keyedLatency(test stats.LatencyTest) stats.LatencyLook {
 	}
 	all.Rejected = test.Rejects(all.CandidateLower, all.StableUpper)
 	return all
+}
+
+// keyedLoss makes the loss test by key, and says how many keys the candidate's losses are of. Any gateway, and any revision of the stage, may
+// have counted the same keys, so that each is tested by itself, with its part of alpha; what is returned is the most that one knows.
+func (s State) keyedLoss(stage Stage, margin float64) (most stats.LossEvidence, samples int64) {
+	lives := slices.SortedFunc(maps.Values(s.Epochs), func(a, b Life) int { return cmp.Compare(a.Order, b.Order) })
+	n := 0
+	for _, life := range lives {
+		for _, t := range life.Tallies {
+			if t.Keys == nil {
+				continue
+			}
+			split := stats.LossSplit{Candidate: t.Keys.Candidate.Losses, Stable: t.Keys.Stable.Losses, Share: s.Cells[t.Revision].Split().Share}
+			seen := t.Keys.Candidate.Losses.N
+			if stage.Spec.Shadow > 0 {
+				split, seen = stats.LossSplit{Paired: t.Keys.Losses}, t.Keys.Losses.N
+			}
+			e := stats.LossEvidence{}.Look(margin, split)
+			e.Stage += math.Log(stats.Part(n))
+			if n == 0 || e.Stage > most.Stage {
+				most = e
+			}
+			samples, n = samples+seen, n+1
+		}
+	}
+	return most, samples
 }

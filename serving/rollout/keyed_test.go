@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -141,5 +142,47 @@ func TestKeyedStagesAreApart(t *testing.T) {
 	stage.Revision = 8
 	if _, look, _ = EvaluateStage(stage, state, nil, nil); look.EValue != 1 {
 		t.Errorf("the next stage begins with the e-value %v", look.EValue)
+	}
+}
+
+// TestLossesByKey: losses are compared by key, whatever all requests were off by, and those of two gateways, which may be of the same keys, are
+// not added up. Mirrored keys count in the same way.
+//
+// promise: docs/rollouts.md#p-ro-sticky-replicas
+// promise: docs/rollouts.md#p-ro-sticky-once
+func TestLossesByKey(t *testing.T) {
+	const margin = 0
+	worse, good := priced(40, 20), priced(40, 5)
+	var mirrored stats.PairedLosses
+	for range 40 {
+		mirrored.Add(0.4, 0.1)
+	}
+	for _, tc := range []struct {
+		name   string
+		shadow spec.Share
+		want   float64
+	}{
+		{"split", 0, stats.LogLossEvidence(worse.Losses, good.Losses, 0.2/0.95, margin)},
+		{"mirrored", 1, stats.LogPairedEvidence(mirrored, margin)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			stage, keys := keyedStage(0.05, 0.25)
+			stage.Spec.Shadow, stage.Of = tc.shadow, 3
+			stage.Tests.Loss = &spec.LossTest{Bound: 50, Alpha: 0.03}
+			keys.Losses = mirrored
+			var now []stats.Snapshot
+			for _, gateway := range []string{"a", "b", "c"} {
+				one := keyedSnapshot(gateway, keys, worse, good)
+				one.Revisions[0].Versions = map[string]stats.Counts{"1": priced(4000, 5), "2": priced(4000, 20)} // a few users' many requests
+				now = append(now, one)
+			}
+			state, look, _ := EvaluateStage(stage, State{}, now, nil)
+			if want := tc.want + math.Log(stats.Part(0)); math.Abs(state.Loss.Stage-want) > 1e-9 || want <= 0 {
+				t.Errorf("ln E = %v, want the %v of one gateway", state.Loss.Stage, want)
+			}
+			if math.Abs(look.Loss.Alpha-0.01) > 1e-9 || look.Loss.Samples != 120 {
+				t.Errorf("alpha %v, %d samples, want 0.01 for each of three stages, and 120", look.Loss.Alpha, look.Loss.Samples)
+			}
+		})
 	}
 }

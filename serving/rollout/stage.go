@@ -82,6 +82,9 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 		rejected, look.Latency = slower(stage, state, counts)
 	}
 	look.Candidate.Crashes, look.Stable.Crashes = state.crashes(stage.Candidate), state.crashes(stage.Stable)
+	if further := state.further(stage, counts, &look); further != "" {
+		rejected = further
+	}
 	look.EValue = state.Errors.Value()
 	switch {
 	case !state.Errors.Rejects(look.Alpha):
@@ -120,6 +123,12 @@ func evaluateSamples(stage Stage, state State, look spec.Look, checks Checks) (d
 			return Pass, "no release is serving yet, so there is nothing to mirror", nil
 		}
 		samples, what = look.Delta.Samples, "answers compared"
+	}
+	if look.Loss != nil {
+		samples, what = look.Loss.Samples, "answers with a label"
+		if stage.Keyed {
+			what = "keys with a labelled answer"
+		}
 	}
 	maxWait := cmp.Or(time.Duration(stage.Spec.MaxWait), defaultMaxWait)
 	switch crashes := look.Candidate.Crashes; {
@@ -202,6 +211,8 @@ func unusable(stage Stage, candidate stats.Counts) string {
 	case failed > limit:
 		return fmt.Sprintf("%.2f%% of %d requests failed; without a release to compare with, tests.errors.max_rate allows %.4g%%",
 			100*failed, candidate.Requests, 100*limit)
+	default:
+		return tooFar(stage, candidate)
 	}
 	return ""
 }

@@ -20,6 +20,8 @@ const (
 type State struct {
 	// Errors is the error test's evidence over all stages.
 	Errors stats.ErrorEvidence `json:"errors"`
+	// Loss is the loss test's.
+	Loss stats.LossEvidence `json:"loss,omitzero"`
 	// Epochs are the lives of gateways that were seen in the stage. What one has counted is cumulative, so that the newest of each epoch
 	// is all there is to know of it, however often it was seen and whoever looked.
 	Epochs map[string]Life `json:"epochs,omitempty"`
@@ -71,7 +73,9 @@ func (c Counts) plus(other Counts) Counts {
 }
 
 // NextStage ends a stage: its evidence stays, and what crashed; its counts go.
-func (s State) NextStage() State { return State{Errors: s.Errors.Next(), Crashed: s.Crashed} }
+func (s State) NextStage() State {
+	return State{Errors: s.Errors.Next(), Loss: s.Loss.Next(), Crashed: s.Crashed}
+}
 
 // seen adds what all gateways have counted to the state.
 func (s State) seen(stage Stage, now []stats.Snapshot) State {

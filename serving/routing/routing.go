@@ -58,6 +58,8 @@ type Release struct {
 	Of string `json:"of,omitempty"`
 	// Compare says how its answers are compared with those of others and with labels, while it is tried and serves.
 	Compare []spec.Compare `json:"compare,omitempty"`
+	// LossBound is the largest difference of an answer and its label that counts; 0: losses are not counted.
+	LossBound float64 `json:"loss_bound,omitempty"`
 	// Weight is its share of the traffic, 0 to 1; those of all releases add up to 1, or to 0 when nothing serves.
 	Weight float64 `json:"weight"`
 }

@@ -12,7 +12,9 @@ type Counts struct {
 	// Labelled are the answers to requests with a label.
 	Labelled int64 `json:"labelled,omitempty"`
 	// Refused counts requests whose label is no class of the model; they are not among Requests.
-	Refused int64     `json:"refused,omitempty"`
+	Refused int64 `json:"refused,omitempty"`
+	// Losses are of answers to requests with a label, where the release says what the largest loss is.
+	Losses  Losses    `json:"losses,omitzero"`
 	Latency Histogram `json:"latency"`
 }
 
@@ -27,6 +29,7 @@ func (c Counts) Plus(other Counts) Counts {
 		Wrong:    c.Wrong + other.Wrong,
 		Labelled: c.Labelled + other.Labelled,
 		Refused:  c.Refused + other.Refused,
+		Losses:   c.Losses.Plus(other.Losses),
 		Latency:  c.Latency.Plus(other.Latency),
 	}
 }
@@ -53,6 +56,8 @@ type Shadow struct {
 	StableOnly    int64 `json:"stable_only"`
 	// Dropped requests were to be mirrored, but the queue was full.
 	Dropped int64 `json:"dropped"`
+	// Losses are of both answers to requests with a label.
+	Losses PairedLosses `json:"losses,omitzero"`
 	// Latency is the candidate's.
 	Latency Histogram `json:"latency"`
 }
@@ -70,6 +75,7 @@ func (s Shadow) Plus(other Shadow) Shadow {
 		CandidateOnly: s.CandidateOnly + other.CandidateOnly,
 		StableOnly:    s.StableOnly + other.StableOnly,
 		Dropped:       s.Dropped + other.Dropped,
+		Losses:        s.Losses.Plus(other.Losses),
 		Latency:       s.Latency.Plus(other.Latency),
 	}
 }

@@ -17,6 +17,8 @@ type Keyed struct {
 	// CandidateOnly and StableOnly count keys by the first mirrored request that only one of both failed or answered against the label.
 	CandidateOnly int64 `json:"candidate_only,omitempty"`
 	StableOnly    int64 `json:"stable_only,omitempty"`
+	// Losses are of the first mirrored request of each key with a label.
+	Losses PairedLosses `json:"losses,omitzero"`
 }
 
 // Split is what the error test compares: cells with errors. While the models are equally good, whether and when a cell has its first error

@@ -223,6 +223,9 @@ func evidenceRows(w io.Writer, r control.Rollout, now time.Time) {
 	case look.Alpha > 0:
 		kit.Row(w, "errors", fmt.Sprintf("e-value %s; rolls back at %s", human.Number(look.EValue), human.Number(1/look.Alpha)))
 	}
+	if l := look.Loss; l != nil {
+		kit.Row(w, "loss", lossText(*l, look.Candidate, look.Stable))
+	}
 	if l := look.Latency; l != nil {
 		kit.Row(w, "latency", latencyText(*l))
 	} else if r.Shadow == 0 {
@@ -233,6 +236,16 @@ func evidenceRows(w io.Writer, r control.Rollout, now time.Time) {
 			human.Count(look.Delta.Samples), human.Number(look.Delta.MaxAbs)))
 	}
 	stageRows(w, r, now)
+}
+
+func lossText(l spec.LossLook, candidate, stable spec.SideCounts) string {
+	mean := func(loss *float64) string {
+		if loss == nil {
+			return "unknown"
+		}
+		return human.Number(*loss)
+	}
+	return fmt.Sprintf("mean %s, stable %s; e-value %s; rolls back at %s", mean(candidate.Loss), mean(stable.Loss), human.Number(l.EValue), human.Number(1/l.Alpha))
 }
 
 func latencyText(l spec.LatencyLook) string {

@@ -1,0 +1,86 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/serving/stats"
+)
+
+// further makes the loss test, and says why it ends the rollout, "" for not. It also says in the look what both sides' losses are.
+func (s *State) further(stage Stage, counts Counts, look *spec.Look) (rejected string) {
+	test := stage.Tests.Loss
+	if test == nil || test.Bound <= 0 {
+		return ""
+	}
+	look.Loss = &spec.LossLook{Alpha: stage.lossAlpha(), Samples: losses(stage, counts)}
+	candidate, stable := counts.Candidate.Losses, counts.Stable.Losses
+	if p := counts.Shadow.Losses; stage.Spec.Shadow > 0 {
+		candidate, stable = stats.Losses{N: p.N, Sum: p.Candidate}, stats.Losses{N: p.N, Sum: p.Stable}
+	}
+	look.Candidate.Loss, look.Stable.Loss = meanLoss(candidate, test.Bound), meanLoss(stable, test.Bound)
+	if stage.Keyed {
+		s.Loss, look.Loss.Samples = s.keyedLoss(stage, test.Margin/test.Bound)
+	} else {
+		s.Loss = s.Loss.Look(test.Margin/test.Bound, s.lossSplits(stage)...)
+	}
+	look.Loss.EValue = s.Loss.Value()
+	if stage.Stable == "" || !s.Loss.Rejects(look.Loss.Alpha) {
+		return ""
+	}
+	return fmt.Sprintf("further from the labels than the release that serves: a mean loss of %.4g over %d answers against %.4g over %d, margin %.4g (e-value %.3g)",
+		candidate.Mean()*test.Bound, candidate.N, stable.Mean()*test.Bound, stable.N, test.Margin, look.Loss.EValue)
+}
+
+// lossAlpha is that of the loss test, as Alpha is of the error test.
+func (s Stage) lossAlpha() float64 {
+	alpha := cmp.Or(s.Tests.Loss.Alpha, defaultAlpha)
+	if s.Keyed {
+		alpha /= float64(max(s.Of, 1))
+	}
+	return alpha
+}
+
+// losses is how many answers of the candidate have been measured by a label.
+func losses(stage Stage, counts Counts) int64 {
+	if stage.Spec.Shadow > 0 {
+		return counts.Shadow.Losses.N
+	}
+	return counts.Candidate.Losses.N
+}
+
+func meanLoss(l stats.Losses, bound float64) *float64 {
+	if l.N == 0 {
+		return nil
+	}
+	mean := l.Mean() * bound
+	return &mean
+}
+
+// lossSplits are what the loss test compares.
+func (s State) lossSplits(stage Stage) []stats.LossSplit {
+	tallies := s.byRevision()
+	splits := make([]stats.LossSplit, len(tallies))
+	for i, t := range tallies {
+		splits[i] = stats.LossSplit{Candidate: t.Counts.Candidate.Losses, Stable: t.Counts.Stable.Losses, Share: t.Share}
+		if stage.Spec.Shadow > 0 {
+			splits[i] = stats.LossSplit{Paired: t.Counts.Shadow.Losses}
+		}
+	}
+	return splits
+}
+
+// tooFar says that the mean loss of a release is too large that no stage compares with another by itself, "" for not.
+func tooFar(stage Stage, candidate stats.Counts) string {
+	test := stage.Tests.Loss
+	if test == nil {
+		return ""
+	}
+	limit := cmp.Or(test.MaxMean, test.Bound/2)
+	if mean := candidate.Losses.Mean() * test.Bound; mean > limit {
+		return fmt.Sprintf("the mean loss of %d answers to labelled requests is %.4g; without a release to compare with, tests.loss.max_mean allows %.4g",
+			candidate.Losses.N, mean, limit)
+	}
+	return ""
+}
