@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"net/url"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -10,7 +11,8 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-// checkTargets reports two targets on one port, sizes of batches that cannot be, models where KServe cannot be, and addresses that are none.
+// checkTargets reports two targets on one port, sizes of batches that cannot be, models where KServe cannot be, addresses that are none, and
+// commands that are empty.
 func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	taken := map[int]string{}
 	for key, body := range document.Entries(root, "targets") {
@@ -26,6 +28,12 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		}
 		if target.Embedded != nil {
 			checkBatching(src, document.Lookup(body, "embedded", "batching"), target.Embedded.Batching)
+		}
+		if target.External != nil {
+			checkExternal(src, document.Lookup(body, "external"), *target.External)
+		}
+		if target.Process != nil {
+			checkProcess(src, document.Lookup(body, "process", "command"), target.Process.Command)
 		}
 		if target.KServe != nil {
 			checkKServe(src, key, document.Lookup(body, "kserve"), *target.KServe, env.Store.URL)
@@ -53,5 +61,39 @@ func checkKServe(src *document.Source, key, body *yaml.Node, t spec.KServeTarget
 	}
 	if at := document.Lookup(body, "ingress"); at != nil && !strings.HasPrefix(t.Ingress, "http://") && !strings.HasPrefix(t.Ingress, "https://") {
 		src.Errorf(at, "url", "write such as http://10.0.0.5", "%q is not the address of an ingress", t.Ingress)
+	}
+}
+
+// checkExternal reports servers that cannot be asked.
+func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget) {
+	const pair = 2
+	one, several := document.Lookup(body, "server"), document.Lookup(body, "servers")
+	switch {
+	case (one == nil) == (several == nil):
+		src.Errorf(body, "one-of", "write such as `server: http://chat-${release}:8000`", "a target has exactly one of `server` and `servers`")
+	case one != nil:
+		checkServer(src, one, t.At)
+		if !strings.Contains(t.At, "${release}") && !strings.Contains(t.At, "${model}") {
+			src.Errorf(one, "url", "put `${release}` or `${model}` into it, or give `servers`", "all releases would have the same server")
+		}
+	case len(t.Servers) != pair || t.Servers[0] == t.Servers[1]:
+		src.Errorf(several, "range", "", "releases use two different servers in turn")
+	default:
+		for i, server := range t.Servers {
+			checkServer(src, document.Lookup(body, "servers", i), server)
+		}
+	}
+}
+
+func checkServer(src *document.Source, at *yaml.Node, server string) {
+	if parsed, err := url.Parse(strings.NewReplacer("${release}", "1", "${model}", "a").Replace(server)); err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+		src.Errorf(at, "url", "write such as http://10.0.0.5:8000", "%q is not the URL of a server", server)
+	}
+}
+
+// checkProcess reports a command without a program.
+func checkProcess(src *document.Source, at *yaml.Node, command []string) {
+	if at != nil && (len(command) == 0 || strings.TrimSpace(command[0]) == "") {
+		src.Errorf(at, "required", "write such as [python3, serve.py, \"${model.path}\", \"${port}\"]", "the command has no program")
 	}
 }

@@ -22,7 +22,10 @@ func rolloutOutputs(ts *expr.TypeSystem, _ string, _ *spec.Rollout) expr.ObjectT
 
 func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 	if at := document.Lookup(s.body, "target"); at != nil && spec.Target != "" && c.env != nil {
-		if _, ok := c.env.Targets[spec.Target]; !ok {
+		target, ok := c.env.Targets[spec.Target]
+		if ok {
+			checkProtocol(c, s, spec, target.Protocol())
+		} else {
 			c.src.Errorf(at, "target", nearest.Hint(spec.Target, slices.Collect(maps.Keys(c.env.Targets))), "the environment `%s` has no target `%s`", c.env.Name, spec.Target)
 		}
 	}
@@ -91,4 +94,23 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 func isShare(s string) bool {
 	_, err := spec.ParseShare(s)
 	return err == nil && strings.HasSuffix(s, "%")
+}
+
+// checkProtocol reports what a rollout wants to compare that a target with a protocol does not show.
+func checkProtocol(c *checker, s *step, sp *spec.Rollout, protocol string) {
+	of := sp.Tests.Latency.Of
+	if at := document.Lookup(s.body, "tests", "latency", "of"); at != nil && of != "answer" && protocol != spec.ProtocolOpenAI {
+		c.src.Errorf(at, "target", "leave it out, or release to a target with `protocol: openai`", "no tokens are seen at the target `%s`", sp.Target)
+	}
+	if protocol == spec.ProtocolOIP {
+		return
+	}
+	if at := document.Lookup(s.body, "traffic", "replay"); at != nil {
+		c.src.Errorf(at, "target", "send requests from a `run` step", "the target `%s` passes requests on unread, so rows cannot be replayed to it", sp.Target)
+	}
+	for i, stage := range sp.Stages {
+		if at := document.Lookup(s.body, "stages", i, "shadow"); at != nil && stage.Shadow > 0 {
+			c.src.Errorf(at, "target", "begin with a small weight", "the target `%s` passes answers back unread, so a shadow's cannot be compared", sp.Target)
+		}
+	}
 }

@@ -32,6 +32,7 @@ const (
 	RoutingPrefix   = "routing/"   // <target>/<revision>: the routing document of a serving target, every revision
 	ReplicasPrefix  = "replicas/"  // <target>/<epoch>.json: what a gateway of a target says of itself, and has counted
 	ReleasesPrefix  = "releases/"  // <target>/<version>.json: how a rollout was decided
+	SeatsPrefix     = "seats/"     // <target>/<version>.json: which of a target's servers a release has
 	ServingPrefix   = "serving/"   // <store>/<target>/<version>/: a copy of a model for servers that read the bucket themselves
 	reusedPrefix    = "reused/"    // <hh>/<sha256>: an old blob that was stored again; the time of the object is when
 	forgottenPrefix = "forgotten/" // <id>.json: the digests in records that were removed, for those who have read them

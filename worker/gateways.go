@@ -24,8 +24,10 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/embedded"
+	"github.com/sluiceml/sluice/serving/external"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve"
+	"github.com/sluiceml/sluice/serving/process"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -137,6 +139,13 @@ func (g *Gateways) start(ctx context.Context, target string, spec spec.Target) e
 		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Embedded.Port))
 		ports := gateway.Ports{Host: g.host, Model: spec.Embedded.Port, Metrics: spec.Embedded.MetricsPort}
 		s, err = embedded.Serve(ctx, g.store, target, *spec.Embedded, ports, dir, labelKey, g.log)
+	case spec.External != nil:
+		ports := gateway.Ports{Host: g.host, Model: spec.External.Port, Metrics: spec.External.MetricsPort}
+		s, err = external.Serve(ctx, g.store, target, *spec.External, ports, labelKey, g.log)
+	case spec.Process != nil:
+		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Process.Port))
+		ports := gateway.Ports{Host: g.host, Model: spec.Process.Port, Metrics: spec.Process.MetricsPort}
+		s, err = process.Serve(ctx, g.store, target, *spec.Process, ports, dir, labelKey, g.log)
 	case spec.KServe != nil:
 		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, g.host, labelKey, g.log)
 	default:

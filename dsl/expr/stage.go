@@ -18,10 +18,9 @@ var stageNames = sync.OnceValues(func() (*TypeSystem, map[string]*cel.Type) {
 	ts := NewTypeSystem()
 	side := ts.Define(&ObjectType{Name: "side", Code: "name", What: "a count of a side", Fields: map[string]*cel.Type{
 		"requests": cel.DoubleType, "errors": cel.DoubleType, "error_rate": cel.DoubleType, "loss": cel.DoubleType, "p50_ms": cel.DoubleType, "p99_ms": cel.DoubleType, "crashes": cel.DoubleType,
+		"first_token_p50_ms": cel.DoubleType, "first_token_p99_ms": cel.DoubleType, "tokens_per_s": cel.DoubleType,
 	}})
-	delta := ts.Define(&ObjectType{Name: "delta", Code: "name", What: "a difference of candidate and stable", Fields: map[string]*cel.Type{
-		"samples": cel.DoubleType, "agreement": cel.DoubleType, "max_abs": cel.DoubleType,
-	}})
+	delta := ts.Define(&ObjectType{Name: "delta", Code: "name", What: "a difference of candidate and stable", Fields: map[string]*cel.Type{"samples": cel.DoubleType, "agreement": cel.DoubleType, "max_abs": cel.DoubleType}})
 	return ts, map[string]*cel.Type{"candidate": side, "stable": side, "delta": delta}
 })
 
@@ -40,8 +39,8 @@ func FreeNames(s Scope, pipeline *TypeSystem, params *cel.Type) (*TypeSystem, ma
 	return stageNames()
 }
 
-// EvalStageCheck evaluates one check of a rollout stage. Rates and latencies of a side without requests, losses without labels, and differences
-// without samples, are absent: a check that reads them has the verdict error. err means that e is no check at all.
+// EvalStageCheck evaluates one check of a rollout stage. Rates and latencies of a side without requests or tokens, losses without labels, and
+// differences without samples, are absent: a check that reads them has the verdict error. err means that e is no check at all.
 func EvalStageCheck(e spec.Expr, candidate, stable spec.SideCounts, d spec.Delta) (spec.Check, error) {
 	ts, vars := stageNames()
 	return evalCheck(e, ScopeStage, ts, vars, map[string]any{
@@ -77,9 +76,9 @@ func evalCheck(e spec.Expr, s Scope, ts *TypeSystem, vars map[string]*cel.Type, 
 }
 
 func sideValue(ts *TypeSystem, s spec.SideCounts) *Object {
-	fields := map[string]ref.Val{"requests": types.Double(s.Requests), "errors": types.Double(s.Errors), "crashes": types.Double(s.Crashes)}
-	if s.Requests > 0 {
-		fields["error_rate"], fields["p50_ms"], fields["p99_ms"] = types.Double(s.ErrorRate), types.Double(s.P50MS), types.Double(s.P99MS)
+	fields := map[string]ref.Val{}
+	for name, value := range s.Values() {
+		fields[name] = types.Double(value)
 	}
 	if s.Loss != nil {
 		fields["loss"] = types.Double(*s.Loss)

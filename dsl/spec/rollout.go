@@ -57,7 +57,8 @@ type Stage struct {
 	// OnNoData is what happens at `max_wait` without `min_samples`: abort (default), or hold, which keeps waiting.
 	OnNoData string `json:"on_no_data,omitempty" dsl:"default=abort,enum=abort|hold"`
 	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.* (requests, errors,
-	// error_rate, loss, p50_ms, p99_ms, crashes); all must be true for the stage to pass.
+	// error_rate, loss, p50_ms, p99_ms, crashes; of answers that are streamed with `protocol: openai` also first_token_p50_ms, first_token_p99_ms
+	// and tokens_per_s); all must be true for the stage to pass.
 	Checks []Expr `json:"checks,omitempty" dsl:"bool"`
 }
 
@@ -100,6 +101,9 @@ type LossTest struct {
 type LatencyTest struct {
 	// Quantile, such as 0.99. Zero: no latency test.
 	Quantile float64 `json:"quantile,omitempty" dsl:"min=0,max=0.9999"`
+	// Of what: the whole answer (default); or, of answers that are streamed with `protocol: openai`, the time to the first token
+	// (first_token), or the average time of each token after it (token).
+	Of string `json:"of,omitempty" dsl:"enum=answer|first_token|token"`
 	// Ratio is the maximum ratio of the candidate's quantile to that of the stable release. Default 1.2.
 	Ratio float64 `json:"ratio,omitempty" dsl:"default=1.2,min=1"`
 	// Alpha is the same probability for latency. Default 0.01.
@@ -161,7 +165,9 @@ type LossLook struct {
 // LatencyLook is the latency test at a look: the rollout is aborted when CandidateLowerMS is above Ratio times StableUpperMS.
 type LatencyLook struct {
 	Quantile float64 `json:"quantile"`
-	Ratio    float64 `json:"ratio"`
+	// Of is LatencyTest's.
+	Of    string  `json:"of,omitempty"`
+	Ratio float64 `json:"ratio"`
 	// CandidateLowerMS is at most the candidate's quantile, and StableUpperMS at least that of the stable release; 0 while nothing is known.
 	CandidateLowerMS float64 `json:"candidate_lower_ms"`
 	StableUpperMS    float64 `json:"stable_upper_ms"`
@@ -176,8 +182,30 @@ type SideCounts struct {
 	Loss  *float64 `json:"loss,omitempty"`
 	P50MS float64  `json:"p50_ms"`
 	P99MS float64  `json:"p99_ms"`
+	// FirstTokenP50MS and FirstTokenP99MS are of the time to the first token, and TokensPerSecond of half of the answers at least; of answers
+	// that are streamed.
+	FirstTokenP50MS float64 `json:"first_token_p50_ms,omitempty"`
+	FirstTokenP99MS float64 `json:"first_token_p99_ms,omitempty"`
+	TokensPerSecond float64 `json:"tokens_per_s,omitempty"`
 	// Crashes is how many gateways with the release in use ended without a word.
 	Crashes int64 `json:"crashes,omitempty"`
+}
+
+// Values are what is known of a side, by the names of its keys: rates and latencies only of one with requests, and what tells how fast tokens
+// come only of one with tokens.
+func (s SideCounts) Values() map[string]float64 {
+	values := map[string]float64{"requests": float64(s.Requests), "errors": float64(s.Errors), "crashes": float64(s.Crashes)}
+	if s.Requests > 0 {
+		values["error_rate"], values["p50_ms"], values["p99_ms"] = s.ErrorRate, s.P50MS, s.P99MS
+	}
+	for name, value := range map[string]float64{
+		"first_token_p50_ms": s.FirstTokenP50MS, "first_token_p99_ms": s.FirstTokenP99MS, "tokens_per_s": s.TokensPerSecond,
+	} {
+		if value > 0 {
+			values[name] = value
+		}
+	}
+	return values
 }
 
 // Delta compares the candidate's shadow answers with the stable ones.

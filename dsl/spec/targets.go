@@ -6,6 +6,10 @@ import "slices"
 type Target struct {
 	// Embedded serves from the Sluice process on ONNX Runtime.
 	Embedded *EmbeddedTarget `json:"embedded,omitempty" dsl:"choice"`
+	// External serves from servers that somebody else runs.
+	External *ExternalTarget `json:"external,omitempty" dsl:"choice"`
+	// Process serves from processes of a command of yours.
+	Process *ProcessTarget `json:"process,omitempty" dsl:"choice"`
 	// KServe serves from a Kubernetes cluster that runs KServe.
 	KServe *KServeTarget `json:"kserve,omitempty" dsl:"choice"`
 }
@@ -78,10 +82,32 @@ func (t Target) URL() string {
 	switch {
 	case t.Embedded != nil:
 		return t.Embedded.URL
+	case t.External != nil:
+		return t.External.URL
+	case t.Process != nil:
+		return t.Process.URL
 	case t.KServe != nil:
 		return t.KServe.URL
 	}
 	return ""
+}
+
+// The protocols of targets.
+const (
+	ProtocolOIP    = "oip"
+	ProtocolHTTP   = "http"
+	ProtocolOpenAI = "openai"
+)
+
+// Protocol is what the target's clients speak.
+func (t Target) Protocol() string {
+	switch {
+	case t.External != nil:
+		return t.External.Protocol
+	case t.Process != nil:
+		return t.Process.Protocol
+	}
+	return ProtocolOIP
 }
 
 // Ports are those that the environment gives the target's gateway to listen on; none for a target without a driver.
@@ -90,6 +116,10 @@ func (t Target) Ports() []int {
 	switch {
 	case t.Embedded != nil:
 		ports = []int{t.Embedded.Port, t.Embedded.MetricsPort}
+	case t.External != nil:
+		ports = []int{t.External.Port, t.External.MetricsPort}
+	case t.Process != nil:
+		ports = []int{t.Process.Port, t.Process.MetricsPort}
 	case t.KServe != nil:
 		ports = []int{t.KServe.Port, t.KServe.MetricsPort}
 	}

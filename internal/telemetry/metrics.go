@@ -95,7 +95,7 @@ var (
 
 // Gateways are the metrics of served models.
 func Gateways() []Metric {
-	return append([]Metric{Requests, RequestDuration, Shadow, ReleaseWeight, ReleaseReady, RoutingRevision}, Inferences()...)
+	return append([]Metric{Requests, RequestDuration, FirstToken, PerToken, Shadow, ReleaseWeight, ReleaseReady, RoutingRevision}, Inferences()...)
 }
 
 // Inferences are the metrics of models that a gateway runs itself. Those that Triton has, too, have its names and labels.
@@ -133,6 +133,14 @@ var (
 	RequestDuration = Metric{
 		Name: "sluice_request_duration_seconds", Type: Histogram, Labels: []Label{target, version},
 		Help: "Duration of these requests",
+	}
+	FirstToken = Metric{
+		Name: "sluice_first_token_seconds", Type: Histogram, Labels: []Label{target, version},
+		Help: "Time to the first token of answers that were streamed, with `protocol: openai`",
+	}
+	PerToken = Metric{
+		Name: "sluice_token_seconds", Type: Histogram, Labels: []Label{target, version},
+		Help: "Average time of each token after the first, of these answers",
 	}
 	Shadow = counter("sluice_shadow_total",
 		"Mirrored requests: compared samples, samples that agree, and dropped requests",

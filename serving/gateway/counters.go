@@ -40,6 +40,7 @@ type requestOutcome struct {
 	hasLoss  bool
 	loss     float64
 	latency  time.Duration
+	tokens   *tokens // nil where none are looked for
 }
 
 // counters counts outcomes per routing revision and version, and in total per version.
@@ -102,6 +103,12 @@ func (c *counters) request(a *assignment, one requestOutcome) {
 			counts.Failures++
 		}
 		counts.Latency.Add(one.latency)
+		if took, ok := one.tokens.firstToken(); ok {
+			counts.FirstToken.Add(took)
+		}
+		if took, ok := one.tokens.perToken(); ok {
+			counts.PerToken.Add(took)
+		}
 	}
 	c.count(a.revision, a.Version, add)
 	c.mu.Lock()

@@ -53,6 +53,8 @@ type Options struct {
 	// Target names the routing document, and the model in the protocol.
 	Target string
 	Open   Opener
+	// Protocol of the target's clients. Default OIP. With another one, all that Open returns are Forwarders.
+	Protocol Protocol
 	// Sweep, when set, removes what serves releases that were dropped. It is called with a document that is served, when the inferences
 	// of those it does not name have ended, at least once for each; gateways elsewhere may serve a newer one already.
 	Sweep func(ctx context.Context, doc routing.Document) error
@@ -60,7 +62,7 @@ type Options struct {
 	LabelKey string
 	// URL is where this machine reaches the model, for those who read its reports.
 	URL string
-	// Timeout of one inference. Default 30s.
+	// Timeout of one inference; of an answer that is passed on, until it begins and between two parts of it. Default 30s.
 	Timeout time.Duration
 	Logger  *slog.Logger
 }
@@ -98,7 +100,7 @@ type Gateway struct {
 
 // New starts a gateway. The releases are made ready in the background: see State.
 func New(opts Options) *Gateway {
-	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
+	opts.Timeout, opts.Protocol = cmp.Or(opts.Timeout, defaultTimeout), cmp.Or(opts.Protocol, OIP)
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &Gateway{
 		opts:     opts,
@@ -115,7 +117,11 @@ func New(opts Options) *Gateway {
 	g.mirror = newMirror(g.counters, opts.Timeout, g.log)
 	g.mirroring.Go(func() { g.mirror.run(ctx) })
 	g.grpc = newGRPC(g)
-	g.handler = guarded(g.overGRPC(g.routes()))
+	if opts.Protocol == OIP {
+		g.handler = guarded(g.overGRPC(g.routes()))
+	} else {
+		g.handler = guarded(g.forwarding())
+	}
 	reporter := newReporter(g)
 	g.background.Go(func() {
 		reporter.report(ctx) // a rollout must know of it before it reads what the rollout changes

@@ -74,7 +74,7 @@ func (g *Gateway) answer(ctx context.Context, version string, header http.Header
 	if err := g.mayLabel(header, req.Parameters); err != nil {
 		return nil, "", err
 	}
-	key, err := g.keyOf(header, req)
+	key, err := g.keyOf(header, func(name string) (string, error) { return keyOfRequest(name, req) })
 	if err != nil {
 		return nil, "", err
 	}

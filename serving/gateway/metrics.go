@@ -20,6 +20,8 @@ var bounds = []time.Duration{
 var (
 	requestsDesc = prom.Desc(telemetry.Requests)
 	latencyDesc  = prom.Desc(telemetry.RequestDuration)
+	firstDesc    = prom.Desc(telemetry.FirstToken)
+	tokenDesc    = prom.Desc(telemetry.PerToken)
 	shadowDesc   = prom.Desc(telemetry.Shadow)
 	weightDesc   = prom.Desc(telemetry.ReleaseWeight)
 	readyDesc    = prom.Desc(telemetry.ReleaseReady)
@@ -28,7 +30,7 @@ var (
 
 // Describe says what Collect sends.
 func Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requestsDesc, latencyDesc, shadowDesc, weightDesc, readyDesc, revisionDesc} {
+	for _, d := range []*prometheus.Desc{requestsDesc, latencyDesc, firstDesc, tokenDesc, shadowDesc, weightDesc, readyDesc, revisionDesc} {
 		ch <- d
 	}
 	describeInferences(ch)
@@ -58,7 +60,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		counter(requestsDesc, n.Wrong, version, string(wrong))
 		counter(requestsDesc, n.Refused, version, "label_refused")
 		counter(requestsDesc, n.Failures, version, string(failure))
-		ch <- latencyMetric(n.Latency, target, version)
+		ch <- timesMetric(latencyDesc, n.Latency, target, version)
+		if c.gateway.opts.Protocol == OpenAI {
+			ch <- timesMetric(firstDesc, n.FirstToken, target, version)
+			ch <- timesMetric(tokenDesc, n.PerToken, target, version)
+		}
 	}
 	for _, s := range shadows {
 		counter(shadowDesc, s.Samples, s.Version, "samples")
@@ -78,10 +84,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func latencyMetric(h stats.Histogram, labels ...string) prometheus.Metric {
+func timesMetric(desc *prometheus.Desc, h stats.Histogram, labels ...string) prometheus.Metric {
 	buckets := make(map[float64]uint64, len(bounds))
 	for i, n := range h.Cumulative(bounds) {
 		buckets[bounds[i].Seconds()] = uint64(n)
 	}
-	return prometheus.MustNewConstHistogram(latencyDesc, uint64(h.Count()), h.Sum().Seconds(), buckets, labels...)
+	return prometheus.MustNewConstHistogram(desc, uint64(h.Count()), h.Sum().Seconds(), buckets, labels...)
 }

@@ -10,15 +10,19 @@ import (
 // platform is what the protocol calls models of ONNX Runtime.
 const platform = "onnxruntime_onnx"
 
+// The gateway's own health, whatever the protocol.
+const (
+	livePath  = "/v2/health/live"
+	readyPath = "/v2/health/ready"
+)
+
 // routes are those of the model, for whoever may ask it.
 func (g *Gateway) routes() http.Handler {
 	model := "/v2/models/" + g.opts.Target
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2", g.server)
-	mux.HandleFunc("GET /v2/health/live", func(w http.ResponseWriter, _ *http.Request) {
-		oip.WriteJSON(w, http.StatusOK, map[string]bool{"live": true})
-	})
-	mux.HandleFunc("GET /v2/health/ready", func(w http.ResponseWriter, _ *http.Request) { writeReady(w, g.ready()) })
+	mux.HandleFunc("GET "+livePath, func(w http.ResponseWriter, _ *http.Request) { writeLive(w) })
+	mux.HandleFunc("GET "+readyPath, func(w http.ResponseWriter, _ *http.Request) { writeReady(w, g.ready()) })
 	for _, base := range []string{model, model + "/versions/{version}"} {
 		mux.HandleFunc("GET "+base, g.model)
 		mux.HandleFunc("GET "+base+"/ready", g.modelReady)
@@ -55,6 +59,8 @@ func (g *Gateway) ready() bool {
 	_, hasTraffic := g.doc.Serving()
 	return g.followed && !g.draining && (!hasTraffic || g.table.complete())
 }
+
+func writeLive(w http.ResponseWriter) { oip.WriteJSON(w, http.StatusOK, map[string]bool{"live": true}) }
 
 func writeReady(w http.ResponseWriter, ready bool) {
 	status := http.StatusOK

@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -37,7 +38,8 @@ func hashOf(target, candidate, key string) uint64 {
 }
 
 // keyOf reads the key of a request as the routing asks for it; empty when there is none, or traffic is not sticky.
-func (g *Gateway) keyOf(header http.Header, req *oip.InferRequest) (string, error) {
+// field reads a field of the body.
+func (g *Gateway) keyOf(header http.Header, field func(name string) (string, error)) (string, error) {
 	g.mu.RLock()
 	var sticky *routing.Sticky
 	if g.table != nil {
@@ -50,14 +52,32 @@ func (g *Gateway) keyOf(header http.Header, req *oip.InferRequest) (string, erro
 	case sticky.Header != "":
 		return header.Get(sticky.Header), nil
 	}
-	if value, ok := req.Parameters[sticky.Field]; ok {
-		return keyOfParameter(sticky.Field, value)
+	return field(sticky.Field)
+}
+
+// keyOfRequest is a parameter, or the input of that name.
+func keyOfRequest(name string, req *oip.InferRequest) (string, error) {
+	if value, ok := req.Parameters[name]; ok {
+		return keyOfParameter("parameters."+name, value)
 	}
-	i := slices.IndexFunc(req.Inputs, func(t oip.Tensor) bool { return t.Name == sticky.Field })
+	i := slices.IndexFunc(req.Inputs, func(t oip.Tensor) bool { return t.Name == name })
 	if i < 0 {
 		return "", nil
 	}
 	return keyOfTensor(req.Inputs[i])
+}
+
+// keyOfJSON is a field of a JSON object; a body that is none has no key.
+func keyOfJSON(name string, body []byte) (string, error) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil || fields[name] == nil {
+		return "", nil
+	}
+	var value any
+	if err := json.Unmarshal(fields[name], &value); err != nil || value == nil {
+		return "", err
+	}
+	return keyOfParameter(name, value)
 }
 
 // keyOfParameter is a key in its written form, which is the same for a number in JSON and in gRPC.
@@ -72,7 +92,7 @@ func keyOfParameter(name string, value any) (string, error) {
 	case int64:
 		return strconv.FormatInt(v, 10), nil
 	}
-	return "", oip.Invalid("parameters.%s is %v; it decides which release answers, so it must be a string, a number or a boolean", name, value)
+	return "", oip.Invalid("%s is %v; it decides which release answers, so it must be a string, a number or a boolean", name, value)
 }
 
 // keyOfTensor is the key that all elements of an input are.

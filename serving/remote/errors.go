@@ -8,10 +8,15 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluiceml/sluice/serving/oip"
 )
+
+// maxRetryAfter bounds what a server may ask clients to wait.
+const maxRetryAfter = time.Hour
 
 // unreachable is the error of a request that has no answer.
 func unreachable(ctx context.Context, err error) error {
@@ -32,11 +37,25 @@ func complaint(resp *http.Response) error {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		status = http.StatusUnprocessableEntity
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		status = http.StatusServiceUnavailable
+		status = resp.StatusCode
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
 		status = http.StatusGatewayTimeout
 	}
-	return &oip.Error{Status: status, Message: fmt.Sprintf("the model's server answers %s: %s", resp.Status, said(resp.Body))}
+	return &oip.Error{
+		Status: status, Message: fmt.Sprintf("the model's server answers %s: %s", resp.Status, said(resp.Body)), RetryAfter: retryAfter(resp.Header),
+	}
+}
+
+// retryAfter reads when the server may be asked again, in seconds or as a date; 0 when it does not say.
+func retryAfter(header http.Header) time.Duration {
+	given := header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(given); err == nil {
+		return min(time.Duration(max(seconds, 0))*time.Second, maxRetryAfter)
+	}
+	if at, err := http.ParseTime(given); err == nil {
+		return min(max(time.Until(at), 0).Round(time.Second), maxRetryAfter)
+	}
+	return 0
 }
 
 // said reads the text of an error: of the protocol, of a Python web framework, or as it is.

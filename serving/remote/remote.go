@@ -83,10 +83,18 @@ func Open(ctx context.Context, opts Options) (*Model, error) {
 	return m, nil
 }
 
-// describe waits for nothing: the model is ready, or it is an error.
-func (m *Model) describe(ctx context.Context) error {
+// Ready asks the server whether the model is ready. ErrNotReady when it is not.
+func (m *Model) Ready(ctx context.Context) error {
 	if _, err := m.get(ctx, m.base+"/ready"); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotReady, err)
+	}
+	return nil
+}
+
+// describe waits for nothing: the model is ready, or it is an error.
+func (m *Model) describe(ctx context.Context) error {
+	if err := m.Ready(ctx); err != nil {
+		return err
 	}
 	body, err := m.get(ctx, m.base)
 	if err != nil {

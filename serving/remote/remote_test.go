@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -127,7 +128,7 @@ func TestWhatComesOfAnAnswer(t *testing.T) {
 		{"gone", answers(404, `nothing here`), 502, "nothing here"},
 		{"failed", answers(500, `{"error":"CUDA out of memory"}`), 502, "CUDA out of memory"},
 		{"no pod", answers(503, `no healthy upstream`), 503, "no healthy upstream"},
-		{"too many", answers(429, ``), 503, "429"},
+		{"too many", answers(429, ``), 429, "429"},
 		{"moved", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, 502, "307"},
@@ -284,5 +285,29 @@ func TestHostAndPath(t *testing.T) {
 	want := []string{"m.example.com/serving/v2/models/m/ready", "m.example.com/serving/v2/models/m", "m.example.com/serving/v2"}
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+// TestBusy: what a server says of when to ask again is handed on.
+//
+// promise: docs/serving.md#p-oip-busy-server
+func TestBusy(t *testing.T) {
+	for given, want := range map[string]time.Duration{
+		"":              0,
+		"7":             7 * time.Second,
+		"-1":            0,
+		"soon":          0,
+		"9999999999999": maxRetryAfter,
+		time.Now().Add(90 * time.Minute).UTC().Format(http.TimeFormat): maxRetryAfter,
+		time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat):     0,
+	} {
+		m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", given)
+			answers(http.StatusTooManyRequests, `{"error": "the queue is full"}`)(w, r)
+		}))
+		_, err := m.Infer(t.Context(), inputs())
+		if busy, ok := errors.AsType[*oip.Error](err); !ok || busy.Status != http.StatusTooManyRequests || busy.RetryAfter != want {
+			t.Errorf("Retry-After: %s: %+v, want %v", given, busy, want)
+		}
 	}
 }

@@ -133,12 +133,13 @@ func (s State) keyedDifferences() stats.ErrorEvidence {
 }
 
 // keyedLatency makes the latency test by key: the bands of all gateways hold at once.
-func (s State) keyedLatency(test stats.LatencyTest) stats.LatencyLook {
+func (s State) keyedLatency(test stats.LatencyTest, of string) stats.LatencyLook {
 	all := stats.LatencyLook{StableUpper: stats.Unbounded}
 	for i, k := range s.byGateway() {
 		part := test
 		part.Alpha *= stats.Part(i)
-		look := part.Look(k.Candidate.Latency, k.Stable.Latency)
+		_, candidate, stable := timesOf(of, k.Candidate, k.Stable)
+		look := part.Look(candidate, stable)
 		all.CandidateLower, all.StableUpper = max(all.CandidateLower, look.CandidateLower), min(all.StableUpper, look.StableUpper)
 	}
 	all.Rejected = test.Rejects(all.CandidateLower, all.StableUpper)

@@ -228,25 +228,26 @@ func slower(stage Stage, state State, counts Counts) (rejected string, seen *spe
 		Ratio:    cmp.Or(asked.Ratio, 1),
 		Alpha:    cmp.Or(asked.Alpha, defaultAlpha) / float64(max(stage.Of, 1)), // each stage compares anew
 	}
+	what, candidate, stable := timesOf(asked.Of, counts.Candidate, counts.Stable)
 	var look stats.LatencyLook
 	if stage.Keyed {
-		look = state.keyedLatency(test)
+		look = state.keyedLatency(test, asked.Of)
 	} else {
-		look = test.Look(counts.Candidate.Latency, counts.Stable.Latency)
+		look = test.Look(candidate, stable)
 	}
-	seen = &spec.LatencyLook{Quantile: test.Quantile, Ratio: test.Ratio, CandidateLowerMS: milliseconds(look.CandidateLower)}
+	seen = &spec.LatencyLook{Quantile: test.Quantile, Of: asked.Of, Ratio: test.Ratio, CandidateLowerMS: milliseconds(look.CandidateLower)}
 	if look.StableUpper != stats.Unbounded {
 		seen.StableUpperMS = milliseconds(look.StableUpper)
 	}
 	if !look.Rejected {
 		return "", seen
 	}
-	return fmt.Sprintf("slower than allowed: quantile %v of its latency is at least %v, and the serving release's at most %v (allowed ratio %v)",
-		test.Quantile, look.CandidateLower, look.StableUpper, test.Ratio), seen
+	return fmt.Sprintf("slower than allowed: quantile %v of its %s is at least %v, and the serving release's at most %v (allowed ratio %v)",
+		test.Quantile, what, look.CandidateLower, look.StableUpper, test.Ratio), seen
 }
 
 func side(c stats.Counts) spec.SideCounts {
-	return sideOf(c.Requests, c.Errors(), c.Latency)
+	return withTokens(sideOf(c.Requests, c.Errors(), c.Latency), c)
 }
 
 // shadowSides are both sides of mirrored requests. Only the candidate's latency is known apart from users' requests.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ const Name = "spam-filter"
 // Harness is a target to test, empty when the suite gets it.
 type Harness struct {
 	Target *gateway.Target
+	// Loaded lists the releases for which something runs; nil where nothing does beside the gateway.
+	Loaded func() []string
 	// Restart ends what serves and starts it again on the same store and address.
 	Restart func(t *testing.T)
 }
@@ -59,6 +62,7 @@ func Run(t *testing.T, open func(t *testing.T, s *store.Store) Harness) {
 		"LoadAndServe":             (*suite).loadAndServe,
 		"LoadIsIdempotent":         (*suite).loadIsIdempotent,
 		"LateChangesChangeNothing": (*suite).lateChanges,
+		"DroppedIsUnloaded":        (*suite).droppedIsUnloaded,
 		"BrokenModel":              (*suite).brokenModel,
 		"OtherInterface":           (*suite).otherInterface,
 		"SplitIsCounted":           (*suite).splitIsCounted,
@@ -249,6 +253,28 @@ func (s *suite) lateChanges() {
 	}
 }
 
+// loaded waits until nothing runs but what serves these releases.
+func (s *suite) loaded(want ...string) {
+	s.Helper()
+	if s.Loaded == nil {
+		return
+	}
+	s.until(func() bool { return slices.Equal(slices.Sorted(slices.Values(s.Loaded())), want) })
+}
+
+func (s *suite) droppedIsUnloaded() {
+	doc, one := s.serve()
+	doc, two := s.load(doc.Revision, onnxtest.TextClose)
+	s.loaded(one, two)
+	doc = s.setTraffic(doc.Revision, gateway.Split{Weights: map[string]float64{two: 1}})
+	s.loaded(two)
+	if release, _ := s.ask("spam", true); release != two {
+		s.Errorf("release %s answers, want %s", release, two)
+	}
+	s.setTraffic(doc.Revision, gateway.Split{})
+	s.loaded()
+}
+
 func (s *suite) brokenModel() {
 	doc, one := s.serve()
 	broken, err := s.store.PutTree(s.ctx, artifact.Model, s.T.TempDir(), map[string]string{"broken": "yes"}, nil)
@@ -259,6 +285,8 @@ func (s *suite) brokenModel() {
 	if release, spam := s.ask("spam", true); release != one || spam != 0.9 {
 		s.Errorf("release %q answers %v", release, spam)
 	}
+	s.setTraffic(doc.Revision+1, gateway.Split{Weights: map[string]float64{one: 1}})
+	s.loaded(one)
 }
 
 func (s *suite) otherInterface() {

@@ -16,6 +16,9 @@ type Counts struct {
 	// Losses are of answers to requests with a label, where the release says what the largest loss is.
 	Losses  Losses    `json:"losses,omitzero"`
 	Latency Histogram `json:"latency"`
+	// FirstToken is how long the first token of answers took that were streamed, and PerToken each further one, by the average of an answer.
+	FirstToken Histogram `json:"first_token,omitzero"`
+	PerToken   Histogram `json:"per_token,omitzero"`
 }
 
 // Errors are failures and wrong answers.
@@ -31,6 +34,9 @@ func (c Counts) Plus(other Counts) Counts {
 		Refused:  c.Refused + other.Refused,
 		Losses:   c.Losses.Plus(other.Losses),
 		Latency:  c.Latency.Plus(other.Latency),
+
+		FirstToken: c.FirstToken.Plus(other.FirstToken),
+		PerToken:   c.PerToken.Plus(other.PerToken),
 	}
 }
 

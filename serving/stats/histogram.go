@@ -19,6 +19,9 @@ type Histogram struct {
 	Buckets map[int]int64 `json:"buckets,omitempty"`
 }
 
+// IsZero reports whether nothing was added.
+func (h Histogram) IsZero() bool { return len(h.Buckets) == 0 }
+
 // Add counts one latency.
 func (h *Histogram) Add(d time.Duration) {
 	if h.Buckets == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
 	"github.com/sluiceml/sluice/serving/gateway"
-	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/servingtest"
 )
 
 // predictor stands for the pods of an InferenceService: a server of the Open Inference Protocol with one model.
@@ -44,7 +43,7 @@ func start(ctx context.Context, name, uri string) (*predictor, error) {
 		return nil, err
 	}
 	p := &predictor{model: loaded}
-	p.server = httptest.NewServer(p.routes(name))
+	p.server = httptest.NewServer(servingtest.Routes(name, p.model))
 	return p, nil
 }
 
@@ -80,28 +79,4 @@ func initialize(ctx context.Context, uri, dir string) error {
 			return err
 		}
 	}
-}
-
-func (p *predictor) routes(name string) http.Handler {
-	mux := http.NewServeMux()
-	at := "/v2/models/" + name
-	mux.HandleFunc("GET "+at+"/ready", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) {
-		oip.WriteJSON(w, http.StatusOK, oip.ModelMetadata{
-			Name: name, Versions: []string{"1"}, Platform: "onnxruntime_onnx", Inputs: p.model.Inputs(), Outputs: p.model.Outputs(),
-		})
-	})
-	mux.HandleFunc("POST "+at+"/infer", func(w http.ResponseWriter, r *http.Request) {
-		request, err := oip.DecodeRequest(w, r, 16<<20)
-		var outputs []oip.Tensor
-		if err == nil {
-			outputs, err = p.model.Infer(r.Context(), request.Inputs)
-		}
-		if err != nil {
-			oip.WriteError(w, err)
-			return
-		}
-		oip.WriteJSON(w, http.StatusOK, oip.InferResponse{ModelName: name, ModelVersion: "1", Outputs: outputs})
-	})
-	return mux
 }

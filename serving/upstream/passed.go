@@ -1,0 +1,122 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/remote"
+)
+
+const (
+	connectTimeout = 5 * time.Second
+	idleTimeout    = 90 * time.Second
+	maxIdle        = 256     // connections that are kept
+	maxHeader      = 1 << 20 // bytes of the header of an answer
+	maxHealth      = 4 << 10 // bytes of an answer about health that are read
+)
+
+// passed is a server whose requests are passed on as they came.
+type passed struct {
+	at     *url.URL
+	health string
+	client *http.Client
+}
+
+func newPassed(at *url.URL, health string) *passed {
+	return &passed{at: at, health: "/" + strings.TrimPrefix(health, "/"), client: &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
+			TLSHandshakeTimeout:    connectTimeout,
+			MaxIdleConnsPerHost:    maxIdle,
+			IdleConnTimeout:        idleTimeout,
+			MaxResponseHeaderBytes: maxHeader,
+			DisableCompression:     true, // what comes is passed back as it is
+		},
+		// The client follows them, if anybody.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// to is the URL of a path of the server, which may be below a path itself.
+func (p *passed) to(escapedPath, query string) string {
+	at := p.at.Scheme + "://" + p.at.Host + strings.TrimSuffix(p.at.EscapedPath(), "/") + escapedPath
+	if query != "" {
+		at += "?" + query
+	}
+	return at
+}
+
+func (p *passed) healthy(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.to(p.health, ""), http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w: %w", remote.ErrNotReady, unreachable(ctx, err))
+	}
+	defer func() { _ = resp.Body.Close() }() // only read from
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxHealth))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", remote.ErrNotReady, unreachable(ctx, err))
+	case resp.StatusCode < 200 || resp.StatusCode > 299:
+		return fmt.Errorf("%w: the server answers GET %s with %s", remote.ErrNotReady, p.health, resp.Status)
+	}
+	return nil
+}
+
+// unreachable is the error of a request that has no answer.
+func unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("the model's server has not responded: %w", context.Cause(ctx))
+	}
+	if at, ok := errors.AsType[*url.Error](err); ok {
+		err = at.Err // without the address, which is not the client's business
+	}
+	return &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's server does not respond: %v", err)}
+}
+
+// Forward implements gateway.Forwarder.
+func (p *passed) Forward(ctx context.Context, r *http.Request, header http.Header, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, p.to(r.URL.EscapedPath(), r.URL.RawQuery), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header
+	if header.Get("User-Agent") == "" {
+		header["User-Agent"] = nil // else net/http names itself
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return nil, unreachable(ctx, err)
+	}
+	return resp, nil
+}
+
+// Inputs implements gateway.Upstream: nothing is known of the model.
+func (p *passed) Inputs() []oip.TensorMetadata { return nil }
+
+// Outputs implements gateway.Upstream.
+func (p *passed) Outputs() []oip.TensorMetadata { return nil }
+
+// Infer implements gateway.Upstream. It is not called: requests are forwarded.
+func (p *passed) Infer(context.Context, []oip.Tensor) ([]oip.Tensor, error) {
+	return nil, errors.New("the server does not speak the Open Inference Protocol")
+}
+
+// Close lets go of the connections.
+func (p *passed) Close() error {
+	p.client.CloseIdleConnections()
+	return nil
+}
