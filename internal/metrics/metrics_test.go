@@ -100,3 +100,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// The metrics of a long training are never in memory as a whole.
+func TestUpToHoldsOneLine(t *testing.T) {
+	all := strings.NewReader(strings.Repeat("{\"step\":1,\"loss\":0.125}\n", 1<<18))
+	r := UpTo(all, 1, func([]byte) bool { return true })
+	if _, err := io.ReadFull(r, make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	if read := all.Size() - int64(all.Len()); read > MaxLine {
+		t.Errorf("%d bytes are read for the first 1,000, want no more than a buffer of %d", read, MaxLine)
+	}
+}

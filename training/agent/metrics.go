@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -146,60 +145,15 @@ func (m *follower) pace(steps int64) {
 	}
 }
 
-// upTo reads the lines of the file up to a step, in order, without those that are no JSON objects. A line that names no step belongs to
-// that of the line before.
-func (m *follower) upTo(step int64) (*excerpt, error) {
+// upTo reads the lines of the file up to a step that are not to be kept secret.
+func (m *follower) upTo(step int64) (io.ReadCloser, error) {
 	f, err := os.Open(m.path)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	return &excerpt{file: f, in: bufio.NewReaderSize(f, metrics.MaxLine), mask: m.mask, step: step}, nil
+	lines := metrics.UpTo(f, step, func(text []byte) bool { return !leaks(m.mask, text) })
+	return struct {
+		io.Reader
+		io.Closer
+	}{lines, f}, nil
 }
-
-// excerpt reads what upTo selects, a line at a time: after a million steps the whole of it is large.
-type excerpt struct {
-	file     *os.File
-	in       *bufio.Reader
-	mask     *secret.Mask
-	step, at int64  // up to which step, and that of the last line
-	line     []byte // what has not been read yet of one
-	long     bool   // a line that is longer than any of metrics goes on
-	err      error
-}
-
-func (e *excerpt) Read(p []byte) (int, error) {
-	for len(e.line) == 0 {
-		if e.err != nil {
-			return 0, e.err
-		}
-		e.next()
-	}
-	n := copy(p, e.line)
-	e.line = e.line[n:]
-	return n, nil
-}
-
-// next takes in the next line of the file, if it is one of those that are selected.
-func (e *excerpt) next() {
-	text, err := e.in.ReadSlice('\n')
-	long := e.long
-	if e.long = errors.Is(err, bufio.ErrBufferFull); e.long {
-		return
-	}
-	e.err = err
-	line, ok := metrics.Parse(text)
-	if long || !ok || leaks(e.mask, text) || line.OfOtherRank() {
-		return
-	}
-	if named, ok := line.Step(); ok {
-		e.at = named
-	}
-	if e.at > e.step {
-		return
-	}
-	if e.line = text; err != nil { // the last one, without its end
-		e.line = append(slices.Clip(text), '\n')
-	}
-}
-
-func (e *excerpt) Close() error { return e.file.Close() }

@@ -120,23 +120,6 @@ func TestMetricsUpToAStep(t *testing.T) {
 	}
 }
 
-// The metrics of a long training are never in memory as a whole.
-func TestMetricsAreReadLineByLine(t *testing.T) {
-	m, f := followed(t, "", 0)
-	fmt.Fprint(f, strings.Repeat("{\"step\":1,\"loss\":0.125}\n", 1<<18))
-	r, err := m.upTo(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if _, err := io.ReadFull(r, make([]byte, 1000)); err != nil {
-		t.Fatal(err)
-	}
-	if read, err := r.file.Seek(0, io.SeekCurrent); err != nil || read > metrics.MaxLine {
-		t.Errorf("%d bytes of the file are read for the first 1,000, %v; want no more than a buffer of %d", read, err, metrics.MaxLine)
-	}
-}
-
 // The rate is that of the last steps while these go on, and falls with the time since the last one when none comes.
 func TestRateFalls(t *testing.T) {
 	for _, tt := range []struct {
