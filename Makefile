@@ -120,8 +120,8 @@ state: setup build ## record the state folder again that this build and later on
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run '^TestEarlierState$$' -record-state
 
 .PHONY: bench
-bench: build ## measure; NAME=engine, clean, policy, serve, recovery or checkpoint; the last two need `make setup s3`, serve `make setup`
-	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, clean, policy, serve, recovery or checkpoint))
+bench: build ## measure; NAME=engine, clean, policy, canary, serve, recovery or checkpoint; the last two need `make setup s3`, serve `make setup`
+	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, clean, policy, canary, serve, recovery or checkpoint))
 
 .PHONY: release
 release: $(TOOLS)/cyclonedx-gomod ## write archives, SBOMs and checksums into dist/; VERSION=v1.2.3

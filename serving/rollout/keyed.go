@@ -78,17 +78,24 @@ func (s State) byGateway() []*KeyTally {
 	return sums
 }
 
-// keys is how many the candidate has answered. One that several gateways answered counts at each.
+// keys is how many the candidate has answered: its share of all that were answered. Which of them chance has given to it must not decide when
+// a stage ends, or the evidence that the next one goes on with would depend on it: busy keys would make an early end. But a candidate that
+// answers fewer than half of what it should get does not pass. A key that several gateways answered counts at each.
 func (s State) keys() int64 {
-	var n int64
-	for _, k := range s.byGateway() {
-		n += k.Candidate.Requests
+	var expected float64
+	var answered int64
+	for _, life := range s.Epochs {
+		for _, t := range life.Tallies {
+			if t.Keys != nil {
+				expected += s.Cells[t.Revision].Split().Share * float64(t.Keys.Candidate.Requests+t.Keys.Stable.Requests)
+				answered += t.Keys.Candidate.Requests
+			}
+		}
 	}
-	return n
+	return min(int64(expected+1e-6), 2*answered)
 }
 
-// keyedErrors makes the error test by key. A stage is judged by itself, with its part of alpha: when it began depends on who got the
-// candidate in the stage before, so that the evidence of that is not multiplied.
+// keyedErrors makes the error test by key.
 func (s State) keyedErrors(stage Stage) stats.ErrorEvidence {
 	if stage.Spec.Shadow > 0 {
 		return s.keyedDifferences()
@@ -97,7 +104,7 @@ func (s State) keyedErrors(stage Stage) stats.ErrorEvidence {
 	for _, revision := range slices.Sorted(maps.Keys(s.Cells)) {
 		splits = append(splits, s.Cells[revision].Split())
 	}
-	return stats.ErrorEvidence{}.Look(splits...)
+	return s.Errors.Look(splits...)
 }
 
 // worseByKey says what the error test by key has found.
@@ -121,9 +128,9 @@ func (s State) worseByKey(stage Stage, look spec.Look) string {
 
 // keyedDifferences is the most that a gateway knows against the candidate of mirrored keys.
 func (s State) keyedDifferences() stats.ErrorEvidence {
-	var most stats.ErrorEvidence
+	most := stats.ErrorEvidence{Finished: s.Errors.Finished}
 	for i, k := range s.byGateway() {
-		e := stats.ErrorEvidence{}.Look(stats.Split{Candidate: k.CandidateOnly, Stable: k.StableOnly, Share: 0.5})
+		e := most.Look(stats.Split{Candidate: k.CandidateOnly, Stable: k.StableOnly, Share: 0.5})
 		e.Stage += math.Log(stats.Part(i))
 		if e.Worse && (!most.Worse || e.Stage > most.Stage) {
 			most = e
@@ -146,28 +153,35 @@ func (s State) keyedLatency(test stats.LatencyTest, of string) stats.LatencyLook
 	return all
 }
 
-// keyedLoss makes the loss test by key, and says how many keys the candidate's losses are of. Any gateway, and any revision of the stage, may
-// have counted the same keys, so that each is tested by itself, with its part of alpha; what is returned is the most that one knows.
+// keyedLoss makes the loss test by key, and says how many keys with a label it is about, as keys does. Any gateway, and any revision of the
+// stage, may have counted the same keys, so that each is tested by itself, with its part of alpha; what is returned is the most that one knows.
 func (s State) keyedLoss(stage Stage, margin float64) (most stats.LossEvidence, samples int64) {
-	lives := slices.SortedFunc(maps.Values(s.Epochs), func(a, b Life) int { return cmp.Compare(a.Order, b.Order) })
-	n := 0
-	for _, life := range lives {
+	most.Finished = s.Loss.Finished
+	var n int
+	var expected float64
+	var measured int64
+	for _, life := range slices.SortedFunc(maps.Values(s.Epochs), func(a, b Life) int { return cmp.Compare(a.Order, b.Order) }) {
 		for _, t := range life.Tallies {
 			if t.Keys == nil {
 				continue
 			}
-			split := stats.LossSplit{Candidate: t.Keys.Candidate.Losses, Stable: t.Keys.Stable.Losses, Share: s.Cells[t.Revision].Split().Share}
-			seen := t.Keys.Candidate.Losses.N
+			candidate, stable := t.Keys.Candidate.Losses, t.Keys.Stable.Losses
+			split := stats.LossSplit{Candidate: candidate, Stable: stable, Share: s.Cells[t.Revision].Split().Share}
+			expected, measured = expected+split.Share*float64(candidate.N+stable.N), measured+candidate.N
 			if stage.Spec.Shadow > 0 {
-				split, seen = stats.LossSplit{Paired: t.Keys.Losses}, t.Keys.Losses.N
+				split = stats.LossSplit{Paired: t.Keys.Losses}
+				samples += t.Keys.Losses.N
 			}
-			e := stats.LossEvidence{}.Look(margin, split)
+			e := s.Loss.Look(margin, split)
 			e.Stage += math.Log(stats.Part(n))
 			if n == 0 || e.Stage > most.Stage {
 				most = e
 			}
-			samples, n = samples+seen, n+1
+			n++
 		}
 	}
-	return most, samples
+	if stage.Spec.Shadow > 0 {
+		return most, samples
+	}
+	return most, min(int64(expected+1e-6), 2*measured)
 }

@@ -106,7 +106,7 @@ func TestKeyedDecisions(t *testing.T) {
 		decision string
 		reason   string
 	}{
-		{"too few keys", stage, []stats.Snapshot{keyedSnapshot("a", none, counts(99, 0, ms), counts(300, 0, ms))}, Hold, "99 of 100 keys"},
+		{"too few keys", stage, []stats.Snapshot{keyedSnapshot("a", none, counts(99, 0, ms), counts(300, 0, ms))}, Hold, "84 of 100 keys"},
 		{"enough keys", stage, []stats.Snapshot{keyedSnapshot("a", none, counts(60, 0, ms), counts(300, 0, ms)), keyedSnapshot("b", none, counts(60, 0, ms), counts(300, 0, ms))}, Pass, ""},
 		{"as many errors as its share", stage, []stats.Snapshot{keyedSnapshot("a", stable(candidate(none, 21), 79), counts(99, 21, ms), counts(300, 79, ms))}, Hold, ""},
 		{"more errors", stage, []stats.Snapshot{keyedSnapshot("a", candidate(none, 30), counts(99, 30, ms), counts(300, 40, ms)), keyedSnapshot("b", stable(candidate(none, 5), 40), counts(99, 5, ms), counts(300, 0, ms))}, Abort, "of 70 keys with errors 30 got them from the candidate, which would have about 21.1%"},
@@ -125,23 +125,39 @@ func TestKeyedDecisions(t *testing.T) {
 	}
 }
 
-// TestKeyedStagesAreApart: evidence of a stage is not carried to the next, which has its own part of alpha.
-func TestKeyedStagesAreApart(t *testing.T) {
+// TestKeyedStages: evidence of a stage is carried to the next, where only other keys count.
+func TestKeyedStages(t *testing.T) {
 	stage, k := keyedStage(0, 0.05)
-	for i := range 20 {
+	for i := range 5 {
 		k.Erred.Add(i)
 	}
 	state, look, _ := EvaluateStage(stage, State{}, []stats.Snapshot{keyedSnapshot("a", k, stats.Counts{}, stats.Counts{})}, nil)
-	if look.EValue < 1 || look.Alpha != defaultAlpha/2 {
-		t.Fatalf("e-value %v at alpha %v", look.EValue, look.Alpha)
+	first := look.EValue
+	if first <= 1 {
+		t.Fatalf("e-value %v", first)
 	}
 	if state = state.NextStage(); len(state.Cells) > 0 {
 		t.Errorf("the next stage knows of %d revisions", len(state.Cells))
 	}
-	stage, k = keyedStage(0.05, 0.25)
-	stage.Revision = 8
-	if _, look, _ = EvaluateStage(stage, state, nil, nil); look.EValue != 1 {
-		t.Errorf("the next stage begins with the e-value %v", look.EValue)
+	stage, next := keyedStage(0.05, 0.25)
+	next.Erred = k.Erred // the same keys fail again
+	if _, look, _ = EvaluateStage(stage, state, []stats.Snapshot{keyedSnapshot("a", next, stats.Counts{}, stats.Counts{})}, nil); look.EValue != first {
+		t.Errorf("the e-value was %v, and is %v when the same keys fail again", first, look.EValue)
+	}
+}
+
+// TestKeysOfTheShare: how many keys a stage has does not depend on which of them chance gave to the candidate.
+//
+// promise: docs/rollouts.md#p-ro-sticky-samples
+func TestKeysOfTheShare(t *testing.T) {
+	for _, tc := range []struct{ candidate, stable, want int64 }{
+		{25, 75, 25}, {30, 70, 25}, {20, 80, 25}, {12, 88, 24}, {0, 100, 0},
+	} {
+		stage, k := keyedStage(0, 0.25)
+		state, _, _ := EvaluateStage(stage, State{}, []stats.Snapshot{keyedSnapshot("a", k, counts(tc.candidate, 0, 0), counts(tc.stable, 0, 0))}, nil)
+		if got := state.keys(); got != tc.want {
+			t.Errorf("%d and %d keys count as %d of the candidate, want %d", tc.candidate, tc.stable, got, tc.want)
+		}
 	}
 }
 
@@ -158,17 +174,18 @@ func TestLossesByKey(t *testing.T) {
 		mirrored.Add(0.4, 0.1)
 	}
 	for _, tc := range []struct {
-		name   string
-		shadow spec.Share
-		want   float64
+		name    string
+		shadow  spec.Share
+		want    float64
+		samples int64
 	}{
-		{"split", 0, stats.LogLossEvidence(worse.Losses, good.Losses, 0.2/0.95, margin)},
-		{"mirrored", 1, stats.LogPairedEvidence(mirrored, margin)},
+		{"split", 0, stats.LogLossEvidence(worse.Losses, good.Losses, 0.2/0.95, margin), 50}, // of 240 keys, the candidate's share
+		{"mirrored", 1, stats.LogPairedEvidence(mirrored, margin), 120},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			stage, keys := keyedStage(0.05, 0.25)
-			stage.Spec.Shadow, stage.Of = tc.shadow, 3
-			stage.Tests.Loss = &spec.LossTest{Bound: 50, Alpha: 0.03}
+			stage.Spec.Shadow = tc.shadow
+			stage.Tests.Loss = &spec.LossTest{Bound: 50}
 			keys.Losses = mirrored
 			var now []stats.Snapshot
 			for _, gateway := range []string{"a", "b", "c"} {
@@ -176,12 +193,13 @@ func TestLossesByKey(t *testing.T) {
 				one.Revisions[0].Versions = map[string]stats.Counts{"1": priced(4000, 5), "2": priced(4000, 20)} // a few users' many requests
 				now = append(now, one)
 			}
-			state, look, _ := EvaluateStage(stage, State{}, now, nil)
-			if want := tc.want + math.Log(stats.Part(0)); math.Abs(state.Loss.Stage-want) > 1e-9 || want <= 0 {
-				t.Errorf("ln E = %v, want the %v of one gateway", state.Loss.Stage, want)
+			before := State{Loss: stats.LossEvidence{Finished: 1}}
+			state, look, _ := EvaluateStage(stage, before, now, nil)
+			if want := tc.want + math.Log(stats.Part(0)); math.Abs(state.Loss.Stage-want) > 1e-9 || state.Loss.Finished != 1 {
+				t.Errorf("evidence %+v, want ln E = %v of one gateway, and that of earlier stages", state.Loss, want)
 			}
-			if math.Abs(look.Loss.Alpha-0.01) > 1e-9 || look.Loss.Samples != 120 {
-				t.Errorf("alpha %v, %d samples, want 0.01 for each of three stages, and 120", look.Loss.Alpha, look.Loss.Samples)
+			if look.Loss.Samples != tc.samples {
+				t.Errorf("%d samples, want %d", look.Loss.Samples, tc.samples)
 			}
 		})
 	}

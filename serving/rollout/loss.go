@@ -14,7 +14,7 @@ func (s *State) further(stage Stage, counts Counts, look *spec.Look) (rejected s
 	if test == nil || test.Bound <= 0 {
 		return ""
 	}
-	look.Loss = &spec.LossLook{Alpha: stage.lossAlpha(), Samples: losses(stage, counts)}
+	look.Loss = &spec.LossLook{Alpha: cmp.Or(test.Alpha, defaultAlpha), Samples: losses(stage, counts)}
 	candidate, stable := counts.Candidate.Losses, counts.Stable.Losses
 	if p := counts.Shadow.Losses; stage.Spec.Shadow > 0 {
 		candidate, stable = stats.Losses{N: p.N, Sum: p.Candidate}, stats.Losses{N: p.N, Sum: p.Stable}
@@ -31,15 +31,6 @@ func (s *State) further(stage Stage, counts Counts, look *spec.Look) (rejected s
 	}
 	return fmt.Sprintf("further from the labels than the release that serves: a mean loss of %.4g over %d answers against %.4g over %d, margin %.4g (e-value %.3g)",
 		candidate.Mean()*test.Bound, candidate.N, stable.Mean()*test.Bound, stable.N, test.Margin, look.Loss.EValue)
-}
-
-// lossAlpha is that of the loss test, as Alpha is of the error test.
-func (s Stage) lossAlpha() float64 {
-	alpha := cmp.Or(s.Tests.Loss.Alpha, defaultAlpha)
-	if s.Keyed {
-		alpha /= float64(max(s.Of, 1))
-	}
-	return alpha
 }
 
 // losses is how many answers of the candidate have been measured by a label.

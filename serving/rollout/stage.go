@@ -48,14 +48,8 @@ type Stage struct {
 	Keyed bool
 }
 
-// Alpha is that of the error test: how often a candidate that is as good may be aborted, by the stage if that is judged by itself.
-func (s Stage) Alpha() float64 {
-	alpha := cmp.Or(s.Tests.Errors.Alpha, defaultAlpha)
-	if s.Keyed {
-		alpha /= float64(max(s.Of, 1))
-	}
-	return alpha
-}
+// Alpha is that of the error test: how often a candidate that is as good may be aborted.
+func (s Stage) Alpha() float64 { return cmp.Or(s.Tests.Errors.Alpha, defaultAlpha) }
 
 // Checks evaluates the stage's CEL conditions on a look's values.
 type Checks func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"math/rand/v2"
+	"strconv"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/serving/rollout"
+	"github.com/sluiceml/sluice/serving/stats"
+)
+
+const (
+	looksPerStage   = 10
+	requestsPerLook = 100 // of the candidate
+	gateways        = 3
+
+	candidate, stable = "2", "1"
+)
+
+// weights of the stages, which the candidate answers 3,000 requests in. With all traffic there is nothing to compare.
+var weights = []float64{0.05, 0.25, 0.5}
+
+const maxLooks = 30
+
+// kind is one kind of rollouts.
+type kind struct {
+	name              string
+	candidate, stable float64 // shares of requests that fail
+	users             int     // whose traffic is sticky; 0 where it is not
+	worse             bool    // the candidate is
+	apart             bool    // what is shown of all kinds together leaves it out
+}
+
+var kinds = []kind{
+	{name: "equal", candidate: 0.01, stable: 0.01},
+	{name: "errors", candidate: 0.03, stable: 0.01, worse: true},
+	{name: "sticky_equal", candidate: 0.01, stable: 0.01, users: 1000},
+	{name: "sticky_errors", candidate: 0.03, stable: 0.01, users: 100000, worse: true},
+	{name: "sticky_errors_few", candidate: 0.03, stable: 0.01, users: 20000, worse: true, apart: true},
+}
+
+// The names of our judges.
+const (
+	ours      = "sluice"
+	byRequest = "sluice, each request counted"
+)
+
+// simulate makes one rollout of a kind, and returns at which look each judge aborted it.
+func simulate(kind kind, seed uint64) map[string]int {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	asked := newTraffic(kind, rng)
+	judges := peers()
+	judges[ours] = &sluice{sticky: kind.users > 0}
+	if kind.users > 0 {
+		judges[byRequest] = &sluice{}
+	}
+	aborted := map[string]int{}
+	for name := range judges {
+		aborted[name] = 0
+	}
+	look := 0
+	for i, weight := range weights {
+		counted := newCounted(i, weight)
+		for range looksPerStage {
+			look++
+			before := counted.both()
+			for range int(requestsPerLook / weight) {
+				counted.add(rng.IntN(gateways), asked.request(weight))
+			}
+			now := counted.both()
+			for name, judge := range judges {
+				if aborted[name] == 0 && judge.aborts(counted, now.minus(before)) {
+					aborted[name] = look
+				}
+			}
+		}
+	}
+	return aborted
+}
+
+// traffic is who asks, and what the two releases make of it.
+type traffic struct {
+	kind kind
+	rng  *rand.Rand
+	// For sticky traffic: where in the hashes' range each user is, and how prone to errors, from 0 up to 1.
+	hashes []uint64
+	prone  []float64
+}
+
+func newTraffic(kind kind, rng *rand.Rand) *traffic {
+	t := &traffic{kind: kind, rng: rng}
+	if kind.users > 0 {
+		t.hashes, t.prone = make([]uint64, kind.users), make([]float64, kind.users)
+		for i := range kind.users {
+			t.hashes[i], t.prone[i] = rng.Uint64(), rng.Float64()
+		}
+	}
+	return t
+}
+
+// request is one as it was answered.
+type request struct {
+	hash        uint64
+	isCandidate bool
+	failed      bool
+}
+
+// request is the next. A user of sticky traffic has many, some users many more than others, and errors come from a few users: half of the
+// requests fail of twice as many users as there are to be errors, the same users whichever release answers.
+func (t *traffic) request(weight float64) request {
+	if t.kind.users == 0 {
+		r := request{hash: t.rng.Uint64(), isCandidate: t.rng.Float64() < weight}
+		r.failed = t.rng.Float64() < t.rate(r.isCandidate)
+		return r
+	}
+	u := t.rng.Float64()
+	user := int(float64(t.kind.users) * u * u)
+	r := request{hash: t.hashes[user]}
+	r.isCandidate = stats.CellOf(r.hash) < stats.CellsOf(weight)
+	r.failed = t.prone[user] < 2*t.rate(r.isCandidate) && t.rng.Float64() < 0.5
+	return r
+}
+
+func (t *traffic) rate(isCandidate bool) float64 {
+	if isCandidate {
+		return t.kind.candidate
+	}
+	return t.kind.stable
+}
+
+// sample is what one release answered.
+type sample struct{ requests, errors int64 }
+
+func (s sample) rate() float64 { return float64(s.errors) / float64(max(s.requests, 1)) }
+
+// both is what both releases answered.
+type both struct{ candidate, stable sample }
+
+func (b both) minus(other both) both {
+	return both{
+		sample{b.candidate.requests - other.candidate.requests, b.candidate.errors - other.candidate.errors},
+		sample{b.stable.requests - other.stable.requests, b.stable.errors - other.stable.errors},
+	}
+}
+
+// counted is what the gateways have counted in a stage, as they do: serving/gateway.
+type counted struct {
+	index     int
+	weight    float64
+	snapshots []stats.Snapshot
+}
+
+func newCounted(index int, weight float64) *counted {
+	c := &counted{index: index, weight: weight}
+	held := 0.0
+	if index > 0 {
+		held = weights[index-1]
+	}
+	for i := range gateways {
+		c.snapshots = append(c.snapshots, stats.Snapshot{Epoch: strconv.Itoa(i), Revision: c.revision(), Revisions: []stats.Revision{{
+			Revision: c.revision(), Weights: map[string]float64{candidate: weight, stable: 1 - weight}, Versions: map[string]stats.Counts{},
+			Keyed: &stats.Keyed{From: stats.CellsOf(held), To: stats.CellsOf(weight)},
+		}}})
+	}
+	return c
+}
+
+func (c *counted) revision() int64 { return int64(c.index + 1) }
+
+func (c *counted) add(gateway int, r request) {
+	seen := &c.snapshots[gateway].Revisions[0]
+	version := stable
+	if r.isCandidate {
+		version = candidate
+	}
+	counts := seen.Versions[version]
+	counts.Requests++
+	if r.failed {
+		counts.Failures++
+		if cell := stats.CellOf(r.hash); cell >= seen.Keyed.From {
+			seen.Keyed.Erred.Add(cell)
+		}
+	}
+	seen.Versions[version] = counts
+}
+
+func (c *counted) both() both {
+	var sum both
+	for _, s := range c.snapshots {
+		of := s.Revisions[0].Versions
+		sum.candidate.requests, sum.candidate.errors = sum.candidate.requests+of[candidate].Requests, sum.candidate.errors+of[candidate].Failures
+		sum.stable.requests, sum.stable.errors = sum.stable.requests+of[stable].Requests, sum.stable.errors+of[stable].Failures
+	}
+	return sum
+}
+
+// sluice judges as a rollout does, with the defaults: alpha is 0.01.
+type sluice struct {
+	sticky bool
+	index  int
+	state  rollout.State
+}
+
+func (s *sluice) aborts(now *counted, _ both) bool {
+	if now.index != s.index {
+		s.index, s.state = now.index, s.state.NextStage()
+	}
+	stage := rollout.Stage{
+		Spec: spec.Stage{Weight: spec.Share(now.weight), MinSamples: 1 << 40}, Of: len(weights), Candidate: candidate, Stable: stable,
+		Revision: now.revision(), Keyed: s.sticky,
+	}
+	var look spec.Look
+	s.state, look, _ = rollout.EvaluateStage(stage, s.state, now.snapshots, nil)
+	return look.Decision == rollout.Abort
+}
