@@ -40,7 +40,7 @@ type zTest struct{ sum both }
 const z99 = 2.3263
 
 func (z *zTest) aborts(_ *counted, since both) bool {
-	z.sum = both{}.minus(both{}.minus(z.sum).minus(since))
+	z.sum = z.sum.plus(since)
 	c, s := z.sum.candidate, z.sum.stable
 	if c.requests == 0 || s.requests == 0 {
 		return false

@@ -131,10 +131,19 @@ func (t *traffic) rate(isCandidate bool) float64 {
 // sample is what one release answered.
 type sample struct{ requests, errors int64 }
 
+func (s sample) counts() stats.Counts { return stats.Counts{Requests: s.requests, Failures: s.errors} }
+
 func (s sample) rate() float64 { return float64(s.errors) / float64(max(s.requests, 1)) }
 
 // both is what both releases answered.
 type both struct{ candidate, stable sample }
+
+func (b both) plus(other both) both {
+	return both{
+		sample{b.candidate.requests + other.candidate.requests, b.candidate.errors + other.candidate.errors},
+		sample{b.stable.requests + other.stable.requests, b.stable.errors + other.stable.errors},
+	}
+}
 
 func (b both) minus(other both) both {
 	return both{
@@ -145,9 +154,12 @@ func (b both) minus(other both) both {
 
 // counted is what the gateways have counted in a stage, as they do: serving/gateway.
 type counted struct {
-	index     int
-	weight    float64
-	snapshots []stats.Snapshot
+	index    int
+	weight   float64
+	gateways [gateways]struct {
+		both
+		keyed stats.Keyed
+	}
 }
 
 func newCounted(index int, weight float64) *counted {
@@ -156,11 +168,8 @@ func newCounted(index int, weight float64) *counted {
 	if index > 0 {
 		held = weights[index-1]
 	}
-	for i := range gateways {
-		c.snapshots = append(c.snapshots, stats.Snapshot{Epoch: strconv.Itoa(i), Revision: c.revision(), Revisions: []stats.Revision{{
-			Revision: c.revision(), Weights: map[string]float64{candidate: weight, stable: 1 - weight}, Versions: map[string]stats.Counts{},
-			Keyed: &stats.Keyed{From: stats.CellsOf(held), To: stats.CellsOf(weight)},
-		}}})
+	for i := range c.gateways {
+		c.gateways[i].keyed = stats.Keyed{From: stats.CellsOf(held), To: stats.CellsOf(weight)}
 	}
 	return c
 }
@@ -168,30 +177,41 @@ func newCounted(index int, weight float64) *counted {
 func (c *counted) revision() int64 { return int64(c.index + 1) }
 
 func (c *counted) add(gateway int, r request) {
-	seen := &c.snapshots[gateway].Revisions[0]
-	version := stable
+	seen := &c.gateways[gateway]
+	of := &seen.stable
 	if r.isCandidate {
-		version = candidate
+		of = &seen.candidate
 	}
-	counts := seen.Versions[version]
-	counts.Requests++
-	if r.failed {
-		counts.Failures++
-		if cell := stats.CellOf(r.hash); cell >= seen.Keyed.From {
-			seen.Keyed.Erred.Add(cell)
-		}
+	of.requests++
+	if !r.failed {
+		return
 	}
-	seen.Versions[version] = counts
+	of.errors++
+	if cell := stats.CellOf(r.hash); cell >= seen.keyed.From {
+		seen.keyed.Erred.Add(cell)
+	}
 }
 
+// both is the sum of all gateways.
 func (c *counted) both() both {
 	var sum both
-	for _, s := range c.snapshots {
-		of := s.Revisions[0].Versions
-		sum.candidate.requests, sum.candidate.errors = sum.candidate.requests+of[candidate].Requests, sum.candidate.errors+of[candidate].Failures
-		sum.stable.requests, sum.stable.errors = sum.stable.requests+of[stable].Requests, sum.stable.errors+of[stable].Failures
+	for _, g := range c.gateways {
+		sum = sum.plus(g.both)
 	}
 	return sum
+}
+
+// snapshots are what the gateways report.
+func (c *counted) snapshots() []stats.Snapshot {
+	all := make([]stats.Snapshot, gateways)
+	for i := range c.gateways {
+		g := &c.gateways[i]
+		all[i] = stats.Snapshot{Epoch: strconv.Itoa(i), Revision: c.revision(), Revisions: []stats.Revision{{
+			Revision: c.revision(), Weights: map[string]float64{candidate: c.weight, stable: 1 - c.weight},
+			Versions: map[string]stats.Counts{candidate: g.candidate.counts(), stable: g.stable.counts()}, Keyed: &g.keyed,
+		}}}
+	}
+	return all
 }
 
 // sluice judges as a rollout does, with the defaults: alpha is 0.01.
@@ -210,6 +230,6 @@ func (s *sluice) aborts(now *counted, _ both) bool {
 		Revision: now.revision(), Keyed: s.sticky,
 	}
 	var look spec.Look
-	s.state, look, _ = rollout.EvaluateStage(stage, s.state, now.snapshots, nil)
+	s.state, look, _ = rollout.EvaluateStage(stage, s.state, now.snapshots(), nil)
 	return look.Decision == rollout.Abort
 }
