@@ -15,16 +15,17 @@ import (
 // unattendedTimeout bounds the questions: a server that is stopped answers neither.
 const unattendedTimeout = 3 * time.Second
 
-// Unattended says why no worker carries a workflow on, which is in a task queue: that of a run, or of a training or rollout. It is empty
-// when one may, or when Temporal does not tell. Temporal knows of a worker for five minutes after its end.
-func (s *Session) Unattended(ctx context.Context, taskQueue, workflowID string) string {
+// Unattended says why no worker carries a workflow on: that of a run, or of a training or rollout. It is empty when one may, or when
+// Temporal does not tell. Temporal knows of a worker for five minutes after its end.
+func (s *Session) Unattended(ctx context.Context, workflowID string) string {
 	ctx, cancel := context.WithTimeout(ctx, unattendedTimeout)
 	defer cancel()
-	queue, err := s.Client.DescribeTaskQueue(ctx, taskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	described, err := s.Client.DescribeWorkflowExecution(ctx, workflowID, "")
 	if err != nil {
 		return ""
 	}
-	described, err := s.Client.DescribeWorkflowExecution(ctx, workflowID, "")
+	taskQueue := described.GetExecutionConfig().GetTaskQueue().GetName()
+	queue, err := s.Client.DescribeTaskQueue(ctx, taskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
 		return ""
 	}

@@ -49,7 +49,7 @@ func TestBuilds(t *testing.T) {
 	s := workAs(t, "one")
 	early := submit(t, s, control.SubmitRequest{PipelineFile: project(t, "name: early\nsteps: {only: {run: {command: [\"true\"]}}}\n", nil)}).Run
 	await(t, "a run that nobody begins", func() bool {
-		return strings.HasPrefix(s.Unattended(t.Context(), contract.TaskQueue, contract.RunWorkflowID(early)), "no build of worker deployment sluice")
+		return strings.HasPrefix(s.Unattended(t.Context(), contract.RunWorkflowID(early)), "no build of worker deployment sluice")
 	})
 	if current, err := CurrentBuild(t.Context(), s.Connection, "sluice"); current != "" || err != nil {
 		t.Errorf("before any build is the current one: %q, %v", current, err)

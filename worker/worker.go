@@ -33,8 +33,8 @@ import (
 type Options struct {
 	// Work makes this process a worker also on a cluster. The holder of a state folder always is one.
 	Work bool
-	// Stateless keeps a worker on a cluster from training and rolling out: the nodes of a local pool and the gateways of targets live in
-	// the process that does, so another worker must.
+	// Stateless keeps a worker on a cluster from what lives in the process that does it, so that another worker must: the nodes of a local
+	// pool, with all trainings, and the gateways of targets that have no URL, with the rollouts to them.
 	Stateless bool
 	// MetricsListen is the address, host:port, at which a worker answers Prometheus; empty for none.
 	MetricsListen string

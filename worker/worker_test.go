@@ -219,7 +219,7 @@ func TestAttach(t *testing.T) {
 	if out, _ := wait(t, second, run.Run); out.Status != spec.StatusSucceeded {
 		t.Errorf("the run ended as %+v", out)
 	}
-	if why := second.Unattended(t.Context(), contract.TaskQueue, contract.RunWorkflowID(run.Run)); why != "" {
+	if why := second.Unattended(t.Context(), contract.RunWorkflowID(run.Run)); why != "" {
 		t.Errorf("the run is not carried on: %s", why)
 	}
 	if _, err := os.Stat(filepath.Join(s.Dir, "worker.log")); err != nil {

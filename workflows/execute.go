@@ -61,7 +61,7 @@ func (j *job) train(ctx workflow.Context, resolved contract.Resolved, summary st
 	in := contract.TrainInput{
 		StepInput: resolved.Step, Retry: j.node.Retry, Timeout: cmp.Or(j.node.Timeout, j.node.Kind.DefaultTimeout()), BudgetUSD: j.budgetUSD, Unheard: j.in.Instance != nil,
 	}
-	err = j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, j.in.ID()), summary, in, &out)
+	err = j.child(ctx, contract.TrainWorkflow, contract.TrainWorkflowID(j.in.Run, j.in.ID()), contract.HostQueue, summary, in, &out)
 	return out, err
 }
 
@@ -79,8 +79,11 @@ func (j *job) rollOut(ctx workflow.Context, resolved contract.Resolved, summary 
 		return out, err
 	}
 	err = j.within(ctx, func(ctx workflow.Context) error {
-		in := contract.RolloutInput{StepInput: resolved.Step}
-		return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(rollout.Target), summary, in, &out)
+		in, queue := contract.RolloutInput{StepInput: resolved.Step}, contract.HostQueue
+		if resolved.Step.AnyWorker {
+			queue = contract.TaskQueue
+		}
+		return j.child(ctx, contract.RolloutWorkflow, contract.RolloutWorkflowID(rollout.Target), queue, summary, in, &out)
 	})
 	return out, err
 }
@@ -125,7 +128,7 @@ func (j *job) runChild(ctx workflow.Context, resolved contract.Resolved, summary
 	}
 	var out record.RunOutput
 	err := j.within(ctx, func(ctx workflow.Context) error {
-		err := j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), summary, run, &out)
+		err := j.child(ctx, contract.PipelineWorkflow, contract.RunWorkflowID(run.Run), contract.TaskQueue, summary, run, &out)
 		j.cost = j.cost.Add(fault.CostOf(err)).Add(fault.Costs{USD: out.CostUSD, Unknown: out.CostUnknown})
 		return err
 	})
@@ -139,20 +142,13 @@ func (j *job) runChild(ctx workflow.Context, resolved contract.Resolved, summary
 	return out.Outputs, err
 }
 
-// queueOf names the queue of a workflow and of its activities.
-func queueOf(workflowType string) string {
-	if workflowType == contract.TrainWorkflow || workflowType == contract.RolloutWorkflow {
-		return contract.HostQueue
-	}
-	return contract.TaskQueue
-}
-
-// child runs what is a workflow of its own. The workflow ID is a lock: while another run holds it, this one waits its turn.
-func (j *job) child(ctx workflow.Context, name, id, summary string, in, out any) error {
+// child runs what is a workflow of its own, on a task queue that its activities have too. The workflow ID is a lock: while another run holds
+// it, this one waits its turn.
+func (j *job) child(ctx workflow.Context, name, id, queue, summary string, in, out any) error {
 	j.state.Child = id
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:            id,
-		TaskQueue:             queueOf(name),
+		TaskQueue:             queue,
 		WaitForCancellation:   true,
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,

@@ -149,7 +149,7 @@ func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contra
 	var out contract.LaneOutput
 	id := contract.LaneWorkflowID(r.in.Run, in.Node.ID, n)
 	summary := fmt.Sprintf("%s: instances %d to %d", in.Node.ID, in.Next, in.To-1)
-	if err := j.child(ctx, contract.LaneWorkflow, id, summary, in, &out); err != nil && ctx.Err() == nil {
+	if err := j.child(ctx, contract.LaneWorkflow, id, contract.TaskQueue, summary, in, &out); err != nil && ctx.Err() == nil {
 		lost := 1
 		if in.Node.Fan != spec.FanRepeat && durable.Since(ctx, changeLostLane) {
 			lost = in.To - in.Next // what passed in it is not known

@@ -205,7 +205,7 @@ func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (record
 	j.show(ctx)
 	var decision record.Decision
 	id := contract.ApprovalWorkflowID(j.in.Run, j.in.ID())
-	err := j.child(ctx, contract.ApprovalWorkflow, id, "wait for a decision: "+j.in.ID(), question, &decision)
+	err := j.child(ctx, contract.ApprovalWorkflow, id, contract.TaskQueue, "wait for a decision: "+j.in.ID(), question, &decision)
 	j.state.Status = spec.StatusRunning
 	return decision, err
 }

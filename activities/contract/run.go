@@ -11,8 +11,8 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// TaskQueue is the queue that every Sluice worker polls. HostQueue is that of trainings and rollouts: the nodes of a local pool and the
-// gateways of targets live in the process of a worker, so stateless workers do not poll it.
+// TaskQueue is the queue that every Sluice worker polls. HostQueue is that of trainings, and of rollouts to targets whose gateways live in
+// the process of a worker, as the nodes of a local pool do: stateless workers do not poll it.
 const (
 	TaskQueue = "sluice"
 	HostQueue = "sluice-host"

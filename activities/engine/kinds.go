@@ -35,6 +35,8 @@ type kind struct {
 	poolFiles bool
 	// inline: its workflow reads the resolved spec, which is never large, from its input.
 	inline bool
+	// target is the name of the target that its steps release to.
+	target func(raw json.RawMessage) (string, error)
 	// isRun: it is a run of its own.
 	isRun bool
 }
@@ -45,12 +47,17 @@ var kinds = map[spec.Kind]kind{
 	spec.KindTrain:    {files: true, pools: poolsOfStep, runsHere: ifPoolIsHere, resumes: true, poolFiles: true},
 	spec.KindEvaluate: {files: true, runsHere: always},
 	spec.KindCompile:  {runsHere: always, buildsEngines: hasTensorRT},
-	spec.KindRollout:  {inline: true, undone: true},
+	spec.KindRollout:  {inline: true, undone: true, target: targetOfRollout},
 	spec.KindRun:      {files: true, runsHere: always},
 	spec.KindApproval: {asks: true},
 	spec.KindPipeline: {
 		files: true, pools: allPools, runsHere: always, buildsEngines: maybe, hashKeys: hashKeysOfChild, isRun: true,
 	},
+}
+
+func targetOfRollout(raw json.RawMessage) (string, error) {
+	rollout, err := spec.Decode[spec.Rollout](raw)
+	return rollout.Target, err
 }
 
 // kindOf is what the engine has to know of a step: on nodes of pools it is done as a training is.

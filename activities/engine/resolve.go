@@ -102,6 +102,13 @@ func (e *Engine) stepInput(
 	if sub.Program.Environment().Limits != (spec.WorkerLimits{}) && node.Kind.DefaultTimeout() > 0 && !node.OnPool {
 		step.AttemptTimeout = time.Duration(cmp.Or(node.Timeout, node.Kind.DefaultTimeout()))
 	}
+	if target := kinds[node.Kind].target; target != nil {
+		name, err := target(resolved.Spec)
+		if err != nil {
+			return step, err
+		}
+		step.AnyWorker = sub.Program.Environment().Targets[name].URL() != ""
+	}
 	if len(step.Spec) > record.InlineLimit && !kinds[node.Kind].inline {
 		var err error
 		if step.SpecRef, _, err = e.Store.PutBlob(ctx, bytes.NewReader(step.Spec)); err != nil {

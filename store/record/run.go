@@ -134,6 +134,9 @@ type StepInput struct {
 	// AttemptTimeout bounds an attempt of a step that may first have to wait until the limits of its environment leave room for it, from the end
 	// of the wait; 0 where there are no such limits.
 	AttemptTimeout time.Duration `json:"attempt_timeout,omitempty"`
+	// AnyWorker: what the step works with is in no worker's process, as the gateways of a target with a URL are not, so that also a stateless
+	// worker may do it whose kind is else done by the others.
+	AnyWorker bool `json:"any_worker,omitempty"`
 }
 
 // StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.

@@ -203,7 +203,7 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 			return
 		}
 		if note != "" && err != nil {
-			if why := f.session.Unattended(ctx, contract.TaskQueue, contract.RunWorkflowID(f.sub.Run)); why != "" {
+			if why := f.session.Unattended(ctx, contract.RunWorkflowID(f.sub.Run)); why != "" {
 				note = "the run is waiting: " + why
 			}
 		}
@@ -295,7 +295,7 @@ func (f *follower) unattended(ctx context.Context, step contract.StepState, d co
 	if !asked || time.Since(since) < silenceLimit {
 		return ""
 	}
-	return f.session.Unattended(ctx, contract.HostQueue, step.Child)
+	return f.session.Unattended(ctx, step.Child)
 }
 
 // brief is what a step that succeeded handed on; until its record can be read, what the run says of it.

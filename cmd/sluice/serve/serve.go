@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -49,6 +50,9 @@ under way, for at most 20 seconds. A second signal ends the wait.`,
 		s, err := kit.OpenStore(cmd)
 		if err != nil {
 			return err
+		}
+		if err := os.MkdirAll(kit.StateDir(cmd), 0o700); err != nil { // a replica with a shared store may have none yet
+			return fmt.Errorf("create the state folder: %w", err)
 		}
 		signals := kit.Listen()
 		defer signals.Close()

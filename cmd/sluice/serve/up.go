@@ -197,9 +197,10 @@ with TEMPORAL_ADDRESS, or with a profile in Temporal's own configuration file
 SLUICE_STORE is the store that all workers share. Missing search attributes are
 created in the namespace, and with --create-namespace the namespace itself.
 
-The nodes of a local pool and the gateways of targets live in a worker's
-process. If several workers share the load, run one that trains and serves, and
-the others with --stateless.
+The nodes of a local pool, and the gateways of targets that have no ` + "`url`" + ` in
+the environment, live in a worker's process. If several workers share the load,
+run one that trains and serves, and the others with --stateless. Rollouts to
+targets whose gateways are replicas of ` + "`sluice serve`" + ` run on any worker.
 
 With --metrics-listen the worker serves Prometheus metrics at /metrics. Models
 are served on loopback unless --serve-listen sets another address; anyone who
@@ -216,7 +217,7 @@ ended: ` + "`sluice worker versions`" + ` counts them.`,
 		Args: cobra.NoArgs,
 	}
 	addDeployment(cmd, &options.Deployment)
-	cmd.Flags().BoolVar(&options.Stateless, "stateless", false, "do not run train and rollout steps")
+	cmd.Flags().BoolVar(&options.Stateless, "stateless", false, "do not run train steps, nor rollouts to targets that have no url")
 	cmd.Flags().BoolVar(&at.CreateNamespace, "create-namespace", false, "create the namespace if it is missing, with a retention of 3 days")
 	metricsListen(cmd, &options)
 	cmd.Flags().StringVar(&options.ServeListen, "serve-listen", "", "address to serve models on, without a port (default: 127.0.0.1)")

@@ -97,7 +97,7 @@ build the current one again.`,
 			if _, err := fmt.Fprint(cmd.OutOrStdout(), said); err != nil || hosts {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no worker of build %s runs train and rollout steps: they wait until one without --stateless is started\n", d.BuildID)
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: no worker of build %s runs train steps, or rollouts to targets that have no `url`: they wait until one without --stateless is started\n", d.BuildID)
 			return err
 		})
 	}
