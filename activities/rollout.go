@@ -131,6 +131,15 @@ func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (con
 	if err != nil {
 		return contract.RolloutTrafficSet{}, err
 	}
+	doc, err = target.SetTraffic(ctx, in.Revision, splitOf(doc, in, rolled))
+	if errors.Is(err, routing.ErrConflict) {
+		return contract.RolloutTrafficSet{}, fault.New(fault.Invalid, err.Error(), err)
+	}
+	return contract.RolloutTrafficSet{Revision: doc.Revision}, err
+}
+
+// splitOf is the split of a stage.
+func splitOf(doc routing.Document, in contract.RolloutTraffic, rolled spec.Rollout) gateway.Split {
 	split := gateway.Split{Weights: map[string]float64{in.Version: float64(in.Weight)}, Candidate: in.Version, By: by(in.Step)}
 	if stable := stableOf(doc, in.Version); stable != "" {
 		split.Weights[stable], split.Stable = 1-float64(in.Weight), stable
@@ -141,11 +150,7 @@ func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (con
 	if sticky := rolled.Sticky; sticky != (spec.Sticky{}) {
 		split.Sticky = &routing.Sticky{Header: sticky.Header, Field: sticky.Field}
 	}
-	doc, err = target.SetTraffic(ctx, in.Revision, split)
-	if errors.Is(err, routing.ErrConflict) {
-		return contract.RolloutTrafficSet{}, fault.New(fault.Invalid, err.Error(), err)
-	}
-	return contract.RolloutTrafficSet{Revision: doc.Revision}, err
+	return split
 }
 
 // stableOf returns the version beside the candidate that serves, or served before the candidate got everything.

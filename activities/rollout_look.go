@@ -57,13 +57,7 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 func (r *Rollouts) looks(
 	ctx context.Context, target *gateway.Target, rolled spec.Rollout, in contract.RolloutLook, state rollout.State, show func(spec.Look),
 ) ([]spec.Look, rollout.State, error) {
-	stage := rollout.Stage{
-		Spec: in.Stage, Tests: in.Tests, Of: in.Stages, Candidate: in.Version, Stable: in.Previous, Revision: in.Revision,
-		Paused: in.Paused, Keyed: rolled.Sticky != (spec.Sticky{}),
-	}
-	if stage.Stable == "" {
-		stage.Spec.Shadow, stage.Spec.Weight = 0, 1 // the candidate answers everything, for nothing else can
-	}
+	stage := stageOf(in, rolled)
 	began := time.Now()
 	tick := time.Tick(lookEvery)
 	evidence := r.Gauges.Hold()
@@ -90,6 +84,18 @@ func (r *Rollouts) looks(
 			return looks, state, nil
 		}
 	}
+}
+
+// stageOf is the stage to look at.
+func stageOf(in contract.RolloutLook, rolled spec.Rollout) rollout.Stage {
+	stage := rollout.Stage{
+		Spec: in.Stage, Tests: in.Tests, Of: in.Stages, Candidate: in.Version, Stable: in.Previous, Revision: in.Revision,
+		Paused: in.Paused, Keyed: rolled.Sticky != (spec.Sticky{}),
+	}
+	if stage.Stable == "" {
+		stage.Spec.Shadow, stage.Spec.Weight = 0, 1 // the candidate answers everything, for nothing else can
+	}
+	return stage
 }
 
 // evidenceOf is what the looks at a target so far have shown; nothing where the candidate has nothing to be compared with.

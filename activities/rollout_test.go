@@ -9,6 +9,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -63,5 +64,27 @@ func TestUnopenedCandidateIsUnloaded(t *testing.T) {
 	}
 	if now, err := routing.Current(t.Context(), s, "t"); err != nil || now.Revision != 2 {
 		t.Errorf("the document is at revision %d, %v; want 2", now.Revision, err)
+	}
+}
+
+// TestStickyStage: what a rollout says of sticky traffic gets into the routing document, and its stages are judged by key.
+func TestStickyStage(t *testing.T) {
+	doc := routing.Document{Target: "t", Versions: 2, Releases: []routing.Release{{Version: "1", Weight: 1}, {Version: "2"}}}
+	in := contract.RolloutTraffic{Step: record.StepInput{Run: "r", Step: "ship"}, Version: "2", Weight: 0.001}
+	want := gateway.Split{Weights: map[string]float64{"1": 0.999, "2": 0.001}, Candidate: "2", Stable: "1", By: "r/ship"}
+	if diff := cmp.Diff(want, splitOf(doc, in, spec.Rollout{})); diff != "" {
+		t.Errorf("without (-want +got):\n%s", diff)
+	}
+	for sticky, want := range map[spec.Sticky]routing.Sticky{{Header: "X-User"}: {Header: "X-User"}, {Field: "user"}: {Field: "user"}} {
+		rolled := spec.Rollout{Sticky: sticky}
+		if got := splitOf(doc, in, rolled).Sticky; got == nil || *got != want {
+			t.Errorf("%+v became %+v", sticky, got)
+		}
+		if !stageOf(contract.RolloutLook{Version: "2", Previous: "1"}, rolled).Keyed {
+			t.Errorf("a stage of %+v is judged by request", sticky)
+		}
+	}
+	if stageOf(contract.RolloutLook{Version: "2", Previous: "1"}, spec.Rollout{}).Keyed {
+		t.Error("a stage whose traffic is not sticky is judged by key")
 	}
 }
