@@ -180,6 +180,7 @@ func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error 
 	outcome := routing.Outcome{
 		Target: spec.Target, Version: in.Opened.Version, Previous: in.Opened.Previous, Run: in.Step.Run, Step: in.Step.Step,
 		Decision: routing.RolledBack, Reason: in.Reason, At: time.Now().UTC(), By: in.By,
+		Synthetic: !spec.Traffic.Replay.IsZero(),
 	}
 	who := cmp.Or(in.By, by(in.Step))
 	if in.Promote {

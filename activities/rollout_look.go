@@ -77,6 +77,7 @@ func (r *Rollouts) looks(
 		stage.Elapsed = time.Duration(in.Elapsed*float64(time.Second)) + time.Since(began)
 		var look spec.Look
 		state, look, _ = rollout.EvaluateStage(stage, state, now, stageChecks(stage.Spec.Checks))
+		look.Synthetic = !rolled.Traffic.Replay.IsZero()
 		looks = append(looks, look)
 		show(look)
 		evidence.Set(evidenceOf(rolled.Target, stage, state))

@@ -93,7 +93,7 @@ func (r *Rollouts) traffic(
 	}
 	return replay.Options{
 		URL: url, Model: model, Dir: rows, Split: traffic.Split, Label: traffic.Label,
-		LabelAuthorization: gateway.LabelHeader(key), RPS: traffic.RPS,
+		LabelAuthorization: gateway.LabelHeader(key), RPS: traffic.RPS, Seed: traffic.Seed,
 	}, cleanup, nil
 }
 
@@ -107,6 +107,7 @@ func (r *Rollouts) probe(ctx context.Context, in record.StepInput, spec spec.Rol
 		return err
 	}
 	defer cleanup()
+	options.Compare = spec.Compare
 	if readsAgreement(spec) && opened.Previous != "" {
 		options.Check = answer.Rules(spec.Compare).CheckAnswers
 	}

@@ -112,7 +112,11 @@ func briefCompile(out spec.CompileOutput) []string {
 func briefRollout(out spec.RolloutOutput) []string {
 	switch out.Decision {
 	case "promoted":
-		return []string{out.Target + " serves " + out.Version, out.URL}
+		parts := []string{out.Target + " serves " + out.Version, out.URL}
+		if out.Synthetic() {
+			parts = append(parts, "tested with replayed rows")
+		}
+		return parts
 	case "rolled_back":
 		return []string{"rolled back to " + cmp.Or(out.Previous, "nothing"), human.Line(out.Reason)}
 	}

@@ -39,6 +39,8 @@ type Traffic struct {
 	Split string `json:"split,omitempty" dsl:"default=test"`
 	// RPS is requests per second. Default 50.
 	RPS float64 `json:"rps,omitempty" dsl:"default=50,min=0.01,max=100000"`
+	// Seed of the order of the rows. Each pass over the split has another order.
+	Seed int64 `json:"seed,omitempty"`
 	// Label is the column with the correct answer; an answer that does not agree with it by `compare` counts as an error. It contains a class
 	// number or a boolean, a text if the model answers with text, or a number for `rule: tolerance` or `rule: exact`.
 	Label string `json:"label,omitempty"`
@@ -125,6 +127,18 @@ type RolloutOutput struct {
 	URL    string        `json:"url"`
 }
 
+// Synthetic reports whether the rollout was decided by replayed rows, or by some among requests of users.
+func (out RolloutOutput) Synthetic() bool {
+	for _, stage := range out.Stages {
+		for _, look := range stage.Looks {
+			if look.Synthetic {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // StageResult is how one stage went.
 type StageResult struct {
 	Index    int     `json:"index"`
@@ -148,6 +162,8 @@ type Look struct {
 	Alpha    float64 `json:"alpha,omitempty"`
 	Decision string  `json:"decision"` // hold, pass, abort
 	Reason   string  `json:"reason,omitempty"`
+	// Synthetic says that the rollout replays rows of a dataset: these requests, or some of them, are not of users.
+	Synthetic bool `json:"synthetic,omitempty"`
 	// Latency is what the latency test saw; nil where there is none.
 	Latency *LatencyLook `json:"latency,omitempty"`
 	// Loss is what the loss test saw; nil where there is none.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/rows"
 )
@@ -50,6 +52,10 @@ type Options struct {
 	Label string
 	// LabelAuthorization is the Authorization header of requests with a label; empty for none.
 	LabelAuthorization string
+	// Seed is of the order of the rows, which is another in each pass.
+	Seed int64
+	// Compare is how labels are compared with answers: Probe says which no answer could be.
+	Compare answer.Rules
 	// Check, when set, says why the answers that Probe gets cannot be compared.
 	Check func(outputs []oip.Tensor) error
 	// RPS is how many requests are sent a second. The rate is not made up for after a time without answers.
@@ -82,14 +88,15 @@ func Run(ctx context.Context, o Options) error {
 	return context.Cause(ctx)
 }
 
-// Probe sends the first rows of the split to one version, and says as ErrUnfit what it refuses of them, and when none of them has a label
-// that is to be sent along. Other failures are for a rollout to count.
+// Probe looks at all rows of the split and sends the first ones to one version. It says as ErrUnfit which cannot be asked, which label no answer
+// could be, what the version refuses, and when none of the first rows has a label that is to be sent along. Other failures are for a rollout to
+// count.
 func Probe(ctx context.Context, o Options, version string) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}}
 	r.heard.Store(time.Now().UnixNano())
-	inputs, err := r.inputs(ctx, "/versions/"+version)
+	meta, err := r.metadata(ctx, "/versions/"+version)
 	if err != nil {
 		return err
 	}
@@ -99,32 +106,67 @@ func Probe(ctx context.Context, o Options, version string) error {
 			return fmt.Errorf("%w: %w", ErrUnfit, err)
 		}
 		n++
-		if label := string(row[r.Label]); r.Label != "" && label != "null" && label != `""` {
-			labelled++
+		hasLabel, err := r.checkRow(meta, row)
+		if err == nil && n <= probed {
+			err = r.ask(ctx, meta.Inputs, row, version)
 		}
-		body, err := r.request(inputs, row)
-		if err != nil {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if errors.Is(err, ErrIncomparable) {
+			return fmt.Errorf("%w (row %d of split %s)", err, n, r.Split)
+		} else if err != nil {
 			return fmt.Errorf("%w: row %d of split %s: %w", ErrUnfit, n, r.Split, err)
 		}
-		status, answer, err := r.call(ctx, http.MethodPost, "/versions/"+version+"/infer", body)
-		if err == nil && status/100 == 4 {
-			return fmt.Errorf("%w: row %d of split %s: %s rejects it: %s", ErrUnfit, n, r.Split, r.Model, refusal(answer))
+		if hasLabel {
+			labelled++
 		}
-		var res oip.InferResponse
-		if err == nil && status == http.StatusOK && r.Check != nil && json.Unmarshal(answer, &res) == nil {
-			if err := r.Check(res.Outputs); err != nil {
-				return fmt.Errorf("%w: row %d of split %s: %w", ErrIncomparable, n, r.Split, err)
-			}
-		}
-		if n == probed {
+		if r.Label != "" && n == probed && labelled == 0 {
 			break
 		}
 	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
 	if r.Label != "" && n > 0 && labelled == 0 {
 		return fmt.Errorf("%w: none of the first %d rows of split %s has a value in its label column %q", ErrUnfit, n, r.Split, r.Label)
+	}
+	return nil
+}
+
+// checkRow says why a row cannot be asked, or no answer could be its label.
+func (r *replay) checkRow(meta oip.ModelMetadata, row rows.Row) (hasLabel bool, err error) {
+	if _, err := rows.Tensors(meta.Inputs, row); err != nil || r.Label == "" {
+		return false, err
+	}
+	raw, ok := row[r.Label]
+	if !ok {
+		return false, fmt.Errorf("it has no label column %q", r.Label)
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return false, err
+	}
+	label, err := answer.LabelOf(value)
+	if err == nil {
+		err = r.Compare.Fits(label, meta.Outputs)
+	}
+	return label != "", err
+}
+
+// ask sends a row to a version, and says what is wrong with the row or with the answer.
+func (r *replay) ask(ctx context.Context, inputs []oip.TensorMetadata, row rows.Row, version string) error {
+	body, err := r.request(inputs, row)
+	if err != nil {
+		return err
+	}
+	status, said, err := r.call(ctx, http.MethodPost, "/versions/"+version+"/infer", body)
+	var res oip.InferResponse
+	switch {
+	case err != nil: // for the rollout to count
+	case status/100 == 4:
+		return fmt.Errorf("%s rejects it: %s", r.Model, refusal(said))
+	case status == http.StatusOK && r.Check != nil && json.Unmarshal(said, &res) == nil:
+		if err := r.Check(res.Outputs); err != nil {
+			return fmt.Errorf("%w: %w", ErrIncomparable, err)
+		}
 	}
 	return nil
 }
@@ -184,47 +226,55 @@ func (r *replay) metadata(ctx context.Context, path string) (meta oip.ModelMetad
 	return meta, context.Cause(ctx)
 }
 
-// send goes over the split again and again, one row per tick.
+// send goes over the split again and again, one row per tick, each time in another order. Rows of a dataset are often sorted, and what a stage
+// of a rollout sees first would be of one kind. The order follows from the seed and the number of the pass, so that an attempt that goes on
+// where another ended sends the rows that are left.
 func (r *replay) send(ctx context.Context, inputs []oip.TensorMetadata) error {
+	index, err := rows.NewIndex(r.Dir, r.Split)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnfit, err)
+	}
+	defer func() { _ = index.Close() }() // only read from
+	if index.Len() == 0 {
+		return fmt.Errorf("%w: split %s is empty", ErrUnfit, r.Split)
+	}
 	ticker := time.Tick(max(time.Microsecond, time.Duration(float64(time.Second)/r.RPS)))
 	slots := make(chan struct{}, concurrency)
-	var sent int64
-	for {
-		rowCount := int64(0)
-		for row, err := range rows.Read(r.Dir, r.Split) {
-			if err != nil {
-				return fmt.Errorf("%w: %w", ErrUnfit, err)
-			}
-			rowCount++
-			if sent++; sent <= r.Start {
-				continue
-			}
-			body, err := r.request(inputs, row)
-			if err != nil {
-				return fmt.Errorf("%w: row %d of split %s: %w", ErrUnfit, rowCount, r.Split, err)
-			}
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-ticker:
-			}
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case slots <- struct{}{}:
-			}
-			r.group.Go(func() { r.infer(ctx, body); <-slots })
-			if r.Progress != nil {
-				r.Progress(sent)
-			}
+	n := int64(index.Len())
+	var order []int
+	for sent := r.Start; ; sent++ {
+		if order == nil || sent%n == 0 {
+			order = orderOf(r.Seed, sent/n, index.Len())
 		}
-		if rowCount == 0 {
-			return fmt.Errorf("%w: split %s is empty", ErrUnfit, r.Split)
+		i := order[sent%n]
+		row, err := index.Row(i)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnfit, err)
 		}
-		if whole := (r.Start - sent) / rowCount; whole > 0 {
-			sent += whole * rowCount // passes made by earlier Runs
+		body, err := r.request(inputs, row)
+		if err != nil {
+			return fmt.Errorf("%w: row %d of split %s: %w", ErrUnfit, i+1, r.Split, err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker:
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case slots <- struct{}{}:
+		}
+		r.group.Go(func() { r.infer(ctx, body); <-slots })
+		if r.Progress != nil {
+			r.Progress(sent + 1)
 		}
 	}
+}
+
+// orderOf is the order of a pass over n rows.
+func orderOf(seed, pass int64, n int) []int {
+	return rand.New(rand.NewPCG(uint64(seed), uint64(pass))).Perm(n) //nolint:gosec // an order, no secret
 }
 
 // request makes the body for a row.

@@ -107,7 +107,8 @@ func TestRowsAreSentOverAndOver(t *testing.T) {
 }
 
 func TestAReplayGoesOnWhereItWas(t *testing.T) {
-	for start, want := range map[int64]string{0: "a true", 1: "b false", 3: "a true", 3001: "b false"} {
+	for _, start := range []int64{0, 1, 3, 3001} {
+		want := []string{"a true", "b false", "c true"}[orderOf(0, start/3, 3)[start%3]]
 		s := &server{}
 		o := options(t, s)
 		o.Start, o.RPS = start, 5
@@ -121,6 +122,25 @@ func TestAReplayGoesOnWhereItWas(t *testing.T) {
 		if got := s.requests(); got[0] != want || first != start+1 {
 			t.Errorf("from %d: %v asked, %s wanted first; progress begins at %d", start, got, want, first)
 		}
+	}
+}
+
+// TestPassesAreShuffled: every pass has all rows, each in an order of its own that the seed repeats.
+//
+// promise: docs/rollouts.md#p-ro-replayed
+func TestPassesAreShuffled(t *testing.T) {
+	const n = 100
+	first := orderOf(1, 0, n)
+	for name, other := range map[string][]int{"the next pass": orderOf(1, 1, n), "another seed": orderOf(2, 0, n), "the dataset": slices.Sorted(slices.Values(first))} {
+		if slices.Equal(first, other) {
+			t.Errorf("%s has the same order", name)
+		}
+		if diff := cmp.Diff(slices.Sorted(slices.Values(first)), slices.Sorted(slices.Values(other))); diff != "" {
+			t.Errorf("%s has other rows (-want +got):\n%s", name, diff)
+		}
+	}
+	if !slices.Equal(first, orderOf(1, 0, n)) {
+		t.Error("the seed does not repeat the order")
 	}
 }
 
@@ -201,5 +221,31 @@ func TestProbe(t *testing.T) {
 	err = Probe(t.Context(), unlabelled, "2")
 	if !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), `none of the first 2 rows of split test has a value in its label column "spam"`) {
 		t.Errorf("no labels: %v, want ErrUnfit", err)
+	}
+}
+
+// TestProbeLooksAtAllRows: the first rows are sent, and what is wrong with a later one is said before any traffic all the same.
+//
+// promise: docs/pipelines.md#p-replay-probed
+func TestProbeLooksAtAllRows(t *testing.T) {
+	for last, want := range map[string]string{
+		`{"txt":"a","spam":true}`:     `row 61 of split test: the model needs a column "text"`,
+		`{"text":"a"}`:                `row 61 of split test: it has no label column "spam"`,
+		`{"text":"a","spam":[1]}`:     "row 61 of split test: parameters.label is [1]",
+		`{"text":"a","spam":"maybe"}`: "", // the server does not describe its outputs
+	} {
+		s := &server{}
+		o := options(t, s)
+		lines := strings.Repeat("{\"text\":\"a\",\"spam\":true}\n", 57) + last + "\n"
+		if err := os.WriteFile(filepath.Join(o.Dir, "test", "part-2.jsonl"), []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := Probe(t.Context(), o, "2")
+		if (err == nil) != (want == "") || err != nil && (!errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", last, err, want)
+		}
+		if n := len(s.requests()); n > probed {
+			t.Errorf("%d rows were sent, want at most %d", n, probed)
+		}
 	}
 }

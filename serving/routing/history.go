@@ -29,6 +29,8 @@ type Outcome struct {
 	At       time.Time `json:"at"`
 	// By is the person who ended it; empty where its stages did.
 	By string `json:"by,omitempty"`
+	// Synthetic says that rows of a dataset were replayed: the requests that decided it, or some of them, were not of users.
+	Synthetic bool `json:"synthetic,omitempty"`
 }
 
 // PutOutcome records how a rollout ended.

@@ -71,7 +71,7 @@ func shardsOf(dir, split string) ([]string, error) {
 
 // readShard yields a shard's rows and reports whether to go on.
 func readShard(path string, yield func(Row, error) bool) (more bool) {
-	name := filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
+	name := nameOf(path)
 	file, err := os.Open(path)
 	if err != nil {
 		yield(nil, fmt.Errorf("read the dataset: %w", err))

@@ -130,3 +130,50 @@ func TestTensors(t *testing.T) {
 		})
 	}
 }
+
+// TestIndex: the rows by number are those in order, whatever ends a shard.
+func TestIndex(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("x", 100<<10) // longer than a buffer
+	for name, content := range map[string]string{"0.jsonl": "{\"n\":1}\n{\"n\":\"" + long + "\"}\n", "1.jsonl": "", "2.jsonl": "{\"n\":3}\n{\"n\":4}"} {
+		if err := os.MkdirAll(filepath.Join(dir, "test"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "test", name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, err := NewIndex(dir, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	n := 0
+	for want, err := range Read(dir, "test") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := x.Row(n)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("row %d: %v (-want +got):\n%s", n, err, diff)
+		}
+		n++
+	}
+	if n != 4 || x.Len() != 4 {
+		t.Errorf("%d rows in order, %d by number, want 4", n, x.Len())
+	}
+	if _, err := NewIndex(dir, "tset"); err == nil || !strings.Contains(err.Error(), "it has: test") {
+		t.Errorf("a split that is not there: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "test", "3.jsonl"), []byte("{}\nnothing\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken, err := NewIndex(dir, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broken.Close()
+	if _, err := broken.Row(5); err == nil || !strings.Contains(err.Error(), "test/3.jsonl:2:") {
+		t.Errorf("a row that is none: %v", err)
+	}
+}

@@ -151,7 +151,11 @@ func (c *card) releases(all []modelRelease) {
 		if r.Decision != "" {
 			decision, when = strings.ReplaceAll(r.Decision, "_", " "), kit.Time(r.At)
 		}
-		rows = append(rows, []string{r.Target, r.Release, decision, when, orDash(r.Reason), human.Percent(r.Weight)})
+		requests := "users'"
+		if r.Synthetic {
+			requests = "synthetic: replayed rows"
+		}
+		rows = append(rows, []string{r.Target, r.Release, decision, when, orDash(r.Reason), requests, human.Percent(r.Weight)})
 	}
-	c.some(rows, "It was never released to a target.", "target", "release", "rollout", "ended", "reason", "traffic now")
+	c.some(rows, "It was never released to a target.", "target", "release", "rollout", "ended", "reason", "requests", "traffic now")
 }

@@ -214,6 +214,8 @@ type modelRelease struct {
 	Decision string    `json:"decision,omitempty"`
 	Reason   string    `json:"reason,omitempty"`
 	At       time.Time `json:"at,omitzero"`
+	// Synthetic says that rows of a dataset were replayed to decide it.
+	Synthetic bool `json:"synthetic,omitempty"`
 	// Weight is its share of the traffic now.
 	Weight float64 `json:"weight"`
 }
@@ -233,7 +235,7 @@ func modelReleases(ctx context.Context, s *store.Store, digest string) ([]modelR
 		for _, r := range releases {
 			if r.Model.Digest == digest {
 				all = append(all, modelRelease{
-					Target: target, Release: r.Version, Run: r.Run, Step: r.Step, Decision: r.End.Decision, Reason: r.End.Reason, At: r.End.At, Weight: r.Weight,
+					Target: target, Release: r.Version, Run: r.Run, Step: r.Step, Decision: r.End.Decision, Reason: r.End.Reason, At: r.End.At, Synthetic: r.End.Synthetic, Weight: r.Weight,
 				})
 			}
 		}
