@@ -63,8 +63,14 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	case err != nil:
 		return contract.RolloutOpened{}, fault.Final(err)
 	}
+	if err := r.refused(ctx, in, spec); err != nil {
+		return contract.RolloutOpened{}, err
+	}
 	doc, err := target.Current(ctx)
 	if err != nil {
+		return contract.RolloutOpened{}, err
+	}
+	if err := refuseSecond(doc, in); err != nil {
 		return contract.RolloutOpened{}, err
 	}
 	opened := contract.RolloutOpened{URL: target.URL()}
@@ -95,6 +101,17 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous, by(in), err.Error())).Error(), err)
 	}
 	return opened, err
+}
+
+// refuseSecond refuses a rollout beside the candidate of another one, which the workflow's ID does not know of: that of another namespace, or
+// one whose workflow was terminated.
+func refuseSecond(doc routing.Document, in record.StepInput) error {
+	going, ok := doc.Release(doc.Candidate)
+	if !ok || going.Run == in.Run && going.Step == in.Step {
+		return nil
+	}
+	return fault.Errorf(fault.Invalid, "target %s: the rollout of release %s by %s/%s has not ended\nhelp: wait for it, or end it with `sluice rollout abort %[1]s`",
+		doc.Target, going.Version, going.Run, going.Step)
 }
 
 // withdraw gives all traffic to the previous version and unloads whatever else there is.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +46,11 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 	if in.Begins {
 		state = state.NextStage()
 	}
-	looks, state, err := r.looks(ctx, target, rolled, in, state, func(look spec.Look) {
+	base, err := r.prometheus(ctx, in.Step)
+	if err != nil {
+		return contract.RolloutLooked{}, err
+	}
+	looks, state, err := r.looks(ctx, target, rolled, base, in, state, func(look spec.Look) {
 		newest.Store(&contract.RolloutProgress{Text: "judging", Share: -1, Look: &look, At: time.Now().UTC()})
 	})
 	if err != nil {
@@ -53,11 +60,12 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 	return contract.RolloutLooked{Looks: looks, State: raw}, err
 }
 
-// looks looks until a look decides or there is no more time, and shows each look.
+// looks looks until a look decides or there is no more time, and shows each look. prometheus is where the stage's queries are asked.
 func (r *Rollouts) looks(
-	ctx context.Context, target *gateway.Target, rolled spec.Rollout, in contract.RolloutLook, state rollout.State, show func(spec.Look),
+	ctx context.Context, target *gateway.Target, rolled spec.Rollout, prometheus string, in contract.RolloutLook, state rollout.State, show func(spec.Look),
 ) ([]spec.Look, rollout.State, error) {
 	stage := stageOf(in, rolled)
+	asks := newStageQueries(prometheus, rolled.Target, stage)
 	began := time.Now()
 	tick := time.Tick(lookEvery)
 	evidence := r.Gauges.Hold()
@@ -76,7 +84,7 @@ func (r *Rollouts) looks(
 		}
 		stage.Elapsed = time.Duration(in.Elapsed*float64(time.Second)) + time.Since(began)
 		var look spec.Look
-		state, look, _ = rollout.EvaluateStage(stage, state, now, stageChecks(stage.Spec.Checks))
+		state, look, _ = rollout.EvaluateStage(stage, state, now, stageChecks(ctx, stage.Spec.Checks, asks))
 		look.Synthetic = !rolled.Traffic.Replay.IsZero()
 		looks = append(looks, look)
 		show(look)
@@ -95,6 +103,7 @@ func stageOf(in contract.RolloutLook, rolled spec.Rollout) rollout.Stage {
 	}
 	if stage.Stable == "" {
 		stage.Spec.Shadow, stage.Spec.Weight = 0, 1 // the candidate answers everything, for nothing else can
+		leaveOutComparisons(&stage.Spec)
 	}
 	return stage
 }
@@ -111,17 +120,35 @@ func evidenceOf(target string, stage rollout.Stage, state rollout.State) []telem
 	}
 }
 
-// stageChecks evaluates a stage's conditions on what a look saw.
-func stageChecks(exprs []spec.Expr) rollout.Checks {
+// stageChecks evaluates a stage's conditions on what a look saw, once all its queries have an answer.
+func stageChecks(ctx context.Context, exprs []spec.Expr, asks *stageQueries) rollout.Checks {
 	return func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check {
-		checks := make([]spec.Check, len(exprs))
-		for i, e := range exprs {
+		checks, answered := asks.evaluate(ctx)
+		if !answered {
+			return checks
+		}
+		for _, e := range exprs {
 			c, err := expr.EvalStageCheck(e, candidate, stable, delta)
-			if err != nil {
-				c = spec.Check{Expression: string(e), Verdict: spec.VerdictError, Error: err.Error()}
-			}
-			checks[i] = c
+			checks = append(checks, checkOf(string(e), c, err))
 		}
 		return checks
 	}
+}
+
+// checkOf is a check that was made, also where it could not be.
+func checkOf(what string, made spec.Check, err error) spec.Check {
+	if err != nil {
+		return spec.Check{Expression: what, Verdict: spec.VerdictError, Error: err.Error()}
+	}
+	return made
+}
+
+// otherRelease is what there is only beside another release, in a check: its names are the only texts of one.
+var otherRelease = regexp.MustCompile(`\b(stable|delta)\b`)
+
+// leaveOutComparisons takes from a stage what compares the candidate with a release that serves, where none does: so that one and the same
+// step makes the first release and all later ones.
+func leaveOutComparisons(stage *spec.Stage) {
+	stage.Checks = slices.DeleteFunc(slices.Clone(stage.Checks), func(e spec.Expr) bool { return otherRelease.MatchString(string(e)) })
+	stage.Queries = slices.DeleteFunc(slices.Clone(stage.Queries), func(q spec.StageQuery) bool { return strings.Contains(q.Query, "$stable") })
 }

@@ -39,7 +39,7 @@ func (state *TriggerState) metric(sp spec.MetricTrigger, value *float64, last, n
 		state.Saw, state.HoldsSince = "no value", time.Time{}
 		return nil, nil
 	}
-	holds, err := expr.MetricHolds(&sp, *value)
+	holds, err := expr.MetricHolds(sp.Condition, *value)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, fmt.Sprintf("condition `%s`: %v", sp.Condition, err), err)
 	}
@@ -67,7 +67,7 @@ func (state *TriggerState) metric(sp spec.MetricTrigger, value *float64, last, n
 // measure returns the number a metric trigger is about; nil when there is none now.
 func (t *Triggers) measure(ctx context.Context, sp spec.MetricTrigger, pipeline string) (*float64, error) {
 	if sp.Query != "" {
-		return queryPrometheus(ctx, sp)
+		return queryPrometheus(ctx, cmp.Or(sp.Prometheus, spec.DefaultPrometheus), sp.Query)
 	}
 	last, err := record.LastAccepted(ctx, t.Store, pipeline)
 	if err != nil || last.Run == "" {
@@ -91,12 +91,11 @@ func (t *Triggers) measure(ctx context.Context, sp spec.MetricTrigger, pipeline 
 	return &value, nil
 }
 
-// queryPrometheus asks Prometheus for the one number that a query is about; nil for an empty vector and for NaN, which is how Prometheus
-// says that there is nothing to count.
-func queryPrometheus(ctx context.Context, spec spec.MetricTrigger) (*float64, error) {
-	base := cmp.Or(spec.Prometheus, "http://127.0.0.1:9090")
+// queryPrometheus asks the Prometheus server at an address for the one number that a query is about; nil for an empty vector and for NaN,
+// which is how Prometheus says that there is nothing to count.
+func queryPrometheus(ctx context.Context, base, query string) (*float64, error) {
 	failed := func(typ string, err error) error {
-		return fault.New(typ, fmt.Sprintf("query `%s` at %s: %v", human.Line(spec.Query), base, err), err)
+		return fault.New(typ, fmt.Sprintf("query `%s` at %s: %v", human.Line(query), base, err), err)
 	}
 	at, err := url.Parse(base)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
@@ -108,7 +107,7 @@ func queryPrometheus(ctx context.Context, spec spec.MetricTrigger) (*float64, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, prometheusTimeout)
 	defer cancel()
-	answer, _, _, err := prometheus.NewAPI(client).Query(ctx, spec.Query, time.Time{})
+	answer, _, _, err := prometheus.NewAPI(client).Query(ctx, query, time.Time{})
 	if asking, ok := errors.AsType[*url.Error](err); ok {
 		err = asking.Err // it says the address again
 	}

@@ -65,7 +65,7 @@ func TestQuery(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			value, err := queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: fake(t, tt.status, tt.body), Query: `max(psi{model="spam"})`})
+			value, err := queryPrometheus(t.Context(), fake(t, tt.status, tt.body), `max(psi{model="spam"})`)
 			got := "none"
 			if value != nil {
 				got = fmt.Sprintf("%v", *value)
@@ -85,14 +85,14 @@ func TestQuery(t *testing.T) {
 	elsewhere := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
 	redirects := httptest.NewServer(http.RedirectHandler(elsewhere, http.StatusFound))
 	defer redirects.Close()
-	_, err := queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: redirects.URL, Query: "up"})
+	_, err := queryPrometheus(t.Context(), redirects.URL, "up")
 	if asked || fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "it redirects to localhost:") {
 		t.Errorf("redirected to another host (asked: %v): %v", asked, err)
 	}
-	if _, err := queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: "http://127.0.0.1:1", Query: "up"}); fault.TypeOf(err) != fault.Infrastructure {
+	if _, err := queryPrometheus(t.Context(), "http://127.0.0.1:1", "up"); fault.TypeOf(err) != fault.Infrastructure {
 		t.Errorf("nobody there: %v", err)
 	}
-	if _, err := queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: "file:///etc/passwd", Query: "up"}); fault.TypeOf(err) != fault.Invalid {
+	if _, err := queryPrometheus(t.Context(), "file:///etc/passwd", "up"); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("another scheme: %v", err)
 	}
 }
@@ -217,7 +217,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	base := startPrometheus(t, binary)
 	ask := func(query string) (*float64, error) {
-		return queryPrometheus(t.Context(), spec.MetricTrigger{Prometheus: base, Query: query})
+		return queryPrometheus(t.Context(), base, query)
 	}
 	for query, want := range map[string]float64{"vector(0.25)": 0.25, "1 + 1": 2} {
 		if value, err := ask(query); err != nil || value == nil || *value != want {

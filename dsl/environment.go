@@ -39,6 +39,9 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	checkStore(src, root, env)
 	checkPools(src, root, env)
 	checkTargets(src, root, env)
+	if at := document.Lookup(root, "prometheus"); at != nil && at.Kind == yaml.ScalarNode {
+		checkWebURL(src, at)
+	}
 	checkSecrets(src, root, env)
 	checkRunner(src, root)
 	checkLimits(src, root, env)

@@ -152,6 +152,11 @@ func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
 	if err := checkBounds(reflect.ValueOf(sp), ""); err != nil {
 		return nil, err
 	}
+	if rollout, ok := sp.(*spec.Rollout); ok {
+		if err := rollout.Check(); err != nil {
+			return nil, err
+		}
+	}
 	if program, ok := sp.(interface{ CheckProgram() error }); ok {
 		if err := program.CheckProgram(); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -38,6 +39,27 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 	}
 	checkLoss(c, s, spec)
 	checkStages(spec, c, s)
+	checkQueries(spec, c, s)
+}
+
+// checkQueries demands a Prometheus server for queries.
+func checkQueries(sp *spec.Rollout, c *checker, s *step) {
+	for i := range sp.Stages {
+		at := document.Lookup(s.body, "stages", i, "queries")
+		if at != nil && c.env != nil && c.env.Prometheus == "" {
+			c.src.Errorf(at, "stages", "add `prometheus: http://HOST:9090` to the environment", "the environment `%s` does not say which Prometheus server to ask", c.env.Name)
+		}
+	}
+}
+
+// queryForm reads the queries of stages, whose conditions see the answer.
+func queryForm(d *decode.Decoder) decode.Form {
+	return func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+		outer := d.Scope
+		d.Scope = expr.ScopeValue
+		defer func() { d.Scope = outer }()
+		return d.Structure(n, reflect.TypeFor[spec.StageQuery](), nil), true
+	}
 }
 
 func checkSticky(sticky spec.Sticky, c *checker, at *yaml.Node) {
@@ -69,9 +91,14 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 	for i, stage := range sp.Stages {
 		at := stages.Content[i]
 		hasShadow, hasWeight := document.Lookup(at, "shadow") != nil, document.Lookup(at, "weight") != nil
+		if maxWait := cmp.Or(stage.MaxWait, withDefaults[spec.Stage]().MaxWait); stage.Bake > maxWait && !isComputed(at, "max_wait") {
+			c.src.Errorf(document.PlaceOf(at, "bake"), "stages", "increase `max_wait`", "`bake: %s` is longer than the stage may take (`max_wait: %s`)", stage.Bake, maxWait)
+		}
 		switch {
 		case hasShadow == hasWeight:
 			c.src.Errorf(at, "stages", "", "a stage has exactly one of `shadow` and `weight`")
+		case isComputed(at, "shadow") || isComputed(at, "weight"): // Rollout.Check checks it when it is known
+			continue
 		case stage.Shadow+stage.Weight == 0:
 			if n := cmp.Or(document.Lookup(at, "shadow"), document.Lookup(at, "weight")); isShare(n.Value) {
 				c.src.Errorf(n, "stages", "", "a stage of 0%% gets no traffic")
@@ -85,9 +112,15 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 			weight = stage.Weight
 		}
 	}
-	if last := len(sp.Stages) - 1; sp.Stages[last].Weight != 1 && !c.src.Findings.HasErrorAt(stages.Content[last]) {
+	if last := len(sp.Stages) - 1; sp.Stages[last].Weight != 1 && !isComputed(stages.Content[last], "weight") && !c.src.Findings.HasErrorAt(stages.Content[last]) {
 		c.src.Errorf(stages.Content[last], "stages", "add {weight: 100%}", "the last stage must have the weight 100%%")
 	}
+}
+
+// isComputed reports whether a key's value is an expression.
+func isComputed(n *yaml.Node, key string) bool {
+	at := document.Lookup(n, key)
+	return at != nil && at.Kind == yaml.ScalarNode && strings.Contains(at.Value, "${")
 }
 
 // isShare reports whether a share of traffic is written as it must be.

@@ -117,6 +117,7 @@ func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
 
 // envelopeForms tells the decoder of the keys of a step that may be written in more than one way.
 func (l *loader) envelopeForms(d *decode.Decoder, s *step) {
+	d.Forms[reflect.TypeFor[spec.StageQuery]()] = queryForm(d)
 	d.Forms[gateType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readGates(d, n, r), true }
 	d.Forms[needsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNeeds(d, n) }
 	d.Forms[cacheType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readCache(d, n, r), true }

@@ -80,11 +80,11 @@ func TestTriggers(t *testing.T) {
 		}
 	}
 	for value, want := range map[float64]bool{0.8: true, 0.9: false} {
-		if got, err := expr.MetricHolds(m, value); got != want || err != nil {
+		if got, err := expr.MetricHolds(m.Condition, value); got != want || err != nil {
 			t.Errorf("%v: %v, %v", value, got, err)
 		}
 	}
-	if _, err := expr.MetricHolds(&spec.MetricTrigger{Condition: "valu > 1"}, 1); err == nil {
+	if _, err := expr.MetricHolds("valu > 1", 1); err == nil {
 		t.Error("a condition over no name holds")
 	}
 }

@@ -208,8 +208,14 @@ func isWebURL(s string) bool {
 
 // checkWebURL reports an address that is not one of the web.
 func (c *checker) checkWebURL(n *yaml.Node, key string) {
-	if at := document.Lookup(n, key); at != nil && at.Kind == yaml.ScalarNode && !isWebURL(at.Value) && !strings.Contains(at.Value, "${") {
-		c.src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
+	if at := document.Lookup(n, key); at != nil && at.Kind == yaml.ScalarNode && !strings.Contains(at.Value, "${") {
+		checkWebURL(c.src, at)
+	}
+}
+
+func checkWebURL(src *document.Source, at *yaml.Node) {
+	if !isWebURL(at.Value) {
+		src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// MetricHolds evaluates the condition of a metric trigger over a value that was measured.
-func MetricHolds(m *spec.MetricTrigger, value float64) (bool, error) {
+// MetricHolds evaluates the condition of a metric trigger, or of a rollout's query, over a value that was measured.
+func MetricHolds(condition spec.Expr, value float64) (bool, error) {
 	ts, vars := valueNames()
-	check, err := evalCheck(m.Condition, ScopeValue, ts, vars, map[string]any{"value": value})
+	check, err := evalCheck(condition, ScopeValue, ts, vars, map[string]any{"value": value})
 	switch {
 	case err != nil:
 		return false, err
@@ -22,7 +22,7 @@ func MetricHolds(m *spec.MetricTrigger, value float64) (bool, error) {
 	return check.Verdict == spec.VerdictPass, nil
 }
 
-// valueNames is what the condition of a metric trigger sees.
+// valueNames is what such a condition sees.
 var valueNames = sync.OnceValues(func() (*TypeSystem, map[string]*cel.Type) {
 	return NewTypeSystem(), map[string]*cel.Type{"value": cel.DoubleType}
 })

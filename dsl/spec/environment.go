@@ -14,6 +14,8 @@ type Environment struct {
 	Pools map[string]Pool `json:"pools,omitempty" dsl:"labels"`
 	// Targets are the targets that serve models.
 	Targets map[string]Target `json:"targets,omitempty" dsl:"names"`
+	// Prometheus is the URL of the Prometheus server that the queries of rollouts are asked of: http://prometheus:9090.
+	Prometheus string `json:"prometheus,omitempty"`
 	// Clean is the Beam runner and its limits.
 	Clean CleanSettings `json:"clean,omitzero"`
 	// Limits bound the steps that run beside a worker. Default: no limits.

@@ -1,6 +1,11 @@
 package spec
 
-import "github.com/sluiceml/sluice/internal/artifact"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluiceml/sluice/internal/artifact"
+)
 
 // Rollout moves the traffic of a target to a model in stages, and rolls back at once if a test fails.
 type Rollout struct {
@@ -14,7 +19,7 @@ type Rollout struct {
 	// outputs, all of which must agree. A label is compared by the first rule. Default: the first output.
 	Compare []Compare `json:"compare,omitempty" dsl:"literal,single"`
 	// Stages in order; the last must be weight 100%.
-	Stages []Stage `json:"stages" dsl:"literal"`
+	Stages []Stage `json:"stages"`
 	// Sticky gives the requests of one key, such as a user, the same release. The tests then count keys, each once.
 	Sticky Sticky `json:"sticky,omitzero" dsl:"literal"`
 	// Tests are the sequential tests of every stage.
@@ -58,10 +63,46 @@ type Stage struct {
 	MaxWait Duration `json:"max_wait,omitempty" dsl:"default=15m"`
 	// OnNoData is what happens at `max_wait` without `min_samples`: abort (default), or hold, which keeps waiting.
 	OnNoData string `json:"on_no_data,omitempty" dsl:"default=abort,enum=abort|hold"`
+	// Bake is the minimum duration of the stage: until then it does not pass, however many answers there are. Default: none.
+	Bake Duration `json:"bake,omitempty"`
+	// Queries are asked of the environment's Prometheus when the stage could pass otherwise, and all their conditions must be true.
+	Queries []StageQuery `json:"queries,omitempty"`
 	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.* (requests, errors,
 	// error_rate, loss, p50_ms, p99_ms, crashes; of answers that are streamed with `protocol: openai` also first_token_p50_ms, first_token_p99_ms
 	// and tokens_per_s); all must be true for the stage to pass.
 	Checks []Expr `json:"checks,omitempty" dsl:"bool"`
+}
+
+// StageQuery is a condition on the answer of Prometheus.
+type StageQuery struct {
+	// Query is a PromQL query that returns one number. In it, $candidate, $stable and $target stand for the releases and the target.
+	Query string `json:"query"`
+	// Condition is a bool CEL expression over `value`, the answer. Without an answer the stage waits.
+	Condition Expr `json:"condition" dsl:"bool"`
+}
+
+// Check says what is wrong with stages whose values are known only now, because expressions gave them.
+func (r *Rollout) Check() error {
+	var weight Share
+	for i, s := range r.Stages {
+		switch at := fmt.Sprintf("stages[%d]", i); {
+		case (s.Shadow > 0) == (s.Weight > 0), s.Shadow < 0, s.Weight < 0:
+			return fmt.Errorf("%s: a stage has exactly one of `shadow` and `weight`, above 0%%", at)
+		case s.Shadow > 1 || s.Weight > 1:
+			return fmt.Errorf("%s: %s is more than 100%%: a share is a number from 0 to 1", at, max(s.Shadow, s.Weight))
+		case s.Shadow > 0 && weight > 0:
+			return fmt.Errorf("%s: a shadow stage must come before the stages with a weight", at)
+		case s.Weight > 0 && s.Weight <= weight:
+			return fmt.Errorf("%s: the weight %s is not greater than the %s before it", at, s.Weight, weight)
+		case s.Bake > s.MaxWait && s.MaxWait > 0:
+			return fmt.Errorf("%s: `bake: %s` is longer than `max_wait: %s`", at, s.Bake, s.MaxWait)
+		}
+		weight = max(weight, s.Weight)
+	}
+	if weight != 1 {
+		return errors.New("stages: the last stage must have the weight 100%")
+	}
+	return nil
 }
 
 // Tests are the sequential tests of a rollout. They stay valid at every look.

@@ -51,7 +51,8 @@ type Stage struct {
 // Alpha is that of the error test: how often a candidate that is as good may be aborted.
 func (s Stage) Alpha() float64 { return cmp.Or(s.Tests.Errors.Alpha, defaultAlpha) }
 
-// Checks evaluates the stage's CEL conditions on a look's values.
+// Checks evaluates the stage's conditions, on a look's values and on the answers to its queries. While a query has no answer, it evaluates
+// none: the verdict of such a query is hold, and its error says why.
 type Checks func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check
 
 // EvaluateStage makes one look at a stage. The tests are made first, at every look, and either can end the rollout at any time. A stage
@@ -134,6 +135,8 @@ func evaluateSamples(stage Stage, state State, look spec.Look, checks Checks) (d
 		return Abort, crashed(crashes), nil
 	case crashes >= maxCrashes:
 		return Hold, crashed(crashes), nil
+	case samples >= needed && stage.Elapsed < time.Duration(stage.Spec.Bake):
+		return Hold, fmt.Sprintf("%d %s; baking until %v have passed", samples, what, stage.Spec.Bake), nil
 	case samples >= needed:
 		return evaluateChecks(stage, look, checks)
 	case stage.Elapsed < maxWait:
@@ -152,13 +155,15 @@ func crashed(n int64) string {
 }
 
 func evaluateChecks(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
-	if len(stage.Spec.Checks) > 0 {
+	if len(stage.Spec.Checks)+len(stage.Spec.Queries) > 0 {
 		made = checks(look.Candidate, look.Stable, look.Delta)
 	}
-	var failed []string
+	var failed, unanswered []string
 	for _, c := range made {
 		switch c.Verdict {
 		case spec.VerdictPass:
+		case spec.VerdictHold:
+			unanswered = append(unanswered, c.Error)
 		case spec.VerdictError:
 			failed = append(failed, fmt.Sprintf("%s: %s", c.Expression, c.Error))
 		default:
@@ -167,6 +172,14 @@ func evaluateChecks(stage Stage, look spec.Look, checks Checks) (decision, reaso
 	}
 	if len(failed) > 0 {
 		return Abort, strings.Join(failed, "; "), made
+	}
+	maxWait := cmp.Or(time.Duration(stage.Spec.MaxWait), defaultMaxWait)
+	switch {
+	case len(unanswered) == 0:
+	case stage.Elapsed < maxWait || stage.Spec.OnNoData == Hold:
+		return Hold, "no answer yet: " + strings.Join(unanswered, "; "), made
+	default:
+		return Abort, fmt.Sprintf("no answer after %v: %s", maxWait, strings.Join(unanswered, "; ")), made
 	}
 	return Pass, summary(stage, look), made
 }

@@ -49,6 +49,8 @@ func shadowed(s stats.Shadow) stats.Snapshot {
 }
 
 // promise: docs/pipelines.md#p-first-release
+// promise: docs/rollouts.md#p-ro-bake
+// promise: docs/rollouts.md#p-ro-query-waits
 func TestDecisions(t *testing.T) {
 	ms := time.Millisecond
 	late := func(s Stage) Stage { s.Elapsed = 2 * time.Minute; return s }
@@ -56,6 +58,12 @@ func TestDecisions(t *testing.T) {
 	sure := func(s Stage) Stage { s.Tests.Errors.Alpha = 1e-60; return s }
 	latency := func(s Stage) Stage {
 		s.Tests.Latency = spec.LatencyTest{Quantile: 0.9, Ratio: 1.2}
+		return s
+	}
+	asked := func(s Stage) Stage { s.Spec.Queries = []spec.StageQuery{{Query: "x"}}; return s }
+	baking := func(elapsed time.Duration) Stage {
+		s := weightStage(0.1)
+		s.Spec.Bake, s.Elapsed = spec.Duration(2*time.Second), elapsed
 		return s
 	}
 	holding := late(weightStage(0.1))
@@ -85,6 +93,14 @@ func TestDecisions(t *testing.T) {
 		{"slow", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 3*ms), counts(500, 0, ms)), "", Abort, "slower"},
 		{"as slow as allowed", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 1150*time.Microsecond), counts(500, 0, ms)), "", Pass, ""},
 		{"all traffic", weightStage(1), snapshot("e", counts(100, 100, ms), stats.Counts{}), "", Pass, ""},
+		{"enough, and not baked", baking(time.Second), snapshot("e", counts(100, 1, ms), counts(900, 9, ms)), "", Hold, "100 answers of the candidate; baking until 2s"},
+		{"bad before it is baked", baking(time.Second), snapshot("e", counts(50, 50, ms), counts(450, 5, ms)), "", Abort, "more errors"},
+		{"enough, and baked", baking(2 * time.Second), snapshot("e", counts(100, 1, ms), counts(900, 9, ms)), "", Pass, "1.00%"},
+		{"a check that fails is not made before it is baked", checked(baking(time.Second)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictFail, Hold, "baking"},
+		{"a query without an answer", asked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictHold, Hold, "no answer yet: "},
+		{"a query without an answer at the end", late(asked(weightStage(0.1))), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictHold, Abort, "no answer after 1m0s: "},
+		{"a query without an answer at the end, holding", asked(holding), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictHold, Hold, "no answer yet: "},
+		{"a query whose condition does not hold", asked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictFail, Abort, "does not hold"},
 		{"first release", first, snapshot("e", counts(100, 0, ms), stats.Counts{}), "", Pass, ""},
 		{"first release as good as a coin", first, snapshot("e", counts(100, 50, ms), stats.Counts{}), "", Pass, ""},
 		{"first release, mostly wrong", first, snapshot("e", counts(100, 51, ms), stats.Counts{}), "", Abort, "51.00% of 100 answers to labelled requests are wrong"},
@@ -116,7 +132,7 @@ func TestDecisions(t *testing.T) {
 			if look.Decision != tc.decision || !strings.Contains(look.Reason, tc.reason) {
 				t.Errorf("%s: %s, want %s: %s", look.Decision, look.Reason, tc.decision, tc.reason)
 			}
-			if judged := tc.verdict != "" && tc.decision != Hold; judged != (len(made) == 1) {
+			if judged := tc.verdict != "" && (tc.decision != Hold || tc.verdict == spec.VerdictHold); judged != (len(made) == 1) {
 				t.Errorf("checks made: %v", made)
 			}
 			want := tc.stage.Tests.Errors.Alpha

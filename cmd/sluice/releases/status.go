@@ -268,14 +268,19 @@ func stageRows(w io.Writer, r control.Rollout, now time.Time) {
 		samples, what = look.Delta.Samples, "answers compared"
 	}
 	kit.Row(w, "samples", fmt.Sprintf("%s of %s %s", human.Count(samples), human.Count(asks.MinSamples), what))
-	for i, check := range asks.Checks {
-		name := ""
-		if i == 0 {
-			name = "checks"
-		}
+	name := "checks"
+	for _, check := range asks.Checks {
 		kit.Row(w, name, string(check)+", once there are the samples")
+		name = ""
+	}
+	for _, q := range asks.Queries {
+		kit.Row(w, name, fmt.Sprintf("%s of %s, once there are the samples", q.Condition, human.Line(q.Query)))
+		name = ""
 	}
 	began := fmt.Sprintf("began %s ago", human.Duration(now.Sub(r.Began).Round(time.Second)))
+	if asks.Bake > 0 {
+		began += fmt.Sprintf("; bakes for %s", asks.Bake)
+	}
 	if r.Paused != nil {
 		began += "; its max_wait is suspended"
 	} else if asks.MaxWait > 0 {
