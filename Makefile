@@ -83,9 +83,9 @@ test-frameworks: setup build ## train with current PyTorch, Hugging Face and Lig
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_FRAMEWORKS=1 SLUICE_PYTHON_ENV=$(SLUICE_CACHE)/frameworks go test -count=1 -timeout 30m -v ./integration -run TestFrameworks
 
 .PHONY: soak
-soak: build setup s3 ## stop server, store and pool for 90 s each at every stage of the example, all and Vault for ten minutes, interrupt a training 200 times, and compile a model beyond 2 GiB (80 minutes)
+soak: build setup s3 ## stop server, store and pool for 90 s each at every stage of the example, all and Vault for ten minutes, interrupt a training 200 times, kill what rolls out and serves, and compile a model beyond 2 GiB (90 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB
-	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 90m -v ./integration -run 'TestOutages|TestTrainSoak'
+	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 90m -v ./integration -run 'TestOutages|TestTrainSoak|TestReplicasUnderLoad|TestKillsInRollout'
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck, govulncheck and a check of what only tests require
@@ -120,8 +120,8 @@ state: setup build ## record the state folder again that this build and later on
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run '^TestEarlierState$$' -record-state
 
 .PHONY: bench
-bench: build ## measure; NAME=engine, clean, policy, canary, serve, recovery or checkpoint; the last two need `make setup s3`, serve `make setup`
-	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, clean, policy, canary, serve, recovery or checkpoint))
+bench: build ## measure; NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint; the last two need `make setup s3`, serve and rollback `make setup`
+	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint))
 
 .PHONY: release
 release: $(TOOLS)/cyclonedx-gomod ## write archives, SBOMs and checksums into dist/; VERSION=v1.2.3
