@@ -47,6 +47,7 @@ type ProcessTarget struct {
 	// Command starts a server on 127.0.0.1 and `${port}`, with the model in the folder `${model.path}`. It is no shell's: programs without a
 	// slash are looked up in PATH, and relative paths begin where the gateway was started.
 	Command []string `json:"command" dsl:"raw"`
-	// Env are environment variables of the process. Of the gateway's own it gets only those that say where things are, such as PATH and HOME.
+	// Env are environment variables of the process, in which `${model.path}` and `${port}` stand for the same. Of the gateway's own it gets only
+	// those that say where things are, such as PATH and HOME.
 	Env map[string]string `json:"env,omitempty" dsl:"raw"`
 }

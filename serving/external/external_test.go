@@ -178,7 +178,7 @@ func TestUnread(t *testing.T) {
 	}
 	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
-	ask := func(method, path, body string) (*http.Response, string) {
+	ask := func(method, path, body string) (status int, header http.Header, text string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, server.URL()+path, strings.NewReader(body))
 		if err != nil {
@@ -190,11 +190,11 @@ func TestUnread(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
+		raw, err := io.ReadAll(resp.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return resp, string(text)
+		return resp.StatusCode, resp.Header, string(raw)
 	}
 	for _, tc := range []struct {
 		method, path, body string
@@ -207,16 +207,16 @@ func TestUnread(t *testing.T) {
 		{"GET", "/x/../../secret", "", 400, "{\"error\":\"the path /x/../../secret has a `..`\"}\n"},
 		{"GET", "/v2/health/ready", "", 200, `{"ready":true}` + "\n"},
 	} {
-		resp, text := ask(tc.method, tc.path, tc.body)
-		if resp.StatusCode != tc.status || text != tc.want {
-			t.Errorf("%s %s: %s %q, want %d %q", tc.method, tc.path, resp.Status, text, tc.status, tc.want)
+		status, header, text := ask(tc.method, tc.path, tc.body)
+		if status != tc.status || text != tc.want {
+			t.Errorf("%s %s: %d %q, want %d %q", tc.method, tc.path, status, text, tc.status, tc.want)
 		}
 		passed := asked.Load() > 0 && tc.status != 400 && tc.path != "/v2/health/ready"
-		if passed && (resp.Header.Get("X-Own") != "kept" || resp.Header.Get(gateway.ReleaseHeader) != release.Version) {
-			t.Errorf("%s: headers %v", tc.path, resp.Header)
+		if passed && (header.Get("X-Own") != "kept" || header.Get(gateway.ReleaseHeader) != release.Version) {
+			t.Errorf("%s: headers %v", tc.path, header)
 		}
-		if tc.status == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != "7" {
-			t.Errorf("busy: %v", resp.Header)
+		if tc.status == http.StatusTooManyRequests && header.Get("Retry-After") != "7" {
+			t.Errorf("busy: %v", header)
 		}
 	}
 	if c := server.Gateway.Stats().At(doc.Revision).Versions[release.Version]; c.Requests != 3 || c.Failures != 1 || c.Latency.Count() != 3 {
@@ -226,12 +226,12 @@ func TestUnread(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for range poll.Every(ctx, 20*time.Millisecond) {
-		if resp, _ := ask("GET", "/", ""); resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "" {
+		if status, header, _ := ask("GET", "/", ""); status == http.StatusServiceUnavailable && header.Get("Retry-After") != "" {
 			break
 		}
 	}
 	before := asked.Load()
-	if _, text := ask("GET", "/", ""); asked.Load() != before || !strings.Contains(text, "not healthy") {
+	if _, _, text := ask("GET", "/", ""); asked.Load() != before || !strings.Contains(text, "not healthy") {
 		t.Errorf("a server that is ill was asked: %s", text)
 	}
 }

@@ -101,9 +101,10 @@ func (k *kept) start(ctx, life context.Context, within time.Duration, waiting fu
 		return nil, err
 	}
 	r := &running{tail: proc.NewTail(tailLines)}
-	words := k.command(k.model, strconv.Itoa(port))
+	values := placeholders(k.model, strconv.Itoa(port))
+	words := k.command(values)
 	both := &output{log: out, tail: r.tail}
-	r.process, err = proc.Start(life, proc.Command{Path: words[0], Args: words[1:], Env: k.environ(), Stdout: both, Stderr: both, Grace: grace})
+	r.process, err = proc.Start(life, proc.Command{Path: words[0], Args: words[1:], Env: k.environ(values), Stdout: both, Stderr: both, Grace: grace})
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
 	}

@@ -68,8 +68,13 @@ var inherited = []string{
 	"CUDA_VISIBLE_DEVICES", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES",
 }
 
+// placeholders are what stands for other texts in the command and its variables.
+func placeholders(model, port string) *strings.Replacer {
+	return strings.NewReplacer("${model.path}", model, "${port}", port)
+}
+
 // environ is the whole environment of a process.
-func (t *releases) environ() []string {
+func (t *releases) environ(values *strings.Replacer) []string {
 	var env []string
 	for _, name := range inherited {
 		if value, ok := os.LookupEnv(name); ok {
@@ -77,14 +82,13 @@ func (t *releases) environ() []string {
 		}
 	}
 	for name, value := range t.spec.Env {
-		env = append(env, name+"="+value)
+		env = append(env, name+"="+values.Replace(value))
 	}
 	return env
 }
 
-// command is the command of a release on a port.
-func (t *releases) command(model, port string) []string {
-	values := strings.NewReplacer("${model.path}", model, "${port}", port)
+// command is the command of a process.
+func (t *releases) command(values *strings.Replacer) []string {
 	words := slices.Clone(t.spec.Command)
 	for i, word := range words {
 		words[i] = values.Replace(word)
