@@ -31,7 +31,7 @@ type Rollouts struct {
 	// Gauges take the evidence of the stage that is looked at. May be nil.
 	Gauges *prom.Gauges
 	// Target opens a serving target as its environment describes it.
-	Target func(ctx context.Context, name string, spec spec.Target) (*gateway.Target, error)
+	Target func(ctx context.Context, name string, spec spec.ServedTarget) (*gateway.Target, error)
 }
 
 // target opens the target of a rollout step.
@@ -44,7 +44,7 @@ func (r *Rollouts) target(ctx context.Context, in record.StepInput) (*gateway.Ta
 	if err != nil {
 		return nil, spec, err
 	}
-	t, err := r.Target(ctx, spec.Target, sub.Program.Environment().Targets[spec.Target])
+	t, err := r.Target(ctx, spec.Target, sub.Program.Environment().Serve(spec.Target))
 	if err != nil {
 		return nil, spec, fault.New(fault.Infrastructure, err.Error(), err)
 	}
@@ -95,7 +95,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 		return opened, nil // it serves already, so it was found fit before
 	}
 	if err = r.comparable(ctx, spec, opened); err == nil {
-		err = r.probe(ctx, in, spec, opened)
+		err = r.probe(ctx, in, spec, opened, target)
 	}
 	if fault.TypeOf(err) == fault.User {
 		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous, by(in), err.Error())).Error(), err)

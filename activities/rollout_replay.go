@@ -45,7 +45,7 @@ func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error 
 	if err != nil {
 		return err
 	}
-	options, cleanup, err := r.traffic(ctx, in.Step, spec.Target, target.URL(), in.Traffic)
+	options, cleanup, err := r.traffic(ctx, in.Step, spec.Target, target, in.Traffic)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func unfit(ctx context.Context, err error) error {
 	if errors.Is(err, replay.ErrIncomparable) {
 		return fault.New(fault.User, err.Error(), nil)
 	}
-	if errors.Is(err, replay.ErrUnfit) {
+	if errors.Is(err, replay.ErrUnfit) || errors.Is(err, replay.ErrRefused) {
 		return fault.New(fault.User, "traffic: "+err.Error(), nil)
 	}
 	return typed(ctx, err)
@@ -76,7 +76,7 @@ func unfit(ctx context.Context, err error) error {
 
 // traffic brings the rows to replay into a folder of this attempt, which cleanup removes.
 func (r *Rollouts) traffic(
-	ctx context.Context, in record.StepInput, model, url string, traffic spec.Traffic,
+	ctx context.Context, in record.StepInput, model string, target *gateway.Target, traffic spec.Traffic,
 ) (o replay.Options, cleanup func(), err error) {
 	key, err := gateway.EnsureLabelKey(r.State)
 	if err != nil {
@@ -92,17 +92,17 @@ func (r *Rollouts) traffic(
 		return o, nil, typed(ctx, err)
 	}
 	return replay.Options{
-		URL: url, Model: model, Dir: rows, Split: traffic.Split, Label: traffic.Label,
-		LabelAuthorization: gateway.LabelHeader(key), RPS: traffic.RPS, Seed: traffic.Seed,
+		URL: target.URL(), TLS: target.TLS(), Model: model, Dir: rows, Split: traffic.Split, Label: traffic.Label,
+		Authorization: gateway.LabelHeader(key), AlwaysAuthorized: target.Front.Restricted(), RPS: traffic.RPS, Seed: traffic.Seed,
 	}, cleanup, nil
 }
 
 // probe says why the rows to replay, or their labels, do not fit the candidate, before it gets any traffic.
-func (r *Rollouts) probe(ctx context.Context, in record.StepInput, spec spec.Rollout, opened contract.RolloutOpened) error {
+func (r *Rollouts) probe(ctx context.Context, in record.StepInput, spec spec.Rollout, opened contract.RolloutOpened, target *gateway.Target) error {
 	if spec.Traffic.Replay.IsZero() {
 		return nil
 	}
-	options, cleanup, err := r.traffic(ctx, in, spec.Target, opened.URL, spec.Traffic)
+	options, cleanup, err := r.traffic(ctx, in, spec.Target, target, spec.Traffic)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-// checkTargets reports two targets on one port, sizes of batches that cannot be, models where KServe cannot be, addresses that are none, and
-// commands that are empty.
+// checkTargets reports two targets on one port, sizes of batches that cannot be, models where KServe cannot be, addresses that are none,
+// commands that are empty, and front doors that stand open.
 func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	taken := map[int]string{}
 	for key, body := range document.Entries(root, "targets") {
@@ -26,6 +26,7 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 			}
 			taken[port] = key.Value
 		}
+		checkGateway(src, document.Lookup(body, "gateway"), target.Gateway, env)
 		if target.Embedded != nil {
 			checkBatching(src, document.Lookup(body, "embedded", "batching"), target.Embedded.Batching)
 		}

@@ -23,6 +23,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/secret"
+	"github.com/sluiceml/sluice/serving/door"
 	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/serving/external"
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -41,7 +43,7 @@ const (
 	drainedTimeout = 20 * time.Second
 )
 
-// Address is where a target is served, on loopback.
+// Address is where this machine reaches a target's gateway.
 type Address struct {
 	URL     string // of the model: http://127.0.0.1:8080
 	Metrics string // for Prometheus: http://127.0.0.1:9464/metrics
@@ -49,24 +51,25 @@ type Address struct {
 }
 
 func addressOf(s *gateway.Server) Address {
-	return Address{URL: s.URL(), Metrics: s.ControlURL() + "/metrics", control: s.ControlURL()}
+	return Address{URL: s.URL(), Metrics: s.MetricsURL(), control: s.ControlURL()}
 }
 
 // String says where, for people.
 func (a Address) String() string { return a.URL + ", metrics at " + a.Metrics }
 
-// Gateways are the targets this process serves, each on ports of its own on loopback.
+// Gateways are the targets this process serves, each on ports of its own.
 type Gateways struct {
 	store *store.Store
 	state string
 	log   *slog.Logger
-	// host is where models are served; empty for loopback.
-	host string
+	// host is where models are served whose target does not say where; empty for loopback.
+	host    string
+	secrets *secret.Resolver
 
 	mu     sync.Mutex
 	served map[string]*gateway.Server
-	specs  map[string]spec.Target // as the environments gave them
-	failed map[string]error       // of the targets that were served before, those that are not now
+	specs  map[string]spec.ServedTarget // as the environments gave them
+	failed map[string]error             // of the targets that were served before, those that are not now
 
 	// alone: this is `sluice serve`, whose gateways are those that clients reach at a target's URL.
 	alone   bool
@@ -79,8 +82,8 @@ type Gateways struct {
 // NewGateways serves nothing yet.
 func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
 	return &Gateways{
-		store: s, state: state, log: log, stop: func() {},
-		served: map[string]*gateway.Server{}, specs: map[string]spec.Target{}, failed: map[string]error{},
+		store: s, state: state, log: log, secrets: secret.NewResolver(), stop: func() {},
+		served: map[string]*gateway.Server{}, specs: map[string]spec.ServedTarget{}, failed: map[string]error{},
 	}
 }
 
@@ -93,7 +96,7 @@ func NewGatewaysAlone(s *store.Store, state string, log *slog.Logger) *Gateways 
 
 // Serve serves a target, if it is not served so already, and returns where. An environment that says otherwise than before moves it; what
 // it says that cannot be served leaves the target as it was.
-func (g *Gateways) Serve(ctx context.Context, target string, spec spec.Target) (Address, error) {
+func (g *Gateways) Serve(ctx context.Context, target string, spec spec.ServedTarget) (Address, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	old, before := g.served[target], g.specs[target]
@@ -129,33 +132,55 @@ func (g *Gateways) end(ctx context.Context, target string, old *gateway.Server) 
 }
 
 // start listens and serves, each driver in one line; the caller holds the lock.
-func (g *Gateways) start(ctx context.Context, target string, spec spec.Target) error {
-	var s *gateway.Server
+func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTarget) error {
 	labelKey, err := gateway.EnsureLabelKey(g.state)
+	if err != nil {
+		return fmt.Errorf("target %s: %w", target, err)
+	}
+	ports, err := g.ports(ctx, target, spec)
+	if err != nil {
+		return err
+	}
+	var s *gateway.Server
 	switch {
-	case err != nil:
-		err = fmt.Errorf("target %s: %w", target, err)
 	case spec.Embedded != nil:
 		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Embedded.Port))
-		ports := gateway.Ports{Host: g.host, Model: spec.Embedded.Port, Metrics: spec.Embedded.MetricsPort}
+		ports.Model, ports.Metrics = spec.Embedded.Port, spec.Embedded.MetricsPort
 		s, err = embedded.Serve(ctx, g.store, target, *spec.Embedded, ports, dir, labelKey, g.log)
 	case spec.External != nil:
-		ports := gateway.Ports{Host: g.host, Model: spec.External.Port, Metrics: spec.External.MetricsPort}
+		ports.Model, ports.Metrics = spec.External.Port, spec.External.MetricsPort
 		s, err = external.Serve(ctx, g.store, target, *spec.External, ports, labelKey, g.log)
 	case spec.Process != nil:
 		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Process.Port))
-		ports := gateway.Ports{Host: g.host, Model: spec.Process.Port, Metrics: spec.Process.MetricsPort}
+		ports.Model, ports.Metrics = spec.Process.Port, spec.Process.MetricsPort
 		s, err = process.Serve(ctx, g.store, target, *spec.Process, ports, dir, labelKey, g.log)
 	case spec.KServe != nil:
-		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, g.host, labelKey, g.log)
+		ports.Model, ports.Metrics = spec.KServe.Port, spec.KServe.MetricsPort
+		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, ports, labelKey, g.log)
 	default:
 		err = fmt.Errorf("target %s has no driver", target)
 	}
-	if err == nil {
-		g.served[target], g.specs[target] = s, spec
-		delete(g.failed, target)
+	if err != nil {
+		ports.Door.Close()
+		return err
 	}
-	return err
+	g.served[target], g.specs[target] = s, spec
+	delete(g.failed, target)
+	return nil
+}
+
+// ports are where a target's gateway listens, with its door, which is open then; but for the ports that the driver names.
+func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedTarget) (gateway.Ports, error) {
+	front := served.Gateway
+	if front.Listen == "" && g.host != "" {
+		front.Listen, front.Open = g.host, true // --serve-listen says so
+	}
+	env := &spec.Environment{Name: "of target " + target, Secrets: served.Secrets, Vault: served.Vault}
+	d, err := door.Open(ctx, door.Options{Target: target, Gateway: front, Logger: g.log, Secret: func(ctx context.Context, name string) (string, bool, error) {
+		value, err := g.secrets.Value(ctx, env, name)
+		return value, secret.Temporary(err), err
+	}})
+	return gateway.Ports{Host: front.Listen, MetricsHost: front.MetricsListen, Control: front.AdminPort, Door: d}, err
 }
 
 // Addresses returns where every target is served, by name.
@@ -190,7 +215,7 @@ func (g *Gateways) Restore(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("read the targets: %w", err)
 	}
-	var specs map[string]spec.Target
+	var specs map[string]spec.ServedTarget
 	if err := json.Unmarshal(raw, &specs); err != nil {
 		return fmt.Errorf("read the targets: %s: %w", state.TargetsFile, err)
 	}

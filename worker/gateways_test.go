@@ -18,7 +18,9 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/serving/door/doortest"
 	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/trust"
 )
 
 // gateways are those of a state folder, closed with the test.
@@ -57,8 +59,8 @@ func status(t *testing.T, url string) int {
 	return res.StatusCode
 }
 
-func embeddedAt(port int) spec.Target {
-	return spec.Target{Embedded: &spec.EmbeddedTarget{Port: port}}
+func embeddedAt(port int) spec.ServedTarget {
+	return spec.ServedTarget{Target: spec.Target{Embedded: &spec.EmbeddedTarget{Port: port}}}
 }
 
 func serveTarget(t *testing.T, g *Gateways, target string, port int) string {
@@ -128,7 +130,7 @@ func TestMetricsPort(t *testing.T) {
 	state := t.TempDir()
 	g := gateways(t, state)
 	sp := spec.EmbeddedTarget{Port: freePort(t), MetricsPort: freePort(t)}
-	if _, err := g.Serve(t.Context(), "words", spec.Target{Embedded: &sp}); err != nil {
+	if _, err := g.Serve(t.Context(), "words", spec.ServedTarget{Target: spec.Target{Embedded: &sp}}); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("http://127.0.0.1:%d/metrics", sp.MetricsPort)
@@ -142,7 +144,7 @@ func TestMetricsPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	_, err = g.Serve(t.Context(), "words", spec.Target{Embedded: &other})
+	_, err = g.Serve(t.Context(), "words", spec.ServedTarget{Target: spec.Target{Embedded: &other}})
 	if !errors.Is(err, gateway.ErrPortInUse) || !strings.Contains(err.Error(), "another `metrics_port`") {
 		t.Errorf("got %v, want the metrics_port in use", err)
 	}
@@ -210,12 +212,12 @@ users: [{name: c, user: {token: t}}], contexts: [{name: c, context: {cluster: c,
 	state := t.TempDir()
 	g := gateways(t, state)
 	sp := spec.KServeTarget{Port: freePort(t), Models: "s3://models", Server: "triton"}
-	if _, err := g.Serve(t.Context(), "shop", spec.Target{KServe: &sp}); err != nil {
+	if _, err := g.Serve(t.Context(), "shop", spec.ServedTarget{Target: spec.Target{KServe: &sp}}); err != nil {
 		t.Fatal(err)
 	}
 	before, changed := g.served["shop"], sp
 	changed.Server = "openvino"
-	at, err := g.Serve(t.Context(), "shop", spec.Target{KServe: &changed})
+	at, err := g.Serve(t.Context(), "shop", spec.ServedTarget{Target: spec.Target{KServe: &changed}})
 	if err != nil || g.served["shop"] == before || !lives(t, at.URL) {
 		t.Errorf("a changed target is served at %v (anew: %v): %v", at, g.served["shop"] != before, err)
 	}
@@ -226,11 +228,11 @@ users: [{name: c, user: {token: t}}], contexts: [{name: c, context: {cluster: c,
 	if err := again.Restore(t.Context()); err != nil || !lives(t, at.URL) {
 		t.Errorf("restored %v: %v", again.Addresses(), err)
 	}
-	if diff := cmp.Diff(spec.Target{KServe: &changed}, again.specs["shop"]); diff != "" {
+	if diff := cmp.Diff(spec.ServedTarget{Target: spec.Target{KServe: &changed}}, again.specs["shop"]); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
 	changed.Context = "gone"
-	if _, err := again.Serve(t.Context(), "other", spec.Target{KServe: &changed}); err == nil || !strings.Contains(err.Error(), `"gone"`) {
+	if _, err := again.Serve(t.Context(), "other", spec.ServedTarget{Target: spec.Target{KServe: &changed}}); err == nil || !strings.Contains(err.Error(), `"gone"`) {
 		t.Errorf("got %v, want an error that names the context", err)
 	}
 }
@@ -354,5 +356,87 @@ func TestGatewaysCannotRemember(t *testing.T) {
 	g := gateways(t, filepath.Join(t.TempDir(), "gone"))
 	if err := g.save(); err == nil || !strings.Contains(err.Error(), "targets.json") {
 		t.Errorf("got %v, want an error that names %s", err, "targets.json")
+	}
+}
+
+// A target with a front door is served as its environment says, and again after a restart, which has no environment. A worker's other
+// gateways listen where --serve-listen says.
+//
+// promise: docs/serving.md#p-door-remembered
+// promise: docs/operations.md#p-serve-listen
+func TestGatewayWithADoor(t *testing.T) {
+	const key = "the-key-of-the-web-shop"
+	file := filepath.Join(t.TempDir(), "web")
+	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ca := doortest.NewCA(t)
+	files := ca.Files(t, "shop.test")
+	env := &spec.Environment{
+		Secrets: map[string]spec.SecretSource{"web": {File: file}, "other": {Env: "OTHER"}},
+		Targets: map[string]spec.Target{"shop": {
+			Embedded: &spec.EmbeddedTarget{Port: freePort(t)},
+			Gateway: spec.TargetGateway{Listen: "0.0.0.0", TLS: &files, AdminPort: freePort(t), Keys: []spec.GatewayKey{{Secret: "web", Allow: []string{"infer"}}}},
+		}},
+	}
+	asked := func(at, key string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at+"/v2", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: trust.File(files.Certificate)}}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	state := t.TempDir()
+	g := gateways(t, state)
+	at, err := g.Serve(t.Context(), "shop", env.Serve("shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := gateway.EnsureLabelKey(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func() {
+		t.Helper()
+		if got := [3]int{asked(at.URL, key), asked(at.URL, own), asked(at.URL, "x")}; got != [3]int{200, 200, 401} || !strings.HasPrefix(at.URL, "https://127.0.0.1:") {
+			t.Errorf("%s answers %v", at.URL, got)
+		}
+	}
+	check()
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	remembered, err := os.ReadFile(filepath.Join(state, "targets.json"))
+	if err != nil || strings.Contains(string(remembered), key) || strings.Contains(string(remembered), "OTHER") || !strings.Contains(string(remembered), file) {
+		t.Errorf("the state folder has %s, %v", remembered, err)
+	}
+	g = gateways(t, state)
+	if err := g.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	bad := env.Serve("shop")
+	bad.Secrets = map[string]spec.SecretSource{"web": {File: file + "2"}}
+	bad.Embedded = &spec.EmbeddedTarget{Port: freePort(t)}
+	if _, err := g.Serve(t.Context(), "shop", bad); err == nil || !strings.Contains(err.Error(), file+"2 does not exist") {
+		t.Errorf("a key that is not there: %v", err)
+	}
+	check()
+	g.host = "0.0.0.0"
+	if _, err := g.Serve(t.Context(), "open", embeddedAt(freePort(t))); err != nil {
+		t.Errorf("with --serve-listen: %v", err)
+	}
+	closed := embeddedAt(freePort(t))
+	closed.Gateway.Listen = "0.0.0.0"
+	if _, err := g.Serve(t.Context(), "closed", closed); err == nil || !strings.Contains(err.Error(), "open: true") {
+		t.Errorf("a target that everybody could use: %v", err)
 	}
 }

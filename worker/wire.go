@@ -200,14 +200,18 @@ func AgentPath() string {
 }
 
 // target opens a serving target: whatever serves its releases, this process has its gateway, unless others are said to.
-func (w *Worker) target(ctx context.Context, name string, spec spec.Target) (*gateway.Target, error) {
+func (w *Worker) target(ctx context.Context, name string, spec spec.ServedTarget) (*gateway.Target, error) {
 	kept := activities.Patient(w.session.Store)
+	var t *gateway.Target
 	if url := spec.URL(); url != "" {
-		return gateway.NewTarget(kept, name, strings.TrimSuffix(url, "/"), ""), nil
+		t = gateway.NewTarget(kept, name, strings.TrimSuffix(url, "/"), "")
+	} else {
+		at, err := w.gateways.Serve(ctx, name, spec)
+		if err != nil {
+			return nil, err
+		}
+		t = gateway.NewTarget(kept, name, at.URL, at.control)
 	}
-	at, err := w.gateways.Serve(ctx, name, spec)
-	if err != nil {
-		return nil, err
-	}
-	return gateway.NewTarget(kept, name, at.URL, at.control), nil
+	t.Front = spec.Gateway
+	return t, nil
 }

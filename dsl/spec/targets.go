@@ -2,7 +2,7 @@ package spec
 
 import "slices"
 
-// Target is where a model is served: exactly one driver key.
+// Target is where a model is served: exactly one driver key, and the front door.
 type Target struct {
 	// Embedded serves from the Sluice process on ONNX Runtime.
 	Embedded *EmbeddedTarget `json:"embedded,omitempty" dsl:"choice"`
@@ -12,6 +12,8 @@ type Target struct {
 	Process *ProcessTarget `json:"process,omitempty" dsl:"choice"`
 	// KServe serves from a Kubernetes cluster that runs KServe.
 	KServe *KServeTarget `json:"kserve,omitempty" dsl:"choice"`
+	// Gateway is where the target's gateways listen, and who may ask for what. Default: everyone on this machine.
+	Gateway TargetGateway `json:"gateway,omitzero"`
 }
 
 // EmbeddedTarget serves the Open Inference Protocol on loopback.
@@ -123,5 +125,6 @@ func (t Target) Ports() []int {
 	case t.KServe != nil:
 		ports = []int{t.KServe.Port, t.KServe.MetricsPort}
 	}
+	ports = append(ports, t.Gateway.AdminPort)
 	return slices.DeleteFunc(ports, func(port int) bool { return port == 0 })
 }

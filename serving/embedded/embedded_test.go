@@ -107,7 +107,7 @@ func TestBatches(t *testing.T) {
 	group.Wait()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	res, err := client.Get(server.ControlURL() + "/metrics")
+	res, err := client.Get(server.MetricsURL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package embedded is the serving target inside Sluice: a gateway on loopback whose releases run on ONNX Runtime in the same process.
+// Package embedded is the serving target inside Sluice: a gateway whose releases run on ONNX Runtime in the same process.
 package embedded
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Serve starts the gateway of a target on loopback, with ONNX Runtime in this process. dir is a folder of its own, which is emptied.
+// Serve starts the gateway of a target, with ONNX Runtime in this process. dir is a folder of its own, which is emptied.
 // gateway.ErrPortInUse when a port is taken.
 func Serve(
 	ctx context.Context, s *store.Store, target string, t spec.EmbeddedTarget, ports gateway.Ports, dir, labelKey string, log *slog.Logger,

@@ -38,11 +38,18 @@ type ReleaseStatus struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Control returns the handler of what is not the model's clients' business: the gateway's state and counts, for a Target, and its metrics,
-// for Prometheus. It is to be served on loopback, on another port than the model.
-func (g *Gateway) Control() http.Handler {
+// Metrics returns the handler of the metrics, for Prometheus.
+func (g *Gateway) Metrics() http.Handler {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collector{g})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	return guarded(mux)
+}
+
+// Control returns the handler of what is not the model's clients' business: the gateway's state and counts, for a Target, and the
+// repository API. It is to be served on loopback, on another port than the model.
+func (g *Gateway) Control() http.Handler {
 	base := controlPath(g.opts.Target)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+base, func(w http.ResponseWriter, _ *http.Request) { oip.WriteJSON(w, http.StatusOK, g.State()) })
@@ -51,7 +58,7 @@ func (g *Gateway) Control() http.Handler {
 		g.Poke()
 		w.WriteHeader(http.StatusAccepted)
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	g.repository(mux)
 	return guarded(onLoopback(mux))
 }
 

@@ -120,6 +120,9 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) erro
 	defer p.patience.Stop()
 	header := endToEnd(r.Header)
 	header.Del(VersionHeader)
+	if g.opts.Door.Keyed() {
+		header.Del("Authorization") // it was for the gateway
+	}
 	resp, err := upstream.Forward(ctx, r, header, body)
 	if err == nil {
 		defer func() { _ = resp.Body.Close() }() // only read from

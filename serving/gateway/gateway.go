@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
 
+	"github.com/sluiceml/sluice/serving/door"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
@@ -58,8 +59,11 @@ type Options struct {
 	// Sweep, when set, removes what serves releases that were dropped. It is called with a document that is served, when the inferences
 	// of those it does not name have ended, at least once for each; gateways elsewhere may serve a newer one already.
 	Sweep func(ctx context.Context, doc routing.Document) error
-	// LabelKey is what senders of labels must know; see LabelHeader. Empty: everybody's labels are taken.
+	// LabelKey is what senders of labels must know whom the door does not; see LabelHeader. It is the key of Sluice's own clients, which may
+	// also ask the model. Empty: everybody's labels are taken where nobody needs a key.
 	LabelKey string
+	// Door says who may ask; nil lets everybody of this machine.
+	Door *door.Door
 	// URL is where this machine reaches the model, for those who read its reports.
 	URL string
 	// Timeout of one inference; of an answer that is passed on, until it begins and between two parts of it. Default 30s.
@@ -118,9 +122,9 @@ func New(opts Options) *Gateway {
 	g.mirroring.Go(func() { g.mirror.run(ctx) })
 	g.grpc = newGRPC(g)
 	if opts.Protocol == OIP {
-		g.handler = guarded(g.overGRPC(g.routes()))
+		g.handler = guarded(g.admitted(g.overGRPC(g.routes()), modelVerb))
 	} else {
-		g.handler = guarded(g.forwarding())
+		g.handler = guarded(g.admitted(g.forwarding(), forwardVerb))
 	}
 	reporter := newReporter(g)
 	g.background.Go(func() {

@@ -479,7 +479,7 @@ func TestMetrics(t *testing.T) {
 	b.do(http.MethodPost, inferPath, request)
 	b.do(http.MethodPost, inferPath, strings.Replace(request, `{`, `{"parameters":{"label":152},`, 1))
 	b.do(http.MethodPost, inferPath, strings.Replace(request, `{`, `{"parameters":{"label":0.5},`, 1))
-	metrics := ask(b.Control(), http.MethodGet, "/metrics", "").Body.String()
+	metrics := ask(b.Metrics(), http.MethodGet, "/metrics", "").Body.String()
 	for _, want := range []string{
 		`sluice_requests_total{outcome="ok",target="m",version="1"} 1`,
 		`sluice_request_duration_seconds_bucket{target="m",version="1",le="+Inf"} 1`,

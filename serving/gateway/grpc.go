@@ -52,12 +52,16 @@ func (g *Gateway) recovered(ctx context.Context, req any, info *grpc.UnaryServer
 // overGRPC answers requests of gRPC, which are told by their type, and leaves others to next.
 func (g *Gateway) overGRPC(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		if isGRPC(r) {
 			g.serveGRPC(w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func isGRPC(r *http.Request) bool {
+	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 }
 
 // arrived is what of a request is not in its message.

@@ -5,7 +5,9 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 
+	"github.com/sluiceml/sluice/serving/door"
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
@@ -19,6 +21,49 @@ func guarded(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// admitted lets callers pass who may ask for what their request needs, before anything else of it is read. The others are told why not.
+func (g *Gateway) admitted(next http.Handler, verbOf func(*http.Request) (verb door.Verb, needed bool)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if verb, needed := verbOf(r); needed {
+			caller, err := g.opts.Door.Admit(r, verb, g.opts.LabelKey)
+			if err != nil {
+				g.refuse(w, r, err)
+				return
+			}
+			r = r.WithContext(door.WithCaller(r.Context(), caller))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers a request with an error, in the form that its protocol has.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if isGRPC(r) {
+		refuseGRPC(w, asStatus(err))
+		return
+	}
+	if oip.ErrorStatus(err) == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", g.opts.Door.Challenge(r))
+	}
+	oip.WriteError(w, err)
+}
+
+// modelVerb is what a caller needs at the model's port: load balancers ask for health without a key.
+func modelVerb(r *http.Request) (verb door.Verb, needed bool) {
+	switch path := r.URL.Path; {
+	case path == "/v2/health/live", path == "/v2/health/ready", isGRPC(r) && (strings.HasSuffix(path, "/ServerLive") || strings.HasSuffix(path, "/ServerReady")):
+		return "", false
+	case strings.HasPrefix(path, "/v2/repository"):
+		return door.Admin, true
+	}
+	return door.Infer, true
+}
+
+// forwardVerb is modelVerb where requests are passed on.
+func forwardVerb(r *http.Request) (verb door.Verb, needed bool) {
+	return door.Infer, r.URL.Path != livePath && r.URL.Path != readyPath
 }
 
 // onLoopback refuses requests under another name than the loopback's: a page whose name was made to mean this machine, or a proxy that

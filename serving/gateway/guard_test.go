@@ -17,7 +17,7 @@ func TestPagesAreRefused(t *testing.T) {
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
 	b.untilServing(t, doc.Revision)
 	const control = "/sluice/v1/targets/m"
-	model, controller := http.Handler(b), b.Control()
+	model, controller, metrics := http.Handler(b), b.Control(), onLoopback(b.Metrics())
 	for _, tc := range []struct {
 		door                     http.Handler
 		name, method, path, host string
@@ -40,8 +40,12 @@ func TestPagesAreRefused(t *testing.T) {
 		{controller, "reload through a proxy", "POST", control + "/reload", "models.example.com", nil, 403},
 		{controller, "stats through a proxy", "GET", control + "/stats", "models.example.com", nil, 403},
 		{controller, "state of a name that was rebound", "GET", control, "example.com:8080", nil, 403},
-		{controller, "metrics", "GET", "/metrics", "127.0.0.1:9464", nil, 200},
-		{controller, "metrics through a proxy", "GET", "/metrics", "models.example.com", nil, 403},
+		{metrics, "metrics", "GET", "/metrics", "127.0.0.1:9464", nil, 200},
+		{metrics, "metrics through a proxy", "GET", "/metrics", "models.example.com", nil, 403},
+		{metrics, "metrics from a page", "GET", "/metrics", "127.0.0.1:9464", []string{"Origin", "https://example.com"}, 403},
+		{metrics, "the model at the port of metrics", "POST", inferPath, "127.0.0.1:9464", []string{"Content-Type", "application/json"}, 404},
+		{metrics, "control at the port of metrics", "GET", control, "127.0.0.1:9464", nil, 404},
+		{controller, "metrics at the port of control", "GET", "/metrics", "127.0.0.1:9465", nil, 404},
 		{controller, "reload", "POST", control + "/reload", "127.0.0.1:9464", nil, 202},
 		{controller, "the model at the port of control", "POST", inferPath, "127.0.0.1:9464", []string{"Content-Type", "application/json"}, 404},
 		{model, "control at the model's port", "GET", control, "127.0.0.1:8080", nil, 404},

@@ -25,7 +25,7 @@ func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
 	message, err := g.respond(w, r)
 	takenBy(w, time.Now().Add(answerTime))
 	if err != nil {
-		oip.WriteError(w, err)
+		g.refuse(w, r, err)
 		return
 	}
 	oip.WriteMessage(w, message)
@@ -71,7 +71,7 @@ func (g *Gateway) enter() (leave func(), err error) {
 // answer makes the inference of a request, however it came, and says which release made it or failed to. Without a version the header
 // may name one.
 func (g *Gateway) answer(ctx context.Context, version string, header http.Header, req *oip.InferRequest) (res *oip.InferResponse, release string, err error) {
-	if err := g.mayLabel(header, req.Parameters); err != nil {
+	if err := g.mayLabel(ctx, req.Parameters); err != nil {
 		return nil, "", err
 	}
 	key, err := g.keyOf(header, func(name string) (string, error) { return keyOfRequest(name, req) })

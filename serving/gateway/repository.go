@@ -18,6 +18,13 @@ type indexed struct {
 
 const maxIndexRequest = 1 << 10 // bytes
 
+// repository adds the routes of Triton's repository API, for those who administer.
+func (g *Gateway) repository(mux *http.ServeMux) {
+	mux.HandleFunc("POST /v2/repository/index", g.index)
+	mux.HandleFunc("POST /v2/repository/models/{model}/load", g.setByRollouts)
+	mux.HandleFunc("POST /v2/repository/models/{model}/unload", g.setByRollouts)
+}
+
 // index lists the releases that the gateway has, or is making ready.
 func (g *Gateway) index(w http.ResponseWriter, r *http.Request) {
 	var asked struct {

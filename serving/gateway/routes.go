@@ -28,9 +28,7 @@ func (g *Gateway) routes() http.Handler {
 		mux.HandleFunc("GET "+base+"/ready", g.modelReady)
 		mux.HandleFunc("POST "+base+"/infer", ofInference(g.infer))
 	}
-	mux.HandleFunc("POST /v2/repository/index", g.index)
-	mux.HandleFunc("POST /v2/repository/models/{model}/load", g.setByRollouts)
-	mux.HandleFunc("POST /v2/repository/models/{model}/unload", g.setByRollouts)
+	g.repository(mux)
 	mux.HandleFunc("/", g.nothing)
 	return g.exactly(mux)
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,41 +13,83 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/serving/door"
 )
 
 // ErrPortInUse says that another process listens where the gateway should.
 var ErrPortInUse = errors.New("the port is in use")
 
-// Ports are where a Server listens; 0 takes any free one.
+// Ports are where a Server listens, and who may pass; 0 takes any free port.
 type Ports struct {
-	Host    string // the address for the model's clients; empty for loopback
-	Model   int
-	Metrics int // and control, always on loopback
+	Host        string // the address for the model's clients; empty for loopback
+	Model       int
+	MetricsHost string // empty for loopback
+	Metrics     int
+	Control     int // always on loopback
+	// Door is that of the model and of metrics that are not on loopback. The Server closes it, and so does Serve when it fails.
+	Door *door.Door
 }
 
-// loopback is where a Server listens unless it is told otherwise.
-const loopback = "127.0.0.1"
+const (
+	// loopback is where a Server listens unless it is told otherwise.
+	loopback = "127.0.0.1"
+	// maxHeader bounds a request's header, in bytes.
+	maxHeader = 64 << 10
+)
 
-// Server is a Gateway that listens: for the model's clients, and apart from them for Control.
+// Server is a Gateway that listens: for the model's clients, and apart from them for its metrics, and for Control.
 type Server struct {
 	Gateway *Gateway
-	model   *door
-	control *door
+	door    *door.Door
+	model   *entrance
+	metrics *entrance
+	control *entrance
 }
 
 // Serve starts a gateway. ErrPortInUse when a port is taken.
 func Serve(ctx context.Context, ports Ports, opts Options) (*Server, error) {
-	model, err := listen(ctx, cmp.Or(ports.Host, loopback), ports.Model, opts.Target, "port")
-	if err != nil {
-		return nil, err
+	var listeners []net.Listener
+	for _, at := range []struct {
+		host string
+		port int
+		key  string // of the environment
+	}{{ports.Host, ports.Model, "port"}, {ports.MetricsHost, ports.Metrics, "metrics_port"}, {"", ports.Control, "admin_port"}} {
+		listener, err := listen(ctx, cmp.Or(at.host, loopback), at.port, opts.Target, at.key)
+		if err != nil {
+			for _, other := range listeners {
+				err = errors.Join(err, other.Close())
+			}
+			ports.Door.Close()
+			return nil, err
+		}
+		listeners = append(listeners, listener)
 	}
-	control, err := listen(ctx, loopback, ports.Metrics, opts.Target, "metrics_port")
-	if err != nil {
-		return nil, errors.Join(err, model.Close())
-	}
-	opts.URL = "http://" + reachable(model.Addr())
+	opts.Door = ports.Door
+	model, atMetrics := secure(listeners[0], ports.Door), listeners[1]
+	opts.URL = addressOf(model)
 	g := New(opts)
-	return &Server{Gateway: g, model: open(model, g, g), control: open(control, g.Control(), g)}, nil
+	metrics := onLoopback(g.Metrics())
+	if !spec.IsLoopback(ports.MetricsHost) {
+		metrics, atMetrics = g.admitted(g.Metrics(), func(*http.Request) (door.Verb, bool) { return door.Metrics, true }), secure(atMetrics, ports.Door)
+	}
+	return &Server{
+		Gateway: g, door: ports.Door,
+		model: open(model, g, g), metrics: open(atMetrics, metrics, g), control: open(listeners[2], g.Control(), g),
+	}, nil
+}
+
+// secured is a listener with TLS.
+type secured struct{ net.Listener }
+
+// secure adds the TLS of a door that has it.
+func secure(listener net.Listener, d *door.Door) net.Listener {
+	config := d.TLS()
+	if config == nil {
+		return listener
+	}
+	return secured{tls.NewListener(listener, config)}
 }
 
 // listen takes a port, which the environment gives under a key.
@@ -66,19 +109,32 @@ func listen(ctx context.Context, host string, port int, target, key string) (net
 // URL is where this machine reaches the model: http://127.0.0.1:8080.
 func (s *Server) URL() string { return s.model.url }
 
-// ControlURL is where Control is, and so its metrics: http://127.0.0.1:9464.
+// MetricsURL is where Prometheus finds the metrics: http://127.0.0.1:9464/metrics.
+func (s *Server) MetricsURL() string { return s.metrics.url + "/metrics" }
+
+// ControlURL is where Control is: http://127.0.0.1:9465.
 func (s *Server) ControlURL() string { return s.control.url }
 
 // Close answers the requests under way until ctx ends, then drops the rest and lets go of the releases.
 func (s *Server) Close(ctx context.Context) error {
-	return errors.Join(s.model.close(ctx), s.control.close(ctx), s.Gateway.Close())
+	err := errors.Join(s.model.close(ctx), s.metrics.close(ctx), s.control.close(ctx), s.Gateway.Close())
+	s.door.Close()
+	return err
 }
 
-// door is one port of a Server.
-type door struct {
+// entrance is one port of a Server.
+type entrance struct {
 	url     string
 	http    *http.Server
 	serving sync.WaitGroup
+}
+
+// addressOf is where this machine reaches a listener.
+func addressOf(listener net.Listener) string {
+	if _, ok := listener.(secured); ok {
+		return "https://" + reachable(listener.Addr())
+	}
+	return "http://" + reachable(listener.Addr())
 }
 
 // reachable is an address at which this machine reaches a listener: one that listens on all addresses is reached on loopback.
@@ -89,35 +145,37 @@ func reachable(address net.Addr) string {
 	return address.String()
 }
 
-func open(listener net.Listener, handler http.Handler, g *Gateway) *door {
+func open(listener net.Listener, handler http.Handler, g *Gateway) *entrance {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true) // gRPC's
-	d := &door{
-		url: "http://" + reachable(listener.Addr()),
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true) // gRPC's without TLS
+	e := &entrance{
+		url: addressOf(listener),
 		http: &http.Server{
 			Handler:           handler,
 			Protocols:         &protocols,
-			ReadHeaderTimeout: 10 * time.Second,
+			MaxHeaderBytes:    maxHeader,
+			ReadHeaderTimeout: 10 * time.Second, // of a handshake too
 			ReadTimeout:       bodyTimeout,
 			WriteTimeout:      bodyTimeout + g.opts.Timeout + answerTime, // it counts from the request's header
 			IdleTimeout:       2 * time.Minute,
 			ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
 		},
 	}
-	d.serving.Go(func() {
-		if err := d.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			g.log.Error("the gateway has stopped listening", "at", d.url, "error", err)
+	e.serving.Go(func() {
+		if err := e.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			g.log.Error("the gateway has stopped listening", "at", e.url, "error", err)
 		}
 	})
-	return d
+	return e
 }
 
-func (d *door) close(ctx context.Context) error {
-	err := d.http.Shutdown(ctx)
+func (e *entrance) close(ctx context.Context) error {
+	err := e.http.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(err, d.http.Close())
+		err = errors.Join(err, e.http.Close())
 	}
-	d.serving.Wait()
+	e.serving.Wait()
 	return err
 }

@@ -59,7 +59,8 @@ func TestServe(t *testing.T) {
 		{server.URL() + "/metrics", 404, "/v2/models/m"},
 		{server.ControlURL() + "/sluice/v1/targets/m", 200, `"target":"m"`},
 		{server.ControlURL() + "/sluice/v1/targets/m/stats", 200, `"target":"m"`},
-		{server.ControlURL() + "/metrics", 200, "sluice_routing_revision"},
+		{server.MetricsURL(), 200, "sluice_routing_revision"},
+		{server.ControlURL() + "/metrics", 404, ""},
 		{server.ControlURL() + "/v2/models/m", 404, ""},
 	} {
 		if status, body := get(t, tc.at); status != tc.status || !strings.Contains(body, tc.contains) {
@@ -84,7 +85,7 @@ func TestServeOnAllAddresses(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for at, reached := range map[string]bool{server.URL(): true, server.ControlURL(): false} {
+	for at, reached := range map[string]bool{server.URL(): true, server.ControlURL(): false, server.MetricsURL(): false} {
 		address, err := url.Parse(at)
 		if err != nil || address.Hostname() != "127.0.0.1" {
 			t.Errorf("%s is not what this machine reaches: %v", at, err)
@@ -107,7 +108,7 @@ func TestServeOnAPortInUse(t *testing.T) {
 	}
 	defer other.Close()
 	taken := other.Addr().(*net.TCPAddr).Port
-	for key, ports := range map[string]Ports{"`port`": {Model: taken}, "`metrics_port`": {Metrics: taken}} {
+	for key, ports := range map[string]Ports{"`port`": {Model: taken}, "`metrics_port`": {Metrics: taken}, "`admin_port`": {Control: taken}} {
 		_, err := serveNothing(t, ports)
 		if !errors.Is(err, ErrPortInUse) {
 			t.Fatalf("%s: got %v, want ErrPortInUse", key, err)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,10 +11,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
+	"github.com/sluiceml/sluice/serving/trust"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -37,6 +40,8 @@ type Target struct {
 	name  string
 	url   string // of the model
 	at    string // of the Control of a gateway on this machine; empty for none
+	// Front is the front door of its gateways.
+	Front spec.TargetGateway
 }
 
 // client is that of all targets, which come and go with each question.
@@ -50,6 +55,14 @@ func NewTarget(s *store.Store, name, url, control string) *Target {
 
 // URL is where the target speaks the Open Inference Protocol.
 func (t *Target) URL() string { return t.url }
+
+// TLS is how to reach URL where that is a gateway of this machine with a certificate for its clients' name; else nil, for the usual way.
+func (t *Target) TLS() *tls.Config {
+	if t.at == "" || t.Front.TLS == nil {
+		return nil
+	}
+	return trust.File(t.Front.TLS.Certificate)
+}
 
 // Current returns the routing document; revision 0 when nothing was ever released.
 func (t *Target) Current(ctx context.Context) (routing.Document, error) {

@@ -32,9 +32,11 @@ const (
 	lookEvery   = 2 * time.Second
 )
 
-// Serve starts the gateway of a target at an address of this machine: see gateway.Ports. The cluster is asked for nothing yet.
+// Serve starts the gateway of a target. The cluster is asked for nothing yet.
 // gateway.ErrPortInUse when a port is taken.
-func Serve(ctx context.Context, s *store.Store, target string, spec spec.KServeTarget, host, labelKey string, log *slog.Logger) (*gateway.Server, error) {
+func Serve(
+	ctx context.Context, s *store.Store, target string, spec spec.KServeTarget, ports gateway.Ports, labelKey string, log *slog.Logger,
+) (*gateway.Server, error) {
 	config, namespace, inside, err := configOf(spec)
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)
@@ -44,7 +46,7 @@ func Serve(ctx context.Context, s *store.Store, target string, spec spec.KServeT
 		return nil, fmt.Errorf("target %s: %w", target, err)
 	}
 	t.inside, t.labelKey = inside, labelKey
-	return t.serve(ctx, gateway.Ports{Host: host, Model: spec.Port, Metrics: spec.MetricsPort}, log)
+	return t.serve(ctx, ports, log)
 }
 
 // releases makes and removes the InferenceServices of one target.

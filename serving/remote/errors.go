@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/trust"
 )
 
 // maxRetryAfter bounds what a server may ask clients to wait.
@@ -22,6 +23,9 @@ const maxRetryAfter = time.Hour
 func unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("the model's server has not responded: %w", ctx.Err())
+	}
+	if why := trust.Reason(err); why != nil {
+		return &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's server cannot be trusted: %v", why)}
 	}
 	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err // without the address, which is not the client's business

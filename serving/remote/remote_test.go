@@ -311,3 +311,14 @@ func TestBusy(t *testing.T) {
 		}
 	}
 }
+
+// promise: docs/serving.md#p-door-other-name
+func TestACertificateForAnotherName(t *testing.T) {
+	s := httptest.NewUnstartedServer(answers(http.StatusOK, described))
+	s.StartTLS()
+	defer s.Close()
+	_, err := Open(t.Context(), Options{URL: s.URL, Model: "m"})
+	if !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "cannot be trusted: the certificate of the server is from an authority that is not known here") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -5,6 +5,7 @@ package replay
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/rows"
+	"github.com/sluiceml/sluice/serving/trust"
 )
 
 const (
@@ -38,6 +40,8 @@ var (
 	ErrUnfit = errors.New("the dataset cannot be replayed")
 	// ErrIncomparable says that what the model answers cannot be compared as it is asked for.
 	ErrIncomparable = errors.New("the answers cannot be compared")
+	// ErrRefused says that the server is not the one that it should be, or that it does not let its clients in. It is not asked again.
+	ErrRefused = errors.New("the model cannot be asked")
 )
 
 // Options say what to replay where.
@@ -50,8 +54,11 @@ type Options struct {
 	Split string
 	// Label is the column with the right answer; it is sent along as the request's label. Empty for none.
 	Label string
-	// LabelAuthorization is the Authorization header of requests with a label; empty for none.
-	LabelAuthorization string
+	// Authorization is the header of requests with a label, and of all requests if AlwaysAuthorized; empty for none.
+	Authorization    string
+	AlwaysAuthorized bool
+	// TLS is how an https URL is reached; nil for the usual way.
+	TLS *tls.Config
 	// Seed is of the order of the rows, which is another in each pass.
 	Seed int64
 	// Compare is how labels are compared with answers: Probe says which no answer could be.
@@ -71,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.RPS <= 0 {
 		return fmt.Errorf("%w: %v requests per second is not positive", ErrUnfit, o.RPS)
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: concurrency}
+	transport := &http.Transport{MaxIdleConnsPerHost: concurrency, TLSClientConfig: o.TLS}
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -92,7 +99,7 @@ func Run(ctx context.Context, o Options) error {
 // could be, what the version refuses, and when none of the first rows has a label that is to be sent along. Other failures are for a rollout to
 // count.
 func Probe(ctx context.Context, o Options, version string) error {
-	transport := &http.Transport{}
+	transport := &http.Transport{TLSClientConfig: o.TLS}
 	defer transport.CloseIdleConnections()
 	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}}
 	r.heard.Store(time.Now().UnixNano())
@@ -218,6 +225,8 @@ func (r *replay) metadata(ctx context.Context, path string) (meta oip.ModelMetad
 			return meta, nil
 		case err == nil && status == http.StatusNotFound:
 			return meta, fmt.Errorf("%s has no model %s", r.URL, r.Model)
+		case err == nil && (status == http.StatusUnauthorized || status == http.StatusForbidden):
+			return meta, fmt.Errorf("%w: %s: %s", ErrRefused, r.URL, refusal(body))
 		}
 		if err := r.silence(err); err != nil {
 			return meta, err
@@ -297,7 +306,7 @@ func (r *replay) request(inputs []oip.TensorMetadata, row rows.Row) ([]byte, err
 // infer sends one request. Failures of the model are the server's to count; what it refuses ends the replay, for every row would be.
 func (r *replay) infer(ctx context.Context, body []byte) {
 	status, answer, err := r.call(ctx, http.MethodPost, "/infer", body)
-	if err == nil && (status == http.StatusBadRequest || status == http.StatusUnauthorized) {
+	if err == nil && (status == http.StatusBadRequest || status == http.StatusUnauthorized || status == http.StatusForbidden) {
 		r.fail(fmt.Errorf("%w: %s rejects a row: %s", ErrUnfit, r.Model, strings.TrimSpace(string(answer))))
 		return
 	}
@@ -309,12 +318,15 @@ func (r *replay) infer(ctx context.Context, body []byte) {
 	}
 }
 
-// silence turns a call's error into ErrUnreachable when nothing has answered for long. An answer of any kind ends the silence.
+// silence turns a call's error into ErrUnreachable when nothing has answered for long, and one of a certificate into ErrRefused. An answer of any kind ends the silence.
 func (r *replay) silence(err error) error {
 	now := time.Now()
 	if err == nil {
 		r.heard.Store(now.UnixNano())
 		return nil
+	}
+	if why := trust.Reason(err); why != nil {
+		return fmt.Errorf("%w: %s: %w", ErrRefused, r.URL, why)
 	}
 	if quiet := now.Sub(time.Unix(0, r.heard.Load())); quiet > silenceMax {
 		return fmt.Errorf("%w: %s for %v: %w", ErrUnreachable, r.URL, quiet.Round(time.Second), err)
@@ -330,8 +342,8 @@ func (r *replay) call(ctx context.Context, method, path string, body []byte) (st
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if r.Label != "" && r.LabelAuthorization != "" {
-		req.Header.Set("Authorization", r.LabelAuthorization)
+	if r.Authorization != "" && (r.Label != "" || r.AlwaysAuthorized) {
+		req.Header.Set("Authorization", r.Authorization)
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {

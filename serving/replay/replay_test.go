@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,5 +249,43 @@ func TestProbeLooksAtAllRows(t *testing.T) {
 		if n := len(s.requests()); n > probed {
 			t.Errorf("%d rows were sent, want at most %d", n, probed)
 		}
+	}
+}
+
+// A server with another's certificate, or one that does not let the replay in, is not asked again, and says what is wrong.
+//
+// promise: docs/serving.md#p-door-clients
+func TestRunsAreRefused(t *testing.T) {
+	var authorization atomic.Value
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		authorization.Store(r.Header.Get("Authorization"))
+		oip.WriteError(w, &oip.Error{Status: http.StatusUnauthorized, Message: "the key is not one of the target m"})
+	}))
+	defer server.Close()
+	trusted := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	other := trusted.Clone()
+	other.ServerName = "shop.test"
+	for _, tc := range []struct {
+		name string
+		tls  *tls.Config
+		says string
+	}{
+		{"the certificate is for another name", other, "not for shop.test"},
+		{"an authority that nobody knows", nil, "an authority that is not known here"},
+		{"another key", trusted, "the key is not one of the target m"},
+	} {
+		o := Options{URL: server.URL, Model: "m", TLS: tc.tls, RPS: 1, Authorization: "Bearer k", AlwaysAuthorized: true}
+		began := time.Now()
+		for name, err := range map[string]error{"run": Run(t.Context(), o), "probe": Probe(t.Context(), o, "1")} {
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("%s, %s: %v, want ErrRefused with %q", tc.name, name, err, tc.says)
+			}
+		}
+		if took := time.Since(began); took > silenceMax {
+			t.Errorf("%s: it took %v", tc.name, took)
+		}
+	}
+	if authorization.Load() != "Bearer k" {
+		t.Errorf("the key was sent as %v", authorization.Load())
 	}
 }

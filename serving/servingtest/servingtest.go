@@ -52,7 +52,7 @@ func Ports(t *testing.T, server *gateway.Server) gateway.Ports {
 		}
 		return n
 	}
-	return gateway.Ports{Model: port(server.URL()), Metrics: port(server.ControlURL())}
+	return gateway.Ports{Model: port(server.URL()), Control: port(server.ControlURL())}
 }
 
 // Run runs the suite. open makes a target called Name on a store.

@@ -97,11 +97,11 @@ under way, for at most 20 seconds. A second signal ends the wait.`,
 }
 
 // named are the targets of these names, all for no name.
-func named(cmd *cobra.Command, targets map[string]spec.Target, names []string) (map[string]spec.Target, error) {
+func named(cmd *cobra.Command, targets map[string]spec.ServedTarget, names []string) (map[string]spec.ServedTarget, error) {
 	if len(names) == 0 {
 		return targets, nil
 	}
-	some := map[string]spec.Target{}
+	some := map[string]spec.ServedTarget{}
 	for _, name := range names {
 		target, ok := targets[name]
 		if !ok {
@@ -113,7 +113,7 @@ func named(cmd *cobra.Command, targets map[string]spec.Target, names []string) (
 }
 
 // loadTargets reads the targets of an environment file; none for no file.
-func loadTargets(env string) (map[string]spec.Target, error) {
+func loadTargets(env string) (map[string]spec.ServedTarget, error) {
 	if env == "" {
 		return nil, nil
 	}
@@ -125,5 +125,9 @@ func loadTargets(env string) (map[string]spec.Target, error) {
 	if e == nil {
 		return nil, &control.LintError{Diagnostics: findings}
 	}
-	return e.Targets, nil
+	targets := make(map[string]spec.ServedTarget, len(e.Targets))
+	for name := range e.Targets {
+		targets[name] = e.Serve(name)
+	}
+	return targets, nil
 }

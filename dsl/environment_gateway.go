@@ -1,0 +1,61 @@
+package dsl
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// ipAddress is what can be the address of an interface: IPv4, IPv6 or localhost. Whether the machine has it is found when it is used.
+var ipAddress = regexp.MustCompile(`^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost)$`)
+
+// ownOrEncrypted is a URL whose answers nobody else can change on the way.
+var ownOrEncrypted = regexp.MustCompile(`^(https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/])`)
+
+// checkGateway reports a front door that others can pass though nobody said so, and what it cannot be made of.
+func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, env *spec.Environment) {
+	for _, listen := range []struct{ key, address string }{{"listen", g.Listen}, {"metrics_listen", g.MetricsListen}} {
+		at := document.Lookup(body, listen.key)
+		switch {
+		case at == nil || at.Kind != yaml.ScalarNode:
+		case !ipAddress.MatchString(listen.address):
+			src.Errorf(at, "address", "write an IP address without a port, such as 0.0.0.0", "`%s` is %q", listen.key, listen.address)
+		case !spec.IsLoopback(listen.address) && !g.Restricted() && !g.Open:
+			src.Errorf(at, "open", "give the gateway `keys`, `jwt` or `tls: {client_ca: ...}`, or set `open: true` if that is meant",
+				"everyone who reaches %s could use the gateway", listen.address)
+		}
+	}
+	if g.TLS != nil {
+		for key, file := range map[string]string{"certificate": g.TLS.Certificate, "key": g.TLS.Key, "client_ca": g.TLS.ClientCA} {
+			absolute(src, document.Lookup(body, "tls", key), file)
+		}
+	}
+	for i, key := range g.Keys {
+		if at := document.Lookup(body, "keys", i, "secret"); at != nil && at.Kind == yaml.ScalarNode && key.Secret != "" {
+			if _, ok := env.Secrets[key.Secret]; !ok {
+				missingSecret(src, at, env, key.Secret)
+			}
+		}
+	}
+	for i, jwt := range g.JWT {
+		at := document.Lookup(body, "jwt", i, "jwks")
+		switch {
+		case !strings.Contains(jwt.JWKS, "://"):
+			absolute(src, at, jwt.JWKS)
+		case !isWebURL(jwt.JWKS) || !ownOrEncrypted.MatchString(jwt.JWKS):
+			src.Errorf(at, "url", "use https, so that nobody can send other keys", "%q is not an address for keys", jwt.JWKS)
+		}
+	}
+}
+
+// absolute reports a path that would depend on the folder in which a gateway starts.
+func absolute(src *document.Source, at *yaml.Node, file string) {
+	if at != nil && at.Kind == yaml.ScalarNode && file != "" && !path.IsAbs(file) {
+		src.Errorf(at, "path", "a gateway may be started in any folder", "the path %q is not absolute", file)
+	}
+}
