@@ -35,7 +35,7 @@ var kinds = []kind{
 	{name: "equal", candidate: 0.01, stable: 0.01},
 	{name: "errors", candidate: 0.03, stable: 0.01, worse: true},
 	{name: "sticky_equal", candidate: 0.01, stable: 0.01, users: 1000},
-	{name: "sticky_errors", candidate: 0.03, stable: 0.01, users: 100000, worse: true},
+	{name: "sticky_errors", candidate: 0.03, stable: 0.01, users: 100000, worse: true, apart: true},
 	{name: "sticky_errors_few", candidate: 0.03, stable: 0.01, users: 20000, worse: true, apart: true},
 }
 
