@@ -113,7 +113,7 @@ var figures = []struct{ mark, words, constant string }{
 	{"docs/security.md#p-gateway-minute", "a minute", "serving/gateway.bodyTimeout"},
 	{"docs/security.md#p-gateway-slow-clients", "256 inference", "serving/gateway.maxInFlight"},
 	{"docs/rollouts.md#p-ro-sticky-bound", "64,000 cells", "serving/stats.Cells"},
-	{"docs/rollouts.md#p-ro-sticky-bound", "65,536 keys", "serving/gateway.maxKeys"},
+	{"docs/rollouts.md#p-ro-sticky-bound", "16,777,216 marks", "serving/gateway.keyMarks"},
 	{"docs/serving.md#p-batch-target", "10 s", "serving/batch.window"},
 	{"docs/serving.md#p-mirror-bounded", "256 of", "serving/gateway.mirrorQueue"},
 	{"docs/serving.md#p-mirror-bounded", "64 MiB", "serving/gateway.mirrorBytes"},

@@ -2,15 +2,16 @@ package gateway
 
 import "github.com/sluiceml/sluice/serving/stats"
 
-// maxKeys is how many keys of a version, and of its shadow, a gateway remembers in one revision. Answers to others do not count as first ones.
-const maxKeys = 1 << 16
+// keyMarks is how many marks there are for keys that were answered in a revision: 2 MiB of bits, enough for many more keys than a stage
+// needs, at the smallest weight, too. A key whose mark another has set counts with that one.
+const keyMarks = 1 << 24
 
 // keyCounter counts each key of a revision once.
 type keyCounter struct {
 	stats.Keyed
-	answered map[string]keySet // by version
-	differed keySet
-	measured keySet
+	stopped bool
+	// marks of the keys with an answer, with a mirrored request that only one answered well, and with a mirrored request that has losses
+	answered, differed, measured keySet
 }
 
 // newKeyCounter begins with k; without it nothing is counted by key.
@@ -18,19 +19,19 @@ func newKeyCounter(k *stats.Keyed) *keyCounter {
 	if k == nil {
 		return nil
 	}
-	return &keyCounter{Keyed: *k, answered: map[string]keySet{}, differed: keySet{}, measured: keySet{}}
+	return &keyCounter{Keyed: *k}
 }
 
 // stop ends the counting, and lets go of the keys: another revision is served.
 func (k *keyCounter) stop() {
 	if k != nil {
-		k.answered, k.differed, k.measured = nil, nil, nil
+		k.stopped, k.answered, k.differed, k.measured = true, nil, nil, nil
 	}
 }
 
 // answer counts an answer of a version, if it is an error or its key's first.
 func (k *keyCounter) answer(version string, d drawn, isError bool, add func(*stats.Counts)) {
-	if k == nil || k.answered == nil {
+	if k == nil || k.stopped {
 		return
 	}
 	cell := stats.CellOf(d.hash)
@@ -40,10 +41,7 @@ func (k *keyCounter) answer(version string, d drawn, isError bool, add func(*sta
 	if isError {
 		k.Erred.Add(cell)
 	}
-	if k.answered[version] == nil {
-		k.answered[version] = keySet{}
-	}
-	if k.answered[version].add(d) {
+	if k.answered.add(d) {
 		counts := k.First[version]
 		add(&counts)
 		k.First[version] = counts
@@ -52,7 +50,7 @@ func (k *keyCounter) answer(version string, d drawn, isError bool, add func(*sta
 
 // compare counts a mirrored request, if it is its key's first that only one of both answered well, and if it is its key's first with losses.
 func (k *keyCounter) compare(d drawn, seen comparison) {
-	if k == nil || k.differed == nil {
+	if k == nil || k.stopped {
 		return
 	}
 	if seen.hasLoss && k.measured.add(d) {
@@ -68,17 +66,22 @@ func (k *keyCounter) compare(d drawn, seen comparison) {
 	}
 }
 
-// keySet holds up to maxKeys hashes of keys.
-type keySet map[uint64]struct{}
+// keySet has the marks of keys, which the low bits of a hash choose: the high ones choose the release.
+type keySet []uint64
 
 // add reports whether a request is the first of its key. Those without a key are, and need no memory.
-func (s keySet) add(d drawn) bool {
+func (s *keySet) add(d drawn) bool {
 	if !d.byKey {
 		return true
 	}
-	if _, known := s[d.hash]; known || len(s) >= maxKeys {
+	if *s == nil {
+		*s = make(keySet, keyMarks/64)
+	}
+	mark := d.hash % keyMarks
+	word, bit := &(*s)[mark/64], uint64(1)<<(mark%64)
+	if *word&bit != 0 {
 		return false
 	}
-	s[d.hash] = struct{}{}
+	*word |= bit
 	return true
 }
