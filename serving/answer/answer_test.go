@@ -109,7 +109,8 @@ func TestRules(t *testing.T) {
 
 func TestOutputsThatRulesCannotCompare(t *testing.T) {
 	outputs := []oip.TensorMetadata{
-		{Name: "class", Datatype: oip.Bytes, Shape: []int64{-1}}, {Name: "price", Datatype: oip.FP32, Shape: []int64{-1, 1}},
+		{Name: "class", Datatype: oip.Bytes, Shape: []int64{-1}},
+		{Name: "price", Datatype: oip.FP32, Shape: []int64{-1, 1}},
 		{Name: "scores", Datatype: oip.FP32, Shape: []int64{-1, 3}},
 	}
 	for _, tc := range []struct {
