@@ -146,6 +146,7 @@ absent is an optional: read it with %[1]s.?%[1]s, and give a default with %[1]s.
 | %[1]srun.trigger.files%[1]s | the URLs of the objects that a data trigger found, a list |
 | %[1]srun.trigger.?value%[1]s | the value that a metric trigger measured, an optional |
 | %[1]sdatasets[?"NAME"]%[1]s, %[1]smodels[?"NAME"]%[1]s | the current published version, an optional; without the %[1]s?%[1]s it must exist |
+| %[1]sdatasets["NAME@TAG"]%[1]s, %[1]smodels["NAME@ALIAS"]%[1]s | the version with the tag or alias |
 | %[1]slast.?steps.ID.OUTPUT%[1]s | an output of the pipeline's last accepted run, if there is one |
 | %[1]sserving.TARGET.?steps.ID.OUTPUT%[1]s | an output of the run whose release the target serves |
 | the step's outputs | in its gate and in %[1]suntil%[1]s, as plain names |

@@ -158,4 +158,9 @@ func TestRunFacts(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "there is no published dataset `spam-mail`") {
 		t.Errorf("a dataset that is not there: %v", err)
 	}
+	p = mustCompile(t, strings.Replace(triggered, `"spam-mail"`, `"spam-mail@golden"`, 1))
+	_, err = p.Resolve("score", spec.Vars{Run: spec.RunFacts{StartedAt: began}, Datasets: map[string]artifact.Ref{"spam-mail": mail}})
+	if err == nil || !strings.Contains(err.Error(), "no published dataset `spam-mail` has the tag `golden`") {
+		t.Errorf("a tag that is not there: %v", err)
+	}
 }

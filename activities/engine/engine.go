@@ -216,10 +216,10 @@ func (e *Engine) settle(ctx context.Context, sub *Submitted, rec *record.RunReco
 			rec.Serving[target] = run
 		}
 	}
-	if rec.Datasets, err = registry.CurrentRefs(ctx, e.Store, artifact.Dataset); err != nil {
+	if rec.Datasets, err = registry.Refs(ctx, e.Store, artifact.Dataset); err != nil {
 		return err
 	}
-	rec.Models, err = registry.CurrentRefs(ctx, e.Store, artifact.Model)
+	rec.Models, err = registry.Refs(ctx, e.Store, artifact.Model)
 	return err
 }
 

@@ -242,6 +242,7 @@ func TestRepository(t *testing.T) {
 // The trace of a request reaches whatever answers it.
 //
 // promise: docs/serving.md#p-oip-trace
+// promise: docs/serving.md#p-warm-all
 func TestTheTraceIsHandedOn(t *testing.T) {
 	got := make(chan oip.Call, warmUps+1)
 	ready := make(chan struct{})
@@ -253,6 +254,9 @@ func TestTheTraceIsHandedOn(t *testing.T) {
 	close(ready)
 	doc := b.route(t, nil, weightedBehaviour{"1", "", 1})
 	b.untilServing(t, doc.Revision)
+	if made := len(got); made != warmUps {
+		t.Errorf("the release was ready after %d requests, want %d", made, warmUps)
+	}
 	for range warmUps {
 		if call := <-got; call != (oip.Call{}) {
 			t.Errorf("a warm-up has the call %+v", call)

@@ -134,14 +134,34 @@ func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string
 	return all, err
 }
 
-// CurrentRefs returns the current version of every published name.
-func CurrentRefs(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]artifact.Ref, error) {
+// Refs returns what every published name means now, and as NAME@TAG the version with a tag.
+func Refs(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]artifact.Ref, error) {
 	current, err := Current(ctx, s, typ)
 	all := make(map[string]artifact.Ref, len(current))
 	for name, v := range current {
 		all[name] = v.Artifact
 	}
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	tags, err := store.RecordsIn[Tag](ctx, s, store.TagsPrefix+string(typ)+"/", nil)
+	if err != nil {
+		return nil, err
+	}
+	versions := map[string][]Published{} // of the names that have tags
+	for _, t := range tags {
+		if _, read := versions[t.Name]; !read {
+			if versions[t.Name], err = Versions(ctx, s, typ, t.Name); err != nil {
+				return nil, err
+			}
+		}
+		for _, v := range versions[t.Name] {
+			if v.Artifact.Digest == t.Digest {
+				all[t.Name+"@"+t.Tag] = v.Artifact
+			}
+		}
+	}
+	return all, nil
 }
 
 // Versions returns all records of a published name, newest first.

@@ -31,6 +31,16 @@ func TestRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	refs, err := registry.Refs(t.Context(), s, artifact.Dataset)
+	wantRefs := map[string]string{"mail": two, "letters": one, "mail@golden": one, "mail@newest": two}
+	for name, digest := range wantRefs {
+		if refs[name].Digest != digest || refs[name].Type != artifact.Dataset {
+			t.Errorf("%s is %+v, want %s", name, refs[name], digest)
+		}
+	}
+	if err != nil || len(refs) != len(wantRefs) {
+		t.Errorf("%v, %v", refs, err)
+	}
 	leadsTo := func(digest string) (keys []string) {
 		t.Helper()
 		for info, err := range s.Driver().List(t.Context(), "") {
@@ -52,6 +62,9 @@ func TestRemove(t *testing.T) {
 	}
 	if err := registry.Remove(t.Context(), s, artifact.Dataset, "mail", one); err != nil {
 		t.Fatal(err)
+	}
+	if refs, err := registry.Refs(t.Context(), s, artifact.Dataset); err != nil || refs["mail@golden"].Digest != "" {
+		t.Errorf("a tag of what was removed: %v, %v", refs, err)
 	}
 	want := []string{"history/dataset/letters/0000000001.json", "published/dataset/letters.json", "registry/dataset/letters/r1-clean.json"}
 	if diff := cmp.Diff(want, leadsTo(one)); diff != "" {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/registry"
@@ -89,9 +89,6 @@ rollback is in effect until a step publishes a new version under the name.`,
 	}
 }
 
-// tagForm keeps tags fit for keys of the store.
-var tagForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 func newDataTag() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tag NAME[@VERSION] TAG",
@@ -116,7 +113,7 @@ the tag.`,
 		if strings.Contains(name, "/") {
 			return kit.Invalidf("%s is not published: only versions of published names can be tagged", name)
 		}
-		if !tagForm.MatchString(tag) {
+		if !artifact.FitsTag(tag) {
 			return kit.Invalidf("%q is not a valid tag: use letters, digits and . _ -, 64 at most", tag)
 		}
 		if *remove {
@@ -141,12 +138,9 @@ the tag.`,
 	return cmd
 }
 
-// digitsForm is what NAME@VERSION may name a version by.
-var digitsForm = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d,64}$`, leastDigits))
-
 // putTag gives a version a tag, and returns the digest of the version that had it, if one had.
 func putTag(ctx context.Context, s *store.Store, v registry.Published, tag string) (was string, err error) {
-	if digitsForm.MatchString(tag) {
+	if artifact.LooksLikeVersion(tag) {
 		return "", kit.Invalidf("%q is not a valid tag: it looks like the beginning of a version\nhelp: include a character other than the digits 0-9 and a-f", tag)
 	}
 	tags, err := registry.Tags(ctx, s, v.Artifact.Type, v.Name)

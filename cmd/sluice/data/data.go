@@ -50,9 +50,6 @@ one of
 // versionDigits is how much of a digest stands for a version where it is shown.
 const versionDigits = 12
 
-// leastDigits is how much of it must be given.
-const leastDigits = 4
-
 func shortVersion(digest string) string {
 	digits := strings.TrimPrefix(digest, "sha256:")
 	return digits[:min(versionDigits, len(digits))]
@@ -141,7 +138,7 @@ func versionOf(ctx context.Context, s *store.Store, current registry.Published, 
 		}
 	}
 	for _, v := range all {
-		if len(prefix) < leastDigits || !strings.HasPrefix(v.Artifact.Digest, "sha256:"+prefix) {
+		if len(prefix) < artifact.LeastDigits || !strings.HasPrefix(v.Artifact.Digest, "sha256:"+prefix) {
 			continue
 		}
 		if found.Artifact.Digest != "" && found.Artifact.Digest != v.Artifact.Digest {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/registry"
@@ -42,7 +43,7 @@ the beginning of a version. --delete removes the alias.`,
 			return err
 		}
 		model, alias := args[0], args[1]
-		if !tagForm.MatchString(alias) {
+		if !artifact.FitsTag(alias) {
 			return kit.Invalidf("%q is not a valid alias: use letters, digits and . _ -, 64 at most", alias)
 		}
 		if *remove {
@@ -53,7 +54,7 @@ the beginning of a version. --delete removes the alias.`,
 			}
 			return registry.DeleteTag(cmd.Context(), s, v.Artifact.Type, v.Name, alias)
 		}
-		if digitsForm.MatchString(alias) {
+		if artifact.LooksLikeVersion(alias) {
 			return kit.Invalidf("%q is not a valid alias: it looks like the beginning of a version\nhelp: include a character other than the digits 0-9 and a-f", alias)
 		}
 		v, err := findModel(cmd.Context(), s, model)
