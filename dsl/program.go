@@ -322,6 +322,7 @@ func (c *checker) use(e *expr.Expression) {
 			line, col := e.Locate(c.src, r)
 			c.src.Add(document.SeverityWarning, line, col, "attempt", "remove it", "`run.attempt` is always 1: expressions are evaluated once for all attempts of a step")
 		}
+		c.checkPublished(e, r)
 		for _, name := range r.Params(c.pipeline.Params) {
 			c.useParam(e, r, name)
 		}

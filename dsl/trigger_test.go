@@ -160,7 +160,7 @@ func TestRunFacts(t *testing.T) {
 	}
 	p = mustCompile(t, strings.Replace(triggered, `"spam-mail"`, `"spam-mail@golden"`, 1))
 	_, err = p.Resolve("score", spec.Vars{Run: spec.RunFacts{StartedAt: began}, Datasets: map[string]artifact.Ref{"spam-mail": mail}})
-	if err == nil || !strings.Contains(err.Error(), "no published dataset `spam-mail` has the tag `golden`") {
+	if err == nil || !strings.Contains(err.Error(), "there is no published dataset `spam-mail@golden`") {
 		t.Errorf("a tag that is not there: %v", err)
 	}
 }

@@ -227,6 +227,16 @@ func (e *Expression) explain(err error) error {
 	return err
 }
 
+// explainPublished names the dataset or model that is not there.
+func (e *Expression) explainPublished(err error) error {
+	for _, r := range e.Refs {
+		if root := r.Path[0].Name; (root == "datasets" || root == "models") && len(r.Path) > 1 && err.Error() == "no such key: "+r.Path[1].Name {
+			return fmt.Errorf("there is no published %s `%s`: %w", strings.TrimSuffix(root, "s"), r.Path[1].Name, &absentError{field: r.Path[1].Name})
+		}
+	}
+	return err
+}
+
 // OutputType is the type of a checked expression.
 func (e *Expression) OutputType() *cel.Type {
 	if !e.OK {
@@ -256,8 +266,6 @@ func (e *Expression) lint(src *document.Source) {
 		switch x.AsCall().FunctionName() {
 		case overloads.TypeConvertInt:
 			meant[args[0].ID()] = true
-		case operators.Index, operators.OptIndex:
-			e.checkPublished(src, args[0], args[1])
 		case operators.Divide:
 			isInt := func(x ast.Expr) bool { return e.tree.GetType(x.ID()).Kind() == types.IntKind }
 			if isInt(args[0]) && isInt(args[1]) && !meant[x.ID()] && args[1].AsLiteral() != types.Int(0) {
