@@ -318,7 +318,11 @@ func (k *killed) strike(who string) {
 // follow strikes at each change of the document until a run ends. When a release is at half of the traffic, act is called.
 func (k *killed) follow(run *command, who string, act func()) (strikes int) {
 	k.t.Helper()
-	before := k.routing().Revision
+	content := func() string { // a change that is made again is a revision of the same content
+		doc := k.routing()
+		return fmt.Sprintf("%v %s %v", doc.Releases, doc.Candidate, doc.Shadow)
+	}
+	before := content()
 	ctx, cancel := context.WithTimeout(k.t.Context(), 10*time.Minute)
 	defer cancel()
 	for range poll.Every(ctx, 20*time.Millisecond) {
@@ -327,12 +331,12 @@ func (k *killed) follow(run *command, who string, act func()) (strikes int) {
 			return strikes
 		default:
 		}
-		doc := k.routing()
-		if doc.Revision == before {
+		now := content()
+		if now == before {
 			continue
 		}
-		before = doc.Revision
-		if serving, _ := doc.Serving(); serving.Weight == 0.5 && act != nil {
+		before = now
+		if serving, _ := k.routing().Serving(); serving.Weight == 0.5 && act != nil {
 			act()
 		}
 		k.strike(who)
