@@ -96,8 +96,12 @@ func TestCells(t *testing.T) {
 // The data are as encoding/json has them, whichever way they are written.
 func TestDataAsJSON(t *testing.T) {
 	for _, data := range []any{
-		[]float32{0, 1, -1.5, 0.1, 1e-7, 1e21, 16777216, math.MaxFloat32}, []float64{0, 1e-300, 1e20, 0.1, math.MaxFloat64},
-		[]string{"", "plain", "<b>&\"quoted\"\\", "line\nline\u2028", "häm"}, []bool{true, false}, []int64{math.MinInt64}, []uint64{math.MaxUint64},
+		[]float32{0, 1, -1.5, 0.1, 1e-7, 1e21, 16777216, math.MaxFloat32},
+		[]float64{0, 1e-300, 1e20, 0.1, math.MaxFloat64},
+		[]string{"", "plain", "<b>&\"quoted\"\\", "line\nline\u2028", "häm"},
+		[]bool{true, false},
+		[]int64{math.MinInt64},
+		[]uint64{math.MaxUint64},
 	} {
 		tensor := Tensor{Name: "x\n", Shape: []int64{int64(reflect.ValueOf(data).Len())}, Data: data}
 		raw, err := json.Marshal(tensor)
