@@ -152,7 +152,7 @@ func (w *site) kill(i int) {
 // worker returns the activities as a worker has them that dies before one of its writes.
 func (w *site) worker(diesAt int64) *Rollouts {
 	s := store.New(&mortal{Driver: w.store.Driver(), at: diesAt}, w.store.URL())
-	return &Rollouts{Store: s, Engine: engine.NewEngine(s), Target: func(_ context.Context, name string, _ spec.Target) (*gateway.Target, error) {
+	return &Rollouts{Store: s, Engine: engine.NewEngine(s), Target: func(_ context.Context, name string, _ spec.ServedTarget) (*gateway.Target, error) {
 		return gateway.NewTarget(s, name, "http://127.0.0.1:1", ""), nil
 	}}
 }

@@ -54,13 +54,13 @@ func session(t *testing.T) *control.Session {
 	return shared
 }
 
-// process is what Open started, for the tests that end it.
-type process struct {
+// opened is what Open started, for the tests that end it.
+type opened struct {
 	*control.Session
 	*Worker
 }
 
-func open(t *testing.T, at control.Options, o Options) process {
+func open(t *testing.T, at control.Options, o Options) opened {
 	t.Helper()
 	if at.Logger == nil {
 		at.Logger = slog.New(slog.DiscardHandler)
@@ -69,11 +69,11 @@ func open(t *testing.T, at control.Options, o Options) process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return process{s, w}
+	return opened{s, w}
 }
 
 // Close ends both, the worker first.
-func (p process) Close() error { return errors.Join(p.Worker.Close(), p.Session.Close()) }
+func (p opened) Close() error { return errors.Join(p.Worker.Close(), p.Session.Close()) }
 
 // closeAfter closes something when the test ends.
 func closeAfter(t *testing.T, c io.Closer) {

@@ -80,9 +80,6 @@ func sideValue(ts *TypeSystem, s spec.SideCounts) *Object {
 	for name, value := range s.Values() {
 		fields[name] = types.Double(value)
 	}
-	if s.Loss != nil {
-		fields["loss"] = types.Double(*s.Loss)
-	}
 	return ts.NewObject("side", fields)
 }
 

@@ -248,12 +248,15 @@ type SideCounts struct {
 	Crashes int64 `json:"crashes,omitempty"`
 }
 
-// Values are what is known of a side, by the names of its keys: rates and latencies only of one with requests, and what tells how fast tokens
-// come only of one with tokens.
+// Values are what is known of a side, by the names of its keys: rates and latencies only of one with requests, a loss only of one with labels,
+// and what tells how fast tokens come only of one with tokens.
 func (s SideCounts) Values() map[string]float64 {
 	values := map[string]float64{"requests": float64(s.Requests), "errors": float64(s.Errors), "crashes": float64(s.Crashes)}
 	if s.Requests > 0 {
 		values["error_rate"], values["p50_ms"], values["p99_ms"] = s.ErrorRate, s.P50MS, s.P99MS
+	}
+	if s.Loss != nil {
+		values["loss"] = *s.Loss
 	}
 	for name, value := range map[string]float64{
 		"first_token_p50_ms": s.FirstTokenP50MS, "first_token_p99_ms": s.FirstTokenP99MS, "tokens_per_s": s.TokensPerSecond,
