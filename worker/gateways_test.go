@@ -376,7 +376,7 @@ func TestGatewayWithADoor(t *testing.T) {
 		Secrets: map[string]spec.SecretSource{"web": {File: file}, "other": {Env: "OTHER"}},
 		Targets: map[string]spec.Target{"shop": {
 			Embedded: &spec.EmbeddedTarget{Port: freePort(t)},
-			Gateway: spec.TargetGateway{Listen: "0.0.0.0", TLS: &files, AdminPort: freePort(t), Keys: []spec.GatewayKey{{Secret: "web", Allow: []string{"infer"}}}},
+			Gateway:  spec.TargetGateway{Listen: "0.0.0.0", TLS: &files, AdminPort: freePort(t), Keys: []spec.GatewayKey{{Secret: "web", Allow: []string{"infer"}}}},
 		}},
 	}
 	asked := func(at, key string) int {

@@ -352,8 +352,15 @@ func TestClientCertificates(t *testing.T) {
 		verb   Verb
 		status int
 	}{
-		{d, false, "", Infer, 401}, {d, true, "", Infer, 200}, {d, true, "", Admin, 403}, {d, true, "", Label, 403}, {d, false, ownKey, Infer, 200},
-		{keyed, false, webKey, Infer, 401}, {keyed, true, "", Infer, 401}, {keyed, true, webKey, Infer, 200}, {keyed, true, webKey, Label, 403},
+		{d, false, "", Infer, 401},
+		{d, true, "", Infer, 200},
+		{d, true, "", Admin, 403},
+		{d, true, "", Label, 403},
+		{d, false, ownKey, Infer, 200},
+		{keyed, false, webKey, Infer, 401},
+		{keyed, true, "", Infer, 401},
+		{keyed, true, webKey, Infer, 200},
+		{keyed, true, webKey, Label, 403},
 	} {
 		req := httptest.NewRequest(http.MethodPost, "/", nil)
 		req.TLS = &tls.ConnectionState{}

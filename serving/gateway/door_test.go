@@ -86,7 +86,7 @@ func openFront(t *testing.T, g spec.TargetGateway, name string) *front {
 	return f
 }
 
-func (f *front) do(t *testing.T, method, at, body, bearer string) (*http.Response, string) {
+func (f *front) do(t *testing.T, method, at, body, bearer string) doorReply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(body))
 	if err != nil {
@@ -104,7 +104,22 @@ func (f *front) do(t *testing.T, method, at, body, bearer string) (*http.Respons
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(raw)
+	return doorReply{resp.StatusCode, resp.Header, string(raw)}
+}
+
+type doorReply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// live asks a gateway's health, and says why it cannot.
+func live(client *http.Client, gateway string) error {
+	resp, err := client.Get(gateway + livePath)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
 }
 
 func (f *front) dial(t *testing.T, bearer string) (inference.GRPCInferenceServiceClient, context.Context) {
@@ -134,8 +149,10 @@ func keyed(jwks string) spec.TargetGateway {
 	return spec.TargetGateway{
 		Listen: "0.0.0.0", MetricsListen: "0.0.0.0",
 		Keys: []spec.GatewayKey{
-			{Secret: "web", Allow: []string{"infer"}}, {Secret: "labels", Allow: []string{"infer", "label"}},
-			{Secret: "prometheus", Allow: []string{"metrics"}}, {Secret: "ops", Allow: []string{"admin"}},
+			{Secret: "web", Allow: []string{"infer"}},
+			{Secret: "labels", Allow: []string{"infer", "label"}},
+			{Secret: "prometheus", Allow: []string{"metrics"}},
+			{Secret: "ops", Allow: []string{"admin"}},
 		},
 		JWT: []spec.GatewayJWT{{Issuer: "https://issuer.test", Audience: "shop", JWKS: jwks, Allow: []string{"infer"}}},
 	}
@@ -174,16 +191,16 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"load at the port of control", "POST", f.ControlURL() + "/v2/repository/models/m/load", "", []int{403, 403, 403, 403, 403, 403, 403, 403, 403}},
 	} {
 		for i, caller := range callers {
-			resp, body := f.do(t, tc.method, tc.at, tc.body, caller)
-			if resp.StatusCode != tc.want[i] {
-				t.Errorf("%s by %.12q: %s %s, want %d", tc.name, caller, resp.Status, body, tc.want[i])
+			got := f.do(t, tc.method, tc.at, tc.body, caller)
+			if got.status != tc.want[i] {
+				t.Errorf("%s by %.12q: %d %s, want %d", tc.name, caller, got.status, got.body, tc.want[i])
 			}
-			challenge := resp.Header.Get("WWW-Authenticate")
-			if (resp.StatusCode == 401) != strings.HasPrefix(challenge, `Bearer realm="m"`) || (resp.StatusCode == 401 && caller != "") != strings.Contains(challenge, "invalid_token") {
-				t.Errorf("%s by %.12q: %s with the challenge %q", tc.name, caller, resp.Status, challenge)
+			challenge := got.header.Get("WWW-Authenticate")
+			if (got.status == 401) != strings.HasPrefix(challenge, `Bearer realm="m"`) || (got.status == 401 && caller != "") != strings.Contains(challenge, "invalid_token") {
+				t.Errorf("%s by %.12q: %d with the challenge %q", tc.name, caller, got.status, challenge)
 			}
-			if caller != "" && strings.Contains(body, caller) {
-				t.Errorf("%s: the key is in the answer %s", tc.name, body)
+			if caller != "" && strings.Contains(got.body, caller) {
+				t.Errorf("%s: the key is in the answer %s", tc.name, got.body)
 			}
 		}
 	}
@@ -230,7 +247,7 @@ func TestWhoMayDoWhatOverGRPC(t *testing.T) {
 // promise: docs/serving.md#p-door-other-name
 func TestACertificateForAnotherName(t *testing.T) {
 	f := openFront(t, spec.TargetGateway{}, "other.test")
-	_, err := f.client.Get(f.URL() + "/v2/health/live")
+	err := live(f.client, f.URL())
 	if why := trust.Reason(err); why == nil || !strings.Contains(why.Error(), `for ["other.test"], not for shop.test`) {
 		t.Errorf("got %v, want both names", err)
 	}
@@ -239,7 +256,7 @@ func TestACertificateForAnotherName(t *testing.T) {
 		t.Errorf("over gRPC: %v", err)
 	}
 	f.client.Transport.(*http.Transport).TLSClientConfig.RootCAs = doortest.NewCA(t).Pool()
-	if _, err = f.client.Get(f.URL() + "/v2/health/live"); trust.Reason(err) == nil {
+	if err = live(f.client, f.URL()); trust.Reason(err) == nil {
 		t.Errorf("an unknown authority: %v", err)
 	}
 }
@@ -252,10 +269,7 @@ func TestThisMachineKnowsTheCertificateByItsFile(t *testing.T) {
 	doortest.Write(t, other, own)
 	for file, isIt := range map[string]bool{f.ca.Last: true, other: false} {
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: trust.File(file), DisableKeepAlives: true}}
-		resp, err := client.Get(f.URL() + "/v2/health/live")
-		if err == nil {
-			err = resp.Body.Close()
-		}
+		err := live(client, f.URL())
 		if (err == nil) != isIt || !isIt && trust.Reason(err) == nil {
 			t.Errorf("with %s: %v", file, err)
 		}
@@ -264,7 +278,7 @@ func TestThisMachineKnowsTheCertificateByItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trust.File(other), DisableKeepAlives: true}}
-	if _, err := client.Get(f.URL() + "/v2/health/live"); !errors.Is(err, os.ErrNotExist) {
+	if err := live(client, f.URL()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
 }
@@ -302,11 +316,11 @@ func TestClientsAtTheDoorHoldNothing(t *testing.T) {
 		t.Errorf("before the body has come: %s, %v", first, err)
 	}
 	f.client.Transport.(*http.Transport).DisableKeepAlives = true
-	if resp, body := f.do(t, "GET", f.URL()+"/v2", "", strings.Repeat("x", 2*maxHeader)); resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("a header of 128 KiB: %s %s", resp.Status, body)
+	if got := f.do(t, "GET", f.URL()+"/v2", "", strings.Repeat("x", 2*maxHeader)); got.status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a header of 128 KiB: %+v", got)
 	}
-	if resp, body := f.do(t, "POST", f.URL()+inferPath, request, webKey); resp.StatusCode != http.StatusOK {
-		t.Errorf("a client with a key: %s %s", resp.Status, body)
+	if got := f.do(t, "POST", f.URL()+inferPath, request, webKey); got.status != http.StatusOK {
+		t.Errorf("a client with a key: %+v", got)
 	}
 	if f.Gateway.bodies.left.Load() != maxBodies {
 		t.Error("a body is counted that nobody may send")
