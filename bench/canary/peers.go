@@ -16,9 +16,27 @@ func peers() map[string]judging {
 	return map[string]judging{
 		"success rate, failureLimit 0": &successRate{limit: 0},
 		"success rate, failureLimit 3": &successRate{limit: 3},
-		"z-test at each look":          &zTest{},
-		"Mann-Whitney (Kayenta)":       &mannWhitney{},
+		"z-test at each look":          &zTest{of: errorRate},
+		"Mann-Whitney (Kayenta)":       &mannWhitney{of: errorRate},
 	}
+}
+
+// peersOfLosses are those that judge numbers.
+func peersOfLosses() map[string]judging {
+	return map[string]judging{
+		"z-test at each look":    &zTest{of: meanLoss},
+		"Mann-Whitney (Kayenta)": &mannWhitney{of: meanLoss},
+	}
+}
+
+// measure is what a judge compares: its mean in a sample, and the variance of one request.
+type measure func(s sample) (mean, variance float64)
+
+func errorRate(s sample) (mean, variance float64) { return s.rate(), s.rate() * (1 - s.rate()) }
+
+func meanLoss(s sample) (mean, variance float64) {
+	mean = s.losses.Mean()
+	return mean, s.losses.Squares/float64(max(s.losses.N, 1)) - mean*mean
 }
 
 // successRate is an AnalysisTemplate of Argo Rollouts with the successCondition `result >= 0.98`: a measurement that does not meet it fails, and
@@ -32,9 +50,12 @@ func (s *successRate) aborts(_ *counted, since both) bool {
 	return s.failed > s.limit
 }
 
-// zTest is the test of two proportions with the pooled variance, one-sided at 0.01, of all that was counted so far: the textbook's, for one look,
-// made again at each.
-type zTest struct{ sum both }
+// zTest is the test of two means with the pooled variance, one-sided at 0.01, of all that was counted so far: the textbook's, for one look, made
+// again at each.
+type zTest struct {
+	of  measure
+	sum both
+}
 
 // z99 is the 99th percentile of the normal distribution: 0.01 on one side, and 98% between both.
 const z99 = 2.3263
@@ -46,16 +67,19 @@ func (z *zTest) aborts(_ *counted, since both) bool {
 		return false
 	}
 	n, m := float64(c.requests), float64(s.requests)
-	pooled := float64(c.errors+s.errors) / (n + m)
-	deviation := math.Sqrt(pooled * (1 - pooled) * (1/n + 1/m))
-	return deviation > 0 && (c.rate()-s.rate())/deviation > z99
+	_, pooled := z.of(c.plus(s))
+	deviation := math.Sqrt(pooled * (1/n + 1/m))
+	candidate, _ := z.of(c)
+	stable, _ := z.of(s)
+	return deviation > 0 && (candidate-stable)/deviation > z99
 }
 
-// mannWhitney is Kayenta's judge of one metric, the error rate, whose points are looks: a Mann-Whitney test at 98%, with the confidence interval
+// mannWhitney is Kayenta's judge of one metric, such as the error rate, whose points are looks: a Mann-Whitney test at 98%, with the confidence interval
 // of the shift between both series and its Hodges-Lehmann estimate. The metric is High when the interval's lower end is above 0.25 times the
 // estimate. (Graff, Sanden: Automated Canary Analysis at Netflix with Kayenta, 2018; github.com/spinnaker/kayenta, docs/canary-config.md.)
 // The interval is that of the normal approximation, as for the many ties of error rates.
 type mannWhitney struct {
+	of                measure
 	candidate, stable []float64
 	shifts            []float64 // candidate - stable of all pairs of points, sorted
 }
@@ -63,7 +87,9 @@ type mannWhitney struct {
 const tolerance = 0.25
 
 func (k *mannWhitney) aborts(_ *counted, since both) bool {
-	k.add(since.candidate.rate(), since.stable.rate())
+	candidate, _ := k.of(since.candidate)
+	stable, _ := k.of(since.stable)
+	k.add(candidate, stable)
 	n := float64(len(k.candidate))
 	// The k-th smallest shift bounds the interval, k = nm/2 - z·sqrt(nm(n+m+1)/12).
 	low := int(math.Floor(n*n/2 - z99*math.Sqrt(n*n*(2*n+1)/12)))

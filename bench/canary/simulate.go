@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"math/rand/v2"
 	"strconv"
 
@@ -27,8 +28,10 @@ type kind struct {
 	name              string
 	candidate, stable float64 // shares of requests that fail
 	users             int     // whose traffic is sticky; 0 where it is not
-	worse             bool    // the candidate is
-	apart             bool    // what is shown of all kinds together leaves it out
+	// Mean losses, as shares of the largest that counts, of answers that are numbers; 0 where requests fail instead.
+	candidateLoss, stableLoss float64
+	worse                     bool // the candidate is
+	apart                     bool // what is shown of all kinds together leaves it out
 }
 
 var kinds = []kind{
@@ -37,6 +40,8 @@ var kinds = []kind{
 	{name: "sticky_equal", candidate: 0.01, stable: 0.01, users: 1000},
 	{name: "sticky_errors", candidate: 0.03, stable: 0.01, users: 100000, worse: true, apart: true},
 	{name: "sticky_errors_few", candidate: 0.03, stable: 0.01, users: 20000, worse: true, apart: true},
+	{name: "regression_equal", candidateLoss: 0.1, stableLoss: 0.1},
+	{name: "regression", candidateLoss: 0.13, stableLoss: 0.1, worse: true},
 }
 
 // The names of our judges.
@@ -50,7 +55,10 @@ func simulate(kind kind, seed uint64) map[string]int {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	asked := newTraffic(kind, rng)
 	judges := peers()
-	judges[ours] = &sluice{sticky: kind.users > 0}
+	if kind.stableLoss > 0 {
+		judges = peersOfLosses()
+	}
+	judges[ours] = &sluice{sticky: kind.users > 0, losses: kind.stableLoss > 0}
 	if kind.users > 0 {
 		judges[byRequest] = &sluice{}
 	}
@@ -103,6 +111,7 @@ type request struct {
 	hash        uint64
 	isCandidate bool
 	failed      bool
+	loss        float64
 }
 
 // request is the next. A user of sticky traffic has many, some users many more than others, and errors come from a few users: half of the
@@ -111,6 +120,7 @@ func (t *traffic) request(weight float64) request {
 	if t.kind.users == 0 {
 		r := request{hash: t.rng.Uint64(), isCandidate: t.rng.Float64() < weight}
 		r.failed = t.rng.Float64() < t.rate(r.isCandidate)
+		r.loss = min(1, math.Abs(t.rng.NormFloat64())*t.loss(r.isCandidate)*math.Sqrt(math.Pi/2))
 		return r
 	}
 	u := t.rng.Float64()
@@ -128,28 +138,44 @@ func (t *traffic) rate(isCandidate bool) float64 {
 	return t.kind.stable
 }
 
-// sample is what one release answered.
-type sample struct{ requests, errors int64 }
+func (t *traffic) loss(isCandidate bool) float64 {
+	if isCandidate {
+		return t.kind.candidateLoss
+	}
+	return t.kind.stableLoss
+}
 
-func (s sample) counts() stats.Counts { return stats.Counts{Requests: s.requests, Failures: s.errors} }
+// sample is what one release answered.
+type sample struct {
+	requests, errors int64
+	losses           stats.Losses
+}
+
+func (s sample) counts() stats.Counts {
+	return stats.Counts{Requests: s.requests, Failures: s.errors, Losses: s.losses}
+}
 
 func (s sample) rate() float64 { return float64(s.errors) / float64(max(s.requests, 1)) }
+
+func (s sample) plus(other sample) sample {
+	return sample{s.requests + other.requests, s.errors + other.errors, s.losses.Plus(other.losses)}
+}
+
+func (s sample) minus(other sample) sample {
+	return sample{s.requests - other.requests, s.errors - other.errors, stats.Losses{
+		N: s.losses.N - other.losses.N, Sum: s.losses.Sum - other.losses.Sum, Squares: s.losses.Squares - other.losses.Squares,
+	}}
+}
 
 // both is what both releases answered.
 type both struct{ candidate, stable sample }
 
 func (b both) plus(other both) both {
-	return both{
-		sample{b.candidate.requests + other.candidate.requests, b.candidate.errors + other.candidate.errors},
-		sample{b.stable.requests + other.stable.requests, b.stable.errors + other.stable.errors},
-	}
+	return both{b.candidate.plus(other.candidate), b.stable.plus(other.stable)}
 }
 
 func (b both) minus(other both) both {
-	return both{
-		sample{b.candidate.requests - other.candidate.requests, b.candidate.errors - other.candidate.errors},
-		sample{b.stable.requests - other.stable.requests, b.stable.errors - other.stable.errors},
-	}
+	return both{b.candidate.minus(other.candidate), b.stable.minus(other.stable)}
 }
 
 // counted is what the gateways have counted in a stage, as they do: serving/gateway.
@@ -183,6 +209,9 @@ func (c *counted) add(gateway int, r request) {
 		of = &seen.candidate
 	}
 	of.requests++
+	if r.loss > 0 {
+		of.losses.Add(r.loss)
+	}
 	if !r.failed {
 		return
 	}
@@ -217,6 +246,7 @@ func (c *counted) snapshots() []stats.Snapshot {
 // sluice judges as a rollout does, with the defaults: alpha is 0.01.
 type sluice struct {
 	sticky bool
+	losses bool
 	index  int
 	state  rollout.State
 }
@@ -228,6 +258,9 @@ func (s *sluice) aborts(now *counted, _ both) bool {
 	stage := rollout.Stage{
 		Spec: spec.Stage{Weight: spec.Share(now.weight), MinSamples: 1 << 40}, Of: len(weights), Candidate: candidate, Stable: stable,
 		Revision: now.revision(), Keyed: s.sticky,
+	}
+	if s.losses {
+		stage.Tests.Loss = &spec.LossTest{Bound: 1}
 	}
 	var look spec.Look
 	s.state, look, _ = rollout.EvaluateStage(stage, s.state, now.snapshots(), nil)
