@@ -43,7 +43,7 @@ func load(ctx context.Context, t spec.EmbeddedTarget, dir string, log *slog.Logg
 		return nil, err
 	}
 	threads := max(t.Threads, 1)
-	session, err := onnx.OpenWithThreads(file, threads)
+	session, err := onnx.OpenWith(file, onnx.Options{Threads: threads, Provider: t.Provider})
 	if err != nil {
 		return nil, err
 	}

@@ -51,37 +51,45 @@ func ModelFile(dir string) (string, error) {
 	return found[0], nil
 }
 
-// Open loads the model file at path, to use one thread for each inference.
-func Open(path string) (*Session, error) { return OpenWithThreads(path, 1) }
+// Options say how a model is computed.
+type Options struct {
+	// Threads of each inference on the CPU; several inferences share them. Default 1.
+	Threads int
+	// Provider is CPU, which is the default, CUDA or TensorRT.
+	Provider string
+}
 
-// OpenWithThreads is Open for inferences of which each uses so many threads; those of several share them.
-func OpenWithThreads(path string, threads int) (*Session, error) {
-	return load(path, ort.GraphOptimizationLevelEnableAll, threads)
+// Open loads the model file at path, to be computed by one thread of the CPU.
+func Open(path string) (*Session, error) { return OpenWith(path, Options{}) }
+
+// OpenWith is Open with options.
+func OpenWith(path string, o Options) (*Session, error) {
+	return load(path, ort.GraphOptimizationLevelEnableAll, o)
 }
 
 // OpenAsWritten loads the model file at path and computes it operator by operator, as its graph says: without fused kernels, of which
 // those for 8 bits overflow on some processors.
 func OpenAsWritten(path string) (*Session, error) {
-	return load(path, ort.GraphOptimizationLevelDisableAll, 1)
+	return load(path, ort.GraphOptimizationLevelDisableAll, Options{})
 }
 
-func load(path string, level ort.GraphOptimizationLevel, threads int) (*Session, error) {
+func load(path string, level ort.GraphOptimizationLevel, o Options) (*Session, error) {
 	if err := initialize(); err != nil {
 		return nil, err
 	}
-	s, err := open(path, level, threads)
+	s, err := open(path, level, o)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", filepath.Base(path), err)
 	}
 	return s, nil
 }
 
-func open(path string, level ort.GraphOptimizationLevel, threads int) (*Session, error) {
+func open(path string, level ort.GraphOptimizationLevel, o Options) (*Session, error) {
 	inputs, outputs, err := describe(path)
 	if err != nil {
 		return nil, err
 	}
-	options, err := sessionOptions(level, threads)
+	options, err := sessionOptions(level, o)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +114,7 @@ func open(path string, level ort.GraphOptimizationLevel, threads int) (*Session,
 // describe reads the inputs and outputs of a model file. ONNX Runtime tells them of a session only, so one is made for it, as cheaply
 // as can be.
 func describe(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
-	options, err := sessionOptions(ort.GraphOptimizationLevelDisableAll, 1)
+	options, err := sessionOptions(ort.GraphOptimizationLevelDisableAll, Options{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,19 +122,22 @@ func describe(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
 	return ort.GetInputOutputInfoWithOptions(path, options)
 }
 
-func sessionOptions(level ort.GraphOptimizationLevel, threads int) (*ort.SessionOptions, error) {
-	o, err := ort.NewSessionOptions()
+func sessionOptions(level ort.GraphOptimizationLevel, o Options) (*ort.SessionOptions, error) {
+	options, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, err
 	}
 	err = errors.Join(
-		o.SetIntraOpNumThreads(threads), o.SetInterOpNumThreads(1), o.SetGraphOptimizationLevel(level),
-		o.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"), // threads that wait would take the time of other requests
+		options.SetIntraOpNumThreads(max(o.Threads, 1)), options.SetInterOpNumThreads(1), options.SetGraphOptimizationLevel(level),
+		options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"), // threads that wait would take the time of other requests
 	)
-	if err != nil {
-		return nil, errors.Join(err, o.Destroy())
+	if err == nil {
+		err = addProvider(options, o.Provider)
 	}
-	return o, nil
+	if err != nil {
+		return nil, errors.Join(err, options.Destroy())
+	}
+	return options, nil
 }
 
 // Inputs describes the inputs in the graph's order. The result must not be changed.
