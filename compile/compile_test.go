@@ -129,7 +129,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"building fp32", "building int8", "measuring fp32, int8"}, steps); diff != "" {
+	if diff := cmp.Diff([]string{"loading the source model", "building fp32", "building int8", "measuring fp32, int8"}, steps); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 	if out.Selected.Name != "int8" || out.Selected.Model != out.Variants["int8"].Model {

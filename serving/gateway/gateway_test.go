@@ -409,7 +409,7 @@ func TestShadowQueueNeverDelaysUsers(t *testing.T) {
 		t.Errorf("shadow %+v", s)
 	}
 	want := fmt.Sprintf(`sluice_shadow_total{target="m",version="2",what="dropped"} %d`, s.Dropped)
-	if metrics := ask(b.Control(), http.MethodGet, "/metrics", "").Body.String(); !strings.Contains(metrics, want) {
+	if metrics := ask(b.Metrics(), http.MethodGet, "/metrics", "").Body.String(); !strings.Contains(metrics, want) {
 		t.Errorf("no %s in\n%s", want, metrics)
 	}
 }
