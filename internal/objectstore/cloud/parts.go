@@ -22,6 +22,9 @@ func WithRetryParts(ctx context.Context, retry RetryParts) context.Context {
 
 // retryParts is around the few attempts that the SDK itself makes.
 func retryParts(stack *middleware.Stack) error {
+	if _, sends := stack.Finalize.Get("Retry"); !sends {
+		return nil // an address is signed, and nothing sent
+	}
 	return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("RetryParts", func(
 		ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler,
 	) (out middleware.FinalizeOutput, metadata middleware.Metadata, err error) {
