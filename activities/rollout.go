@@ -94,7 +94,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	if opened.Previous == "" && release.Weight > 0 {
 		return opened, nil // it serves already, so it was found fit before
 	}
-	if err = r.comparable(ctx, spec, opened); err == nil {
+	if err = r.comparable(ctx, spec, opened, target); err == nil {
 		err = r.probe(ctx, in, spec, opened, target)
 	}
 	if fault.TypeOf(err) == fault.User {

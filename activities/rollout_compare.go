@@ -8,21 +8,26 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/answer"
+	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/replay"
 )
 
 // comparable says why the answers of the candidate, or of what serves, cannot be compared as the rollout asks for: it is known before the
 // candidate gets any traffic.
-func (r *Rollouts) comparable(ctx context.Context, sp spec.Rollout, opened contract.RolloutOpened) error {
+func (r *Rollouts) comparable(ctx context.Context, sp spec.Rollout, opened contract.RolloutOpened, target *gateway.Target) error {
 	rules, byLabel, byEachOther := answer.Rules(sp.Compare), sp.Traffic.Label != "" || sp.Tests.Loss != nil, readsAgreement(sp) && opened.Previous != ""
 	if len(rules) == 0 && !byLabel && !byEachOther {
 		return nil
+	}
+	client, err := r.client(target, sp.Target)
+	if err != nil {
+		return err
 	}
 	for _, version := range []string{opened.Version, opened.Previous} {
 		if version == "" {
 			continue
 		}
-		outputs, err := replay.Outputs(ctx, replay.Options{URL: opened.URL, Model: sp.Target}, version)
+		outputs, err := replay.Outputs(ctx, client, version)
 		if err != nil {
 			return typed(ctx, err)
 		}

@@ -78,9 +78,9 @@ func unfit(ctx context.Context, err error) error {
 func (r *Rollouts) traffic(
 	ctx context.Context, in record.StepInput, model string, target *gateway.Target, traffic spec.Traffic,
 ) (o replay.Options, cleanup func(), err error) {
-	key, err := gateway.EnsureLabelKey(r.State)
+	o, err = r.client(target, model)
 	if err != nil {
-		return o, nil, fault.New(fault.Infrastructure, err.Error(), err)
+		return o, nil, err
 	}
 	dir, cleanup, err := AttemptDir(ctx, r.State, in)
 	if err != nil {
@@ -91,10 +91,20 @@ func (r *Rollouts) traffic(
 		cleanup()
 		return o, nil, typed(ctx, err)
 	}
+	o.Dir, o.Split, o.Label, o.RPS, o.Seed = rows, traffic.Split, traffic.Label, traffic.RPS, traffic.Seed
+	return o, cleanup, nil
+}
+
+// client is how rollouts ask a target's gateways.
+func (r *Rollouts) client(target *gateway.Target, model string) (replay.Options, error) {
+	key, err := gateway.EnsureLabelKey(r.State)
+	if err != nil {
+		return replay.Options{}, fault.New(fault.Infrastructure, err.Error(), err)
+	}
 	return replay.Options{
-		URL: target.URL(), TLS: target.TLS(), Model: model, Dir: rows, Split: traffic.Split, Label: traffic.Label,
-		Authorization: gateway.LabelHeader(key), AlwaysAuthorized: target.Front.Restricted(), RPS: traffic.RPS, Seed: traffic.Seed,
-	}, cleanup, nil
+		URL: target.URL(), TLS: target.TLS(), Model: model,
+		Authorization: gateway.LabelHeader(key), AlwaysAuthorized: target.Front.Restricted(),
+	}, nil
 }
 
 // probe says why the rows to replay, or their labels, do not fit the candidate, before it gets any traffic.

@@ -141,6 +141,11 @@ func checkProtocol(c *checker, s *step, sp *spec.Rollout, protocol string) {
 	if at := document.Lookup(s.body, "traffic", "replay"); at != nil {
 		c.src.Errorf(at, "target", "send requests from a `run` step", "the target `%s` passes requests on unread, so rows cannot be replayed to it", sp.Target)
 	}
+	for _, keys := range [][]any{{"compare"}, {"tests", "loss"}} {
+		if at := document.Lookup(s.body, keys...); at != nil {
+			c.src.Errorf(at, "target", "leave it out: statuses and latencies are judged", "the target `%s` passes answers back unread, so they cannot be compared", sp.Target)
+		}
+	}
 	for i, stage := range sp.Stages {
 		if at := document.Lookup(s.body, "stages", i, "shadow"); at != nil && stage.Shadow > 0 {
 			c.src.Errorf(at, "target", "begin with a small weight", "the target `%s` passes answers back unread, so a shadow's cannot be compared", sp.Target)

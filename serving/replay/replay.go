@@ -199,7 +199,7 @@ type replay struct {
 
 // Outputs says what a version of the model answers; nil for one that is not described.
 func Outputs(ctx context.Context, o Options, version string) ([]oip.TensorMetadata, error) {
-	transport := &http.Transport{}
+	transport := &http.Transport{TLSClientConfig: o.TLS}
 	defer transport.CloseIdleConnections()
 	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}}
 	r.heard.Store(time.Now().UnixNano())
