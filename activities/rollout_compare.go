@@ -29,7 +29,7 @@ func (r *Rollouts) comparable(ctx context.Context, sp spec.Rollout, opened contr
 		}
 		outputs, err := replay.Outputs(ctx, client, version)
 		if err != nil {
-			return typed(ctx, err)
+			return unfit(ctx, err)
 		}
 		err = rules.Check(outputs)
 		if err == nil && byLabel {

@@ -68,7 +68,11 @@ func unfit(ctx context.Context, err error) error {
 	if errors.Is(err, replay.ErrIncomparable) {
 		return fault.New(fault.User, err.Error(), nil)
 	}
-	if errors.Is(err, replay.ErrUnfit) || errors.Is(err, replay.ErrRefused) {
+	if errors.Is(err, replay.ErrRefused) {
+		return fault.New(fault.User, "traffic: "+err.Error()+
+			"\nhelp: if its gateways run elsewhere, give them and the workers the same key of labels in $SLUICE_LABEL_KEY", nil)
+	}
+	if errors.Is(err, replay.ErrUnfit) {
 		return fault.New(fault.User, "traffic: "+err.Error(), nil)
 	}
 	return typed(ctx, err)

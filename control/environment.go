@@ -26,6 +26,20 @@ func SettleStore(ctx context.Context, stateDir string, req *SubmitRequest) error
 	if err != nil || !isNew {
 		return err
 	}
+	return noteStore(ctx, stateDir, url)
+}
+
+// UseStore makes the store that an environment names, "" for none, that of a state folder which nothing has been kept for yet, as SettleStore
+// does for a run.
+func UseStore(ctx context.Context, stateDir, envFile, want string) error {
+	url, isNew, err := storeOf(stateDir, envFile, want)
+	if err != nil || !isNew {
+		return err
+	}
+	return noteStore(ctx, stateDir, url)
+}
+
+func noteStore(ctx context.Context, stateDir, url string) error {
 	if _, err := store.Open(ctx, url); err != nil {
 		return err
 	}
@@ -41,7 +55,10 @@ func environmentStore(stateDir string, req *SubmitRequest) (url string, isNew bo
 	if err != nil {
 		return "", false, err
 	}
-	want := program.Environment().Store.URL
+	return storeOf(stateDir, req.EnvFile, program.Environment().Store.URL)
+}
+
+func storeOf(stateDir, envFile, want string) (url string, isNew bool, err error) {
 	have, err := state.StoreURL(stateDir)
 	switch {
 	case err != nil || want == "" || want == have:
@@ -49,7 +66,7 @@ func environmentStore(stateDir string, req *SubmitRequest) (url string, isNew bo
 	case os.Getenv(state.StoreVariable) == "" && state.Unused(stateDir):
 		return want, true, nil
 	}
-	return "", false, storeConflict(req.EnvFile, want, stateDir, have)
+	return "", false, storeConflict(envFile, want, stateDir, have)
 }
 
 // storeConflict says what to do about an environment whose store is not the one that runs are kept in.

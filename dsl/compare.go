@@ -46,6 +46,13 @@ func checkCompare(c *checker, s *step, rules []spec.Compare) {
 func checkLoss(c *checker, s *step, sp *spec.Rollout) {
 	at := document.Lookup(s.body, "tests", "loss")
 	if at == nil || sp.Tests.Loss == nil {
+		for i, stage := range sp.Stages {
+			for j, check := range stage.Checks {
+				if place := document.Lookup(s.body, "stages", i, "checks", j); place != nil && at == nil && readsLoss.MatchString(string(check)) {
+					c.src.Errorf(place, "compare", "add such as `tests: {loss: {bound: 50}}`", "losses are only measured with `tests.loss`")
+				}
+			}
+		}
 		return
 	}
 	if len(sp.Compare) == 0 || sp.Compare[0].Rule != spec.CompareTolerance {

@@ -1,6 +1,9 @@
 package dsl
 
 import (
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -33,7 +36,7 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 			checkExternal(src, document.Lookup(body, "external"), *target.External)
 		}
 		if target.Process != nil {
-			checkProcess(src, document.Lookup(body, "process", "command"), target.Process.Command)
+			checkProcess(src, document.Lookup(body, "process", "command"), *target.Process)
 		}
 		if target.KServe != nil {
 			checkKServe(src, key, document.Lookup(body, "kserve"), *target.KServe, env.Store.URL)
@@ -93,9 +96,24 @@ func checkServer(src *document.Source, at *yaml.Node, server string) {
 	}
 }
 
-// checkProcess reports a command without a program.
-func checkProcess(src *document.Source, at *yaml.Node, command []string) {
-	if at != nil && (len(command) == 0 || strings.TrimSpace(command[0]) == "") {
-		src.Errorf(at, "required", "write such as [python3, serve.py, \"${model.path}\", \"${port}\"]", "the command has no program")
+// given are the names in the command and the variables of a process.
+var given = regexp.MustCompile(`\$\{[^}]*\}`)
+
+// checkProcess reports a command without a program, one that does not know where to listen, and names that nobody fills in.
+func checkProcess(src *document.Source, at *yaml.Node, t spec.ProcessTarget) {
+	const such = `write such as [python3, serve.py, "${model.path}", "${port}"]`
+	names := given.FindAllString(strings.Join(append(slices.Sorted(maps.Values(t.Env)), t.Command...), " "), -1)
+	switch {
+	case at == nil:
+	case len(t.Command) == 0 || strings.TrimSpace(t.Command[0]) == "":
+		src.Errorf(at, "required", such, "the command has no program")
+	case !slices.Contains(names, "${port}"):
+		src.Errorf(at, "required", such, "the process is not told its port: neither `command` nor `env` has `${port}`")
+	default:
+		for _, name := range names {
+			if name != "${port}" && name != "${model.path}" {
+				src.Errorf(at, "name", "", "there is no `%s`: a process is given `${port}` and `${model.path}`", name)
+			}
+		}
 	}
 }

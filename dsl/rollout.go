@@ -108,6 +108,9 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 		case hasShadow && weight > 0:
 			c.src.Errorf(document.PlaceOf(at, "shadow"), "stages", "move it to the beginning", "a shadow stage must come before the stages with a weight")
 		}
+		if smallest := spec.Share(0.001); stage.Weight > 0 && stage.Weight < smallest {
+			c.src.Errorf(document.PlaceOf(at, "weight"), "stages", "", "the weight %s is less than the smallest share of traffic, %s", stage.Weight, smallest)
+		}
 		if hasWeight {
 			weight = stage.Weight
 		}
@@ -129,11 +132,29 @@ func isShare(s string) bool {
 	return err == nil && strings.HasSuffix(s, "%")
 }
 
+var (
+	readsTokens = regexp.MustCompile(`\b(candidate|stable)\.(first_token_|tokens_per_s\b)`)
+	readsDelta  = regexp.MustCompile(`\bdelta\.`)
+	readsLoss   = regexp.MustCompile(`\b(candidate|stable)\.loss\b`)
+)
+
 // checkProtocol reports what a rollout wants to compare that a target with a protocol does not show.
 func checkProtocol(c *checker, s *step, sp *spec.Rollout, protocol string) {
 	of := sp.Tests.Latency.Of
 	if at := document.Lookup(s.body, "tests", "latency", "of"); at != nil && of != "answer" && protocol != spec.ProtocolOpenAI {
 		c.src.Errorf(at, "target", "leave it out, or release to a target with `protocol: openai`", "no tokens are seen at the target `%s`", sp.Target)
+	}
+	for i, stage := range sp.Stages {
+		for j, check := range stage.Checks {
+			at := document.Lookup(s.body, "stages", i, "checks", j)
+			switch {
+			case at == nil:
+			case protocol != spec.ProtocolOpenAI && readsTokens.MatchString(string(check)):
+				c.src.Errorf(at, "target", "release to a target with `protocol: openai`", "no tokens are seen at the target `%s`", sp.Target)
+			case protocol != spec.ProtocolOIP && readsDelta.MatchString(string(check)):
+				c.src.Errorf(at, "target", "", "the target `%s` passes answers back unread, so they cannot be compared", sp.Target)
+			}
+		}
 	}
 	if protocol == spec.ProtocolOIP {
 		return

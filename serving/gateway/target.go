@@ -107,7 +107,11 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 		}
 		return false, nil
 	}
-	_, err = t.watch(ctx, doc.Revision, true, one)
+	_, err = t.watch(ctx, doc.Revision, one, func() {
+		if waiting != nil {
+			waiting("a gateway of " + t.name + ", of which none reports to this store")
+		}
+	})
 	return doc, r, err
 }
 
@@ -135,7 +139,7 @@ func (t *Target) SetTraffic(ctx context.Context, expected int64, split Split) (r
 // lease on an earlier one has run out. It returns how many gateways serve it. A LoadError says that one of them cannot, and serves what it
 // did before.
 func (t *Target) Await(ctx context.Context, doc routing.Document) (serving int, err error) {
-	return t.watch(ctx, doc.Revision, false, func(gateway replica.Report) (bool, error) {
+	return t.watch(ctx, doc.Revision, func(gateway replica.Report) (bool, error) {
 		if gateway.Read > doc.Revision {
 			return false, fmt.Errorf("%w: target %s is past revision %d", routing.ErrConflict, t.name, doc.Revision)
 		}
@@ -145,7 +149,7 @@ func (t *Target) Await(ctx context.Context, doc routing.Document) (serving int, 
 			}
 		}
 		return gateway.Revision == doc.Revision, nil
-	})
+	}, nil)
 }
 
 // apply returns the document with the releases and shares of a split.
@@ -193,9 +197,9 @@ func (t *Target) Stats(ctx context.Context) ([]stats.Snapshot, error) {
 }
 
 // watch reads what the gateways report until one that has read the revision, or whose lease on an earlier one may not have run out yet, is
-// no longer unsettled, and returns how many have settled. With needed, at least one must have. One that was silent long before the revision is
-// not waited for.
-func (t *Target) watch(ctx context.Context, revision int64, needed bool, settled func(replica.Report) (bool, error)) (int, error) {
+// no longer unsettled, and returns how many have settled. With alone, at least one must have, and it is called while there is none. One that was
+// silent long before the revision is not waited for.
+func (t *Target) watch(ctx context.Context, revision int64, settled func(replica.Report) (bool, error), alone func()) (int, error) {
 	began := time.Now()
 	beats := map[string]beat{}
 	t.poke(ctx)
@@ -232,10 +236,12 @@ func (t *Target) watch(ctx context.Context, revision int64, needed bool, settled
 			}
 		}
 		switch {
-		case pending == 0 && (ready > 0 || !needed && now.Sub(began) > Lease):
+		case pending == 0 && (ready > 0 || alone == nil && now.Sub(began) > Lease):
 			return ready, nil
 		case ready+pending == 0 && now.Sub(began) > silenceMax:
 			return 0, fmt.Errorf("target %s: %w: no gateway serves it; start `sluice serve %s`, `sluice up`, or a worker that is not stateless", t.name, ErrUnavailable, t.name)
+		case ready+pending == 0 && alone != nil:
+			alone()
 		}
 	}
 	return 0, context.Cause(ctx)

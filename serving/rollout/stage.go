@@ -125,6 +125,9 @@ func evaluateSamples(stage Stage, state State, look spec.Look, checks Checks) (d
 			what = "keys with a labelled answer"
 		}
 	}
+	if streamed, compares := streamedOf(stage, state.counts().Candidate); compares && streamed < samples {
+		samples, what = streamed, "streamed answers of the candidate"
+	}
 	maxWait := cmp.Or(time.Duration(stage.Spec.MaxWait), defaultMaxWait)
 	switch crashes := look.Candidate.Crashes; {
 	case stage.Paused:

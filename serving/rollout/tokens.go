@@ -19,6 +19,16 @@ func timesOf(of string, candidate, stable stats.Counts) (what string, ofCandidat
 	return "latency", candidate.Latency, stable.Latency
 }
 
+// streamedOf is how many answers of a candidate the latency test of a stage has the times of tokens of; compares says that it needs them.
+func streamedOf(stage Stage, candidate stats.Counts) (n int64, compares bool) {
+	of := stage.Tests.Latency
+	if of.Quantile == 0 || stage.Stable == "" || stage.Spec.Shadow > 0 || of.Of != "first_token" && of.Of != "token" {
+		return 0, false
+	}
+	_, times, _ := timesOf(of.Of, candidate, stats.Counts{})
+	return times.Count(), true
+}
+
 // withTokens adds what is known of answers that were streamed.
 func withTokens(side spec.SideCounts, c stats.Counts) spec.SideCounts {
 	side.FirstTokenP50MS, side.FirstTokenP99MS = milliseconds(c.FirstToken.Quantile(0.5)), milliseconds(c.FirstToken.Quantile(0.99))

@@ -42,3 +42,20 @@ func TestTokensAreJudged(t *testing.T) {
 		}
 	}
 }
+
+// A test of the times of tokens needs answers that were streamed: a stage without them does not pass.
+//
+// promise: docs/serving.md#p-openai-samples
+func TestTokensAreNeeded(t *testing.T) {
+	stage := weightStage(0.5)
+	stage.Tests.Latency = spec.LatencyTest{Quantile: 0.5, Of: "first_token"}
+	whole := stats.Counts{Requests: 400}
+	_, look, _ := EvaluateStage(stage, State{}, []stats.Snapshot{snapshot("e", whole, whole)}, nil)
+	if look.Decision != Hold || !strings.HasPrefix(look.Reason, "0 of ") || !strings.HasSuffix(look.Reason, "streamed answers of the candidate") {
+		t.Errorf("%s, %s", look.Decision, look.Reason)
+	}
+	stage.Tests.Latency.Of = "answer"
+	if _, look, _ := EvaluateStage(stage, State{}, []stats.Snapshot{snapshot("e", whole, whole)}, nil); look.Decision != Pass {
+		t.Errorf("without tokens to look at: %s, %s", look.Decision, look.Reason)
+	}
+}

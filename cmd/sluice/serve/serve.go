@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
 )
 
@@ -47,12 +48,13 @@ under way, for at most 20 seconds. A second signal ends the wait.`,
 	cmd.Flags().DurationVar(&drain, "drain", defaultDrain, "how long to go on answering after the end was asked for")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.RunE = func(cmd *cobra.Command, names []string) (err error) {
-		s, err := kit.OpenStore(cmd)
+		e, err := loadEnvironment(env)
 		if err != nil {
 			return err
 		}
-		if err := os.MkdirAll(kit.StateDir(cmd), 0o700); err != nil { // a replica with a shared store may have none yet
-			return fmt.Errorf("create the state folder: %w", err)
+		s, err := openStore(cmd, env, e)
+		if err != nil {
+			return err
 		}
 		signals := kit.Listen()
 		defer signals.Close()
@@ -61,11 +63,8 @@ under way, for at most 20 seconds. A second signal ends the wait.`,
 		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 		g := worker.NewGatewaysAlone(s, kit.StateDir(cmd), log)
 		defer func() { err = errors.Join(err, g.Close()) }()
-		targets, err := loadTargets(env)
+		targets, err := named(cmd, e, names)
 		if err != nil {
-			return err
-		}
-		if targets, err = named(cmd, targets, names); err != nil {
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(targets)) {
@@ -96,8 +95,31 @@ under way, for at most 20 seconds. A second signal ends the wait.`,
 	return cmd
 }
 
-// named are the targets of these names, all for no name.
-func named(cmd *cobra.Command, targets map[string]spec.ServedTarget, names []string) (map[string]spec.ServedTarget, error) {
+// openStore opens the store of the state folder, which is the environment's if nothing has been kept for the folder yet.
+func openStore(cmd *cobra.Command, env string, e *spec.Environment) (*store.Store, error) {
+	if e != nil {
+		if err := os.MkdirAll(kit.StateDir(cmd), 0o700); err != nil { // that of a new replica
+			return nil, fmt.Errorf("create the state folder: %w", err)
+		}
+		if err := control.UseStore(cmd.Context(), kit.StateDir(cmd), env, e.Store.URL); err != nil {
+			return nil, err
+		}
+	}
+	return kit.OpenStore(cmd)
+}
+
+// named are the targets of these names in an environment, all for no name.
+func named(cmd *cobra.Command, e *spec.Environment, names []string) (map[string]spec.ServedTarget, error) {
+	if e == nil {
+		if len(names) > 0 {
+			return nil, kit.UsageError(cmd, "name the environment of the targets with -e; without it, all that this state folder has served before are served")
+		}
+		return nil, nil
+	}
+	targets := make(map[string]spec.ServedTarget, len(e.Targets))
+	for name := range e.Targets {
+		targets[name] = e.Serve(name)
+	}
 	if len(names) == 0 {
 		return targets, nil
 	}
@@ -112,8 +134,8 @@ func named(cmd *cobra.Command, targets map[string]spec.ServedTarget, names []str
 	return some, nil
 }
 
-// loadTargets reads the targets of an environment file; none for no file.
-func loadTargets(env string) (map[string]spec.ServedTarget, error) {
+// loadEnvironment reads an environment file; nil for no file.
+func loadEnvironment(env string) (*spec.Environment, error) {
 	if env == "" {
 		return nil, nil
 	}
@@ -125,9 +147,5 @@ func loadTargets(env string) (map[string]spec.ServedTarget, error) {
 	if e == nil {
 		return nil, &control.LintError{Diagnostics: findings}
 	}
-	targets := make(map[string]spec.ServedTarget, len(e.Targets))
-	for name := range e.Targets {
-		targets[name] = e.Serve(name)
-	}
-	return targets, nil
+	return e, nil
 }
