@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/promquery"
 	"github.com/sluiceml/sluice/serving/rollout"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -77,7 +78,7 @@ func (s *stageQueries) evaluate(ctx context.Context) (checks []spec.Check, answe
 // ask asks one query and evaluates its condition.
 func (s *stageQueries) ask(ctx context.Context, q spec.StageQuery) spec.Check {
 	what := fmt.Sprintf("%s of `%s`", q.Condition, q.Query)
-	value, err := queryPrometheus(ctx, s.base, q.Query)
+	value, err := promquery.Ask(ctx, s.base, q.Query)
 	switch {
 	case fault.TypeOf(err) == fault.Invalid:
 		return checkOf(what, spec.Check{}, err)
