@@ -2,14 +2,15 @@
 # Runs all tests, on the binaries in bin/ that `make build` made ($SLUICE_BIN).
 #
 # Packages that link the Temporal server or prism, Beam's own runner, are tested without the race detector: compiling those two for it takes
-# longer than all the rest. So is package compile, whose test program starts itself again and again, which takes five times as long with the
-# detector. They wait for other processes more than they work, so two run at once. That with most processes measures time, and runs alone.
+# longer than all the rest. So are package compile, whose test program starts itself again and again, and some that compute for long in one
+# goroutine: with the detector they take three to five times as long. Most wait for other processes more than they work, so two run at once.
+# The one with most processes measures time, and runs alone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export SLUICE_BIN="$PWD/bin"
 export SLUICE_TEST_ALL=1 # `make test` has provided for all of them: none is skipped for want of a program
 
-readonly heavy='(^[^ ]+/compile\.test | (go\.temporal\.io/server|github\.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism)[/ ])'
+readonly heavy='(^[^ ]+/(compile|dsl|dsl/expr|training/policy)\.test | (go\.temporal\.io/server|github\.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism)[/ ])'
 
 # A line for each package that has tests: its path, then everything that its test binary links.
 links="$(go list -test -f '{{if eq .Name "main"}}{{.ImportPath}} {{join .Deps " "}} {{end}}' ./... | grep -E '^[^ ]+\.test ')"
