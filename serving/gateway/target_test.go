@@ -114,6 +114,8 @@ func TestTrafficWaitsForEveryGateway(t *testing.T) {
 
 // TestLoadNeedsAGateway: a release is loaded when every gateway that lives has it, and there is one; one that died while it loaded is not
 // waited for, and one that cannot load it fails it.
+//
+// promise: docs/serving.md#p-no-gateway
 func TestLoadNeedsAGateway(t *testing.T) {
 	candidate := routing.Release{Model: artifact.Ref{Type: artifact.Model, Digest: "d3"}, Run: "r", Step: "s"}
 	ready, failed := replica.Release{Version: "3", State: Ready}, replica.Release{Version: "3", State: Failed, Error: "no such model"}
@@ -135,7 +137,11 @@ func TestLoadNeedsAGateway(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := fleet{t, f.Target}
 				tc.reports(f)
-				loaded, release, err := f.Load(t.Context(), doc.Revision, candidate, nil)
+				waited := map[string]bool{}
+				loaded, release, err := f.Load(t.Context(), doc.Revision, candidate, func(what string) { waited[what] = true })
+				if alone := waited["a gateway of "+f.name+", of which none reports to this store"]; alone != (tc.err == "unavailable") {
+					t.Errorf("it said that there is no gateway: %v; it waited for %v", alone, waited)
+				}
 				got := ""
 				if _, ok := errors.AsType[*LoadError](err); ok {
 					got = "load"
