@@ -53,7 +53,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // modelVerb is what a caller needs at the model's port: load balancers ask for health without a key.
 func modelVerb(r *http.Request) (verb door.Verb, needed bool) {
 	switch path := r.URL.Path; {
-	case path == "/v2/health/live", path == "/v2/health/ready", isGRPC(r) && (strings.HasSuffix(path, "/ServerLive") || strings.HasSuffix(path, "/ServerReady")):
+	case path == livePath, path == readyPath, isGRPC(r) && (strings.HasSuffix(path, "/ServerLive") || strings.HasSuffix(path, "/ServerReady")):
 		return "", false
 	case strings.HasPrefix(path, "/v2/repository"):
 		return door.Admin, true
