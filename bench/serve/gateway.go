@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,13 +67,40 @@ func serveModel(ctx context.Context, model string, maxBatch int) error {
 	return err
 }
 
+// serveHTTP is the process of a server that reads requests and sends a text back, and ends with standard input.
+func serveHTTP(ctx context.Context, text string) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{ReadHeaderTimeout: answerWithin, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the client notices
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, text)
+	})}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		_ = server.Close()
+	}()
+	fmt.Println("http://" + listener.Addr().String())
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
 // withGateway does something with a gateway in a process of its own, at a URL.
 func withGateway(ctx context.Context, m mlp, maxBatch int, do func(url string) error) error {
+	return withServer(ctx, do, "-serve", m.dir, "-max-batch", strconv.Itoa(maxBatch))
+}
+
+// withServer does something with this program started as a server, which says its URL.
+func withServer(ctx context.Context, do func(url string) error, args ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, self, "-serve", m.dir, "-max-batch", strconv.Itoa(maxBatch))
+	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -1,19 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/sluiceml/sluice/serving/oip"
 )
 
 // measureFor is how long each load lasts, after a tenth of that to warm up.
@@ -21,32 +14,6 @@ const measureFor = 10 * time.Second
 
 // ask makes one inference.
 type ask func(ctx context.Context) error
-
-// overREST returns what asks a server for a row of a model.
-func overREST(url string, m mlp) (ask, error) {
-	body, err := json.Marshal(oip.InferRequest{Inputs: []oip.Tensor{m.row()}})
-	if err != nil {
-		return nil, err
-	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
-	return func(ctx context.Context) error {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v2/models/"+modelName+"/infer", bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		r.Header.Set("Content-Type", "application/json")
-		res, err := client.Do(r)
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		answer, err := io.ReadAll(res.Body)
-		if err == nil && res.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s: %s", res.Status, answer)
-		}
-		return err
-	}, nil
-}
 
 // load is what came of a load.
 type load struct {

@@ -13,12 +13,16 @@ import (
 
 func main() {
 	serve := flag.String("serve", "", "serve the model in this folder, until standard input ends; for the bench itself")
+	text := flag.String("answer", "", "send this text to whoever asks, until standard input ends; for the bench itself")
 	batch := flag.Int("max-batch", 0, "with -serve: max_batch of the target")
 	others := flag.Bool("peers", true, "measure MLServer too, which is installed under "+compare.Cache+" if it is missing")
 	flag.Parse()
 	compare.Main(func(ctx context.Context) error {
 		if *serve != "" {
 			return serveModel(ctx, *serve, *batch)
+		}
+		if *text != "" {
+			return serveHTTP(ctx, *text)
 		}
 		return run(ctx, *others)
 	})

@@ -26,7 +26,7 @@ func measureAdded(ctx context.Context, m mlp) error {
 		_, err := session.Infer(ctx, input)
 		return err
 	}
-	var p50, p99 []float64
+	var p50, p99, bare []float64
 	err = withGateway(ctx, m, 0, func(url string) error {
 		rest, err := overREST(url, m)
 		if err != nil {
@@ -42,6 +42,16 @@ func measureAdded(ctx context.Context, m mlp) error {
 				return err
 			}
 			p50 = append(p50, ours.quantile(0.5)-theirs.quantile(0.5))
+			err = withAnswer(ctx, session, m, func(nothing ask) error {
+				least, err := closedLoop(ctx, 1, nothing)
+				if err == nil {
+					bare = append(bare, least.quantile(0.5))
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
 			saturated, err := closedLoop(ctx, clients, rest)
 			if err != nil {
 				return err
@@ -63,8 +73,28 @@ func measureAdded(ctx context.Context, m mlp) error {
 	}
 	return compare.Show(rounds,
 		compare.Figure{Name: "serve/added_p50_ms", Value: compare.Median(p50), Unit: "ms", Against: "onnxruntime in go"},
+		compare.Figure{Name: "serve/http_p50_ms", Value: compare.Median(bare), Unit: "ms"},
 		compare.Figure{Name: "serve/p99_added_ms", Value: compare.Median(p99), Unit: "ms", Against: "onnxruntime in go"},
 	)
+}
+
+// withAnswer does something with a server that sends what a gateway would, without an inference.
+func withAnswer(ctx context.Context, session *onnx.Session, m mlp, do func(ask) error) error {
+	outputs, err := session.Infer(ctx, []oip.Tensor{m.row()})
+	if err != nil {
+		return err
+	}
+	answer, err := oip.InferResponse{ModelName: modelName, ModelVersion: "1", Outputs: outputs}.Encode(&oip.InferRequest{})
+	if err != nil {
+		return err
+	}
+	return withServer(ctx, func(url string) error {
+		rest, err := overREST(url, m)
+		if err != nil {
+			return err
+		}
+		return do(rest)
+	}, "-answer", string(answer.Body))
 }
 
 // measureBatching measures a gateway with batching and one without.
