@@ -159,7 +159,7 @@ func (a *acquiring) askAll(ctx context.Context) (contract.Acquired, error) {
 		if ctx.Err() != nil {
 			return contract.Acquired{}, ctx.Err()
 		}
-		if errors.Is(err, training.ErrMayPass) {
+		if training.RefusalOf(err) != "" && fault.TypeOf(err) == fault.Infrastructure {
 			pause := min(max(2*a.rests[o].pause, firstRest), lastRest)
 			a.rests[o] = rest{until: time.Now().Add(pause), pause: pause, why: err}
 		}
@@ -183,19 +183,23 @@ func (a *acquiring) ask(ctx context.Context, o contract.Offer) (training.Gang, e
 		gang, err = pool.Acquire(asking, r)
 	}
 	err = a.enterFailed(ctx, o, err)
-	typ := fault.Infrastructure
-	switch {
-	case err == nil:
+	if err == nil {
 		return gang, nil
-	case errors.Is(err, training.ErrTooLarge), errors.Is(err, training.ErrRefused), errors.Is(err, training.ErrNoAgent):
-		typ = fault.Invalid
-	case errors.Is(err, training.ErrNoCapacity):
-		typ = fault.Preempted
-	case asking.Err() != nil && ctx.Err() == nil:
+	}
+	typ := cmp.Or(afterRefusal[training.RefusalOf(err)], fault.Infrastructure)
+	if typ == fault.Infrastructure && asking.Err() != nil && ctx.Err() == nil {
 		typ = fault.Preempted
 		err = fmt.Errorf("spot nodes were not ready within %s, and the deadline leaves no more time for them: %w", human.Duration(a.in.SpotWithin), err)
 	}
 	return gang, fault.New(typ, "pool "+o.Pool+": "+err.Error(), err)
+}
+
+// afterRefusal is what follows from a refusal, as the type of an error: preempted is asked for again for as long as it takes, infrastructure for
+// as long as the pool allows, after a rest, and invalid is given up.
+var afterRefusal = map[training.Refusal]string{
+	training.ErrNoCapacity: fault.Preempted, training.ErrPrice: fault.Preempted,
+	training.ErrQuota: fault.Infrastructure, training.ErrNotStarted: fault.Infrastructure,
+	training.ErrPermission: fault.Invalid, training.ErrInvalid: fault.Invalid,
 }
 
 // bounded bounds how long spot may take to start where a deadline leaves no more time for it: all tries together.
@@ -256,7 +260,7 @@ func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) (cont
 	begun, ended := time.Now(), map[string][]training.Gang{}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		out, err := t.releaseIn(ctx, in, ended)
-		if err == nil || ctx.Err() != nil || errors.Is(err, training.ErrRefused) || time.Since(begun) > protocol.Patience {
+		if err == nil || ctx.Err() != nil || training.RefusalOf(err).Lasts() || time.Since(begun) > protocol.Patience {
 			return out, err
 		}
 		text.Store("releasing nodes, retrying: " + fault.Message(err))

@@ -56,7 +56,7 @@ func (p *fakePool) Release(context.Context, training.Key) ([]training.Gang, erro
 // promise: docs/training.md#p-without-deadline
 // promise: docs/operations.md#p-dies-pool-api
 func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
-	none, never, passing, broken := training.ErrNoCapacity, training.ErrTooLarge, training.ErrMayPass, context.DeadlineExceeded
+	none, never, passing, broken := training.ErrNoCapacity, training.ErrTooLarge, training.ErrNotStarted, context.DeadlineExceeded
 	ever := slices.Repeat([]error{none}, 100)
 	for _, tt := range []struct {
 		name       string
@@ -107,6 +107,7 @@ func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 // a pool had no capacity does not count.
 //
 // promise: docs/training.md#p-retry-for
+// promise: docs/training.md#p-refusal-kinds
 func TestRefusalsThatMayPass(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
 	hour := func(o contract.Offer) contract.Offer { o.RetryFor = time.Hour; return o }
@@ -117,21 +118,28 @@ func TestRefusalsThatMayPass(t *testing.T) {
 		want    string
 		blocked bool // the error says since when
 	}{
-		{"now first", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}}, fault.Preempted, true},
-		{"for long", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(29 * time.Minute)}, fault.Preempted, true},
-		{"for too long", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute)}, fault.Infrastructure, false},
-		{"for as long as the pool says", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{hour(gpuSpot)}, BlockedSince: ago(59 * time.Minute)}, fault.Preempted, true},
-		{"for longer than the pool says", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{hour(gpuSpot)}, BlockedSince: ago(61 * time.Minute)}, fault.Infrastructure, false},
+		{"now first", training.ErrNotStarted, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}}, fault.Preempted, true},
+		{"for long", training.ErrNotStarted, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(29 * time.Minute)}, fault.Preempted, true},
+		{"for too long", training.ErrNotStarted, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute)}, fault.Infrastructure, false},
+		{"for as long as the pool says", training.ErrNotStarted, contract.AcquireInput{Offers: []contract.Offer{hour(gpuSpot)}, BlockedSince: ago(59 * time.Minute)}, fault.Preempted, true},
+		{"for longer than the pool says", training.ErrNotStarted, contract.AcquireInput{Offers: []contract.Offer{hour(gpuSpot)}, BlockedSince: ago(61 * time.Minute)}, fault.Infrastructure, false},
 		{"a pool that is away", context.DeadlineExceeded, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute)}, fault.Infrastructure, false},
-		{"while on-demand could be had", training.ErrMayPass, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute), Waits: true}, fault.Preempted, true},
+		{"while on-demand could be had", training.ErrNotStarted, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute), Waits: true}, fault.Preempted, true},
 		{"no capacity meanwhile", training.ErrNoCapacity, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute)}, fault.Preempted, false},
-		{"for good", training.ErrRefused, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}}, fault.Invalid, false},
+		{"a quota", training.ErrQuota, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}}, fault.Preempted, true},
+		{"a quota for too long", training.ErrQuota, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute)}, fault.Infrastructure, false},
+		{"a price meanwhile", training.ErrPrice, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}, BlockedSince: ago(31 * time.Minute)}, fault.Preempted, false},
+		{"a permission", training.ErrPermission, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}}, fault.Invalid, false},
+		{"for good", training.ErrInvalid, contract.AcquireInput{Offers: []contract.Offer{gpuSpot}}, fault.Invalid, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.in.Pools, tt.in.Tick = []string{"gpu"}, time.Second
 			_, err := acquire(t, map[string]*fakePool{"gpu": {refusals: slices.Repeat([]error{tt.refusal}, 100)}}, tt.in)
 			if typ := fault.TypeOf(err); typ != tt.want {
 				t.Fatalf("%v (%s), want %s", err, typ, tt.want)
+			}
+			if !strings.Contains(fault.Message(err), tt.refusal.Error()) {
+				t.Errorf("%v, want it to say %q", err, tt.refusal)
 			}
 			var blocked contract.Blocked
 			if json.Unmarshal(fault.Outputs(err), &blocked) == nil != tt.blocked {
@@ -147,16 +155,25 @@ func TestRefusalsThatMayPass(t *testing.T) {
 	}
 }
 
-// A node that does not start costs each time, so its offer is left alone for a while; the others are not.
+// A node that does not start costs each time, and a quota is not raised within a second, so their offers are left alone for a while; the others
+// are not.
 func TestOffersRest(t *testing.T) {
-	pools := map[string]*fakePool{
-		"gpu": {refusals: slices.Repeat([]error{training.ErrMayPass}, 100)}, "burst": {refusals: slices.Repeat([]error{training.ErrNoCapacity}, 2)},
-	}
-	_, err := acquire(t, pools, contract.AcquireInput{
-		Offers: []contract.Offer{gpuSpot, burst}, Pools: []string{"gpu", "burst"}, Patience: time.Minute, Tick: time.Second,
-	})
-	if err != nil || len(pools["gpu"].asked) != 1 || len(pools["burst"].asked) != 3 {
-		t.Errorf("%v: the pool that refuses was asked %d times, the other %d, want 1 and 3", err, len(pools["gpu"].asked), len(pools["burst"].asked))
+	for _, tt := range []struct {
+		refusal error
+		asked   int
+	}{{training.ErrNotStarted, 1}, {training.ErrQuota, 1}, {training.ErrPrice, 3}, {context.DeadlineExceeded, 3}} {
+		t.Run(tt.refusal.Error(), func(t *testing.T) {
+			t.Parallel()
+			pools := map[string]*fakePool{
+				"gpu": {refusals: slices.Repeat([]error{tt.refusal}, 100)}, "burst": {refusals: slices.Repeat([]error{training.ErrNoCapacity}, 2)},
+			}
+			_, err := acquire(t, pools, contract.AcquireInput{
+				Offers: []contract.Offer{gpuSpot, burst}, Pools: []string{"gpu", "burst"}, Patience: time.Minute, Tick: time.Second,
+			})
+			if err != nil || len(pools["gpu"].asked) != tt.asked || len(pools["burst"].asked) != 3 {
+				t.Errorf("%v: the pool that refuses was asked %d times, the other %d, want %d and 3", err, len(pools["gpu"].asked), len(pools["burst"].asked), tt.asked)
+			}
+		})
 	}
 }
 
@@ -214,23 +231,31 @@ func trainingsWith[P training.Pool](t *testing.T, pools map[string]P, in *contra
 	if err != nil {
 		t.Fatal(err)
 	}
-	submission, err := json.Marshal(record.Submission{
-		File: "p.yaml", EnvFile: "e.yaml",
-		Pipeline:    []byte("sluice: pipeline/v1\nname: t\nsteps: {a: {run: {command: [echo]}}}\n"),
-		Environment: []byte("sluice: environment/v1\nname: t\npools: {gpu: {local: {nodes: 1}}, burst: {local: {nodes: 1}}}\n"),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if in.Submission, _, err = s.PutBlob(t.Context(), bytes.NewReader(submission)); err != nil {
-		t.Fatal(err)
-	}
+	in.Submission = submit(t, s, "pools: {gpu: {local: {nodes: 1}}, burst: {local: {nodes: 1}}}")
 	return &Trainings{
 		Store: s, Engine: engine.NewEngine(s),
 		Pool: func(_ context.Context, name string, _ *spec.Environment) (training.Pool, error) {
 			return pools[name], nil
 		},
 	}
+}
+
+// submit stores a submission with an environment that has some pools.
+func submit(t *testing.T, s *store.Store, pools string) string {
+	t.Helper()
+	submission, err := json.Marshal(record.Submission{
+		File: "p.yaml", EnvFile: "e.yaml",
+		Pipeline:    []byte("sluice: pipeline/v1\nname: t\nsteps: {a: {run: {command: [echo]}}}\n"),
+		Environment: []byte("sluice: environment/v1\nname: t\n" + pools + "\n"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, _, err := s.PutBlob(t.Context(), bytes.NewReader(submission))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
 }
 
 // promise: docs/training.md#p-without-deadline
@@ -307,7 +332,7 @@ func TestAcquireAndReleaseEnterWhatTheyPaidFor(t *testing.T) {
 	}
 	failed := training.Gang{USDPerHour: 3, Nodes: []training.Node{node("a", began, began.Add(time.Hour))}}
 	pool := &fakePool{
-		refusals: []error{training.FailedStart(training.ErrMayPass, failed)},
+		refusals: []error{training.FailedStart(training.ErrNotStarted, failed)},
 		gang:     training.Gang{USDPerHour: 2.5, Nodes: []training.Node{node("b", began.Add(time.Hour), time.Time{})}},
 	}
 	pool.ends = []training.Gang{{USDPerHour: 2.5, Nodes: []training.Node{node("b", began.Add(time.Hour), began.Add(2*time.Hour))}}}
@@ -345,7 +370,7 @@ func TestAcquireAndReleaseEnterWhatTheyPaidFor(t *testing.T) {
 //
 // promise: docs/operations.md#p-dies-pool-api
 func TestReleaseWaitsForThePool(t *testing.T) {
-	for reason, tries := range map[error]int{context.DeadlineExceeded: 2, training.ErrRefused: 1} {
+	for reason, tries := range map[error]int{context.DeadlineExceeded: 2, training.ErrInvalid: 1} {
 		var in contract.AcquireInput
 		pools := map[string]*fakePool{"gpu": {keeps: []error{reason}}, "burst": {}}
 		trainings := trainingsWith(t, pools, &in)

@@ -5,13 +5,25 @@ import (
 	"strings"
 )
 
-// noImage are the words by which registries, and what pulls from them, say that there is no such image, or none for these credentials.
-var noImage = []string{"not found", "manifest unknown", "does not exist", "access denied", "unauthorized", "authorization failed", "no basic auth credentials"}
+// The words by which registries, and what pulls from them, say that there is no such image, or none for these credentials. Some say both at
+// once, and mean that they do not tell which.
+var (
+	noImage  = []string{"not found", "manifest unknown", "does not exist"}
+	noAccess = []string{"access denied", "unauthorized", "authorization failed", "no basic auth credentials"}
+)
 
-// NoImage reports whether what was said of an image that could not be pulled means that there is no such image, or that it may not be
-// pulled. Anything else, such as a registry that does not answer or limits the number of pulls, may pass. There is no better sign of it: the
-// OCI distribution specification's codes (MANIFEST_UNKNOWN, NAME_UNKNOWN, DENIED, UNAUTHORIZED) come through Docker and kubelets as text.
-func NoImage(said string) bool {
+// ImageRefusal is what it means that an image could not be pulled, by what was said of it: ErrInvalid where there is no such image,
+// ErrPermission where it may not be pulled. Anything else, such as a registry that does not answer or limits the number of pulls, may pass.
+// There is no better sign of it: the OCI distribution specification's codes (MANIFEST_UNKNOWN, NAME_UNKNOWN, DENIED, UNAUTHORIZED) come
+// through Docker and kubelets as text.
+func ImageRefusal(said string) Refusal {
 	said = strings.ToLower(strings.ReplaceAll(said, "_", " "))
-	return slices.ContainsFunc(noImage, func(words string) bool { return strings.Contains(said, words) })
+	says := func(words string) bool { return strings.Contains(said, words) }
+	switch {
+	case slices.ContainsFunc(noImage, says):
+		return ErrInvalid
+	case slices.ContainsFunc(noAccess, says):
+		return ErrPermission
+	}
+	return ErrNotStarted
 }

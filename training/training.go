@@ -107,24 +107,6 @@ type Request struct {
 	Avoid []string `json:"avoid,omitempty"`
 }
 
-// Errors that Acquire returns, wrapped with what was wanted and what there is.
-var (
-	// ErrNoCapacity: not now. Asking again later may succeed.
-	ErrNoCapacity = errors.New("no capacity now")
-	// ErrTooLarge: never. The pool is smaller than the smallest gang that was asked for, or its nodes lack what each must have.
-	ErrTooLarge = errors.New("larger than the pool")
-	// ErrQueued is an ErrNoCapacity of a pool that lets gangs queue: this one keeps its place. Asking again goes on waiting, Release gives
-	// the place up.
-	ErrQueued = fmt.Errorf("%w: the gang is waiting in a queue", ErrNoCapacity)
-	// ErrMayPass: not like this, and not for want of machines; but it may pass, or somebody may mend it meanwhile. A quota is used up, say,
-	// a registry does not answer, or a node did not boot.
-	ErrMayPass = errors.New("refused for now")
-	// ErrRefused: not like this, however often it is asked. A permission is missing, say, or there is no such image.
-	ErrRefused = errors.New("refused")
-	// ErrNoAgent: the pool has no agent to put on its nodes.
-	ErrNoAgent = errors.New("the node agent is missing")
-)
-
 // How long the pools' Acquire takes at most where there are nodes to be had. A deadline is kept by it.
 const (
 	EC2Within        = 20 * time.Minute
@@ -135,8 +117,8 @@ const (
 // any worker that shares the pool's state, since a worker may die in the middle of each.
 type Pool interface {
 	// Acquire starts a gang, all of it or nothing, and returns when every node's agent has been started; the agents need not poll
-	// yet. Called again for a gang that lives, it returns the same gang. Where every node is gone it may start another. The error is a
-	// FailedStartError where nodes were paid for.
+	// yet. Called again for a gang that lives, it returns the same gang. Where every node is gone it may start another. The error has
+	// a Refusal where the pool does not give any, and is a FailedStartError where nodes were paid for.
 	Acquire(ctx context.Context, r Request) (Gang, error)
 	// Watch blocks until a node of the gang is gone and returns those that are. A gang that the pool has no record of is lost, all
 	// of it: Nodes is empty then. It returns ctx's error when that ends first.

@@ -43,10 +43,8 @@ func (w *Worker) ec2Pool(ctx context.Context, name string, spec spec.Pool, value
 		Agent: w.agentConfig(spec), Environ: agentEnviron, Token: w.session.MintAgentToken, Polls: w.polls,
 		Secret: func(ctx context.Context, name string) (string, error) {
 			found, err := value(ctx, name)
-			if secret.Temporary(err) {
-				err = fmt.Errorf("%w: %w", err, training.ErrMayPass)
-			} else if err != nil {
-				err = fmt.Errorf("%w: %w", err, training.ErrRefused)
+			if err != nil && !secret.Temporary(err) {
+				err = fmt.Errorf("%w: %w", err, training.ErrInvalid)
 			}
 			return found, err
 		},

@@ -13,23 +13,32 @@ import (
 	"github.com/sluiceml/sluice/training"
 )
 
-// What EC2's codes mean. Codes that are not here are trouble that may pass.
-var (
-	// capacityCodes: there are no such machines just now.
-	capacityCodes = []string{
-		"InsufficientInstanceCapacity", "InsufficientCapacity", "UnfulfillableCapacity", "InsufficientHostCapacity",
-		"InsufficientFreeAddressesInSubnet", "ReservationCapacityExceeded", "SpotMaxPriceTooLow",
+// refusals is what EC2's codes mean, of its answers and of instances that ended. Codes that are not here, and do not begin with one of
+// invalidCodes, are trouble that may pass.
+var refusals = map[string]training.Refusal{
+	"InsufficientInstanceCapacity": training.ErrNoCapacity, "InsufficientCapacity": training.ErrNoCapacity,
+	"UnfulfillableCapacity": training.ErrNoCapacity, "InsufficientHostCapacity": training.ErrNoCapacity,
+	"InsufficientFreeAddressesInSubnet": training.ErrNoCapacity, "ReservationCapacityExceeded": training.ErrNoCapacity,
+
+	"SpotMaxPriceTooLow": training.ErrPrice,
+
+	// Others' instances may end, and quotas may be raised.
+	"VcpuLimitExceeded": training.ErrQuota, "MaxSpotInstanceCountExceeded": training.ErrQuota, "InstanceLimitExceeded": training.ErrQuota,
+	"MaxFleetCountExceeded": training.ErrQuota, "MaxSpotFleetRequestCountExceeded": training.ErrQuota, "VolumeLimitExceeded": training.ErrQuota,
+
+	"UnauthorizedOperation": training.ErrPermission, "AuthFailure": training.ErrPermission, "OptInRequired": training.ErrPermission,
+	"AuthFailure.ServiceLinkedRoleCreationNotPermitted": training.ErrPermission,
+}
+
+// invalidCodes begin those that say that the pool is not described right.
+var invalidCodes = []string{"Invalid", "Unsupported", "MissingParameter", "UnknownParameter", "VPCIdNotSpecified"}
+
+func refusalOf(code string) training.Refusal {
+	if slices.ContainsFunc(invalidCodes, func(prefix string) bool { return strings.HasPrefix(code, prefix) }) {
+		return training.ErrInvalid
 	}
-	// quotaCodes: the account may not have so many at once. Others' instances may end, and quotas may be raised.
-	quotaCodes = []string{
-		"VcpuLimitExceeded", "MaxSpotInstanceCountExceeded", "InstanceLimitExceeded", "MaxFleetCountExceeded",
-		"MaxSpotFleetRequestCountExceeded",
-	}
-	// permissionCodes: these credentials may not.
-	permissionCodes = []string{"UnauthorizedOperation", "AuthFailure", "AuthFailure.ServiceLinkedRoleCreationNotPermitted", "OptInRequired"}
-	// specCodes begin those that say that the pool is not described right.
-	specCodes = []string{"Invalid", "Unsupported", "MissingParameter", "UnknownParameter", "VPCIdNotSpecified"}
-)
+	return refusals[code]
+}
 
 // explain says what an answer of EC2's means, to the user and in its type.
 func explain(call string, err error) error {
@@ -41,31 +50,30 @@ func explain(call string, err error) error {
 }
 
 func meaning(call, code, message string, err error) error {
-	text := fmt.Sprintf("EC2 answered %s: %s", code, strings.TrimSpace(message))
+	f := fault{fmt.Sprintf("EC2 answered %s: %s", code, strings.TrimSpace(message)), err, refusalOf(code)}
 	switch {
-	case slices.Contains(capacityCodes, code):
-		return fault{text, err, training.ErrNoCapacity}
-	case slices.Contains(quotaCodes, code):
-		return fault{text + ": unless other instances of the account end, have its quota raised (Service Quotas in AWS's console, Amazon EC2)", err, training.ErrMayPass}
-	case slices.Contains(permissionCodes, code):
-		return fault{text + ": the worker's credentials need the permission ec2:" + call + " (docs/ec2.md has the policy)", err, training.ErrRefused}
+	case f.kind == training.ErrQuota:
+		f.text += ": unless other instances of the account end, have its quota raised (Service Quotas in AWS's console, Amazon EC2)"
+	case f.kind == training.ErrPermission:
+		f.text += ": the worker's credentials need the permission ec2:" + call + " (docs/ec2.md has the policy)"
 	case strings.Contains(message, "IAM Instance Profile"):
-		return fault{text + ": make it, or name another as `instance_profile` of the pool (docs/ec2.md)", err, training.ErrRefused}
-	case slices.ContainsFunc(specCodes, func(prefix string) bool { return strings.HasPrefix(code, prefix) }):
-		return fault{text + ": look at the pool's `ec2` in the environment", err, training.ErrRefused}
+		f.kind = training.ErrInvalid
+		f.text += ": make it, or name another as `instance_profile` of the pool (docs/ec2.md)"
+	case f.kind == training.ErrInvalid:
+		f.text += ": look at the pool's `ec2` in the environment"
 	}
-	return fault{text, err, nil}
+	return f
 }
 
 // fault is an answer of EC2's, with what it means.
 type fault struct {
 	text string
-	err  error // EC2's answer
-	kind error // one of package training; may be nil
+	err  error            // EC2's answer
+	kind training.Refusal // "": none
 }
 
 func (f fault) Error() string {
-	if f.kind == nil {
+	if f.kind == "" {
 		return f.text
 	}
 	return f.text + ": " + f.kind.Error()
@@ -73,13 +81,10 @@ func (f fault) Error() string {
 
 // Unwrap makes both errors known.
 func (f fault) Unwrap() []error {
-	var all []error
-	for _, err := range []error{f.err, f.kind} {
-		if err != nil {
-			all = append(all, err)
-		}
+	if f.kind == "" {
+		return []error{f.err}
 	}
-	return all
+	return []error{f.err, f.kind}
 }
 
 // refusal is why a fleet launched nothing. Of several reasons the one counts that may pass soonest: where one type lacks capacity and
@@ -92,13 +97,13 @@ func refusal(reasons []types.CreateFleetError) error {
 	for _, r := range reasons {
 		code := aws.ToString(r.ErrorCode)
 		err := meaning("RunInstances", code, place(r)+aws.ToString(r.ErrorMessage), &smithy.GenericAPIError{Code: code, Message: aws.ToString(r.ErrorMessage)})
-		if errors.Is(err, training.ErrNoCapacity) {
+		if kind := training.RefusalOf(err); kind == training.ErrNoCapacity || kind == training.ErrPrice {
 			return err
 		}
 		all = append(all, err)
 	}
 	for _, err := range all {
-		if !errors.Is(err, training.ErrRefused) {
+		if !training.RefusalOf(err).Lasts() {
 			return err
 		}
 	}

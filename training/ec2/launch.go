@@ -1,6 +1,7 @@
 package ec2
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (p *Pool) launch(ctx context.Context, r training.Request) ([]string, error)
 	}
 	ids, err := p.fleet(ctx, r, t, fit, instanceTags(base))
 	var answered smithy.APIError
-	if err == nil || !errors.As(err, &answered) && !errors.Is(err, training.ErrNoCapacity) {
+	if err == nil || !errors.As(err, &answered) && training.RefusalOf(err) == "" {
 		return ids, err // without an answer there may be instances, and whoever asks next finds them by the same template
 	}
 	ended, failed := p.abandon(ctx, r.Key)
@@ -161,13 +162,19 @@ func (p *Pool) failedStart(ctx context.Context, i int, instance types.Instance) 
 	if instance.StateReason != nil {
 		code = aws.ToString(instance.StateReason.Code)
 	}
+	kind := training.ErrNotStarted
+	client, isClient := strings.CutPrefix(code, "Client.")
 	switch {
+	case code == shutItself:
+		if strings.Contains(why, pullFailed) {
+			kind = training.ImageRefusal(why)
+		}
+	case isClient:
+		kind = cmp.Or(refusalOf(client), kind)
 	case strings.HasPrefix(code, "Server."):
-		return fmt.Errorf("%s: %w", why, training.ErrNoCapacity)
-	case code == shutItself && strings.Contains(why, pullFailed) && training.NoImage(why):
-		return fmt.Errorf("%s: %w", why, training.ErrRefused)
+		kind = training.ErrNoCapacity
 	}
-	return fmt.Errorf("%s: %w", why, training.ErrMayPass)
+	return fmt.Errorf("%s: %w", why, kind)
 }
 
 // pullFailed is how the node's script begins to say that an image could not be pulled.
@@ -187,7 +194,7 @@ func (p *Pool) late(ctx context.Context, known []types.Instance, polled map[stri
 		if last := p.lastWords(context.WithoutCancel(ctx), *instance.InstanceId); last != "" {
 			why += " Its last output: " + last
 		}
-		return fmt.Errorf("%s: %w", why, training.ErrMayPass)
+		return fmt.Errorf("%s: %w", why, training.ErrNotStarted)
 	}
-	return fmt.Errorf("EC2 did not report the instances within %v of their launch: %w", bootLimit, training.ErrMayPass)
+	return fmt.Errorf("EC2 did not report the instances within %v of their launch: %w", bootLimit, training.ErrNotStarted)
 }

@@ -47,7 +47,7 @@ func (p *Pool) afford(ctx context.Context, r training.Request, fit []types.Insta
 	for _, t := range fit {
 		price, err := p.priceOf(ctx, t.InstanceType, r.Capacity, "")
 		if err != nil {
-			return 0, fmt.Errorf("%w, but limits.usd_per_hour needs it: set usd_per_hour: {%s: ...} for the pool: %w", err, r.Capacity, training.ErrRefused)
+			return 0, fmt.Errorf("%w, but limits.usd_per_hour needs it: set usd_per_hour: {%s: ...} for the pool: %w", err, r.Capacity, training.ErrInvalid)
 		}
 		each = max(each, price)
 	}
@@ -61,10 +61,14 @@ func (p *Pool) afford(ctx context.Context, r training.Request, fit []types.Insta
 	}
 	limit := p.opts.Limits.USDPerHour
 	least := float64(r.MinNodes) * each
+	tooDear := training.ErrTooLarge
+	if r.Capacity == spec.CapacitySpot && p.opts.Prices.Spot == 0 { // AWS's price, which changes
+		tooDear = training.ErrPrice
+	}
 	switch {
 	case least > limit:
 		return 0, fmt.Errorf("%s at $%s an hour cost more than limits.usd_per_hour, $%s: %w",
-			instances(r.MinNodes), dollars(each), dollars(limit), training.ErrTooLarge)
+			instances(r.MinNodes), dollars(each), dollars(limit), tooDear)
 	case spent+least > limit:
 		return 0, fmt.Errorf("%s at $%s an hour, and the $%s that others cost now, exceed limits.usd_per_hour, $%s: %w",
 			instances(r.MinNodes), dollars(each), dollars(spent), dollars(limit), training.ErrNoCapacity)

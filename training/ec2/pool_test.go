@@ -229,32 +229,58 @@ func release(t *testing.T, p *Pool, key training.Key) {
 // promise: docs/ec2.md#p-ec2-waits
 // promise: docs/ec2.md#p-ec2-refuses
 // promise: docs/ec2.md#p-ec2-quota
+// promise: docs/training.md#p-refusal-kinds
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(f *front)
-		want   error
+		want   training.Refusal
 		says   string
 	}{
 		{"no capacity", func(f *front) { f.capacity = 1 }, training.ErrNoCapacity, "g5.2xlarge subnet-a"},
 		{"no capacity of one type", func(f *front) { f.errors = []string{"Unsupported", "InsufficientInstanceCapacity"} }, training.ErrNoCapacity, "Insufficient"},
-		{"quota", func(f *front) { f.errors = []string{"VcpuLimitExceeded"} }, training.ErrMayPass, "Service Quotas"},
-		{"quota of spot", func(f *front) { f.errors = []string{"MaxSpotInstanceCountExceeded"} }, training.ErrMayPass, "Service Quotas"},
-		{"no permission", func(f *front) { f.refuse["CreateFleet"] = "UnauthorizedOperation" }, training.ErrRefused, "ec2:CreateFleet"},
-		{"no image", func(f *front) { f.errors = []string{"InvalidAMIID.NotFound"} }, training.ErrRefused, "`ec2`"},
-		{"no such type", func(f *front) { f.refuse["DescribeInstanceTypes"] = "InvalidInstanceType" }, training.ErrRefused, "`ec2`"},
+		{"no capacity of one type, and a quota for another", func(f *front) { f.errors = []string{"VcpuLimitExceeded", "UnfulfillableCapacity"} }, training.ErrNoCapacity, "Unfulfillable"},
+		{"price", func(f *front) { f.errors = []string{"SpotMaxPriceTooLow"} }, training.ErrPrice, "SpotMaxPriceTooLow"},
+		{"quota", func(f *front) { f.errors = []string{"VcpuLimitExceeded"} }, training.ErrQuota, "Service Quotas"},
+		{"quota of spot", func(f *front) { f.errors = []string{"Unsupported", "MaxSpotInstanceCountExceeded"} }, training.ErrQuota, "Service Quotas"},
+		{"no permission", func(f *front) { f.refuse["CreateFleet"] = "UnauthorizedOperation" }, training.ErrPermission, "ec2:CreateFleet"},
+		{"no permission for a role", func(f *front) { f.errors = []string{"AuthFailure.ServiceLinkedRoleCreationNotPermitted"} }, training.ErrPermission, "AuthFailure"},
+		{"no image", func(f *front) { f.errors = []string{"InvalidAMIID.NotFound"} }, training.ErrInvalid, "`ec2`"},
+		{"no such type", func(f *front) { f.refuse["DescribeInstanceTypes"] = "InvalidInstanceType" }, training.ErrInvalid, "`ec2`"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.front.set(test.change)
 			_, err := w.Acquire(t.Context(), request(1, 2, 2))
-			if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) {
+			if training.RefusalOf(err) != test.want || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), string(test.want)) {
 				t.Errorf("Acquire: %v, want %v that says %s", err, test.want, test.says)
 			}
 			if left := w.left(t, request(1, 2, 2).Key); len(left) > 0 {
 				t.Errorf("it has left %q", left)
 			}
 		})
+	}
+}
+
+// What moto itself refuses has its kind, too.
+//
+// promise: docs/training.md#p-refusal-kinds
+func TestRefusalsOfMoto(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(o *Options)
+		want   training.Refusal
+		says   string
+	}{
+		"no such type": {func(o *Options) { o.Spec.Types = []string{"g99.huge"} }, training.ErrInvalid, "g99.huge"},
+		"spot is dearer than the limit": {
+			func(o *Options) { o.Limits = spec.PoolLimits{USDPerHour: 0.00001} }, training.ErrPrice, "limits.usd_per_hour",
+		},
+	} {
+		w := newWorld(t, test.change)
+		_, err := w.Acquire(t.Context(), request(1, 2, 2))
+		if training.RefusalOf(err) != test.want || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v, want %v that says %s", name, err, test.want, test.says)
+		}
 	}
 }
 
@@ -290,12 +316,12 @@ func TestStartFails(t *testing.T) {
 		last   string // on the console
 		want   error
 	}{
-		{"there is no such image", nil, "missing", "cannot pull the image missing: manifest unknown", "cannot pull the image missing: manifest unknown", training.ErrRefused},
-		{"the registry is away", nil, "missing", "cannot pull the image missing", "cannot pull the image missing: connection refused", training.ErrMayPass},
-		{"the agent in the store is another", swapAgent, "", "its agent was changed on the way", "its agent was changed on the way", training.ErrMayPass},
+		{"there is no such image", nil, "missing", "cannot pull the image missing: manifest unknown", "cannot pull the image missing: manifest unknown", training.ErrInvalid},
+		{"the registry is away", nil, "missing", "cannot pull the image missing", "cannot pull the image missing: connection refused", training.ErrNotStarted},
+		{"the agent in the store is another", swapAgent, "", "its agent was changed on the way", "its agent was changed on the way", training.ErrNotStarted},
 		{
 			"the agent ends", func(o *Options) { o.Agent.Address = "nowhere:7233" }, "",
-			"ended with code 1: connect to Temporal at nowhere: refused", "its agent ended with code 1", training.ErrMayPass,
+			"ended with code 1: connect to Temporal at nowhere: refused", "its agent ended with code 1", training.ErrNotStarted,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -337,8 +363,8 @@ func TestRegistryComesBack(t *testing.T) {
 	})
 	r := request(1, 1, 1)
 	r.Image = "away"
-	if _, err := w.Acquire(t.Context(), r); !errors.Is(err, training.ErrMayPass) || !strings.Contains(err.Error(), "connection refused") {
-		t.Fatalf("Acquire: %v, want ErrMayPass and why", err)
+	if _, err := w.Acquire(t.Context(), r); !errors.Is(err, training.ErrNotStarted) || !strings.Contains(err.Error(), "connection refused") {
+		t.Fatalf("Acquire: %v, want ErrNotStarted and why", err)
 	}
 	if err := os.WriteFile(filepath.Join(w.machines.dir, "registry"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func TestLimitWithoutPrice(t *testing.T) {
 	})
 	r := request(1, 1, 1)
 	r.Capacity = spec.CapacityOnDemand
-	if _, err := w.Acquire(t.Context(), r); !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "usd_per_hour: {on_demand") {
-		t.Errorf("Acquire: %v, want ErrRefused that says what to write", err)
+	if _, err := w.Acquire(t.Context(), r); !errors.Is(err, training.ErrInvalid) || !strings.Contains(err.Error(), "usd_per_hour: {on_demand") {
+		t.Errorf("Acquire: %v, want ErrInvalid that says what to write", err)
 	}
 }

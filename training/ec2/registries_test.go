@@ -76,8 +76,8 @@ func TestNoLogin(t *testing.T) {
 		})
 		r := request(1, 1, 1)
 		r.Image = "2.dkr.ecr.eu-central-1.amazonaws.com/train:1"
-		if _, err := w.Acquire(t.Context(), r); !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "access denied") {
-			t.Errorf("Acquire: %v, want ErrRefused and why", err)
+		if _, err := w.Acquire(t.Context(), r); training.RefusalOf(err) != training.ErrPermission || !strings.Contains(err.Error(), "access denied") {
+			t.Errorf("Acquire: %v, want ErrPermission and why", err)
 		}
 		for _, id := range w.machines.booted() {
 			if said := w.machines.read(id, "console"); !strings.Contains(said, last) {
@@ -89,11 +89,11 @@ func TestNoLogin(t *testing.T) {
 		w := newWorld(t, func(o *Options) {
 			o.Spec.Registries = map[string]spec.RegistryLogin{"ghcr.io": {User: "acme", PasswordSecret: "token"}}
 			o.Secret = func(context.Context, string) (string, error) {
-				return "", fmt.Errorf("sealed: %w", training.ErrMayPass)
+				return "", errors.New("sealed")
 			}
 		})
-		if _, err := w.Acquire(t.Context(), request(1, 1, 1)); !errors.Is(err, training.ErrMayPass) || !strings.Contains(err.Error(), "ghcr.io") {
-			t.Errorf("Acquire: %v, want ErrMayPass and the registry", err)
+		if _, err := w.Acquire(t.Context(), request(1, 1, 1)); err == nil || training.RefusalOf(err) != "" || !strings.Contains(err.Error(), "ghcr.io") {
+			t.Errorf("Acquire: %v, want an error that is no refusal of EC2, and the registry", err)
 		}
 		if left := w.left(t, request(1, 1, 1).Key); len(left) > 0 {
 			t.Errorf("it has left %q", left)

@@ -31,7 +31,7 @@ func (p *Pool) base(ctx context.Context) (types.RequestLaunchTemplateData, error
 	if own == nil {
 		data, err := instancetemplate.Parse(p.opts.Spec.Instance)
 		if err != nil {
-			err = fmt.Errorf("`ec2.instance`: %w: %w", err, training.ErrRefused)
+			err = fmt.Errorf("`ec2.instance`: %w: %w", err, training.ErrInvalid)
 		}
 		return data, err
 	}
@@ -47,7 +47,7 @@ func (p *Pool) base(ctx context.Context) (types.RequestLaunchTemplateData, error
 	case err != nil:
 		return data, explain("DescribeLaunchTemplateVersions", err)
 	case len(out.LaunchTemplateVersions) == 0:
-		return data, fmt.Errorf("`ec2.launch_template`: EC2 has no version %d of %s: %w", own.Version, cmp.Or(own.Name, own.ID), training.ErrRefused)
+		return data, fmt.Errorf("`ec2.launch_template`: EC2 has no version %d of %s: %w", own.Version, cmp.Or(own.Name, own.ID), training.ErrInvalid)
 	}
 	raw, err := json.Marshal(out.LaunchTemplateVersions[0].LaunchTemplateData) // has the names of the data that it was made of
 	if err == nil {
@@ -57,7 +57,7 @@ func (p *Pool) base(ctx context.Context) (types.RequestLaunchTemplateData, error
 		err = instancetemplate.Check(data)
 	}
 	if err != nil {
-		return data, fmt.Errorf("`ec2.launch_template`: version %d of %s: %w: %w", own.Version, cmp.Or(own.Name, own.ID), err, training.ErrRefused)
+		return data, fmt.Errorf("`ec2.launch_template`: version %d of %s: %w: %w", own.Version, cmp.Or(own.Name, own.ID), err, training.ErrInvalid)
 	}
 	return data, nil
 }

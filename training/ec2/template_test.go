@@ -169,8 +169,8 @@ func TestLaunchTemplate(t *testing.T) {
 			w.opts.Spec.LaunchTemplate = &test.use
 			gang, err := w.Acquire(t.Context(), request(1, 1, 1))
 			if test.says != "" {
-				if !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), test.says) {
-					t.Errorf("Acquire: %v, want ErrRefused that says %s", err, test.says)
+				if !errors.Is(err, training.ErrInvalid) || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("Acquire: %v, want ErrInvalid that says %s", err, test.says)
 				}
 				return
 			}

@@ -206,7 +206,7 @@ func (p *Pool) create(ctx context.Context, m *corev1.ConfigMap) (*corev1.ConfigM
 	defer cancel()
 	made, err := p.opts.Client.ConfigMaps(p.opts.Namespace).Create(ctx, m, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no namespace %s: %w: %w", p.opts.Namespace, training.ErrRefused, err)
+		return nil, fmt.Errorf("there is no namespace %s: %w: %w", p.opts.Namespace, training.ErrInvalid, err)
 	}
 	return made, apiError("claim nodes", err)
 }

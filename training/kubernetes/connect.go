@@ -17,18 +17,18 @@ func Connect(spec spec.KubernetesPool) (_ corev1.CoreV1Interface, namespace stri
 		clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{CurrentContext: spec.Context})
 	config, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: the kubeconfig: %w", training.ErrRefused, err)
+		return nil, "", fmt.Errorf("%w: the kubeconfig: %w", training.ErrInvalid, err)
 	}
 	if namespace = spec.Namespace; namespace == "" {
 		if namespace, _, err = loaded.Namespace(); err != nil {
-			return nil, "", fmt.Errorf("%w: the kubeconfig: %w", training.ErrRefused, err)
+			return nil, "", fmt.Errorf("%w: the kubeconfig: %w", training.ErrInvalid, err)
 		}
 	}
 	// A gang is a few calls for each node, at once.
 	config.QPS, config.Burst, config.UserAgent = 50, 100, "sluice"
 	client, err := corev1.NewForConfig(config)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: the kubeconfig: %w", training.ErrRefused, err)
+		return nil, "", fmt.Errorf("%w: the kubeconfig: %w", training.ErrInvalid, err)
 	}
 	return client, namespace, nil
 }

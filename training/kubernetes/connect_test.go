@@ -33,15 +33,15 @@ func TestConnect(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, _, err := Connect(spec.KubernetesPool{Context: "gpu"}); !errors.Is(err, training.ErrRefused) || !strings.Contains(err.Error(), "gpu") {
-		t.Errorf("a context that is not there: %v, want ErrRefused that names it", err)
+	if _, _, err := Connect(spec.KubernetesPool{Context: "gpu"}); !errors.Is(err, training.ErrInvalid) || !strings.Contains(err.Error(), "gpu") {
+		t.Errorf("a context that is not there: %v, want ErrInvalid that names it", err)
 	}
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
 	if _, inside := os.LookupEnv("KUBERNETES_SERVICE_HOST"); inside {
 		return
 	}
-	if _, _, err := Connect(spec.KubernetesPool{}); !errors.Is(err, training.ErrRefused) {
-		t.Errorf("no kubeconfig: %v, want ErrRefused", err)
+	if _, _, err := Connect(spec.KubernetesPool{}); !errors.Is(err, training.ErrInvalid) {
+		t.Errorf("no kubeconfig: %v, want ErrInvalid", err)
 	}
 }

@@ -145,7 +145,7 @@ func (p *Pool) checkKeys() error {
 		return nil
 	}
 	return fmt.Errorf("%w: the pods would get the worker's AWS keys, which do not expire, in a Secret\nhelp: set a `service_account` with access to the store for the pool, "+
-		"or write `share_keys: true` in its `kubernetes`", training.ErrRefused)
+		"or write `share_keys: true` in its `kubernetes`", training.ErrInvalid)
 }
 
 // variables is the environment that all agents share. A pool that names a service account has its pods reach the store by that;

@@ -75,7 +75,7 @@ func TestKeysThatDoNotEnd(t *testing.T) {
 	} {
 		t.Setenv("AWS_SESSION_TOKEN", test.session)
 		p := &Pool{opts: Options{Spec: spec.Pool{Kubernetes: &test.spec}}}
-		if err := p.checkKeys(); errors.Is(err, training.ErrRefused) != test.refused {
+		if err := p.checkKeys(); errors.Is(err, training.ErrInvalid) != test.refused {
 			t.Errorf("%+v with session %q: %v, want refused %v", test.spec, test.session, err, test.refused)
 		}
 	}

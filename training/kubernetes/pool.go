@@ -160,7 +160,7 @@ func (g gang) podName(node int) string { return fmt.Sprintf("%s-%d", g.incarnati
 // checkTemplate refuses a template before anything is made by it.
 func (p *Pool) checkTemplate() error {
 	if _, err := podtemplate.Parse(p.opts.Spec.Kubernetes.Pod); err != nil {
-		return fmt.Errorf("`kubernetes.pod`: %w: %w", err, training.ErrRefused)
+		return fmt.Errorf("`kubernetes.pod`: %w: %w", err, training.ErrInvalid)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (p *Pool) fits(r training.Request) error {
 	case len(wants.GPUType) > 0 && len(p.gpuTypes(r)) == 0:
 		short = fmt.Sprintf("each node must have a GPU of type %v, but the pool's GPUs are %s", wants.GPUType, has.GPUType)
 	case r.Image == "" && p.opts.Spec.Runtime.Image == "":
-		return fmt.Errorf("neither the step's `runtime` nor the pool's sets an image: %w", training.ErrRefused)
+		return fmt.Errorf("neither the step's `runtime` nor the pool's sets an image: %w", training.ErrInvalid)
 	default:
 		return nil
 	}

@@ -28,12 +28,17 @@ func isNoCapacity(err error) bool { return errors.Is(err, training.ErrNoCapacity
 // promise: docs/kubernetes.md#p-pool-refuses
 // promise: docs/kubernetes.md#p-pool-retries
 // promise: docs/kubernetes.md#p-pool-too-large
+// promise: docs/kubernetes.md#p-pool-quota
+// promise: docs/training.md#p-refusal-kinds
 func TestRefusals(t *testing.T) {
 	gpu := func(types ...string) training.Request {
 		r := request(1, 1, 1)
 		r.Resources = spec.Resources{GPU: 1, GPUType: types}
 		return r
 	}
+	large := request(1, 1, 1)
+	large.Resources.Memory = 4 << 30
+	ofClass := &spec.KubernetesPool{Pod: map[string]any{"spec": map[string]any{"priorityClassName": "nope"}}}
 	for _, test := range []struct {
 		name   string
 		spec   spec.Pool
@@ -44,11 +49,11 @@ func TestRefusals(t *testing.T) {
 	}{
 		{
 			name: "image that is not there", spec: spec.Pool{Runtime: spec.Runtime{Image: "missing/train:1"}}, ask: request(1, 2, 2),
-			want: training.ErrRefused, says: "missing/train:1",
+			want: training.ErrInvalid, says: "missing/train:1",
 		},
 		{
 			name: "registry that is away", spec: spec.Pool{Runtime: spec.Runtime{Image: "away/train:1"}}, ask: request(1, 2, 2),
-			want: training.ErrMayPass, says: "i/o timeout",
+			want: training.ErrNotStarted, says: "i/o timeout",
 		},
 		{name: "no machine has it", ask: gpu("L4"), want: training.ErrNoCapacity, says: "affinity"},
 		{name: "machines are too small", spec: spec.Pool{Node: spec.NodeShape{GPUType: "L4"}}, ask: gpu("A10G"), want: training.ErrTooLarge, says: "L4"},
@@ -56,10 +61,12 @@ func TestRefusals(t *testing.T) {
 			name: "dearer than the limit", spec: spec.Pool{Limits: spec.PoolLimits{USDPerHour: 3}, USDPerHour: spec.Prices{OnDemand: 2}},
 			ask: request(1, 2, 2), want: training.ErrTooLarge, says: "limited to 1",
 		},
-		{name: "quota", before: withQuota, ask: request(1, 3, 3), want: training.ErrNoCapacity, says: "exceeded quota"},
-		{name: "no permission", before: asNobody, ask: request(1, 1, 1), want: training.ErrRefused, says: `cannot get resource "configmaps"`},
-		{name: "no image at all", before: withoutImage, ask: request(1, 1, 1), want: training.ErrRefused, says: "sets an image"},
-		{name: "agent that is another", before: withWrongAgent, ask: request(1, 1, 1), want: training.ErrMayPass, says: "container agent"},
+		{name: "quota", before: withQuota, ask: request(1, 3, 3), want: training.ErrQuota, says: "exceeded quota"},
+		{name: "no permission", before: asNobody, ask: request(1, 1, 1), want: training.ErrPermission, says: `cannot get resource "configmaps"`},
+		{name: "more than a pod may have", before: withLimitRange, ask: large, want: training.ErrInvalid, says: "maximum memory usage per Container"},
+		{name: "priority class that is not there", spec: spec.Pool{Kubernetes: ofClass}, ask: request(1, 1, 1), want: training.ErrInvalid, says: "no PriorityClass"},
+		{name: "no image at all", before: withoutImage, ask: request(1, 1, 1), want: training.ErrInvalid, says: "sets an image"},
+		{name: "agent that is another", before: withWrongAgent, ask: request(1, 1, 1), want: training.ErrNotStarted, says: "container agent"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSite(t, test.spec)
@@ -89,6 +96,15 @@ func withQuota(t *testing.T, s *site) {
 		q, err := quotas.Get(ctx, "team", metav1.GetOptions{})
 		return err == nil && len(q.Status.Hard) > 0
 	})
+}
+
+// withLimitRange lets a container have a gigabyte.
+func withLimitRange(t *testing.T, s *site) {
+	limit := corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{limit}}}
+	if _, err := s.Client.CoreV1().LimitRanges(s.namespace).Create(bounded(t), limits, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func asNobody(t *testing.T, s *site) { s.pool.opts.Client = s.As(t, "nobody").CoreV1() }

@@ -47,8 +47,8 @@ type starting struct {
 	pool    *Pool
 	gang    gang
 	since   time.Time
-	noImage time.Time // since when an image cannot be pulled
-	missing bool      // since it is not there
+	noImage time.Time        // since when an image cannot be pulled
+	image   training.Refusal // what that means; once it is for good, kubelets say only that they wait
 }
 
 // look returns the pods that run, in order, or why they never will, or not in time.
@@ -63,7 +63,7 @@ func (s *starting) look(pods map[string]corev1.Pod, now time.Time) (running []co
 			return nil, failedStart(node, &pod)
 		}
 		if why, fatal := imageTrouble(&pod); fatal {
-			return nil, fmt.Errorf("node %d: %s: %w", node, why, training.ErrRefused)
+			return nil, fmt.Errorf("node %d: %s: %w", node, why, training.ErrInvalid)
 		} else if why != "" {
 			imageError = fmt.Sprintf("node %d: %s", node, why)
 		}
@@ -82,16 +82,16 @@ func (s *starting) look(pods map[string]corev1.Pod, now time.Time) (running []co
 	}
 	switch {
 	case imageError == "":
-		s.noImage, s.missing = time.Time{}, false
+		s.noImage, s.image = time.Time{}, ""
 	case s.noImage.IsZero():
 		s.noImage = now
 	}
-	s.missing = s.missing || training.NoImage(imageError) // kubelets say so once, and then that they wait
+	if imageError != "" && !s.image.Lasts() {
+		s.image = training.ImageRefusal(imageError)
+	}
 	switch {
-	case imageError != "" && now.Sub(s.noImage) >= s.pool.imagePatience && s.missing:
-		return nil, fmt.Errorf("%s: %w", imageError, training.ErrRefused)
 	case imageError != "" && now.Sub(s.noImage) >= s.pool.imagePatience:
-		return nil, fmt.Errorf("%s: %w", imageError, training.ErrMayPass)
+		return nil, fmt.Errorf("%s: %w", imageError, s.image)
 	case wait.why != "" && now.Sub(s.since) >= s.pool.patience:
 		return nil, &wait
 	}
@@ -112,7 +112,7 @@ func failedStart(node int, pod *corev1.Pod) error {
 	if condition(pod, corev1.DisruptionTarget) != nil || pod.Status.Reason != "" { // evicted, preempted, shut down, refused by the machine
 		return fmt.Errorf("%w: %w", err, training.ErrNoCapacity)
 	}
-	return fmt.Errorf("%w: %w", err, training.ErrMayPass)
+	return fmt.Errorf("%w: %w", err, training.ErrNotStarted)
 }
 
 // imageTrouble says why a container cannot be made of its image, and whether that is for good.

@@ -38,7 +38,7 @@ var errLook = errors.New("list again")
 func (p *Pool) follow(ctx context.Context, g gang, look func(map[string]corev1.Pod) (done bool, err error)) error {
 	for range poll.Every(ctx, lookEvery) {
 		pods, version, err := p.list(ctx, g)
-		if ctx.Err() != nil || errors.Is(err, training.ErrRefused) {
+		if ctx.Err() != nil || training.RefusalOf(err).Lasts() {
 			return cmp.Or(ctx.Err(), err)
 		}
 		if err != nil {

@@ -119,11 +119,11 @@ func testAcquireTwice(t *testing.T, h Harness) {
 }
 
 func testRefusals(t *testing.T, h Harness) {
-	if _, err := h.Pool.Acquire(bounded(t), request(1, h.Nodes+1, h.Nodes+1)); !errors.Is(err, training.ErrTooLarge) {
-		t.Errorf("more than the pool has: %v, want ErrTooLarge", err)
+	if _, err := h.Pool.Acquire(bounded(t), request(1, h.Nodes+1, h.Nodes+1)); !errors.Is(err, training.ErrTooLarge) || training.RefusalOf(err) != training.ErrInvalid {
+		t.Errorf("more than the pool has: %v, want ErrTooLarge, which is invalid", err)
 	}
 	acquire(t, h.Pool, request(1, h.Nodes, h.Nodes))
-	if _, err := h.Pool.Acquire(bounded(t), request(2, 1, 1)); !errors.Is(err, training.ErrNoCapacity) {
+	if _, err := h.Pool.Acquire(bounded(t), request(2, 1, 1)); training.RefusalOf(err) != training.ErrNoCapacity {
 		t.Errorf("more than is free: %v, want ErrNoCapacity", err)
 	}
 	release(t, h.Pool, request(1, 1, 1).Key)
