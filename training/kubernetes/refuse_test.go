@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +82,47 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("Acquire: %v, want %v and %q", err, test.want, test.says)
 			}
 			s.nothingLeft()
+		})
+	}
+}
+
+// A registry that is away for a while is got over: within the patience for images by the gang that waits for it, and else by the next one that
+// is asked for, as a step does for `retry_for`.
+//
+// promise: docs/kubernetes.md#p-pool-retries
+func TestRegistryComesBack(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"while the gang waits": time.Minute, "when it is asked for again": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, spec.Pool{Runtime: spec.Runtime{Image: "away/train:1"}})
+			s.pool.imagePatience = patience
+			machine := s.AddNode(t, "m1", kubetest.Machine{})
+			r := request(1, 2, 2)
+			waits := make(chan error, 1)
+			go func() {
+				_, err := s.pool.Acquire(bounded(t), r)
+				waits <- err
+			}()
+			kubetest.Eventually(t, "the pods back off", func(context.Context) bool {
+				return slices.ContainsFunc(slices.Collect(maps.Values(s.pods(r.Key))), func(p corev1.Pod) bool {
+					why, fatal := imageTrouble(&p)
+					return strings.Contains(why, "ImagePullBackOff") && !fatal
+				})
+			})
+			if patience == time.Second {
+				if err := <-waits; training.RefusalOf(err) != training.ErrNotStarted {
+					t.Fatalf("Acquire: %v, want ErrNotStarted", err)
+				}
+				s.nothingLeft()
+			}
+			machine.RegistryIsBack()
+			if patience == time.Minute {
+				if err := <-waits; err != nil {
+					t.Fatalf("Acquire, when the registry is back: %v", err)
+				}
+			}
+			if gang := s.acquire(r); len(gang.Nodes) != 2 {
+				t.Errorf("%d nodes, want 2", len(gang.Nodes))
+			}
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 // them; environment variables come from values, the pod's own fields and secrets. A pod that is deleted gets SIGTERM and its grace
 // period.
 //
-// Images that begin with "missing/" cannot be pulled.
+// Images that begin with "missing/" cannot be pulled, nor can those that begin with "away/" until their registry is back.
 type Kubelet struct {
 	// Name of the node.
 	Name string
@@ -33,6 +34,8 @@ type Kubelet struct {
 	cluster *Cluster
 	dir     string
 	address string
+
+	registry atomic.Bool // it is back
 
 	mu   sync.Mutex
 	pods map[types.UID]*pod
@@ -199,12 +202,15 @@ func (k *Kubelet) secret(ctx context.Context, p *corev1.Pod, name string) (map[s
 	return s.Data, nil
 }
 
+// RegistryIsBack lets the machine pull images that begin with "away/".
+func (k *Kubelet) RegistryIsBack() { k.registry.Store(true) }
+
 // unpullable says why an image cannot be pulled; empty when it can.
-func unpullable(image string) string {
+func (k *Kubelet) unpullable(image string) string {
 	switch {
 	case strings.HasPrefix(image, "missing/"):
 		return "failed to pull " + image + ": not found"
-	case strings.HasPrefix(image, "away/"):
+	case strings.HasPrefix(image, "away/") && !k.registry.Load():
 		return "failed to pull " + image + ": dial tcp 10.0.0.9:443: i/o timeout"
 	}
 	return ""

@@ -91,13 +91,8 @@ func (p *pod) report(change func(*corev1.PodStatus)) {
 
 // run runs one container to its end.
 func (p *pod) run(c corev1.Container, started func()) (*corev1.ContainerStateTerminated, error) {
-	if why := unpullable(c.Image); why != "" {
-		p.report(func(s *corev1.PodStatus) {
-			waiting := &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: why}
-			s.InitContainerStatuses = statuses([]corev1.Container{c}, corev1.ContainerState{Waiting: waiting})
-		})
-		<-p.ctx.Done()
-		return nil, context.Cause(p.ctx)
+	if err := p.pull(c); err != nil {
+		return nil, err
 	}
 	command, said, err := p.command(c)
 	if err != nil {
@@ -127,6 +122,28 @@ func (p *pod) run(c corev1.Container, started func()) (*corev1.ContainerStateTer
 		state.Reason = "Error"
 	}
 	return state, err
+}
+
+// pull waits until the image of a container can be pulled, and says while it cannot what kubelets do.
+func (p *pod) pull(c corev1.Container) error {
+	report := func(state corev1.ContainerState) {
+		p.report(func(s *corev1.PodStatus) { s.InitContainerStatuses = statuses([]corev1.Container{c}, state) })
+	}
+	why := p.kubelet.unpullable(c.Image)
+	if why == "" {
+		return nil
+	}
+	report(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: why}})
+	why = fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s", c.Image, why)
+	report(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: why}})
+	err := wait.PollUntilContextCancel(p.ctx, 100*time.Millisecond, false, func(context.Context) (bool, error) {
+		return p.kubelet.unpullable(c.Image) == "", nil
+	})
+	if err != nil {
+		return context.Cause(p.ctx)
+	}
+	report(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}})
+	return nil
 }
 
 // terminate ends the pod as its deletion asks for: SIGTERM, and after the grace period all at once.
