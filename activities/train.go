@@ -58,13 +58,14 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	if plan.ResumeFrom, err = t.resumeFrom(ctx, sp, plan); err != nil {
 		return plan, err
 	}
-	if plan.Offers, err = offersOf(sub.Program.Environment(), sp); err != nil {
+	env := sub.Program.Environment()
+	if plan.Offers, err = offersOf(env, sp); err != nil {
 		return plan, err
 	}
 	if sp.Deadline != nil {
 		plan.StopOnMiss, plan.Work = sp.Deadline.OnMiss == spec.OnMissStop, time.Duration(sp.Deadline.Work)
-		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err == nil && !in.Resumes {
-			err = sp.Deadline.Unkept(in.BeganAt, plan.Deadline)
+		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err == nil {
+			err = sp.Deadline.Unkept(in.BeganAt, plan.Deadline, sp.StartWithin(env.Pools), in.Resumes)
 		}
 		if err != nil {
 			return plan, fault.New(fault.Invalid, err.Error(), err)
@@ -94,7 +95,7 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 			o := offerOf(env, name, capacity)
 			priced = priced && o.USDPerHour > 0
 			o.Image, o.RetryFor = cmp.Or(sp.Runtime.Image, pool.Runtime.Image), time.Duration(pool.RetryFor)
-			o.StartWithin = startWithin(pool)
+			o.StartWithin = pool.StartWithin()
 			offers = append(offers, o)
 		}
 	}
@@ -105,17 +106,6 @@ func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 		slices.SortStableFunc(offers, func(a, b contract.Offer) int { return cmp.Compare(a.USDPerHour, b.USDPerHour) })
 	}
 	return offers, nil
-}
-
-// startWithin is how long a pool's nodes may take to be ready.
-func startWithin(pool spec.Pool) time.Duration {
-	switch {
-	case pool.EC2 != nil:
-		return training.EC2Within
-	case pool.Kubernetes != nil:
-		return training.KubernetesWithin
-	}
-	return 0
 }
 
 // offerOf is a capacity of a pool at the price that the environment says.

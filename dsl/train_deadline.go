@@ -28,10 +28,7 @@ func checkDeadline(sp *spec.Train, c *checker, s *step) {
 	}
 	positive(c.src, node, "within")
 	positive(c.src, node, "work")
-	if d := sp.Deadline; within != nil && d.Within > 0 && d.Work > d.Within {
-		c.src.Errorf(within, "deadline", fmt.Sprintf("write at least `within: %v`", document.Lookup(node, "work").Value),
-			"nothing can keep the deadline of `%s`: `work` says that the training takes %v on on-demand", s.ID, document.Lookup(node, "work").Value)
-	}
+	checkShortest(sp, c, s, within, document.Lookup(node, "work"))
 	checkClock(c, at, document.Lookup(node, "timezone"))
 	place := document.KeyNode(s.body, "deadline")
 	if document.Lookup(s.body, "total_steps") == nil {
@@ -40,6 +37,30 @@ func checkDeadline(sp *spec.Train, c *checker, s *step) {
 	}
 	if sp.Capacity == spec.CapacitySpot {
 		c.src.Warnf(place, "deadline", "write `capacity: auto`", "a deadline cannot be met with spot alone, which may not be available when needed")
+	}
+}
+
+// checkShortest reports a deadline that is shorter than any that could be kept.
+func checkShortest(sp *spec.Train, c *checker, s *step, within, work *yaml.Node) {
+	d := sp.Deadline
+	if within == nil || d.Within == 0 {
+		return
+	}
+	if d.Work > d.Within {
+		c.src.Errorf(within, "deadline", fmt.Sprintf("write at least `within: %v`", work.Value),
+			"nothing can keep the deadline of `%s`: `work` says that the training takes %v on on-demand", s.ID, work.Value)
+		return
+	}
+	if c.env == nil {
+		return
+	}
+	if start := spec.Duration(sp.StartWithin(c.env.Pools)); start > d.Within {
+		besides := "the time that the training itself takes"
+		if work == nil {
+			besides += ", which is not known without `work`"
+		}
+		c.src.Errorf(within, "deadline", fmt.Sprintf("write at least `within: %v`, and add %s", start, besides),
+			"the deadline of `%s` cannot be kept: nodes of its pools may take %v to be ready", s.ID, start)
 	}
 }
 

@@ -107,12 +107,6 @@ type Request struct {
 	Avoid []string `json:"avoid,omitempty"`
 }
 
-// How long the pools' Acquire takes at most where there are nodes to be had. A deadline is kept by it.
-const (
-	EC2Within        = 20 * time.Minute
-	KubernetesWithin = 5 * time.Minute
-)
-
 // Pool is where nodes come from. All methods are safe for concurrent use and, for one key, may be called again at any time by
 // any worker that shares the pool's state, since a worker may die in the middle of each.
 type Pool interface {

@@ -1,5 +1,7 @@
 package spec
 
+import "time"
+
 // What may be bought of a pool.
 const (
 	CapacitySpot     = "spot"
@@ -52,6 +54,23 @@ func (p Pool) Size() int {
 		return p.Local.Nodes
 	}
 	return min(p.Limits.Nodes, p.Local.Nodes)
+}
+
+// How long a pool's nodes take at most from being asked for to being ready, where there are nodes to be had. Deadlines are kept by it.
+const (
+	EC2Within        = 20 * time.Minute
+	KubernetesWithin = 5 * time.Minute
+)
+
+// StartWithin is how long nodes of the pool take at most to be ready; 0 where they are ready at once.
+func (p Pool) StartWithin() time.Duration {
+	switch {
+	case p.EC2 != nil:
+		return EC2Within
+	case p.Kubernetes != nil:
+		return KubernetesWithin
+	}
+	return 0
 }
 
 // Of returns the price of a node of that capacity; 0 when it is not known.

@@ -251,15 +251,50 @@ func (d *Deadline) After(began time.Time) (time.Time, error) {
 	}
 }
 
-// Unkept is an error when the work is longer than the time from then until the deadline is. A time of day that may be missed is not one to
-// fail for: whoever begins late is late.
-func (d *Deadline) Unkept(began, due time.Time) error {
-	work, left := time.Duration(d.Work), due.Sub(began)
-	if work <= left || d.Within == 0 && d.OnMiss != OnMissStop {
-		return nil
+// StartWithin is how long the nodes of the step take at most to be ready: those on demand of the fastest of its pools, or those on spot where
+// it may buy no others.
+func (t *Train) StartWithin(pools map[string]Pool) time.Duration {
+	for _, capacity := range []string{CapacityOnDemand, CapacitySpot} {
+		if !t.Buys(capacity) {
+			continue
+		}
+		var all []time.Duration
+		for name, pool := range pools {
+			if (len(t.Pool) == 0 || slices.Contains(t.Pool, name)) && slices.Contains(pool.Sells(), capacity) {
+				all = append(all, pool.StartWithin())
+			}
+		}
+		if len(all) > 0 {
+			return slices.Min(all)
+		}
 	}
-	return fmt.Errorf("the deadline is %v after the start, and `work` says that the training takes %v on on-demand: nothing can keep a deadline of less than %v",
-		left, work, work)
+	return 0
+}
+
+// Unkept is an error when the training cannot be done in the time from then until the deadline: the work that it declares is longer, or its
+// nodes may take longer to be ready, as start says. A time of day that may be missed is not one to fail for: whoever begins late is late. Of a
+// training that resumes an earlier run's, less is left than its whole work.
+func (d *Deadline) Unkept(began, due time.Time, start time.Duration, resumes bool) error {
+	work, left := time.Duration(d.Work), due.Sub(began)
+	switch {
+	case d.Within == 0 && d.OnMiss != OnMissStop:
+		return nil
+	case work > left && !resumes:
+		return fmt.Errorf("the deadline is %v after the start, and `work` says that the training takes %v on on-demand: nothing can keep a deadline of less than %v",
+			Duration(left), d.Work, d.Work)
+	case start > left:
+		return fmt.Errorf("the deadline is %v after the start, and nodes may take %v to be ready: a deadline of less than %v cannot be kept, %s",
+			Duration(left), Duration(start), Duration(start), d.uncounted())
+	}
+	return nil
+}
+
+// uncounted says what the shortest deadline by the start of the nodes leaves out.
+func (d *Deadline) uncounted() string {
+	if d.Work > 0 {
+		return "and the training itself takes its time besides"
+	}
+	return "not counting the training itself, since `work` is not declared"
 }
 
 // How the ranks of a node are started.

@@ -34,7 +34,7 @@ const (
 	// account gets twenty a second.
 	lookEvery = 5 * time.Second
 	// bootLimit is how long an instance may take from its launch to its agent's first word: boot, drivers, and the container image.
-	bootLimit = training.EC2Within
+	bootLimit = spec.EC2Within
 	// lendLife is how long what the instances fetch can be fetched. They fetch it first of all.
 	lendLife = 15 * time.Minute
 	// idleLimit is how long a node without anything to do lives on, when whoever would release it is gone.

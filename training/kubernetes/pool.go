@@ -29,7 +29,7 @@ import (
 const (
 	// patience is how long a gang may wait for machines, or in its queue, before Acquire says that there is no capacity: autoscalers add
 	// machines within minutes.
-	patience = training.KubernetesWithin
+	patience = spec.KubernetesWithin
 	// imagePatience is how long an image may fail to be pulled: registries have hiccups.
 	imagePatience = 30 * time.Second
 	// callLimit bounds one call of the API.
