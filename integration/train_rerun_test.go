@@ -18,6 +18,7 @@ import (
 // promise: docs/training.md#p-rerun-chain
 // promise: docs/training.md#p-rerun-anew
 // promise: docs/pipelines.md#p-rerun-resumes
+// promise: docs/training.md#p-restore
 // promise: docs/scripts.md#p-checkpoint-export
 func TestRerunGoesOn(t *testing.T) {
 	t.Parallel()
@@ -113,6 +114,12 @@ echo "{\"steps_made\": $step}" > "$SLUICE_OUTPUT_DIR/outputs.json"
 	s.start("rerun", canceled).expect(0)
 	if steps, out := did(); steps != "5 6" || out.Generations[0].FromStep != 4 {
 		t.Errorf("the rerun of what was canceled made %q, of generations %+v, want steps 5 and 6", steps, out.Generations)
+	}
+
+	s.start("checkpoint", "restore", canceled+"/fit@2", "--yes").expect(0).says("removed "+canceled+"/fit@4", "removed "+canceled+"/fit@3", "sluice rerun "+canceled)
+	s.start("rerun", canceled).expect(0)
+	if steps, out := did(); steps != "3 4 5 6" || out.Generations[0].FromStep != 2 {
+		t.Errorf("the rerun of what was taken back to step 2 made %q, of generations %+v, want steps 3 to 6", steps, out.Generations)
 	}
 
 	s.edit("pipeline.yaml", "total_steps: 6", "total_steps: 6, deadline: {within: 4s, on_miss: stop}")

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
@@ -24,10 +25,15 @@ func (e *Engine) unfinished(ctx context.Context, node spec.Node, in contract.Res
 	at := in.StepRef
 	at.Run = in.Reuse.From
 	rec, err := e.madeFrom(ctx, at, key)
-	if err != nil || rec.Key == "" || rec.Status == spec.StatusSucceeded || rec.ErrorType == fault.Gate {
+	if err != nil || !GoesOn(rec) {
 		return nil, err
 	}
 	return checkpoint.NewestOf(ctx, e.Store, at.Run, at.ID(), nil)
+}
+
+// GoesOn reports whether a rerun that does the same goes on with what a training left, by its record.
+func GoesOn(rec record.StepRecord) bool {
+	return rec.Key != "" && rec.Status != spec.StatusSucceeded && rec.ErrorType != fault.Gate
 }
 
 // pinResume puts the checkpoint that `resume_from` means now in its place, and in the key what that holds: the same name may mean another

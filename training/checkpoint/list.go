@@ -120,7 +120,7 @@ func list(ctx context.Context, s *store.Store, prefix string) ([]Kept, error) {
 		switch err := s.GetJSON(ctx, info.Key, &m); {
 		case err == nil && m.Generation == generation && m.Step == step:
 			k.Bytes, k.CommittedAt, k.manifest = m.Checkpoint.Bytes, m.CommittedAt, m
-			k.Layout, k.Nodes, k.Ranks = m.Layout, m.Nodes, m.Ranks
+			k.Layout, k.Nodes, k.Ranks, k.Reshard = m.Layout, m.Nodes, m.Ranks, m.Reshard
 		case err != nil && !gone(err):
 			return nil, err
 		}

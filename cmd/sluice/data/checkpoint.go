@@ -19,14 +19,14 @@ import (
 func NewCheckpoint() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "checkpoint",
-		Short: "List, check, export and remove the checkpoints of train steps",
+		Short: "List, check, export, restore and remove the checkpoints of train steps",
 		Long: `Train steps commit checkpoints to the store while they run. The newest ones, as
 many as ` + "`checkpoint: {keep: N}`" + ` says, are kept after the step has ended,
 whatever its result, until ` + "`sluice data gc --checkpoints`" + ` removes them. A
 checkpoint is named RUN/STEP@TRAINING-STEP; RUN/STEP is the newest of the step.`,
 		Example: `  sluice checkpoint ls reviews-20260301-120000
   sluice checkpoint export reviews-20260301-120000/fit@1200 checkpoint/`,
-	}, newCheckpointList(), newCheckpointShow(), newCheckpointVerify(), newCheckpointExport(), newCheckpointRemove())
+	}, newCheckpointList(), newCheckpointShow(), newCheckpointVerify(), newCheckpointExport(), newCheckpointRestore(), newCheckpointRemove())
 }
 
 func newCheckpointList() *cobra.Command {

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -199,24 +200,16 @@ resume from it.`,
 		if err != nil {
 			return err
 		}
-		runs, err := record.Runs(cmd.Context(), s)
-		if err != nil {
-			return err
-		}
-		held, err := resumable(cmd.Context(), s, runs)
-		if err != nil {
-			return err
-		}
 		done := removedCheckpoints{Checkpoints: []checkpoint.Kept{}, Removed: *yes}
 		for _, name := range args {
 			c, err := findCheckpoint(all, name)
 			if err != nil {
 				return err
 			}
-			if isOf(held, c.Run) {
-				return kit.Invalidf("nothing was removed: an open run may resume from %s\nhelp: let it finish, or cancel it", c.Name())
-			}
 			done.Checkpoints = append(done.Checkpoints, c)
+		}
+		if err := noneHeld(cmd.Context(), s, done.Checkpoints); err != nil {
+			return err
 		}
 		if *yes {
 			for _, c := range done.Checkpoints {
@@ -228,6 +221,24 @@ resume from it.`,
 		return kit.Print(cmd, *format, done, done.text)
 	}
 	return cmd
+}
+
+// noneHeld refuses to remove checkpoints that an open run may resume from.
+func noneHeld(ctx context.Context, s *store.Store, all []checkpoint.Kept) error {
+	runs, err := record.Runs(ctx, s)
+	if err != nil {
+		return err
+	}
+	held, err := resumable(ctx, s, runs)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if isOf(held, c.Run) {
+			return kit.Invalidf("nothing was removed: an open run may resume from %s\nhelp: let it finish, or cancel it", c.Name())
+		}
+	}
+	return nil
 }
 
 func (d removedCheckpoints) text(out io.Writer) error {

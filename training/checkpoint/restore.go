@@ -1,0 +1,41 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluiceml/sluice/store"
+)
+
+// ErrLeft says of a checkpoint that its training cannot go on from it: a later generation went on from an earlier one.
+var ErrLeft = errors.New("the training went on from an earlier checkpoint, and cannot go on from this one")
+
+// Newer lists what a training that has ended committed after a checkpoint, the oldest first. Without them NewestOf finds that checkpoint. The
+// error is ErrLeft if it never does.
+func Newer(ctx context.Context, s *store.Store, c Kept) ([]Kept, error) {
+	next := c.key()
+	next.Generation++
+	switch seal, err := getSeal(ctx, s, next); {
+	case errors.Is(err, store.ErrNotFound): // c's generation was the last
+	case err != nil:
+		return nil, fmt.Errorf("seal of generation %d: %w", next.Generation, err)
+	case c.TrainingStep > seal.FromStep():
+		return nil, fmt.Errorf("%s: %w", c.Name(), ErrLeft)
+	}
+	all, err := list(ctx, s, folder(c.key())+"/")
+	return slices.DeleteFunc(all, func(other Kept) bool {
+		return other.Step != c.Step || other.Generation < c.Generation || other.Generation == c.Generation && other.TrainingStep <= c.TrainingStep
+	}), err
+}
+
+// Restore removes what Newer lists, the newest first, so that at every moment the training goes on from what is left.
+func Restore(ctx context.Context, s *store.Store, newer []Kept) error {
+	for _, c := range slices.Backward(newer) {
+		if err := Remove(ctx, s, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
