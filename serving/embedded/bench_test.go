@@ -11,17 +11,13 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/servingtest"
-	"github.com/sluiceml/sluice/store"
 )
 
 // BenchmarkInfer is one client that asks for a row of a small model, over REST, again and again: what a gateway costs.
 func BenchmarkInfer(b *testing.B) {
-	s, err := store.Open(b.Context(), "file://"+b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := servingtest.NewStore(b)
 	server := serve(b, s, gateway.Ports{})
-	defer stop(b, server)
+	defer servingtest.Stop(b, server)
 	release(b, s, gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL()), onnxtest.MLP)
 	row := oip.Tensor{Name: "x", Shape: []int64{1, 16}, Data: make([]float32, 16)}
 	for i := range 16 {

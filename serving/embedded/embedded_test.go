@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -39,17 +37,7 @@ func TestMain(m *testing.M) {
 // promise: docs/operations.md#p-dies-gateway
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
-		server := serve(t, s, gateway.Ports{})
-		ports := servingtest.Ports(t, server)
-		t.Cleanup(func() { stop(t, server) })
-		target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
-		return servingtest.Harness{
-			Target: target,
-			Restart: func(t *testing.T) {
-				stop(t, server)
-				server = serve(t, s, ports)
-			},
-		}
+		return servingtest.Open(t, s, func(ports gateway.Ports) *gateway.Server { return serve(t, s, ports) })
 	})
 }
 
@@ -76,15 +64,12 @@ var target = *spec.DefaultEnvironment().Targets["local"].Embedded
 func TestBatches(t *testing.T) {
 	batched := target
 	batched.Instances = 1
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servingtest.NewStore(t)
 	server, err := Serve(t.Context(), s, servingtest.Name, batched, gateway.Ports{}, t.TempDir(), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stop(t, server) })
+	t.Cleanup(func() { servingtest.Stop(t, server) })
 	release(t, s, gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL()), onnxtest.Text)
 
 	const clients, requests = 16, 40
@@ -165,13 +150,4 @@ func serve(t testing.TB, s *store.Store, ports gateway.Ports) *gateway.Server {
 		t.Fatal(err)
 	}
 	return server
-}
-
-func stop(t testing.TB, server *gateway.Server) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := server.Close(ctx); err != nil {
-		t.Error(err)
-	}
 }

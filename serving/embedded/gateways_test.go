@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/serving/rollout"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
-	"github.com/sluiceml/sluice/store"
 )
 
 // TestARolloutOverTwoGateways: workers on two machines have a gateway each for one target, and looks at a stage fall on either. Every
@@ -24,14 +23,11 @@ import (
 //
 // promise: docs/operations.md#p-counted-once
 func TestARolloutOverTwoGateways(t *testing.T) {
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servingtest.NewStore(t)
 	var targets []*gateway.Target
 	for range 2 {
 		server := serve(t, s, gateway.Ports{})
-		t.Cleanup(func() { stop(t, server) })
+		t.Cleanup(func() { servingtest.Stop(t, server) })
 		target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
 		targets = append(targets, target)
 	}
@@ -47,6 +43,7 @@ func TestARolloutOverTwoGateways(t *testing.T) {
 	}
 	revision := doc.Revision
 	for _, target := range targets { // the second order finds it done, and waits for its own gateway
+		var err error
 		if doc, err = target.SetTraffic(t.Context(), revision, gateway.Split{Weights: map[string]float64{"1": 0.5, "2": 0.5}}); err != nil {
 			t.Fatal(err)
 		}

@@ -107,10 +107,7 @@ func (c *client) seen(version string) (int, time.Time) {
 // promise: docs/serving.md#p-bounded-by-the-lease
 // promise: docs/serving.md#p-only-the-stable-one
 func TestThreeReplicas(t *testing.T) {
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servingtest.NewStore(t)
 	processes := make([]*proctest.Process, 3)
 	clients := make([]*client, 3)
 	for i := range processes {

@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
 	"github.com/sluiceml/sluice/serving/stats"
-	"github.com/sluiceml/sluice/store"
 )
 
 // TestTritonClient: NVIDIA's own client asks a gateway with a real model, over REST and over gRPC on the same port.
@@ -31,12 +30,9 @@ func TestTritonClient(t *testing.T) {
 	if err != nil {
 		rig.Skip(t, err)
 	}
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servingtest.NewStore(t)
 	server := serve(t, s, gateway.Ports{})
-	defer stop(t, server)
+	defer servingtest.Stop(t, server)
 	target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
 	ref, err := s.PutTree(t.Context(), artifact.Model, onnxtest.Folder(t, onnxtest.EchoSmall), nil, nil)
 	if err != nil {

@@ -88,16 +88,7 @@ func TestConformance(t *testing.T) {
 		t.Cleanup(elsewhere.Close)
 		at := target()
 		at.At = elsewhere.URL + "/${release}"
-		server := serve(t, s, at, gateway.Ports{})
-		ports := servingtest.Ports(t, server)
-		t.Cleanup(func() { stop(t, server) })
-		return servingtest.Harness{
-			Target: gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL()),
-			Restart: func(t *testing.T) {
-				stop(t, server)
-				server = serve(t, s, at, ports)
-			},
-		}
+		return servingtest.Open(t, s, func(ports gateway.Ports) *gateway.Server { return serve(t, s, at, ports) })
 	})
 }
 
@@ -108,24 +99,6 @@ func serve(t *testing.T, s *store.Store, at spec.ExternalTarget, ports gateway.P
 		t.Fatal(err)
 	}
 	return server
-}
-
-func stop(t *testing.T, server *gateway.Server) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := server.Close(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
-func newStore(t *testing.T) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // ref names a model that nobody reads.
@@ -164,9 +137,9 @@ func TestUnread(t *testing.T) {
 	defer elsewhere.Close()
 	at := target()
 	at.At, at.Protocol, at.Health = elsewhere.URL+"/${model}", "http", "/healthz"
-	s := newStore(t)
+	s := servingtest.NewStore(t)
 	server := serve(t, s, at, gateway.Ports{})
-	defer stop(t, server)
+	defer servingtest.Stop(t, server)
 	to := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
 	doc, release, err := to.Load(t.Context(), 0, routing.Release{Model: ref("a"), Run: "r", Step: "ship"}, nil)
 	if err != nil {
@@ -240,7 +213,7 @@ func TestUnread(t *testing.T) {
 //
 // promise: docs/serving.md#p-external-pair
 func TestServersInTurn(t *testing.T) {
-	s := newStore(t)
+	s := servingtest.NewStore(t)
 	at := target()
 	at.Servers = []string{"http://a", "http://b"}
 	doc := routing.Document{Target: "m"}
@@ -275,11 +248,11 @@ func TestServersInTurn(t *testing.T) {
 
 // promise: docs/serving.md#p-target-never-healthy
 func TestNeverHealthy(t *testing.T) {
-	s := newStore(t)
+	s := servingtest.NewStore(t)
 	at := target()
 	at.At, at.Protocol, at.ReadyWithin = "http://127.0.0.1:9/${release}", "http", spec.Duration(300*time.Millisecond)
 	server := serve(t, s, at, gateway.Ports{})
-	defer stop(t, server)
+	defer servingtest.Stop(t, server)
 	to := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
 	_, _, err := to.Load(t.Context(), 0, routing.Release{Model: ref("a"), Run: "r", Step: "ship"}, nil)
 	const want = "the server at http://127.0.0.1:9/1 is not healthy after 300ms: the model is not ready: the model's server does not respond: "

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/servingtest"
 )
 
 // engine stores an engine as a compile step does. The played Triton runs it as the ONNX model that it is here.
@@ -84,7 +85,7 @@ func (s *site) predictor(name string) map[string]any {
 // promise: docs/kserve.md#p-ks-engine-config
 // promise: docs/kserve.md#p-ks-one-gpu
 func TestEngine(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	r := here.releases("shop")
 	upstream, err := r.open(t.Context(), routing.Release{Version: "1", Model: here.mlp(), Run: "r", Step: "ship"}, func(string) {})
 	if err != nil {
@@ -127,7 +128,7 @@ func TestEngine(t *testing.T) {
 //
 // promise: docs/kserve.md#p-ks-engine-front
 func TestEngineWithFront(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	target := here.target("shop")
 	doc, _, err := target.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Words), Run: "r", Step: "ship"}, nil)
 	if err == nil {
@@ -180,7 +181,7 @@ func must[T any](v T, ok bool) *T {
 // promise: docs/kserve.md#p-ks-engine-needs-triton
 // promise: docs/kserve.md#p-ks-engine-message
 func TestEngineIsRefused(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	here.controller.Report("shop-v1", kservetest.Failed("ModelLoadFailed", "unable to load plan file to auto complete config"))
 	_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.mlp(), Run: "r", Step: "ship"}, nil)
 	for _, want := range []string{
@@ -197,7 +198,7 @@ func TestEngineIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop(t, server)
+	defer servingtest.Stop(t, server)
 	target := gateway.NewTarget(here.store, "window", server.URL(), server.ControlURL())
 	_, _, err = target.Load(t.Context(), 0, routing.Release{Model: here.mlp(), Run: "r", Step: "ship"}, nil)
 	const want = "which OpenVINO Model Server cannot load: give the target `server: triton`"

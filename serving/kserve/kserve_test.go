@@ -125,15 +125,6 @@ func (s *site) serve(target string, ports gateway.Ports) *gateway.Server {
 	return server
 }
 
-func stop(t *testing.T, server *gateway.Server) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := server.Close(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
 // promise: docs/kserve.md#p-ks-same-rollout
 // promise: docs/kserve.md#p-ks-rights
 // promise: docs/kserve.md#p-ks-goes-on
@@ -141,27 +132,8 @@ func stop(t *testing.T, server *gateway.Server) {
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		here := newSite(t, s, role)
-		server := here.serve(servingtest.Name, gateway.Ports{})
-		ports := servingtest.Ports(t, server)
-		t.Cleanup(func() { stop(t, server) })
-		target := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
-		return servingtest.Harness{
-			Target: target,
-			Restart: func(t *testing.T) {
-				stop(t, server)
-				server = here.serve(servingtest.Name, ports)
-			},
-		}
+		return servingtest.Open(t, s, func(ports gateway.Ports) *gateway.Server { return here.serve(servingtest.Name, ports) })
 	})
-}
-
-func newStore(t *testing.T) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 func (s *site) model(name string) artifact.Ref {
@@ -177,7 +149,7 @@ func (s *site) model(name string) artifact.Ref {
 func (s *site) target(name string) *gateway.Target {
 	s.t.Helper()
 	server := s.serve(name, gateway.Ports{})
-	s.t.Cleanup(func() { stop(s.t, server) })
+	s.t.Cleanup(func() { servingtest.Stop(s.t, server) })
 	return gateway.NewTarget(s.store, name, server.URL(), server.ControlURL())
 }
 
@@ -215,7 +187,7 @@ func (s *site) until(what string, holds func() bool) {
 // promise: docs/kserve.md#p-ks-swept
 // promise: docs/kserve.md#p-ks-untouched
 func TestWhatIsDroppedIsRemoved(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	shop, other := here.target("shop_window"), here.target("other")
 	load := func(target *gateway.Target, expected int64, model string) int64 {
 		doc, _, err := target.Load(t.Context(), expected, routing.Release{Model: here.model(model), Run: "run-" + model, Step: "ship"}, nil)
@@ -272,7 +244,7 @@ func TestWhyAReleaseFails(t *testing.T) {
 		}}, "timed out progressing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			here := newSite(t, newStore(t), role)
+			here := newSite(t, servingtest.NewStore(t), role)
 			here.controller.Report("shop-v1", tc.status)
 			_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 			if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, tc.says) {
@@ -284,7 +256,7 @@ func TestWhyAReleaseFails(t *testing.T) {
 
 // TestWhatIsWaitedFor: who has asked for a release hears what it waits for.
 func TestWhatIsWaitedFor(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	here.controller.Report("shop-v1", map[string]any{"conditions": []any{
 		kservetest.Condition("PredictorReady", "Unknown", "ReplicaSetUpdated", "ReplicaSet shop-v1-predictor is progressing."),
 	}})
@@ -306,7 +278,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 //
 // promise: docs/kserve.md#p-ks-forbidden
 func TestForbidden(t *testing.T) {
-	here := newSite(t, newStore(t), []rbacv1.PolicyRule{
+	here := newSite(t, servingtest.NewStore(t), []rbacv1.PolicyRule{
 		{APIGroups: []string{"serving.kserve.io"}, Resources: []string{"inferenceservices"}, Verbs: []string{"get", "list"}},
 	})
 	_, _, err := here.target("shop").Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
@@ -321,7 +293,7 @@ func TestForbidden(t *testing.T) {
 //
 // promise: docs/kserve.md#p-ks-no-pods
 func TestPodsThatCannotStart(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	here.AddNode(t, "machine", kubetest.Machine{})
 	here.controller.Report("shop-v1", map[string]any{"conditions": []any{
 		kservetest.Condition("PredictorReady", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."),
@@ -346,7 +318,7 @@ func TestPodsThatCannotStart(t *testing.T) {
 // promise: docs/kserve.md#p-ks-forbidden
 // promise: docs/kserve.md#p-ks-api-away
 func TestWithoutKServe(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	client, err := dynamic.NewForConfig(here.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -372,7 +344,7 @@ func TestWithoutKServe(t *testing.T) {
 //
 // promise: docs/kserve.md#p-ks-ingress
 func TestIngress(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	plain := here.target("shop")
 	if _, _, err := plain.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil); err != nil {
 		t.Fatal(err)
@@ -420,12 +392,12 @@ func TestIngress(t *testing.T) {
 //
 // promise: docs/kserve.md#p-ks-untouched
 func TestAnotherSluice(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	release := routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}
 	if _, _, err := here.target("shop").Load(t.Context(), 0, release, nil); err != nil {
 		t.Fatal(err)
 	}
-	here.store = newStore(t)
+	here.store = servingtest.NewStore(t)
 	release.Model = here.model(onnxtest.Text)
 	_, _, err := here.target("shop").Load(t.Context(), 0, release, nil)
 	if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, "another Sluice") {
@@ -437,14 +409,14 @@ func TestAnotherSluice(t *testing.T) {
 //
 // promise: docs/kserve.md#p-ks-made-again
 func TestAnInferenceServiceThatSomebodyRemoved(t *testing.T) {
-	here := newSite(t, newStore(t), role)
+	here := newSite(t, servingtest.NewStore(t), role)
 	server := here.serve("shop", gateway.Ports{})
 	target := gateway.NewTarget(here.store, "shop", server.URL(), server.ControlURL())
 	doc, _, err := target.Load(t.Context(), 0, routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, nil)
 	if err == nil {
 		_, err = target.SetTraffic(t.Context(), doc.Revision, gateway.Split{Weights: map[string]float64{"1": 1}})
 	}
-	stop(t, server)
+	servingtest.Stop(t, server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,6 +429,6 @@ func TestAnInferenceServiceThatSomebodyRemoved(t *testing.T) {
 	}
 	here.until("it is gone", func() bool { return len(here.controller.Running()) == 0 })
 	again := here.serve("shop", gateway.Ports{})
-	defer stop(t, again)
+	defer servingtest.Stop(t, again)
 	here.until("it serves again", func() bool { return again.Gateway.State().Serving == doc.Revision+1 })
 }

@@ -47,7 +47,7 @@ func TestMLServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := newStore(t)
+	s := servingtest.NewStore(t)
 	model, err := s.PutTree(t.Context(), artifact.Model, dir, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestMLServer(t *testing.T) {
 	at := target(program, "start", "${model.path}")
 	at.Env["MLSERVER_HTTP_PORT"], at.Env["PYTHONPATH"], at.Env["TMPDIR"] = "${port}", "${model.path}", t.TempDir()
 	server := serve(t, s, at, t.TempDir(), gateway.Ports{})
-	defer stop(t, server)
+	defer servingtest.Stop(t, server)
 	to := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
 	weights := map[string]float64{}
 	var doc routing.Document

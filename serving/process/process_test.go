@@ -129,15 +129,6 @@ func serve(t *testing.T, s *store.Store, at spec.ProcessTarget, dir string, port
 	return server
 }
 
-func stop(t *testing.T, server *gateway.Server) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if err := server.Close(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
 // promise: docs/serving.md#p-target-same
 func TestConformance(t *testing.T) {
 	self, err := os.Executable()
@@ -147,28 +138,20 @@ func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		dir := t.TempDir()
 		at := target(self, asInference, "${model.path}", "${port}")
-		server := serve(t, s, at, dir, gateway.Ports{})
-		ports := servingtest.Ports(t, server)
-		t.Cleanup(func() { stop(t, server) })
-		return servingtest.Harness{
-			Target: gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL()),
-			Loaded: func() (loaded []string) {
-				homes, err := filepath.Glob(filepath.Join(dir, "models", "*"))
-				if err != nil {
-					t.Error(err)
+		h := servingtest.Open(t, s, func(ports gateway.Ports) *gateway.Server { return serve(t, s, at, dir, ports) })
+		h.Loaded = func() (loaded []string) {
+			homes, err := filepath.Glob(filepath.Join(dir, "models", "*"))
+			if err != nil {
+				t.Error(err)
+			}
+			for _, home := range homes {
+				if pid(dir, filepath.Base(home)) != 0 {
+					loaded = append(loaded, filepath.Base(home))
 				}
-				for _, home := range homes {
-					if pid(dir, filepath.Base(home)) != 0 {
-						loaded = append(loaded, filepath.Base(home))
-					}
-				}
-				return loaded
-			},
-			Restart: func(t *testing.T) {
-				stop(t, server)
-				server = serve(t, s, at, dir, ports)
-			},
+			}
+			return loaded
 		}
+		return h
 	})
 }
 
@@ -184,15 +167,6 @@ func folder(t *testing.T, s *store.Store) artifact.Ref {
 		t.Fatal(err)
 	}
 	return ref
-}
-
-func newStore(t *testing.T) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 func until(t *testing.T, what string, holds func() bool) {
@@ -220,14 +194,14 @@ func TestKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("SLUICE_TEST_TOKEN", "hidden")
-	s, dir, healthy := newStore(t), t.TempDir(), filepath.Join(t.TempDir(), "healthy")
+	s, dir, healthy := servingtest.NewStore(t), t.TempDir(), filepath.Join(t.TempDir(), "healthy")
 	at := target(self, asPlain, "${model.path}", "${port}", healthy)
 	at.Protocol, at.Env["GIVEN"] = "http", "yes"
 	server := serve(t, s, at, dir, gateway.Ports{})
 	closed := false
 	defer func() {
 		if !closed {
-			stop(t, server)
+			servingtest.Stop(t, server)
 		}
 	}()
 	to := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
@@ -281,7 +255,7 @@ func TestKilled(t *testing.T) {
 	})
 	closed = true
 	last := pid(dir, "1")
-	stop(t, server)
+	servingtest.Stop(t, server)
 	if last == 0 || alive(last) || alive(left) {
 		t.Errorf("process %d lives: %v; what it started, %d: %v", last, alive(last), left, alive(left))
 	}
@@ -300,7 +274,7 @@ func TestNeverHealthy(t *testing.T) {
 		"start no-such-server: executable file not found":                                         {"no-such-server"},
 		"is not healthy after 500ms: the model is not ready: the model's server does not respond": {"sleep", "600"},
 	} {
-		s, dir := newStore(t), t.TempDir()
+		s, dir := servingtest.NewStore(t), t.TempDir()
 		at := target(command...)
 		at.Protocol, at.ReadyWithin = "http", spec.Duration(500*time.Millisecond)
 		if command[0] == "sh" {
@@ -312,7 +286,7 @@ func TestNeverHealthy(t *testing.T) {
 		if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		stop(t, server)
+		servingtest.Stop(t, server)
 		if left, err := filepath.Glob(filepath.Join(dir, "models", "*")); err != nil || len(left) != 0 {
 			t.Errorf("%q is left: %v", left, err)
 		}

@@ -30,7 +30,13 @@ func Routes(name string, model gateway.Upstream) http.Handler {
 			oip.WriteError(w, err)
 			return
 		}
-		oip.WriteJSON(w, http.StatusOK, oip.InferResponse{ModelName: name, ModelVersion: "1", Outputs: outputs})
+		answer, err := oip.InferResponse{ModelName: name, ModelVersion: "1", Outputs: outputs}.Encode(request)
+		if err != nil {
+			oip.WriteError(w, err)
+			return
+		}
+		answer.SetHeader(w.Header())
+		_, _ = w.Write(answer.Body)
 	})
 	return mux
 }

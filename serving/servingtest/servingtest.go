@@ -8,9 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -29,32 +27,6 @@ import (
 // Name is the target's name in the suite.
 const Name = "spam-filter"
 
-// Harness is a target to test, empty when the suite gets it.
-type Harness struct {
-	Target *gateway.Target
-	// Loaded lists the releases for which something runs; nil where nothing does beside the gateway.
-	Loaded func() []string
-	// Restart ends what serves and starts it again on the same store and address.
-	Restart func(t *testing.T)
-}
-
-// Ports returns where a server listens, for one that comes in its place.
-func Ports(t *testing.T, server *gateway.Server) gateway.Ports {
-	t.Helper()
-	port := func(at string) int {
-		address, err := url.Parse(at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := strconv.Atoi(address.Port())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	return gateway.Ports{Model: port(server.URL()), Control: port(server.ControlURL())}
-}
-
 // Run runs the suite. open makes a target called Name on a store.
 func Run(t *testing.T, open func(t *testing.T, s *store.Store) Harness) {
 	for name, test := range map[string]func(*suite){
@@ -71,10 +43,7 @@ func Run(t *testing.T, open func(t *testing.T, s *store.Store) Harness) {
 		"UnknownVersion":           (*suite).unknownVersion,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := store.Open(t.Context(), "file://"+t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := NewStore(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			client := &http.Client{Transport: &http.Transport{}}
