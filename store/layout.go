@@ -38,5 +38,5 @@ const (
 	forgottenPrefix = "forgotten/" // <id>.json: the digests in records that were removed, for those who have read them
 	sweepKey        = "sweep.json" // who deletes blobs at this moment
 
-	IdentityKey = "identity.json" // the store's own name, where it needs one
+	identityKey = "identity.json" // the store's own name, where it needs one
 )

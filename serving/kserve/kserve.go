@@ -143,7 +143,7 @@ func (w *wait) look(ctx context.Context) (*remote.Model, error) {
 
 // ensure returns the InferenceService, made if it is not there.
 func (w *wait) ensure(ctx context.Context) (*service, error) {
-	owner, err := identity(ctx, w.store)
+	owner, err := w.store.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (w *wait) readStatus(ctx context.Context, s *service) error {
 // sweep is a gateway's Sweep: it removes the InferenceServices and models of versions that were dropped. A version of which the document
 // does not know yet is a newer document's.
 func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
-	owner, err := identity(ctx, t.store)
+	owner, err := t.store.Identity(ctx)
 	if err != nil {
 		return err
 	}

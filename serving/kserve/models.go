@@ -5,17 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
-
-	"github.com/google/uuid"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
-	"github.com/sluiceml/sluice/serving/triton"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -149,69 +146,18 @@ func (m *models) remove(ctx context.Context, owner, target string, dropped func(
 }
 
 // layout says where the files of a model lie, below the folder that models are in. Of an engine it says what that was built on.
-func (m *models) layout(name string, manifest artifact.Manifest) (r triton.Repository, engine string, err error) {
+func (m *models) layout(name string, manifest artifact.Manifest) (r layout.Repository, engine string, err error) {
 	if !plan.IsEngine(manifest) {
-		files, err := layoutONNX(manifest)
-		r.Files = map[string]artifact.File{}
-		for at, f := range files {
-			r.Files[name+"/1/"+at] = f
-		}
+		r, err = layout.ONNX(name, manifest)
 		return r, "", err
 	}
 	if !m.server.engines {
 		return r, "", errors.New("the model is a TensorRT engine, which OpenVINO Model Server cannot load: give the target " +
 			"`server: triton`, or release an `onnx` variant of the compile step")
 	}
-	if r, err = triton.Engine(name, manifest); err != nil {
+	if r, err = layout.Engine(name, manifest); err != nil {
 		return r, "", err
 	}
 	e, err := plan.Describe(manifest)
 	return r, e.BuiltOn(), err
-}
-
-// layoutONNX says where the files of an ONNX model lie in the folder of a version: the one .onnx file under the name that servers look
-// for, and beside it what lies beside it or below, such as weights too large for it.
-func layoutONNX(m artifact.Manifest) (map[string]artifact.File, error) {
-	var model artifact.File
-	for _, f := range m.Files {
-		switch {
-		case !strings.HasSuffix(f.Path, ".onnx"):
-		case model.Path != "":
-			return nil, fmt.Errorf("the model artifact has several .onnx files, %s and %s among them; it must have one", model.Path, f.Path)
-		default:
-			model = f
-		}
-	}
-	if model.Path == "" {
-		return nil, errors.New("the model artifact has no .onnx file")
-	}
-	files := map[string]artifact.File{}
-	below := strings.TrimPrefix(path.Dir(model.Path)+"/", "./")
-	for _, f := range m.Files {
-		if rest, ok := strings.CutPrefix(f.Path, below); ok {
-			files[rest] = f
-		}
-	}
-	delete(files, path.Base(model.Path))
-	files["model.onnx"] = model
-	return files, nil
-}
-
-// identity is the store's own name, random and made once: InferenceServices and models of different stores do not mix.
-func identity(ctx context.Context, s *store.Store) (string, error) {
-	const key = store.IdentityKey
-	var mine struct {
-		ID string `json:"id"`
-	}
-	err := s.GetJSON(ctx, key, &mine)
-	if errors.Is(err, store.ErrNotFound) {
-		mine.ID = uuid.NewString()[:8]
-		if err = s.PutJSON(ctx, key, mine, store.WriteOptions{IfAbsent: true}); errors.Is(err, store.ErrExists) {
-			err = s.GetJSON(ctx, key, &mine)
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("the store's identity: %w", err)
-	}
-	return mine.ID, nil
 }

@@ -2,14 +2,9 @@ package kserve
 
 import (
 	"regexp"
-	"slices"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-
-	"github.com/sluiceml/sluice/internal/artifact"
 )
 
 func TestTargetName(t *testing.T) {
@@ -37,42 +32,4 @@ func TestTargetName(t *testing.T) {
 			seen[name] = target
 		}
 	})
-}
-
-// promise: docs/kserve.md#p-ks-layout
-func TestLayoutONNX(t *testing.T) {
-	for name, tc := range map[string]struct {
-		files []string
-		want  []string // where = what
-		fails string
-	}{
-		"one file": {files: []string{"spam.onnx"}, want: []string{"model.onnx = spam.onnx"}},
-		"with weights": {files: []string{"README.md", "export/net.onnx", "export/net.onnx.data", "export/vocab/words.txt"}, want: []string{
-			"model.onnx = export/net.onnx", "net.onnx.data = export/net.onnx.data", "vocab/words.txt = export/vocab/words.txt",
-		}},
-		"no model":   {files: []string{"model.pt"}, fails: "no .onnx file"},
-		"two models": {files: []string{"a.onnx", "b.onnx"}, fails: "several .onnx files, a.onnx and b.onnx"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var m artifact.Manifest
-			for _, path := range tc.files {
-				m.Files = append(m.Files, artifact.File{Path: path})
-			}
-			files, err := layoutONNX(m)
-			if err != nil || tc.fails != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.fails) {
-					t.Errorf("got %v, want %q", err, tc.fails)
-				}
-				return
-			}
-			var got []string
-			for at, f := range files {
-				got = append(got, at+" = "+f.Path)
-			}
-			slices.Sort(got)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
 }

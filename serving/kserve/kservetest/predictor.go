@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/serving/triton/tritontest"
 )
 
 // predictor stands for the pods of an InferenceService: a server of the Open Inference Protocol with one model.
@@ -38,7 +39,7 @@ func start(ctx context.Context, name, uri string) (*predictor, error) {
 	if err := initialize(ctx, uri, dir); err != nil {
 		return nil, err
 	}
-	loaded, err := load(dir, name)
+	loaded, err := tritontest.Load(dir, name)
 	if err != nil {
 		return nil, err
 	}

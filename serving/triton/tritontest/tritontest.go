@@ -1,4 +1,4 @@
-// Package tritontest reads descriptions of models as NVIDIA Triton Inference Server does, by the messages of its own that model_config.proto,
+// Package tritontest stands for NVIDIA Triton Inference Server in tests: it reads descriptions of models by the messages of its own that model_config.proto,
 // beside it, repeats.
 package tritontest
 

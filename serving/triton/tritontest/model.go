@@ -1,7 +1,8 @@
-package kservetest
+package tritontest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,25 +11,23 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
-	"github.com/sluiceml/sluice/serving/triton"
-	"github.com/sluiceml/sluice/serving/triton/tritontest"
 )
 
-// load loads a model of a repository as Triton does: by its config.pbtxt, without which it is an ONNX model that describes itself. The
-// engines here are ONNX models, too.
-func load(repository, name string) (gateway.Upstream, error) {
+// Load loads a model of a repository as Triton does: by its config.pbtxt. A model without, or with one that has no tensors, describes itself.
+// The engines here are ONNX models, too.
+func Load(repository, name string) (gateway.Upstream, error) {
 	dir := filepath.Join(repository, name)
 	if _, err := os.Stat(filepath.Join(dir, "1")); err != nil {
 		return nil, fmt.Errorf("at least one version must be available under the version policy of model '%s'", name)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, triton.ConfigFile))
+	text, err := os.ReadFile(filepath.Join(dir, "config.pbtxt"))
 	if os.IsNotExist(err) {
 		return onnx.Open(filepath.Join(dir, "1", "model.onnx"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	config, err := tritontest.Parse(text)
+	config, err := Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +43,10 @@ func load(repository, name string) (gateway.Upstream, error) {
 			return nil, err
 		}
 		c := &configured{Session: session, config: config}
-		return c, c.check()
+		if err := c.check(); err != nil {
+			return nil, errors.Join(err, session.Close())
+		}
+		return c, nil
 	}
 	return nil, fmt.Errorf("unexpected platform type '%s' for %s", config.Platform, name)
 }
@@ -52,11 +54,14 @@ func load(repository, name string) (gateway.Upstream, error) {
 // configured is a model with a config.pbtxt.
 type configured struct {
 	*onnx.Session
-	config *tritontest.Config
+	config *Config
 }
 
 // check compares the description with the model.
 func (c *configured) check() error {
+	if len(c.config.Input)+len(c.config.Output) == 0 {
+		return c.complete()
+	}
 	inputs, outputs := described(c.config)
 	for _, both := range [][2][]oip.TensorMetadata{{inputs, c.Inputs()}, {outputs, c.Outputs()}} {
 		for _, want := range both[1] {
@@ -72,6 +77,15 @@ func (c *configured) check() error {
 	return nil
 }
 
+// complete does what Triton does for a description without tensors, when it is started with --backend-config=default-max-batch-size=0.
+func (c *configured) complete() error {
+	fixed := func(t oip.TensorMetadata) bool { return len(t.Shape) == 0 || t.Shape[0] != -1 }
+	if c.config.MaxBatchSize > 0 && slices.ContainsFunc(slices.Concat(c.Inputs(), c.Outputs()), fixed) {
+		return fmt.Errorf("autofill failed for model '%s': model does not support batching while non-zero max_batch_size is specified", c.config.Name)
+	}
+	return nil
+}
+
 func (c *configured) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
 	for _, t := range inputs {
 		if limit := c.config.MaxBatchSize; limit > 0 && t.Shape[0] > limit {
@@ -82,9 +96,9 @@ func (c *configured) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tens
 }
 
 // described is what a description says of the inputs and outputs.
-func described(config *tritontest.Config) (inputs, outputs []oip.TensorMetadata) {
+func described(config *Config) (inputs, outputs []oip.TensorMetadata) {
 	types := map[string]oip.Datatype{"TYPE_STRING": oip.Bytes, "TYPE_FP32": oip.FP32, "TYPE_INT64": oip.Int64}
-	all := func(tensors []tritontest.Tensor) (metadata []oip.TensorMetadata) {
+	all := func(tensors []Tensor) (metadata []oip.TensorMetadata) {
 		for _, t := range tensors {
 			var shape []int64
 			if config.MaxBatchSize > 0 {
@@ -104,15 +118,15 @@ func described(config *tritontest.Config) (inputs, outputs []oip.TensorMetadata)
 // ensemble hands tensors from model to model, as its description says.
 type ensemble struct {
 	inputs, outputs []oip.TensorMetadata
-	steps           []tritontest.Step
+	steps           []Step
 	models          []gateway.Upstream
 }
 
-func loadEnsemble(repository string, config *tritontest.Config) (*ensemble, error) {
+func loadEnsemble(repository string, config *Config) (*ensemble, error) {
 	e := &ensemble{steps: config.EnsembleScheduling.Step}
 	e.inputs, e.outputs = described(config)
 	for _, step := range e.steps {
-		m, err := load(repository, step.ModelName)
+		m, err := Load(repository, step.ModelName)
 		if err != nil {
 			return nil, err
 		}

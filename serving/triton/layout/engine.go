@@ -1,5 +1,4 @@
-// Package triton lays out TensorRT engines as models of NVIDIA Triton Inference Server.
-package triton
+package layout
 
 import (
 	"errors"
@@ -13,26 +12,6 @@ import (
 	"github.com/sluiceml/sluice/serving/plan"
 )
 
-// ConfigFile describes a model, in its folder.
-const ConfigFile = "config.pbtxt"
-
-// Triton's names of what runs a model, and of the model's file.
-const (
-	platformEngine   = "tensorrt_plan"
-	platformONNX     = "onnxruntime_onnx"
-	platformEnsemble = "ensemble"
-
-	onnxFile = "model.onnx"
-)
-
-// Repository is a model repository: what lies at which path.
-type Repository struct {
-	// Files of the model's artifact.
-	Files map[string]artifact.File
-	// Texts are written for Triton.
-	Texts map[string][]byte
-}
-
 // Engine lays out an engine so that Triton serves it as the model of a name. One that takes its inputs from a front is served as an
 // ensemble of the two, which takes what the source model takes.
 func Engine(name string, m artifact.Manifest) (Repository, error) {
@@ -40,7 +19,7 @@ func Engine(name string, m artifact.Manifest) (Repository, error) {
 	if err != nil {
 		return Repository{}, err
 	}
-	r := Repository{Files: map[string]artifact.File{}, Texts: map[string][]byte{}}
+	r := newRepository()
 	if e.Front == nil {
 		return r, r.addEngine(name, e, m)
 	}
