@@ -17,7 +17,7 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	if root == nil || isOther(src, root, "environment/v1", "a pipeline is the command's argument, and -e names an environment") {
 		return nil
 	}
-	d := decode.New(src, true, notYetKeys)
+	d := decode.New(src, true)
 	d.Explain = func(t reflect.Type, _, key *yaml.Node) (hint, meant string) {
 		if t == environmentType && hasKey(pipelineType, key.Value) {
 			return "this is a key of the pipeline, which is another file", ""

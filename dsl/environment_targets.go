@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,6 +38,9 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		}
 		if target.Process != nil {
 			checkProcess(src, document.Lookup(body, "process", "command"), *target.Process)
+		}
+		if target.Triton != nil {
+			checkTriton(src, document.Lookup(body, "triton"), *target.Triton)
 		}
 		if target.KServe != nil {
 			checkKServe(src, key, document.Lookup(body, "kserve"), *target.KServe, env.Store.URL)
@@ -93,6 +97,22 @@ func checkServer(src *document.Source, at *yaml.Node, server string) {
 	host, _, _ := strings.Cut(rest, "/")
 	if scheme != "http" && scheme != "https" || host == "" {
 		src.Errorf(at, "url", "write such as http://10.0.0.5:8000", "%q is not the URL of a server", server)
+	}
+}
+
+// checkTriton reports a server that cannot be asked, and a folder that depends on where a gateway was started.
+func checkTriton(src *document.Source, body *yaml.Node, t spec.TritonTarget) {
+	if at := document.Lookup(body, "server"); at != nil {
+		checkServer(src, at, t.Server)
+	}
+	at := document.Lookup(body, "repository")
+	switch _, err := objectstore.ParseFolder(t.Repository); {
+	case at == nil:
+	case objectstore.IsAddress(t.Repository) && err != nil:
+		src.Errorf(at, "url", "write such as s3://bucket/models", "Triton cannot read models there: %v", err)
+	case !objectstore.IsAddress(t.Repository) && !path.IsAbs(t.Repository):
+		src.Errorf(at, "path", "write such as /srv/models or s3://bucket/models, what Triton has as its `--model-repository`",
+			"%q is not the absolute path of a folder", t.Repository)
 	}
 }
 

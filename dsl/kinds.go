@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"reflect"
 	"slices"
 
 	"github.com/google/cel-go/cel"
@@ -89,13 +88,8 @@ func kindOf[S any](kind spec.Kind, expressions expr.Scope, outputs func(*expr.Ty
 	}
 }
 
-// laterKinds and notYetKeys are named in the design and refused by name until they work.
-var (
-	laterKinds = []string{"tune"}
-	notYetKeys = map[reflect.Type][]string{
-		reflect.TypeFor[spec.Target](): {"triton"},
-	}
-)
+// laterKinds are named in the design and refused by name until they work.
+var laterKinds = []string{"tune"}
 
 func kindByName(name string) *kindInfo {
 	if i := slices.IndexFunc(kinds, func(k kindInfo) bool { return string(k.kind) == name }); i >= 0 {

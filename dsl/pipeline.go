@@ -82,7 +82,7 @@ func (l *loader) load(data []byte) bool {
 
 // read reads the document at root.
 func (l *loader) read() bool {
-	d := decode.New(l.src, false, notYetKeys)
+	d := decode.New(l.src, false)
 	d.Beside = map[reflect.Type][]string{envelopeType: kindNames()}
 	if l.block {
 		d.Beside[reflect.TypeFor[spec.Clean]()] = blockKeys

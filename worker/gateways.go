@@ -30,6 +30,7 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve"
 	"github.com/sluiceml/sluice/serving/process"
+	"github.com/sluiceml/sluice/serving/triton"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -154,6 +155,9 @@ func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTar
 		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Process.Port))
 		ports.Model, ports.Metrics = spec.Process.Port, spec.Process.MetricsPort
 		s, err = process.Serve(ctx, g.store, target, *spec.Process, ports, dir, labelKey, g.log)
+	case spec.Triton != nil:
+		ports.Model, ports.Metrics = spec.Triton.Port, spec.Triton.MetricsPort
+		s, err = triton.Serve(ctx, g.store, target, *spec.Triton, ports, labelKey, g.log)
 	case spec.KServe != nil:
 		ports.Model, ports.Metrics = spec.KServe.Port, spec.KServe.MetricsPort
 		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, ports, labelKey, g.log)

@@ -48,8 +48,7 @@ type Decoder struct {
 	depth   int
 	aliased int // values left to reach through aliases
 	inAlias int
-	notYet  map[reflect.Type][]string // keys of a struct that are refused by name until they work
-	meant   map[*yaml.Node][]string   // the keys that a mapping's unknown keys were likely meant to be
+	meant   map[*yaml.Node][]string // the keys that a mapping's unknown keys were likely meant to be
 	// misspelt are numbers that not everyone reads alike, in places where they may yet turn out to be texts.
 	misspelt map[*yaml.Node]bool
 	// Paths are texts that are written like what an expression reads.
@@ -60,11 +59,10 @@ type Decoder struct {
 // decoder.
 type Form func(n *yaml.Node, r spec.Rules) (v expr.Value, done bool)
 
-// New makes a decoder of a document, in which there is no ${} when it is fixed. notYet are the keys of structs that are refused by
-// name.
-func New(src *document.Source, fixed bool, notYet map[reflect.Type][]string) *Decoder {
+// New makes a decoder of a document, in which there is no ${} when it is fixed.
+func New(src *document.Source, fixed bool) *Decoder {
 	return &Decoder{
-		Source: src, fixed: fixed, notYet: notYet, aliased: maxAliased, Forms: map[reflect.Type]Form{}, meant: map[*yaml.Node][]string{},
+		Source: src, fixed: fixed, aliased: maxAliased, Forms: map[reflect.Type]Form{}, meant: map[*yaml.Node][]string{},
 		misspelt: map[*yaml.Node]bool{},
 	}
 }
@@ -191,7 +189,7 @@ func (d *Decoder) Structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 	d.partial = false
 	d.EachKey(n, func(key, val *yaml.Node) {
 		i := slices.IndexFunc(fields, func(f spec.Key) bool { return f.Name == key.Value })
-		if i < 0 || slices.Contains(d.notYet[t], key.Value) {
+		if i < 0 {
 			if other == nil || !other(key, val) {
 				d.unknownKey(n, key, val, t, fields)
 			}

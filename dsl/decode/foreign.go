@@ -126,10 +126,6 @@ func listText(n *yaml.Node) string {
 }
 
 func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []spec.Key) {
-	if slices.Contains(d.notYet[t], key.Value) {
-		d.Source.Errorf(key, "not-yet", "", "`%s` is not supported by this version yet", key.Value)
-		return
-	}
 	names := append(spec.KeyNames(fields), d.Beside[t]...)
 	var hint, meant string
 	if d.Explain != nil {

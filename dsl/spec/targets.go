@@ -10,6 +10,8 @@ type Target struct {
 	External *ExternalTarget `json:"external,omitempty" dsl:"choice"`
 	// Process serves from processes of a command of yours.
 	Process *ProcessTarget `json:"process,omitempty" dsl:"choice"`
+	// Triton serves from an NVIDIA Triton Inference Server that somebody else runs.
+	Triton *TritonTarget `json:"triton,omitempty" dsl:"choice"`
 	// KServe serves from a Kubernetes cluster that runs KServe.
 	KServe *KServeTarget `json:"kserve,omitempty" dsl:"choice"`
 	// Gateway is where the target's gateways listen, and who may ask for what. Default: everyone on this machine.
@@ -91,6 +93,8 @@ func (t Target) URL() string {
 		return t.External.URL
 	case t.Process != nil:
 		return t.Process.URL
+	case t.Triton != nil:
+		return t.Triton.URL
 	case t.KServe != nil:
 		return t.KServe.URL
 	}
@@ -125,6 +129,8 @@ func (t Target) Ports() []int {
 		ports = []int{t.External.Port, t.External.MetricsPort}
 	case t.Process != nil:
 		ports = []int{t.Process.Port, t.Process.MetricsPort}
+	case t.Triton != nil:
+		ports = []int{t.Triton.Port, t.Triton.MetricsPort}
 	case t.KServe != nil:
 		ports = []int{t.KServe.Port, t.KServe.MetricsPort}
 	}

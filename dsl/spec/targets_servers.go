@@ -51,3 +51,21 @@ type ProcessTarget struct {
 	// those that say where things are, such as PATH and HOME.
 	Env map[string]string `json:"env,omitempty" dsl:"raw"`
 }
+
+// TritonTarget serves each release from an NVIDIA Triton Inference Server that somebody else runs, as a model of its own, behind a gateway of
+// Sluice that splits the traffic. Triton must have been started with `--model-control-mode=explicit`.
+type TritonTarget struct {
+	Listener
+	// Server is the URL of Triton's HTTP port.
+	Server string `json:"server"`
+	// Repository is Triton's model repository (its `--model-repository`): the absolute path of a folder as the gateway's machine has it, or a
+	// folder of a bucket, such as s3://bucket/models.
+	Repository string `json:"repository"`
+	// MaxBatch is the most rows that Triton joins into an inference of an ONNX model, and the most in a request, for models whose tensors all
+	// have an open first dimension. Default: what Triton decides.
+	MaxBatch int `json:"max_batch,omitempty" dsl:"min=1,max=65536"`
+	// ReadyWithin is how long a new release may take to be loaded. Default 5m.
+	ReadyWithin Duration `json:"ready_within,omitempty" dsl:"default=5m"`
+	// Timeout of an inference. Default 30s.
+	Timeout Duration `json:"timeout,omitempty" dsl:"default=30s"`
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 	"github.com/sluiceml/sluice/serving/onnx"
+	"github.com/sluiceml/sluice/serving/triton"
 )
 
 // examinePipeline looks at what a pipeline needs with its environment. What steps of child pipelines need is not known here, nor what nodes
@@ -43,7 +44,7 @@ func examinePipeline(ctx context.Context, stateDir, file string, program *dsl.Pr
 	}
 	findings = append(findings, checkPools(ctx, env, program.Pools())...)
 	for _, name := range slices.Sorted(maps.Keys(targets)) {
-		findings = append(findings, checkTarget(stateDir, name, env.Targets[name]))
+		findings = append(findings, checkTarget(ctx, stateDir, name, env.Targets[name]))
 	}
 	return append(findings, checkSecrets(env, program.Pipeline())...)
 }
@@ -215,14 +216,28 @@ func withAWS(f view.Finding) view.Finding {
 	return f
 }
 
-// checkTarget looks whether a target's ports are free, or Sluice's own, and whether its cluster is known.
-func checkTarget(stateDir, name string, target spec.Target) view.Finding {
+// checkTarget looks whether a target's ports are free, or Sluice's own, and whether what it releases to can be used.
+func checkTarget(ctx context.Context, stateDir, name string, target spec.Target) view.Finding {
 	f := view.Finding{Name: "target " + name, Detail: "its ports are free, or already its own"}
 	if err := control.CheckPorts(stateDir, name, target); err != nil {
 		f.State = view.Missing
 		f.Detail, f.Help, _ = strings.Cut(err.Error(), "\nhelp: ")
 	} else if target.KServe != nil {
 		f = withKubeconfig(f)
+	} else if target.Triton != nil {
+		f = withTriton(ctx, f, *target.Triton)
+	}
+	return f
+}
+
+// withTriton adds whether models can be written and loaded to a finding that is about a Triton. Gateways of a target with a URL may run elsewhere.
+func withTriton(ctx context.Context, f view.Finding, target spec.TritonTarget) view.Finding {
+	f.Detail = target.Server + " loads models on request"
+	if err := triton.Check(ctx, target); err != nil {
+		f.State, f.Detail, f.Help = view.Missing, err.Error(), "gateways write models to `repository` and have Triton load them, by `server`"
+		if target.URL != "" {
+			f.State = view.Note
+		}
 	}
 	return f
 }

@@ -1,5 +1,5 @@
-// Package tritontest stands for NVIDIA Triton Inference Server in tests: it reads descriptions of models by the messages of its own that model_config.proto,
-// beside it, repeats.
+// Package tritontest stands for NVIDIA Triton Inference Server in tests: it reads descriptions of models by the messages of its own that
+// model_config.proto, beside it, repeats, loads models as they say, and serves a repository of them.
 package tritontest
 
 import (

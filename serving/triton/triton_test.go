@@ -1,0 +1,405 @@
+package triton
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/testing/proctest"
+	"github.com/sluiceml/sluice/internal/testing/s3test"
+	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/serving/replica"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/serving/stats"
+	"github.com/sluiceml/sluice/serving/triton/tritontest"
+	"github.com/sluiceml/sluice/store"
+)
+
+// promise: docs/serving.md#p-target-same
+// promise: docs/serving.md#p-triton-removed
+func TestConformance(t *testing.T) {
+	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
+		here := newSite(t, s)
+		h := servingtest.Open(t, s, here.serve)
+		h.Loaded = func() []string {
+			there := here.Loaded()
+			folders, err := os.ReadDir(here.spec.Repository)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, f := range folders {
+				there = append(there, f.Name())
+			}
+			for i, name := range there {
+				there[i] = strings.TrimPrefix(name, here.name(""))
+			}
+			slices.Sort(there)
+			return slices.Compact(there)
+		}
+		return h
+	})
+}
+
+// TestWritten: a release is a model of its own, whole, which answers by its own name.
+//
+// promise: docs/serving.md#p-triton-layout
+func TestWritten(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	here.spec.MaxBatch = 2
+	answering := here.mustOpen("3", here.onnx(onnxtest.MLP))
+	want := []string{
+		"spam-filter-OWNER-v3/.sluice.json", "spam-filter-OWNER-v3/1/model.onnx", "spam-filter-OWNER-v3/1/words.txt", "spam-filter-OWNER-v3/config.pbtxt",
+	}
+	if diff := cmp.Diff(want, here.tree()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	text, err := os.ReadFile(filepath.Join(here.spec.Repository, here.name("3"), "config.pbtxt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := tritontest.Parse(text)
+	if err != nil || config.Name != here.name("3") || config.Platform != "onnxruntime_onnx" || config.MaxBatchSize != 2 || config.DefaultModelFilename != "model.onnx" {
+		t.Errorf("%+v, %v", config, err)
+	}
+	rows := func(n int64) error {
+		_, err := answering.Infer(t.Context(), []oip.Tensor{{Name: "x", Shape: []int64{n, 16}, Data: make([]float32, n*16)}})
+		return err
+	}
+	if err := rows(2); err != nil {
+		t.Error(err)
+	}
+	if err := rows(3); err == nil || !strings.Contains(err.Error(), "batch-size must be <= 2") {
+		t.Errorf("three rows: %v", err)
+	}
+}
+
+// TestFailures: what stands in the way is said in Triton's words, and what to do.
+//
+// promise: docs/serving.md#p-triton-reason
+// promise: docs/serving.md#p-triton-explicit
+func TestFailures(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files map[string]string
+		where func(*site)
+		says  []string
+	}{
+		"no model": {files: map[string]string{"model.onnx": "no model"}, says: []string{"Triton refuses: it answers 400 Bad Request: load failed for model 'spam-filter-"}},
+		"rows that cannot be joined": {where: func(s *site) { s.spec.MaxBatch = 8 }, files: map[string]string{"model.onnx": content(t, onnxtest.Loop)},
+			says: []string{"model does not support batching"}},
+		"another control mode": {where: func(s *site) { s.Refuse() }, says: []string{
+			"Triton does not load models on request: start it with --model-control-mode=explicit", "explicit model load / unload is not allowed",
+		}},
+		"another folder": {where: func(s *site) { s.spec.Repository = s.t.TempDir() }, says: []string{
+			"Triton does not find it in its model repository", "is `repository` of the target, ", "the folder of Triton's `--model-repository`?",
+		}},
+		"no folder":    {where: func(s *site) { s.spec.Repository = "/nowhere" }, says: []string{"the model repository: open /nowhere: no such file"}},
+		"no Triton":    {where: func(s *site) { s.spec.Server += "/elsewhere" }, says: []string{"404 Not Found: Not Found; `server` of the target must be"}},
+		"never there":  {where: func(s *site) { s.spec.ReadyWithin = spec.Duration(300 * time.Millisecond); s.Stop() }, says: []string{"has not loaded it within 300ms: Triton does not answer: "}},
+		"two models":   {files: map[string]string{"a.onnx": "a", "b.onnx": "b"}, says: []string{"several .onnx files"}},
+		"not Sluice's": {where: func(s *site) { s.folder(s.name("1"), "") }, says: []string{"it has a folder spam-filter-", "which Sluice has not made"}},
+		"another store's copy": {where: func(s *site) {
+			s.folder(s.name("1"), `{"name":"`+s.name("1")+`","store":"`+s.owner()+`","target":"spam-filter","version":"1","model":"sha256:0"}`)
+		}, says: []string{"two copies of one store seem to serve here"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			here := newSite(t, servingtest.NewStore(t))
+			if tc.where != nil {
+				tc.where(here)
+			}
+			files := tc.files
+			if files == nil {
+				files = map[string]string{"model.onnx": content(t, onnxtest.Text)}
+			}
+			_, err := here.open(here.releases(), "1", here.model(files, nil))
+			for _, want := range tc.says {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\nwant %q", err, want)
+				}
+			}
+			if loaded := here.Loaded(); len(loaded) != 0 {
+				t.Errorf("loaded: %q", loaded)
+			}
+		})
+	}
+}
+
+// TestNames: what a routing document says cannot name a folder elsewhere.
+func TestNames(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	model := here.onnx(onnxtest.Text)
+	for _, version := range []string{"", "0", "../../1", "1/1", "1x", "01", strings.Repeat("1", 19)} {
+		if _, err := here.releases().model(t.Context(), routing.Release{Version: version, Model: model}); err == nil {
+			t.Errorf("%q is the name of a model", version)
+		}
+	}
+	r := here.releases()
+	for _, target := range []string{"../x", ".x", "a/b", strings.Repeat("x", 200)} {
+		r.target = target
+		if _, err := r.model(t.Context(), routing.Release{Version: "1", Model: model}); err == nil {
+			t.Errorf("%q is a target", target)
+		}
+	}
+}
+
+// TestAway: a Triton that is not there yet is waited for, and what stands in the way is said meanwhile.
+//
+// promise: docs/serving.md#p-triton-away
+func TestAway(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	here.Stop()
+	said, again := "", sync.OnceFunc(here.Again)
+	upstream, err := here.releases().open(t.Context(), routing.Release{Version: "1", Model: here.onnx(onnxtest.Text)}, func(what string) {
+		if said = what; strings.Contains(what, "Triton does not answer") {
+			again()
+		}
+	})
+	if err != nil {
+		t.Fatalf("%v, while waiting for %s", err, said)
+	}
+	defer upstream.Close()
+}
+
+// TestLoadedAgain: a Triton that was started again has nothing loaded, until the gateway has it load what it serves; and so has one whose
+// repository was emptied.
+//
+// promise: docs/serving.md#p-triton-lost
+func TestLoadedAgain(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	upstream := here.mustOpen("1", here.onnx(onnxtest.Text))
+	here.Stop()
+	if err := os.RemoveAll(filepath.Join(here.spec.Repository, here.name("1"))); err != nil {
+		t.Fatal(err)
+	}
+	here.Again()
+	until(t, "the model answers again", func() bool {
+		_, err := upstream.Infer(t.Context(), []oip.Tensor{{Name: "text", Shape: []int64{1}, Data: []string{"spam"}}})
+		return err == nil
+	})
+}
+
+// TestOnlyItsOwn: what a sweep removes is what it made for releases that the document has dropped, and nothing else.
+//
+// promise: docs/serving.md#p-triton-untouched
+func TestOnlyItsOwn(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	for _, version := range []string{"1", "2", "9"} {
+		here.mustOpen(version, here.onnx(onnxtest.Text))
+	}
+	mark := func(name, store, target, version string) string {
+		return fmt.Sprintf(`{"name":%q,"store":%q,"target":%q,"version":%q,"model":"sha256:0"}`, name, store, target, version)
+	}
+	here.folder("resnet", "")
+	here.folder(here.name("3"), "")
+	here.folder(here.name("4"), mark(here.name("1"), here.owner(), servingtest.Name, "1")) // a copy
+	here.folder("spam-filter-0a0a0a0a-v1", mark("spam-filter-0a0a0a0a-v1", "0a0a0a0a", servingtest.Name, "1"))
+	here.folder("other-"+here.owner()+"-v1", mark("other-"+here.owner()+"-v1", here.owner(), "other", "1"))
+	here.folder(temporaryPrefix+here.name("1")+".ABC", "") // of a gateway that was killed
+	here.folder(temporaryPrefix+here.name("2")+".ABC", "")
+	here.folder(temporaryPrefix+"else.ABC", "")
+	doc := routing.Document{Target: servingtest.Name, Versions: 4, Releases: []routing.Release{{Version: "2"}}}
+	if err := here.releases().sweep(t.Context(), doc); err != nil {
+		t.Fatal(err)
+	}
+	folders, err := os.ReadDir(here.spec.Repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, f := range folders {
+		left = append(left, f.Name())
+	}
+	want := []string{
+		temporaryPrefix + "else.ABC", temporaryPrefix + here.name("2") + ".ABC", "other-" + here.owner() + "-v1", "resnet",
+		here.name("2"), here.name("3"), here.name("4"), here.name("9"), "spam-filter-0a0a0a0a-v1",
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, left); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{here.name("2"), here.name("9")}, here.Loaded()); diff != "" {
+		t.Errorf("loaded (-want +got):\n%s", diff)
+	}
+}
+
+// TestOtherGateways: a model is not unloaded while another gateway may send it requests.
+//
+// promise: docs/serving.md#p-triton-others
+func TestOtherGateways(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	here.mustOpen("1", here.onnx(onnxtest.Text))
+	report := replica.Report{Snapshot: stats.Snapshot{Target: servingtest.Name, Epoch: "another", Revision: 6}}
+	put := func() {
+		if err := replica.Put(t.Context(), here.store, report); err != nil {
+			t.Error(err)
+		}
+	}
+	put()
+	moved := make(chan time.Time, 1)
+	time.AfterFunc(300*time.Millisecond, func() {
+		report.Revision = 7
+		moved <- time.Now()
+		put()
+	})
+	if err := here.releases().sweep(t.Context(), routing.Document{Target: servingtest.Name, Revision: 7, Versions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	done := time.Now()
+	if !(<-moved).Before(done) {
+		t.Error("unloaded before the other gateway had the revision")
+	}
+	if calls := here.Calls(); calls[len(calls)-1] != "unload "+here.name("1") {
+		t.Errorf("calls %q", calls)
+	}
+}
+
+// TestKilled: a gateway that is killed while Triton loads a release leaves a model that the next one finds.
+//
+// promise: docs/serving.md#p-triton-killed
+func TestKilled(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	loading, resume := make(chan string, 8), make(chan struct{})
+	here.OnLoad(func(name string) {
+		loading <- name
+		<-resume
+	})
+	doc := routing.Document{Target: servingtest.Name, Versions: 1, Releases: []routing.Release{{Version: "1", Model: here.onnx(onnxtest.Text), Weight: 1}}}
+	if _, err := routing.Set(t.Context(), here.store, 0, doc); err != nil {
+		t.Fatal(err)
+	}
+	process := proctest.Spawn(t, gatewayVariable, here.store.URL()+" "+here.URL+" "+here.spec.Repository)
+	process.Says()
+	<-loading
+	process.Kill()
+	written, err := os.Stat(filepath.Join(here.spec.Repository, here.name("1"), "1", "model.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(resume)
+	server := here.serve(gateway.Ports{})
+	defer servingtest.Stop(t, server)
+	until(t, "the next gateway serves", func() bool {
+		releases := server.Gateway.State().Releases
+		return len(releases) == 1 && releases[0].State == gateway.Ready
+	})
+	found, err := os.Stat(filepath.Join(here.spec.Repository, here.name("1"), "1", "model.onnx"))
+	if err != nil || !os.SameFile(written, found) {
+		t.Errorf("the model was written again: %v", err)
+	}
+}
+
+// TestEngine: an engine whose inputs a front makes is three models, which come and go together.
+//
+// promise: docs/serving.md#p-triton-engine
+func TestEngine(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	hits := []oip.TensorMetadata{{Name: "hits", Datatype: oip.FP32, Shape: []int64{-1, -1}}}
+	engine := plan.Engine{
+		GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", TensorRT: "10.3.0", Precision: "fp16",
+		Inputs: hits, Outputs: []oip.TensorMetadata{{Name: "probabilities", Datatype: oip.FP32, Shape: []int64{-1, 2}}}, MaxBatch: 4,
+		Front: &plan.Front{Inputs: []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}, Outputs: hits},
+	}
+	files := map[string]string{plan.File: content(t, onnxtest.WordsBack), plan.FrontFile: content(t, onnxtest.WordsFront)}
+	upstream := here.mustOpen("1", here.model(files, engine.Meta()))
+	outputs, err := upstream.Infer(t.Context(), []oip.Tensor{{Name: "text", Shape: []int64{2}, Data: []string{"spam", "ham"}}})
+	if err != nil || len(outputs) != 1 || !slices.Equal(outputs[0].Shape, []int64{2, 2}) {
+		t.Errorf("%+v, %v", outputs, err)
+	}
+	if n := len(here.tree()); n != 9 {
+		t.Errorf("%q", here.tree())
+	}
+	files[plan.File] = "built elsewhere"
+	const want = "it is a TensorRT engine, built by TensorRT 10.3.0 on NVIDIA L4 (compute capability 8.9, driver 550.54.15), and may load nowhere else"
+	if _, err := here.open(here.releases(), "2", here.model(files, engine.Meta())); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	if err := here.releases().sweep(t.Context(), routing.Document{Target: servingtest.Name, Versions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if left := here.tree(); len(left) != 0 || len(here.Loaded()) != 0 {
+		t.Errorf("left: %q, loaded: %q", left, here.Loaded())
+	}
+}
+
+// promise: docs/serving.md#p-triton-doctor
+func TestCheck(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	if err := Check(t.Context(), here.spec); err != nil {
+		t.Error(err)
+	}
+	if left := here.tree(); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+	elsewhere := here.spec
+	elsewhere.Repository = "/nowhere"
+	if err := Check(t.Context(), elsewhere); err == nil || !strings.Contains(err.Error(), "/nowhere: no such file") {
+		t.Error(err)
+	}
+	here.Refuse()
+	if err := Check(t.Context(), here.spec); !errors.Is(err, errNotExplicit) {
+		t.Error(err)
+	}
+	here.Stop()
+	if err := Check(t.Context(), here.spec); !errors.Is(err, errAway) {
+		t.Error(err)
+	}
+}
+
+// TestBucket: Triton's repository may be a bucket. Here its server reads what it is told to load from there.
+//
+// promise: docs/serving.md#p-triton-bucket
+func TestBucket(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t))
+	here.spec.Repository = s3test.Start(t, "models", s3test.Options{}).At("triton")
+	there, err := store.Open(t.Context(), here.spec.Repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := func() (keys []string) {
+		for info, err := range there.Driver().List(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, strings.ReplaceAll(info.Key, here.owner(), "OWNER"))
+		}
+		return keys
+	}
+	here.OnLoad(func(name string) { download(t, there.Driver(), name, here.Dir()) })
+	if err := there.Driver().Write(t.Context(), "resnet/1/model.onnx", strings.NewReader("x"), store.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second finds it
+		here.mustOpen("1", here.onnx(onnxtest.Text))
+	}
+	want := []string{
+		"resnet/1/model.onnx", "spam-filter-OWNER-v1/.sluice.json", "spam-filter-OWNER-v1/1/model.onnx", "spam-filter-OWNER-v1/1/words.txt",
+		"spam-filter-OWNER-v1/config.pbtxt",
+	}
+	if diff := cmp.Diff(want, keys()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := here.open(here.releases(), "1", here.onnx(onnxtest.TextClose)); err == nil || !strings.Contains(err.Error(), "two copies of one store") {
+		t.Errorf("another model: %v", err)
+	}
+	if err := here.releases().sweep(t.Context(), routing.Document{Target: servingtest.Name, Versions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want[:1], keys()); diff != "" || len(here.Loaded()) != 0 {
+		t.Errorf("loaded %q (-want +got):\n%s", here.Loaded(), diff)
+	}
+	if err := Check(t.Context(), here.spec); err != nil {
+		t.Error(err)
+	}
+}
