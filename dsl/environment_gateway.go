@@ -35,6 +35,9 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 			absolute(src, document.Lookup(body, "tls", key), file)
 		}
 	}
+	if g.AccessLog != "-" {
+		absolute(src, document.Lookup(body, "access_log"), g.AccessLog)
+	}
 	for i, key := range g.Keys {
 		if at := document.Lookup(body, "keys", i, "secret"); at != nil && at.Kind == yaml.ScalarNode && key.Secret != "" {
 			if _, ok := env.Secrets[key.Secret]; !ok {

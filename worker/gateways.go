@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -24,6 +25,7 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/secret"
+	"github.com/sluiceml/sluice/serving/access"
 	"github.com/sluiceml/sluice/serving/door"
 	"github.com/sluiceml/sluice/serving/embedded"
 	"github.com/sluiceml/sluice/serving/external"
@@ -74,6 +76,7 @@ type Gateways struct {
 
 	// alone: this is `sluice serve`, whose gateways are those that clients reach at a target's URL.
 	alone   bool
+	stdout  io.Writer // of access logs; nil for a process whose output is something else
 	drained bool
 
 	retrying sync.WaitGroup
@@ -88,10 +91,10 @@ func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
 	}
 }
 
-// NewGatewaysAlone is NewGateways for a process that is nothing else.
-func NewGatewaysAlone(s *store.Store, state string, log *slog.Logger) *Gateways {
+// NewGatewaysAlone is NewGateways for a process that is nothing else, with its standard output.
+func NewGatewaysAlone(s *store.Store, state string, log *slog.Logger, stdout io.Writer) *Gateways {
 	g := NewGateways(s, state, log)
-	g.alone = true
+	g.alone, g.stdout = true, stdout
 	return g
 }
 
@@ -166,6 +169,7 @@ func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTar
 	}
 	if err != nil {
 		ports.Door.Close()
+		ports.Access.Close()
 		return err
 	}
 	g.served[target], g.specs[target] = s, spec
@@ -173,7 +177,7 @@ func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTar
 	return nil
 }
 
-// ports are where a target's gateway listens, with its door, which is open then; but for the ports that the driver names.
+// ports are where a target's gateway listens, with its door and its access log, which are open then; but for the ports that the driver names.
 func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedTarget) (gateway.Ports, error) {
 	front := served.Gateway
 	if front.Listen == "" && g.host != "" {
@@ -184,7 +188,29 @@ func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedT
 		value, err := g.secrets.Value(ctx, env, name)
 		return value, secret.Temporary(err), err
 	}})
-	return gateway.Ports{Host: front.Listen, MetricsHost: front.MetricsListen, Control: front.AdminPort, Door: d}, err
+	if err != nil {
+		return gateway.Ports{}, err
+	}
+	log, err := g.accessLog(target, front.AccessLog)
+	if err != nil {
+		d.Close()
+		return gateway.Ports{}, fmt.Errorf("target %s: %w", target, err)
+	}
+	return gateway.Ports{Host: front.Listen, MetricsHost: front.MetricsListen, Control: front.AdminPort, Door: d, Access: log}, nil
+}
+
+// accessLog opens the access log of a target; nil for none.
+func (g *Gateways) accessLog(target, path string) (log *access.Log, err error) {
+	switch {
+	case path == "":
+	case path != "-":
+		log, err = access.Open(path, g.log.With("target", target))
+	case g.stdout != nil:
+		log = access.New(g.stdout, g.log.With("target", target))
+	default:
+		g.log.Info("there is no access log: `-` is the standard output of `sluice serve`", "target", target)
+	}
+	return log, err
 }
 
 // Addresses returns where every target is served, by name.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -356,6 +357,52 @@ func TestGatewaysCannotRemember(t *testing.T) {
 	g := gateways(t, filepath.Join(t.TempDir(), "gone"))
 	if err := g.save(); err == nil || !strings.Contains(err.Error(), "targets.json") {
 		t.Errorf("got %v, want an error that names %s", err, "targets.json")
+	}
+}
+
+// The access log is a file, or the standard output of a process that serves and does nothing else.
+//
+// promise: docs/serving.md#p-access-stdout
+func TestGatewayWithAnAccessLog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access.log")
+	for _, tc := range []struct {
+		name, log string
+		alone     bool
+		file, out int // lines
+	}{
+		{"a file", file, false, 1, 0},
+		{"a file of `sluice serve`", file, true, 2, 0},
+		{"standard output", "-", true, 2, 1},
+		{"the standard output of a worker", "-", false, 2, 0},
+	} {
+		state, out := t.TempDir(), &bytes.Buffer{}
+		g := NewGateways(openStore(t), state, slog.New(slog.DiscardHandler))
+		if tc.alone {
+			g = NewGatewaysAlone(openStore(t), state, slog.New(slog.DiscardHandler), out)
+		}
+		served := spec.Target{Embedded: &spec.EmbeddedTarget{Port: freePort(t)}, Gateway: spec.TargetGateway{AccessLog: tc.log}}
+		at, err := g.Serve(t.Context(), "shop", spec.ServedTarget{Target: served})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		res, err := client.Get(at.URL + "/v2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if err := g.Close(); err != nil {
+			t.Fatal(err)
+		}
+		written, err := os.ReadFile(file)
+		if err != nil || strings.Count(string(written), "\n") != tc.file || strings.Count(out.String(), `"path":"/v2"`) != tc.out {
+			t.Errorf("%s: the file has %q, %v, and the output %q", tc.name, written, err, out)
+		}
+	}
+	g := gateways(t, t.TempDir())
+	served := spec.Target{Embedded: &spec.EmbeddedTarget{Port: freePort(t)}, Gateway: spec.TargetGateway{AccessLog: filepath.Join(file, "log")}}
+	if _, err := g.Serve(t.Context(), "shop", spec.ServedTarget{Target: served}); err == nil || !strings.Contains(err.Error(), "target shop: access_log: open ") {
+		t.Errorf("a log that cannot be: %v", err)
 	}
 }
 

@@ -2,7 +2,7 @@ package spec
 
 import "strings"
 
-// TargetGateway is the front door of a target's gateways: where they listen, and who may ask for what.
+// TargetGateway is the front door of a target's gateways: where they listen, who may ask for what, and what is noted of it.
 type TargetGateway struct {
 	// Listen is the IP address at which the model is served. Default 127.0.0.1, or the address of `sluice worker --serve-listen`. One that
 	// is not of loopback needs `keys`, `jwt` or `client_ca`, or `open`.
@@ -19,6 +19,9 @@ type TargetGateway struct {
 	Keys []GatewayKey `json:"keys,omitempty"`
 	// JWT are rules for signed tokens, such as those of an identity provider or of Kubernetes. What the rules allow that a token meets adds up.
 	JWT []GatewayJWT `json:"jwt,omitempty"`
+	// AccessLog is the absolute path of a file to which a line of JSON is appended for each request, or "-" for the standard output of `sluice
+	// serve`. Default: none.
+	AccessLog string `json:"access_log,omitempty"`
 }
 
 // GatewayTLS are files in PEM, by absolute paths. Renewed files are used by the next connections, without a restart.

@@ -95,7 +95,7 @@ var (
 
 // Gateways are the metrics of served models.
 func Gateways() []Metric {
-	return append([]Metric{Requests, RequestDuration, FirstToken, PerToken, Shadow, ReleaseWeight, ReleaseReady, RoutingRevision}, Inferences()...)
+	return append([]Metric{Requests, RequestDuration, FirstToken, PerToken, Shadow, ReleaseWeight, ReleaseReady, RoutingRevision, AccessLogLost}, Inferences()...)
 }
 
 // Inferences are the metrics of models that a gateway runs itself. Those that Triton has, too, have its names and labels.
@@ -148,6 +148,7 @@ var (
 	ReleaseWeight   = gauge("sluice_release_weight", "Share of the traffic of a version in the routing document, from 0 to 1", target, version)
 	ReleaseReady    = gauge("sluice_release_ready", "1 if the version is loaded, else 0", target, version)
 	RoutingRevision = gauge("sluice_routing_revision", "Revision of the routing document in effect", target)
+	AccessLogLost   = counter("sluice_access_log_lost_total", "Lines of the access log that were lost, because it could not be written as fast as requests came, or at all; only with an `access_log`", target)
 )
 
 var generationEnds = []spec.GenerationEnd{

@@ -157,10 +157,15 @@ func (d *Door) TLS() *tls.Config {
 	return d.cert.server()
 }
 
+// sluiceKey is what the key of Sluice's own clients is called. No secret of an environment is.
+const sluiceKey = "(sluice)"
+
 // Caller is who asks.
 type Caller struct {
 	name    string
 	allowed []Verb
+	key     string
+	subject string
 }
 
 // May reports whether the caller may do something.
@@ -168,6 +173,12 @@ func (c Caller) May(v Verb) bool { return slices.Contains(c.allowed, v) }
 
 // String names the caller for messages; it is no secret.
 func (c Caller) String() string { return c.name }
+
+// Key names the caller's API key by its secret; empty for one without.
+func (c Caller) Key() string { return c.key }
+
+// Subject is that of the caller's token, which was verified; empty for one without.
+func (c Caller) Subject() string { return c.subject }
 
 type callerKey struct{}
 
@@ -182,7 +193,7 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
-// Admit says who asks, when they may do so; else the error is an oip.Error with status 401, 403 or 503. own is the key of Sluice's own
+// Admit says who asks, as far as it is known, and whether they may: else the error is an oip.Error with status 401, 403 or 503. own is the key of Sluice's own
 // clients, which may ask and send labels; while it is empty and there is no other way to know callers, all may send labels.
 func (d *Door) Admit(r *http.Request, v Verb, own string) (Caller, error) {
 	c, err := d.caller(r, own)
@@ -192,23 +203,23 @@ func (d *Door) Admit(r *http.Request, v Verb, own string) (Caller, error) {
 	case c.May(v):
 		return c, nil
 	case d.Keyed():
-		return Caller{}, refuse(http.StatusForbidden, "%s may not do this, for which it would have to allow `%s`", c, v)
+		return c, refuse(http.StatusForbidden, "%s may not do this, for which it would have to allow `%s`", c, v)
 	}
-	return Caller{}, refuse(http.StatusForbidden, "nobody may do this here; `keys` or `jwt` of the target would have to allow `%s` to somebody", v)
+	return c, refuse(http.StatusForbidden, "nobody may do this here; `keys` or `jwt` of the target would have to allow `%s` to somebody", v)
 }
 
 func (d *Door) caller(r *http.Request, own string) (Caller, error) {
 	bearer := bearerOf(r.Header)
 	anonymous := d.everybody(own)
 	if own != "" && same(bearer, own) {
-		return Caller{"Sluice's own key", append([]Verb{Infer, Label}, anonymous...)}, nil
+		return Caller{name: "Sluice's own key", allowed: append([]Verb{Infer, Label}, anonymous...), key: sluiceKey}, nil
 	}
 	if d != nil && d.mutual && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
 		return Caller{}, refuse(http.StatusUnauthorized, "the target %s demands a certificate of its clients: use one of the gateway's `client_ca`", d.target)
 	}
 	switch {
 	case !d.Keyed():
-		return Caller{"everyone", anonymous}, nil
+		return Caller{name: "everyone", allowed: anonymous}, nil
 	case bearer == "":
 		return Caller{}, refuse(http.StatusUnauthorized, "the target %s demands a key: send the header `Authorization: Bearer KEY`", d.target)
 	}

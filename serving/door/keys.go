@@ -52,7 +52,7 @@ func (k *keys) read(ctx context.Context, s spec.GatewayKey) (key, bool, error) {
 	if err != nil {
 		return key{}, temporary, fmt.Errorf("an API key: %w", err)
 	}
-	return key{hash: sha256.Sum256([]byte(value)), usable: true, caller: Caller{"the key " + s.Secret, verbs(s.Allow)}}, false, nil
+	return key{hash: sha256.Sum256([]byte(value)), usable: true, caller: Caller{name: "the key " + s.Secret, allowed: verbs(s.Allow), key: s.Secret}}, false, nil
 }
 
 // refresh reads the keys again. One that is gone is refused from now on; one that cannot be read now stays as it was.

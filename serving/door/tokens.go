@@ -102,6 +102,7 @@ func (t *tokens) verify(ctx context.Context, raw string) (Caller, error) {
 	if !met {
 		return Caller{}, why
 	}
+	caller.subject = claims.Subject
 	return caller, nil
 }
 

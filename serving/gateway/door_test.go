@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/serving/access"
 	"github.com/sluiceml/sluice/serving/door"
 	"github.com/sluiceml/sluice/serving/door/doortest"
 	"github.com/sluiceml/sluice/serving/oip/inference"
@@ -42,6 +43,7 @@ type front struct {
 	*Server
 	ca     *doortest.CA
 	client *http.Client
+	access accessLines
 }
 
 // openFront serves at a certificate for a name. Clients take that name for the gateway's address.
@@ -67,7 +69,7 @@ func openFront(t *testing.T, g spec.TargetGateway, name string) *front {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Server, err = Serve(t.Context(), Ports{Host: g.Listen, MetricsHost: g.MetricsListen, Door: d}, Options{Store: s, Target: "m", Open: open, LabelKey: ownKey, Logger: log})
+	f.Server, err = Serve(t.Context(), Ports{Host: g.Listen, MetricsHost: g.MetricsListen, Door: d, Access: access.New(&f.access, log)}, Options{Store: s, Target: "m", Open: open, LabelKey: ownKey, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,9 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) erro
 	defer a.inflight.Done()
 	if a.shadow != nil {
 		a.shadow.inflight.Done() // there is nothing to compare
+		a.shadow = nil
 	}
+	g.note(r.Context()).assigned(a, key)
 	w.Header().Set(ReleaseHeader, a.Version)
 	upstream, ok := a.upstream.(Forwarder)
 	if !ok {

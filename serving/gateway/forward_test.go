@@ -40,16 +40,22 @@ func (f *forwarder) Forward(ctx context.Context, r *http.Request, header http.He
 // passing serves a server of the test behind a gateway.
 func passing(t *testing.T, protocol Protocol, timeout time.Duration, server http.HandlerFunc) (g *Gateway, url string) {
 	t.Helper()
+	return passingWith(t, Options{Protocol: protocol, Timeout: timeout}, server)
+}
+
+func passingWith(t *testing.T, opts Options, server http.HandlerFunc) (g *Gateway, url string) {
+	t.Helper()
 	behind := httptest.NewServer(server)
 	t.Cleanup(behind.Close)
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(context.Context, routing.Release, func(string)) (Upstream, error) {
+	opts.Store, opts.Target, opts.Logger = s, "m", slog.New(slog.DiscardHandler)
+	opts.Open = func(context.Context, routing.Release, func(string)) (Upstream, error) {
 		return &forwarder{scripted: scripted{onClose: func() {}}, url: behind.URL}, nil
 	}
-	g = New(Options{Store: s, Target: "m", Open: open, Protocol: protocol, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
+	g = New(opts)
 	front := httptest.NewServer(g)
 	t.Cleanup(func() {
 		front.Close()

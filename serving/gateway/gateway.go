@@ -20,6 +20,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
 
+	"github.com/sluiceml/sluice/serving/access"
 	"github.com/sluiceml/sluice/serving/door"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -64,6 +65,8 @@ type Options struct {
 	LabelKey string
 	// Door says who may ask; nil lets everybody of this machine.
 	Door *door.Door
+	// Access is the log of the model's requests; nil for none. It is the caller's to close.
+	Access *access.Log
 	// URL is where this machine reaches the model, for those who read its reports.
 	URL string
 	// Timeout of one inference; of an answer that is passed on, until it begins and between two parts of it. Default 30s.
@@ -122,9 +125,9 @@ func New(opts Options) *Gateway {
 	g.mirroring.Go(func() { g.mirror.run(ctx) })
 	g.grpc = newGRPC(g)
 	if opts.Protocol == OIP {
-		g.handler = guarded(g.admitted(g.overGRPC(g.routes()), modelVerb))
+		g.handler = g.logged(guarded(g.admitted(g.overGRPC(g.routes()), modelVerb)), modelVerb)
 	} else {
-		g.handler = guarded(g.admitted(g.forwarding(), forwardVerb))
+		g.handler = g.logged(guarded(g.admitted(g.forwarding(), forwardVerb)), forwardVerb)
 	}
 	reporter := newReporter(g)
 	g.background.Go(func() {

@@ -85,16 +85,21 @@ type bench struct {
 
 func newBench(t *testing.T, timeout time.Duration) *bench {
 	t.Helper()
+	return newBenchWith(t, Options{Timeout: timeout})
+}
+
+func newBenchWith(t *testing.T, opts Options) *bench {
+	t.Helper()
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{store: s, cable: &partition{Driver: s.Driver()}, release: make(chan struct{})}
-	open, err := Local(s, filepath.Join(t.TempDir(), "models"), b.load)
-	if err != nil {
+	if opts.Open, err = Local(s, filepath.Join(t.TempDir(), "models"), b.load); err != nil {
 		t.Fatal(err)
 	}
-	b.Gateway = New(Options{Store: store.New(b.cable, s.URL()), Target: "m", Open: open, Timeout: timeout, Logger: slog.New(slog.DiscardHandler)})
+	opts.Store, opts.Target, opts.Logger = store.New(b.cable, s.URL()), "m", slog.New(slog.DiscardHandler)
+	b.Gateway = New(opts)
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)

@@ -28,6 +28,7 @@ func (g *Gateway) admitted(next http.Handler, verbOf func(*http.Request) (verb d
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if verb, needed := verbOf(r); needed {
 			caller, err := g.opts.Door.Admit(r, verb, g.opts.LabelKey)
+			g.note(r.Context()).caller(caller)
 			if err != nil {
 				g.refuse(w, r, err)
 				return

@@ -83,6 +83,7 @@ func (g *Gateway) answer(ctx context.Context, version string, header http.Header
 		return nil, "", err
 	}
 	defer a.inflight.Done()
+	g.note(ctx).assigned(a, key)
 	label, err := answer.LabelOf(req.Parameters["label"])
 	if err == nil {
 		err = a.rules.Fits(label, a.outputs)

@@ -26,11 +26,12 @@ var (
 	weightDesc   = prom.Desc(telemetry.ReleaseWeight)
 	readyDesc    = prom.Desc(telemetry.ReleaseReady)
 	revisionDesc = prom.Desc(telemetry.RoutingRevision)
+	logLostDesc  = prom.Desc(telemetry.AccessLogLost)
 )
 
 // Describe says what Collect sends.
 func Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requestsDesc, latencyDesc, firstDesc, tokenDesc, shadowDesc, weightDesc, readyDesc, revisionDesc} {
+	for _, d := range []*prometheus.Desc{requestsDesc, latencyDesc, firstDesc, tokenDesc, shadowDesc, weightDesc, readyDesc, revisionDesc, logLostDesc} {
 		ch <- d
 	}
 	describeInferences(ch)
@@ -74,6 +75,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.gateway.collectInferences(ch)
 	state := c.gateway.State()
 	gauge(revisionDesc, float64(state.Serving))
+	if log := c.gateway.opts.Access; log != nil {
+		counter(logLostDesc, log.Lost())
+	}
 	for _, r := range state.Releases {
 		gauge(weightDesc, r.Weight, r.Version)
 		ready := 0.0

@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/serving/access"
 	"github.com/sluiceml/sluice/serving/door"
 )
 
 // ErrPortInUse says that another process listens where the gateway should.
 var ErrPortInUse = errors.New("the port is in use")
 
-// Ports are where a Server listens, and who may pass; 0 takes any free port.
+// Ports are where a Server listens, who may pass, and what is noted of them; 0 takes any free port.
 type Ports struct {
 	Host        string // the address for the model's clients; empty for loopback
 	Model       int
@@ -30,6 +31,8 @@ type Ports struct {
 	Control     int // always on loopback
 	// Door is that of the model and of metrics that are not on loopback. The Server closes it, and so does Serve when it fails.
 	Door *door.Door
+	// Access is the log of the model's requests; nil for none. It is closed like the Door.
+	Access *access.Log
 }
 
 const (
@@ -43,6 +46,7 @@ const (
 type Server struct {
 	Gateway *Gateway
 	door    *door.Door
+	access  *access.Log
 	model   *entrance
 	metrics *entrance
 	control *entrance
@@ -62,11 +66,12 @@ func Serve(ctx context.Context, ports Ports, opts Options) (*Server, error) {
 				err = errors.Join(err, other.Close())
 			}
 			ports.Door.Close()
+			ports.Access.Close()
 			return nil, err
 		}
 		listeners = append(listeners, listener)
 	}
-	opts.Door = ports.Door
+	opts.Door, opts.Access = ports.Door, ports.Access
 	model, atMetrics := secure(listeners[0], ports.Door), listeners[1]
 	opts.URL = addressOf(model)
 	g := New(opts)
@@ -75,7 +80,7 @@ func Serve(ctx context.Context, ports Ports, opts Options) (*Server, error) {
 		metrics, atMetrics = g.admitted(g.Metrics(), func(*http.Request) (door.Verb, bool) { return door.Metrics, true }), secure(atMetrics, ports.Door)
 	}
 	return &Server{
-		Gateway: g, door: ports.Door,
+		Gateway: g, door: ports.Door, access: ports.Access,
 		model: open(model, g, g), metrics: open(atMetrics, metrics, g), control: open(listeners[2], g.Control(), g),
 	}, nil
 }
@@ -119,6 +124,7 @@ func (s *Server) ControlURL() string { return s.control.url }
 func (s *Server) Close(ctx context.Context) error {
 	err := errors.Join(s.model.close(ctx), s.metrics.close(ctx), s.control.close(ctx), s.Gateway.Close())
 	s.door.Close()
+	s.access.Close()
 	return err
 }
 

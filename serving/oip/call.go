@@ -3,6 +3,7 @@ package oip
 import (
 	"context"
 	"net/http"
+	"strings"
 )
 
 // Call is what a request says of itself, for the server that a gateway hands it on to.
@@ -26,6 +27,17 @@ func CallOf(id string, header http.Header) Call {
 	}
 	return c
 }
+
+// TraceID is the ID of the call's trace, 32 digits; empty where there is none.
+func (c Call) TraceID() string {
+	parts := strings.Split(c.TraceParent, "-")
+	if len(parts) < 4 || len(parts[0]) != 2 || !isHex(parts[0]) || len(parts[1]) != 32 || !isHex(parts[1]) {
+		return ""
+	}
+	return parts[1]
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 // SetHeader hands the call's trace on.
 func (c Call) SetHeader(h http.Header) {

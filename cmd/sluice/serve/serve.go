@@ -61,7 +61,7 @@ under way, for at most 20 seconds. A second signal ends the wait.`,
 		ctx, stop := signals.Until(cmd.Context())
 		defer stop()
 		log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-		g := worker.NewGatewaysAlone(s, kit.StateDir(cmd), log)
+		g := worker.NewGatewaysAlone(s, kit.StateDir(cmd), log, cmd.OutOrStdout())
 		defer func() { err = errors.Join(err, g.Close()) }()
 		targets, err := named(cmd, e, names)
 		if err != nil {

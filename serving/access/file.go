@@ -1,0 +1,44 @@
+package access
+
+import (
+	"fmt"
+	"os"
+)
+
+// file is appended to. Something else may rename, remove or truncate it at any time, as programs that rotate logs do.
+type file struct {
+	path string
+	to   *os.File
+}
+
+// open opens the file, which others than the group may not read: it says who asks what.
+func (f *file) open() error {
+	to, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+	if err != nil {
+		return fmt.Errorf("access_log: %w", err)
+	}
+	f.close()
+	f.to = to
+	return nil
+}
+
+// Write implements io.Writer. It writes to the file that has the path now. Nothing has to tell it that the one before was renamed.
+func (f *file) Write(p []byte) (int, error) {
+	at, err := os.Stat(f.path)
+	if err == nil {
+		var have os.FileInfo
+		if have, err = f.to.Stat(); err == nil && os.SameFile(at, have) {
+			return f.to.Write(p)
+		}
+	}
+	if err := f.open(); err != nil {
+		return 0, err
+	}
+	return f.to.Write(p)
+}
+
+func (f *file) close() {
+	if f.to != nil {
+		_ = f.to.Close() // nothing of it is kept back
+	}
+}
