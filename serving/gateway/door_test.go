@@ -224,13 +224,14 @@ func TestWhoMayDoWhatOverGRPC(t *testing.T) {
 	for _, tc := range []struct {
 		bearer                 string
 		metadata, infer, label codes.Code
+		index, load            codes.Code
 	}{
-		{"", codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
-		{"wrong-key", codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
-		{webKey, codes.OK, codes.OK, codes.PermissionDenied},
-		{labels, codes.OK, codes.OK, codes.OK},
-		{admin, codes.PermissionDenied, codes.PermissionDenied, codes.PermissionDenied},
-		{ownKey, codes.OK, codes.OK, codes.OK},
+		{"", codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
+		{"wrong-key", codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated, codes.Unauthenticated},
+		{webKey, codes.OK, codes.OK, codes.PermissionDenied, codes.PermissionDenied, codes.PermissionDenied},
+		{labels, codes.OK, codes.OK, codes.OK, codes.PermissionDenied, codes.PermissionDenied},
+		{admin, codes.PermissionDenied, codes.PermissionDenied, codes.PermissionDenied, codes.OK, codes.PermissionDenied},
+		{ownKey, codes.OK, codes.OK, codes.OK, codes.PermissionDenied, codes.PermissionDenied},
 	} {
 		client, ctx := f.dial(t, tc.bearer)
 		if ready, err := client.ServerReady(ctx, &inference.ServerReadyRequest{}); err != nil || !ready.GetReady() {
@@ -239,9 +240,11 @@ func TestWhoMayDoWhatOverGRPC(t *testing.T) {
 		_, err := client.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "m"})
 		_, inferErr := client.ModelInfer(ctx, message(false))
 		_, labelErr := client.ModelInfer(ctx, message(true))
-		got := [3]codes.Code{status.Code(err), status.Code(inferErr), status.Code(labelErr)}
-		if want := [3]codes.Code{tc.metadata, tc.infer, tc.label}; got != want {
-			t.Errorf("%q: metadata, infer, label: %v (%v, %v, %v), want %v", tc.bearer, got, err, inferErr, labelErr, want)
+		_, indexErr := client.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{})
+		_, loadErr := client.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{ModelName: "m"})
+		got := [5]codes.Code{status.Code(err), status.Code(inferErr), status.Code(labelErr), status.Code(indexErr), status.Code(loadErr)}
+		if want := [5]codes.Code{tc.metadata, tc.infer, tc.label, tc.index, tc.load}; got != want {
+			t.Errorf("%q: metadata, infer, label, index, load: %v (%v, %v, %v), want %v", tc.bearer, got, err, inferErr, labelErr, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -235,6 +236,27 @@ func TestRepository(t *testing.T) {
 	} {
 		if w := b.do(http.MethodPost, "/v2/repository/"+tc.path, tc.body); w.Code != tc.status || !strings.Contains(w.Body.String(), tc.want) {
 			t.Errorf("%s %.20s: %d %s, want %d with %s", tc.path, tc.body, w.Code, w.Body, tc.status, tc.want)
+		}
+	}
+	_, client := dial(t, b)
+	for ready, want := range map[bool]string{
+		false: `m 1 READY ""; m 2 UNAVAILABLE "load release 2: no such model"; `,
+		true:  `m 1 READY ""; `,
+	} {
+		res, err := client.RepositoryIndex(t.Context(), &inference.RepositoryIndexRequest{Ready: ready})
+		got := ""
+		for _, m := range res.GetModels() {
+			got += fmt.Sprintf("%s %s %s %q; ", m.GetName(), m.GetVersion(), m.GetState(), m.GetReason())
+		}
+		if err != nil || got != want {
+			t.Errorf("over gRPC, ready %v: %s, %v, want %s", ready, got, err, want)
+		}
+	}
+	_, loading := client.RepositoryModelLoad(t.Context(), &inference.RepositoryModelLoadRequest{ModelName: "m"})
+	_, unloading := client.RepositoryModelUnload(t.Context(), &inference.RepositoryModelUnloadRequest{ModelName: "m"})
+	for _, err := range []error{loading, unloading} {
+		if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "are loaded and unloaded by rollouts") {
+			t.Errorf("over gRPC: %v", err)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func modelVerb(r *http.Request) (verb door.Verb, needed bool) {
 	switch path := r.URL.Path; {
 	case path == livePath, path == readyPath, isGRPC(r) && (strings.HasSuffix(path, "/ServerLive") || strings.HasSuffix(path, "/ServerReady")):
 		return "", false
-	case strings.HasPrefix(path, "/v2/repository"):
+	case strings.HasPrefix(path, "/v2/repository"), isGRPC(r) && strings.Contains(path, "/Repository"):
 		return door.Admin, true
 	}
 	return door.Infer, true

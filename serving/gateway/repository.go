@@ -1,14 +1,16 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 
 	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/oip/inference"
 )
 
-// indexed is an entry of the answer to POST v2/repository/index, which is NVIDIA Triton's, as are the names of states.
+// indexed is an entry of the answer to POST v2/repository/index, which is NVIDIA Triton's, as are the names of states and the calls of gRPC.
 type indexed struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -38,6 +40,11 @@ func (g *Gateway) index(w http.ResponseWriter, r *http.Request) {
 		oip.WriteError(w, oip.Invalid("the body must be empty or {\"ready\": true}: %v", err))
 		return
 	}
+	oip.WriteJSON(w, http.StatusOK, g.indexOf(asked.Ready))
+}
+
+// indexOf lists the releases, those only that are ready if so wanted.
+func (g *Gateway) indexOf(ready bool) []indexed {
 	list := []indexed{}
 	for _, release := range g.State().Releases {
 		entry := indexed{Name: g.opts.Target, Version: release.Version}
@@ -52,15 +59,40 @@ func (g *Gateway) index(w http.ResponseWriter, r *http.Request) {
 				entry.Reason = "waits for " + release.Waiting
 			}
 		}
-		if !asked.Ready || release.State == Ready {
+		if !ready || release.State == Ready {
 			list = append(list, entry)
 		}
 	}
-	oip.WriteJSON(w, http.StatusOK, list)
+	return list
 }
 
 // setByRollouts refuses to load and unload.
 func (g *Gateway) setByRollouts(w http.ResponseWriter, _ *http.Request) {
-	oip.WriteError(w, &oip.Error{Status: http.StatusForbidden, Message: "the releases of " + g.opts.Target + " are loaded and unloaded by rollouts, " +
-		"not by clients: release a model with a `rollout` step of a pipeline"})
+	oip.WriteError(w, g.byRollouts())
+}
+
+func (g *Gateway) byRollouts() error {
+	return &oip.Error{Status: http.StatusForbidden, Message: "the releases of " + g.opts.Target + " are loaded and unloaded by rollouts, " +
+		"not by clients: release a model with a `rollout` step of a pipeline"}
+}
+
+// RepositoryIndex implements inference.GRPCInferenceServiceServer.
+func (s service) RepositoryIndex(_ context.Context, m *inference.RepositoryIndexRequest) (*inference.RepositoryIndexResponse, error) {
+	res := &inference.RepositoryIndexResponse{}
+	for _, entry := range s.g.indexOf(m.GetReady()) {
+		res.Models = append(res.Models, &inference.RepositoryIndexResponse_ModelIndex{
+			Name: entry.Name, Version: entry.Version, State: entry.State, Reason: entry.Reason,
+		})
+	}
+	return res, nil
+}
+
+// RepositoryModelLoad implements inference.GRPCInferenceServiceServer.
+func (s service) RepositoryModelLoad(ctx context.Context, _ *inference.RepositoryModelLoadRequest) (*inference.RepositoryModelLoadResponse, error) {
+	return nil, refused(ctx, s.g.byRollouts())
+}
+
+// RepositoryModelUnload implements inference.GRPCInferenceServiceServer.
+func (s service) RepositoryModelUnload(ctx context.Context, _ *inference.RepositoryModelUnloadRequest) (*inference.RepositoryModelUnloadResponse, error) {
+	return nil, refused(ctx, s.g.byRollouts())
 }

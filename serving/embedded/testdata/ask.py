@@ -70,6 +70,11 @@ refused(lambda: http.infer("other", inputs(over_http)), "404", f"/v2/models/{mod
 
 assert grpc.is_server_live() and grpc.is_server_ready() and grpc.is_model_ready(model)
 assert grpc.get_server_metadata().name == "sluice"
+models = [(m.name, m.version, m.state, m.reason) for m in grpc.get_model_repository_index().models]
+assert models == [(model, "1", "READY", "")], models
+for call in (grpc.load_model, grpc.unload_model, http.unload_model):
+    refused(lambda call=call: call(model), "rollouts")
+refused(lambda: grpc.load_model(model), "PERMISSION_DENIED")
 metadata = grpc.get_model_metadata(model)
 assert metadata.inputs[0].datatype == "INT8" and list(metadata.inputs[0].shape) == [-1, 2] and metadata.versions == ["1"], metadata
 result = grpc.infer(model, inputs(over_grpc), request_id="7", headers={"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
