@@ -77,7 +77,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	if previous, ok := doc.Serving(); ok {
 		opened.Previous = previous.Version
 	}
-	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step, Compare: spec.Compare}
+	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step, Compare: spec.Compare, WarmUp: warmUpOf(spec)}
 	if spec.Tests.Loss != nil {
 		candidate.LossBound = spec.Tests.Loss.Bound
 	}
@@ -101,6 +101,17 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 		return opened, fault.New(fault.User, errors.Join(err, r.withdraw(ctx, target, opened.Previous, by(in), err.Error())).Error(), err)
 	}
 	return opened, err
+}
+
+// warmUpOf are the rows that the candidate is asked when it is loaded; nil for made-up ones.
+func warmUpOf(sp spec.Rollout) *routing.Rows {
+	switch {
+	case sp.WarmUp != nil:
+		return &routing.Rows{Dataset: sp.WarmUp.Dataset, Split: sp.WarmUp.Split}
+	case !sp.Traffic.Replay.IsZero():
+		return &routing.Rows{Dataset: sp.Traffic.Replay, Split: sp.Traffic.Split}
+	}
+	return nil
 }
 
 // refuseSecond refuses a rollout beside the candidate of another one, which the workflow's ID does not know of: that of another namespace, or

@@ -15,6 +15,9 @@ type Rollout struct {
 	Model artifact.Ref `json:"model" dsl:"artifact=model"`
 	// Traffic replays a split of a dataset to the target during the rollout.
 	Traffic Traffic `json:"traffic,omitzero"`
+	// WarmUp asks the model rows of a dataset when it is loaded, before it gets traffic. Default: the rows of `traffic`; without those, made-up
+	// inputs.
+	WarmUp *WarmUp `json:"warm_up,omitempty"`
 	// Compare says how an answer is compared with that of the serving release, and with the label: a rule, or a list of rules for several
 	// outputs, all of which must agree. A label is compared by the first rule. Default: the first output.
 	Compare []Compare `json:"compare,omitempty" dsl:"literal,single"`
@@ -49,6 +52,14 @@ type Traffic struct {
 	// Label is the column with the correct answer; an answer that does not agree with it by `compare` counts as an error. It contains a class
 	// number or a boolean, a text if the model answers with text, or a number for `rule: tolerance` or `rule: exact`.
 	Label string `json:"label,omitempty"`
+}
+
+// WarmUp are rows that a model is asked before it gets traffic: up to 16, the first ones of a split.
+type WarmUp struct {
+	// Dataset has the rows. Columns named as the model's inputs become its tensors.
+	Dataset artifact.Ref `json:"dataset" dsl:"artifact=dataset"`
+	// Split of the dataset. Default test.
+	Split string `json:"split,omitempty" dsl:"default=test"`
 }
 
 // Stage is one step of a rollout: exactly one of Shadow and Weight.

@@ -20,9 +20,6 @@ const (
 	Failed  = replica.Failed
 )
 
-// warmUps is how many inferences a model makes before it gets traffic.
-const warmUps = 5
-
 // release is a model version the gateway knows. Fields are guarded by Gateway.mu, but upstream's methods are called without it by
 // those who hold inflight.
 type release struct {
@@ -61,7 +58,9 @@ func (g *Gateway) open(ctx context.Context, r *release) {
 			r.waiting = what
 		})
 		if err == nil {
-			g.warmUp(ctx, r.Version, upstream)
+			err = g.warmUp(ctx, r.Release, upstream)
+		}
+		if err == nil {
 			g.log.Info("a release is ready", "release", r.Version, "model", r.Model.Digest, "seconds", time.Since(start).Seconds())
 		}
 		g.mu.Lock()
@@ -81,31 +80,6 @@ func (g *Gateway) fail(r *release, err error) {
 	r.state, r.err, r.failedAt = Failed, err, time.Now()
 	if _, wanted := g.doc.Release(r.Version); wanted {
 		g.log.Error("a release could not be loaded", "release", r.Version, "model", r.Model.Digest, "error", err)
-	}
-}
-
-// warmUp makes a few inferences, so that the first users do not pay for what a model does once. A model may refuse the made-up
-// inputs; it is then as cold as it was.
-func (g *Gateway) warmUp(ctx context.Context, version string, upstream Upstream) {
-	ctx, cancel := context.WithTimeout(ctx, g.opts.Timeout)
-	defer cancel()
-	if len(upstream.Inputs()) == 0 {
-		return
-	}
-	inputs := make([]oip.Tensor, len(upstream.Inputs()))
-	for i, meta := range upstream.Inputs() {
-		tensor, err := oip.Zero(meta)
-		if err != nil {
-			g.log.Info("no warm-up", "release", version, "error", err)
-			return
-		}
-		inputs[i] = tensor
-	}
-	for range warmUps {
-		if _, err := inferFinite(ctx, upstream, inputs); err != nil {
-			g.log.Info("no warm-up", "release", version, "error", err)
-			return
-		}
 	}
 }
 

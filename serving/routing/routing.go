@@ -60,8 +60,16 @@ type Release struct {
 	Compare []spec.Compare `json:"compare,omitempty"`
 	// LossBound is the largest difference of an answer and its label that counts; 0: losses are not counted.
 	LossBound float64 `json:"loss_bound,omitempty"`
+	// WarmUp are rows that the model is asked before it gets traffic; nil for made-up ones.
+	WarmUp *Rows `json:"warm_up,omitempty"`
 	// Weight is its share of the traffic, 0 to 1; those of all releases add up to 1, or to 0 when nothing serves.
 	Weight float64 `json:"weight"`
+}
+
+// Rows are those of a dataset's split.
+type Rows struct {
+	Dataset artifact.Ref `json:"dataset"`
+	Split   string       `json:"split"`
 }
 
 // Shadow says which share of requests a release gets copies of. Its answers are compared and thrown away.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"os"
@@ -63,10 +64,14 @@ func shardsOf(dir, split string) ([]string, error) {
 			splits = append(splits, e.Name())
 		}
 	}
+	return nil, noSplit(split, splits)
+}
+
+func noSplit(split string, splits []string) error {
 	if len(splits) == 0 {
-		return nil, fmt.Errorf("the dataset has no split %q: a split is a folder with JSON lines", split)
+		return fmt.Errorf("the dataset has no split %q: a split is a folder with JSON lines", split)
 	}
-	return nil, fmt.Errorf("the dataset has no split %q; it has: %s", split, strings.Join(splits, ", "))
+	return fmt.Errorf("the dataset has no split %q; it has: %s", split, strings.Join(splits, ", "))
 }
 
 // readShard yields a shard's rows and reports whether to go on.
@@ -78,7 +83,12 @@ func readShard(path string, yield func(Row, error) bool) (more bool) {
 		return false
 	}
 	defer func() { _ = file.Close() }() // only read from
-	lines := bufio.NewScanner(file)
+	return scan(file, name, yield)
+}
+
+// scan yields the rows of a shard of a name and reports whether to go on.
+func scan(shard io.Reader, name string, yield func(Row, error) bool) (more bool) {
+	lines := bufio.NewScanner(shard)
 	lines.Buffer(make([]byte, 0, 64<<10), maxRow+1)
 	number := 1
 	for ; lines.Scan(); number++ {
@@ -91,7 +101,7 @@ func readShard(path string, yield func(Row, error) bool) (more bool) {
 			return false
 		}
 	}
-	err = lines.Err()
+	err := lines.Err()
 	if errors.Is(err, bufio.ErrTooLong) {
 		err = fmt.Errorf("the row is longer than %d bytes", maxRow)
 	}

@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/rows"
+)
+
+const (
+	// warmUps is how many inferences a model makes at least before it gets traffic.
+	warmUps = 5
+	// warmUpRows is how many rows of a dataset it is asked at most.
+	warmUpRows = 16
+)
+
+// warmUp makes a few inferences, so that the first users do not pay for what a model does once: of rows that the release names, else of
+// made-up inputs. An error says which row the model cannot be asked; the upstream is closed then.
+func (g *Gateway) warmUp(ctx context.Context, r routing.Release, upstream Upstream) error {
+	if len(upstream.Inputs()) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.opts.Timeout)
+	defer cancel()
+	if r.WarmUp != nil {
+		err := g.warmUpWith(ctx, r, upstream)
+		switch {
+		case err == nil:
+			return nil
+		case r.Weight == 0:
+			return errors.Join(fmt.Errorf("warm-up: %w", err), upstream.Close())
+		}
+		// A gateway that starts again must serve, whatever has become of the rows.
+		g.log.Warn("no warm-up with rows", "release", r.Version, "dataset", r.WarmUp.Dataset.Digest, "error", err)
+	}
+	g.warmUpMadeUp(ctx, r.Version, upstream)
+	return nil
+}
+
+// warmUpWith asks the model rows one by one, and then all of them at once, which may be joined as those of users are. What it refuses is an
+// error; other failures are for a rollout to count.
+func (g *Gateway) warmUpWith(ctx context.Context, r routing.Release, upstream Upstream) error {
+	some, err := rows.Head(ctx, g.opts.Store, r.WarmUp.Dataset, r.WarmUp.Split, warmUpRows)
+	if err != nil {
+		return err
+	}
+	requests := make([][]oip.Tensor, len(some))
+	for i, row := range some {
+		if requests[i], err = rows.Tensors(upstream.Inputs(), row); err != nil {
+			return fmt.Errorf("row %d of split %s: %w", i+1, r.WarmUp.Split, err)
+		}
+	}
+	for n := range max(warmUps, len(requests)) {
+		i := n % len(requests)
+		_, err := inferFinite(ctx, upstream, requests[i])
+		switch status := oip.ErrorStatus(err); {
+		case err == nil:
+		case ctx.Err() != nil:
+			g.log.Info("the warm-up was ended early", "release", r.Version, "error", err)
+			return nil
+		case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
+			return fmt.Errorf("row %d of split %s: the model refuses it: %w", i+1, r.WarmUp.Split, err)
+		default:
+			g.log.Warn("a warm-up failed", "release", r.Version, "row", i+1, "error", err)
+		}
+	}
+	var all sync.WaitGroup
+	for _, inputs := range requests {
+		all.Go(func() { _, _ = inferFinite(ctx, upstream, inputs) }) // each was asked before
+	}
+	all.Wait()
+	return nil
+}
+
+// warmUpMadeUp asks the model zeros and empty texts. It may refuse them; it is then as cold as it was.
+func (g *Gateway) warmUpMadeUp(ctx context.Context, version string, upstream Upstream) {
+	inputs := make([]oip.Tensor, len(upstream.Inputs()))
+	for i, meta := range upstream.Inputs() {
+		tensor, err := oip.Zero(meta)
+		if err != nil {
+			g.log.Info("no warm-up", "release", version, "error", err)
+			return
+		}
+		inputs[i] = tensor
+	}
+	for range warmUps {
+		if _, err := inferFinite(ctx, upstream, inputs); err != nil {
+			g.log.Info("no warm-up", "release", version, "error", err)
+			return
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/routing"
+)
+
+// picky is an upstream that keeps what it is asked and refuses zeros, as made-up inputs have, and fails for 5.
+type picky struct {
+	Upstream
+	mu     sync.Mutex
+	asked  []float32
+	closed atomic.Bool
+}
+
+func (p *picky) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	value := inputs[0].Data.([]float32)[0]
+	p.mu.Lock()
+	p.asked = append(p.asked, value)
+	p.mu.Unlock()
+	switch value {
+	case 0:
+		return nil, oip.Invalid("there is no 0")
+	case 5:
+		panic("out of bounds")
+	}
+	return p.Upstream.Infer(ctx, inputs)
+}
+
+func (p *picky) Close() error {
+	p.closed.Store(true)
+	return p.Upstream.Close()
+}
+
+// TestWarmUpWithRows: a model is asked the rows that its release names, one by one and then at once. What it refuses is an error before it
+// gets traffic.
+//
+// promise: docs/serving.md#p-warm-rows
+// promise: docs/serving.md#p-warm-refused
+func TestWarmUpWithRows(t *testing.T) {
+	many, first := "", make([]float32, warmUpRows)
+	for i := range first {
+		first[i] = 1
+	}
+	for range 2 * warmUpRows {
+		many += `{"x":[1]}` + "\n"
+	}
+	for _, tc := range []struct {
+		name, rows string
+		weight     float64
+		want       []float32
+		err        string
+	}{
+		{"two rows", `{"x":[1]}` + "\n" + `{"x":[2], "label": 7}`, 0, []float32{1, 2, 1, 2, 1, 1, 2}, ""},
+		{"many rows", many, 0, slices.Concat(first, first), ""},
+		{"a row that fails", `{"x":[5]}`, 0, []float32{5, 5, 5, 5, 5, 5}, ""},
+		{"a row that is refused", `{"x":[1]}` + "\n" + `{"x":[0]}`, 0, []float32{1, 0}, "load release 1: warm-up: row 2 of split test: the model refuses it: there is no 0"},
+		{"a row that does not fit", `{"y":[1]}`, 0, nil, `load release 1: warm-up: row 1 of split test: the model needs a column "x"; the row has: y`},
+		{"a release that serves already", `{"x":[0]}`, 1, []float32{0, 0}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var b *bench
+			var model *picky
+			b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) {
+				model = &picky{Upstream: &scripted{behaviour: "echo", onClose: func() {}}}
+				return model, nil
+			}, nil)
+			dir := t.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, "test"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "test", "0.jsonl"), []byte(tc.rows), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			rows, err := b.store.PutTree(t.Context(), artifact.Dataset, dir, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc := routing.Document{Target: "m", Versions: 1, Releases: []routing.Release{{
+				Version: "1", Model: rows, Weight: tc.weight, WarmUp: &routing.Rows{Dataset: rows, Split: "test"},
+			}}}
+			if _, err := routing.Set(t.Context(), b.store, 0, doc); err != nil {
+				t.Fatal(err)
+			}
+			b.Poke()
+			b.until(t, func() bool { s := b.State().Releases; return len(s) == 1 && s[0].State != Loading })
+			status := b.State().Releases[0]
+			if !strings.HasPrefix(status.Error, tc.err) || (status.State == Failed) != (tc.err != "") || model.closed.Load() != (tc.err != "") {
+				t.Errorf("the release is %+v, closed %v, want the error %q", status, model.closed.Load(), tc.err)
+			}
+			model.mu.Lock()
+			defer model.mu.Unlock()
+			if n := len(model.asked); n > warmUps { // those at once come in any order
+				slices.Sort(model.asked[max(warmUps, n-warmUpRows):])
+			}
+			if diff := cmp.Diff(tc.want, model.asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestWarmUpWithoutItsRows: what has become of rows is no reason not to serve what served before.
+func TestWarmUpWithoutItsRows(t *testing.T) {
+	var b *bench
+	b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) { return b.echo(), nil }, nil)
+	gone := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)}
+	doc := routing.Document{Target: "m", Versions: 1, Releases: []routing.Release{{
+		Version: "1", Model: gone, Weight: 1, WarmUp: &routing.Rows{Dataset: gone, Split: "test"},
+	}}}
+	doc, err := routing.Set(t.Context(), b.store, 0, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Poke()
+	b.untilServing(t, doc.Revision)
+}
