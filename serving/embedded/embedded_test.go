@@ -112,11 +112,17 @@ func TestBatches(t *testing.T) {
 // release gives a model all the traffic.
 func release(t testing.TB, s *store.Store, to *gateway.Target, model string) {
 	t.Helper()
-	ref, err := s.PutTree(t.Context(), artifact.Model, onnxtest.Folder(t, model), nil, nil)
+	releaseFolder(t, s, to, onnxtest.Folder(t, model), model)
+}
+
+// releaseFolder gives the model in a folder all the traffic.
+func releaseFolder(t testing.TB, s *store.Store, to *gateway.Target, dir, run string) {
+	t.Helper()
+	ref, err := s.PutTree(t.Context(), artifact.Model, dir, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, loaded, err := to.Load(t.Context(), 0, routing.Release{Model: ref, Run: model, Step: "ship"}, nil)
+	doc, loaded, err := to.Load(t.Context(), 0, routing.Release{Model: ref, Run: run, Step: "ship"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

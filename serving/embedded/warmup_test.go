@@ -14,22 +14,18 @@ import (
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
-	"github.com/sluiceml/sluice/store"
 )
 
 // TestWarmUpWithTexts: a model that fails for made-up texts is warmed up with real ones, before it is ready.
 //
 // promise: docs/serving.md#p-warm-rows
 func TestWarmUpWithTexts(t *testing.T) {
-	s, err := store.Open(t.Context(), "file://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := servingtest.NewStore(t)
 	server, err := Serve(t.Context(), s, servingtest.Name, target, gateway.Ports{}, t.TempDir(), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop(t, server)
+	defer servingtest.Stop(t, server)
 	model, err := s.PutTree(t.Context(), artifact.Model, onnxtest.Folder(t, onnxtest.OneHot), nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,9 @@ package onnxtest
 
 import (
 	"embed"
+	"encoding/binary"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,6 +31,7 @@ const (
 	Conv       = "conv"        // x [N,1,8,8] -> logits [N,3]
 	OneHot     = "one_hot"     // text -> hot; an error for texts but ham and spam
 	Loop       = "loop"        // n -> n, by counting to it
+	Table      = "table"       // ids -> rows of a table in the file model.onnx.data, of which row 7 is 1, 2, 3 and so on; see WriteTable
 )
 
 // Folder returns a new folder with the model as model.onnx, as a model artifact has it.
@@ -42,4 +46,25 @@ func Folder(t testing.TB, model string) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TableBytes is the size of the external data of Table.
+const TableBytes = 16 << 20
+
+// WriteTable writes the external data of Table into its folder. All but row 7 is a hole, which takes no place on the disk.
+func WriteTable(t testing.TB, dir string) {
+	t.Helper()
+	const width = 256
+	row := make([]byte, 0, 4*width)
+	for i := range width {
+		row = binary.LittleEndian.AppendUint32(row, math.Float32bits(float32(i+1)))
+	}
+	file, err := os.Create(filepath.Join(dir, "model.onnx.data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteAt(row, 7*int64(len(row)))
+	if err := errors.Join(err, file.Truncate(TableBytes), file.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
