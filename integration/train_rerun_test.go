@@ -26,7 +26,8 @@ func TestRerunGoesOn(t *testing.T) {
 	if err := os.Mkdir(s.project, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	made, broken, hold := filepath.Join(s.dir, "made"), filepath.Join(s.dir, "broken"), filepath.Join(s.dir, "hold")
+	made, broken := filepath.Join(s.dir, "made"), filepath.Join(s.dir, "broken")
+	holdAt := func(step string) string { return filepath.Join(s.dir, "hold"+step) }
 	for name, text := range map[string]string{
 		"environment.yaml": "sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n",
 		"pipeline.yaml": `sluice: pipeline/v1
@@ -34,11 +35,11 @@ name: resumes
 steps:
   fit: {cache: false, train: {command: [sh, fit.sh], total_steps: 6, metrics: [loss], outputs: {steps_made: {type: int}}}}
 `,
-		// While the files are there it fails at step 4, before its checkpoint, or waits after it.
+		// While the files are there it fails at step 4, before its checkpoint, or waits after that of a step.
 		"fit.sh": `step=0
 if [ -n "${SLUICE_RESUME_DIR-}" ]; then read step < "$SLUICE_RESUME_DIR/step"; fi
 while [ $step -lt 6 ]; do
-	while [ $step = 4 ] && [ -e '` + hold + `' ]; do sleep 0.05; done
+	while [ -e '` + holdAt("") + `'$step ]; do sleep 0.05; done
 	step=$((step+1))
 	printf ' %s' $step >> '` + made + `'
 	echo "{\"step\": $step, \"of\": 6, \"loss\": 0.$((9-step))}" >> "$SLUICE_METRICS"
@@ -99,16 +100,28 @@ echo "{\"steps_made\": $step}" > "$SLUICE_OUTPUT_DIR/outputs.json"
 		t.Errorf("--from made %q, of generations %+v, want all", steps, out.Generations)
 	}
 
-	write(t, hold, "")
+	write(t, holdAt("2"), "")
+	write(t, holdAt("4"), "")
 	again := s.start("rerun", first, "--from", "fit")
-	again.await("step 4", func() bool { steps, err := os.ReadFile(made); return err == nil && string(steps) == " 1 2 3 4" })
+	madeIs := func(steps string) func() bool {
+		return func() bool { got, err := os.ReadFile(made); return err == nil && string(got) == steps }
+	}
+	again.await("step 2", madeIs(" 1 2"))
 	canceled := s.show().Run
+	again.await("the checkpoint of step 2", func() bool {
+		_, err := os.Stat(filepath.Join(s.state, "store", "checkpoints", canceled, "fit", "g1", "step-2.json"))
+		return err == nil
+	})
+	if err := os.Remove(holdAt("2")); err != nil {
+		t.Fatal(err)
+	}
+	again.await("step 4", madeIs(" 1 2 3 4"))
 	s.start("cancel", canceled).expect(0)
 	again.wait()
 	if steps, out := did(); steps != "1 2 3 4" || out.Generations[0].End != spec.EndCanceled {
 		t.Errorf("canceled after %q, of generations %+v", steps, out.Generations)
 	}
-	if err := os.Remove(hold); err != nil {
+	if err := os.Remove(holdAt("4")); err != nil {
 		t.Fatal(err)
 	}
 	s.start("rerun", canceled).expect(0)
@@ -116,19 +129,19 @@ echo "{\"steps_made\": $step}" > "$SLUICE_OUTPUT_DIR/outputs.json"
 		t.Errorf("the rerun of what was canceled made %q, of generations %+v, want steps 5 and 6", steps, out.Generations)
 	}
 
-	s.start("checkpoint", "restore", canceled+"/fit@2", "--yes").expect(0).says("removed "+canceled+"/fit@4", "removed "+canceled+"/fit@3", "sluice rerun "+canceled)
+	s.start("checkpoint", "restore", canceled+"/fit@2", "--yes").expect(0).says("removed "+canceled+"/fit@4", "sluice rerun "+canceled)
 	s.start("rerun", canceled).expect(0)
 	if steps, out := did(); steps != "3 4 5 6" || out.Generations[0].FromStep != 2 {
 		t.Errorf("the rerun of what was taken back to step 2 made %q, of generations %+v, want steps 3 to 6", steps, out.Generations)
 	}
 
 	s.edit("pipeline.yaml", "total_steps: 6", "total_steps: 6, deadline: {within: 4s, on_miss: stop}")
-	write(t, hold, "")
+	write(t, holdAt("4"), "")
 	s.run().expect(5)
 	if steps, out := did(); steps != "1 2 3 4" || out.Generations[0].End != spec.EndDeadline {
 		t.Errorf("made %q until the deadline, of generations %+v", steps, out.Generations)
 	}
-	if err := os.Remove(hold); err != nil {
+	if err := os.Remove(holdAt("4")); err != nil {
 		t.Fatal(err)
 	}
 	s.start("rerun").expect(0)

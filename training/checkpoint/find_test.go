@@ -86,3 +86,20 @@ func TestNamedCheckpointIsResumedFrom(t *testing.T) {
 		t.Errorf("goes on from %+v, %v, want an error: the named checkpoint cannot be used", seal.Resume, err)
 	}
 }
+
+// What wrote a checkpoint, and whether it can be read at another size, is listed with it.
+func TestListSaysHowItWasWritten(t *testing.T) {
+	b := newBench(t, t)
+	want := checkpoint.Manifest{Generation: 1, Step: 10, Layout: "sharded", Nodes: 2, Ranks: 4, Reshard: true}
+	if err := checkpoint.Commit(t.Context(), b.store, key(1), want); err != nil {
+		t.Fatal(err)
+	}
+	all, err := checkpoint.List(t.Context(), b.store)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("listed %+v, %v, want one", all, err)
+	}
+	got := checkpoint.Manifest{Generation: 1, Step: 10, Layout: all[0].Layout, Nodes: all[0].Nodes, Ranks: all[0].Ranks, Reshard: all[0].Reshard}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("it was written (-want +listed):\n%s", diff)
+	}
+}

@@ -264,6 +264,8 @@ func TestRefusals(t *testing.T) {
 
 // What moto itself refuses has its kind, too.
 //
+// promise: docs/ec2.md#p-ec2-waits
+// promise: docs/ec2.md#p-ec2-refuses
 // promise: docs/training.md#p-refusal-kinds
 func TestRefusalsOfMoto(t *testing.T) {
 	for name, test := range map[string]struct {
