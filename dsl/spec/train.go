@@ -253,14 +253,14 @@ func (d *Deadline) After(began time.Time) (time.Time, error) {
 
 // StartWithin is how long the nodes of the step take at most to be ready: those on demand of the fastest of its pools, or those on spot where
 // it may buy no others.
-func (t *Train) StartWithin(pools map[string]Pool) time.Duration {
+func (spec *Train) StartWithin(pools map[string]Pool) time.Duration {
 	for _, capacity := range []string{CapacityOnDemand, CapacitySpot} {
-		if !t.Buys(capacity) {
+		if !spec.Buys(capacity) {
 			continue
 		}
 		var all []time.Duration
 		for name, pool := range pools {
-			if (len(t.Pool) == 0 || slices.Contains(t.Pool, name)) && slices.Contains(pool.Sells(), capacity) {
+			if (len(spec.Pool) == 0 || slices.Contains(spec.Pool, name)) && slices.Contains(pool.Sells(), capacity) {
 				all = append(all, pool.StartWithin())
 			}
 		}

@@ -38,7 +38,7 @@ func TestExplain(t *testing.T) {
 		if got := training.RefusalOf(err); got != tt.want || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v is %q, want %q that says %s", tt.code, err, got, tt.want, tt.says)
 		}
-		if answered := (smithy.APIError)(nil); !errors.As(err, &answered) {
+		if answered := smithy.APIError(nil); !errors.As(err, &answered) {
 			t.Errorf("%s: %v has lost EC2's answer", tt.code, err)
 		}
 	}
