@@ -22,13 +22,13 @@ const (
 
 var (
 	// errAway says that Triton gave no answer: asking again may help.
-	errAway = errors.New("Triton does not answer")
+	errAway = errors.New("the Triton server does not answer")
 	// errUnseen says that Triton does not find a model in its repository, or cannot read its description.
-	errUnseen = errors.New("Triton does not find it in its model repository")
+	errUnseen = errors.New("the Triton server does not find it in its model repository")
 	// errNotExplicit says that Triton loads no models on request.
-	errNotExplicit = errors.New("Triton does not load models on request: start it with --model-control-mode=explicit")
+	errNotExplicit = errors.New("the Triton server does not load models on request: start it with --model-control-mode=explicit")
 	// errNotLoaded says that a model of a Triton that answers is not ready.
-	errNotLoaded = errors.New("Triton has not loaded it")
+	errNotLoaded = errors.New("the Triton server has not loaded it")
 )
 
 // control is a Triton, as who loads and unloads its models sees it: its extension model_repository of the Open Inference Protocol, over REST.
@@ -68,7 +68,7 @@ func (c *control) busy(ctx context.Context, name string) (bool, error) {
 	}
 	var index []struct{ Name, State string }
 	if err := json.Unmarshal(raw, &index); err != nil {
-		return false, fmt.Errorf("Triton's index of its repository cannot be parsed: %w", err)
+		return false, fmt.Errorf("the Triton server's index of its repository cannot be parsed: %w", err)
 	}
 	for _, m := range index {
 		if m.Name == name && (m.State == "READY" || m.State == "LOADING" || m.State == "UNLOADING") {
@@ -99,7 +99,7 @@ func (c *control) ask(ctx context.Context, method, path string) ([]byte, error) 
 	resp, err := c.client.Do(req)
 	if err != nil {
 		if why := trust.Reason(err); why != nil {
-			return nil, fmt.Errorf("Triton cannot be trusted: %w", why)
+			return nil, fmt.Errorf("the Triton server cannot be trusted: %w", why)
 		}
 		if at, ok := errors.AsType[*url.Error](err); ok {
 			err = at.Err
@@ -112,7 +112,7 @@ func (c *control) ask(ctx context.Context, method, path string) ([]byte, error) 
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errAway, err)
 	case len(raw) > maxIndex:
-		return nil, fmt.Errorf("Triton's answer is longer than %d bytes", maxIndex)
+		return nil, fmt.Errorf("the Triton server's answer is longer than %d bytes", maxIndex)
 	case resp.StatusCode != http.StatusOK:
 		return nil, refused(resp, said(raw))
 	}
@@ -135,9 +135,9 @@ func refused(resp *http.Response, text string) error {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return fmt.Errorf("%w: %w", errAway, err)
 	case http.StatusNotFound:
-		return fmt.Errorf("Triton refuses: %w; `server` of the target must be the URL of its HTTP port", err)
+		return fmt.Errorf("the Triton server refuses: %w; `server` of the target must be the URL of its HTTP port", err)
 	}
-	return fmt.Errorf("Triton refuses: %w", err)
+	return fmt.Errorf("the Triton server refuses: %w", err)
 }
 
 // said is the text of an error.

@@ -150,7 +150,7 @@ func (t *releases) load(ctx context.Context, m *model, waiting func(string)) err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("Triton at %s has not loaded it within %v: %w", t.spec.Server, time.Duration(t.spec.ReadyWithin), last)
+	return fmt.Errorf("the Triton server at %s has not loaded it within %v: %w", t.spec.Server, time.Duration(t.spec.ReadyWithin), last)
 }
 
 // explain adds to Triton's reason what it cannot know.

@@ -96,18 +96,20 @@ func TestFailures(t *testing.T) {
 		where func(*site)
 		says  []string
 	}{
-		"no model": {files: map[string]string{"model.onnx": "no model"}, says: []string{"Triton refuses: it answers 400 Bad Request: load failed for model 'spam-filter-"}},
-		"rows that cannot be joined": {where: func(s *site) { s.spec.MaxBatch = 8 }, files: map[string]string{"model.onnx": content(t, onnxtest.Loop)},
-			says: []string{"model does not support batching"}},
+		"no model": {files: map[string]string{"model.onnx": "no model"}, says: []string{"the Triton server refuses: it answers 400 Bad Request: load failed for model 'spam-filter-"}},
+		"rows that cannot be joined": {
+			where: func(s *site) { s.spec.MaxBatch = 8 }, files: map[string]string{"model.onnx": content(t, onnxtest.Loop)},
+			says: []string{"model does not support batching"},
+		},
 		"another control mode": {where: func(s *site) { s.Refuse() }, says: []string{
-			"Triton does not load models on request: start it with --model-control-mode=explicit", "explicit model load / unload is not allowed",
+			"Triton server does not load models on request: start it with --model-control-mode=explicit", "explicit model load / unload is not allowed",
 		}},
 		"another folder": {where: func(s *site) { s.spec.Repository = s.t.TempDir() }, says: []string{
-			"Triton does not find it in its model repository", "is `repository` of the target, ", "the folder of Triton's `--model-repository`?",
+			"Triton server does not find it in its model repository", "is `repository` of the target, ", "the folder of Triton's `--model-repository`?",
 		}},
 		"no folder":    {where: func(s *site) { s.spec.Repository = "/nowhere" }, says: []string{"the model repository: open /nowhere: no such file"}},
 		"no Triton":    {where: func(s *site) { s.spec.Server += "/elsewhere" }, says: []string{"404 Not Found: Not Found; `server` of the target must be"}},
-		"never there":  {where: func(s *site) { s.spec.ReadyWithin = spec.Duration(300 * time.Millisecond); s.Stop() }, says: []string{"has not loaded it within 300ms: Triton does not answer: "}},
+		"never there":  {where: func(s *site) { s.spec.ReadyWithin = spec.Duration(300 * time.Millisecond); s.Stop() }, says: []string{"has not loaded it within 300ms: the Triton server does not answer: "}},
 		"two models":   {files: map[string]string{"a.onnx": "a", "b.onnx": "b"}, says: []string{"several .onnx files"}},
 		"not Sluice's": {where: func(s *site) { s.folder(s.name("1"), "") }, says: []string{"it has a folder spam-filter-", "which Sluice has not made"}},
 		"another store's copy": {where: func(s *site) {
@@ -162,7 +164,7 @@ func TestAway(t *testing.T) {
 	here.Stop()
 	said, again := "", sync.OnceFunc(here.Again)
 	upstream, err := here.releases().open(t.Context(), routing.Release{Version: "1", Model: here.onnx(onnxtest.Text)}, func(what string) {
-		if said = what; strings.Contains(what, "Triton does not answer") {
+		if said = what; strings.Contains(what, "Triton server does not answer") {
 			again()
 		}
 	})
@@ -203,7 +205,7 @@ func TestOnlyItsOwn(t *testing.T) {
 	}
 	here.folder("resnet", "")
 	here.folder(here.name("3"), "")
-	here.folder(here.name("4"), mark(here.name("1"), here.owner(), servingtest.Name, "1")) // a copy
+	here.folder(here.name("1")+"-front", mark(here.name("1"), here.owner(), servingtest.Name, "1")) // a copy
 	here.folder("spam-filter-0a0a0a0a-v1", mark("spam-filter-0a0a0a0a-v1", "0a0a0a0a", servingtest.Name, "1"))
 	here.folder("other-"+here.owner()+"-v1", mark("other-"+here.owner()+"-v1", here.owner(), "other", "1"))
 	here.folder(temporaryPrefix+here.name("1")+".ABC", "") // of a gateway that was killed
@@ -223,7 +225,7 @@ func TestOnlyItsOwn(t *testing.T) {
 	}
 	want := []string{
 		temporaryPrefix + "else.ABC", temporaryPrefix + here.name("2") + ".ABC", "other-" + here.owner() + "-v1", "resnet",
-		here.name("2"), here.name("3"), here.name("4"), here.name("9"), "spam-filter-0a0a0a0a-v1",
+		here.name("1") + "-front", here.name("2"), here.name("3"), here.name("9"), "spam-filter-0a0a0a0a-v1",
 	}
 	slices.Sort(want)
 	if diff := cmp.Diff(want, left); diff != "" {

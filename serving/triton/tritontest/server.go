@@ -84,9 +84,12 @@ func (s *Server) listen(at string) {
 	}
 	s.at = listener.Addr().String()
 	s.URL = "http://" + s.at
+	s.mu.Lock()
 	s.loaded, s.states = map[string]*loaded{}, map[string]entry{}
-	s.http = &http.Server{Handler: s.routes()} //nolint:gosec // a test's
-	go func() { _ = s.http.Serve(listener) }()
+	s.mu.Unlock()
+	server := &http.Server{Handler: s.routes()} //nolint:gosec // a test's
+	s.http = server
+	go func() { _ = server.Serve(listener) }()
 }
 
 // Stop ends the server, and with it all that is loaded.
