@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// keptLooks bounds the looks of a stage that its result keeps: the newest.
-	keptLooks = 200
+	// keptLooks bounds the looks that the results of all stages keep, and keptOfStage those of one: the newest. All are one payload.
+	keptLooks, keptOfStage = 20_000, 200
 	// lookFor is how long one activity looks at a stage: a stage of hours is then a history of a few events a minute.
 	lookFor = 30 * time.Second
 	// targetTimeout bounds one order to a serving target, loading a model included, for which a cluster may have to start machines.
@@ -110,7 +110,7 @@ func (r *rollout) unopened(ctx workflow.Context, failed error) (record.StepOutpu
 	return record.StepOutput{}, failed
 }
 
-// stages goes through the stages while replayed traffic flows, from the one that an earlier history began if midway. It returns why the
+// stages goes through the stages while replayed traffic flows, if midway from the one that an earlier history began and did not end. It returns why the
 // rollout must be taken back; failed is set when that is an error of the machinery and not a verdict, or durable.ErrLong.
 func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, failed error) {
 	replaying, stop := workflow.WithCancel(ctx)
@@ -121,7 +121,7 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		watching = replaying
 	}
 	next := len(r.at.Results)
-	if midway {
+	if midway = midway && r.at.Results[next-1].Decision != decisionPass; midway {
 		next--
 	}
 	for i := next; i < len(r.spec.Stages); i++ {
@@ -142,6 +142,16 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		if err == nil && r.at.State.Ordered != nil {
 			return r.ordered(), nil
 		}
+		if err == nil {
+			result := r.at.Results[i]
+			durable.Conclude(ctx, "stage "+describe(i, stage), result.Decision, result.Reason)
+			if result.Decision != decisionPass {
+				return "stage " + describe(i, stage) + ": " + result.Reason, nil
+			}
+			if i+1 < len(r.spec.Stages) && durable.IsLongSince(ctx, changeLongStages) {
+				err = durable.ErrLong
+			}
+		}
 		if errors.Is(err, durable.ErrLong) {
 			stop()
 			if err = r.halt(ctx, replay); err == nil {
@@ -150,11 +160,6 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		}
 		if err != nil {
 			return "stage " + describe(i, stage) + ": " + fault.Message(err), err
-		}
-		result := r.at.Results[i]
-		durable.Conclude(ctx, "stage "+describe(i, stage), result.Decision, result.Reason)
-		if result.Decision != decisionPass {
-			return "stage " + describe(i, stage) + ": " + result.Reason, nil
 		}
 	}
 	return "", nil
@@ -263,7 +268,7 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay wo
 		if n := len(out.Looks); n > 0 {
 			last := out.Looks[n-1]
 			result.Looks = append(result.Looks, out.Looks...)
-			result.Looks = result.Looks[max(0, len(result.Looks)-keptLooks):]
+			result.Looks = result.Looks[max(0, len(result.Looks)-r.keeps()):]
 			result.Seconds, result.Decision, result.Reason = last.At, last.Decision, last.Reason
 			r.at.State.Look = &last
 			r.show(ctx)
@@ -280,6 +285,9 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay wo
 	result.Reason = r.ordered()
 	return nil
 }
+
+// keeps is how many looks the result of a stage keeps.
+func (r *rollout) keeps() int { return max(1, min(keptOfStage, keptLooks/len(r.spec.Stages))) }
 
 // look has one activity look at a stage. What it saw is false when somebody has ordered something meanwhile: then it is not waited for. Counts
 // are cumulative, so the next looks see all there was.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 	"pgregory.net/rapid"
@@ -29,6 +30,8 @@ type target struct {
 	previous string
 	// looks are the decisions of the Look activities, one each; the last one stays.
 	looks []string
+	// looksEach is how many looks an activity has made when it ends; 0: one.
+	looksEach int
 	// broken makes the order of that name fail for good.
 	broken string
 	// replayEnds makes the replayed traffic fail at once.
@@ -84,7 +87,8 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 		if len(f.looks) > 1 {
 			f.looks = f.looks[1:]
 		}
-		return contract.RolloutLooked{Looks: []spec.Look{{Decision: decision, Reason: "seen"}}, State: json.RawMessage(`{}`)}, f.fails("look")
+		look := spec.Look{Decision: decision, Reason: "seen"}
+		return contract.RolloutLooked{Looks: slices.Repeat([]spec.Look{look}, max(1, f.looksEach)), State: json.RawMessage(`{}`)}, f.fails("look")
 	})
 	register(contract.RolloutReplayActivity, func(ctx context.Context, _ contract.RolloutReplay) error {
 		f.mu.Lock()
@@ -201,7 +205,7 @@ func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
 	}
 }
 
-// TestRolloutGoesOnInANewHistory: midway in a stage, whose traffic is not ordered again.
+// TestRolloutGoesOnInANewHistory: between stages, and midway in one, whose traffic is not ordered again.
 //
 // promise: docs/scaling.md#p-waiting
 func TestRolloutGoesOnInANewHistory(t *testing.T) {
@@ -226,8 +230,8 @@ func TestRolloutGoesOnInANewHistory(t *testing.T) {
 		}
 		in = nextInput[contract.RolloutInput](t, again)
 	}
-	if histories != 3 {
-		t.Errorf("%d histories, want one more for each look that holds", histories)
+	if histories != 5 {
+		t.Errorf("%d histories, want one for each look", histories)
 	}
 	orders := []string{"load", "traffic 0 shadow 1", "traffic 0.1 shadow 0", "traffic 1 shadow 0", "settle promote=true"}
 	if diff := cmp.Diff(orders, f.orders); diff != "" {
@@ -238,6 +242,61 @@ func TestRolloutGoesOnInANewHistory(t *testing.T) {
 	}
 	if f.replays != histories {
 		t.Errorf("traffic was replayed %d times, want once in each of %d histories", f.replays, histories)
+	}
+}
+
+// TestManyStagesStayShortHistories: a rollout whose stages all pass at once goes on in a new history between two of them, and of their
+// looks it keeps no more than one payload takes.
+//
+// promise: docs/operations.md#p-limit-history
+func TestManyStagesStayShortHistories(t *testing.T) {
+	const stages, eventsEach = 600, 14
+	f := &target{previous: "1", looks: []string{"pass"}, looksEach: 40}
+	sp := spec.Rollout{Target: "t"}
+	want := []string{"load"}
+	for i := 1; i <= stages; i++ {
+		weight := spec.Share(i) / stages
+		sp.Stages = append(sp.Stages, spec.Stage{Weight: weight})
+		want = append(want, fmt.Sprintf("traffic %g shadow 0", float64(weight)))
+	}
+	raw, err := json.Marshal(sp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := contract.RolloutInput{StepInput: record.StepInput{Run: "r", Step: "ship", Spec: raw}}
+	histories, longest := 0, 0
+	for {
+		histories++
+		env := f.environment()
+		events := 0
+		env.SetOnActivityCompletedListener(func(*activity.Info, converter.EncodedValue, error) {
+			events += eventsEach
+			env.SetCurrentHistoryLength(events)
+		})
+		env.ExecuteWorkflow(contract.RolloutWorkflow, in)
+		longest = max(longest, events)
+		var again *workflow.ContinueAsNewError
+		if !errors.As(env.GetWorkflowError(), &again) {
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if in = nextInput[contract.RolloutInput](t, again); histories > stages {
+			t.Fatal("it has no end")
+		}
+	}
+	if histories < 3 || longest > 4096 {
+		t.Fatalf("%d histories of up to %d events", histories, longest)
+	}
+	if kept := len(in.Continuation.Results) * len(in.Continuation.Results[0].Looks); kept == 0 || kept > keptLooks {
+		t.Errorf("%d looks are kept", kept)
+	}
+	if diff := cmp.Diff(append(want, "settle promote=true"), f.orders); diff != "" {
+		t.Errorf("orders (-want +got):\n%s", diff)
+	}
+	if len(f.began) != stages || slices.Contains(f.began, false) {
+		t.Errorf("%d looks, want one that begins each of %d stages", len(f.began), stages)
 	}
 }
 

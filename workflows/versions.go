@@ -16,4 +16,6 @@ const (
 	changeUnopened = "unopened"
 	// changeOrders: a look at a stage ends when somebody orders something; at a cancel it ends after the traffic that is replayed.
 	changeOrders = "orders"
+	// changeLongStages: a rollout goes on in a new history between two stages, too.
+	changeLongStages = "long-stages"
 )

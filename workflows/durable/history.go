@@ -56,14 +56,25 @@ func growthOf(ctx workflow.Context) *growth {
 // IsLong reports whether nothing new is to begin in a workflow's history: because of its events, or because the server suggests to
 // continue in a new one, which also goes by bytes, and by limits that an operator may have lowered.
 func IsLong(ctx workflow.Context, before Before) bool {
-	info := workflow.GetInfo(ctx)
-	length, suggested := info.GetCurrentHistoryLength() >= LongHistory, info.GetContinueAsNewSuggested()
+	events, suggested := length(ctx)
 	switch {
-	case length && before == LongByLength, suggested && before == LongBySuggestion:
+	case events && before == LongByLength, suggested && before == LongBySuggestion:
 		return true
-	case length || suggested:
+	case events || suggested:
 		return Since(ctx, ChangeLong)
 	}
 	g := growthOf(ctx)
 	return g != nil && g.events+g.added >= LongHistory && Since(ctx, changeGrowth)
+}
+
+// IsLongSince is IsLong where workflows that do not know of a change never looked at the length of their history.
+func IsLongSince(ctx workflow.Context, change string) bool {
+	events, suggested := length(ctx)
+	return (events || suggested) && Since(ctx, change)
+}
+
+// length reports which of the two says that a history is long: its events, or the server.
+func length(ctx workflow.Context) (events, suggested bool) {
+	info := workflow.GetInfo(ctx)
+	return info.GetCurrentHistoryLength() >= LongHistory, info.GetContinueAsNewSuggested()
 }
