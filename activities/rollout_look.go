@@ -113,11 +113,17 @@ func evidenceOf(target string, stage rollout.Stage, state rollout.State) []telem
 	if stage.Stable == "" {
 		return nil
 	}
-	labels := []string{target, stage.Candidate}
-	return []telemetry.Sample{
-		{Metric: telemetry.EValue, Value: state.Errors.Value(), Labels: labels},
-		{Metric: telemetry.EValueLimit, Value: 1 / stage.Alpha(), Labels: labels},
+	var samples []telemetry.Sample
+	add := func(test string, value, alpha float64) {
+		labels := []string{target, stage.Candidate, test}
+		samples = append(samples, telemetry.Sample{Metric: telemetry.EValue, Value: value, Labels: labels},
+			telemetry.Sample{Metric: telemetry.EValueLimit, Value: 1 / alpha, Labels: labels})
 	}
+	add(telemetry.TestErrors, state.Errors.Value(), stage.Alpha())
+	if stage.HasLoss() {
+		add(telemetry.TestLoss, state.Loss.Value(), stage.LossAlpha())
+	}
+	return samples
 }
 
 // stageChecks evaluates a stage's conditions on what a look saw, once all its queries have an answer.

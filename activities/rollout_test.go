@@ -2,6 +2,9 @@ package activities
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,7 +13,9 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/rollout"
 	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -86,5 +91,33 @@ func TestStickyStage(t *testing.T) {
 	}
 	if stageOf(contract.RolloutLook{Version: "2", Previous: "1"}, spec.Rollout{}).Keyed {
 		t.Error("a stage whose traffic is not sticky is judged by key")
+	}
+}
+
+// TestEvidence: what is exported of a stage is the evidence of each test that it has, with the limit of that test.
+func TestEvidence(t *testing.T) {
+	state := rollout.State{Errors: stats.ErrorEvidence{Stage: math.Log(4)}, Loss: stats.LossEvidence{Stage: math.Log(9)}}
+	stage := rollout.Stage{Candidate: "2", Stable: "1", Tests: spec.Tests{Errors: spec.ErrorTest{Alpha: 0.05}, Loss: &spec.LossTest{Bound: 5}}}
+	exported := func(stage rollout.Stage) map[string]string {
+		all := map[string]string{}
+		for _, s := range evidenceOf("t", stage, state) {
+			all[s.Metric.Name+" "+strings.Join(s.Labels, " ")] = fmt.Sprintf("%.4g", s.Value)
+		}
+		return all
+	}
+	want := map[string]string{
+		"sluice_rollout_e_value t 2 errors": "4", "sluice_rollout_e_value_limit t 2 errors": "20",
+		"sluice_rollout_e_value t 2 loss": "9", "sluice_rollout_e_value_limit t 2 loss": "100",
+	}
+	if diff := cmp.Diff(want, exported(stage)); diff != "" {
+		t.Errorf("with a loss test (-want +got):\n%s", diff)
+	}
+	stage.Tests.Loss = nil
+	if got := exported(stage); len(got) != 2 || got["sluice_rollout_e_value t 2 errors"] != "4" {
+		t.Errorf("without a loss test: %v", got)
+	}
+	stage.Stable = ""
+	if got := exported(stage); len(got) != 0 {
+		t.Errorf("of a first release: %v", got)
 	}
 }

@@ -235,7 +235,7 @@ func TestRolloutRuns(t *testing.T) {
 	}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			evidence := fmt.Sprintf("\nsluice_rollout_e_value{namespace=\"default\",target=%q,version=%q} ", target, tt.out.Version)
+			evidence := fmt.Sprintf("\nsluice_rollout_e_value{namespace=\"default\",target=%q,test=\"errors\",version=%q} ", target, tt.out.Version)
 			run := ship(t, tt.model, "50")
 			if tt.out.Previous != "" {
 				await(t, "the e-value of a stage", func() bool { return strings.Contains(exported(t), evidence) })

@@ -87,10 +87,20 @@ var (
 	version = Label{Name: "version"}
 )
 
-// The error test of a rollout.
+// The tests of a rollout that have e-values.
+const (
+	TestErrors = "errors"
+	TestLoss   = "loss"
+)
+
+var test = Label{Name: "test", Values: []string{TestErrors, TestLoss}}
+
+// What the tests of a rollout have found.
 var (
-	EValue      = gauge("sluice_rollout_e_value", "Evidence that the version fails more often than the serving one; 1 means none", target, version)
-	EValueLimit = gauge("sluice_rollout_e_value_limit", "The e-value at which the rollout is rolled back", target, version)
+	EValue = gauge("sluice_rollout_e_value",
+		"Evidence that the version is worse than the serving one: that it fails more often, or is further from the labels (`tests.loss`); 1 means none",
+		target, version, test)
+	EValueLimit = gauge("sluice_rollout_e_value_limit", "The e-value at which the rollout is rolled back", target, version, test)
 )
 
 // Gateways are the metrics of served models.

@@ -10,11 +10,11 @@ import (
 
 // further makes the loss test, and says why it ends the rollout, "" for not. It also says in the look what both sides' losses are.
 func (s *State) further(stage Stage, counts Counts, look *spec.Look) (rejected string) {
-	test := stage.Tests.Loss
-	if test == nil || test.Bound <= 0 {
+	if !stage.HasLoss() {
 		return ""
 	}
-	look.Loss = &spec.LossLook{Alpha: cmp.Or(test.Alpha, defaultAlpha), Samples: losses(stage, counts)}
+	test := stage.Tests.Loss
+	look.Loss = &spec.LossLook{Alpha: stage.LossAlpha(), Samples: losses(stage, counts)}
 	candidate, stable := counts.Candidate.Losses, counts.Stable.Losses
 	if p := counts.Shadow.Losses; stage.Spec.Shadow > 0 {
 		candidate, stable = stats.Losses{N: p.N, Sum: p.Candidate}, stats.Losses{N: p.N, Sum: p.Stable}

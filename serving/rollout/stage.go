@@ -51,6 +51,12 @@ type Stage struct {
 // Alpha is that of the error test: how often a candidate that is as good may be aborted.
 func (s Stage) Alpha() float64 { return cmp.Or(s.Tests.Errors.Alpha, defaultAlpha) }
 
+// HasLoss reports whether there is a loss test.
+func (s Stage) HasLoss() bool { return s.Tests.Loss != nil && s.Tests.Loss.Bound > 0 }
+
+// LossAlpha is that of the loss test, which there must be.
+func (s Stage) LossAlpha() float64 { return cmp.Or(s.Tests.Loss.Alpha, defaultAlpha) }
+
 // Checks evaluates the stage's conditions, on a look's values and on the answers to its queries. While a query has no answer, it evaluates
 // none: the verdict of such a query is hold, and its error says why.
 type Checks func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check
