@@ -181,14 +181,20 @@ func (s *sandbox) infer() (version string, err error) {
 }
 
 // answer asks the model that serves, and returns the release that answers and what it says.
-func (s *sandbox) answer() (version, body string, err error) {
-	const question = `{"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["spam"]}]}`
+func (s *sandbox) answer() (version, body string, err error) { return s.answerTo("{}", nil) }
+
+// answerTo is answer with parameters and header.
+func (s *sandbox) answerTo(parameters string, header map[string]string) (version, body string, err error) {
+	question := `{"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["spam"]}], "parameters": ` + parameters + "}"
 	url := fmt.Sprintf("http://127.0.0.1:%d/v2/models/words/infer", s.port)
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, url, strings.NewReader(question))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", "", err
