@@ -34,6 +34,11 @@ func (k *keyCounter) answer(version string, d drawn, isError bool, add func(*sta
 	if k == nil || k.stopped {
 		return
 	}
+	if d.byKey {
+		k.WithKey++
+	} else {
+		k.WithoutKey++
+	}
 	cell := stats.CellOf(d.hash)
 	if cell < k.From {
 		return

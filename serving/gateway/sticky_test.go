@@ -226,6 +226,10 @@ func TestKeysAreCountedOnce(t *testing.T) {
 	if k.First["1"].Requests != int64(stable) || k.First["2"].Requests != int64(moved) || k.First["2"].Failures != int64(moved) {
 		t.Errorf("first answers %+v, want %d and %d", k.First, stable, moved)
 	}
+	b.do(http.MethodPost, inferPath, request)
+	if k := b.Stats().At(doc.Revision).Keyed; k.WithKey != 600 || k.WithoutKey != 1 {
+		t.Errorf("%d requests with a key and %d without, want 600 and 1", k.WithKey, k.WithoutKey)
+	}
 	raw, err := json.Marshal(c)
 	if err != nil || len(raw) > 4<<10 {
 		t.Errorf("the report has %d bytes, %v", len(raw), err)

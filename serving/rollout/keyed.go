@@ -17,6 +17,9 @@ type KeyTally struct {
 	// Candidate and Stable are the first answers to each key.
 	Candidate stats.Counts `json:"candidate"`
 	Stable    stats.Counts `json:"stable"`
+	// WithKey and WithoutKey are requests.
+	WithKey    int64 `json:"with_key,omitempty"`
+	WithoutKey int64 `json:"without_key,omitempty"`
 	// CandidateOnly and StableOnly are the mirrored keys that only one of both failed.
 	CandidateOnly int64 `json:"candidate_only,omitempty"`
 	StableOnly    int64 `json:"stable_only,omitempty"`
@@ -30,6 +33,7 @@ func (k *KeyTally) plus(other *KeyTally) *KeyTally {
 	}
 	return &KeyTally{
 		Candidate: k.Candidate.Plus(other.Candidate), Stable: k.Stable.Plus(other.Stable),
+		WithKey: k.WithKey + other.WithKey, WithoutKey: k.WithoutKey + other.WithoutKey,
 		CandidateOnly: k.CandidateOnly + other.CandidateOnly, StableOnly: k.StableOnly + other.StableOnly,
 		Losses: k.Losses.Plus(other.Losses),
 	}
@@ -42,6 +46,7 @@ func keyTally(stage Stage, r stats.Revision) *KeyTally {
 	}
 	return &KeyTally{
 		Candidate: r.Keyed.First[stage.Candidate], Stable: r.Keyed.First[stage.Stable],
+		WithKey: r.Keyed.WithKey, WithoutKey: r.Keyed.WithoutKey,
 		CandidateOnly: r.Keyed.CandidateOnly, StableOnly: r.Keyed.StableOnly, Losses: r.Keyed.Losses,
 	}
 }
@@ -93,6 +98,18 @@ func (s State) keys() int64 {
 		}
 	}
 	return min(int64(expected+1e-6), 2*answered)
+}
+
+// keyless says that no request of the stage had a key; "" if one had.
+func (s State) keyless() string {
+	var all KeyTally
+	for _, k := range s.byGateway() {
+		all = *all.plus(k)
+	}
+	if all.WithKey > 0 || all.WithoutKey == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; none of the %d requests had the key that `sticky` names, so each was a key of its own", all.WithoutKey)
 }
 
 // keyedErrors makes the error test by key.

@@ -125,6 +125,26 @@ func TestKeyedDecisions(t *testing.T) {
 	}
 }
 
+// TestRequestsWithoutKeys: a key that no request has is a mistake in `sticky`, and a look says so, over all gateways.
+//
+// promise: docs/rollouts.md#p-ro-sticky-unsent
+func TestRequestsWithoutKeys(t *testing.T) {
+	stage, keyed := keyedStage(0.05, 0.25)
+	reason := func(with, without int64) string {
+		one, other := keyed, keyed
+		one.WithoutKey, other.WithKey, other.WithoutKey = 9, with, without
+		answers := counts(20, 0, time.Millisecond)
+		_, look, _ := EvaluateStage(stage, State{}, []stats.Snapshot{keyedSnapshot("a", one, answers, answers), keyedSnapshot("b", other, answers, answers)}, nil)
+		return look.Reason
+	}
+	if want, got := "none of the 12 requests had the key that `sticky` names", reason(0, 3); !strings.Contains(got, want) {
+		t.Errorf("the look says %q, want %q in it", got, want)
+	}
+	if got := reason(1, 3); strings.Contains(got, "none of the") {
+		t.Errorf("one request had a key, and the look says %q", got)
+	}
+}
+
 // TestKeyedStages: evidence of a stage is carried to the next, where only other keys count.
 func TestKeyedStages(t *testing.T) {
 	stage, k := keyedStage(0, 0.05)

@@ -103,6 +103,9 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 	if failed := unusable(stage, counts.Candidate); look.Decision == Pass && failed != "" {
 		look.Decision, look.Reason = Abort, failed
 	}
+	if stage.Keyed {
+		look.Reason += state.keyless()
+	}
 	if n := counts.Candidate.Refused + counts.Stable.Refused; n > 0 {
 		look.Reason += fmt.Sprintf("; %d requests were rejected because their label is not a class of the model", n)
 	}

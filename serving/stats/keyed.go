@@ -14,6 +14,9 @@ type Keyed struct {
 	Erred CellSet `json:"erred"`
 	// First holds by version the first answer to each key, as far as one gateway knows: another may have counted the same key.
 	First map[string]Counts `json:"first,omitempty"`
+	// WithKey and WithoutKey count requests by whether they had a key.
+	WithKey    int64 `json:"with_key,omitempty"`
+	WithoutKey int64 `json:"without_key,omitempty"`
 	// CandidateOnly and StableOnly count keys by the first mirrored request that only one of both failed or answered against the label.
 	CandidateOnly int64 `json:"candidate_only,omitempty"`
 	StableOnly    int64 `json:"stable_only,omitempty"`

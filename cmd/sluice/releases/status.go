@@ -291,6 +291,7 @@ func stageRows(w io.Writer, r control.Rollout, now time.Time) {
 		began += fmt.Sprintf("; %s after %s without the samples", then, asks.MaxWait)
 	}
 	kit.Row(w, "stage", began)
+	kit.Row(w, "last look", look.Reason)
 	if !r.LookedAt.IsZero() {
 		kit.Row(w, "next look", fmt.Sprintf("within a second; the last known is of %s ago", human.Duration(max(0, now.Sub(r.LookedAt)).Round(time.Second))))
 	}
