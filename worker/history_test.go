@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -163,54 +162,15 @@ func TestPipelineRuns(t *testing.T) {
 	})
 }
 
-// release releases the model of the parameter, on a hundred rows that say spam.
-const release = `name: release
-params:
-  model: {type: string}
-steps:
-  make:
-    run:
-      script: |
-        mkdir -p "$SLUICE_OUTPUT_DIR/rows/test"
-        for i in $(seq 50); do
-          echo '{"text": "spam", "spam": true}'; echo '{"text": "ham", "spam": false}'
-        done > "$SLUICE_OUTPUT_DIR/rows/test/0.jsonl"
-        cp "$MODEL.onnx" "$SLUICE_OUTPUT_DIR/model.onnx"
-      outputs: {rows: {type: dataset, path: rows}, model: {type: model, path: model.onnx}}
-    env: {MODEL: "${params.model}"}
-  ship:
-    rollout:
-      target: TARGET
-      model: "${steps.make.model}"
-      traffic: {replay: "${steps.make.rows}", rps: 200, label: spam}
-      stages: [{shadow: 100%, min_samples: 50}, {weight: 30%, min_samples: SAMPLES}, {weight: 100%, min_samples: 50}]
-      ungated: true
-`
-
 // TestRolloutRuns: the ways a rollout can end, with real models and traffic. It records, too.
 func TestRolloutRuns(t *testing.T) {
 	t.Parallel()
 	s := session(t)
 	port := freePort(t)
 	target := fmt.Sprintf("words_%d", port) // fresh each time the test is run
-	files := map[string]string{
-		"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {%s: {embedded: {port: %d}}}\n", target, port),
-	}
-	for _, model := range []string{onnxtest.Text, onnxtest.TextClose, onnxtest.TextWrong} {
-		raw, err := os.ReadFile(filepath.Join(onnxtest.Folder(t, model), "model.onnx"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[model+".onnx"] = string(raw)
-	}
 	ship := func(t *testing.T, model, samples string) string {
 		t.Helper()
-		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", samples).Replace(release), maps.Clone(files))
-		run := submit(t, s, control.SubmitRequest{
-			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": model},
-		}).Run
-		t.Cleanup(func() { end(t, s, run) })
-		return run
+		return ship(t, s, embeddedAs(target, port), target, model, "SAMPLES", samples)
 	}
 	tests := []struct {
 		name, model string
@@ -268,7 +228,7 @@ func TestRolloutRuns(t *testing.T) {
 	t.Run("canceled", func(t *testing.T) {
 		run := ship(t, onnxtest.Text, "1000000")
 		step, detail := awaitDetail(t, s, run, "ship", func(d control.Detail) bool {
-			return d.Rollout != nil && d.Rollout.Stage == 2 && d.Rollout.Look != nil && d.Rollout.Weight > 0
+			return d.Rollout != nil && d.Rollout.Run == run && d.Rollout.Stage == 2 && d.Rollout.Look != nil && d.Rollout.Weight > 0
 		})
 		if step.Child != contract.RolloutWorkflowID(target) || detail.Rollout.Stages != 3 {
 			t.Errorf("the step's child is %q, at %+v", step.Child, detail.Rollout)
@@ -293,7 +253,9 @@ func TestRolloutRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := ship(t, onnxtest.Text, "1000000")
-			awaitDetail(t, s, run, "ship", func(d control.Detail) bool { return d.Rollout != nil && d.Rollout.Stage == 2 && d.Rollout.Weight > 0 })
+			awaitDetail(t, s, run, "ship", func(d control.Detail) bool {
+				return d.Rollout != nil && d.Rollout.Run == run && d.Rollout.Stage == 2 && d.Rollout.Weight > 0
+			})
 			for _, action := range []string{contract.RolloutPause, contract.RolloutResume, tt.action} {
 				if _, err := s.OrderRollout(t.Context(), target, contract.RolloutOrder{Action: action, By: "user:ann", Reason: "why"}); err != nil {
 					t.Fatalf("%s: %v", action, err)

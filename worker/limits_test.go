@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -153,24 +152,9 @@ func TestWaitsReachNoLimit(t *testing.T) {
 
 	port := freePort(t)
 	target := fmt.Sprintf("words_%d", port)
-	ship := func(model string) string {
-		raw, err := os.ReadFile(filepath.Join(onnxtest.Folder(t, model), "model.onnx"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "1000000").Replace(release), map[string]string{
-			"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {%s: {embedded: {port: %d}}}\n", target, port),
-			model + ".onnx":    string(raw),
-		})
-		run := submit(t, s, control.SubmitRequest{
-			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": model},
-		}).Run
-		t.Cleanup(func() { end(t, s, run) })
-		return run
-	}
-	undecided := ship(onnxtest.Text)
+	undecided := ship(t, s, embeddedAs(target, port), target, onnxtest.Text, "SAMPLES", "1000000")
 	awaitDetail(t, s, undecided, "ship", func(d control.Detail) bool { return d.Rollout != nil && d.Rollout.Stage == 2 })
-	behind := ship(onnxtest.TextClose)
+	behind := ship(t, s, embeddedAs(target, port), target, onnxtest.TextClose, "SAMPLES", "1000000")
 	await(t, behind+" to wait for the target", func() bool { return strings.Contains(state(behind).Steps[1].Summary, "waiting") })
 
 	for name, id := range map[string]string{
@@ -186,9 +170,7 @@ func TestWaitsReachNoLimit(t *testing.T) {
 	if at := released.Continuation; at == nil || at.Sent == 0 || len(at.Results) != 2 || at.State.Stage != 2 {
 		t.Errorf("the rollout goes on from %+v, want its second stage, after some replayed rows", at)
 	}
-	if got := state(waits).Waits; !strings.Contains(got, "queued") {
-		t.Errorf("the queued run says that it waits for %q", got)
-	}
+	await(t, waits+" to say what it waits for, in each of its histories anew", func() bool { return strings.Contains(state(waits).Waits, "queued") })
 
 	touch(t, filepath.Join(dir, "go"))
 	for _, run := range []string{holds, waits} {

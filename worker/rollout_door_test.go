@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/door/doortest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -23,10 +21,6 @@ func TestRolloutAtAFrontDoor(t *testing.T) {
 	s := session(t)
 	port := freePort(t)
 	target := fmt.Sprintf("guarded_%d", port)
-	raw, err := os.ReadFile(filepath.Join(onnxtest.Folder(t, onnxtest.Text), "model.onnx"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	key := filepath.Join(t.TempDir(), "web")
 	if err := os.WriteFile(key, []byte("the-key-of-the-web-shop\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -40,12 +34,7 @@ targets:
     embedded: {port: %d}
     gateway: {tls: {certificate: %s, key: %s}, keys: [{secret: web, allow: infer}]}
 `, key, target, port, files.Certificate, files.Key)
-	text := strings.NewReplacer("TARGET", target, "SAMPLES", "50", "label: spam}", "label: spam}\n      compare: {rule: top1}").Replace(release)
-	pipeline := project(t, text, map[string]string{"environment.yaml": environment, onnxtest.Text + ".onnx": string(raw)})
-	run := submit(t, s, control.SubmitRequest{
-		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": onnxtest.Text},
-	}).Run
-	t.Cleanup(func() { end(t, s, run) })
+	run := ship(t, s, environment, target, onnxtest.Text, "label: spam}", "label: spam}\n      compare: {rule: top1}")
 	if out, record := wait(t, s, run); out.Status != spec.StatusSucceeded {
 		t.Fatalf("the run ended as %+v, step %+v", out, record.Steps[1])
 	}

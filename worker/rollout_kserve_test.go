@@ -3,16 +3,11 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/internal/testing/rig"
@@ -54,17 +49,10 @@ func TestRolloutOnKServe(t *testing.T) {
 
 	s := session(t)
 	const target = "clustered"
-	files := map[string]string{"environment.yaml": fmt.Sprintf(`sluice: environment/v1
+	environment := fmt.Sprintf(`sluice: environment/v1
 name: test
 targets: {%s: {kserve: {context: kubetest, port: %d, models: %q}}}
-`, target, freePort(t), bucket.At("releases"))}
-	for _, model := range []string{onnxtest.Text, onnxtest.TextClose, onnxtest.TextWrong} {
-		raw, err := os.ReadFile(filepath.Join(onnxtest.Folder(t, model), "model.onnx"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[model+".onnx"] = string(raw)
-	}
+`, target, freePort(t), bucket.At("releases"))
 	for _, tt := range []struct {
 		model, decision string
 		status          spec.Status
@@ -74,11 +62,7 @@ targets: {%s: {kserve: {context: kubetest, port: %d, models: %q}}}
 		{onnxtest.TextClose, "promoted", spec.StatusSucceeded, []string{"clustered-v1", "clustered-v2"}}, // the way back stays open
 		{onnxtest.TextWrong, "rolled_back", spec.StatusFailed, []string{"clustered-v2"}},
 	} {
-		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "50").Replace(release), maps.Clone(files))
-		run := submit(t, s, control.SubmitRequest{
-			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": tt.model},
-		}).Run
-		out, record := wait(t, s, run)
+		out, record := wait(t, s, ship(t, s, environment, target, tt.model))
 		var got spec.RolloutOutput
 		if err := json.Unmarshal(record.Steps[1].Outputs, &got); err != nil {
 			t.Fatalf("%s: %s: outputs %s: %v", tt.model, record.Steps[1].Error, record.Steps[1].Outputs, err)

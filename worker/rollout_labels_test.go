@@ -2,13 +2,10 @@ package worker
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -26,24 +23,13 @@ func TestRolloutRefusesLabels(t *testing.T) {
 	s := session(t)
 	port := freePort(t)
 	target := fmt.Sprintf("prices_%d", port)
-	raw, err := os.ReadFile(filepath.Join(onnxtest.Folder(t, onnxtest.Text), "model.onnx"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, tc := range []struct{ label, traffic, want string }{
 		{"152", "label: spam", "labels are for classifiers"},
 		{"152.5", "label: spam", "labels are for classifiers"},
 		{"true", "label: spam}\n      compare: {output: nothing}\n      tests: {errors: {alpha: 0.01}", `no output "nothing"; it has [`},
 		{"true", "split: tset", `the dataset has no split "tset"; it has:`},
 	} {
-		pipeline := project(t, strings.NewReplacer("TARGET", target, "SAMPLES", "50", `"spam": true`, `"spam": `+tc.label, "label: spam", tc.traffic).Replace(release), map[string]string{
-			"environment.yaml":      fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {%s: {embedded: {port: %d}}}\n", target, port),
-			onnxtest.Text + ".onnx": string(raw),
-		})
-		run := submit(t, s, control.SubmitRequest{
-			PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": onnxtest.Text},
-		}).Run
-		t.Cleanup(func() { end(t, s, run) })
+		run := ship(t, s, embeddedAs(target, port), target, onnxtest.Text, `"spam": true`, `"spam": `+tc.label, "label: spam", tc.traffic)
 		out, record := wait(t, s, run)
 		if out.Status != spec.StatusFailed || out.ErrorType != fault.User || !strings.Contains(out.Error, tc.want) {
 			t.Errorf("label %s: the run ended as %+v, step %+v", tc.label, out, record.Steps[1])
