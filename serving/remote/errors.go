@@ -19,10 +19,10 @@ import (
 // maxRetryAfter bounds what a server may ask clients to wait.
 const maxRetryAfter = time.Hour
 
-// unreachable is the error of a request that has no answer.
-func unreachable(ctx context.Context, err error) error {
+// Unreachable is the error of a request to a model's server that has no answer. It wraps what ended ctx, if that has ended.
+func Unreachable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("the model's server has not responded: %w", ctx.Err())
+		return fmt.Errorf("the model's server has not responded: %w", context.Cause(ctx))
 	}
 	if why := trust.Reason(err); why != nil {
 		return &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's server cannot be trusted: %v", why)}

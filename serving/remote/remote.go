@@ -10,21 +10,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
 const (
-	connectTimeout = 5 * time.Second
-	idleTimeout    = 90 * time.Second
-	maxIdle        = 256      // connections that are kept
-	maxAnswer      = 64 << 20 // bytes
-	maxComplaint   = 4 << 10  // bytes of an error that are read
+	maxAnswer    = 64 << 20 // bytes
+	maxComplaint = 4 << 10  // bytes of an error that are read
 )
 
 // ErrNotReady says that the server does not answer, or that it says of the model that it is not ready. It may be later.
@@ -65,17 +60,7 @@ func Open(ctx context.Context, opts Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the address of model %s: %w", opts.Model, err)
 	}
-	m := &Model{server: server, base: base, host: opts.Host, client: &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: connectTimeout}).DialContext,
-			TLSHandshakeTimeout: connectTimeout,
-			MaxIdleConnsPerHost: maxIdle,
-			IdleConnTimeout:     idleTimeout,
-		},
-		// A protocol for inference has none; following one would repeat requests elsewhere than the user said.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	m := &Model{server: server, base: base, host: opts.Host, client: NewClient()}
 	if err := m.describe(ctx); err != nil {
 		m.client.CloseIdleConnections()
 		return nil, err
@@ -219,7 +204,7 @@ func (m *Model) call(req *http.Request) ([]byte, http.Header, error) {
 	}
 	resp, err := m.client.Do(req)
 	if err != nil {
-		return nil, nil, unreachable(req.Context(), err)
+		return nil, nil, Unreachable(req.Context(), err)
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
 	if resp.StatusCode != http.StatusOK {
@@ -228,7 +213,7 @@ func (m *Model) call(req *http.Request) ([]byte, http.Header, error) {
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, nil, unreachable(req.Context(), err)
+		return nil, nil, Unreachable(req.Context(), err)
 	case len(answer) > maxAnswer:
 		return nil, nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's response is larger than %d bytes", maxAnswer)}
 	}

@@ -6,23 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/remote"
 )
 
-const (
-	connectTimeout = 5 * time.Second
-	idleTimeout    = 90 * time.Second
-	maxIdle        = 256     // connections that are kept
-	maxHeader      = 1 << 20 // bytes of the header of an answer
-	maxHealth      = 4 << 10 // bytes of an answer about health that are read
-)
+// maxHealth is how many bytes of an answer about health are read.
+const maxHealth = 4 << 10
 
 // passed is a server whose requests are passed on as they came.
 type passed struct {
@@ -32,19 +25,7 @@ type passed struct {
 }
 
 func newPassed(at *url.URL, health string) *passed {
-	return &passed{at: at, health: "/" + strings.TrimPrefix(health, "/"), client: &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
-			TLSHandshakeTimeout:    connectTimeout,
-			MaxIdleConnsPerHost:    maxIdle,
-			IdleConnTimeout:        idleTimeout,
-			MaxResponseHeaderBytes: maxHeader,
-			DisableCompression:     true, // what comes is passed back as it is
-		},
-		// The client follows them, if anybody.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &passed{at: at, health: "/" + strings.TrimPrefix(health, "/"), client: remote.NewClient()}
 }
 
 // to is the URL of a path of the server, which may be below a path itself.
@@ -63,28 +44,17 @@ func (p *passed) healthy(ctx context.Context) error {
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w: %w", remote.ErrNotReady, unreachable(ctx, err))
+		return fmt.Errorf("%w: %w", remote.ErrNotReady, remote.Unreachable(ctx, err))
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxHealth))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", remote.ErrNotReady, unreachable(ctx, err))
+		return fmt.Errorf("%w: %w", remote.ErrNotReady, remote.Unreachable(ctx, err))
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		return fmt.Errorf("%w: the server answers GET %s with %s", remote.ErrNotReady, p.health, resp.Status)
 	}
 	return nil
-}
-
-// unreachable is the error of a request that has no answer.
-func unreachable(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("the model's server has not responded: %w", context.Cause(ctx))
-	}
-	if at, ok := errors.AsType[*url.Error](err); ok {
-		err = at.Err // without the address, which is not the client's business
-	}
-	return &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's server does not respond: %v", err)}
 }
 
 // Forward implements gateway.Forwarder.
@@ -99,7 +69,7 @@ func (p *passed) Forward(ctx context.Context, r *http.Request, header http.Heade
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return nil, unreachable(ctx, err)
+		return nil, remote.Unreachable(ctx, err)
 	}
 	return resp, nil
 }
