@@ -1,7 +1,9 @@
 package control
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -9,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state"
@@ -36,17 +39,21 @@ func (s *Session) checkPorts(program *dsl.Program) error {
 	return nil
 }
 
-// CheckPorts says which port of a target another program has than the Sluice of this state folder. The error is an invalid one.
+// CheckPorts says at which port of a target the Sluice of this state folder cannot listen: another program has it, or the machine does not
+// have the address. The error is an invalid one.
 func CheckPorts(stateDir, name string, target spec.Target) error {
 	own := servedPorts(stateDir)
 	for _, port := range target.Ports() {
-		if slices.Contains(own, port) {
+		if slices.Contains(own, port.Number) {
 			continue
 		}
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // it does not wait
+		listener, err := net.Listen("tcp", net.JoinHostPort(cmp.Or(port.Host, "127.0.0.1"), strconv.Itoa(port.Number))) //nolint:noctx // it does not wait
 		if err != nil {
-			return fault.New(fault.Invalid, fmt.Sprintf("the target `%s` cannot listen on port %d: %v\n"+
-				"help: stop the program that uses the port, or set another port for the target in the environment", name, port, err), err)
+			help := fmt.Sprintf("stop the program that uses the port, or set another `%s` for the target in the environment", port.Key)
+			if errors.Is(err, syscall.EADDRNOTAVAIL) {
+				help = "write an address of this machine, or 0.0.0.0 for all of them"
+			}
+			return fault.New(fault.Invalid, fmt.Sprintf("the target `%s` cannot listen on port %d: %v\nhelp: %s", name, port.Number, err, help), err)
 		}
 		if err := listener.Close(); err != nil {
 			return err
@@ -68,7 +75,9 @@ func servedPorts(stateDir string) []int {
 	}
 	var ports []int
 	for _, target := range served {
-		ports = append(ports, target.Ports()...)
+		for _, port := range target.Ports() {
+			ports = append(ports, port.Number)
+		}
 	}
 	return ports
 }

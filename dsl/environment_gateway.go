@@ -38,14 +38,22 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 	if g.AccessLog != "-" {
 		absolute(src, document.Lookup(body, "access_log"), g.AccessLog)
 	}
+	named := map[string]bool{}
 	for i, key := range g.Keys {
-		if at := document.Lookup(body, "keys", i, "secret"); at != nil && at.Kind == yaml.ScalarNode && key.Secret != "" {
-			if _, ok := env.Secrets[key.Secret]; !ok {
-				missingSecret(src, at, env, key.Secret)
-			}
+		checkAllow(src, document.Lookup(body, "keys", i, "allow"))
+		at := document.Lookup(body, "keys", i, "secret")
+		if at == nil || at.Kind != yaml.ScalarNode || key.Secret == "" {
+			continue
 		}
+		if _, ok := env.Secrets[key.Secret]; !ok {
+			missingSecret(src, at, env, key.Secret)
+		} else if named[key.Secret] {
+			src.Errorf(at, "duplicate", "list all that it may do in one `allow`", "the secret `%s` is listed twice", key.Secret)
+		}
+		named[key.Secret] = true
 	}
 	for i, jwt := range g.JWT {
+		checkAllow(src, document.Lookup(body, "jwt", i, "allow"))
 		at := document.Lookup(body, "jwt", i, "jwks")
 		switch {
 		case !strings.Contains(jwt.JWKS, "://"):
@@ -53,6 +61,13 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 		case !isWebURL(jwt.JWKS) || !ownOrEncrypted.MatchString(jwt.JWKS):
 			src.Errorf(at, "url", "use https, so that nobody can send other keys", "%q is not an address for keys", jwt.JWKS)
 		}
+	}
+}
+
+// checkAllow reports a list of nothing, which would make a key or a token one that everybody refuses.
+func checkAllow(src *document.Source, at *yaml.Node) {
+	if at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
+		src.Errorf(at, "required", "write such as `allow: infer`, or remove the entry", "`allow` is empty, so that nothing is allowed")
 	}
 }
 

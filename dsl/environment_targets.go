@@ -17,17 +17,20 @@ import (
 // checkTargets reports two targets on one port, sizes of batches that cannot be, models where KServe cannot be, addresses that are none,
 // commands that are empty, and front doors that stand open.
 func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) {
-	taken := map[int]string{}
+	taken := map[int]takenPort{}
 	for key, body := range document.Entries(root, "targets") {
 		target := env.Targets[key.Value]
 		for _, port := range target.Ports() {
-			switch other, ok := taken[port]; {
-			case ok && other == key.Value:
-				src.Errorf(key, "port", "give it another `metrics_port`", "the target `%s` has port %d for its model and for its metrics", key.Value, port)
-			case ok:
-				src.Errorf(key, "port", "give one of them another `port`", "the targets `%s` and `%s` listen on the same port %d", other, key.Value, port)
+			by := takenPort{key.Value, port.Key}
+			if other, ok := taken[port.Number]; ok {
+				portTaken(src, key, port.Number, other, by)
 			}
-			taken[port] = key.Value
+			taken[port.Number] = by
+		}
+		for _, n := range document.Entries(body) {
+			if at := document.Lookup(n, "url"); at != nil && !strings.Contains(at.Value, "${") {
+				checkServer(src, at, at.Value, "https://models.example.com")
+			}
 		}
 		checkGateway(src, document.Lookup(body, "gateway"), target.Gateway, env)
 		if target.Embedded != nil {
@@ -35,9 +38,11 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		}
 		if target.External != nil {
 			checkExternal(src, document.Lookup(body, "external"), *target.External)
+			checkModelName(src, document.Lookup(body, "external"), target.External.Server)
 		}
 		if target.Process != nil {
-			checkProcess(src, document.Lookup(body, "process", "command"), *target.Process)
+			checkProcess(src, document.Lookup(body, "process"), *target.Process)
+			checkModelName(src, document.Lookup(body, "process"), target.Process.Server)
 		}
 		if target.Triton != nil {
 			checkTriton(src, document.Lookup(body, "triton"), *target.Triton)
@@ -45,6 +50,22 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		if target.KServe != nil {
 			checkKServe(src, key, document.Lookup(body, "kserve"), *target.KServe, env.Store.URL)
 		}
+	}
+}
+
+// takenPort is what has a port: a target, by a key.
+type takenPort struct{ target, key string }
+
+// portTaken reports a port that two have; at is the target of the second.
+func portTaken(src *document.Source, at *yaml.Node, port int, first, second takenPort) {
+	switch {
+	case first.target == second.target:
+		src.Errorf(at, "port", "give it another `"+second.key+"`", "the target `%s` has port %d twice, as `%s` and as `%s`", second.target, port, first.key, second.key)
+	case first.key == second.key:
+		src.Errorf(at, "port", "give one of them another `"+first.key+"`", "the targets `%s` and `%s` listen on the same port %d", first.target, second.target, port)
+	default:
+		src.Errorf(at, "port", "give one of them another port", "the targets `%s` (`%s`) and `%s` (`%s`) listen on the same port %d",
+			first.target, first.key, second.target, second.key, port)
 	}
 }
 
@@ -66,8 +87,8 @@ func checkKServe(src *document.Source, key, body *yaml.Node, t spec.KServeTarget
 	} else if _, err := objectstore.ParseFolder(t.Models); err != nil {
 		src.Errorf(document.Lookup(body, "models"), "url", "write such as s3://bucket/folder", "KServe cannot read models there: %v", err)
 	}
-	if at := document.Lookup(body, "ingress"); at != nil && !strings.HasPrefix(t.Ingress, "http://") && !strings.HasPrefix(t.Ingress, "https://") {
-		src.Errorf(at, "url", "write such as http://10.0.0.5", "%q is not the address of an ingress", t.Ingress)
+	if at := document.Lookup(body, "ingress"); at != nil {
+		checkServer(src, at, t.Ingress, "http://10.0.0.5")
 	}
 }
 
@@ -79,7 +100,7 @@ func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget)
 	case (one == nil) == (several == nil):
 		src.Errorf(body, "one-of", "write such as `server: http://chat-${release}:8000`", "a target has exactly one of `server` and `servers`")
 	case one != nil:
-		checkServer(src, one, t.At)
+		checkServer(src, one, t.At, suchServer)
 		if !strings.Contains(t.At, "${release}") && !strings.Contains(t.At, "${model}") {
 			src.Errorf(one, "url", "put `${release}` or `${model}` into it, or give `servers`", "all releases would have the same server")
 		}
@@ -87,23 +108,38 @@ func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget)
 		src.Errorf(several, "range", "", "releases use two different servers in turn")
 	default:
 		for i, server := range t.Servers {
-			checkServer(src, document.Lookup(body, "servers", i), server)
+			checkServer(src, document.Lookup(body, "servers", i), server, suchServer)
 		}
 	}
 }
 
-func checkServer(src *document.Source, at *yaml.Node, server string) {
+const suchServer = "http://10.0.0.5:8000"
+
+// checkServer reports what is not the URL of a server, and a password in it.
+func checkServer(src *document.Source, at *yaml.Node, server, such string) {
 	scheme, rest, _ := strings.Cut(server, "://")
 	host, _, _ := strings.Cut(rest, "/")
-	if scheme != "http" && scheme != "https" || host == "" {
-		src.Errorf(at, "url", "write such as http://10.0.0.5:8000", "%q is not the URL of a server", server)
+	switch {
+	case at == nil || at.Kind != yaml.ScalarNode:
+	case strings.Contains(host, "@"):
+		src.Errorf(at, "url", "remove what stands before the `@`: an environment is kept with every run and is not secret", "a URL of a server must have no user and no password")
+	case scheme != "http" && scheme != "https" || host == "":
+		src.Errorf(at, "url", "write such as "+such, "%q is not the URL of a server", server)
+	}
+}
+
+// checkModelName reports a name of a model of which no server is told.
+func checkModelName(src *document.Source, body *yaml.Node, s spec.Server) {
+	if document.Lookup(body, "model") != nil && s.Protocol != spec.ProtocolOIP {
+		src.Errorf(document.KeyNode(body, "model"), "one-of", "remove it: requests are passed on with the name that clients give",
+			"`model` has no effect with `protocol: %s`", s.Protocol)
 	}
 }
 
 // checkTriton reports a server that cannot be asked, and a folder that depends on where a gateway was started.
 func checkTriton(src *document.Source, body *yaml.Node, t spec.TritonTarget) {
 	if at := document.Lookup(body, "server"); at != nil {
-		checkServer(src, at, t.Server)
+		checkServer(src, at, t.Server, suchServer)
 	}
 	at := document.Lookup(body, "repository")
 	switch _, err := objectstore.ParseFolder(t.Repository); {
@@ -119,8 +155,15 @@ func checkTriton(src *document.Source, body *yaml.Node, t spec.TritonTarget) {
 // given are the names in the command and the variables of a process.
 var given = regexp.MustCompile(`\$\{[^}]*\}`)
 
-// checkProcess reports a command without a program, one that does not know where to listen, and names that nobody fills in.
-func checkProcess(src *document.Source, at *yaml.Node, t spec.ProcessTarget) {
+// checkProcess reports variables that no program could read, a command without a program, one that does not know where to listen, and names
+// that nobody fills in.
+func checkProcess(src *document.Source, body *yaml.Node, t spec.ProcessTarget) {
+	for name := range document.Entries(body, "env") {
+		if !variable.MatchString(name.Value) {
+			src.Errorf(name, "variable", "use letters, digits and `_`, not beginning with a digit", "%q is not a valid name for an environment variable", name.Value)
+		}
+	}
+	at := document.Lookup(body, "command")
 	const such = `write such as [python3, serve.py, "${model.path}", "${port}"]`
 	names := given.FindAllString(strings.Join(append(slices.Sorted(maps.Values(t.Env)), t.Command...), " "), -1)
 	switch {

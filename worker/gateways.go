@@ -107,7 +107,7 @@ func (g *Gateways) Serve(ctx context.Context, target string, spec spec.ServedTar
 	if old != nil && reflect.DeepEqual(before, spec) {
 		return addressOf(old), nil
 	}
-	inTheWay := old != nil && slices.ContainsFunc(before.Ports(), func(port int) bool { return slices.Contains(spec.Ports(), port) })
+	inTheWay := old != nil && before.SharesPort(spec.Target)
 	if inTheWay {
 		g.end(ctx, target, old)
 	}

@@ -119,9 +119,17 @@ func (t Target) Protocol() string {
 	return ProtocolOIP
 }
 
-// Ports are those that the environment gives the target's gateway to listen on; none for a target without a driver.
-func (t Target) Ports() []int {
-	var ports []int
+// Port is one that the environment gives a target's gateway to listen on, and the key for it.
+type Port struct {
+	Key string
+	// Host is the address to listen at; empty for loopback.
+	Host   string
+	Number int
+}
+
+// Ports are all those that the environment gives.
+func (t Target) Ports() []Port {
+	ports := []int{0, 0} // of the model and of its metrics
 	switch {
 	case t.Embedded != nil:
 		ports = []int{t.Embedded.Port, t.Embedded.MetricsPort}
@@ -134,6 +142,14 @@ func (t Target) Ports() []int {
 	case t.KServe != nil:
 		ports = []int{t.KServe.Port, t.KServe.MetricsPort}
 	}
-	ports = append(ports, t.Gateway.AdminPort)
-	return slices.DeleteFunc(ports, func(port int) bool { return port == 0 })
+	g := t.Gateway
+	all := []Port{{"port", g.Listen, ports[0]}, {"metrics_port", g.MetricsListen, ports[1]}, {"admin_port", "", g.AdminPort}}
+	return slices.DeleteFunc(all, func(p Port) bool { return p.Number == 0 })
+}
+
+// SharesPort reports whether two targets cannot be served side by side.
+func (t Target) SharesPort(other Target) bool {
+	return slices.ContainsFunc(t.Ports(), func(p Port) bool {
+		return slices.ContainsFunc(other.Ports(), func(o Port) bool { return o.Number == p.Number })
+	})
 }
