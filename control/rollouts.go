@@ -157,8 +157,12 @@ func wayBack(doc routing.Document, releases []routing.Past, version string) (rou
 	case found == nil:
 		return routing.Past{}, invalid("target %s has no release %q; it has had %s%s", doc.Target, version, strings.Join(known, ", "), list)
 	case found.End.Decision != routing.Promoted:
-		return routing.Past{}, invalid("release %s was never promoted: its rollout was taken back (%s)\nhelp: promoted were %s; to release its model again, run its pipeline",
-			found.Version, found.End.Reason, strings.Join(promoted, ", "))
+		why := cmp.Or(found.End.Reason, found.Reason)
+		if why != "" {
+			why = " (" + why + ")"
+		}
+		return routing.Past{}, invalid("release %s was never promoted: its rollout was taken back%s\nhelp: promoted were %s; to release its model again, run its pipeline",
+			found.Version, why, strings.Join(promoted, ", "))
 	}
 	return *found, nil
 }

@@ -95,6 +95,9 @@ func TestRollBack(t *testing.T) {
 	set(8, release("8", 1))
 	ended("8", routing.Promoted)
 	check("", "", "the model of release 7 has been removed")
+	set(9, release("8", 1), release("9", 0))
+	set(9, release("8", 1)) // nobody has said how the rollout of 9 ended
+	check("9", "", "release 9 was never promoted: its rollout was taken back\nhelp: promoted were")
 }
 
 // TestWithdraw: a rollout that nobody executes any more leaves the stable release with all traffic.

@@ -34,7 +34,7 @@ func TestUpServesLater(t *testing.T) {
 	}
 	defer listener.Close()
 	up := s.start("up")
-	up.awaits("target words: target words cannot listen on " + address)
+	up.awaits("target words: cannot listen on " + address)
 	kill(t, up.cmd.Process.Pid, syscall.SIGINT)
 	up.expect(1)
 

@@ -318,7 +318,7 @@ func (g *Gateways) Troubles() map[string]string {
 	defer g.mu.Unlock()
 	troubles := map[string]string{}
 	for target, err := range g.failed {
-		troubles[target] = err.Error()
+		troubles[target] = strings.TrimLeft(strings.TrimPrefix(err.Error(), "target "+target), ": ") // which the map says
 	}
 	for target, s := range g.served {
 		if err := s.Gateway.Trouble(); err != nil {

@@ -154,7 +154,7 @@ func readVariable(name string) (string, error) {
 	}
 	value, ok := os.LookupEnv(name)
 	if !ok {
-		return "", fail(ErrNotFound, "the environment variable %s is not set where the step runs", name)
+		return "", fail(ErrNotFound, "the environment variable %s is not set for the process that reads it", name)
 	}
 	return value, nil
 }
@@ -167,7 +167,7 @@ func readFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return "", fail(ErrNotFound, "the file %s does not exist where the step runs", path)
+		return "", fail(ErrNotFound, "the file %s does not exist on the machine that reads it", path)
 	case errors.Is(err, os.ErrPermission):
 		return "", fail(ErrForbidden, "no permission to read the file %s: grant it to the worker's user", path)
 	case err != nil:

@@ -159,7 +159,7 @@ func contentOf(t *testing.T, r io.Reader) string {
 
 // TestSecretIsMissing: what a node cannot find is nobody's to try again.
 func TestSecretIsMissing(t *testing.T) {
-	for name, says := range map[string]string{"nowhere": "NOT_SET_AT_ALL is not set where the step runs", "other": `no secret "other"`} {
+	for name, says := range map[string]string{"nowhere": "NOT_SET_AT_ALL is not set for the process that reads it", "other": `no secret "other"`} {
 		n, in := secretive(t, map[string]string{"TOKEN": name})
 		if _, err := n.lay(t, in, "true"); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", name, err)
