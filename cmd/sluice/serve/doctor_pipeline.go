@@ -46,7 +46,7 @@ func examinePipeline(ctx context.Context, stateDir, file string, program *dsl.Pr
 	for _, name := range slices.Sorted(maps.Keys(targets)) {
 		findings = append(findings, checkTarget(ctx, stateDir, name, env.Targets[name]))
 	}
-	return append(findings, checkSecrets(env, program.Pipeline())...)
+	return append(findings, checkSecrets(env, program.Pipeline(), slices.Sorted(maps.Keys(targets)))...)
 }
 
 // pythonFor returns the virtual environment in which the programs of a pipeline run, empty for the python3 in PATH, and why it is that one.
@@ -216,21 +216,31 @@ func withAWS(f view.Finding) view.Finding {
 	return f
 }
 
-// checkTarget looks whether a target's ports are free, or Sluice's own, and whether what it releases to can be used.
+// checkTarget looks whether a target's gateway can listen where it should, or does so already, whether the program and the files that it
+// needs are here, and whether what it releases to can be used. Gateways of a target with a URL are those of `sluice serve`, which may run
+// elsewhere.
 func checkTarget(ctx context.Context, stateDir, name string, target spec.Target) view.Finding {
 	f := view.Finding{Name: "target " + name, Detail: "its ports are free, or already its own"}
-	if err := control.CheckPorts(stateDir, name, target); err != nil {
+	err := control.CheckPorts(stateDir, name, target)
+	if err == nil {
+		err = checkFiles(target)
+	}
+	switch {
+	case err != nil:
 		f.State = view.Missing
 		f.Detail, f.Help, _ = strings.Cut(err.Error(), "\nhelp: ")
-	} else if target.KServe != nil {
+		if target.URL() != "" {
+			f.State, f.Help = view.Note, "`sluice serve` needs it, where it runs: "+f.Help
+		}
+	case target.KServe != nil:
 		f = withKubeconfig(f)
-	} else if target.Triton != nil {
+	case target.Triton != nil:
 		f = withTriton(ctx, f, *target.Triton)
 	}
 	return f
 }
 
-// withTriton adds whether models can be written and loaded to a finding that is about a Triton. Gateways of a target with a URL may run elsewhere.
+// withTriton adds whether models can be written and loaded to a finding that is about a Triton.
 func withTriton(ctx context.Context, f view.Finding, target spec.TritonTarget) view.Finding {
 	f.Detail = target.Server + " loads models on request"
 	if err := triton.Check(ctx, target); err != nil {
@@ -242,31 +252,56 @@ func withTriton(ctx context.Context, f view.Finding, target spec.TritonTarget) v
 	return f
 }
 
-// checkSecrets looks whether the secrets that steps ask for are there, without a look at their values. What Vault has is not asked.
-func checkSecrets(env *spec.Environment, p *spec.Pipeline) []view.Finding {
+// checkFiles says which file is missing: the program of a target, or one of its front door.
+func checkFiles(target spec.Target) error {
+	if p := target.Process; p != nil && !strings.Contains(p.Command[0], "${") {
+		if _, err := exec.LookPath(p.Command[0]); err != nil {
+			return fmt.Errorf("its command cannot be started: %w\nhelp: install it, or write its path: it is started for each release", err)
+		}
+	}
+	if tls := target.Gateway.TLS; tls != nil {
+		for _, file := range []string{tls.Certificate, tls.Key, tls.ClientCA} {
+			if _, err := os.Stat(file); file != "" && err != nil {
+				return fmt.Errorf("its front door cannot be opened: %w\nhelp: its `tls` names the file", err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkSecrets looks whether the secrets are there that steps and the front doors of targets ask for, without a look at their values. What
+// Vault has is not asked.
+func checkSecrets(env *spec.Environment, p *spec.Pipeline, targets []string) []view.Finding {
 	var findings []view.Finding
 	seen := map[string]bool{}
+	check := func(name, who string) {
+		source, known := env.Secrets[name]
+		if seen[name] || !known {
+			return
+		}
+		seen[name] = true
+		f := view.Finding{Name: "secret " + name, Detail: "in Vault"}
+		switch {
+		case source.Env != "":
+			if f.Detail = "$" + source.Env + " is set"; os.Getenv(source.Env) == "" {
+				f.State, f.Detail, f.Help = view.Missing, "$"+source.Env+" is not set", who+" asks for it: set it where Sluice is started"
+			}
+		case source.File != "":
+			f.Detail = source.File
+			if _, err := os.Stat(source.File); err != nil {
+				f.State, f.Detail, f.Help = view.Missing, err.Error(), who+" asks for it"
+			}
+		}
+		findings = append(findings, f)
+	}
 	for _, step := range slices.Concat(p.Steps, p.OnFailure, p.Finally) {
 		for _, variable := range slices.Sorted(maps.Keys(step.Secrets)) {
-			name := step.Secrets[variable]
-			source, known := env.Secrets[name]
-			if seen[name] || !known {
-				continue
-			}
-			seen[name] = true
-			f := view.Finding{Name: "secret " + name, Detail: "in Vault"}
-			switch {
-			case source.Env != "":
-				if f.Detail = "$" + source.Env + " is set"; os.Getenv(source.Env) == "" {
-					f.State, f.Detail, f.Help = view.Missing, "$"+source.Env+" is not set", "step `"+step.ID+"` asks for it: set it where Sluice is started"
-				}
-			case source.File != "":
-				f.Detail = source.File
-				if _, err := os.Stat(source.File); err != nil {
-					f.State, f.Detail, f.Help = view.Missing, err.Error(), "step `"+step.ID+"` asks for it"
-				}
-			}
-			findings = append(findings, f)
+			check(step.Secrets[variable], "step `"+step.ID+"`")
+		}
+	}
+	for _, name := range targets {
+		for _, key := range env.Targets[name].Gateway.Keys {
+			check(key.Secret, "the front door of the target `"+name+"`")
 		}
 	}
 	return findings
