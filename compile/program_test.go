@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluiceml/sluice/compile/trtexec/trtexectest"
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/built"
@@ -30,7 +31,7 @@ func (job Job) onNode(t *testing.T) (left, said string) {
 	}
 	var argv []string
 	for _, arg := range train.Command.Command {
-		filled, err := spec.ReplaceInputPaths(arg, dirs)
+		filled, err := inputpath.Replace(arg, dirs)
 		if err != nil {
 			t.Fatal(err)
 		}

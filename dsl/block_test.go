@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
@@ -122,7 +123,7 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := spec.ReplaceInputPaths(string(resolved.Spec), map[string]string{"raw": "/r", "more": "/m"})
+	text, err := inputpath.Replace(string(resolved.Spec), map[string]string{"raw": "/r", "more": "/m"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -258,17 +258,6 @@ func TestStageCheck(t *testing.T) {
 	}
 }
 
-func TestInputPaths(t *testing.T) {
-	token := spec.InputPath("mail", "sha256:ab")
-	got, err := spec.ReplaceInputPaths("--data="+token+"/train:"+token, map[string]string{"mail": "/in/mail"})
-	if err != nil || got != "--data=/in/mail/train:/in/mail" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := spec.ReplaceInputPaths(token, map[string]string{"other": "/x"}); err == nil {
-		t.Error("a token nobody can replace went through")
-	}
-}
-
 // TestEvaluateKnowsTooLittle: a gate that is evaluated without the end of a step that it reads is an error, in whatever way it reads it.
 //
 // promise: docs/pipelines.md#p-gate-error

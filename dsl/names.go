@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
@@ -210,7 +211,7 @@ func (n *names) inputs() (ref.Val, error) {
 			if err != nil {
 				return nil, err
 			}
-			return types.String(spec.InputPath(name, fmt.Sprint(digest.Value()))), nil
+			return types.String(inputpath.Token(name, fmt.Sprint(digest.Value()))), nil
 		})
 	}
 	return n.p.ts.NewLazyObject("input", func(name string) (ref.Val, error) { return fields[name], nil }), nil

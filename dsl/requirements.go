@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/pipfile"
 )
 
 // readRequirements notes which files a requirements file includes, which a result depends on as it does on that, and reports those that
@@ -24,7 +24,7 @@ func (c *checker) readRequirements(at *yaml.Node, file string) {
 		if err != nil {
 			continue // whoever installs it says why
 		}
-		for _, name := range spec.Included(seen[i], data) {
+		for _, name := range pipfile.Included(seen[i], data) {
 			if slices.Contains(seen, name) {
 				continue
 			}

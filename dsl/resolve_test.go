@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
@@ -86,7 +87,7 @@ func TestResolve(t *testing.T) {
 	}
 	want := spec.Train{
 		Command: spec.Command{
-			Command: []string{"python3", "train.py", "--data=" + spec.InputPath("mail", "sha256:ab") + "/train", "--epochs=4"},
+			Command: []string{"python3", "train.py", "--data=" + inputpath.Token("mail", "sha256:ab") + "/train", "--epochs=4"},
 			Inputs:  map[string]artifact.Ref{"mail": {Type: "dataset", Digest: "sha256:ab", Bytes: 5, Files: 1}},
 			Outputs: map[string]spec.OutputDecl{"onnx": {Type: "model", Path: "m.onnx"}},
 		},

@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding/json"
 
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
@@ -114,3 +115,26 @@ type GroupOutputs map[string]string
 
 // TransformInputs name what a transform takes rows from: a transform by its name, or one of its outputs as NAME.OUTPUT.
 type TransformInputs []string
+
+// WithInputs returns the spec with the folders of its inputs in the place of the tokens for them.
+func (spec Clean) WithInputs(dirs map[string]string) (Clean, error) {
+	raw, err := Encode(spec)
+	if err != nil {
+		return spec, err
+	}
+	quoted := make(map[string]string, len(dirs))
+	for name, path := range dirs { // a path is put inside JSON strings
+		text, err := Encode(path)
+		if err != nil {
+			return spec, err
+		}
+		quoted[name] = string(text[1 : len(text)-1])
+	}
+	filled, err := inputpath.Replace(string(raw), quoted)
+	if err != nil {
+		return spec, err
+	}
+	var out Clean
+	err = json.Unmarshal([]byte(filled), &out)
+	return out, err
+}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
@@ -67,7 +68,7 @@ func (spec *CompileModel) Train() Train {
 	inputs := spec.Inputs()
 	command := []string{"sluice", CompileProgram, string(raw)}
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		command = append(command, name+"="+InputPath(name, inputs[name].Digest))
+		command = append(command, name+"="+inputpath.Token(name, inputs[name].Digest))
 	}
 	return spec.train(Command{
 		Command: command, Inputs: inputs, Runtime: spec.Runtime,

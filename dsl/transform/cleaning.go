@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -102,7 +103,7 @@ func InPlace(sp *spec.Clean) ([]string, error) {
 			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
 		}
 		for _, pattern := range slices.Concat(config.Path, config.Against) {
-			if !spec.IsInInput(pattern) {
+			if !inputpath.IsIn(pattern) {
 				all = append(all, pattern)
 			}
 		}

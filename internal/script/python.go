@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/pipfile"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/proc"
@@ -201,7 +201,7 @@ func readRequirements(work, file string) (string, error) {
 					"%s: %q would install a folder; import it from the workspace, where the command runs, or use a published package", name, strings.TrimSpace(line))
 			}
 		}
-		todo = append(todo, spec.Included(name, text)...)
+		todo = append(todo, pipfile.Included(name, text)...)
 	}
 	return all.String(), nil
 }

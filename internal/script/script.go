@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -81,7 +82,7 @@ func Prepare(ctx context.Context, s Setup) (*Folder, error) {
 		return nil, err
 	}
 	for _, arg := range s.Command.Command {
-		filled, err := spec.ReplaceInputPaths(arg, dirs)
+		filled, err := inputpath.Replace(arg, dirs)
 		if err != nil {
 			return nil, fault.New(fault.User, err.Error(), nil)
 		}
@@ -138,7 +139,7 @@ func environment(s Setup, f *Folder, inputs map[string]string) ([]string, error)
 	}
 	vars["PATH"] = strings.Join(path, string(os.PathListSeparator))
 	for name, value := range s.Env {
-		filled, err := spec.ReplaceInputPaths(value, inputs)
+		filled, err := inputpath.Replace(value, inputs)
 		if err != nil {
 			return nil, fault.Errorf(fault.User, "env %s: %v", name, err)
 		}

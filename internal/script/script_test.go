@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -99,10 +100,10 @@ func TestPrepare(t *testing.T) {
 		Dir: dir, Store: s, Python: "/venv",
 		Workspace: put(t, s, artifact.Workspace, map[string]string{"train.py": "print()", "lib/a.py": ""}),
 		Command: spec.Command{
-			Command: []string{"python3", "train.py", "--mail=" + spec.InputPath("mail", mail.Digest) + "/train"},
+			Command: []string{"python3", "train.py", "--mail=" + inputpath.Token("mail", mail.Digest) + "/train"},
 			Inputs:  map[string]artifact.Ref{"mail": mail},
 		},
-		Env:     map[string]string{"MAIL": spec.InputPath("mail", mail.Digest), "HARMLESS": "the step's own"},
+		Env:     map[string]string{"MAIL": inputpath.Token("mail", mail.Digest), "HARMLESS": "the step's own"},
 		Secrets: map[string]string{"WAREHOUSE": "asked for"}, Withhold: []string{"NPM_TOKEN", "WAREHOUSE"},
 	})
 	if err != nil {
@@ -167,7 +168,7 @@ func TestPrepareForSluice(t *testing.T) {
 func TestPrepareRefuses(t *testing.T) {
 	s := openStore(t)
 	workspace := put(t, s, artifact.Workspace, map[string]string{"a": ""})
-	unknown := spec.InputPath("mial", "sha256:0")
+	unknown := inputpath.Token("mial", "sha256:0")
 	tests := []struct {
 		name  string
 		setup Setup

@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/script"
@@ -182,7 +183,7 @@ func programsAlone(env, secrets, inputs map[string]string) (pipelines.Programs, 
 	maps.Copy(vars, secrets)
 	vars["PYTHONUNBUFFERED"] = "1"
 	for name, value := range env {
-		filled, err := spec.ReplaceInputPaths(value, inputs)
+		filled, err := inputpath.Replace(value, inputs)
 		if err != nil {
 			return pipelines.Programs{}, kit.Invalidf("env %s: %s", name, err)
 		}
