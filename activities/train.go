@@ -64,7 +64,7 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	}
 	if sp.Deadline != nil {
 		plan.StopOnMiss, plan.Work = sp.Deadline.OnMiss == spec.OnMissStop, time.Duration(sp.Deadline.Work)
-		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err == nil {
+		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err == nil && !in.Continues {
 			err = sp.Deadline.Unkept(in.BeganAt, plan.Deadline, sp.StartWithin(env.Pools), in.Resumes)
 		}
 		if err != nil {

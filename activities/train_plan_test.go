@@ -25,20 +25,22 @@ func TestPlanRefusesDeadlines(t *testing.T) {
 	submission := submit(t, s, "pools: {cloud: {ec2: {region: eu-central-1, types: [g6.xlarge], subnets: [subnet-a]}}, lab: {local: {nodes: 1}}}")
 	trainings := &Trainings{Store: s, Engine: engine.NewEngine(s)}
 	for _, tt := range []struct {
-		name     string
-		pool     string
-		deadline string
-		resumes  bool
-		want     string // part of the error; empty: none
+		name      string
+		pool      string
+		deadline  string
+		resumes   bool
+		continues bool
+		want      string // part of the error; empty: none
 	}{
-		{"too short for the nodes", "cloud", `{"within":"19m"}`, false, "less than 20m cannot be kept, not counting the training itself, since `work` is not declared"},
-		{"long enough for the nodes", "cloud", `{"within":"20m"}`, false, ""},
-		{"nodes of this machine", "lab", `{"within":"1s"}`, false, ""},
-		{"too short for the work", "cloud", `{"within":"1h","work":"2h"}`, false, "less than 2h"},
-		{"a part of the work is done", "cloud", `{"within":"1h","work":"2h"}`, true, ""},
-		{"too short for the nodes of a rerun", "cloud", `{"within":"19m","work":"2h"}`, true, "less than 20m"},
+		{"too short for the nodes", "cloud", `{"within":"19m"}`, false, false, "less than 20m cannot be kept, not counting the training itself, since `work` is not declared"},
+		{"long enough for the nodes", "cloud", `{"within":"20m"}`, false, false, ""},
+		{"nodes of this machine", "lab", `{"within":"1s"}`, false, false, ""},
+		{"too short for the work", "cloud", `{"within":"1h","work":"2h"}`, false, false, "less than 2h"},
+		{"a part of the work is done", "cloud", `{"within":"1h","work":"2h"}`, true, false, ""},
+		{"too short for the nodes of a rerun", "cloud", `{"within":"19m","work":"2h"}`, true, false, "less than 20m"},
+		{"too short, and under way since before that was refused", "cloud", `{"within":"19m"}`, false, true, ""},
 	} {
-		in := contract.PlanInput{BeganAt: time.Unix(1000, 0), Resumes: tt.resumes, StepInput: record.StepInput{
+		in := contract.PlanInput{BeganAt: time.Unix(1000, 0), Resumes: tt.resumes, Continues: tt.continues, StepInput: record.StepInput{
 			Run: "r", Step: "fit", Kind: spec.KindTrain, Submission: submission,
 			Spec: []byte(`{"command":["fit"],"total_steps":10,"pool":["` + tt.pool + `"],"deadline":` + tt.deadline + `}`),
 		}}

@@ -67,6 +67,8 @@ type PlanInput struct {
 	BeganAt time.Time `json:"began_at"`
 	// Resumes: the training goes on from where an earlier run's ended, so that less is left than its whole work.
 	Resumes bool `json:"resumes,omitempty"`
+	// Continues: the training is under way, and not refused any more for a deadline that cannot be kept.
+	Continues bool `json:"continues,omitempty"`
 }
 
 // TrainPlan is the part of the step's spec and its environment that the workflow acts on.

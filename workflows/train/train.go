@@ -36,10 +36,11 @@ func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, err
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, t.query); err != nil {
 		return record.StepOutput{}, err
 	}
-	if t.carried.BeganAt.IsZero() {
+	continues := !t.carried.BeganAt.IsZero()
+	if !continues {
 		t.carried.BeganAt = workflow.Now(ctx)
 	}
-	plan := contract.PlanInput{StepInput: in.StepInput, BeganAt: t.carried.BeganAt, Resumes: in.ResumeRun != ""}
+	plan := contract.PlanInput{StepInput: in.StepInput, BeganAt: t.carried.BeganAt, Resumes: in.ResumeRun != "", Continues: continues}
 	if err := durable.Local(ctx, contract.PlanActivity, "plan "+in.Step, plan, &t.plan); err != nil {
 		return record.StepOutput{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -98,6 +99,9 @@ func (s *stage) fallOf(generation int) chan struct{} {
 
 // plan is what the step may buy.
 func (s *stage) plan(_ context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
+	if in.Continues == s.carried.BeganAt.IsZero() {
+		return contract.TrainPlan{}, fmt.Errorf("a training that began at %v continues: %v", s.carried.BeganAt, in.Continues)
+	}
 	plan := contract.TrainPlan{MinNodes: 1, MaxNodes: 1, Offers: []contract.Offer{{Pool: "p", Capacity: spec.CapacityOnDemand, USDPerHour: s.price, PriceUnknown: s.unpriced}}}
 	if s.spot != nil {
 		plan.Offers = append(plan.Offers, contract.Offer{Pool: "q", Capacity: spec.CapacitySpot, PriceUnknown: s.unpricedSpot})
@@ -541,7 +545,7 @@ func TestTrainGoesOnInANewHistory(t *testing.T) {
 	}
 
 	// The new run takes it up: its generation is the second, and no failure is left.
-	env = s.environment(t)
+	env, s.carried = s.environment(t), c
 	env.ExecuteWorkflow(contract.TrainWorkflow, in)
 	if err := env.GetWorkflowError(); fault.TypeOf(err) != fault.Infrastructure {
 		t.Errorf("the second failure ended with %v, want the step's failure", err)
