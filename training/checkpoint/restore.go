@@ -13,7 +13,7 @@ import (
 var ErrLeft = errors.New("the training went on from an earlier checkpoint, and cannot go on from this one")
 
 // Newer lists what a training that has ended committed after a checkpoint, the oldest first. Without them NewestOf finds that checkpoint. The
-// error is ErrLeft if it never does.
+// error is ErrLeft if it never does, and store.ErrNotFound if it is gone.
 func Newer(ctx context.Context, s *store.Store, c Kept) ([]Kept, error) {
 	next := c.key()
 	next.Generation++
@@ -25,6 +25,9 @@ func Newer(ctx context.Context, s *store.Store, c Kept) ([]Kept, error) {
 		return nil, fmt.Errorf("%s: %w", c.Name(), ErrLeft)
 	}
 	all, err := list(ctx, s, folder(c.key())+"/")
+	if err == nil && !slices.ContainsFunc(all, func(other Kept) bool { return other.Name() == c.Name() && other.Generation == c.Generation }) {
+		err = fmt.Errorf("%s: %w", c.Name(), store.ErrNotFound)
+	}
 	return slices.DeleteFunc(all, func(other Kept) bool {
 		return other.Step != c.Step || other.Generation < c.Generation || other.Generation == c.Generation && other.TrainingStep <= c.TrainingStep
 	}), err

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
@@ -62,6 +63,11 @@ func TestRestore(t *testing.T) {
 			return k.Generation < c.Generation || k.Generation == c.Generation && k.TrainingStep <= c.TrainingStep
 		}) {
 			rt.Fatalf("removed %d of %d, and %d are left, %v: %+v", len(newer), len(all), len(left), err, newer)
+		}
+		for _, gone := range newer { // as when somebody else restored another meanwhile
+			if _, err := checkpoint.Newer(t.Context(), b.store, gone); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, checkpoint.ErrLeft) {
+				rt.Fatalf("%s is gone: %v", gone.Name(), err)
+			}
 		}
 	})
 }

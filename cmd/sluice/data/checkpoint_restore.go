@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,16 +84,51 @@ func newerThan(ctx context.Context, s *store.Store, c checkpoint.Kept) ([]checkp
 		return nil, kit.Invalidf("nothing was removed: a rerun does not resume the training %s/%s, which has succeeded, failed its gate, or has no record\n"+
 			"help: start a training from the checkpoint with `resume_from: %s`", c.Run, c.Step, c.Name())
 	}
-	newer, err := checkpoint.Newer(ctx, s, c)
-	if errors.Is(err, checkpoint.ErrLeft) {
-		return nil, kit.Invalidf("nothing was removed: %w\nhelp: start a training from it with `resume_from: %s`", err, c.Name())
-	} else if err != nil {
+	if next := nextAttempt(c.Run); next != "" {
+		err := s.GetJSON(ctx, record.RunKey(next), &record.RunRecord{})
+		if err == nil {
+			return nil, kit.Invalidf("nothing was removed: %s was tried again as %s, from which a rerun goes on\nhelp: start a training from the checkpoint with `resume_from: %s`",
+				c.Run, next, c.Name())
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+	}
+	if _, err := newerOf(ctx, s, c); err != nil {
 		return nil, err
 	}
 	if err := c.Verify(ctx, s); err != nil {
 		return nil, fmt.Errorf("nothing was removed: %w", damaged(err))
 	}
-	return newer, nil
+	// A large checkpoint takes hours to read. Meanwhile a run may have started that resumes from a newer one, or somebody restored another.
+	if err := noneHeld(ctx, s, []checkpoint.Kept{c}); err != nil {
+		return nil, err
+	}
+	return newerOf(ctx, s, c)
+}
+
+func newerOf(ctx context.Context, s *store.Store, c checkpoint.Kept) ([]checkpoint.Kept, error) {
+	newer, err := checkpoint.Newer(ctx, s, c)
+	switch {
+	case errors.Is(err, checkpoint.ErrLeft):
+		return nil, kit.Invalidf("nothing was removed: %w\nhelp: start a training from it with `resume_from: %s`", err, c.Name())
+	case errors.Is(err, store.ErrNotFound):
+		return nil, kit.Invalidf("nothing was removed: %w\nhelp: `sluice checkpoint ls %s` lists those that are left", err, c.Run)
+	}
+	return newer, err
+}
+
+// nextAttempt is the run of the attempt after a child run's; empty for a run that is no child.
+func nextAttempt(run string) string {
+	dot := strings.LastIndexByte(run, '.')
+	if dot < 0 {
+		return ""
+	}
+	step, number, again := strings.Cut(run[dot+1:], "-")
+	attempt, err := strconv.Atoi(number)
+	if !again || err != nil {
+		attempt = 1
+	}
+	return record.ChildRun(run[:dot], step, attempt+1)
 }
 
 func (r restoredCheckpoint) text(out io.Writer) error {
