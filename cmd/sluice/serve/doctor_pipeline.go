@@ -274,7 +274,7 @@ func checkFiles(target spec.Target) error {
 func checkSecrets(env *spec.Environment, p *spec.Pipeline, targets []string) []view.Finding {
 	var findings []view.Finding
 	seen := map[string]bool{}
-	check := func(name, who string) {
+	check := func(name, who string, without view.Health) {
 		source, known := env.Secrets[name]
 		if seen[name] || !known {
 			return
@@ -284,24 +284,28 @@ func checkSecrets(env *spec.Environment, p *spec.Pipeline, targets []string) []v
 		switch {
 		case source.Env != "":
 			if f.Detail = "$" + source.Env + " is set"; os.Getenv(source.Env) == "" {
-				f.State, f.Detail, f.Help = view.Missing, "$"+source.Env+" is not set", who+" asks for it: set it where Sluice is started"
+				f.State, f.Detail, f.Help = without, "$"+source.Env+" is not set", who+" asks for it: set it where Sluice is started"
 			}
 		case source.File != "":
 			f.Detail = source.File
 			if _, err := os.Stat(source.File); err != nil {
-				f.State, f.Detail, f.Help = view.Missing, err.Error(), who+" asks for it"
+				f.State, f.Detail, f.Help = without, err.Error(), who+" asks for it"
 			}
 		}
 		findings = append(findings, f)
 	}
 	for _, step := range slices.Concat(p.Steps, p.OnFailure, p.Finally) {
 		for _, variable := range slices.Sorted(maps.Keys(step.Secrets)) {
-			check(step.Secrets[variable], "step `"+step.ID+"`")
+			check(step.Secrets[variable], "step `"+step.ID+"`", view.Missing)
 		}
 	}
 	for _, name := range targets {
-		for _, key := range env.Targets[name].Gateway.Keys {
-			check(key.Secret, "the front door of the target `"+name+"`")
+		target, without := env.Targets[name], view.Health(view.Missing)
+		if target.URL() != "" { // its gateways are those of `sluice serve`, which may run elsewhere
+			without = view.Note
+		}
+		for _, key := range target.Gateway.Keys {
+			check(key.Secret, "the front door of the target `"+name+"`", without)
 		}
 	}
 	return findings
