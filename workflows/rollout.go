@@ -154,7 +154,11 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		}
 		if errors.Is(err, durable.ErrLong) {
 			stop()
-			if err = r.halt(ctx, replay); err == nil {
+			err = r.halt(ctx, replay)
+			if err == nil && r.at.State.Ordered != nil && durable.Since(ctx, changeLongStages) { // whoever ordered it waits for this history
+				return r.ordered(), nil
+			}
+			if err == nil {
 				return "", durable.ErrLong
 			}
 		}
