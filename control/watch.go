@@ -155,8 +155,14 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 		}
 		return d, err
 	case step.Kind == spec.KindRollout:
-		d.Rollout = &contract.RolloutState{}
-		return d, s.query(ctx, step.Child, d.Rollout)
+		var state contract.RolloutState
+		err := s.query(ctx, step.Child, &state)
+		if state.Run != "" && contract.RunWorkflowID(state.Run) != workflow { // a target has one rollout at a time
+			d.Text = "waits for the rollout of " + state.Run
+			return d, err
+		}
+		d.Rollout = &state
+		return d, err
 	case step.Kind == spec.KindPipeline:
 		d.Child = &contract.RunState{}
 		err := s.query(ctx, step.Child, d.Child)

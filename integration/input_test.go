@@ -73,7 +73,7 @@ func TestPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	s.run().expect(2).says(fmt.Sprintf("127.0.0.1:%d", s.port), "in use", "another port")
+	s.run().expect(2).says(fmt.Sprintf("127.0.0.1:%d", s.port), "in use", "another `port`")
 	s.start("show").expect(2).says("there are no runs yet")
 }
 

@@ -67,7 +67,7 @@ func briefTrain(out spec.TrainOutput) []string {
 		parts = append(parts, atLeast(out.StepsAtLeast, human.Plural(out.StepsLost, "step"))+" lost", human.Count(out.StepsRepeated)+" repeated")
 	}
 	if last := out.Generations[len(out.Generations)-1]; last.End != spec.EndFinished && last.CommittedStep > 0 {
-		parts = append(parts, "`sluice rerun` resumes from step "+human.Count(last.CommittedStep))
+		parts = append(parts, "saved at step "+human.Count(last.CommittedStep)+", `sluice rerun` resumes from its newest checkpoint")
 	}
 	if out.Late {
 		parts = append(parts, "after its deadline")

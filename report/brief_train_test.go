@@ -39,7 +39,7 @@ func TestBriefTrainSaysWhatWasLost(t *testing.T) {
 		},
 		{
 			spec.TrainOutput{Steps: 1201, StepsLost: 1, Generations: []spec.Generation{{End: spec.EndUserError, CommittedStep: 1200}}},
-			"1,201 steps, 1 generation, 1 failed attempt, 1 step lost, 0 repeated, `sluice rerun` resumes from step 1,200",
+			"1,201 steps, 1 generation, 1 failed attempt, 1 step lost, 0 repeated, saved at step 1,200, `sluice rerun` resumes from its newest checkpoint",
 		},
 	} {
 		if got := strings.Join(briefTrain(tt.out), ", "); got != tt.want {
