@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/sluiceml/sluice/store"
@@ -121,6 +122,8 @@ func (b bucket) list(ctx context.Context, owner, target string) ([]found, error)
 			list = append(list, found{name: name, version: parts[1]})
 		}
 	}
+	// The keys have another order: "v1-engine/..." is before "v1/...".
+	slices.SortFunc(list, func(a, b found) int { return strings.Compare(a.name, b.name) })
 	return list, nil
 }
 

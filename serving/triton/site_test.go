@@ -18,7 +18,9 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
 	"github.com/sluiceml/sluice/serving/triton/tritontest"
@@ -124,6 +126,30 @@ func (s *site) model(files map[string]string, meta map[string]string) artifact.R
 func (s *site) onnx(name string) artifact.Ref {
 	s.t.Helper()
 	return s.model(map[string]string{"net.onnx": content(s.t, name), "words.txt": "a b"}, nil)
+}
+
+// engine is a model artifact: an engine whose input a front makes.
+func (s *site) engine(built string) artifact.Ref {
+	s.t.Helper()
+	hits := []oip.TensorMetadata{{Name: "hits", Datatype: oip.FP32, Shape: []int64{-1, -1}}}
+	engine := plan.Engine{
+		GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", TensorRT: "10.3.0", Precision: "fp16",
+		Inputs: hits, Outputs: []oip.TensorMetadata{{Name: "probabilities", Datatype: oip.FP32, Shape: []int64{-1, 2}}}, MaxBatch: 4,
+		Front: &plan.Front{Inputs: []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}, Outputs: hits},
+	}
+	return s.model(map[string]string{plan.File: built, plan.FrontFile: content(s.t, onnxtest.WordsFront)}, engine.Meta())
+}
+
+// publish writes a release to the repository.
+func (s *site) publish(r *releases, version string, model artifact.Ref) {
+	s.t.Helper()
+	m, err := r.model(s.t.Context(), routing.Release{Version: version, Model: model})
+	if err == nil {
+		err = r.repository.publish(s.t.Context(), s.store, m)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func content(t *testing.T, name string) string {

@@ -19,7 +19,6 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
@@ -307,14 +306,7 @@ func TestKilled(t *testing.T) {
 // promise: docs/serving.md#p-triton-engine
 func TestEngine(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
-	hits := []oip.TensorMetadata{{Name: "hits", Datatype: oip.FP32, Shape: []int64{-1, -1}}}
-	engine := plan.Engine{
-		GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", TensorRT: "10.3.0", Precision: "fp16",
-		Inputs: hits, Outputs: []oip.TensorMetadata{{Name: "probabilities", Datatype: oip.FP32, Shape: []int64{-1, 2}}}, MaxBatch: 4,
-		Front: &plan.Front{Inputs: []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}, Outputs: hits},
-	}
-	files := map[string]string{plan.File: content(t, onnxtest.WordsBack), plan.FrontFile: content(t, onnxtest.WordsFront)}
-	upstream := here.mustOpen("1", here.model(files, engine.Meta()))
+	upstream := here.mustOpen("1", here.engine(content(t, onnxtest.WordsBack)))
 	outputs, err := upstream.Infer(t.Context(), []oip.Tensor{{Name: "text", Shape: []int64{2}, Data: []string{"spam", "ham"}}})
 	if err != nil || len(outputs) != 1 || !slices.Equal(outputs[0].Shape, []int64{2, 2}) {
 		t.Errorf("%+v, %v", outputs, err)
@@ -322,9 +314,8 @@ func TestEngine(t *testing.T) {
 	if n := len(here.tree()); n != 9 {
 		t.Errorf("%q", here.tree())
 	}
-	files[plan.File] = "built elsewhere"
 	const want = "it is a TensorRT engine, built by TensorRT 10.3.0 on NVIDIA L4 (compute capability 8.9, driver 550.54.15), and may load nowhere else"
-	if _, err := here.open(here.releases(), "2", here.model(files, engine.Meta())); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := here.open(here.releases(), "2", here.engine("built elsewhere")); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	if err := here.releases().sweep(t.Context(), routing.Document{Target: servingtest.Name, Versions: 2}); err != nil {
@@ -395,8 +386,14 @@ func TestBucket(t *testing.T) {
 	if _, err := here.open(here.releases(), "1", here.onnx(onnxtest.TextClose)); err == nil || !strings.Contains(err.Error(), "two copies of one store") {
 		t.Errorf("another model: %v", err)
 	}
-	if err := here.releases().sweep(t.Context(), routing.Document{Target: servingtest.Name, Versions: 1}); err != nil {
+	here.publish(here.releases(), "2", here.engine("an engine"))
+	if err := here.releases().sweep(t.Context(), routing.Document{Target: servingtest.Name, Versions: 2}); err != nil {
 		t.Fatal(err)
+	}
+	calls := here.Calls()
+	unloads := []string{"unload " + here.name("1"), "unload " + here.name("2"), "unload " + here.name("2-engine"), "unload " + here.name("2-front")}
+	if diff := cmp.Diff(unloads, calls[max(0, len(calls)-len(unloads)):]); diff != "" {
+		t.Errorf("an ensemble goes before its models (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(want[:1], keys()); diff != "" || len(here.Loaded()) != 0 {
 		t.Errorf("loaded %q (-want +got):\n%s", here.Loaded(), diff)
