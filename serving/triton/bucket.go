@@ -82,17 +82,22 @@ func markerIn(ctx context.Context, from store.Driver, name string) (marker, erro
 	return readMarker(name, r)
 }
 
-// copyTo writes a file, unless it is there: what a name stands for never changes.
+// copyTo writes a file, unless it is there: what a name stands for never changes, though the target's settings may. Objects appear whole.
 func copyTo(ctx context.Context, to store.Driver, key string, f file) error {
-	if there, err := to.Stat(ctx, key); err == nil && there.Bytes == f.bytes {
-		return nil
+	if _, err := to.Stat(ctx, key); !errors.Is(err, store.ErrNotFound) {
+		return err
 	}
 	content, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	return to.Write(ctx, key, content, store.WriteOptions{})
+	// One that is made by settings may be another gateway's meanwhile. All others are the same, and too large to be held in memory for this.
+	err = to.Write(ctx, key, content, store.WriteOptions{IfAbsent: f.made})
+	if errors.Is(err, store.ErrExists) {
+		return nil
+	}
+	return err
 }
 
 // list implements repository.

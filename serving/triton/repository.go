@@ -109,9 +109,9 @@ func (m *model) marked(name string) marker {
 
 // file is one of a model, by its path in the model's folder.
 type file struct {
-	at    string
-	bytes int64
-	open  func(ctx context.Context) (io.ReadCloser, error)
+	at   string
+	made bool // of the release and the target's settings, rather than a file of the artifact
+	open func(ctx context.Context) (io.ReadCloser, error)
 }
 
 // files are those of one of its models.
@@ -119,14 +119,14 @@ func (m *model) files(s *store.Store, name string) []file {
 	var files []file
 	for at, text := range m.layout.Texts {
 		if at, ok := strings.CutPrefix(at, name+"/"); ok {
-			files = append(files, file{at, int64(len(text)), func(context.Context) (io.ReadCloser, error) {
+			files = append(files, file{at, true, func(context.Context) (io.ReadCloser, error) {
 				return io.NopCloser(bytes.NewReader(text)), nil
 			}})
 		}
 	}
 	for at, f := range m.layout.Files {
 		if at, ok := strings.CutPrefix(at, name+"/"); ok {
-			files = append(files, file{at, f.Bytes, func(ctx context.Context) (io.ReadCloser, error) { return s.Blob(ctx, f.Digest) }})
+			files = append(files, file{at, false, func(ctx context.Context) (io.ReadCloser, error) { return s.Blob(ctx, f.Digest) }})
 		}
 	}
 	return files

@@ -85,6 +85,34 @@ func TestWritten(t *testing.T) {
 	}
 }
 
+// TestStays: what is there of a release stays as it was written when the target gets another max_batch.
+//
+// promise: docs/serving.md#p-triton-batch
+func TestStays(t *testing.T) {
+	for _, open := range []func(dir string) repository{
+		func(dir string) repository { return folder(dir) },
+		func(dir string) repository { return bucket("file://" + dir) },
+	} {
+		here := newSite(t, servingtest.NewStore(t))
+		r, model := here.releases(), here.onnx(onnxtest.Text)
+		r.repository = open(here.spec.Repository)
+		var written string
+		for _, r.spec.MaxBatch = range []int{0, 8, 16} {
+			here.publish(r, "1", model)
+			text, err := os.ReadFile(filepath.Join(here.spec.Repository, here.name("1"), "config.pbtxt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if written == "" {
+				written = string(text)
+			}
+			if diff := cmp.Diff(written, string(text)); diff != "" {
+				t.Errorf("max_batch %d, %T (-written +found):\n%s", r.spec.MaxBatch, r.repository, diff)
+			}
+		}
+	}
+}
+
 // TestFailures: what stands in the way is said in Triton's words, and what to do.
 //
 // promise: docs/serving.md#p-triton-reason
