@@ -88,7 +88,7 @@ func (s *site) serve(ports gateway.Ports) *gateway.Server {
 func (s *site) releases() *releases {
 	return &releases{
 		store: s.store, target: servingtest.Name, spec: s.spec, control: newControl(s.spec.Server), repository: openRepository(s.spec.Repository),
-		log: slog.New(slog.DiscardHandler),
+		log: slog.New(slog.DiscardHandler), lease: gateway.Lease,
 	}
 }
 

@@ -40,6 +40,7 @@ func Serve(
 ) (*gateway.Server, error) {
 	r := &releases{
 		store: s, target: target, spec: t, control: newControl(t.Server), repository: openRepository(t.Repository), log: log, unseenFor: unseenFor,
+		lease: gateway.Lease,
 	}
 	return gateway.Serve(ctx, ports, gateway.Options{
 		Store: s, Target: target, Open: r.open, Sweep: r.sweep, LabelKey: labelKey, Timeout: time.Duration(t.Timeout), Logger: log,
@@ -55,6 +56,7 @@ type releases struct {
 	repository repository
 	log        *slog.Logger
 	unseenFor  time.Duration
+	lease      time.Duration // of the other gateways
 }
 
 // model is a release as Triton has it. An engine with a front is three models, of which clients know one.
@@ -180,7 +182,9 @@ func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
 			continue
 		}
 		if !waited {
-			t.others(ctx, doc.Revision)
+			if err := t.others(ctx, doc.Revision); err != nil {
+				return err
+			}
 			waited = true
 		}
 		if !f.temporary {
@@ -196,20 +200,40 @@ func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
 	return nil
 }
 
-// others waits until no other gateway of the target sends requests by an earlier revision, at most until its lease has run out.
-func (t *releases) others(ctx context.Context, revision int64) {
-	ctx, cancel := context.WithTimeout(ctx, gateway.Lease)
-	defer cancel()
-	for range poll.Every(ctx, lookEvery) {
+// others waits until no other gateway of the target sends requests by an earlier revision. The lease of one that has fallen silent runs out.
+// One that goes on would load its models again: it has read the revision, of which a release does not load there.
+func (t *releases) others(ctx context.Context, revision int64) error {
+	began := time.Now()
+	beats := map[string]int64{} // as they were seen first
+	for now := range poll.Every(ctx, lookEvery) {
 		reports, err := replica.List(ctx, t.store, t.target)
-		behind := err != nil
-		for _, r := range reports {
-			behind = behind || !r.Closed && r.Revision < revision
+		if err != nil {
+			return err
 		}
-		if !behind {
-			return
+		behind, going := false, replica.Report{}
+		for _, r := range reports {
+			if r.Closed || r.Revision >= revision {
+				continue
+			}
+			behind = true
+			if first, seen := beats[r.Epoch]; !seen {
+				beats[r.Epoch] = r.Beat
+			} else if r.Beat > first {
+				going = r
+			}
+		}
+		switch {
+		case !behind:
+			return nil
+		case now.Sub(began) <= t.lease:
+		case going.Epoch != "":
+			return fmt.Errorf("the gateway on %s still serves revision %d of the routing: its models stay loaded until it serves revision %d or has ended",
+				going.Host, going.Revision, revision)
+		default:
+			return nil
 		}
 	}
+	return context.Cause(ctx)
 }
 
 // unload has Triton unload a model and waits until it has: its folder must not change before.

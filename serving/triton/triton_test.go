@@ -1,6 +1,7 @@
 package triton
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/testing/proctest"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -291,6 +293,49 @@ func TestOtherGateways(t *testing.T) {
 	}
 	if calls := here.Calls(); calls[len(calls)-1] != "unload "+here.name("1") {
 		t.Errorf("calls %q", calls)
+	}
+}
+
+// TestStillServed: a gateway that goes on sending requests by an earlier revision, as one does where the new release does not load, keeps its
+// model until it has gone.
+//
+// promise: docs/serving.md#p-triton-behind
+func TestStillServed(t *testing.T) {
+	for how, closed := range map[string]bool{"closed": true, "killed": false} {
+		t.Run(how, func(t *testing.T) {
+			here := newSite(t, servingtest.NewStore(t))
+			here.publish(here.releases(), "1", here.onnx(onnxtest.Text))
+			r := here.releases()
+			r.lease = lookEvery / 2
+			report := replica.Report{Snapshot: stats.Snapshot{Target: servingtest.Name, Epoch: "another", Revision: 6}, Host: "there", Read: 7}
+			beat := func() {
+				report.Beat++
+				if err := replica.Put(t.Context(), here.store, report); err != nil {
+					t.Error(err)
+				}
+			}
+			beat()
+			ctx, stop := context.WithCancel(t.Context())
+			var beating sync.WaitGroup
+			beating.Go(func() {
+				for range poll.Every(ctx, 10*time.Millisecond) {
+					beat()
+				}
+			})
+			doc := routing.Document{Target: servingtest.Name, Revision: 7, Versions: 1}
+			err := r.sweep(t.Context(), doc)
+			stop()
+			beating.Wait()
+			if err == nil || !strings.Contains(err.Error(), "the gateway on there still serves revision 6") || len(here.Calls()) != 0 {
+				t.Fatalf("%v, calls %q", err, here.Calls())
+			}
+			if report.Closed = closed; closed {
+				beat()
+			}
+			if err := r.sweep(t.Context(), doc); err != nil || len(here.tree()) != 0 {
+				t.Errorf("%v, left: %q", err, here.tree())
+			}
+		})
 	}
 }
 
