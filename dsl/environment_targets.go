@@ -104,6 +104,11 @@ func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget)
 		if !strings.Contains(t.At, "${release}") && !strings.Contains(t.At, "${model}") {
 			src.Errorf(one, "url", "put `${release}` or `${model}` into it, or give `servers`", "all releases would have the same server")
 		}
+		for _, name := range given.FindAllString(t.At, -1) {
+			if name != "${release}" && name != "${model}" {
+				src.Errorf(one, "name", "", "there is no `%s`: the URL of a server is given `${release}` and `${model}`", name)
+			}
+		}
 	case len(t.Servers) != pair || t.Servers[0] == t.Servers[1]:
 		src.Errorf(several, "range", "", "releases use two different servers in turn")
 	default:
@@ -152,7 +157,7 @@ func checkTriton(src *document.Source, body *yaml.Node, t spec.TritonTarget) {
 	}
 }
 
-// given are the names in the command and the variables of a process.
+// given are the names in the command and the variables of a process, or in the URL of a server.
 var given = regexp.MustCompile(`\$\{[^}]*\}`)
 
 // checkProcess reports variables that no program could read, a command without a program, one that does not know where to listen, and names
