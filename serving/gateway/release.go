@@ -47,21 +47,23 @@ func (r *release) close() error {
 }
 
 // open makes a release ready in the background; the caller holds the lock. A release that failed stays so until it is ready after all,
-// so that nothing waits for it meanwhile.
-func (g *Gateway) open(ctx context.Context, r *release) {
+// so that nothing waits for it meanwhile. It is opened as the document now wants it, which may be otherwise than when it failed.
+func (g *Gateway) open(ctx context.Context, r *release, wanted routing.Release) {
+	r.Release = wanted
+	unproven := g.unproven(wanted)
 	ctx, r.stop = context.WithCancel(ctx)
 	g.background.Go(func() {
 		start := time.Now()
-		upstream, err := g.opts.Open(ctx, r.Release, func(what string) {
+		upstream, err := g.opts.Open(ctx, wanted, func(what string) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			r.waiting = what
 		})
 		if err == nil {
-			err = g.warmUp(ctx, r.Release, upstream)
+			err = g.warmUp(ctx, wanted, unproven, upstream)
 		}
 		if err == nil {
-			g.log.Info("a release is ready", "release", r.Version, "model", r.Model.Digest, "seconds", time.Since(start).Seconds())
+			g.log.Info("a release is ready", "release", wanted.Version, "model", wanted.Model.Digest, "seconds", time.Since(start).Seconds())
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -74,6 +76,13 @@ func (g *Gateway) open(ctx context.Context, r *release) {
 		}
 		g.Poke()
 	})
+}
+
+// unproven reports whether a release is a rollout's that gets no requests yet, so that it can be refused and nobody misses it. The caller
+// holds the lock.
+func (g *Gateway) unproven(r routing.Release) bool {
+	isShadow := g.doc.Shadow != nil && g.doc.Shadow.Version == r.Version
+	return g.doc.Candidate == r.Version && r.Weight == 0 && !isShadow
 }
 
 func (g *Gateway) fail(r *release, err error) {
@@ -94,7 +103,7 @@ func (g *Gateway) reconcile(ctx context.Context) {
 			g.releases[wanted.Version] = r
 		}
 		if !known || r.state == Failed && r.stop == nil && !r.opened && time.Since(r.failedAt) >= retryAfter {
-			g.open(ctx, r)
+			g.open(ctx, r, wanted)
 		}
 	}
 	for _, r := range g.releases {

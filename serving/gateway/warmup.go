@@ -20,22 +20,24 @@ const (
 )
 
 // warmUp makes a few inferences, so that the first users do not pay for what a model does once: of rows that the release names, else of
-// made-up inputs. An error says which row the model cannot be asked; the upstream is closed then.
-func (g *Gateway) warmUp(ctx context.Context, r routing.Release, upstream Upstream) error {
+// made-up inputs. An error says which row an unproven model cannot be asked; the upstream is closed then.
+func (g *Gateway) warmUp(ctx context.Context, r routing.Release, unproven bool, upstream Upstream) error {
 	if len(upstream.Inputs()) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.opts.Timeout)
 	defer cancel()
 	if r.WarmUp != nil {
-		err := g.warmUpWith(ctx, r, upstream)
-		switch {
-		case err == nil:
-			return nil
-		case r.Weight == 0:
-			return errors.Join(fmt.Errorf("warm-up: %w", err), upstream.Close())
+		some, err := rows.Head(ctx, g.opts.Store, r.WarmUp.Dataset, r.WarmUp.Split, warmUpRows)
+		if err == nil {
+			err = g.warmUpWith(ctx, r, some, upstream)
+			switch {
+			case err == nil:
+				return nil
+			case unproven:
+				return errors.Join(fmt.Errorf("warm-up: %w", err), upstream.Close())
+			}
 		}
-		// A gateway that starts again must serve, whatever has become of the rows.
 		g.log.Warn("no warm-up with rows", "release", r.Version, "dataset", r.WarmUp.Dataset.Digest, "error", err)
 	}
 	g.warmUpMadeUp(ctx, r.Version, upstream)
@@ -44,16 +46,14 @@ func (g *Gateway) warmUp(ctx context.Context, r routing.Release, upstream Upstre
 
 // warmUpWith asks the model rows one by one, and then all of them at once, which may be joined as those of users are. What it refuses is an
 // error; other failures are for a rollout to count.
-func (g *Gateway) warmUpWith(ctx context.Context, r routing.Release, upstream Upstream) error {
-	some, err := rows.Head(ctx, g.opts.Store, r.WarmUp.Dataset, r.WarmUp.Split, warmUpRows)
-	if err != nil {
-		return err
-	}
+func (g *Gateway) warmUpWith(ctx context.Context, r routing.Release, some []rows.Row, upstream Upstream) error {
 	requests := make([][]oip.Tensor, len(some))
 	for i, row := range some {
-		if requests[i], err = rows.Tensors(upstream.Inputs(), row); err != nil {
+		inputs, err := rows.Tensors(upstream.Inputs(), row)
+		if err != nil {
 			return fmt.Errorf("row %d of split %s: %w", i+1, r.WarmUp.Split, err)
 		}
+		requests[i] = inputs
 	}
 	for n := range max(warmUps, len(requests)) {
 		i := n % len(requests)

@@ -77,18 +77,8 @@ func TestWarmUpWithRows(t *testing.T) {
 				model = &picky{Upstream: &scripted{behaviour: "echo", onClose: func() {}}}
 				return model, nil
 			}, nil)
-			dir := t.TempDir()
-			if err := os.Mkdir(filepath.Join(dir, "test"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "test", "0.jsonl"), []byte(tc.rows), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			rows, err := b.store.PutTree(t.Context(), artifact.Dataset, dir, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			doc := routing.Document{Target: "m", Versions: 1, Releases: []routing.Release{{
+			rows := b.dataset(t, tc.rows)
+			doc := routing.Document{Target: "m", Versions: 1, Candidate: "1", Releases: []routing.Release{{
 				Version: "1", Model: rows, Weight: tc.weight, WarmUp: &routing.Rows{Dataset: rows, Split: "test"},
 			}}}
 			if _, err := routing.Set(t.Context(), b.store, 0, doc); err != nil {
@@ -112,18 +102,92 @@ func TestWarmUpWithRows(t *testing.T) {
 	}
 }
 
-// TestWarmUpWithoutItsRows: what has become of rows is no reason not to serve what served before.
+// dataset stores rows as the split test.
+func (b *bench) dataset(t *testing.T, rows string) artifact.Ref {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "test"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "test", "0.jsonl"), []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := b.store.PutTree(t.Context(), artifact.Dataset, dir, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// TestWarmUpWithoutItsRows: rows that cannot be read any more, or that a model refuses now, are no reason not to load what was loaded before,
+// and those that cannot be read are none for a candidate.
+//
+// promise: docs/serving.md#p-warm-anyway
 func TestWarmUpWithoutItsRows(t *testing.T) {
-	var b *bench
-	b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) { return b.echo(), nil }, nil)
 	gone := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)}
-	doc := routing.Document{Target: "m", Versions: 1, Releases: []routing.Release{{
-		Version: "1", Model: gone, Weight: 1, WarmUp: &routing.Rows{Dataset: gone, Split: "test"},
-	}}}
+	for _, tc := range []struct {
+		name, candidate, stable string
+		first, second           float64 // the weights
+		shadow                  *routing.Shadow
+		rows                    string // of release 1, empty for a dataset that is gone
+	}{
+		{name: "serves, gone", first: 1},
+		{name: "in reserve, gone", second: 1},
+		{name: "in reserve, refused", second: 1, rows: `{"x":[0]}`},
+		{name: "in reserve, misfits", second: 1, rows: `{"y":[0]}`},
+		{name: "stable beside a candidate with all traffic, refused", candidate: "2", stable: "1", second: 1, rows: `{"x":[0]}`},
+		{name: "shadow, refused", candidate: "1", stable: "2", second: 1, shadow: &routing.Shadow{Version: "1", Share: 1}, rows: `{"x":[0]}`},
+		{name: "candidate, gone", candidate: "1", stable: "2", second: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var b *bench
+			b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) { return &picky{Upstream: b.echo()}, nil }, nil)
+			rows := gone
+			if tc.rows != "" {
+				rows = b.dataset(t, tc.rows)
+			}
+			doc := routing.Document{
+				Target: "m", Versions: 2, Candidate: tc.candidate, Stable: tc.stable, Shadow: tc.shadow, Releases: []routing.Release{
+					{Version: "1", Model: gone, Weight: tc.first, WarmUp: &routing.Rows{Dataset: rows, Split: "test"}},
+					{Version: "2", Model: gone, Weight: tc.second},
+				},
+			}
+			if _, err := routing.Set(t.Context(), b.store, 0, doc); err != nil {
+				t.Fatal(err)
+			}
+			b.Poke()
+			b.until(t, func() bool { s := b.State().Releases; return len(s) == 2 && s[0].State != Loading && s[1].State != Loading })
+			if status := b.State().Releases[0]; status.State != Ready {
+				t.Errorf("the release is %+v", status)
+			}
+		})
+	}
+}
+
+// TestRefusedReleaseGetsTraffic: a candidate that failed for its rows is loaded when the document gives it traffic all the same.
+//
+// promise: docs/serving.md#p-warm-anyway
+func TestRefusedReleaseGetsTraffic(t *testing.T) {
+	var b *bench
+	b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) { return &picky{Upstream: b.echo()}, nil }, nil)
+	rows := b.dataset(t, `{"x":[0]}`)
+	doc := routing.Document{Target: "m", Versions: 1, Candidate: "1", Releases: []routing.Release{
+		{Version: "1", Model: rows, WarmUp: &routing.Rows{Dataset: rows, Split: "test"}},
+	}}
 	doc, err := routing.Set(t.Context(), b.store, 0, doc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.Poke()
-	b.untilServing(t, doc.Revision)
+	b.until(t, func() bool { s := b.State().Releases; return len(s) == 1 && s[0].State == Failed })
+	doc.Candidate, doc.Releases[0].Weight = "", 1
+	if doc, err = routing.Set(t.Context(), b.store, doc.Revision, doc); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, func() bool { return b.State().Revision == doc.Revision })
+	b.Gateway.mu.Lock()
+	b.releases["1"].failedAt = b.releases["1"].failedAt.Add(-retryAfter) // instead of waiting
+	b.Gateway.mu.Unlock()
+	b.Poke()
+	b.until(t, func() bool { return b.State().Releases[0].State == Ready })
 }
