@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -17,6 +18,9 @@ const (
 	warmUps = 5
 	// warmUpRows is how many rows of a dataset it is asked at most.
 	warmUpRows = 16
+	// rowsTime is how long it may take to read them, and then at least to ask the model all of them, however short the timeout of an
+	// inference is: the store may be slow, and so may be the first inference.
+	rowsTime = time.Minute
 )
 
 // warmUp makes a few inferences, so that the first users do not pay for what a model does once: of rows that the release names, else of
@@ -25,10 +29,8 @@ func (g *Gateway) warmUp(ctx context.Context, r routing.Release, unproven bool, 
 	if len(upstream.Inputs()) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, g.opts.Timeout)
-	defer cancel()
 	if r.WarmUp != nil {
-		some, err := rows.Head(ctx, g.opts.Store, r.WarmUp.Dataset, r.WarmUp.Split, warmUpRows)
+		some, err := g.rowsOf(ctx, *r.WarmUp)
 		if err == nil {
 			err = g.warmUpWith(ctx, r, some, upstream)
 			switch {
@@ -44,9 +46,17 @@ func (g *Gateway) warmUp(ctx context.Context, r routing.Release, unproven bool, 
 	return nil
 }
 
+func (g *Gateway) rowsOf(ctx context.Context, from routing.Rows) ([]rows.Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, rowsTime)
+	defer cancel()
+	return rows.Head(ctx, g.opts.Store, from.Dataset, from.Split, warmUpRows)
+}
+
 // warmUpWith asks the model rows one by one, and then all of them at once, which may be joined as those of users are. What it refuses is an
 // error; other failures are for a rollout to count.
 func (g *Gateway) warmUpWith(ctx context.Context, r routing.Release, some []rows.Row, upstream Upstream) error {
+	ctx, cancel := context.WithTimeout(ctx, max(rowsTime, g.opts.Timeout))
+	defer cancel()
 	requests := make([][]oip.Tensor, len(some))
 	for i, row := range some {
 		inputs, err := rows.Tensors(upstream.Inputs(), row)
@@ -79,6 +89,8 @@ func (g *Gateway) warmUpWith(ctx context.Context, r routing.Release, some []rows
 
 // warmUpMadeUp asks the model zeros and empty texts. It may refuse them; it is then as cold as it was.
 func (g *Gateway) warmUpMadeUp(ctx context.Context, version string, upstream Upstream) {
+	ctx, cancel := context.WithTimeout(ctx, g.opts.Timeout)
+	defer cancel()
 	inputs := make([]oip.Tensor, len(upstream.Inputs()))
 	for i, meta := range upstream.Inputs() {
 		tensor, err := oip.Zero(meta)

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,12 +11,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/store"
 )
 
 // picky is an upstream that keeps what it is asked and refuses zeros, as made-up inputs have, and fails for 5.
@@ -190,4 +194,64 @@ func TestRefusedReleaseGetsTraffic(t *testing.T) {
 	b.Gateway.mu.Unlock()
 	b.Poke()
 	b.until(t, func() bool { return b.State().Releases[0].State == Ready })
+}
+
+// timed notes how much time there is left for reading a blob and for an inference.
+type timed struct {
+	store.Driver
+	Upstream
+	reading, asking *[]time.Duration
+}
+
+func left(ctx context.Context) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return time.Until(deadline)
+}
+
+func (d timed) Read(ctx context.Context, key string) (io.ReadCloser, error) {
+	if strings.HasPrefix(key, "blobs/") {
+		*d.reading = append(*d.reading, left(ctx))
+	}
+	return d.Driver.Read(ctx, key)
+}
+
+func (d timed) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	*d.asking = append(*d.asking, left(ctx))
+	return d.Upstream.Infer(ctx, inputs)
+}
+
+func (d timed) Close() error { return d.Upstream.Close() }
+
+// TestWarmUpOfAShortTimeout: the timeout of one inference bounds neither the reading of rows nor the asking of all of them.
+func TestWarmUpOfAShortTimeout(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{store: s}
+	rows := b.dataset(t, `{"x":[1]}`)
+	on := timed{Driver: s.Driver(), Upstream: b.echo(), reading: new([]time.Duration), asking: new([]time.Duration)}
+	b.Gateway = New(Options{
+		Store: store.New(on, s.URL()), Target: "m", Timeout: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Open: func(context.Context, routing.Release, func(string)) (Upstream, error) { return on, nil },
+	})
+	doc := routing.Document{Target: "m", Versions: 1, Candidate: "1", Releases: []routing.Release{
+		{Version: "1", Model: rows, WarmUp: &routing.Rows{Dataset: rows, Split: "test"}},
+	}}
+	if _, err := routing.Set(t.Context(), s, 0, doc); err != nil {
+		t.Fatal(err)
+	}
+	b.Poke()
+	b.until(t, func() bool { r := b.State().Releases; return len(r) == 1 && r[0].State != Loading })
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(*on.reading) != 2 || len(*on.asking) != warmUps+1 { // the list of files and a file; one by one and all at once
+		t.Errorf("%d blobs were read and %d rows asked", len(*on.reading), len(*on.asking))
+	}
+	for _, left := range slices.Concat(*on.reading, *on.asking) {
+		if left < rowsTime/2 {
+			t.Errorf("it has %v", left)
+		}
+	}
 }
