@@ -33,6 +33,7 @@ type Log struct {
 	// Of the goroutine that writes.
 	buffer  bytes.Buffer
 	lines   int64 // in buffer
+	torn    bool  // what was written last ends within a line
 	failing bool
 }
 
@@ -130,9 +131,13 @@ func (l *Log) flush() {
 	if l.lines == 0 {
 		return
 	}
-	_, err := l.to.Write(l.buffer.Bytes())
+	content := l.buffer.Bytes()
+	n, err := l.to.Write(content)
 	if err != nil {
-		l.lost.Add(l.lines)
+		l.lost.Add(min(l.lines, int64(bytes.Count(content[n:], []byte("\n")))))
+	}
+	if n > 0 {
+		l.torn = content[n-1] != '\n'
 	}
 	if err != nil && !l.failing {
 		l.log.Error("the access log cannot be written, lines are lost", "error", err)
@@ -142,4 +147,7 @@ func (l *Log) flush() {
 	l.failing = err != nil
 	l.buffer.Reset()
 	l.lines = 0
+	if l.torn {
+		l.buffer.WriteByte('\n') // what comes next is a line by itself
+	}
 }

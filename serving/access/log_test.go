@@ -25,6 +25,7 @@ type sink struct {
 	mu      sync.Mutex
 	content bytes.Buffer
 	err     error
+	room    int // bytes that are taken before err
 	blocked chan struct{}
 }
 
@@ -35,9 +36,18 @@ func (s *sink) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return 0, s.err
+		n, _ := s.content.Write(p[:min(s.room, len(p))]) // a Buffer takes all
+		s.room -= n
+		return n, s.err
 	}
 	return s.content.Write(p)
+}
+
+// set has what is written next fail with err after so many bytes, or not when that is nil.
+func (s *sink) set(err error, room int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.room = err, room
 }
 
 // paths are those of the lines that were written.
@@ -126,9 +136,7 @@ func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 			l.Add(Entry{Path: "/lost"})
 			time.Sleep(time.Second)
 		}
-		to.mu.Lock()
-		to.err = nil
-		to.mu.Unlock()
+		to.set(nil, 0)
 		l.Add(Entry{Path: "/written"})
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -139,6 +147,55 @@ func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 			t.Errorf("the process's log says %q, want the error once, and its end", said.String())
 		}
 	})
+}
+
+// A disk that gets full takes a part of the last lines. Those that it has whole are not lost, and what comes when it has room again is no
+// part of a torn one.
+//
+// promise: docs/serving.md#p-access-torn
+func TestTornLines(t *testing.T) {
+	var line bytes.Buffer
+	if err := json.NewEncoder(&line).Encode(Entry{Path: "/0"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		room int
+		want string // the path of each line
+		lost int64
+	}{
+		{0, "/2", 3},
+		{10, "torn /2", 3},
+		{line.Len() - 1, "/0 /2", 3}, // counted, though its end comes later
+		{line.Len(), "/0 /2", 2},
+		{line.Len() + 10, "/0 torn /2", 2},
+		{2 * line.Len(), "/0 /0 /2", 1},
+	} {
+		to := &sink{}
+		inTime(t, to, queueSize, func(t *testing.T, l *Log) {
+			to.set(errors.New("no space left on device"), tc.room)
+			l.Add(Entry{Path: "/0"})
+			l.Add(Entry{Path: "/0"})
+			time.Sleep(time.Second)
+			to.set(errors.New("no space left on device"), 0)
+			l.Add(Entry{Path: "/1"})
+			time.Sleep(time.Second)
+			to.set(nil, 0)
+			l.Add(Entry{Path: "/2"})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			var got []string
+			for line := range strings.Lines(to.content.String()) {
+				var e Entry
+				if json.Unmarshal([]byte(line), &e) != nil {
+					e.Path = "torn"
+				}
+				got = append(got, e.Path)
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" || l.Lost() != tc.lost {
+				t.Errorf("with room for %d bytes %d lines are lost, want %d (-want +got):\n%s", tc.room, l.Lost(), tc.lost, diff)
+			}
+		})
+	}
 }
 
 // promise: docs/serving.md#p-access-rotated
