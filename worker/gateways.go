@@ -111,9 +111,9 @@ func (g *Gateways) Serve(ctx context.Context, target string, spec spec.ServedTar
 	if inTheWay {
 		g.end(ctx, target, old)
 	}
-	if err := g.start(ctx, target, spec); err != nil {
+	if err := g.start(ctx, target, spec, false); err != nil {
 		if inTheWay {
-			err = errors.Join(err, g.start(ctx, target, before))
+			err = errors.Join(err, g.start(ctx, target, before, true))
 		}
 		return Address{}, err
 	}
@@ -135,13 +135,13 @@ func (g *Gateways) end(ctx context.Context, target string, old *gateway.Server) 
 	}
 }
 
-// start listens and serves, each driver in one line; the caller holds the lock.
-func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTarget) error {
+// start listens and serves, each driver in one line; the caller holds the lock. A target that was served before, again, needs no access log.
+func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTarget, again bool) error {
 	labelKey, err := gateway.EnsureLabelKey(g.state)
 	if err != nil {
 		return fmt.Errorf("target %s: %w", target, err)
 	}
-	ports, err := g.ports(ctx, target, spec)
+	ports, err := g.ports(ctx, target, spec, again)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTar
 }
 
 // ports are where a target's gateway listens, with its door and its access log, which are open then; but for the ports that the driver names.
-func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedTarget) (gateway.Ports, error) {
+func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedTarget, again bool) (gateway.Ports, error) {
 	front := served.Gateway
 	if front.Listen == "" && g.host != "" {
 		front.Listen, front.Open = g.host, true // --serve-listen says so
@@ -191,7 +191,7 @@ func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedT
 	if err != nil {
 		return gateway.Ports{}, err
 	}
-	log, err := g.accessLog(target, front.AccessLog)
+	log, err := g.accessLog(target, front.AccessLog, again)
 	if err != nil {
 		d.Close()
 		return gateway.Ports{}, fmt.Errorf("target %s: %w", target, err)
@@ -199,12 +199,16 @@ func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedT
 	return gateway.Ports{Host: front.Listen, MetricsHost: front.MetricsListen, Control: front.AdminPort, Door: d, Access: log}, nil
 }
 
-// accessLog opens the access log of a target; nil for none.
-func (g *Gateways) accessLog(target, path string) (log *access.Log, err error) {
+// accessLog opens the access log of a target; nil for none. One that cannot be opened is no error again: a disk must not be an outage.
+func (g *Gateways) accessLog(target, path string, again bool) (log *access.Log, err error) {
 	switch {
 	case path == "":
 	case path != "-":
 		log, err = access.Open(path, g.log.With("target", target))
+		if err != nil && again {
+			g.log.Warn("the target is served without its access log, which is tried again with each request", "target", target, "error", err)
+			log, err = access.OpenLater(path, g.log.With("target", target)), nil
+		}
 	case g.stdout != nil:
 		log = access.New(g.stdout, g.log.With("target", target))
 	default:
@@ -269,7 +273,7 @@ func (g *Gateways) Restore(ctx context.Context) error {
 func (g *Gateways) startFailed(ctx context.Context) error {
 	var errs []error
 	for _, target := range slices.Sorted(maps.Keys(g.failed)) {
-		if err := g.start(ctx, target, g.specs[target]); err != nil {
+		if err := g.start(ctx, target, g.specs[target], true); err != nil {
 			g.failed[target] = err
 			errs = append(errs, err)
 		}

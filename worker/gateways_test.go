@@ -406,6 +406,51 @@ func TestGatewayWithAnAccessLog(t *testing.T) {
 	}
 }
 
+// A target that was served before is served again without its access log, as long as that cannot be opened.
+//
+// promise: docs/serving.md#p-access-again
+func TestGatewayWithoutItsAccessLog(t *testing.T) {
+	state, dir := t.TempDir(), filepath.Join(t.TempDir(), "logs")
+	path := filepath.Join(dir, "access.log")
+	mkdir := func() {
+		t.Helper()
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mkdir()
+	served := spec.Target{Embedded: &spec.EmbeddedTarget{Port: freePort(t)}, Gateway: spec.TargetGateway{AccessLog: path}}
+	g := gateways(t, state)
+	if _, err := g.Serve(t.Context(), "shop", spec.ServedTarget{Target: served}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(g.Close(), os.RemoveAll(dir)); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	restored := NewGateways(openStore(t), state, slog.New(slog.NewTextHandler(&said, nil)))
+	if err := restored.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	at := restored.Addresses()["shop"].URL
+	if got := status(t, at+"/v2"); got != http.StatusOK {
+		t.Errorf("without the log it answers %d", got)
+	}
+	mkdir()
+	if got := status(t, at+"/v2"); got != http.StatusOK {
+		t.Errorf("with the log it answers %d", got)
+	}
+	if err := restored.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if written, err := os.ReadFile(path); err != nil || !strings.Contains(string(written), `"path":"/v2"`) {
+		t.Errorf("the log has %q, %v", written, err)
+	}
+	if !strings.Contains(said.String(), "level=WARN") || !strings.Contains(said.String(), path) {
+		t.Errorf("the process's log has %q, want a warning", said.String())
+	}
+}
+
 // A target with a front door is served as its environment says, and again after a restart, which has no environment. A worker's other
 // gateways listen where --serve-listen says.
 //

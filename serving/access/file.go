@@ -3,17 +3,22 @@ package access
 import (
 	"fmt"
 	"os"
+	"syscall"
 )
 
 // file is appended to. Something else may rename, remove or truncate it at any time, as programs that rotate logs do.
 type file struct {
 	path string
-	to   *os.File
+	to   *os.File // nil while it could not be opened
 }
 
 // open opens the file, which others than the group may not read: it says who asks what.
 func (f *file) open() error {
-	to, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+	if err := regular(f.path); err != nil {
+		return err
+	}
+	// It does not wait should the path be a pipe by now.
+	to, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o640)
 	if err != nil {
 		return fmt.Errorf("access_log: %w", err)
 	}
@@ -22,10 +27,18 @@ func (f *file) open() error {
 	return nil
 }
 
+// regular refuses a path that has something else than a file: a pipe that nobody reads would be waited for.
+func regular(path string) error {
+	if at, err := os.Stat(path); err == nil && !at.Mode().IsRegular() {
+		return fmt.Errorf("access_log: %s is not a regular file\nhelp: write the path of a file, or \"-\" for the standard output of `sluice serve`", path)
+	}
+	return nil
+}
+
 // Write implements io.Writer. It writes to the file that has the path now. Nothing has to tell it that the one before was renamed.
 func (f *file) Write(p []byte) (int, error) {
 	at, err := os.Stat(f.path)
-	if err == nil {
+	if err == nil && f.to != nil {
 		var have os.FileInfo
 		if have, err = f.to.Stat(); err == nil && os.SameFile(at, have) {
 			return f.to.Write(p)

@@ -49,6 +49,9 @@ func Open(path string, log *slog.Logger) (*Log, error) {
 	return New(f, log), nil
 }
 
+// OpenLater is Open for a file that need not be there yet. Until it can be opened, which is tried with each write, lines are lost.
+func OpenLater(path string, log *slog.Logger) *Log { return New(&file{path: path}, log) }
+
 func start(to io.Writer, log *slog.Logger, size int) *Log {
 	l := &Log{to: to, log: log, queue: make(chan Entry, size), ending: make(chan struct{}), ended: make(chan struct{})}
 	go l.run()

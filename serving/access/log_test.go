@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,6 +264,47 @@ func TestOpen(t *testing.T) {
 	if _, err := Open(filepath.Join(path, "access.log"), log); err == nil || !strings.Contains(err.Error(), "access_log: open ") {
 		t.Errorf("in a folder that is none: %v", err)
 	}
+}
+
+// What is no file is refused, at once, before requests and with them.
+//
+// promise: docs/serving.md#p-access-again
+func TestOnlyFilesAreWrittenTo(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, dir, os.DevNull} {
+		if _, err := Open(path, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), path+" is not a regular file\nhelp: ") {
+			t.Errorf("opened: %v", err)
+		}
+		if _, err := (&file{path: path}).Write([]byte("lost\n")); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+			t.Errorf("written: %v", err)
+		}
+	}
+}
+
+// promise: docs/serving.md#p-access-again
+func TestOpenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "logs")
+		path := filepath.Join(dir, "access.log")
+		l := OpenLater(path, slog.New(slog.DiscardHandler))
+		l.Add(Entry{Path: "/lost"})
+		time.Sleep(time.Second)
+		if l.Lost() != 1 {
+			t.Errorf("%d lines are lost, want 1", l.Lost())
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		l.Add(Entry{Path: "/written"})
+		l.Close()
+		if content, err := os.ReadFile(path); err != nil || strings.Count(string(content), "\n") != 1 || !strings.Contains(string(content), "/written") {
+			t.Errorf("the file has %q, %v", content, err)
+		}
+	})
 }
 
 func TestWhatClientsDecideIsBounded(t *testing.T) {
