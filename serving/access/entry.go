@@ -39,7 +39,7 @@ type Entry struct {
 	Shadow string `json:"shadow,omitempty"`
 	// Trace is the trace ID of W3C Trace Context.
 	Trace string `json:"trace_id,omitempty"`
-	// Aborted: the client has not got all of the answer.
+	// Aborted: the client left before all of the answer was written.
 	Aborted bool `json:"aborted,omitempty"`
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/sluiceml/sluice/serving/access"
 	"github.com/sluiceml/sluice/serving/door"
 	"github.com/sluiceml/sluice/serving/oip"
@@ -74,7 +76,7 @@ func (g *Gateway) logged(next http.Handler, verbOf func(*http.Request) (verb doo
 		}
 		began := time.Now()
 		n := &note{}
-		in, out := &countedRequest{ReadCloser: r.Body}, &countedAnswer{ResponseWriter: w}
+		in, out := &countedRequest{ReadCloser: r.Body}, &countedAnswer{ResponseWriter: w, client: r.Context()}
 		r = r.WithContext(context.WithValue(r.Context(), noteKey{}, n))
 		r.Body = in
 		ended := false
@@ -82,7 +84,8 @@ func (g *Gateway) logged(next http.Handler, verbOf func(*http.Request) (verb doo
 			e := n.line()
 			e.Time, e.Target, e.Method, e.Path = began.UTC().Truncate(time.Millisecond), g.opts.Target, r.Method, r.URL.Path
 			e.Duration = float64(time.Since(began).Microseconds()) / 1000
-			e.Status, e.GRPC, e.In, e.Out, e.Aborted = out.status, out.grpcStatus(r), in.bytes, out.bytes, !ended || out.failed
+			e.Aborted = !ended || out.failed || (out.silent || isGRPC(r)) && out.left() // the end of an answer over gRPC is yet to be sent
+			e.Status, e.GRPC, e.In, e.Out = out.status, out.grpcStatus(r, e.Aborted), in.bytes, out.bytes
 			e.Client, _, _ = net.SplitHostPort(r.RemoteAddr) // empty where there is no connection
 			e.Trace = oip.CallOf("", r.Header).TraceID()
 			g.opts.Access.Add(e)
@@ -90,6 +93,7 @@ func (g *Gateway) logged(next http.Handler, verbOf func(*http.Request) (verb doo
 		next.ServeHTTP(out, r)
 		ended = true
 		if out.status == 0 {
+			out.silent = true
 			out.status = http.StatusOK // which net/http says for those who say nothing
 		}
 	})
@@ -111,10 +115,16 @@ func (c *countedRequest) Read(p []byte) (int, error) {
 // countedAnswer sees what is answered.
 type countedAnswer struct {
 	http.ResponseWriter
+	client context.Context // ends when the client has gone
 	status int
 	bytes  int64
+	silent bool // nothing was written
 	failed bool
 }
+
+// left reports whether the client has gone. It is asked before something is written: small answers are kept back, and their writing does not
+// fail, while a client that has all of an answer may go before its handler ends.
+func (c *countedAnswer) left() bool { return c.client.Err() != nil }
 
 // Unwrap is for http.ResponseController.
 func (c *countedAnswer) Unwrap() http.ResponseWriter { return c.ResponseWriter }
@@ -124,6 +134,7 @@ func (c *countedAnswer) WriteHeader(status int) {
 	if c.status < http.StatusOK { // what came before was provisional
 		c.status = status
 	}
+	c.failed = c.failed || c.left()
 	c.ResponseWriter.WriteHeader(status)
 }
 
@@ -132,6 +143,7 @@ func (c *countedAnswer) Write(p []byte) (int, error) {
 	if c.status < http.StatusOK {
 		c.status = http.StatusOK
 	}
+	c.failed = c.failed || c.left()
 	n, err := c.ResponseWriter.Write(p)
 	c.bytes += int64(n)
 	c.failed = c.failed || err != nil
@@ -148,13 +160,16 @@ func (c *countedAnswer) FlushError() error {
 	return err
 }
 
-// grpcStatus is the status in the trailer of an answer over gRPC; nil for another one.
-func (c *countedAnswer) grpcStatus(r *http.Request) *int {
+// grpcStatus is the status in the trailer of an answer over gRPC, or that of a call which its client has ended; nil for another answer.
+func (c *countedAnswer) grpcStatus(r *http.Request, aborted bool) *int {
 	if !isGRPC(r) {
 		return nil
 	}
 	code, err := strconv.Atoi(c.Header().Get("Grpc-Status"))
-	if err != nil {
+	switch {
+	case err != nil && aborted:
+		code = int(codes.Canceled)
+	case err != nil:
 		return nil
 	}
 	return &code

@@ -242,6 +242,60 @@ func TestAccessLogOfStreams(t *testing.T) {
 	lines.want(t, []access.Entry{line(whole, 2*len(token), false), line(left, len(token), true)})
 }
 
+// TestAccessLogOfClientsThatLeave: a short answer is kept back until its handler ends, so that writing it to nobody does not fail.
+//
+// promise: docs/serving.md#p-access-aborted
+func TestAccessLogOfClientsThatLeave(t *testing.T) {
+	short := func(w http.ResponseWriter) { _, _ = w.Write([]byte("short")) }
+	canceled := int(codes.Canceled)
+	for _, tc := range []struct {
+		name, kind    string
+		before, after func(http.ResponseWriter) // the client leaves; nil after if it stays
+		want          access.Entry
+	}{
+		{"stays", "text/plain", short, nil, access.Entry{Status: 200, Out: 5}},
+		{"a short answer", "text/plain", nil, short, access.Entry{Status: 200, Out: 5, Aborted: true}},
+		{"no body", "text/plain", nil, func(w http.ResponseWriter) { w.WriteHeader(204) }, access.Entry{Status: 204, Aborted: true}},
+		{"nothing", "text/plain", nil, func(http.ResponseWriter) {}, access.Entry{Status: 200, Aborted: true}},
+		{"with all of it", "text/plain", short, func(http.ResponseWriter) {}, access.Entry{Status: 200, Out: 5}},
+		{"a call", "application/grpc", nil, func(http.ResponseWriter) {}, access.Entry{Status: 200, GRPC: &canceled, Aborted: true}},
+		{"a call's trailer", "application/grpc", short, func(http.ResponseWriter) {}, access.Entry{Status: 200, GRPC: &canceled, Out: 5, Aborted: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var lines accessLines
+			log := access.New(&lines, slog.New(slog.DiscardHandler))
+			defer log.Close()
+			g := &Gateway{opts: Options{Target: "m", Access: log}}
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			server := httptest.NewUnstartedServer(g.logged(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tc.before != nil {
+					tc.before(w)
+				}
+				if tc.after == nil {
+					return
+				}
+				leave()
+				<-r.Context().Done()
+				tc.after(w)
+			}), modelVerb))
+			server.EnableHTTP2 = tc.kind == "application/grpc"
+			server.StartTLS()
+			defer server.Close()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/x", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", tc.kind)
+			if resp, err := server.Client().Do(req); err == nil {
+				_ = resp.Body.Close()
+			}
+			tc.want.Target, tc.want.Method, tc.want.Path = "m", http.MethodPost, "/x"
+			lines.want(t, []access.Entry{tc.want})
+		})
+	}
+}
+
 // TestAccessLogOfRouting: a line says how its release was chosen.
 //
 // promise: docs/serving.md#p-access-line
