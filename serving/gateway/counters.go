@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -43,7 +44,8 @@ type requestOutcome struct {
 	tokens   *tokens // nil where none are looked for
 }
 
-// counters counts outcomes per routing revision and version, and in total per version.
+// counters counts outcomes per routing revision and version, and in total per version. Rollouts judge the revisions; the totals are for
+// Prometheus.
 type counters struct {
 	mu        sync.Mutex
 	revisions []*tally
@@ -74,6 +76,27 @@ func (c *counters) begin(revision int64, weights map[string]float64, keyed *stat
 	begun := stats.Revision{Revision: revision, Weights: weights, Versions: map[string]stats.Counts{}}
 	c.revisions = append(c.revisions, &tally{Revision: begun, keys: newKeyCounter(keyed)})
 	c.revisions = c.revisions[max(0, len(c.revisions)-keepRevisions):]
+}
+
+// keep forgets the totals of versions that are neither in these releases nor in the revisions whose counts are kept: each rollout brings
+// another version. The answer to a request that was still under way may bring one back, until the next call.
+func (c *counters) keep(releases []routing.Release) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := map[string]bool{}
+	for _, r := range releases {
+		kept[r.Version] = true
+	}
+	for _, r := range c.revisions {
+		for version := range r.Versions {
+			kept[version] = true
+		}
+		if r.Shadow != nil {
+			kept[r.Shadow.Version] = true
+		}
+	}
+	maps.DeleteFunc(c.versions, func(version string, _ stats.Counts) bool { return !kept[version] })
+	maps.DeleteFunc(c.shadows, func(version string, _ stats.Shadow) bool { return !kept[version] })
 }
 
 func (c *counters) at(revision int64) *tally {
@@ -209,7 +232,7 @@ func (c *counters) byRevision() []stats.Revision {
 	return out
 }
 
-// totals copies the counts per version since the gateway's start.
+// totals copies the counts per version since the gateway's start, of those that are kept.
 func (c *counters) totals() (map[string]stats.Counts, []stats.Shadow) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -142,7 +142,7 @@ func (b *bench) route(t *testing.T, shadow *routing.Shadow, releases ...weighted
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc.Versions, doc.Releases, doc.Shadow = 9, nil, shadow
+	doc.Versions, doc.Releases, doc.Shadow = 99, nil, shadow
 	for _, r := range releases {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "model"), []byte(r.behaviour), 0o600); err != nil {
@@ -496,6 +496,30 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
+	}
+}
+
+// A process that sees many releases has the metrics of those that are served, or were so lately.
+//
+// promise: docs/metrics.md#p-metrics-versions
+func TestMetricsOfReleasesLongGoneEnd(t *testing.T) {
+	b := newBench(t, 0)
+	has := func(version int) bool {
+		return strings.Contains(ask(b.Metrics(), http.MethodGet, "/metrics", "").Body.String(), fmt.Sprintf(`sluice_requests_total{outcome="ok",target="m",version="%d"} 1`, version))
+	}
+	const releases = keepRevisions + 2
+	for version := 1; version <= releases; version++ {
+		b.untilServing(t, b.route(t, nil, weightedBehaviour{fmt.Sprint(version), "echo", 1}).Revision)
+		b.do(http.MethodPost, inferPath, request)
+		b.counters.dropped(-1, fmt.Sprint(version)) // which counts in total only
+	}
+	for version := 1; version <= releases; version++ {
+		if want := version > releases-keepRevisions; has(version) != want {
+			t.Errorf("metrics of release %d: %v, want %v", version, !want, want)
+		}
+	}
+	if _, shadows := b.counters.totals(); len(shadows) != keepRevisions {
+		t.Errorf("%d releases are counted as shadows, want %d", len(shadows), keepRevisions)
 	}
 }
 

@@ -136,6 +136,7 @@ func (g *Gateway) switchTable() {
 		return
 	}
 	g.counters.begin(next.revision, next.weights(), next.keyed())
+	g.counters.keep(g.doc.Releases)
 	g.log.Info("routing revision in effect", "revision", next.revision)
 }
 
