@@ -142,7 +142,7 @@ var (
 		target, version, Label{"outcome", []string{"ok", "wrong", "failure", "label_refused"}})
 	RequestDuration = Metric{
 		Name: "sluice_request_duration_seconds", Type: Histogram, Labels: []Label{target, version},
-		Help: "Duration of these requests",
+		Help: "Duration of these requests, except those that found no slot",
 	}
 	FirstToken = Metric{
 		Name: "sluice_first_token_seconds", Type: Histogram, Labels: []Label{target, version},

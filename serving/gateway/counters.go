@@ -40,8 +40,8 @@ type requestOutcome struct {
 	labelled bool
 	hasLoss  bool
 	loss     float64
-	latency  time.Duration
-	tokens   *tokens // nil where none are looked for
+	latency  time.Duration // 0 where nothing was asked of the version
+	tokens   *tokens       // nil where none are looked for
 }
 
 // counters counts outcomes per routing revision and version, and in total per version. Rollouts judge the revisions; the totals are for
@@ -125,7 +125,9 @@ func (c *counters) request(a *assignment, one requestOutcome) {
 		case failure:
 			counts.Failures++
 		}
-		counts.Latency.Add(one.latency)
+		if one.latency > 0 {
+			counts.Latency.Add(one.latency)
+		}
 		if took, ok := one.tokens.firstToken(); ok {
 			counts.FirstToken.Add(took)
 		}

@@ -101,12 +101,14 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) erro
 		return err
 	}
 	defer a.inflight.Done()
-	if a.shadow != nil {
-		a.shadow.inflight.Done() // there is nothing to compare
-		a.shadow = nil
-	}
+	a.dropShadow() // there is nothing to compare
 	g.note(r.Context()).assigned(a, key)
 	w.Header().Set(ReleaseHeader, a.Version)
+	leaveShare, err := g.enterShare(a)
+	if err != nil {
+		return err
+	}
+	defer leaveShare()
 	upstream, ok := a.upstream.(Forwarder)
 	if !ok {
 		return fmt.Errorf("release %s does not take requests of the protocol %s", a.Version, g.opts.Protocol)

@@ -58,16 +58,6 @@ func (g *Gateway) respond(w http.ResponseWriter, r *http.Request) (oip.Message, 
 	return res.Encode(req)
 }
 
-// enter takes a place among the inferences under way; leave gives it back.
-func (g *Gateway) enter() (leave func(), err error) {
-	select {
-	case g.places <- struct{}{}:
-		return func() { <-g.places }, nil
-	default:
-		return nil, busy("too many requests are in flight")
-	}
-}
-
 // answer makes the inference of a request, however it came, and says which release made it or failed to. Without a version the header
 // may name one.
 func (g *Gateway) answer(ctx context.Context, version string, header http.Header, req *oip.InferRequest) (res *oip.InferResponse, release string, err error) {
@@ -92,6 +82,11 @@ func (g *Gateway) answer(ctx context.Context, version string, header http.Header
 		g.refuseLabel(a)
 		return nil, a.Version, err
 	}
+	leave, err := g.enterShare(a)
+	if err != nil {
+		return nil, a.Version, err
+	}
+	defer leave()
 	outputs, err := g.run(oip.WithCall(ctx, oip.CallOf(req.ID, header)), a, req.Inputs, label)
 	if err == nil {
 		outputs, err = requested(outputs, req.Outputs)
@@ -104,9 +99,7 @@ func (g *Gateway) answer(ctx context.Context, version string, header http.Header
 
 // refuseLabel counts a request whose label is no class, which makes no inference.
 func (g *Gateway) refuseLabel(a *assignment) {
-	if a.shadow != nil {
-		a.shadow.inflight.Done()
-	}
+	a.dropShadow()
 	if a.counted {
 		g.counters.refused(a.revision, a.Version)
 	}

@@ -121,8 +121,8 @@ func (g *Gateway) hold(version string) (*assignment, error) {
 		version = serving.Version
 	}
 	a, err := g.assign(version, "")
-	if err == nil && a.shadow != nil {
-		a.shadow.inflight.Done()
+	if err == nil {
+		a.dropShadow()
 	}
 	return a, err
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluiceml/sluice/serving/answer"
@@ -28,12 +29,12 @@ type table struct {
 	candidate string
 	sticky    *routing.Sticky
 	// shares are what is drawn from: the candidate's first, so that with a larger share it keeps the keys that it had.
-	shares []weighted
+	shares []share
 }
 
 type weighted struct {
-	*release // nil in shares for one that is missing
-	weight   float64
+	*release
+	weight float64
 }
 
 func (t *table) uses(r *release) bool {
@@ -44,29 +45,51 @@ func (t *table) equal(other *table) bool {
 	return t != nil && other != nil && t.revision == other.revision && t.shadow == other.shadow && slices.Equal(t.releases, other.releases)
 }
 
-// pick is the release of a request; nil for the share of one that is missing, which nobody else gets: a candidate that has a tenth of the
-// traffic must not get all of it because the release it is compared with is not there.
-func (t *table) pick(d drawn) *release {
-	at := t.place(d)
-	for _, share := range t.shares {
-		if at < share.weight {
-			return share.release
-		}
-		at -= share.weight
-	}
+// pick is the share that a request falls in; nil for that of a release that is missing, which nobody else gets: a candidate that has a
+// tenth of the traffic must not get all of it because the release it is compared with is not there.
+func (t *table) pick(d drawn) *share {
 	if len(t.shares) == 0 {
 		return nil
 	}
-	return t.shares[len(t.shares)-1].release // rounding
+	at := t.place(d)
+	picked := len(t.shares) - 1 // where rounding leaves it open
+	for i, share := range t.shares {
+		if at < share.weight {
+			picked = i
+			break
+		}
+		at -= share.weight
+	}
+	if t.shares[picked].release == nil {
+		return nil
+	}
+	return &t.shares[picked]
 }
 
 // give gives a release its share, the next one or, if it is the candidate, the first.
 func (t *table) give(wanted routing.Release, r *release) {
+	next := share{release: r, weight: wanted.Weight, places: maxInFlight, taken: &atomic.Int64{}}
+	if t.trial {
+		next.places = placesOf(wanted.Weight)
+	}
 	at := len(t.shares)
 	if wanted.Version == t.candidate {
 		at = 0
 	}
-	t.shares = slices.Insert(t.shares, at, weighted{r, wanted.Weight})
+	t.shares = slices.Insert(t.shares, at, next)
+}
+
+// inherit leaves the requests that are under way from the table before their places.
+func (t *table) inherit(before *table) {
+	if before == nil {
+		return
+	}
+	for i, s := range t.shares {
+		had := slices.IndexFunc(before.shares, func(b share) bool { return b.release != nil && b.release == s.release })
+		if had >= 0 {
+			t.shares[i].taken = before.shares[had].taken
+		}
+	}
 }
 
 func (t *table) heaviest() *release {
@@ -130,6 +153,7 @@ func (g *Gateway) switchTable() {
 	if !g.followed || next.equal(g.table) || len(next.missing) > 0 && g.table.complete() {
 		return
 	}
+	next.inherit(g.table)
 	g.table = next
 	if len(next.missing) > 0 {
 		g.log.Error("part of the traffic is not served", "revision", next.revision, "error", g.trouble())
@@ -147,6 +171,8 @@ type assignment struct {
 	// counted: chance chose the release, or the request's key, so its outcome may be compared.
 	counted bool
 	drawn   drawn
+	// share has the places that the request is to take one of; nil where neither chance nor its key chose from the table.
+	share *share
 	// outputs describes what labels are compared with: of the release that was named, else of the one with the most traffic, so that a
 	// label is refused or taken whatever release chance chooses.
 	outputs []oip.TensorMetadata
@@ -156,6 +182,14 @@ type assignment struct {
 	lossBound float64
 	// shadow is the release that gets a copy; nil for none.
 	shadow *release
+}
+
+// dropShadow lets go of the release that was to get a copy.
+func (a *assignment) dropShadow() {
+	if a.shadow != nil {
+		a.shadow.inflight.Done()
+		a.shadow = nil
+	}
 }
 
 // assign finds the release for a request: the named version, or else one by its key, or by chance when that is empty, too.
@@ -178,9 +212,10 @@ func (g *Gateway) assign(version, key string) (*assignment, error) {
 			return nil, g.unavailable()
 		}
 		a.drawn = t.draw(g.opts.Target, key)
-		if a.release = t.pick(a.drawn); a.release == nil {
+		if a.share = t.pick(a.drawn); a.share == nil {
 			return nil, g.unavailable()
 		}
+		a.release = a.share.release
 		a.revision, a.counted, a.outputs, a.rules = t.revision, true, t.heaviest().upstream.Outputs(), t.rules
 		a.lossBound = t.lossBound
 		if t.shadow != nil && t.shadow != a.release && rand.Float64() < t.share {
