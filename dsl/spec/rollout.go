@@ -132,7 +132,7 @@ type ErrorTest struct {
 	// Alpha is the maximum probability that an equally good candidate is ever rolled back. Default 0.01.
 	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
 	// MaxRate is the share of wrong answers to labelled requests, or of failed requests, above which a release is rolled back that no stage
-	// compares with another, such as the first release of a target. Default 0.5.
+	// compares with another, such as the first release of a target, or whose stable release has too many wrong answers, too. Default 0.5.
 	MaxRate float64 `json:"max_rate,omitempty" dsl:"default=0.5,min=0.000001,max=1"`
 }
 

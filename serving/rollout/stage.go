@@ -51,6 +51,8 @@ type Stage struct {
 // Alpha is that of the error test: how often a candidate that is as good may be aborted.
 func (s Stage) Alpha() float64 { return cmp.Or(s.Tests.Errors.Alpha, defaultAlpha) }
 
+func (s Stage) maxRate() float64 { return cmp.Or(s.Tests.Errors.MaxRate, defaultMaxRate) }
+
 // HasLoss reports whether there is a loss test.
 func (s Stage) HasLoss() bool { return s.Tests.Loss != nil && s.Tests.Loss.Bound > 0 }
 
@@ -100,7 +102,7 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 	}
 	var made []spec.Check
 	look.Decision, look.Reason, made = evaluateSamples(stage, state, look, checks)
-	if failed := unusable(stage, counts.Candidate); look.Decision == Pass && failed != "" {
+	if failed := cmp.Or(unusable(stage, counts.Candidate), blind(stage, counts)); look.Decision == Pass && failed != "" {
 		look.Decision, look.Reason = Abort, failed
 	}
 	if stage.Keyed {
@@ -220,7 +222,7 @@ func worse(stage Stage, look spec.Look, shadow stats.Shadow) string {
 // unusable judges a release that no stage compares with another by itself, and says what is wrong with it, "" for nothing.
 func unusable(stage Stage, candidate stats.Counts) string {
 	compared := stage.Stable != "" && (stage.Of > 1 || stage.Spec.Weight < 1)
-	limit := cmp.Or(stage.Tests.Errors.MaxRate, defaultMaxRate)
+	limit := stage.maxRate()
 	wrong, failed := ratio(candidate.Wrong, candidate.Labelled), ratio(candidate.Failures, candidate.Requests)
 	switch {
 	case compared:
@@ -234,6 +236,27 @@ func unusable(stage Stage, candidate stats.Counts) string {
 		return tooFar(stage, candidate)
 	}
 	return ""
+}
+
+// blind says that a stage with labels cannot tell the releases apart, because it takes most answers of both to be wrong, "" for not. Labels
+// that no answer agrees with look like that, and would let every candidate pass. A candidate that is mostly right passes, however wrong
+// the release is that it replaces; and so does any that a loss test has judged.
+func blind(stage Stage, counts Counts) string {
+	candidate, stable, limit := counts.Candidate, counts.Stable, stage.maxRate()
+	if s := counts.Shadow; stage.Spec.Shadow > 0 {
+		candidate = stats.Counts{Wrong: s.BothErr + s.CandidateOnly, Labelled: s.Mirrored}
+	}
+	if stage.Stable == "" || stage.HasLoss() || !mostlyWrong(candidate, limit, stage.Alpha()) || !mostlyWrong(stable, limit, stage.Alpha()) {
+		return ""
+	}
+	return fmt.Sprintf("the releases cannot be told apart, because both are mostly wrong: %.2f%% of %d answers of the candidate and %.2f%% of %d of the release that serves"+
+		" differ from their labels, and tests.errors.max_rate allows %.4g%%; check the labels (`traffic.label`) and `compare`",
+		100*ratio(candidate.Wrong, candidate.Labelled), candidate.Labelled, 100*ratio(stable.Wrong, stable.Labelled), stable.Labelled, 100*limit)
+}
+
+// mostlyWrong reports whether more than limit of a release's answers are wrong, by more than chance explains (Hoeffding's inequality).
+func mostlyWrong(c stats.Counts, limit, alpha float64) bool {
+	return c.Labelled > 0 && ratio(c.Wrong, c.Labelled)-limit > math.Sqrt(-math.Log(alpha)/(2*float64(c.Labelled)))
 }
 
 // slower makes the latency test, and says what it found and why that ends the rollout, "" for not.

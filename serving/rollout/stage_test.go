@@ -50,6 +50,7 @@ func shadowed(s stats.Shadow) stats.Snapshot {
 
 // promise: docs/pipelines.md#p-first-release
 // promise: docs/rollouts.md#p-ro-bake
+// promise: docs/rollouts.md#p-ro-blind
 // promise: docs/rollouts.md#p-ro-query-waits
 func TestDecisions(t *testing.T) {
 	ms := time.Millisecond
@@ -73,6 +74,15 @@ func TestDecisions(t *testing.T) {
 	alone := weightStage(1)
 	alone.Of = 1
 	lenient := func(s Stage) Stage { s.Tests.Errors.MaxRate = 0.7; return s }
+	labelled := func(requests, labels, wrong int64) stats.Counts {
+		return stats.Counts{Requests: requests, Labelled: labels, Wrong: wrong}
+	}
+	wrongly := func(c stats.Counts) stats.Counts { c.Wrong = c.Labelled; return c }
+	mirrored := func(bothErr, stableOnly, stableWrong, n int64) stats.Snapshot {
+		s := shadowed(stats.Shadow{Version: "2", Mirrored: n, Samples: n, BothErr: bothErr, StableOnly: stableOnly})
+		s.Revisions[0].Versions = map[string]stats.Counts{"1": labelled(n, n, stableWrong)}
+		return s
+	}
 	firstShadow := shadowStage()
 	firstShadow.Stable = ""
 	for _, tc := range []struct {
@@ -92,6 +102,19 @@ func TestDecisions(t *testing.T) {
 		{"not bad enough for so small an alpha", sure(weightStage(0.1)), snapshot("e", counts(50, 50, ms), counts(450, 45, ms)), "", Hold, "50 of 100"},
 		{"slow", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 3*ms), counts(500, 0, ms)), "", Abort, "slower"},
 		{"as slow as allowed", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 1150*time.Microsecond), counts(500, 0, ms)), "", Pass, ""},
+		{
+			"both all wrong", weightStage(0.1), snapshot("e", counts(100, 100, ms), counts(900, 900, ms)), "", Abort,
+			"both are mostly wrong: 100.00% of 100 answers of the candidate and 100.00% of 900 of the release that serves differ from their labels",
+		},
+		{"both all wrong where there are labels", weightStage(0.1), snapshot("e", labelled(1000, 10, 10), labelled(9000, 90, 90)), "", Abort, "100.00% of 10 answers"},
+		{"both wrong where there are too few labels to say", weightStage(0.1), snapshot("e", labelled(1000, 4, 4), labelled(9000, 36, 36)), "", Pass, ""},
+		{"both as wrong as a coin", weightStage(0.1), snapshot("e", counts(100, 52, ms), counts(900, 468, ms)), "", Pass, ""},
+		{"both wrong at a hard task", lenient(weightStage(0.1)), snapshot("e", counts(100, 72, ms), counts(900, 650, ms)), "", Pass, ""},
+		{"a candidate that is right, for a release that is wrong", weightStage(0.1), snapshot("e", counts(100, 2, ms), counts(900, 900, ms)), "", Pass, ""},
+		{
+			"both all wrong, judged by their losses", lossStage(0.1), snapshot("e", wrongly(priced(100, 5)), wrongly(priced(900, 5))),
+			"", Pass, "",
+		},
 		{"all traffic", weightStage(1), snapshot("e", counts(100, 100, ms), stats.Counts{}), "", Pass, ""},
 		{"enough, and not baked", baking(time.Second), snapshot("e", counts(100, 1, ms), counts(900, 9, ms)), "", Hold, "100 answers of the candidate; baking until 2s"},
 		{"bad before it is baked", baking(time.Second), snapshot("e", counts(50, 50, ms), counts(450, 5, ms)), "", Abort, "more errors"},
@@ -115,6 +138,8 @@ func TestDecisions(t *testing.T) {
 		{"check breaks", checked(weightStage(0.1)), snapshot("e", counts(100, 0, ms), counts(900, 0, ms)), spec.VerdictError, Abort, "broken"},
 		{"check too early", checked(weightStage(0.1)), snapshot("e", counts(99, 0, ms), counts(900, 0, ms)), spec.VerdictFail, Hold, ""},
 		{"shadow", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 100, Samples: 100, Agree: 99}), "", Pass, "99.0% agree"},
+		{"shadow, both all wrong", shadowStage(), mirrored(100, 0, 100, 100), "", Abort, "100.00% of 100 answers of the candidate and 100.00% of 100 of the release"},
+		{"shadow of a candidate that is right", shadowStage(), mirrored(0, 100, 100, 100), "", Pass, ""},
 		{
 			"shadow without answers", shadowStage(), shadowed(stats.Shadow{Version: "2", Mirrored: 120, NoAnswer: 120}), "", Hold,
 			"0 of 100 answers compared; the outputs of both releases for 120 requests contain no class or string",
