@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/replay"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -122,8 +123,23 @@ func (r *Rollouts) probe(ctx context.Context, in record.StepInput, spec spec.Rol
 	}
 	defer cleanup()
 	options.Compare = spec.Compare
-	if readsAgreement(spec) && opened.Previous != "" {
-		options.Check = answer.Rules(spec.Compare).CheckAnswers
-	}
+	options.Check = answersCheck(spec, opened.Previous)
 	return unfit(ctx, replay.Probe(ctx, options, opened.Version))
+}
+
+// answersCheck says what is wrong with the candidate's first answers, beside a release that serves or none: they are compared with labels,
+// and with the other release's where a check reads that.
+func answersCheck(sp spec.Rollout, previous string) func([]oip.Tensor) error {
+	rules := answer.Rules(sp.Compare)
+	return func(outputs []oip.Tensor) error {
+		if sp.Traffic.Label != "" {
+			if err := rules.CheckLabelledAnswers(outputs); err != nil {
+				return err
+			}
+		}
+		if readsAgreement(sp) && previous != "" {
+			return rules.CheckAnswers(outputs)
+		}
+		return nil
+	}
 }

@@ -162,14 +162,26 @@ func TestOutputsWithNothingToAgreeOn(t *testing.T) {
 			t.Errorf("%s: agreement: %v", tc.name, err)
 		}
 	}
+	threshold := Rules{{Rule: "threshold", Threshold: new(float64)}}
 	for _, tc := range []struct {
 		rules  Rules
 		values []float32
 		fit    bool
-	}{{nil, []float32{0.5, 1}, true}, {nil, []float32{3}, true}, {nil, []float32{0.5, 152.25}, false}, {tolerance, []float32{152.25}, true}} {
+	}{
+		{nil, []float32{0.5, 1}, true},
+		{nil, []float32{3}, true},
+		{nil, []float32{0.5, 152.25}, false},
+		{nil, []float32{0.5, -2.25}, false},
+		{tolerance, []float32{152.25}, true},
+		{threshold, []float32{-2.25}, true},
+	} {
 		answers := []oip.Tensor{{Name: "y", Shape: []int64{int64(len(tc.values)), 1}, Data: tc.values}}
 		if err := tc.rules.CheckAnswers(answers); (err == nil) != tc.fit {
 			t.Errorf("answers %v: %v", tc.values, err)
+		}
+		err := tc.rules.CheckLabelledAnswers(answers)
+		if (err == nil) != tc.fit || err != nil && (strings.Contains(err.Error(), "delta") || !strings.Contains(err.Error(), "rule: threshold")) {
+			t.Errorf("labelled answers %v: %v", tc.values, err)
 		}
 	}
 }

@@ -210,20 +210,37 @@ func (r Rules) CheckAgreement(outputs []oip.TensorMetadata) error {
 // CheckAnswers says why answers that were given have nothing to agree on: numbers that are no class and no probability are the same by accident.
 func (r Rules) CheckAnswers(outputs []oip.Tensor) error {
 	for _, rule := range r.orDefault() {
-		t := outputOf(rule, outputs)
-		if rule.Rule != "" || t == nil || len(t.Shape) == 0 || !isFloat(t.Datatype()) {
-			continue
-		}
-		values := numbersOf(t)
-		if int64(len(values)) != t.Shape[0] {
-			continue
-		}
-		for _, v := range values {
-			if (v < 0 || v > 1) && v != math.Trunc(v) {
-				return fmt.Errorf("a check reads delta.agreement, but the model's output %q is %v, which is no class and no probability: say by `compare` when"+
-					" two answers agree, such as {rule: tolerance, rtol: 0.05}", t.Name, v)
-			}
+		if name, v, found := noClass(rule, outputs); found {
+			return fmt.Errorf("a check reads delta.agreement, but the model's output %q is %v, which is no class and no probability: say by `compare` when"+
+				" two answers agree, such as {rule: tolerance, rtol: 0.05}", name, v)
 		}
 	}
 	return nil
+}
+
+// CheckLabelledAnswers says why answers that were given agree with no label: a classifier's may be logits, whose sign is the class.
+func (r Rules) CheckLabelledAnswers(outputs []oip.Tensor) error {
+	if name, v, found := noClass(r.orDefault()[0], outputs); found {
+		return fmt.Errorf("the model's output %[1]q is %[2]v, which is no class and no probability, so that no label agrees with it: say by `compare` when an answer is"+
+			" right, such as {output: %[1]q, rule: threshold, threshold: 0} for logits of two classes or {output: %[1]q, rule: tolerance, rtol: 0.05} for a regression",
+			name, v)
+	}
+	return nil
+}
+
+// noClass finds a row's only number that without a rule is compared as it is, though it is no class and no probability.
+func noClass(rule spec.Compare, outputs []oip.Tensor) (output string, value float64, found bool) {
+	t := outputOf(rule, outputs)
+	if rule.Rule != "" || t == nil || len(t.Shape) == 0 || !isFloat(t.Datatype()) {
+		return "", 0, false
+	}
+	values := numbersOf(t)
+	if int64(len(values)) != t.Shape[0] {
+		return "", 0, false
+	}
+	i := slices.IndexFunc(values, func(v float64) bool { return (v < 0 || v > 1) && v != math.Trunc(v) })
+	if i < 0 {
+		return "", 0, false
+	}
+	return t.Name, values[i], true
 }

@@ -197,6 +197,7 @@ func TestAServerThatIsNotThereYet(t *testing.T) {
 }
 
 // promise: docs/pipelines.md#p-replay-probed
+// promise: docs/rollouts.md#p-ro-incomparable
 func TestProbe(t *testing.T) {
 	s := &server{}
 	if err := Probe(t.Context(), options(t, s), "2"); err != nil {
@@ -213,6 +214,12 @@ func TestProbe(t *testing.T) {
 	err := Probe(t.Context(), options(t, refusing), "2")
 	if !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "row 2 of split test: m rejects it: as told") {
 		t.Errorf("%v, want ErrUnfit", err)
+	}
+	answering := options(t, &server{})
+	answering.Check = func([]oip.Tensor) error { return errors.New("2.5 is no class") }
+	err = Probe(t.Context(), answering, "2")
+	if !errors.Is(err, ErrIncomparable) || !strings.Contains(err.Error(), "2.5 is no class (row 1 of split test)") {
+		t.Errorf("answers that cannot be compared: %v, want ErrIncomparable", err)
 	}
 	unlabelled := options(t, &server{})
 	for i, content := range []string{`{"text":"a","spam":null}`, `{"text":"b","spam":""}`} {
