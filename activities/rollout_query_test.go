@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/serving/rollout"
@@ -84,12 +85,16 @@ func TestChecksWaitForQueries(t *testing.T) {
 // promise: docs/rollouts.md#p-ro-one-step
 func TestFirstReleaseIsNotCompared(t *testing.T) {
 	stage := spec.Stage{
+		Shadow:  1,
 		Checks:  []spec.Expr{"delta.agreement > 0.9", "candidate.p99_ms < 50.0", "candidate.errors <= stable.errors"},
 		Queries: []spec.StageQuery{{Query: `m{release="$candidate"} / m{release="$stable"}`}, {Query: `m{release="$candidate"}`}},
 	}
-	leaveOutComparisons(&stage)
-	want := spec.Stage{Checks: []spec.Expr{"candidate.p99_ms < 50.0"}, Queries: []spec.StageQuery{{Query: `m{release="$candidate"}`}}}
-	if diff := cmp.Diff(want, stage); diff != "" {
+	got := stageOf(contract.RolloutLook{Version: "1", Stage: stage}, spec.Rollout{}).Spec
+	want := spec.Stage{Weight: 1, Checks: []spec.Expr{"candidate.p99_ms < 50.0"}, Queries: []spec.StageQuery{{Query: `m{release="$candidate"}`}}}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(stage, stageOf(contract.RolloutLook{Version: "2", Previous: "1", Stage: stage}, spec.Rollout{}).Spec); diff != "" {
+		t.Errorf("a stage beside a release that serves (-want +got):\n%s", diff)
 	}
 }
