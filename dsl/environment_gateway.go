@@ -35,7 +35,7 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 			absolute(src, document.Lookup(body, "tls", key), file)
 		}
 	}
-	if g.AccessLog != "-" {
+	if g.AccessLog != spec.StandardOutput {
 		absolute(src, document.Lookup(body, "access_log"), g.AccessLog)
 	}
 	named := map[string]bool{}

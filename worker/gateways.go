@@ -50,7 +50,9 @@ const (
 type Address struct {
 	URL     string // of the model: http://127.0.0.1:8080
 	Metrics string // for Prometheus: http://127.0.0.1:9464/metrics
-	control string
+	// LogsToStdout: the access log is the process's standard output.
+	LogsToStdout bool
+	control      string
 }
 
 func addressOf(s *gateway.Server) Address {
@@ -203,7 +205,7 @@ func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedT
 func (g *Gateways) accessLog(target, path string, again bool) (log *access.Log, err error) {
 	switch {
 	case path == "":
-	case path != "-":
+	case path != spec.StandardOutput:
 		log, err = access.Open(path, g.log.With("target", target))
 		if err != nil && again {
 			g.log.Warn("the target is served without its access log, which is tried again with each request", "target", target, "error", err)
@@ -223,7 +225,9 @@ func (g *Gateways) Addresses() map[string]Address {
 	defer g.mu.Unlock()
 	all := make(map[string]Address, len(g.served))
 	for target, s := range g.served {
-		all[target] = addressOf(s)
+		at := addressOf(s)
+		at.LogsToStdout = g.stdout != nil && g.specs[target].Gateway.AccessLog == spec.StandardOutput
+		all[target] = at
 	}
 	return all
 }

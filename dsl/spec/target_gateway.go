@@ -24,6 +24,9 @@ type TargetGateway struct {
 	AccessLog string `json:"access_log,omitempty"`
 }
 
+// StandardOutput in the place of a file is that of `sluice serve`.
+const StandardOutput = "-"
+
 // GatewayTLS are files in PEM, by absolute paths. Renewed files are used by the next connections, without a restart.
 type GatewayTLS struct {
 	// Certificate of the gateway, with the intermediate ones after it.

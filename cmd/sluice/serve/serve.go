@@ -81,8 +81,12 @@ under way, for at most 20 seconds. A second signal ends the wait.`,
 		if len(served) == 0 {
 			return kit.UsageError(cmd, "there is no target to serve: use an environment with -e")
 		}
+		said := cmd.OutOrStdout()
+		if slices.ContainsFunc(slices.Collect(maps.Values(served)), func(a worker.Address) bool { return a.LogsToStdout }) {
+			said = cmd.ErrOrStderr() // what reads the log expects JSON
+		}
 		for _, name := range slices.Sorted(maps.Keys(served)) {
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s at %s\n", name, served[name]); err != nil {
+			if _, err := fmt.Fprintf(said, "%s at %s\n", name, served[name]); err != nil {
 				return err
 			}
 		}
