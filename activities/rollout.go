@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/rows"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -77,7 +79,10 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	if previous, ok := doc.Serving(); ok {
 		opened.Previous = previous.Version
 	}
-	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step, Compare: spec.Compare, WarmUp: warmUpOf(spec)}
+	candidate := routing.Release{Model: spec.Model, Run: in.Run, Step: in.Step, Compare: spec.Compare}
+	if candidate.WarmUp, err = r.warmUpOf(ctx, spec); err != nil {
+		return contract.RolloutOpened{}, err
+	}
 	if spec.Tests.Loss != nil {
 		candidate.LossBound = spec.Tests.Loss.Bound
 	}
@@ -103,15 +108,24 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	return opened, err
 }
 
-// warmUpOf are the rows that the candidate is asked when it is loaded; nil for made-up ones.
-func warmUpOf(sp spec.Rollout) *routing.Rows {
-	switch {
-	case sp.WarmUp != nil:
-		return &routing.Rows{Dataset: sp.WarmUp.Dataset, Split: sp.WarmUp.Split}
-	case !sp.Traffic.Replay.IsZero():
-		return &routing.Rows{Dataset: sp.Traffic.Replay, Split: sp.Traffic.Split}
+// warmUpOf are the rows that the candidate is asked when it is loaded; nil for made-up ones. It reads them once: a gateway that cannot makes
+// do without.
+func (r *Rollouts) warmUpOf(ctx context.Context, sp spec.Rollout) (*routing.Rows, error) {
+	key, dataset, split := "traffic", sp.Traffic.Replay, sp.Traffic.Split
+	if sp.WarmUp != nil {
+		key, dataset, split = "warm_up", sp.WarmUp.Dataset, sp.WarmUp.Split
 	}
-	return nil
+	if dataset.IsZero() {
+		return nil, nil
+	}
+	from := routing.RowsOf(dataset, split)
+	_, err := gateway.WarmUpRows(ctx, r.Store, *from)
+	if _, ok := errors.AsType[*rows.DataError](err); ok {
+		return nil, fault.New(fault.User, key+": "+err.Error(), nil)
+	} else if err != nil {
+		return nil, typed(ctx, fmt.Errorf("%s: %w", key, err))
+	}
+	return from, nil
 }
 
 // refuseSecond refuses a rollout beside the candidate of another one, which the workflow's ID does not know of: that of another namespace, or

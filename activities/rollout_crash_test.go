@@ -9,6 +9,9 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -360,5 +363,50 @@ func TestSecondRolloutIsRefused(t *testing.T) {
 		}
 		w.do(3, len(transitions))
 		w.wants(map[string]float64{"1": 0, "2": 1}, routing.Promoted)
+	})
+}
+
+// TestRowsThatCannotBeRead: rows to warm up with that are no rows end a rollout before anything is loaded, as the user's fault; a store
+// that does not have them is none.
+//
+// promise: docs/serving.md#p-warm-refused
+func TestRowsThatCannotBeRead(t *testing.T) {
+	inSite(t, "rows", func(w *site) {
+		dir := w.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "train"), 0o700); err != nil {
+			w.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "train", "0.jsonl"), []byte("{]"), 0o600); err != nil {
+			w.Fatal(err)
+		}
+		bad, err := w.store.PutTree(w.Context(), artifact.Dataset, dir, nil, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		gone := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)}
+		for _, tc := range []struct {
+			rolled spec.Rollout
+			user   bool
+			want   string
+		}{
+			{spec.Rollout{WarmUp: &spec.WarmUp{Dataset: bad, Split: "train"}}, true, "warm_up: train/0.jsonl:1: invalid character"},
+			{spec.Rollout{WarmUp: &spec.WarmUp{Dataset: bad, Split: "test"}}, true, `warm_up: the dataset has no split "test"; it has: train`},
+			{spec.Rollout{Traffic: spec.Traffic{Replay: bad, Split: "test"}}, true, `traffic: the dataset has no split "test"; it has: train`},
+			{spec.Rollout{WarmUp: &spec.WarmUp{Dataset: gone, Split: "test"}}, false, "warm_up: dataset " + gone.Digest},
+		} {
+			tc.rolled.Target, tc.rolled.Model = "local", artifact.Ref{Type: artifact.Model, Digest: "sha256:second"}
+			raw, err := json.Marshal(tc.rolled)
+			if err != nil {
+				w.Fatal(err)
+			}
+			w.step.Spec = raw
+			_, err = w.worker(lives).Open(w.Context(), w.step)
+			if err == nil || (fault.TypeOf(err) == fault.User) != tc.user || !strings.HasPrefix(err.Error(), tc.want) {
+				w.Errorf("got %v, want %s", err, tc.want)
+			}
+		}
+		if doc, err := routing.Current(w.Context(), w.store, "local"); err != nil || doc.Revision != 1 {
+			w.Errorf("the document is at revision %d, %v, want 1", doc.Revision, err)
+		}
 	})
 }

@@ -42,7 +42,7 @@ func TestWarmUpWithTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL())
-	_, _, err = to.Load(t.Context(), 0, routing.Release{Model: model, Run: "r", Step: "ship", WarmUp: &routing.Rows{Dataset: rows, Split: "train"}}, nil)
+	_, _, err = to.Load(t.Context(), 0, routing.Release{Model: model, Run: "r", Step: "ship", WarmUp: routing.RowsOf(rows, "train")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/rows"
+	"github.com/sluiceml/sluice/store"
 )
 
 const (
@@ -30,7 +31,9 @@ func (g *Gateway) warmUp(ctx context.Context, r routing.Release, unproven bool, 
 		return nil
 	}
 	if r.WarmUp != nil {
-		some, err := g.rowsOf(ctx, *r.WarmUp)
+		reading, cancel := context.WithTimeout(ctx, rowsTime)
+		some, err := WarmUpRows(reading, g.opts.Store, *r.WarmUp)
+		cancel()
 		if err == nil {
 			err = g.warmUpWith(ctx, r, some, upstream)
 			switch {
@@ -40,16 +43,15 @@ func (g *Gateway) warmUp(ctx context.Context, r routing.Release, unproven bool, 
 				return errors.Join(fmt.Errorf("warm-up: %w", err), upstream.Close())
 			}
 		}
-		g.log.Warn("no warm-up with rows", "release", r.Version, "dataset", r.WarmUp.Dataset.Digest, "error", err)
+		g.log.Warn("no warm-up with rows", "release", r.Version, "dataset", r.WarmUp.SHA256, "error", err)
 	}
 	g.warmUpMadeUp(ctx, r.Version, upstream)
 	return nil
 }
 
-func (g *Gateway) rowsOf(ctx context.Context, from routing.Rows) ([]rows.Row, error) {
-	ctx, cancel := context.WithTimeout(ctx, rowsTime)
-	defer cancel()
-	return rows.Head(ctx, g.opts.Store, from.Dataset, from.Split, warmUpRows)
+// WarmUpRows reads the rows that a model is asked. A rows.DataError says what is wrong with them.
+func WarmUpRows(ctx context.Context, s *store.Store, from routing.Rows) ([]rows.Row, error) {
+	return rows.Head(ctx, s, from.Dataset(), from.Split, warmUpRows)
 }
 
 // warmUpWith asks the model rows one by one, and then all of them at once, which may be joined as those of users are. What it refuses is an

@@ -83,7 +83,7 @@ func TestWarmUpWithRows(t *testing.T) {
 			}, nil)
 			rows := b.dataset(t, tc.rows)
 			doc := routing.Document{Target: "m", Versions: 1, Candidate: "1", Releases: []routing.Release{{
-				Version: "1", Model: rows, Weight: tc.weight, WarmUp: &routing.Rows{Dataset: rows, Split: "test"},
+				Version: "1", Model: rows, Weight: tc.weight, WarmUp: routing.RowsOf(rows, "test"),
 			}}}
 			if _, err := routing.Set(t.Context(), b.store, 0, doc); err != nil {
 				t.Fatal(err)
@@ -145,14 +145,16 @@ func TestWarmUpWithoutItsRows(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var b *bench
-			b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) { return &picky{Upstream: b.echo()}, nil }, nil)
+			b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) {
+				return &picky{Upstream: b.echo()}, nil
+			}, nil)
 			rows := gone
 			if tc.rows != "" {
 				rows = b.dataset(t, tc.rows)
 			}
 			doc := routing.Document{
 				Target: "m", Versions: 2, Candidate: tc.candidate, Stable: tc.stable, Shadow: tc.shadow, Releases: []routing.Release{
-					{Version: "1", Model: gone, Weight: tc.first, WarmUp: &routing.Rows{Dataset: rows, Split: "test"}},
+					{Version: "1", Model: gone, Weight: tc.first, WarmUp: routing.RowsOf(rows, "test")},
 					{Version: "2", Model: gone, Weight: tc.second},
 				},
 			}
@@ -160,7 +162,10 @@ func TestWarmUpWithoutItsRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.Poke()
-			b.until(t, func() bool { s := b.State().Releases; return len(s) == 2 && s[0].State != Loading && s[1].State != Loading })
+			b.until(t, func() bool {
+				s := b.State().Releases
+				return len(s) == 2 && s[0].State != Loading && s[1].State != Loading
+			})
 			if status := b.State().Releases[0]; status.State != Ready {
 				t.Errorf("the release is %+v", status)
 			}
@@ -173,10 +178,12 @@ func TestWarmUpWithoutItsRows(t *testing.T) {
 // promise: docs/serving.md#p-warm-anyway
 func TestRefusedReleaseGetsTraffic(t *testing.T) {
 	var b *bench
-	b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) { return &picky{Upstream: b.echo()}, nil }, nil)
+	b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) {
+		return &picky{Upstream: b.echo()}, nil
+	}, nil)
 	rows := b.dataset(t, `{"x":[0]}`)
 	doc := routing.Document{Target: "m", Versions: 1, Candidate: "1", Releases: []routing.Release{
-		{Version: "1", Model: rows, WarmUp: &routing.Rows{Dataset: rows, Split: "test"}},
+		{Version: "1", Model: rows, WarmUp: routing.RowsOf(rows, "test")},
 	}}
 	doc, err := routing.Set(t.Context(), b.store, 0, doc)
 	if err != nil {
@@ -236,7 +243,7 @@ func TestWarmUpOfAShortTimeout(t *testing.T) {
 		Open: func(context.Context, routing.Release, func(string)) (Upstream, error) { return on, nil },
 	})
 	doc := routing.Document{Target: "m", Versions: 1, Candidate: "1", Releases: []routing.Release{
-		{Version: "1", Model: rows, WarmUp: &routing.Rows{Dataset: rows, Split: "test"}},
+		{Version: "1", Model: rows, WarmUp: routing.RowsOf(rows, "test")},
 	}}
 	if _, err := routing.Set(t.Context(), s, 0, doc); err != nil {
 		t.Fatal(err)

@@ -60,16 +60,30 @@ type Release struct {
 	Compare []spec.Compare `json:"compare,omitempty"`
 	// LossBound is the largest difference of an answer and its label that counts; 0: losses are not counted.
 	LossBound float64 `json:"loss_bound,omitempty"`
-	// WarmUp are rows that the model is asked before it gets traffic; nil for made-up ones.
+	// WarmUp are rows that the model is asked before it gets traffic; nil for made-up ones, which stand in for those that are removed, too.
 	WarmUp *Rows `json:"warm_up,omitempty"`
 	// Weight is its share of the traffic, 0 to 1; those of all releases add up to 1, or to 0 when nothing serves.
 	Weight float64 `json:"weight"`
 }
 
-// Rows are those of a dataset's split.
+// Rows are those of a dataset's split. They do not keep the dataset in the store, as a digest in a record would: routing documents are kept
+// for ever, and whoever removes data wants it gone.
 type Rows struct {
-	Dataset artifact.Ref `json:"dataset"`
-	Split   string       `json:"split"`
+	// SHA256 is the dataset's digest without the prefix by which the collector finds it.
+	SHA256 string `json:"sha256"`
+	Split  string `json:"split"`
+}
+
+const digestPrefix = "sha256:"
+
+// RowsOf names the rows of a dataset's split.
+func RowsOf(dataset artifact.Ref, split string) *Rows {
+	return &Rows{SHA256: strings.TrimPrefix(dataset.Digest, digestPrefix), Split: split}
+}
+
+// Dataset is where the rows are, as long as something else keeps it.
+func (r Rows) Dataset() artifact.Ref {
+	return artifact.Ref{Type: artifact.Dataset, Digest: digestPrefix + r.SHA256}
 }
 
 // Shadow says which share of requests a release gets copies of. Its answers are compared and thrown away.

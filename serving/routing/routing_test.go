@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -120,5 +123,33 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 		if _, err := Set(t.Context(), s, 0, d); err == nil {
 			t.Errorf("%s: %+v was written", name, d)
 		}
+	}
+}
+
+// TestRowsKeepNoDataset: the rows that a release is warmed up with keep their dataset from no collector, in any revision.
+//
+// promise: docs/serving.md#p-warm-removed
+func TestRowsKeepNoDataset(t *testing.T) {
+	s := open(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rows.jsonl"), []byte(`{"x":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dataset, err := s.PutTree(t.Context(), artifact.Dataset, dir, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := document(1)
+	doc.Releases[0].WarmUp = RowsOf(dataset, "test")
+	if _, err := Set(t.Context(), s, 0, doc); err != nil {
+		t.Fatal(err)
+	}
+	read, err := Current(t.Context(), s, doc.Target)
+	if err != nil || read.Releases[0].WarmUp.Dataset().Digest != dataset.Digest {
+		t.Errorf("the rows are of %+v, %v, want %s", read.Releases[0].WarmUp, err, dataset.Digest)
+	}
+	garbage, err := s.Garbage(t.Context(), time.Now().Add(time.Hour))
+	if err != nil || len(garbage) != 2 { // the list of files and a file
+		t.Errorf("garbage is %+v, %v, want the whole dataset", garbage, err)
 	}
 }

@@ -1,9 +1,10 @@
 package rows
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -15,7 +16,17 @@ import (
 // maxHead bounds the rows that Head returns, in bytes of values. There is always one.
 const maxHead = 4 << 20
 
-// Head returns up to n of the first rows of a dataset's split, without bringing the dataset to this machine.
+// DataError says what is wrong with the data, which stays so however often they are read.
+type DataError struct{ Reason error }
+
+// Error implements error.
+func (e *DataError) Error() string { return e.Reason.Error() }
+
+// Unwrap returns the reason.
+func (e *DataError) Unwrap() error { return e.Reason }
+
+// Head returns up to n of the first rows of a dataset's split, without bringing the dataset to this machine. Errors are those of the store, and
+// DataErrors.
 func Head(ctx context.Context, s *store.Store, dataset artifact.Ref, split string, n int) ([]Row, error) {
 	manifest, err := s.Manifest(ctx, dataset)
 	if err != nil {
@@ -32,11 +43,7 @@ func Head(ctx context.Context, s *store.Store, dataset artifact.Ref, split strin
 		if path.Dir(f.Path) != split || path.Ext(f.Path) != ".jsonl" {
 			continue
 		}
-		var failed error
-		more, err := headOf(ctx, s, f, func(row Row, err error) bool {
-			if failed = err; err != nil {
-				return false
-			}
+		more, err := headOf(ctx, s, f, func(row Row) bool {
 			for _, value := range row {
 				bytes += len(value)
 			}
@@ -46,8 +53,8 @@ func Head(ctx context.Context, s *store.Store, dataset artifact.Ref, split strin
 			head = append(head, row)
 			return len(head) < n
 		})
-		if err != nil || failed != nil {
-			return nil, cmp.Or(err, failed)
+		if err != nil {
+			return nil, err
 		}
 		if !more {
 			break
@@ -57,17 +64,43 @@ func Head(ctx context.Context, s *store.Store, dataset artifact.Ref, split strin
 	case len(head) > 0:
 		return head, nil
 	case slices.Contains(splits, split):
-		return nil, fmt.Errorf("split %q has no rows as JSON lines", split)
+		return nil, &DataError{fmt.Errorf("split %q has no rows as JSON lines", split)}
 	}
-	return nil, noSplit(split, splits)
+	return nil, &DataError{noSplit(split, splits)}
 }
 
 // headOf yields the rows of a shard and reports whether to go on.
-func headOf(ctx context.Context, s *store.Store, shard artifact.File, yield func(Row, error) bool) (more bool, err error) {
+func headOf(ctx context.Context, s *store.Store, shard artifact.File, yield func(Row) bool) (more bool, err error) {
 	blob, err := s.Blob(ctx, shard.Digest)
 	if err != nil {
 		return false, fmt.Errorf("read the dataset: %w", err)
 	}
 	defer func() { _ = blob.Close() }() // not read to the end
-	return scan(blob, shard.Path, yield), nil
+	source := &noting{Reader: blob}
+	more = scan(source, shard.Path, func(row Row, bad error) bool {
+		switch {
+		case bad != nil && source.err != nil: // such as half a row, where reading broke off
+			err = fmt.Errorf("read the dataset: %s: %w", shard.Path, source.err)
+		case bad != nil:
+			err = &DataError{bad}
+		default:
+			return yield(row)
+		}
+		return false
+	})
+	return more, err
+}
+
+// noting keeps the error that reading ended with.
+type noting struct {
+	io.Reader
+	err error
+}
+
+func (n *noting) Read(p []byte) (int, error) {
+	read, err := n.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		n.err = err
+	}
+	return read, err
 }

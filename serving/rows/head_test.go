@@ -1,14 +1,37 @@
 package rows
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
 )
+
+// breaking is a store of which half of each row is read. Lists of files are whole.
+type breaking struct{ store.Driver }
+
+var errBroken = errors.New("the connection broke")
+
+func (b breaking) Read(ctx context.Context, key string) (io.ReadCloser, error) {
+	blob, err := b.Driver.Read(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer blob.Close()
+	all, err := io.ReadAll(blob)
+	if err != nil || bytes.HasPrefix(all, []byte(`{"type"`)) {
+		return io.NopCloser(bytes.NewReader(all)), err
+	}
+	return io.NopCloser(io.MultiReader(bytes.NewReader(all[:4]), iotest.ErrReader(errBroken))), nil
+}
 
 // TestHead: the first rows of a split are read from the store, as many as are wanted, in the order of Read.
 func TestHead(t *testing.T) {
@@ -45,8 +68,8 @@ func TestHead(t *testing.T) {
 	} {
 		head, err := Head(t.Context(), s, ref, tc.split, tc.n)
 		if err != nil {
-			if !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%d of %s: %v, want %s", tc.n, tc.split, err, tc.want)
+			if _, ok := errors.AsType[*DataError](err); !ok || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%d of %s: %v, want a DataError with %s", tc.n, tc.split, err, tc.want)
 			}
 			continue
 		}
@@ -61,7 +84,11 @@ func TestHead(t *testing.T) {
 	if head, err := Head(t.Context(), s, ref, "big", 2); err != nil || len(head) != 1 {
 		t.Errorf("of rows of 4 MiB: %d, %v, want one", len(head), err)
 	}
-	if _, err := Head(t.Context(), s, artifact.Ref{Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)}, "test", 2); err == nil {
-		t.Error("a dataset that is not there has rows")
+	if _, err := Head(t.Context(), s, artifact.Ref{Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)}, "test", 2); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a dataset that is not there: %v", err)
+	}
+	broken := store.New(breaking{s.Driver()}, s.URL())
+	if _, err := Head(t.Context(), broken, ref, "test", 2); !errors.Is(err, errBroken) {
+		t.Errorf("reading that breaks off within a row: %v", err)
 	}
 }
