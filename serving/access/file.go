@@ -1,9 +1,12 @@
 package access
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"syscall"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // file is appended to. Something else may rename, remove or truncate it at any time, as programs that rotate logs do.
@@ -18,7 +21,7 @@ func (f *file) open() error {
 		return err
 	}
 	// It does not wait should the path be a pipe by now.
-	to, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o640)
+	to, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o640)
 	if err != nil {
 		return fmt.Errorf("access_log: %w", err)
 	}
@@ -31,6 +34,22 @@ func (f *file) open() error {
 func regular(path string) error {
 	if at, err := os.Stat(path); err == nil && !at.Mode().IsRegular() {
 		return fmt.Errorf("access_log: %s is not a regular file\nhelp: write the path of a file, or \"-\" for the standard output of `sluice serve`", path)
+	}
+	return nil
+}
+
+// Check says why a file at a path cannot be appended to, without making it.
+func Check(path string) error {
+	if err := regular(path); err != nil {
+		return err
+	}
+	err := unix.Access(path, unix.W_OK)
+	if errors.Is(err, os.ErrNotExist) {
+		path = filepath.Dir(path)
+		err = unix.Access(path, unix.W_OK|unix.X_OK)
+	}
+	if err != nil {
+		return fmt.Errorf("access_log: %s cannot be written to: %w\nhelp: create the folder, or let the user who serves write there", path, err)
 	}
 	return nil
 }

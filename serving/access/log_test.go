@@ -285,6 +285,24 @@ func TestOnlyFilesAreWrittenTo(t *testing.T) {
 	}
 }
 
+func TestCheck(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	if err := Check(path); err != nil {
+		t.Errorf("of a new file: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(path); err != nil {
+		t.Errorf("of a file: %v", err)
+	}
+	for _, path := range []string{os.DevNull, filepath.Join(path, "access.log"), filepath.Join(path+".d", "access.log")} {
+		if err := Check(path); err == nil || !strings.Contains(err.Error(), "access_log: ") {
+			t.Errorf("of %s: %v", path, err)
+		}
+	}
+}
+
 // promise: docs/serving.md#p-access-again
 func TestOpenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

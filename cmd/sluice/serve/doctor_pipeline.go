@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+	"github.com/sluiceml/sluice/serving/access"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/triton"
 )
@@ -252,7 +253,7 @@ func withTriton(ctx context.Context, f view.Finding, target spec.TritonTarget) v
 	return f
 }
 
-// checkFiles says which file is missing: the program of a target, or one of its front door.
+// checkFiles says which file is missing: the program of a target, or one of its front door; or that its access log cannot be written.
 func checkFiles(target spec.Target) error {
 	if p := target.Process; p != nil && !strings.Contains(p.Command[0], "${") {
 		if _, err := exec.LookPath(p.Command[0]); err != nil {
@@ -265,6 +266,9 @@ func checkFiles(target spec.Target) error {
 				return fmt.Errorf("its front door cannot be opened: %w\nhelp: its `tls` names the file", err)
 			}
 		}
+	}
+	if log := target.Gateway.AccessLog; log != "" && log != "-" {
+		return access.Check(log)
 	}
 	return nil
 }
