@@ -34,6 +34,8 @@ type target struct {
 	looksEach int
 	// broken makes the order of that name fail for good.
 	broken string
+	// loads has the model go on loading until that is canceled.
+	loads bool
 	// replayEnds makes the replayed traffic fail at once.
 	replayEnds bool
 
@@ -64,8 +66,12 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 	replaying := make(chan struct{})
 	env.RegisterWorkflowWithOptions(Rollout, workflow.RegisterOptions{Name: contract.RolloutWorkflow})
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	register(contract.RolloutOpenActivity, func(context.Context, record.StepInput) (contract.RolloutOpened, error) {
+	register(contract.RolloutOpenActivity, func(ctx context.Context, _ record.StepInput) (contract.RolloutOpened, error) {
 		f.note("load")
+		if f.loads {
+			<-ctx.Done()
+			return contract.RolloutOpened{}, ctx.Err()
+		}
 		return contract.RolloutOpened{Version: "2", Previous: f.previous, Revision: 1}, f.fails("load")
 	})
 	register(contract.RolloutTrafficActivity, func(_ context.Context, in contract.RolloutTraffic) (contract.RolloutTrafficSet, error) {
@@ -202,6 +208,21 @@ func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
 	}
 	if want := "settle promote=false"; !slices.Contains(f.orders, want) {
 		t.Errorf("orders %q, want %q among them", f.orders, want)
+	}
+}
+
+// TestARolloutCanceledWhileItLoads: nothing stays loaded, and no traffic was moved.
+//
+// promise: docs/rollouts.md#p-ro-unopened
+func TestARolloutCanceledWhileItLoads(t *testing.T) {
+	f := &target{previous: "1", looks: []string{"pass"}, loads: true}
+	env := f.environment()
+	env.RegisterDelayedCallback(env.CancelWorkflow, 50*time.Millisecond) // the clock runs while activities do
+	if _, err := f.roll(env, canary()); fault.TypeOf(err) != fault.Canceled {
+		t.Errorf("the rollout ended with %v, want a cancel", err)
+	}
+	if diff := cmp.Diff([]string{"load", "settle promote=false"}, f.orders); diff != "" {
+		t.Errorf("orders (-want +got):\n%s", diff)
 	}
 }
 
