@@ -43,3 +43,39 @@ func TestRolloutRefusesLabels(t *testing.T) {
 		}
 	}
 }
+
+// TestRolloutRefusesAnswers: a candidate whose answers agree with no label, or with those of the release that serves by accident only, gets no
+// traffic.
+//
+// promise: docs/rollouts.md#p-ro-logits
+// promise: docs/rollouts.md#p-ro-incomparable
+func TestRolloutRefusesAnswers(t *testing.T) {
+	t.Parallel()
+	s := session(t)
+	port := freePort(t)
+	target := fmt.Sprintf("logits_%d", port)
+	logits := func(traffic, shadow string) string {
+		return ship(t, s, embeddedAs(target, port), target, onnxtest.Logit, `{"text": "spam", "spam": true}`, `{"x": [2.5], "spam": true}`,
+			`{"text": "ham", "spam": false}`, `{"x": [-2.5], "spam": false}`, "label: spam", traffic, "{shadow: 100%, min_samples: 50}", shadow)
+	}
+	const threshold = "label: spam}\n      compare: {rule: threshold, threshold: 0"
+	for _, tc := range []struct{ traffic, shadow, want string }{
+		{"label: spam", "{shadow: 100%}", "rule: threshold, threshold: 0}"},
+		{threshold, "{shadow: 100%, min_samples: 50}", ""},
+		{"split: test", "{shadow: 100%, checks: [delta.agreement > 0.5]}", "a check reads delta.agreement"},
+	} {
+		out, record := wait(t, s, logits(tc.traffic, tc.shadow))
+		if tc.want == "" {
+			if out.Status != spec.StatusSucceeded {
+				t.Errorf("%s: the run ended as %+v, step %+v", tc.traffic, out, record.Steps[1])
+			}
+			continue
+		}
+		if out.Status != spec.StatusFailed || out.ErrorType != fault.User || !strings.Contains(out.Error, tc.want) {
+			t.Errorf("%s: the run ended as %+v, step %+v", tc.traffic, out, record.Steps[1])
+		}
+		if history := decodedHistory(t, s, contract.RolloutWorkflowID(target)); strings.Contains(history, contract.RolloutTrafficActivity) {
+			t.Errorf("%s: the candidate got traffic", tc.traffic)
+		}
+	}
+}

@@ -110,6 +110,12 @@ def half_open():
     save("half_open", [helper.make_node("Identity", ["x"], ["y"])], [tensor("x", kind, ["N", "M"])], [tensor("y", kind, ["N", "M"])])
 
 
+def logit():
+    """x [N, 1] -> y [N, 1], unchanged, as a classifier of two classes that ends without a sigmoid."""
+    shape = ["N", 1]
+    save("logit", [helper.make_node("Identity", ["x"], ["y"])], [tensor("x", TensorProto.FLOAT, shape)], [tensor("y", TensorProto.FLOAT, shape)])
+
+
 def zipmap():
     """x [N, 2] -> probabilities as scikit-learn's classifiers put them out: a sequence of maps."""
     nodes = [helper.make_node("ZipMap", ["x"], ["probabilities"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])]
@@ -221,6 +227,7 @@ words()
 echo()
 echo_small()
 half_open()
+logit()
 zipmap()
 mlp()
 conv()

@@ -26,6 +26,7 @@ const (
 	Echo       = "echo"        // seven element types, unchanged
 	EchoSmall  = "echo_small"  // the other seven
 	HalfOpen   = "half_open"   // a float16 tensor of any width, unchanged
+	Logit      = "logit"       // x [N,1] -> y [N,1], unchanged
 	ZipMap     = "zipmap"      // x -> probabilities as a sequence of maps
 	MLP        = "mlp"         // x [N,16] -> logits [N,3]
 	Conv       = "conv"        // x [N,1,8,8] -> logits [N,3]
