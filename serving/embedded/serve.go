@@ -42,13 +42,12 @@ func load(ctx context.Context, t spec.EmbeddedTarget, dir string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	threads := max(t.Threads, 1)
-	session, err := onnx.OpenWith(file, onnx.Options{Threads: threads, Provider: t.Provider})
+	session, err := onnx.OpenWith(file, onnx.Options{Threads: t.Threads, Provider: t.Provider})
 	if err != nil {
 		return nil, err
 	}
 	batcher := batch.New(session, batch.Options{
-		Instances: cmp.Or(t.Instances, max(runtime.GOMAXPROCS(0)/threads, 1)),
+		Instances: instances(t, runtime.GOMAXPROCS(0)),
 		MaxBatch:  t.Batching.MaxBatch,
 		MaxDelay:  time.Duration(t.Batching.MaxDelay),
 		Preferred: t.Batching.Preferred,
@@ -63,4 +62,9 @@ func load(ctx context.Context, t spec.EmbeddedTarget, dir string, log *slog.Logg
 		return nil, errors.Join(context.Cause(ctx), batcher.Close())
 	}
 	return batcher, nil
+}
+
+// instances is how many inferences of a release run at once: as many as the processors have threads for, unless the target says.
+func instances(t spec.EmbeddedTarget, processors int) int {
+	return cmp.Or(t.Instances, max(processors/max(t.Threads, 1), 1))
 }
