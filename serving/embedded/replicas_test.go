@@ -150,7 +150,7 @@ func TestThreeReplicas(t *testing.T) {
 		state, look, _ = rollout.EvaluateStage(stage, state, now, nil)
 		return look
 	}
-	until(t, "all three have reported answers of both", func() bool {
+	servingtest.Until(t, "all three have reported answers of both", func() bool {
 		look()
 		n := 0
 		for _, life := range state.Epochs {
@@ -185,7 +185,7 @@ func TestThreeReplicas(t *testing.T) {
 	if err := syscall.Kill(processes[1].PID(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the frozen one answers again", func() bool { n, _ := frozen.seen("1"); return n > stable+100 })
+	servingtest.Until(t, "the frozen one answers again", func() bool { n, _ := frozen.seen("1"); return n > stable+100 })
 	if after, _ := frozen.seen("2"); after > before+1 { // one may have been in flight
 		t.Errorf("the frozen replica gave %d answers of the candidate when it woke up", after-before)
 	}
@@ -196,7 +196,7 @@ func TestThreeReplicas(t *testing.T) {
 		n, _ := c.seen("2")
 		answers += int64(n)
 	}
-	until(t, "the frozen one has reported", func() bool {
+	servingtest.Until(t, "the frozen one has reported", func() bool {
 		return look().Candidate.Requests >= int64(clients[0].answers["2"]+clients[1].answers["2"])
 	})
 	if counted := look().Candidate.Requests; counted > answers+3 { // what was in flight at each may have been counted and not received
@@ -216,16 +216,4 @@ func traffic(t *testing.T, target *gateway.Target, doc routing.Document, split g
 		t.Fatal(err)
 	}
 	return doc
-}
-
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for range poll.Every(ctx, 20*time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("not in time: %s", what)
 }

@@ -72,7 +72,7 @@ func TestMLServer(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	answered := map[string]bool{}
-	until(t, "answers of both releases", func() bool {
+	servingtest.Until(t, "answers of both releases", func() bool {
 		const body = `{"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2.5]}]}`
 		resp, err := client.Post(server.URL()+"/v2/models/"+servingtest.Name+"/infer", "application/json", strings.NewReader(body))
 		if err != nil {

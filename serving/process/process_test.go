@@ -1,7 +1,6 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,6 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -169,18 +167,6 @@ func folder(t *testing.T, s *store.Store) artifact.Ref {
 	return ref
 }
 
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for range poll.Every(ctx, 5*time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("not in time: %s", what)
-}
-
 // TestKilled: a process that is killed comes back, before it was ever healthy and after. It has nothing of the gateway's environment, and what
 // it printed is in its log. Nothing of it is left when the gateway has ended.
 //
@@ -216,11 +202,11 @@ func TestKilled(t *testing.T) {
 	kill := func() {
 		t.Helper()
 		killed := 0
-		until(t, "a process", func() bool { killed = pid(dir, "1"); return killed != 0 })
+		servingtest.Until(t, "a process", func() bool { killed = pid(dir, "1"); return killed != 0 })
 		if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "another process", func() bool { now := pid(dir, "1"); return now != 0 && now != killed })
+		servingtest.Until(t, "another process", func() bool { now := pid(dir, "1"); return now != 0 && now != killed })
 	}
 	kill()
 	if err := os.WriteFile(healthy, nil, 0o600); err != nil {
@@ -248,7 +234,7 @@ func TestKilled(t *testing.T) {
 	}
 	kill()
 	var left int
-	until(t, "an answer", func() bool {
+	servingtest.Until(t, "an answer", func() bool {
 		status, text := ask("/left")
 		left, _ = strconv.Atoi(text)
 		return status == http.StatusOK

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/store"
 )
@@ -73,4 +74,17 @@ func NewStore(t testing.TB) *store.Store {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// Until waits until something holds.
+func Until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range poll.Every(ctx, 5*time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("not in time: %s", what)
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -197,18 +196,6 @@ func (s *site) mustOpen(version string, model artifact.Ref) gateway.Upstream {
 		s.t.Fatal(err)
 	}
 	return upstream
-}
-
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for range poll.Every(ctx, 20*time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("not in time: %s", what)
 }
 
 // folder makes a folder in the repository, with a marker unless that is empty.

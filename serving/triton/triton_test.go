@@ -215,7 +215,7 @@ func TestLoadedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	here.Again()
-	until(t, "the model answers again", func() bool {
+	servingtest.Until(t, "the model answers again", func() bool {
 		_, err := upstream.Infer(t.Context(), []oip.Tensor{{Name: "text", Shape: []int64{1}, Data: []string{"spam"}}})
 		return err == nil
 	})
@@ -364,7 +364,7 @@ func TestKilled(t *testing.T) {
 	close(resume)
 	server := here.serve(gateway.Ports{})
 	defer servingtest.Stop(t, server)
-	until(t, "the next gateway serves", func() bool {
+	servingtest.Until(t, "the next gateway serves", func() bool {
 		releases := server.Gateway.State().Releases
 		return len(releases) == 1 && releases[0].State == gateway.Ready
 	})
