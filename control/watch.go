@@ -158,7 +158,9 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 		var state contract.RolloutState
 		err := s.query(ctx, step.Child, &state)
 		if state.Run != "" && contract.RunWorkflowID(state.Run) != workflow { // a target has one rollout at a time
-			d.Text = "waits for the rollout of " + state.Run
+			if state.Decision == "" { // else it has ended, and the step's own is about to begin
+				d.Text = "waits for the rollout of " + state.Run
+			}
 			return d, err
 		}
 		d.Rollout = &state

@@ -156,6 +156,9 @@ func TestWaitsReachNoLimit(t *testing.T) {
 	awaitDetail(t, s, undecided, "ship", func(d control.Detail) bool { return d.Rollout != nil && d.Rollout.Stage == 2 })
 	behind := ship(t, s, embeddedAs(target, port), target, onnxtest.TextClose, "SAMPLES", "1000000")
 	await(t, behind+" to wait for the target", func() bool { return strings.Contains(state(behind).Steps[1].Summary, "waiting") })
+	awaitDetail(t, s, behind, "ship", func(d control.Detail) bool {
+		return d.Rollout == nil && d.Text == "waits for the rollout of "+undecided
+	})
 
 	for name, id := range map[string]string{
 		"pipeline-queued": contract.RunWorkflowID(waits), "lock-carried": contract.LockWorkflowID("queued"), "rollout-carried": contract.RolloutWorkflowID(target),
