@@ -134,7 +134,7 @@ func refused(resp *http.Response, text string) error {
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return fmt.Errorf("%w: %w", errAway, err)
-	case http.StatusNotFound:
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return fmt.Errorf("the Triton server refuses: %w; `server` of the target must be the URL of its HTTP port", err)
 	}
 	return fmt.Errorf("the Triton server refuses: %w", err)
@@ -146,6 +146,9 @@ func said(raw []byte) string {
 	text := string(raw)
 	if json.Unmarshal(raw, &known) == nil {
 		text = known.Error
+	}
+	if strings.HasPrefix(text, "<") {
+		return "a web page"
 	}
 	return strings.ToValidUTF8(strings.TrimSpace(text[:min(len(text), maxComplaint)]), "")
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -411,6 +414,16 @@ func TestCheck(t *testing.T) {
 	elsewhere := here.spec
 	elsewhere.Repository = "/nowhere"
 	if err := Check(t.Context(), elsewhere); err == nil || !strings.Contains(err.Error(), "/nowhere: no such file") {
+		t.Error(err)
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotImplemented)
+		_, _ = io.WriteString(w, "<!DOCTYPE HTML>\n<html><head>\n<title>Error response</title></head></html>")
+	}))
+	defer web.Close()
+	elsewhere = here.spec
+	elsewhere.Server = web.URL
+	if err := Check(t.Context(), elsewhere); err == nil || !strings.Contains(err.Error(), "501 Not Implemented: a web page; `server` of the target must be the URL") {
 		t.Error(err)
 	}
 	here.Refuse()
