@@ -147,7 +147,7 @@ func said(raw []byte) string {
 	if json.Unmarshal(raw, &known) == nil {
 		text = known.Error
 	}
-	if strings.HasPrefix(text, "<") {
+	if strings.HasPrefix(strings.TrimSpace(text), "<") {
 		return "a web page"
 	}
 	return strings.ToValidUTF8(strings.TrimSpace(text[:min(len(text), maxComplaint)]), "")
