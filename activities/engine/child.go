@@ -83,11 +83,11 @@ func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput, isMai
 	case in.Reuse.From == "" || !isMain || slices.Contains(in.Reuse.Again, step):
 		return "", nil
 	}
-	return newestChild(ctx, e.Store, in.Reuse.From, in.Step)
+	return NewestChild(ctx, e.Store, in.Reuse.From, in.Step)
 }
 
-// newestChild names the run of the last attempt of a step, or an instance, of kind pipeline; empty when none has begun.
-func newestChild(ctx context.Context, s *store.Store, run, step string) (newest string, err error) {
+// NewestChild names the run of the last attempt of a step, or an instance, of kind pipeline; empty when none has begun.
+func NewestChild(ctx context.Context, s *store.Store, run, step string) (newest string, err error) {
 	for attempt := 1; ; attempt++ {
 		child := record.ChildRun(run, step, attempt)
 		switch err := s.GetJSON(ctx, record.RunKey(child), &record.RunRecord{}); {
@@ -104,7 +104,7 @@ func newestChild(ctx context.Context, s *store.Store, run, step string) (newest 
 // instance of one, of the run.
 func NameChild(ctx context.Context, s *store.Store, run, id string, step *record.StepRecord) (err error) {
 	if kinds[step.Kind].isRun && step.Of == 0 {
-		step.ChildRun, err = newestChild(ctx, s, cmp.Or(step.ReusedFrom, run), id)
+		step.ChildRun, err = NewestChild(ctx, s, cmp.Or(step.ReusedFrom, run), id)
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -84,13 +83,15 @@ func newerThan(ctx context.Context, s *store.Store, c checkpoint.Kept) ([]checkp
 		return nil, kit.Invalidf("nothing was removed: a rerun does not resume the training %s/%s, which has succeeded, failed its gate, or has no record\n"+
 			"help: start a training from the checkpoint with `resume_from: %s`", c.Run, c.Step, c.Name())
 	}
-	if next := nextAttempt(c.Run); next != "" {
-		err := s.GetJSON(ctx, record.RunKey(next), &record.RunRecord{})
-		if err == nil {
-			return nil, kit.Invalidf("nothing was removed: %s was tried again as %s, from which a rerun goes on\nhelp: start a training from the checkpoint with `resume_from: %s`",
-				c.Run, next, c.Name())
-		} else if !errors.Is(err, store.ErrNotFound) {
+	if dot := strings.LastIndexByte(c.Run, '.'); dot >= 0 { // the run of a child pipeline
+		step, _, _ := strings.Cut(c.Run[dot+1:], "-")
+		newest, err := engine.NewestChild(ctx, s, c.Run[:dot], step)
+		if err != nil {
 			return nil, err
+		}
+		if newest != c.Run {
+			return nil, kit.Invalidf("nothing was removed: %s was tried again as %s, from which a rerun goes on\nhelp: start a training from the checkpoint with `resume_from: %s`",
+				c.Run, newest, c.Name())
 		}
 	}
 	if _, err := newerOf(ctx, s, c); err != nil {
@@ -115,20 +116,6 @@ func newerOf(ctx context.Context, s *store.Store, c checkpoint.Kept) ([]checkpoi
 		return nil, kit.Invalidf("nothing was removed: %w\nhelp: `sluice checkpoint ls %s` lists those that are left", err, c.Run)
 	}
 	return newer, err
-}
-
-// nextAttempt is the run of the attempt after a child run's; empty for a run that is no child.
-func nextAttempt(run string) string {
-	dot := strings.LastIndexByte(run, '.')
-	if dot < 0 {
-		return ""
-	}
-	step, number, again := strings.Cut(run[dot+1:], "-")
-	attempt, err := strconv.Atoi(number)
-	if !again || err != nil {
-		attempt = 1
-	}
-	return record.ChildRun(run[:dot], step, attempt+1)
 }
 
 func (r restoredCheckpoint) text(out io.Writer) error {
