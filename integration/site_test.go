@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/freeport"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -136,14 +136,14 @@ func (s *site) showLogs() {
 	}
 }
 
+// freePort is one that no outgoing connection takes before who is told of it listens.
 func freePort(t *testing.T) int {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	port, err := freeport.Find(t.Context(), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 func write(t *testing.T, path, text string) {
