@@ -53,7 +53,7 @@ func TestFileCacheOfALocalPool(t *testing.T) {
 	}
 	for file, text := range map[string]string{
 		"weights": weights, "weights.copy": weights, "train.sh": careless, "pipeline.yaml": carelessPipeline,
-		"environment.yaml": "sluice: environment/v1\nname: e\npools: {lab: {local: {nodes: 1}}}\n",
+		"environment.yaml": "sluice: environment/v1\nname: e\npools: {lab: {local: {nodes: 1, file_cache: 16MiB}}}\n",
 		"none.yaml":        "sluice: environment/v1\nname: e\npools: {lab: {local: {nodes: 1, file_cache: 0}}}\n",
 	} {
 		write(t, filepath.Join(s.project, file), text)

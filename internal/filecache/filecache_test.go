@@ -254,8 +254,11 @@ func TestSpare(t *testing.T) {
 		t.Errorf("%v are left, want only what was used last", got)
 	}
 	c.disk = func(string) (int64, int64, error) { return 1 << 40, 0, nil }
-	if lacking, err := c.lacking(0); err != nil || lacking != 20<<30 {
-		t.Errorf("a large disk lacks %d, %v, want 20 GiB", lacking, err)
+	for _, limit := range []int64{1 << 20, 20 << 30, 50 << 30} { // a small cache keeps a little free, however large the disk
+		c.limit = limit
+		if lacking, err := c.lacking(0); err != nil || lacking != min(limit, 20<<30) {
+			t.Errorf("for a cache of %d bytes a large disk lacks %d, %v", limit, lacking, err)
+		}
 	}
 }
 

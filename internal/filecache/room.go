@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxSpare bounds how much of the disk stays free: a tenth of it, at most this.
+	// maxSpare bounds how much of the disk stays free: a tenth of it, at most this and at most what the cache itself may have.
 	maxSpare = 20 << 30
 	// watchEvery is how often it is looked whether the disk has become full otherwise.
 	watchEvery = 10 * time.Second
@@ -68,7 +68,7 @@ func (c *Cache) reserve(f *os.File, has, size int64) error {
 // where it is wanted.
 func (c *Cache) lacking(more int64) (int64, error) {
 	size, free, err := c.disk(c.dir)
-	return min(size/10, maxSpare) + 2*more - free, err
+	return min(size/10, maxSpare, c.limit) + 2*more - free, err
 }
 
 // disk is how large the disk of a folder is, and how much of it this user can still have.
