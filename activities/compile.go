@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -70,45 +69,22 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 }
 
 // judgeCompiled makes of what a node of a pool has built what Compile makes beside the worker.
-func judgeCompiled(ctx context.Context, s *store.Store, in contract.CollectInput) (out spec.CompileOutput, err error) {
+func judgeCompiled(ctx context.Context, s *store.Store, in contract.CollectInput, made artifact.Ref) (out spec.CompileOutput, err error) {
 	sp, err := record.LoadSpec[spec.CompileModel](ctx, s, in.StepInput)
 	if err != nil {
 		return out, err
 	}
-	var made map[string]artifact.Ref
-	if err := spec.Fill(&made, in.Outputs); err != nil {
-		return out, err
-	}
-	ref := made[spec.CompileBuilt]
-	report, err := readReport(ctx, s, ref)
+	report, _, err := readReport(ctx, s, made, built.File, built.Decode)
 	if err != nil {
 		return out, fmt.Errorf("read what the node has built: %w", err)
 	}
 	out, err = compile.Judge(sp, report, func(name string, meta map[string]string) (artifact.Ref, error) {
-		return s.PutFolder(ctx, artifact.Model, ref, name, meta)
+		return s.PutFolder(ctx, artifact.Model, made, name, meta)
 	})
 	if err != nil {
 		return out, typedOfCompile(ctx, err)
 	}
 	return out, nil
-}
-
-// readReport reads the report in the artifact that a node has made of what it built.
-func readReport(ctx context.Context, s *store.Store, of artifact.Ref) (built.Report, error) {
-	manifest, err := s.Manifest(ctx, of)
-	if err != nil {
-		return built.Report{}, err
-	}
-	at := slices.IndexFunc(manifest.Files, func(f artifact.File) bool { return f.Path == built.File })
-	if at < 0 {
-		return built.Report{}, fmt.Errorf("%s is missing", built.File)
-	}
-	blob, err := s.Blob(ctx, manifest.Files[at].Digest)
-	if err != nil {
-		return built.Report{}, err
-	}
-	defer blob.Close()
-	return built.Decode(blob)
 }
 
 // typedOfCompile gives an error of package compile the type that the rest of the system acts on.

@@ -2,17 +2,16 @@ package compile
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/serving/onnx"
 )
 
@@ -42,19 +41,13 @@ func Program(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// jobOf reads the job from the arguments: the step's spec, and NAME=FOLDER for each of its inputs.
+// jobOf reads the job from the arguments: the file with the step's spec, and NAME=FOLDER for each of its inputs.
 func jobOf(args []string) (job Job, err error) {
-	if len(args) == 0 {
-		return job, errors.New("there is no spec of a compile step")
+	resolved, dirs, err := stepargs.Read[spec.CompileModel](args)
+	if err != nil {
+		return job, err
 	}
-	if err := json.Unmarshal([]byte(args[0]), &job.Spec); err != nil {
-		return job, fmt.Errorf("read the spec of the compile step: %w", err)
-	}
-	dirs := map[string]string{}
-	for _, arg := range args[1:] {
-		name, dir, _ := strings.Cut(arg, "=")
-		dirs[name] = dir
-	}
+	job.Spec = resolved
 	job.Calibrations = map[string]string{}
 	for name, ref := range job.Spec.Inputs() {
 		if dirs[name] == "" {

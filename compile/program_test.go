@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/serving/onnx"
 )
 
@@ -37,8 +38,15 @@ func (job Job) onNode(t *testing.T) (left, said string) {
 		}
 		argv = append(argv, filled)
 	}
-	if argv[0] != "sluice" || argv[1] != spec.CompileProgram {
+	if argv[0] != "sluice" || argv[1] != stepargs.Compile {
 		t.Fatalf("the node is to run %q", argv)
+	}
+	resolved, err := spec.Encode(job.Spec)
+	if err == nil {
+		argv, err = stepargs.Write(argv, argv[0], t.TempDir(), resolved)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	output := t.TempDir()
 	t.Setenv("SLUICE_OUTPUT_DIR", output)

@@ -17,6 +17,9 @@ func (c *checker) namedFiles() []string {
 		case *spec.Clean:
 			programs, _ := transform.Execs(spec) // what is wrong with them is reported, and they run nowhere
 			files = append(files, transform.ProgramFiles(programs)...)
+			if spec.Runtime.Python != "" {
+				files = append(files, spec.Runtime.Python)
+			}
 		case *spec.ChildPipeline:
 			if child := c.compiled[s]; child != nil {
 				files = append(files, child.files...)

@@ -60,15 +60,10 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 func (c *checker) checkCompilePlace(s *step, spec *spec.CompileModel) {
 	checkPlacement(c, s, spec.Train())
 	if document.Lookup(s.body, "pool") == nil {
-		if document.Lookup(s.body, "runtime") != nil {
-			c.src.Errorf(document.KeyNode(s.body, "runtime"), "pool", "name a `pool`, or remove it", "`%s` runs beside the worker, with the worker's own environment", s.ID)
-		}
+		c.refuseRuntime(s)
 		return
 	}
-	if c.ws != nil && spec.Runtime.Python != "" {
-		c.checkFile(s, spec.Runtime.Python, "runtime", "python")
-		c.readRequirements(document.Lookup(s.body, "runtime", "python"), spec.Runtime.Python)
-	}
+	c.checkPoolPython(s, spec.Runtime.Python)
 	if spec.BuildsEngines() && document.Lookup(s.body, "resources", "gpu") == nil {
 		c.src.Errorf(s.kindKey(), "resources", "write `resources: {gpu: 1}`", "`%s` builds a TensorRT engine on a node of a pool, but does not request a GPU", s.ID)
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// besideWorker are the resources that a step beside the worker may ask for: those of a kind that starts programs of the user's.
+// besideWorker are the resources that a step beside the worker may ask for: those of a kind whose command runs there.
 func (s *step) besideWorker() []string {
-	if s.info().programs == programsNone {
+	if s.info().programs != programsOnWorker {
 		return nil
 	}
 	return []string{"cpu", "memory", "gpu"}

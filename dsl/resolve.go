@@ -90,45 +90,69 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 	case *spec.ChildPipeline:
 		out.Files = p.childFiles[s.ID]
 	case *spec.Clean:
-		if out.Params, err = p.rowParams(s, names.vars.Params); err != nil {
-			return err
-		}
-		return out.cleanFiles()
+		return p.completeClean(s, names.vars.Params, out)
 	}
 	return nil
 }
 
-// rowParams are those of the parameters given that a step's expressions over rows read, each with its type.
-func (p *Program) rowParams(s *step, given map[string]any) (map[string]string, error) {
-	read := map[string]string{}
+// completeClean notes what a cleaning depends on beside its spec: parameters, files that it reads in place, and those of its programs. On a
+// pool its nodes get the parameters in the spec, and have no files but those of the step.
+func (p *Program) completeClean(s *step, params map[string]any, out *Resolved) error {
+	clean, err := spec.Decode[spec.Clean](out.Spec)
+	if err != nil {
+		return err
+	}
+	read := p.rowParams(s, params)
+	if out.Params, err = encodeRowParams(read); err != nil {
+		return err
+	}
+	if out.InPlace, err = transform.InPlace(&clean); err != nil {
+		return err
+	}
+	programs, err := transform.Execs(&clean)
+	if err != nil {
+		return err
+	}
+	out.Programs, out.Files = len(programs) > 0, transform.ProgramFiles(programs)
+	if !clean.OnPool() {
+		return nil
+	}
+	if at := slices.IndexFunc(out.InPlace, notOnNodes); at >= 0 {
+		return fmt.Errorf("%q: %s", out.InPlace[at], notOnNodesWhy)
+	}
+	if clean.Runtime.Python != "" {
+		out.Files = append(out.Files, p.WithIncluded([]string{clean.Runtime.Python})...)
+	}
+	clean.RowParams = read
+	out.Spec, err = spec.Encode(clean)
+	return err
+}
+
+// rowParams are those of the parameters given that a step's expressions over rows read.
+func (p *Program) rowParams(s *step, given map[string]any) map[string]spec.RowParam {
+	read := map[string]spec.RowParam{}
 	for _, e := range s.exprs {
 		if e.Scope != expr.ScopeRow {
 			continue
 		}
 		for _, name := range e.Params(p.pipeline.Params) {
 			decl := p.pipeline.Params[name]
-			raw, err := spec.Encode([]any{decl.Type, decl.Items, given[name]})
-			if err != nil {
-				return nil, fmt.Errorf("the parameter `%s`: %w", name, err)
-			}
-			read[name] = string(raw)
+			read[name] = spec.RowParam{Type: decl.Type, Items: decl.Items, Value: given[name]}
 		}
 	}
-	return read, nil
+	return read
 }
 
-// cleanFiles notes which files a cleaning reads in place, and what its programs depend on.
-func (r *Resolved) cleanFiles() error {
-	clean, err := spec.Decode[spec.Clean](r.Spec)
-	if err != nil {
-		return err
+func encodeRowParams(read map[string]spec.RowParam) (map[string]string, error) {
+	encoded := make(map[string]string, len(read))
+	for name, param := range read {
+		raw, err := spec.Encode([]any{param.Type, param.Items, param.Value})
+		if err != nil {
+			return nil, fmt.Errorf("the parameter `%s`: %w", name, err)
+		}
+		encoded[name] = string(raw)
 	}
-	if r.InPlace, err = transform.InPlace(&clean); err != nil {
-		return err
-	}
-	programs, err := transform.Execs(&clean)
-	r.Programs, r.Files = len(programs) > 0, transform.ProgramFiles(programs)
-	return err
+	return encoded, nil
 }
 
 // finish turns resolved data into the JSON of the spec struct, with defaults and what the environment says, and checks the values

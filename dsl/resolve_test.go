@@ -161,6 +161,44 @@ func TestConcurrent(t *testing.T) {
 }
 
 // TestResolveWithoutAProgram: a command that turns out to be empty is an error before anything is started.
+// TestResolveOnPool: the nodes of a pool get the parameters that rows are compared with, and only read inputs and buckets.
+func TestResolveOnPool(t *testing.T) {
+	pipeline := func(pool string) *Program {
+		p, diags := Compile(document.File{Name: "p.yaml", Source: []byte(`sluice: pipeline/v1
+name: p
+params: {from: {type: string}, least: {type: int, default: 3}, other: {type: int, default: 1}}
+steps:
+  tidy: {clean: {read: "${params.from}/*.jsonl", transforms: [{type: Filter, config: {keep: "row.n >= params.least"}}], write: json` + pool + `}}
+`)}, document.File{Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: e\npools: {lab: {local: {nodes: 1}}}\n")}, nil)
+		if diags.HasErrors() {
+			t.Fatal(diags.Text(false))
+		}
+		return p
+	}
+	for _, tt := range []struct {
+		pool, from string
+		want       map[string]spec.RowParam
+		err        string
+	}{
+		{", pool: lab", "s3://acme", map[string]spec.RowParam{"least": {Type: "int", Value: 7.0}}, ""},
+		{", pool: lab", "mail", nil, `"mail/*.jsonl": a node of a pool has no files but the step's inputs`},
+		{"", "mail", nil, ""},
+	} {
+		vars := spec.Vars{Params: map[string]any{"from": tt.from, "least": int64(7), "other": int64(1)}}
+		got, err := pipeline(tt.pool).Resolve("tidy", vars)
+		if tt.err != "" || err != nil {
+			if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%q from %q: got the error %v, want %q", tt.pool, tt.from, err, tt.err)
+			}
+			continue
+		}
+		clean, err := spec.Decode[spec.Clean](got.Spec)
+		if diff := cmp.Diff(tt.want, clean.RowParams); err != nil || diff != "" {
+			t.Errorf("%q from %q: %v (-want +got):\n%s", tt.pool, tt.from, err, diff)
+		}
+	}
+}
+
 func TestResolveWithoutAProgram(t *testing.T) {
 	p := mustCompile(t, `sluice: pipeline/v1
 name: p

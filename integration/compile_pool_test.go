@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 )
 
@@ -64,7 +65,7 @@ func TestCompileOnPool(t *testing.T) {
 	s := compiling(t, true, map[string]string{"pack": `samples: {dataset: "${steps.fetch.rows}", count: 10}, select: int8, variants: {
     fp32: {onnx: {}}, int8: {onnx: {precision: int8, calibration: {dataset: "${steps.fetch.rows}"}}, tolerance: {top1: 0.5}}}`})
 	run := s.run()
-	kill(t, run.awaitProcess(" "+spec.CompileProgram), syscall.SIGSTOP) // so that the node is lost while it is at work
+	kill(t, run.awaitProcess(" "+stepargs.Compile), syscall.SIGSTOP) // so that the node is lost while it is at work
 	kill(t, run.awaitProcess("sluice-agent"), syscall.SIGKILL)
 	run.expect(0)
 	record := s.show()
@@ -139,7 +140,7 @@ func TestCompileOnPoolCanceled(t *testing.T) {
 	if got := s.show().Steps["pack_there"].Status; got != string(spec.StatusCanceled) || account.Generations[0].End != spec.EndCanceled {
 		t.Errorf("it is %s, with generations %+v", got, account.Generations)
 	}
-	for _, program := range []string{spec.CompileProgram, compile.Arg, "sluice-agent"} {
+	for _, program := range []string{stepargs.Compile, compile.Arg, "sluice-agent"} {
 		if left := s.processes(program); len(left) > 0 {
 			t.Errorf("processes %q are left: %v", program, left)
 		}

@@ -84,7 +84,7 @@ func serve(ctx context.Context, stdin io.Reader, out *messages) (spec.CleanOutpu
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stopGuard := guardMemory(int64(job.Memory), cancel)
+	stopGuard := guardMemory(int64(job.Memory), job.MemoryKey, cancel)
 	defer stopGuard()
 	if !beam.Initialized() {
 		beam.Init()
@@ -96,7 +96,7 @@ func serve(ctx context.Context, stdin io.Reader, out *messages) (spec.CleanOutpu
 }
 
 func (j *Job) setDefaults() {
-	j.Memory = cmp.Or(j.Memory, defaultMemory)
+	j.Memory, j.MemoryKey = cmp.Or(j.Memory, defaultMemory), cmp.Or(j.MemoryKey, "clean.memory in the environment")
 	if j.Parallelism <= 0 {
 		j.Parallelism = runtime.GOMAXPROCS(0)
 	}

@@ -19,14 +19,14 @@ const gcPercent = 400
 
 // guardMemory tells the collector when to collect, and cancels the job with an error that says so when the process gets larger than the
 // limit. A limit on the address space would not do: Go reserves far more of it than it uses.
-func guardMemory(limit int64, cancel context.CancelCauseFunc) (stop func()) {
+func guardMemory(limit int64, key string, cancel context.CancelCauseFunc) (stop func()) {
 	debug.SetGCPercent(gcPercent)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	told := int64(0)
 	look := func() {
 		used, files := residentBytes()
 		if used > limit {
-			cancel(fault.Errorf(fault.User, "cleaning needs more memory than its limit of %d MiB; increase clean.memory in the environment", limit>>20))
+			cancel(fault.Errorf(fault.User, "cleaning needs more memory than its limit of %d MiB; increase %s", limit>>20, key))
 		}
 		metrics.Read(live)
 		if heap := collectAt(limit-files, int64(live[0].Value.Uint64())); heap != told {

@@ -28,8 +28,9 @@ type Job struct {
 	AccountFile string `json:"account_file,omitempty"`
 	// Cache spares reading what an earlier job has read. The result does not depend on it.
 	Cache Cache `json:"cache,omitzero"`
-	// Memory bounds the child process in bytes. Default 1 GiB.
-	Memory spec.Size `json:"memory,omitempty"`
+	// Memory bounds the child process in bytes. Default 1 GiB. MemoryKey is where a user sets it.
+	Memory    spec.Size `json:"memory,omitempty"`
+	MemoryKey string    `json:"memory_key,omitempty"`
 	// Runner says where the Beam graph runs. Default: in the child process.
 	Runner Runner `json:"runner,omitzero"`
 	// Parallelism is the number of workers. Default: one for each CPU. The result does not depend on it.

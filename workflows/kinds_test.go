@@ -8,7 +8,7 @@ import (
 
 // TestKindOnPool: nodes of pools do any step as a training, whose workflow retries it and says at its end what it cost.
 func TestKindOnPool(t *testing.T) {
-	for _, kind := range []spec.Kind{spec.KindRun, spec.KindEvaluate, spec.KindCompile} {
+	for _, kind := range []spec.Kind{spec.KindRun, spec.KindEvaluate, spec.KindCompile, spec.KindClean} {
 		if on := kindOf(spec.Node{Kind: kind, OnPool: true}); on.activity != "" || on.perform == nil || !on.retriesItself || !on.costsAtEnd {
 			t.Errorf("a %s step on a pool: %+v", kind, on)
 		}

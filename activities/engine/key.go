@@ -31,8 +31,8 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 	of := kindOf(node)
 	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(pipelines.Version))}
 	for key, value := range sp {
-		if of.cleans && key == "drift" {
-			continue // a dataset is compared when it is evaluated
+		if of.cleans && (key == "drift" || key == "row_params") {
+			continue // a dataset is compared when it is evaluated, and the parameters are added below
 		}
 		var inputs map[string]json.RawMessage
 		if key != "inputs" || json.Unmarshal(value, &inputs) != nil {

@@ -64,6 +64,15 @@ steps:
   engine: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {a: {onnx: {}}, b: {tensorrt: {}}}}}
   built: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {b: {tensorrt: {}}}, pool: gpu, resources: {gpu: 1}}}
   alike: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {b: {tensorrt: {}}}, pool: cpu, resources: {gpu: 1}}}
+  ocr:
+    clean:
+      inputs: {raw: "${steps.make.raw}"}
+      transforms:
+        - {type: ReadFromJson, config: {path: "${inputs.raw.path}/*.jsonl"}}
+        - {type: Filter, config: {keep: "row.n >= params.least"}}
+        - {type: Exec, config: {command: [lib/ocr], files: [lib]}}
+        - {type: WriteToJson}
+      pool: gpu
   net: {run: {command: [make], outputs: {m: {type: model, path: m}}}}
   make: {run: {command: [make], outputs: {raw: {type: dataset, path: raw}}}}
 `
@@ -259,6 +268,16 @@ func TestKeys(t *testing.T) {
 			"a compile step that moves to a pool", "pack", nil, edit("variants: {a: {onnx: {}}}}}", "variants: {a: {onnx: {}}}, pool: gpu}}"),
 			[]string{"capacity", "files", "pool", "pools.gpu.runtime", "python"},
 		},
+		{"a parameter that rows on a pool are compared with", "ocr", nil, edit("{type: int, default: 3}", "{type: int, default: 5}"), []string{"params.least"}},
+		{"a parameter that they are not", "ocr", nil, edit("{type: int, default: 1}", "{type: int, default: 5}"), nil},
+		{"Python, where rows are cleaned elsewhere", "ocr", nil, python, nil},
+		{"the image of its pool, of a clean step", "ocr", nil, edit("train:1", "train:2"), []string{"pools.gpu.runtime"}},
+		{"a file of its programs, on a pool", "ocr", nil, file("lib/a"), []string{"files"}},
+		{"a file that is not, on a pool", "ocr", nil, file("fit"), nil},
+		{
+			"a clean step that moves to a pool", "tidy", nil, edit("        - {type: WriteToJson}\n  pack", "        - {type: WriteToJson}\n      pool: gpu\n  pack"),
+			[]string{"capacity", "files", "pool", "pools.gpu.runtime"},
+		},
 
 		{"a file", "run", nil, file("fit"), []string{"files"}},
 		{"a file that is not named", "some", nil, file("fit"), nil},
@@ -404,8 +423,8 @@ func TestKeyHasTheWholeSpec(t *testing.T) {
 		seen := map[string]string{none: "nothing"}
 		for path, value := range eachFieldSet(typ) {
 			got := key(kind, value)
-			// Drift is judged, and of files that are named the contents count.
-			apart := path == "Files" || kind == spec.KindClean && strings.HasPrefix(path, "Drift")
+			// Drift is judged, of files that are named the contents count, and parameters by themselves.
+			apart := path == "Files" || kind == spec.KindClean && (strings.HasPrefix(path, "Drift") || strings.HasPrefix(path, "RowParams"))
 			if apart != (got == none) {
 				t.Errorf("%s.%s: another key: %v", typ.Name(), path, got != none)
 			} else if other, same := seen[got]; same && !apart {

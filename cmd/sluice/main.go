@@ -1,7 +1,7 @@
 // Command sluice runs pipelines that carry a model from raw data to live traffic, and everything around them: see `sluice help`.
 //
 // The same binary is also the child processes it starts: the keeper of a process tree, a Beam worker, a cleaning job, a measurement,
-// the compilation on a node of a pool.
+// a cleaning or a compilation on a node of a pool.
 // Which of them a process is must be known before any flag is parsed.
 package main
 
@@ -13,8 +13,8 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/compile"
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/release"
+	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/pipelines"
 )
 
@@ -36,15 +36,21 @@ func run(args []string) int {
 			return childExit(pipelines.Main(ctx, os.Stdin, os.Stdout))
 		case compile.Arg:
 			return childExit(compile.Main(ctx, os.Stdin, os.Stdout))
-		case spec.CompileProgram:
-			err := compile.Program(ctx, args[1:], os.Stdout)
-			if err != nil {
-				fmt.Fprintln(os.Stderr, err)
-			}
-			return childExit(err)
+		case stepargs.Compile:
+			return nodeExit(compile.Program(ctx, args[1:], os.Stdout))
+		case stepargs.Clean:
+			return nodeExit(pipelines.NodeMain(ctx, args[1:], os.Stdout))
 		}
 	}
 	return execute(ctx, args, os.Stdin, os.Stdout, os.Stderr)
+}
+
+// nodeExit is the exit code of what a node of a pool does, whose error goes to its log.
+func nodeExit(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return childExit(err)
 }
 
 // childExit is the exit code of a child whose error has gone to its parent as a message.

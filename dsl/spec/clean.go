@@ -31,6 +31,19 @@ type Clean struct {
 	Profile ProfileSpec `json:"profile,omitzero"`
 	// Drift is the dataset with which this one is compared.
 	Drift DriftSpec `json:"drift,omitzero"`
+	Placement
+	// Runtime is the packages or the image with which a node of a pool cleans. The image must contain Sluice itself, of the worker's version.
+	// Default: the pool's.
+	Runtime Runtime `json:"runtime,omitzero" dsl:"literal"`
+	// RowParams are the parameters that expressions over rows read, of a step on a pool: its nodes do not have those of the run.
+	RowParams map[string]RowParam `json:"row_params,omitempty" dsl:"-"`
+}
+
+// RowParam is a parameter as expressions over rows see it, with Type and Items of its declaration.
+type RowParam struct {
+	Type  string `json:"type"`
+	Items string `json:"items,omitempty"`
+	Value any    `json:"value"`
 }
 
 // Transform is one node of a cleaning's graph, or a group of them: a `chain` or a `composite` of transforms of its own. What is inside a

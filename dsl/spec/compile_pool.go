@@ -4,14 +4,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/stepargs"
 )
 
 // What a node of a pool that compiles is asked with.
 const (
-	// CompileProgram is the first argument of `sluice` there. The spec follows, as JSON, and NAME=FOLDER for each input.
-	CompileProgram = "__compile"
 	// CompileInputModel and CompileInputSamples are inputs, and CompileBuilt is the only output, and its folder: what was built.
 	CompileInputModel   = "model"
 	CompileInputSamples = "samples"
@@ -26,11 +24,10 @@ func (spec *CompileModel) Complete() { spec.clear() }
 
 // WorkspaceFiles are those in the cache key of a step on a pool.
 func (spec *CompileModel) WorkspaceFiles() []string {
-	files := []string{}
-	if spec.Runtime.Python != "" {
-		files = append(files, spec.Runtime.Python)
+	if spec.Runtime.Python == "" {
+		return []string{}
 	}
-	return files
+	return []string{spec.Runtime.Python}
 }
 
 // Inputs are the artifacts that the variants are built from, each once, by names that stay the same.
@@ -59,19 +56,8 @@ func (v Variant) calibration() *Calibration {
 // Train is the training of one node that builds the variants; it has pools. Its only output is what compile's Program leaves, which is
 // judged beside the worker.
 func (spec *CompileModel) Train() Train {
-	own := *spec
-	own.Placement, own.Runtime = Placement{}, Runtime{}
-	raw, err := Encode(own)
-	if err != nil {
-		panic(err) // it was read from JSON
-	}
-	inputs := spec.Inputs()
-	command := []string{"sluice", CompileProgram, string(raw)}
-	for _, name := range slices.Sorted(maps.Keys(inputs)) {
-		command = append(command, name+"="+inputpath.Token(name, inputs[name].Digest))
-	}
 	return spec.train(Command{
-		Command: command, Inputs: inputs, Runtime: spec.Runtime,
+		Command: stepargs.Command(stepargs.Compile, spec.Inputs()), Inputs: spec.Inputs(), Runtime: spec.Runtime,
 		Outputs: map[string]OutputDecl{CompileBuilt: {Type: string(artifact.Dataset), Path: CompileBuilt}},
 	}, nil)
 }

@@ -9,23 +9,24 @@ import (
 )
 
 // OnPool reports whether nodes of pools do a step that is no training.
-func (in StepInput) OnPool() bool {
-	return in.Kind == spec.KindRun || in.Kind == spec.KindEvaluate || in.Kind == spec.KindCompile
-}
+func (in StepInput) OnPool() bool { return onPool[in.Kind] != nil }
 
-// Compiles reports whether the step is a compilation. What nodes build for one is judged beside the worker.
-func (in StepInput) Compiles() bool { return in.Kind == spec.KindCompile }
+// BySluice reports whether the program sluice does the step on a node of a pool, and not one of the user's. What it makes there is taken
+// over beside the worker.
+func (in StepInput) BySluice() bool { return in.Kind == spec.KindCompile || in.Kind == spec.KindClean }
+
+// onPool loads what stands for a training of a step of another kind.
+var onPool = map[spec.Kind]func(context.Context, *store.Store, StepInput) (spec.Train, error){
+	spec.KindRun:      trainingOf[spec.Run],
+	spec.KindEvaluate: trainingOf[spec.Evaluate],
+	spec.KindCompile:  trainingOf[spec.CompileModel],
+	spec.KindClean:    trainingOf[spec.Clean],
+}
 
 // LoadTraining is LoadSpec of a step that nodes of a pool do: a training, or what stands for one of a step of another kind.
 func LoadTraining(ctx context.Context, s *store.Store, in StepInput) (spec.Train, error) {
-	if in.Kind == spec.KindRun {
-		return trainingOf[spec.Run](ctx, s, in)
-	}
-	if in.Kind == spec.KindEvaluate {
-		return trainingOf[spec.Evaluate](ctx, s, in)
-	}
-	if in.Compiles() {
-		return trainingOf[spec.CompileModel](ctx, s, in)
+	if load := onPool[in.Kind]; load != nil {
+		return load(ctx, s, in)
 	}
 	return LoadSpec[spec.Train](ctx, s, in)
 }

@@ -22,7 +22,7 @@ func rankEnv(c protocol.AgentConfig, p *prepared, l launch) []string {
 		"SLUICE_METRICS":        p.dirs.metrics,
 	}
 	maps.Copy(vars, l.vars)
-	if p.step.Compiles() { // by these, sluice finds ONNX Runtime's library
+	if p.step.BySluice() { // by these, sluice finds ONNX Runtime's library
 		vars[protocol.LibraryVariable], vars[protocol.PythonVariable] = c.ONNXRuntime, p.python
 	}
 	if len(c.GPUs) > 0 {

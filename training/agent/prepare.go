@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,11 +18,12 @@ import (
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
+	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/bysluice"
 	"github.com/sluiceml/sluice/training/checkpoint"
-	"github.com/sluiceml/sluice/training/compiling"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -64,9 +66,6 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out proto
 	}
 	defer n.noteSources(in.Seal.Generation, n.near.Sources())
 	resolved, err := record.LoadTraining(ctx, n.store, in.Step)
-	if err == nil && in.Step.Compiles() {
-		resolved.Command.Command[0], err = compiling.Sluice(ctx, n.config.Sluice)
-	}
 	if err != nil {
 		return out, err
 	}
@@ -76,6 +75,11 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out proto
 	}
 	if err := p.makeDirs(n.config); err != nil {
 		return out, fault.New(fault.Infrastructure, "make the node's folders: "+err.Error(), err)
+	}
+	if in.Step.BySluice() {
+		if err := n.askSluice(ctx, p); err != nil {
+			return out, err
+		}
 	}
 	if err := n.layOut(ctx, p, in.Step); err != nil {
 		return out, err
@@ -105,6 +109,23 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out proto
 		}
 	}
 	return out, nil
+}
+
+// askSluice has the program sluice do the step.
+func (n *node) askSluice(ctx context.Context, p *prepared) error {
+	program, err := bysluice.Find(ctx, n.config.Sluice)
+	if err != nil {
+		return err
+	}
+	resolved, err := record.LoadSpec[json.RawMessage](ctx, n.store, p.step)
+	if err != nil {
+		return err
+	}
+	command := &p.spec.Command.Command
+	if *command, err = stepargs.Write(*command, program, p.dirs.root, resolved); err != nil {
+		return fault.New(fault.Infrastructure, "write down what sluice is to do: "+err.Error(), err)
+	}
+	return nil
 }
 
 // cutOff makes of an error that comes from a store which cannot be reached one by which the node counts as lost.

@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/compiling"
+	"github.com/sluiceml/sluice/training/bysluice"
 	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/training/ranklog"
 )
@@ -150,8 +150,8 @@ func (r *ranks) supervise() {
 		r.err = r.refusal
 	case err != nil && !errors.Is(err, proc.ErrLost):
 		r.err = fault.New(fault.Infrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
-	case r.p.step.Compiles() && end.Code > 0 && !r.wasTold():
-		r.err = compiling.Broke(end.Code, r.said.tail)
+	case r.p.step.BySluice() && end.Code > 0 && !r.wasTold():
+		r.err = bysluice.Broke(end.Code, r.said.tail)
 	case !end.ok():
 		tail := r.said.tail
 		if tail.String() == "" {
@@ -256,8 +256,8 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 
 // collect stores the declared outputs and the metrics of a program that has finished.
 func (r *ranks) collect(ctx context.Context) error {
-	if r.p.step.Compiles() {
-		if err := compiling.Check(r.p.folder.Output); err != nil {
+	if r.p.step.BySluice() {
+		if err := bysluice.Check(r.p.spec.Outputs, r.p.folder.Output); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package compiling
+package bysluice
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/internal/cleaned"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/release"
 )
 
-// TestSluice: a node compiles with the worker's own program, or with one of the same version in PATH.
+// TestFind: a node does a step with the worker's own program, or with one of the same version in PATH.
 //
 // promise: docs/compile.md#p-compile-pool-version
-func TestSluice(t *testing.T) {
+func TestFind(t *testing.T) {
 	release.Linked = "v1.2.3"
 	t.Cleanup(func() { release.Linked = "" })
 	says := func(version string) string {
@@ -47,7 +48,7 @@ func TestSluice(t *testing.T) {
 			if tt.ofWorker != "" {
 				path = tt.ofWorker
 			}
-			got, err := Sluice(t.Context(), tt.ofWorker)
+			got, err := Find(t.Context(), tt.ofWorker)
 			switch {
 			case tt.want == "" && (err != nil || got != path):
 				t.Errorf("got %q, %v, want %q", got, err, path)
@@ -58,25 +59,44 @@ func TestSluice(t *testing.T) {
 	}
 }
 
-// TestEnds: what is wrong with the model is the user's error, what is wrong with the machine is not.
+// TestEnds: what is wrong with the model or the rows has the type it has beside the worker, what is wrong with the machine is no error of the
+// user's.
 //
 // promise: docs/compile.md#p-compile-pool-fails
+// promise: docs/data.md#p-clean-pool-fails
 func TestEnds(t *testing.T) {
+	compiles, cleans := new(spec.CompileModel).Train().Outputs, new(spec.Clean).Train().Outputs
 	output := t.TempDir()
 	dir := filepath.Join(output, spec.CompileBuilt)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(output); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), built.File) {
+	if err := Check(compiles, output); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), built.File) {
 		t.Errorf("without a report: %v", err)
 	}
 	for _, report := range []built.Report{{Fault: "the dataset has no split"}, {Variants: map[string]built.Variant{"a": {}}}} {
 		if err := report.Write(dir); err != nil {
 			t.Fatal(err)
 		}
-		err := Check(output)
+		err := Check(compiles, output)
 		if wrong := fault.TypeOf(err) == fault.User && err.Error() == report.Fault; wrong != (report.Fault != "") || !wrong && err != nil {
 			t.Errorf("a report with the fault %q: %v", report.Fault, err)
+		}
+	}
+	made := filepath.Join(output, spec.CleanMade)
+	if err := os.Mkdir(made, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(cleans, output); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), cleaned.File) {
+		t.Errorf("without a report on a cleaning: %v", err)
+	}
+	for _, report := range []cleaned.Report{{Fault: &fault.Error{Type: fault.Invalid, Message: "no such split"}}, {}} {
+		if err := report.Write(made); err != nil {
+			t.Fatal(err)
+		}
+		err := Check(cleans, output)
+		if report.Fault == nil && err != nil || report.Fault != nil && (fault.TypeOf(err) != fault.Invalid || err.Error() != report.Fault.Message) {
+			t.Errorf("a report with the fault %v: %v", report.Fault, err)
 		}
 	}
 	said := proc.NewTail(5)

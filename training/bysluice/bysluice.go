@@ -1,0 +1,90 @@
+// Package bysluice is what the agent of a node of a pool knows of the steps that the program sluice does there, compilations and cleanings:
+// where that program is, how it is asked, and what became of it.
+package bysluice
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/internal/cleaned"
+	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/internal/release"
+)
+
+// versionLimit bounds how long sluice may take to say its version.
+const versionLimit = time.Minute
+
+// Find returns the program: that of the worker, where it is on this machine, else the one in PATH. That must be of this agent's release, which
+// is the worker's: what it does, and how it is asked, differ from release to release. Where it is not the error is the user's.
+func Find(ctx context.Context, ofWorker string) (string, error) {
+	if ofWorker != "" {
+		return ofWorker, nil
+	}
+	want := release.Version()
+	help := fmt.Sprintf("use an image with sluice %s, such as the one that Sluice's Dockerfile builds (`runtime: {image: ...}` of the step or of the pool)", want)
+	path, err := exec.LookPath("sluice")
+	if err != nil {
+		return "", fault.Errorf(fault.User, "a node that compiles or cleans needs the program sluice, and it is not in PATH there: %s", help)
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionLimit)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, path, "version", "--format", "json").Output()
+	if ctx.Err() != nil {
+		return "", fault.Errorf(fault.Infrastructure, "%s did not say its version: %v", path, context.Cause(ctx))
+	}
+	var has struct{ Sluice string }
+	if err == nil {
+		err = json.Unmarshal(said, &has)
+	}
+	switch {
+	case err != nil:
+		return "", fault.Errorf(fault.User, "%s does not say its version (%v): %s", path, err, help)
+	case has.Sluice != want:
+		return "", fault.Errorf(fault.User, "the node has sluice %s, but the worker is %s: %s", has.Sluice, want, help)
+	}
+	return path, nil
+}
+
+// Broke is the error of a program that ended with an exit code of its own accord: what is wrong with the step it would have reported, so it is
+// a trouble of the machine.
+func Broke(code int, said *proc.Tail) error {
+	return fault.Errorf(fault.Infrastructure, "the program sluice ended with exit code %d%s", code, said.Explain())
+}
+
+// Check returns the error of a program that ended well: nil where its output folder has what is asked for.
+func Check(asked map[string]spec.OutputDecl, output string) error {
+	if made, cleans := asked[spec.CleanMade]; cleans {
+		return checkCleaned(filepath.Join(output, made.Path))
+	}
+	return checkBuilt(filepath.Join(output, asked[spec.CompileBuilt].Path))
+}
+
+// checkBuilt: what is wrong with the model, the samples or what is asked of them is the user's.
+func checkBuilt(dir string) error {
+	report, err := built.Read(dir)
+	switch {
+	case err != nil:
+		return fault.New(fault.Infrastructure, "read what was built: "+err.Error(), err)
+	case report.Fault != "":
+		return fault.New(fault.User, report.Fault, nil)
+	}
+	return nil
+}
+
+func checkCleaned(dir string) error {
+	report, err := cleaned.Read(dir)
+	switch {
+	case err != nil:
+		return fault.New(fault.Infrastructure, "read what was cleaned: "+err.Error(), err)
+	case report.Fault != nil:
+		return fault.New(report.Fault.Type, report.Fault.Message, nil)
+	}
+	return nil
+}
