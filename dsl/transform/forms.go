@@ -18,6 +18,8 @@ import (
 
 var (
 	nodeType   = reflect.TypeFor[spec.Transform]()
+	cleanType  = reflect.TypeFor[spec.Clean]()
+	execType   = reflect.TypeFor[Exec]()
 	configType = reflect.TypeFor[json.RawMessage]() // where it is a transform's
 )
 
@@ -63,6 +65,9 @@ func beginning(word string) string {
 
 // ExplainKey says where a key belongs that a transform lacks: in its config, or in the place of its type.
 func ExplainKey(t reflect.Type, n, key *yaml.Node) (hint, meant string) {
+	if t == execType && slices.ContainsFunc(spec.KeysOf(cleanType), func(k spec.Key) bool { return k.Name == key.Value }) {
+		return "the whole step runs where its programs run: write it under `clean`, beside `transforms`", ""
+	}
 	if t != nodeType {
 		return "", ""
 	}
