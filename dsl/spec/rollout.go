@@ -208,6 +208,10 @@ type Look struct {
 	Candidate SideCounts `json:"candidate"`
 	Stable    SideCounts `json:"stable"`
 	Delta     Delta      `json:"delta"`
+	// Samples are what the stage compares with its `min_samples`, and Counted says what they are, such as "keys answered by the candidate". Both
+	// are empty in looks of earlier builds.
+	Samples int64  `json:"samples,omitempty"`
+	Counted string `json:"counted,omitempty"`
 	// EValue of the error test; the rollout is aborted at 1/alpha.
 	EValue float64 `json:"e_value"`
 	// Alpha of the error test: how often a candidate that is as good may be aborted.

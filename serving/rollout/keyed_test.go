@@ -121,6 +121,9 @@ func TestKeyedDecisions(t *testing.T) {
 			if look.Decision != tc.decision || !strings.Contains(look.Reason, tc.reason) {
 				t.Errorf("%s: %s, want %s with %q", look.Decision, look.Reason, tc.decision, tc.reason)
 			}
+			if said := fmt.Sprintf("%d of 100 %s", look.Samples, look.Counted); look.Decision == Hold && !strings.HasPrefix(look.Reason, said) {
+				t.Errorf("the look counts %q, and its reason is %q", said, look.Reason)
+			}
 		})
 	}
 }

@@ -89,6 +89,7 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 		rejected = further
 	}
 	look.EValue = state.Errors.Value()
+	look.Samples, look.Counted = samplesOf(stage, state, look)
 	switch {
 	case !state.Errors.Rejects(look.Alpha):
 	case stage.Keyed:
@@ -101,7 +102,7 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 		return state, look, nil
 	}
 	var made []spec.Check
-	look.Decision, look.Reason, made = evaluateSamples(stage, state, look, checks)
+	look.Decision, look.Reason, made = evaluateSamples(stage, look, checks)
 	if failed := cmp.Or(unusable(stage, counts.Candidate), blind(stage, counts)); look.Decision == Pass && failed != "" {
 		look.Decision, look.Reason = Abort, failed
 	}
@@ -117,17 +118,13 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 	return state, look, made
 }
 
-// evaluateSamples decides by the number of samples, the checks and the time.
-func evaluateSamples(stage Stage, state State, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
-	samples, needed := look.Candidate.Requests, cmp.Or(stage.Spec.MinSamples, defaultMinSamples)
-	what := "answers of the candidate"
+// samplesOf is how many samples a stage has, and what they are.
+func samplesOf(stage Stage, state State, look spec.Look) (samples int64, what string) {
+	samples, what = look.Candidate.Requests, "answers of the candidate"
 	if stage.Keyed {
 		samples, what = state.keys(), "keys answered by the candidate"
 	}
 	if stage.Spec.Shadow > 0 {
-		if stage.Stable == "" && !stage.Paused {
-			return Pass, "no release is serving yet, so there is nothing to mirror", nil
-		}
 		samples, what = look.Delta.Samples, "answers compared"
 	}
 	if look.Loss != nil {
@@ -139,6 +136,15 @@ func evaluateSamples(stage Stage, state State, look spec.Look, checks Checks) (d
 	if streamed, compares := streamedOf(stage, state.counts().Candidate); compares && streamed < samples {
 		samples, what = streamed, "streamed answers of the candidate"
 	}
+	return samples, what
+}
+
+// evaluateSamples decides by the number of samples, the checks and the time.
+func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
+	if stage.Spec.Shadow > 0 && stage.Stable == "" && !stage.Paused {
+		return Pass, "no release is serving yet, so there is nothing to mirror", nil
+	}
+	samples, what, needed := look.Samples, look.Counted, cmp.Or(stage.Spec.MinSamples, defaultMinSamples)
 	maxWait := cmp.Or(time.Duration(stage.Spec.MaxWait), defaultMaxWait)
 	switch crashes := look.Candidate.Crashes; {
 	case stage.Paused:
