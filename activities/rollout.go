@@ -60,7 +60,7 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: loading.Load().(string), Share: -1} })
 	target, spec, err := r.target(ctx, in)
 	switch {
-	case errors.Is(err, gateway.ErrPortInUse): // by a program that will not end by itself: the user must hear of it now
+	case errors.Is(err, gateway.ErrPortInUse), fault.TypeOf(errors.Unwrap(err)) == fault.Invalid: // which does not end by itself: the user must hear of it now
 		return contract.RolloutOpened{}, fault.New(fault.Invalid, fault.Message(err), err)
 	case err != nil:
 		return contract.RolloutOpened{}, fault.Final(err)

@@ -346,6 +346,35 @@ steps:
 	}
 }
 
+// TestRolloutWithoutFiles: what somebody must create is nobody's passing trouble either. The step fails at the first attempt and says what to do.
+//
+// promise: docs/serving.md#p-access-again
+func TestRolloutWithoutFiles(t *testing.T) {
+	s := session(t)
+	pipeline := project(t, `name: logged
+steps:
+  make: {run: {script: 'cp model.onnx "$SLUICE_OUTPUT_DIR/model.onnx"', outputs: {model: {type: model, path: model.onnx}}}}
+  ship:
+    rollout: {target: shop, model: "${steps.make.model}", stages: [{weight: 100%}], ungated: true}
+    retry: {attempts: 3}
+`, map[string]string{
+		"model.onnx": "never loaded",
+		"environment.yaml": fmt.Sprintf("sluice: environment/v1\nname: test\ntargets: {shop: {embedded: {port: %d}, gateway: {access_log: %s}}}\n",
+			freePort(t), filepath.Join(t.TempDir(), "logs", "access.log")),
+	})
+	run := submit(t, s, control.SubmitRequest{PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml")}).Run
+	out, record := wait(t, s, run)
+	step := record.Steps[1]
+	if out.Status != spec.StatusFailed || out.ErrorType != fault.Invalid || len(step.Attempts) != 1 {
+		t.Errorf("the run ended as %+v after %d attempts, want invalid after one", out, len(step.Attempts))
+	}
+	for _, want := range []string{"target shop: access_log: open ", "no such file or directory\nhelp: create the folder"} {
+		if !strings.Contains(step.Error, want) {
+			t.Errorf("the step says %q, want %q in it", step.Error, want)
+		}
+	}
+}
+
 func TestRestoreOfAnEmptyFolder(t *testing.T) {
 	g := gateways(t, t.TempDir())
 	if err := g.Restore(t.Context()); err != nil || len(g.Addresses()) != 0 {
@@ -401,7 +430,7 @@ func TestGatewayWithAnAccessLog(t *testing.T) {
 	}
 	g := gateways(t, t.TempDir())
 	served := spec.Target{Embedded: &spec.EmbeddedTarget{Port: freePort(t)}, Gateway: spec.TargetGateway{AccessLog: filepath.Join(file, "log")}}
-	if _, err := g.Serve(t.Context(), "shop", spec.ServedTarget{Target: served}); err == nil || !strings.Contains(err.Error(), "target shop: access_log: open ") {
+	if _, err := g.Serve(t.Context(), "shop", spec.ServedTarget{Target: served}); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "target shop: access_log: open ") {
 		t.Errorf("a log that cannot be: %v", err)
 	}
 }

@@ -3,10 +3,13 @@ package access
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // file is appended to. Something else may rename, remove or truncate it at any time, as programs that rotate logs do.
@@ -23,7 +26,7 @@ func (f *file) open() error {
 	// It does not wait should the path be a pipe by now.
 	to, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o640)
 	if err != nil {
-		return fmt.Errorf("access_log: %w", err)
+		return explain(fmt.Errorf("access_log: %w", err))
 	}
 	f.close()
 	f.to = to
@@ -33,9 +36,19 @@ func (f *file) open() error {
 // regular refuses a path that has something else than a file: a pipe that nobody reads would be waited for.
 func regular(path string) error {
 	if at, err := os.Stat(path); err == nil && !at.Mode().IsRegular() {
-		return fmt.Errorf("access_log: %s is not a regular file\nhelp: write the path of a file, or \"-\" for the standard output of `sluice serve`", path)
+		return fault.Errorf(fault.Invalid, "access_log: %s is not a regular file\nhelp: write the path of a file, or \"-\" for the standard output of `sluice serve`", path)
 	}
 	return nil
+}
+
+// explain adds to the error of a path that cannot be written to what to do. It stays so until somebody does that, unlike a full disk.
+func explain(err error) error {
+	for _, because := range []error{fs.ErrNotExist, fs.ErrPermission, unix.ENOTDIR, unix.EROFS} {
+		if errors.Is(err, because) {
+			return fault.Errorf(fault.Invalid, "%w\nhelp: create the folder, or let the user who serves write there", err)
+		}
+	}
+	return err
 }
 
 // Check says why a file at a path cannot be appended to, without making it.
@@ -49,7 +62,7 @@ func Check(path string) error {
 		err = unix.Access(path, unix.W_OK|unix.X_OK)
 	}
 	if err != nil {
-		return fmt.Errorf("access_log: %s cannot be written to: %w\nhelp: create the folder, or let the user who serves write there", path, err)
+		return explain(fmt.Errorf("access_log: %s cannot be written to: %w", path, err))
 	}
 	return nil
 }
