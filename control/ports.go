@@ -32,16 +32,16 @@ func (s *Session) checkPorts(program *dsl.Program) error {
 		if targets[name].URL() != "" {
 			continue // `sluice serve` has its ports
 		}
-		if err := CheckPorts(s.Dir, name, targets[name]); err != nil {
-			return err
+		if errs := CheckPorts(s.Dir, name, targets[name]); len(errs) > 0 {
+			return errs[0]
 		}
 	}
 	return nil
 }
 
-// CheckPorts says at which port of a target the Sluice of this state folder cannot listen: another program has it, or the machine does not
-// have the address. The error is an invalid one.
-func CheckPorts(stateDir, name string, target spec.Target) error {
+// CheckPorts says at which ports of a target the Sluice of this state folder cannot listen: another program has it, or the machine does not
+// have the address. The errors are invalid ones.
+func CheckPorts(stateDir, name string, target spec.Target) (errs []error) {
 	own := servedPorts(stateDir)
 	for _, port := range target.Ports() {
 		if slices.Contains(own, port.Number) {
@@ -53,13 +53,12 @@ func CheckPorts(stateDir, name string, target spec.Target) error {
 			if errors.Is(err, syscall.EADDRNOTAVAIL) {
 				help = "write an address of this machine, or 0.0.0.0 for all of them"
 			}
-			return fault.New(fault.Invalid, fmt.Sprintf("the target `%s` cannot listen on port %d: %v\nhelp: %s", name, port.Number, err, help), err)
-		}
-		if err := listener.Close(); err != nil {
-			return err
+			errs = append(errs, fault.New(fault.Invalid, fmt.Sprintf("the target `%s` cannot listen on port %d: %v\nhelp: %s", name, port.Number, err, help), err))
+		} else if err := listener.Close(); err != nil {
+			errs = append(errs, err)
 		}
 	}
-	return nil
+	return errs
 }
 
 // servedPorts are the ports at which the state folder serves its targets. While nobody holds the folder it serves nothing, whatever its

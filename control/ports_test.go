@@ -27,8 +27,8 @@ func TestPortsAreOwnOnlyWhileHeld(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, state.TargetsFile), []byte(served), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckPorts(dir, "production", target); fault.TypeOf(err) != fault.Invalid {
-		t.Errorf("nobody holds the folder: %v, want an error of type invalid", err)
+	if errs := CheckPorts(dir, "production", target); len(errs) != 1 || fault.TypeOf(errs[0]) != fault.Invalid {
+		t.Errorf("nobody holds the folder: %v, want an error of type invalid", errs)
 	}
 	held, err := holder.Acquire(dir)
 	if err != nil {
@@ -37,13 +37,13 @@ func TestPortsAreOwnOnlyWhileHeld(t *testing.T) {
 	if err := held.Publish(holder.Info{PID: os.Getpid()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckPorts(dir, "production", target); err != nil {
-		t.Errorf("a process holds the folder: %v", err)
+	if errs := CheckPorts(dir, "production", target); len(errs) > 0 {
+		t.Errorf("a process holds the folder: %v", errs)
 	}
 	if err := held.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckPorts(dir, "production", target); err == nil {
+	if errs := CheckPorts(dir, "production", target); len(errs) == 0 {
 		t.Error("the holder has ended, and the port in use still counts as its own")
 	}
 }

@@ -188,7 +188,7 @@ func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedT
 	env := &spec.Environment{Name: "of target " + target, Secrets: served.Secrets, Vault: served.Vault}
 	d, err := door.Open(ctx, door.Options{Target: target, Gateway: front, Logger: g.log, Secret: func(ctx context.Context, name string) (string, bool, error) {
 		value, err := g.secrets.Value(ctx, env, name)
-		return value, secret.Temporary(err), err
+		return value, secret.Temporary(err), secret.Typed(err)
 	}})
 	if err != nil {
 		return gateway.Ports{}, err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,20 +37,27 @@ type certificate struct {
 
 func readCertificate(files spec.GatewayTLS, log *slog.Logger) (*certificate, error) {
 	c := &certificate{files: files, log: log, looked: time.Now()}
-	return c, c.load()
+	if err := c.load(); err != nil {
+		return nil, unusable(err, "`tls` of the target names files in PEM, which the user who serves must be able to read")
+	}
+	return c, nil
 }
 
 // load reads the files. A configuration is made only of new ones, and holds the keys of its sessions: none outlives what it was made with.
 func (c *certificate) load() error {
 	var pem [3][]byte
+	var unread []string
 	for i, path := range []string{c.files.Certificate, c.files.Key, c.files.ClientCA} {
 		if path == "" {
 			continue
 		}
 		var err error
 		if pem[i], err = readBounded(path, maxPEM); err != nil {
-			return fmt.Errorf("tls: %w", err)
+			unread = append(unread, err.Error())
 		}
+	}
+	if len(unread) > 0 {
+		return errors.New("tls: " + strings.Join(unread, "; "))
 	}
 	if c.config != nil && bytes.Equal(pem[0], c.pem[0]) && bytes.Equal(pem[1], c.pem[1]) && bytes.Equal(pem[2], c.pem[2]) {
 		return nil

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
@@ -104,7 +105,8 @@ func open(ctx context.Context, opts Options, every time.Duration) (*Door, error)
 func safe(g spec.TargetGateway) error {
 	for _, address := range []string{g.Listen, g.MetricsListen} {
 		if !spec.IsLoopback(address) && !g.Restricted() && !g.Open {
-			return fmt.Errorf("everyone who reaches %s could ask it: give it `keys`, `jwt` or `tls: {client_ca: ...}`, or say `open: true` if that is meant", address)
+			return fault.Errorf(fault.Invalid,
+				"everyone who reaches %s could ask it: give it `keys`, `jwt` or `tls: {client_ca: ...}`, or say `open: true` if that is meant", address)
 		}
 	}
 	return nil

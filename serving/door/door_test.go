@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/serving/door/doortest"
 	"github.com/sluiceml/sluice/serving/oip"
 )
@@ -183,7 +185,47 @@ func TestWhatCannotBeOpened(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), "target shop") {
 				t.Errorf("got %v, want an error with %q", err, tc.says)
 			}
+			if tc.name != "a key that is not there" && fault.TypeOf(err) != fault.Invalid {
+				t.Errorf("its type is %s", fault.TypeOf(err))
+			}
 		})
+	}
+}
+
+// TestCheck: it says all that would keep a door closed, and asks nobody for keys.
+//
+// promise: docs/serving.md#p-door-doctor
+func TestCheck(t *testing.T) {
+	r := &rig{secrets: map[string]string{"short": "0123456789abcde", "web": webKey}}
+	dir := t.TempDir()
+	var g spec.TargetGateway
+	g.TLS = &spec.GatewayTLS{Certificate: dir + "/tls.crt", Key: dir + "/tls.key"}
+	for _, name := range []string{"short", "web", "gone"} {
+		g.Keys = append(g.Keys, spec.GatewayKey{Secret: name, Allow: []string{"infer"}})
+	}
+	for _, jwks := range []string{dir + "/keys.json", dir + "/keys.json", "https://127.0.0.1:1/keys"} {
+		g.JWT = append(g.JWT, spec.GatewayJWT{Issuer: "i", Audience: "a", JWKS: jwks, Allow: []string{"infer"}})
+	}
+	var got []string
+	for _, err := range Check(t.Context(), Options{Target: "shop", Gateway: g, Secret: r.secret}) {
+		says, _, _ := strings.Cut(strings.ReplaceAll(err.Error(), dir, ""), "\n")
+		got = append(got, says)
+	}
+	want := []string{
+		"tls: open /tls.crt: no such file or directory; open /tls.key: no such file or directory",
+		"an API key: secret short: its value has 15 bytes; an API key must have at least 16",
+		"an API key: secret gone: it is not there",
+		"jwks: open /keys.json: no such file or directory",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	ca := doortest.NewCA(t)
+	files := ca.Files(t, "shop.example.com")
+	doortest.Write(t, dir+"/keys.json", doortest.KeySet(t, doortest.NewSigner(t, "1")))
+	g.TLS, g.Keys = &files, g.Keys[1:2]
+	if errs := Check(t.Context(), Options{Target: "shop", Gateway: g, Secret: r.secret}); len(errs) > 0 {
+		t.Errorf("a door that can be opened: %v", errs)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -36,7 +37,7 @@ func readKeys(
 	known := make([]key, len(specs))
 	for i, s := range specs {
 		var err error
-		if known[i], _, err = k.read(ctx, s); err != nil {
+		if known[i], err = k.readFirst(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -44,10 +45,22 @@ func readKeys(
 	return k, nil
 }
 
+// readFirst reads a key for who opens the door.
+func (k *keys) readFirst(ctx context.Context, s spec.GatewayKey) (key, error) {
+	read, _, err := k.read(ctx, s)
+	if errors.Is(err, errShort) {
+		err = unusable(err, "make a longer one, such as with `openssl rand -hex 24`")
+	}
+	return read, err
+}
+
+// errShort says that an API key could be guessed.
+var errShort = fmt.Errorf("an API key must have at least %d", minKey)
+
 func (k *keys) read(ctx context.Context, s spec.GatewayKey) (key, bool, error) {
 	value, temporary, err := k.secret(ctx, s.Secret)
 	if err == nil && len(value) < minKey {
-		err = fmt.Errorf("secret %s: its value has %d bytes; an API key must have at least %d", s.Secret, len(value), minKey)
+		err = fmt.Errorf("secret %s: its value has %d bytes; %w", s.Secret, len(value), errShort)
 	}
 	if err != nil {
 		return key{}, temporary, fmt.Errorf("an API key: %w", err)

@@ -51,16 +51,13 @@ type keySet struct {
 
 // openKeySet reads a set. A URL that does not answer is no error.
 func openKeySet(ctx context.Context, where string, log *slog.Logger) (*keySet, error) {
-	s := &keySet{where: where, log: log, remote: strings.Contains(where, "://")}
+	s := &keySet{where: where, log: log, remote: isRemote(where)}
 	if !s.remote {
-		if !filepath.IsAbs(where) {
-			return nil, fmt.Errorf("jwks: the path %s is not absolute", where)
-		}
-		return s, s.read(ctx)
+		return s, s.readFile(ctx)
 	}
 	at, err := url.Parse(where)
 	if err != nil || at.Host == "" || !secret.SafeURL(at) {
-		return nil, fmt.Errorf("jwks: %s is not an https URL", where)
+		return nil, unusable(fmt.Errorf("jwks: %s is not an https URL", where), "use https, so that nobody can send other keys")
 	}
 	s.client = &http.Client{
 		Timeout:   fetchTimeout,
@@ -74,6 +71,22 @@ func openKeySet(ctx context.Context, where string, log *slog.Logger) (*keySet, e
 		log.Warn("the keys of an issuer cannot be fetched yet; its tokens are answered with status 503 until they are", "jwks", where)
 	}
 	return s, nil
+}
+
+func isRemote(where string) bool { return strings.Contains(where, "://") }
+
+// readFile reads a set for who opens the door.
+func (s *keySet) readFile(ctx context.Context) error {
+	var err error
+	if filepath.IsAbs(s.where) {
+		err = s.read(ctx)
+	} else {
+		err = fmt.Errorf("jwks: the path %s is not absolute", s.where)
+	}
+	if err != nil {
+		err = unusable(err, "`jwks` is the path of a file with the public keys of the issuer, or an https URL")
+	}
+	return err
 }
 
 // refresh reads the set again when that is due.

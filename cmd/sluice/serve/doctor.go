@@ -46,8 +46,8 @@ func NewDoctor() *cobra.Command {
 		Long: `Check what Sluice needs on this machine: what is installed, what is missing and
 how to install it. With PIPELINE, also check what that pipeline needs in its
 environment: programs and Python modules, ONNX Runtime, Java and Flink, pools,
-secrets, and the ports, programs, servers and certificates of its targets; the
-pipeline itself is linted first.
+secrets, and the ports, programs, servers, certificates and keys of its
+targets; the pipeline itself is linted first.
 Requirements of other pipelines are shown as notes. If a requirement is
 missing, the exit code is 1.`,
 		Example: `  sluice doctor

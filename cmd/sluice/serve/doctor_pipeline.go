@@ -17,8 +17,10 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 	"github.com/sluiceml/sluice/serving/access"
+	"github.com/sluiceml/sluice/serving/door"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/triton"
 )
@@ -45,7 +47,7 @@ func examinePipeline(ctx context.Context, stateDir, file string, program *dsl.Pr
 	}
 	findings = append(findings, checkPools(ctx, env, program.Pools())...)
 	for _, name := range slices.Sorted(maps.Keys(targets)) {
-		findings = append(findings, checkTarget(ctx, stateDir, name, env.Targets[name]))
+		findings = append(findings, checkTarget(ctx, stateDir, name, env)...)
 	}
 	return append(findings, checkSecrets(env, program.Pipeline(), slices.Sorted(maps.Keys(targets)))...)
 }
@@ -217,28 +219,31 @@ func withAWS(f view.Finding) view.Finding {
 	return f
 }
 
-// checkTarget looks whether a target's gateway can listen where it should, or does so already, whether the program and the files that it
-// needs are here, and whether what it releases to can be used. Gateways of a target with a URL are those of `sluice serve`, which may run
-// elsewhere.
-func checkTarget(ctx context.Context, stateDir, name string, target spec.Target) view.Finding {
+// checkTarget looks whether a target's gateway can listen where it should, or does so already, whether its front door can be opened, whether
+// the program and the files that it needs are here, and whether what it releases to can be used. Gateways of a target with a URL are those of
+// `sluice serve`, which may run elsewhere.
+func checkTarget(ctx context.Context, stateDir, name string, env *spec.Environment) []view.Finding {
+	target := env.Targets[name]
 	f := view.Finding{Name: "target " + name, Detail: "its ports are free, or already its own"}
-	err := control.CheckPorts(stateDir, name, target)
-	if err == nil {
-		err = checkFiles(target)
-	}
 	switch {
-	case err != nil:
-		f.State = view.Missing
-		f.Detail, f.Help, _ = strings.Cut(err.Error(), "\nhelp: ")
-		if target.URL() != "" {
-			f.State, f.Help = view.Note, "`sluice serve` needs it, where it runs: "+f.Help
-		}
 	case target.KServe != nil:
 		f = withKubeconfig(f)
 	case target.Triton != nil:
 		f = withTriton(ctx, f, *target.Triton)
 	}
-	return f
+	var findings []view.Finding
+	for _, err := range slices.Concat(control.CheckPorts(stateDir, name, target), checkFiles(target), checkDoor(ctx, name, env)) {
+		fault := view.Finding{Name: f.Name, State: view.Missing}
+		fault.Detail, fault.Help, _ = strings.Cut(err.Error(), "\nhelp: ")
+		if target.URL() != "" {
+			fault.State, fault.Help = view.Note, "`sluice serve` needs it, where it runs: "+fault.Help
+		}
+		findings = append(findings, fault)
+	}
+	if len(findings) == 0 || f.State != view.Fine {
+		findings = append(findings, f)
+	}
+	return findings
 }
 
 // withTriton adds whether models can be written and loaded to a finding that is about a Triton.
@@ -253,28 +258,51 @@ func withTriton(ctx context.Context, f view.Finding, target spec.TritonTarget) v
 	return f
 }
 
-// checkFiles says which file is missing: the program of a target, or one of its front door; or that its access log cannot be written.
-func checkFiles(target spec.Target) error {
+// checkFiles says that the program of a target is missing, or that its access log cannot be written.
+func checkFiles(target spec.Target) (errs []error) {
 	if p := target.Process; p != nil && !strings.Contains(p.Command[0], "${") {
 		if _, err := exec.LookPath(p.Command[0]); err != nil {
-			return fmt.Errorf("its command cannot be started: %w\nhelp: install it, or write its path: it is started for each release", err)
+			errs = append(errs, fmt.Errorf("its command cannot be started: %w\nhelp: install it, or write its path: it is started for each release", err))
 		}
 	}
-	if tls := target.Gateway.TLS; tls != nil {
-		for _, file := range []string{tls.Certificate, tls.Key, tls.ClientCA} {
-			if _, err := os.Stat(file); file != "" && err != nil {
-				return fmt.Errorf("its front door cannot be opened: %w\nhelp: its `tls` names the file", err)
-			}
+	if log := target.Gateway.AccessLog; log != "" && log != spec.StandardOutput {
+		if err := access.Check(log); err != nil {
+			errs = append(errs, err)
 		}
 	}
-	if log := target.Gateway.AccessLog; log != "" && log != "-" {
-		return access.Check(log)
+	return errs
+}
+
+// checkDoor says why the front door of a target cannot be opened. Of the API keys it reads those that are here: checkSecrets says which are not.
+func checkDoor(ctx context.Context, name string, env *spec.Environment) (errs []error) {
+	front := env.Targets[name].Gateway
+	front.Keys = slices.DeleteFunc(slices.Clone(front.Keys), func(key spec.GatewayKey) bool {
+		source := env.Secrets[key.Secret]
+		return source.Vault != "" || absent(source) != nil
+	})
+	secrets := secret.NewResolver()
+	for _, err := range door.Check(ctx, door.Options{Target: name, Gateway: front, Secret: func(ctx context.Context, name string) (string, bool, error) {
+		value, err := secrets.Value(ctx, env, name)
+		return value, secret.Temporary(err), err
+	}}) {
+		errs = append(errs, fmt.Errorf("its front door cannot be opened: %w", err))
+	}
+	return errs
+}
+
+// absent says that the variable or the file of a secret is not here.
+func absent(source spec.SecretSource) error {
+	switch {
+	case source.Env != "" && os.Getenv(source.Env) == "":
+		return fmt.Errorf("$%s is not set", source.Env)
+	case source.File != "":
+		_, err := os.Stat(source.File)
+		return err
 	}
 	return nil
 }
 
-// checkSecrets looks whether the secrets are there that steps and the front doors of targets ask for, without a look at their values. What
-// Vault has is not asked.
+// checkSecrets looks whether the secrets are there that steps and the front doors of targets ask for. What Vault has is not asked.
 func checkSecrets(env *spec.Environment, p *spec.Pipeline, targets []string) []view.Finding {
 	var findings []view.Finding
 	seen := map[string]bool{}
@@ -287,14 +315,14 @@ func checkSecrets(env *spec.Environment, p *spec.Pipeline, targets []string) []v
 		f := view.Finding{Name: "secret " + name, Detail: "in Vault"}
 		switch {
 		case source.Env != "":
-			if f.Detail = "$" + source.Env + " is set"; os.Getenv(source.Env) == "" {
-				f.State, f.Detail, f.Help = without, "$"+source.Env+" is not set", who+" asks for it: set it where Sluice is started"
-			}
+			f.Detail, f.Help = "$"+source.Env+" is set", who+" asks for it: set it where Sluice is started"
 		case source.File != "":
-			f.Detail = source.File
-			if _, err := os.Stat(source.File); err != nil {
-				f.State, f.Detail, f.Help = without, err.Error(), who+" asks for it"
-			}
+			f.Detail, f.Help = source.File, who+" asks for it"
+		}
+		if err := absent(source); err != nil {
+			f.State, f.Detail = without, err.Error()
+		} else {
+			f.Help = ""
 		}
 		findings = append(findings, f)
 	}
