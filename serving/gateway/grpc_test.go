@@ -125,6 +125,7 @@ func TestGRPC(t *testing.T) {
 }
 
 // promise: docs/serving.md#p-oip-errors
+// promise: docs/serving.md#p-oip-media
 // promise: docs/serving.md#p-oip-busy
 func TestErrorsOverGRPC(t *testing.T) {
 	b := newBench(t, 50*time.Millisecond)

@@ -12,6 +12,7 @@ import (
 // promise: docs/security.md#p-gateway-pages
 // promise: docs/security.md#p-gateway-control
 // promise: docs/security.md#p-gateway-model-port
+// promise: docs/serving.md#p-oip-media
 func TestPagesAreRefused(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
