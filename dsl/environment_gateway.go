@@ -35,9 +35,7 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 			absolute(src, document.Lookup(body, "tls", key), file)
 		}
 	}
-	if g.AccessLog != spec.StandardOutput {
-		absolute(src, document.Lookup(body, "access_log"), g.AccessLog)
-	}
+	checkAccessLog(src, document.Lookup(body, "access_log"), g.AccessLog)
 	named := map[string]bool{}
 	for i, key := range g.Keys {
 		checkAllow(src, document.Lookup(body, "keys", i, "allow"))
@@ -61,6 +59,17 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 		case !isWebURL(jwt.JWKS) || !ownOrEncrypted.MatchString(jwt.JWKS):
 			src.Errorf(at, "url", "use https, so that nobody can send other keys", "%q is not an address for keys", jwt.JWKS)
 		}
+	}
+}
+
+// checkAccessLog reports a path that is not absolute, or not a file's.
+func checkAccessLog(src *document.Source, at *yaml.Node, file string) {
+	switch _, name := path.Split(file); {
+	case at == nil || at.Kind != yaml.ScalarNode || at.Tag == "!!null" || file == spec.StandardOutput:
+	case name == "" || name == "." || name == "..":
+		src.Errorf(at, "path", "write such as /var/log/sluice/shop.log, or \"-\" for the standard output of `sluice serve`", "%q is not the path of a file", file)
+	default:
+		absolute(src, at, file)
 	}
 }
 

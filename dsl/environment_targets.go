@@ -31,6 +31,8 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 			if at := document.Lookup(n, "url"); at != nil && !strings.Contains(at.Value, "${") {
 				checkServer(src, at, at.Value, "https://models.example.com")
 			}
+			notZero(src, n, "timeout", "ready_within")
+			notZero(src, document.Lookup(n, "batching"), "max_delay")
 		}
 		checkGateway(src, document.Lookup(body, "gateway"), target.Gateway, env)
 		if target.Embedded != nil {
@@ -66,6 +68,17 @@ func portTaken(src *document.Source, at *yaml.Node, port int, first, second take
 	default:
 		src.Errorf(at, "port", "give one of them another port", "the targets `%s` (`%s`) and `%s` (`%s`) listen on the same port %d",
 			first.target, first.key, second.target, second.key, port)
+	}
+}
+
+// notZero reports durations of 0, which would be taken for the default.
+func notZero(src *document.Source, body *yaml.Node, keys ...string) {
+	for _, key := range keys {
+		if at := document.Lookup(body, key); at != nil {
+			if d, err := spec.ParseDuration(at.Value); err == nil && d == 0 {
+				src.Errorf(at, "range", "write a longer one, or remove it for the default", "`%s: %s` is too short", key, at.Value)
+			}
+		}
 	}
 }
 
@@ -109,8 +122,9 @@ func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget)
 				src.Errorf(one, "name", "", "there is no `%s`: the URL of a server is given `${release}` and `${model}`", name)
 			}
 		}
+	case several.Kind != yaml.SequenceNode:
 	case len(t.Servers) != pair || t.Servers[0] == t.Servers[1]:
-		src.Errorf(several, "range", "", "releases use two different servers in turn")
+		src.Errorf(several, "range", "write such as `servers: [\"http://blue:8000\", \"http://green:8000\"]`", "releases use two different servers in turn")
 	default:
 		for i, server := range t.Servers {
 			checkServer(src, document.Lookup(body, "servers", i), server, suchServer)
@@ -120,16 +134,18 @@ func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget)
 
 const suchServer = "http://10.0.0.5:8000"
 
-// checkServer reports what is not the URL of a server, and a password in it.
+// checkServer reports what is not the URL of a server, and a password or a query in it.
 func checkServer(src *document.Source, at *yaml.Node, server, such string) {
 	scheme, rest, _ := strings.Cut(server, "://")
 	host, _, _ := strings.Cut(rest, "/")
 	switch {
 	case at == nil || at.Kind != yaml.ScalarNode:
-	case strings.Contains(host, "@"):
+	case strings.Contains(rest, "@"): // a password may have a slash
 		src.Errorf(at, "url", "remove what stands before the `@`: an environment is kept with every run and is not secret", "a URL of a server must have no user and no password")
 	case scheme != "http" && scheme != "https" || host == "":
 		src.Errorf(at, "url", "write such as "+such, "%q is not the URL of a server", server)
+	case strings.ContainsAny(rest, "?#"):
+		src.Errorf(at, "url", "remove what begins with `?` or `#`", "paths are added to the URL of a server, so it must have no query")
 	}
 }
 

@@ -51,6 +51,7 @@ func (a archive) file(name string) []byte {
 //
 // promise: README.md#p-type-checked
 // promise: docs/pipelines.md#p-checked-first
+// promise: docs/serving.md#p-server-url
 func TestLint(t *testing.T) {
 	cases, err := filepath.Glob("testdata/lint/*.txtar")
 	if err != nil || len(cases) < 35 {

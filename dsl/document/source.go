@@ -74,14 +74,14 @@ func (s *Source) Add(sev Severity, line, col int, code, hint, message string) {
 	case len(s.Findings) == MaxFindings:
 		code, hint, message = "limit", "fix those first", fmt.Sprintf("there are more than %d findings", MaxFindings)
 	}
-	text, from := s.line(line), 0
+	text, from := hidden(s.line(line)), 0
 	if len(text) > maxShown {
-		all := s.Characters(line)
+		all := []rune(text)
 		from = max(0, min(col-maxShown/2, len(all)-maxShown))
 		text = string(all[from:min(len(all), from+maxShown)])
 	}
 	s.Findings = append(s.Findings, Diagnostic{
-		File: s.name, Line: line, Col: col, Severity: sev, Code: code, Message: message, Hint: hint, Source: text, From: from,
+		File: s.name, Line: line, Col: col, Severity: sev, Code: code, Message: hidden(message), Hint: hidden(hint), Source: text, From: from,
 	})
 }
 

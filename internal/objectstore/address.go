@@ -64,6 +64,9 @@ func Parse(text string) (Address, error) {
 	a := Address{Scheme: scheme}
 	where, asked, _ := strings.Cut(rest, "?")
 	a.Name, a.Path, _ = strings.Cut(where, "/")
+	if strings.Contains(a.Name, "@") {
+		return Address{}, errors.New("there is a user or a password in it: credentials come from the environment of the process")
+	}
 	if !name.MatchString(a.Name) {
 		return Address{}, fmt.Errorf("%q is not a valid bucket name", a.Name)
 	}
