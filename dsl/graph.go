@@ -208,6 +208,7 @@ func (p *Program) Unset(id string) (all []spec.Unset) {
 	case *spec.Approval:
 		note("approval.timeout", withDefaults[spec.Approval]().Timeout.String(), document.Lookup(s.body, "timeout"))
 	case *spec.Rollout:
+		note("tests.latency", "none", document.Lookup(s.body, "tests", "latency", "quantile"))
 		for i := range known.Stages {
 			note("max_wait", withDefaults[spec.Stage]().MaxWait.String(), document.Lookup(s.body, "stages", i, "max_wait"))
 		}

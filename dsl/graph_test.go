@@ -165,6 +165,7 @@ func TestLimits(t *testing.T) {
 // TestUnset: what holds for a bound that the document leaves out is told; what it says itself is not.
 //
 // promise: docs/pipelines.md#p-timeout-default
+// promise: docs/rollouts.md#p-ro-latency-off
 func TestUnset(t *testing.T) {
 	const pipeline = `
 sluice: pipeline/v1
@@ -182,12 +183,20 @@ steps:
     gate:
       - {check: n > 1, on_fail: hold}
       - {check: n > 2, on_fail: hold, hold: {timeout: 2h}}
+  make: {run: {command: [a], outputs: {m: {type: model, path: m}}}, timeout: 1h}
+  ship: {rollout: {target: shop, model: "${steps.make.m}", ungated: true, stages: [{weight: 100%}], tests: {latency: {ratio: 2}}}, timeout: 1h}
+  fast:
+    rollout:
+      {target: shop, model: "${steps.make.m}", ungated: true, stages: [{weight: 100%, max_wait: 1h}], tests: {latency: {quantile: 0.9}}}
+    timeout: 1h
 `
-	program, diags := Compile(document.File{Name: "p.yaml", Source: []byte(pipeline)}, document.File{}, nil)
+	const env = "sluice: environment/v1\nname: e\ntargets: {shop: {embedded: {}}}\n"
+	program, diags := Compile(document.File{Name: "p.yaml", Source: []byte(pipeline)}, document.File{Name: "e.yaml", Source: []byte(env)}, nil)
 	if program == nil {
 		t.Fatal(diags.Text(false))
 	}
 	for id, want := range map[string][]spec.Unset{
+		"ship": {{Key: "tests.latency", Value: "none"}, {Key: "max_wait", Value: "15m"}}, "fast": nil,
 		"bare": {{Key: "timeout", Value: "24h"}}, "bound": nil,
 		"wide":  {{Key: "timeout", Value: "24h"}, {Key: "max_parallel", Value: "64"}},
 		"child": {{Key: "timeout", Value: "none"}}, "ask": {{Key: "approval.timeout", Value: "72h"}}, "patient": nil,

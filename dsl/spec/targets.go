@@ -18,11 +18,11 @@ type Target struct {
 	Gateway TargetGateway `json:"gateway,omitzero"`
 }
 
-// EmbeddedTarget serves the Open Inference Protocol on loopback.
+// EmbeddedTarget serves the Open Inference Protocol from the Sluice process.
 type EmbeddedTarget struct {
 	// Port to listen on. Default 8080.
 	Port int `json:"port,omitempty" dsl:"default=8080,min=1,max=65535"`
-	// MetricsPort is the port of /metrics, for Prometheus, on loopback. Default: any free port, which `sluice up` and `sluice serve` print.
+	// MetricsPort is the port of /metrics, for Prometheus. Default: any free port, which `sluice up` and `sluice serve` print.
 	MetricsPort int `json:"metrics_port,omitempty" dsl:"min=1,max=65535"`
 	// URL is where clients reach the gateways that `sluice serve` runs for the target, such as the address of a load balancer. With it, workers
 	// run no gateway for the target.
@@ -61,10 +61,9 @@ type KServeTarget struct {
 	Context string `json:"context,omitempty"`
 	// Namespace of the InferenceServices. Default: the context's.
 	Namespace string `json:"namespace,omitempty"`
-	// Port on which the gateway listens, on loopback. Default 8081.
+	// Port on which the gateway listens. Default 8081.
 	Port int `json:"port,omitempty" dsl:"default=8081,min=1,max=65535"`
-	// MetricsPort is the port of the gateway's /metrics, for Prometheus, on loopback. Default: any free port, which `sluice up` and `sluice
-	// serve` print.
+	// MetricsPort is the port of the gateway's /metrics, for Prometheus. Default: any free port, which `sluice up` and `sluice serve` print.
 	MetricsPort int `json:"metrics_port,omitempty" dsl:"min=1,max=65535"`
 	// Models is a bucket, or a folder of one, from which KServe reads copies of the models: s3://bucket/folder or gs://bucket/folder.
 	// Default: serving/ in the store, which then must be in a bucket.

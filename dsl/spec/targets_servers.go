@@ -2,10 +2,9 @@ package spec
 
 // Listener is where the gateway of a target listens, and where clients find it.
 type Listener struct {
-	// Port on which the gateway listens, on loopback. Default 8082.
+	// Port on which the gateway listens. Default 8082.
 	Port int `json:"port,omitempty" dsl:"default=8082,min=1,max=65535"`
-	// MetricsPort is the port of the gateway's /metrics, for Prometheus, on loopback. Default: any free port, which `sluice up` and `sluice
-	// serve` print.
+	// MetricsPort is the port of the gateway's /metrics, for Prometheus. Default: any free port, which `sluice up` and `sluice serve` print.
 	MetricsPort int `json:"metrics_port,omitempty" dsl:"min=1,max=65535"`
 	// URL is where clients reach the gateways that `sluice serve` runs for the target, such as the address of a load balancer. With it, workers
 	// run no gateway for the target.

@@ -52,6 +52,7 @@ func shadowed(s stats.Shadow) stats.Snapshot {
 // promise: docs/rollouts.md#p-ro-bake
 // promise: docs/rollouts.md#p-ro-blind
 // promise: docs/rollouts.md#p-ro-query-waits
+// promise: docs/rollouts.md#p-ro-latency-off
 func TestDecisions(t *testing.T) {
 	ms := time.Millisecond
 	late := func(s Stage) Stage { s.Elapsed = 2 * time.Minute; return s }
@@ -101,6 +102,7 @@ func TestDecisions(t *testing.T) {
 		{"bad before enough", weightStage(0.1), snapshot("e", counts(50, 50, ms), counts(450, 5, ms)), "", Abort, "more errors"},
 		{"not bad enough for so small an alpha", sure(weightStage(0.1)), snapshot("e", counts(50, 50, ms), counts(450, 45, ms)), "", Hold, "50 of 100"},
 		{"slow", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 3*ms), counts(500, 0, ms)), "", Abort, "slower"},
+		{"slow, which is not tested", weightStage(0.5), snapshot("e", counts(500, 0, 3*ms), counts(500, 0, ms)), "", Pass, ""},
 		{"as slow as allowed", latency(weightStage(0.5)), snapshot("e", counts(500, 0, 1150*time.Microsecond), counts(500, 0, ms)), "", Pass, ""},
 		{
 			"both all wrong", weightStage(0.1), snapshot("e", counts(100, 100, ms), counts(900, 900, ms)), "", Abort,
