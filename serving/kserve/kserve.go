@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/remote"
+	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 )
@@ -60,6 +62,7 @@ type releases struct {
 
 	labelKey string // gateway.Options.LabelKey
 
+	lease                            time.Duration // of the other gateways
 	patience, readyWithin, lookEvery time.Duration
 }
 
@@ -74,7 +77,7 @@ func newReleases(s *store.Store, target string, spec spec.KServeTarget, config *
 	}
 	return &releases{
 		cluster: c, models: models, store: s, target: target, spec: spec,
-		patience: patience, readyWithin: readyWithin, lookEvery: lookEvery,
+		lease: gateway.Lease, patience: patience, readyWithin: readyWithin, lookEvery: lookEvery,
 	}, nil
 }
 
@@ -202,8 +205,8 @@ func (w *wait) readStatus(ctx context.Context, s *service) error {
 	return errors.New(why)
 }
 
-// sweep is a gateway's Sweep: it removes the InferenceServices and models of versions that were dropped. A version of which the document
-// does not know yet is a newer document's.
+// sweep is a gateway's Sweep: it removes the InferenceServices and models of versions that were dropped, once no other gateway sends them
+// requests. A version of which the document does not know yet is a newer document's.
 func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
 	owner, err := t.store.Identity(ctx)
 	if err != nil {
@@ -218,10 +221,14 @@ func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range services {
-		if dropped(s.labels[labelVersion]) && !s.deleted {
-			err = errors.Join(err, t.cluster.remove(ctx, s.name))
+	services = slices.DeleteFunc(services, func(s *service) bool { return !dropped(s.labels[labelVersion]) || s.deleted })
+	if len(services) > 0 {
+		if err := replica.Await(ctx, t.store, t.target, doc.Revision, t.lease); err != nil {
+			return err
 		}
+	}
+	for _, s := range services {
+		err = errors.Join(err, t.cluster.remove(ctx, s.name))
 	}
 	if err != nil {
 		return err // its models may still be wanted

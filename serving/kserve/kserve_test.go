@@ -25,14 +25,17 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -216,6 +219,50 @@ func TestWhatIsDroppedIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	here.until("version 1 is removed", func() bool { return slices.Equal(running(), []string{want[0], want[2]}) && len(here.keys()) == 2 })
+}
+
+// TestOtherGateways: what another gateway still sends requests to is not removed before that gateway has moved on or gone.
+//
+// promise: docs/kserve.md#p-ks-others
+func TestOtherGateways(t *testing.T) {
+	here := newSite(t, servingtest.NewStore(t), role)
+	r := here.releases("shop")
+	r.lease = 100 * time.Millisecond
+	upstream, err := r.open(t.Context(), routing.Release{Version: "1", Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := upstream.Close(); err != nil {
+		t.Fatal(err)
+	}
+	report := replica.Report{Snapshot: stats.Snapshot{Target: "shop", Epoch: "another", Revision: 6}, Host: "there", Read: 7}
+	beat := func() {
+		report.Beat++
+		if err := replica.Put(t.Context(), here.store, report); err != nil {
+			t.Error(err)
+		}
+	}
+	beat()
+	ctx, stop := context.WithCancel(t.Context())
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		for range poll.Every(ctx, 10*time.Millisecond) {
+			beat()
+		}
+	})
+	doc := routing.Document{Target: "shop", Revision: 7, Versions: 1}
+	err = r.sweep(t.Context(), doc)
+	stop()
+	beating.Wait()
+	if err == nil || !strings.Contains(err.Error(), "the gateway on there still serves revision 6") || len(here.controller.Running()) != 1 || len(here.keys()) != 1 {
+		t.Errorf("swept under another gateway: %v; running %q with models %q", err, here.controller.Running(), here.keys())
+	}
+	report.Revision = 7
+	beat()
+	if err := r.sweep(t.Context(), doc); err != nil {
+		t.Error(err)
+	}
+	here.until("version 1 is removed", func() bool { return len(here.controller.Running()) == 0 && len(here.keys()) == 0 })
 }
 
 // TestWhyAReleaseFails: the reason reaches who asked for the release.

@@ -182,7 +182,8 @@ func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
 			continue
 		}
 		if !waited {
-			if err := t.others(ctx, doc.Revision); err != nil {
+			// One that goes on would load its models again: it has read the revision, of which a release does not load there.
+			if err := replica.Await(ctx, t.store, t.target, doc.Revision, t.lease); err != nil {
 				return err
 			}
 			waited = true
@@ -198,42 +199,6 @@ func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
 		}
 	}
 	return nil
-}
-
-// others waits until no other gateway of the target sends requests by an earlier revision. The lease of one that has fallen silent runs out.
-// One that goes on would load its models again: it has read the revision, of which a release does not load there.
-func (t *releases) others(ctx context.Context, revision int64) error {
-	began := time.Now()
-	beats := map[string]int64{} // as they were seen first
-	for now := range poll.Every(ctx, lookEvery) {
-		reports, err := replica.List(ctx, t.store, t.target)
-		if err != nil {
-			return err
-		}
-		behind, going := false, replica.Report{}
-		for _, r := range reports {
-			if r.Closed || r.Revision >= revision {
-				continue
-			}
-			behind = true
-			if first, seen := beats[r.Epoch]; !seen {
-				beats[r.Epoch] = r.Beat
-			} else if r.Beat > first {
-				going = r
-			}
-		}
-		switch {
-		case !behind:
-			return nil
-		case now.Sub(began) <= t.lease:
-		case going.Epoch != "":
-			return fmt.Errorf("the gateway on %s still serves revision %d of the routing: its models stay loaded until it serves revision %d or has ended",
-				going.Host, going.Revision, revision)
-		default:
-			return nil
-		}
-	}
-	return context.Cause(ctx)
 }
 
 // unload has Triton unload a model and waits until it has: its folder must not change before.
