@@ -32,8 +32,7 @@ type Clean struct {
 	// Drift is the dataset with which this one is compared.
 	Drift DriftSpec `json:"drift,omitzero"`
 	Placement
-	// Runtime is the packages or the image with which a node of a pool cleans. The image must contain Sluice itself, of the worker's version.
-	// Default: the pool's.
+	// Runtime of a node of a pool. The image must contain Sluice itself, of the worker's version. Default: the pool's.
 	Runtime Runtime `json:"runtime,omitzero" dsl:"literal"`
 	// RowParams are the parameters that expressions over rows read, of a step on a pool: its nodes do not have those of the run.
 	RowParams map[string]RowParam `json:"row_params,omitempty" dsl:"-"`

@@ -16,8 +16,7 @@ type CompileModel struct {
 	// Select is the variant that becomes the output `selected`: fastest, smallest or a variant's name. Default fastest.
 	Select string `json:"select,omitempty" dsl:"literal,default=fastest"`
 	Placement
-	// Runtime is the packages or the image with which variants are built on a node of a pool. The image must contain Sluice itself, of the
-	// worker's version. Default: the pool's.
+	// Runtime of a node of a pool. The image must contain Sluice itself, of the worker's version. Default: the pool's.
 	Runtime Runtime `json:"runtime,omitzero" dsl:"literal"`
 }
 
