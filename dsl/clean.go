@@ -42,7 +42,7 @@ func (c *checker) graphOf(s *step) *transform.Cleaning {
 }
 
 // notOnNodesWhy is what is wrong with a path of which notOnNodes is true.
-const notOnNodesWhy = "a node of a pool has no files but the step's inputs: make this one, or name files in a bucket"
+const notOnNodesWhy = "a node of a pool has no files but the step's inputs: hand it on from a `run` step, or put it into a bucket"
 
 // notOnNodes reports whether a path is one of the worker's machine.
 func notOnNodes(path string) bool { return !objectstore.IsAddress(path) }

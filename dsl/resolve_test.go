@@ -183,6 +183,7 @@ steps:
 		{", pool: lab", "s3://acme", map[string]spec.RowParam{"least": {Type: "int", Value: 7.0}}, ""},
 		{", pool: lab", "mail", nil, `"mail/*.jsonl": a node of a pool has no files but the step's inputs`},
 		{"", "mail", nil, ""},
+		{"", inputpath.Token("rows", "sha256:ab") + "/../x", nil, "leaves the folder of its input"},
 	} {
 		vars := spec.Vars{Params: map[string]any{"from": tt.from, "least": int64(7), "other": int64(1)}}
 		got, err := pipeline(tt.pool).Resolve("tidy", vars)

@@ -96,7 +96,7 @@ func serve(ctx context.Context, stdin io.Reader, out *messages) (spec.CleanOutpu
 }
 
 func (j *Job) setDefaults() {
-	j.Memory, j.MemoryKey = cmp.Or(j.Memory, defaultMemory), cmp.Or(j.MemoryKey, "clean.memory in the environment")
+	j.Memory, j.MemoryKey = cmp.Or(j.Memory, defaultMemory), cmp.Or(j.MemoryKey, defaultMemoryKey)
 	if j.Parallelism <= 0 {
 		j.Parallelism = runtime.GOMAXPROCS(0)
 	}

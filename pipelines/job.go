@@ -39,5 +39,8 @@ type Job struct {
 	WorkDir string `json:"work_dir,omitempty"`
 }
 
-// defaultMemory is the bound when a job has none.
-const defaultMemory = 1 << 30
+// defaultMemory is the bound when a job has none, and defaultMemoryKey where it is set.
+const (
+	defaultMemory    = 1 << 30
+	defaultMemoryKey = "`clean.memory` in the environment"
+)

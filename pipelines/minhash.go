@@ -79,8 +79,8 @@ const bytesOfRank = 24 + 8
 // noRoom is the error of more rows than there is memory for.
 func (f *resembleFn) noRoom(d *transform.NearDeduplicate, what string) error {
 	return fault.Errorf(fault.User, "transform %s: there are %s; finding near duplicates among them needs more than the memory of %d MiB\n"+
-		"help: increase `clean.memory` in the environment, put an exact Deduplicate before it, or use fewer `bands`",
-		d.Name, what, cmp.Or(f.job.Memory, defaultMemory)>>20)
+		"help: increase %s, put an exact Deduplicate before it, or use fewer `bands`",
+		d.Name, what, cmp.Or(f.job.Memory, defaultMemory)>>20, cmp.Or(f.job.MemoryKey, defaultMemoryKey))
 }
 
 // packedMarks are marks as they were emitted, which takes less memory than marks that are read.

@@ -59,7 +59,10 @@ func nodeJob(args []string, log io.Writer) (job Job, err error) {
 	}
 	job.Params, job.ParamTypes = map[string]any{}, map[string]spec.Param{}
 	for name, param := range resolved.RowParams {
-		job.Params[name], job.ParamTypes[name] = param.Value, spec.Param{Type: param.Type, Items: param.Items}
+		job.ParamTypes[name] = spec.Param{Type: param.Type, Items: param.Items}
+		if param.Value != nil {
+			job.Params[name] = param.Value
+		}
 	}
 	keys, err := transform.HashKeys(&resolved)
 	if err != nil {
@@ -76,13 +79,25 @@ func nodeJob(args []string, log io.Writer) (job Job, err error) {
 	made := filepath.Join(os.Getenv("SLUICE_OUTPUT_DIR"), spec.CleanMade)
 	job.OutputDir, job.DeadLetterDir = filepath.Join(made, cleaned.Dataset), filepath.Join(made, cleaned.Rejected)
 	job.ProfileFile, job.AccountFile = filepath.Join(made, cleaned.Profile), filepath.Join(made, cleaned.Account, "account.jsonl")
-	job.Memory, job.MemoryKey = resolved.Resources.Memory, "`resources: {memory}` of the step"
-	return job, nil
+	return job, job.limit(resolved.Resources)
+}
+
+// limit makes the job keep to what the step asked of its node. Where there are programs, they have half of the memory.
+func (j *Job) limit(to spec.Resources) error {
+	programs, err := transform.Execs(&j.Spec)
+	j.Memory, j.MemoryKey = to.Memory, "`resources: {memory}` of the step"
+	if len(programs) > 0 {
+		j.Memory /= 2
+	}
+	if to.CPU > 0 {
+		j.Parallelism = max(1, int(to.CPU))
+	}
+	return err
 }
 
 // printer returns what prints how far a cleaning is, not too often.
 func printer(to io.Writer) func(meter.Progress) {
-	var printed time.Time
+	printed := time.Now()
 	return func(p meter.Progress) {
 		if now := time.Now(); now.Sub(printed) >= printEvery {
 			printed = now

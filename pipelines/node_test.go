@@ -20,7 +20,7 @@ import (
 
 const nodeChain = `
 - {type: ReadFromJson, config: {path: "INPUT/*"}}
-- {type: Filter, name: least, config: {keep: "row.id >= params.least"}}
+- {type: Filter, name: least, config: {keep: "row.id >= params.least && params.?absent.orValue('') == ''"}}
 - {type: Exec, name: detect, config: {command: [python3, detect.py]}}
 - {type: MaskPII, name: mask, config: {fields: [text], action: hash, key: PEPPER}}
 - {type: WriteToJson}
@@ -63,7 +63,8 @@ func TestNode(t *testing.T) {
 	t.Setenv("WORD", "hello")
 	t.Setenv("PEPPER", "a key of sixteen bytes")
 	sp := chain(t, inputpath.Token("rows", "sha256:ab"), nodeChain)
-	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: 5}}
+	sp.Resources = spec.Resources{CPU: 1, Memory: 2 << 30}
+	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: 5}, "absent": {Type: "string"}}
 	left, said := onNode(t, sp, input, map[string]string{"detect.py": detect})
 	there, err := cleaned.Read(left)
 	if err != nil {
@@ -72,7 +73,7 @@ func TestNode(t *testing.T) {
 
 	dir := t.TempDir()
 	j := withPrograms(t, dir, chain(t, input, nodeChain), map[string]string{"detect.py": detect}, "WORD=hello")
-	j.Params, j.ParamTypes = map[string]any{"least": 5}, map[string]spec.Param{"least": {Type: "int"}}
+	j.Params, j.ParamTypes = map[string]any{"least": 5}, map[string]spec.Param{"least": {Type: "int"}, "absent": {Type: "string", Required: new(bool)}}
 	j.Secrets = map[string]string{"PEPPER": "a key of sixteen bytes"}
 	j.AccountFile, j.ProfileFile = filepath.Join(dir, "account.jsonl"), filepath.Join(dir, "profile.json")
 	beside := mustRun(t, j)
@@ -119,7 +120,7 @@ func texts(t *testing.T, root string) map[string]string {
 func TestNodeFails(t *testing.T) {
 	t.Setenv("PEPPER", "a key of sixteen bytes")
 	sp := chain(t, inputpath.Token("rows", "sha256:ab"), nodeChain)
-	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: 5}}
+	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: 5}, "absent": {Type: "string"}}
 	input := write(t, map[string]string{"a.jsonl": numberedRows(0, 100)})
 	for name, files := range map[string]map[string]string{
 		"a program that is missing":    nil,

@@ -20,6 +20,11 @@ func Token(name, digest string) string { return prefix + name + "@" + digest + "
 // IsIn reports whether a resolved path has a token.
 func IsIn(path string) bool { return strings.Contains(path, prefix) }
 
+// Within reports whether a resolved path that has a token stays in the folder of that input.
+func Within(path string) bool {
+	return strings.HasPrefix(path, prefix) && !slices.Contains(strings.Split(path, "/"), "..")
+}
+
 // Replace puts folders in the place of tokens; dirs maps an input's name to its folder. A token for a name that is not in dirs is an error.
 func Replace(s string, dirs map[string]string) (string, error) {
 	if !strings.Contains(s, "{{sluice:") {

@@ -7,6 +7,11 @@ func TestReplace(t *testing.T) {
 	if !IsIn(mail+"/train") || IsIn("/train") {
 		t.Error("a path with a token is not told from one without")
 	}
+	for path, within := range map[string]bool{mail: true, mail + "/a/*.jsonl": true, mail + "/a..b": true, mail + "/a/../../b": false, "/data/" + mail: false} {
+		if Within(path) != within {
+			t.Errorf("%s is within its input: %v", path, !within)
+		}
+	}
 	got, err := Replace("--data="+mail+"/train:"+mail, map[string]string{"mail": "/in/mail"})
 	if err != nil || got != "--data=/in/mail/train:/in/mail" {
 		t.Errorf("%q, %v", got, err)

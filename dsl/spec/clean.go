@@ -38,11 +38,11 @@ type Clean struct {
 	RowParams map[string]RowParam `json:"row_params,omitempty" dsl:"-"`
 }
 
-// RowParam is a parameter as expressions over rows see it, with Type and Items of its declaration.
+// RowParam is a parameter as expressions over rows see it, with Type and Items of its declaration. One that is absent has no value.
 type RowParam struct {
 	Type  string `json:"type"`
 	Items string `json:"items,omitempty"`
-	Value any    `json:"value"`
+	Value any    `json:"value,omitempty"`
 }
 
 // Transform is one node of a cleaning's graph, or a group of them: a `chain` or a `composite` of transforms of its own. What is inside a

@@ -90,7 +90,8 @@ func ReadsVariables(body *yaml.Node, key string) bool {
 	})
 }
 
-// InPlace are the patterns of the files that a resolved cleaning reads where they are, not in its inputs, sorted.
+// InPlace are the patterns of the files that a resolved cleaning reads where they are, not in its inputs, sorted. It is an error if a path
+// leaves the folder of an input: what is there is not kept with the run.
 func InPlace(sp *spec.Clean) ([]string, error) {
 	var all []string
 	list, wired := wireSpec(sp)
@@ -103,8 +104,11 @@ func InPlace(sp *spec.Clean) ([]string, error) {
 			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
 		}
 		for _, pattern := range slices.Concat(config.Path, config.Against) {
-			if !inputpath.IsIn(pattern) {
+			switch {
+			case !inputpath.IsIn(pattern):
 				all = append(all, pattern)
+			case !inputpath.Within(pattern):
+				return nil, fmt.Errorf("transform %s: the path %q leaves the folder of its input", wired[i].label(), pattern)
 			}
 		}
 	}

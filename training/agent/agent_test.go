@@ -62,6 +62,11 @@ func TestRankEnvironment(t *testing.T) {
 	if diff := cmp.Diff(want, rankEnv(protocol.AgentConfig{Host: "127.0.0.1", CPUs: 4}, p, l)); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
+	p.step.Kind = spec.KindClean
+	if diff := cmp.Diff([]string{"MINE=1", "RANK=9", "SLUICE_METRICS=/l/m", "SLUICE_OUTPUT_DIR=/n/output"}, rankEnv(protocol.AgentConfig{Host: "127.0.0.1", CPUs: 4}, p, l)); diff != "" {
+		t.Errorf("environment of a cleaning, whose programs are no ranks (-want +got):\n%s", diff)
+	}
+	p.step.Kind = spec.KindTrain
 	p.seal.Resume = nil
 	p.folder.Env = []string{"OMP_NUM_THREADS=1", "PYTHONFAULTHANDLER=", "PET_NNODES=1:4"}
 	env := rankEnv(protocol.AgentConfig{Host: "10.0.0.7", CPUs: 4, GPUs: []string{"GPU-a", "GPU-b"}}, p, l)

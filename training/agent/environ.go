@@ -16,18 +16,19 @@ import (
 // rankEnv is the environment of the node's ranks: the program's own as the step laid it out, without what is the agent's, plus the two
 // contracts with the script: the launcher's and Sluice's.
 func rankEnv(c protocol.AgentConfig, p *prepared, l launch) []string {
-	vars := map[string]string{
-		"SLUICE_CHECKPOINT_DIR": p.dirs.checkpoints,
-		"SLUICE_OUTPUT_DIR":     p.folder.Output,
-		"SLUICE_METRICS":        p.dirs.metrics,
-	}
-	maps.Copy(vars, l.vars)
-	if p.step.BySluice() { // by these, sluice finds ONNX Runtime's library
-		vars[protocol.LibraryVariable], vars[protocol.PythonVariable] = c.ONNXRuntime, p.python
-	}
+	vars := map[string]string{"SLUICE_OUTPUT_DIR": p.folder.Output, "SLUICE_METRICS": p.dirs.metrics}
 	if len(c.GPUs) > 0 {
 		vars["CUDA_VISIBLE_DEVICES"] = strings.Join(c.GPUs, ",")
 	}
+	base := protocol.Scrub(p.folder.Env)
+	if p.step.BySluice() { // the programs that it starts are not to take themselves for ranks
+		if _, compiles := p.spec.Outputs[spec.CompileBuilt]; compiles { // by these, sluice finds ONNX Runtime's library
+			vars[protocol.LibraryVariable], vars[protocol.PythonVariable] = c.ONNXRuntime, p.python
+		}
+		return script.Merge(base, vars)
+	}
+	vars["SLUICE_CHECKPOINT_DIR"] = p.dirs.checkpoints
+	maps.Copy(vars, l.vars)
 	if every := time.Duration(p.spec.Checkpoint.Every); every > 0 {
 		vars["SLUICE_CHECKPOINT_EVERY"] = every.String()
 	}
@@ -37,7 +38,6 @@ func rankEnv(c protocol.AgentConfig, p *prepared, l launch) []string {
 	if ip := net.ParseIP(c.Host); ip != nil && ip.IsLoopback() {
 		vars["GLOO_SOCKET_IFNAME"] = "lo"
 	}
-	base := protocol.Scrub(p.folder.Env)
 	defaults := map[string]string{
 		"OMP_NUM_THREADS":    strconv.Itoa(max(1, threads(c, p.spec.Resources)/l.ranks)),
 		"PYTHONFAULTHANDLER": "1", // see logStacks
