@@ -5,10 +5,12 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -39,8 +41,23 @@ func FindOpenRuns(ctx context.Context, s *store.Store, name string) ([]record.Ru
 	return open, nil
 }
 
-// named lists the runs that a name means, newest first: one, or all those of a pipeline. There is one at least.
+// recordedWithin bounds how long it takes until a run that has begun is recorded: its workflow does that first.
+const recordedWithin = 5 * time.Second
+
+// named lists the runs that a name means, newest first: one, or all those of a pipeline. There is one at least. A run that began a moment ago
+// is waited for: who started it knows its ID before there is a record.
 func named(ctx context.Context, s *store.Store, name string) ([]record.RunRecord, error) {
+	for now := range poll.Every(ctx, 100*time.Millisecond) {
+		found, err := recorded(ctx, s, name)
+		if age := now.Sub(begunAt(name)); err == nil || fault.TypeOf(err) != fault.Invalid || age < 0 || age > recordedWithin {
+			return found, err
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
+// recorded is named, by what is recorded now.
+func recorded(ctx context.Context, s *store.Store, name string) ([]record.RunRecord, error) {
 	all, err := record.Runs(ctx, s) // newest first
 	if err != nil {
 		return nil, err

@@ -2,7 +2,9 @@ package control
 
 import (
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -53,6 +55,31 @@ func TestFindRun(t *testing.T) {
 			t.Errorf("%q: got %v, want an invalid name: %q", tt.name, err, tt.says)
 		}
 	}
+}
+
+// TestFindRunThatHasJustBegun: a run whose ID was printed is found, although its workflow records it a moment later.
+func TestFindRunThatHasJustBegun(t *testing.T) {
+	s := newStore(t)
+	synctest.Test(t, func(t *testing.T) {
+		run := newRunID("spam")
+		var workflow sync.WaitGroup
+		workflow.Go(func() {
+			time.Sleep(2 * time.Second)
+			if err := s.PutJSON(t.Context(), record.RunKey(run), record.RunRecord{Run: run, Pipeline: "spam"}, store.WriteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+		if got, err := FindRun(t.Context(), s, run); err != nil || got.Run != run {
+			t.Errorf("got %s, %v, want %s", got.Run, err, run)
+		}
+		workflow.Wait()
+		for name, longest := range map[string]time.Duration{"ham": 0, "ham-20260102-ab12": 0, run[:len("spam-20000101")] + "-x": 0, newRunID("ham"): 6 * time.Second} {
+			began := time.Now()
+			if _, err := FindRun(t.Context(), s, name); fault.TypeOf(err) != fault.Invalid || time.Since(began) > longest {
+				t.Errorf("%s: %v after %v, want it within %v", name, err, time.Since(began), longest)
+			}
+		}
+	})
 }
 
 func TestFindOpenRuns(t *testing.T) {

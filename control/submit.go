@@ -430,5 +430,18 @@ func keyFiles(env *spec.Environment) []string {
 func newRunID(name string) string {
 	var b [2]byte
 	rand.Read(b[:]) // never fails, by its documentation
-	return name + "-" + time.Now().UTC().Format("20060102-150405") + "-" + hex.EncodeToString(b[:])
+	return name + "-" + time.Now().UTC().Format(runTime) + "-" + hex.EncodeToString(b[:])
+}
+
+// runTime is how the time at which a run began is written in its ID.
+const runTime = "20060102-150405"
+
+// begunAt is when the run with an ID began; the zero time of what is no ID.
+func begunAt(run string) time.Time {
+	rest := run[:max(0, strings.LastIndexByte(run, '-'))]
+	at, err := time.Parse(runTime, rest[max(0, len(rest)-len(runTime)):])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
