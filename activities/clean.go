@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/activities/made"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/cleaned"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
@@ -217,7 +216,7 @@ func (c *Cleaner) bringProgram(ctx context.Context, in record.StepInput, job *cl
 // keep stores the dataset and the dead letter.
 func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out spec.CleanOutput) (record.StepOutput, error) {
 	var err error
-	if out.Dataset, err = c.Store.PutTree(ctx, artifact.Dataset, job.OutputDir, datasetMeta(out), nil); err != nil {
+	if out.Dataset, err = c.Store.PutTree(ctx, artifact.Dataset, job.OutputDir, made.Meta(out), nil); err != nil {
 		return record.StepOutput{}, typed(ctx, err)
 	}
 	if out.Account, err = c.Store.PutTree(ctx, artifact.Dataset, filepath.Dir(job.AccountFile), nil, nil); err != nil {
@@ -232,35 +231,6 @@ func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out spec.CleanOut
 		}
 	}
 	return record.StoreOutputs(ctx, c.Store, out)
-}
-
-// datasetMeta is what the artifact of a dataset says of it.
-func datasetMeta(out spec.CleanOutput) map[string]string {
-	meta := map[string]string{"rows": strconv.FormatInt(out.Rows.Kept, 10)}
-	for part, n := range out.Splits {
-		meta["split."+part] = strconv.FormatInt(n, 10)
-	}
-	return meta
-}
-
-// takeCleaned makes of what a node of a pool has cleaned what Clean makes beside the worker. No file is copied.
-func takeCleaned(ctx context.Context, s *store.Store, made artifact.Ref) (out spec.CleanOutput, err error) {
-	report, digests, err := readReport(ctx, s, made, cleaned.File, cleaned.Decode)
-	if err != nil {
-		return out, fmt.Errorf("read what the node has cleaned: %w", err)
-	}
-	out = report.Output
-	out.Statistics = digests[cleaned.Profile]
-	if out.Dataset, err = s.PutFolder(ctx, artifact.Dataset, made, cleaned.Dataset, datasetMeta(out)); err != nil {
-		return out, err
-	}
-	if out.Account, err = s.PutFolder(ctx, artifact.Dataset, made, cleaned.Account, nil); err != nil {
-		return out, err
-	}
-	if out.Rows.Rejected > 0 {
-		out.DeadLetter, err = s.PutFolder(ctx, artifact.Dataset, made, cleaned.Rejected, nil)
-	}
-	return out, err
 }
 
 func (c *Cleaner) putFile(ctx context.Context, path string) (digest string, err error) {

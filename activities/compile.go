@@ -3,17 +3,13 @@ package activities
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 
-	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/built"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/script"
@@ -66,25 +62,6 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 		return record.StepOutput{}, typedOfCompile(ctx, err)
 	}
 	return record.StoreOutputs(ctx, c.Store, out)
-}
-
-// judgeCompiled makes of what a node of a pool has built what Compile makes beside the worker.
-func judgeCompiled(ctx context.Context, s *store.Store, in contract.CollectInput, made artifact.Ref) (out spec.CompileOutput, err error) {
-	sp, err := record.LoadSpec[spec.CompileModel](ctx, s, in.StepInput)
-	if err != nil {
-		return out, err
-	}
-	report, _, err := readReport(ctx, s, made, built.File, built.Decode)
-	if err != nil {
-		return out, fmt.Errorf("read what the node has built: %w", err)
-	}
-	out, err = compile.Judge(sp, report, func(name string, meta map[string]string) (artifact.Ref, error) {
-		return s.PutFolder(ctx, artifact.Model, made, name, meta)
-	})
-	if err != nil {
-		return out, typedOfCompile(ctx, err)
-	}
-	return out, nil
 }
 
 // typedOfCompile gives an error of package compile the type that the rest of the system acts on.

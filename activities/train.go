@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/dsl/deadline"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -64,8 +65,8 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	}
 	if sp.Deadline != nil {
 		plan.StopOnMiss, plan.Work = sp.Deadline.OnMiss == spec.OnMissStop, time.Duration(sp.Deadline.Work)
-		if plan.Deadline, err = sp.Deadline.After(in.BeganAt); err == nil && !in.Continues {
-			err = sp.Deadline.Unkept(in.BeganAt, plan.Deadline, sp.StartWithin(env.Pools), in.Resumes)
+		if plan.Deadline, err = deadline.After(sp.Deadline, in.BeganAt); err == nil && !in.Continues {
+			err = deadline.Unkept(sp.Deadline, in.BeganAt, plan.Deadline, deadline.StartWithin(&sp, env.Pools), in.Resumes)
 		}
 		if err != nil {
 			return plan, fault.New(fault.Invalid, err.Error(), err)

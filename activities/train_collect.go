@@ -10,12 +10,11 @@ import (
 	"maps"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/made"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/metrics"
-	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -107,43 +106,16 @@ func (t *Trainings) collectProgram(ctx context.Context, in contract.CollectInput
 // them.
 func (t *Trainings) outputsOf(ctx context.Context, in contract.CollectInput) (any, error) {
 	if in.BySluice() {
-		var made map[string]artifact.Ref
-		if err := spec.Fill(&made, in.Outputs); err != nil {
-			return nil, err
+		outputs, err := made.Outputs(ctx, t.Store, in)
+		if err != nil {
+			return nil, typedOfCompile(ctx, err)
 		}
-		if ref, cleans := made[spec.CleanMade]; cleans {
-			return takeCleaned(ctx, t.Store, ref)
-		}
-		return judgeCompiled(ctx, t.Store, in, made[spec.CompileBuilt])
+		return outputs, nil
 	}
 	if in.Outputs == nil {
 		return map[string]any{}, nil
 	}
 	return in.Outputs, nil
-}
-
-// readReport reads the report in the artifact that sluice has made on a node. digests are those of all files there.
-func readReport[R any](
-	ctx context.Context, s *store.Store, made artifact.Ref, file string, decode func(io.Reader) (R, error),
-) (report R, digests map[string]string, err error) {
-	manifest, err := s.Manifest(ctx, made)
-	if err != nil {
-		return report, nil, err
-	}
-	digests = make(map[string]string, len(manifest.Files))
-	for _, f := range manifest.Files {
-		digests[f.Path] = f.Digest
-	}
-	if digests[file] == "" {
-		return report, nil, fmt.Errorf("%s is missing", file)
-	}
-	blob, err := s.Blob(ctx, digests[file])
-	if err != nil {
-		return report, nil, err
-	}
-	defer blob.Close()
-	report, err = decode(blob)
-	return report, digests, err
 }
 
 // storeCurve stores a loss curve and returns the digest of its blob.

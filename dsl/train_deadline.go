@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/deadline"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -54,7 +55,7 @@ func checkShortest(sp *spec.Train, c *checker, s *step, within, work *yaml.Node)
 	if c.env == nil {
 		return
 	}
-	if start := spec.Duration(sp.StartWithin(c.env.Pools)); start > d.Within {
+	if start := spec.Duration(deadline.StartWithin(sp, c.env.Pools)); start > d.Within {
 		besides := "the time that the training itself takes"
 		if work == nil {
 			besides += ", which is not known without `work`"

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/deadline"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
@@ -124,7 +125,7 @@ func ofStep(job *policy.Job, nodes *int, args []string, env string) error {
 		job.Work = time.Duration(spec.Deadline.Work)
 	}
 	if spec.Deadline != nil && job.Within == 0 {
-		due, err := spec.Deadline.After(time.Now())
+		due, err := deadline.After(spec.Deadline, time.Now())
 		if err != nil {
 			return fault.New(fault.Invalid, err.Error(), err)
 		}
