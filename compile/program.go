@@ -35,7 +35,7 @@ func Program(ctx context.Context, args []string, stdout io.Writer) error {
 	} else if err != nil {
 		return err
 	}
-	if err := report.Write(job.Dir); err != nil {
+	if err := stepargs.WriteReport(job.Dir, built.File, report); err != nil {
 		return fmt.Errorf("write the report on the variants: %w", err)
 	}
 	return nil

@@ -100,7 +100,7 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := built.Read(left)
+	report, err := stepargs.ReadReport[built.Report](left, built.File)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestProgram(t *testing.T) {
 
 	job.Spec.Samples.Split = "absent"
 	left, _ = job.onNode(t)
-	if report, err = built.Read(left); err != nil || !strings.Contains(report.Fault, `the dataset has no split "absent"`) {
+	if report, err = stepargs.ReadReport[built.Report](left, built.File); err != nil || !strings.Contains(report.Fault, `the dataset has no split "absent"`) {
 		t.Errorf("of a split that the dataset lacks it reports %+v, %v", report, err)
 	}
 	if _, err := Judge(job.Spec, report, nil); err == nil || err.Error() != report.Fault {

@@ -42,7 +42,7 @@ func NodeMain(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 		report = cleaned.Report{Fault: failed}
 	}
-	if err := report.Write(made); err != nil {
+	if err := stepargs.WriteReport(made, cleaned.File, report); err != nil {
 		return fmt.Errorf("write the report on the cleaning: %w", err)
 	}
 	return nil

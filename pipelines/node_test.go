@@ -66,7 +66,7 @@ func TestNode(t *testing.T) {
 	sp.Resources = spec.Resources{CPU: 1, Memory: 2 << 30}
 	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: 5}, "absent": {Type: "string"}}
 	left, said := onNode(t, sp, input, map[string]string{"detect.py": detect})
-	there, err := cleaned.Read(left)
+	there, err := stepargs.ReadReport[cleaned.Report](left, cleaned.File)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestNodeFails(t *testing.T) {
 		"a program that fails at once": {"detect.py": "import sys; sys.exit(3)"},
 	} {
 		left, _ := onNode(t, sp, input, files)
-		report, err := cleaned.Read(left)
+		report, err := stepargs.ReadReport[cleaned.Report](left, cleaned.File)
 		if err != nil || report.Fault == nil || report.Fault.Type != fault.User || !strings.Contains(report.Fault.Message, "transform detect") {
 			t.Errorf("%s: it reports %+v, %v", name, report.Fault, err)
 		}
@@ -137,7 +137,7 @@ func TestNodeFails(t *testing.T) {
 	}
 	sp.Resources.Memory = 1 << 20
 	left, _ := onNode(t, sp, input, nil)
-	if report, err := cleaned.Read(left); err != nil || report.Fault == nil || !strings.Contains(report.Fault.Message, "increase `resources: {memory}` of the step") {
+	if report, err := stepargs.ReadReport[cleaned.Report](left, cleaned.File); err != nil || report.Fault == nil || !strings.Contains(report.Fault.Message, "increase `resources: {memory}` of the step") {
 		t.Errorf("of too little memory it reports %+v, %v", report.Fault, err)
 	}
 }

@@ -5,7 +5,6 @@ package made
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -14,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/built"
 	"github.com/sluiceml/sluice/internal/cleaned"
+	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -31,7 +31,7 @@ func Outputs(ctx context.Context, s *store.Store, in contract.CollectInput) (any
 }
 
 func cleaning(ctx context.Context, s *store.Store, made artifact.Ref) (out spec.CleanOutput, err error) {
-	report, digests, err := readReport(ctx, s, made, cleaned.File, cleaned.Decode)
+	report, digests, err := readReport[cleaned.Report](ctx, s, made, cleaned.File)
 	if err != nil {
 		return out, fmt.Errorf("read what the node has cleaned: %w", err)
 	}
@@ -63,7 +63,7 @@ func compilation(ctx context.Context, s *store.Store, in contract.CollectInput, 
 	if err != nil {
 		return out, err
 	}
-	report, _, err := readReport(ctx, s, made, built.File, built.Decode)
+	report, _, err := readReport[built.Report](ctx, s, made, built.File)
 	if err != nil {
 		return out, fmt.Errorf("read what the node has built: %w", err)
 	}
@@ -73,9 +73,7 @@ func compilation(ctx context.Context, s *store.Store, in contract.CollectInput, 
 }
 
 // readReport reads the report in an artifact. digests are those of all files there.
-func readReport[R any](
-	ctx context.Context, s *store.Store, made artifact.Ref, file string, decode func(io.Reader) (R, error),
-) (report R, digests map[string]string, err error) {
+func readReport[R any](ctx context.Context, s *store.Store, made artifact.Ref, file string) (report R, digests map[string]string, err error) {
 	manifest, err := s.Manifest(ctx, made)
 	if err != nil {
 		return report, nil, err
@@ -92,6 +90,6 @@ func readReport[R any](
 		return report, nil, err
 	}
 	defer blob.Close()
-	report, err = decode(blob)
+	report, err = stepargs.DecodeReport[R](blob, file)
 	return report, digests, err
 }

@@ -2,21 +2,10 @@
 // another machine: a folder for each variant, and a file that says how they measured.
 package built
 
-import (
-	"encoding/json"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-
-	"github.com/sluiceml/sluice/dsl/spec"
-)
+import "github.com/sluiceml/sluice/dsl/spec"
 
 // File is the report's name, in the folder that the variants' folders are in. It is no name of a variant.
 const File = "built.json"
-
-// maxReport bounds a report in bytes.
-const maxReport = 16 << 20
 
 // Report says what was built.
 type Report struct {
@@ -38,31 +27,4 @@ type Variant struct {
 	Meta map[string]string `json:"meta,omitempty"`
 	// TensorRT is set of an engine.
 	TensorRT *spec.EngineOutput `json:"tensorrt,omitempty"`
-}
-
-// Write puts the report into the variants' folder.
-func (r Report) Write(dir string) error {
-	raw, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, File), raw, 0o600)
-}
-
-// Read returns the report in a folder.
-func Read(dir string) (Report, error) {
-	file, err := os.Open(filepath.Join(dir, File))
-	if err != nil {
-		return Report{}, err
-	}
-	defer file.Close()
-	return Decode(file)
-}
-
-// Decode reads a report.
-func Decode(from io.Reader) (r Report, err error) {
-	if err := json.NewDecoder(io.LimitReader(from, maxReport)).Decode(&r); err != nil {
-		return r, fmt.Errorf("%s: %w", File, err)
-	}
-	return r, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/release"
+	"github.com/sluiceml/sluice/internal/stepargs"
 )
 
 // versionLimit bounds how long sluice may take to say its version.
@@ -68,7 +69,7 @@ func Check(asked map[string]spec.OutputDecl, output string) error {
 
 // checkBuilt: what is wrong with the model, the samples or what is asked of them is the user's.
 func checkBuilt(dir string) error {
-	report, err := built.Read(dir)
+	report, err := stepargs.ReadReport[built.Report](dir, built.File)
 	switch {
 	case err != nil:
 		return fault.New(fault.Infrastructure, "read what was built: "+err.Error(), err)
@@ -79,7 +80,7 @@ func checkBuilt(dir string) error {
 }
 
 func checkCleaned(dir string) error {
-	report, err := cleaned.Read(dir)
+	report, err := stepargs.ReadReport[cleaned.Report](dir, cleaned.File)
 	switch {
 	case err != nil:
 		return fault.New(fault.Infrastructure, "read what was cleaned: "+err.Error(), err)

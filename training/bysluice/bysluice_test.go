@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/release"
+	"github.com/sluiceml/sluice/internal/stepargs"
 )
 
 // TestFind: a node does a step with the worker's own program, or with one of the same version in PATH.
@@ -75,7 +76,7 @@ func TestEnds(t *testing.T) {
 		t.Errorf("without a report: %v", err)
 	}
 	for _, report := range []built.Report{{Fault: "the dataset has no split"}, {Variants: map[string]built.Variant{"a": {}}}} {
-		if err := report.Write(dir); err != nil {
+		if err := stepargs.WriteReport(dir, built.File, report); err != nil {
 			t.Fatal(err)
 		}
 		err := Check(compiles, output)
@@ -91,7 +92,7 @@ func TestEnds(t *testing.T) {
 		t.Errorf("without a report on a cleaning: %v", err)
 	}
 	for _, report := range []cleaned.Report{{Fault: &fault.Error{Type: fault.Invalid, Message: "no such split"}}, {}} {
-		if err := report.Write(made); err != nil {
+		if err := stepargs.WriteReport(made, cleaned.File, report); err != nil {
 			t.Fatal(err)
 		}
 		err := Check(cleans, output)
