@@ -51,10 +51,11 @@ func TestTrainAsksForTheNextGangAtANotice(t *testing.T) {
 			}, activity.RegisterOptions{Name: protocol.StopActivity})
 			var all []int
 			env.RegisterActivityWithOptions(func(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
-				s.mu.Lock()
-				all = append(all, in.Request.Generation)
-				crowded := in.Request.Generation == 2 && !slices.Contains(all, 0)
-				s.mu.Unlock()
+				crowded := false
+				s.note(func() {
+					all = append(all, in.Request.Generation)
+					crowded = in.Request.Generation == 2 && !slices.Contains(all, 0)
+				})
 				if crowded {
 					defer func() { asked <- struct{}{} }()
 					if !tt.room {
@@ -64,9 +65,7 @@ func TestTrainAsksForTheNextGangAtANotice(t *testing.T) {
 				return s.acquireGang(ctx, in)
 			}, activity.RegisterOptions{Name: contract.AcquireActivity, DisableAlreadyRegisteredCheck: true})
 			env.RegisterActivityWithOptions(func(ctx context.Context, in contract.ReleaseInput) error {
-				s.mu.Lock()
-				all = append(all, 0)
-				s.mu.Unlock()
+				s.note(func() { all = append(all, 0) })
 				return s.release(ctx, in)
 			}, activity.RegisterOptions{Name: contract.ReleaseActivity, DisableAlreadyRegisteredCheck: true})
 			if err := s.train(t, env, spec.Retry{}); err != nil {

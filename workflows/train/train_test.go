@@ -71,7 +71,9 @@ type stage struct {
 	// counts takes what is counted.
 	counts *flowtest.Counts
 
+	// mu is held for what follows. An activity that nothing waits for may still begin when the workflow has ended: it notes nothing then.
 	mu       sync.Mutex
+	ended    bool
 	now      func() time.Time
 	acquired int
 	patience time.Duration // of the last call of Acquire
@@ -82,6 +84,22 @@ type stage struct {
 	unwatched    bool  // nothing is seen of the pool, which lets the clock skip ahead
 	watched      []int // the generations by which the pool knows the gangs of all generations
 	fall         map[int]chan struct{}
+}
+
+// note calls f, which notes what an activity was asked, while the training goes on.
+func (s *stage) note(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		f()
+	}
+}
+
+// end says that the training has begun or ended.
+func (s *stage) end(ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = ended
 }
 
 // fallOf is closed when the node of a generation has gone.
@@ -158,9 +176,7 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 		},
 		contract.ReleaseActivity: s.release,
 		protocol.PrepareActivity: func(ctx context.Context, in protocol.PrepareInput) (protocol.PrepareOutput, error) {
-			s.mu.Lock()
-			s.prepareLimit = activity.GetInfo(ctx).StartToCloseTimeout
-			s.mu.Unlock()
+			s.note(func() { s.prepareLimit = activity.GetInfo(ctx).StartToCloseTimeout })
 			if s.lost != nil && s.lost(in.Seal.Generation) {
 				<-over // a lost node does not answer
 			}
@@ -181,11 +197,11 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			return s.ranks(in.Generation)
 		},
 		contract.CollectActivity: func(_ context.Context, in contract.CollectInput) (record.StepOutput, error) {
-			s.collected = in
+			s.note(func() { s.collected = in })
 			return record.StepOutput{Outputs: []byte(`{}`)}, nil
 		},
 		contract.AccountActivity: func(_ context.Context, in contract.AccountInput) (spec.TrainOutput, error) {
-			s.accounted = in.Generations
+			s.note(func() { s.accounted = in.Generations })
 			out := spec.TrainOutput{Generations: in.Generations}
 			for _, g := range in.Generations {
 				out.CostUSD += g.CostUSD
@@ -207,6 +223,9 @@ func (s *stage) acquireGang(ctx context.Context, in contract.AcquireInput) (cont
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ended {
+		return contract.Acquired{}, errors.New("the training is over")
+	}
 	s.acquired++
 	s.patience = in.Patience
 	s.blocked = append(s.blocked, in.BlockedSince)
@@ -224,27 +243,30 @@ func (s *stage) acquireGang(ctx context.Context, in contract.AcquireInput) (cont
 }
 
 func (s *stage) watch(in contract.GangInput) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if in.GangGeneration == 0 {
 		in.GangGeneration = in.Key.Generation
 	}
-	s.watched = append(s.watched, in.GangGeneration)
+	s.note(func() { s.watched = append(s.watched, in.GangGeneration) })
 }
 
 func (s *stage) release(_ context.Context, in contract.ReleaseInput) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.released = append(s.released, in.Key.Generation)
+	s.note(func() { s.released = append(s.released, in.Key.Generation) })
 	return nil
 }
 
 // train runs a training and returns its error.
 func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retry spec.Retry) error {
 	t.Helper()
-	env.ExecuteWorkflow(contract.TrainWorkflow, contract.TrainInput{
+	return s.run(t, env, contract.TrainInput{
 		StepInput: record.StepInput{Run: "r", Step: "fit"}, Retry: retry.WithDefaults(), BudgetUSD: s.budget, Timeout: spec.Duration(s.timeout), Continuation: s.carried,
 	})
+}
+
+func (s *stage) run(t *testing.T, env *testsuite.TestWorkflowEnvironment, in contract.TrainInput) error {
+	t.Helper()
+	s.end(false)
+	defer s.end(true)
+	env.ExecuteWorkflow(contract.TrainWorkflow, in)
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the training did not end")
 	}
@@ -254,8 +276,6 @@ func (s *stage) train(t *testing.T, env *testsuite.TestWorkflowEnvironment, retr
 // wantReleased checks that each of the first n generations was released.
 func (s *stage) wantReleased(t *testing.T, n int) {
 	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for g := 1; g <= n; g++ {
 		if !slices.Contains(s.released, g) {
 			t.Errorf("generation %d was not released", g)
@@ -546,8 +566,7 @@ func TestTrainGoesOnInANewHistory(t *testing.T) {
 
 	// The new run takes it up: its generation is the second, and no failure is left.
 	env, s.carried = s.environment(t), c
-	env.ExecuteWorkflow(contract.TrainWorkflow, in)
-	if err := env.GetWorkflowError(); fault.TypeOf(err) != fault.Infrastructure {
+	if err := s.run(t, env, in); fault.TypeOf(err) != fault.Infrastructure {
 		t.Errorf("the second failure ended with %v, want the step's failure", err)
 	}
 	if s.acquired != 1 {
