@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ import (
 // world plays a market, its pools and a training on one node, in the clock of the test environment: every activity that takes time ends by a
 // timer. What to buy is decided by the real activity, on what the training leaves in a store.
 type world struct {
-	random *rand.Rand // activities draw from it, which run beside the test
+	random *rand.Rand
 	env    *testsuite.TestWorkflowEnvironment
 	decide *activities.Trainings
 	began  time.Time
@@ -43,20 +44,22 @@ type world struct {
 	// failures is how many calls of Acquire in a row may fail.
 	failures int
 
+	// mu is held for what follows, and random: activities run side by side.
+	mu        sync.Mutex
 	failed    int
-	gang      *gang
-	committed int64 // the newest checkpoint
+	gangs     map[int]*gang // by generation
+	gang      *gang         // the newest
+	committed int64         // the newest checkpoint
 	finished  time.Time
 }
 
 // gang is the node of a generation.
 type gang struct {
-	index    int
-	capacity string
-	from     int64
-	ran      time.Time // when its ranks were started; zero: not yet
-	ended    time.Time // when they were stopped or lost; zero: not yet
-	ranks    []byte    // the token of the activity in which they run
+	index int
+	from  int64
+	ran   time.Time // when its ranks were started; zero: not yet
+	ended time.Time // when they were stopped or lost; zero: not yet
+	ranks []byte    // the token of the activity in which they run
 }
 
 // draw is a time of whole seconds up to the most.
@@ -84,6 +87,26 @@ func later(ctx context.Context, env *testsuite.TestWorkflowEnvironment, after ti
 		}
 	}, max(after, time.Millisecond))
 	return activity.ErrResultPending
+}
+
+// later is later, with w.mu held for the result.
+func (w *world) later(ctx context.Context, after time.Duration, result func() (any, error)) error {
+	return later(ctx, w.env, after, func() (any, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return result()
+	})
+}
+
+// gangOf is the gang of a generation. It starts from the newest checkpoint when it is first asked for: by its watch or by its ranks, whichever
+// comes first.
+func (w *world) gangOf(generation int) *gang {
+	g := w.gangs[generation]
+	if g == nil {
+		g = &gang{index: generation, from: w.committed}
+		w.gangs[generation], w.gang = g, g
+	}
+	return g
 }
 
 // step is how far a gang has come.
@@ -141,11 +164,15 @@ func (w *world) plan(_ context.Context, in contract.PlanInput) (contract.TrainPl
 }
 
 func (w *world) choose(ctx context.Context, in contract.DecideInput) (contract.Choice, error) {
+	w.mu.Lock()
 	w.save()
+	w.mu.Unlock()
 	return w.decide.Decide(ctx, in)
 }
 
 func (w *world) seal(_ context.Context, in contract.SealInput) (contract.SealOutput, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	out := contract.SealOutput{Seal: checkpoint.Seal{Generation: in.Generation}, Exact: true}
 	if w.gang != nil {
 		w.save()
@@ -159,11 +186,13 @@ func (w *world) seal(_ context.Context, in contract.SealInput) (contract.SealOut
 
 // get is one call of Acquire: it asks for what is offered in that order, spot within the time that it has.
 func (w *world) get(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	asked := w.env.Now()
 	if w.failed < w.failures && w.random.IntN(2) == 0 {
 		w.failed++
 		took := w.draw(w.acquire / 8)
-		return contract.Acquired{}, later(ctx, w.env, took, func() (any, error) {
+		return contract.Acquired{}, w.later(ctx, took, func() (any, error) {
 			return nil, fault.New(fault.Infrastructure, "the pool's API went away", nil)
 		})
 	}
@@ -177,7 +206,7 @@ func (w *world) get(ctx context.Context, in contract.AcquireInput) (contract.Acq
 	spent := time.Duration(0)
 	for _, o := range in.Offers {
 		if o.Capacity == spec.CapacityOnDemand {
-			return contract.Acquired{}, later(ctx, w.env, spent+w.draw(w.acquire/2), got(o, spent))
+			return contract.Acquired{}, w.later(ctx, spent+w.draw(w.acquire/2), got(o, spent))
 		}
 		most := in.Patience
 		if in.SpotWithin > 0 {
@@ -191,26 +220,27 @@ func (w *world) get(ctx context.Context, in contract.AcquireInput) (contract.Acq
 		}
 		takes := waits + w.draw(w.acquire)
 		if up && takes <= most && asked.Add(takes).Before(until) {
-			return contract.Acquired{}, later(ctx, w.env, takes, got(o, waits))
+			return contract.Acquired{}, w.later(ctx, takes, got(o, waits))
 		}
 		if up || len(in.Offers) == 1 {
 			spent = most
 		}
 	}
-	return contract.Acquired{}, later(ctx, w.env, spent, func() (any, error) { return nil, fault.New(fault.Preempted, "no spot", nil) })
+	return contract.Acquired{}, w.later(ctx, spent, func() (any, error) { return nil, fault.New(fault.Preempted, "no spot", nil) })
 }
 
 func (w *world) watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
-	w.gang = &gang{index: in.Key.Generation, capacity: in.Gang.Capacity, from: w.committed}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g := w.gangOf(in.Key.Generation)
 	if in.Gang.Capacity != spec.CapacitySpot {
 		return training.Loss{}, activity.ErrResultPending
 	}
-	g := w.gang
 	up, until := w.spotAt(w.env.Now())
 	if !up {
 		until = w.env.Now()
 	}
-	return training.Loss{}, later(ctx, w.env, until.Sub(w.env.Now()), func() (any, error) {
+	return training.Loss{}, w.later(ctx, until.Sub(w.env.Now()), func() (any, error) {
 		if g.ended.IsZero() {
 			g.ended = w.env.Now()
 		}
@@ -219,16 +249,18 @@ func (w *world) watch(ctx context.Context, in contract.GangInput) (training.Loss
 }
 
 func (w *world) getReady(ctx context.Context, _ protocol.PrepareInput) (protocol.PrepareOutput, error) {
-	return protocol.PrepareOutput{}, later(ctx, w.env, w.prepare, func() (any, error) {
+	return protocol.PrepareOutput{}, w.later(ctx, w.prepare, func() (any, error) {
 		return protocol.PrepareOutput{MasterPort: 1}, nil
 	})
 }
 
-func (w *world) run(ctx context.Context, _ protocol.RunRanksInput) (protocol.RanksEnded, error) {
-	g := w.gang
+func (w *world) run(ctx context.Context, in protocol.RunRanksInput) (protocol.RanksEnded, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g := w.gangOf(in.Generation)
 	g.ran, g.ranks = w.env.Now(), activity.GetInfo(ctx).TaskToken
 	left := time.Duration(w.steps-g.from) * w.pace
-	return protocol.RanksEnded{}, later(ctx, w.env, left, func() (any, error) {
+	return protocol.RanksEnded{}, w.later(ctx, left, func() (any, error) {
 		if !g.ended.IsZero() {
 			return nil, fault.New(fault.Infrastructure, "the ranks were over", nil) // nobody hears it
 		}
@@ -239,8 +271,10 @@ func (w *world) run(ctx context.Context, _ protocol.RunRanksInput) (protocol.Ran
 }
 
 // stop lets the ranks save, and end.
-func (w *world) stop(context.Context, protocol.StopInput) error {
-	g := w.gang
+func (w *world) stop(_ context.Context, in protocol.StopInput) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g := w.gangOf(in.Generation)
 	if g.ended.IsZero() {
 		w.save()
 		g.ended = w.env.Now()
@@ -284,7 +318,7 @@ func TestTrainMissesNoDeadline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{env: flowtest.New(), decide: &activities.Trainings{Store: s}}
+		w := &world{env: flowtest.New(), decide: &activities.Trainings{Store: s}, gangs: map[int]*gang{}}
 		w.random = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		w.pace = time.Duration(rapid.IntRange(1, 60).Draw(t, "seconds a step")) * time.Second
 		w.steps = rapid.Int64Range(20, 600).Draw(t, "steps")

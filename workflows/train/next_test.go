@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -29,7 +30,7 @@ func TestTrainAsksForTheNextGangAtANotice(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &stage{}
-			stopped, asked := make(chan struct{}), make(chan struct{}, 2)
+			stopped, asked := make(chan struct{}), make(chan struct{})
 			var env *testsuite.TestWorkflowEnvironment
 			s.ranks = func(generation int) (protocol.RanksEnded, error) {
 				if generation > 1 {
@@ -56,11 +57,8 @@ func TestTrainAsksForTheNextGangAtANotice(t *testing.T) {
 					all = append(all, in.Request.Generation)
 					crowded = in.Request.Generation == 2 && !slices.Contains(all, 0)
 				})
-				if crowded {
-					defer func() { asked <- struct{}{} }()
-					if !tt.room {
-						return contract.Acquired{}, fault.New(fault.Preempted, "no room", nil)
-					}
+				if crowded && !tt.room {
+					return contract.Acquired{}, fault.New(fault.Preempted, "no room", nil)
 				}
 				return s.acquireGang(ctx, in)
 			}, activity.RegisterOptions{Name: contract.AcquireActivity, DisableAlreadyRegisteredCheck: true})
@@ -68,6 +66,14 @@ func TestTrainAsksForTheNextGangAtANotice(t *testing.T) {
 				s.note(func() { all = append(all, 0) })
 				return s.release(ctx, in)
 			}, activity.RegisterOptions{Name: contract.ReleaseActivity, DisableAlreadyRegisteredCheck: true})
+			answers := 0
+			env.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
+				if info.ActivityType.Name == contract.AcquireActivity {
+					if answers++; answers == 2 {
+						close(asked)
+					}
+				}
+			})
 			if err := s.train(t, env, spec.Retry{}); err != nil {
 				t.Fatal(err)
 			}
