@@ -25,17 +25,14 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
-	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -235,30 +232,14 @@ func TestOtherGateways(t *testing.T) {
 	if err := upstream.Close(); err != nil {
 		t.Fatal(err)
 	}
-	report := replica.Report{Snapshot: stats.Snapshot{Target: "shop", Epoch: "another", Revision: 6}, Host: "there", Read: 7}
-	beat := func() {
-		report.Beat++
-		if err := replica.Put(t.Context(), here.store, report); err != nil {
-			t.Error(err)
-		}
-	}
-	beat()
-	ctx, stop := context.WithCancel(t.Context())
-	var beating sync.WaitGroup
-	beating.Go(func() {
-		for range poll.Every(ctx, 10*time.Millisecond) {
-			beat()
-		}
-	})
+	other := servingtest.NewNeighbour(t, here.store, "shop", 7, 6)
 	doc := routing.Document{Target: "shop", Revision: 7, Versions: 1}
-	err = r.sweep(t.Context(), doc)
-	stop()
-	beating.Wait()
+	err = other.During(func() error { return r.sweep(t.Context(), doc) })
 	if err == nil || !strings.Contains(err.Error(), "the gateway on there still serves revision 6") || len(here.controller.Running()) != 1 || len(here.keys()) != 1 {
 		t.Errorf("swept under another gateway: %v; running %q with models %q", err, here.controller.Running(), here.keys())
 	}
-	report.Revision = 7
-	beat()
+	other.Report.Revision = 7
+	other.Beat()
 	if err := r.sweep(t.Context(), doc); err != nil {
 		t.Error(err)
 	}

@@ -1,7 +1,6 @@
 package triton
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,16 +17,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/testing/proctest"
 	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
-	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/serving/triton/tritontest"
 	"github.com/sluiceml/sluice/store"
 )
@@ -274,18 +270,13 @@ func TestOnlyItsOwn(t *testing.T) {
 func TestOtherGateways(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	here.mustOpen("1", here.onnx(onnxtest.Text))
-	report := replica.Report{Snapshot: stats.Snapshot{Target: servingtest.Name, Epoch: "another", Revision: 6}}
-	put := func() {
-		if err := replica.Put(t.Context(), here.store, report); err != nil {
-			t.Error(err)
-		}
-	}
-	put()
+	other := servingtest.NewNeighbour(t, here.store, servingtest.Name, 6, 6)
+	other.Beat()
 	moved := make(chan time.Time, 1)
 	time.AfterFunc(300*time.Millisecond, func() {
-		report.Revision = 7
+		other.Report.Revision = 7
 		moved <- time.Now()
-		put()
+		other.Beat()
 	})
 	if err := here.releases().sweep(t.Context(), routing.Document{Target: servingtest.Name, Revision: 7, Versions: 1}); err != nil {
 		t.Fatal(err)
@@ -310,30 +301,14 @@ func TestStillServed(t *testing.T) {
 			here.publish(here.releases(), "1", here.onnx(onnxtest.Text))
 			r := here.releases()
 			r.lease = lookEvery / 2
-			report := replica.Report{Snapshot: stats.Snapshot{Target: servingtest.Name, Epoch: "another", Revision: 6}, Host: "there", Read: 7}
-			beat := func() {
-				report.Beat++
-				if err := replica.Put(t.Context(), here.store, report); err != nil {
-					t.Error(err)
-				}
-			}
-			beat()
-			ctx, stop := context.WithCancel(t.Context())
-			var beating sync.WaitGroup
-			beating.Go(func() {
-				for range poll.Every(ctx, 10*time.Millisecond) {
-					beat()
-				}
-			})
+			other := servingtest.NewNeighbour(t, here.store, servingtest.Name, 7, 6)
 			doc := routing.Document{Target: servingtest.Name, Revision: 7, Versions: 1}
-			err := r.sweep(t.Context(), doc)
-			stop()
-			beating.Wait()
+			err := other.During(func() error { return r.sweep(t.Context(), doc) })
 			if err == nil || !strings.Contains(err.Error(), "the gateway on there still serves revision 6") || len(here.Calls()) != 0 {
 				t.Fatalf("%v, calls %q", err, here.Calls())
 			}
-			if report.Closed = closed; closed {
-				beat()
+			if other.Report.Closed = closed; closed {
+				other.Beat()
 			}
 			if err := r.sweep(t.Context(), doc); err != nil || len(here.tree()) != 0 {
 				t.Errorf("%v, left: %q", err, here.tree())
