@@ -27,6 +27,9 @@ import (
 // firstPause is how soon what there was none of is asked for again; the pauses double up to the tick.
 const firstPause = time.Second
 
+// noticeLimit bounds one call that passes on a notice.
+const noticeLimit = 2 * time.Second
+
 // maxPause is the longest pause between tries to reach a pool.
 const maxPause = 10 * time.Second
 
@@ -234,7 +237,7 @@ func (t *Trainings) releaseOthers(ctx context.Context, in contract.AcquireInput,
 	}
 }
 
-// Watch returns when a node of a gang is gone.
+// Watch returns when a node of a gang is gone. It tells the train workflow of nodes that will go, where their pool knows before.
 func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "watching the nodes", Share: -1} })
 	defer t.prune(ctx, in.Key, in.Keep)()
@@ -245,11 +248,23 @@ func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.
 	}
 	gang := in.Key
 	gang.Generation = cmp.Or(in.GangGeneration, gang.Generation)
-	loss, err := pool.Watch(ctx, gang)
+	loss, err := pool.Watch(ctx, gang, func(n training.Notice) error { return passOn(ctx, in.Key.Generation, n) })
 	if err == nil {
 		activity.GetLogger(ctx).Info("nodes lost", "gang", in.Key.String(), "nodes", loss.Nodes, "reason", loss.Reason)
 	}
 	return loss, err
+}
+
+// passOn tells the workflow of a pool's notice, as the node's agent does, which may hear of it too.
+func passOn(ctx context.Context, generation int, n training.Notice) error {
+	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
+	defer cancel()
+	notice := protocol.Notice{Generation: generation, Node: n.Node, Until: n.Until, Reason: n.Reason}
+	err := activity.GetClient(ctx).SignalWorkflow(ctx, activity.GetInfo(ctx).WorkflowExecution.ID, "", protocol.NoticeSignal, notice)
+	if err != nil {
+		activity.GetLogger(ctx).Warn("the notice of a pool cannot be passed on yet", "node", n.Node, "reason", n.Reason, "error", err)
+	}
+	return err
 }
 
 // Release gives a gang back.

@@ -40,6 +40,7 @@ steps:
 // A training on pods survives the eviction of one of them, with a checkpoint of the very step at which its notice came: agents fetched
 // from a bucket, a Temporal that is not on the loopback, the API server, scheduler and controllers of a cluster. Its machines are played.
 //
+// promise: docs/kubernetes.md#p-pod-target
 // promise: docs/kubernetes.md#p-pod-sigterm
 // promise: docs/kubernetes.md#p-pod-logs
 func TestTrainOnPods(t *testing.T) {
@@ -79,6 +80,7 @@ func TestTrainOnPods(t *testing.T) {
 	if n := lines(trace); n != 200 {
 		t.Errorf("%d steps were made, want 200: none is lost that had a notice", n)
 	}
+	s.start("show", run.runID(), "fit", "--state", filepath.Join(s.dir, "worker")).expect(0).says("EvictionByEvictionAPI") // which the pool alone knows
 	s.start("logs", run.runID(), "fit", "--generation", "1", "--rank", "1", "--state", filepath.Join(s.dir, "worker")).expect(0).says("rank 1 has no GPU")
 	kubetest.Eventually(t, "nothing is left in the cluster", func(ctx context.Context) bool {
 		left, err := cluster.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})

@@ -66,6 +66,13 @@ type Loss struct {
 	Reason string `json:"reason"` // one line
 }
 
+// Notice says that a node will be taken away.
+type Notice struct {
+	Node   int
+	Until  time.Time // it may be gone from then on
+	Reason string    // one line
+}
+
 // FailedStartError is an error of Acquire that was paid for: nodes had begun, and ended before their gang was whole.
 type FailedStartError struct {
 	Gangs []Gang
@@ -115,8 +122,10 @@ type Pool interface {
 	// a Refusal where the pool does not give any, and is a FailedStartError where nodes were paid for.
 	Acquire(ctx context.Context, r Request) (Gang, error)
 	// Watch blocks until a node of the gang is gone and returns those that are. A gang that the pool has no record of is lost, all
-	// of it: Nodes is empty then. It returns ctx's error when that ends first.
-	Watch(ctx context.Context, key Key) (Loss, error)
+	// of it: Nodes is empty then. It returns ctx's error when that ends first. Until then it calls notice, one call at a time, for each
+	// node of which it learns that it will be taken away, and again a little later where notice fails. A pool that hears of this no sooner
+	// than its nodes never calls it.
+	Watch(ctx context.Context, key Key, notice func(Notice) error) (Loss, error)
 	// Release ends every process on the gang's nodes, at once, and gives the nodes back. A gang that is unknown is no error. When
 	// it returns, nothing of the gang runs any more where the pool can reach it. It returns what it knows of the times of the gang's nodes,
 	// and of gangs of the same key that never started; called again, it may know less.

@@ -131,7 +131,7 @@ func capacityOf(instance types.Instance) string {
 }
 
 // Watch implements training.Pool.
-func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, error) {
+func (p *Pool) Watch(ctx context.Context, key training.Key, _ func(training.Notice) error) (training.Loss, error) {
 	unseen, failed := 0, 0
 	for range poll.Every(ctx, p.opts.Every) {
 		instances, err := p.find(ctx, key)

@@ -437,7 +437,7 @@ func TestInterruption(t *testing.T) {
 		f.reason = "Server.SpotInstanceTermination Server.SpotInstanceTermination: Spot instance termination"
 	})
 	w.machines.kill(t, request(1, 2, 2).Key, 1)
-	loss, err := w.Watch(t.Context(), request(1, 2, 2).Key)
+	loss, err := w.Watch(t.Context(), request(1, 2, 2).Key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -41,48 +42,128 @@ func onlyOn(machine string) *corev1.Affinity {
 	}}}
 }
 
+// takes are ways to take a pod away from machine m1, and what is said of its end.
+var takes = []struct {
+	name string
+	take func(t *testing.T, s *site, pod string)
+	says string
+}{
+	{"evicted", func(t *testing.T, s *site, pod string) {
+		meta := metav1.ObjectMeta{Name: pod, Namespace: s.namespace}
+		if err := s.Client.PolicyV1().Evictions(s.namespace).Evict(bounded(t), &policyv1.Eviction{ObjectMeta: meta}); err != nil {
+			t.Fatal(err)
+		}
+	}, "EvictionByEvictionAPI"},
+	{"deleted", func(t *testing.T, s *site, pod string) {
+		if err := s.Client.CoreV1().Pods(s.namespace).Delete(bounded(t), pod, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}, "on m1"},
+	{"preempted by priority", preempt, "PreemptionByScheduler"},
+	{"its machine tainted", func(t *testing.T, s *site, _ string) {
+		s.change(t, "m1", func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "acme/drained", Effect: corev1.TaintEffectNoExecute})
+		})
+	}, "DeletionByTaintManager"},
+}
+
+// onTwoMachines is a gang of two nodes, one on each of m1 and m2, that run a program for an agent.
+func onTwoMachines(t *testing.T, agent string) (*site, training.Request) {
+	t.Helper()
+	s := newSite(t, spec.Pool{})
+	s.pool.opts.Program = lender(t, agent)
+	s.AddNode(t, "m1", kubetest.Machine{CPU: "1"})
+	s.AddNode(t, "m2", kubetest.Machine{CPU: "1"})
+	r := request(1, 2, 2)
+	r.Resources.CPU = 0.6
+	s.acquire(r)
+	return s, r
+}
+
+// on is the node that is on a machine, and its pod.
+func (s *site) on(machine string, key training.Key) (node int, pod string) {
+	node = -1
+	for name, p := range s.pods(key) {
+		if p.Spec.NodeName == machine {
+			node, pod = int(p.Labels[labelNode][0]-'0'), name
+		}
+	}
+	return node, pod
+}
+
+func ignored(training.Notice) error { return nil }
+
+// A pod that is the target of a disruption is a notice for its node: when it will be killed, and why. It comes again until it has been passed
+// on, and then no more; whoever takes over the watch hears of it as well.
+//
+// promise: docs/kubernetes.md#p-pod-target
+func TestNotices(t *testing.T) {
+	for _, test := range takes {
+		if test.name == "deleted" {
+			continue // nobody disrupts it
+		}
+		t.Run(test.name, func(t *testing.T) {
+			s, r := onTwoMachines(t, saving)
+			taken, pod := s.on("m1", r.Key)
+			heard := make(chan training.Notice, 9)
+			watch := func(pool *Pool, notice func(training.Notice) error) (over func()) {
+				ctx, cancel := context.WithCancel(bounded(t))
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					pool.Watch(ctx, r.Key, notice)
+				}()
+				return func() { cancel(); <-ended }
+			}
+			away := true
+			over := watch(s.pool, func(n training.Notice) error {
+				heard <- n
+				defer func() { away = false }()
+				if away {
+					return errors.New("Temporal is away")
+				}
+				return nil
+			})
+			hear := func() training.Notice {
+				select {
+				case n := <-heard:
+					return n
+				case <-time.After(time.Minute):
+					t.Fatal("there is no notice")
+					return training.Notice{}
+				}
+			}
+			test.take(t, s, pod)
+			for range 2 {
+				n := hear()
+				if left := time.Until(n.Until); n.Node != taken || !strings.Contains(n.Reason, test.says) || left < time.Minute || left > grace {
+					t.Errorf("the notice is %+v, %v before the end, want node %d and %q", n, left, taken, test.says)
+				}
+			}
+			over()
+			over = watch(s.other(), func(n training.Notice) error { heard <- n; return nil })
+			if n := hear(); n.Node != taken {
+				t.Errorf("another worker hears of node %d, want %d", n.Node, taken)
+			}
+			time.Sleep(2 * lookEvery)
+			over()
+			if len(heard) > 0 {
+				t.Errorf("it is told once more: %+v", <-heard)
+			}
+		})
+	}
+}
+
 // A node that is taken away is a loss with its reason, however it is taken.
 //
 // promise: docs/kubernetes.md#p-pod-reason
 func TestLosses(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		take func(t *testing.T, s *site, pod string)
-		says string
-	}{
-		{"evicted", func(t *testing.T, s *site, pod string) {
-			meta := metav1.ObjectMeta{Name: pod, Namespace: s.namespace}
-			if err := s.Client.PolicyV1().Evictions(s.namespace).Evict(bounded(t), &policyv1.Eviction{ObjectMeta: meta}); err != nil {
-				t.Fatal(err)
-			}
-		}, "EvictionByEvictionAPI"},
-		{"deleted", func(t *testing.T, s *site, pod string) {
-			if err := s.Client.CoreV1().Pods(s.namespace).Delete(bounded(t), pod, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
-		}, "on m1"},
-		{"preempted by priority", preempt, "PreemptionByScheduler"},
-		{"its machine tainted", func(t *testing.T, s *site, _ string) {
-			s.change(t, "m1", func(n *corev1.Node) {
-				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "acme/drained", Effect: corev1.TaintEffectNoExecute})
-			})
-		}, "DeletionByTaintManager"},
-	} {
+	for _, test := range takes {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSite(t, spec.Pool{})
-			s.AddNode(t, "m1", kubetest.Machine{CPU: "1"})
-			s.AddNode(t, "m2", kubetest.Machine{CPU: "1"})
-			r := request(1, 2, 2)
-			r.Resources.CPU = 0.6 // one for each machine
-			s.acquire(r)
-			taken := -1
-			for name, pod := range s.pods(r.Key) {
-				if pod.Spec.NodeName == "m1" {
-					taken = int(pod.Labels[labelNode][0] - '0')
-					test.take(t, s, name)
-				}
-			}
-			loss, err := s.pool.Watch(bounded(t), r.Key)
+			s, r := onTwoMachines(t, idle)
+			taken, pod := s.on("m1", r.Key)
+			test.take(t, s, pod)
+			loss, err := s.pool.Watch(bounded(t), r.Key, ignored)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +173,7 @@ func TestLosses(t *testing.T) {
 			if strings.Contains(loss.Reason, "\n") {
 				t.Errorf("%q is more than a line", loss.Reason)
 			}
-			again, err := s.other().Watch(bounded(t), r.Key)
+			again, err := s.other().Watch(bounded(t), r.Key, ignored)
 			if err != nil || !cmp.Equal(again.Nodes, loss.Nodes) || again.Reason == "" {
 				t.Errorf("another worker sees %+v, %v, want node %d", again, err, taken)
 			}
@@ -104,24 +185,14 @@ func TestLosses(t *testing.T) {
 //
 // promise: docs/kubernetes.md#p-pod-machine-gone
 func TestNodeDeath(t *testing.T) {
-	s := newSite(t, spec.Pool{})
-	s.AddNode(t, "m1", kubetest.Machine{CPU: "1"})
-	s.AddNode(t, "m2", kubetest.Machine{CPU: "1"})
-	r := request(1, 2, 2)
-	r.Resources.CPU = 0.6 // one for each machine
-	s.acquire(r)
-	lost := -1
-	for _, pod := range s.pods(r.Key) {
-		if pod.Spec.NodeName == "m1" {
-			lost = int(pod.Labels[labelNode][0] - '0')
-		}
-	}
+	s, r := onTwoMachines(t, idle)
+	lost, _ := s.on("m1", r.Key)
 	if err := s.Client.CoreV1().Nodes().Delete(bounded(t), "m1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // the collector of pods waits 40 s for the machine to come back
 	defer cancel()
-	loss, err := s.pool.Watch(ctx, r.Key)
+	loss, err := s.pool.Watch(ctx, r.Key, ignored)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +225,7 @@ func TestAcquireAfterTheWholeGangIsLost(t *testing.T) {
 		machine.Crash(s.namespace, name)
 	}
 	for _, n := range first.Nodes {
-		loss, err := s.pool.Watch(bounded(t), r.Key)
+		loss, err := s.pool.Watch(bounded(t), r.Key, ignored)
 		if err != nil || len(loss.Nodes) == 0 {
 			t.Fatalf("Watch: %+v, %v", loss, err)
 		}

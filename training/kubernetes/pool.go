@@ -124,7 +124,7 @@ func (p *Pool) Release(ctx context.Context, key training.Key) ([]training.Gang, 
 }
 
 // Watch implements training.Pool.
-func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, error) {
+func (p *Pool) Watch(ctx context.Context, key training.Key, notice func(training.Notice) error) (training.Loss, error) {
 	g, found, err := p.find(ctx, key)
 	if err != nil {
 		return training.Loss{}, err
@@ -139,7 +139,7 @@ func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, erro
 	if !known {
 		return training.Loss{Reason: "the gang was never complete"}, nil
 	}
-	return p.watch(ctx, g, started)
+	return p.watch(ctx, g, started, notice)
 }
 
 // gang is a gang as its claim says.

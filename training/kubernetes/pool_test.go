@@ -66,11 +66,15 @@ var role = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create", "list", "watch", "delete"}},
 }
 
-// program stands for the agent: it does nothing, for long.
-const program = "#!/bin/sh\nexec sleep 3600\n"
+const (
+	// idle stands for the agent: it does nothing, for long.
+	idle = "#!/bin/sh\nexec sleep 3600\n"
+	// saving is an agent that takes its grace period, as when ranks write a checkpoint.
+	saving = "#!/bin/sh\ntrap '' TERM\nexec sleep 3600\n"
+)
 
-// lender lends the program.
-func lender(t *testing.T) func(context.Context, time.Duration) (delivery.Item, error) {
+// lender lends a program.
+func lender(t *testing.T, program string) func(context.Context, time.Duration) (delivery.Item, error) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, program) }))
 	t.Cleanup(server.Close)
 	sum := sha256.Sum256([]byte(program))
@@ -103,7 +107,7 @@ func newSite(t *testing.T, sp spec.Pool) *site {
 		Name: "burst", Client: c.As(t, worker).CoreV1(), Namespace: s.namespace, Spec: sp,
 		Agent:   protocol.AgentConfig{Address: "temporal:7233", Namespace: "default", Store: "s3://acme"},
 		Environ: func(c protocol.AgentConfig) ([]string, error) { return c.Environ(nil), nil },
-		Token:   func(prefix, workflow string) string { return "token of " + prefix + workflow }, Program: lender(t),
+		Token:   func(prefix, workflow string) string { return "token of " + prefix + workflow }, Program: lender(t, idle),
 	})
 	return s
 }

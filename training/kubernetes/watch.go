@@ -124,15 +124,23 @@ func (p *Pool) list(ctx context.Context, g gang) (map[string]corev1.Pod, string,
 
 func selector(g gang) string { return labelGang + "=" + g.name }
 
-// watch waits for the first loss among the pods that were handed out.
-func (p *Pool) watch(ctx context.Context, g gang, h handedOut) (training.Loss, error) {
+// watch waits for the first loss among the pods that were handed out, and tells of those that are about to be deleted.
+func (p *Pool) watch(ctx context.Context, g gang, h handedOut, notice func(training.Notice) error) (training.Loss, error) {
 	last := map[string]corev1.Pod{} // as they were last seen
+	told := map[int]bool{}          // the nodes that it has told of
 	var loss training.Loss
 	err := p.follow(ctx, g, func(pods map[string]corev1.Pod) (bool, error) {
 		loss.Nodes = g.lost(h, pods, time.Now())
 		if len(loss.Nodes) == 0 {
 			for name, pod := range pods {
 				last[name] = pod
+			}
+			for node := range h.Pods {
+				pod := pods[g.podName(node)]
+				if told[node] || condition(&pod, corev1.DisruptionTarget) == nil {
+					continue
+				}
+				told[node] = notice(training.Notice{Node: node, Until: usableUntil(&pod), Reason: reasonOf(node, &pod)}) == nil
 			}
 			return false, nil
 		}
@@ -163,6 +171,15 @@ func (g gang) lost(h handedOut, pods map[string]corev1.Pod, now time.Time) []int
 		}
 	}
 	return gone
+}
+
+// usableUntil is until when a pod that is the target of a disruption can be used. Whoever makes it the target deletes it next.
+func usableUntil(pod *corev1.Pod) time.Time {
+	killed := time.Now().Add(time.Duration(*cmp.Or(pod.Spec.TerminationGracePeriodSeconds, new(int64))) * time.Second)
+	if at := pod.DeletionTimestamp; at != nil {
+		killed = at.Time
+	}
+	return killed.Add(-margin)
 }
 
 // reasonOf is one line on why a pod ended, or is about to.

@@ -71,7 +71,7 @@ func TestSpotAndOnDemandSideBySide(t *testing.T) {
 	if err != nil || spot.Capacity != spec.CapacitySpot || spot.USDPerHour != 1 {
 		t.Fatalf("spot: %+v, %v", spot, err)
 	}
-	if loss, err := p.Watch(t.Context(), request(2).Key); err != nil || len(loss.Nodes) != 1 {
+	if loss, err := p.Watch(t.Context(), request(2).Key, nil); err != nil || len(loss.Nodes) != 1 {
 		t.Fatalf("loss of spot %+v, %v, want one node", loss, err)
 	}
 	if _, err := p.Release(t.Context(), request(2).Key); err != nil {

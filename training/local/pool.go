@@ -120,7 +120,7 @@ func (p *Pool) remove(key training.Key, g *gang) {
 }
 
 // Watch implements training.Pool.
-func (p *Pool) Watch(ctx context.Context, key training.Key) (training.Loss, error) {
+func (p *Pool) Watch(ctx context.Context, key training.Key, _ func(training.Notice) error) (training.Loss, error) {
 	p.mu.Lock()
 	g, ok := p.gangs[key]
 	p.mu.Unlock()

@@ -96,7 +96,7 @@ func TestInterruptionWithNotice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loss, err := p.Watch(t.Context(), request(1).Key)
+	loss, err := p.Watch(t.Context(), request(1).Key, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestInterruptionWithoutNotice(t *testing.T) {
 	if _, err := p.Acquire(t.Context(), request(1)); err != nil {
 		t.Fatal(err)
 	}
-	loss, err := p.Watch(t.Context(), request(1).Key)
+	loss, err := p.Watch(t.Context(), request(1).Key, nil)
 	if err != nil || len(loss.Nodes) != 1 || !strings.Contains(loss.Reason, "without notice") {
 		t.Errorf("loss %+v, %v, want one node, without notice", loss, err)
 	}

@@ -141,7 +141,7 @@ func testWatch(t *testing.T, h Harness) {
 	acquire(t, h.Pool, r)
 	h.Kill(t, r.Key, 1)
 	for range 2 { // the second time for a worker that takes over
-		loss, err := h.Pool.Watch(bounded(t), r.Key)
+		loss, err := h.Pool.Watch(bounded(t), r.Key, unheard(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,18 +151,26 @@ func testWatch(t *testing.T, h Harness) {
 	}
 }
 
+// unheard is for a watch under which no node is to be taken away with a notice.
+func unheard(t *testing.T) func(training.Notice) error {
+	return func(n training.Notice) error {
+		t.Errorf("there is a notice of what comes without: %+v", n)
+		return nil
+	}
+}
+
 func testWatchContext(t *testing.T, h Harness) {
 	r := request(1, 2, 2)
 	acquire(t, h.Pool, r)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if loss, err := h.Pool.Watch(ctx, r.Key); !errors.Is(err, context.Canceled) {
+	if loss, err := h.Pool.Watch(ctx, r.Key, unheard(t)); !errors.Is(err, context.Canceled) {
 		t.Errorf("Watch returned %+v, %v, want the context's error", loss, err)
 	}
 }
 
 func testUnknown(t *testing.T, h Harness) {
-	loss, err := h.Pool.Watch(bounded(t), request(7, 1, 1).Key)
+	loss, err := h.Pool.Watch(bounded(t), request(7, 1, 1).Key, unheard(t))
 	if err != nil || loss.Reason == "" {
 		t.Errorf("Watch of an unknown gang: %+v, %v, want a loss", loss, err)
 	}
@@ -178,7 +186,7 @@ func testRelease(t *testing.T, h Harness) {
 			t.Errorf("%d nodes run after Release", alive)
 		}
 	}
-	loss, err := h.Pool.Watch(bounded(t), r.Key)
+	loss, err := h.Pool.Watch(bounded(t), r.Key, unheard(t))
 	if err != nil || loss.Reason == "" {
 		t.Errorf("Watch after Release: %+v, %v, want a loss", loss, err)
 	}
@@ -228,7 +236,7 @@ func testReopen(t *testing.T, h Harness) {
 		t.Errorf("another worker got another gang for the same key (-first +second):\n%s", diff)
 	}
 	h.Kill(t, r.Key, 0)
-	loss, err := other.Watch(bounded(t), r.Key)
+	loss, err := other.Watch(bounded(t), r.Key, unheard(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@ const (
 	StopActivity     = "sluice.node.stop"
 )
 
-// NoticeSignal is sent by an agent to its train workflow, any number of times, when its node is to be left.
+// NoticeSignal is sent to a train workflow, any number of times, when a node is to be left: by its agent, and by the watch of the gang where the
+// pool knows.
 const NoticeSignal = "sluice.notice"
 
 // Notice is what it says.
@@ -29,7 +30,8 @@ type Notice struct {
 	Generation int       `json:"generation"`
 	Node       int       `json:"node"`
 	Until      time.Time `json:"until"` // the node may be gone from then on; only where it has been told that it will go
-	// Cause is why: empty when the node has been told that it will go, CauseFault or CauseIdle. Reason says more of these, in one line.
+	// Cause is why: empty when the node has been told that it will go, CauseFault or CauseIdle. Reason says more, in one line; of a node
+	// that will go only its pool knows it.
 	Cause  string `json:"cause,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }

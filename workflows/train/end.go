@@ -300,7 +300,7 @@ func (l *generation) wasNoticed(end *trainEnd) bool {
 	if l.notice == nil {
 		return false
 	}
-	end.how, end.errType, end.reason = spec.EndNotice, "", fmt.Sprintf("node %d received a preemption notice", l.notice.Node)
+	end.how, end.errType, end.reason = spec.EndNotice, "", cmp.Or(l.notice.Reason, fmt.Sprintf("node %d received a preemption notice", l.notice.Node))
 	for i := range l.nodes {
 		n := &l.nodes[i]
 		if n.started && (!n.ended || n.result.Code != exitStopped && !finished(n.result)) {

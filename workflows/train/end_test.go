@@ -1,11 +1,13 @@
 package train
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -175,5 +177,50 @@ func TestWhichRankFailedFirst(t *testing.T) {
 		if got := failedBefore(tt.a, tt.b); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
+	}
+}
+
+// A node that will go is told of by its agent, by its pool, or by both: the reason is the pool's, which alone knows it, whoever was first.
+//
+// promise: docs/kubernetes.md#p-pod-target
+func TestTrainHearsTheNodeAndThePool(t *testing.T) {
+	agent := protocol.Notice{Generation: 1, Node: 0}
+	pool, other := agent, agent
+	pool.Reason, other.Node, other.Reason = "node 0: its pod was disrupted: EvictionByEvictionAPI", 1, "another node's"
+	for name, tt := range map[string]struct {
+		said []protocol.Notice
+		want string
+	}{
+		"the agent alone": {[]protocol.Notice{agent, agent}, "node 0 received a preemption notice"},
+		"the pool alone":  {[]protocol.Notice{pool}, pool.Reason},
+		"the agent first": {[]protocol.Notice{agent, other, pool}, pool.Reason},
+		"the pool first":  {[]protocol.Notice{pool, other, agent}, pool.Reason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, stopped := &stage{}, make(chan struct{})
+			env := s.environment(t)
+			s.ranks = func(generation int) (protocol.RanksEnded, error) {
+				if generation == 1 {
+					for _, n := range tt.said {
+						n.Until = env.Now().Add(time.Minute)
+						env.SignalWorkflow(protocol.NoticeSignal, n)
+					}
+					<-stopped
+					return protocol.RanksEnded{Code: exitStopped, Stopped: true}, nil
+				}
+				return protocol.RanksEnded{}, nil
+			}
+			env.RegisterActivityWithOptions(func(context.Context, protocol.StopInput) error {
+				close(stopped)
+				return nil
+			}, activity.RegisterOptions{Name: protocol.StopActivity})
+			if err := s.train(t, env, spec.Retry{}); err != nil {
+				t.Fatal(err)
+			}
+			g := s.collected.Generations
+			if len(g) != 2 || g[0].End != spec.EndNotice || g[0].Reason != tt.want {
+				t.Errorf("generations %+v, want a notice: %s", g, tt.want)
+			}
+		})
 	}
 }

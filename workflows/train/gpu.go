@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -33,6 +34,9 @@ func (l *generation) notes(ctx workflow.Context, notice protocol.Notice) {
 		l.idle = &notice
 	case notice.Cause == "" && l.notice == nil:
 		l.notice = &notice
+	case notice.Cause == "" && l.notice.Node == notice.Node: // the node and the pool have both told
+		l.notice.Reason = cmp.Or(l.notice.Reason, notice.Reason)
+		return
 	default:
 		return
 	}
