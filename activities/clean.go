@@ -97,7 +97,7 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 		return nil, nil, err
 	}
 	return &cleaning{dir: dir, env: sub.Program.Environment(), mask: secrets.Mask, Job: pipelines.Job{
-		Spec: spec, Secrets: secrets.ByVariable, Params: sub.ParamValues, ParamTypes: sub.Program.Pipeline().Params,
+		Spec: spec, Secrets: secrets.ByVariable,
 		OutputDir: filepath.Join(dir, "dataset"), DeadLetterDir: filepath.Join(dir, "rejected"), ProfileFile: filepath.Join(dir, "profile.json"),
 		AccountFile: filepath.Join(dir, "account", "account.jsonl"),
 		Memory:      sub.Program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(sub.Program.Environment().Clean),

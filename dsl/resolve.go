@@ -95,15 +95,20 @@ func (p *Program) resolveSpec(s *step, names *names, out *Resolved) error {
 	return nil
 }
 
-// completeClean notes what a cleaning depends on beside its spec: parameters, files that it reads in place, and those of its programs. On a
-// pool its nodes get the parameters in the spec, and have no files but those of the step.
+// completeClean puts into the spec of a cleaning the parameters that it reads, and notes what else it depends on: files that it reads in place,
+// and those of its programs. Nodes of a pool have no files but those of the step.
 func (p *Program) completeClean(s *step, params map[string]any, out *Resolved) error {
 	clean, err := spec.Decode[spec.Clean](out.Spec)
 	if err != nil {
 		return err
 	}
-	read := p.rowParams(s, params)
-	if out.Params, err = encodeRowParams(read); err != nil {
+	if clean.RowParams, err = p.rowParams(s, params); err != nil {
+		return err
+	}
+	if out.Params, err = encodeRowParams(clean.RowParams); err != nil {
+		return err
+	}
+	if out.Spec, err = spec.Encode(clean); err != nil {
 		return err
 	}
 	if out.InPlace, err = transform.InPlace(&clean); err != nil {
@@ -123,13 +128,11 @@ func (p *Program) completeClean(s *step, params map[string]any, out *Resolved) e
 	if clean.Runtime.Python != "" {
 		out.Files = append(out.Files, p.WithIncluded([]string{clean.Runtime.Python})...)
 	}
-	clean.RowParams = read
-	out.Spec, err = spec.Encode(clean)
-	return err
+	return nil
 }
 
 // rowParams are those of the parameters given that a step's expressions over rows read.
-func (p *Program) rowParams(s *step, given map[string]any) map[string]spec.RowParam {
+func (p *Program) rowParams(s *step, given map[string]any) (map[string]spec.RowParam, error) {
 	read := map[string]spec.RowParam{}
 	for _, e := range s.exprs {
 		if e.Scope != expr.ScopeRow {
@@ -137,10 +140,17 @@ func (p *Program) rowParams(s *step, given map[string]any) map[string]spec.RowPa
 		}
 		for _, name := range e.Params(p.pipeline.Params) {
 			decl := p.pipeline.Params[name]
-			read[name] = spec.RowParam{Type: decl.Type, Items: decl.Items, Value: given[name]}
+			param := spec.RowParam{Type: decl.Type, Items: decl.Items}
+			if v := given[name]; v != nil {
+				var err error
+				if param.Value, err = spec.Encode(v); err != nil {
+					return nil, fmt.Errorf("the parameter `%s`: %w", name, err)
+				}
+			}
+			read[name] = param
 		}
 	}
-	return read
+	return read, nil
 }
 
 func encodeRowParams(read map[string]spec.RowParam) (map[string]string, error) {

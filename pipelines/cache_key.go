@@ -175,7 +175,7 @@ func (k *keyWriter) transform(t spec.Transform, reads bool) {
 		}
 	}
 	if strings.Contains(known, "params") {
-		k.write(k.job.Params, k.job.ParamTypes)
+		k.write(k.job.Spec.RowParams)
 	}
 }
 

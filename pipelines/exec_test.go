@@ -3,7 +3,9 @@ package pipelines_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,6 +158,33 @@ func TestExecFails(t *testing.T) {
 }
 
 // A job that is cancelled, or whose child is killed, takes its programs along.
+// What a program knows of secrets does not get into the outputs, which everyone can read: by the name of a rule, of a field, or by a value that
+// many rows have. No dataset is left.
+//
+// promise: docs/secrets.md#p-secret-in-counts
+func TestExecLeavesNoSecret(t *testing.T) {
+	for name, line := range map[string]string{
+		"a rule":   `row["_drop"] = os.environ["KEY"]`,
+		"a reason": `row["_reject"] = "no-" + os.environ["KEY"]`,
+		"a field":  `row[os.environ["KEY"]] = 1`,
+		"a value":  `row["seen"] = os.environ["KEY"]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			program := "import json, os, sys\nfor text in sys.stdin:\n    row = json.loads(text)\n    " + line + "\n    print(json.dumps(row))\n"
+			j := withPrograms(t, dir, chain(t, write(t, map[string]string{"a": numberedRows(0, 9)}), execChain), map[string]string{"detect.py": program}, "KEY=hunter-2-hunter")
+			j.Secrets = map[string]string{"KEY": "hunter-2-hunter"}
+			_, err := run(t, j)
+			if fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), "value of a secret") || strings.Contains(err.Error(), "hunter") {
+				t.Errorf("ended with %v, want an error of the user that does not tell the secret", err)
+			}
+			if _, err := os.Stat(j.OutputDir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("a dataset is left: %v", err)
+			}
+		})
+	}
+}
+
 func TestExecInterrupted(t *testing.T) {
 	for name, interrupt := range map[string]func(context.CancelFunc){
 		"canceled": func(cancel context.CancelFunc) { cancel() },

@@ -4,12 +4,8 @@ import "github.com/sluiceml/sluice/dsl/spec"
 
 // Job is one cleaning.
 type Job struct {
-	// Spec is resolved: each ${inputs.NAME.path} in it is a folder by now.
+	// Spec is resolved: each ${inputs.NAME.path} in it is a folder by now, and RowParams are all that its expressions read.
 	Spec spec.Clean `json:"spec"`
-	// Params are the pipeline's parameters, as row expressions see them.
-	Params map[string]any `json:"params,omitempty"`
-	// ParamTypes declares them: JSON alone does not tell an int from a double.
-	ParamTypes map[string]spec.Param `json:"param_types,omitempty"`
 	// Secrets are values by the variable that a transform names. They reach the child process by its standard input alone.
 	Secrets map[string]string `json:"secrets,omitempty"`
 	// Dir is the folder that relative paths in the spec are relative to. Default: this process's.

@@ -57,13 +57,6 @@ func nodeJob(args []string, log io.Writer) (job Job, err error) {
 	if job.Spec, err = resolved.WithInputs(dirs); err != nil {
 		return job, err
 	}
-	job.Params, job.ParamTypes = map[string]any{}, map[string]spec.Param{}
-	for name, param := range resolved.RowParams {
-		job.ParamTypes[name] = spec.Param{Type: param.Type, Items: param.Items}
-		if param.Value != nil {
-			job.Params[name] = param.Value
-		}
-	}
 	keys, err := transform.HashKeys(&resolved)
 	if err != nil {
 		return job, err

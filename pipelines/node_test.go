@@ -2,6 +2,7 @@ package pipelines_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,7 +65,7 @@ func TestNode(t *testing.T) {
 	t.Setenv("PEPPER", "a key of sixteen bytes")
 	sp := chain(t, inputpath.Token("rows", "sha256:ab"), nodeChain)
 	sp.Resources = spec.Resources{CPU: 1, Memory: 2 << 30}
-	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: 5}, "absent": {Type: "string"}}
+	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: json.RawMessage("5")}, "absent": {Type: "string"}}
 	left, said := onNode(t, sp, input, map[string]string{"detect.py": detect})
 	there, err := stepargs.ReadReport[cleaned.Report](left, cleaned.File)
 	if err != nil {
@@ -73,7 +74,7 @@ func TestNode(t *testing.T) {
 
 	dir := t.TempDir()
 	j := withPrograms(t, dir, chain(t, input, nodeChain), map[string]string{"detect.py": detect}, "WORD=hello")
-	j.Params, j.ParamTypes = map[string]any{"least": 5}, map[string]spec.Param{"least": {Type: "int"}, "absent": {Type: "string", Required: new(bool)}}
+	j.Spec.RowParams = sp.RowParams
 	j.Secrets = map[string]string{"PEPPER": "a key of sixteen bytes"}
 	j.AccountFile, j.ProfileFile = filepath.Join(dir, "account.jsonl"), filepath.Join(dir, "profile.json")
 	beside := mustRun(t, j)
@@ -120,7 +121,7 @@ func texts(t *testing.T, root string) map[string]string {
 func TestNodeFails(t *testing.T) {
 	t.Setenv("PEPPER", "a key of sixteen bytes")
 	sp := chain(t, inputpath.Token("rows", "sha256:ab"), nodeChain)
-	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: 5}, "absent": {Type: "string"}}
+	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: json.RawMessage("5")}, "absent": {Type: "string"}}
 	input := write(t, map[string]string{"a.jsonl": numberedRows(0, 100)})
 	for name, files := range map[string]map[string]string{
 		"a program that is missing":    nil,

@@ -30,7 +30,7 @@ type plan struct {
 
 // compilePlan compiles the graph of a job. Its errors are of type invalid and name the transform.
 func compilePlan(job Job) (*plan, error) {
-	params, err := expr.RowParams(job.ParamTypes, job.Params)
+	params, err := expr.RowParams(job.Spec.RowParams)
 	if err != nil {
 		return nil, fault.Errorf(fault.Invalid, "%w", err)
 	}

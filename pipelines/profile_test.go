@@ -1,6 +1,7 @@
 package pipelines_test
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -88,9 +89,8 @@ func TestProfile(t *testing.T) {
 `)
 	sp.Profile.Columns = map[string]spec.Expr{"len": "row.text.size() + params.more", "twice": "2 * row.n"}
 	dir := t.TempDir()
+	sp.RowParams = map[string]spec.RowParam{"more": {Type: "int", Value: json.RawMessage("10")}}
 	j := job(dir, sp)
-	j.Params = map[string]any{"more": 10}
-	j.ParamTypes = map[string]spec.Param{"more": {Type: "int"}}
 	j.ProfileFile = filepath.Join(dir, "profile.json")
 	out := mustRun(t, j)
 

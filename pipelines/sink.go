@@ -137,7 +137,7 @@ func (f *writeFn) Setup(ctx context.Context) error {
 	if err := f.workersFn.Setup(ctx); err != nil {
 		return err
 	}
-	params, err := expr.RowParams(f.job.ParamTypes, f.job.Params)
+	params, err := expr.RowParams(f.job.Spec.RowParams)
 	if err != nil {
 		return err
 	}

@@ -82,19 +82,18 @@ func iterates(checked *cel.Ast) bool {
 }
 
 // RowParams gives parameters that travelled as JSON the types they were declared with, in the form that CompileRow takes.
-func RowParams(declared map[string]spec.Param, params map[string]any) (map[string]any, error) {
+func RowParams(params map[string]spec.RowParam) (typed map[string]any, err error) {
 	ts := NewTypeSystem()
-	typed := make(map[string]any, len(params))
-	for name, v := range params {
-		t := ParamType(declared[name])
+	typed = make(map[string]any, len(params))
+	for name, p := range params {
+		t := ParamType(spec.Param{Type: p.Type, Items: p.Items})
 		if t == nil {
-			return nil, fmt.Errorf("the parameter `%s` is not declared", name)
+			return nil, fmt.Errorf("the parameter `%s` has the unknown type %q", name, p.Type)
 		}
-		raw, err := spec.Encode(v)
-		if err != nil {
-			return nil, err
+		if p.Value == nil {
+			continue
 		}
-		if typed[name], err = ts.Decode(t, raw); err != nil {
+		if typed[name], err = ts.Decode(t, p.Value); err != nil {
 			return nil, fmt.Errorf("the parameter `%s`: %w", name, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -66,14 +67,19 @@ func TestObjectsAreInOrder(t *testing.T) {
 
 // TestRowParams: a parameter that travelled as JSON has the type it had when its expression was checked.
 func TestRowParams(t *testing.T) {
-	declared := map[string]spec.Param{"n": {Type: "int"}, "window": {Type: "duration"}, "sizes": {Type: "list", Items: "int"}, "since": {Type: "timestamp"}}
-	params, err := RowParams(declared, map[string]any{"n": 4.0, "window": "90m", "sizes": []any{1.0, 2.0}, "since": "2026-01-31T12:00:00Z"})
+	text := `{"n": {"type": "int", "value": 4}, "ns": {"type": "int", "value": 1770000000000000001}, "window": {"type": "duration", "value": "90m"},
+		"sizes": {"type": "list", "items": "int", "value": [1, 2]}, "since": {"type": "timestamp", "value": "2026-01-31T12:00:00Z"}, "other": {"type": "string"}}`
+	var given map[string]spec.RowParam
+	if err := json.Unmarshal([]byte(text), &given); err != nil {
+		t.Fatal(err)
+	}
+	params, err := RowParams(given)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for expr, want := range map[spec.Expr]any{
 		`params.n + 1`: int64(5), `params.window > duration("1h")`: true, `params.sizes[1] * 3`: int64(6), `params.since.getFullYear()`: int64(2026),
-		`params.?other.orValue("none")`: "none",
+		`params.ns - 1770000000000000000`: int64(1), `params.?other.orValue("none")`: "none",
 	} {
 		p, err := CompileRow(expr, params)
 		if err != nil {
@@ -83,8 +89,8 @@ func TestRowParams(t *testing.T) {
 			t.Errorf("%s: %v, %v", expr, got, err)
 		}
 	}
-	if _, err := RowParams(declared, map[string]any{"x": 1}); err == nil {
-		t.Error("a parameter that nobody declared has a type")
+	if _, err := RowParams(map[string]spec.RowParam{"x": {Type: "integer", Value: json.RawMessage("1")}}); err == nil {
+		t.Error("a parameter of an unknown type is taken")
 	}
 }
 

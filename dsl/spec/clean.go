@@ -34,15 +34,15 @@ type Clean struct {
 	Placement
 	// Runtime of a node of a pool. The image must contain Sluice itself, of the worker's version. Default: the pool's.
 	Runtime Runtime `json:"runtime,omitzero" dsl:"literal"`
-	// RowParams are the parameters that expressions over rows read, of a step on a pool: its nodes do not have those of the run.
+	// RowParams are the parameters that expressions over rows read: a cleaning does not have those of the run.
 	RowParams map[string]RowParam `json:"row_params,omitempty" dsl:"-"`
 }
 
 // RowParam is a parameter as expressions over rows see it, with Type and Items of its declaration. One that is absent has no value.
 type RowParam struct {
-	Type  string `json:"type"`
-	Items string `json:"items,omitempty"`
-	Value any    `json:"value,omitempty"`
+	Type  string          `json:"type"`
+	Items string          `json:"items,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
 }
 
 // Transform is one node of a cleaning's graph, or a group of them: a `chain` or a `composite` of transforms of its own. What is inside a

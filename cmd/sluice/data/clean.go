@@ -130,7 +130,6 @@ func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
 		return pipelines.Job{}, &control.LintError{Diagnostics: bad}
 	}
 	job := pipelines.Job{
-		Params: params, ParamTypes: program.Pipeline().Params,
 		Memory: program.Environment().Clean.Memory, Runner: pipelines.RunnerOf(program.Environment().Clean),
 	}
 	if err := r.resolve(ctx, program, params, &job); err != nil {
