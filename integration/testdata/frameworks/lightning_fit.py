@@ -29,6 +29,9 @@ CHECKPOINTS = pathlib.Path(os.environ["SLUICE_CHECKPOINT_DIR"])
 class OnNotice(lightning.Callback):
     """Saves a checkpoint and stops when any rank has been told to; the ranks agree on the step."""
 
+    def on_train_start(self, trainer, module):
+        signal.signal(signal.SIGTERM, on_notice)  # not Lightning's, which broadcasts whatever else the ranks do
+
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
         if trainer.strategy.reduce_boolean_decision(told_to_stop, all=False):
             trainer.save_checkpoint(CHECKPOINTS / f"notice-step={trainer.global_step}.ckpt")
