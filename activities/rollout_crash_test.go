@@ -103,7 +103,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s, err := store.Open(t.Context(), "mem://"+t.Name())
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,9 @@ type fleet struct {
 	*Target
 }
 
-func newFleet(t *testing.T, name string) fleet {
+func newFleet(t *testing.T) fleet {
 	t.Helper()
-	s, err := store.Open(t.Context(), "mem://"+t.Name()+name)
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestTrafficWaitsForEveryGateway(t *testing.T) {
 		{"one died long ago", true, false, 2 * time.Minute, 700 * time.Millisecond, 700 * time.Millisecond, time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := newFleet(t, tc.name)
+			f := newFleet(t)
 			doc := f.released()
 			synctest.Test(t, func(t *testing.T) {
 				f := fleet{t, f.Target}
@@ -132,7 +132,7 @@ func TestLoadNeedsAGateway(t *testing.T) {
 		{"one is deaf", func(f fleet) { f.report("a", 1, 2, 1, ready); f.report("b", 1, 1, 1) }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			f := newFleet(t, tc.name)
+			f := newFleet(t)
 			doc := f.released()
 			synctest.Test(t, func(t *testing.T) {
 				f := fleet{t, f.Target}

@@ -35,7 +35,7 @@ func (b breaking) Read(ctx context.Context, key string) (io.ReadCloser, error) {
 
 // TestHead: the first rows of a split are read from the store, as many as are wanted, in the order of Read.
 func TestHead(t *testing.T) {
-	s, err := store.Open(t.Context(), "mem://"+t.Name())
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
