@@ -47,21 +47,20 @@ func checkShortest(sp *spec.Train, c *checker, s *step, within, work *yaml.Node)
 	if within == nil || d.Within == 0 {
 		return
 	}
-	if d.Work > d.Within {
-		c.src.Errorf(within, "deadline", fmt.Sprintf("write at least `within: %v`", work.Value),
+	var start spec.Duration
+	if c.env != nil {
+		start = spec.Duration(deadline.StartWithin(sp, c.env.Pools))
+	}
+	help := fmt.Sprintf("write at least `within: %v`", start+d.Work)
+	switch {
+	case d.Work > d.Within:
+		c.src.Errorf(within, "deadline", help,
 			"nothing can keep the deadline of `%s`: `work` says that the training takes %v on on-demand", s.ID, work.Value)
-		return
-	}
-	if c.env == nil {
-		return
-	}
-	if start := spec.Duration(deadline.StartWithin(sp, c.env.Pools)); start > d.Within {
-		besides := "the time that the training itself takes"
+	case start > d.Within:
 		if work == nil {
-			besides += ", which is not known without `work`"
+			help += ", and add the time that the training itself takes, which is not known without `work`"
 		}
-		c.src.Errorf(within, "deadline", fmt.Sprintf("write at least `within: %v`, and add %s", start, besides),
-			"the deadline of `%s` cannot be kept: nodes of its pools may take %v to be ready", s.ID, start)
+		c.src.Errorf(within, "deadline", help, "the deadline of `%s` cannot be kept: nodes of its pools may take %v to be ready", s.ID, start)
 	}
 }
 

@@ -160,6 +160,6 @@ func positive(src *document.Source, n *yaml.Node, key string) {
 		return
 	}
 	if d, err := spec.ParseDuration(at.Value); err == nil && d <= 0 {
-		src.Errorf(at, "range", "", "%s is not a positive duration", at.Value)
+		src.Errorf(at, "range", "write it as 30s or 2h", "%s is not a positive duration", at.Value)
 	}
 }

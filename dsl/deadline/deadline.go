@@ -61,19 +61,25 @@ func Unkept(d *spec.Deadline, began, due time.Time, start time.Duration, resumes
 	case d.Within == 0 && d.OnMiss != spec.OnMissStop:
 		return nil
 	case work > left && !resumes:
-		return fmt.Errorf("the deadline is %v after the start, and `work` says that the training takes %v on on-demand: nothing can keep a deadline of less than %v",
-			spec.Duration(left), d.Work, d.Work)
+		return fmt.Errorf("the deadline is %v after the start, and `work` says that the training takes %v on on-demand: nothing can keep a deadline of less than %v%s",
+			spec.Duration(left), d.Work, d.Work, besides(work, start))
 	case start > left:
-		return fmt.Errorf("the deadline is %v after the start, and nodes may take %v to be ready: a deadline of less than %v cannot be kept, %s",
-			spec.Duration(left), spec.Duration(start), spec.Duration(start), uncounted(d))
+		shortest, uncounted := start, ", not counting the training itself, since `work` is not declared"
+		if resumes {
+			uncounted = ", not counting what is left of the training"
+		} else if work > 0 {
+			shortest, uncounted = start+work, ""
+		}
+		return fmt.Errorf("the deadline is %v after the start, and nodes may take %v to be ready: a deadline of less than %v cannot be kept%s",
+			spec.Duration(left), spec.Duration(start), spec.Duration(shortest), uncounted)
 	}
 	return nil
 }
 
-// uncounted says what the shortest deadline by the start of the nodes leaves out.
-func uncounted(d *spec.Deadline) string {
-	if d.Work > 0 {
-		return "and the training itself takes its time besides"
+// besides says how long the work takes with the start of the nodes.
+func besides(work, start time.Duration) string {
+	if start == 0 {
+		return ""
 	}
-	return "not counting the training itself, since `work` is not declared"
+	return fmt.Sprintf(", or %v where nodes take %v to be ready", spec.Duration(work+start), spec.Duration(start))
 }
