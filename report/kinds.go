@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -29,6 +30,19 @@ var kinds = map[spec.Kind]kindInfo{
 	spec.KindRun:      {brief: briefValues, tell: (*section).tellValues},
 	spec.KindApproval: {brief: briefApproval, tell: (*section).tellNothing, decided: decidedByApproval},
 	spec.KindPipeline: {brief: briefValues, tell: (*section).tellValues},
+}
+
+// whoEnded is what ended on the nodes, where the end is one of its own.
+func whoEnded(kind spec.Kind, end spec.GenerationEnd) string {
+	switch {
+	case end != spec.EndUserError && end != spec.EndCrashed:
+		return ""
+	case kind != spec.KindTrain:
+		return cmp.Or(kind.Work(), "program")
+	case end == spec.EndCrashed:
+		return "rank"
+	}
+	return "script"
 }
 
 // decoded is f on outputs as they are recorded.

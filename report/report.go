@@ -189,7 +189,7 @@ func newSection(d Data, s record.StepRecord) *section {
 	}
 	out := &section{StepRecord: s, Seconds: span(s.StartedAt, s.EndedAt, d.Now)}
 	if len(s.Account) > 0 {
-		out.Train = newTrainStory(decode[spec.TrainOutput](s.Account), nil)
+		out.Train = newTrainStory(s.Kind, decode[spec.TrainOutput](s.Account), nil)
 	}
 	if tell := kinds[s.Kind].tell; tell != nil && !tell(out, d) && out.Train == nil {
 		return nil

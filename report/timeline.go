@@ -68,7 +68,7 @@ func bars(s record.StepRecord, d Data, x scale) []bar {
 	all := []bar{whole}
 	for _, g := range decode[spec.TrainOutput](trained).Generations {
 		from, to := g.StartedAt.Sub(d.Run.StartedAt).Seconds(), g.EndedAt.Sub(d.Run.StartedAt).Seconds()
-		b := since(from, to, "accent", generationTitle(g))
+		b := since(from, to, "accent", generationTitle(s.Kind, g))
 		if g.End != spec.EndFinished {
 			b.Cap = endClass(g.End)
 		}
@@ -77,6 +77,6 @@ func bars(s record.StepRecord, d Data, x scale) []bar {
 	return all
 }
 
-func generationTitle(g spec.Generation) string {
-	return "generation " + human.Count(int64(g.Index)) + ": " + HowEnded(g)
+func generationTitle(kind spec.Kind, g spec.Generation) string {
+	return "generation " + human.Count(int64(g.Index)) + ": " + HowEnded(kind, g)
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// trainStory is how a training went.
+// trainStory is how a training went, or a step of another kind on nodes of a pool.
 type trainStory struct {
+	Kind spec.Kind
 	spec.TrainOutput
 	Tiles []field
 	Curve *lossCurve
@@ -78,13 +79,13 @@ func curveOf(outputs json.RawMessage) (digest string, err error) {
 }
 
 func (s *section) tellTrain(d Data) bool {
-	s.Train = newTrainStory(decode[spec.TrainOutput](s.Outputs), d.Curves[s.Step])
+	s.Train = newTrainStory(s.Kind, decode[spec.TrainOutput](s.Outputs), d.Curves[s.Step])
 	return true
 }
 
-func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
+func newTrainStory(kind spec.Kind, out spec.TrainOutput, points []Point) *trainStory {
 	if len(out.Generations) == 0 {
-		return &trainStory{TrainOutput: out, Tiles: fields(out.Metrics), Spent: newSpent(out.Outcomes)}
+		return &trainStory{Kind: kind, TrainOutput: out, Tiles: fields(out.Metrics), Spent: newSpent(out.Outcomes)}
 	}
 	interruptions, failures := 0, 0
 	for _, g := range out.Generations {
@@ -113,7 +114,7 @@ func newTrainStory(out spec.TrainOutput, points []Point) *trainStory {
 	if i := slices.IndexFunc(points, func(p Point) bool { return !p.Loss.Finite() }); i >= 0 {
 		tiles = append(tiles, field{"loss no finite number from step", human.Count(points[i].Step)})
 	}
-	return &trainStory{TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(out, points), Spent: newSpent(out.Outcomes)}
+	return &trainStory{Kind: kind, TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(kind, out, points), Spent: newSpent(out.Outcomes)}
 }
 
 // newSpent is what the node time was spent on; none where nobody says, as in records of earlier versions.
@@ -168,7 +169,7 @@ func atLeast(inexact bool, count string) string {
 	return count
 }
 
-func newLossCurve(out spec.TrainOutput, points []Point) *lossCurve {
+func newLossCurve(kind spec.Kind, out spec.TrainOutput, points []Point) *lossCurve {
 	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.Loss.Finite() }) // a loss that ran away cannot be drawn
 	if len(points) < 2 {
 		return nil
@@ -193,7 +194,7 @@ func newLossCurve(out spec.TrainOutput, points []Point) *lossCurve {
 	var room labelRows
 	for i, g := range out.Generations {
 		if i < len(out.Generations)-1 {
-			c.Breaks = append(c.Breaks, newInterruption(g, x, &room))
+			c.Breaks = append(c.Breaks, newInterruption(kind, g, x, &room))
 		}
 	}
 	return c
@@ -209,15 +210,15 @@ func around(points []Point, i int) float64 {
 	return sum / float64(2*reach+1)
 }
 
-func newInterruption(g spec.Generation, x scale, room *labelRows) interruption {
+func newInterruption(kind spec.Kind, g spec.Generation, x scale, room *labelRows) interruption {
 	at := x.at(float64(g.ToStep))
 	resumed := x.at(float64(g.ToStep - g.StepsLost))
-	text := EndWord(g.End)
+	text := EndWord(kind, g.End)
 	if g.StepsLost > 0 {
 		text += ", " + atLeast(g.StepsAtLeast, human.Plural(g.StepsLost, "step")) + " lost"
 	}
 	return interruption{
-		X: at, Class: endClass(g.End), Title: generationTitle(g), Label: room.place(at, text),
+		X: at, Class: endClass(g.End), Title: generationTitle(kind, g), Label: room.place(at, text),
 		LostX: resumed, LostWidth: at - resumed,
 	}
 }
@@ -248,16 +249,16 @@ func (r *labelRows) place(x float64, text string) *label {
 	return nil
 }
 
-// ends are the ways in which a generation ends: the style of each, and what is said of it.
+// ends are the ways in which a generation ends: the style of each, and what is said of it, or of what whoEnded names.
 var ends = map[spec.GenerationEnd]struct{ class, word string }{
 	spec.EndFinished:     {"succeeded", "finished"},
 	spec.EndNotice:       {"declined", "spot notice"},
 	spec.EndMoved:        {"declined", "moved to spot"},
 	spec.EndCanceled:     {"declined", "canceled"},
 	spec.EndNodeLost:     {"failed", "node lost"},
-	spec.EndCrashed:      {"failed", "rank crashed"},
+	spec.EndCrashed:      {"failed", "crashed"},
 	spec.EndHung:         {"failed", "hung"},
-	spec.EndUserError:    {"failed", "script failed"},
+	spec.EndUserError:    {"failed", "failed"},
 	spec.EndTimeout:      {"failed", "timed out"},
 	spec.EndBudget:       {"failed", "budget spent"},
 	spec.EndDeadline:     {"failed", "deadline passed"},
@@ -267,16 +268,22 @@ var ends = map[spec.GenerationEnd]struct{ class, word string }{
 
 func endClass(end spec.GenerationEnd) string { return cmp.Or(ends[end].class, "pending") }
 
-// HowEnded is how a generation ended, and why, in one line.
-func HowEnded(g spec.Generation) string {
+// HowEnded is how a generation of a step of a kind ended, and why, in one line.
+func HowEnded(kind spec.Kind, g spec.Generation) string {
 	if g.Reason == "" {
-		return EndWord(g.End)
+		return EndWord(kind, g.End)
 	}
-	return EndWord(g.End) + ", " + human.Line(g.Reason)
+	return EndWord(kind, g.End) + ", " + human.Line(g.Reason)
 }
 
-// EndWord is how a generation ended, for people.
-func EndWord(end spec.GenerationEnd) string { return cmp.Or(ends[end].word, "not ended") }
+// EndWord is how a generation of a step of a kind ended, for people.
+func EndWord(kind spec.Kind, end spec.GenerationEnd) string {
+	word := cmp.Or(ends[end].word, "not ended")
+	if who := whoEnded(kind, end); who != "" {
+		return who + " " + word
+	}
+	return word
+}
 
 // Span is the height of the plot.
 func (c *lossCurve) Span() float64 { return c.Bottom - c.Top }

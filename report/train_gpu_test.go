@@ -23,7 +23,7 @@ func TestTrainStoryTellsOfGPUs(t *testing.T) {
 		{Index: 1, Nodes: 1, End: spec.EndNodeLost, StartedAt: began, EndedAt: began.Add(100 * time.Second), GPUs: a100},
 		{Index: 2, Nodes: 1, End: spec.EndFinished, StartedAt: began, EndedAt: began.Add(300 * time.Second), GPUs: busier},
 	}}
-	story := newTrainStory(out, nil)
+	story := newTrainStory(spec.KindTrain, out, nil)
 	tiles := map[string]string{}
 	for _, tile := range story.Tiles {
 		tiles[tile.Name] = tile.Value
@@ -43,7 +43,7 @@ func TestTrainStoryTellsOfGPUs(t *testing.T) {
 	}
 	html.Reset()
 	out.Generations[0].GPUs, out.Generations[1].GPUs = spec.GPUUse{}, spec.GPUUse{}
-	if err := page.ExecuteTemplate(&html, "train", newTrainStory(out, nil)); err != nil || strings.Contains(html.String(), "GPU") {
+	if err := page.ExecuteTemplate(&html, "train", newTrainStory(spec.KindTrain, out, nil)); err != nil || strings.Contains(html.String(), "GPU") {
 		t.Errorf("%v: a training without GPUs tells of some:\n%s", err, html.String())
 	}
 }

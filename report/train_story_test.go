@@ -11,7 +11,7 @@ import (
 )
 
 func TestTrainStorySaysWhatIsNotExactAndWhatDiverged(t *testing.T) {
-	story := newTrainStory(spec.TrainOutput{StepsLost: 6, StepsRepeated: 6, StepsAtLeast: true, Generations: []spec.Generation{{End: spec.EndHung}}}, []Point{
+	story := newTrainStory(spec.KindTrain, spec.TrainOutput{StepsLost: 6, StepsRepeated: 6, StepsAtLeast: true, Generations: []spec.Generation{{End: spec.EndHung}}}, []Point{
 		{Step: 1, Loss: 2}, {Step: 2, Loss: metrics.Number(math.NaN())}, {Step: 3, Loss: metrics.Number(math.Inf(1))},
 	})
 	tiles := map[string]string{}
@@ -28,7 +28,7 @@ func TestTrainStorySaysWhatIsNotExactAndWhatDiverged(t *testing.T) {
 // The report shows what node time was spent on, and a cost that nobody knows as such. Records of earlier versions do not say it.
 func TestTrainStoryShowsOutcomes(t *testing.T) {
 	usd := 3.0
-	story := newTrainStory(spec.TrainOutput{Outcomes: spec.Outcomes{
+	story := newTrainStory(spec.KindTrain, spec.TrainOutput{Outcomes: spec.Outcomes{
 		Useful: spec.Spent{NodeSeconds: 60, CostUSD: &usd}, Lost: spec.Spent{NodeSeconds: 30}, NeverStarted: spec.Spent{NodeSeconds: 30, CostUSD: &usd},
 	}}, nil)
 	type row struct {
@@ -43,7 +43,7 @@ func TestTrainStoryShowsOutcomes(t *testing.T) {
 	if diff := cmp.Diff(want, rows); diff != "" || !story.HasSpent() {
 		t.Errorf("node time (-want +got):\n%s", diff)
 	}
-	if old := newTrainStory(spec.TrainOutput{NodeSeconds: 60}, nil); len(old.Spent) > 0 {
+	if old := newTrainStory(spec.KindTrain, spec.TrainOutput{NodeSeconds: 60}, nil); len(old.Spent) > 0 {
 		t.Errorf("of an earlier version: %+v", old.Spent)
 	}
 }

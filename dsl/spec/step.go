@@ -25,6 +25,11 @@ const (
 // Kinds lists all kinds of steps.
 var Kinds = []Kind{KindClean, KindTrain, KindEvaluate, KindCompile, KindRollout, KindRun, KindApproval, KindPipeline}
 
+// Work is what the program sluice does itself in a step that is on a node of a pool, for people; empty where that is a program of the user's.
+func (k Kind) Work() string {
+	return map[Kind]string{KindClean: "cleaning", KindCompile: "compilation"}[k]
+}
+
 // Decode reads the JSON of a resolved spec, into its struct or a map of its keys. A key that S lacks is passed over: histories and records
 // hold specs that other versions resolved.
 func Decode[S any](resolved json.RawMessage) (s S, err error) {

@@ -195,6 +195,14 @@ func failedBefore(a, b protocol.RanksEnded) bool {
 	return a.EndedAt.Before(b.EndedAt)
 }
 
+// who is what node i tells of, as the subject of a sentence.
+func (l *generation) who(i int) string {
+	if work := l.in.Kind.Work(); work != "" {
+		return "the " + work
+	}
+	return fmt.Sprintf("rank %d", l.rank(i))
+}
+
 // rank is the number of the rank that node i tells of, among all ranks.
 func (l *generation) rank(i int) int {
 	r := l.nodes[i].result
@@ -209,7 +217,7 @@ func (l *generation) starved(end *trainEnd) bool {
 	}
 	r := l.nodes[i].result
 	end.how, end.errType = spec.EndCrashed, fault.User
-	end.reason, end.tail = fmt.Sprintf("rank %d was killed: %s", l.rank(i), r.OverMemory), r.Tail
+	end.reason, end.tail = fmt.Sprintf("%s was killed: %s", l.who(i), r.OverMemory), r.Tail
 	return true
 }
 
@@ -220,7 +228,7 @@ func (l *generation) hung(end *trainEnd) bool {
 	}
 	end.how, end.errType = spec.EndHung, fault.Infrastructure
 	why := cmp.Or(l.nodes[i].result.HungWhy, fmt.Sprintf("no progress since step %d for far longer than usual", end.step))
-	end.reason, end.tail = fmt.Sprintf("rank %d hung: %s", l.rank(i), why), l.nodes[i].result.Tail
+	end.reason, end.tail = fmt.Sprintf("%s hung: %s", l.who(i), why), l.nodes[i].result.Tail
 	return true
 }
 
@@ -231,7 +239,7 @@ func (l *generation) crashed(end *trainEnd) bool {
 	}
 	r := l.nodes[i].result
 	end.how, end.errType = spec.EndCrashed, fault.Infrastructure
-	end.reason, end.tail = fmt.Sprintf("rank %d was killed by signal %d (%s)", l.rank(i), r.Signal, syscall.Signal(r.Signal)), r.Tail
+	end.reason, end.tail = fmt.Sprintf("%s was killed by signal %d (%s)", l.who(i), r.Signal, syscall.Signal(r.Signal)), r.Tail
 	return true
 }
 
@@ -251,7 +259,7 @@ func (l *generation) userFailed(end *trainEnd) bool {
 		return false
 	}
 	r := l.nodes[i].result
-	end.reason, end.tail = fmt.Sprintf("rank %d ended with exit code %d", l.rank(i), r.Code), r.Tail
+	end.reason, end.tail = fmt.Sprintf("%s ended with exit code %d", l.who(i), r.Code), r.Tail
 	if r.Last != "" {
 		end.reason += ": " + r.Last
 	}
@@ -305,7 +313,11 @@ func (l *generation) wasNoticed(end *trainEnd) bool {
 		n := &l.nodes[i]
 		if n.started && (!n.ended || n.result.Code != exitStopped && !finished(n.result)) {
 			end.how = spec.EndNodeLost
-			end.reason += fmt.Sprintf(", and rank %d did not stop in time with a checkpoint", l.rank(i))
+			if work := l.in.Kind.Work(); work != "" { // which saves no checkpoints
+				end.reason += fmt.Sprintf(", and the %s had not finished", work)
+			} else {
+				end.reason += fmt.Sprintf(", and rank %d did not stop in time with a checkpoint", l.rank(i))
+			}
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -72,6 +73,8 @@ func TestClassifyGeneration(t *testing.T) {
 	uncommitted := stopped
 	uncommitted.result.CommitError = "no space left"
 
+	cleans := &train{in: contract.TrainInput{StepInput: record.StepInput{Kind: spec.KindClean}}}
+	compiles := &train{in: contract.TrainInput{StepInput: record.StepInput{Kind: spec.KindCompile}}}
 	for _, tt := range []struct {
 		name    string
 		life    generation
@@ -130,6 +133,9 @@ func TestClassifyGeneration(t *testing.T) {
 		{"a rank of several on its node", generation{nodes: []nodeState{ok, second}}, spec.EndUserError, fault.User, "rank 6 ended with exit code 3"},
 		{"a rank that wants too much memory", generation{nodes: []nodeState{failsA, hungry}}, spec.EndCrashed, fault.User, "rank 1 was killed: it used 17GiB, more than `memory: 16GiB`"},
 		{"a hang that the node explains", generation{nodes: []nodeState{ended(protocol.RanksEnded{Code: -1, Signal: 6, Hung: true, HungWhy: "no new step for 10m0s"})}}, spec.EndHung, fault.Infrastructure, "rank 0 hung: no new step for 10m0s"},
+		{"a cleaning that wants too much memory", generation{train: cleans, nodes: []nodeState{hungry}}, spec.EndCrashed, fault.User, "the cleaning was killed: it used 17GiB"},
+		{"a cleaning that is not over on notice", generation{train: cleans, nodes: []nodeState{cutShort}, notice: notice}, spec.EndNodeLost, "", "notice, and the cleaning had not finished"},
+		{"a compilation that is killed", generation{train: compiles, nodes: []nodeState{killed}}, spec.EndCrashed, fault.Infrastructure, "the compilation was killed by signal 9"},
 		{"a hang", generation{nodes: []nodeState{hung, cutShort}}, spec.EndHung, fault.Infrastructure, "rank 0 hung"},
 		{"canceled", generation{nodes: []nodeState{stopped, stopped}, canceled: true}, spec.EndCanceled, "", "canceled"},
 		{"too late", generation{nodes: []nodeState{stopped, stopped}, late: true}, spec.EndTimeout, fault.Timeout, "timeout"},

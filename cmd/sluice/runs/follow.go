@@ -321,7 +321,7 @@ func describe(step contract.StepState, d control.Detail) view.Detail {
 	case d.Child != nil:
 		return view.ChildDetail(*d.Child)
 	case d.Train != nil:
-		return view.TrainDetail(*d.Train, d.TrainNodes).With(d.Text)
+		return view.TrainDetail(step.Kind, *d.Train, d.TrainNodes).With(d.Text)
 	case d.Rollout != nil:
 		return view.RolloutDetail(*d.Rollout)
 	}

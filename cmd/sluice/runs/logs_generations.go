@@ -18,6 +18,7 @@ import (
 
 // generations are those of a training, or of an instance of one.
 type generations struct {
+	of    spec.Node // the step
 	ended []spec.Generation
 	// lives is the number of the one that lives, as far as that is known.
 	lives int
@@ -26,7 +27,7 @@ type generations struct {
 // generations returns those of a training: by its record once it has ended, and until then by what its workflow says, which is only asked
 // anew where ask is true.
 func (l *logs) generations(ctx context.Context, place int, step string, ask bool) (generations, error) {
-	of := l.run.Steps[place]
+	of, node := l.run.Steps[place], l.run.Graph[place]
 	if id, index := record.SplitStep(step); index >= 0 {
 		var err error
 		if of, err = record.LoadInstance(ctx, l.store, l.run.Run, id, index); err != nil {
@@ -35,7 +36,7 @@ func (l *logs) generations(ctx context.Context, place int, step string, ask bool
 	}
 	var out spec.TrainOutput
 	if json.Unmarshal(of.Trained(), &out) == nil {
-		return generations{ended: out.Generations}, nil
+		return generations{of: node, ended: out.Generations}, nil
 	}
 	if !l.running() || of.Status.IsEnd() {
 		return generations{}, nil
@@ -44,7 +45,7 @@ func (l *logs) generations(ctx context.Context, place int, step string, ask bool
 		l.asker.ask(ctx, l.run.Run, step)
 	}
 	state := l.asker.states[step]
-	return generations{ended: state.Ended, lives: state.Generation}, nil
+	return generations{of: node, ended: state.Ended, lives: state.Generation}, nil
 }
 
 // ended says of the selected generations up to one how they ended, where another had to go on for them or nothing did, and that the next
@@ -58,9 +59,12 @@ func (l *logs) ended(step string, all generations, upTo int) error {
 		if g.End == spec.EndFinished || !l.selectsGeneration(g.Index) {
 			continue
 		}
-		how, at := report.HowEnded(g), "at step "+human.Count(g.ToStep)
-		if err := l.tell(logLine{Step: step, Generation: g.Index, End: g.End, At: g.EndedAt, Text: "ended " + at + ": " + how},
-			fmt.Sprintf("ended %s on %s: %s", at, g.EndedAt.Local().Format("2006-01-02 15:04:05 MST"), how)); err != nil {
+		how, ended := report.HowEnded(all.of.Kind, g), "ended"
+		if !all.of.OnPool || g.ToStep > 0 { // else it reports none
+			ended += " at step " + human.Count(g.ToStep)
+		}
+		if err := l.tell(logLine{Step: step, Generation: g.Index, End: g.End, At: g.EndedAt, Text: ended + ": " + how},
+			fmt.Sprintf("%s on %s: %s", ended, g.EndedAt.Local().Format("2006-01-02 15:04:05 MST"), how)); err != nil {
 			return err
 		}
 	}

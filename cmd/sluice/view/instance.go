@@ -62,7 +62,7 @@ func (t Theme) Step(w io.Writer, v StepView, now time.Time) error {
 		t.instances(out, v, now)
 	}
 	if len(v.Step.Account) > 0 {
-		t.generations(out, v.Step.Account)
+		t.generations(out, v.Node.Kind, v.Step.Account)
 	}
 	if len(v.Step.Outputs) > 0 && v.Node.Fan != spec.FanMatrix && v.Node.Fan != spec.FanForeach || v.Step.Matrix != nil || v.Step.Item != nil {
 		t.outputs(out, v.Node.Kind, v.Step.Outputs)

@@ -25,7 +25,7 @@ func (t Theme) outputs(out *writer, kind spec.Kind, raw json.RawMessage) {
 		t.losses(out, raw)
 		tables = []string{"profile", "profiles", "drift", "statistics", "rules", "reasons"}
 	case kind == spec.KindTrain:
-		t.generations(out, raw)
+		t.generations(out, kind, raw)
 		tables = []string{"generations", "ledger", "outcomes", "costs", "nodes"}
 	}
 	if tables != nil {
@@ -70,8 +70,8 @@ func (t Theme) losses(out *writer, raw json.RawMessage) {
 	}
 }
 
-// generations writes those of a training, a line each.
-func (t Theme) generations(out *writer, raw json.RawMessage) {
+// generations writes those of a training, or of a step of another kind on nodes of a pool, a line each.
+func (t Theme) generations(out *writer, kind spec.Kind, raw json.RawMessage) {
 	var trained spec.TrainOutput
 	if json.Unmarshal(raw, &trained) != nil || len(trained.Generations) == 0 {
 		return
@@ -93,7 +93,7 @@ func (t Theme) generations(out *writer, raw json.RawMessage) {
 		if paid {
 			line += lead(dollars(g.CostUSD), 10)
 		}
-		line += "  " + report.EndWord(g.End)
+		line += "  " + report.EndWord(kind, g.End)
 		if g.Reason != "" {
 			line += t.paint(faint, "  "+human.Line(g.Reason))
 		}

@@ -42,8 +42,9 @@ func (d Detail) With(part string) Detail {
 // separator stands between the parts of a detail.
 const separator = " · "
 
-// TrainDetail describes a training step, by what its nodes said last. Of steps and loss node 0 knows alone.
-func TrainDetail(state contract.TrainState, nodes []protocol.TrainProgress) Detail {
+// TrainDetail describes a training step, or one of another kind on nodes of a pool, by what its nodes said last. Of steps and loss node 0 knows
+// alone.
+func TrainDetail(kind spec.Kind, state contract.TrainState, nodes []protocol.TrainProgress) Detail {
 	parts := []string{fmt.Sprintf("generation %d", max(1, state.Generation))}
 	if state.Phase != "" && state.Phase != "running" {
 		parts[0] += " " + state.Phase
@@ -52,7 +53,7 @@ func TrainDetail(state contract.TrainState, nodes []protocol.TrainProgress) Deta
 		parts = append(parts, human.Plural(int64(n), "node"))
 	}
 	if n := len(state.Ended); n > 0 && state.Phase != "running" && state.Ended[n-1].Index < state.Generation {
-		parts = append(parts, fmt.Sprintf("generation %d ended: %s", n, report.HowEnded(state.Ended[n-1])))
+		parts = append(parts, fmt.Sprintf("generation %d ended: %s", n, report.HowEnded(kind, state.Ended[n-1])))
 	}
 	d := Detail{Share: -1}
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(p protocol.TrainProgress) bool { return p.Generation != state.Generation })

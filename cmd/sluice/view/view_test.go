@@ -196,24 +196,24 @@ func TestDetails(t *testing.T) {
 		want Detail
 	}{
 		{
-			TrainDetail(contract.TrainState{Generation: 2, Phase: "running", Nodes: []string{"a", "b"}},
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 2, Phase: "running", Nodes: []string{"a", "b"}},
 				[]protocol.TrainProgress{{Generation: 2, Node: 1, Step: 120}, {Generation: 2, Step: 140, Of: 520, Loss: 0.21034, StepsPerSecond: 11.04}}),
 			Detail{"generation 2 · 2 nodes · step 140/520 · loss 0.2103 · 11.0 steps/s", 140.0 / 520},
 		},
 		{ // progress of the generation before says nothing of this one
-			TrainDetail(contract.TrainState{Generation: 3, Phase: "preparing", Nodes: []string{"a"}}, []protocol.TrainProgress{{Generation: 2, Step: 140, Of: 520}}),
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 3, Phase: "preparing", Nodes: []string{"a"}}, []protocol.TrainProgress{{Generation: 2, Step: 140, Of: 520}}),
 			Detail{"generation 3 preparing · 1 node", -1},
 		},
 		{ // why there is another generation, until its ranks run
-			TrainDetail(contract.TrainState{Generation: 2, Phase: "preparing", Nodes: []string{"a"}, Ended: []spec.Generation{{Index: 1, End: spec.EndNodeLost, Reason: "node 0 is gone"}}}, nil),
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 2, Phase: "preparing", Nodes: []string{"a"}, Ended: []spec.Generation{{Index: 1, End: spec.EndNodeLost, Reason: "node 0 is gone"}}}, nil),
 			Detail{"generation 2 preparing · 1 node · generation 1 ended: node lost, node 0 is gone", -1},
 		},
 		{
-			TrainDetail(contract.TrainState{Generation: 2, Phase: "running", Nodes: []string{"a"}, Ended: []spec.Generation{{Index: 1, End: spec.EndNodeLost, Reason: "node 0 is gone"}}}, nil),
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 2, Phase: "running", Nodes: []string{"a"}, Ended: []spec.Generation{{Index: 1, End: spec.EndNodeLost, Reason: "node 0 is gone"}}}, nil),
 			Detail{"generation 2 · 1 node", -1},
 		},
 		{
-			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 1}, []protocol.TrainProgress{
 				{Generation: 1, Node: 2, Idle: "the GPUs were busy 3% of the last 10m"},
 				{Generation: 1, Node: 1, GPUs: []gpu.Reading{{Utilization: &idle, Memory: 40 << 30, MemoryUsed: 1 << 30, Temperature: 70, Throttled: []string{"thermal", "power"}}}},
 				{Generation: 1, GPUs: []gpu.Reading{{Utilization: &busy, Memory: 40 << 30, MemoryUsed: 31 << 30, Temperature: 61}}},
@@ -222,32 +222,32 @@ func TestDetails(t *testing.T) {
 			Detail{"generation 1 · 2 GPUs 45%, 31 GiB of 40 GiB, 70 °C, slowed by power, thermal · idle: node 2: the GPUs were busy 3% of the last 10m, and so on 1 other node", -1},
 		},
 		{ // of an instance the driver knows its memory alone
-			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, GPUs: []gpu.Reading{{Memory: 5 << 30, MemoryUsed: 1 << 30}}, Idle: "yes"}}),
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, GPUs: []gpu.Reading{{Memory: 5 << 30, MemoryUsed: 1 << 30}}, Idle: "yes"}}),
 			Detail{"generation 1 · GPU 1.0 GiB of 5.0 GiB · idle: yes", -1},
 		},
 		{
-			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Risk: "EC2 recommends to rebalance since 14:02 UTC"}}),
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Risk: "EC2 recommends to rebalance since 14:02 UTC"}}),
 			Detail{"generation 1 · step 8 · at risk: EC2 recommends to rebalance since 14:02 UTC", -1},
 		},
 		{
-			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 1}, []protocol.TrainProgress{
 				{Generation: 1, Step: 8}, {Generation: 1, Node: 1, CommitError: "commit step-5: no space left"}, {Generation: 1, Node: 2, CommitError: "commit step-5: no space left"},
 			}),
 			Detail{"generation 1 · step 8 · checkpoints fail: node 1: commit step-5: no space left, and so on 1 other node", -1},
 		},
 		{
-			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Hang: "no new step, output or file for 30m0s after step 8"}}),
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Hang: "no new step, output or file for 30m0s after step 8"}}),
 			Detail{"generation 1 · step 8 · hangs: no new step, output or file for 30m0s after step 8", -1},
 		},
 		{
-			TrainDetail(contract.TrainState{Generation: 1}, []protocol.TrainProgress{
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 1}, []protocol.TrainProgress{
 				{Generation: 1, Step: 8, Work: &protocol.StepWork{Rank: 0, Seconds: 0.2, Steps: 20}}, {Generation: 1, Node: 1, Work: &protocol.StepWork{Rank: 9, Seconds: 0.42, Steps: 20}},
 			}),
 			Detail{"generation 1 · step 8 · slow: node 1: rank 9 works 0.42 s on a step, those of the other nodes 0.2 s", -1},
 		},
-		{TrainDetail(contract.TrainState{}, nil).With(""), Detail{"generation 1", -1}},
+		{TrainDetail(spec.KindTrain, contract.TrainState{}, nil).With(""), Detail{"generation 1", -1}},
 		{
-			TrainDetail(contract.TrainState{Generation: 2, Phase: "sealing"}, nil).With("attempt 3 after: no space left"),
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 2, Phase: "sealing"}, nil).With("attempt 3 after: no space left"),
 			Detail{"generation 2 sealing · attempt 3 after: no space left", -1},
 		},
 		{
