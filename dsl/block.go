@@ -21,7 +21,28 @@ const BlockStep = "clean"
 // CompileBlock is Compile of a file that holds nothing but a cleaning: the keys of a clean step's block, and beside them `params`, `env`
 // and `secrets`, as a pipeline and its steps have them. Findings are at their place in that file.
 func CompileBlock(block document.File, env document.File, ws document.Workspace) (*Program, document.Diagnostics) {
-	return compileRoot(block, env, ws, true)
+	return compileRoot(block, env, ws, &loader{block: true})
+}
+
+// CompileAlone is Compile, or CompileBlock, of a file of which a cleaning is done by itself on this machine: what it says of a pool does not
+// apply.
+func CompileAlone(file, env document.File, ws document.Workspace, block bool) (*Program, document.Diagnostics) {
+	return compileRoot(file, env, ws, &loader{block: block, alone: true})
+}
+
+// withoutPool is the body of a cleaning without what applies to nodes of its pool, if it has one.
+func withoutPool(body *yaml.Node) *yaml.Node {
+	if document.Lookup(body, "pool") == nil {
+		return body
+	}
+	here := *body
+	here.Content = nil
+	for key, value := range document.Entries(body) {
+		if !slices.Contains([]string{"pool", "capacity", "resources", "runtime"}, key.Value) {
+			here.Content = append(here.Content, key, value)
+		}
+	}
+	return &here
 }
 
 // blockKeys are those that stand in a block and belong to the pipeline and the step around it.

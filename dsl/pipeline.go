@@ -44,6 +44,7 @@ type loader struct {
 	pipeline spec.Pipeline
 	root     *yaml.Node
 	block    bool // the document is a block, and the root was made for it
+	alone    bool // a cleaning of it is done by itself
 	outputs  expr.Mapping
 	exprs    []*expr.Expression // around the steps
 	// concurrency has the group as it was written.

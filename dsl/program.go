@@ -40,11 +40,11 @@ type Program struct {
 // Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
 // DefaultEnvironment; without a workspace files are not looked for. The program is nil when any finding is an error.
 func Compile(pipeline document.File, env document.File, ws document.Workspace) (*Program, document.Diagnostics) {
-	return compileRoot(pipeline, env, ws, false)
+	return compileRoot(pipeline, env, ws, &loader{})
 }
 
 // compileRoot compiles a document that is a pipeline, or a block that stands for one.
-func compileRoot(pipeline, env document.File, ws document.Workspace, block bool) (*Program, document.Diagnostics) {
+func compileRoot(pipeline, env document.File, ws document.Workspace, l *loader) (*Program, document.Diagnostics) {
 	var diags document.Diagnostics
 	environment := spec.DefaultEnvironment()
 	if env.Source != nil {
@@ -53,11 +53,11 @@ func compileRoot(pipeline, env document.File, ws document.Workspace, block bool)
 		diags = append(diags, src.Findings...)
 	}
 	src := document.New(pipeline)
-	l := &loader{src: src, block: block}
+	l.src = src
 	f := newFamily(pipeline.Name, environment, ws)
 	var program *Program
 	if root := src.Parse(pipeline.Source); root != nil {
-		if l.root = root; block {
+		if l.root = root; l.block {
 			l.root = blockPipeline(root, pipeline.Name)
 		}
 		if l.read() {

@@ -195,6 +195,9 @@ func (l *loader) readBody(d *decode.Decoder, s *step) {
 	s.known = info.new()
 	s.body = l.withDefaults(document.Unalias(s.body), string(s.Kind))
 	if isA[*spec.Clean](s) {
+		if l.alone {
+			s.body = withoutPool(s.body)
+		}
 		s.body = transform.WriteOut(l.src, s.body)
 	}
 	d.Scope = info.scope

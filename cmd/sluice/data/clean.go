@@ -52,8 +52,8 @@ FILE holds what a pipeline has under ` + "`clean:`" + ` in a step; ` + "`params`
       - {type: WriteToJson}
 
 Paths are relative to the folder of FILE. FILE may also be a pipeline, of which
-one clean step is run by itself: its gate is not evaluated, and --input sets
-the folder of each of its inputs.
+one clean step is run by itself: its gate is not evaluated, its pool is not
+used, and --input sets the folder of each of its inputs.
 
 The dataset only appears when it is complete, and existing files are never
 overwritten. Rejected rows are written beside it, with the reasons. Ctrl-C
@@ -111,17 +111,15 @@ func (r *cleanRequest) job(ctx context.Context) (pipelines.Job, error) {
 	if err != nil {
 		return pipelines.Job{}, err
 	}
-	compile := dsl.CompileBlock
-	if control.IsPipeline(file.Source) {
-		compile = dsl.Compile
-	} else if r.step != "" {
+	block := !control.IsPipeline(file.Source)
+	if block && r.step != "" {
 		return pipelines.Job{}, kit.Invalidf("%s is not a pipeline, so it has no step `%s`\nhelp: remove --step", r.file, r.step)
 	}
 	folder, err := control.OpenFolder(r.file, env)
 	if err != nil {
 		return pipelines.Job{}, err
 	}
-	program, findings := compile(file, env, folder)
+	program, findings := dsl.CompileAlone(file, env, folder, block)
 	if program == nil {
 		return pipelines.Job{}, &control.LintError{Diagnostics: findings}
 	}
