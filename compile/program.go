@@ -28,7 +28,10 @@ func Program(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := os.Mkdir(job.Dir, 0o755); err != nil {
 		return err
 	}
-	job.Progress = func(text string) { fmt.Fprintln(stdout, text) } //nolint:errcheck // it is for the log
+	job.Progress = func(text string) {
+		fmt.Fprintln(stdout, text)                                                 //nolint:errcheck // it is for the log
+		_ = stepargs.WriteProgress(args, stepargs.Progress{Text: text, Share: -1}) // what cannot be shown is still done
+	}
 	report, err := Build(ctx, job)
 	if unfit, ok := errors.AsType[*ModelError](err); ok {
 		report = built.Report{Fault: unfit.Message}

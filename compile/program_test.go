@@ -2,6 +2,7 @@ package compile
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,7 @@ import (
 	"github.com/sluiceml/sluice/serving/onnx"
 )
 
-// onNode runs the program that a node is asked to run for a job, and returns the folder that it leaves and what it prints.
+// onNode runs the program that a node is asked to run for a job, and returns the folder that it leaves, and what it prints, with what it did last.
 func (job Job) onNode(t *testing.T) (left, said string) {
 	t.Helper()
 	train := job.Spec.Train()
@@ -42,8 +43,9 @@ func (job Job) onNode(t *testing.T) (left, said string) {
 		t.Fatalf("the node is to run %q", argv)
 	}
 	resolved, err := spec.Encode(job.Spec)
+	dir := t.TempDir()
 	if err == nil {
-		argv, err = stepargs.Write(argv, argv[0], t.TempDir(), resolved)
+		argv, err = stepargs.Write(argv, argv[0], dir, resolved)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +58,9 @@ func (job Job) onNode(t *testing.T) (left, said string) {
 	if err := Program(t.Context(), argv[2:], &stdout); err != nil {
 		t.Fatal(err)
 	}
+	if told, ok := stepargs.ReadProgress(dir); ok {
+		fmt.Fprintln(&stdout, "at the end it was", told.Text)
+	}
 	return filepath.Join(output, train.Outputs[spec.CompileBuilt].Path), stdout.String()
 }
 
@@ -63,6 +68,7 @@ func (job Job) onNode(t *testing.T) (left, said string) {
 // cannot be compiled the report says so.
 //
 // promise: docs/compile.md#p-compile-pool
+// promise: docs/compile.md#p-compile-pool-progress
 func TestProgram(t *testing.T) {
 	trtexectest.Install(t, trtexectest.L4("10.3.0"))
 	job := engines(t)
@@ -82,8 +88,10 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, said := job.onNode(t)
-	if want := "building fp16\nmeasuring fp16\n"; !strings.Contains(said, want) {
-		t.Errorf("it printed %q, want %q in it", said, want)
+	for _, want := range []string{"building fp16\nmeasuring fp16\n", "at the end it was measuring"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it said %q, want %q in it", said, want)
+		}
 	}
 	entries, err := os.ReadDir(left)
 	if err != nil {

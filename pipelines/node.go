@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
@@ -15,9 +14,6 @@ import (
 	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/pipelines/meter"
 )
-
-// printEvery is the time between two lines on how far a cleaning on a node is.
-const printEvery = 10 * time.Second
 
 // NodeMain is the process that cleans on a node of a pool, as spec.Clean's Train has it started. What it leaves in the node's output folder is
 // for the worker to take over. What is wrong with the step is in the report, and the error a trouble of the machine.
@@ -35,7 +31,12 @@ func NodeMain(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	var report cleaned.Report
-	if report.Output, err = Run(ctx, self, job, printer(stdout)); err != nil {
+	log := meter.Printer(stdout)
+	report.Output, err = Run(ctx, self, job, func(p meter.Progress) {
+		log(p)
+		_ = stepargs.WriteProgress(args, stepargs.Progress{Text: p.String(), Share: p.Done}) // what cannot be shown is still done
+	})
+	if err != nil {
 		failed := fault.Of(err)
 		if failed.Type == fault.Infrastructure || failed.Type == fault.Canceled {
 			return err
@@ -86,15 +87,4 @@ func (j *Job) limit(to spec.Resources) error {
 		j.Parallelism = max(1, int(to.CPU))
 	}
 	return err
-}
-
-// printer returns what prints how far a cleaning is, not too often.
-func printer(to io.Writer) func(meter.Progress) {
-	printed := time.Now()
-	return func(p meter.Progress) {
-		if now := time.Now(); now.Sub(printed) >= printEvery {
-			printed = now
-			fmt.Fprintln(to, p.String()) //nolint:errcheck // it is for the log
-		}
-	}
 }

@@ -3,6 +3,7 @@ package pipelines_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,7 @@ const nodeChain = `
 `
 
 // onNode runs the program that a node of a pool is asked to run for a cleaning of a folder, with the programs' files in its working folder, and
-// returns the folder that it leaves and what it prints.
+// returns the folder that it leaves, and what it prints, with how far it was in the end.
 func onNode(t *testing.T, sp spec.Clean, input string, files map[string]string) (left, said string) {
 	t.Helper()
 	sp.Inputs = map[string]artifact.Ref{"rows": {Type: artifact.Dataset, Digest: "sha256:ab"}}
@@ -36,8 +37,8 @@ func onNode(t *testing.T, sp spec.Clean, input string, files map[string]string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	train := sp.Train()
-	args, err := stepargs.Write(train.Command.Command, "sluice", t.TempDir(), raw)
+	train, dir := sp.Train(), t.TempDir()
+	args, err := stepargs.Write(train.Command.Command, "sluice", dir, raw)
 	if err != nil || args[1] != stepargs.Clean {
 		t.Fatalf("the node is to run %q, %v", args, err)
 	}
@@ -53,12 +54,16 @@ func onNode(t *testing.T, sp spec.Clean, input string, files map[string]string) 
 	if err := pipelines.NodeMain(t.Context(), args[2:], &stdout); err != nil {
 		t.Fatal(err)
 	}
+	if told, ok := stepargs.ReadProgress(dir); ok {
+		fmt.Fprintln(&stdout, told.Text)
+	}
 	return filepath.Join(output, train.Outputs[spec.CleanMade].Path), stdout.String()
 }
 
 // TestNode: what is cleaned on a node of a pool is what is cleaned beside the worker, with the step's parameters, variables and secrets.
 //
 // promise: docs/data.md#p-clean-pool
+// promise: docs/data.md#p-clean-pool-progress
 func TestNode(t *testing.T) {
 	input := write(t, map[string]string{`say "a".jsonl`: numberedRows(0, 100)})
 	t.Setenv("WORD", "hello")
@@ -91,8 +96,10 @@ func TestNode(t *testing.T) {
 			t.Errorf("%s (-beside the worker +there):\n%s", of, diff)
 		}
 	}
-	if !strings.Contains(said, "about to die") {
-		t.Errorf("it printed %q, without what the program wrote to stderr", said)
+	for what, want := range map[string]string{"what the program wrote to stderr": "about to die", "its progress": " · 100 rows read · "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it said %q, without %s", said, what)
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package stepargs is how the agent of a node of a pool asks the program sluice for a step: sluice PROGRAM FILE NAME=FOLDER..., where the file
 // has the step's resolved spec, for which an argument may be too short, and the folders its inputs. What the program made it leaves in a folder,
-// with a report.
+// with a report; while it is at work it says how far it is.
 package stepargs
 
 import (

@@ -2,6 +2,8 @@
 package meter
 
 import (
+	"fmt"
+	"io"
 	"math"
 	"strings"
 	"sync"
@@ -43,6 +45,20 @@ func (p Progress) String() string {
 		parts = append(parts, human.Seconds(math.Round(p.Left))+" left")
 	}
 	return strings.Join(parts, " · ")
+}
+
+// printEvery is the time between two lines of a Printer.
+const printEvery = 10 * time.Second
+
+// Printer returns what prints how far a job is, not too often.
+func Printer(to io.Writer) func(Progress) {
+	printed := time.Now()
+	return func(p Progress) {
+		if now := time.Now(); now.Sub(printed) >= printEvery {
+			printed = now
+			fmt.Fprintln(to, p.String()) //nolint:errcheck // it is for the log
+		}
+	}
 }
 
 const (

@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/bysluice"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -336,6 +337,11 @@ func (r *ranks) progress() protocol.TrainProgress {
 		Generation: r.key.Generation, Node: r.p.index,
 		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(), Work: r.metrics.slowest(),
 		CommitError: r.commits.failure(),
+	}
+	if r.p.step.BySluice() {
+		if told, ok := stepargs.ReadProgress(r.p.dirs.root); ok {
+			p.Doing = new(protocol.Progress(told))
+		}
 	}
 	p.GPUs, p.Idle = r.gpus.current()
 	r.node.mu.Lock()

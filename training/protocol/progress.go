@@ -21,6 +21,8 @@ type TrainProgress struct {
 	Loss           metrics.Number `json:"loss"`
 	StepsPerSecond float64        `json:"steps_per_second"`
 	CommittedStep  int64          `json:"committed_step"`
+	// Doing is how far sluice is, where it does the step itself, as far as it has said.
+	Doing *Progress `json:"doing,omitempty"`
 	// CommitError says why a checkpoint could not be committed, until one is or nothing is left to commit.
 	CommitError string `json:"commit_error,omitempty"`
 	// Work is how long the slowest of the node's ranks works on a step; nil unless the script says it.

@@ -70,6 +70,9 @@ func TrainDetail(kind spec.Kind, state contract.TrainState, nodes []protocol.Tra
 			parts = append(parts, "loss "+human.Number(float64(p.Loss)), fmt.Sprintf("%.1f steps/s", p.StepsPerSecond))
 		}
 	}
+	if len(nodes) > 0 && nodes[0].Doing != nil {
+		parts, d.Share = append(parts, nodes[0].Doing.Text), nodes[0].Doing.Share
+	}
 	var readings []gpu.Reading
 	var work []protocol.NodeWork
 	for _, p := range nodes {

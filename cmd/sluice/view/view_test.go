@@ -189,6 +189,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
+// promise: docs/data.md#p-clean-pool-progress
 func TestDetails(t *testing.T) {
 	busy, idle := 0.9, 0.0
 	for _, c := range []struct {
@@ -224,6 +225,12 @@ func TestDetails(t *testing.T) {
 		{ // of an instance the driver knows its memory alone
 			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, GPUs: []gpu.Reading{{Memory: 5 << 30, MemoryUsed: 1 << 30}}, Idle: "yes"}}),
 			Detail{"generation 1 · GPU 1.0 GiB of 5.0 GiB · idle: yes", -1},
+		},
+		{
+			TrainDetail(spec.KindClean, contract.TrainState{Generation: 2, Phase: "running", Nodes: []string{"a"}}, []protocol.TrainProgress{
+				{Generation: 2, Doing: &protocol.Progress{Text: "cleaning · 2,000 rows read", Share: 0.25}},
+			}),
+			Detail{"generation 2 · 1 node · cleaning · 2,000 rows read", 0.25},
 		},
 		{
 			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 1}, []protocol.TrainProgress{{Generation: 1, Step: 8, Risk: "EC2 recommends to rebalance since 14:02 UTC"}}),
