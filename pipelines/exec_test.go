@@ -157,7 +157,6 @@ func TestExecFails(t *testing.T) {
 	}
 }
 
-// A job that is cancelled, or whose child is killed, takes its programs along.
 // What a program knows of secrets does not get into the outputs, which everyone can read: by the name of a rule, of a field, or by a value that
 // many rows have. No dataset is left.
 //
@@ -185,6 +184,7 @@ func TestExecLeavesNoSecret(t *testing.T) {
 	}
 }
 
+// A job that is cancelled, or whose child is killed, takes its programs along.
 func TestExecInterrupted(t *testing.T) {
 	for name, interrupt := range map[string]func(context.CancelFunc){
 		"canceled": func(cancel context.CancelFunc) { cancel() },

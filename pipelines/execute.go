@@ -14,8 +14,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/cleaned"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/profile"
@@ -82,7 +82,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	if out.Profiles, err = p.profilesOf(job.WorkDir); err != nil {
 		return out, err
 	}
-	if err := refuseSecrets(out, job.Secrets); err != nil {
+	if err := cleaned.RefuseSecrets(out, secret.NewMask(slices.Collect(maps.Values(job.Secrets))...)); err != nil {
 		return out, err
 	}
 	if err := convertShards(ctx, job, p, &s.converting); err != nil {
@@ -92,16 +92,6 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 		return out, diskHint(err)
 	}
 	return out, diskHint(publish(job, out))
-}
-
-// refuseSecrets fails a job whose outputs hold a secret, as the name of a rule or a field, or as a frequent value.
-func refuseSecrets(out spec.CleanOutput, secrets map[string]string) error {
-	var values map[string]any
-	text, err := json.Marshal(out)
-	if err := errors.Join(err, json.Unmarshal(text, &values)); err != nil {
-		return err
-	}
-	return script.RefuseSecrets(values, secret.NewMask(slices.Collect(maps.Values(secrets))...))
 }
 
 // maxBeamError bounds what is shown of an error of Beam's own, which comes with stack traces.

@@ -72,6 +72,22 @@ func (m *Mask) In(s string) bool {
 	return false
 }
 
+// minCut is how much of a secret must be left, in bytes, for Cut to see it.
+const minCut = 16
+
+// Cut reports whether a text that was shortened to s ends within a secret.
+func (m *Mask) Cut(s string) bool {
+	if m == nil {
+		return false
+	}
+	for i := range len(s) - minCut + 1 {
+		if _, begun := m.match([]byte(s[i:])); begun > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Holds reports whether a value, as JSON is decoded, gives a secret away: a text that holds one, or a number that is one.
 func (m *Mask) Holds(v any) bool {
 	switch v := v.(type) {

@@ -83,6 +83,18 @@ func TestMaskHolds(t *testing.T) {
 	}
 }
 
+func TestMaskCut(t *testing.T) {
+	m := NewMask("a key of twenty bytes")
+	for text, want := range map[string]bool{"by a key of twenty byte": true, "by a key of twenty": false, "a key of twenty or so": false, "": false} {
+		if got := m.Cut(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if (*Mask)(nil).Cut("a key of twenty byte") {
+		t.Error("a nil mask knows secrets")
+	}
+}
+
 // TestMaskBasicAuth: a password as curl -v shows it, after users' names of any length.
 //
 // promise: docs/secrets.md#p-secret-masked

@@ -258,7 +258,7 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 // collect stores the declared outputs and the metrics of a program that has finished.
 func (r *ranks) collect(ctx context.Context) error {
 	if r.p.step.BySluice() {
-		if err := bysluice.Check(r.p.spec.Outputs, r.p.folder.Output); err != nil {
+		if err := bysluice.Check(r.p.spec.Outputs, r.p.folder.Output, r.p.mask); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/release"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/internal/stepargs"
 )
 
@@ -59,10 +60,10 @@ func Broke(code int, said *proc.Tail) error {
 	return fault.Errorf(fault.Infrastructure, "the program sluice ended with exit code %d%s", code, said.Explain())
 }
 
-// Check returns the error of a program that ended well: nil where its output folder has what is asked for.
-func Check(asked map[string]spec.OutputDecl, output string) error {
+// Check returns the error of a program that ended well: nil where its output folder has what is asked for, and its report no secret.
+func Check(asked map[string]spec.OutputDecl, output string, mask *secret.Mask) error {
 	if made, cleans := asked[spec.CleanMade]; cleans {
-		return checkCleaned(filepath.Join(output, made.Path))
+		return checkCleaned(filepath.Join(output, made.Path), mask)
 	}
 	return checkBuilt(filepath.Join(output, asked[spec.CompileBuilt].Path))
 }
@@ -79,7 +80,8 @@ func checkBuilt(dir string) error {
 	return nil
 }
 
-func checkCleaned(dir string) error {
+// checkCleaned looks for secrets, since those of programs the process that cleans does not tell from their other variables.
+func checkCleaned(dir string, mask *secret.Mask) error {
 	report, err := stepargs.ReadReport[cleaned.Report](dir, cleaned.File)
 	switch {
 	case err != nil:
@@ -87,5 +89,5 @@ func checkCleaned(dir string) error {
 	case report.Fault != nil:
 		return fault.New(report.Fault.Type, report.Fault.Message, nil)
 	}
-	return nil
+	return cleaned.RefuseSecrets(report.Output, mask)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/release"
+	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/internal/stepargs"
 )
 
@@ -72,14 +73,14 @@ func TestEnds(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(compiles, output); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), built.File) {
+	if err := Check(compiles, output, nil); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), built.File) {
 		t.Errorf("without a report: %v", err)
 	}
 	for _, report := range []built.Report{{Fault: "the dataset has no split"}, {Variants: map[string]built.Variant{"a": {}}}} {
 		if err := stepargs.WriteReport(dir, built.File, report); err != nil {
 			t.Fatal(err)
 		}
-		err := Check(compiles, output)
+		err := Check(compiles, output, nil)
 		if wrong := fault.TypeOf(err) == fault.User && err.Error() == report.Fault; wrong != (report.Fault != "") || !wrong && err != nil {
 			t.Errorf("a report with the fault %q: %v", report.Fault, err)
 		}
@@ -88,14 +89,14 @@ func TestEnds(t *testing.T) {
 	if err := os.Mkdir(made, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(cleans, output); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), cleaned.File) {
+	if err := Check(cleans, output, nil); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), cleaned.File) {
 		t.Errorf("without a report on a cleaning: %v", err)
 	}
 	for _, report := range []cleaned.Report{{Fault: &fault.Error{Type: fault.Invalid, Message: "no such split"}}, {}} {
 		if err := stepargs.WriteReport(made, cleaned.File, report); err != nil {
 			t.Fatal(err)
 		}
-		err := Check(cleans, output)
+		err := Check(cleans, output, nil)
 		if report.Fault == nil && err != nil || report.Fault != nil && (fault.TypeOf(err) != fault.Invalid || err.Error() != report.Fault.Message) {
 			t.Errorf("a report with the fault %v: %v", report.Fault, err)
 		}
@@ -106,5 +107,44 @@ func TestEnds(t *testing.T) {
 	}
 	if err := Broke(4, said); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "exit code 4: no space left on device") {
 		t.Errorf("a program that broke: %v", err)
+	}
+}
+
+// TestCheckRefusesSecrets: what programs on a node know of secrets does not get into the outputs of a cleaning, which everyone can read. What
+// the engine counts, and the document names, is no secret.
+//
+// promise: docs/secrets.md#p-secret-in-counts
+func TestCheckRefusesSecrets(t *testing.T) {
+	cleans, output := new(spec.Clean).Train().Outputs, t.TempDir()
+	made := filepath.Join(output, spec.CleanMade)
+	if err := os.Mkdir(made, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("hunter-3-", 40)
+	mask := secret.NewMask("hunter-2-hunter", "1024", "test", long)
+	number := 1024.0
+	profile := func(name string, c spec.ColumnProfile) spec.Profile {
+		return spec.Profile{Columns: map[string]spec.ColumnProfile{name: c}}
+	}
+	for says, out := range map[string]spec.CleanOutput{
+		`the rule "detect/***" contains`:                       {Rules: map[string]spec.Rule{"detect/hunter-2-hunter": {}}},
+		`the reason "detect/no-***" contains`:                  {Reasons: map[string]int64{"detect/no-hunter-2-hunter": 1}},
+		`the name of the field "***" contains`:                 {Profile: profile("hunter-2-hunter", spec.ColumnProfile{})},
+		`a value in the profile of the field "seen" contains`:  {Profile: profile("seen", spec.ColumnProfile{Top: []spec.TopValue{{Value: "hunter-2-hunter"}}})},
+		`a value in the profile of the field "cut" contains`:   {Profile: profile("cut", spec.ColumnProfile{Top: []spec.TopValue{{Value: "by " + long[:94] + "…"}}})},
+		`a value in the profile of the field "n" contains`:     {Profile: profile("n", spec.ColumnProfile{Max: &number})},
+		`a value in the profile of the field "early" contains`: {Profiles: map[string]spec.Profile{"before": profile("early", spec.ColumnProfile{Min: &number})}},
+		"": {
+			Rows: spec.Rows{Read: 1024, Kept: 1024}, Rules: map[string]spec.Rule{"short": {Dropped: 1024}}, Splits: map[string]int64{"test": 1024},
+			Profile: profile("n", spec.ColumnProfile{Distinct: 1024, Top: []spec.TopValue{{Value: "a", Count: 1024}}}),
+		},
+	} {
+		if err := stepargs.WriteReport(made, cleaned.File, cleaned.Report{Output: out}); err != nil {
+			t.Fatal(err)
+		}
+		err := Check(cleans, output, mask)
+		if says == "" && err != nil || says != "" && (fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter")) {
+			t.Errorf("%v, want an error of the user that says %q and does not tell the secret", err, says)
+		}
 	}
 }
