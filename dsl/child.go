@@ -63,7 +63,7 @@ func paramFor(v any) spec.Param {
 	switch v := v.(type) {
 	case bool:
 		return spec.Param{Type: "bool"}
-	case float64:
+	case float64, int64:
 		return spec.Param{Type: "double"}
 	case []any:
 		p := spec.Param{Type: "list"}

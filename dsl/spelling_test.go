@@ -67,7 +67,7 @@ steps: {a: {foreach: params.texts, run: {command: [echo, "${params.text}${params
 	if err := json.Unmarshal(resolved.Spec, &sp); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]any{"text": "1.10", "texts": []any{"1.10"}, "number": 1.1}, sp.Params); diff != "" {
+	if diff := cmp.Diff(spec.Values{"text": "1.10", "texts": []any{"1.10"}, "number": 1.1}, sp.Params); diff != "" {
 		t.Errorf("of a child (-want +got):\n%s", diff)
 	}
 	ask, err := p.Resolve("ask", spec.Vars{})

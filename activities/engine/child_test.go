@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
@@ -87,4 +89,37 @@ func childKey(t *testing.T, parent string) string {
 		t.Fatalf("resolved %+v", inner)
 	}
 	return inner.Key
+}
+
+// TestChildKeepsWholeNumbers: those that a double would round come to a child as they are written, as do defaults.
+func TestChildKeepsWholeNumbers(t *testing.T) {
+	child := `
+      params: {seed: "${params.seed}", seeds: "${params.seeds}", by: {ns: 1770000000000000005}}
+      steps: {inner: {run: {command: ["${params.seed}", "${params.seeds[0]}", "${params.by.ns}"]}}}
+`
+	b := newBench(t, `params:
+  seed: {type: int, default: 1770000000000000001}
+  seeds: {type: list, items: int, default: [1770000000000000003]}
+steps:
+  sub:
+    pipeline:`+child)
+	b.begin("r1")
+	resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "sub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := b.engine.Child(t.Context(), contract.ChildInput{StepInput: resolved.Step, Attempt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub, err := b.engine.Submission(t.Context(), run.Submission)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"seed": int64(1770000000000000001), "seeds": []any{int64(1770000000000000003)}, "by": map[string]any{"ns": int64(1770000000000000005)},
+	}
+	if diff := cmp.Diff(want, sub.ParamValues); diff != "" {
+		t.Errorf("params of the child (-want +got):\n%s", diff)
+	}
 }

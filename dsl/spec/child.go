@@ -6,7 +6,7 @@ type ChildPipeline struct {
 	// File is the child's document, relative to the folder of the pipeline that is run.
 	File string `json:"file,omitempty" dsl:"choice,literal"`
 	// Params of the child. A file declares its parameters; for inline steps these are all parameters, each with the type of its value.
-	Params map[string]any `json:"params,omitempty" dsl:"names"`
+	Params Values `json:"params,omitempty" dsl:"names"`
 	// Steps are the steps of an inline child.
 	Steps Steps `json:"steps,omitempty" dsl:"choice"`
 	// Outputs are the outputs of inline steps. A file declares its own.

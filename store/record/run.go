@@ -23,7 +23,7 @@ type Submission struct {
 	// Params are the values given, before defaults.
 	Params map[string]string `json:"params,omitempty"`
 	// Values are what a parent run gives in place of Params.
-	Values map[string]any `json:"values,omitempty"`
+	Values spec.Values `json:"values,omitempty"`
 	// Parents are the names of the documents of parent runs. Like File and EnvFile they lie in the workspace, and no step depends on them
 	// as on a file.
 	Parents   []string     `json:"parents,omitempty"`
