@@ -131,7 +131,15 @@ func (p *Program) completeClean(s *step, params map[string]any, out *Resolved) e
 	return nil
 }
 
-// rowParams are those of the parameters given that a step's expressions over rows read.
+// RowParams are those of the parameters given that the expressions over rows of a cleaning read.
+func (p *Program) RowParams(id string, given map[string]any) (map[string]spec.RowParam, error) {
+	s, err := p.step(id)
+	if err != nil {
+		return nil, err
+	}
+	return p.rowParams(s, given)
+}
+
 func (p *Program) rowParams(s *step, given map[string]any) (map[string]spec.RowParam, error) {
 	read := map[string]spec.RowParam{}
 	for _, e := range s.exprs {
