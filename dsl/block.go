@@ -30,21 +30,6 @@ func CompileAlone(file, env document.File, ws document.Workspace, block bool) (*
 	return compileRoot(file, env, ws, &loader{block: block, alone: true})
 }
 
-// withoutPool is the body of a cleaning without what applies to nodes of its pool, if it has one.
-func withoutPool(body *yaml.Node) *yaml.Node {
-	if document.Lookup(body, "pool") == nil {
-		return body
-	}
-	here := *body
-	here.Content = nil
-	for key, value := range document.Entries(body) {
-		if !slices.Contains([]string{"pool", "capacity", "resources", "runtime"}, key.Value) {
-			here.Content = append(here.Content, key, value)
-		}
-	}
-	return &here
-}
-
 // blockKeys are those that stand in a block and belong to the pipeline and the step around it.
 var blockKeys = []string{"params", "env", "secrets"}
 

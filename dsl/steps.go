@@ -195,8 +195,8 @@ func (l *loader) readBody(d *decode.Decoder, s *step) {
 	s.known = info.new()
 	s.body = l.withDefaults(document.Unalias(s.body), string(s.Kind))
 	if isA[*spec.Clean](s) {
-		if l.alone {
-			s.body = withoutPool(s.body)
+		if l.alone && document.Lookup(s.body, "pool") != nil {
+			s.body = document.Without(s.body, "pool", "capacity", "resources", "runtime")
 		}
 		s.body = transform.WriteOut(l.src, s.body)
 	}

@@ -2,6 +2,7 @@ package document
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -152,6 +153,18 @@ func Items(n *yaml.Node) []*yaml.Node {
 		items[i] = Unalias(item)
 	}
 	return items
+}
+
+// Without is a mapping that lacks some of its keys. n stays as it is.
+func Without(n *yaml.Node, keys ...string) *yaml.Node {
+	rest := *n
+	rest.Content = nil
+	for key, value := range Entries(n) {
+		if !slices.Contains(keys, key.Value) {
+			rest.Content = append(rest.Content, key, value)
+		}
+	}
+	return &rest
 }
 
 // Entries ranges over the entries of the mapping at a path, with what aliases stand for; where there is no mapping, over none.

@@ -175,11 +175,12 @@ func (g gang) lost(h handedOut, pods map[string]corev1.Pod, now time.Time) []int
 
 // usableUntil is until when a pod that is the target of a disruption can be used. Whoever makes it the target deletes it next.
 func usableUntil(pod *corev1.Pod) time.Time {
-	killed := time.Now().Add(time.Duration(*cmp.Or(pod.Spec.TerminationGracePeriodSeconds, new(int64))) * time.Second)
+	grace := time.Duration(*cmp.Or(pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds, new(int64))) * time.Second
+	killed := time.Now().Add(grace)
 	if at := pod.DeletionTimestamp; at != nil {
 		killed = at.Time
 	}
-	return killed.Add(-margin)
+	return killed.Add(-min(margin, grace/5)) // who drains a machine may give less than the pod asks for
 }
 
 // reasonOf is one line on why a pod ended, or is about to.
