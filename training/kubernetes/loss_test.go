@@ -364,3 +364,27 @@ func TestClaimOwnsAll(t *testing.T) {
 	}
 	kubetest.Eventually(t, "the pods are collected", func(context.Context) bool { return len(s.pods(r.Key)) == 0 })
 }
+
+// Who deletes a pod may give it less time than it asks for: what is left is the ranks', but for the agent's share.
+func TestUsableUntil(t *testing.T) {
+	asks, gives := int64(120), int64(10)
+	in := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: time.Now().Add(d)} }
+	for name, tt := range map[string]struct {
+		pod  corev1.Pod
+		want time.Duration
+	}{
+		"not deleted yet": {corev1.Pod{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &asks}}, 110 * time.Second},
+		"deleted": {corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: in(100 * time.Second), DeletionGracePeriodSeconds: &asks},
+			Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: &asks},
+		}, 90 * time.Second},
+		"drained in a hurry": {corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: in(10 * time.Second), DeletionGracePeriodSeconds: &gives},
+			Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: &asks},
+		}, 8 * time.Second},
+	} {
+		if left := time.Until(usableUntil(&tt.pod)); (left - tt.want).Abs() > time.Second {
+			t.Errorf("%s: %v are left, want %v", name, left, tt.want)
+		}
+	}
+}
