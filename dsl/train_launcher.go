@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/shell"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -28,7 +29,7 @@ func checkLauncher(sp *spec.Train, c *checker, s *step) {
 		return
 	}
 	const hint = "write `launcher: torchrun`, and the script alone as the command: [python3, train.py]"
-	for _, program := range started(words) {
+	for _, program := range shell.Started(words) {
 		launcher, told := torchrunIn(program), sp.Launcher == spec.LauncherEnv // it reads PET_NNODES and the like
 		if launcher == "" {
 			launcher, told = accelerateIn(sp, program), false

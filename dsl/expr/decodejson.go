@@ -11,6 +11,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/exactjson"
 )
 
 // Decode reads JSON as a value of type t. Fields of objects are read when asked for; null is absent.
@@ -98,34 +99,11 @@ func (ts *TypeSystem) decodeObject(typ *ObjectType, raw json.RawMessage) (ref.Va
 
 // decodeAny reads what has no type: whole numbers are ints.
 func (ts *TypeSystem) decodeAny(raw json.RawMessage) (ref.Val, error) {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
 	var v any
-	if err := dec.Decode(&v); err != nil {
+	if err := exactjson.Unmarshal(raw, &v); err != nil {
 		return nil, err
 	}
-	return ts.NativeToValue(numbers(v)), nil
-}
-
-// numbers puts int64 and float64 in the place of every json.Number.
-func numbers(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	case []any:
-		for i := range v {
-			v[i] = numbers(v[i])
-		}
-	case map[string]any:
-		for key := range v {
-			v[key] = numbers(v[key])
-		}
-	}
-	return v
+	return ts.NativeToValue(exactjson.Numbers(v)), nil
 }
 
 // scalars read the JSON of what is neither an object, a list nor a map.

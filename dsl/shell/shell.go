@@ -1,4 +1,5 @@
-package dsl
+// Package shell tells what a command starts, as far as that can be told without running it.
+package shell
 
 import (
 	"path"
@@ -16,9 +17,9 @@ var (
 	listOperator = regexp.MustCompile(`&&|;|\n`)
 )
 
-// started returns the programs with their words that a command is sure to start: what `env`, `exec` or `nohup` becomes, and the commands
+// Started returns the programs with their words that a command is sure to start: what `env`, `exec` or `nohup` becomes, and the commands
 // that a shell is given by -c. Of code that is more than a list of plain commands it knows nothing.
-func started(words []string) [][]string {
+func Started(words []string) [][]string {
 	words = behindWrappers(words)
 	code, isCode := shellCode(words)
 	if !isCode {

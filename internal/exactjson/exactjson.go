@@ -1,0 +1,38 @@
+// Package exactjson reads JSON of any shape with whole numbers as they are written. As doubles those above 2^53, such as nanoseconds and seeds,
+// would be rounded.
+package exactjson
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Unmarshal is json.Unmarshal of one value, with a json.Number for each number that is read into an any.
+func Unmarshal(text []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	return dec.Decode(into)
+}
+
+// Numbers puts an int64 in the place of every json.Number of v that is a whole number, and a float64 in that of every other. One that fits
+// neither stays.
+func Numbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+	case []any:
+		for i := range v {
+			v[i] = Numbers(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = Numbers(v[name])
+		}
+	}
+	return v
+}
