@@ -340,7 +340,7 @@ func (r *ranks) progress() protocol.TrainProgress {
 	}
 	if r.p.step.BySluice() {
 		if told, ok := stepargs.ReadProgress(r.p.dirs.root); ok {
-			p.Doing = new(protocol.Progress(told))
+			p.Doing = &protocol.Progress{Text: r.p.mask.Text(told.Text), Share: told.Share}
 		}
 	}
 	p.GPUs, p.Idle = r.gpus.current()

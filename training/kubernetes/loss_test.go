@@ -13,6 +13,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
@@ -141,16 +142,40 @@ func TestNotices(t *testing.T) {
 				}
 			}
 			over()
-			over = watch(s.other(), func(n training.Notice) error { heard <- n; return nil })
+			lost := make(chan error, 1)
+			go func() {
+				_, err := s.other().Watch(bounded(t), r.Key, func(n training.Notice) error { heard <- n; return nil })
+				lost <- err
+			}()
 			if n := hear(); n.Node != taken {
 				t.Errorf("another worker hears of node %d, want %d", n.Node, taken)
 			}
-			time.Sleep(2 * lookEvery)
-			over()
+			s.touch(t, pod) // which makes it look again, before it sees the end
+			s.kill(t, pod)
+			if err := <-lost; err != nil {
+				t.Fatal(err)
+			}
 			if len(heard) > 0 {
 				t.Errorf("it is told once more: %+v", <-heard)
 			}
 		})
+	}
+}
+
+// touch changes a pod, to no effect.
+func (s *site) touch(t *testing.T, pod string) {
+	t.Helper()
+	change := []byte(`{"metadata": {"annotations": {"acme/touched": "yes"}}}`)
+	if _, err := s.Client.CoreV1().Pods(s.namespace).Patch(bounded(t), pod, types.MergePatchType, change, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kill removes a pod at once.
+func (s *site) kill(t *testing.T, pod string) {
+	t.Helper()
+	if err := s.Client.CoreV1().Pods(s.namespace).Delete(bounded(t), pod, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
 	}
 }
 
