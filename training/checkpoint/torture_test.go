@@ -237,7 +237,8 @@ func TestCommittingProcessIsKilled(t *testing.T) {
 		for range 3 {
 			b, dir := tortured(t, nodes)
 			cmd := exec.Command(os.Args[0], "-test.run=^TestCommittingProcessIsKilled$")
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", commitVariable, nodes, dir))
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", commitVariable, nodes, dir),
+				"TMPDIR="+t.TempDir()) // what it leaves when it is killed is removed here
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
