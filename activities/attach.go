@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	// orphanLimit is how long an execution goes on that no activity waits for. The next attempt comes when Temporal and the worker have found
-	// each other again, which takes seconds.
+	// orphanLimit is how long an execution continues without an activity that waits for it. The next attempt comes when Temporal and the
+	// worker can reach each other again, which takes seconds.
 	orphanLimit = 2 * time.Minute
-	// orphanEvery spaces looks at whether an attempt may still come, and orphanTimeout bounds one.
+	// orphanEvery is the interval between checks whether another attempt may come, and orphanTimeout limits one check.
 	orphanEvery, orphanTimeout = 2 * time.Second, 5 * time.Second
-	// keptResults is how many results are kept of executions that have ended, in case Temporal never heard of it: the newest.
+	// keptResults is how many results of ended executions are kept, the newest, in case Temporal did not receive them.
 	keptResults = 1000
 )
 
-// Executions are what the steps of this worker do, apart from the activities that wait for it. Temporal takes a worker for dead 10 s after
-// the last heartbeat that it has heard, also where only Temporal itself was away: the activity of the next attempt then attaches to what
-// runs here already, or gets what came of it.
+// Executions are the executions of steps on this worker, separate from the activities that wait for them. Temporal considers a worker dead
+// 10 s after the last heartbeat that it received, even if only Temporal itself was unavailable: the activity of the next attempt then
+// attaches to the execution that still runs here, or gets its result.
 type Executions struct {
-	// Identity is what Temporal calls this worker, and no other.
+	// Identity is the name by which Temporal knows this worker alone.
 	Identity string
 
 	mu     sync.Mutex
@@ -42,7 +42,7 @@ type Executions struct {
 	closed bool
 }
 
-// execution is one of a step: its program, what that needs and what it leaves.
+// execution is one execution of a step: its program, what the program needs and what it leaves behind.
 type execution struct {
 	step    string            // of which run
 	task    [sha256.Size]byte // what exactly is done
@@ -54,10 +54,10 @@ type execution struct {
 	err     error
 }
 
-// ActivityOf is an activity that does a step.
+// ActivityOf is an activity that executes a step.
 type ActivityOf func(context.Context, record.StepInput) (record.StepOutput, error)
 
-// Attachable makes of what does a step one that attaches to an execution which does the same, if this worker has one.
+// Attachable wraps an activity, so that an attempt attaches to a running execution of the same task if this worker has one.
 func (e *Executions) Attachable(do ActivityOf) ActivityOf {
 	return func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 		x, err := e.join(ctx, in, do)
@@ -78,9 +78,9 @@ func (e *Executions) Attachable(do ActivityOf) ActivityOf {
 	}
 }
 
-// join returns the execution of a step, which it begins unless there is one. One that does something else is ended first.
+// join returns the execution of a step, and starts one if there is none. An execution of another task is ended first.
 func (e *Executions) join(ctx context.Context, in record.StepInput, do ActivityOf) (*execution, error) {
-	// A workflow that was reset is to do everything again.
+	// After a reset, a workflow must do everything again.
 	raw, err := json.Marshal([]any{activity.GetInfo(ctx).WorkflowExecution.RunID, in})
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (e *Executions) join(ctx context.Context, in record.StepInput, do ActivityO
 	}
 }
 
-// find returns the execution of a step, a new one where there is none that does the task. One that is to end first is not joined.
+// find returns the execution of a step, or a new one if none has this task. An execution that must end first is not joined.
 func (e *Executions) find(
 	ctx context.Context, step string, task [sha256.Size]byte, do func(context.Context) (record.StepOutput, error),
 ) (x *execution, joined bool) {
@@ -124,7 +124,7 @@ func (e *Executions) find(
 	return x, true
 }
 
-// begin begins an execution. Its context outlives that of the activity.
+// begin starts an execution, whose context outlives that of the activity.
 func (e *Executions) begin(
 	ctx context.Context, step string, task [sha256.Size]byte, do func(context.Context) (record.StepOutput, error),
 ) *execution {
@@ -150,7 +150,7 @@ func (e *Executions) begin(
 	return x
 }
 
-// guarded makes an error of a panic, as the SDK does where an activity has one.
+// guarded turns a panic into an error, as the SDK does for activities.
 func guarded(ctx context.Context, do func(context.Context) (record.StepOutput, error)) (out record.StepOutput, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -160,7 +160,7 @@ func guarded(ctx context.Context, do func(context.Context) (record.StepOutput, e
 	return do(ctx)
 }
 
-// keep keeps what came of an execution, and forgets the oldest that is too many.
+// keep stores the result of an execution, and forgets the oldest result if there are too many.
 func (e *Executions) keep(x *execution) {
 	e.kept = append(e.kept, x)
 	if len(e.kept) <= keptResults {
@@ -176,7 +176,7 @@ func (e *Executions) forget(x *execution) {
 	}
 }
 
-// leave ends the wait for an execution that has ended. One that has failed is not attached to again: another attempt is another try.
+// leave ends the wait for an execution that has ended. A failed execution is not attached to again: the next attempt starts a new one.
 func (e *Executions) leave(x *execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,8 +186,8 @@ func (e *Executions) leave(x *execution) {
 	}
 }
 
-// orphan ends the wait for an execution by an activity that Temporal has given up. When it was the last, the execution is ended unless
-// another activity begins to wait in time.
+// orphan ends the wait of an activity that Temporal has given up. If it was the last one, the execution ends unless another activity starts
+// to wait in time.
 func (e *Executions) orphan(ctx context.Context, step string, x *execution) error {
 	cause := context.Cause(ctx)
 	ctx = context.WithoutCancel(ctx)
@@ -240,7 +240,7 @@ func (e *Executions) endOrphan(x *execution, why string) bool {
 	return true
 }
 
-// deserted says why no attempt at a step will come to this worker, as far as Temporal knows; it is empty when one may.
+// deserted says why no further attempt of a step will come to this worker, as far as Temporal knows; it is empty if one may.
 func (e *Executions) deserted(ctx context.Context, step string) string {
 	ctx, cancel := context.WithTimeout(ctx, orphanTimeout)
 	defer cancel()
@@ -264,7 +264,7 @@ func (e *Executions) deserted(ctx context.Context, step string) string {
 	return ""
 }
 
-// Close ends all that is under way.
+// Close ends all executions.
 func (e *Executions) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // attemptLock is the file in the folder of an attempt that is locked as long as its worker lives.
 const attemptLock = ".lock"
 
-// AttemptDir makes the folder of this attempt, which no other attempt shares; cleanup removes it.
+// AttemptDir creates the folder of this attempt, which no other attempt shares; cleanup removes it.
 func AttemptDir(ctx context.Context, state string, in record.StepInput) (dir string, cleanup func(), err error) {
 	dir, hold, err := makeAttempt(filepath.Join(state, "tmp"), in.Run+"-"+in.Step+"-")
 	if err != nil {
@@ -51,8 +51,8 @@ func makeAttempt(parent, prefix string) (dir string, hold *os.File, err error) {
 	}
 }
 
-// SweepAttempts removes the folders of attempts whose worker was killed, among those of workers that share a state folder. It leaves what has no
-// lock: another version of Sluice made it, and may use it.
+// SweepAttempts removes the folders of attempts whose worker was killed, among all workers that share a state folder. It keeps folders
+// without a lock file, because another version of Sluice created them and may use them.
 func SweepAttempts(state string) error {
 	locks, err := filepath.Glob(filepath.Join(state, "tmp", "*", attemptLock))
 	for _, lock := range locks {

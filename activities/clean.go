@@ -25,17 +25,17 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Cleaner holds the activity of the clean kind.
+// Cleaner has the activity of the kind `clean`.
 type Cleaner struct {
 	Store *store.Store
 	// State is the state folder.
 	State string
-	// Engine knows the environments and parameters of submissions, and Secrets finds the secrets that these environments name.
+	// Engine loads the environments and parameters of submissions, and Secrets resolves the secrets that these environments name.
 	Engine  *engine.Engine
 	Secrets *secret.Resolver
 	// Pythons are the virtual environments whose programs come first in PATH.
 	Pythons *script.Pythons
-	// Executable is this program, which is started again as the child that cleans.
+	// Executable is the path of this program, which is started as the child process that cleans.
 	Executable string
 }
 
@@ -47,7 +47,7 @@ type cleaning struct {
 	mask *secret.Mask
 }
 
-// Clean runs a clean step in a child process and stores what it left as a dataset.
+// Clean runs a clean step in a child process and stores its output as a dataset.
 func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 	job, cleanup, err := c.job(ctx, in)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 	return c.keep(ctx, job.Job, out)
 }
 
-// job lays the attempt's folder out.
+// job prepares the folder of the attempt.
 func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func(), error) {
 	spec, err := record.LoadSpec[spec.Clean](ctx, c.Store, in)
 	if err != nil {
@@ -110,8 +110,8 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 	}}, cleanup, nil
 }
 
-// bring fetches the inputs and fills their folders into the transforms. When these run programs it brings the workspace too, and opens
-// the step's log.
+// bring downloads the inputs and fills their folders into the transforms. If the transforms run programs, it also downloads the workspace
+// and opens the step's log.
 func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning) (closeLog func(), err error) {
 	programs, err := transform.Execs(&job.Spec)
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning)
 // maxCleanCache bounds what is kept of files that were read.
 const maxCleanCache = 10 << 30
 
-// useCache lets the cleaning go on with what others have made of the same files.
+// useCache lets the cleaning reuse the results of earlier cleanings of the same files.
 func (c *Cleaner) useCache(
 	ctx context.Context, in record.StepInput, job *cleaning, programs []transform.Exec, refs map[string]artifact.Ref, dirs map[string]string,
 ) error {
@@ -186,7 +186,7 @@ func (c *Cleaner) useCache(
 	return err
 }
 
-// programsDigest is one of all that the answers of programs depend on.
+// programsDigest is a digest of everything that the programs' answers depend on.
 func (c *Cleaner) programsDigest(ctx context.Context, in record.StepInput, job *cleaning, programs []transform.Exec) (string, error) {
 	sub, err := c.Engine.Submission(ctx, in.Submission)
 	if err != nil {
@@ -195,7 +195,7 @@ func (c *Cleaner) programsDigest(ctx context.Context, in record.StepInput, job *
 	return c.Engine.ProgramsDigest(ctx, sub, transform.ProgramFiles(programs), in.Env, job.Cache.Secrets)
 }
 
-// bringProgram lays out what programs run in, with the inputs.
+// bringProgram prepares the folder in which programs run, with the inputs.
 func (c *Cleaner) bringProgram(ctx context.Context, in record.StepInput, job *cleaning) (closeLog func(), err error) {
 	sub, err := c.Engine.Submission(ctx, in.Submission)
 	if err != nil {

@@ -18,19 +18,19 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Compiler holds the activity of the compile kind.
+// Compiler has the activity of the kind `compile`.
 type Compiler struct {
 	Store *store.Store
 	// State is the state folder.
 	State string
-	// Engine knows the submissions, and Pythons the virtual environments with onnx and onnxruntime.
+	// Engine loads the submissions, and Pythons finds the virtual environments with onnx and onnxruntime.
 	Engine  *engine.Engine
 	Pythons *script.Pythons
-	// Executable is this program, which is started again as the child that measures.
+	// Executable is the path of this program, which is started as the child process that measures.
 	Executable string
 }
 
-// Compile builds, proves and measures the variants of a compile step.
+// Compile builds the variants of a compile step, compares them with the source model and measures them.
 func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 	spec, err := record.LoadSpec[spec.CompileModel](ctx, c.Store, in)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	return record.StoreOutputs(ctx, c.Store, out)
 }
 
-// typedOfCompile gives an error of package compile the type that the rest of the system acts on.
+// typedOfCompile converts an error of package compile to the type that retries and exit codes depend on.
 func typedOfCompile(ctx context.Context, err error) error {
 	var outside *compile.ToleranceError
 	var unfit *compile.ModelError

@@ -1,2 +1,2 @@
-// Package activities holds the side effects that workflows ask for. Every effect is idempotent by a key that survives retries.
+// Package activities has the side effects that workflows request. Every effect is idempotent, by a key that stays the same in all attempts.
 package activities

@@ -22,11 +22,11 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Limits admits steps beside this worker: in the order in which they come, each as soon as the limits of its environment leave room for it
-// beside the steps that run, those of other runs included.
+// Limits admits steps on this worker in the order in which they arrive, each as soon as the limits of its environment leave room for it
+// next to the running steps of all runs.
 type Limits struct {
 	Store *store.Store
-	// Engine knows the environments of submissions.
+	// Engine loads the environments of submissions.
 	Engine *engine.Engine
 
 	mu    sync.Mutex
@@ -35,7 +35,7 @@ type Limits struct {
 	queue []*waiter    // the first one is admitted next
 }
 
-// share is what steps take of a worker.
+// share is the part of a worker's resources that steps use.
 type share struct {
 	steps  int
 	cpu    float64
@@ -51,18 +51,18 @@ func (s share) minus(o share) share {
 	return share{s.steps - o.steps, s.cpu - o.cpu, s.memory - o.memory, s.gpu - o.gpu}
 }
 
-// waiter is a step that is not admitted yet.
+// waiter is a step that has not been admitted yet.
 type waiter struct {
 	needs    share
 	limits   spec.WorkerLimits
 	admitted chan []int // takes the GPUs that are assigned to it
 }
 
-// errTooLate ends a step that takes longer than its timeout, which begins when it is admitted.
+// errTooLate ends a step that exceeds its timeout, which starts when the step is admitted.
 var errTooLate = errors.New("it took longer than its timeout")
 
-// Admitted makes of what does a step one that waits until the limits of the step's environment leave room for it. The wait is not part of
-// the step's timeout.
+// Admitted wraps an activity so that it waits until the limits of the step's environment leave room for the step. The wait does not count
+// against the step's timeout.
 func (l *Limits) Admitted(do ActivityOf) ActivityOf {
 	return func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
 		sub, err := l.Engine.Submission(ctx, in.Submission)
@@ -101,7 +101,7 @@ func (l *Limits) resources(ctx context.Context, in record.StepInput) (spec.Resou
 	return body.Resources, err
 }
 
-// needsOf is what a step takes while it runs.
+// needsOf returns the resources that a step uses while it runs.
 func needsOf(kind spec.Kind, wants spec.Resources, env *spec.Environment) share {
 	needs := share{steps: 1, cpu: cmp.Or(wants.CPU, 1), memory: int64(wants.Memory), gpu: wants.GPU}
 	if engine.Cleans(kind) {
@@ -110,7 +110,7 @@ func needsOf(kind spec.Kind, wants spec.Resources, env *spec.Environment) share 
 	return needs
 }
 
-// within bounds a step that has been admitted by its timeout.
+// within applies the step's timeout after its admission.
 func within(ctx context.Context, in record.StepInput, do ActivityOf) (record.StepOutput, error) {
 	if in.AttemptTimeout == 0 { // admitted for a workflow of an earlier release, whose activity has the timeout
 		return do(ctx, in)
@@ -134,7 +134,7 @@ func (l *Limits) join(needs share, limits spec.WorkerLimits) *waiter {
 	return w
 }
 
-// await waits until a step is admitted, and returns the GPUs that are assigned to it. A step that is canceled meanwhile takes nothing.
+// await waits until a step is admitted, and returns the GPUs assigned to it. A step that is canceled meanwhile takes no resources.
 func (l *Limits) await(ctx context.Context, w *waiter) ([]int, error) {
 	defer heartbeat.Instead(ctx, func() any { return protocol.Progress{Text: l.waiting(w), Share: -1} })()
 	select {
@@ -154,7 +154,7 @@ func (l *Limits) await(ctx context.Context, w *waiter) ([]int, error) {
 	return nil, ctx.Err()
 }
 
-// leave gives back what an admitted step took.
+// leave returns the resources of an admitted step.
 func (l *Limits) leave(needs share, gpus []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,8 @@ func (l *Limits) giveBack(needs share, gpus []int) {
 	l.admit()
 }
 
-// admit admits steps from the head of the queue, as long as there is room. A large step is not overtaken, or it might wait for ever.
+// admit admits steps from the head of the queue while there is room. A large step is not overtaken, because it might otherwise wait
+// forever.
 func (l *Limits) admit() {
 	for len(l.queue) > 0 {
 		w := l.queue[0]
@@ -182,7 +183,8 @@ func (l *Limits) admit() {
 	}
 }
 
-// lacks lists the limits that leave no room for a step. One that runs alone is always admitted: a fraction of a core is a limit, too.
+// lacks lists the limits that leave no room for a step. A step is always admitted if no other runs, because a limit may be as small as a
+// fraction of a core.
 func (l *Limits) lacks(w *waiter) []string {
 	if l.used.steps == 0 {
 		return nil
@@ -205,7 +207,7 @@ func (l *Limits) lacks(w *waiter) []string {
 	return full
 }
 
-// assign picks the GPUs of a step, where the limits say how many there are.
+// assign chooses the GPUs of a step, if the limits set their number.
 func (l *Limits) assign(w *waiter) []int {
 	var gpus []int
 	for gpu := 0; gpu < w.limits.GPU && len(gpus) < w.needs.gpu; gpu++ {
@@ -234,7 +236,7 @@ func (l *Limits) waiting(w *waiter) string {
 		strings.Join(full, ", "), human.Plural(int64(l.used.steps), "step"), place)
 }
 
-// withThreads lets numerical libraries use as many threads as the step has requested cores, unless it says something else.
+// withThreads lets numerical libraries use as many threads as the step has requested cores, unless the step sets the variable itself.
 func withThreads(env map[string]string, cpu float64) map[string]string {
 	const variable = "OMP_NUM_THREADS"
 	if _, set := env[variable]; set || cpu == 0 {

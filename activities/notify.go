@@ -16,14 +16,14 @@ import (
 	"github.com/sluiceml/sluice/internal/secret"
 )
 
-// Notifier holds the activities that tell people and systems about runs.
+// Notifier has the activities that notify people and systems about runs.
 type Notifier struct {
-	// Engine knows the pipelines and environments of submissions, and Secrets finds the secrets that these name.
+	// Engine loads the pipelines and environments of submissions, and Secrets resolves the secrets that these name.
 	Engine  *engine.Engine
 	Secrets *secret.Resolver
 }
 
-// Audience lists those of the pipeline's `notify` that want to hear of the event.
+// Audience lists the receivers in the pipeline's `notify` that have subscribed to the event.
 func (n *Notifier) Audience(ctx context.Context, in contract.NotifyInput) ([]string, error) {
 	sub, err := n.Engine.Submission(ctx, in.Submission)
 	if err != nil {
@@ -39,7 +39,7 @@ func (n *Notifier) Audience(ctx context.Context, in contract.NotifyInput) ([]str
 	return names, nil
 }
 
-// Send delivers a notification. What it needs of secrets is found here and told nobody.
+// Send delivers a notification. It resolves the secrets that it needs and does not pass them on.
 func (n *Notifier) Send(ctx context.Context, in contract.SendInput) error {
 	sub, err := n.Engine.Submission(ctx, in.Submission)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *delivery) send(to spec.Notification) error {
 	return fault.New(fault.Invalid, "the pipeline no longer has this notification", nil)
 }
 
-// value is what the pipeline says itself, or else the value of the secret it names; empty when it names none.
+// value returns the plain value in the pipeline, or else the value of the secret that the pipeline names; it is empty if there is neither.
 func (d *delivery) value(plain, name string) (string, error) {
 	if name == "" {
 		return plain, nil
@@ -101,7 +101,7 @@ func (d *delivery) value(plain, name string) (string, error) {
 	return cmp.Or(value, plain), secret.Typed(err)
 }
 
-// typed gives the error of a delivery the type that the retries act on, and takes secrets out of it.
+// typed converts the error of a delivery to the type that retries depend on, and masks secrets in it.
 func (d *delivery) typed(err error) error {
 	if _, known := fault.As(err); known || err == nil {
 		return err

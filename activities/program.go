@@ -28,18 +28,18 @@ import (
 const (
 	// grace is how long a program may take to end after SIGTERM.
 	grace = 10 * time.Second
-	// tailLines is how much of a failed program's output its error shows.
+	// tailLines is how many lines of a failed program's output its error shows.
 	tailLines = 20
 )
 
-// Programs holds the activities that run the user's own programs on the worker: the run and evaluate kinds.
+// Programs has the activities that run the user's programs on the worker: the kinds `run` and `evaluate`.
 type Programs struct {
 	Store *store.Store
 	// State is the state folder: attempts work under tmp/, logs go to logs/<run>/<step>/.
 	State string
 	// Pythons are the virtual environments whose programs come first in PATH.
 	Pythons *script.Pythons
-	// Engine knows the environments of submissions, and Secrets finds the secrets that these name.
+	// Engine loads the environments of submissions, and Secrets resolves the secrets that these name.
 	Engine  *engine.Engine
 	Secrets *secret.Resolver
 }
@@ -69,8 +69,8 @@ func (p *Programs) Evaluate(ctx context.Context, in record.StepInput) (record.St
 	})
 }
 
-// perform makes one attempt: lay out, run, collect. state is the state folder where the program may call sluice. The attempt's folder is
-// gone afterwards, however it ends, and the values of secrets are in nothing that it leaves behind.
+// perform makes one attempt: prepare, run, collect. state is the state folder if the program may call sluice. The attempt's folder is
+// always removed, and nothing that the attempt leaves behind contains the value of a secret.
 func (p *Programs) perform(
 	ctx context.Context, in record.StepInput, command spec.Command, state string, fixed func(*script.Folder) (map[string]any, error),
 ) (record.StepOutput, error) {
@@ -100,7 +100,7 @@ func (p *Programs) perform(
 	return record.StoreOutputs(ctx, p.Store, outputs)
 }
 
-// attempt lays out, runs and collects.
+// attempt prepares the folder, runs the program and collects its outputs.
 func (p *Programs) attempt(
 	ctx context.Context, in record.StepInput, fixed func(*script.Folder) (map[string]any, error), said io.Writer, mask *secret.Mask,
 	setup script.Setup,
@@ -125,7 +125,7 @@ func (p *Programs) attempt(
 	return outputs, script.RefuseSecrets(outputs, mask)
 }
 
-// start runs the program to its end; an end other than exit 0 is the user's error, with its last lines.
+// start runs the program to its end. Any exit other than 0 is a user error, with the last lines of output.
 func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Folder, said io.Writer, mask *secret.Mask) error {
 	log, err := openLog(p.State, in)
 	if err != nil {
@@ -159,7 +159,7 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 	return nil
 }
 
-// name is how messages call the program: the script step, or the command as the user wrote it, without its paths.
+// name returns the name of the program for messages: the script's step, or the command as the user wrote it, without paths.
 func name(in record.StepInput, f *script.Folder) string {
 	if in.Kind == spec.KindRun && f.Argv[0] == "bash" {
 		return "the script"
@@ -171,7 +171,7 @@ func name(in record.StepInput, f *script.Folder) string {
 	return "`" + strings.Join(words, " ") + "`"
 }
 
-// typed gives an activity's error the type the rest of the system acts on.
+// typed converts an activity's error to the type that the rest of the system depends on.
 func typed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -23,14 +23,14 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Rollouts holds the activities of the rollout kind.
+// Rollouts has the activities of the kind `rollout`.
 type Rollouts struct {
 	Store *store.Store
 	// State is the state folder.
 	State string
-	// Engine knows the environments of submissions.
+	// Engine loads the environments of submissions.
 	Engine *engine.Engine
-	// Gauges take the evidence of the stage that is looked at. May be nil.
+	// Gauges receive the evidence of the current stage. It may be nil.
 	Gauges *prom.Gauges
 	// Target opens a serving target as its environment describes it.
 	Target func(ctx context.Context, name string, spec spec.ServedTarget) (*gateway.Target, error)
@@ -53,7 +53,7 @@ func (r *Rollouts) target(ctx context.Context, in record.StepInput) (*gateway.Ta
 	return t, spec, nil
 }
 
-// Open loads the candidate at its target and returns when it could take traffic. What serves is not disturbed.
+// Open loads the candidate at its target and returns when the candidate can take traffic. It does not disturb the serving release.
 func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.RolloutOpened, error) {
 	var loading atomic.Value
 	loading.Store("loading the model")
@@ -108,8 +108,8 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	return opened, err
 }
 
-// warmUpOf are the rows that the candidate is asked when it is loaded; nil for made-up ones. It reads them once: a gateway that cannot makes
-// do without.
+// warmUpOf returns the rows with which the candidate is warmed up when it is loaded; nil for made-up ones. It reads them once here; a
+// gateway that cannot read them does without.
 func (r *Rollouts) warmUpOf(ctx context.Context, sp spec.Rollout) (*routing.Rows, error) {
 	key, dataset, split := "traffic", sp.Traffic.Replay, sp.Traffic.Split
 	if sp.WarmUp != nil {
@@ -128,8 +128,8 @@ func (r *Rollouts) warmUpOf(ctx context.Context, sp spec.Rollout) (*routing.Rows
 	return from, nil
 }
 
-// refuseSecond refuses a rollout beside the candidate of another one, which the workflow's ID does not know of: that of another namespace, or
-// one whose workflow was terminated.
+// refuseSecond rejects a rollout if the target has the candidate of another one that the workflow ID does not exclude: a rollout of another
+// namespace, or one whose workflow was terminated.
 func refuseSecond(doc routing.Document, in record.StepInput) error {
 	going, ok := doc.Release(doc.Candidate)
 	if !ok || going.Run == in.Run && going.Step == in.Step {
@@ -139,7 +139,7 @@ func refuseSecond(doc routing.Document, in record.StepInput) error {
 		doc.Target, going.Version, going.Run, going.Step)
 }
 
-// withdraw gives all traffic to the previous version and unloads whatever else there is.
+// withdraw gives all traffic to the previous release and unloads the others.
 func (r *Rollouts) withdraw(ctx context.Context, target *gateway.Target, previous, by, reason string) error {
 	split := gateway.Split{Weights: map[string]float64{}, By: by, Reason: reason}
 	if previous != "" {
@@ -148,8 +148,8 @@ func (r *Rollouts) withdraw(ctx context.Context, target *gateway.Target, previou
 	return r.force(ctx, target, split)
 }
 
-// force sets the traffic whatever the revision is: the rollout holds the target's lock, and only an order of its own that arrived
-// late can have moved it.
+// force sets the traffic at any revision: the rollout holds the target's lock, so only a late change of its own can have moved the
+// revision.
 func (r *Rollouts) force(ctx context.Context, target *gateway.Target, split gateway.Split) error {
 	for {
 		doc, err := target.Current(ctx)
@@ -162,7 +162,7 @@ func (r *Rollouts) force(ctx context.Context, target *gateway.Target, split gate
 	}
 }
 
-// Traffic gives the candidate the share of a stage.
+// Traffic gives the candidate the traffic of a stage.
 func (r *Rollouts) Traffic(ctx context.Context, in contract.RolloutTraffic) (contract.RolloutTrafficSet, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "moving traffic", Share: -1} })
 	target, rolled, err := r.target(ctx, in.Step)
@@ -195,7 +195,7 @@ func splitOf(doc routing.Document, in contract.RolloutTraffic, rolled spec.Rollo
 	return split
 }
 
-// stableOf returns the version beside the candidate that serves, or served before the candidate got everything.
+// stableOf returns the version next to the candidate that serves, or that served before the candidate got all traffic.
 func stableOf(doc routing.Document, candidate string) string {
 	best := routing.Release{Weight: -1}
 	for _, r := range doc.Releases {
@@ -206,10 +206,10 @@ func stableOf(doc routing.Document, candidate string) string {
 	return best.Version
 }
 
-// by is what a revision of the routing document says made it.
+// by is the author that a revision of the routing document names.
 func by(in record.StepInput) string { return in.Run + "/" + in.Step }
 
-// Settle ends a rollout. Traffic is moved first and the record written after: what users get matters more than what we know of it.
+// Settle ends a rollout. It moves the traffic first and writes the record afterwards, because users depend on the traffic.
 func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "settling", Share: -1} })
 	if in.Opened.Version == "" {
@@ -241,8 +241,8 @@ func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error 
 	return routing.PutOutcome(ctx, r.Store, outcome)
 }
 
-// unload takes a candidate that was not opened out of its target's document, if it is there and has no traffic. The gateway is not needed
-// for it, which may be what failed.
+// unload removes a candidate that was not loaded from its target's document, if it is there and has no traffic. It does not need the
+// gateway, which may be what failed.
 func (r *Rollouts) unload(ctx context.Context, in contract.RolloutSettle) error {
 	spec, err := record.LoadSpec[spec.Rollout](ctx, r.Store, in.Step)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluiceml/sluice/serving/replay"
 )
 
-// comparable says why the answers of the candidate, or of what serves, cannot be compared as the rollout asks for: it is known before the
-// candidate gets any traffic.
+// comparable reports why the answers of the candidate, or of the serving release, cannot be compared as the rollout requires. It is called
+// before the candidate gets any traffic.
 func (r *Rollouts) comparable(ctx context.Context, sp spec.Rollout, opened contract.RolloutOpened, target *gateway.Target) error {
 	rules, byLabel, byEachOther := answer.Rules(sp.Compare), sp.Traffic.Label != "" || sp.Tests.Loss != nil, readsAgreement(sp) && opened.Previous != ""
 	if len(rules) == 0 && !byLabel && !byEachOther {

@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// lookEvery is the pause between two looks at a stage. The tests stay valid however often one looks.
+	// lookEvery is the interval between two looks at a stage. The tests remain valid however often they are evaluated.
 	lookEvery = time.Second
-	// lookFor is how long one activity goes on looking when its workflow does not say: one of an earlier build.
+	// lookFor is how long one activity evaluates a stage if its workflow, of an earlier build, does not say.
 	lookFor = 30 * time.Second
 )
 
-// Look evaluates a stage, once a second, until a look decides or its time has passed. It reads cumulative counts, so that an activity
-// that is lost and done again decides the same.
+// Look evaluates a stage once a second until a look decides or its time has passed. It reads cumulative counts, so an activity that is lost
+// and repeated decides the same.
 func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.RolloutLooked, error) {
 	var newest atomic.Pointer[contract.RolloutProgress]
 	newest.Store(&contract.RolloutProgress{Text: "judging", Share: -1})
@@ -60,7 +60,7 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 	return contract.RolloutLooked{Looks: looks, State: raw}, err
 }
 
-// looks looks until a look decides or there is no more time, and shows each look. prometheus is where the stage's queries are asked.
+// looks evaluates until a look decides or time is up, and shows each look. prometheus is the server for the stage's queries.
 func (r *Rollouts) looks(
 	ctx context.Context, target *gateway.Target, rolled spec.Rollout, prometheus string, in contract.RolloutLook, state rollout.State, show func(spec.Look),
 ) ([]spec.Look, rollout.State, error) {
@@ -108,7 +108,7 @@ func stageOf(in contract.RolloutLook, rolled spec.Rollout) rollout.Stage {
 	return stage
 }
 
-// evidenceOf is what the looks at a target so far have shown; nothing where the candidate has nothing to be compared with.
+// evidenceOf returns the evidence of the looks so far, or nothing if the candidate has nothing to be compared with.
 func evidenceOf(target string, stage rollout.Stage, state rollout.State) []telemetry.Sample {
 	if stage.Stable == "" {
 		return nil
@@ -126,7 +126,7 @@ func evidenceOf(target string, stage rollout.Stage, state rollout.State) []telem
 	return samples
 }
 
-// stageChecks evaluates a stage's conditions on what a look saw, once all its queries have an answer.
+// stageChecks evaluates a stage's checks on the values of a look, once all its queries have an answer.
 func stageChecks(ctx context.Context, exprs []spec.Expr, asks *stageQueries) rollout.Checks {
 	return func(candidate, stable spec.SideCounts, delta spec.Delta) []spec.Check {
 		checks, answered := asks.evaluate(ctx)
@@ -141,7 +141,7 @@ func stageChecks(ctx context.Context, exprs []spec.Expr, asks *stageQueries) rol
 	}
 }
 
-// checkOf is a check that was made, also where it could not be.
+// checkOf returns an evaluated check, or one that could not be evaluated.
 func checkOf(what string, made spec.Check, err error) spec.Check {
 	if err != nil {
 		return spec.Check{Expression: what, Verdict: spec.VerdictError, Error: err.Error()}
@@ -152,8 +152,8 @@ func checkOf(what string, made spec.Check, err error) spec.Check {
 // otherRelease is what there is only beside another release, in a check: its names are the only texts of one.
 var otherRelease = regexp.MustCompile(`\b(stable|delta)\b`)
 
-// leaveOutComparisons takes from a stage what compares the candidate with a release that serves, where none does: so that one and the same
-// step makes the first release and all later ones.
+// leaveOutComparisons removes the comparisons with a serving release from a stage if there is none, so that the same step can make the
+// first release and all later ones.
 func leaveOutComparisons(stage *spec.Stage) {
 	stage.Checks = slices.DeleteFunc(slices.Clone(stage.Checks), func(e spec.Expr) bool { return otherRelease.MatchString(string(e)) })
 	stage.Queries = slices.DeleteFunc(slices.Clone(stage.Queries), func(q spec.StageQuery) bool { return strings.Contains(q.Query, "$stable") })

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// stageQueryTimeout bounds the wait for the answers to a stage's queries: the sequential tests wait meanwhile.
+	// stageQueryTimeout limits the wait for the answers to a stage's queries, during which the sequential tests wait too.
 	stageQueryTimeout = 2 * time.Second
-	// askAgain is the pause before queries are asked again that had no answer.
+	// askAgain is the pause before queries without an answer are sent again.
 	askAgain = 5 * time.Second
 )
 
-// prometheus is the server that a rollout's environment names; empty for none.
+// prometheus returns the server that the environment of a rollout names; empty if there is none.
 func (r *Rollouts) prometheus(ctx context.Context, in record.StepInput) (string, error) {
 	sub, err := r.Engine.Submission(ctx, in.Submission)
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *stageQueries) ask(ctx context.Context, q spec.StageQuery) spec.Check {
 	return spec.Check{Expression: what, Verdict: spec.VerdictPass}
 }
 
-// refused says which query of a rollout Prometheus does not understand, before anything is loaded; nil when it understands all, or cannot be
-// asked now.
+// refused returns the first query of a rollout that Prometheus rejects, before anything is loaded; nil if it accepts all of them, or cannot
+// be reached now.
 func (r *Rollouts) refused(ctx context.Context, in record.StepInput, sp spec.Rollout) error {
 	base, err := r.prometheus(ctx, in)
 	if err != nil || base == "" {

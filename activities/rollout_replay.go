@@ -22,13 +22,13 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Replayed is the heartbeat of a replay: how many rows were sent, from which another worker goes on.
+// Replayed is the heartbeat of a replay: the number of rows sent, from which another worker continues.
 type Replayed struct {
 	protocol.Progress
 	Sent int64 `json:"sent"`
 }
 
-// Replay sends a dataset's rows to the target, over and over, until it is cancelled. How far it came is in the details of the cancel.
+// Replay sends a dataset's rows to the target repeatedly until it is canceled. The details of the cancellation say how many rows it sent.
 func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error {
 	before := Replayed{Sent: in.Sent}
 	if activity.HasHeartbeatDetails(ctx) {
@@ -64,7 +64,7 @@ func replayEnd(ctx context.Context, err error, sent int64) error {
 	return unfit(ctx, err)
 }
 
-// unfit makes what is wrong with the rows, which no other attempt mends, the user's error.
+// unfit makes a problem of the rows, which no other attempt can fix, a user error.
 func unfit(ctx context.Context, err error) error {
 	if errors.Is(err, replay.ErrIncomparable) {
 		return fault.New(fault.User, err.Error(), nil)
@@ -79,7 +79,7 @@ func unfit(ctx context.Context, err error) error {
 	return typed(ctx, err)
 }
 
-// traffic brings the rows to replay into a folder of this attempt, which cleanup removes.
+// traffic downloads the rows to replay to a folder of this attempt, which cleanup removes.
 func (r *Rollouts) traffic(
 	ctx context.Context, in record.StepInput, model string, target *gateway.Target, traffic spec.Traffic,
 ) (o replay.Options, cleanup func(), err error) {
@@ -100,7 +100,7 @@ func (r *Rollouts) traffic(
 	return o, cleanup, nil
 }
 
-// client is how rollouts ask a target's gateways.
+// client returns the client with which rollouts send requests to a target's gateways.
 func (r *Rollouts) client(target *gateway.Target, model string) (replay.Options, error) {
 	key, err := gateway.EnsureLabelKey(r.State)
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *Rollouts) client(target *gateway.Target, model string) (replay.Options,
 	}, nil
 }
 
-// probe says why the rows to replay, or their labels, do not fit the candidate, before it gets any traffic.
+// probe reports why the rows to replay, or their labels, do not fit the candidate. It is called before the candidate gets any traffic.
 func (r *Rollouts) probe(ctx context.Context, in record.StepInput, spec spec.Rollout, opened contract.RolloutOpened, target *gateway.Target) error {
 	if spec.Traffic.Replay.IsZero() {
 		return nil

@@ -27,21 +27,22 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Trainings holds the worker's activities of the train kind.
+// Trainings has the worker's activities of the kind `train`.
 type Trainings struct {
 	Store *store.Store
-	// Engine knows the environments of submissions.
+	// Engine loads the environments of submissions.
 	Engine *engine.Engine
-	// LogDir is where the agents of pools on this machine keep logs and metrics.
+	// LogDir is the folder in which the agents of pools on this machine keep logs and metrics.
 	LogDir string
-	// Gauges take what is known of gangs while they are watched, and Progress asks the nodes of a training for it. Gauges may be nil.
+	// Gauges receive measurements of gangs while they are watched, and Progress queries the nodes of a training for them. Gauges may be
+	// nil.
 	Gauges   *prom.Gauges
 	Progress func(ctx context.Context, workflow string) ([]protocol.TrainProgress, error)
 	// Pool opens a pool of an environment. It returns the same pool for the same name and spec.
 	Pool func(ctx context.Context, name string, env *spec.Environment) (training.Pool, error)
 }
 
-// Plan says what gang the step needs, what may be bought for it, and by when it has to be done.
+// Plan returns the gang that the step needs, the offers for it, and its deadline.
 func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.TrainPlan, error) {
 	sp, err := record.LoadTraining(ctx, t.Store, in.StepInput)
 	if err != nil {
@@ -75,8 +76,8 @@ func (t *Trainings) Plan(ctx context.Context, in contract.PlanInput) (contract.T
 	return plan, nil
 }
 
-// offersOf lists what may be bought for a step: cheapest first where every price is known, else by the order of the pools, and spot
-// before on-demand in each.
+// offersOf lists the offers for a step: the cheapest first if every price is known, else in the order of the pools, with spot before
+// on-demand in each.
 func offersOf(env *spec.Environment, sp spec.Train) ([]contract.Offer, error) {
 	names := sp.Pool
 	if len(names) == 0 && len(env.Pools) == 1 {
@@ -124,7 +125,7 @@ func (t *Trainings) pool(ctx context.Context, submission, name string) (training
 	return t.Pool(ctx, name, sub.Program.Environment())
 }
 
-// Seal opens a generation and says how far the one before it came.
+// Seal starts a generation and returns how far the previous one came.
 func (t *Trainings) Seal(ctx context.Context, in contract.SealInput) (contract.SealOutput, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "sealing", Share: -1} })
 	seal, err := checkpoint.MakeSeal(ctx, t.Store, in.Key, checkpoint.Origin{Run: in.ResumeRun, From: in.ResumeFrom}, in.Unusable)
@@ -141,7 +142,7 @@ func (t *Trainings) Seal(ctx context.Context, in contract.SealInput) (contract.S
 	return out, err
 }
 
-// reached is the last step that a generation is known to have made: by its metrics file, which is exact, where this worker can see that,
+// reached returns the last step that a generation is known to have made: by its metrics file, which is exact, if this worker can read it,
 // and by its progress record, which is a second old when a node is lost.
 func (t *Trainings) reached(ctx context.Context, k training.Key) (step int64, exact bool, err error) {
 	progress, err := checkpoint.GetProgress(ctx, t.Store, k)

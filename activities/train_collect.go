@@ -30,9 +30,8 @@ type curvePoint struct {
 	Generation int            `json:"generation"`
 }
 
-// Collect makes the step's outputs of how the training went. The metrics it is given are those of the finished chain: each step is in
-// them once, whatever was lost and repeated on the way. Of a step of another kind the outputs are what its program made, as beside the
-// worker.
+// Collect builds the step's outputs from the course of the training. The metrics that it gets are those of the finished chain: each step
+// occurs once, whatever was lost and repeated. For a step of another kind, the outputs are those of its program, as beside the worker.
 func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (record.StepOutput, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "collecting the outputs", Share: -1} })
 	sp, err := record.LoadTraining(ctx, t.Store, in.StepInput)

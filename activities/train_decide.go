@@ -26,7 +26,7 @@ const (
 	bootsInWindow = 20
 )
 
-// Decide chooses which of the offers to ask for now, by the policy and by what the generations before have measured.
+// Decide chooses which of the offers to request now, by the policy and the measurements of earlier generations.
 func (t *Trainings) Decide(ctx context.Context, in contract.DecideInput) (contract.Choice, error) {
 	measured, err := t.measure(ctx, in)
 	if err != nil {

@@ -17,26 +17,27 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Triggers holds the activities of triggers that watch.
+// Triggers has the activities of triggers that watch something.
 //
-// A run is started in three strokes, any of which may be repeated: Look writes down that a run is due, the watch workflow starts it,
-// Note strikes it out. The run's ID is made of what caused it, so that whatever is repeated, one cause has one run.
+// A run is started in three steps, each of which may be repeated: Look
+// records that a run is due, the watch workflow starts it, and Note removes it. The run's ID is derived from its cause, so one cause has
+// one run, whatever is repeated.
 type Triggers struct {
 	Store *store.Store
-	// Stands reports whether a watch is still its trigger's: not when that is paused, was changed or is gone.
+	// Stands reports whether a watch still belongs to its trigger: not if the trigger is paused, was changed or is gone.
 	Stands func(context.Context, contract.WatchInput) (bool, error)
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
 
-// TriggerState is triggers/<pipeline>/<trigger>.json: what a trigger that watches has seen, and what it did.
+// TriggerState is triggers/<pipeline>/<trigger>.json: what a trigger that watches something has seen and done.
 type TriggerState struct {
 	// Spec is the digest of the trigger as it was at the last look.
 	Spec     string    `json:"spec"`
 	LookedAt time.Time `json:"looked_at"`
-	// Saw is one line for people on the last look.
+	// Saw is one line for people about the last check.
 	Saw string `json:"saw,omitempty"`
-	// Error is why the look at FailedAt failed, when none has succeeded since.
+	// Error is the reason why the check at FailedAt failed, if none has succeeded since.
 	Error    string    `json:"error,omitempty"`
 	FailedAt time.Time `json:"failed_at,omitzero"`
 	// Due is a run that was decided on and may not have been started yet.
@@ -67,7 +68,7 @@ func LoadTriggerState(ctx context.Context, s *store.Store, pipeline, trigger str
 	return state, nil
 }
 
-// Look sees whether there is a reason to start a run. The answer is written down before it is given.
+// Look checks whether there is a reason to start a run. It records its answer before it returns it.
 func (t *Triggers) Look(ctx context.Context, in contract.WatchInput) (contract.Look, error) {
 	if in.Looked {
 		switch stands, err := t.Stands(ctx, in); {
@@ -158,7 +159,7 @@ func (t *Triggers) now() time.Time {
 	return time.Now().UTC()
 }
 
-// Note strikes out a run that was started, or keeps why a look failed. A run that is not due changes nothing: it was noted before.
+// Note removes a run that was started, or records why a check failed. It ignores a run that is not due, because that was noted before.
 func (t *Triggers) Note(ctx context.Context, in contract.WatchNote) error {
 	state, err := LoadTriggerState(ctx, t.Store, in.Pipeline, in.Trigger)
 	if err != nil {

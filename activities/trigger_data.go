@@ -26,7 +26,7 @@ const (
 	// is left starts the next.
 	maxFiles     = 1_000
 	maxFileBytes = 256 << 10
-	// remembered is how long an object that is gone is known, so that it is no news when it comes back as it was.
+	// remembered is how long a missing object is remembered, so that it does not count as new if it comes back unchanged.
 	remembered = 7 * 24 * time.Hour
 )
 
@@ -98,7 +98,7 @@ func firstFiles(urls []string) []string {
 	return urls
 }
 
-// CheckData reports why a data trigger cannot be watched: an address or a pattern that means nothing here.
+// CheckData reports why a data trigger cannot be watched: an address or a pattern that is not valid here.
 func CheckData(spec spec.DataTrigger) error {
 	invalid := func(format string, args ...any) error {
 		return fault.Errorf(fault.Invalid, format, args...)

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Patient returns the store for activities: one that is away is waited for, which their heartbeats say meanwhile.
+// Patient returns the store for activities: they wait for a store that is unavailable, and say so in their heartbeats.
 func Patient(s *store.Store) *store.Store {
 	return s.Patient(store.Patience{Limit: protocol.Patience, Waiting: func(ctx context.Context, why error) func() {
 		if !activity.IsActivity(ctx) {
@@ -29,7 +29,7 @@ func Patient(s *store.Store) *store.Store {
 // secretPause is the pause before secrets are asked for again that could not be read.
 const secretPause = 2 * time.Second
 
-// resolveSecrets finds the values of a step's secrets. A Vault that is away or sealed is waited for, which heartbeats say meanwhile.
+// resolveSecrets resolves the values of a step's secrets. It waits for a Vault that is unavailable or sealed, and says so in heartbeats.
 func resolveSecrets(ctx context.Context, r *secret.Resolver, env *spec.Environment, names map[string]string) (secret.Values, error) {
 	began := time.Now()
 	for {

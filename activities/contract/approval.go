@@ -7,14 +7,14 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// DecideUpdate is the update, and the signal, by which a person decides on an approval or on a gate that holds. It takes a Decide.
-// The update is refused when it is not valid; a signal that is not valid changes nothing.
+// DecideUpdate is the name of the update, and of the signal, by which a person decides on an approval or on a gate with the verdict hold.
+// Both take a Decide. An invalid update is rejected; an invalid signal is ignored.
 const DecideUpdate = "sluice.decide"
 
 // ApprovalWorkflowID is the workflow ID of a step that waits for a person; step as At.ID writes it.
 func ApprovalWorkflowID(run, step string) string { return "approval/" + run + "/" + step }
 
-// OIDCPrefix begins a group in the claims of identity tokens, which are not read yet.
+// OIDCPrefix is the prefix of groups from identity tokens, which are not supported yet.
 const OIDCPrefix = "oidc:"
 
 // ApprovalInput asks a person.
@@ -23,19 +23,19 @@ type ApprovalInput struct {
 	Step string `json:"step"`
 	// Approval is the question. That of a gate has no fields.
 	Approval spec.Approval `json:"approval"`
-	// Users may decide; empty: anyone who reaches Temporal. What begins with OIDCPrefix is a group, in whose name nobody can.
+	// Users may decide; if empty, anyone who can reach Temporal. An entry with OIDCPrefix is a group, for which nobody can decide yet.
 	Users []string `json:"users,omitempty"`
 	// Seen is what led to the question: a gate's expression with the values it saw.
 	Seen string `json:"seen,omitempty"`
-	// Check is the place in the gate, from 1, of the condition that is asked about; 0: the question is an approval step's, or an older
-	// version's about the first condition that holds the step.
+	// Check is the position in the gate, from 1, of the condition in question; 0 if the question is that of an approval step, or that of an
+	// older version about the first condition that holds the step.
 	Check int `json:"check,omitempty"`
 }
 
 // DefaultApprove is the default of an approval that approves when nobody decides.
 const DefaultApprove = "approve"
 
-// Limit is how long a person is waited for; 0: for ever.
+// Limit returns how long to wait for a person; 0 means forever.
 func (a ApprovalInput) Limit() time.Duration {
 	if a.Approval.Timeout == nil {
 		return 0
@@ -43,7 +43,7 @@ func (a ApprovalInput) Limit() time.Duration {
 	return time.Duration(*a.Approval.Timeout)
 }
 
-// Question is what is asked, in one line.
+// Question returns the question in one line.
 func (a ApprovalInput) Question() string {
 	switch {
 	case a.Approval.Message == "":
@@ -54,7 +54,7 @@ func (a ApprovalInput) Question() string {
 	return a.Approval.Message + " (" + a.Seen + ")"
 }
 
-// Decide is what a person says.
+// Decide is the decision of a person.
 type Decide struct {
 	// Approve or reject.
 	Approve bool   `json:"approve"`

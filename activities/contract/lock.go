@@ -2,9 +2,9 @@ package contract
 
 import "strings"
 
-// Signals between runs and the lock of a concurrency group. WantSignal asks for the lock (a Want), TurnSignal says to a run that
-// it holds it now, TakenSignal that it gets no turn, with the run that holds it, and FreeSignal, with the run's ID, gives it back or
-// asks for it no longer.
+// Signals between runs and the lock of a concurrency group. WantSignal requests the lock (with a LockRequest), TurnSignal tells a run that
+// it holds the lock, TakenSignal tells it that it will get no turn and which run holds the lock, and FreeSignal, with the run's ID,
+// releases the lock or withdraws the request.
 const (
 	WantSignal  = "sluice.want"
 	TurnSignal  = "sluice.turn"
@@ -15,7 +15,7 @@ const (
 // LockWorkflowID is the workflow ID of a concurrency group's lock.
 func LockWorkflowID(group string) string { return "lock/" + group }
 
-// LockInput is what a lock knows: who holds it, and who waits, longest first.
+// LockInput is the state of a lock: the holder, and the waiting runs in the order in which they arrived.
 type LockInput struct {
 	Group   string   `json:"group"`
 	Run     string   `json:"run"`
@@ -25,11 +25,12 @@ type LockInput struct {
 // LockRequest asks for a lock.
 type LockRequest struct {
 	Run string `json:"run"`
-	// Evict: the run that holds it, and those that wait, are to be cancelled.
+	// Evict is set if the holder and the waiting runs should be canceled.
 	Evict bool `json:"evict,omitempty"`
-	// Skip: the run does not wait.
+	// Skip is set if the run does not wait.
 	Skip bool `json:"skip,omitempty"`
-	// Child: other runs wait for this one. It has their IDs before its own, and would wait for ever for a lock that they hold.
+	// Child is set if other runs wait for this one. Their IDs are prefixes of its own, and it would wait forever for a lock that one of
+	// them holds.
 	Child bool `json:"child,omitempty"`
 }
 

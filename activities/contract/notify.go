@@ -2,7 +2,7 @@ package contract
 
 import "time"
 
-// NotifyWorkflow tells those who want to hear of one event of a run. It outlives the run.
+// NotifyWorkflow notifies the receivers of one event of a run. It outlives the run.
 const NotifyWorkflow = "sluice.notify"
 
 // NotifyLimit bounds that workflow.

@@ -17,27 +17,27 @@ const (
 	RolloutSettleActivity  = "sluice.rollout.settle"
 )
 
-// RolloutUpdate is the update by which a person acts on a running rollout: it takes a RolloutOrder and answers with the RolloutState after
-// it was carried out. It is refused when it cannot be.
+// RolloutUpdate is the name of the update by which a person acts on a running rollout. It takes a RolloutOrder and returns the RolloutState
+// after the order was executed; an order that is not possible is rejected.
 const RolloutUpdate = "sluice.rollout"
 
-// What a person may order of a rollout.
+// The orders that a person can give to a rollout.
 const (
-	// RolloutPause holds the stage: no look passes it until RolloutResume. One that finds the candidate worse still takes it back.
+	// RolloutPause holds the stage: it does not pass until RolloutResume. A candidate that is found worse meanwhile is still rolled back.
 	RolloutPause  = "pause"
 	RolloutResume = "resume"
-	// RolloutPromote gives the candidate all traffic at once, and RolloutAbort takes it back at once.
+	// RolloutPromote gives the candidate all traffic at once, and RolloutAbort rolls it back at once.
 	RolloutPromote = "promote"
 	RolloutAbort   = "abort"
 )
 
-// RolloutOrder is what a person orders of a rollout.
+// RolloutOrder is an order of a person to a rollout.
 type RolloutOrder struct {
 	Action string `json:"action"`
 	// By is the person as the client claims it.
 	By     string `json:"by"`
 	Reason string `json:"reason,omitempty"`
-	// At is when the workflow took it; what a client says is ignored.
+	// At is when the workflow received the order; a value from the client is ignored.
 	At time.Time `json:"at,omitzero"`
 }
 
@@ -76,8 +76,8 @@ type RolloutOpened struct {
 	URL string `json:"url"`
 }
 
-// RolloutTraffic asks for a share of traffic. The change is a compare-and-set on Revision: an order that arrives late, after
-// another was carried out, changes nothing.
+// RolloutTraffic requests a share of traffic. The change is a compare-and-set on Revision: a request that arrives late, after another was
+// executed, changes nothing.
 type RolloutTraffic struct {
 	Step     record.StepInput `json:"step"`
 	Version  string           `json:"version"`
@@ -135,8 +135,9 @@ type RolloutLooked struct {
 	State json.RawMessage `json:"state"`
 }
 
-// RolloutSettle ends a rollout: all traffic to the candidate and the release recorded, or all of it back to what served before. With no
-// version in Opened, the candidate was not opened, or nobody knows: it is unloaded if it is there and has no traffic.
+// RolloutSettle ends a rollout: all traffic goes to the candidate and the release is recorded, or all traffic goes back to the release that
+// served before. If Opened has no version, it is unknown whether the candidate was loaded: it is unloaded if it is there and has no
+// traffic.
 type RolloutSettle struct {
 	Step    record.StepInput `json:"step"`
 	Opened  RolloutOpened    `json:"opened"`

@@ -1,5 +1,4 @@
-// Package contract holds what workflows and activities say to each other: names, inputs and outputs. It has no behaviour, so that
-// both sides can import it.
+// Package contract has the names, inputs and outputs of workflows and activities. It has no behaviour, so that both sides can import it.
 package contract
 
 import (
@@ -58,7 +57,7 @@ const CancelSignal = "sluice.cancel"
 // RunWorkflowID is the workflow ID of a run. RunOf is its inverse.
 func RunWorkflowID(run string) string { return runPrefix + extended(run) }
 
-// ActivityID is the ID of a step's activity, by which its progress is found among those of a run.
+// ActivityID is the ID of a step's activity, by which the progress of the step is found.
 func ActivityID(step string, attempt int) string { return step + "/" + strconv.Itoa(attempt) }
 
 // trainPrefix begins the workflow IDs of trainings.
@@ -82,11 +81,11 @@ type RunInput struct {
 	// Graph in topological order: the main steps, then those of on_failure, then those of finally.
 	Graph []spec.Node  `json:"graph"`
 	Reuse record.Reuse `json:"reuse,omitzero"`
-	// BudgetUSD is what is left of the budget of the run above, for a child: its own may be smaller. 0: there is none above.
+	// BudgetUSD is the rest of the parent run's budget, for a child, whose own may be smaller; 0 means that the parent has no budget.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
-	// Trigger is what started the run, when nobody did by hand.
+	// Trigger is what started the run, unless a person did.
 	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
-	// Continuation is what an earlier part of the run hands over when its history has become long.
+	// Continuation is the state that an earlier history of the run hands over when it has become long.
 	Continuation *RunContinuation `json:"carried,omitempty"`
 }
 
@@ -103,12 +102,12 @@ type RunContinuation struct {
 	Begin       BeginOutput `json:"begun"`
 	// Tries are those of steps that failed and are to be tried again, by step.
 	Tries map[string]Tries `json:"tries,omitempty"`
-	// Queued: the run waits for its concurrency group, and nothing has begun.
+	// Queued is set if the run waits for its concurrency group and nothing has started.
 	Queued bool `json:"queued,omitempty"`
-	// Canceled and OverBudget say why no further step of the main graph is started: a person's wish, or the budget.
+	// Canceled and OverBudget say why no further main step starts: a person canceled the run, or the budget is spent.
 	Canceled   bool `json:"canceled,omitempty"`
 	OverBudget bool `json:"broke,omitempty"`
-	// Cut is the section after the main one that a further cancel stopped.
+	// Cut is the section after the main one that a further cancellation stopped.
 	Cut spec.Section `json:"cut,omitempty"`
 	// Datasets and Models are names that the run has published, which it can be found by.
 	Datasets []string `json:"datasets,omitempty"`
@@ -125,26 +124,26 @@ type BeginInput struct {
 	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
 }
 
-// BeginOutput is what the workflow must know of the whole pipeline.
+// BeginOutput is what the workflow needs to know about the pipeline as a whole.
 type BeginOutput struct {
 	// Concurrency with its group filled in; an empty group means none.
 	Concurrency spec.Concurrency `json:"concurrency,omitzero"`
 	BudgetUSD   float64          `json:"budget_usd,omitempty"`
-	// Notify lists the events that somebody wants to hear of.
+	// Notify lists the events that have receivers.
 	Notify []string `json:"notify,omitempty"`
-	// Keeps: runs of the pipeline are removed by its `keep` when one ends.
+	// Keeps is set if the pipeline's `keep` removes older runs when a run ends.
 	Keeps bool `json:"keeps,omitempty"`
-	// MadeUp: a schedule's time is made up for that had its run, which is left as it is.
+	// MadeUp is set if a schedule makes up for a time that has had its run, which is left as it is.
 	MadeUp bool `json:"made_up,omitempty"`
 }
 
-// KeepInput asks for what a pipeline's `keep` does at the end of a run.
+// KeepInput requests what a pipeline's `keep` does at the end of a run.
 type KeepInput struct {
 	Run        string `json:"run"`
 	Submission string `json:"submission"`
 }
 
-// ResolveInput asks what a step is to do now.
+// ResolveInput requests the resolved spec of a step.
 type ResolveInput struct {
 	record.StepRef
 	Reuse record.Reuse `json:"reuse,omitzero"`
@@ -154,19 +153,19 @@ type ResolveInput struct {
 	Ends []StepEnd `json:"ends,omitempty"`
 }
 
-// Resolved is what a step is to do.
+// Resolved is what a step must do.
 type Resolved struct {
 	// Skip: the step's `when` was false, or Reuse.Only leaves it out.
 	Skip string `json:"skip,omitempty"`
 	// Step is the input of the step's activity or child.
 	Step record.StepInput `json:"step"`
-	// Hit is the run, and Output the result, of an earlier execution that did the same.
+	// Hit is the run of an earlier execution of the same step, and Output its result.
 	Hit    string            `json:"hit,omitempty"`
 	Output record.StepOutput `json:"output,omitzero"`
 	// Key is the step's cache key, Summary its own line.
 	Key     string `json:"key,omitempty"`
 	Summary string `json:"summary,omitempty"`
-	// Ask is what an approval asks.
+	// Ask is the question of an approval.
 	Ask *ApprovalInput `json:"ask,omitempty"`
 }
 
@@ -178,12 +177,12 @@ type Expanded struct {
 	Of   int    `json:"of"`
 }
 
-// PerformInput is what the activity of a step is given, when doing it takes no more than one: beside what is to be done, how a success
-// is evaluated by whoever did it, which spares the workflow a task of its own.
+// PerformInput is the input of an activity that executes a step by itself. Besides the step it says how a success is evaluated, so that the
+// activity can do that and the workflow needs no task of its own for it.
 type PerformInput struct {
 	record.StepInput
-	// End is the step's end, without what only comes of doing it; its run and submission are the step's. Nil: the workflow has the
-	// step evaluated.
+	// End is the step's end without the results of the execution; its run and submission are those of the step. If it is nil, the workflow
+	// has the step evaluated.
 	End *StepEnd `json:"judge,omitempty"`
 	// Ends: as in ResolveInput.
 	Ends []StepEnd `json:"ends,omitempty"`
@@ -192,34 +191,34 @@ type PerformInput struct {
 // Performed is what that activity returns.
 type Performed struct {
 	record.StepOutput
-	// Verdict is that on the step, of which nothing is written yet. Nil when it was not evaluated.
+	// Verdict is the verdict on the step, which is not recorded yet. It is nil if the step was not evaluated.
 	Verdict *StepVerdict `json:"judged,omitempty"`
 	// Rows are those of a cleaning, to be counted.
 	Rows *spec.Rows `json:"rows,omitempty"`
 }
 
-// ChildInput asks for the run of a child pipeline; the activity returns its RunInput.
+// ChildInput requests the run of a child pipeline; the activity returns its RunInput.
 type ChildInput struct {
 	record.StepInput
 	Attempt int          `json:"attempt"`
 	Reuse   record.Reuse `json:"reuse,omitzero"`
-	// BudgetUSD is what the child may cost; 0: any sum.
+	// BudgetUSD limits the cost of the child; 0 means no limit.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
 }
 
-// Tries is what was tried of a step, or an instance, before the history of its workflow was long.
+// Tries are the attempts of a step, or an instance, in earlier histories of its workflow.
 type Tries struct {
 	Attempts []record.Attempt `json:"attempts"`
-	// Used and Lost count those that were charged to the step's retries, and those whose worker died.
+	// Used and Lost count the attempts that used up the step's retries, and those whose worker died.
 	Used int `json:"used,omitempty"`
 	Lost int `json:"lost,omitempty"`
-	// Again is when it is to be tried again.
+	// Again is when the next attempt starts.
 	Again       time.Time `json:"again"`
 	CostUSD     float64   `json:"cost_usd,omitempty"`
 	CostUnknown bool      `json:"cost_unknown,omitempty"`
 }
 
-// StepEnd ends a step: it evaluates the gate, writes the step's record and publishes.
+// StepEnd is the input for ending a step: evaluating its gate, recording and publishing it.
 type StepEnd struct {
 	record.StepRef
 	record.RunContext
@@ -231,7 +230,8 @@ type StepEnd struct {
 	CostUSD float64 `json:"child_cost_usd,omitempty"`
 	// CostUnknown: of a part of that nobody knows the price.
 	CostUnknown bool `json:"child_cost_unknown,omitempty"`
-	// Unsynced: the record is written while the run goes on. Until the run calls Sync it can have it made again by Restore.
+	// Unsynced is set if the record is written while the run continues. Until the run calls Sync, it can have the record written again by
+	// Record.
 	Unsynced bool `json:"volatile,omitempty"`
 	// Status is succeeded, failed, canceled, skipped or upstream, before the gate.
 	Status    spec.Status       `json:"status,omitempty"`
@@ -242,10 +242,10 @@ type StepEnd struct {
 	EndedAt   time.Time         `json:"ended_at,omitzero"`
 	// ReusedFrom is the run whose outputs these are.
 	ReusedFrom string `json:"reused_from,omitempty"`
-	// Decision is what a person said last of the gate that held the step, Earlier what was said of other conditions of it before.
+	// Decision is the last decision of a person about the gate that held the step, and Earlier are those about its other conditions.
 	Decision *record.Decision  `json:"decision,omitempty"`
 	Earlier  []record.Decision `json:"earlier_decisions,omitempty"`
-	// Next are steps that wait for nothing but this one's success: they are resolved in the same breath.
+	// Next are steps that wait only for the success of this one, and are resolved together with its verdict.
 	Next []ResolveInput `json:"next,omitempty"`
 	// Ends: as in ResolveInput.
 	Ends []StepEnd `json:"ends,omitempty"`
@@ -264,7 +264,7 @@ type StepVerdict struct {
 	Hold *ApprovalInput `json:"hold,omitempty"`
 	// Published are the versions that the step published.
 	Published []record.Version `json:"published,omitempty"`
-	// Next are the resolved steps of StepEnd.Next, nil for those that have to be resolved by themselves.
+	// Next are the resolved steps of StepEnd.Next, nil for those that must be resolved separately.
 	Next []*Resolved `json:"next,omitempty"`
 	// Done: a repeated step needs no further iteration.
 	Done bool `json:"done,omitempty"`
@@ -280,12 +280,12 @@ type SyncInput struct {
 	Ends []record.StepRef `json:"ends"`
 }
 
-// RecordInput writes the records of steps that have ended, in this order; also such that the death of the machine has undone.
+// RecordInput requests the records of ended steps, in this order, including records that a crash of the machine has destroyed.
 type RecordInput struct {
 	Ends []StepEnd `json:"ends"`
 }
 
-// GatherInput makes the result of a fanned-out step of those of its instances.
+// GatherInput requests the result of a step with instances.
 type GatherInput struct {
 	StepEnd
 	Fan     spec.Fan   `json:"fan"`

@@ -6,19 +6,19 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// StateQuery is answered by every workflow of a run with where it is now: RunState by the pipeline's, TrainState by a training
-// step's, RolloutState by a rollout's.
+// StateQuery is the query that every workflow of a run answers with its current state: RunState for the pipeline, TrainState for a
+// training, RolloutState for a rollout.
 const StateQuery = "sluice.state"
 
-// RunState is where a run is.
+// RunState is the current state of a run.
 type RunState struct {
 	Status spec.Status `json:"status"`
 	Steps  []StepState `json:"steps"` // in graph order
-	// Waits says, of a run that has not begun, what it waits for: its turn in its concurrency group.
+	// Waits says what a run waits for that has not started: its turn in its concurrency group.
 	Waits string `json:"waits,omitempty"`
 }
 
-// StepState is where a step is.
+// StepState is the current state of a step.
 type StepState struct {
 	ID        string      `json:"id"`
 	Kind      spec.Kind   `json:"kind"`
@@ -38,7 +38,7 @@ type StepState struct {
 	Done int `json:"done,omitempty"`
 }
 
-// TrainState is where a training step is. Step and loss are not in it: they travel in heartbeats, see TrainProgress.
+// TrainState is the current state of a training. Step and loss are in heartbeats instead: see TrainProgress.
 type TrainState struct {
 	Generation int `json:"generation"`
 	// Phase: sealing, acquiring, preparing, running, stopping, collecting.
@@ -49,7 +49,7 @@ type TrainState struct {
 	Ended []spec.Generation `json:"ended"`
 }
 
-// RolloutState is where a rollout is.
+// RolloutState is the current state of a rollout.
 type RolloutState struct {
 	// Run and Step are whose rollout it is.
 	Run     string `json:"run,omitempty"`
@@ -79,7 +79,8 @@ type RolloutState struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// NoteSignal is what a step's child workflow says to its run's now and then: a Note, for the run's details in Temporal's UI.
+// NoteSignal is the signal with which a step's child workflow reports its progress to the run from time to time: a Note, for the run's
+// details in Temporal's UI.
 const NoteSignal = "sluice.note"
 
 // Note is one line on where a step is.
@@ -88,6 +89,6 @@ type Note struct {
 	Text string `json:"text"`
 	// Done is how many instances have ended since the last note.
 	Done int `json:"done,omitempty"`
-	// Event is one that somebody may want to be notified of: hold.
+	// Event is an event that people may want to be notified of: hold.
 	Event string `json:"event,omitempty"`
 }

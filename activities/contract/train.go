@@ -24,15 +24,15 @@ const (
 	DecideActivity  = "sluice.train.decide"
 )
 
-// TrainInput starts a train workflow. It retries by itself, since the next try goes on from the last checkpoint.
+// TrainInput starts a train workflow, which handles retries itself because the next attempt resumes from the last checkpoint.
 type TrainInput struct {
 	record.StepInput
 	Retry spec.Retry `json:"retry,omitzero"`
 	// Timeout bounds one attempt; generations that end by preemption belong to the same attempt. 0: none.
 	Timeout spec.Duration `json:"timeout,omitempty"`
-	// BudgetUSD is what the step may cost; 0: any sum.
+	// BudgetUSD limits the cost of the step; 0 means no limit.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
-	// Unheard: nobody listens to what the training tells of itself, for it is an instance in a lane.
+	// Unheard is set if nothing receives the training's reports, because it is an instance in a lane.
 	Unheard bool `json:"unheard,omitempty"`
 	// Continuation is what an earlier run of the workflow hands over when its history has become long.
 	Continuation TrainContinuation `json:"carried,omitzero"`
@@ -60,14 +60,14 @@ type TrainContinuation struct {
 	Unstarted fault.Costs `json:"unstarted,omitzero"`
 }
 
-// PlanInput asks what gang a step needs, and by when it has to be done.
+// PlanInput requests the gang that a step needs, and its deadline.
 type PlanInput struct {
 	record.StepInput
 	// BeganAt is when the step began.
 	BeganAt time.Time `json:"began_at"`
-	// Resumes: the training goes on from where an earlier run's ended, so that less is left than its whole work.
+	// Resumes is set if the training continues that of an earlier run, so that less than its whole work is left.
 	Resumes bool `json:"resumes,omitempty"`
-	// Continues: the training is under way, and not refused any more for a deadline that cannot be kept.
+	// Continues is set if the training is already running, and is no longer refused for a deadline that cannot be met.
 	Continues bool `json:"continues,omitempty"`
 }
 
@@ -106,7 +106,7 @@ type Offer struct {
 	StartWithin time.Duration `json:"start_within,omitempty"`
 }
 
-// DecideInput asks which of the offers to ask for now.
+// DecideInput requests the choice of offers to ask for now.
 type DecideInput struct {
 	training.Key
 	TrainPlan
@@ -142,15 +142,15 @@ type SealInput struct {
 	Unusable   []artifact.Ref       `json:"unusable,omitempty"`
 }
 
-// SealOutput says what the generation resumes from, and how far the one before it is known to have come; it came exactly so far where
-// the worker could read what its ranks wrote.
+// SealOutput says what the generation resumes from, and how far the previous one is known to have come; the latter is exact if the worker
+// could read what the ranks wrote.
 type SealOutput struct {
 	Seal    checkpoint.Seal `json:"seal"`
 	Reached int64           `json:"reached"`
 	Exact   bool            `json:"exact,omitempty"`
 }
 
-// AcquireInput asks for a gang, of the first of the offers that there is; the activity returns an Acquired.
+// AcquireInput requests a gang from the first offer that is available; the activity returns an Acquired.
 type AcquireInput struct {
 	Submission string  `json:"submission"`
 	Offers     []Offer `json:"offers"`

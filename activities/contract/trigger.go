@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// WatchWorkflow looks every so often whether a data, metric or pipeline trigger has a reason to start a run, and starts it.
+// WatchWorkflow checks at intervals whether a data, metric or pipeline trigger has a reason to start a run, and starts it.
 const WatchWorkflow = "sluice.watch"
 
 // Activity types of a watch, both local.
@@ -66,19 +66,20 @@ type WatchInput struct {
 	Since time.Time `json:"since"`
 	// Digest of all that the trigger's schedule does: a watch whose digest is another one's has been replaced.
 	Digest string `json:"digest,omitempty"`
-	// Looked: the watch has looked before. The first look is made whatever the schedule says now, for it asked for it.
+	// Looked is set if the watch has checked before. The first check is made whatever the schedule says now, because the schedule requested
+	// it.
 	Looked bool `json:"looked,omitempty"`
 }
 
-// Look is what a look led to: nothing, a run to be started, or the end of the watch. The decision is in the trigger's state already, so
-// that a look that is made again says the same.
+// Look is the result of a check: nothing, a run to start, or the end of the watch. The decision is already in the trigger's state, so a
+// repeated check returns the same.
 type Look struct {
 	// Run is the ID of the run to start; empty for none.
 	Run     string            `json:"run,omitempty"`
 	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
 	// Summary is one line for people on what was seen.
 	Summary string `json:"summary,omitempty"`
-	// Over: the trigger is paused, was changed or is gone, and nothing was looked at.
+	// Over is set if the trigger is paused, was changed or is gone, and nothing was checked.
 	Over bool `json:"over,omitempty"`
 }
 

@@ -19,15 +19,15 @@ import (
 // explain keeps the parts of a key for the step's record.
 func (e *Engine) explain(key string, parts map[string]string) { e.keys.put(key, parts) }
 
-// hit is an earlier result of what a step is about to do.
+// hit is an earlier result of the same step.
 type hit struct {
 	run    string
 	record record.StepRecord
 }
 
-// lookup finds a result to take over: in the run that is done again, whatever `cache` says of the step, else in the step cache. A
-// result is none when an artifact that it hands on is gone. What follows the main steps is done in every run: nobody is told, and nothing
-// is cleared away, by a step that is taken over. vars are those of the step, for its gate.
+// lookup finds a result to reuse: in the run that is rerun, whatever `cache` says, else in the step cache. A result does not count if one
+// of its artifacts is missing. Steps after the main ones run in every run, because reusing their results would notify nobody and clean
+// nothing up. vars are the variables of the step, for its gate.
 func (e *Engine) lookup(
 	ctx context.Context, program *dsl.Program, node spec.Node, in contract.ResolveInput, vars spec.Vars, cache spec.Cache, key string,
 ) (*hit, error) {
@@ -65,8 +65,8 @@ func (e *Engine) lookup(
 	return e.take(ctx, program, node, entry.At, rec)
 }
 
-// passesNow makes a success of the record of a step that was done, and was refused by its gate as it was then, where the gate as it is now
-// lets it pass: who loosens a threshold need not train again. It is evaluated once more, as that of any result, when that is taken over.
+// passesNow turns the record of a step that only its gate refused into a success if the gate passes in its current form: after a threshold
+// is lowered, a model need not be trained again. The gate is evaluated once more when the result is reused.
 func (e *Engine) passesNow(
 	ctx context.Context, program *dsl.Program, node spec.Node, vars spec.Vars, rec record.StepRecord,
 ) (record.StepRecord, error) {

@@ -1,4 +1,4 @@
-// Package engine is the local activities that move a run on: they resolve steps, evaluate what came of them, take results from the cache, and
+// Package engine has the local activities that advance a run: they resolve steps, evaluate their results, reuse results from the cache, and
 // write the records.
 package engine
 
@@ -26,18 +26,19 @@ import (
 	"github.com/sluiceml/sluice/store/registry"
 )
 
-// Engine holds the activities that resolve, evaluate and record steps. They run as local activities, so they are quick: programs
-// and step results are kept in memory and read from the store only after a restart.
+// Engine has the activities that resolve, evaluate and record steps. They run as local activities and are fast: programs and results of
+// steps are kept in memory, and are read from the store only after a restart.
 type Engine struct {
 	Store *store.Store
 	// Home is that of contract.RunRecord.
 	Home string
-	// Python names the interpreter that runs of a submission with this Python find here, and what is installed for it, which is part of the
-	// keys of steps that run programs here; nil where that is not known.
+	// Python returns the interpreter that runs of a submission with this Python use here, and the packages installed for it, which are part
+	// of the keys of steps that run programs here; it is nil if that is unknown.
 	Python func(ctx context.Context, submitted string) (string, error)
-	// Platform is what engines are bound to that steps build here, and part of the keys of those steps; nil where that is not known.
+	// Platform returns what TensorRT engines that are built here depend on, which is part of the keys of such steps; it is nil if that is
+	// unknown.
 	Platform func(context.Context) (trtexec.Platform, error)
-	// Here: the steps are done on this machine, so the files that they read in place are those of this machine.
+	// Here is set if steps run on this machine, so the files that they read in place are on this machine.
 	Here bool
 	// Logs is the folder of this machine's logs, which go with their runs.
 	Logs string
@@ -77,8 +78,8 @@ type Submitted struct {
 	files []artifact.File
 }
 
-// Submission loads and compiles what was submitted under a digest. It was checked when it was submitted; that it no longer
-// compiles means that another version of Sluice is running now.
+// Submission loads and compiles a submission by its digest. It was checked when it was submitted; if it no longer compiles, another version
+// of Sluice is running now.
 func (e *Engine) Submission(ctx context.Context, digest string) (*Submitted, error) {
 	return e.programs.get(digest, func() (*Submitted, error) {
 		var sub Submitted
@@ -156,7 +157,7 @@ func (w *workspace) read(path string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// Begin opens the run's record. What `last`, `serving`, `datasets` and `models` mean is settled here, once for the whole run.
+// Begin opens the run's record. It resolves `last`, `serving`, `datasets` and `models` once, for the whole run.
 func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.BeginOutput, error) {
 	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
@@ -234,7 +235,7 @@ func events(p *spec.Pipeline) []string {
 	return slices.Sorted(maps.Keys(wanted))
 }
 
-// Finish closes the run's record; a run that succeeded becomes the pipeline's last accepted one, unless it was of some steps only.
+// Finish closes the run's record. A run that succeeded becomes the pipeline's last accepted one, unless it ran selected steps only.
 func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.RunOutput, error) {
 	var rec record.RunRecord
 	if err := e.Store.GetJSON(ctx, record.RunKey(in.Run), &rec); err != nil {
@@ -264,7 +265,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.Ru
 	return out, nil
 }
 
-// outputs evaluates the pipeline's outputs over all its steps. One that cannot be evaluated, since its step was skipped, is absent.
+// outputs evaluates the pipeline's outputs over all steps. An output that cannot be evaluated, because its step was skipped, is absent.
 func (e *Engine) outputs(
 	ctx context.Context, sub *Submitted, rec record.RunRecord, in contract.FinishInput,
 ) (map[string]any, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Gather ends a fanned-out step: its result is the list of its passed instances' outputs, or what the last iteration of a repeated
-// one left. Each instance has been evaluated by itself.
+// Gather ends a step with instances: its result is the list of outputs of the instances that passed, or the outputs of the last iteration
+// of a `repeat`. Each instance has been evaluated separately.
 func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.StepVerdict, error) {
 	rec, err := e.recordOf(ctx, in.StepEnd)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// keptAtOnce is how many runs the end of one run removes at most. Where there are more, the next ends go on.
+// keptAtOnce is the maximum number of runs that the end of one run removes. If there are more, later ends remove them.
 const keptAtOnce = 20
 
-// Keep does what the pipeline's `keep` says: it removes the checkpoints of the run's trainings that succeeded, and the runs that are to go.
+// Keep applies the pipeline's `keep`: it removes the checkpoints of the run's successful trainings, and older runs.
 func (e *Engine) Keep(ctx context.Context, in contract.KeepInput) error {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "removing older runs", Share: -1} })
 	sub, err := e.Submission(ctx, in.Submission)

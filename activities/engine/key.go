@@ -20,9 +20,9 @@ import (
 	"github.com/sluiceml/sluice/pipelines"
 )
 
-// parts are the digests of everything that whoever does a step is given and that its result may depend on, by what a person would call
-// it: the keys of its spec, its inputs, parameters and environment, what it runs in, the workspace files it uses. It makes the key of
-// every kind; what is not in it can change without the step being done again.
+// parts returns the digests of everything that a step's result may depend on, by names for people: the keys of its spec, its inputs,
+// parameters and environment, its runtime, and the workspace files that it uses. The keys of all kinds are made from them; a change of
+// anything else does not run a step again.
 func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, resolved dsl.Resolved) (map[string]string, error) {
 	sp, err := spec.Decode[map[string]json.RawMessage](resolved.Spec)
 	if err != nil {
@@ -154,8 +154,8 @@ func (e *Engine) addPlatform(ctx context.Context, of kind, resolved json.RawMess
 	return nil
 }
 
-// ProgramsDigest is one of all that the answers of a clean step's programs depend on, beside their commands and the rows: the workspace files
-// that they use, the Python of this machine with what is installed for it, and what else they are given.
+// ProgramsDigest is a digest of everything that the answers of a clean step's programs depend on besides their commands and the rows: the
+// workspace files that they use, the Python of this machine with its packages, and their other settings.
 func (e *Engine) ProgramsDigest(ctx context.Context, sub *Submitted, files []string, given ...any) (string, error) {
 	digest, err := e.FilesDigest(ctx, sub, files)
 	if err != nil {
@@ -169,8 +169,8 @@ func (e *Engine) ProgramsDigest(ctx context.Context, sub *Submitted, files []str
 	return ShortDigest(text), err
 }
 
-// FilesDigest is that of the workspace files a step depends on: those it names, or all but the documents themselves, whose changes
-// are in the specs.
+// FilesDigest is the digest of the workspace files that a step depends on: those that it names, or all except the pipeline and its
+// environments, whose changes are in the specs.
 func (e *Engine) FilesDigest(ctx context.Context, sub *Submitted, names []string) (string, error) {
 	if sub.files != nil {
 		return digestOfFiles(sub, sub.files, names), nil
@@ -224,7 +224,7 @@ func (s *Submitted) isUsed(file string, names []string) bool {
 	return within && !slices.Contains(s.documents(), file)
 }
 
-// ShortDigest is enough of a digest to tell one value from another.
+// ShortDigest is a prefix of a digest, long enough to tell values apart.
 func ShortDigest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8])

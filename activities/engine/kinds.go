@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// kind is what the engine has to know of a kind of step.
+// kind is what the engine needs to know about a kind of step.
 type kind struct {
 	// files: all its steps see the workspace; of other kinds those that run programs do.
 	files bool
@@ -60,7 +60,7 @@ func targetOfRollout(raw json.RawMessage) (string, error) {
 	return rollout.Target, err
 }
 
-// kindOf is what the engine has to know of a step: on nodes of pools it is done as a training is.
+// kindOf returns what the engine needs to know about a step; a step on nodes of pools is handled like a training.
 func kindOf(node spec.Node) kind {
 	of := kinds[node.Kind]
 	if node.OnPool {

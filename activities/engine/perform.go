@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// WithVerdict makes of an activity that does a step one that also evaluates its success, and resolves what is next.
+// WithVerdict wraps an activity that executes a step, so that it also evaluates a success and resolves the next steps.
 func (e *Engine) WithVerdict(
 	do func(context.Context, record.StepInput) (record.StepOutput, error),
 ) func(context.Context, contract.PerformInput) (contract.Performed, error) {
@@ -55,8 +55,8 @@ func rowsOf(ctx context.Context, s *store.Store, kind spec.Kind, out record.Step
 	return outputs.Rows, err
 }
 
-// preEvaluate evaluates a step that was just done. It writes nothing: should this worker have been given up for dead, somebody else does the
-// step again, and that is what counts. So a step that publishes is not evaluated here; nor does nil say anything of one.
+// preEvaluate evaluates a step that has just been executed. It writes nothing: if Temporal considers this worker dead, another execution
+// counts. A step that publishes is therefore not evaluated here; for such a step the verdict is nil.
 func (e *Engine) preEvaluate(ctx context.Context, in contract.PerformInput, out record.StepOutput) (*contract.StepVerdict, error) {
 	end := *in.End
 	end.Run, end.Submission, end.Kind, end.Status, end.Output = in.Run, in.Submission, in.Kind, spec.StatusSucceeded, out

@@ -11,8 +11,8 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Sync makes the records of steps durable that Verdict wrote without waiting for the disk. It fails with a fault of type lost when one
-// is not there.
+// Sync makes the records durable that Verdict wrote without waiting for the disk. It fails with a fault of type lost if one of them is
+// missing.
 func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 	e.behind.wait(in.Run)
 	keys := make([]string, len(in.Ends))
@@ -30,7 +30,7 @@ func (e *Engine) Sync(ctx context.Context, in contract.SyncInput) error {
 	return e.Store.Driver().Sync(ctx, keys)
 }
 
-// Record writes the records of steps that are not there. Their outputs are in history, and a verdict of the same is the same.
+// Record writes missing records of steps. Their outputs are in history, and evaluating the same outputs gives the same verdict.
 func (e *Engine) Record(ctx context.Context, in contract.RecordInput) error {
 	for _, end := range in.Ends {
 		var rec record.StepRecord

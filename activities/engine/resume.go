@@ -15,9 +15,10 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
-// unfinished finds the checkpoint that a step goes on from: the last of the run that is done again, where that did the same and did not
-// succeed, or of one before that. The key holds all that the step is given, so a checkpoint is not resumed by another program, nor with
-// other data. Where the gate failed the training was done, and to go on would make the same model. Nil is none.
+// unfinished finds the checkpoint from which a step resumes: the last one of the run that is rerun, if its step did the same and did not
+// succeed, or of an earlier run in that chain. The cache key covers everything that the step gets, so a checkpoint is never resumed by
+// another program or with other data. If the gate failed, the training itself had finished, and resuming would produce the same model. It
+// returns nil if there is none.
 func (e *Engine) unfinished(ctx context.Context, node spec.Node, in contract.ResolveInput, key string) (*checkpoint.Manifest, error) {
 	if !kindOf(node).resumes || node.Section != spec.SectionMain || in.Reuse.From == "" || slices.Contains(in.Reuse.Again, in.Step) {
 		return nil, nil
@@ -31,7 +32,7 @@ func (e *Engine) unfinished(ctx context.Context, node spec.Node, in contract.Res
 	return checkpoint.NewestOf(ctx, e.Store, at.Run, at.ID(), nil)
 }
 
-// GoesOn reports whether a rerun that does the same goes on with what a training left, by its record.
+// GoesOn reports whether a rerun that does the same resumes what a training left, by its record.
 func GoesOn(rec record.StepRecord) bool {
 	return rec.Key != "" && rec.Status != spec.StatusSucceeded && rec.ErrorType != fault.Gate
 }

@@ -38,8 +38,8 @@ func newBegun(rec record.RunRecord) *begun {
 	return b
 }
 
-// vars gathers what the expressions of one step may see: the results of the steps it needs and of all in earlier sections, and the
-// runs behind `last` and `serving` as the run's record settled them. Results in known need no record.
+// vars collects the variables of a step's expressions: the results of the steps that it needs and of all steps in earlier sections, and the
+// runs behind `last` and `serving`, as the run's record resolved them. Results in known need no record.
 func (e *Engine) vars(
 	ctx context.Context, sub *Submitted, at record.StepRef, now record.RunContext, known map[string]spec.StepResult,
 ) (spec.Node, spec.Vars, error) {

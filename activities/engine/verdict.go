@@ -20,9 +20,9 @@ import (
 	"github.com/sluiceml/sluice/store/registry"
 )
 
-// Verdict ends a step or an instance: it evaluates the gate, publishes what passed and writes the record, in this order, so that a record
-// that says "succeeded" is only there when all of it was done. A gate that holds leaves no record: the person's decision comes back
-// with a second call.
+// Verdict ends a step or an instance: it evaluates the gate, publishes if it passed, and writes the record, in this order, so a record that
+// says "succeeded" exists only after all of that. A gate with the verdict hold writes no record: the person's decision comes with a second
+// call.
 func (e *Engine) Verdict(ctx context.Context, in contract.StepEnd) (contract.StepVerdict, error) {
 	if err := e.flush(ctx, in.Ends); err != nil {
 		return contract.StepVerdict{}, err

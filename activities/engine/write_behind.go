@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// writeBehind does writes that nobody waits for until Sync. What is not written when the process ends can be made again: see Restore.
+// writeBehind performs writes that nobody waits for until Sync. What is not written when the process ends can be written again: see Record.
 type writeBehind struct {
 	mu   sync.Mutex
 	open map[string]*sync.WaitGroup // by run
