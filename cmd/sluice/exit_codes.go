@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// newExitCodes is a help topic: a command that cannot be run.
+// newExitCodes makes a help topic: a command that cannot be run.
 func newExitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",

@@ -1,8 +1,7 @@
-// Command sluice runs pipelines that carry a model from raw data to live traffic, and everything around them: see `sluice help`.
+// Command sluice runs pipelines that take a model from raw data to live traffic, and everything around them: see `sluice help`.
 //
-// The same binary is also the child processes it starts: the keeper of a process tree, a Beam worker, a cleaning job, a measurement,
-// a cleaning or a compilation on a node of a pool.
-// Which of them a process is must be known before any flag is parsed.
+// The same binary is also used for its child processes: the keeper of a process tree, a Beam worker, a cleaning, a measurement, and a
+// cleaning or a compilation on a node of a pool. Which of these a process is must be known before any flag is parsed.
 package main
 
 import (
@@ -27,7 +26,7 @@ func main() {
 	os.Exit(run(os.Args[1:]))
 }
 
-// run is the process, less the kinds of child that take it over by themselves.
+// run is the process, unless it is a child process that takes over by itself.
 func run(args []string) int {
 	ctx := context.Background()
 	if len(args) > 0 {
@@ -45,7 +44,7 @@ func run(args []string) int {
 	return execute(ctx, args, os.Stdin, os.Stdout, os.Stderr)
 }
 
-// nodeExit is the exit code of what a node of a pool does, whose error goes to its log.
+// nodeExit returns the exit code of a process on a node of a pool, whose error goes to its log.
 func nodeExit(err error) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -53,7 +52,7 @@ func nodeExit(err error) int {
 	return childExit(err)
 }
 
-// childExit is the exit code of a child whose error has gone to its parent as a message.
+// childExit returns the exit code of a child process whose error has been sent to its parent as a message.
 func childExit(err error) int {
 	if err != nil {
 		return kit.ExitInfrastructure

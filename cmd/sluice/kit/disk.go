@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// DiskUse is what one kind of what is kept takes.
+// DiskUse is the disk use of one kind of content.
 type DiskUse struct {
 	Kind  string `json:"kind"`
 	Files int64  `json:"files"`
@@ -37,11 +37,11 @@ var diskKinds = []string{
 	kindTemporal, store.KindLogs, kindPieces, kindFileCache, kindTemporary, kindOther,
 }
 
-// UnusedAge is how old garbage is at least that `sluice data gc` removes when nothing else is said.
+// UnusedAge is the minimum age of garbage that `sluice data gc` removes by default.
 const UnusedAge = 24 * time.Hour
 
-// Disk adds up what a store and a state folder take, by kind; a kind of which there is nothing is left out. progress is called with how many
-// records were read, by several at a time.
+// Disk adds up the disk use of a store and a state folder by kind; kinds without content are left out. progress is called with the number
+// of records read so far, possibly concurrently.
 func Disk(ctx context.Context, s *store.Store, stateDir string, progress func(records int64)) ([]DiskUse, error) {
 	runs, err := record.Runs(ctx, s)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package kit is what the commands of sluice share: exit codes and what is said of errors, flags and their completion, the store, tables,
-// signals and the terminal.
+// Package kit has what the commands of sluice share: exit codes and error output, flags and their completion, the store, tables, signals
+// and the terminal.
 package kit
 
 import (
@@ -35,7 +35,7 @@ const (
 	ExitCanceled       = 130 // as a shell has it for SIGINT
 )
 
-// ExitSignal is the code of a command that a signal ended, as a shell has it.
+// ExitSignal returns the exit code of a command that a signal ended, as a shell reports it.
 func ExitSignal(sig os.Signal) int {
 	if number, ok := sig.(syscall.Signal); ok {
 		return 128 + int(number)
@@ -46,17 +46,17 @@ func ExitSignal(sig os.Signal) int {
 // CodeOfRun is the exit code for how a run ended.
 func CodeOfRun(out record.RunOutput) int { return spec.EndOfRun(out.Status, out.ErrorType).Exit }
 
-// UsageError is an error that says what is wrong with the command line, and where the command's help is.
+// UsageError returns an error that says what is wrong with the command line, and how to get the command's help.
 func UsageError(cmd *cobra.Command, message string) error {
 	return Invalidf("%s\nhelp: see `%s --help`", message, cmd.CommandPath())
 }
 
-// silent ends the process with a code after everything was said already.
+// silent ends the process with a code when everything has already been printed.
 type silent struct{ code int }
 
 func (s silent) Error() string { return fmt.Sprintf("exit status %d", s.code) }
 
-// ExitWith is the error that ends the process with a code after everything was said already.
+// ExitWith returns the error that ends the process with a code when everything has already been printed.
 func ExitWith(code int) error { return silent{code} }
 
 func said(err error) bool { return errors.As(err, new(silent)) }
@@ -73,7 +73,7 @@ func exitCode(err error) int {
 	return spec.EndOfRun(spec.StatusFailed, typeOf(err)).Exit // that of a run which failed so
 }
 
-// typeOf is the type of an error that a command ends with. Some that have none mean something here.
+// typeOf returns the type of an error that a command ends with. Some errors without a type have a meaning here.
 func typeOf(err error) string {
 	switch _, typed := fault.As(err); {
 	case errors.As(err, new(*control.LintError)), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR):
@@ -86,7 +86,7 @@ func typeOf(err error) string {
 	return fault.Infrastructure
 }
 
-// messageOf is what a person should read of an error.
+// messageOf returns the part of an error that a person should read.
 func messageOf(err error) string {
 	if typed, ok := fault.As(err); ok {
 		return typed.Message
@@ -100,7 +100,7 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// Conclude says what is to be said of a command's error, and returns the process's exit code.
+// Conclude prints a command's error, and returns the process's exit code.
 func Conclude(w io.Writer, err error) int {
 	if err != nil && !said(err) {
 		Complain(w, err)
@@ -108,7 +108,7 @@ func Conclude(w io.Writer, err error) int {
 	return exitCode(err)
 }
 
-// Complain writes an error the way all are written: what and why, then what to do.
+// Complain prints an error in the common form: what and why, then what to do.
 func Complain(w io.Writer, err error) {
 	if lint, ok := errors.AsType[*control.LintError](err); ok {
 		fmt.Fprint(w, lint.Diagnostics.Text(view.ThemeOf(w).Color)) //nolint:errcheck // there is nowhere else to say it
@@ -118,7 +118,7 @@ func Complain(w io.Writer, err error) {
 	fmt.Fprintf(w, "sluice: %s\n", strings.ReplaceAll(text, "\n", "\n  ")) //nolint:errcheck // there is nowhere else to say it
 }
 
-// Invalidf is an error of what a command was given: a name that there is not, a folder in which nothing can be written.
+// Invalidf returns an error about a command's arguments: a name that does not exist, a folder that cannot be written to.
 func Invalidf(format string, args ...any) error {
 	return fault.Errorf(fault.Invalid, format, args...)
 }

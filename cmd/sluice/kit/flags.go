@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 )
 
-// StateVariable names the state folder where --state does not.
+// StateVariable is the variable that sets the state folder if --state does not.
 const StateVariable = "SLUICE_STATE"
 
 // AddStrict adds commands to another. What they complain of the number of their arguments are usage errors, in words of ours.

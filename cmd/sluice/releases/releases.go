@@ -1,4 +1,4 @@
-// Package releases is the commands for what targets serve: release and rollout.
+// Package releases has the commands for the releases of targets: release and rollout.
 package releases
 
 import (

@@ -113,7 +113,7 @@ func saysWithheld(w control.Snapshot) string {
 	return fmt.Sprintf("sluice: excluded from the workspace, since they may hold secrets: %s\n  help: to include a file, add it to .sluiceignore, as in !%s\n", human.Line(names), human.Line(w.Withheld[0]))
 }
 
-// saysBeside says that another run of the pipeline goes on, why this is not that one, and what can be done about either.
+// saysBeside says that another run of the pipeline is open, why this is not that run, and what to do about either.
 func saysBeside(sub control.Submitted) string {
 	why := "it was started with other options"
 	if len(sub.Differs) > 0 {
@@ -220,7 +220,7 @@ func (f *follower) poll(ctx context.Context, polled chan<- look, notes chan<- st
 // errOrphaned says that the process which carried the run is gone. Of those that watch, one takes its place.
 var errOrphaned = errors.New("the Sluice process that executed the run has exited")
 
-// adopt goes on watching in a new session: that of the folder's next holder, which may be this process.
+// adopt continues to follow the run in a new session: that of the folder's next holder, which may be this process.
 func (f *follower) adopt(s *control.Session, w *worker.Worker) error {
 	f.session, f.worker = s, w
 	where := "the process that holds the state folder now"

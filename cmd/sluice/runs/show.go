@@ -91,7 +91,7 @@ Records are read from the store: no other process needs to be running.`,
 	return cmd
 }
 
-// notCarried says of a run that has not ended that nothing goes on in it.
+// notCarried says that no process executes a run that has not ended.
 const notCarried = "no process executes this run now: resume it with the command that started it, or with `sluice up`. Steps shown as pending may have started"
 
 // showStep shows a step, or an instance of one.

@@ -1,4 +1,4 @@
-// Package serve is the commands that keep Sluice running: up, worker, serve, codec and doctor.
+// Package serve has the commands that keep Sluice running: up, worker, serve, codec and doctor.
 package serve
 
 import (
@@ -95,10 +95,10 @@ func heldError(state string, pid int) error {
 		"help: use `sluice up --wait` to take over when that process has ended", state, holder.ErrHeld, pid)
 }
 
-// awaitEvery spaces looks at whether the holder of a state folder has ended.
+// awaitEvery is the interval between checks whether the holder of a state folder has ended.
 const awaitEvery = 200 * time.Millisecond
 
-// awaitFolder returns when nobody holds the state folder or, with wait, when that has become so or a signal asks this process to end.
+// awaitFolder returns when no process holds the state folder or, with wait, when that has become true or a signal asks this process to end.
 func awaitFolder(cmd *cobra.Command, state string, wait bool) error {
 	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
@@ -120,7 +120,7 @@ func awaitFolder(cmd *cobra.Command, state string, wait bool) error {
 	return context.Cause(ctx)
 }
 
-// eventLog writes a line for each event, of several goroutines.
+// eventLog prints a line for each event, from several goroutines.
 type eventLog struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -132,7 +132,7 @@ func (l *eventLog) line(text string) {
 	fmt.Fprintf(l.out, "%s  %s\n", time.Now().Format(time.RFC3339), text) //nolint:errcheck // it happens all the same
 }
 
-// resumed says which runs continue that an earlier process left open.
+// resumed prints which runs of an earlier process continue.
 func (l *eventLog) resumed(ctx context.Context, s *control.Session) error {
 	all, err := record.Runs(ctx, s.Store)
 	own, _ := record.Apart(all)
@@ -184,7 +184,7 @@ func printMetrics(out io.Writer, w *worker.Worker) error {
 	return err
 }
 
-// NewWorker is the production form: a worker beside a cluster of the user's.
+// NewWorker makes `sluice worker`, the form for production: a worker for a Temporal cluster of the user's.
 func NewWorker() *cobra.Command {
 	var at control.Options
 	options := worker.Options{Work: true}
@@ -256,8 +256,8 @@ func saysBuild(ctx context.Context, s *control.Session, d worker.Deployment) str
 	return said
 }
 
-// stay opens a session and a worker, says so by ready, and keeps both until a signal comes or the worker fails. What serves is told to log,
-// unless that is nil.
+// stay opens a session and a worker, calls ready, and keeps both until a signal arrives or the worker fails. Changes of what is served are
+// printed to log, unless it is nil.
 func stay(cmd *cobra.Command, at control.Options, o worker.Options, log *eventLog, ready func(*control.Session, *worker.Worker) error) (err error) {
 	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
