@@ -15,17 +15,17 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// BlockStep is the id of the only step of a program that CompileBlock makes.
+// BlockStep is the id of the only step of a program from CompileBlock.
 const BlockStep = "clean"
 
-// CompileBlock is Compile of a file that holds nothing but a cleaning: the keys of a clean step's block, and beside them `params`, `env`
-// and `secrets`, as a pipeline and its steps have them. Findings are at their place in that file.
+// CompileBlock is Compile for a file that contains only a cleaning: the keys of a clean step's block, and besides them `params`, `env` and
+// `secrets`, as in a pipeline and its steps. Findings have positions in that file.
 func CompileBlock(block document.File, env document.File, ws document.Workspace) (*Program, document.Diagnostics) {
 	return compileRoot(block, env, ws, &loader{block: true})
 }
 
-// CompileAlone is Compile, or CompileBlock, of a file of which a cleaning is done by itself on this machine: what it says of a pool does not
-// apply.
+// CompileAlone is Compile, or CompileBlock, for a file of which one cleaning runs by itself on this machine: the keys that concern a pool
+// do not apply.
 func CompileAlone(file, env document.File, ws document.Workspace, block bool) (*Program, document.Diagnostics) {
 	return compileRoot(file, env, ws, &loader{block: block, alone: true})
 }
@@ -60,8 +60,8 @@ func blockPipeline(root *yaml.Node, file string) *yaml.Node {
 	return pipeline
 }
 
-// ResolveAlone is Resolve of a step whose pipeline does not run. It sees the parameters, and for its inputs what is given; what it
-// asks of other steps, of runs and of published versions there is not.
+// ResolveAlone is Resolve for a step whose pipeline does not run. The step can read the parameters, and the given artifacts as its inputs;
+// outputs of other steps, runs and published versions are absent.
 func (p *Program) ResolveAlone(id string, params map[string]any, inputs map[string]artifact.Ref) (Resolved, error) {
 	s, err := p.step(id)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// checkFan reports what types alone do not say of a step that runs more than once.
+// checkFan reports mistakes, beyond wrong types, in steps that run more than once.
 func (c *checker) checkFan(s *step) {
 	var fans []*yaml.Node
 	for _, name := range []spec.Fan{spec.FanMatrix, spec.FanForeach, spec.FanRepeat} {
@@ -27,7 +27,7 @@ func (c *checker) checkFan(s *step) {
 	if s.matrix != nil {
 		c.checkMatrix(s)
 	}
-	// A default that a step has no use for is no mistake of the step's.
+	// A default that does not apply to a step is not a mistake of the step.
 	for _, name := range []string{"max_parallel", "require"} {
 		if document.Lookup(s.own, name) != nil && !s.listed() && len(fans) == 0 {
 			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it, or add `matrix` or `foreach`", "`%[2]s` has no effect: `%[1]s` has neither `matrix` nor `foreach`", s.ID, name)
@@ -47,7 +47,7 @@ func (c *checker) checkFan(s *step) {
 	}
 }
 
-// checkContinue warns where others read the instances of a step that may fail without failing the run: they would be skipped.
+// checkContinue warns if other steps read the instances of a step that may fail without failing the run: they would be skipped.
 func (c *checker) checkContinue(s *step) {
 	for _, other := range c.steps {
 		for _, e := range other.exprs {
@@ -101,7 +101,7 @@ func (c *checker) checkVersions(n *yaml.Node) {
 	}
 }
 
-// checkMatrix reports what is excluded and never was there.
+// checkMatrix reports entries of `exclude` that match no combination.
 func (c *checker) checkMatrix(s *step) {
 	m := s.matrix
 	c.checkVersions(m.node)
@@ -114,7 +114,7 @@ func (c *checker) checkMatrix(s *step) {
 	}
 }
 
-// checkHolds reports who is to decide and does not exist, and a hold that never comes.
+// checkHolds reports people who do not exist, and a `hold` that has no effect.
 func (c *checker) checkHolds(s *step) {
 	gates := document.Lookup(s.node, "gate")
 	if gates == nil || gates.Kind == yaml.SequenceNode && len(gates.Content) != len(s.Gate) {
@@ -136,7 +136,7 @@ func (c *checker) checkHolds(s *step) {
 	}
 }
 
-// checkCache reports steps that must not be left out.
+// checkCache reports steps that must not be cached.
 func (c *checker) checkCache(s *step) {
 	at := document.Lookup(s.own, "cache")
 	if at == nil || !s.Cache.Enabled {
@@ -150,7 +150,7 @@ func (c *checker) checkCache(s *step) {
 	}
 }
 
-// checkVariables reports variables of a step that has no program to read them. What `defaults` gives to all steps may stand.
+// checkVariables reports variables of a step that has no program to read them, except those from `defaults`.
 func (c *checker) checkVariables(s *step) {
 	programs := s.info().programs
 	c.checkVariableNames(s, "env")
@@ -169,7 +169,7 @@ func (c *checker) checkVariables(s *step) {
 	}
 }
 
-// checkSecrets reports secrets that the environment lacks, and what is no name of one.
+// checkSecrets reports secrets that the environment lacks, and values that are not the name of a secret.
 func (c *checker) checkSecrets(s *step) {
 	secrets, _ := s.secrets.(expr.Mapping)
 	for i, variable := range secrets.Keys {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// loadEnvironment reads an environment document; nil after it has reported why it cannot.
+// loadEnvironment reads an environment document. It returns nil after it has reported why it cannot.
 func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	root := src.Parse(data)
 	if root == nil || isOther(src, root, "environment/v1", "a pipeline is the command's argument, and -e names an environment") {
@@ -52,8 +52,7 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	return env
 }
 
-// LoadEnvironment reads and checks an environment document by itself, for what needs no pipeline. It is nil when a finding is an
-// error.
+// LoadEnvironment reads and checks an environment document without a pipeline. It returns nil if a finding is an error.
 func LoadEnvironment(file document.File) (*spec.Environment, document.Diagnostics) {
 	src := document.New(file)
 	env := loadEnvironment(src, file.Source)

@@ -17,7 +17,7 @@ var ipAddress = regexp.MustCompile(`^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F]*:[
 // ownOrEncrypted is a URL whose answers nobody else can change on the way.
 var ownOrEncrypted = regexp.MustCompile(`^(https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/])`)
 
-// checkGateway reports a front door that others can pass though nobody said so, and what it cannot be made of.
+// checkGateway reports a gateway that is open to others without `open: true`, and settings that cannot be used.
 func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, env *spec.Environment) {
 	for _, listen := range []struct{ key, address string }{{"listen", g.Listen}, {"metrics_listen", g.MetricsListen}} {
 		at := document.Lookup(body, listen.key)

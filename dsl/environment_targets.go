@@ -14,8 +14,8 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-// checkTargets reports two targets on one port, sizes of batches that cannot be, models where KServe cannot be, addresses that are none,
-// commands that are empty, and front doors that stand open.
+// checkTargets reports two targets on one port, impossible batch sizes, models that KServe cannot read, invalid addresses, empty commands,
+// and gateways that are open to everyone.
 func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	taken := map[int]takenPort{}
 	for key, body := range document.Entries(root, "targets") {
@@ -105,7 +105,7 @@ func checkKServe(src *document.Source, key, body *yaml.Node, t spec.KServeTarget
 	}
 }
 
-// checkExternal reports servers that cannot be asked.
+// checkExternal reports servers that cannot be reached by their address.
 func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget) {
 	const pair = 2
 	one, several := document.Lookup(body, "server"), document.Lookup(body, "servers")
@@ -157,7 +157,7 @@ func checkModelName(src *document.Source, body *yaml.Node, s spec.Server) {
 	}
 }
 
-// checkTriton reports a server that cannot be asked, and a folder that depends on where a gateway was started.
+// checkTriton reports an invalid server, and a folder that depends on the working directory of a gateway.
 func checkTriton(src *document.Source, body *yaml.Node, t spec.TritonTarget) {
 	if at := document.Lookup(body, "server"); at != nil {
 		checkServer(src, at, t.Server, suchServer)

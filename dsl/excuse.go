@@ -12,9 +12,10 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// What could not be read was reported, and those that read it are not to blame: to them it is of any type.
+// An error in one place should not cause further findings elsewhere: whatever could not be read, and was reported, has any type for the
+// expressions that read it.
 
-// isBroken reports whether a key of a mapping was written, or meant, and could not be read.
+// isBroken reports whether a key of a mapping was written, or probably meant, and could not be read.
 func (c *checker) isBroken(n *yaml.Node, key string, want yaml.Kind) bool {
 	at := document.Lookup(n, key)
 	return at != nil && at.Kind != want || at == nil && n != nil && slices.Contains(c.d.MeantKeys(n), key)

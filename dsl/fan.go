@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Expand lists the instances of a step with a matrix or a foreach, in a fixed order. There may be none, and are at most 100,000.
+// Expand lists the instances of a step with a matrix or a foreach, in a fixed order. There may be none, and at most 100,000.
 func (p *Program) Expand(id string, v spec.Vars) ([]spec.Instance, error) {
 	s, err := p.step(id)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *step) expandForeach(names *names) ([]spec.Instance, error) {
 	return instances, nil
 }
 
-// When evaluates a step's `when`; it holds when the step has none. Values are what it read, for people.
+// When evaluates a step's `when`; holds is true if the step has none. values are the values that it read, for people.
 func (p *Program) When(id string, v spec.Vars) (holds bool, values map[string]any, err error) {
 	s, err := p.step(id)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *step) evaluateWhen(names *names) (holds bool, values map[string]any, er
 	return holds, values, nil
 }
 
-// Until evaluates the condition that ends a repeat over the outputs of an iteration, which v.Instance names.
+// Until evaluates the condition that ends a `repeat` over the outputs of the iteration in v.Instance.
 func (p *Program) Until(id string, outputs json.RawMessage, v spec.Vars) (bool, error) {
 	s, err := p.step(id)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// EvaluateGate evaluates a step's gate over its outputs; of a step that fans out, over those of the instance v names. The verdict is pass
-// only when every check holds; a check that cannot be evaluated makes it error, never pass. It is hold when a person may let pass all
-// that does not hold. Without a gate there are no checks and the verdict is pass.
+// EvaluateGate evaluates a step's gate over its outputs, or over those of the instance in v. The verdict is pass only if every check is
+// true. A check that cannot be evaluated makes it error, never pass. It is hold if a person may approve all checks that are not true.
+// Without a gate there are no checks and the verdict is pass.
 func (p *Program) EvaluateGate(id string, outputs json.RawMessage, v spec.Vars) ([]spec.Check, spec.Verdict) {
 	s, err := p.step(id)
 	if err != nil {
@@ -41,7 +41,7 @@ func (p *Program) EvaluateGate(id string, outputs json.RawMessage, v spec.Vars) 
 	return checks, verdict
 }
 
-// worse is the verdict with one more check: error is worse than fail, fail than hold, hold than pass.
+// worse combines a verdict with one more check: error is worse than fail, fail than hold, and hold than pass.
 func worse(v spec.Verdict, c spec.Check) spec.Verdict {
 	switch {
 	case c.Verdict == spec.VerdictError:
@@ -54,7 +54,7 @@ func worse(v spec.Verdict, c spec.Check) spec.Verdict {
 	return spec.VerdictFail
 }
 
-// takeOwn makes the step's outputs the names a gate sees.
+// takeOwn makes the step's outputs available to its gate by their plain names.
 func (n *names) takeOwn(outputs json.RawMessage) {
 	own, err := n.p.ts.Decode(expr.ObjectNamed("steps."+n.step.ID), outputs)
 	if err != nil {

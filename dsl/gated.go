@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// checkGates reports releases and publications that no gate holds back.
+// checkGates reports releases and publications without a gate.
 func (c *checker) checkGates() {
 	for _, s := range c.steps {
 		if rollout, ok := s.known.(*spec.Rollout); ok && !rollout.Ungated {
@@ -24,7 +24,7 @@ func (c *checker) checkGates() {
 	}
 }
 
-// effects are what a pipeline does to the world, by steps of its own or of its children.
+// effects are the releases and publications of a pipeline, by its own steps or those of its children.
 type effects struct {
 	releases, publishes bool
 	gated               bool // some of it may not be done without a gate, which a rollout says by `ungated: true`
@@ -46,8 +46,8 @@ func (e *effects) add(other effects) {
 	e.releases, e.publishes, e.gated = e.releases || other.releases, e.publishes || other.publishes, e.gated || other.gated
 }
 
-// checkChildRelease holds a child that releases or publishes to what a rollout in its place would be held to, as to what this pipeline
-// hands it: a gate inside the child is none of those that judge here. What the child makes by itself is for its own gates alone.
+// checkChildRelease applies the rules for a rollout to a child that releases or publishes an artifact of this pipeline: the gates inside
+// the child do not count here. What the child produces itself is up to its own gates.
 func (c *checker) checkChildRelease(s *step, does effects) {
 	mustWait := does.gated && c.takesArtifact(s)
 	switch {
@@ -70,8 +70,8 @@ func (c *checker) takesArtifact(s *step) bool {
 	return false
 }
 
-// checkRelease reports a step that releases a model and that a gate does not hold back: it must wait for every gated step that judges
-// the model, or one it was made from, and where it is told so for at least one gated step.
+// checkRelease reports a step that releases a model without a gate: it must wait for every gated step that evaluates the model, or a model
+// from which it was made, and, unless it is told otherwise, for at least one gated step.
 func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 	before := c.passedBefore(s)
 	lineage := c.modelLineage(s)
@@ -96,8 +96,8 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 	}
 }
 
-// holdsBack reports whether a step judges what goes on after it: by a gate, or by asking a person. Where none of its instances must pass
-// it holds nothing back, but a step that takes one of those that did.
+// holdsBack reports whether a step can stop the steps after it: by a gate, or by asking a person. If none of its instances has to pass, it
+// stops only steps that use an instance that passed.
 func (s *step) holdsBack(takesInstance bool) bool {
 	return (s.judges() || s.info().verdict == verdictByPerson) && (!s.listed() || s.Require > 0 || takesInstance)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// addEdges gathers what each step needs: its explicit needs, and the steps its expressions read. A gate's are among them: what it may
-// read must be there when it is evaluated.
+// addEdges collects the steps that each step needs: its explicit needs, and the steps that its expressions read, those of its gate
+// included, because they must have ended when the gate is evaluated.
 func (c *checker) addEdges() {
 	for _, s := range c.steps {
 		s.needs = maps.Clone(s.Needs)
@@ -191,7 +191,7 @@ func (c *checker) node(s *step) spec.Node {
 	}
 }
 
-// Unset lists the bounds of a step that its document leaves out, with what holds in their place.
+// Unset lists the limits that the document does not set for a step, with their defaults.
 func (p *Program) Unset(id string) (all []spec.Unset) {
 	s := p.byID[id]
 	note := func(key, value string, at *yaml.Node) {

@@ -92,8 +92,8 @@ func (k hashKeys) given(params map[string]any) (secrets []string, open bool) {
 	return slices.Compact(secrets), open
 }
 
-// ChildHashKeys are the names of the secrets that the cleanings of a child pipeline, and of its children, make hashes with, where a step
-// of this pipeline runs it with params; sorted. open is true when there may be others, whose names only the child's run can tell.
+// ChildHashKeys returns, sorted, the names of the secrets with which the cleanings of a child pipeline, and of its children, make hashes
+// when a step of this pipeline runs it with params. open is true if there may be others, which only the child's run can tell.
 func (p *Program) ChildHashKeys(id string, params map[string]any) (secrets []string, open bool) {
 	return p.hashKeys[id].given(params)
 }

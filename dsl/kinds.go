@@ -11,14 +11,14 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// kindInfo is one line in the list of kinds: all that the language knows of it beside its spec struct.
+// kindInfo is one line in the table of kinds: everything that the language knows about a kind besides its spec struct.
 type kindInfo struct {
 	kind  spec.Kind
 	new   func() any // a pointer to its spec struct
 	scope expr.Scope // of expressions in the body that stand without ${}
 	// outputs describes the step's outputs in expressions: their types, those that may be absent although the step passed, and those that count.
 	outputs func(ts *expr.TypeSystem, id string, spec any) expr.ObjectType
-	// check reports what types alone do not say.
+	// check reports mistakes beyond wrong types.
 	check func(c *checker, s *step)
 	// caching says whether outputs of an earlier run may stand in for those of a step.
 	caching func(s *step) caching
@@ -88,7 +88,7 @@ func kindOf[S any](kind spec.Kind, expressions expr.Scope, outputs func(*expr.Ty
 	}
 }
 
-// laterKinds are named in the design and refused by name until they work.
+// laterKinds are planned kinds, which are rejected by name until they are supported.
 var laterKinds = []string{"tune"}
 
 func kindByName(name string) *kindInfo {

@@ -15,7 +15,7 @@ func checkLimits(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	}
 }
 
-// checkWithinLimits reports a step beside the worker that would wait for ever.
+// checkWithinLimits reports a step beside the worker that would wait forever.
 func checkWithinLimits(c *checker, s *step, wants spec.Resources) {
 	if c.env == nil {
 		return

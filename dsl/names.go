@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// names answers an expression's names when it asks: the outputs of a step that nobody reads are never decoded.
+// names resolves the names in an expression when they are needed, so that outputs which nothing reads are never decoded.
 type names struct {
 	p      *Program
 	step   *step // whose expression it is; nil for the pipeline's outputs
@@ -29,8 +29,8 @@ func (p *Program) names(s *step, v spec.Vars) *names {
 	return &names{p: p, step: s, vars: v, cache: map[string]any{}}
 }
 
-// Knows reports a step that an expression reads and of which nothing is known here. An optional does not excuse it: that nobody looked
-// the step up does not mean that it left nothing.
+// Knows reports a step that an expression reads and whose end is unknown here. That an expression reads it as optional is no excuse: an
+// unknown end does not mean absent outputs.
 func (n *names) Knows(refs []expr.Reference) error {
 	for _, r := range refs {
 		if r.Path[0].Name != "steps" || len(r.Path) < 2 {
@@ -161,7 +161,7 @@ func (n *names) params() ref.Val {
 	})
 }
 
-// steps is the object of those results that passed.
+// steps returns the object with the results that passed.
 func (n *names) steps(results map[string]spec.StepResult) *expr.Object {
 	seen := map[string]ref.Val{}
 	return n.p.ts.NewLazyObject("steps", func(id string) (ref.Val, error) {

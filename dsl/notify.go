@@ -11,7 +11,7 @@ import (
 
 var mailAddress = regexp.MustCompile(`^[^\s@<>,;"]+@[^\s@<>,;"]+$`)
 
-// checkNotify reports what types alone do not say of the notifications.
+// checkNotify reports mistakes in notifications, beyond wrong types.
 func (c *checker) checkNotify() {
 	for key, n := range document.Entries(c.root, "notify") {
 		if n.Kind != yaml.MappingNode {

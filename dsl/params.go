@@ -12,13 +12,13 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// Params checks the parameters given for a run on a command line, and fills in defaults. Values are plain JSON: string (also of a
-// duration, a timestamp and an enum), int64, float64, bool, []any and map[string]any.
+// Params checks the parameters that were given for a run on a command line, and fills in defaults. Values are plain JSON: string (also for
+// a duration, a timestamp and an enum), int64, float64, bool, []any and map[string]any.
 func (p *Program) Params(given map[string]string) (map[string]any, document.Diagnostics) {
 	return p.typedParams(given, false)
 }
 
-// SubmittedParams are the Params of a run that was submitted. An earlier version took numbers that begin with 0, and they stand.
+// SubmittedParams is Params for a submitted run. It accepts numbers that begin with 0, as an earlier version did.
 func (p *Program) SubmittedParams(given map[string]string) (map[string]any, document.Diagnostics) {
 	return p.typedParams(given, true)
 }
@@ -31,8 +31,8 @@ func (p *Program) typedParams(given map[string]string, leadingZeros bool) (map[s
 	return p.ChildParams(values)
 }
 
-// ChildParams checks the parameters that a parent pipeline gives, as they are in JSON, and fills in defaults. Datasets and models are
-// an artifact.Ref, or its form in JSON.
+// ChildParams checks the parameters that a parent pipeline passes, in their JSON form, and fills in defaults. Datasets and models are an
+// artifact.Ref, or its JSON form.
 func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Diagnostics) {
 	var diags document.Diagnostics
 	bad := func(hint, format string, args ...any) {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 )
 
-// unpriced is a step of which it may turn out that nobody can tell what it costs.
+// unpriced is a step whose cost may turn out to be unknown.
 type unpriced struct {
 	step  string
 	pools []string // those without a price
@@ -50,8 +50,8 @@ func (c *checker) unpricedPools(s *step) *unpriced {
 	return one
 }
 
-// checkCosts reports a budget, and expressions that read what the run costs, where nobody can tell that; it warns where it depends on which
-// of its pools a step is in.
+// checkCosts reports a budget, and expressions that read the cost of the run, if the cost cannot be known; it warns if that depends on
+// which of its pools a step uses.
 func (c *checker) checkCosts() {
 	of := c.unpricedStep()
 	if of == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// Program is a pipeline that was checked whole and is ready to be walked. It is safe for concurrent use.
+// Program is a pipeline that has been checked completely and is ready to run. It is safe for concurrent use.
 type Program struct {
 	pipeline *spec.Pipeline
 	env      *spec.Environment
@@ -37,8 +37,8 @@ type Program struct {
 	childFiles map[string][]string
 }
 
-// Compile loads and checks a pipeline against its environment: everything at once, findings sorted by place. A nil env.Source means
-// DefaultEnvironment; without a workspace files are not looked for. The program is nil when any finding is an error.
+// Compile loads and checks a pipeline against its environment, and reports all findings at once, sorted by position. A nil env.Source means
+// DefaultEnvironment; without a workspace, files are not checked. The program is nil if any finding is an error.
 func Compile(pipeline document.File, env document.File, ws document.Workspace) (*Program, document.Diagnostics) {
 	return compileRoot(pipeline, env, ws, &loader{})
 }
@@ -86,7 +86,7 @@ func (p *Program) Environment() *spec.Environment { return p.env }
 // Graph returns the steps in topological order, ties in the order of the document.
 func (p *Program) Graph() []spec.Node { return p.graph }
 
-// Needs returns the steps that a step waits for, which are all that its expressions may read of its own section.
+// Needs returns the steps that a step waits for, which are also all steps of its own section that its expressions can read.
 func (p *Program) Needs(id string) map[string]spec.Need {
 	if s := p.byID[id]; s != nil {
 		return s.needs
@@ -102,8 +102,8 @@ func (p *Program) Publishes(id string) map[string]string {
 	return nil
 }
 
-// Artifacts are those among the outputs of a step, or of an instance of one, that other steps can be given. What the outputs merely
-// tell of, such as the checkpoints that the generations of a training resumed from, is none of them.
+// Artifacts returns the outputs of a step, or of an instance, that other steps can use as inputs. Artifacts that an output only mentions,
+// such as the checkpoints from which the generations of a training resumed, are not among them.
 func (p *Program) Artifacts(id string, outputs json.RawMessage) []artifact.Ref {
 	return p.ts.Artifacts(expr.ObjectNamed("steps."+id), outputs)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 )
 
-// Resolved is what a step is to do, now that what it waits for has ended.
+// Resolved is a step that is ready to run, because the steps that it waits for have ended.
 type Resolved struct {
-	// Run is false when the step's `when` is.
+	// Run is false if the step's `when` is false.
 	Run bool
 	// Spec is the JSON of the kind's spec struct, for spec.Decode.
 	Spec json.RawMessage
@@ -26,22 +26,22 @@ type Resolved struct {
 	Secrets map[string]string
 	// Summary is the step's own line about itself.
 	Summary string
-	// Cache says whether an earlier run's outputs will do.
+	// Cache says whether an earlier run's outputs may be reused.
 	Cache spec.Cache
-	// CacheGiven: the document says so, and it is no default.
+	// CacheGiven is set if the document sets `cache`, and it is not a default.
 	CacheGiven bool
-	// InPlace are the patterns of the files that a cleaning reads where they are, not in its inputs.
+	// InPlace are the patterns of the files that a cleaning reads by their path, not from its inputs.
 	InPlace []string
 	// Files are the workspace files in the cache key; nil: all of them.
 	Files []string
 	// Programs reports whether a cleaning runs programs of the user's.
 	Programs bool
-	// Params are the parameters that a cleaning's expressions over rows read, as JSON with their types. All others are in Spec already.
+	// Params are the parameters that the row expressions of a cleaning read, as JSON with their types. All others are already part of Spec.
 	Params map[string]string
 }
 
-// Resolve evaluates a step's `when`, and then the expressions in its spec and environment. Only the steps these name are read. Of a
-// step that fans out, `when` is evaluated without an instance and the rest with one.
+// Resolve evaluates a step's `when`, and then the expressions in its spec and environment. Only the steps that these name are read. For a
+// step with instances, `when` is evaluated without an instance and the rest with one.
 func (p *Program) Resolve(id string, v spec.Vars) (Resolved, error) {
 	s, err := p.step(id)
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *Program) completeClean(s *step, params map[string]any, out *Resolved) e
 	return nil
 }
 
-// RowParams are those of the parameters given that the expressions over rows of a cleaning read.
+// RowParams returns the given parameters that the row expressions of a cleaning read.
 func (p *Program) RowParams(id string, given map[string]any) (map[string]spec.RowParam, error) {
 	s, err := p.step(id)
 	if err != nil {
@@ -279,7 +279,7 @@ func checkBound(v reflect.Value, f spec.Key) error {
 	return nil
 }
 
-// Outputs evaluates the pipeline's outputs. Those that cannot be, such as outputs of a step that did not pass, are left out, and
+// Outputs evaluates the pipeline's outputs. Those that cannot be evaluated, such as outputs of a step that did not pass, are left out, and
 // the error says why.
 func (p *Program) Outputs(v spec.Vars) (map[string]any, error) {
 	names := p.names(nil, v)

@@ -6,7 +6,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Pools says of each pool that the pipeline's own steps may use which of them is the first in the document to do so.
+// Pools returns the pools that the pipeline's own steps may use, each with the first step in the document that does so.
 func (p *Program) Pools() map[string]string {
 	used := map[string]string{}
 	for _, s := range p.steps {
@@ -23,7 +23,7 @@ func (p *Program) Pools() map[string]string {
 	return used
 }
 
-// Training is what is known of a training step before any expression is evaluated.
+// Training returns what is known of a training step before any expression is evaluated.
 func (p *Program) Training(id string) (*spec.Train, error) {
 	s, err := p.step(id)
 	if err != nil {

@@ -321,7 +321,7 @@ func mustBeGiven(decl spec.Param) bool {
 	return decl.Default == nil && !decl.Optional() && expr.ParamType(decl) != nil
 }
 
-// ConcurrencyGroup is the group that a run with these params belongs to; empty when the pipeline has none.
+// ConcurrencyGroup returns the group of a run with these params; it is empty if the pipeline has none.
 func (p *Program) ConcurrencyGroup(params map[string]any) (string, error) {
 	group := p.concurrency.Get("group")
 	if group == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Targets says of each target that the pipeline's own rollouts release to which step is the first in the document to do so.
+// Targets returns the targets that the pipeline's own rollouts release to, each with the first step in the document that does so.
 func (p *Program) Targets() map[string]string {
 	used := map[string]string{}
 	for _, s := range p.steps {
@@ -17,8 +17,8 @@ func (p *Program) Targets() map[string]string {
 	return used
 }
 
-// Programs says of each program that the worker itself looks for in its PATH which step is the first in the document to start it. A
-// program that is a file of the workspace, or known only in the run, is not among them.
+// Programs returns the programs that the worker looks for in its PATH, each with the first step in the document that starts it. Programs
+// that are files of the workspace, or known only during the run, are not included.
 func (p *Program) Programs() map[string]string {
 	used := map[string]string{}
 	for _, s := range p.steps {
