@@ -16,8 +16,8 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
-// note is the line of a request in the access log, which those fill in who answer it. Over gRPC that may go on when the client has gone and
-// the line is written. A nil note is of a gateway without access log.
+// note is the line of a request in the access log. The handlers of the request fill it in. Over gRPC they may continue after the client has
+// disconnected and the line is written. A nil note belongs to a gateway without an access log.
 type note struct {
 	mu    sync.Mutex
 	entry access.Entry
@@ -34,7 +34,7 @@ func (g *Gateway) note(ctx context.Context) *note {
 	return n
 }
 
-// caller says who asks.
+// caller records who sent the request.
 func (n *note) caller(c door.Caller) {
 	if n == nil {
 		return
@@ -44,7 +44,7 @@ func (n *note) caller(c door.Caller) {
 	n.entry.Key, n.entry.Subject = c.Key(), c.Subject()
 }
 
-// assigned says which release the request was given to, and why.
+// assigned records which release the request was given to, and why.
 func (n *note) assigned(a *assignment, key string) {
 	if n == nil {
 		return
@@ -122,8 +122,8 @@ type countedAnswer struct {
 	failed bool
 }
 
-// left reports whether the client has gone. It is asked before something is written: small answers are kept back, and their writing does not
-// fail, while a client that has all of an answer may go before its handler ends.
+// left reports whether the client has disconnected. Call it before writing: small answers are buffered, so their writing does not fail,
+// while a client that has received all of an answer may disconnect before its handler returns.
 func (c *countedAnswer) left() bool { return c.client.Err() != nil }
 
 // Unwrap is for http.ResponseController.

@@ -19,8 +19,8 @@ const (
 	answerTime  = 30 * time.Second // for an answer to be taken
 )
 
-// bodies bounds the bytes of requests that are in memory at once. A byte is counted when it comes, not when a client says that it
-// will: who is slow to send takes no more than was sent.
+// bodies limits the bytes of requests that are in memory at once. A byte is counted when it arrives, not when a client announces it: a slow
+// sender occupies no more than it has sent.
 type bodies struct {
 	left    atomic.Int64
 	timeout time.Duration
@@ -65,7 +65,7 @@ func (c *countedBody) Read(p []byte) (int, error) {
 
 func (c *countedBody) giveBack() { c.of.left.Add(c.taken) }
 
-// busy is the answer to a request too many, which may be sent again soon.
+// busy is the answer to a request above the limits, which the client may send again soon.
 func busy(format string, args ...any) error {
 	return &oip.Error{Status: http.StatusTooManyRequests, Message: fmt.Sprintf(format, args...), RetryAfter: time.Second}
 }

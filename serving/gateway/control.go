@@ -32,7 +32,7 @@ type ReleaseStatus struct {
 	State   replica.State `json:"state"`
 	Model   string        `json:"model"` // digest
 	Run     string        `json:"run"`
-	// Waiting says what for, when the state is loading and that takes long.
+	// Waiting says what a release waits for, if it is loading and that takes long.
 	Waiting string `json:"waiting,omitempty"`
 	// Error says why the state is failed.
 	Error string `json:"error,omitempty"`
@@ -47,8 +47,8 @@ func (g *Gateway) Metrics() http.Handler {
 	return guarded(mux)
 }
 
-// Control returns the handler of what is not the model's clients' business: the gateway's state and counts, for a Target, and the
-// repository API. It is to be served on loopback, on another port than the model.
+// Control returns the handler of everything that is not for the model's clients: the gateway's state and counts, for a Target, and the
+// repository API. Serve it on loopback, on another port than the model.
 func (g *Gateway) Control() http.Handler {
 	base := controlPath(g.opts.Target)
 	mux := http.NewServeMux()
@@ -89,7 +89,7 @@ func (g *Gateway) State() State {
 	return s
 }
 
-// Trouble says why the target is not served as its document says; nil when it is, or is about to be.
+// Trouble says why the target is not served as its document says; it is nil if it is, or is about to be.
 func (g *Gateway) Trouble() error {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

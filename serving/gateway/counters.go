@@ -13,7 +13,7 @@ import (
 // keepRevisions is how many routing revisions' counts are kept: a rollout looks at the newest only.
 const keepRevisions = 16
 
-// outcome is what came of one request.
+// outcome is the result of one request.
 type outcome string
 
 const (
@@ -34,7 +34,7 @@ type comparison struct {
 	loss, stableLoss        float64
 }
 
-// requestOutcome is what came of one request that chance gave to a version.
+// requestOutcome is the result of one request that chance gave to a version.
 type requestOutcome struct {
 	outcome  outcome
 	labelled bool
@@ -44,7 +44,7 @@ type requestOutcome struct {
 	tokens   *tokens       // nil where none are looked for
 }
 
-// counters counts outcomes per routing revision and version, and in total per version. Rollouts judge the revisions; the totals are for
+// counters counts outcomes per routing revision and version, and in total per version. Rollouts evaluate the revisions; the totals are for
 // Prometheus.
 type counters struct {
 	mu        sync.Mutex

@@ -33,20 +33,20 @@ const (
 	defaultTimeout = 30 * time.Second       // of one inference
 )
 
-// Upstream answers inference requests for one model. Its methods may be called concurrently; Close is called once, last.
+// Upstream answers inference requests for one model. Its methods may be called concurrently; Close is called once, at the end.
 type Upstream interface {
-	// Inputs and Outputs describe the model; both are empty for one that is not described.
+	// Inputs and Outputs describe the model; both are empty if the model has no description.
 	Inputs() []oip.TensorMetadata
 	Outputs() []oip.TensorMetadata
 	// Infer returns all outputs, in the order of Outputs. Inputs that do not fit the description are an oip.Error with status 400, which
-	// is nobody's failure but the client's; every other error is the release's.
+	// counts as the client's error; every other error counts as a failure of the release.
 	Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error)
 	Close() error
 }
 
-// Opener makes ready what serves a release and returns it. While that takes long it says by waiting what it waits for. An error is a
-// reason why the release cannot be served; the gateway tries again later. ctx ends when the release is no longer wanted, and not the
-// Upstream with it.
+// Opener loads what serves a release and returns it. While that takes long, it reports through waiting what it waits for. An error is the
+// reason why the release cannot be served; the gateway tries again later. ctx ends when the release is no longer needed; the Upstream does
+// not end with it.
 type Opener func(ctx context.Context, r routing.Release, waiting func(what string)) (Upstream, error)
 
 // Options configure a Gateway.
@@ -55,26 +55,26 @@ type Options struct {
 	// Target names the routing document, and the model in the protocol.
 	Target string
 	Open   Opener
-	// Protocol of the target's clients. Default OIP. With another one, all that Open returns are Forwarders.
+	// Protocol of the target's clients. Default OIP. With another one, Open must return Forwarders.
 	Protocol Protocol
-	// Sweep, when set, removes what serves releases that were dropped. It is called with a document that is served, when the inferences
-	// of those it does not name have ended, at least once for each; gateways elsewhere may serve a newer one already.
+	// Sweep, if set, removes the resources of dropped releases. It is called with a served document when the inferences of the releases
+	// that the document does not name have ended, at least once for each; gateways elsewhere may already serve a newer document.
 	Sweep func(ctx context.Context, doc routing.Document) error
-	// LabelKey is what senders of labels must know whom the door does not; see LabelHeader. It is the key of Sluice's own clients, which may
-	// also ask the model. Empty: everybody's labels are taken where nobody needs a key.
+	// LabelKey is the key that senders of labels need unless the door admits them; see LabelHeader. It is the key of Sluice's own clients,
+	// which may also send inferences. If it is empty, labels are accepted from everybody wherever no key is needed.
 	LabelKey string
-	// Door says who may ask; nil lets everybody of this machine.
+	// Door decides who may send requests; nil admits everybody on this machine.
 	Door *door.Door
-	// Access is the log of the model's requests; nil for none. It is the caller's to close.
+	// Access is the log of the model's requests; nil for none. The caller closes it.
 	Access *access.Log
-	// URL is where this machine reaches the model, for those who read its reports.
+	// URL is the address at which this machine reaches the model, for readers of its reports.
 	URL string
 	// Timeout of one inference; of an answer that is passed on, until it begins and between two parts of it. Default 30s.
 	Timeout time.Duration
 	Logger  *slog.Logger
 }
 
-// Gateway is the http.Handler that serves a target's model; Control is another, for who runs it. Close ends both.
+// Gateway is the http.Handler that serves a target's model; Control is another one, for operators. Close ends both.
 type Gateway struct {
 	opts     Options
 	epoch    string
@@ -105,7 +105,7 @@ type Gateway struct {
 	sweeper  sweeper
 }
 
-// New starts a gateway. The releases are made ready in the background: see State.
+// New starts a gateway. The releases are loaded in the background: see State.
 func New(opts Options) *Gateway {
 	opts.Timeout, opts.Protocol = cmp.Or(opts.Timeout, defaultTimeout), cmp.Or(opts.Protocol, OIP)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -139,7 +139,7 @@ func New(opts Options) *Gateway {
 	return g
 }
 
-// Close stops following the document and lets go of the releases after the inferences under way have ended.
+// Close stops following the document and unloads the releases after the inferences in progress have ended.
 func (g *Gateway) Close() error {
 	g.cancel()
 	g.background.Wait()
@@ -158,8 +158,8 @@ func (g *Gateway) Close() error {
 	return err
 }
 
-// Drain makes the gateway say that it is not ready, so that load balancers send their requests elsewhere. It answers what comes all the
-// same, until Close.
+// Drain makes the gateway report that it is not ready, so that load balancers send their requests elsewhere. It still answers requests
+// until Close.
 func (g *Gateway) Drain() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// VersionHeader asks for a version by name. Such requests are answered but not counted: their senders chose, not chance.
+	// VersionHeader is the header that requests a version by name. Such requests are answered but not counted, because the client chose the
+	// version, not chance.
 	VersionHeader = "X-Sluice-Version"
 	// ReleaseHeader names the version that answered.
 	ReleaseHeader = "X-Sluice-Release"
@@ -31,8 +32,8 @@ func (g *Gateway) infer(w http.ResponseWriter, r *http.Request) {
 	oip.WriteMessage(w, message)
 }
 
-// respond makes the inference a request asks for. It takes a place among those under way when the request has arrived and gives it back
-// before the answer is sent: a client that is slow holds up nobody.
+// respond makes the inference of a request. The request takes a slot when it has arrived and returns it before its answer is sent, so a
+// slow client holds up nobody.
 func (g *Gateway) respond(w http.ResponseWriter, r *http.Request) (oip.Message, error) {
 	body, done, err := g.bodies.read(w, r)
 	defer done()
@@ -58,7 +59,7 @@ func (g *Gateway) respond(w http.ResponseWriter, r *http.Request) (oip.Message, 
 	return res.Encode(req)
 }
 
-// answer makes the inference of a request, however it came, and says which release made it or failed to. Without a version the header
+// answer makes the inference of a request, over either protocol, and says which release made it or failed to. Without a version, the header
 // may name one.
 func (g *Gateway) answer(ctx context.Context, version string, header http.Header, req *oip.InferRequest) (res *oip.InferResponse, release string, err error) {
 	if err := g.mayLabel(ctx, req.Parameters); err != nil {
@@ -105,8 +106,8 @@ func (g *Gateway) refuseLabel(a *assignment) {
 	}
 }
 
-// run makes the inference and counts what came of it. It does not end with the client: a client that gives up on a slow release
-// would otherwise hide how slow it is.
+// run makes the inference and counts the result. It continues if the client disconnects: a client that gives up on a slow release would
+// otherwise hide how slow it is.
 func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, label answer.Label) ([]oip.Tensor, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout)
 	defer cancel()

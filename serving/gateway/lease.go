@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// Lease is for how long a gateway acts on what it has read. A change of the routing is in effect after it whatever became of a gateway:
-	// one that is frozen, or that cannot reach the store, serves nothing but the stable release when it wakes up.
+	// Lease is how long a gateway acts on what it has read. After that time a change of the routing is in effect, whatever the state of a
+	// gateway: a gateway that was frozen, or cannot reach the store, serves only the stable release when it wakes up.
 	Lease = 5 * time.Second
 	// readTimeout bounds one look at the document, so that one that hangs leaves time for others.
 	readTimeout = 2 * time.Second

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Loader makes an Upstream of the model artifact in a folder. The folder is gone after it returns.
+// Loader loads the model artifact in a folder. The folder is removed after it returns.
 type Loader func(ctx context.Context, dir string) (Upstream, error)
 
 // Local returns an Opener that brings a release's model from the store and loads it into this process. dir is a folder of its own for

@@ -140,8 +140,8 @@ func (g *Gateway) dropReleases() {
 	}
 }
 
-// admit makes a loaded release ready, unless clients of the release that serves could not use it: a request that fits one release
-// must fit all, or mistakes of a candidate would look like mistakes of the clients.
+// admit makes a loaded release ready, unless clients of the serving release could not use it: a request that fits one release must fit all,
+// or mistakes of a candidate would look like mistakes of the clients.
 func (g *Gateway) admit(r *release) {
 	serving, _ := g.doc.Serving()
 	reference := g.releases[serving.Version]

@@ -7,11 +7,11 @@ import (
 	"github.com/sluiceml/sluice/serving/routing"
 )
 
-// ErrUnavailable says that the target does not respond now, but may again. What was asked may or may not have been done; asking
+// ErrUnavailable means that the target does not respond now, but may later. The requested change may or may not have been made; trying
 // again is safe.
 var ErrUnavailable = errors.New("the target does not respond")
 
-// LoadError says that a release could not be loaded, however often it is tried.
+// LoadError means that a release could not be loaded, however often that is tried.
 type LoadError struct {
 	Target  string
 	Version string
@@ -23,7 +23,7 @@ func (e *LoadError) Error() string {
 	return fmt.Sprintf("release %s cannot be served at target %s: %s", e.Version, e.Target, e.Reason)
 }
 
-// Split is how traffic is to be divided.
+// Split is a division of the traffic.
 type Split struct {
 	// Weights are the shares by version; they add up to 1. Releases that are not named are unloaded; a weight of 0 keeps one loaded.
 	Weights map[string]float64 `json:"weights"`

@@ -64,15 +64,14 @@ func (t *Target) TLS() *tls.Config {
 	return trust.File(t.Front.TLS.Certificate)
 }
 
-// Current returns the routing document; revision 0 when nothing was ever released.
+// Current returns the routing document; its revision is 0 if nothing was ever released.
 func (t *Target) Current(ctx context.Context) (routing.Document, error) {
 	return routing.Current(ctx, t.store, t.name)
 }
 
-// Load adds a release without traffic, under the next version, as the candidate of a rollout, and returns when it is ready to get some at
-// every gateway that lives: a LoadError says that it never will be; what serves is not disturbed. ErrUnavailable says that there is no
-// gateway. The same run, step and model are the same release, which is returned as it is.
-// r's version and weight are ignored. While it takes long, waiting is told for what; it may be nil.
+// Load adds a release without traffic, under the next version, as the candidate of a rollout, and returns when it is ready for traffic at
+// every gateway that is alive. It does not disturb what serves. A LoadError means that the release will never be ready, and ErrUnavailable
+// that there is no gateway. The same run, step and model are the same release.
 func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, waiting func(string)) (routing.Document, routing.Release, error) {
 	doc, err := t.Current(ctx)
 	if err != nil {
@@ -115,7 +114,7 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 	return doc, r, err
 }
 
-// SetTraffic splits the traffic anew and returns once it flows so: see Await.
+// SetTraffic changes the split of the traffic and returns when the change is in effect: see Await.
 func (t *Target) SetTraffic(ctx context.Context, expected int64, split Split) (routing.Document, error) {
 	doc, err := t.Current(ctx)
 	if err != nil {
@@ -186,7 +185,7 @@ func made(doc, wanted routing.Document, expected int64) bool {
 		doc.Candidate == wanted.Candidate && doc.Stable == wanted.Stable
 }
 
-// Stats returns what every gateway has counted, as it last reported.
+// Stats returns the counts that every gateway reported last.
 func (t *Target) Stats(ctx context.Context) ([]stats.Snapshot, error) {
 	reports, err := replica.List(ctx, t.store, t.name)
 	snapshots := make([]stats.Snapshot, len(reports))

@@ -24,8 +24,8 @@ const (
 	rowsTime = time.Minute
 )
 
-// warmUp makes a few inferences, so that the first users do not pay for what a model does once: of rows that the release names, else of
-// made-up inputs. An error says which row an unproven model cannot be asked; the upstream is closed then.
+// warmUp makes a few inferences, so that the first users do not wait for one-time work: with rows that the release names, else with made-up
+// inputs. An error names the row that a model without traffic rejects; the upstream is then closed.
 func (g *Gateway) warmUp(ctx context.Context, r routing.Release, unproven bool, upstream Upstream) error {
 	if len(upstream.Inputs()) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 
 const lookEvery = 500 * time.Millisecond // while a gateway is behind
 
-// Await waits until no gateway of a target sends requests by an earlier revision. One that has fallen silent is not waited for after its lease.
-// One that goes on for longer, as one does where a release does not load, is an error.
+// Await waits until no gateway of a target sends requests by an earlier revision. A gateway that has fallen silent is not waited for after
+// its lease. One that continues for longer, for example because a release does not load, is an error.
 func Await(ctx context.Context, s *store.Store, target string, revision int64, lease time.Duration) error {
 	began := time.Now()
 	beats := map[string]int64{} // as they were seen first

@@ -1,7 +1,7 @@
-// Package replica keeps what the gateways of a target say of themselves: one record per life of a gateway, which only that gateway writes.
-// It is all that gateways and rollouts need of each other, so they may run on any machines that reach the store.
+// Package replica stores what the gateways of a target report: one record for each life of a gateway, which only that gateway writes. It is
+// all that gateways and rollouts need to know about each other, so they may run on any machines that reach the store.
 //
-// No time of one machine is ever compared with that of another: whether a gateway lives is seen from whether its beats go on.
+// Times of different machines are never compared: whether a gateway is alive is seen from whether its beats continue.
 package replica
 
 import (

@@ -1,6 +1,6 @@
-// Package routing keeps the document that says which releases a serving target has and how traffic is split between them. Every
-// change is a new revision, written create-if-absent: of two writers that saw the same revision one succeeds, and a change that
-// arrives late, such as a traffic step that timed out before a roll back, changes nothing.
+// Package routing keeps the document that says which releases a serving target has and how traffic is split between them. Every change is a
+// new revision, written with create-if-absent: if two writers saw the same revision, only one succeeds, and a change that arrives late,
+// such as a traffic step that timed out before a rollback, changes nothing.
 package routing
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// ErrConflict says that the document is not at the revision the change was made for. Read it again and decide anew.
+// ErrConflict means that the document is no longer at the revision for which the change was made. Read it again and decide again.
 var ErrConflict = errors.New("the target's routing has changed in the meantime")
 
-// Document is the routing of one target. It is the truth: a gateway that restarts serves what it says.
+// Document is the routing of one target. It is authoritative: a gateway that restarts serves what it says.
 type Document struct {
 	// Target is also the model's name in the inference protocol.
 	Target string `json:"target"`
@@ -32,8 +32,8 @@ type Document struct {
 	Releases []Release `json:"releases"`
 	// Candidate is the release that a rollout is trying; empty when there is no rollout.
 	Candidate string `json:"candidate,omitempty"`
-	// Stable is what served before the candidate, if anything did. A gateway that cannot know whether the document is still current
-	// serves nothing else while there is a candidate.
+	// Stable is the release that served before the candidate, if any. While there is a candidate, a gateway that cannot know whether the
+	// document is still current serves only this release.
 	Stable string `json:"stable,omitempty"`
 	// Shadow mirrors requests to a release, when set.
 	Shadow *Shadow `json:"shadow,omitempty"`
@@ -53,14 +53,15 @@ type Release struct {
 	// Run and Step are what released it.
 	Run  string `json:"run"`
 	Step string `json:"step"`
-	// Of is the earlier release that this one takes back, when that was not loaded any more: a version that was dropped never comes back itself,
-	// so that a gateway which is behind removes nothing that is needed.
+	// Of is the earlier release to which this one rolls back, if that was no longer loaded: a dropped version never comes back itself, so
+	// that a gateway which is behind removes nothing that is needed.
 	Of string `json:"of,omitempty"`
 	// Compare says how its answers are compared with those of others and with labels, while it is tried and serves.
 	Compare []spec.Compare `json:"compare,omitempty"`
 	// LossBound is the largest difference of an answer and its label that counts; 0: losses are not counted.
 	LossBound float64 `json:"loss_bound,omitempty"`
-	// WarmUp are rows that the model is asked before it gets traffic; nil for made-up ones, which stand in for those that are removed, too.
+	// WarmUp are the rows with which the model is warmed up before it gets traffic; nil for made-up ones, which also replace rows that have
+	// been removed.
 	WarmUp *Rows `json:"warm_up,omitempty"`
 	// Weight is its share of the traffic, 0 to 1; those of all releases add up to 1, or to 0 when nothing serves.
 	Weight float64 `json:"weight"`
@@ -113,7 +114,7 @@ func (d Document) Serving() (Release, bool) {
 	return best, best.Weight > 0
 }
 
-// Judged is the release whose rules compare answers: the one that a rollout tries, else the one that serves; false where there is neither.
+// Judged is the release whose rules compare answers: the candidate of a rollout, else the serving release; false if there is neither.
 func (d Document) Judged() (Release, bool) {
 	if tried, ok := d.Release(d.Candidate); ok {
 		return tried, true
