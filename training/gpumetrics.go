@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
-// GPUSamples is what is exported of a node's GPUs: under these labels, then the GPU's index on its machine and its UUID.
+// GPUSamples returns the exported metrics of a node's GPUs, with these labels followed by the GPU's index on its machine and its UUID.
 func GPUSamples(of telemetry.GPUs, readings []gpu.Reading, labels ...string) (samples []telemetry.Sample) {
 	for _, r := range readings {
 		own := append(slices.Clip(labels), strconv.Itoa(r.Index), r.UUID)

@@ -12,10 +12,10 @@ var (
 	noAccess = []string{"access denied", "unauthorized", "authorization failed", "no basic auth credentials"}
 )
 
-// ImageRefusal is what it means that an image could not be pulled, by what was said of it: ErrInvalid where there is no such image,
-// ErrPermission where it may not be pulled. Anything else, such as a registry that does not answer or limits the number of pulls, may pass.
-// There is no better sign of it: the OCI distribution specification's codes (MANIFEST_UNKNOWN, NAME_UNKNOWN, DENIED, UNAUTHORIZED) come
-// through Docker and kubelets as text.
+// ImageRefusal returns the kind of refusal for an image that could not be pulled, by the error message: ErrInvalid if there is no such
+// image, ErrPermission if it may not be pulled. Anything else, such as a registry that does not answer or limits the number of pulls, may
+// pass. There is no better sign: the codes of the OCI distribution specification (MANIFEST_UNKNOWN, NAME_UNKNOWN, DENIED, UNAUTHORIZED)
+// arrive through Docker and kubelets as text.
 func ImageRefusal(said string) Refusal {
 	said = strings.ToLower(strings.ReplaceAll(said, "_", " "))
 	says := func(words string) bool { return strings.Contains(said, words) }

@@ -5,25 +5,25 @@ import (
 	"fmt"
 )
 
-// Refusal is the kind of an error of a Pool: why it does not give what it was asked for. Pools wrap it with what was wanted and what there is,
-// and all that follows, from asking again to buying something else, is decided by it. An error of a pool without one is trouble on the way to
-// what the pool asks, such as an API that does not answer.
+// Refusal is the kind of an error of a Pool: why it does not provide what was requested. Pools wrap it with what was requested and what is
+// available, and callers decide by it whether to ask again or to use something else. An error of a pool without a Refusal is a problem on
+// the way, such as an API that does not answer.
 type Refusal string
 
 // The kinds of refusals.
 const (
-	// ErrNoCapacity: there are no such machines now, or none that the pool's limits leave. Asking again later may succeed.
+	// ErrNoCapacity: no such machines are available now, or the pool's limits leave none. Asking again later may succeed.
 	ErrNoCapacity Refusal = "no capacity now"
-	// ErrPrice: capacity costs more now than may be paid for it. Asking again later may succeed.
+	// ErrPrice: the capacity costs more now than the limits allow. Asking again later may succeed.
 	ErrPrice Refusal = "too expensive now"
-	// ErrQuota: whoever has the machines does not let this account or namespace have so much. Others may use less of it, or somebody may raise it.
+	// ErrQuota: the provider does not allow this account or namespace so much. Others may use less of it later, or somebody may raise it.
 	ErrQuota Refusal = "quota exceeded"
-	// ErrNotStarted: the nodes are there and cannot be used: a registry does not answer, say, or a node did not boot. It may pass, but machines that
-	// are tried cost money.
+	// ErrNotStarted: the nodes exist and cannot be used, for example because a registry does not answer or a node did not boot. This may
+	// pass, but each attempt costs money.
 	ErrNotStarted Refusal = "the nodes did not start"
-	// ErrPermission: these credentials may not do that, however often they are asked with.
+	// ErrPermission: these credentials do not allow it. Asking again does not help.
 	ErrPermission Refusal = "permission missing"
-	// ErrInvalid: not like this, however often it is asked: the pool is not described right, say, or there is no such image.
+	// ErrInvalid: the request can never succeed, for example because the pool is described incorrectly or an image does not exist.
 	ErrInvalid Refusal = "invalid"
 )
 
@@ -40,13 +40,13 @@ func RefusalOf(err error) Refusal {
 	return r
 }
 
-// Refusals that are told from others of their kind.
+// Refusals with an additional meaning.
 var (
-	// ErrQueued is an ErrNoCapacity of a pool that lets gangs queue: this one keeps its place. Asking again goes on waiting, Release gives
-	// the place up.
+	// ErrQueued is an ErrNoCapacity of a pool in which gangs can queue: this gang keeps its place. Asking again continues to wait; Release
+	// gives up the place.
 	ErrQueued = fmt.Errorf("%w: the gang is waiting in a queue", ErrNoCapacity)
 	// ErrTooLarge is an ErrInvalid: the pool is smaller than the smallest gang that was asked for, or its nodes lack what each must have.
 	ErrTooLarge = fmt.Errorf("%w: larger than the pool", ErrInvalid)
-	// ErrNoAgent is an ErrInvalid: the pool has no agent to put on its nodes.
+	// ErrNoAgent is an ErrInvalid: the pool has no agent to start on its nodes.
 	ErrNoAgent = fmt.Errorf("%w: the node agent is missing", ErrInvalid)
 )
