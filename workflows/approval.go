@@ -15,8 +15,8 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// Approval waits until a person decides, by an update that is refused when it is not valid, or by a signal; or until its time is
-// over, when its default decides.
+// Approval waits until a person decides. Decisions arrive by an update, which is rejected if it is not valid, or by a signal. When its
+// timeout expires, its default applies.
 func Approval(ctx workflow.Context, in contract.ApprovalInput) (record.Decision, error) {
 	a := &approval{state: contract.ApprovalState{ApprovalInput: in, Since: workflow.Now(ctx)}}
 	timeout := in.Limit()
@@ -36,7 +36,7 @@ func Approval(ctx workflow.Context, in contract.ApprovalInput) (record.Decision,
 		return record.Decision{}, err
 	}
 	workflow.SetCurrentDetails(ctx, a.details())
-	// An update that came in at the last moment is answered before the workflow ends.
+	// Answer an update that arrived at the last moment before the workflow ends.
 	return *a.state.Decision, workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 }
 
@@ -48,7 +48,7 @@ type approval struct {
 
 func (a *approval) query() (contract.ApprovalState, error) { return a.state, nil }
 
-// wait ends when somebody has decided, or the default has.
+// wait returns when somebody has decided, or when the default applies.
 func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 	decided := func() bool { return a.state.Decision != nil }
 	if timeout <= 0 {
@@ -68,7 +68,7 @@ func (a *approval) wait(ctx workflow.Context, timeout time.Duration) error {
 	return err
 }
 
-// validate refuses what cannot be a decision. It changes nothing.
+// validate rejects an invalid decision. It changes nothing.
 func (a *approval) validate(d contract.Decide) error {
 	switch {
 	case a.state.Decision != nil:
@@ -98,7 +98,7 @@ func (a *approval) decide(ctx workflow.Context, d contract.Decide) (record.Decis
 	return decision, nil
 }
 
-// listen takes decisions by signal, which Temporal's UI can send in every version.
+// listen accepts decisions by signal, which every version of Temporal's UI can send.
 func (a *approval) listen(ctx workflow.Context) {
 	signals := workflow.GetSignalChannel(ctx, contract.DecideUpdate)
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -120,7 +120,7 @@ func (a *approval) listen(ctx workflow.Context) {
 	})
 }
 
-// details is the question as Temporal's UI shows it, with what to send from there.
+// details returns the question for Temporal's UI, with instructions for answering it there.
 func (a *approval) details() string {
 	s := a.state
 	text := fmt.Sprintf("**%s** of run `%s`: %s\n\n", s.Step, s.Run, s.Question())
@@ -166,7 +166,7 @@ func (a *approval) details() string {
 	return text
 }
 
-// formField says what a field of the form takes.
+// formField describes the values that a field of the form accepts.
 func formField(f spec.Field) string {
 	takes := f.Type
 	if len(f.Values) > 0 {

@@ -7,20 +7,20 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Temporal cancels a workflow once. The first cancel stops the main steps, and what comes after them is there to clean up behind them; so
-// whoever wants that stopped, too, says it again, by a signal.
+// Temporal cancels a workflow only once. The first cancellation stops the main steps; the sections after them clean up, so it does not stop
+// those. To stop them too, cancel again: a further cancellation arrives as a signal.
 
 // isCanceled reports whether the main steps were canceled.
 func (r *run) isCanceled(ctx workflow.Context) bool {
 	return r.canceled || !r.mainOver && ctx.Err() != nil
 }
 
-// endMain settles whether the main steps were canceled: a cancel that comes later changes nothing about how they ended.
+// endMain records whether the main steps were canceled: a later cancellation does not change how they ended.
 func (r *run) endMain(ctx workflow.Context) {
 	r.canceled, r.mainOver = r.isCanceled(ctx), true
 }
 
-// after is the context of a section that comes after the main one. It does not end with the run's.
+// after returns the context of a section that follows the main one. It is not canceled with the run's context.
 func (r *run) after(ctx workflow.Context, section spec.Section) workflow.Context {
 	within, stop := workflow.NewDisconnectedContext(ctx)
 	r.stopAfter = stop
@@ -30,7 +30,7 @@ func (r *run) after(ctx workflow.Context, section spec.Section) workflow.Context
 	return within
 }
 
-// listenForCancels lets a further cancel stop what comes after the main steps.
+// listenForCancels lets a further cancellation stop the section that follows the main steps.
 func (r *run) listenForCancels(ctx workflow.Context) {
 	again := workflow.GetSignalChannel(ctx, contract.CancelSignal)
 	workflow.GoNamed(ctx, "cancels", func(ctx workflow.Context) {
@@ -46,7 +46,7 @@ func (r *run) listenForCancels(ctx workflow.Context) {
 	}
 }
 
-// cutOff stops the later section that is under way, if one is.
+// cutOff stops the later section that is running, if any.
 func (r *run) cutOff() {
 	if r.mainOver && r.inFlight > 0 {
 		r.cut = r.section

@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// detailEvery spaces updates of the table where steps end in quick succession.
+// detailEvery is the minimum interval between updates of the table when steps end in quick succession.
 const detailEvery = 200 * time.Millisecond
 
 // show updates the run's details in Temporal's UI: at once when something begins, else not more often than detailEvery.
@@ -23,7 +23,7 @@ func (r *run) show(ctx workflow.Context, now bool) {
 	}
 }
 
-// listen puts what children tell into the run's details.
+// listen adds what child workflows report to the run's details.
 func (r *run) listen(ctx workflow.Context) {
 	notes := workflow.GetSignalChannel(ctx, contract.NoteSignal)
 	workflow.GoNamed(ctx, "notes", func(ctx workflow.Context) {
@@ -59,7 +59,7 @@ func (r *run) details(status spec.Status) string {
 	return b.String()
 }
 
-// named is a step's name, with the section it is in when that is not the main one.
+// named returns a step's name, with its section unless that is the main one.
 func named(s contract.StepState, node spec.Node) string {
 	if node.Section == spec.SectionMain {
 		return s.ID
@@ -67,7 +67,7 @@ func named(s contract.StepState, node spec.Node) string {
 	return s.ID + " (" + string(node.Section) + ")"
 }
 
-// account is what is said of a step: of one with instances that runs, first how many of them have ended.
+// account describes the state of a step; for a running step with instances it begins with the number of those that have ended.
 func account(s contract.StepState) string {
 	if s.Of == 0 || !s.EndedAt.IsZero() {
 		return s.Summary

@@ -26,10 +26,10 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 	return kind.perform(j, ctx, resolved, summary)
 }
 
-// roomTimeout is how long a step may wait for room beside a worker, where the environment limits what runs there.
+// roomTimeout limits how long a step waits for the limits that the environment sets for a worker.
 const roomTimeout = 30 * 24 * time.Hour
 
-// callActivity has an activity do the step.
+// callActivity executes the step in an activity.
 func (j *job) callActivity(
 	ctx workflow.Context, name, summary string, in record.StepInput, end contract.StepEnd,
 ) (record.StepOutput, error) {
@@ -55,8 +55,8 @@ func (j *job) callActivity(
 	return done.StepOutput, err
 }
 
-// train runs a training, or another step on nodes of pools. It keeps its own timeout and retries, since its next attempt goes on from the
-// last checkpoint.
+// train runs a training, or another step on nodes of pools. The train workflow handles timeout and retries itself, because its next attempt
+// resumes from the last checkpoint.
 func (j *job) train(ctx workflow.Context, resolved contract.Resolved, summary string) (out record.StepOutput, err error) {
 	in := contract.TrainInput{
 		StepInput: resolved.Step, Retry: j.node.Retry, Timeout: cmp.Or(j.node.Timeout, j.node.Kind.DefaultTimeout()), BudgetUSD: j.budgetUSD, Unheard: j.in.Instance != nil,
@@ -65,14 +65,15 @@ func (j *job) train(ctx workflow.Context, resolved contract.Resolved, summary st
 	return out, err
 }
 
-// takeAccount makes the account that comes with the error of a step on nodes of pools what it is: no outputs of the step's kind.
+// takeAccount moves the account that comes with the error of a step on nodes of pools out of the step's outputs, because it is not an
+// output of the step's kind.
 func (j *job) takeAccount(end *contract.StepEnd) {
 	if j.node.OnPool {
 		end.Output = record.StepOutput{Account: end.Output.Outputs}
 	}
 }
 
-// rollOut runs a rollout, whose workflow ID is that of its target.
+// rollOut runs a rollout. The workflow ID is that of the target, so that a target has one rollout at a time.
 func (j *job) rollOut(ctx workflow.Context, resolved contract.Resolved, summary string) (out record.StepOutput, err error) {
 	rollout, err := spec.Decode[spec.Rollout](resolved.Step.Spec)
 	if err != nil {
@@ -88,7 +89,7 @@ func (j *job) rollOut(ctx workflow.Context, resolved contract.Resolved, summary 
 	return out, err
 }
 
-// task is what the activity of a step is asked to do. It names the run and its submission once.
+// task returns the input of the step's activity. It names the run and its submission once.
 func (j *job) task(ctx workflow.Context, in record.StepInput, end contract.StepEnd) contract.PerformInput {
 	task := contract.PerformInput{StepInput: in, Ends: j.journal.takeUnwritten()}
 	if j.journal == nil { // the record is waited for
@@ -104,8 +105,8 @@ func (j *job) task(ctx workflow.Context, in record.StepInput, end contract.StepE
 	return task
 }
 
-// cancelable runs an activity, and cancels it with ctx, but not when it ended at the same moment: the SDK asks Temporal to cancel an
-// activity with an ID of its own even so, Temporal refuses that, and the workflow never gets on (sdk-go#2512).
+// cancelable runs an activity and cancels it with ctx, unless the activity ended at the same moment: the SDK would still ask Temporal to
+// cancel an activity with an ID of its own, Temporal would reject that, and the workflow would be stuck (sdk-go#2512).
 func cancelable(ctx workflow.Context, name string, in, out any) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -119,7 +120,7 @@ func cancelable(ctx workflow.Context, name string, in, out any) error {
 	return done.Get(apart, out)
 }
 
-// runChild runs a child pipeline: a run of its own, with records of its own. Another attempt takes over what the one before finished.
+// runChild runs a child pipeline, which is a run with records of its own. A further attempt reuses what the previous one finished.
 func (j *job) runChild(ctx workflow.Context, resolved contract.Resolved, summary string) (record.StepOutput, error) {
 	var run contract.RunInput
 	ask := contract.ChildInput{StepInput: resolved.Step, Attempt: j.state.Attempt, Reuse: j.in.Reuse, BudgetUSD: leftOf(j.budgetUSD, j.cost.USD)}
@@ -142,8 +143,8 @@ func (j *job) runChild(ctx workflow.Context, resolved contract.Resolved, summary
 	return out.Outputs, err
 }
 
-// child runs what is a workflow of its own, on a task queue that its activities have too. The workflow ID is a lock: while another run holds
-// it, this one waits its turn.
+// child runs a child workflow, on a task queue that its activities use too. The workflow ID is a lock: while another run holds it, this one
+// waits.
 func (j *job) child(ctx workflow.Context, name, id, queue, summary string, in, out any) error {
 	j.state.Child = id
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
@@ -178,7 +179,7 @@ func (j *job) child(ctx workflow.Context, name, id, queue, summary string, in, o
 	return child.Get(ctx, out)
 }
 
-// within cancels what f does when it takes longer than the job's timeout, if that has one: a child is then left the time to undo what it did.
+// within cancels f when the job's timeout, if it has one, expires. A child workflow then gets time to undo what it did.
 func (j *job) within(ctx workflow.Context, f func(workflow.Context) error) error {
 	timeout := j.timeout()
 	if j.node.Timeout == 0 && durable.Since(ctx, changeNoLimit) {
@@ -204,7 +205,7 @@ func late(timeout time.Duration) error {
 	return fault.New(fault.Timeout, "it took longer than its timeout of "+spec.Duration(timeout).String(), nil)
 }
 
-// fail puts an attempt's error into the step's end.
+// fail records the error of an attempt in the step's end.
 func fail(ctx workflow.Context, end *contract.StepEnd, err error) {
 	end.Status, end.Error, end.ErrorType = spec.StatusFailed, fault.Message(err), fault.TypeOf(err)
 	if !kinds[end.Kind].failsEmpty {

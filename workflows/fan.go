@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// fan does a step that has instances: it expands them, spreads them over lanes and gathers what became of them.
+// fan executes a step with instances: it expands them, divides them among lanes and collects the results.
 func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contract.StepVerdict {
 	node := r.in.Graph[i]
 	end := contract.GatherInput{
@@ -70,7 +70,8 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	return verdict
 }
 
-// addEnds adds the ends of instances up. For earlier builds the first that did not pass counted, also a decline when others failed.
+// addEnds sums up the ends of instances. In earlier builds the first instance that did not pass counted, even if it was declined and others
+// failed.
 func addEnds(ctx workflow.Context, sum, more contract.LaneOutput) contract.LaneOutput {
 	if sum.Declined && more.Error != "" && more.Worst() == spec.StatusFailed && !durable.Since(ctx, changeEnds) {
 		more.Error, more.ErrorType = "", ""
@@ -78,7 +79,7 @@ func addEnds(ctx workflow.Context, sum, more contract.LaneOutput) contract.LaneO
 	return sum.Add(more)
 }
 
-// stopped is how many instances have neither passed nor failed, since the lane that had them was canceled.
+// stopped returns the number of instances that neither passed nor failed because their lane was canceled.
 func stopped(node spec.Node, of int, done contract.LaneOutput) int {
 	if node.Fan == spec.FanRepeat {
 		return done.Canceled // those that were not begun may not be needed
@@ -107,8 +108,8 @@ func parallelOf(node spec.Node) int {
 
 func lanesOf(parallel int) int { return (parallel + laneWindow - 1) / laneWindow }
 
-// lanes spreads the instances and adds up what became of them. When too many have failed, or the budget is spent, no lane starts
-// further ones.
+// lanes divides the instances among lanes and adds up their results. When too many instances have failed, or the budget is spent, no lane
+// starts further ones.
 func (r *run) lanes(ctx workflow.Context, i int, in contract.ResolveInput, all contract.Expanded) contract.LaneOutput {
 	node := r.in.Graph[i]
 	parallel := min(parallelOf(node), all.Of)
@@ -141,7 +142,7 @@ func (r *run) lanes(ctx workflow.Context, i int, in contract.ResolveInput, all c
 	return sum
 }
 
-// usesUp reports whether a cost uses up what is left of a budget; 0 left means that there is none.
+// usesUp reports whether a cost uses up the rest of a budget. left is 0 if there is no budget.
 func usesUp(left, usd float64) bool { return left > 0 && usd >= left }
 
 func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contract.LaneOutput {
@@ -159,8 +160,7 @@ func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contra
 	return out
 }
 
-// gather makes the step's result of its instances' records. It reads as many of those as there are instances, so it is no local
-// activity.
+// gather builds the step's result from the records of its instances. It reads one record per instance, so it is not a local activity.
 func (r *run) gather(ctx workflow.Context, end contract.GatherInput) contract.StepVerdict {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	end.EndedAt = workflow.Now(ctx)

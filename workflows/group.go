@@ -13,12 +13,12 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// A run that waits for a lock is told when it has its turn. It asks again after firstAsk, and then ever more rarely up to lastAsk: a person
-// may have ended the lock.
+// A run that waits for a lock is notified when it is its turn. In addition it asks again, after firstAsk and then at growing intervals up
+// to lastAsk, because a person may have terminated the lock.
 const firstAsk, lastAsk = 30 * time.Second, 10 * time.Minute
 
-// acquireGroup takes the lock of the run's concurrency group. The run is over when out is not nil: another holds the group and it is not
-// to wait, or it was cancelled while it waited. durable.ErrLong says that it is to go on waiting in a new history.
+// acquireGroup takes the lock of the run's concurrency group. If out is not nil, the run has ended: another run holds the group and this
+// one does not wait, or this one was canceled while it waited. durable.ErrLong means that it must continue to wait in a new history.
 func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err error) {
 	group := r.begun.Concurrency.Group
 	if group == "" {
@@ -57,7 +57,7 @@ func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err err
 	}
 }
 
-// lock tries to start the group's lock workflow; taken is true when there is one.
+// lock tries to start the group's lock workflow. taken is true if one is already running.
 func (r *run) lock(ctx workflow.Context) (taken bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -76,19 +76,19 @@ func (r *run) lock(ctx workflow.Context) (taken bool, err error) {
 	return false, err
 }
 
-// isChild reports whether another run waits for this one. The watch that started the run of a trigger does not.
+// isChild reports whether another run waits for this one. The watch that starts runs of a trigger does not wait for them.
 func (r *run) isChild(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).ParentWorkflowExecution != nil && r.in.Trigger.Name == ""
 }
 
-// answer takes in what the lock has said at the last moment: a new history would not hear it.
+// answer reads an answer of the lock that arrived at the last moment, which a new history would not receive.
 func (*run) answer(ctx workflow.Context) (held bool, by string) {
 	workflow.GetSignalChannel(ctx, contract.TakenSignal).ReceiveAsync(&by)
 	return workflow.GetSignalChannel(ctx, contract.TurnSignal).ReceiveAsync(nil), by
 }
 
-// queue asks for the lock and waits for its turn. It is not held after the pause, nor when the lock has ended in the meantime; by is the
-// run that holds it when there will be no turn.
+// queue requests the lock and waits for its turn. held is false if the pause has passed or the lock has ended meanwhile; by is the run that
+// holds the lock if this run will not get a turn.
 func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by string, err error) {
 	conflict := r.begun.Concurrency.OnConflict
 	want := contract.LockRequest{
@@ -112,7 +112,7 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 	return held, by, err
 }
 
-// rejected ends a run that was cancelled while it waited, or that cannot get a turn.
+// rejected ends a run that was canceled while it waited, or that cannot get a turn.
 func (r *run) rejected(ctx workflow.Context, err error) (*record.RunOutput, error) {
 	out := r.outcome(ctx)
 	if !r.isCanceled(ctx) {
@@ -129,7 +129,7 @@ func (r *run) rejected(ctx workflow.Context, err error) (*record.RunOutput, erro
 	return &out, err
 }
 
-// releaseGroup gives the lock back, and waits until the lock has heard it: what is still to be sent when a workflow ends never is.
+// releaseGroup releases the lock, and waits until the lock has received that: signals that are still unsent when a workflow ends are lost.
 func (r *run) releaseGroup(ctx workflow.Context) {
 	if r.begun.Concurrency.Group == "" {
 		return

@@ -15,38 +15,40 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// job is one execution of a step, or of one instance of a fanned-out step: resolved, performed as often as its retries allow, evaluated
-// and, where its gate holds it, decided on by a person.
+// job is one execution of a step, or of one instance of a step: resolved, performed with retries, evaluated and, if the verdict of its gate
+// is hold, decided by a person.
 type job struct {
 	in       contract.ResolveInput
 	pipeline string
 	node     spec.Node
-	// state is where the step is, for those who watch; show is called when it has changed.
+	// state is the current state of the step, for observers; show is called when it has changed.
 	state *contract.StepState
 	show  func(workflow.Context)
 	// held is called when the job begins to wait for a person.
 	held func(workflow.Context, *contract.ApprovalInput)
-	// journal takes the end of the job, whose record is then written behind it; without one it is durable at once.
+	// journal takes the end of the job, and its record is written later; without a journal, the record is durable at once.
 	journal *journal
-	// verdict is that of the activity that did the step, where it evaluated the step itself; asked are the steps that were to be resolved with it.
+	// verdict is that of the activity that executed the step, if it also evaluated the step; asked are the steps that it should also
+	// resolve.
 	verdict *contract.StepVerdict
 	asked   []contract.ResolveInput
-	// resolved is what the job is to do, where that is known already.
+	// resolved is the resolved step, if it is already known.
 	resolved *contract.Resolved
-	// tries is what was tried in an earlier history. When this one is long before the next try, that is left to another: postponed says so.
+	// tries are the attempts of an earlier history. If this history is long before the next attempt, that is left to the next history, and
+	// postponed is set.
 	tries     contract.Tries
 	postponed bool
-	// next lists the steps to resolve together with the verdict, and ahead takes what came of each of them, if anything.
+	// next lists the steps to resolve together with the verdict, and ahead receives the results.
 	next  func(workflow.Context) []contract.ResolveInput
 	ahead func([]contract.ResolveInput, []*contract.Resolved)
-	// turns are those of the history's jobs that wait for the ID of a child.
+	// turns order the jobs of this history that wait for the workflow ID of a child.
 	turns turns
-	// budgetUSD is what the job may cost; 0: any sum. cost is what child runs have cost.
+	// budgetUSD limits the cost of the job; 0 means no limit. cost is the cost of its child runs.
 	budgetUSD float64
 	cost      fault.Costs
 }
 
-// do takes the job to its end, unless it is postponed. It always has one: what goes wrong is in it.
+// do runs the job to its end, unless it is postponed. It always returns a verdict: errors are part of it.
 func (j *job) do(ctx workflow.Context) contract.StepVerdict {
 	end := contract.StepEnd{StepRef: j.in.StepRef, RunContext: j.in.RunContext, Kind: j.node.Kind, Status: spec.StatusPending}
 	if j.perform(ctx, &end); j.postponed {
@@ -55,7 +57,7 @@ func (j *job) do(ctx workflow.Context) contract.StepVerdict {
 	return j.conclude(ctx, end)
 }
 
-// perform resolves the job and does what it says, with the retries it asked for.
+// perform resolves the job and executes it, with its retries.
 func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 	var resolved contract.Resolved
 	if j.resolved != nil {
@@ -132,13 +134,13 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 	}
 }
 
-// announce says of a job which attempt is next, and why the one before failed.
+// announce shows which attempt is next, and why the previous one failed.
 func (j *job) announce(end contract.StepEnd) {
 	j.state.Attempt = len(end.Attempts) + 1
 	j.state.Before, _, _ = strings.Cut(end.Attempts[len(end.Attempts)-1].Error, "\n")
 }
 
-// conclude has the end of the job evaluated. A gate that holds makes it wait for a person first. It runs also after a cancel.
+// conclude evaluates the end of the job. If the verdict is hold, it waits for a person first. It also runs after a cancellation.
 func (j *job) conclude(ctx workflow.Context, end contract.StepEnd) contract.StepVerdict {
 	recording, _ := workflow.NewDisconnectedContext(ctx)
 	end.CostUSD, end.CostUnknown, end.Unsynced = j.cost.USD, j.cost.Unknown, j.journal != nil
@@ -176,7 +178,7 @@ func (j *job) conclude(ctx workflow.Context, end contract.StepEnd) contract.Step
 	}
 }
 
-// evaluate takes the verdict of who did the step, or has the step evaluated, which writes its record.
+// evaluate uses the verdict of the activity that executed the step, or calls the activity that evaluates the step and writes its record.
 func (j *job) evaluate(ctx, recording workflow.Context, end contract.StepEnd) (verdict contract.StepVerdict, written bool, err error) {
 	if j.verdict != nil && end.Status == spec.StatusSucceeded && end.Decision == nil {
 		return *j.verdict, false, nil
@@ -189,7 +191,7 @@ func (j *job) evaluate(ctx, recording workflow.Context, end contract.StepEnd) (v
 	return verdict, true, err
 }
 
-// follow lists the steps that are to be resolved with the verdict, the same each time.
+// follow lists the steps to resolve together with the verdict. It returns the same steps each time.
 func (j *job) follow(ctx workflow.Context) []contract.ResolveInput {
 	if j.asked == nil && j.next != nil {
 		j.asked = j.next(ctx)
@@ -210,7 +212,7 @@ func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (record
 	return decision, err
 }
 
-// approve performs an approval step: its outputs are who decided, when and why, beside the fields of the form.
+// approve performs an approval step. Its outputs are the fields of the form, who decided, when and why.
 func (j *job) approve(ctx workflow.Context, resolved contract.Resolved, _ string) (out record.StepOutput, err error) {
 	if j.node.Timeout == 0 {
 		return j.approval(ctx, *resolved.Ask) // its own timeout decides
@@ -222,7 +224,7 @@ func (j *job) approve(ctx workflow.Context, resolved contract.Resolved, _ string
 	return out, err
 }
 
-// approval is what comes of a person's decision.
+// approval returns the decision of a person.
 func (j *job) approval(ctx workflow.Context, question contract.ApprovalInput) (record.StepOutput, error) {
 	decision, err := j.ask(ctx, question)
 	if err != nil {
@@ -243,7 +245,7 @@ func (j *job) approval(ctx workflow.Context, question contract.ApprovalInput) (r
 	return record.StepOutput{Outputs: outputs}, nil
 }
 
-// timeout is the bound of one attempt of what has one.
+// timeout returns the limit of one attempt, if the step has one.
 func (j *job) timeout() time.Duration {
 	return time.Duration(cmp.Or(j.node.Timeout, spec.DefaultTimeout))
 }

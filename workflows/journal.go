@@ -8,20 +8,20 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// A step's record is read by the steps after it. Waiting for the disk at each would take a third of the time of a chain of short
-// steps, and is not needed: what the record is made of is in history. So records are written without waiting, are made durable
-// together before anybody relies on the store alone, and are made again when the machine has died in between. A step that was evaluated
-// where it was done has no record yet: whatever activity comes next writes it along the way.
+// The record of a step is read by later steps. Waiting for the disk after each step would take a third of the time of a chain of short
+// steps, and is unnecessary, because history contains everything that a record is made of. Records are therefore written asynchronously,
+// made durable together before anything relies on the store alone, and written again if the machine crashed in between. A step that was
+// evaluated by the activity that executed it has no record yet: the next activity of the run writes it.
 
 // journal holds the ends of jobs whose records are not durable yet.
 type journal struct {
 	run  string
 	ends []contract.StepEnd
-	// unwritten are those of ends whose records nobody was asked to write.
+	// unwritten are the ends whose records no activity has been asked to write yet.
 	unwritten []contract.StepEnd
 }
 
-// add takes an end; written says whether its record has been.
+// add adds an end; written says whether its record has been written.
 func (l *journal) add(end contract.StepEnd, written bool) {
 	l.ends = append(l.ends, end)
 	if !written {
@@ -29,7 +29,7 @@ func (l *journal) add(end contract.StepEnd, written bool) {
 	}
 }
 
-// takeUnwritten returns the ends whose records are to be written by who is asked to do something now.
+// takeUnwritten returns the ends whose records the next activity must write.
 func (l *journal) takeUnwritten() []contract.StepEnd {
 	if l == nil {
 		return nil
@@ -39,7 +39,7 @@ func (l *journal) takeUnwritten() []contract.StepEnd {
 	return ends
 }
 
-// write has records written when nobody is asked to do anything that could write them along the way. Where that fails, sync tries again.
+// write writes records when no other activity follows that could do so. If it fails, sync tries again.
 func (l *journal) write(ctx workflow.Context) {
 	ends := l.takeUnwritten()
 	if len(ends) == 0 {
@@ -51,7 +51,7 @@ func (l *journal) write(ctx workflow.Context) {
 	}
 }
 
-// sync makes the records durable. Whoever would rely on the store alone must not go on when it fails.
+// sync makes the records durable. If it fails, the caller must not continue with anything that relies on the store alone.
 func (l *journal) sync(ctx workflow.Context) error {
 	if len(l.ends) == 0 {
 		return nil
@@ -76,7 +76,7 @@ func (l *journal) sync(ctx workflow.Context) error {
 	return nil
 }
 
-// restore makes records again that are not there.
+// restore writes missing records again.
 func (l *journal) restore(ctx workflow.Context) error {
 	return durable.Local(ctx, contract.RecordActivity, "recreate lost records", contract.RecordInput{Ends: l.ends}, nil)
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// kindInfo is one line in the table of kinds: how a step of that kind is done, by an activity or by perform.
+// kindInfo is one line in the table of kinds: how a step of that kind is executed, by an activity or by perform.
 type kindInfo struct {
-	// activity is the name of the activity that does it.
+	// activity is the name of the activity that executes the step.
 	activity string
-	// perform makes one attempt in another way: by a child workflow, or by asking a person.
+	// perform makes one attempt in another way: with a child workflow, or by asking a person.
 	perform func(j *job, ctx workflow.Context, resolved contract.Resolved, summary string) (record.StepOutput, error)
-	// retriesItself is set for what its own workflow retries: the step is tried once.
+	// retriesItself is set if the step's own workflow handles retries, so the step is tried once.
 	retriesItself bool
-	// costsAtEnd is set for what costs something that is not known before the step is evaluated, so that nothing is resolved ahead.
+	// costsAtEnd is set if the cost of the step is unknown before it is evaluated, so no later step is resolved ahead.
 	costsAtEnd bool
-	// failsEmpty is set for what hands nothing on when it fails: of a child run that failed only the cost is kept.
+	// failsEmpty is set if a failed step has no outputs: of a child run that failed, only the cost is kept.
 	failsEmpty bool
-	// rollsBack is set for what is undone when its gate does not pass, which people are told.
+	// rollsBack is set if the step is undone when its gate does not pass, which people are notified of.
 	rollsBack bool
 }
 
-// kindOf is how a step is done: on nodes of pools as a training is.
+// kindOf returns how a step is executed: on nodes of pools, like a training.
 func kindOf(node spec.Node) kindInfo {
 	if node.OnPool {
 		return kinds[spec.KindTrain]

@@ -2,10 +2,11 @@ package workflows
 
 import "slices"
 
-// maxLabel bounds the names in one search attribute, in bytes of JSON. Temporal terminates a workflow that sets one of more than 2,048.
+// maxLabel limits the names in one search attribute, in bytes of JSON. Temporal terminates a workflow that sets more than 2,048.
 const maxLabel = 2000
 
-// addLabel adds a name to those that a run can be found by: the newest for which there is room. All are in the records of its steps.
+// addLabel adds a name to the names by which a run can be found, and keeps the newest that fit. The records of the steps contain all of
+// them.
 func addLabel(names []string, name string) []string {
 	names = append(slices.DeleteFunc(names, func(n string) bool { return n == name }), name)
 	size := 1 // the brackets, less the last comma

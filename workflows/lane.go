@@ -16,14 +16,13 @@ import (
 const (
 	// laneWindow is how many instances a lane runs at once; more are spread over further lanes.
 	laneWindow = 64
-	// tellEvery spaces what a lane tells its run of ended instances, and tells is about how often all of a step's lanes do: what they
-	// tell is in the history of the run, which cannot be continued while they are under way.
+	// tellEvery is the minimum interval at which a lane reports the number of ended instances to its run, and tells is about how often all
+	// lanes of a step report together: these reports are in the history of the run, which cannot continue as new while lanes run.
 	tellEvery = 5 * time.Second
 	tells     = 20
 )
 
-// Lane does a share of a fanned-out step's instances, up to Window of them side by side, and a repeated step's iterations one after
-// the other.
+// Lane executes a share of a step's instances, up to Window of them at once, and the iterations of a repeated step one after the other.
 func Lane(ctx workflow.Context, in contract.LaneInput) (contract.LaneOutput, error) {
 	ctx = durable.Measured(ctx)
 	l := &lane{
@@ -62,7 +61,7 @@ type lane struct {
 	draining bool
 	journal  journal
 	turns    turns
-	// resolving are instances that are resolved ahead of their turn; resolved has those for which that is over, nil where it failed.
+	// resolving are instances that are being resolved ahead of their turn; resolved has the results, nil for those that failed.
 	resolving []int
 	resolved  map[int]*contract.Resolved
 }
@@ -75,14 +74,14 @@ func (l *lane) query() (contract.RunState, error) {
 	return s, nil
 }
 
-// more reports whether there are instances left that are wanted.
+// more reports whether there are instances left to start.
 func (l *lane) more(ctx workflow.Context) bool {
 	l.draining = l.drain.ReceiveAsync(nil) || l.draining
 	return (l.in.Next < l.in.To || len(l.in.Left)+len(l.resolving) > 0) && !l.draining && !l.out.Satisfied && l.out.Failed <= l.in.Allowed &&
 		!usesUp(l.in.BudgetUSD, l.out.CostUSD) && ctx.Err() == nil
 }
 
-// left is what an instance may cost: what the lane has of the run's budget; 0: any sum.
+// left is the limit of the cost of an instance: the lane's share of the run's budget; 0 means no limit.
 func (l *lane) left() float64 {
 	if l.in.BudgetUSD == 0 {
 		return 0
@@ -90,7 +89,7 @@ func (l *lane) left() float64 {
 	return l.in.BudgetUSD - l.out.CostUSD // more than nothing: see more
 }
 
-// take is the next instance to do: one that is being resolved, if there is any, else one that was not looked at.
+// take returns the next instance to execute: first one that is being resolved, then one that has not been looked at.
 func (l *lane) take() (index int) {
 	known := slices.IndexFunc(l.resolving, func(i int) bool {
 		_, over := l.resolved[i]
@@ -110,7 +109,7 @@ func (l *lane) take() (index int) {
 	return index
 }
 
-// resolveNext names an instance that can be resolved together with the verdict of another. Whoever is free first does it.
+// resolveNext returns an instance to resolve together with the verdict of another. The first free worker coroutine executes it.
 func (l *lane) resolveNext(ctx workflow.Context) []contract.ResolveInput {
 	if !l.goesOn(ctx) || l.in.Next >= l.in.To {
 		return nil
@@ -121,7 +120,7 @@ func (l *lane) resolveNext(ctx workflow.Context) []contract.ResolveInput {
 	return []contract.ResolveInput{l.about(ctx, index)}
 }
 
-// ahead keeps what an instance is to do, unless it is being done already.
+// ahead stores the resolved spec of an instance, unless the instance has already been started.
 func (l *lane) ahead(steps []contract.ResolveInput, resolved []*contract.Resolved) {
 	for n, step := range steps {
 		if index := step.Instance.Index; slices.Contains(l.resolving, index) {
@@ -133,12 +132,12 @@ func (l *lane) ahead(steps []contract.ResolveInput, resolved []*contract.Resolve
 	}
 }
 
-// goesOn reports whether another instance is to be begun in this history.
+// goesOn reports whether this history may start another instance.
 func (l *lane) goesOn(ctx workflow.Context) bool {
 	return l.more(ctx) && !durable.IsLong(ctx, durable.LongByLength)
 }
 
-// work does one instance after the other.
+// work executes one instance after the other.
 func (l *lane) work(ctx workflow.Context) {
 	for l.goesOn(ctx) {
 		if verdict := l.instance(ctx, l.take()); verdict.Status != "" {
@@ -158,7 +157,7 @@ func (l *lane) about(ctx workflow.Context, index int) contract.ResolveInput {
 	return in
 }
 
-// instance does one. One that is postponed has no status, and is left to the next history.
+// instance executes one instance. A postponed instance has no status, and is left to the next history.
 func (l *lane) instance(ctx workflow.Context, index int) contract.StepVerdict {
 	in := l.about(ctx, index)
 	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: spec.StatusRunning, StartedAt: in.Now}
@@ -212,7 +211,7 @@ func (l *lane) count(ctx workflow.Context, verdict contract.StepVerdict) {
 	l.report(ctx)
 }
 
-// report says to the run how many instances have ended, now and then.
+// report tells the run from time to time how many instances have ended.
 func (l *lane) report(ctx workflow.Context) {
 	now := workflow.Now(ctx)
 	if l.in.Untold < l.in.Every || now.Sub(l.in.ToldAt) < tellEvery {

@@ -11,15 +11,16 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// A run that ends gives its lock back itself; one that was terminated cannot. So a lock asks every aliveEvery whether the run that holds
-// it is still there, and when another wants it: always for one that does not wait, else unless it has known since aliveKnown.
+// A run releases its lock when it ends, but a terminated run cannot. The lock therefore checks whether its holder is still open every
+// aliveEvery, and when another run requests the lock: always for a run that does not wait, otherwise unless it has checked within
+// aliveKnown.
 const (
 	aliveEvery = 15 * time.Second
 	aliveKnown = time.Second
 )
 
-// Lock is that of a concurrency group: its workflow ID is the group's, so that there is one. A run holds it, others wait for it in the
-// order in which they came. It ends when nobody does either.
+// Lock is the lock of a concurrency group. Its workflow ID is derived from the group, so there is only one. One run holds it, and others
+// wait for it in the order in which they arrived. It ends when no run holds it or waits.
 func Lock(ctx workflow.Context, in contract.LockInput) error {
 	l := &lock{
 		in: in, wants: workflow.GetSignalChannel(ctx, contract.WantSignal), frees: workflow.GetSignalChannel(ctx, contract.FreeSignal),
@@ -49,7 +50,7 @@ type lock struct {
 	looked       time.Time       // when that was last done
 }
 
-// hear takes in what runs have said, so that nothing of it is lost when this history ends.
+// hear receives all pending signals, so that none is lost when this history ends.
 func (l *lock) hear(ctx workflow.Context) {
 	var want contract.LockRequest
 	for l.wants.ReceiveAsync(&want) {
@@ -62,7 +63,7 @@ func (l *lock) hear(ctx workflow.Context) {
 	}
 }
 
-// wait returns when a run has said something, or when it was time to check the holder.
+// wait returns when a run has sent a signal, or when it is time to check the holder.
 func (l *lock) wait(ctx workflow.Context) (err error) {
 	if l.look == nil {
 		l.look = workflow.NewTimerWithOptions(ctx, durable.Every(ctx, aliveEvery), workflow.TimerOptions{Summary: "check the holder"})
@@ -88,8 +89,8 @@ func (l *lock) wait(ctx workflow.Context) (err error) {
 	return err
 }
 
-// enqueue lets a run wait. One that asks again is answered again, and one that cannot or will not wait is told so. One that evicts has all
-// who came before it cancelled.
+// enqueue adds a run to the queue. A run that asks again gets another answer, and a run that cannot or does not want to wait is told so. A
+// run that evicts others cancels all that came before it.
 func (l *lock) enqueue(ctx workflow.Context, want contract.LockRequest) {
 	switch {
 	case want.Run == l.in.Run:
@@ -121,7 +122,7 @@ func (*lock) tell(ctx workflow.Context, run, signal string, what any) workflow.F
 	return workflow.SignalExternalWorkflow(ctx, contract.RunWorkflowID(run), "", signal, what)
 }
 
-// lookAfterHolder takes the lock from a run that is no more.
+// lookAfterHolder takes the lock away from a holder that is no longer open.
 func (l *lock) lookAfterHolder(ctx workflow.Context) {
 	if l.in.Run != "" && !l.alive(ctx) {
 		l.in.Run = ""
@@ -129,7 +130,7 @@ func (l *lock) lookAfterHolder(ctx workflow.Context) {
 	l.looked = workflow.Now(ctx)
 }
 
-// free takes the lock, or the place among those who wait, from a run.
+// free removes a run as the holder, or from the queue.
 func (l *lock) free(run string) {
 	if run == l.in.Run {
 		l.in.Run = ""
@@ -137,7 +138,7 @@ func (l *lock) free(run string) {
 	l.in.Waiting = slices.DeleteFunc(l.in.Waiting, func(waits string) bool { return waits == run })
 }
 
-// next gives the lock to the run that has waited longest. One that is no more cannot be told, and the next is tried.
+// next gives the lock to the run that has waited longest. If that run is no longer open, the next one is tried.
 func (l *lock) next(ctx workflow.Context) {
 	run := l.in.Waiting[0]
 	l.in.Waiting = l.in.Waiting[1:]
@@ -146,7 +147,7 @@ func (l *lock) next(ctx workflow.Context) {
 	}
 }
 
-// alive reports whether the holder is still there. When nobody can tell, it is.
+// alive reports whether the holder is still open. If that is unknown, it is taken to be.
 func (l *lock) alive(ctx workflow.Context) bool {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 10 * time.Second,

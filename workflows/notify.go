@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// sendTimeout bounds one delivery, and sendLimit all attempts at it.
+	// sendTimeout limits one delivery, and sendLimit all attempts together.
 	sendTimeout = 45 * time.Second
 	sendLimit   = time.Hour
-	// maxNotice bounds the text that goes into history; the message is shorter still.
+	// maxNotice limits the text that goes into history; the message itself is shorter.
 	maxNotice = 8000
 )
 
-// notify tells those who want to hear of an event of the run. It returns as soon as Temporal has taken that over: no receiver, however
-// slow, is waited for, and none can fail the run. Where nobody wants to hear of the event it does nothing.
+// notify starts the notification of an event of the run. It returns as soon as Temporal has accepted the workflow: the run never waits for
+// a receiver, and none can fail it. If the pipeline notifies nobody of the event, it does nothing.
 func (r *run) notify(ctx workflow.Context, event, text string) {
 	if !slices.Contains(r.begun.Notify, event) {
 		return
@@ -40,13 +40,13 @@ func (r *run) notify(ctx workflow.Context, event, text string) {
 		Run: r.in.Run, Pipeline: r.in.Name, Submission: r.in.Submission, Event: event,
 		Text: strings.ToValidUTF8(text[:min(len(text), maxNotice)], ""), At: workflow.Now(ctx),
 	}
-	// A child that has not been started when its parent ends never is.
+	// A child workflow that has not been started when its parent ends is never started.
 	if err := workflow.ExecuteChildWorkflow(ctx, contract.NotifyWorkflow, in).GetChildWorkflowExecution().Get(ctx, nil); err != nil {
 		workflow.GetLogger(ctx).Error("notifications are not sent", "event", event, "error", err)
 	}
 }
 
-// Notify delivers the news of one event to all who want to hear it, side by side. It fails when a delivery does, for people to see.
+// Notify delivers the message about one event to all receivers in parallel. It fails if a delivery fails, so that people can see that.
 func Notify(ctx workflow.Context, in contract.NotifyInput) error {
 	var names []string
 	if err := durable.Local(ctx, contract.NotifyAudienceActivity, "find recipients", in, &names); err != nil {

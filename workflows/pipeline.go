@@ -1,5 +1,5 @@
-// Package workflows is Sluice's deterministic orchestration: one file per kind that has any. Nothing in it does I/O, reads a clock,
-// ranges over a map or evaluates an expression; it asks activities and keeps state.
+// Package workflows is Sluice's deterministic orchestration, with one file for each kind that needs any. Nothing in it does I/O, reads a
+// clock, ranges over a map or evaluates an expression; it calls activities and keeps state.
 package workflows
 
 import (
@@ -19,9 +19,9 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// Pipeline walks a run's graph: the main steps, then those of on_failure when something failed, then those of finally, whatever
-// happened. A cancel stops the main steps; another one stops the section that is under way. The workflow fails with the first failed
-// step's error type, and ends as cancelled when its main steps were; a declined or skipped run succeeds.
+// Pipeline executes a run's graph: the main steps, then those of on_failure if something failed, then those of finally in every case. A
+// cancellation stops the main steps; another one stops the section that is running. The workflow fails with the error type of the first
+// failed step, and ends as canceled if its main steps were canceled; a declined or skipped run completes.
 func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, error) {
 	ctx = durable.Measured(ctx)
 	r := newRun(ctx, in)
@@ -160,10 +160,10 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	return r
 }
 
-// scheduledStart is the search attribute in which Temporal says for when a schedule meant a workflow.
+// scheduledStart is the search attribute in which Temporal stores the scheduled time of a workflow that a schedule started.
 var scheduledStart = temporal.NewSearchAttributeKeyTime("TemporalScheduledStartTime")
 
-// carry is the input of the next history.
+// carry returns the input of the next history.
 func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
 	in.Continuation = &contract.RunContinuation{
@@ -193,7 +193,7 @@ func (r *run) begin(ctx workflow.Context) error {
 	return nil
 }
 
-// situation is what steps after the main ones may ask for.
+// situation returns what steps after the main ones can read about the run.
 func (r *run) situation(ctx workflow.Context, section spec.Section) record.RunContext {
 	s := record.RunContext{CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	if section != spec.SectionMain {
@@ -202,10 +202,10 @@ func (r *run) situation(ctx workflow.Context, section spec.Section) record.RunCo
 	return s
 }
 
-// left is what is left of the budget; 0: there is none.
+// left returns the rest of the budget; 0 means that there is no budget.
 func (r *run) left() float64 { return leftOf(r.begun.BudgetUSD, r.cost.USD) }
 
-// leftOf is what is left of a budget, and never nothing, since that means that there is none.
+// leftOf returns the rest of a budget. It is never 0 if there is one, because 0 means no budget.
 func leftOf(budgetUSD, spentUSD float64) float64 {
 	if budgetUSD == 0 {
 		return 0
@@ -213,7 +213,7 @@ func leftOf(budgetUSD, spentUSD float64) float64 {
 	return max(budgetUSD-spentUSD, 0.000001)
 }
 
-// charge adds to the cost of the run. When that passes the budget, what runs is stopped.
+// charge adds to the cost of the run. If the cost exceeds the budget, running steps are stopped.
 func (r *run) charge(cost fault.Costs) {
 	r.cost = r.cost.Add(cost)
 	if r.begun.BudgetUSD > 0 && r.cost.USD >= r.begun.BudgetUSD {
@@ -221,12 +221,12 @@ func (r *run) charge(cost fault.Costs) {
 	}
 }
 
-// hasSpent reports whether the run has spent its budget, but for what is lost in adding up.
+// hasSpent reports whether the run has spent its budget, apart from rounding errors.
 func (r *run) hasSpent() bool {
 	return r.begun.BudgetUSD > 0 && r.cost.USD >= r.begun.BudgetUSD*(1-1e-9)
 }
 
-// stopOverBudget stops what runs, for the budget is spent.
+// stopOverBudget stops running steps because the budget is spent.
 func (r *run) stopOverBudget() {
 	if !r.overBudget {
 		r.overBudget = true
@@ -234,15 +234,15 @@ func (r *run) stopOverBudget() {
 	}
 }
 
-// sync makes the records durable that the run stands on: without them it has failed.
+// sync makes the records of the run durable. If that fails, the run fails.
 func (r *run) sync(ctx workflow.Context) {
 	if err := r.journal.sync(ctx); err != nil {
 		r.lost = err
 	}
 }
 
-// abandon ends the steps of the section that were not begun, and has those of later sections done in this history, however long it gets: the
-// records of steps that have ended could not be kept, and no other history can make them again.
+// abandon ends the steps of the section that have not been started, and lets later sections run in this history, however long it gets: the
+// records of ended steps could not be stored, and no other history can write them again.
 func (r *run) abandon() {
 	for i, node := range r.in.Graph {
 		if node.Section == r.section && !r.steps[i].Status.IsEnd() {
@@ -279,7 +279,7 @@ func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	}
 }
 
-// close writes the end of the run where people look for it.
+// close records the end of the run where people look for it.
 func (r *run) close(ctx workflow.Context, out *record.RunOutput) error {
 	in := contract.FinishInput{
 		Run: r.in.Run, Submission: r.in.Submission, EndedAt: workflow.Now(ctx), CostUSD: r.cost.USD, RunOutput: *out,
@@ -295,12 +295,12 @@ func (r *run) close(ctx workflow.Context, out *record.RunOutput) error {
 }
 
 const (
-	// keepTimeout bounds one attempt at removing older runs, and keepAttempts how many there are: the next run's end tries again.
+	// keepTimeout limits one attempt to remove older runs, and keepAttempts their number: the end of the next run tries again.
 	keepTimeout  = 10 * time.Minute
 	keepAttempts = 3
 )
 
-// keep removes what the pipeline's `keep` does not keep. No run fails of it.
+// keep removes the runs that the pipeline's `keep` does not keep. If it fails, the run does not.
 func (r *run) keep(ctx workflow.Context) {
 	if !r.begun.Keeps { // no history of an earlier version says so
 		return
@@ -315,7 +315,7 @@ func (r *run) keep(ctx workflow.Context) {
 	}
 }
 
-// outcome is the run's end as far as it is known.
+// outcome returns the end of the run as far as it is known.
 func (r *run) outcome(ctx workflow.Context) record.RunOutput {
 	out := record.RunOutput{Status: spec.StatusSucceeded, CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	switch {

@@ -18,17 +18,19 @@ import (
 )
 
 const (
-	// keptLooks bounds the looks that the results of all stages keep, and keptOfStage those of one: the newest. All are one payload.
+	// keptLooks limits how many looks the results of all stages keep, and keptOfStage those of one stage; the newest are kept. All of them
+	// are in one payload.
 	keptLooks, keptOfStage = 20_000, 200
-	// lookFor is how long one activity looks at a stage: a stage of hours is then a history of a few events a minute.
+	// lookFor is how long one activity evaluates a stage, so that a stage of hours adds only a few events per minute to the history.
 	lookFor = 30 * time.Second
-	// targetTimeout bounds one order to a serving target, loading a model included, for which a cluster may have to start machines.
+	// targetTimeout limits one operation on a serving target, including the loading of a model, for which a cluster may have to start
+	// machines.
 	targetTimeout = 20 * time.Minute
-	// replayLimit bounds one try to replay traffic, which ends with the rollout: a rollout may take as long as its stages do.
+	// replayLimit limits one attempt to replay traffic. The replay ends with the rollout, which takes as long as its stages.
 	replayLimit = 365 * 24 * time.Hour
-	// wayBackLimit bounds all attempts to take a rollout back.
+	// wayBackLimit limits all attempts to roll back together.
 	wayBackLimit = 24 * time.Hour
-	// defaultMaxWait is max_wait of a stage whose spec has none: one of an earlier version.
+	// defaultMaxWait is the max_wait of a stage whose spec has none, because an earlier version submitted it.
 	defaultMaxWait = spec.Duration(15 * time.Minute)
 )
 
@@ -41,8 +43,9 @@ const (
 	phaseDone        = "done"
 )
 
-// Rollout moves a target's traffic to a model stage by stage. Its workflow ID is the target's, which is the lock: there is one at a
-// time. Whatever goes wrong, a cancel included, traffic goes back to what served before as the first thing done about it.
+// Rollout moves a target's traffic to a model stage by stage. The workflow ID is derived from the target and serves as its lock, so a
+// target has one rollout at a time. Whatever goes wrong, cancellation included, the first reaction is to return the traffic to the release
+// that served before.
 func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput, error) {
 	r := &rollout{in: in.StepInput, at: contract.RolloutContinuation{State: contract.RolloutState{Phase: phaseLoading}}}
 	var err error
@@ -97,7 +100,7 @@ func (r *rollout) open(ctx workflow.Context) error {
 	return nil
 }
 
-// unopened ends a rollout whose candidate was not opened: nothing of it stays loaded.
+// unopened ends a rollout whose candidate was not loaded, and leaves nothing of it loaded.
 func (r *rollout) unopened(ctx workflow.Context, failed error) (record.StepOutput, error) {
 	if r.at.State.Ordered != nil {
 		return r.settle(ctx, r.ordered(), nil)
@@ -110,8 +113,8 @@ func (r *rollout) unopened(ctx workflow.Context, failed error) (record.StepOutpu
 	return record.StepOutput{}, failed
 }
 
-// stages goes through the stages while replayed traffic flows, if midway from the one that an earlier history began and did not end. It returns why the
-// rollout must be taken back; failed is set when that is an error of the machinery and not a verdict, or durable.ErrLong.
+// stages executes the stages while traffic is replayed; if midway, it continues with the stage that an earlier history began. It returns
+// the reason why the rollout must be rolled back; failed is set if the reason is an error and not a verdict, or is durable.ErrLong.
 func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, failed error) {
 	replaying, stop := workflow.WithCancel(ctx)
 	defer stop()
@@ -186,8 +189,8 @@ func (r *rollout) begin(ctx workflow.Context, i int, stage spec.Stage) error {
 	return nil
 }
 
-// halt waits for the end of replayed traffic that has been stopped, which goes on in the next history. The error says that there is to be
-// none, for the rollout was cancelled.
+// halt waits for the end of replayed traffic that has been stopped and will continue in the next history. It returns an error if there will
+// be no next history because the rollout was canceled.
 func (r *rollout) halt(ctx workflow.Context, replay workflow.Future) error {
 	if r.replays() {
 		waiting, _ := workflow.NewDisconnectedContext(ctx)
@@ -200,7 +203,7 @@ func (r *rollout) halt(ctx workflow.Context, replay workflow.Future) error {
 	return ctx.Err()
 }
 
-// What a look may decide.
+// The possible decisions of a look.
 const (
 	decisionPass  = "pass"
 	decisionAbort = "abort"
@@ -216,7 +219,7 @@ func describe(i int, s spec.Stage) string {
 // replays reports whether the rollout sends traffic itself.
 func (r *rollout) replays() bool { return !r.spec.Traffic.Replay.IsZero() }
 
-// replay starts the replayed traffic, which ends when ctx is cancelled. Without any the future never becomes ready.
+// replay starts the replayed traffic, which ends when ctx is canceled. If the rollout replays nothing, the future never becomes ready.
 func (r *rollout) replay(ctx workflow.Context) workflow.Future {
 	if !r.replays() {
 		never, _ := workflow.NewFuture(ctx)
@@ -256,8 +259,8 @@ func (r *rollout) traffic(ctx workflow.Context, s spec.Stage) error {
 	return err
 }
 
-// watch looks at a stage until it passes or must be aborted, somebody orders the rollout's end, or the history is long. One activity looks
-// many times, so that a stage of hours stays a short history.
+// watch evaluates a stage until it passes or must be aborted, somebody orders the end of the rollout, or the history is long. One activity
+// evaluates many times, so that a stage of hours has a short history.
 func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay workflow.Future) error {
 	result := &r.at.Results[i]
 	for r.at.State.Ordered == nil {
@@ -293,8 +296,8 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay wo
 // keeps is how many looks the result of a stage keeps.
 func (r *rollout) keeps() int { return max(1, min(keptOfStage, keptLooks/len(r.spec.Stages))) }
 
-// look has one activity look at a stage. What it saw is false when somebody has ordered something meanwhile: then it is not waited for. Counts
-// are cumulative, so the next looks see all there was.
+// look lets one activity evaluate a stage. seen is false if somebody has given an order meanwhile, in which case it does not wait for the
+// result. Counts are cumulative, so the next look misses nothing.
 func (r *rollout) look(ctx workflow.Context, i int, stage spec.Stage) (out contract.RolloutLooked, saw bool, err error) {
 	asked := stage
 	if r.at.Held > 0 {
@@ -321,7 +324,7 @@ func (r *rollout) look(ctx workflow.Context, i int, stage spec.Stage) (out contr
 	return out, true, look.Get(ctx, &out)
 }
 
-// replayEnded says why the replayed traffic is over before its time.
+// replayEnded says why the replayed traffic has ended too early.
 func replayEnded(ctx workflow.Context, replay workflow.Future) error {
 	if err := replay.Get(ctx, nil); err != nil {
 		return err
@@ -329,7 +332,7 @@ func replayEnded(ctx workflow.Context, replay workflow.Future) error {
 	return fault.New(fault.Infrastructure, "the replayed traffic ended before the rollout did", nil)
 }
 
-// settle promotes, or takes the rollout back: the traffic first, on a context that a cancel does not reach.
+// settle promotes the candidate, or rolls back. It moves the traffic first, on a context that a cancellation does not reach.
 func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (record.StepOutput, error) {
 	promote, said := reason == "", ""
 	if o := r.at.State.Ordered; failed == nil && o != nil && o.Action == contract.RolloutPromote {
@@ -368,7 +371,7 @@ func (r *rollout) settle(ctx workflow.Context, reason string, failed error) (rec
 	}
 }
 
-// order runs one short activity at the target.
+// order runs one short activity on the target.
 func (r *rollout) order(ctx workflow.Context, name, summary string, in, out any) error {
 	return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, orderOptions(summary)), name, in).Get(ctx, out)
 }
@@ -386,8 +389,8 @@ func orderOptions(summary string) workflow.ActivityOptions {
 	}
 }
 
-// end has all traffic moved to the candidate or back, for a reason. The way back is tried for longer: a target that does not answer now should
-// not be left with what was found wanting.
+// end moves all traffic to the candidate or back, for a reason. Moving it back is tried for longer, because a target that does not answer
+// now must not keep serving a rejected release.
 func (r *rollout) end(ctx workflow.Context, promote bool, reason string) error {
 	in := contract.RolloutSettle{Step: r.in, Opened: r.at.Opened, Promote: promote, Reason: reason}
 	if o := r.at.State.Ordered; o != nil {

@@ -13,7 +13,7 @@ func (r *rollout) listen(ctx workflow.Context) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, contract.RolloutUpdate, r.obey, workflow.UpdateHandlerOptions{Validator: r.validate})
 }
 
-// validate refuses what cannot be ordered now. It changes nothing.
+// validate rejects an order that is not possible now. It changes nothing.
 func (r *rollout) validate(o contract.RolloutOrder) error {
 	s := r.at.State
 	var ends string // what the rollout is about to end as
@@ -46,7 +46,7 @@ func (r *rollout) validate(o contract.RolloutOrder) error {
 	return nil
 }
 
-// obey carries an order out. One that ends the rollout is answered when that has ended.
+// obey executes an order. An order that ends the rollout is answered when the rollout has ended.
 func (r *rollout) obey(ctx workflow.Context, o contract.RolloutOrder) (contract.RolloutState, error) {
 	s := &r.at.State
 	o.At = workflow.Now(ctx)
@@ -78,13 +78,13 @@ func (r *rollout) obey(ctx workflow.Context, o contract.RolloutOrder) (contract.
 	return *s, nil
 }
 
-// announce says on the pages of Temporal's UI what somebody has ordered.
+// announce shows an order on the pages of Temporal's UI.
 func (r *rollout) announce(ctx workflow.Context, text string) {
 	r.show(ctx)
 	durable.Tell(ctx, contract.Note{Step: r.in.Step, Text: text})
 }
 
-// ordered says who has ordered the end of the rollout, and why; "" where nobody has.
+// ordered says who has ordered the end of the rollout, and why; it is empty if nobody has.
 func (r *rollout) ordered() string {
 	switch o := r.at.State.Ordered; {
 	case o == nil:
@@ -96,7 +96,7 @@ func (r *rollout) ordered() string {
 	}
 }
 
-// saidOf writes an order for people.
+// saidOf describes an order for people.
 func saidOf(done string, o contract.RolloutOrder) string {
 	text := done + " by " + o.By
 	if o.Reason != "" {
@@ -105,12 +105,12 @@ func saidOf(done string, o contract.RolloutOrder) string {
 	return text
 }
 
-// awaitResume waits while the rollout is paused, until somebody has ordered its end or it is cancelled.
+// awaitResume waits while the rollout is paused, until somebody orders its end or it is canceled.
 func (r *rollout) awaitResume(ctx workflow.Context) error {
 	return workflow.Await(ctx, func() bool { return r.at.State.Paused == nil || r.at.State.Ordered != nil })
 }
 
-// await waits for an order or the end of an activity. A cancel is the activity's to hear, which then ends.
+// await waits for an order or for the end of an activity. A cancellation is delivered to the activity, which then ends.
 func (r *rollout) await(ctx workflow.Context, done func() bool) {
 	waiting, _ := workflow.NewDisconnectedContext(ctx)
 	_ = workflow.Await(waiting, done) // its context is never cancelled

@@ -11,11 +11,11 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// vacancyEvery is how often it is asked at most whether a workflow ID is free.
+// vacancyEvery is the longest interval between two checks whether a workflow ID is free.
 const vacancyEvery = 30 * time.Second
 
-// A child's workflow ID is a lock: that of a rollout is its target's. Where it is taken an activity waits until it is free. The server
-// repeats that for as long as it takes, which leaves nothing in history.
+// The workflow ID of a child is a lock; that of a rollout belongs to its target. If it is taken, an activity waits until it is free. The
+// server retries that activity for as long as it takes, which adds nothing to the history.
 
 // isTaken reports whether a child was not started because another workflow has its ID.
 func isTaken(err error) bool {
@@ -23,7 +23,7 @@ func isTaken(err error) bool {
 	return errors.As(err, &taken)
 }
 
-// turns has, for each workflow ID that steps of this history wait for, the one among them that is next.
+// turns holds, for each workflow ID that steps of this history wait for, which of them is next.
 type turns map[string]workflow.Mutex
 
 func (t turns) of(ctx workflow.Context, id string) workflow.Mutex {
@@ -33,8 +33,8 @@ func (t turns) of(ctx workflow.Context, id string) workflow.Mutex {
 	return t[id]
 }
 
-// startWhenFree starts a child when its ID is free. Steps of one history that wait for the same ID do so one after the other: if all of
-// them tried at the same moment, all but one would have to try again.
+// startWhenFree starts a child workflow when its ID is free. Steps of one history that wait for the same ID try one after the other: if all
+// of them tried at the same moment, all but one would have to try again.
 func (t turns) startWhenFree(
 	ctx workflow.Context, id string, start func() workflow.ChildWorkflowFuture,
 ) (workflow.ChildWorkflowFuture, error) {
@@ -64,7 +64,7 @@ func awaitVacancy(ctx workflow.Context, id string) error {
 	return workflow.ExecuteActivity(ctx, contract.VacantActivity, id).Get(ctx, nil)
 }
 
-// startAgain tries to start a child until its ID is free, as earlier builds did.
+// startAgain tries to start a child workflow until its ID is free, as earlier builds did.
 func startAgain(ctx workflow.Context, start func() workflow.ChildWorkflowFuture) (workflow.ChildWorkflowFuture, error) {
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Minute) {
 		if err := durable.Sleep(ctx, durable.Every(ctx, pause), "before the next start"); err != nil {

@@ -1,21 +1,22 @@
 package workflows
 
-// Changes of what runs do: see durable.Since.
+// Changes to the workflows of runs: see durable.Since.
 const (
-	// changeVacancy: a step whose child's ID is taken has an activity wait for it, and does not try to start the child again and again.
+	// changeVacancy: if the workflow ID of a step's child is taken, an activity waits until it is free, instead of repeated attempts to
+	// start the child.
 	changeVacancy = "await-vacancy"
-	// changeLostLane: every instance of a lane that failed as a whole has failed, and further lanes may be told to begin nothing new.
+	// changeLostLane: if a lane fails as a whole, all of its instances have failed, and other lanes may be told to start nothing new.
 	changeLostLane = "lost-lane"
-	// changeEnds: all ends have the consequences that the table of ends gives them.
+	// changeEnds: all ends have the effects in the table of ends.
 	changeEnds = "ends"
-	// changeNoLimit: a child run or a rollout without a timeout lasts as long as it lasts, and not 24 hours.
+	// changeNoLimit: a child run or a rollout without a timeout has no time limit, instead of 24 hours.
 	changeNoLimit = "no-limit"
-	// changeUnevaluated: a step that cannot be evaluated has a record of that.
+	// changeUnevaluated: a step that cannot be evaluated has a record that says so.
 	changeUnevaluated = "unevaluated"
-	// changeUnopened: a candidate that was not opened is unloaded.
+	// changeUnopened: a candidate that was not loaded completely is unloaded.
 	changeUnopened = "unopened"
-	// changeOrders: a look at a stage ends when somebody orders something; at a cancel it ends after the traffic that is replayed.
+	// changeOrders: a look at a stage ends when somebody gives an order; on a cancellation it ends after the replayed traffic.
 	changeOrders = "orders"
-	// changeLongStages: a rollout goes on in a new history between two stages, too.
+	// changeLongStages: a rollout can also continue in a new history between two stages.
 	changeLongStages = "long-stages"
 )

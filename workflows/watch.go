@@ -12,14 +12,14 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// lookAttempts is how often a look is tried: the next one comes by itself, and what is wrong should be seen soon.
+// lookAttempts is how often a check is tried: the next one follows soon, and an error should be visible soon.
 const lookAttempts = 2
 
-// lookTimeout is for a bucket of as many objects as a trigger looks after.
+// lookTimeout is enough for a bucket with as many objects as a trigger can watch.
 const lookTimeout = time.Minute
 
-// Watch is a trigger's watch, one workflow for as long as the trigger is there: it looks every so often whether a run is due. It ends by
-// itself when the trigger is paused, changed or gone; the trigger's schedule starts it, also when it was ended by somebody else.
+// Watch is the watch of a trigger, one workflow for as long as the trigger exists: it checks at intervals whether a run is due. It ends by
+// itself if the trigger is paused, changed or deleted; the trigger's schedule starts it, also after somebody has ended it.
 func Watch(ctx workflow.Context, in contract.WatchInput) error {
 	for {
 		look, err := watchOnce(ctx, in)
@@ -47,8 +47,8 @@ func Watch(ctx workflow.Context, in contract.WatchInput) error {
 	}
 }
 
-// watchOnce is one look: it asks whether a run is due, starts it, and strikes it out. When it ends in between, the next look is told the
-// same run again, whose ID is the lock.
+// watchOnce is one check: it asks whether a run is due, starts it, and removes it from the trigger's state. If it ends in between, the next
+// check gets the same run again, whose ID is the lock.
 func watchOnce(ctx workflow.Context, in contract.WatchInput) (contract.Look, error) {
 	options := durable.LocalOptions("look")
 	options.RetryPolicy.MaximumAttempts, options.StartToCloseTimeout = lookAttempts, lookTimeout

@@ -1,5 +1,5 @@
-// Package durable is what workflow code says in place of sleeping, retrying and logging: timers that Temporal's UI names, pauses between
-// looks, budgets of retries, changes by version, how long a history may get, and what the UI shows of it all.
+// Package durable has what workflow code uses for sleeping, retrying and logging: timers with names for Temporal's UI, intervals between
+// checks, budgets of retries, versioned changes, the limit of a history's length, and what the UI shows.
 package durable
 
 import (
@@ -8,32 +8,32 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// LongHistory is how many events a workflow's history may have before nothing new is begun in it: what is under way ends, and the rest
-// goes on in a new history. Histories then stay under 4,096 events.
+// LongHistory is the number of events from which on a workflow starts nothing new: what is running ends, and the rest continues in a new
+// history. Histories then stay below 4,096 events.
 const LongHistory = 2500
 
-// ErrLong ends a wait for the reason that the history has become long from it: the workflow is to go on in a new one.
+// ErrLong ends a wait because the history has become long: the workflow must continue in a new one.
 var ErrLong = errors.New("the history is long")
 
-// Before is when builds took a workflow's history for long that did not know ChangeLong.
+// Before says when builds without ChangeLong considered a history long.
 type Before int
 
-// By nothing, by LongHistory alone, or by the server's suggestion alone.
+// Never, by LongHistory alone, or by the server's suggestion alone.
 const (
 	NeverLong Before = iota
 	LongByLength
 	LongBySuggestion
 )
 
-// growthKey is under which a context keeps how a history grows.
+// growthKey is the context key of the growth of a history.
 type growthKey struct{}
 
-// growth is how a history grows: events is its length when the workflow task began, added is what the workflow has added since. The SDK counts
-// none of that before the next task, and a graph of which nothing runs, because all of it fails, is canceled or is reused, is done in one.
+// growth is the growth of a history: events is its length when the workflow task began, and added is what the workflow has added since. The
+// SDK counts the latter only in the next task, and one task can go through a whole graph if its steps are skipped, canceled or reused.
 type growth struct{ events, added int }
 
-// Measured returns the context of a workflow whose steps may be many: IsLong then knows of the local activities and the ends of steps that are
-// added within one workflow task. What else a step may add is little, for which the distance from LongHistory to 4,096 is enough.
+// Measured returns the context of a workflow that may have many steps: IsLong then includes the local activities and ends of steps that the
+// current workflow task has added. Other additions are few, and the distance from LongHistory to 4,096 is enough for them.
 func Measured(ctx workflow.Context) workflow.Context {
 	return workflow.WithValue(ctx, growthKey{}, &growth{})
 }
@@ -53,8 +53,8 @@ func growthOf(ctx workflow.Context) *growth {
 	return g
 }
 
-// IsLong reports whether nothing new is to begin in a workflow's history: because of its events, or because the server suggests to
-// continue in a new one, which also goes by bytes, and by limits that an operator may have lowered.
+// IsLong reports whether a workflow should start nothing new in its history: because of its events, or because the server suggests to
+// continue as new, which also depends on bytes and on limits that an operator may have lowered.
 func IsLong(ctx workflow.Context, before Before) bool {
 	events, suggested := length(ctx)
 	switch {
@@ -67,13 +67,13 @@ func IsLong(ctx workflow.Context, before Before) bool {
 	return g != nil && g.events+g.added >= LongHistory && Since(ctx, changeGrowth)
 }
 
-// IsLongSince is IsLong where workflows that do not know of a change never looked at the length of their history.
+// IsLongSince is IsLong for workflows that, before a change, never looked at the length of their history.
 func IsLongSince(ctx workflow.Context, change string) bool {
 	events, suggested := length(ctx)
 	return (events || suggested) && Since(ctx, change)
 }
 
-// length reports which of the two says that a history is long: its events, or the server.
+// length reports why a history is long: by its events, or by the server's suggestion.
 func length(ctx workflow.Context) (events, suggested bool) {
 	info := workflow.GetInfo(ctx)
 	return info.GetCurrentHistoryLength() >= LongHistory, info.GetContinueAsNewSuggested()

@@ -10,13 +10,13 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// HeartbeatTimeout is how soon a killed worker is noticed.
+// HeartbeatTimeout is the time after which a killed worker is noticed.
 const HeartbeatTimeout = 10 * time.Second
 
-// localTimeout bounds one try of a local activity: it may wait for the store.
+// localTimeout limits one attempt of a local activity, which may wait for the store.
 const localTimeout = protocol.Patience + time.Minute
 
-// LocalOptions bound the engine's local activities: they read and write small records and evaluate expressions.
+// LocalOptions are the options of the engine's local activities, which read and write small records and evaluate expressions.
 func LocalOptions(summary string) workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout: localTimeout,

@@ -6,10 +6,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// hasteKey is under which a context keeps how many times as often as usual a workflow looks again at what it waits for.
+// hasteKey is the context key of the factor by which a workflow checks more often than usual.
 type hasteKey struct{}
 
-// Hasten returns a context in which workflows look so many times as often at what they wait for. It is for tests of long waits.
+// Hasten returns a context in which workflows check that many times as often. It is for tests of long waits.
 func Hasten(ctx workflow.Context, times int) workflow.Context {
 	return workflow.WithValue(ctx, hasteKey{}, times)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// LostWorkers is how many workers may die under a step before that is taken for the step's fault.
+// LostWorkers is how many workers may die during a step before the step is considered the cause.
 const LostWorkers = 20
 
-// RetryBudget counts what is left of a step's retries. Two are kept: the user's, and one for workers that died under the step, which
-// is never charged to the user.
+// RetryBudget counts the retries that a step has left. There are two budgets: the user's retries, and one for workers that died during the
+// step, which never uses up the user's.
 type RetryBudget struct {
 	retry spec.Retry
 	// Used is how many attempts have failed, and Lost how many ended with their worker.
@@ -25,12 +25,12 @@ type RetryBudget struct {
 	interval   time.Duration
 }
 
-// NewRetryBudget takes a retry as the language has completed it.
+// NewRetryBudget returns the budget of a retry spec with all defaults filled in.
 func NewRetryBudget(retry spec.Retry) *RetryBudget {
 	return &RetryBudget{retry: retry, interval: time.Duration(retry.Backoff)}
 }
 
-// Resume takes up what was counted before.
+// Resume continues with earlier counts.
 func (b *RetryBudget) Resume(tries contract.Tries) {
 	b.Used, b.Lost = tries.Used, tries.Lost
 	for range tries.Used {
@@ -38,7 +38,7 @@ func (b *RetryBudget) Resume(tries contract.Tries) {
 	}
 }
 
-// Again says whether a failed attempt is followed by another, and after which pause.
+// Again reports whether another attempt follows a failed one, and after which pause.
 func (b *RetryBudget) Again(err error) (time.Duration, bool) {
 	if WorkerLost(err) {
 		b.Lost++
@@ -59,13 +59,13 @@ func WorkerLost(err error) bool {
 	return errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT
 }
 
-// NotTaken reports whether an activity failed since no worker has taken it up.
+// NotTaken reports whether an activity failed because no worker accepted it.
 func NotTaken(err error) bool {
 	var timeout *temporal.TimeoutError
 	return errors.As(err, &timeout) && timeout.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START
 }
 
-// TimedOut reports whether Temporal ended an attempt at its timeout; its own words are for people who know Temporal.
+// TimedOut reports whether Temporal ended an attempt at its timeout. Temporal's own message is only useful to people who know Temporal.
 func TimedOut(err error) bool {
 	var timeout *temporal.TimeoutError
 	return errors.As(err, &timeout)

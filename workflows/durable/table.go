@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// MaxRows bounds the rows of a table in Temporal's UI.
+// MaxRows limits the rows of a table in Temporal's UI.
 const MaxRows = 60
 
-// Elapsed is how long something took. While it runs it is when it began: the table is not written again as time goes by.
+// Elapsed describes how long something took, or, if it is still running, when it began: the table is not updated just because time passes.
 func Elapsed(from, to time.Time) string {
 	switch {
 	case from.IsZero():
@@ -25,7 +25,7 @@ func TableHead(names ...any) string {
 	return TableRow(names...) + "|" + strings.Repeat("---|", len(names)) + "\n"
 }
 
-// Space stands after each cell: Temporal's UI draws columns without any space between them. It is one that Markdown does not trim.
+// Space follows each cell, because Temporal's UI draws columns without space between them. Markdown does not trim it.
 const Space = '\u2003'
 
 // Unbroken keeps text on one line.

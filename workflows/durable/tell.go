@@ -6,8 +6,8 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 )
 
-// Tell says where a step is to the workflow of its run, whose details in Temporal's UI are the user's page of the run. Whether that
-// hears it does not matter to the step.
+// Tell reports the progress of a step to the workflow of its run, whose details in Temporal's UI are the user's page of the run. The step
+// does not depend on whether the report arrives.
 func Tell(ctx workflow.Context, note contract.Note) {
 	parent := workflow.GetInfo(ctx).ParentWorkflowExecution
 	if parent == nil {

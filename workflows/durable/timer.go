@@ -6,12 +6,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Sleep pauses the workflow. Temporal's UI shows the timer as about.
+// Sleep pauses the workflow. about is the name of the timer in Temporal's UI.
 func Sleep(ctx workflow.Context, pause time.Duration, about string) error {
 	return workflow.NewTimerWithOptions(ctx, pause, workflow.TimerOptions{Summary: about}).Get(ctx, nil)
 }
 
-// Await waits for cond, and reports false when that does not hold within limit. Temporal's UI shows the timer as about.
+// Await waits for cond, and returns false if cond is not true within limit. about is the name of the timer in Temporal's UI.
 func Await(ctx workflow.Context, limit time.Duration, about string, cond func() bool) (bool, error) {
 	if Since(ctx, changeStopTimers) {
 		var stop workflow.CancelFunc

@@ -6,10 +6,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// maxSummary bounds a summary, in bytes: a server may refuse a payload of more than 400 (limit.userMetadataSummarySize).
+// maxSummary limits a summary, in bytes: a server may reject a payload of more than 400 (limit.userMetadataSummarySize).
 const maxSummary = 300
 
-// Conclude puts how something ended into the history, where Temporal's UI shows it: it names what is scheduled before its end is known.
+// Conclude records in the history how something ended, for Temporal's UI, which names events when they are scheduled, before their end is
+// known.
 func Conclude(ctx workflow.Context, about, end, why string) {
 	if !Since(ctx, changeVerdicts) {
 		return
