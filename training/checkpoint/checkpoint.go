@@ -47,9 +47,11 @@ type Manifest struct {
 	Ranks  int    `json:"ranks,omitempty"`
 	// Reshard: it can be resumed from on another number of nodes, although it is sharded.
 	Reshard bool `json:"reshard,omitempty"`
-	// Run is the earlier run that committed it, in a seal that goes on from the training of another run; empty for the seal's own run.
+	// Run is the earlier run that committed the checkpoint, if the seal continues the training of another run; empty for the seal's own
+	// run.
 	Run string `json:"run,omitempty"`
-	// Training is the step of Run that committed it, in a seal that goes on from what resume_from names; empty for the seal's own step.
+	// Training is the step of Run that committed the checkpoint, if the seal continues from what resume_from names; empty for the seal's
+	// own step.
 	Training string `json:"training,omitempty"`
 }
 
@@ -123,9 +125,9 @@ func GetProgress(ctx context.Context, s *store.Store, k training.Key) (Progress,
 	return p, err
 }
 
-// MakeSeal writes the seal of generation k and returns it, or the one that is there already. It names the newest commit of the
-// generations before k that is whole in the store and that unusable does not list. The first generation goes on from where the
-// origin says, as do those after it until one of them has committed. The error is ErrDamaged if that is a checkpoint that cannot be used.
+// MakeSeal writes the seal of generation k and returns it, or returns the existing one. It names the newest commit of earlier generations
+// that is complete in the store and is not in unusable. The first generation continues from the origin, as do later ones until one of them
+// has committed. The error is ErrDamaged if that checkpoint cannot be used.
 func MakeSeal(ctx context.Context, s *store.Store, k training.Key, origin Origin, unusable []artifact.Ref) (Seal, error) {
 	if seal, err := getSeal(ctx, s, k); !errors.Is(err, store.ErrNotFound) {
 		return seal, err
@@ -141,7 +143,7 @@ func MakeSeal(ctx context.Context, s *store.Store, k training.Key, origin Origin
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return Seal{}, err
 	}
-	// Read back: of two workers that seal at the same time one has won.
+	// Read it back: if two workers seal at the same time, one has won.
 	return getSeal(ctx, s, k)
 }
 
@@ -151,9 +153,9 @@ func getSeal(ctx context.Context, s *store.Store, k training.Key) (Seal, error) 
 	return seal, err
 }
 
-// Newest finds what generation k can resume from; nil is nothing. A generation's commits count up to the step that the next one's seal took
-// over, since later ones are a zombie's; those of the generation before k count all, since its seal is being made. Where none has committed,
-// it is what the first one went on from.
+// Newest finds what generation k can resume from; nil if there is nothing. A generation's commits count up to the step that the next one's
+// seal took over, because later ones come from a surviving process; those of the generation before k all count, because its seal is being
+// made. If none has committed, it is what the first one continued from.
 func Newest(ctx context.Context, s *store.Store, k training.Key, unusable []artifact.Ref) (*Manifest, error) {
 	limit := int64(-1)
 	var first Seal
@@ -190,8 +192,8 @@ func Newest(ctx context.Context, s *store.Store, k training.Key, unusable []arti
 	return nil, nil
 }
 
-// NewestOf finds what another run can go on from where the training of a step of a run left off; nil is nothing. It may be that of a run
-// before, from which that one went on.
+// NewestOf finds the checkpoint from which another run can continue the training of a step; nil if there is none. It may belong to an
+// earlier run, from which that one continued.
 func NewestOf(ctx context.Context, s *store.Store, run, step string, unusable []artifact.Ref) (*Manifest, error) {
 	k := training.Key{Run: run, Step: step}
 	seal, err := newestSeal(ctx, s, k)

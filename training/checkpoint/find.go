@@ -14,15 +14,15 @@ import (
 
 // Errors of Find and of a seal, beside those of the store.
 var (
-	// ErrNone says that no checkpoint has a name.
+	// ErrNone means that no checkpoint has that name.
 	ErrNone = errors.New("there is no such checkpoint")
-	// ErrDamaged says that something of a checkpoint is missing from the store, or damaged.
+	// ErrDamaged means that a part of a checkpoint is missing from the store, or damaged.
 	ErrDamaged = errors.New("the checkpoint is damaged")
 )
 
-// Find finds the commit of any run that a reference means, and returns it as a seal of another training names it. A reference is a name,
-// RUN/STEP@TRAINING-STEP; RUN/STEP, the newest of that step; a digest, sha256:...; or a name and a digest as Pinned writes them. The error
-// is ErrNone or ErrDamaged where it cannot be used.
+// Find finds the commit of any run that a reference names, and returns it in the form in which a seal of another training names it. A
+// reference is RUN/STEP@TRAINING-STEP; RUN/STEP, for the newest of that step; a digest, sha256:...; or a name and a digest as written by
+// Pinned. The error is ErrNone or ErrDamaged if it cannot be used.
 func Find(ctx context.Context, s *store.Store, reference string) (*Manifest, error) {
 	name, digest, pinned := strings.Cut(reference, pinMark)
 	prefix := store.CheckpointsPrefix
@@ -86,11 +86,11 @@ func Sources(ctx context.Context, s *store.Store, run string) ([]string, error) 
 	return sources, nil
 }
 
-// Origin is what the first generation of a training goes on from.
+// Origin is what the first generation of a training continues from.
 type Origin struct {
 	// Run is the earlier run whose training of the step goes on; empty: none.
 	Run string
-	// From is what the step names in resume_from, as Find returns it; nil: nothing. What Run left comes first.
+	// From is what the step names in resume_from, as returned by Find; nil for nothing. What Run left takes precedence.
 	From *Manifest
 }
 

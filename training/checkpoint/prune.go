@@ -15,8 +15,8 @@ import (
 	"github.com/sluiceml/sluice/training"
 )
 
-// Part is the part of the store that holds the files and the metrics of one commit, and nothing else does, so that letting go of the commit
-// takes nothing from anybody.
+// Part is the part of the store with the files and the metrics of one commit. Nothing else is there, so the part can be removed with the
+// commit.
 func Part(s *store.Store, k training.Key, step int64) *store.Store { return s.Part(partName(k, step)) }
 
 func partName(k training.Key, step int64) string {

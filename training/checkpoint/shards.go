@@ -109,8 +109,8 @@ type next struct {
 
 func nextKey(k training.Key) string { return path.Join(generation(k), "next.json") }
 
-// PutNext says of which step the nodes of a generation commit their parts next. Node 0 does it: if each chose the newest for itself, no
-// step need ever be complete.
+// PutNext records the step of which the nodes of a generation commit their parts next. Only node 0 calls it: if each node chose its newest,
+// no step might ever be complete.
 func PutNext(ctx context.Context, s *store.Store, k training.Key, step int64) error {
 	return s.PutJSON(ctx, nextKey(k), next{step}, store.WriteOptions{})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// State is what a decision rests on.
+// State is the input of a decision.
 type State struct {
 	// Deadline says that there is one. Without it Work, Left, TotalWork and Window mean nothing.
 	Deadline bool
@@ -27,16 +27,16 @@ type State struct {
 	TotalWork, Window time.Duration
 	// Elapsed is the time since the step began.
 	Elapsed time.Duration
-	// Changeover is how long it takes from asking for nodes that are to be had until they train, with what is trained a second time.
+	// Changeover is the time from requesting available nodes until they train, including what is trained a second time.
 	Changeover time.Duration
 	// Start is how much longer on-demand may take to be there than Changeover says, at most.
 	Start time.Duration
-	// Risk is the work that a gang on spot loses at most if it goes without notice before the next decision: what it has done since its last
-	// checkpoint; while none runs on spot, what it would have done before its next.
+	// Risk is the maximum work that a gang on spot loses if it goes without notice before the next decision: the work since its last
+	// checkpoint or, while none runs on spot, the work that it would have done before its next one.
 	Risk time.Duration
 	// Tick is how much later than it is wanted the next decision may come into effect.
 	Tick time.Duration
-	// Running is the capacity that the gang is of which runs now; empty when none does.
+	// Running is the capacity type of the running gang; empty if none runs.
 	Running string
 	// Spot and OnDemand say what may be bought, and Prices what it costs; 0 is not known.
 	Spot, OnDemand bool
@@ -46,7 +46,7 @@ type State struct {
 	SpotLosses int
 }
 
-// Decision is what to ask for.
+// Decision says what to request.
 type Decision struct {
 	// Spot: take spot as soon as there is any, also in place of on-demand that runs.
 	Spot bool
@@ -88,7 +88,7 @@ func (s State) mustLeave() time.Duration { return s.back() + s.Risk + s.Start }
 // mustStart is the slack below which on-demand must be asked for now, since the next decision may be too late.
 func (s State) mustStart() time.Duration { return max(s.mustStay(), s.back()+s.Tick) }
 
-// Decide says what to ask for.
+// Decide returns what to request now.
 func Decide(s State) Decision {
 	switch {
 	case s.Running == spec.CapacitySpot && s.OnDemand && s.Deadline && s.Left > 0 && s.Work > 0:

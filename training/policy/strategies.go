@@ -2,10 +2,10 @@ package policy
 
 import "github.com/sluiceml/sluice/dsl/spec"
 
-// Strategy decides from a state. Decide is one; the others are what it is measured against.
+// Strategy decides from a state. Decide is one; it is compared with the others.
 type Strategy func(State) Decision
 
-// Greedy takes spot or waits for it until the slack is used up, and then stays on on-demand.
+// Greedy uses spot, or waits for it, until the slack is used up, and then stays on on-demand.
 func Greedy(s State) Decision {
 	switch {
 	case s.Running == spec.CapacitySpot:
@@ -32,5 +32,5 @@ func UniformProgress(s State) Decision {
 	return Decision{Spot: s.Slack() >= s.mustStay(), OnDemand: behind || s.Slack() < s.mustStart()}
 }
 
-// OnDemand never takes anything else.
+// OnDemand always uses on-demand.
 func OnDemand(State) Decision { return Decision{OnDemand: true} }

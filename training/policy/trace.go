@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Trace is when spot was to be had of one kind of machine in one place.
+// Trace says when spot was available for one kind of machine in one place.
 type Trace struct {
 	Zone     string `json:"zone,omitempty"`
 	Instance string `json:"instance,omitempty"`
@@ -20,7 +20,7 @@ type Trace struct {
 	Windows    []Window `json:"windows"`
 }
 
-// Window is one stretch of a trace: a character for each interval, 1 when spot was to be had and 0 when not.
+// Window is one part of a trace: a character for each interval, 1 if spot was available and 0 if not.
 type Window struct {
 	Start     int    `json:"start,omitempty"`
 	Available string `json:"available"`

@@ -12,7 +12,8 @@ import (
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
-// AgentConfig is what a pool tells the agent of a node. It travels in environment variables, never in arguments, since it holds a secret.
+// AgentConfig is the configuration that a pool passes to the agent of a node. It is passed in environment variables, never in arguments,
+// because it contains a secret.
 type AgentConfig struct {
 	// Address, Namespace and Token of the Temporal server. Without a token the agent connects as Temporal's own environment variables
 	// say (TLS, API key), which it then inherits.
@@ -163,8 +164,8 @@ func AgentConfigFromEnv() (AgentConfig, error) {
 	return c, nil
 }
 
-// Scrub drops what the processes of a node must not inherit: credentials for Temporal, and Sluice's and torchrun's own variables.
-// Those that torchrun takes its options from (PET_) may be the step's own, or those of its image.
+// Scrub removes what the processes of a node must not inherit: credentials for Temporal, and Sluice's and torchrun's own variables. The
+// variables from which torchrun takes its options (PET_) may belong to the step or its image, and stay.
 func Scrub(base []string) []string {
 	return slices.DeleteFunc(slices.Clone(base), func(kv string) bool {
 		return slices.ContainsFunc([]string{"SLUICE_", "TEMPORAL_", "TORCHELASTIC_"}, func(prefix string) bool {

@@ -5,14 +5,14 @@ import (
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
-// Progress is what a long activity says of itself in its heartbeat details: one line and, where known, a share done.
+// Progress is the content of a long activity's heartbeats: one line and, if known, the share that is done.
 type Progress struct {
 	Text string `json:"text"`
 	// Share done, 0 to 1; negative when unknown.
 	Share float64 `json:"share"`
 }
 
-// TrainProgress is what a node's RunRanks activity says in its heartbeat details.
+// TrainProgress is the content of the heartbeats of a node's RunRanks activity.
 type TrainProgress struct {
 	Generation     int            `json:"generation"`
 	Node           int            `json:"node"`

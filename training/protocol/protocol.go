@@ -1,4 +1,4 @@
-// Package protocol is what pools tell the agents of their nodes, and what these and the workflow of a training say to each other.
+// Package protocol has the messages between pools, the agents of their nodes, and the workflow of a training.
 package protocol
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
-// AgentProtocol numbers what workers and node agents say to each other. An agent refuses another number than its own.
+// AgentProtocol is the version of the protocol between workers and node agents. An agent rejects any other version than its own.
 const AgentProtocol = 5
 
 // Activity types of a node's agent, on the node's own task queue.
@@ -21,11 +21,11 @@ const (
 	StopActivity     = "sluice.node.stop"
 )
 
-// NoticeSignal is sent to a train workflow, any number of times, when a node is to be left: by its agent, and by the watch of the gang where the
-// pool knows.
+// NoticeSignal is sent to a train workflow, any number of times, when a node must be left: by the node's agent, and by the watch of the
+// gang if the pool knows.
 const NoticeSignal = "sluice.notice"
 
-// Notice is what it says.
+// Notice is the content of a NoticeSignal.
 type Notice struct {
 	Generation int       `json:"generation"`
 	Node       int       `json:"node"`
@@ -71,8 +71,7 @@ type RunRanksInput struct {
 	Peers []string `json:"peers,omitempty"`
 }
 
-// RanksEnded says how a node's ranks ended. An error of RunRanks in its place is the user's (no such program, a missing output) or
-// the node's.
+// RanksEnded says how a node's ranks ended. An error of RunRanks instead is the user's (no such program, a missing output) or the node's.
 type RanksEnded struct {
 	// Ranks is how many there are on the node, and Local which of them the rest is said of: the first that failed, if any did.
 	Ranks int `json:"ranks,omitempty"`

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// patience is how long Acquire goes on asking by itself before the workflow looks again. Each look is a few events of history.
+	// patience is how long Acquire asks by itself before the workflow decides again. Each decision adds a few events to the history.
 	patience = 20 * time.Minute
-	// firstLook and lastLook bound how often it is considered to leave on-demand for spot; the pauses double.
+	// firstLook and lastLook limit how often a move from on-demand to spot is considered; the pauses double.
 	firstLook, lastLook = 5 * time.Second, 10 * time.Minute
-	// manyEvents is by how many events a history may grow under a generation, which cannot go on in a new one, before it is spared: the spot
-	// watcher's pauses grow without bound, and a node that falls silent once more is given up.
+	// manyEvents is how many events a generation may add to its history, which cannot continue as new under it, before it saves events: the
+	// pauses of the spot watcher then grow without limit, and a node that falls silent again is given up.
 	manyEvents = 1000
 )
 
@@ -36,7 +36,7 @@ const acquiringPhase = "acquiring: "
 // capacityWords are what people call what was bought.
 var capacityWords = map[string]string{spec.CapacitySpot: "spot", spec.CapacityOnDemand: "on-demand"}
 
-// acquire gets the gang. It waits for capacity as long as it takes, which is nobody's failure.
+// acquire acquires the gang. It waits for capacity as long as it takes, which uses up no retry.
 func (t *train) acquire(ctx workflow.Context, l *generation) error {
 	t.enter(ctx, "acquiring")
 	t.askedAhead = false // what the generation before asked for is this one's
@@ -86,8 +86,8 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 	}
 }
 
-// asksAgain reports, after a pause, whether to choose anew after so many calls that failed in a row. Without a deadline the call has been tried
-// again as it was; with one, it may have to ask for something else by now.
+// asksAgain reports, after a pause, whether to decide again after that many failed calls in a row. Without a deadline the same call has
+// been retried; with one, something else may have to be requested by now.
 func (t *train) asksAgain(ctx workflow.Context, err error, failed int) bool {
 	if why := fault.Of(err); why.Final || why.Type == fault.User || ctx.Err() != nil || t.plan.Deadline.IsZero() || failed >= maxTries || !durable.Since(ctx, changeAsksAgain) {
 		return false
@@ -96,7 +96,7 @@ func (t *train) asksAgain(ctx workflow.Context, err error, failed int) bool {
 	return durable.Sleep(ctx, min(time.Second<<(failed-1), maxTryPause), "before asking for nodes again") == nil
 }
 
-// blockedSince is what an error of Acquire says of the pools; zero where it says nothing.
+// blockedSince returns what an error of Acquire says about the pools; zero if it says nothing.
 func blockedSince(err error) time.Time {
 	var blocked contract.Blocked
 	if json.Unmarshal(fault.Outputs(err), &blocked) != nil {
@@ -110,7 +110,7 @@ func (t *train) drop(offers []contract.Offer) {
 	t.plan.Offers = slices.DeleteFunc(t.plan.Offers, func(o contract.Offer) bool { return slices.Contains(offers, o) })
 }
 
-// take makes a gang that was got the generation's.
+// take makes an acquired gang the gang of the generation.
 func (l *generation) take(got contract.Acquired) {
 	l.gang = got.Gang
 	l.nodes = make([]nodeState, len(got.Gang.Nodes))
@@ -128,7 +128,7 @@ func (l *generation) take(got contract.Acquired) {
 	}
 }
 
-// choose decides what to ask for now; while a gang runs, what to leave it for.
+// choose decides what to request now or, while a gang runs, what to leave it for.
 func (t *train) choose(ctx workflow.Context) (contract.Choice, error) {
 	return t.decide(ctx, t.carried.Generations, t.current)
 }
@@ -142,7 +142,7 @@ func (t *train) decide(ctx workflow.Context, ended []spec.Generation, current sp
 	return choice, err
 }
 
-// ask asks for a gang of one of the chosen offers, of so many nodes at least.
+// ask requests a gang of one of the chosen offers, with at least that many nodes.
 func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choice, least int) (contract.Acquired, error) {
 	in := contract.AcquireInput{
 		Submission: t.in.Submission, Offers: choice.Offers, Pools: t.pools(), Patience: patience, Tick: choice.Tick,
@@ -169,7 +169,7 @@ func (t *train) ask(ctx workflow.Context, key training.Key, choice contract.Choi
 	return got, t.tryRemote(ctx, tries, contract.AcquireActivity, in, &got)
 }
 
-// abandon releases what the pools may have started or keep for a generation that does not come to live.
+// abandon releases what the pools may have started or reserved for a generation that will not run.
 func (t *train) abandon(ctx workflow.Context, err error) error {
 	t.dropHeld(ctx)
 	t.before = fault.Costs{} // it is in what the key has cost
@@ -177,7 +177,7 @@ func (t *train) abandon(ctx workflow.Context, err error) error {
 	return err
 }
 
-// giveUp releases what pools have of a generation that does not live.
+// giveUp releases what pools have for a generation that does not run.
 func (t *train) giveUp(ctx workflow.Context, key training.Key, pools []string) {
 	released, err := t.release(ctx, key, ledger.Lost{}, pools...)
 	if err != nil {
@@ -187,7 +187,7 @@ func (t *train) giveUp(ctx workflow.Context, key training.Key, pools []string) {
 	t.carried.Unstarted = released.Paid
 }
 
-// pools are all that the step may buy of.
+// pools returns all pools that the step may use.
 func (t *train) pools() []string {
 	var pools []string
 	for _, o := range t.plan.Offers {
@@ -198,7 +198,7 @@ func (t *train) pools() []string {
 	return pools
 }
 
-// release gives a gang back, also after a cancel.
+// release returns a gang to its pool, also after a cancellation.
 func (t *train) release(ctx workflow.Context, key training.Key, lost ledger.Lost, pools ...string) (contract.Released, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	in := contract.ReleaseInput{Pools: pools, Submission: t.in.Submission, Key: key, Lost: lost}
@@ -211,7 +211,7 @@ func (t *train) attemptLeft(ctx workflow.Context) (left time.Duration, ok bool) 
 	return time.Duration(t.in.Timeout) - workflow.Now(ctx).Sub(t.carried.AttemptAt), t.in.Timeout > 0
 }
 
-// missed reports whether the deadline has passed of a training that is to stop then.
+// missed reports whether a training with `on_miss: stop` has missed its deadline.
 func (t *train) missed(ctx workflow.Context) bool {
 	return t.plan.StopOnMiss && !workflow.Now(ctx).Before(t.plan.Deadline)
 }
@@ -220,9 +220,9 @@ func (t *train) missedReason() string {
 	return fmt.Sprintf("it missed its deadline, %s; its last checkpoint is kept", t.plan.Deadline.UTC().Format("2006-01-02 15:04:05 MST"))
 }
 
-// spotWatcher looks for other nodes while a gang runs: for spot while it runs on on-demand, and for on-demand while it runs on spot, for when
-// the deadline leaves no more time to lose it. What it gets is the next generation's gang: the one that runs is left only when there is
-// something to leave it for.
+// spotWatcher looks for other nodes while a gang runs: for spot while it runs on on-demand, and for on-demand while it runs on spot and the
+// deadline leaves no time to lose it. A gang that it acquires is that of the next generation: the running gang is left only when there is
+// another one.
 type spotWatcher struct {
 	asked  bool // for anything
 	asking bool
@@ -273,8 +273,8 @@ func (l *generation) mayMove(ctx workflow.Context) bool {
 	return !l.plan.Deadline.IsZero() && offers(spec.CapacityOnDemand) && durable.Since(ctx, changeLeavesSpot)
 }
 
-// looked considers a move, and tries it while it is worth one. It reports whether the spot watcher's work is done, and else after what time to
-// look again, where that is known.
+// looked considers a move, and tries it while it is worthwhile. It reports whether the spot watcher is finished, or else after what time to
+// look again, if that is known.
 func (l *generation) looked(ctx workflow.Context, w *spotWatcher) (done bool, review time.Duration) {
 	for {
 		choice, err := l.choose(ctx)
@@ -301,8 +301,8 @@ func (l *generation) looked(ctx workflow.Context, w *spotWatcher) (done bool, re
 // moves reports whether the gang is to be left for another.
 func (l *generation) moves() bool { return l.watcher != nil && l.watcher.found != nil }
 
-// awaitWatcher waits for the end of the spot watcher, whose context is over. What it got is the next generation's when the gang was left, and
-// else given back.
+// awaitWatcher waits for the end of the spot watcher, whose context has ended. A gang that it acquired belongs to the next generation if
+// the running one was left for it, and is released otherwise.
 func (l *generation) awaitWatcher(ctx workflow.Context, end trainEnd) {
 	if l.watcher == nil {
 		return
@@ -319,7 +319,7 @@ func (l *generation) awaitWatcher(ctx workflow.Context, end trainEnd) {
 	l.giveBack(ctx, l.pools())
 }
 
-// dropNext gives back the next generation's gang, which there will not be.
+// dropNext releases the gang of the next generation if there will be none.
 func (t *train) dropNext(ctx workflow.Context) {
 	t.dropHeld(ctx)
 	if t.askedAhead {
@@ -332,7 +332,7 @@ func (t *train) dropNext(ctx workflow.Context) {
 	}
 }
 
-// giveBack releases what pools hold for the generation after the one that runs, or ran last.
+// giveBack releases what pools have for the generation after the current or last one.
 func (t *train) giveBack(ctx workflow.Context, pools []string) {
 	key := t.key()
 	key.Generation++

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// cost is what the step has cost so far: its generations that have ended, and gangs that no generation ran on.
+// cost returns the cost of the step so far: its ended generations, and gangs on which no generation ran.
 func (t *train) cost() fault.Costs {
 	sum := t.carried.Unstarted.Add(t.before)
 	for _, g := range t.carried.Generations {
@@ -22,7 +22,7 @@ func (t *train) cost() fault.Costs {
 	return sum
 }
 
-// settleCost says what a generation that has ended has cost, with what was paid for it in vain before it began.
+// settleCost computes the cost of an ended generation, with what was paid in vain before it began.
 func (l *generation) settleCost(released contract.Released) {
 	g := &l.current
 	var hours float64
@@ -63,8 +63,8 @@ func (l *generation) lost() ledger.Lost {
 	return lost
 }
 
-// withAccount adds to the error of a training what its generations did and cost, or at least the cost. One that says that a worker was lost
-// stays as it is, for it must be known by that: the step is tried again.
+// withAccount adds the account of the generations and their cost, or at least the cost, to the error of a training. An error that reports a
+// lost worker is not changed, because the step is retried by its type.
 func (t *train) withAccount(ctx workflow.Context, err error) error {
 	if durable.WorkerLost(err) {
 		return err
@@ -88,7 +88,7 @@ func (t *train) hasAccount() bool {
 // isUnbounded reports whether the run has a budget that a gang of the offer could not be ended by.
 func (t *train) isUnbounded(o contract.Offer) bool { return t.in.BudgetUSD > 0 && o.PriceUnknown }
 
-// priced refuses to go on with a gang whose price nobody knows, where the run has a budget: nothing could keep that.
+// priced rejects a gang whose price is unknown if the run has a budget, because the budget could not be enforced.
 func (t *train) priced(ctx workflow.Context, o contract.Offer) error {
 	if !t.isUnbounded(o) {
 		return nil
@@ -98,7 +98,7 @@ func (t *train) priced(ctx workflow.Context, o contract.Offer) error {
 			"`budget` from the pipeline", o.Pool, capacityWords[o.Capacity]))
 }
 
-// affords is how long the current generation may last until the step has cost what it may; ok is false when there is no such limit.
+// affords returns how long the current generation may last within the step's budget; ok is false if there is no limit.
 func (t *train) affords(ctx workflow.Context) (left time.Duration, ok bool) {
 	perHour := float64(t.current.Nodes) * t.current.USDPerHour
 	if t.in.BudgetUSD <= 0 || perHour <= 0 {

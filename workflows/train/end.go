@@ -17,12 +17,12 @@ import (
 // exitStopped is the exit code by which a script says that it was stopped and has left a checkpoint.
 const exitStopped = 143
 
-// trainEnd is how a generation ended.
+// trainEnd describes how a generation ended.
 type trainEnd struct {
 	how    spec.GenerationEnd
 	reason string // one line
 	tail   string // what the rank to blame printed last
-	// errType is empty when nobody is charged for the end.
+	// errType is empty if the end uses up no retry.
 	errType string
 	// failure is the step's error, when its retries are used up; pause is how long to wait before the next attempt if they are not.
 	failure error
@@ -45,8 +45,8 @@ func (e trainEnd) message() string {
 	return e.reason + "\n" + e.tail
 }
 
-// classify says from all ranks how the generation ended. What explains the others goes first: where a node is lost its peers' errors
-// are its consequence, and a rank killed by a signal makes the others exit with an error of their own.
+// classify determines how the generation ended, from all ranks. Causes come before their consequences: if a node is lost, errors of its
+// peers follow from that, and a rank that a signal killed makes the others exit with an error.
 func (l *generation) classify() trainEnd {
 	end := trainEnd{}
 	for i := range l.nodes {
@@ -78,9 +78,9 @@ func (l *generation) exitedZero() bool {
 	return l.all(func(n *nodeState) bool { return n.ended && n.err == nil && finished(n.result) })
 }
 
-// cutShort reports whether ranks that ended with 0 were told to before their last step: an exit code of 0 is also what a script leaves with
-// that saves and returns when it is stopped. Where nobody says how many steps there are, a stop is taken for one; the next generation goes
-// on from the last checkpoint, and ends at once when nothing is left to do.
+// cutShort reports whether ranks that ended with 0 were told to stop before their last step: a script that saves and returns when it is
+// stopped also exits with 0. If the number of steps is unknown, a stop is assumed; the next generation resumes from the last checkpoint,
+// and ends at once if nothing is left to do.
 func (l *generation) cutShort() bool {
 	zero := l.nodes[0].result
 	told := slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.result.Stopped })
@@ -109,7 +109,8 @@ func (l *generation) wasOverdue(end *trainEnd) bool {
 	return l.overdue
 }
 
-// wasRefused: an agent or the step's spec is wrong, which no further try mends. An agent that has served before is of an earlier release.
+// wasRefused: the agent or the step's spec is wrong, and trying again does not help. An agent that has served before is of an earlier
+// release.
 func (l *generation) wasRefused(end *trainEnd) bool {
 	for i := range l.nodes {
 		if err := l.nodes[i].err; err != nil && fault.TypeOf(err) == fault.Invalid && !l.held() {
@@ -182,12 +183,12 @@ func (l *generation) first(cond func(protocol.RanksEnded) bool) int {
 	return at
 }
 
-// together is how close the ends of two ranks may be without telling which failed first: a process closes its connections, which ends
-// its peers, some time before it has ended itself.
+// together is how close the ends of two ranks may be without showing which failed first: a process closes its connections, which ends its
+// peers, some time before it ends itself.
 const together = 500 * time.Millisecond
 
-// failedBefore reports whether a failed before b. Of ranks that ended together it is the one that fell silent first: its peers had
-// their own complaint to print.
+// failedBefore reports whether a failed before b. Of ranks that ended together, the one that fell silent first failed first, because its
+// peers printed errors of their own afterwards.
 func failedBefore(a, b protocol.RanksEnded) bool {
 	if a.EndedAt.Sub(b.EndedAt).Abs() < together && !a.SaidAt.IsZero() && !b.SaidAt.IsZero() {
 		return a.SaidAt.Before(b.SaidAt)
@@ -328,7 +329,7 @@ func (l *generation) wasNoticed(end *trainEnd) bool {
 	return true
 }
 
-// wasStopped: told to stop by somebody else than this workflow, and gone in peace.
+// wasStopped: another party than this workflow stopped the ranks, and they ended normally.
 func (l *generation) wasStopped(end *trainEnd) bool {
 	if !end.ran || !l.exitedZero() {
 		return false
@@ -341,7 +342,8 @@ func (l *generation) wasStopped(end *trainEnd) bool {
 	return true
 }
 
-// wasMoved: stopped because there is a cheaper gang to go on with. What a rank did not save is done again, and that is all.
+// wasMoved: stopped because there is a cheaper gang to continue with. Work that a rank did not save is repeated, and there is no other
+// consequence.
 func (l *generation) wasMoved(end *trainEnd) bool {
 	if !l.moves() {
 		return false

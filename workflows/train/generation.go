@@ -49,7 +49,7 @@ const (
 	lossLimit = 2 * time.Second
 )
 
-// generation is one generation while it lasts. Its coroutines note what they see; live waits for what matters.
+// generation is one running generation. Its coroutines record what they observe; live waits for the events that matter.
 type generation struct {
 	*train
 	seal checkpoint.Seal
@@ -88,7 +88,7 @@ type nodeState struct {
 	gone     bool // the node cannot be reached any more
 }
 
-// live prepares the nodes, runs the ranks until the first reason to end, stops those that still run and says how it ended.
+// live prepares the nodes, runs the ranks until the first reason to end, stops those that still run and returns how it ended.
 func (l *generation) live(ctx workflow.Context) trainEnd {
 	// What runs on the nodes is ended by Stop, gracefully, and not by a cancel of this workflow.
 	nodes, drop := workflow.NewDisconnectedContext(ctx)
@@ -223,7 +223,7 @@ func (l *generation) watch(ctx workflow.Context) {
 	})
 }
 
-// hear notes the notices that nodes of this generation are to be left. Notices for others come late and mean nothing.
+// hear records notices for nodes of this generation. Notices for other generations are late and are ignored.
 func (l *generation) hear(ctx workflow.Context) {
 	workflow.GoNamed(ctx, "notices", func(ctx workflow.Context) {
 		over := false
@@ -263,7 +263,7 @@ func (l *generation) prepare(ctx workflow.Context, i int) {
 	node.port, node.unusable, node.prepared = out.MasterPort, out.Unusable, out.Unusable == ""
 }
 
-// run runs one node's ranks to their end. When the node falls silent, Attach asks whether it is really gone.
+// run runs one node's ranks to their end. If the node falls silent, it tries to attach to see whether the node is really gone.
 func (l *generation) run(ctx workflow.Context, i int) {
 	node := &l.nodes[i]
 	node.started = true

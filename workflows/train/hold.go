@@ -20,7 +20,8 @@ import (
 // maxHold is the longest pause before an attempt during which a gang is kept for it. Nodes that have to wait longer cost more than new ones.
 const maxHold = 2 * time.Minute
 
-// goesOn reports whether the next generation goes on with this one's gang: its ranks failed, may try again soon, and no node is to blame.
+// goesOn reports whether the next generation continues with this one's gang: its ranks failed, may be retried soon, and no node is to
+// blame.
 func (l *generation) goesOn(ctx workflow.Context, end trainEnd) bool {
 	failed := end.how == spec.EndCrashed || end.how == spec.EndUserError || end.how == spec.EndHung
 	if !failed || end.failure != nil || ctx.Err() != nil || end.pause > maxHold || l.loss != nil || l.left() || !l.all((*nodeState).isWell) {
@@ -35,12 +36,12 @@ func (l *generation) goesOn(ctx workflow.Context, end trainEnd) bool {
 	return durable.Since(ctx, changeSameNodes)
 }
 
-// isWell reports whether the node did its part until the ranks ended, whose failure is the program's.
+// isWell reports whether the node worked until the ranks ended, so that their failure is the program's.
 func (n *nodeState) isWell() bool {
 	return n.started && n.ended && !n.gone && (n.err == nil || fault.TypeOf(n.err) == fault.User) && n.result.Fault == "" && !n.result.NodeStopped
 }
 
-// hold keeps the gang for the next generation, which is charged for it from the end of this one.
+// hold keeps the gang for the next generation, which pays for it from the end of this one.
 func (l *generation) hold() {
 	g := l.current
 	l.carried.Next = &contract.Acquired{
@@ -52,7 +53,7 @@ func (l *generation) hold() {
 // held reports whether the gang is that of the generation before.
 func (l *generation) held() bool { return l.current.Gang > 0 }
 
-// gangKey is what the pool knows the generation's gang by.
+// gangKey is the key by which the pool knows the generation's gang.
 func (l *generation) gangKey() training.Key {
 	key := l.key()
 	key.Generation = cmp.Or(l.current.Gang, key.Generation)

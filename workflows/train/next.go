@@ -10,10 +10,10 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// askAhead asks for the next generation's gang as soon as a notice says that nodes of this one will go, while its ranks write their last
-// checkpoint. It asks for what the next generation prefers, in this one's size at least: the pool may only lack room because of this one, which
-// is no reason to buy something dearer, or less. What is not there when the ranks have stopped the next generation asks for again, under the
-// same name, so that a pool which has begun to start it goes on with it.
+// askAhead requests the next generation's gang as soon as a notice says that nodes of this one will go, while its ranks write their last
+// checkpoint. It requests what the next generation prefers, with at least this one's size: the pool may lack room only because of this
+// gang, which is no reason to use something more expensive, or less. If the gang is not there when the ranks have stopped, the next
+// generation requests it again under the same key, so a pool that has begun to start it continues.
 func (l *generation) askAhead(ctx workflow.Context) {
 	ends := l.notice == nil || l.loss != nil || l.canceled || l.late || l.overBudget || l.overdue
 	if ends || l.watcher != nil && (l.watcher.asking || l.watcher.found != nil) || !durable.Since(ctx, changeNextAtNotice) {

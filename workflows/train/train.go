@@ -1,4 +1,4 @@
-// Package train is the workflow of a train step: generations of a gang, each from a sealed checkpoint on.
+// Package train is the workflow of a train step: generations of a gang, each of which starts from a sealed checkpoint.
 package train
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// remoteLimit bounds one of the worker's activities.
+// remoteLimit limits one of the worker's activities.
 const remoteLimit = patience + 30*time.Minute
 
-// maxFalseStarts is how many generations in a row may lose a node before their ranks run: more is no bad luck.
+// maxFalseStarts is how many generations in a row may lose a node before their ranks run: more than that is not bad luck.
 const maxFalseStarts = 5
 
-// Train trains on a gang of nodes that may go away at any moment. It lives in generations: seal what to resume from, acquire a gang,
-// run the ranks, release; a generation that ends by preemption is followed by the next and charged to nobody, one that ends by a
-// crash, a hang or the user's error is charged to the step's retries, and followed by one on the same nodes if these are well.
-// Cancelled, it stops the ranks and releases the gang first.
+// Train trains on a gang of nodes that may be taken away at any moment. It works in generations: seal the checkpoint to resume from,
+// acquire a gang, run the ranks, release the gang. A generation that ends by preemption is followed by the next one and uses up no retry.
+// One that ends by a crash, a hang or an error of the program uses up a retry, and is followed by one on the same nodes if these are
+// healthy. When it is canceled, it first stops the ranks and releases the gang.
 func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, error) {
 	t := &train{in: in, carried: in.Continuation, notices: workflow.GetSignalChannel(ctx, protocol.NoticeSignal)}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, t.query); err != nil {
@@ -69,7 +69,7 @@ func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, err
 	}
 }
 
-// goOn goes on in a new history.
+// goOn continues in a new history.
 func (t *train) goOn(ctx workflow.Context) error {
 	t.in.Continuation = t.carried
 	return workflow.NewContinueAsNewError(ctx, contract.TrainWorkflow, t.in)
@@ -87,7 +87,7 @@ type train struct {
 	current spec.Generation
 	nodes   []string
 	before  fault.Costs // what gangs have cost that were started for the current generation, and ended before its own
-	// askedAhead: pools were asked for the next generation's gang, which may come to be.
+	// askedAhead is set if pools were asked for the next generation's gang, which may still start.
 	askedAhead bool
 }
 
@@ -97,12 +97,12 @@ func (t *train) query() (contract.TrainState, error) {
 	}, nil
 }
 
-// key names the current generation.
+// key identifies the current generation.
 func (t *train) key() training.Key {
 	return training.Key{Run: t.in.Run, Step: t.in.Step, Generation: t.current.Index}
 }
 
-// generation lives one generation from its seal to its release.
+// generation executes one generation from its seal to its release.
 func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	t.current = spec.Generation{Index: len(t.carried.Generations) + 1, StartedAt: workflow.Now(ctx)}
 	t.nodes = nil
@@ -140,7 +140,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	return end, err
 }
 
-// seal opens the generation, and closes the account of the one before: what it did beyond the sealed step is lost.
+// seal starts the generation and closes the account of the previous one: what that did after the sealed step is lost.
 func (t *train) seal(ctx workflow.Context, l *generation) error {
 	t.enter(ctx, "sealing")
 	var out contract.SealOutput
@@ -166,7 +166,7 @@ func (t *train) seal(ctx workflow.Context, l *generation) error {
 	return nil
 }
 
-// close puts the generation into the account.
+// close adds the generation to the account.
 func (l *generation) close(ctx workflow.Context, end trainEnd, released contract.Released) {
 	g := &l.current
 	g.EndedAt = workflow.Now(ctx)
@@ -188,11 +188,11 @@ func (l *generation) close(ctx workflow.Context, end trainEnd, released contract
 	}
 }
 
-// maxFruitless is how many generations in a row may be taken away without a checkpoint that is newer than what they began with. Machines
-// that last long enough for one some day do so within fewer; a program that takes its machine down, or saves too rarely, never gets on.
+// maxFruitless is how many generations in a row may be taken away without a newer checkpoint than the one they began with. If machines last
+// long enough at all, one does within this number; a program that crashes its machines, or saves too rarely, never makes progress.
 const maxFruitless = 10
 
-// fruitful is an error when the generations before have led nowhere.
+// fruitful returns an error if the last generations have made no progress.
 func (t *train) fruitful(ctx workflow.Context) error {
 	n := 0
 	for _, g := range slices.Backward(t.carried.Generations) {
@@ -211,7 +211,7 @@ func (t *train) fruitful(ctx workflow.Context) error {
 		n, t.current.FromStep, last.Reason)
 }
 
-// settle decides what follows a generation that did not finish: nil for the next one.
+// settle decides what follows a generation that did not finish; nil means the next generation.
 func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -234,7 +234,7 @@ func (t *train) settle(ctx workflow.Context, end trainEnd) error {
 	return nil
 }
 
-// charge charges an end that is a failure to the step's retries.
+// charge counts a failure against the step's retries.
 func (t *train) charge(end trainEnd) trainEnd {
 	if end.errType == "" {
 		return end
@@ -247,7 +247,7 @@ func (t *train) charge(end trainEnd) trainEnd {
 	return end
 }
 
-// collect makes the step's result of the last generation's.
+// collect builds the step's result from the last generation.
 func (t *train) collect(ctx workflow.Context, end trainEnd) (record.StepOutput, error) {
 	t.enter(ctx, "collecting")
 	var out record.StepOutput
@@ -270,7 +270,7 @@ const (
 	maxTryPause = 30 * time.Second
 )
 
-// remote runs one of the worker's activities. They are idempotent, so that what a dying worker began is done again.
+// remote runs one of the worker's activities. They are idempotent, so work that a dying worker began is repeated.
 func (t *train) remote(ctx workflow.Context, name string, in, out any) error {
 	return t.tryRemote(ctx, maxTries, name, in, out)
 }
@@ -290,7 +290,7 @@ func (t *train) tryRemote(ctx workflow.Context, tries int32, name string, in, ou
 	return workflow.ExecuteActivity(ctx, name, in).Get(ctx, out)
 }
 
-// enter begins a phase.
+// enter starts a phase.
 func (t *train) enter(ctx workflow.Context, phase string) {
 	t.phase = phase
 	t.show(ctx)
@@ -299,8 +299,8 @@ func (t *train) enter(ctx workflow.Context, phase string) {
 	}
 }
 
-// report tells the run of a generation. The more there have been, the fewer it is told of: what it hears is in its history, which cannot be
-// continued while the training is under way.
+// report tells the run about a generation. The more generations there are, the fewer are reported: reports add to the history of the run,
+// which cannot continue as new while the training runs.
 func (t *train) report(ctx workflow.Context) {
 	n := t.current.Index
 	if t.in.Unheard || n&(n-1) != 0 && durable.Since(ctx, changeNotes) {

@@ -1,20 +1,20 @@
 package train
 
-// Changes of what trainings do: see durable.Since.
+// Changes to the workflows of trainings: see durable.Since.
 const (
-	// changeNotes: a training tells its run of some of its generations only.
+	// changeNotes: a training reports only some of its generations to its run.
 	changeNotes = "train-notes"
 	// changeStopIsNoFinish: ranks that were told to stop before their last step, and ended with 0, have not finished.
 	changeStopIsNoFinish = "stop-is-no-finish"
 	// changeTimeoutBoundsWait: the timeout of a training's attempt bounds its wait for capacity.
 	changeTimeoutBoundsWait = "timeout-bounds-wait"
-	// changeFruitlessEnds: a training whose generations lead nowhere ends.
+	// changeFruitlessEnds: a training whose generations make no progress ends.
 	changeFruitlessEnds = "fruitless-ends"
 	// changeAccount: a training that does not succeed says what its generations did.
 	changeAccount = "train-account"
-	// changeRefusedSpot: a training that waits for spot, and hears that it will never get any, buys on-demand.
+	// changeRefusedSpot: a training that waits for spot and is refused permanently buys on-demand.
 	changeRefusedSpot = "refused-spot"
-	// changeLeavesSpot: a training leaves spot for on-demand when losing it would cost the deadline.
+	// changeLeavesSpot: a training leaves spot for on-demand if losing it would mean missing the deadline.
 	changeLeavesSpot = "leaves-spot"
 	// changePeersOfStopped: a rank that fails after a peer was stopped on a notice is not to blame.
 	changePeersOfStopped = "peers-of-stopped"
@@ -24,6 +24,6 @@ const (
 	changeOwnSignal = "own-signal"
 	// changeNextAtNotice: the next gang is acquired while ranks that are to leave their nodes write a checkpoint.
 	changeNextAtNotice = "next-at-notice"
-	// changeAsksAgain: a training with a deadline chooses anew what to buy after each call of Acquire that failed.
+	// changeAsksAgain: a training with a deadline chooses again what to buy after each failed call of Acquire.
 	changeAsksAgain = "asks-again"
 )
