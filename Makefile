@@ -1,4 +1,4 @@
-# `make` says what there is to do. Each target installs what it needs and is missing, and nothing twice.
+# `make` lists the targets. Each target installs what it needs, unless it is already there.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -12,11 +12,11 @@ TOOLS := .cache/tools
 VERSION ?=
 
 .PHONY: help
-help: ## say what there is to do
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## make .venv with PyTorch and ONNX Runtime, and download the example's mail
+setup: ## create .venv with PyTorch and ONNX Runtime, and download the example's mail
 	@scripts/python.sh
 	@$(SLUICE_PYTHON_ENV)/bin/python3 examples/spam/fetch.py --download
 
@@ -30,7 +30,7 @@ build: ## build bin/sluice and bin/sluice-agent; with a C compiler also bin/slui
 	else echo 'no C compiler: bin/sluice-gpu is not built; Sluice asks nvidia-smi for GPUs'; fi
 
 .PHONY: demo
-demo: setup build ## from raw mail to a served spam filter
+demo: setup build ## run examples/spam, from raw mail to a served spam filter
 	bin/sluice run examples/spam/pipeline.yaml -e examples/spam/environment.yaml
 
 .PHONY: flink
@@ -67,7 +67,7 @@ test: setup build flink moto tritonclient kube prometheus s3 ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long
-test-long: build ## test the sizes that are promised: 10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers; and the recipes of CONTRIBUTING.md
+test-long: build ## test the documented limits (10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers) and the recipes of CONTRIBUTING.md
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'AtScale|TestScale|TestCrowd|TestChaos'
 	SLUICE_TEST_LONG=1 go test -count=1 -timeout 20m -v . -run TestRecipes
 
@@ -83,19 +83,19 @@ test-frameworks: setup build ## train with current PyTorch, Hugging Face and Lig
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_FRAMEWORKS=1 SLUICE_PYTHON_ENV=$(SLUICE_CACHE)/frameworks go test -count=1 -timeout 30m -v ./integration -run TestFrameworks
 
 .PHONY: soak
-soak: build setup s3 ## stop server, store and pool for 90 s each at every stage of the example, all and Vault for ten minutes, interrupt a training 200 times, kill what rolls out and serves, and compile a model beyond 2 GiB (90 minutes)
+soak: build setup s3 ## long tests: outages of server, store, pool and Vault for up to ten minutes, a training with 200 interruptions, killed workers and gateways during rollouts, and a model beyond 2 GiB (90 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 90m -v ./integration -run 'TestOutages|TestTrainSoak|TestReplicasUnderLoad|TestKillsInRollout'
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck, govulncheck and a check of what only tests require
+lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck, govulncheck and a check of modules that only tests need
 	$(TOOLS)/golangci-lint run
 	@scripts/modules.sh
 	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
 	@scripts/vuln.sh --if-reachable
 
 .PHONY: vuln
-vuln: $(TOOLS)/govulncheck ## look for known vulnerabilities in what the programs are built of; GOVULNDB=file:///... to do it offline
+vuln: $(TOOLS)/govulncheck ## look for known vulnerabilities in the dependencies of the programs; offline with GOVULNDB=file:///...
 	@scripts/vuln.sh
 
 .PHONY: fmt
@@ -103,24 +103,24 @@ fmt: $(TOOLS)/golangci-lint ## format all Go files
 	$(TOOLS)/golangci-lint fmt
 
 .PHONY: generate
-generate: ## write schema.json, the generated pages and tables of docs/ again, from the code they come from
+generate: ## regenerate schema.json and the generated pages and tables of docs/
 	go generate ./...
 
 .PHONY: check-generated
-check-generated: generate ## fail when generated files are stale
+check-generated: generate ## fail if generated files are stale
 	@git diff --exit-code || { echo 'generated files are stale: commit what `make generate` writes' >&2; exit 1; }
 
 .PHONY: histories
-histories: build ## record the histories again that the replay tests replay, after workflow code has changed on purpose
+histories: build ## record the histories for the replay tests again, after an intended change of workflow code
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./worker -run 'TestPipelineRuns|TestRolloutRuns|TestGroupQueues|TestOutputTrigger|TestWatchIsOne|TestWaitsReachNoLimit' -record ../workflows/testdata
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves|KeepsIts|MovesBack|LeavesBroken|ReleasesIdle)|TestEnds|TestContinued' -record ../workflows/testdata
 
 .PHONY: state
-state: setup build ## record the state folder again that this build and later ones must open, when they need not open an older one any more
+state: setup build ## record the state folder that this build and later ones must be able to open, in place of the older one
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run '^TestEarlierState$$' -record-state
 
 .PHONY: bench
-bench: build ## measure; NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint; the last two need `make setup s3`, serve and rollback `make setup`
+bench: build ## run a benchmark: NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint; the last two need `make setup s3`, serve and rollback `make setup`
 	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint))
 
 .PHONY: release
@@ -128,7 +128,7 @@ release: $(TOOLS)/cyclonedx-gomod ## write archives, SBOMs and checksums into di
 	@VERSION=$(VERSION) scripts/release.sh
 
 .PHONY: clean
-clean: ## remove what was built and downloaded; runs and models in .sluice and .cluster stay
+clean: ## remove everything built and downloaded; runs and models in .sluice and .cluster stay
 	rm -rf bin dist .cache .venv .venv.lock
 
 # Two modules, since the requirements of these and of the linters exclude each other.
