@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
@@ -62,5 +64,48 @@ steps:
 	}
 	if end("back", "", "d1", day.Add(3*time.Hour)); current().Artifact.Digest != "d1" {
 		t.Error("made anew, an old version does not become the current one")
+	}
+}
+
+// The key of a result does not say which step it is of: what another step made, which publishes nothing, may be taken over by one that does. Then
+// the version is that other step's, and the one that the publishing step made itself stays.
+//
+// promise: docs/data.md#p-taken-published
+func TestPublishingWhatAnotherStepMade(t *testing.T) {
+	b := newBench(t, `
+steps:
+  make:
+    run: {command: [make], outputs: {data: {type: dataset, path: data}}}
+    gate: data.files > 0.0
+    publish: {data: letters}
+  other:
+    run: {command: [other], outputs: {data: {type: dataset, path: data}}}
+`)
+	end := func(run, step, from, key, digest string) {
+		t.Helper()
+		_, err := b.engine.Verdict(t.Context(), contract.StepEnd{
+			StepRef: b.at(run, step).StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, ReusedFrom: from, Key: key,
+			Output: record.StepOutput{Outputs: json.RawMessage(`{"data": {"type": "dataset", "digest": "` + digest + `", "bytes": 1, "files": 1}}`)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.begin("october")
+	end("october", "make", "", "k1", "d1")
+	end("october", "other", "", "k2", "d2")
+	b.begin("november")
+	end("november", "make", "october", "k2", "d2")
+	all, err := registry.Versions(t.Context(), b.engine.Store, artifact.Dataset, "letters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, v := range all {
+		versions[v.Artifact.Digest] = v.Run + "/" + v.Step + " " + v.By
+	}
+	want := map[string]string{"d1": "october/make ", "d2": "october/other november"}
+	if diff := cmp.Diff(want, versions); diff != "" {
+		t.Error(diff)
 	}
 }

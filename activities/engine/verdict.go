@@ -273,7 +273,11 @@ func (e *Engine) publish(
 		}
 		version := registry.Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
 		if in.ReusedFrom != "" {
-			version.Run, version.By = in.ReusedFrom, at.Run
+			made, err := e.madeAt(ctx, in)
+			if err != nil {
+				return nil, nil, err
+			}
+			version.Run, version.Step, version.By = made.Run, made.ID(), at.Run
 		}
 		if err := registry.AddLineage(ctx, e.Store, resolved.Spec, fields, &version); err != nil {
 			return nil, nil, err
@@ -291,6 +295,22 @@ func (e *Engine) publish(
 		}
 	}
 	return done, words, nil
+}
+
+// madeAt is where the result was made that a step has taken over: in the same place of that run, or where the step cache has it from, since
+// another step may have done the same.
+func (e *Engine) madeAt(ctx context.Context, in contract.StepEnd) (record.StepRef, error) {
+	at := in.StepRef
+	at.Run = in.ReusedFrom
+	rec, err := e.madeFrom(ctx, at, in.Key)
+	if err != nil || rec.Key != "" || in.Key == "" {
+		return at, err
+	}
+	var entry record.Cached
+	if err := e.Store.GetJSON(ctx, record.CacheKey(in.Key), &entry); err == nil && entry.At.Run == at.Run {
+		return entry.At, nil
+	}
+	return at, nil
 }
 
 // versionOf reads what publish wrote into a step's record.

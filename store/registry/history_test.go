@@ -154,3 +154,34 @@ func TestPublishTogether(t *testing.T) {
 		})
 	}
 }
+
+// A version that was taken over from a place of which the name has another one takes that one's record away from nobody, also when it is published
+// again.
+func TestPublishBesideAnother(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, s, version("a", "d1", 0))
+	taken := version("a", "d2", 1)
+	taken.By = "b"
+	for range 2 {
+		if registered, _, err := registry.Publish(t.Context(), s, taken); !registered || err != nil {
+			t.Errorf("registered: %v, %v", registered, err)
+		}
+	}
+	all, err := registry.Versions(t.Context(), s, artifact.Dataset, "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{}
+	for _, v := range all {
+		got = append(got, v.Artifact.Digest+" of "+v.Run)
+	}
+	if diff := cmp.Diff([]string{"d2 of b", "d1 of a"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if current(t, s) != "d2" {
+		t.Errorf("current is %s, want d2", current(t, s))
+	}
+}

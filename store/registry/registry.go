@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -60,11 +61,15 @@ func versionsPrefix(typ artifact.Type, name string) string {
 // name to another version and this one is none that he had not seen. A result that was taken over is left alone when the name ever had
 // that version: nothing was made. It reports whether the version is registered, and says why another one stays current; nothing where none does.
 func Publish(ctx context.Context, s *store.Store, v Published) (registered bool, behind string, err error) {
+	v, err = placed(ctx, s, v)
+	if err != nil {
+		return false, "", err
+	}
 	known, err := hasVersion(ctx, s, v)
 	if err != nil || known && v.By != "" {
 		return false, "", err
 	}
-	key := fmt.Sprintf("%s%s-%s.json", versionsPrefix(v.Artifact.Type, v.Name), v.Run, v.Step)
+	key := versionKey(v)
 	if err := s.PutJSON(ctx, key, v, store.WriteOptions{}); err != nil {
 		return false, "", err
 	}
@@ -85,6 +90,28 @@ func Publish(ctx context.Context, s *store.Store, v Published) (registered bool,
 		return last, false
 	})
 	return err == nil, behind, err
+}
+
+// placed is a version as it is recorded: one that was taken over from a place of which the name has another version, since a step that is
+// called otherwise made it, is in the place of the step that took it over.
+func placed(ctx context.Context, s *store.Store, v Published) (Published, error) {
+	if v.By == "" {
+		return v, nil
+	}
+	var there Published
+	err := s.GetJSON(ctx, versionKey(v), &there)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt):
+		return v, nil
+	case err == nil && there.Artifact.Digest != v.Artifact.Digest:
+		v.Run = v.By
+	}
+	return v, err
+}
+
+// versionKey is where the record of a version is.
+func versionKey(v Published) string {
+	return fmt.Sprintf("%s%s-%s.json", versionsPrefix(v.Artifact.Type, v.Name), v.Run, v.Step)
 }
 
 // hasVersion reports whether a name had a version before, from another step than this, which may be tried again.
