@@ -248,9 +248,26 @@ func bequeath(ctx context.Context, s *store.Store, key, run string, heirs []stri
 	return s.Driver().Delete(ctx, entry)
 }
 
-// RemoveCheckpoints removes the checkpoints of those trainings of a run and of its children that succeeded: nothing resumes them.
+// RemoveCheckpoints removes the checkpoints of those trainings of a run and of its children that succeeded: nothing resumes them. Those of a run
+// stay that a training of an open run started from, which may need them again.
 func RemoveCheckpoints(ctx context.Context, s *store.Store, all []record.RunRecord, run string) error {
+	started := map[string]bool{}
+	for _, r := range all {
+		if r.Status != spec.StatusRunning || r.Run == run {
+			continue
+		}
+		sources, err := checkpoint.Sources(ctx, s, r.Run)
+		if err != nil {
+			return err
+		}
+		for _, from := range sources {
+			started[from] = true
+		}
+	}
 	for _, r := range append(Children(all, run), record.RunRecord{Run: run}) {
+		if started[r.Run] {
+			continue
+		}
 		if err := removeCheckpoints(ctx, s, r.Run); err != nil {
 			return fmt.Errorf("remove the checkpoints of run %s: %w", r.Run, err)
 		}

@@ -239,9 +239,10 @@ func TestRemoveLeavesResultsToHeirs(t *testing.T) {
 	}
 }
 
-// Checkpoints of trainings that succeeded go; what could still be resumed stays.
+// Checkpoints of trainings that succeeded go; what could still be resumed stays, and so does what a training of an open run started from.
 //
 // promise: docs/pipelines.md#p-keep-checkpoints
+// promise: docs/training.md#p-resume-from-keeps
 func TestRemoveCheckpoints(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusFailed, "")
@@ -251,16 +252,24 @@ func TestRemoveCheckpoints(t *testing.T) {
 		b.put("checkpoints/"+training+"/g1/step-5.json", map[string]string{})
 		b.put("parts/checkpoints/"+training+"/g1/step-5/blobs/00/x", map[string]string{})
 	}
+	b.run("b-1", "b", spec.StatusRunning, "")
+	b.run("a-1.used", "sub", spec.StatusSucceeded, "")
+	b.put("checkpoints/a-1.used/fit/g1/step-5.json", map[string]string{})
+	origin := checkpoint.Origin{From: &checkpoint.Manifest{Run: "a-1.used", Training: "fit", Generation: 1, Step: 5}}
+	if _, err := checkpoint.MakeSeal(t.Context(), b.Store, training.Key{Run: "b-1", Step: "tune", Generation: 1}, origin, nil); err != nil {
+		t.Fatal(err)
+	}
 	if err := retention.RemoveCheckpoints(t.Context(), b.Store, b.all(), "a-1"); err != nil {
 		t.Fatal(err)
 	}
-	var want []string
+	want := []string{"checkpoints/a-1.used/fit/g1/step-5.json", "checkpoints/b-1/tune/seal/1"}
 	for _, prefix := range []string{"checkpoints/%s/g1/step-5.json", "parts/checkpoints/%s/g1/step-5/blobs/00/x"} {
 		for _, training := range []string{"a-1/fit", "a-1/many.4", "a-1/unknown", "a-10/fit"} {
 			want = append(want, fmt.Sprintf(prefix, training))
 		}
 	}
-	if diff := cmp.Diff(want, b.keys("checkpoints/")); diff != "" {
+	slices.Sort(want)
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(b.keys("checkpoints/")))); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 }
