@@ -34,19 +34,21 @@ func (e *Engine) lookup(
 	if node.Section != spec.SectionMain || slices.Contains(in.Reuse.Again, in.Step) {
 		return nil, nil
 	}
-	if in.Reuse.From != "" {
-		at := in.StepRef
-		at.Run = in.Reuse.From
-		rec, err := e.madeFrom(ctx, at, key)
-		if err == nil {
-			rec, err = e.passesNow(ctx, program, node, vars, rec)
+	var found *hit
+	err := e.earlier(ctx, in, func(at record.StepRef) (begun bool, err error) {
+		rec, err := e.stepRecord(ctx, at)
+		begun = isBegun(rec)
+		if err != nil || rec.Key != key {
+			return begun, err
 		}
-		if err != nil {
-			return nil, err
+		if rec, err = e.passesNow(ctx, program, node, vars, rec); err != nil {
+			return begun, err
 		}
-		if h, err := e.take(ctx, program, node, at, rec); h != nil || err != nil {
-			return h, err
-		}
+		found, err = e.take(ctx, program, node, at, rec)
+		return begun, err
+	})
+	if found != nil || err != nil {
+		return found, err
 	}
 	if in.Reuse.NoCache || !cache.Enabled {
 		return nil, nil
@@ -65,8 +67,9 @@ func (e *Engine) lookup(
 	return e.take(ctx, program, node, entry.At, rec)
 }
 
-// passesNow turns the record of a step that only its gate refused into a success if the gate passes in its current form: after a threshold
-// is lowered, a model need not be trained again. The gate is evaluated once more when the result is reused.
+// passesNow turns the record of a step that only its gate refused into a success if the gate passes in its current form, or asks for an
+// approval that nobody gave in time: after a threshold is lowered, or a question missed, a model need not be trained again. The gate is
+// evaluated once more when the result is reused.
 func (e *Engine) passesNow(
 	ctx context.Context, program *dsl.Program, node spec.Node, vars spec.Vars, rec record.StepRecord,
 ) (record.StepRecord, error) {
@@ -78,7 +81,8 @@ func (e *Engine) passesNow(
 	if err != nil {
 		return rec, err
 	}
-	if _, verdict := program.EvaluateGate(node.ID, outputs, vars); verdict == spec.VerdictPass {
+	undecided := rec.Decision != nil && rec.Decision.By == ""
+	if _, verdict := program.EvaluateGate(node.ID, outputs, vars); verdict == spec.VerdictPass || verdict == spec.VerdictHold && undecided {
 		rec.Status, rec.Error, rec.ErrorType = spec.StatusSucceeded, "", ""
 	}
 	return rec, nil
@@ -97,12 +101,45 @@ func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node,
 
 // madeFrom is the record at a place of a step that did what has this key; zero when there is none.
 func (e *Engine) madeFrom(ctx context.Context, at record.StepRef, key string) (record.StepRecord, error) {
-	var rec record.StepRecord
-	err := e.Store.GetJSON(ctx, record.Key(at), &rec)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || err == nil && rec.Key != key {
+	rec, err := e.stepRecord(ctx, at)
+	if rec.Key != key {
+		return record.StepRecord{}, err
+	}
+	return rec, err
+}
+
+// stepRecord is the record at a place; zero when there is none.
+func (e *Engine) stepRecord(ctx context.Context, at record.StepRef) (rec record.StepRecord, err error) {
+	err = e.Store.GetJSON(ctx, record.Key(at), &rec)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
 		return record.StepRecord{}, nil
 	}
 	return rec, err
+}
+
+// earlier calls look for the step in the run that is done again and, as long as it was not begun, in the one that this run did again itself: a
+// rerun that was canceled in a queue has nothing to hand on of its own. It ends where the step was to be done whatever there was.
+func (e *Engine) earlier(ctx context.Context, in contract.ResolveInput, look func(record.StepRef) (begun bool, err error)) error {
+	at, reuse, seen := in.StepRef, in.Reuse, map[string]bool{}
+	for reuse.From != "" && !seen[reuse.From] && !slices.Contains(reuse.Again, in.Step) {
+		seen[reuse.From], at.Run = true, reuse.From
+		if begun, err := look(at); begun || err != nil {
+			return err
+		}
+		run, err := e.record(ctx, at.Run)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		reuse = run.Reuse
+	}
+	return nil
+}
+
+// isBegun reports whether a step did something, by its record.
+func isBegun(rec record.StepRecord) bool {
+	return rec.Key != "" && rec.Status != spec.StatusSkipped && rec.Status != spec.StatusCanceled
 }
 
 // handOn makes a record's outputs small enough for history.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -268,6 +269,47 @@ func TestARerunTakesOverWhatItsGateLetsPassNow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A person who did not decide in time is asked again by a rerun, about the same result; who said no is not.
+//
+// promise: docs/pipelines.md#p-rerun-gate
+func TestARerunAsksAgain(t *testing.T) {
+	b := newBench(t, `
+steps:
+  make:
+    run: {command: [make], outputs: {rows: {type: int}}}
+    gate:
+      - {check: rows > 2, on_fail: hold, hold: {timeout: 8h, default: fail}}
+`)
+	b.begin("r1")
+	in := b.at("r1", "make")
+	first, err := b.engine.Resolve(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for by, taken := range map[string]string{"": "r1", "user:anna": ""} {
+		word, err := b.engine.Verdict(t.Context(), contract.StepEnd{
+			StepRef: in.StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Key: first.Key,
+			Output: record.StepOutput{Outputs: json.RawMessage(`{"rows": 1}`)}, Decision: &record.Decision{By: by, Check: 1},
+		})
+		if err != nil || word.Status != spec.StatusFailed {
+			t.Fatalf("the step ended as %s, %v", word.Status, err)
+		}
+		b.begin("r2")
+		again := b.at("r2", "make")
+		again.Reuse.From = "r1"
+		resolved, err := b.engine.Resolve(t.Context(), again)
+		if err != nil || resolved.Hit != taken {
+			t.Errorf("rejected by %q, it is taken over from %q, %v; want %q", by, resolved.Hit, err, taken)
+		}
+		word, err = b.engine.Verdict(t.Context(), contract.StepEnd{
+			StepRef: again.StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded, Key: resolved.Key, ReusedFrom: "r1", Output: resolved.Output,
+		})
+		if taken != "" && (err != nil || word.Status != spec.StatusHold) {
+			t.Errorf("taken over, it ended as %s, %v; want it held", word.Status, err)
+		}
 	}
 }
 

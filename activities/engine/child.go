@@ -75,15 +75,20 @@ func (e *Engine) isMain(ctx context.Context, in contract.ChildInput) (bool, erro
 
 // earlierChild names the run of a child pipeline whose finished steps this one takes over: that of the attempt before, or of the run
 // that is done again.
-func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput, isMain bool) (string, error) {
+func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput, isMain bool) (child string, err error) {
 	step, _ := record.SplitStep(in.Step)
 	switch {
 	case in.Attempt > 1:
 		return record.ChildRun(in.Run, in.Step, in.Attempt-1), nil
-	case in.Reuse.From == "" || !isMain || slices.Contains(in.Reuse.Again, step):
+	case !isMain:
 		return "", nil
 	}
-	return NewestChild(ctx, e.Store, in.Reuse.From, in.Step)
+	at := contract.ResolveInput{StepRef: record.StepRef{Step: step}, Reuse: in.Reuse}
+	err = e.earlier(ctx, at, func(at record.StepRef) (begun bool, err error) {
+		child, err = NewestChild(ctx, e.Store, at.Run, in.Step)
+		return child != "", err
+	})
+	return child, err
 }
 
 // NewestChild names the run of the last attempt of a step, or an instance, of kind pipeline; empty when none has begun.

@@ -254,7 +254,7 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 	if err != nil {
 		return single{}, err
 	}
-	left, err := f.engine.unfinished(ctx, node, in, key)
+	left, _, err := f.engine.unfinished(ctx, node, in, key)
 	if left != nil {
 		look.ResumeRun, look.ResumeStep = left.Run, left.Step
 	}

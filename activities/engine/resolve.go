@@ -75,10 +75,10 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	if out.Step, err = e.stepInput(ctx, sub, in, node, resolved); err != nil {
 		return out, err
 	}
-	if left, err := e.unfinished(ctx, node, in, out.Key); err != nil {
+	if left, run, err := e.unfinished(ctx, node, in, out.Key); err != nil {
 		return out, err
 	} else if left != nil {
-		out.Step.ResumeRun = in.Reuse.From
+		out.Step.ResumeRun = run
 	}
 	if kinds[node.Kind].asks {
 		out.Ask, err = question(sub, in.StepRef, resolved.Spec)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -15,21 +14,29 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
-// unfinished finds the checkpoint from which a step resumes: the last one of the run that is rerun, if its step did the same and did not
-// succeed, or of an earlier run in that chain. The cache key covers everything that the step gets, so a checkpoint is never resumed by
-// another program or with other data. If the gate failed, the training itself had finished, and resuming would produce the same model. It
-// returns nil if there is none.
-func (e *Engine) unfinished(ctx context.Context, node spec.Node, in contract.ResolveInput, key string) (*checkpoint.Manifest, error) {
-	if !kindOf(node).resumes || node.Section != spec.SectionMain || in.Reuse.From == "" || slices.Contains(in.Reuse.Again, in.Step) {
-		return nil, nil
+// unfinished finds the checkpoint from which a step resumes, and the run that has it: the last one of the run that is rerun, if its step did
+// the same and did not succeed, or of an earlier run in that chain. The cache key covers everything that the step gets, so a checkpoint is
+// never resumed by another program or with other data. If the gate failed, the training itself had finished, and resuming would produce the
+// same model. It returns nil if there is none.
+func (e *Engine) unfinished(
+	ctx context.Context, node spec.Node, in contract.ResolveInput, key string,
+) (newest *checkpoint.Manifest, run string, err error) {
+	if !kindOf(node).resumes || node.Section != spec.SectionMain {
+		return nil, "", nil
 	}
-	at := in.StepRef
-	at.Run = in.Reuse.From
-	rec, err := e.madeFrom(ctx, at, key)
-	if err != nil || !GoesOn(rec) {
-		return nil, err
-	}
-	return checkpoint.NewestOf(ctx, e.Store, at.Run, at.ID(), nil)
+	err = e.earlier(ctx, in, func(at record.StepRef) (begun bool, err error) {
+		rec, err := e.stepRecord(ctx, at)
+		switch {
+		case err != nil || rec.Key == "":
+			return false, err
+		case rec.Key != key || !GoesOn(rec):
+			return true, nil
+		}
+		newest, err = checkpoint.NewestOf(ctx, e.Store, at.Run, at.ID(), nil)
+		run = at.Run
+		return newest != nil, err // it may have ended before it had looked for one
+	})
+	return newest, run, err
 }
 
 // GoesOn reports whether a rerun that does the same resumes what a training left, by its record.

@@ -27,21 +27,7 @@ func TestUnfinished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := training.Key{Run: "r1", Step: "fit", Generation: 1}
-	if _, err := checkpoint.MakeSeal(t.Context(), b.engine.Store, key, checkpoint.Origin{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	part := checkpoint.Part(b.engine.Store, key, 7)
-	m := checkpoint.Manifest{Generation: 1, Step: 7}
-	if m.Metrics, _, err = part.PutBlob(t.Context(), strings.NewReader("")); err != nil {
-		t.Fatal(err)
-	}
-	if m.Checkpoint, err = part.PutTree(t.Context(), artifact.Checkpoint, t.TempDir(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkpoint.Commit(t.Context(), b.engine.Store, key, m); err != nil {
-		t.Fatal(err)
-	}
+	b.commit(training.Key{Run: "r1", Step: "fit", Generation: 1}, 7)
 	again := record.Reuse{From: "r1"}
 	for name, tt := range map[string]struct {
 		status    spec.Status
@@ -77,6 +63,81 @@ func TestUnfinished(t *testing.T) {
 				t.Errorf("goes on from %q (%q, %v), want %q", got.Step.ResumeRun, got.Hit, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestRerunOfWhatDidNotBegin: a rerun that ended before a step had begun hands on what the run before it left, unless it was to do the step anew.
+//
+// promise: docs/training.md#p-rerun-chain
+// promise: docs/pipelines.md#p-rerun-queued
+func TestRerunOfWhatDidNotBegin(t *testing.T) {
+	b := newBenchIn(t, "steps: {fit: {train: {command: [fit]}}, prep: {run: {command: [prep]}, cache: false}}", document.File{
+		Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n"),
+	})
+	begin := func(run string, reuse record.Reuse) {
+		t.Helper()
+		in := contract.RunInput{Run: run, Name: "p", Submission: b.submission, Graph: b.program.Graph(), Reuse: reuse}
+		if _, err := b.engine.Begin(t.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resolve := func(run, step string, reuse record.Reuse) contract.Resolved {
+		t.Helper()
+		in := b.at(run, step)
+		in.Reuse = reuse
+		got, err := b.engine.Resolve(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	end := func(run, step string, kind spec.Kind, status spec.Status, key string) {
+		t.Helper()
+		end := contract.StepEnd{StepRef: b.at(run, step).StepRef, Kind: kind, Status: status, ErrorType: fault.Canceled, Key: key, EndedAt: b.began}
+		if _, err := b.engine.Verdict(t.Context(), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin("r1", record.Reuse{})
+	fit, prep := resolve("r1", "fit", record.Reuse{}).Key, resolve("r1", "prep", record.Reuse{}).Key
+	end("r1", "fit", spec.KindTrain, spec.StatusCanceled, fit)
+	end("r1", "prep", spec.KindRun, spec.StatusSucceeded, prep)
+	b.commit(training.Key{Run: "r1", Step: "fit", Generation: 1}, 7)
+
+	begin("queued", record.Reuse{From: "r1"}) // and canceled there
+	begin("resolved", record.Reuse{From: "queued"})
+	end("resolved", "fit", spec.KindTrain, spec.StatusCanceled, fit) // before it had looked for a checkpoint
+	end("resolved", "prep", spec.KindRun, spec.StatusCanceled, "")
+	begin("anew", record.Reuse{From: "r1", Again: []string{"fit", "prep"}})
+	begin("failed", record.Reuse{From: "r1"})
+	end("failed", "prep", spec.KindRun, spec.StatusFailed, prep)
+	begin("last", record.Reuse{})
+	for from, want := range map[string]string{"r1": "r1 r1", "queued": "r1 r1", "resolved": "r1 r1", "anew": " ", "failed": "r1 ", "removed": " "} {
+		reuse := record.Reuse{From: from}
+		got := resolve("last", "fit", reuse).Step.ResumeRun + " " + resolve("last", "prep", reuse).Hit
+		if got != want {
+			t.Errorf("a rerun of %s resumes and takes over from %q, want %q", from, got, want)
+		}
+	}
+}
+
+// commit commits a checkpoint.
+func (b *bench) commit(k training.Key, step int64) {
+	b.Helper()
+	if _, err := checkpoint.MakeSeal(b.Context(), b.engine.Store, k, checkpoint.Origin{}, nil); err != nil {
+		b.Fatal(err)
+	}
+	part := checkpoint.Part(b.engine.Store, k, step)
+	m := checkpoint.Manifest{Generation: k.Generation, Step: step}
+	var err error
+	if m.Metrics, _, err = part.PutBlob(b.Context(), strings.NewReader("")); err != nil {
+		b.Fatal(err)
+	}
+	if m.Checkpoint, err = part.PutTree(b.Context(), artifact.Checkpoint, b.TempDir(), nil, nil); err != nil {
+		b.Fatal(err)
+	}
+	if err := checkpoint.Commit(b.Context(), b.engine.Store, k, m); err != nil {
+		b.Fatal(err)
 	}
 }
 
