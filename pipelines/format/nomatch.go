@@ -32,6 +32,8 @@ func errNoMatch(pattern string) error {
 		}
 		if near := nearest.To(name, names); near != "" {
 			help = "did you mean " + folder + near + "?"
+		} else if below, err := filepath.Glob(folder + "*/" + name); err == nil && len(below) > 0 {
+			help = "its subfolders have such files; to read them, write " + folder + "**/" + name
 		}
 	} else if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(folder, `*?[`) {
 		help = "there is no folder " + strings.TrimRight(folder, "/")
