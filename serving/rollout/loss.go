@@ -62,16 +62,21 @@ func (s State) lossSplits(stage Stage) []stats.LossSplit {
 	return splits
 }
 
-// tooFar says that the mean loss of a release is too large that no stage compares with another by itself, "" for not.
-func tooFar(stage Stage, candidate stats.Counts) string {
+// tooFar says that the mean loss of a release is too large that a stage compares with no other, "" for not. If the release before it is known,
+// that must have kept the limit itself, and chance is no reason.
+func tooFar(stage Stage, before Past, candidate stats.Counts) string {
 	test := stage.Tests.Loss
 	if test == nil {
 		return ""
 	}
-	limit := cmp.Or(test.MaxMean, test.Bound/2)
-	if mean := candidate.Losses.Mean() * test.Bound; mean > limit {
+	limit, now := cmp.Or(test.MaxMean, test.Bound/2), candidate.Losses
+	over := now.Mean() - limit/test.Bound
+	if past := before.Losses; past.N > 0 && (past.Mean()*test.Bound > limit || over <= chance(now.N, stage.LossAlpha())) {
+		return ""
+	}
+	if over > 0 {
 		return fmt.Sprintf("the mean loss of %d answers to labelled requests is %.4g; without a release to compare with, tests.loss.max_mean allows %.4g",
-			candidate.Losses.N, mean, limit)
+			now.N, now.Mean()*test.Bound, limit)
 	}
 	return ""
 }

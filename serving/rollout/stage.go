@@ -97,14 +97,20 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 	default:
 		rejected = worse(stage, look, counts.Shadow)
 	}
+	if rejected == "" {
+		rejected = state.moreThanBefore(stage)
+	}
 	if rejected != "" {
 		look.Decision, look.Reason = Abort, rejected
 		return state, look, nil
 	}
 	var made []spec.Check
 	look.Decision, look.Reason, made = evaluateSamples(stage, look, checks)
-	if failed := cmp.Or(unusable(stage, counts.Candidate), blind(stage, counts)); look.Decision == Pass && failed != "" {
-		look.Decision, look.Reason = Abort, failed
+	if look.Decision == Pass {
+		look.Reason += stage.comparedWith(state.Before)
+		if failed := cmp.Or(unusable(stage, state.Before, counts.Candidate), blind(stage, counts)); failed != "" {
+			look.Decision, look.Reason = Abort, failed
+		}
 	}
 	if stage.Keyed {
 		look.Reason += state.keyless()
@@ -225,21 +231,20 @@ func worse(stage Stage, look spec.Look, shadow stats.Shadow) string {
 		100*look.Candidate.ErrorRate, look.Candidate.Requests, 100*look.Stable.ErrorRate, look.Stable.Requests, look.EValue)
 }
 
-// unusable judges a release that no stage compares with another by itself, and says what is wrong with it, "" for nothing.
-func unusable(stage Stage, candidate stats.Counts) string {
-	compared := stage.Stable != "" && (stage.Of > 1 || stage.Spec.Weight < 1)
-	limit := stage.maxRate()
-	wrong, failed := ratio(candidate.Wrong, candidate.Labelled), ratio(candidate.Failures, candidate.Requests)
-	switch {
-	case compared:
-	case wrong > limit:
+// unusable judges a release that a stage compares with no other, and says what is wrong with it, "" for nothing. before is the release that it
+// has taken all the traffic from.
+func unusable(stage Stage, before Past, candidate stats.Counts) string {
+	limit, alpha := stage.maxRate(), stage.Alpha()
+	switch c := candidate; {
+	case stage.Stable != "" && !stage.full():
+	case tooMany(c.Wrong, c.Labelled, before.Wrong, before.Labelled, limit, alpha):
 		return fmt.Sprintf("%.2f%% of %d answers to labelled requests are wrong; without a release to compare with, tests.errors.max_rate allows %.4g%%",
-			100*wrong, candidate.Labelled, 100*limit)
-	case failed > limit:
+			100*ratio(c.Wrong, c.Labelled), c.Labelled, 100*limit)
+	case tooMany(c.Failures, c.Requests, before.Failures, before.Requests, limit, alpha):
 		return fmt.Sprintf("%.2f%% of %d requests failed; without a release to compare with, tests.errors.max_rate allows %.4g%%",
-			100*failed, candidate.Requests, 100*limit)
+			100*ratio(c.Failures, c.Requests), c.Requests, 100*limit)
 	default:
-		return tooFar(stage, candidate)
+		return tooFar(stage, before, c)
 	}
 	return ""
 }
@@ -252,17 +257,13 @@ func blind(stage Stage, counts Counts) string {
 	if s := counts.Shadow; stage.Spec.Shadow > 0 {
 		candidate = stats.Counts{Wrong: s.BothErr + s.CandidateOnly, Labelled: s.Mirrored}
 	}
-	if stage.Stable == "" || stage.HasLoss() || !mostlyWrong(candidate, limit, stage.Alpha()) || !mostlyWrong(stable, limit, stage.Alpha()) {
+	if stage.Stable == "" || stage.HasLoss() ||
+		!beyond(candidate.Wrong, candidate.Labelled, limit, stage.Alpha()) || !beyond(stable.Wrong, stable.Labelled, limit, stage.Alpha()) {
 		return ""
 	}
 	return fmt.Sprintf("the releases cannot be told apart, because both are mostly wrong: %.2f%% of %d answers of the candidate and %.2f%% of %d of the release that serves"+
 		" differ from their labels, and tests.errors.max_rate allows %.4g%%; check the labels (`traffic.label`) and `compare`",
 		100*ratio(candidate.Wrong, candidate.Labelled), candidate.Labelled, 100*ratio(stable.Wrong, stable.Labelled), stable.Labelled, 100*limit)
-}
-
-// mostlyWrong reports whether more than limit of a release's answers are wrong, by more than chance explains (Hoeffding's inequality).
-func mostlyWrong(c stats.Counts, limit, alpha float64) bool {
-	return c.Labelled > 0 && ratio(c.Wrong, c.Labelled)-limit > math.Sqrt(-math.Log(alpha)/(2*float64(c.Labelled)))
 }
 
 // slower makes the latency test, and says what it found and why that ends the rollout, "" for not.

@@ -29,6 +29,8 @@ type State struct {
 	Crashed map[string][]string `json:"crashed,omitempty"`
 	// Cells are those with errors, by routing revision of the stage, where traffic is sticky.
 	Cells map[int64]stats.Keyed `json:"cells,omitempty"`
+	// Before is what the release that serves did in the stages before this one.
+	Before Past `json:"before,omitzero"`
 	// Looked is when the stage was last looked at, in seconds since its start.
 	Looked float64 `json:"looked,omitempty"`
 
@@ -72,9 +74,10 @@ func (c Counts) plus(other Counts) Counts {
 	return Counts{Candidate: c.Candidate.Plus(other.Candidate), Stable: c.Stable.Plus(other.Stable), Shadow: c.Shadow.Plus(other.Shadow)}
 }
 
-// NextStage ends a stage: its evidence stays, and what crashed; its counts go.
+// NextStage ends a stage: its evidence stays, what crashed, and how the release that serves did; its counts go.
 func (s State) NextStage() State {
-	return State{Errors: s.Errors.Next(), Loss: s.Loss.Next(), Crashed: s.Crashed}
+	_, stable, _ := s.answered()
+	return State{Errors: s.Errors.Next(), Loss: s.Loss.Next(), Crashed: s.Crashed, Before: s.Before.plus(stable)}
 }
 
 // seen adds what all gateways have counted to the state.

@@ -1,0 +1,107 @@
+package rollout
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluiceml/sluice/serving/stats"
+)
+
+// Past is what the release that serves did in the stages so far. It is all that a candidate can be compared with once it has all the traffic.
+type Past struct {
+	Requests int64        `json:"requests"`
+	Failures int64        `json:"failures,omitempty"`
+	Labelled int64        `json:"labelled,omitempty"`
+	Wrong    int64        `json:"wrong,omitempty"`
+	Losses   stats.Losses `json:"losses,omitzero"`
+}
+
+func (p Past) plus(c stats.Counts) Past {
+	return Past{
+		Requests: p.Requests + c.Requests, Failures: p.Failures + c.Failures, Labelled: p.Labelled + c.Labelled, Wrong: p.Wrong + c.Wrong,
+		Losses: p.Losses.Plus(c.Losses),
+	}
+}
+
+// full reports whether a candidate has taken all the traffic of a release that served.
+func (s Stage) full() bool { return s.Stable != "" && s.Spec.Weight >= 1 }
+
+// answered is what both releases did in the stage: where traffic is sticky the first answers to keys, which copies of gateways may have
+// counted, too.
+func (s State) answered() (candidate, stable stats.Counts, copies int) {
+	for _, life := range s.Epochs {
+		keyed := false
+		for _, t := range life.Tallies {
+			if t.Keys != nil {
+				candidate, stable, keyed = candidate.Plus(t.Keys.Candidate), stable.Plus(t.Keys.Stable), true
+			}
+		}
+		if keyed {
+			copies++
+		}
+	}
+	if copies == 0 {
+		all := s.counts()
+		return all.Candidate, all.Stable, 1
+	}
+	return candidate, stable, copies
+}
+
+// moreThanBefore compares a candidate that has all the traffic with what the release before did in earlier stages, and says why that ends the
+// rollout, "" for not.
+func (s State) moreThanBefore(stage Stage) string {
+	if !stage.full() {
+		return ""
+	}
+	now, _, copies := s.answered()
+	before := s.Before
+	if risen(now.Failures, now.Requests, before.Failures, before.Requests, copies, stage.Alpha()) {
+		return fmt.Sprintf("%.2f%% of %d requests failed, and %.2f%% of %d with the release before, in earlier stages",
+			100*ratio(now.Failures, now.Requests), now.Requests, 100*ratio(before.Failures, before.Requests), before.Requests)
+	}
+	if risen(now.Wrong, now.Labelled, before.Wrong, before.Labelled, copies, stage.Alpha()) {
+		return fmt.Sprintf("%.2f%% of %d answers to labelled requests are wrong, and %.2f%% of %d of the release before, in earlier stages",
+			100*ratio(now.Wrong, now.Labelled), now.Labelled, 100*ratio(before.Wrong, before.Labelled), before.Labelled)
+	}
+	return ""
+}
+
+// risen reports whether a candidate's share of errors is more than twice that of the release before, by more than chance explains, at every
+// look. Twice, because the requests of another hour may be harder. That share is not known but by the errors seen, so it is taken to be so
+// large that twice as many would be left below it with a probability of less than 1%: with 2.5 more errors, of 5 more.
+func risen(errors, of, before, ofBefore int64, copies int, alpha float64) bool {
+	limit := 2 * (float64(before) + 2.5) / (float64(ofBefore) + 5)
+	if ofBefore == 0 || ratio(errors, of) <= limit {
+		return false
+	}
+	return stats.LogEvidence(errors, of-errors, limit)/float64(copies) >= -math.Log(alpha)
+}
+
+// tooMany reports whether a share of errors is above a limit that holds without a comparison. If the release before is known, it must be so by
+// more than chance explains, and that release must have kept the limit itself.
+func tooMany(errors, of, before, ofBefore int64, limit, alpha float64) bool {
+	if ofBefore == 0 {
+		return ratio(errors, of) > limit
+	}
+	return ratio(before, ofBefore) <= limit && beyond(errors, of, limit, alpha)
+}
+
+// beyond reports whether a share is above a limit by more than chance explains.
+func beyond(part, whole int64, limit, alpha float64) bool {
+	return whole > 0 && ratio(part, whole)-limit > chance(whole, alpha)
+}
+
+// chance is by how much a mean of n outcomes from 0 to 1 exceeds what is expected of it with a probability of at most alpha (Hoeffding's
+// inequality).
+func chance(n int64, alpha float64) float64 { return math.Sqrt(-math.Log(alpha) / (2 * float64(n))) }
+
+// comparedWith says what a candidate that has all the traffic was compared with.
+func (s Stage) comparedWith(before Past) string {
+	switch {
+	case !s.full():
+		return ""
+	case before.Requests == 0:
+		return fmt.Sprintf("; the release before had no requests in an earlier stage to compare with, so only tests.errors.max_rate (%.4g%%) held for its errors", 100*s.maxRate())
+	}
+	return fmt.Sprintf("; the release before had %.2f%% of %d in earlier stages", 100*ratio(before.Failures+before.Wrong, before.Requests), before.Requests)
+}
