@@ -75,6 +75,9 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	if err := refuseSecond(doc, in); err != nil {
 		return contract.RolloutOpened{}, err
 	}
+	if err := r.refuseTakenBack(ctx, in, spec); err != nil {
+		return contract.RolloutOpened{}, err
+	}
 	opened := contract.RolloutOpened{URL: target.URL()}
 	if previous, ok := doc.Serving(); ok {
 		opened.Previous = previous.Version
@@ -137,6 +140,28 @@ func refuseSecond(doc routing.Document, in record.StepInput) error {
 	}
 	return fault.Errorf(fault.Invalid, "target %s: the rollout of release %s by %s/%s has not ended\nhelp: wait for it, or end it with `sluice rollout abort %[1]s`",
 		doc.Target, going.Version, going.Run, going.Step)
+}
+
+// refuseTakenBack refuses, in a run that a trigger started, to release a model again that a person has taken back: nobody asked for it.
+func (r *Rollouts) refuseTakenBack(ctx context.Context, in record.StepInput, sp spec.Rollout) error {
+	var run record.RunRecord
+	err := r.Store.GetJSON(ctx, record.RunKey(record.RootRun(in.Run)), &run)
+	if errors.Is(err, store.ErrNotFound) || err == nil && run.Trigger.Name == "" {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	taken, ok, err := routing.Refused(ctx, r.Store, sp.Target, sp.Model)
+	if !ok || err != nil {
+		return err
+	}
+	why := ""
+	if taken.Reason != "" {
+		why = " (" + taken.Reason + ")"
+	}
+	return fault.Errorf(fault.Gate, "not released: %s took this model back from target %s on %s, as release %s%s\n"+
+		"help: a run that a trigger starts does not release it again; `sluice rerun %s` does",
+		taken.By, sp.Target, taken.At.Format("2006-01-02 15:04:05 MST"), taken.Version, why, run.Run)
 }
 
 // withdraw gives all traffic to the previous release and unloads the others.

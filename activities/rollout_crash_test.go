@@ -366,6 +366,57 @@ func TestSecondRolloutIsRefused(t *testing.T) {
 	})
 }
 
+// TestTakenBackModel: a model that a person has taken back is released again where a person asks for it, and not by what a trigger starts.
+//
+// promise: docs/rollouts.md#p-ro-taken-back
+func TestTakenBackModel(t *testing.T) {
+	inSite(t, "", func(w *site) {
+		w.do(0, len(transitions))
+		doc, err := routing.Current(w.Context(), w.store, "local")
+		if err != nil {
+			w.Fatal(err)
+		}
+		first, _ := doc.Release("1")
+		if _, err := routing.RollBack(w.Context(), w.store, doc, first, "user:ann", "customers complain"); err != nil {
+			w.Fatal(err)
+		}
+		night := spec.TriggerFacts{Name: "nightly", Kind: "schedule"}
+		for _, tc := range []struct {
+			run     string
+			trigger spec.TriggerFacts
+			model   string
+			want    string
+		}{
+			{"night", night, "second", "as release 2 (customers complain)\nhelp: a run that a trigger starts does not release it again; `sluice rerun night` does"},
+			{"night.child", spec.TriggerFacts{}, "second", "`sluice rerun night` does"},
+			{"night", night, "third", ""},
+			{"byhand", spec.TriggerFacts{}, "second", ""},
+		} {
+			rec := record.RunRecord{Run: tc.run, Trigger: tc.trigger}
+			if err := w.store.PutJSON(w.Context(), record.RunKey(tc.run), rec, store.WriteOptions{}); err != nil {
+				w.Fatal(err)
+			}
+			raw, err := json.Marshal(spec.Rollout{Target: "local", Model: artifact.Ref{Type: artifact.Model, Digest: "sha256:" + tc.model}})
+			if err != nil {
+				w.Fatal(err)
+			}
+			in := w.step
+			in.Run, in.Spec = tc.run, raw
+			opened, err := w.worker(lives).Open(w.Context(), in)
+			switch {
+			case tc.want != "" && (fault.TypeOf(err) != fault.Gate || !strings.HasSuffix(err.Error(), tc.want) ||
+				!strings.HasPrefix(err.Error(), "not released: user:ann took this model back from target local on 2000-01-01 ")):
+				w.Errorf("%s, %s: %v, want %s", tc.run, tc.model, err, tc.want)
+			case tc.want == "" && err != nil:
+				w.Errorf("%s, %s: %v", tc.run, tc.model, err)
+			}
+			if err := w.worker(lives).Settle(w.Context(), contract.RolloutSettle{Step: in, Opened: opened}); err != nil {
+				w.Fatal(err)
+			}
+		}
+	})
+}
+
 // TestRowsThatCannotBeRead: rows to warm up with that are no rows end a rollout before anything is loaded, as the user's fault; a store
 // that does not have them is none.
 //

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -139,6 +141,43 @@ func (d Document) stateOf(version string) State {
 	}
 	return Loaded
 }
+
+// TakenBack is what a person did against a model at a target.
+type TakenBack struct {
+	Version string
+	By      string
+	Reason  string
+	At      time.Time
+}
+
+// Refused returns how a person took a model back that was promoted at a target, or ended its rollout. False when nobody did, or when it has had
+// all traffic again since.
+func Refused(ctx context.Context, s *store.Store, target string, model artifact.Ref) (last TakenBack, ok bool, err error) {
+	revisions, err := Revisions(ctx, s, target)
+	if err != nil {
+		return last, false, err
+	}
+	var was Document
+	for _, doc := range revisions {
+		serving, _ := doc.Serving()
+		tried, trial := was.Release(was.Candidate)
+		if !trial {
+			tried, _ = was.Serving()
+		}
+		switch {
+		case serving.Model.Digest == model.Digest && doc.Candidate == "":
+			last, ok = TakenBack{}, false
+		case tried.Model.Digest != model.Digest || !strings.HasPrefix(doc.By, person):
+		case number(serving.Original()) < number(tried.Original()): // else a person went on to a newer release
+			last, ok = TakenBack{Version: tried.Version, By: doc.By, Reason: doc.Reason, At: doc.UpdatedAt}, true
+		}
+		was = doc
+	}
+	return last, ok, nil
+}
+
+// person is what the name of a person begins with, in a Document's By.
+const person = "user:"
 
 func number(version string) int {
 	n, _ := strconv.Atoi(version) // Validate lets nothing else in

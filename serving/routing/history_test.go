@@ -92,3 +92,54 @@ func TestReleases(t *testing.T) {
 		t.Errorf("back to the release that takes 1 back: %+v, %v", doc, err)
 	}
 }
+
+// TestRefused: what a person did last against a model counts, until it serves again.
+func TestRefused(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := func(digest string) artifact.Ref {
+		return artifact.Ref{Type: artifact.Model, Digest: "sha256:" + digest}
+	}
+	release := func(version, digest string, weight float64) Release {
+		return Release{Version: version, Model: model(digest), Run: "r" + version, Step: "ship", Weight: weight}
+	}
+	doc := Document{Target: "t"}
+	becomes := func(by, candidate string, releases ...Release) {
+		t.Helper()
+		doc.Versions, doc.By, doc.Candidate, doc.Releases = 9, by, candidate, releases
+		doc = set(t, s, doc)
+	}
+	refused := func(digest, version string) {
+		t.Helper()
+		got, ok, err := Refused(t.Context(), s, "t", model(digest))
+		if err != nil || ok != (version != "") || got.Version != version {
+			t.Errorf("model %s: release %q, %v, %v; want %q", digest, got.Version, ok, err, version)
+		}
+	}
+	refused("a", "")
+	becomes("r1/ship", "", release("1", "a", 1))
+	becomes("r2/ship", "2", release("1", "a", 0.5), release("2", "b", 0.5))
+	becomes("user:ann", "", release("1", "a", 0), release("2", "b", 1)) // promoted by hand
+	refused("a", "")
+	refused("b", "")
+	becomes("user:ann", "", release("1", "a", 1), release("2", "b", 0)) // rolled back
+	refused("a", "")
+	refused("b", "2")
+	becomes("r3/ship", "3", release("1", "a", 0), release("3", "b", 1)) // released again by hand, up to its last stage
+	refused("b", "2")
+	becomes("r3/ship", "", release("1", "a", 0), release("3", "b", 1))
+	refused("b", "")
+	becomes("user:bob", "", release("1", "a", 1), release("3", "b", 0))
+	becomes("user:bob", "", release("1", "a", 0), release("3", "b", 1)) // and the way back
+	refused("a", "")
+	refused("b", "")
+	becomes("r4/ship", "4", release("3", "b", 0.5), release("4", "c", 0.5))
+	becomes("r4/ship", "", release("3", "b", 1)) // a test has found it worse: the next one may find it good
+	refused("c", "")
+	becomes("r5/ship", "5", release("3", "b", 0.5), release("5", "c", 0.5))
+	becomes("user:ann", "", release("3", "b", 1)) // aborted
+	refused("c", "5")
+	refused("b", "")
+}

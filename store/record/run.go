@@ -103,6 +103,12 @@ func ChildRun(run, step string, attempt int) string {
 	return id
 }
 
+// RootRun is the run that nobody's step started, of which a run is, or is a child run.
+func RootRun(run string) string {
+	root, _, _ := strings.Cut(run, ".")
+	return root
+}
+
 // RunContext is what steps that run after the end of the main ones may ask for.
 type RunContext struct {
 	Status  spec.Status       `json:"status,omitempty"`
