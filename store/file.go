@@ -143,15 +143,16 @@ func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts Wr
 	if err != nil || opts.Unsynced {
 		return err
 	}
-	return syncFolder(filepath.Dir(target))
+	err = syncFolder(filepath.Dir(target))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody has deleted the object meanwhile, and with it the folder
+	}
+	return err
 }
 
 // move gives a temporary file the name of a key, in place of what has it.
 func (d *fileDriver) move(temp, key string) error {
-	err := d.makeFolder(path.Dir(key))
-	if err == nil {
-		err = rename(temp, d.path(key))
-	}
+	err := d.inFolder(key, func() error { return rename(temp, d.path(key)) })
 	if err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
@@ -169,10 +170,7 @@ func rename(from, to string) error {
 
 // link gives a temporary file the name of a key unless something has it.
 func (d *fileDriver) link(temp, key string) error {
-	err := d.makeFolder(path.Dir(key))
-	if err == nil {
-		err = os.Link(temp, d.path(key))
-	}
+	err := d.inFolder(key, func() error { return os.Link(temp, d.path(key)) })
 	if errors.Is(err, fs.ErrExist) {
 		err = ErrExists
 	}
@@ -244,6 +242,25 @@ func syncFile(name string) error {
 	return f.Sync()
 }
 
+// folderTries bounds how often a write makes its folder again. Each deleted object can remove it at most once.
+const folderTries = 100
+
+// inFolder does what needs the folder of a key to be there. It is made, and again whenever a deletion has removed it as an empty one.
+func (d *fileDriver) inFolder(key string, do func() error) (err error) {
+	for range folderTries {
+		if err = d.makeFolder(path.Dir(key)); err == nil {
+			err = do()
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		for dir := path.Dir(key); dir != "."; dir = path.Dir(dir) {
+			d.synced.Delete(dir)
+		}
+	}
+	return err
+}
+
 // makeFolder creates the folder of a key and makes it durable, each of its parents first.
 func (d *fileDriver) makeFolder(dir string) error {
 	if _, ok := d.synced.Load(dir); ok || dir == "." {
@@ -255,10 +272,12 @@ func (d *fileDriver) makeFolder(dir string) error {
 	}
 	if err := os.Mkdir(d.path(dir), 0o700); err != nil {
 		info, statErr := os.Stat(d.path(dir))
-		if statErr != nil {
+		switch {
+		case statErr != nil && errors.Is(err, fs.ErrExist):
+			return statErr // it was there, and has been removed
+		case statErr != nil:
 			return err
-		}
-		if !info.IsDir() {
+		case !info.IsDir():
 			return syscall.ENOTDIR
 		}
 	}
@@ -278,12 +297,22 @@ func (d *fileDriver) Delete(_ context.Context, key string) error {
 	}
 	err := os.Remove(d.path(key))
 	if err == nil {
-		err = syncFolder(filepath.Dir(d.path(key)))
+		err = d.removeEmpty(path.Dir(key))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete %s: %w", key, writeError(err))
 	}
 	return nil
+}
+
+// removeEmpty removes a folder in which something was deleted, and those above it, as far as they are empty: runs come and go, and with them
+// folders of their own, each of which takes more room than a record and is read by whoever lists. What was removed is then durable.
+func (d *fileDriver) removeEmpty(dir string) error {
+	for dir != "." && syscall.Rmdir(d.path(dir)) == nil {
+		d.synced.Delete(dir)
+		dir = path.Dir(dir)
+	}
+	return syncFolder(d.path(dir))
 }
 
 func (d *fileDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
