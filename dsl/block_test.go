@@ -147,3 +147,39 @@ steps:
 		}
 	}
 }
+
+// TestAloneNeedsNoOthers: a cleaning that is done by itself needs nothing of an environment that only other steps name.
+//
+// promise: docs/data.md#p-clean-others
+func TestAloneNeedsNoOthers(t *testing.T) {
+	source := `
+sluice: pipeline/v1
+name: p
+notify: {ops: {email: {to: [a@example.com]}, on: [fail]}}
+steps:
+  rows:
+    clean:
+      pool: big
+      transforms:
+        - {type: ReadFromJson, config: {path: "raw/*.jsonl"}}
+        - {type: WriteToJson}
+  fit:
+    train: {command: [python3, train.py], inputs: {rows: "${steps.rows.dataset}"}, pool: gpu, metrics: [f1]}
+    secrets: {TOKEN: token}
+    gate: metrics.f1 > serving.shop.steps.fit.metrics.f1
+`
+	file := document.File{Name: "p.yaml", Source: []byte(source)}
+	program, findings := dsl.CompileAlone(file, document.File{}, nil, false)
+	if program == nil {
+		t.Fatal(findings.Text(false))
+	}
+	if _, err := program.ResolveAlone("rows", nil, nil); err != nil {
+		t.Error(err)
+	}
+	if program.Environment() == nil {
+		t.Error("there is no environment")
+	}
+	if program, _ := dsl.Compile(file, document.File{}, nil); program != nil {
+		t.Error("the pipeline can be run without an environment")
+	}
+}

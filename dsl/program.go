@@ -54,7 +54,11 @@ func compileRoot(pipeline, env document.File, ws document.Workspace, l *loader) 
 	}
 	src := document.New(pipeline)
 	l.src = src
-	f := newFamily(pipeline.Name, environment, ws)
+	checked := environment
+	if l.alone && !l.block {
+		checked = nil // only a cleaning is done, so that the environment need not have what other steps name
+	}
+	f := newFamily(pipeline.Name, checked, ws)
 	var program *Program
 	if root := src.Parse(pipeline.Source); root != nil {
 		if l.root = root; l.block {
@@ -70,6 +74,7 @@ func compileRoot(pipeline, env document.File, ws document.Workspace, l *loader) 
 	if diags.HasErrors() {
 		return nil, diags
 	}
+	program.env = environment
 	if err := f.writeOut(); err != nil {
 		src.Errorf(l.root, "limit", "write the values out", "%s", err)
 		return nil, src.Findings
@@ -200,6 +205,9 @@ func (c *checker) declare() {
 	c.vars = map[string]*cel.Type{
 		"params": c.paramsType(), "steps": stepsType, "serving": c.ts.Define(serving), "last": earlier, "run": main,
 		"datasets": cel.MapType(cel.StringType, expr.ObjectNamed("dataset")), "models": cel.MapType(cel.StringType, expr.ObjectNamed("model")),
+	}
+	if c.alone {
+		c.vars["serving"] = cel.DynType // nobody knows the targets
 	}
 	c.base = expr.MustEnv(c.ts, c.vars)
 	c.afterVars = maps.Clone(c.vars)
