@@ -125,7 +125,7 @@ func briefRollout(out spec.RolloutOutput) []string {
 
 // briefApproval says who approved, and what they filled in; Decided says the rest.
 func briefApproval(raw json.RawMessage) []string {
-	var fields map[string]any
+	var fields spec.Values
 	if json.Unmarshal(raw, &fields) != nil {
 		return nil
 	}

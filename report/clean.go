@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/exactjson"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
@@ -189,14 +190,15 @@ func outputFields(raw json.RawMessage, describe func(artifact.Ref) string) []fie
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		var metrics map[string]float64
 		var ref artifact.Ref
-		var value any
 		switch {
 		case name == "metrics" && json.Unmarshal(outputs[name], &metrics) == nil:
 			all = append(all, fields(metrics)...)
 		case json.Unmarshal(outputs[name], &ref) == nil && !ref.IsZero():
 			all = append(all, field{name, describe(ref)})
-		case json.Unmarshal(outputs[name], &value) == nil:
-			all = append(all, field{name, human.Value(value)})
+		default:
+			if value, err := exactjson.Value(outputs[name]); err == nil {
+				all = append(all, field{name, human.Value(value)})
+			}
 		}
 	}
 	return all

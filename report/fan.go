@@ -131,7 +131,7 @@ func Decided(s record.StepRecord) []record.Decision {
 
 // decidedByApproval is the decision on an approval: its outputs.
 func decidedByApproval(s record.StepRecord) []record.Decision {
-	var given map[string]any
+	var given spec.Values
 	if json.Unmarshal(s.Outputs, &given) != nil {
 		return nil
 	}

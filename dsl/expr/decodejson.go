@@ -99,11 +99,11 @@ func (ts *TypeSystem) decodeObject(typ *ObjectType, raw json.RawMessage) (ref.Va
 
 // decodeAny reads what has no type: whole numbers are ints.
 func (ts *TypeSystem) decodeAny(raw json.RawMessage) (ref.Val, error) {
-	var v any
-	if err := exactjson.Unmarshal(raw, &v); err != nil {
+	v, err := exactjson.Value(raw)
+	if err != nil {
 		return nil, err
 	}
-	return ts.NativeToValue(exactjson.Numbers(v)), nil
+	return ts.NativeToValue(v), nil
 }
 
 // scalars read the JSON of what is neither an object, a list nor a map.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/exactjson"
 )
 
 // Typed is a parameter's value as a person typed it.
@@ -179,7 +180,7 @@ func (p Param) convertList(value any) (any, string) {
 			items = splitList(text, given.leadingZeros)
 			break
 		}
-		if err := parseJSON(text, &items); err != nil {
+		if err := exactjson.Unmarshal([]byte(text), &items); err != nil {
 			return nil, fmt.Sprintf("is not a list: %s; write [1, 2] as JSON, or 1,2", err)
 		}
 	default:
@@ -214,7 +215,7 @@ func (p Param) convertMap(value any) (any, string) {
 	case map[string]any:
 		entries = given
 	case Typed:
-		if err := parseJSON(given.text, &entries); err != nil || entries == nil {
+		if err := exactjson.Unmarshal([]byte(given.text), &entries); err != nil || entries == nil {
 			return nil, fmt.Sprintf("is %q, but must be a map, written as JSON: {\"a\": 1}", given.text)
 		}
 	default:
@@ -250,18 +251,6 @@ func (p Param) convertArtifact(value any) (any, string) {
 		return nil, fmt.Sprintf("must be a %s", p.Type)
 	}
 	return ref, ""
-}
-
-func parseJSON(text string, into any) error {
-	dec := json.NewDecoder(strings.NewReader(text))
-	dec.UseNumber()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if dec.More() {
-		return errors.New("something follows it")
-	}
-	return nil
 }
 
 // quoted shows a value in a message.

@@ -44,7 +44,7 @@ type Check struct {
 	// Hold is set when OnFail is hold.
 	Hold *Hold `json:"hold,omitempty"`
 	// Values are the references in the expression with the value each had, for people: "metrics.f1": 0.97.
-	Values map[string]any `json:"values,omitempty"`
+	Values Values `json:"values,omitempty"`
 	// Error says why the verdict is error.
 	Error string `json:"error,omitempty"`
 	// Line of the condition in the pipeline file.

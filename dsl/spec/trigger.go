@@ -20,7 +20,7 @@ type Trigger struct {
 	// Pipeline starts a run after an accepted run of another pipeline.
 	Pipeline *PipelineTrigger `json:"pipeline,omitempty" dsl:"choice"`
 	// Params of the runs that it starts; other parameters have their defaults.
-	Params map[string]any `json:"params,omitempty" dsl:"names"`
+	Params Values `json:"params,omitempty" dsl:"names"`
 }
 
 // OnConflict says what happens to a run that is to start while another is in its way.

@@ -5,13 +5,30 @@ package exactjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 )
 
-// Unmarshal is json.Unmarshal of one value, with a json.Number for each number that is read into an any.
+// Unmarshal is json.Unmarshal with a json.Number for each number that is read into an any.
 func Unmarshal(text []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
-	return dec.Decode(into)
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows it")
+	}
+	return nil
+}
+
+// Value reads one value, with its numbers as Numbers has them.
+func Value(text []byte) (any, error) {
+	var v any
+	if err := Unmarshal(text, &v); err != nil {
+		return nil, err
+	}
+	return Numbers(v), nil
 }
 
 // Numbers puts an int64 in the place of every json.Number of v that is a whole number, and a float64 in that of every other. One that fits

@@ -1,14 +1,18 @@
 package record
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluiceml/sluice/dsl/spec"
+)
 
 // Decision is what was decided, by whom and when. By is empty when nobody did in time.
 type Decision struct {
-	Approved bool           `json:"approved"`
-	By       string         `json:"by,omitempty"`
-	At       time.Time      `json:"at"`
-	Reason   string         `json:"reason,omitempty"`
-	Fields   map[string]any `json:"fields,omitempty"`
+	Approved bool        `json:"approved"`
+	By       string      `json:"by,omitempty"`
+	At       time.Time   `json:"at"`
+	Reason   string      `json:"reason,omitempty"`
+	Fields   spec.Values `json:"fields,omitempty"`
 	// Check is that of ApprovalInput.
 	Check int `json:"check,omitempty"`
 }

@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,18 +9,17 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/exactjson"
 	"github.com/sluiceml/sluice/store"
 )
 
 // Subject is what an instance is about, nil where it is none: the values of its axes by their names, or its item. An item that is an
 // instance of another step stands for what that one is about, and any other mapping for those of its values that are none of their own.
 func (s StepRecord) Subject() any {
-	var axes map[string]any
-	if json.Unmarshal(s.Matrix, &axes) == nil && axes != nil {
+	if axes, err := exactjson.Value(s.Matrix); err == nil && axes != nil {
 		return axes
 	}
-	var item any
-	_ = json.Unmarshal(s.Item, &item) // an instance of a matrix has none
+	item, _ := exactjson.Value(s.Item) // an instance of a matrix has none
 	return subjectOf(item)
 }
 

@@ -55,8 +55,9 @@ func TestSubject(t *testing.T) {
 		{"", `{"index": 0, "item": "eu", "rows": 1000, "split": {"bytes": 3}}`, "eu"},
 		{"", `{"index": 0, "matrix": {"arch": "cnn"}, "f1": 0.9}`, map[string]any{"arch": "cnn"}},
 		{"", `{"index": 0, "item": {"index": 4, "item": {"city": "Oslo", "at": [1, 2]}}}`, map[string]any{"city": "Oslo"}},
-		{"", `{"city": "Oslo", "index": 3}`, map[string]any{"city": "Oslo", "index": 3.0}},
-		{"", `{"at": [1, 2]}`, map[string]any{"at": []any{1.0, 2.0}}},
+		{"", `{"city": "Oslo", "index": 3}`, map[string]any{"city": "Oslo", "index": int64(3)}},
+		{"", `9007199254740993`, int64(9007199254740993)},
+		{"", `{"at": [1, 2]}`, map[string]any{"at": []any{int64(1), int64(2)}}},
 	} {
 		got := StepRecord{Matrix: json.RawMessage(c.matrix), Item: json.RawMessage(c.item)}.Subject()
 		if diff := cmp.Diff(c.want, got); diff != "" {

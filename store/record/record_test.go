@@ -1,10 +1,41 @@
 package record
 
 import (
+	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 )
+
+// Numbers are kept as they are written, also in what an earlier version has written; doubles that are whole were written as whole numbers.
+func TestNumbersAreKept(t *testing.T) {
+	const run = `{"run":"r","params":{"epochs":4,"rate":0.1,"seed":9007199254740993},"graph":null,"outputs":{"all":[9007199254740993]}`
+	const step = `{"step":"a","kind":"run","status":"succeeded","checks":[{"expression":"","verdict":"pass","values":{"n":9007199254740993}}],` +
+		`"decision":{"approved":true,"at":"2026-03-14T12:00:00Z","fields":{"n":9007199254740993}}}`
+	var r RunRecord
+	var s StepRecord
+	if err := json.Unmarshal([]byte(run+`}`), &r); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(step), &s); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(spec.Values{"epochs": int64(4), "rate": 0.1, "seed": int64(9007199254740993)}, r.Params); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(spec.Values{"all": []any{int64(9007199254740993)}}, r.Outputs); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(spec.Values{"n": int64(9007199254740993)}, s.Checks[0].Values); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(spec.Values{"n": int64(9007199254740993)}, s.Decision.Fields); diff != "" {
+		t.Error(diff)
+	}
+}
 
 // A step that is called run has a record of its own, which is not a run's.
 func TestRunsHasRunsOnly(t *testing.T) {

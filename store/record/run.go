@@ -184,9 +184,9 @@ type RunRecord struct {
 	ErrorType   string            `json:"error_type,omitempty"`
 	StartedAt   time.Time         `json:"started_at"`
 	EndedAt     time.Time         `json:"ended_at,omitzero"`
-	Params      map[string]any    `json:"params,omitempty"`
+	Params      spec.Values       `json:"params,omitempty"`
 	Graph       []spec.Node       `json:"graph"`
-	Outputs     map[string]any    `json:"outputs,omitempty"`
+	Outputs     spec.Values       `json:"outputs,omitempty"`
 	Reuse       Reuse             `json:"reuse,omitzero"`
 	Trigger     spec.TriggerFacts `json:"trigger,omitzero"`
 	ScheduledAt time.Time         `json:"scheduled_at,omitzero"`

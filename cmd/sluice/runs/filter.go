@@ -1,8 +1,8 @@
 package runs
 
 import (
+	"bytes"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/exactjson"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -105,6 +106,14 @@ func written(value any, text string) bool {
 	if s, ok := value.(string); ok {
 		return s == text
 	}
-	var meant any
-	return json.Unmarshal([]byte(text), &meant) == nil && reflect.DeepEqual(value, meant)
+	meant, err := exactjson.Value([]byte(text))
+	if err != nil {
+		return false
+	}
+	is, err := json.Marshal(value) // which writes 1.0 as 1
+	if err != nil {
+		return false
+	}
+	want, err := json.Marshal(meant)
+	return err == nil && bytes.Equal(is, want)
 }

@@ -15,8 +15,8 @@ func TestFilter(t *testing.T) {
 	zone := time.FixedZone("east", 2*60*60)
 	now := time.Date(2026, 3, 14, 12, 0, 0, 0, zone)
 	runs := []record.RunRecord{ // newest first
-		{Run: "d", Pipeline: "spam", Status: spec.StatusRunning, StartedAt: now, Params: map[string]any{"n": 8.0, "name": "8", "fast": true}},
-		{Run: "c", Pipeline: "ham", Status: spec.StatusFailed, StartedAt: now.Add(-time.Hour), Params: map[string]any{"n": 0.1}},
+		{Run: "d", Pipeline: "spam", Status: spec.StatusRunning, StartedAt: now, Params: spec.Values{"n": int64(8), "seed": int64(9007199254740993), "name": "8", "fast": true, "of": []any{int64(1), "a"}}},
+		{Run: "c", Pipeline: "ham", Status: spec.StatusFailed, StartedAt: now.Add(-time.Hour), Params: spec.Values{"n": 0.1, "seed": int64(9007199254740992)}},
 		{Run: "b", Pipeline: "spam", Status: spec.StatusSucceeded, StartedAt: now.Add(-12 * time.Hour)}, // the midnight that the day began with
 		{Run: "a", Pipeline: "spam", Status: spec.StatusCanceled, StartedAt: now.AddDate(0, 0, -7)},
 	}
@@ -38,6 +38,10 @@ func TestFilter(t *testing.T) {
 		{args: []string{"--since", "2026-03-14T09:00:00Z"}, want: "dc"},
 		{args: []string{"--since", "yesterday"}, err: `not "yesterday"`},
 		{args: []string{"-p", "n=8"}, want: "d"},
+		{args: []string{"-p", "n=8.0"}, want: "d"},
+		{args: []string{"-p", "n=8 8"}, want: ""},
+		{args: []string{"-p", "seed=9007199254740993"}, want: "d"},
+		{args: []string{"-p", `of=[1.0, "a"]`}, want: "d"},
 		{args: []string{"-p", "n=8", "-p", "fast=true", "-p", "name=8"}, want: "d"},
 		{args: []string{"-p", "n=0.10"}, want: "c"},
 		{args: []string{"-p", "name=9"}, want: ""},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/report"
 )
@@ -158,7 +159,7 @@ func (t Theme) Trigger(w io.Writer, tr contract.Trigger) error {
 // specLines are the keys of a trigger as they were applied.
 func specLines(tr contract.Trigger) []string {
 	raw, err := json.Marshal(tr.Spec)
-	var kinds map[string]map[string]any
+	var kinds map[string]spec.Values
 	if err != nil || json.Unmarshal(raw, &kinds) != nil {
 		return nil
 	}
