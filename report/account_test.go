@@ -41,6 +41,11 @@ func TestStepOnPoolIsTold(t *testing.T) {
 	if told == nil || told.Train == nil || len(told.Train.Generations) != 2 || len(told.Train.Spent) != 4 || len(told.Values) != 1 {
 		t.Errorf("the section tells %+v", told)
 	}
+	for _, unwanted := range []string{"steps lost", "from step"} {
+		if page := render(t, data); strings.Contains(page, unwanted) {
+			t.Errorf("the page tells %q of a step without steps", unwanted)
+		}
+	}
 	step.Status, step.Outputs = spec.StatusFailed, nil
 	if told := newSection(data, step); told == nil || told.Train == nil {
 		t.Errorf("the section of a failure tells %+v", told)

@@ -97,14 +97,17 @@ func newTrainStory(kind spec.Kind, out spec.TrainOutput, points []Point) *trainS
 		}
 	}
 	tiles := []field{
-		{"steps", human.Count(out.Steps)},
 		{"generations", human.Count(int64(len(out.Generations)))},
 		{"interruptions", human.Count(int64(interruptions))},
 		{"failed attempts", human.Count(int64(failures))},
-		{"steps lost", atLeast(out.StepsAtLeast, human.Count(out.StepsLost))},
-		{"steps repeated", atLeast(out.StepsAtLeast, human.Count(out.StepsRepeated))},
-		{"node time", human.Seconds(out.NodeSeconds)},
 	}
+	if HasSteps(kind, out.Generations) {
+		tiles = append([]field{{"steps", human.Count(out.Steps)}}, tiles...)
+		tiles = append(tiles,
+			field{"steps lost", atLeast(out.StepsAtLeast, human.Count(out.StepsLost))},
+			field{"steps repeated", atLeast(out.StepsAtLeast, human.Count(out.StepsRepeated))})
+	}
+	tiles = append(tiles, field{"node time", human.Seconds(out.NodeSeconds)})
 	if out.CostUnknown {
 		tiles = append(tiles, field{"cost", "unknown"})
 	} else if out.CostUSD > 0 {
@@ -116,6 +119,16 @@ func newTrainStory(kind spec.Kind, out spec.TrainOutput, points []Point) *trainS
 	}
 	return &trainStory{Kind: kind, TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(kind, out, points), Spent: newSpent(out.Outcomes)}
 }
+
+// HasSteps reports whether generations have steps of training to tell of: those of a cleaning or of a compilation have none.
+func HasSteps(kind spec.Kind, generations []spec.Generation) bool {
+	return kind == spec.KindTrain || slices.ContainsFunc(generations, func(g spec.Generation) bool {
+		return g.FromStep > 0 || g.ToStep > 0 || g.CommittedStep > 0 || g.StepsLost > 0
+	})
+}
+
+// HasSteps is that of the story's generations.
+func (t *trainStory) HasSteps() bool { return HasSteps(t.Kind, t.Generations) }
 
 // newSpent is what the node time was spent on; none where nobody says, as in records of earlier versions.
 func newSpent(o spec.Outcomes) []spentOn {

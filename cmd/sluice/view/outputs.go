@@ -78,7 +78,12 @@ func (t Theme) generations(out *writer, kind spec.Kind, raw json.RawMessage) {
 	}
 	out.line()
 	paid := slices.ContainsFunc(trained.Generations, func(g spec.Generation) bool { return g.CostUSD > 0 })
-	head := "generation  nodes  from step    to step  committed       lost      time"
+	steps := report.HasSteps(kind, trained.Generations)
+	head := "generation  nodes"
+	if steps {
+		head += "  from step    to step  committed       lost"
+	}
+	head += "      time"
 	if paid {
 		head += lead("cost", 10)
 	}
@@ -88,8 +93,11 @@ func (t Theme) generations(out *writer, kind spec.Kind, raw json.RawMessage) {
 		if g.StepsAtLeast {
 			lost = "≥ " + lost
 		}
-		line := lead(fmt.Sprint(g.Index), 10) + lead(fmt.Sprint(g.Nodes), 7) + lead(human.Count(g.FromStep), 11) + lead(human.Count(g.ToStep), 11) +
-			lead(human.Count(g.CommittedStep), 11) + lead(lost, 11) + lead(human.Duration(g.EndedAt.Sub(g.StartedAt)), 10)
+		line := lead(fmt.Sprint(g.Index), 10) + lead(fmt.Sprint(g.Nodes), 7)
+		if steps {
+			line += lead(human.Count(g.FromStep), 11) + lead(human.Count(g.ToStep), 11) + lead(human.Count(g.CommittedStep), 11) + lead(lost, 11)
+		}
+		line += lead(human.Duration(g.EndedAt.Sub(g.StartedAt)), 10)
 		if paid {
 			line += lead(dollars(g.CostUSD), 10)
 		}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -135,5 +136,21 @@ func TestFanDetail(t *testing.T) {
 	child.Waits = "another run holds the group `spam`"
 	if diff := cmp.Diff(Detail{"waiting: another run holds the group `spam`", -1}, ChildDetail(child)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A cleaning on a pool has generations, and no steps of training to tell of.
+func TestGenerationsWithoutSteps(t *testing.T) {
+	const account = `{"generations": [{"index": 1, "nodes": 1, "end": "finished", "started_at": "2026-03-14T12:00:00Z", "ended_at": "2026-03-14T12:00:05Z"}]}`
+	for kind, want := range map[spec.Kind]string{
+		spec.KindClean: "generation  nodes      time  ended\n         1      1     5.0 s  finished\n",
+		spec.KindTrain: "generation  nodes  from step    to step  committed       lost      time  ended\n" +
+			"         1      1          0          0          0          0     5.0 s  finished\n",
+	} {
+		var b bytes.Buffer
+		(Theme{}).generations(&writer{w: &b}, kind, json.RawMessage(account))
+		if diff := cmp.Diff("\n"+want, b.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", kind, diff)
+		}
 	}
 }
