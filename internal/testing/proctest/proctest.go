@@ -21,11 +21,11 @@ type Process struct {
 }
 
 // Spawn starts the test binary with an environment variable that its TestMain takes its part from. What it writes to stderr goes to
-// the test's.
+// the test's. Its temporary files are in a folder of the test's, which goes with the test: a process that is killed cannot remove them.
 func Spawn(t testing.TB, variable, value string) *Process {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0]) // it ends when the test says so
-	cmd.Env = append(os.Environ(), variable+"="+value)
+	cmd.Env = append(os.Environ(), variable+"="+value, "TMPDIR="+t.TempDir())
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
