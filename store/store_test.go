@@ -137,6 +137,7 @@ func TestDamagedBlob(t *testing.T) {
 	if _, err := io.ReadAll(r); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("read: got %v, want ErrCorrupt", err)
 	}
+	r.Close()
 	// What has another size than it should is seen without reading it, and replaced.
 	if _, _, err := s.PutBlob(t.Context(), strings.NewReader("content")); err != nil {
 		t.Fatal(err)
@@ -148,6 +149,7 @@ func TestDamagedBlob(t *testing.T) {
 	if got, err := io.ReadAll(r); err != nil || string(got) != "content" {
 		t.Errorf("after it was stored again: %q, %v", got, err)
 	}
+	r.Close()
 }
 
 func TestBlobErrors(t *testing.T) {
