@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -171,16 +172,36 @@ func TestIgnoreRefusesWhatMatchesNothing(t *testing.T) {
 // A state folder that is not called .sluice is no part of the pipeline either.
 func TestTheStateFolderIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
-	for state, want := range map[string]bool{filepath.Join(dir, "state"): true, filepath.Join(dir, "a", "state"): false, t.TempDir(): false} {
-		folder, err := workspaceOf(dir, state, nil)
+	for stateDir, want := range map[string]bool{filepath.Join(dir, "state"): true, filepath.Join(dir, "a", "state"): false, t.TempDir(): false} {
+		folder, err := workspaceOf(dir, stateDir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := folder.ignores("state"); got != want {
-			t.Errorf("with the state in %s: `state` is left out: %v, want %v", state, got, want)
+			t.Errorf("with the state in %s: `state` is left out: %v, want %v", stateDir, got, want)
 		}
 		if !folder.ignores(".git") || folder.ignores("train.py") {
-			t.Errorf("with the state in %s: .git is left out: %v, train.py: %v", state, folder.ignores(".git"), folder.ignores("train.py"))
+			t.Errorf("with the state in %s: .git is left out: %v, train.py: %v", stateDir, folder.ignores(".git"), folder.ignores("train.py"))
+		}
+	}
+}
+
+// A store in the pipeline's folder is no part of the pipeline: each run would store all that was stored before it.
+//
+// promise: docs/pipelines.md#p-workspace-copy
+func TestTheStoreIsLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	for url, want := range map[string]bool{"file://" + dir + "/kept": true, "file://" + t.TempDir() + "/kept": false, "s3://lab/kept": false} {
+		t.Setenv(state.StoreVariable, url)
+		folder, err := workspaceOf(dir, filepath.Join(dir, state.Dir), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := folder.ignores("kept"); got != want {
+			t.Errorf("with the store %s: `kept` is left out: %v, want %v", url, got, want)
+		}
+		if folder.ignores("train.py") || folder.ignores("a/kept") {
+			t.Errorf("with the store %s: train.py is left out: %v, a/kept: %v", url, folder.ignores("train.py"), folder.ignores("a/kept"))
 		}
 	}
 }

@@ -12,14 +12,16 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/connect/embedded"
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
 // workspace says which paths of a pipeline's folder are part of a run's workspace.
 type workspace struct {
-	dir, state string
-	rules      []rule
+	// dir is the pipeline's; state and store, as seen from there, are the state folder and the store, where that is a folder.
+	dir, state, store string
+	rules             []rule
 	// own is what this process writes its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other files of it
 	// every time; keys is what the environment and the payload codec read secrets from.
 	own, keys []fs.FileInfo
@@ -28,12 +30,19 @@ type workspace struct {
 }
 
 // workspaceOf is that of a pipeline in dir. keys are files that hold secrets.
-func workspaceOf(dir, state string, keys []string) (*workspace, error) {
+func workspaceOf(dir, stateDir string, keys []string) (*workspace, error) {
 	rules, err := readIgnore(filepath.Join(dir, ignoreFile))
 	if err != nil {
 		return nil, err
 	}
-	w := &workspace{dir: dir, state: within(dir, state), rules: rules}
+	w := &workspace{dir: dir, state: within(dir, stateDir), rules: rules}
+	url, err := state.StoreURL(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	if folder, isFolder := strings.CutPrefix(url, "file://"); isFolder {
+		w.store = within(dir, folder)
+	}
 	for _, f := range []*os.File{os.Stdout, os.Stderr} {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() { // a closed one is no file
 			w.own = append(w.own, info)
@@ -62,8 +71,8 @@ type exclusion struct {
 	secret    bool // it seems to hold secrets
 }
 
-// exclusionOf says why a path is no part of the workspace: what .sluiceignore names, secrets, state folders, which change while they
-// are read, and environments are not. It is nil for what is part of it.
+// exclusionOf says why a path is no part of the workspace: what .sluiceignore names, secrets, state folders and the store, which
+// change while they are read, and environments are not. It is nil for what is part of it.
 func (w *workspace) exclusionOf(p string) *exclusion {
 	file := filepath.Join(w.dir, p)
 	info, err := os.Lstat(file)
@@ -83,6 +92,8 @@ func (w *workspace) exclusionOf(p string) *exclusion {
 		return &exclusion{why: "secrets are read from it", help: takeAlong, secret: true}
 	case p == w.state || isStateDir(file):
 		return &exclusion{why: "it is a state folder", help: elsewhere}
+	case p == w.store:
+		return &exclusion{why: "it is the store", help: elsewhere}
 	case isOne(file, w.own):
 		return &exclusion{why: "this command writes to it", help: elsewhere}
 	case isEnvironment(w.dir, p):

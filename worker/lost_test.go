@@ -64,6 +64,7 @@ func TestLostRunWithLiveChild(t *testing.T) {
 // wants to hear of failures hears of it once.
 //
 // promise: docs/operations.md#p-terminated-closed
+// promise: docs/pipelines.md#p-end-terminated
 func TestTerminatedRun(t *testing.T) {
 	t.Parallel()
 	s := session(t)

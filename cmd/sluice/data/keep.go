@@ -136,7 +136,7 @@ func (c collected) text(out io.Writer) error {
 		said = fmt.Sprintf("removed %s, %s", what, human.Bytes(c.Bytes))
 	}
 	if c.HeldBy != "" {
-		said += fmt.Sprintf("\nrun %s has been open for a long time: files written since %s are kept until it has ended", c.HeldBy,
+		said += fmt.Sprintf("\nrun %s is open: files written since %s are kept until it has ended", c.HeldBy,
 			kit.Time(c.Before))
 	}
 	_, err := fmt.Fprintln(out, said)
