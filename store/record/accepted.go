@@ -3,7 +3,7 @@ package record
 import (
 	"context"
 	"errors"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/sluiceml/sluice/store"
@@ -15,15 +15,26 @@ type Accepted struct {
 	EndedAt time.Time `json:"ended_at"`
 }
 
-// compare orders accepted runs by their ends, and those of one moment by their names, so that all agree which is the last.
-func (a Accepted) compare(b Accepted) int {
-	if c := a.EndedAt.Compare(b.EndedAt); c != 0 {
-		return c
+// newer reports whether a was accepted after b, which may be none: by their ends, and of one moment by their names, so that all agree which
+// is the last. An end that is still ahead comes before all that are not.
+func (a Accepted) newer(b Accepted, now time.Time) bool {
+	switch c := a.EndedAt.Compare(b.EndedAt); {
+	case b.Run == "":
+		return true
+	case a.isAhead(now) != b.isAhead(now):
+		return b.isAhead(now)
+	case c != 0:
+		return c > 0
 	}
-	return strings.Compare(a.Run, b.Run)
+	return a.Run > b.Run
 }
 
+// isAhead reports whether a run ended at a time that is yet to come: the clock that says so was wrong, and no later run would be newer.
+func (a Accepted) isAhead(now time.Time) bool { return a.EndedAt.After(now.Add(clockSkew)) }
+
 const (
+	// clockSkew is by how much clocks may differ before one is taken for wrong.
+	clockSkew = time.Hour
 	// acceptedTime is how the end of a run begins the key of its acceptance: keys are in the order of time.
 	acceptedTime = "20060102T150405.000000000Z"
 	// acceptancesLeft is how many acceptances stay. The last would do; the others are for who lists a folder that changes meanwhile.
@@ -35,7 +46,8 @@ func acceptedKey(pipeline string) string { return store.AcceptedPrefix + pipelin
 func acceptancesOf(pipeline string) string { return store.AcceptancesPrefix + pipeline + "/" }
 
 // Accept makes a run its pipeline's last accepted one, unless a newer one is already. Many may do it at once: each acceptance is an object
-// of its own, the newest is the last accepted run, and only those that newer ones outdo are removed.
+// of its own, the newest is the last accepted run, and only those that newer ones outdo are removed, and those that were written with a clock
+// that was wrong.
 func Accept(ctx context.Context, s *store.Store, run RunRecord) error {
 	mine := Accepted{Run: run.Run, EndedAt: run.EndedAt.UTC()}
 	key := acceptancesOf(run.Pipeline) + mine.EndedAt.Format(acceptedTime) + "/" + run.Run + ".json"
@@ -46,7 +58,11 @@ func Accept(ctx context.Context, s *store.Store, run RunRecord) error {
 	if err != nil {
 		return err
 	}
-	for _, old := range keys[:max(0, len(keys)-acceptancesLeft)] {
+	ahead := len(keys) // where those begin whose time is yet to come
+	if now := time.Now(); !mine.isAhead(now) {
+		ahead, _ = slices.BinarySearch(keys, acceptancesOf(run.Pipeline)+now.Add(clockSkew).UTC().Format(acceptedTime))
+	}
+	for _, old := range slices.Concat(keys[:max(0, ahead-acceptancesLeft)], keys[ahead:]) {
 		if err := s.Driver().Delete(ctx, old); err != nil {
 			return err
 		}
@@ -83,8 +99,9 @@ func LastAccepted(ctx context.Context, s *store.Store, pipeline string) (last Ac
 	if err != nil {
 		return last, err
 	}
+	now := time.Now()
 	for _, one := range found {
-		if one != nil && one.compare(last) > 0 {
+		if one != nil && one.newer(last, now) {
 			last = *one
 		}
 	}

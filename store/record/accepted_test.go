@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -46,6 +47,32 @@ func TestAcceptMeetsAccept(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A run that was accepted while a clock was a year ahead is the last one only until another is: for good, also where there were many.
+func TestAcceptAfterAWrongClock(t *testing.T) {
+	for wrong := range 6 {
+		s, err := store.Open(t.Context(), "mem://"+t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		accept(t, s, "before", began)
+		for i := range wrong {
+			accept(t, s, fmt.Sprint("wrong-", i), time.Now().AddDate(1, 0, i))
+		}
+		for i := range 6 {
+			run := fmt.Sprint("right-", i)
+			accept(t, s, run, time.Now())
+			if got := last(t, s); got != run {
+				t.Errorf("after %d runs of a wrong clock and %s the last accepted run is %s", wrong, run, got)
+			}
+		}
+		for info, err := range s.Driver().List(t.Context(), store.AcceptancesPrefix) {
+			if err != nil || strings.Contains(info.Key, "wrong") {
+				t.Errorf("%s stays: %v", info.Key, err)
+			}
+		}
 	}
 }
 
