@@ -54,6 +54,11 @@ var yamlCauses = []yamlCause{
 		"within { } YAML reads the brackets of an index as its own", "quote the expression: %q",
 	},
 	{
+		[]string{flowList, flowMapping}, // as in `message: go on?`
+		regexp.MustCompile(`(?:[\[{,]|: )\s*([^\s\[\]{},:][^\[\]{},:]*\?[^\[\]{},]*)`), true,
+		"within [ ] and { } YAML reads a `?` as its own", "quote the value: %q",
+	},
+	{
 		[]string{expectedKey, expectedDash},
 		regexp.MustCompile(`^\s*(?:- )*(?:[\w.-]+:\s+)?("[^"]*"\s+[^\s#:,].*|'[^']*'\s+[^\s#:,].*)$`), false,
 		"the value begins with a quote and continues after the closing quote", "put the whole value in %s",
