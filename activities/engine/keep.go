@@ -33,7 +33,10 @@ func (e *Engine) Keep(ctx context.Context, in contract.KeepInput) error {
 		return err
 	}
 	p := sub.Program.Pipeline()
-	expired := retention.Expired(all, needed, p.Name, p.Keep, time.Now())
+	expired, err := retention.Spare(ctx, e.Store, all, retention.Expired(all, needed, p.Name, p.Keep, time.Now()))
+	if err != nil {
+		return err
+	}
 	for _, run := range expired[:min(keptAtOnce, len(expired))] {
 		if err := retention.Remove(ctx, e.Store, all, run, e.Logs); err != nil {
 			return err

@@ -104,6 +104,33 @@ func Expired(all []record.RunRecord, needed map[string]string, pipeline string, 
 	return expired
 }
 
+// Spare takes out of the runs that are to go those from whose checkpoints another one started that stays and did not succeed: a rerun of it goes
+// on from there until it has some of its own.
+func Spare(ctx context.Context, s *store.Store, all, expired []record.RunRecord) ([]record.RunRecord, error) {
+	if len(expired) == 0 {
+		return nil, nil
+	}
+	isPartOf := func(run string) func(record.RunRecord) bool {
+		return func(r record.RunRecord) bool { return r.Run == run || strings.HasPrefix(run, r.Run+".") }
+	}
+	spared := map[string]bool{}
+	for _, r := range all {
+		if r.Status == spec.StatusSucceeded || slices.ContainsFunc(expired, isPartOf(r.Run)) {
+			continue
+		}
+		sources, err := checkpoint.Sources(ctx, s, r.Run)
+		if err != nil {
+			return nil, err
+		}
+		for _, from := range sources {
+			if i := slices.IndexFunc(expired, isPartOf(from)); i >= 0 {
+				spared[expired[i].Run] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(expired, func(r record.RunRecord) bool { return spared[r.Run] }), nil
+}
+
 // Children lists the runs of child pipelines that are part of a run.
 func Children(all []record.RunRecord, run string) []record.RunRecord {
 	return slices.DeleteFunc(slices.Clone(all), func(r record.RunRecord) bool { return !strings.HasPrefix(r.Run, run+".") })

@@ -239,6 +239,38 @@ func TestRemoveLeavesResultsToHeirs(t *testing.T) {
 	}
 }
 
+// A run stays that is the source of a training which another one that stays has not finished, and goes with that.
+//
+// promise: docs/pipelines.md#p-keep-source
+func TestSpare(t *testing.T) {
+	b := newBench(t)
+	for name, status := range map[string]spec.Status{
+		"a-1": spec.StatusFailed, "a-1.sub": spec.StatusFailed, "a-2": spec.StatusFailed, "a-3": spec.StatusFailed, "a-4": spec.StatusFailed, "a-5": spec.StatusSucceeded,
+		"a-6": spec.StatusFailed, "a-6.sub": spec.StatusCanceled,
+	} {
+		b.run(name, "a", status, "")
+	}
+	for run, from := range map[string]string{"a-6.sub": "a-1.sub", "a-3": "a-2", "a-5": "a-4"} {
+		origin := checkpoint.Origin{From: &checkpoint.Manifest{Run: from, Training: "fit", Generation: 1, Step: 3}}
+		if _, err := checkpoint.MakeSeal(t.Context(), b.Store, training.Key{Run: run, Step: "fit", Generation: 1}, origin, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expired := slices.DeleteFunc(b.all(), func(r record.RunRecord) bool { return !slices.Contains([]string{"a-1", "a-2", "a-3", "a-4"}, r.Run) })
+	left, err := retention.Spare(t.Context(), b.Store, b.all(), expired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range left {
+		names = append(names, r.Run)
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"a-2", "a-3", "a-4"}, names); diff != "" {
+		t.Errorf("what goes (-want +got):\n%s", diff)
+	}
+}
+
 // Checkpoints of trainings that succeeded go; what could still be resumed stays, and so does what a training of an open run started from.
 //
 // promise: docs/pipelines.md#p-keep-checkpoints
