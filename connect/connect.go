@@ -18,11 +18,13 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/release"
 )
 
 // Options says how to reach Temporal.
@@ -109,6 +111,7 @@ func (c *Connection) Close() error {
 func Dial(ctx context.Context, o Options) (*Connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("no connection within %v", Timeout))
 	defer cancel()
+	worker.SetBinaryChecksum(release.Build()) // before the first worker of this process, which is one of the server's own
 	if ClusterNamed() {
 		return connectCluster(ctx, o)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 )
 
-// release releases the model of the parameter, on a hundred rows that say spam.
-const release = `name: release
+// shipping releases the model of the parameter, on a hundred rows that say spam.
+const shipping = `name: release
 params:
   model: {type: string}
 steps:
@@ -48,7 +48,7 @@ func ship(t *testing.T, s *control.Session, environment, target, model string, o
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer(append(other, "TARGET", target, "SAMPLES", "50")...).Replace(release)
+	text := strings.NewReplacer(append(other, "TARGET", target, "SAMPLES", "50")...).Replace(shipping)
 	pipeline := project(t, text, map[string]string{"environment.yaml": environment, model + ".onnx": string(raw)})
 	run = submit(t, s, control.SubmitRequest{
 		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": model},

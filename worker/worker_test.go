@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/freeport"
+	"github.com/sluiceml/sluice/internal/release"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -221,6 +222,19 @@ func TestAttach(t *testing.T) {
 	}
 	if why := second.Unattended(t.Context(), contract.RunWorkflowID(run.Run)); why != "" {
 		t.Errorf("the run is not carried on: %s", why)
+	}
+	described, err := second.Client.DescribeWorkflowExecution(t.Context(), contract.RunWorkflowID(run.Run), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	points := described.GetWorkflowExecutionInfo().GetAutoResetPoints().GetPoints()
+	if len(points) == 0 {
+		t.Error("the run does not say which build carried it on")
+	}
+	for _, point := range points {
+		if got := point.GetBuildId(); got != release.Build() {
+			t.Errorf("the run was carried on by a worker named %q, want the build %q", got, release.Build())
+		}
 	}
 	if _, err := os.Stat(filepath.Join(s.Dir, "worker.log")); err != nil {
 		t.Error(err)

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 
+	"go.temporal.io/sdk/worker"
+
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/internal/release"
 	"github.com/sluiceml/sluice/store"
@@ -53,5 +55,6 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	worker.SetBinaryChecksum(release.Build())
 	return agent.Run(ctx, config, s, payloads.Configure, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }
