@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store/record"
@@ -43,6 +44,13 @@ func whoEnded(kind spec.Kind, end spec.GenerationEnd) string {
 		return "rank"
 	}
 	return "script"
+}
+
+// HasSteps reports whether generations of a step have training steps to report: those of a cleaning or a compilation have none.
+func HasSteps(kind spec.Kind, generations []spec.Generation) bool {
+	return kind == spec.KindTrain || slices.ContainsFunc(generations, func(g spec.Generation) bool {
+		return g.FromStep > 0 || g.ToStep > 0 || g.CommittedStep > 0 || g.StepsLost > 0
+	})
 }
 
 // decoded is f on outputs as they are recorded.

@@ -120,13 +120,6 @@ func newTrainStory(kind spec.Kind, out spec.TrainOutput, points []Point) *trainS
 	return &trainStory{Kind: kind, TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(kind, out, points), Spent: newSpent(out.Outcomes)}
 }
 
-// HasSteps reports whether generations have steps of training to tell of: those of a cleaning or of a compilation have none.
-func HasSteps(kind spec.Kind, generations []spec.Generation) bool {
-	return kind == spec.KindTrain || slices.ContainsFunc(generations, func(g spec.Generation) bool {
-		return g.FromStep > 0 || g.ToStep > 0 || g.CommittedStep > 0 || g.StepsLost > 0
-	})
-}
-
 // HasSteps is that of the story's generations.
 func (t *trainStory) HasSteps() bool { return HasSteps(t.Kind, t.Generations) }
 
