@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 	}
 	want := []spec.Check{{
 		Expression: "rows >= params.least", Verdict: spec.VerdictPass, OnFail: spec.OnFailFail,
-		Values: map[string]any{"rows": 3000.0, "params.least": 1.0},
+		Values: spec.Values{"rows": int64(3000), "params.least": int64(1)},
 	}}
 	if diff := cmp.Diff(want, record.Steps["fetch"].Checks, cmpopts.IgnoreFields(spec.Check{}, "Line")); diff != "" {
 		t.Errorf("checks of fetch (-want +got):\n%s", diff)
@@ -119,7 +119,7 @@ func TestGates(t *testing.T) {
 			if record.Status != test.status || fetch.Status != test.status || fetch.Verdict != spec.VerdictFail {
 				t.Errorf("the run is %s; fetch is %s with the verdict %s", record.Status, fetch.Status, fetch.Verdict)
 			}
-			if len(fetch.Checks) != 1 || fetch.Checks[0].Values["rows"] != 3000.0 {
+			if len(fetch.Checks) != 1 || fetch.Checks[0].Values["rows"] != int64(3000) {
 				t.Errorf("checks: %+v", fetch.Checks)
 			}
 			if got := record.Steps["clean"]; got.Status != "upstream" || len(got.Outputs) > 0 {

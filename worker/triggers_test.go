@@ -101,7 +101,7 @@ func TestScheduleTrigger(t *testing.T) {
 	await(t, "two runs", func() bool { return ended(runsOf(t, s, pipeline), spec.StatusSucceeded) >= 2 })
 	for _, r := range runsOf(t, s, pipeline)[:2] {
 		if r.Trigger.Name != "tick" || r.Trigger.Kind != "schedule" || r.ScheduledAt.Second()%2 != 0 ||
-			r.Run != pipeline+"-tick-"+r.ScheduledAt.UTC().Format("20060102T150405Z") || r.Params["n"] != 7.0 {
+			r.Run != pipeline+"-tick-"+r.ScheduledAt.UTC().Format("20060102T150405Z") || r.Params["n"] != int64(7) {
 			t.Errorf("run %s, for %s, by %+v, with %v", r.Run, r.ScheduledAt, r.Trigger, r.Params)
 		}
 	}
