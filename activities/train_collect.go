@@ -186,6 +186,6 @@ func fieldsOf(v any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fields map[string]any
+	var fields spec.Values
 	return fields, json.Unmarshal(raw, &fields)
 }

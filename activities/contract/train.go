@@ -215,7 +215,7 @@ type Released struct {
 type CollectInput struct {
 	record.StepInput
 	Generations []spec.Generation `json:"generations"`
-	Outputs     map[string]any    `json:"outputs"`
+	Outputs     spec.Values       `json:"outputs"`
 	Metrics     string            `json:"metrics"`
 	// Late: the deadline had passed.
 	Late bool `json:"late,omitempty"`

@@ -105,7 +105,7 @@ func readValues(path string) (map[string]any, error) {
 		return nil, fmt.Errorf("read the outputs: %w", err)
 	}
 	defer f.Close()
-	var values map[string]any
+	var values spec.Values
 	bounded := &io.LimitedReader{R: f, N: maxValues}
 	if err := json.NewDecoder(bounded).Decode(&values); err != nil {
 		if bounded.N == 0 {
@@ -127,17 +127,25 @@ func valueOf(name, typ string, values map[string]any) (any, error) {
 	case "bool":
 		_, ok = v.(bool)
 	case "double":
-		_, ok = v.(float64)
+		ok = isNumber(v)
 	case "int":
-		var n float64
-		if n, ok = v.(float64); ok && (n != math.Trunc(n) || math.Abs(n) > 1<<53) {
-			ok = false
+		if n, isDouble := v.(float64); isDouble && n == math.Trunc(n) && math.Abs(n) <= 1<<53 { // such as 1e3
+			v = int64(n)
 		}
+		_, ok = v.(int64)
 	}
 	if !ok {
 		return nil, fault.Errorf(fault.User, "output %q is declared as %s, but %s holds %s", name, typ, valuesFile, described(v))
 	}
 	return v, nil
+}
+
+func isNumber(v any) bool {
+	switch v.(type) {
+	case int64, float64:
+		return true
+	}
+	return false
 }
 
 // described is a value of JSON with what it is, since a text may look like anything else.
@@ -147,10 +155,10 @@ func described(v any) string {
 		return fmt.Sprint(v)
 	}
 	written := human.Cut(string(raw), 60)
-	switch v.(type) {
-	case string:
+	if _, isText := v.(string); isText {
 		return "the text " + written
-	case float64:
+	}
+	if isNumber(v) {
 		return "the number " + written
 	}
 	return written

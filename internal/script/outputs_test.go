@@ -24,18 +24,18 @@ import (
 func TestCollect(t *testing.T) {
 	s := openStore(t)
 	output := folder(t, map[string]string{
-		"outputs.json": `{"rows": 12, "share": 0.5, "best": "a", "ok": true, "more": [1]}`,
+		"outputs.json": `{"rows": 12, "seed": 9007199254740993, "batch": 1e3, "whole": 2, "share": 0.5, "best": "a", "ok": true, "more": [1]}`,
 		"model/w.bin":  "weights", "onnx/model.onnx": "onnx", "onnx/notes.txt": "not asked for",
 	})
 	got, err := Collect(t.Context(), s, map[string]spec.OutputDecl{
-		"rows": {Type: "int"}, "share": {Type: "double"}, "best": {Type: "string"}, "ok": {Type: "bool"},
+		"rows": {Type: "int"}, "seed": {Type: "int"}, "batch": {Type: "int"}, "whole": {Type: "double"}, "share": {Type: "double"}, "best": {Type: "string"}, "ok": {Type: "bool"},
 		"model": {Type: "model", Path: "model"}, "onnx": {Type: "model", Path: "onnx/model.onnx"},
 	}, output)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"rows": 12.0, "share": 0.5, "best": "a", "ok": true,
+		"rows": int64(12), "seed": int64(9007199254740993), "batch": int64(1000), "whole": int64(2), "share": 0.5, "best": "a", "ok": true,
 		"model": put(t, s, artifact.Model, map[string]string{"w.bin": "weights"}),
 		"onnx":  put(t, s, artifact.Model, map[string]string{"model.onnx": "onnx"}), // of a single file: that file alone
 	}
@@ -64,7 +64,9 @@ func TestCollectRefuses(t *testing.T) {
 		{"no file of values", "", spec.OutputDecl{Type: "int"}, []string{`"x"`, "outputs.json"}},
 		{"a value of null", `{"x": null}`, spec.OutputDecl{Type: "double"}, []string{"declared as double"}},
 		{"a share for an int", `{"x": 1.5}`, spec.OutputDecl{Type: "int"}, []string{"declared as int", "1.5"}},
-		{"an int no double can hold", `{"x": 1e300}`, spec.OutputDecl{Type: "int"}, []string{"declared as int"}},
+		{"an int of more than 64 bits", `{"x": 9223372036854775808}`, spec.OutputDecl{Type: "int"}, []string{"declared as int"}},
+		{"a whole number that no int can hold", `{"x": 1e300}`, spec.OutputDecl{Type: "int"}, []string{"declared as int"}},
+		{"a number that no double can hold", `{"x": 1e400}`, spec.OutputDecl{Type: "double"}, []string{"declared as double", "1e400"}},
 		{"text for a number", `{"x": "1"}`, spec.OutputDecl{Type: "double"}, []string{"declared as double"}},
 		{"a number for a text", `{"x": 1}`, spec.OutputDecl{Type: "string"}, []string{"declared as string", "the number 1"}},
 		{"a text for a bool", `{"x": "true"}`, spec.OutputDecl{Type: "bool"}, []string{"declared as bool", `the text "true"`}},

@@ -88,6 +88,12 @@ func (m *Mask) Cut(s string) bool {
 	return false
 }
 
+// isOne reports whether a text is a secret, and nothing else.
+func (m *Mask) isOne(text string) bool {
+	whole, _ := m.match([]byte(text))
+	return whole == len(text)
+}
+
 // Holds reports whether a value, as JSON is decoded, gives a secret away: a text that holds one, or a number that is one.
 func (m *Mask) Holds(v any) bool {
 	switch v := v.(type) {
@@ -97,9 +103,9 @@ func (m *Mask) Holds(v any) bool {
 		if m == nil {
 			return false
 		}
-		text := []byte(strconv.FormatFloat(v, 'f', -1, 64))
-		whole, _ := m.match(text)
-		return whole == len(text)
+		return m.isOne(strconv.FormatFloat(v, 'f', -1, 64))
+	case int64:
+		return m != nil && m.isOne(strconv.FormatInt(v, 10))
 	case []any:
 		return slices.ContainsFunc(v, m.Holds)
 	case map[string]any:

@@ -58,9 +58,10 @@ func quoted(t *testing.T, s string) string {
 }
 
 func TestMaskHolds(t *testing.T) {
-	m := NewMask("swordfish", "12345678")
+	m := NewMask("swordfish", "12345678", "9007199254740993")
 	for v, want := range map[any]bool{
 		"the swordfish swims": true, "fish": false, 12345678.0: true, 112345678.0: false, 12345678.5: false, 1234.0: false, true: false,
+		int64(12345678): true, int64(9007199254740993): true, int64(9007199254740992): false,
 	} {
 		if got := m.Holds(v); got != want {
 			t.Errorf("%v: %v", v, got)
@@ -78,7 +79,7 @@ func TestMaskHolds(t *testing.T) {
 		}
 	}
 	var none *Mask
-	if none.Holds("swordfish") || none.Holds(12345678.0) {
+	if none.Holds("swordfish") || none.Holds(12345678.0) || none.Holds(int64(12345678)) {
 		t.Error("a nil mask knows secrets")
 	}
 }

@@ -112,8 +112,8 @@ type RanksEnded struct {
 	// Last is the last line of it, which usually says why; an agent of an earlier release does not send it.
 	Last string `json:"last,omitempty"`
 	// Outputs are the declared outputs, and Metrics the blob of all metrics lines, when it finished. Node 0 only.
-	Outputs map[string]any `json:"outputs,omitempty"`
-	Metrics string         `json:"metrics,omitempty"`
+	Outputs spec.Values `json:"outputs,omitempty"`
+	Metrics string      `json:"metrics,omitempty"`
 }
 
 // Short reports whether ranks that were told to stop had steps left, as far as anybody says how many there are: the step, or the script.
