@@ -115,10 +115,10 @@ func RollBack(ctx context.Context, s *store.Store, target, version, by, reason s
 		if r, ok := doc.Serving(); ok && r.Original() == to.Original() && r.Weight == 1 {
 			return doc, nil
 		}
-		if _, err := s.Manifest(ctx, to.Model); errors.Is(err, store.ErrNotFound) {
-			return doc, invalid("the model of release %s has been removed from the store, so it cannot be loaded", to.Version)
-		} else if err != nil {
+		if whole, err := s.HasTree(ctx, to.Model); err != nil {
 			return doc, err
+		} else if !whole {
+			return doc, invalid("files of the model of release %s have been removed from the store, so it cannot be loaded", to.Version)
 		}
 		doc, err = routing.RollBack(ctx, s, doc, to.Release, by, reason)
 		if !errors.Is(err, routing.ErrConflict) { // else somebody else was faster: decide anew

@@ -16,6 +16,7 @@ import (
 //
 // promise: docs/rollouts.md#p-ro-rollback
 // promise: docs/rollouts.md#p-ro-rollback-refused
+// promise: docs/rollouts.md#p-ro-rollback-gone
 func TestRollBack(t *testing.T) {
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
@@ -94,7 +95,20 @@ func TestRollBack(t *testing.T) {
 	ended("7", routing.Promoted)
 	set(8, release("8", 1))
 	ended("8", routing.Promoted)
-	check("", "", "the model of release 7 has been removed")
+	check("", "", "files of the model of release 7 have been removed")
+	manifest, err := s.Manifest(t.Context(), model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for info, err := range s.Driver().List(t.Context(), "") {
+		if err == nil && strings.HasSuffix(info.Key, strings.TrimPrefix(manifest.Files[0].Digest, "sha256:")) {
+			err = s.Driver().Delete(t.Context(), info.Key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("1", "", "files of the model of release 1 have been removed") // what lists them is still there
 	set(9, release("8", 1), release("9", 0))
 	set(9, release("8", 1)) // nobody has said how the rollout of 9 ended
 	check("9", "", "release 9 was never promoted: its rollout was taken back\nhelp: promoted were")

@@ -167,6 +167,21 @@ func (s *Store) Manifest(ctx context.Context, ref artifact.Ref) (artifact.Manife
 	return m, nil
 }
 
+// HasTree reports whether an artifact is in the store with all its files.
+func (s *Store) HasTree(ctx context.Context, ref artifact.Ref) (bool, error) {
+	manifest, err := s.Manifest(ctx, ref)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	digests := make([]string, len(manifest.Files))
+	for i, f := range manifest.Files {
+		digests[i] = f.Digest
+	}
+	return s.HasBlobs(ctx, digests)
+}
+
 func (s *Store) manifest(ctx context.Context, ref artifact.Ref) (m artifact.Manifest, err error) {
 	r, err := s.Blob(ctx, ref.Digest)
 	if err != nil {

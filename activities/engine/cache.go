@@ -153,17 +153,7 @@ func (e *Engine) handOn(ctx context.Context, rec record.StepRecord) (record.Step
 // isWhole reports whether artifacts are in the store with all their files.
 func (e *Engine) isWhole(ctx context.Context, refs []artifact.Ref) (bool, error) {
 	for _, ref := range refs {
-		manifest, err := e.Store.Manifest(ctx, ref)
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
-			return false, nil
-		} else if err != nil {
-			return false, err
-		}
-		digests := make([]string, len(manifest.Files))
-		for i, f := range manifest.Files {
-			digests[i] = f.Digest
-		}
-		if all, err := e.Store.HasBlobs(ctx, digests); !all {
+		if whole, err := e.Store.HasTree(ctx, ref); !whole || err != nil {
 			return false, err
 		}
 	}
