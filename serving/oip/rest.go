@@ -315,7 +315,7 @@ func ParseRequest(body []byte, header http.Header) (*InferRequest, error) {
 	}
 	var wire requestJSON
 	if err := json.Unmarshal(head, &wire); err != nil {
-		return nil, Invalid("the request is not an inference request: %v", err)
+		return nil, Invalid("the request is not an inference request: %v", misread(err))
 	}
 	inputs, err := tensors(wire.Inputs, binary)
 	if err != nil {
@@ -323,6 +323,18 @@ func ParseRequest(body []byte, header http.Header) (*InferRequest, error) {
 	}
 	req := &InferRequest{ID: wire.ID, Parameters: wire.Parameters, Inputs: inputs, Outputs: wire.Outputs}
 	return req, req.Check()
+}
+
+// misread says what is wrong with JSON without the names of our types, which no client knows.
+func misread(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("it must be a JSON object, not %s", wrong.Value)
+	}
+	return fmt.Errorf("%s must not be %s", wrong.Field, wrong.Value)
 }
 
 // Check reports what no model could make sense of. Its errors are Errors with status 400.

@@ -322,3 +322,18 @@ func someFloats(name string, n int64) Tensor {
 	}
 	return Tensor{Name: name, Shape: []int64{1, n}, Data: data}
 }
+
+// TestMisread: a request of the wrong form is answered in the words of the protocol.
+func TestMisread(t *testing.T) {
+	for body, want := range map[string]string{
+		`[]`:              "it must be a JSON object, not array",
+		`{"inputs": 7}`:   "inputs must not be number",
+		`{"outputs": {}}`: "outputs must not be object",
+		`{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1.5], "data": [1]}]}`: "inputs.shape must not be number 1.5",
+	} {
+		_, err := ParseRequest([]byte(body), nil)
+		if err == nil || err.Error() != "the request is not an inference request: "+want {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+}
