@@ -50,8 +50,11 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 		}
 		info := kindByName(key.Value)
 		if info == nil {
-			names := append(kindNames(), "step")
-			l.src.Errorf(key, "unknown-key", nearest.Hint(key.Value, names), "`%s` is neither `step` nor a kind", key.Value)
+			hint := nearest.Hint(key.Value, append(kindNames(), "step"))
+			if hasKey(envelopeType, key.Value) {
+				hint = "write `defaults: {step: {" + key.Value + ": ...}}`"
+			}
+			l.src.Errorf(key, "unknown-key", hint, "`%s` is neither `step` nor a kind", key.Value)
 			return
 		}
 		outer := d.Scope

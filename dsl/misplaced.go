@@ -3,7 +3,6 @@ package dsl
 import (
 	"reflect"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -99,7 +98,7 @@ func isOther(src *document.Source, root *yaml.Node, version, hint string) bool {
 	switch {
 	case written == nil && document.Lookup(root, "apiVersion") != nil:
 		src.Errorf(document.KeyNode(root, "apiVersion"), "required", "a Sluice document begins with `sluice: "+version+"`", "this document belongs to another system")
-	case written != nil && written.Kind == yaml.ScalarNode && written.Value != version && strings.HasSuffix(written.Value, "/v1"):
+	case written != nil && written.Value != version && slices.Contains([]string{"pipeline/v1", "environment/v1"}, written.Value):
 		src.Errorf(written, "enum", hint, "this must be %s, not %q", version, written.Value)
 	default:
 		return false

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
@@ -89,6 +91,9 @@ func (c *checker) checkParams() {
 	unread := slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
 		return slices.Contains([]string{"syntax", "interpolation", "name", "tag", "unknown-key", "type", "reserved", "script"}, d.Code)
 	})
+	isMeant := func(name string) bool { // by one that there is not
+		return slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool { return d.Code == "param" && strings.Contains(d.Hint, name) })
+	}
 	for name, p := range c.pipeline.Params {
 		at := document.Lookup(node, name)
 		if at == nil {
@@ -100,8 +105,20 @@ func (c *checker) checkParams() {
 				c.src.Errorf(document.Lookup(at, "default"), "param", hint, "the default of `%s` %s", name, message)
 			}
 		}
-		if !c.usedParams[name] && !unread {
+		if !c.usedParams[name] && !unread && !isMeant(name) {
 			c.src.Warnf(document.KeyNode(node, name), "unused-param", "remove it, or read it as params."+name, "nothing reads the parameter `%s`", name)
+		}
+	}
+}
+
+var comparedParam = regexp.MustCompile(`\bparams\.(\w+)\s*[=!]=\s*("[^"\\]*"|'[^'\\]*')`)
+
+// checkCompared reports an enum that is compared with what it never is.
+func (c *checker) checkCompared(e *expr.Expression) {
+	for _, m := range comparedParam.FindAllStringSubmatchIndex(e.Text, -1) {
+		p, value := c.pipeline.Params[e.Text[m[2]:m[3]]], strings.Trim(e.Text[m[4]:m[5]], `"'`)
+		if p.Type == "enum" && len(p.Values) > 0 && !slices.Contains(p.Values, value) {
+			e.Report(c.src, utf8.RuneCountInString(e.Text[:m[4]]), "enum", nearest.Hint(value, p.Values), fmt.Sprintf("`params.%s` is never %q", e.Text[m[2]:m[3]], value))
 		}
 	}
 }

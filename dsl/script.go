@@ -30,7 +30,7 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 	case len(at.Content) == 0:
 		c.src.Errorf(at, "required", "write `command: [python3, script.py]`", "the command is empty")
 	default:
-		c.checkShell(at)
+		c.checkShell(s, at)
 		if program := document.Unalias(at.Content[0]); program.Kind == yaml.ScalarNode && program.Tag != "!!null" && strings.TrimSpace(program.Value) == "" {
 			c.src.Errorf(program, "required", "write `command: [python3, script.py]`", "the command has no program")
 		}

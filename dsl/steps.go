@@ -41,6 +41,14 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 			l.readStep(d, key, val) // for what is wrong in it
 			return
 		}
+		if above, _ := decode.AboveAndBelow(n, key); above != "" && kindByName(key.Value) != nil {
+			l.src.Errorf(key, "type", "indent it, so that it is under `"+above+"`", "`%s` is read as a step of its own, and `%s` above it is empty", key.Value, above)
+			l.unreadable = append(l.unreadable, above, key.Value)
+			return
+		}
+		if _, below := decode.AboveAndBelow(n, key); kindByName(below) != nil {
+			return // told of there
+		}
 		if other := l.byID[key.Value]; other != nil {
 			l.src.Errorf(key, "duplicate", "give it another name", "a step `%s` is already defined on line %d", key.Value, other.Line)
 			return
@@ -305,7 +313,8 @@ func readNeeds(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
 	var out expr.Mapping
 	for _, item := range items {
 		if item.Kind != yaml.ScalarNode {
-			d.Source.Errorf(item, "type", "", "expected the id of a step, not %s", document.NodeKind(item))
+			hint := "write a list, [a, b], or a mapping, {a: passed, b: failed}"
+			d.Source.Errorf(item, "type", hint, "expected the id of a step, not %s", document.NodeKind(item))
 			continue
 		}
 		if slices.Contains(out.Keys, item.Value) {

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,11 +32,13 @@ func (c *checker) checkVariableNames(s *step, key string) {
 	}
 }
 
+var variableWord = regexp.MustCompile(`^\w*`)
+
 // shells are programs that read their arguments as a shell would, or hand them on to one.
 var shells = []string{"sh", "bash", "dash", "zsh", "ksh", "ssh", "docker", "podman", "kubectl", "env", "expr", "test", "[", "awk", "perl", "make", "envsubst", "jq", "yq"}
 
 // checkShell warns of a command that is written as for a shell.
-func (c *checker) checkShell(n *yaml.Node) {
+func (c *checker) checkShell(s *step, n *yaml.Node) {
 	program := document.Lookup(n, 0)
 	if program == nil || program.Kind != yaml.ScalarNode || strings.Contains(program.Value, "${") {
 		return
@@ -48,16 +51,23 @@ func (c *checker) checkShell(n *yaml.Node) {
 	if slices.Contains(shells, name) {
 		return
 	}
+	if slices.Contains([]string{"cd", "source", ".", "export", "ulimit", "alias"}, program.Value) {
+		c.src.Warnf(program, "shell", "use a `script`", "`%s` is a command of the shell, not a program", program.Value)
+		return
+	}
+	isSet := func(name string) bool {
+		return document.Lookup(s.node, "env", name) != nil || document.Lookup(s.node, "secrets", name) != nil
+	}
 	for _, arg := range n.Content[1:] {
 		if arg = document.Unalias(arg); arg.Kind != yaml.ScalarNode {
 			continue
 		}
-		word, _, _ := strings.Cut(strings.TrimPrefix(arg.Value, "$"), "/")
+		word := variableWord.FindString(strings.TrimPrefix(arg.Value, "$"))
 		switch {
 		case slices.Contains([]string{"&&", "||", "|", ">", ">>", "2>&1"}, arg.Value):
 			c.src.Warnf(arg, "shell", "use a `script`", "a command is not run by a shell: `%s` is passed to the program as an argument", arg.Value)
 			return
-		case strings.HasPrefix(arg.Value, "$") && (strings.HasPrefix(word, "SLUICE_") || slices.Contains([]string{"HOME", "PWD", "USER", "PATH"}, word)):
+		case strings.HasPrefix(arg.Value, "$") && (strings.HasPrefix(word, "SLUICE_") || slices.Contains([]string{"HOME", "PWD", "USER", "PATH"}, word) || isSet(word)):
 			c.src.Warnf(arg, "shell", "use a `script`, or let the program read the variable", "a command is not run by a shell: `$%s` is not expanded", word)
 		}
 	}

@@ -3,6 +3,7 @@
 package decode
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"regexp"
@@ -147,7 +148,7 @@ func (d *Decoder) Decode(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 	case t == spec.ExprType:
 		return d.Expression(n, r)
 	case t == goRef:
-		d.Source.Errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}", "an artifact must come from an earlier step")
+		d.Source.Errorf(n, "type", "write a whole value such as ${steps.NAME.OUTPUT}, or for a published one ${"+cmp.Or(r.Artifact, "model")+"s['NAME']}", "an artifact must come from an earlier step")
 		return nil
 	case t == goRaw:
 		return d.free(n)
@@ -191,9 +192,12 @@ func (d *Decoder) Structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 		i := slices.IndexFunc(fields, func(f spec.Key) bool { return f.Name == key.Value })
 		if i < 0 {
 			if other == nil || !other(key, val) {
-				d.unknownKey(n, key, val, t, fields)
+				d.unknownKey(n, key, val, t, fields, partial)
 			}
 			return
+		}
+		if _, below := AboveAndBelow(n, key); below != "" && !slices.ContainsFunc(fields, func(f spec.Key) bool { return f.Name == below }) && holds(fields[i].Type) {
+			return // told of there
 		}
 		if v := d.Decode(val, fields[i].Type, fields[i].Rules); v != nil {
 			out.Add(key.Value, v)
@@ -362,9 +366,33 @@ func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 		}
 		if v := d.Decode(c, t.Elem(), item); v != nil {
 			out = append(out, v)
+		} else if t.Elem().Kind() == reflect.Struct && c.Kind == yaml.ScalarNode {
+			break // the others are likely the same mistake
 		}
 	}
 	return out
+}
+
+// AboveAndBelow are the keys next to one in a block: the one above if it is empty, and the one below if this one is. A key that is not
+// known there was likely to be indented under an empty one.
+func AboveAndBelow(n, key *yaml.Node) (above, below string) {
+	i := slices.Index(n.Content, key)
+	isEmpty := func(at int) bool { return n.Content[at].Tag == "!!null" && n.Content[at].Value == "" }
+	switch {
+	case i < 0 || n.Style&yaml.FlowStyle != 0:
+		return "", ""
+	case i >= 2 && isEmpty(i-1):
+		above = n.Content[i-2].Value
+	}
+	if i+2 < len(n.Content) && isEmpty(i+1) {
+		below = n.Content[i+2].Value
+	}
+	return above, below
+}
+
+// holds reports whether values of a type have keys.
+func holds(t reflect.Type) bool {
+	return t == goRaw || t == reflect.TypeFor[spec.Steps]() || slices.Contains([]reflect.Kind{reflect.Map, reflect.Struct, reflect.Pointer}, t.Kind())
 }
 
 // free reads any plain data as it is, such as a JSON Schema.

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -27,8 +28,9 @@ var foreignWords = map[string][]foreign{}
 
 func init() {
 	for words, ours := range map[string][]foreign{
-		"if condition rules only": {{ours: "when"}, {ours: "check"}},
-		"unless":                  {{"when", "Sluice uses `when`, with a `!` before the condition"}},
+		"if condition rules only":   {{ours: "when"}, {ours: "check"}, {ours: "keep"}},
+		"expr expression predicate": {{ours: "check"}, {ours: "keep"}, {ours: "condition"}},
+		"unless":                    {{"when", "Sluice uses `when`, with a `!` before the condition"}},
 		"depends dependson deps dependencies upstream after requires runafter waitfor parents": {{ours: "needs"}},
 		"triggerrule":   {{"needs", "Sluice uses `needs: {STEP: passed}`, or `not_failed`, `ended` or `failed` in place of `passed`"}},
 		"dependsonpast": {{"needs", "`needs` names steps of the same run; outputs of the last run are read with `last`"}},
@@ -41,6 +43,18 @@ func init() {
 		"uses container componentref operator template templateref plugin action": {{"run", noKind}},
 		"retrystrategy retrypolicy":                       {{"retry", "Sluice uses `retry: {attempts: 3}`"}},
 		"retries maxretries":                              {{"retry", "Sluice uses `retry: {attempts: N}`, which counts the first try"}},
+		"on retryon":                                      {{ours: "errors"}, {ours: "triggers"}},
+		"delay wait interval":                             {{ours: "backoff"}, {ours: "every"}},
+		"limit max":                                       {{ours: "attempts"}},
+		"times count maxiterations":                       {{"until", "write `repeat: {until: CONDITION, max: %s}`"}},
+		"ttl maxage expires":                              {{ours: "max_age"}},
+		"choices options":                                 {{ours: "values"}},
+		"cancelinprogress":                                {{"on_conflict", "Sluice uses `on_conflict: cancel_other`"}},
+		"percent percentage traffic setweight":            {{ours: "weight"}},
+		"duration pause minduration":                      {{ours: "bake"}},
+		"msg question prompt":                             {{ours: "message"}},
+		"path document":                                   {{"file", "Sluice uses `file: %s`"}},
+		"languages":                                       {{ours: "keep"}},
 		"retrydelay":                                      {{"retry", "Sluice uses `retry: {backoff: %s}`"}},
 		"environment envvars variables":                   {{ours: "env"}, {"defaults", "Sluice uses `defaults: {step: {env: {NAME: value}}}` for all steps"}},
 		"parameters vars variable inputs":                 {{ours: "params"}},
@@ -65,7 +79,7 @@ func init() {
 		"limits requests":                                 {{"gpu", "write what each node must have: `resources: {cpu: 4, memory: 16GiB, gpu: 1}`"}},
 		"nvidia.com/gpu":                                  {{ours: "gpu"}},
 		"replicas workers numnodes":                       {{ours: "nodes"}},
-		"on trigger":                                      {{ours: "triggers"}},
+		"trigger":                                         {{ours: "triggers"}},
 		"schedule scheduleinterval":                       {{"triggers", "write `triggers: {nightly: {schedule: {cron: \"0 1 * * *\"}}}`"}},
 		"cron":                                            {{"schedule", "write `schedule: {cron: \"%s\"}`"}, {"triggers", "write `triggers: {nightly: {schedule: {cron: \"%s\"}}}`"}},
 		"catchup startdate enddate":                       {{"triggers", "this is a key of a schedule: `triggers: {nightly: {schedule: {cron: ..., catchup: 1h, start: ..., end: ...}}}`"}},
@@ -125,7 +139,23 @@ func listText(n *yaml.Node) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []spec.Key) {
+// lacking are the keys that a mapping must have and lacks: an unknown key likely stands for one of them.
+func lacking(n *yaml.Node, fields []spec.Key) (names []string) {
+	for _, f := range fields {
+		if f.Required && document.Lookup(n, f.Name) == nil {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []spec.Key, partial bool) {
+	above, _ := AboveAndBelow(n, key)
+	if slices.ContainsFunc(fields, func(f spec.Key) bool { return f.Name == above && holds(f.Type) }) {
+		d.NoteMeant(n, above)
+		d.Source.Errorf(key, "unknown-key", "indent it, so that it is under `"+above+"`", "`%s` is not a key here, and `%s` above it is empty", key.Value, above)
+		return
+	}
 	names := append(spec.KeyNames(fields), d.Beside[t]...)
 	var hint, meant string
 	if d.Explain != nil {
@@ -138,6 +168,9 @@ func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []sp
 		hint, meant = nearest.Hint(key.Value, names), nearest.To(key.Value, names)
 		if hint == "" {
 			hint = "its keys are " + strings.Join(names, ", ")
+		}
+		if lacks := lacking(n, fields); meant == "" && !partial && d.depth > 1 && len(lacks) > 0 {
+			hint, meant = "write `"+lacks[0]+"`; "+hint, lacks[0]
 		}
 	}
 	d.NoteMeant(n, meant)

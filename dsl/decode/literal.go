@@ -16,6 +16,8 @@ var (
 	// of docker ps --format, are for the program.
 	template = regexp.MustCompile(`\{\{-?\s*((?:params|inputs|steps|tasks|item|matrix|secrets|env|workflow|dag|dag_run|ti|task_instance|ds|ds_nodash|ts|execution_date|run_id|var)\b[^{}]*?)\s*-?\}\}|` +
 		`\$\(((?:params|inputs|steps|tasks|context)\.[^()]*)\)`)
+	// unmarked is a word with an expression that lacks its `$`, as in Python, or its braces, as in a shell.
+	unmarked = regexp.MustCompile(`^([\w=:./-]*)(?:\{((?:params|steps|matrix)\.[\w.]+)\}|\$((?:params|steps|matrix)\.[\w.]+))([\w=:./-]*)$`)
 	readPath = regexp.MustCompile(`^(?:params|steps|inputs|last|serving)(?:\.\??[a-z_][a-z0-9_]*)+$`)
 )
 
@@ -33,6 +35,9 @@ func (d *Decoder) checkLiteral(n *yaml.Node, r spec.Rules) {
 // checkTemplate warns of an expression of another system.
 func (d *Decoder) checkTemplate(n *yaml.Node) {
 	m := template.FindStringSubmatchIndex(n.Value)
+	if of := unmarked.FindStringSubmatch(n.Value); m == nil && of != nil {
+		d.Source.Warnf(n, "template", "write "+of[1]+"${"+of[2]+of[3]+"}"+of[4], "%q is plain text here, and is not replaced", n.Value)
+	}
 	if m == nil {
 		return
 	}

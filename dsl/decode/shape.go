@@ -3,6 +3,7 @@ package decode
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -42,6 +43,10 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 			return "write `run: {script: ...}` for a shell script, or `run: {command: [program, argument]}`"
 		case n.Kind == yaml.SequenceNode:
 			return "write `run: {command: [program, argument]}`"
+		}
+	case reflect.TypeFor[spec.Stage]():
+		if isScalar {
+			return "write {weight: " + n.Value + "}"
 		}
 	case reflect.TypeFor[spec.Envelope]():
 		return "write `run: {command: [program, argument]}`, or another kind, under the step's id"
@@ -92,6 +97,8 @@ func (d *Decoder) listHint(n *yaml.Node) string {
 		return "write the list [program, argument]"
 	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && isWord(n.Value):
 		return "write [" + n.Value + "]"
+	case n.Tag == "!!str" && n.Value != "" && !strings.Contains(n.Value, "\n"):
+		return "write [" + strconv.Quote(n.Value) + "]"
 	}
 	return "write [a, b], or one `- item` per line"
 }
@@ -105,6 +112,8 @@ func (d *Decoder) textHint(n *yaml.Node) string {
 		return "write `script: |` and one command per line below it"
 	case d.key == "foreach" && n.Kind == yaml.SequenceNode:
 		return "write an expression that gives a list: foreach: '" + listText(n) + "'"
+	case d.key == "foreach" && n.Kind == yaml.MappingNode:
+		return "write an expression that gives a list: foreach: '[\"eu\", \"us\"]', params.NAME or steps.ID.OUTPUT"
 	case n.Tag == "!!null":
 		return "write \"\" for an empty string"
 	}

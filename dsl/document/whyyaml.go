@@ -59,6 +59,11 @@ var yamlCauses = []yamlCause{
 		"within [ ] and { } YAML reads a `?` as its own", "quote the value: %q",
 	},
 	{
+		[]string{flowList, flowMapping, expectedKey, expectedDash},
+		regexp.MustCompile(`("[^"]*\$\{[^"}]*")\w`), false,
+		"a string in double quotes ends at the double quote in its expression", "within it use single quotes: ${params.m['a']}",
+	},
+	{
 		[]string{expectedKey, expectedDash},
 		regexp.MustCompile(`^\s*(?:- )*(?:[\w.-]+:\s+)?("[^"]*"\s+[^\s#:,].*|'[^']*'\s+[^\s#:,].*)$`), false,
 		"the value begins with a quote and continues after the closing quote", "put the whole value in %s",

@@ -56,6 +56,12 @@ func (e *Expression) checkConstant(src *document.Source, x ast.Expr) {
 		e.Report(src, e.offset(x.ID()), "constant", "", "division by 0")
 		return
 	}
+	if name := call.FunctionName(); name == operators.Index && call.Args()[1].Kind() == ast.LiteralKind {
+		if i, ok := call.Args()[1].AsLiteral().(types.Int); ok && i < 0 {
+			e.Report(src, e.offset(call.Args()[1].ID()), "constant", "the last element is list[list.size() - 1]", "an index cannot be negative: this fails in every run")
+		}
+		return
+	}
 	conversion, ok := conversions[call.FunctionName()]
 	if !ok || len(call.Args()) != 1 || call.Args()[0].Kind() != ast.LiteralKind {
 		return

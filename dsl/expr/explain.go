@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -18,22 +19,9 @@ import (
 // reportSyntax turns CEL's parse errors into diagnostics. Only the first is: the parser's later ones follow from it.
 func (e *Expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 	first := issues.Errors()[0]
-	message, _, _ := strings.Cut(first.Message, "\n")
-	message = strings.TrimPrefix(message, "Syntax error: ")
-	if m := unexpected.FindStringSubmatch(message); m != nil {
-		message = "`" + strings.TrimSpace(m[1]) + "` is not expected here"
-		if m[1] == "<EOF>" {
-			message = "it ends too early"
-		}
-	}
-	if strings.HasPrefix(message, "missing ')'") {
-		message = "it ends too early: `)` is missing"
-	}
 	offset := charOffset(e.Text, first.Location.Line(), first.Location.Column())
-	e.Report(src, offset, "syntax", slips.Syntax(e.Text), "this is not a CEL expression: "+message)
+	e.Report(src, offset, "syntax", slips.Syntax(e.Text), "this is not a CEL expression: "+slips.Parser(first.Message))
 }
-
-var unexpected = regexp.MustCompile(`^(?:mismatched input|extraneous input|no viable alternative at input|token recognition error at:) '(.*?)'(?: expecting .*)?$`)
 
 // explainer turns CEL's type errors into diagnostics in the words of the pipeline.
 type explainer struct {
@@ -115,7 +103,8 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	case x.e.Node != nil && strings.ToUpper(name) == name:
 		hint = "for a shell variable write `$${" + name + "}`, or use `script:`, where the shell expands `${}`"
 	default:
-		hint = nearest.Hint(name, slices.Collect(maps.Keys(x.vars)))
+		hint = cmp.Or(nearest.DidYouMean(name, slices.Collect(maps.Keys(x.vars))), x.elsewhere(name), slips.Compared(name, x.e.Text),
+			nearest.Hint(name, slices.Collect(maps.Keys(x.vars))))
 	}
 	return "name", fmt.Sprintf("`%s` is not defined here", name), hint
 }
@@ -161,8 +150,13 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	case word != "" && owner.Fields[strings.ReplaceAll(word, "-", "_")] != nil:
 		return owner.Code, "`" + word + "` is not " + owner.What, "did you mean `" + strings.ReplaceAll(word, "-", "_") + "`? In an expression a hyphen is a subtraction"
 	}
-	if len(owner.Fields) == 0 && owner.Code == "output" {
+	switch {
+	case owner.Code == "output" && len(at) == 2 && slips.Ending(at[1].Name, name) != "":
+		return owner.Code, text, slips.Ending(at[1].Name, name)
+	case len(owner.Fields) == 0 && owner.Code == "output":
 		return owner.Code, text, "declare it in the step: `outputs: {" + name + ": {type: int}}`"
+	case len(owner.Fields) == 0 && owner.Code == "metric":
+		return owner.Code, text, "declare it in the step: `metrics: [" + name + "]`"
 	}
 	return owner.Code, text, nearest.Hint(name, owner.FieldNames())
 }

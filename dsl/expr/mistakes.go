@@ -46,13 +46,19 @@ func (x *explainer) nameHint(name string) string {
 	return ""
 }
 
-// functionHint is a hint for a function that there is not, or not with these arguments.
-func functionHint(name string, known []string) string {
-	if hint := slips.Function(name); hint != "" {
-		return hint
+// elsewhere is a hint for a name that is an axis of the step's matrix, or an output of another step.
+func (x *explainer) elsewhere(name string) string {
+	if o := x.ts.ObjectAt(x.vars, []Segment{{Name: "matrix"}}); o != nil && o.Fields[name] != nil {
+		return "write `matrix." + name + "`"
 	}
-	if slices.Contains(known, name) { // a macro that lacks its variable
-		return "name a variable first: ." + name + "(x, ...), with x in the expression"
+	steps := x.ts.Lookup("steps")
+	if steps == nil {
+		return ""
+	}
+	for _, id := range steps.FieldNames() {
+		if o := x.ts.ObjectType(steps.Fields[id]); o != nil && o.Fields[name] != nil {
+			return "write `steps." + id + "." + name + "`"
+		}
 	}
 	return ""
 }
@@ -78,11 +84,7 @@ func (x *explainer) objectHint(operator, operands string) string {
 
 // artifactHint says how a program gets an artifact whose path is meant: r leads to the artifact.
 func artifactHint(r Reference) string {
-	name := strings.NewReplacer("-", "_", ".", "_").Replace(r.Path[len(r.Path)-1].Name)
-	if r.Path[0].Name == "inputs" {
-		return "write ${" + r.String() + ".path}"
-	}
-	return "give it to the step as an input, `inputs: {" + name + ": \"${" + strings.ReplaceAll(r.String(), `"`, "'") + "}\"}`, and write ${inputs." + name + ".path}"
+	return slips.Artifact(r.String(), r.Path[len(r.Path)-1].Name, r.Path[0].Name == "inputs", len(r.Path) == 1)
 }
 
 // pathMeant is the hint for an expression whose value is an artifact, or an input, where a text is expected.

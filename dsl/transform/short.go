@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -51,14 +52,10 @@ func WriteOut(r document.Reporter, body *yaml.Node) *yaml.Node {
 		}
 	}
 	if read != nil {
-		if n := shortReader(r, read); n != nil {
-			chain.Content = slices.Insert(chain.Content, 0, n)
-		}
+		chain.Content = slices.Insert(chain.Content, 0, shortReader(r, read))
 	}
 	if write != nil {
-		if n := shortWriter(r, write); n != nil {
-			chain.Content = append(chain.Content, n)
-		}
+		chain.Content = append(chain.Content, shortWriter(r, write))
 	}
 	long.Content = append(long.Content, document.NewScalar(chain, "transforms"), chain)
 	return &long
@@ -79,18 +76,18 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 		ending := path.Ext(name)
 		if _, ok := readers[ending]; !ok {
 			r.Errorf(n, "file-format", "give the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` takes the format from the file extension, and that of `%s` is missing or unknown", n.Value)
-			return nil
+			return unread(paths)
 		}
 		if found != "" && found != ending {
 			r.Errorf(n, "file-format", "read each format with a transform of its own", "`read` takes files of one format, but these have the extensions %s and %s", found, ending)
-			return nil
+			return unread(paths)
 		}
 		found = ending
 	}
 	reader := readers[found]
 	if reader.transform == "" {
 		r.Errorf(paths, "required", "such as data/*.jsonl", "`read` lists no files")
-		return nil
+		return unread(paths)
 	}
 	config := document.NewMapping(paths, document.NewScalar(paths, "path"), paths)
 	if reader.key != "" {
@@ -109,8 +106,9 @@ func unread(at *yaml.Node) *yaml.Node {
 func shortWriter(r document.Reporter, word *yaml.Node) *yaml.Node {
 	transform, ok := writers[word.Value]
 	if !ok || word.Kind != yaml.ScalarNode {
-		r.Errorf(word, "enum", nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet", "avro"}), "`write` must be one of json, csv, text, parquet, avro")
-		return nil
+		hint := cmp.Or(nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet", "avro"}), "write the format alone: the dataset is an output, and has no path")
+		r.Errorf(word, "enum", hint, "`write` must be one of json, csv, text, parquet, avro")
+		transform = writers["json"] // what is before it is not to blame
 	}
 	return document.NewMapping(word, document.NewScalar(word, "type"), document.NewScalar(word, transform))
 }

@@ -16,6 +16,9 @@ type slip struct {
 // syntaxSlips are looked for in what is no CEL.
 var syntaxSlips = []slip{
 	{regexp.MustCompile(`^\s*\{+\s*(.*?)\s*\}*\s*$`), "write one brace: `$${$1}`"},
+	{regexp.MustCompile(`=~`), "write text.matches(\"PATTERN\")"},
+	{regexp.MustCompile(`(?i)\bis\b.*\b(?:none|null|nil|undefined)\b`), "a value that may be absent is read with `.?`, and has `.hasValue()`; a column of a row is compared with null: row.x != null"},
+	{regexp.MustCompile(`\w\[[^\[\]?]*:[^\[\]]*\]`), "write list.slice(from, to), or text.substring(from, to)"},
 	{regexp.MustCompile(`\?\?`), "read a value that may be absent with `.?`, and end with `.orValue(...)`"},
 	{regexp.MustCompile(`\.\?(\w+)\(`), "a function is called with a plain dot: .$1(...)"},
 	{regexp.MustCompile(`\bnot\s+in\b`), "write `!(x in list)`"},
@@ -42,6 +45,24 @@ func Syntax(text string) string {
 		}
 	}
 	return ""
+}
+
+var unexpected = regexp.MustCompile(`^(?:mismatched input|extraneous input|no viable alternative at input|token recognition error at:) '(.*?)'(?: expecting .*)?$`)
+
+// Parser is what CEL's parser says of a text that is no CEL, in plain words.
+func Parser(message string) string {
+	message, _, _ = strings.Cut(message, "\n")
+	message = strings.TrimPrefix(message, "Syntax error: ")
+	m := unexpected.FindStringSubmatch(message)
+	switch {
+	case m != nil && m[1] == "<EOF>":
+		return "it ends too early"
+	case m != nil:
+		return "`" + strings.TrimSpace(m[1]) + "` is not expected here"
+	case strings.HasPrefix(message, "missing ')'"):
+		return "it ends too early: `)` is missing"
+	}
+	return message
 }
 
 // nameHints are for names of other languages.
@@ -80,11 +101,14 @@ var functionHints = func() map[string]string {
 		"strip":                             "write .trim()",
 		"includes":                          "write .contains(...) for a string, `x in list` for a list",
 		"default orElse getOrElse or_else unwrap": "end an optional with .orValue(...)",
-		"range":                         "write lists.range(3)",
-		"getenv env":                    "only programs have environment variables: they read $NAME, and those in the step's `env: {NAME: value}`",
-		"inputPath inputUri outputPath": "an artifact is given as `inputs: {NAME: \"${steps.STEP.OUTPUT}\"}`, and is in ${inputs.NAME.path}",
-		"sum":                           "there is no sum: let a step's program add the values up and output the result",
-		"always success failure":        "write `needs: {STEP: ended}`, passed or failed, or put the step under `finally`",
+		"range":                            "write lists.range(3)",
+		"getenv env":                       "only programs have environment variables: they read $NAME, and those in the step's `env: {NAME: value}`",
+		"inputPath inputUri outputPath":    "an artifact is given as `inputs: {NAME: \"${steps.STEP.OUTPUT}\"}`, and is in ${inputs.NAME.path}",
+		"sum":                              "there is no sum: let a step's program add the values up and output the result",
+		"isEmpty empty is_empty":           "write x.size() == 0",
+		"defined isset exists":             "a value that may be absent is read with `.?`, and has .hasValue()",
+		"strftime date datetime isoformat": timeText,
+		"always success failure":           "write `needs: {STEP: ended}`, passed or failed, or put the step under `finally`",
 	} {
 		for word := range strings.FieldsSeq(words) {
 			hints[word] = hint
@@ -93,11 +117,60 @@ var functionHints = func() map[string]string {
 	return hints
 }()
 
+// timeText is the hint for what makes a text of a time.
+const timeText = "write string(time), which is in RFC 3339; its date is string(time).substring(0, 10)"
+
+// Field is a hint for a field of a value of a type that has none; empty where none is known.
+func Field(of string) string {
+	if of == "timestamp" {
+		return "its parts are read with .getFullYear(), .getDayOfWeek(), .getHours() and the like, in UTC"
+	}
+	return ""
+}
+
+// Ending is a hint for a name by which other systems read how a step ended; empty where it is none.
+func Ending(step, name string) string {
+	switch name {
+	case "status", "state", "outcome", "conclusion", "result", "exit_code", "succeeded", "success", "failed", "error":
+		return "how a step ended is a condition of `needs`: `needs: {" + step + ": failed}`, or passed, not_failed or ended"
+	}
+	return ""
+}
+
+// Compared is a hint for a name that is compared and is not defined: it is likely a text without its quotes.
+func Compared(name, text string) string {
+	if regexp.MustCompile(`(?:[=!]=|\bin)\s*` + regexp.QuoteMeta(name) + `\s*(?:$|[)&|?])`).MatchString(text) {
+		return "write a text in quotes: \"" + name + "\""
+	}
+	return ""
+}
+
 // Name is a hint for a name of another language or system; empty where none is known.
 func Name(name string) string { return nameHints[name] }
 
-// Function is a hint for a function of another language; empty where none is known.
-func Function(name string) string { return functionHints[name] }
+// Function is a hint for a function that there is not, or not with these arguments; empty where none is known.
+func Function(name string, known []string) string {
+	if hint := functionHints[name]; hint != "" {
+		return hint
+	}
+	if slices.Contains(known, name) { // a macro that lacks its variable
+		return "name a variable first: ." + name + "(x, ...), with x in the expression"
+	}
+	return ""
+}
+
+// Artifact says how a program gets an artifact whose path is meant, or a gate what was measured of it: path leads to the artifact, which
+// is an input, or an output of the gate's own step.
+func Artifact(path, name string, input, own bool) string {
+	name = strings.NewReplacer("-", "_", ".", "_").Replace(name)
+	switch {
+	case input:
+		return "write ${" + path + ".path}"
+	case own:
+		return "a gate reads numbers and strings: let the program write what it measures to outputs.json, and declare `outputs: {NAME: {type: int}}`"
+	}
+	return "give it to the step as an input, `inputs: {" + name + ": \"${" + strings.ReplaceAll(path, `"`, "'") + "}\"}`, and write ${inputs." + name + ".path}"
+}
 
 var (
 	number     = regexp.MustCompile(`\d+`)
@@ -120,6 +193,8 @@ func Operator(name, operands, text string) string {
 		return "end the optional with `.orValue(...)`"
 	case has("duration", "int"):
 		return "compare with a duration: duration(\"" + number.FindString(lastOf(text, number)) + "s\")"
+	case name == "format" && has("timestamp"):
+		return timeText
 	case has("duration", "string"), has("timestamp", "string"):
 		of := "duration"
 		if has("timestamp") {
