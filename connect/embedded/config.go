@@ -90,6 +90,14 @@ func dynamicConfig(others Settings) dynamicconfig.StaticClient {
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
 
+		// There is no other cluster to replicate from.
+		dynamicconfig.ReplicationProcessorSchedulerWorkerCount.Key():            1,
+		dynamicconfig.ReplicationLowPriorityProcessorSchedulerWorkerCount.Key(): 1,
+
+		// Each of the five services would keep the latencies of its last 5,000 accesses to the database, for a limit that is off and for
+		// the probes of a cluster.
+		dynamicconfig.PersistenceHealthSignalAggregationEnabled.Key(): false,
+
 		// One user's UI and CLI list as often as they like.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 1_000,
 
