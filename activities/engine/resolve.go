@@ -50,7 +50,10 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		}
 	}
 	out := contract.Resolved{Summary: resolved.Summary}
-	parts, _, err := e.keyParts(ctx, sub, node, &resolved)
+	parts, why, err := e.keyParts(ctx, sub, node, &resolved)
+	if err == nil && why.fails && kinds[node.Kind].resumes {
+		parts, err = e.outlived(ctx, in, parts)
+	}
 	if err != nil {
 		return out, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -44,16 +45,39 @@ func GoesOn(rec record.StepRecord) bool {
 	return rec.Key != "" && rec.Status != spec.StatusSucceeded && rec.ErrorType != fault.Gate
 }
 
+// outlived are the parts of a key with the checkpoint that `resume_from` meant in the run that is done again, where it is gone: what was made from
+// it is still there to be taken over. In what was submitted otherwise the name may be another one.
+func (e *Engine) outlived(ctx context.Context, in contract.ResolveInput, parts map[string]string) (map[string]string, error) {
+	err := e.earlier(ctx, in, func(at record.StepRef) (begun bool, err error) {
+		rec, err := e.stepRecord(ctx, at)
+		if err != nil || !isBegun(rec) || rec.Parts[resumeFrom] == "" {
+			return isBegun(rec), err
+		}
+		run, err := e.record(ctx, at.Run)
+		if err != nil || run.Submission != in.Submission {
+			return true, err
+		}
+		then := maps.Clone(parts)
+		if then[resumeFrom] = rec.Parts[resumeFrom]; keyOf(then) == rec.Key {
+			parts = then
+		}
+		return true, nil
+	})
+	return parts, err
+}
+
+// resumeFrom is the key of a train step that names the checkpoint it starts from.
+const resumeFrom = "resume_from"
+
 // pinResume puts the checkpoint that `resume_from` means now in its place, and in the key what that holds: the same name may mean another
 // one later. Where there is none the step itself says so.
 func (e *Engine) pinResume(ctx context.Context, resolved *dsl.Resolved, parts map[string]string) (uncached, error) {
-	const key = "resume_from"
 	sp, err := spec.Decode[map[string]json.RawMessage](resolved.Spec)
-	if err != nil || sp[key] == nil {
+	if err != nil || sp[resumeFrom] == nil {
 		return uncached{}, err
 	}
 	var reference string
-	if err := json.Unmarshal(sp[key], &reference); err != nil {
+	if err := json.Unmarshal(sp[resumeFrom], &reference); err != nil {
 		return uncached{}, err
 	}
 	m, err := checkpoint.Find(ctx, e.Store, reference)
@@ -63,8 +87,8 @@ func (e *Engine) pinResume(ctx context.Context, resolved *dsl.Resolved, parts ma
 	} else if err != nil {
 		return uncached{}, err
 	}
-	parts[key] = ShortDigest(fmt.Appendf(nil, "%s %d %s", m.Checkpoint.Digest, m.Step, m.Metrics))
-	if sp[key], err = json.Marshal(m.Pinned()); err == nil {
+	parts[resumeFrom] = ShortDigest(fmt.Appendf(nil, "%s %d %s", m.Checkpoint.Digest, m.Step, m.Metrics))
+	if sp[resumeFrom], err = json.Marshal(m.Pinned()); err == nil {
 		resolved.Spec, err = json.Marshal(sp)
 	}
 	return uncached{}, err

@@ -195,3 +195,49 @@ func TestResumeFromIsInTheKey(t *testing.T) {
 		t.Errorf("keys %s, %s, %s: want one for each checkpoint", none, first, second)
 	}
 }
+
+// A result outlives the checkpoint that it was made from: the same run done again takes it over, and one that was submitted otherwise does not.
+//
+// promise: docs/training.md#p-resume-from-gone
+func TestResultOutlivesItsCheckpoint(t *testing.T) {
+	env := document.File{Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n")}
+	const tune = "steps: {tune: {train: {command: [tune], resume_from: r0/pre}}}"
+	b := newBenchIn(t, tune, env)
+	k := training.Key{Run: "r0", Step: "pre", Generation: 1}
+	b.commit(k, 5)
+	b.begin("r1")
+	first, err := b.engine.Resolve(t.Context(), b.at("r1", "tune"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.engine.Verdict(t.Context(), contract.StepEnd{
+		StepRef: b.at("r1", "tune").StepRef, Kind: spec.KindTrain, Status: spec.StatusSucceeded, Key: first.Key, EndedAt: b.began,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.engine.Store.RemoveAll(t.Context(), "checkpoints/r0/"); err != nil {
+		t.Fatal(err)
+	}
+	again := func(from string) string {
+		t.Helper()
+		b.begin("r2")
+		in := b.at("r2", "tune")
+		in.Reuse.From = from
+		got, err := b.engine.Resolve(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Hit
+	}
+	if got := again("r1"); got != "r1" {
+		t.Errorf("done again, it takes over the result of %q, want r1", got)
+	}
+	if got := again(""); got != "" {
+		t.Errorf("submitted again, it takes over the result of %q, want none", got)
+	}
+	b.submit(tune[:len(tune)-len("r0/pre}}}")]+"r9/pre}}}", env)
+	if got := again("r1"); got != "" {
+		t.Errorf("with another name, it takes over the result of %q, want none", got)
+	}
+}
