@@ -32,12 +32,12 @@ func TestPlanRefusesDeadlines(t *testing.T) {
 		continues bool
 		want      string // part of the error; empty: none
 	}{
-		{"too short for the nodes", "cloud", `{"within":"19m"}`, false, false, "less than 20m cannot be kept, not counting the training itself, since `work` is not declared"},
+		{"too short for the nodes", "cloud", `{"within":"19m"}`, false, false, "can be met is 20m, not counting the training itself, since `work` is not declared"},
 		{"long enough for the nodes", "cloud", `{"within":"20m"}`, false, false, ""},
 		{"nodes of this machine", "lab", `{"within":"1s"}`, false, false, ""},
-		{"too short for the work", "cloud", `{"within":"1h","work":"2h"}`, false, false, "less than 2h"},
+		{"too short for the work", "cloud", `{"within":"1h","work":"2h"}`, false, false, "can be met is 2h"},
 		{"a part of the work is done", "cloud", `{"within":"1h","work":"2h"}`, true, false, ""},
-		{"too short for the nodes of a rerun", "cloud", `{"within":"19m","work":"2h"}`, true, false, "less than 20m"},
+		{"too short for the nodes of a rerun", "cloud", `{"within":"19m","work":"2h"}`, true, false, "can be met is 20m"},
 		{"too short, and under way since before that was refused", "cloud", `{"within":"19m"}`, false, true, ""},
 	} {
 		in := contract.PlanInput{BeganAt: time.Unix(1000, 0), Resumes: tt.resumes, Continues: tt.continues, StepInput: record.StepInput{

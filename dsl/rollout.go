@@ -163,11 +163,11 @@ func checkProtocol(c *checker, s *step, sp *spec.Rollout, protocol string) {
 		c.src.Errorf(at, "target", "send requests from a `run` step", "the target `%s` passes requests on unread, so rows cannot be replayed to it", sp.Target)
 	}
 	if at := document.Lookup(s.body, "warm_up"); at != nil {
-		c.src.Errorf(at, "target", "leave it out", "the target `%s` passes requests on unread, so a model cannot be asked rows", sp.Target)
+		c.src.Errorf(at, "target", "leave it out", "the target `%s` passes requests on unread, so a model cannot be warmed up with rows", sp.Target)
 	}
 	for _, keys := range [][]any{{"compare"}, {"tests", "loss"}} {
 		if at := document.Lookup(s.body, keys...); at != nil {
-			c.src.Errorf(at, "target", "leave it out: statuses and latencies are judged", "the target `%s` passes answers back unread, so they cannot be compared", sp.Target)
+			c.src.Errorf(at, "target", "leave it out: such releases are evaluated by status and latency", "the target `%s` passes answers back unread, so they cannot be compared", sp.Target)
 		}
 	}
 	for i, stage := range sp.Stages {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// checkDeadline checks when the training has to be done, and that this can be planned for.
+// checkDeadline checks the deadline of a training, and that it can be planned for.
 func checkDeadline(sp *spec.Train, c *checker, s *step) {
 	node := document.Lookup(s.body, "deadline")
 	if node == nil || sp.Deadline == nil {
@@ -41,7 +41,7 @@ func checkDeadline(sp *spec.Train, c *checker, s *step) {
 	}
 }
 
-// checkShortest reports a deadline that is shorter than any that could be kept.
+// checkShortest reports a deadline that is too short to be met.
 func checkShortest(sp *spec.Train, c *checker, s *step, within, work *yaml.Node) {
 	d := sp.Deadline
 	if within == nil || d.Within == 0 {
@@ -55,12 +55,12 @@ func checkShortest(sp *spec.Train, c *checker, s *step, within, work *yaml.Node)
 	switch {
 	case d.Work > d.Within:
 		c.src.Errorf(within, "deadline", help,
-			"nothing can keep the deadline of `%s`: `work` says that the training takes %v on on-demand", s.ID, work.Value)
+			"the deadline of `%s` cannot be met: `work` says that the training takes %v on on-demand", s.ID, work.Value)
 	case start > d.Within:
 		if work == nil {
 			help += ", and add the time that the training itself takes, which is not known without `work`"
 		}
-		c.src.Errorf(within, "deadline", help, "the deadline of `%s` cannot be kept: nodes of its pools may take %v to be ready", s.ID, start)
+		c.src.Errorf(within, "deadline", help, "the deadline of `%s` cannot be met: nodes of its pools may take %v to be ready", s.ID, start)
 	}
 }
 
@@ -82,7 +82,7 @@ func checkClock(c *checker, at, zone *yaml.Node) {
 	}
 }
 
-// checkCapacity reports a pool that sells nothing of what the step may buy.
+// checkCapacity reports a pool that offers no capacity type that the step may use.
 func checkCapacity(sp *spec.Train, c *checker, s *step, pool string, place *yaml.Node) {
 	sells := c.env.Pools[pool].Sells()
 	if slices.ContainsFunc(sells, sp.Buys) {

@@ -61,7 +61,7 @@ func Unkept(d *spec.Deadline, began, due time.Time, start time.Duration, resumes
 	case d.Within == 0 && d.OnMiss != spec.OnMissStop:
 		return nil
 	case work > left && !resumes:
-		return fmt.Errorf("the deadline is %v after the start, and `work` says that the training takes %v on on-demand: nothing can keep a deadline of less than %v%s",
+		return fmt.Errorf("the deadline is %v after the start, and `work` says that the training takes %v on on-demand: the shortest deadline that can be met is %v%s",
 			spec.Duration(left), d.Work, d.Work, besides(work, start))
 	case start > left:
 		shortest, uncounted := start, ", not counting the training itself, since `work` is not declared"
@@ -70,7 +70,7 @@ func Unkept(d *spec.Deadline, began, due time.Time, start time.Duration, resumes
 		} else if work > 0 {
 			shortest, uncounted = start+work, ""
 		}
-		return fmt.Errorf("the deadline is %v after the start, and nodes may take %v to be ready: a deadline of less than %v cannot be kept%s",
+		return fmt.Errorf("the deadline is %v after the start, and nodes may take %v to be ready: the shortest deadline that can be met is %v%s",
 			spec.Duration(left), spec.Duration(start), spec.Duration(shortest), uncounted)
 	}
 	return nil

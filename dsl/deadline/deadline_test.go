@@ -54,15 +54,15 @@ func TestUnkeptDeadline(t *testing.T) {
 	}{
 		{"the work is not declared", spec.Deadline{Within: spec.Duration(time.Minute)}, 0, false, nil},
 		{"enough time", spec.Deadline{Within: spec.Duration(time.Hour), Work: spec.Duration(time.Hour)}, start, false, nil},
-		{"too little", spec.Deadline{Within: spec.Duration(time.Hour), Work: spec.Duration(61 * time.Minute)}, start, false, []string{"less than 1h1m, or 1h21m where nodes take 20m"}},
+		{"too little", spec.Deadline{Within: spec.Duration(time.Hour), Work: spec.Duration(61 * time.Minute)}, start, false, []string{"can be met is 1h1m, or 1h21m where nodes take 20m"}},
 		{"less is left to do", spec.Deadline{Within: spec.Duration(time.Hour), Work: spec.Duration(61 * time.Minute)}, start, true, nil},
 		{"a time of day that may be missed", spec.Deadline{At: "07:00", Work: spec.Duration(time.Hour)}, time.Hour, false, nil},
-		{"a time of day that ends it", spec.Deadline{At: "07:00", Work: spec.Duration(time.Hour), OnMiss: spec.OnMissStop}, 0, false, []string{"less than 1h"}},
+		{"a time of day that ends it", spec.Deadline{At: "07:00", Work: spec.Duration(time.Hour), OnMiss: spec.OnMissStop}, 0, false, []string{"can be met is 1h"}},
 		{"nodes are ready in time", spec.Deadline{Within: spec.Duration(start)}, start, false, nil},
-		{"nodes may take longer", spec.Deadline{Within: spec.Duration(19 * time.Minute)}, start, false, []string{"less than 20m", "`work` is not declared"}},
-		{"nodes may take longer than the work", spec.Deadline{Within: spec.Duration(19 * time.Minute), Work: spec.Duration(time.Minute)}, start, false, []string{"less than 21m"}},
-		{"nodes may take longer, and less is left", spec.Deadline{Within: spec.Duration(19 * time.Minute)}, start, true, []string{"less than 20m", "what is left"}},
-		{"nodes may take until a time of day that ends it", spec.Deadline{At: "06:40", OnMiss: spec.OnMissStop}, start, false, []string{"less than 20m"}},
+		{"nodes may take longer", spec.Deadline{Within: spec.Duration(19 * time.Minute)}, start, false, []string{"can be met is 20m", "`work` is not declared"}},
+		{"nodes may take longer than the work", spec.Deadline{Within: spec.Duration(19 * time.Minute), Work: spec.Duration(time.Minute)}, start, false, []string{"can be met is 21m"}},
+		{"nodes may take longer, and less is left", spec.Deadline{Within: spec.Duration(19 * time.Minute)}, start, true, []string{"can be met is 20m", "what is left"}},
+		{"nodes may take until a time of day that ends it", spec.Deadline{At: "06:40", OnMiss: spec.OnMissStop}, start, false, []string{"can be met is 20m"}},
 	} {
 		due, err := After(&tt.deadline, began)
 		if err != nil {

@@ -15,8 +15,8 @@ type Rollout struct {
 	Model artifact.Ref `json:"model" dsl:"artifact=model"`
 	// Traffic replays a split of a dataset to the target during the rollout.
 	Traffic Traffic `json:"traffic,omitzero"`
-	// WarmUp asks the model rows of a dataset when it is loaded, before it gets traffic. Default: the rows of `traffic`; without those, made-up
-	// inputs.
+	// WarmUp sends rows of a dataset to the model when it is loaded, before it gets traffic. Default: the rows of `traffic`; without those,
+	// made-up inputs.
 	WarmUp *WarmUp `json:"warm_up,omitempty"`
 	// Compare says how an answer is compared with that of the serving release, and with the label: a rule, or a list of rules for several
 	// outputs, all of which must agree. A label is compared by the first rule. Default: the first output.

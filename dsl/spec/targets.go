@@ -46,7 +46,7 @@ type Batching struct {
 	// MaxDelay bounds how long requests wait for others while the model has nothing to do. They wait only after an inference of several
 	// requests, and for no more than a quarter of the time that an inference takes. Default 5ms.
 	MaxDelay Duration `json:"max_delay,omitempty" dsl:"default=5ms"`
-	// Preferred sizes of an inference, in rows: what waits is cut to the largest of them that it fills.
+	// Preferred sizes of an inference, in rows: a batch has the largest of them that the waiting requests fill.
 	Preferred []int `json:"preferred,omitempty" dsl:"min=1"`
 	// MaxQueue bounds the requests that wait; further ones are answered with status 429. Default 256.
 	MaxQueue int `json:"max_queue,omitempty" dsl:"default=256,min=1"`

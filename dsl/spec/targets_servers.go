@@ -43,8 +43,8 @@ type ExternalTarget struct {
 type ProcessTarget struct {
 	Listener
 	Server
-	// Command starts a server on 127.0.0.1 and `${port}`, with the model in the folder `${model.path}`. It is no shell's: programs without a
-	// slash are looked up in PATH, and relative paths begin where the gateway was started.
+	// Command starts a server on 127.0.0.1 and `${port}`, with the model in the folder `${model.path}`. It is run without a shell: programs
+	// without a slash are looked up in PATH, and relative paths begin where the gateway was started.
 	Command []string `json:"command" dsl:"raw"`
 	// Env are environment variables of the process, in which `${model.path}` and `${port}` stand for the same. Of the gateway's own it gets only
 	// those that say where things are, such as PATH and HOME.
