@@ -72,14 +72,14 @@ func TestPipelineRuns(t *testing.T) {
 			"extra: skipped: its `when` was false",
 			"flaky: succeeded",
 			"score: succeeded: score = 0.9",
-			"sorry: skipped: not run: it needs `score` failed, which ended as succeeded",
+			"sorry: skipped: not run: it needs `score: failed`, but `score` ended as succeeded",
 		},
 	}, {
 		name: "failed", params: map[string]string{"all": "true", "score": "0.4"},
 		want:  record.RunOutput{Status: failed, Error: "score: gate `score >= 0.5` failed: score = 0.4", ErrorType: fault.Gate},
 		steps: map[string]spec.Status{"extra": succeeded, "flaky": succeeded, "score": failed, "after": upstream, "sorry": succeeded},
 		verdicts: []string{
-			"after: upstream: not run: it needs `score` passed, which ended as failed",
+			"after: upstream: not run: it needs `score: passed`, but `score` ended as failed",
 			"extra: succeeded",
 			"flaky: succeeded",
 			"score: failed: gate `score >= 0.5` failed: score = 0.4",
@@ -90,11 +90,11 @@ func TestPipelineRuns(t *testing.T) {
 		want:  record.RunOutput{Status: spec.StatusDeclined, Error: "score: gate `score >= 0.8` failed: score = 0.6", ErrorType: fault.Gate},
 		steps: map[string]spec.Status{"extra": skipped, "flaky": succeeded, "score": spec.StatusDeclined, "after": upstream, "sorry": skipped},
 		verdicts: []string{
-			"after: upstream: not run: it needs `score` passed, which ended as declined",
+			"after: upstream: not run: it needs `score: passed`, but `score` ended as declined",
 			"extra: skipped: its `when` was false",
 			"flaky: succeeded",
 			"score: declined: gate `score >= 0.8` failed: score = 0.6",
-			"sorry: skipped: not run: it needs `score` failed, which ended as declined",
+			"sorry: skipped: not run: it needs `score: failed`, but `score` ended as declined",
 		},
 	}}
 	pipeline := project(t, flow, nil)

@@ -14,10 +14,11 @@ import (
 	"github.com/sluiceml/sluice/workflows/durable"
 )
 
-// maxInFlight is how many steps of a run are done at once. It bounds how far a history grows once nothing new is begun in it.
+// maxInFlight is how many steps of a run are executed at once. It limits how much a history grows after it has stopped starting new steps.
 const maxInFlight = 100
 
-// weight is for how many steps a step counts, by what it adds to the history while it runs: lanes begin, tell how far they are and end.
+// weight is the number of slots that a step takes, by what it adds to the history while it runs: its lanes start, report their progress and
+// end.
 func weight(node spec.Node) int {
 	if node.Fan == spec.FanNone {
 		return 1
@@ -25,8 +26,8 @@ func weight(node spec.Node) int {
 	return 6 + lanesOf(parallelOf(node))
 }
 
-// walk does a section's steps: each starts when those it needs have ended, side by side with whatever else is ready. It returns when
-// all have ended, or when the history is long and nothing is under way; r.ready then holds what is left.
+// walk executes the steps of a section: each starts when the steps that it needs have ended, in parallel with whatever else is ready. It
+// returns when all have ended, or when the history is long and nothing is running; r.ready then has the steps that are left.
 func (r *run) walk(ctx workflow.Context, section spec.Section) {
 	r.section = section
 	for i, node := range r.in.Graph {
@@ -40,7 +41,7 @@ func (r *run) walk(ctx workflow.Context, section spec.Section) {
 	r.sync(ctx)
 }
 
-// omit ends a section that is not wanted, or begins to: r.ready then holds where it is to go on.
+// omit ends a section that is not needed, or begins to; r.ready then has the steps to continue with.
 func (r *run) omit(ctx workflow.Context, section spec.Section) {
 	for i, node := range r.in.Graph {
 		if node.Section == section && !r.steps[i].Status.IsEnd() {
@@ -54,7 +55,7 @@ func (r *run) omit(ctx workflow.Context, section spec.Section) {
 	}
 }
 
-// end ends a step that is not done.
+// end ends a step without executing it.
 func (r *run) end(ctx workflow.Context, i int, status spec.Status, message, errType string) {
 	j := r.job(ctx, i)
 	end := contract.StepEnd{
@@ -64,7 +65,7 @@ func (r *run) end(ctx workflow.Context, i int, status spec.Status, message, errT
 	r.setVerdict(ctx, i, j.conclude(ctx, end))
 }
 
-// startReady starts what is ready, each step in a coroutine of its own, and reports whether there was any.
+// startReady starts the steps that are ready, each in a coroutine of its own, and reports whether there were any.
 func (r *run) startReady(ctx workflow.Context) (started bool) {
 	for len(r.ready) > 0 && (r.stays || !durable.IsLong(ctx, durable.LongByLength)) {
 		i := r.ready[0]
@@ -90,7 +91,7 @@ func (r *run) startReady(ctx workflow.Context) (started bool) {
 	return started
 }
 
-// release makes ready what waited for step i alone.
+// release makes the steps ready that only waited for step i.
 func (r *run) release(i int) {
 	for _, reader := range r.readers[i] {
 		if r.waiting[reader]--; r.waiting[reader] == 0 && r.in.Graph[reader].Section == r.section {
@@ -99,7 +100,7 @@ func (r *run) release(i int) {
 	}
 }
 
-// step takes one step from pending to its end, unless it is postponed to the next history.
+// step executes one step from pending to its end, unless it is postponed to the next history.
 func (r *run) step(ctx workflow.Context, i int) (over bool) {
 	node := r.in.Graph[i]
 	if status := r.readiness(ctx, node); status != spec.StatusPending {
@@ -124,7 +125,7 @@ func (r *run) step(ctx workflow.Context, i int) (over bool) {
 	return true
 }
 
-// about names step i to the engine's activities.
+// about identifies step i in calls of the engine's activities.
 func (r *run) about(ctx workflow.Context, i int) contract.ResolveInput {
 	node := r.in.Graph[i]
 	return contract.ResolveInput{
@@ -134,11 +135,11 @@ func (r *run) about(ctx workflow.Context, i int) contract.ResolveInput {
 	}
 }
 
-// maxAhead bounds the steps that are resolved together with the verdict of one.
+// maxAhead limits how many steps are resolved together with the verdict of one.
 const maxAhead = 4
 
-// next lists the steps that nothing but the success of step i keeps from starting. Resolving them together with its verdict spares
-// each a local activity of its own, which in a chain is half of them.
+// next lists the steps that only wait for the success of step i. Resolving them together with its verdict saves a local activity for each,
+// which is half of the local activities of a chain.
 func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 	node := r.in.Graph[i]
 	if kindOf(node).costsAtEnd || r.isCanceled(ctx) || ctx.Err() != nil {
@@ -167,7 +168,7 @@ func (r *run) wouldStart(ctx workflow.Context, reader int, last string) bool {
 	return true
 }
 
-// ahead keeps what steps are to do that were resolved before their start, unless what they may ask of the run has changed since.
+// ahead stores steps that were resolved before their start, unless what they can read about the run has changed since.
 func (r *run) ahead(ctx workflow.Context, steps []contract.ResolveInput, resolved []*contract.Resolved) {
 	for n, found := range resolved { // none, when the step did not succeed
 		now, then := r.situation(ctx, r.section), steps[n].RunContext
@@ -177,7 +178,7 @@ func (r *run) ahead(ctx workflow.Context, steps []contract.ResolveInput, resolve
 	}
 }
 
-// job is the execution of step i, beginning now.
+// job creates the execution of step i.
 func (r *run) job(ctx workflow.Context, i int) *job {
 	node, state := r.in.Graph[i], &r.steps[i]
 	state.StartedAt = workflow.Now(ctx)
@@ -229,12 +230,12 @@ func (r *run) setVerdict(ctx workflow.Context, i int, verdict contract.StepVerdi
 	r.show(ctx, false)
 }
 
-// rolledBack reports whether a release was taken back by how a step, or an instance, ended.
+// rolledBack reports whether a release was rolled back when a step, or an instance, ended.
 func rolledBack(node spec.Node, verdict contract.StepVerdict) bool {
 	return verdict.Status == spec.StatusFailed && kinds[node.Kind].rollsBack && verdict.ErrorType == fault.Gate
 }
 
-// label makes the run findable in Temporal by what it published.
+// label lets people find the run in Temporal by what it published.
 func (r *run) label(ctx workflow.Context, verdict contract.StepVerdict) {
 	for _, v := range verdict.Published {
 		key, names := contract.SearchDataset, &r.datasets
@@ -249,7 +250,7 @@ func (r *run) label(ctx workflow.Context, verdict contract.StepVerdict) {
 	}
 }
 
-// readiness says whether a step may run (pending), or how it ends without running.
+// readiness returns pending if a step may run, or else the status with which it ends without running.
 func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
 	if ctx.Err() != nil || node.Section == spec.SectionMain && r.isCanceled(ctx) {
 		return spec.StatusCanceled
@@ -267,7 +268,7 @@ func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
 	return verdict
 }
 
-// met says what a need makes of the end of the step it is about: pending (go on), skipped or upstream.
+// met returns what a need makes of the end of another step: pending (the step may run), skipped or upstream.
 func (r *run) met(ctx workflow.Context, node spec.Node, id string) spec.Status {
 	up := r.index[id]
 	status, forgiven := r.steps[up].Status, r.in.Graph[up].ContinueOnError
@@ -277,7 +278,7 @@ func (r *run) met(ctx workflow.Context, node spec.Node, id string) spec.Status {
 	return node.Needs[id].Met(status, forgiven)
 }
 
-// skipReason names what keeps node from running.
+// skipReason says why node does not run.
 func (r *run) skipReason(ctx workflow.Context, node spec.Node, status spec.Status) (message, errType string) {
 	switch {
 	case status == spec.StatusCanceled && node.Section != spec.SectionMain:
@@ -292,7 +293,7 @@ func (r *run) skipReason(ctx workflow.Context, node spec.Node, status spec.Statu
 			if r.steps[r.index[id]].Status == spec.StatusUpstream {
 				ended = "was not run either"
 			}
-			return "not run: it needs `" + id + "` " + string(node.Needs[id]) + ", which " + ended, ""
+			return "not run: it needs `" + id + ": " + string(node.Needs[id]) + "`, but `" + id + "` " + ended, ""
 		}
 	}
 	return "not run", ""

@@ -21,7 +21,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// PlanInput is a run that may be started.
+// PlanInput describes a run that may be started.
 type PlanInput struct {
 	record.Submission
 	Program *dsl.Program
@@ -41,8 +41,8 @@ type PlanInput struct {
 // futureRun names the run that a plan is about. It exists in the memory of the planner's engine alone.
 const futureRun = "future"
 
-// NewPlan says what a run would do with each step, from what is in the store alone; it stores nothing. A step's result is known in
-// advance where it would be taken over, so that those after it can be looked at in their turn.
+// NewPlan returns what a run would do with each step, from the contents of the store alone; it stores nothing. If a step's result would be
+// reused, it is known in advance, so the steps after it can be planned too.
 func NewPlan(ctx context.Context, s *store.Store, in PlanInput) (contract.Plan, error) {
 	f := &planner{
 		PlanInput: in, engine: NewEngine(s), known: map[string]record.StepRecord{}, nodes: map[string]spec.Node{},
@@ -158,7 +158,7 @@ func (f *planner) admit(node spec.Node) (look contract.StepPlan, isOut bool) {
 		if end == spec.StatusPending {
 			continue
 		}
-		look = contract.StepPlan{Action: contract.ActionNone, Reason: fmt.Sprintf("it needs `%s` %s", id, need)}
+		look = contract.StepPlan{Action: contract.ActionNone, Reason: fmt.Sprintf("it needs `%s: %s`", id, need)}
 		if end == spec.StatusSkipped {
 			look.Action = contract.ActionSkip
 		}

@@ -291,7 +291,7 @@ func rowsAt(moment int) []Row {
 	if moment == 3 {
 		fit = row("fit", spec.KindTrain, spec.StatusFailed)
 		fit.Summary = "`python3 train.py` ended with exit code 1\nTraceback"
-		ship.Status, ship.StartedAt, ship.EndedAt, ship.Summary = spec.StatusUpstream, noon, noon, "not run: it needs `fit` passed"
+		ship.Status, ship.StartedAt, ship.EndedAt, ship.Summary = spec.StatusUpstream, noon, noon, "not run: it needs `fit: passed`"
 	}
 	return []Row{mail, fit, ship}
 }
