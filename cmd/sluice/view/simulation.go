@@ -81,7 +81,7 @@ func Simulation(w io.Writer, job policy.Job, traces []policy.Trace) error {
 			s.Windows = append(s.Windows, one)
 		}
 	}
-	s.Facts = fmt.Sprintf("Changeovers take %s, an hour on spot costs $%.2f and on on-demand $%.2f.",
+	s.Facts = fmt.Sprintf("A changeover takes %s; an hour costs $%.2f on spot and $%.2f on-demand.",
 		human.Duration(job.Changeover), job.Prices.Spot, job.Prices.OnDemand)
 	if all > maxDrawn {
 		s.Facts += fmt.Sprintf(" The first %d of %s.", maxDrawn, human.Plural(int64(all), "window"))

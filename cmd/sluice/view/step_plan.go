@@ -29,7 +29,7 @@ func planDetail(p contract.StepPlan) string {
 		parts = append(parts, p.Reason)
 	}
 	if p.ResumeRun != "" {
-		parts = append(parts, "goes on from step "+human.Count(p.ResumeStep)+" of "+p.ResumeRun)
+		parts = append(parts, "resumes from step "+human.Count(p.ResumeStep)+" of "+p.ResumeRun)
 	}
 	if p.Of > 0 {
 		parts = append(parts, human.Count(int64(p.Cached))+" of "+human.Plural(int64(p.Of), "instance")+" cached")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,5 +153,16 @@ func TestGenerationsWithoutSteps(t *testing.T) {
 		if diff := cmp.Diff("\n"+want, b.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, diff)
 		}
+	}
+}
+
+// A canceled training has nothing to say beyond its status but what it did, and that has no empty part before it.
+func TestResultOfCanceledTraining(t *testing.T) {
+	s := record.StepRecord{
+		Step: "fit", Kind: spec.KindTrain, Status: spec.StatusCanceled, Error: "canceled", ErrorType: fault.Canceled,
+		Outputs: json.RawMessage(`{"steps_done": 14, "generations": [{}, {}]}`),
+	}
+	if got := result(s); got == "" || strings.HasPrefix(got, separator) || strings.HasPrefix(got, " ") {
+		t.Errorf("the result is %q", got)
 	}
 }

@@ -113,7 +113,9 @@ func result(s record.StepRecord) string {
 			parts = append(parts, brief)
 		}
 	case s.Error != "":
-		parts = append(parts, why(s.Status, s.Error))
+		if text := why(s.Status, s.Error); text != "" {
+			parts = append(parts, text)
+		}
 		if s.Trained() != nil { // what it did until then is what the money was for
 			if brief := report.Brief(s); brief != "" {
 				parts = append(parts, brief)
