@@ -20,9 +20,9 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Account says what a training did that did not succeed, as Collect does of one that did, but for the declared outputs.
+// Account returns the account of a training that did not succeed, like Collect for one that did, but without the declared outputs.
 func (t *Trainings) Account(ctx context.Context, in contract.AccountInput) (spec.TrainOutput, error) {
-	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "collecting what it did", Share: -1} })
+	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "collecting the account", Share: -1} })
 	sp, err := record.LoadTraining(ctx, t.Store, in.StepInput)
 	if err != nil {
 		return spec.TrainOutput{}, err

@@ -41,10 +41,10 @@ const (
 	firstRest, lastRest = 15 * time.Second, 10 * time.Minute
 )
 
-// Acquire asks for what is offered, in that order, again and again until there is some of it or the patience is at its end, which is an
-// error of type preempted. A store that cannot be written is waited for as pools are. Where no pool says that it lacks capacity, but each is
-// away or refuses for a reason that may pass, that is an error of type infrastructure after the time that the pools allow for it; until then
-// the error says since when (contract.Blocked).
+// Acquire requests the offers in their order, again and again, until a pool provides one or the patience is exhausted, which is an error of
+// type preempted. It waits for a store that cannot be written to as it waits for pools. If no pool lacks capacity, but each is unavailable
+// or refuses for a reason that may pass, that is an error of type infrastructure after the time that the pools allow for it; until then the
+// error says since when (contract.Blocked).
 func (t *Trainings) Acquire(ctx context.Context, in contract.AcquireInput) (contract.Acquired, error) {
 	a := &acquiring{Trainings: t, in: in, begun: time.Now(), blocked: in.BlockedSince, rests: map[contract.Offer]rest{}}
 	a.text.Store("asking for nodes")
@@ -77,19 +77,19 @@ type acquiring struct {
 	left bool         // the environment for the agents
 	// begun is when it began to ask.
 	begun time.Time
-	// blocked is since when no pool has said that it lacks capacity; zero while one does.
+	// blocked is since when no pool has reported a lack of capacity; zero while one does.
 	blocked time.Time
 	rests   map[contract.Offer]rest
 }
 
-// rest is for how long an offer is not asked for, and why.
+// rest is for how long an offer is not requested, and why.
 type rest struct {
 	until time.Time
 	pause time.Duration
 	why   error
 }
 
-// judge says what the refusals of all offers come to: an error of type preempted to go on asking.
+// judge combines the refusals of all offers; an error of type preempted means to continue asking.
 func (a *acquiring) judge(err error) error {
 	switch fault.TypeOf(err) {
 	case fault.Preempted:
@@ -237,7 +237,7 @@ func (t *Trainings) releaseOthers(ctx context.Context, in contract.AcquireInput,
 	}
 }
 
-// Watch returns when a node of a gang is gone. It tells the train workflow of nodes that will go, where their pool knows before.
+// Watch returns when a node of a gang is gone. It notifies the train workflow of nodes that will go, if their pool knows in advance.
 func (t *Trainings) Watch(ctx context.Context, in contract.GangInput) (training.Loss, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "watching the nodes", Share: -1} })
 	defer t.prune(ctx, in.Key, in.Keep)()
@@ -267,7 +267,7 @@ func passOn(ctx context.Context, generation int, n training.Notice) error {
 	return err
 }
 
-// Release gives a gang back.
+// Release returns a gang to its pool.
 func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) (contract.Released, error) {
 	var text atomic.Value
 	text.Store("releasing nodes")
@@ -288,8 +288,8 @@ func (t *Trainings) Release(ctx context.Context, in contract.ReleaseInput) (cont
 	}
 }
 
-// releaseIn releases what the pools have, and enters what it cost. ended has the gangs of the pools that have released theirs, which need
-// not be asked again while the store does not take the entry.
+// releaseIn releases the gangs in the pools and records their cost. ended has the gangs of the pools that have already released theirs,
+// which are not asked again while the record cannot be stored.
 func (t *Trainings) releaseIn(ctx context.Context, in contract.ReleaseInput, ended map[string][]training.Gang) (contract.Released, error) {
 	var out contract.Released
 	var failed []error
@@ -308,7 +308,7 @@ func (t *Trainings) releaseIn(ctx context.Context, in contract.ReleaseInput, end
 		}
 		var err error
 		if out.Paid, err = t.enterReleased(ctx, in, name, gangs); err != nil {
-			failed = append(failed, fmt.Errorf("enter what pool %s has released: %w", name, err))
+			failed = append(failed, fmt.Errorf("record what pool %s has released: %w", name, err))
 		}
 	}
 	return out, errors.Join(failed...)

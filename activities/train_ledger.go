@@ -34,7 +34,7 @@ func (a *acquiring) enterFailed(ctx context.Context, o contract.Offer, err error
 		ended = append(ended, entryOf(o, gang))
 	}
 	if _, failed := ledger.Close(ctx, a.Store, a.in.Request.Key, o.Pool, ended, ledger.Lost{}, time.Now().UTC()); failed != nil {
-		return errors.Join(err, fmt.Errorf("enter what it cost: %w", failed))
+		return errors.Join(err, fmt.Errorf("record its cost: %w", failed))
 	}
 	return err
 }

@@ -155,7 +155,7 @@ func wayBack(doc routing.Document, releases []routing.Past, version string) (rou
 	case found == nil && version == "":
 		return routing.Past{}, invalid("target %s has no earlier release that was promoted%s", doc.Target, list)
 	case found == nil:
-		return routing.Past{}, invalid("target %s has no release %q; it has had %s%s", doc.Target, version, strings.Join(known, ", "), list)
+		return routing.Past{}, invalid("target %s has no release %q; its releases are %s%s", doc.Target, version, strings.Join(known, ", "), list)
 	case found.End.Decision != routing.Promoted:
 		why := cmp.Or(found.End.Reason, found.Reason)
 		if why != "" {

@@ -79,7 +79,7 @@ func TestRollBack(t *testing.T) {
 	set(4, release("2", 0), release("4", 1))
 
 	check("3", "", "release 3 was never promoted: its rollout was taken back (seen)")
-	check("5", "", `no release "5"; it has had 4, 3, 2, 1`)
+	check("5", "", `no release "5"; its releases are 4, 3, 2, 1`)
 	check("", "2", "")
 	check("", "5", "") // it takes 1 back, which is not loaded any more
 	check("", "", "no earlier release that was promoted")

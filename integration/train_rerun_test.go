@@ -76,7 +76,7 @@ echo "{\"steps_made\": $step}" > "$SLUICE_OUTPUT_DIR/outputs.json"
 	if step, err := os.ReadFile(filepath.Join(s.dir, "exported", "step")); err != nil || string(step) != "3\n" {
 		t.Errorf("the exported checkpoint is of step %q, %v", step, err)
 	}
-	s.start("plan", "pipeline.yaml", "-e", "environment.yaml", "--against", first).expect(0).says("goes on from step 3 of " + first)
+	s.start("plan", "pipeline.yaml", "-e", "environment.yaml", "--against", first).expect(0).says("resumes from step 3 of " + first)
 	s.start("rerun", first).expect(3)
 	if steps, out := did(); steps != "4" || out.Generations[0].FromStep != 3 {
 		t.Errorf("the rerun made %q, of generations %+v, want step 4 after 3", steps, out.Generations)

@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Resolve evaluates a step's `when`, fills in its spec and looks for an earlier result of the same.
+// Resolve evaluates a step's `when`, completes its spec and looks for an earlier result of the same.
 func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contract.Resolved, error) {
 	if err := e.flush(ctx, in.Ends); err != nil {
 		return contract.Resolved{}, err
@@ -38,7 +38,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	resolved, err := sub.Program.Resolve(in.Step, vars)
 	switch {
 	case expr.IsAbsent(err) && node.Section != spec.SectionMain:
-		return contract.Resolved{Skip: "what it reads is absent: " + err.Error()}, nil
+		return contract.Resolved{Skip: "a value that it reads is absent: " + err.Error()}, nil
 	case err != nil:
 		return contract.Resolved{}, fault.New(fault.Invalid, err.Error(), err)
 	case !resolved.Run:
@@ -151,7 +151,7 @@ func users(sub *Submitted, who []string) []string {
 	return slices.Compact(all)
 }
 
-// Expand evaluates a fanned-out step's `when`, and lists its instances.
+// Expand evaluates the `when` of a step with instances, and lists the instances.
 func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract.Expanded, error) {
 	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {

@@ -23,13 +23,13 @@ func newRoot() *cobra.Command {
 		Use:   "sluice",
 		Short: "Take a model from raw data to live traffic, with a gate after every step",
 		Long: `Sluice takes a model from raw data to live traffic: it cleans the data, trains
-on machines that may be preempted, compiles the model and rolls it out. After
-each step a gate, an expression over the step's results, decides whether the
+on machines that may be preempted, compiles the model and rolls it out. A step
+can have a gate, an expression over its results that decides whether the
 pipeline continues.
 
-A run is durable: if a process is killed, the run continues from where it
-stopped. Nothing else needs to be installed; the state is kept in the folder
-.sluice.`,
+A run is durable: if a process is killed, the run continues where it stopped.
+No server needs to be installed: Sluice includes Temporal, and keeps its state
+in the folder .sluice.`,
 		Example: `  sluice lint pipeline.yaml
   sluice run pipeline.yaml -e environment.yaml -p epochs=2
   sluice show

@@ -207,7 +207,7 @@ func (d *Door) Admit(r *http.Request, v Verb, own string) (Caller, error) {
 	case d.Keyed():
 		return c, refuse(http.StatusForbidden, "%s may not do this, for which it would have to allow `%s`", c, v)
 	}
-	return c, refuse(http.StatusForbidden, "nobody may do this here; `keys` or `jwt` of the target would have to allow `%s` to somebody", v)
+	return c, refuse(http.StatusForbidden, "no caller has this permission; allow `%s` in `keys` or `jwt` of the target", v)
 }
 
 func (d *Door) caller(r *http.Request, own string) (Caller, error) {

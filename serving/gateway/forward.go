@@ -14,10 +14,10 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
-// Protocol is what clients speak with a target.
+// Protocol is the protocol of a target's clients.
 type Protocol string
 
-// The protocols. OIP is the Open Inference Protocol. Requests of the others are passed on unread to the server of a release, which is a
+// The protocols. OIP is the Open Inference Protocol. With the others, requests are passed on unread to the server of a release, which is a
 // Forwarder.
 const (
 	OIP    Protocol = "oip"
@@ -25,10 +25,10 @@ const (
 	OpenAI Protocol = "openai"
 )
 
-// Forwarder is an Upstream that takes requests as they came.
+// Forwarder is an Upstream that accepts requests unread.
 type Forwarder interface {
-	// Forward sends a request with this header and body on. The answer, whatever its status, ends with ctx; its body must be closed. An error
-	// says that there is none.
+	// Forward passes on a request with this header and body. The answer, whatever its status, ends with ctx; its body must be closed. An
+	// error means that there is no answer.
 	Forward(ctx context.Context, r *http.Request, header http.Header, body []byte) (*http.Response, error)
 }
 
@@ -38,8 +38,8 @@ const partSize = 32 << 10
 var (
 	// errSlow ends an answer that does not begin, or go on, within Options.Timeout.
 	errSlow = errors.New("no answer in time")
-	// errLeft ends an answer whose client has gone.
-	errLeft = errors.New("the client has gone")
+	// errLeft ends an answer whose client has disconnected.
+	errLeft = errors.New("the client has disconnected")
 )
 
 // forwarding are the routes of a target whose requests are passed on: all but the gateway's own health.
@@ -113,7 +113,8 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) erro
 	if !ok {
 		return fmt.Errorf("release %s does not take requests of the protocol %s", a.Version, g.opts.Protocol)
 	}
-	// It does not end with the client before the answer has begun: one that gives up on a slow release would hide how slow it is.
+	// The request continues without its client until the answer has begun: a client that gives up on a slow release would otherwise hide
+	// how slow it is.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
 	p := &passage{w: w, client: r.Context(), cancel: cancel, began: time.Now(), timeout: g.opts.Timeout}
@@ -222,7 +223,7 @@ func (p *passage) relay(ctx context.Context, resp *http.Response) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			return fmt.Errorf("the model's server breaks its answer off: %w", err)
+			return fmt.Errorf("the model's server broke off its answer: %w", err)
 		}
 	}
 }

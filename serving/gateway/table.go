@@ -238,7 +238,7 @@ func (g *Gateway) unavailable() error {
 	case err != nil:
 		e.Message = g.opts.Target + " is not served: " + err.Error()
 	case !g.followed:
-		e.Message, e.RetryAfter = "what serves "+g.opts.Target+" is being looked up", loadingAgain
+		e.Message, e.RetryAfter = "the routing of "+g.opts.Target+" is being read", loadingAgain
 	case released:
 		e.Message, e.RetryAfter = "release "+serving.Version+" of "+g.opts.Target+" is being loaded", loadingAgain
 		if r := g.releases[serving.Version]; r != nil && r.waiting != "" {

@@ -41,7 +41,7 @@ var (
 	// ErrIncomparable says that what the model answers cannot be compared as it is asked for.
 	ErrIncomparable = errors.New("the answers cannot be compared")
 	// ErrRefused says that the server is not the one that it should be, or that it does not let its clients in. It is not asked again.
-	ErrRefused = errors.New("the model cannot be asked")
+	ErrRefused = errors.New("the model cannot be queried")
 )
 
 // Options say what to replay where.

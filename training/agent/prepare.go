@@ -123,7 +123,7 @@ func (n *node) askSluice(ctx context.Context, p *prepared) error {
 	}
 	command := &p.spec.Command.Command
 	if *command, err = stepargs.Write(*command, program, p.dirs.root, resolved); err != nil {
-		return fault.New(fault.Infrastructure, "write down what sluice is to do: "+err.Error(), err)
+		return fault.New(fault.Infrastructure, "write the request to sluice: "+err.Error(), err)
 	}
 	return nil
 }

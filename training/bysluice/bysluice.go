@@ -39,7 +39,7 @@ func Find(ctx context.Context, ofWorker string) (string, error) {
 	defer cancel()
 	said, err := exec.CommandContext(ctx, path, "version", "--format", "json").Output()
 	if ctx.Err() != nil {
-		return "", fault.Errorf(fault.Infrastructure, "%s did not say its version: %v", path, context.Cause(ctx))
+		return "", fault.Errorf(fault.Infrastructure, "%s did not report its version: %v", path, context.Cause(ctx))
 	}
 	var has struct{ Sluice string }
 	if err == nil {
@@ -47,7 +47,7 @@ func Find(ctx context.Context, ofWorker string) (string, error) {
 	}
 	switch {
 	case err != nil:
-		return "", fault.Errorf(fault.User, "%s does not say its version (%v): %s", path, err, help)
+		return "", fault.Errorf(fault.User, "%s does not report its version (%v): %s", path, err, help)
 	case has.Sluice != want:
 		return "", fault.Errorf(fault.User, "the node has sluice %s, but the worker is %s: %s", has.Sluice, want, help)
 	}

@@ -34,8 +34,8 @@ func TestFind(t *testing.T) {
 		{"the same", says("v1.2.3"), "", ""},
 		{"another", says("v1.2.4"), "", "the node has sluice v1.2.4, but the worker is v1.2.3: use an image with sluice v1.2.3"},
 		{"none", "", "", "needs the program sluice, and it is not in PATH there: use an image with sluice v1.2.3"},
-		{"one that fails", "exit 1", "", "does not say its version (exit status 1)"},
-		{"one that says something else", "echo v1.2.3", "", "does not say its version (invalid character"},
+		{"one that fails", "exit 1", "", "does not report its version (exit status 1)"},
+		{"one that says something else", "echo v1.2.3", "", "does not report its version (invalid character"},
 		{"on the worker's machine", says("v1.2.4"), "/opt/sluice", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

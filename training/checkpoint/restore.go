@@ -9,11 +9,11 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// ErrLeft says of a checkpoint that its training cannot go on from it: a later generation went on from an earlier one.
-var ErrLeft = errors.New("the training went on from an earlier checkpoint, and cannot go on from this one")
+// ErrLeft means that a training cannot resume from a checkpoint, because a later generation resumed from an earlier one.
+var ErrLeft = errors.New("the training resumed from an earlier checkpoint, and cannot resume from this one")
 
-// Newer lists what a training that has ended committed after a checkpoint, the oldest first. Without them NewestOf finds that checkpoint. The
-// error is ErrLeft if it never does, and store.ErrNotFound if it is gone.
+// Newer lists what an ended training committed after a checkpoint, the oldest first. Without those, NewestOf finds this checkpoint. The
+// error is ErrLeft if it never does, and store.ErrNotFound if the checkpoint is gone.
 func Newer(ctx context.Context, s *store.Store, c Kept) ([]Kept, error) {
 	next := c.key()
 	next.Generation++
@@ -33,7 +33,7 @@ func Newer(ctx context.Context, s *store.Store, c Kept) ([]Kept, error) {
 	}), err
 }
 
-// Restore removes what Newer lists, the newest first, so that at every moment the training goes on from what is left.
+// Restore removes what Newer lists, the newest first, so that at every moment the training can resume from what is left.
 func Restore(ctx context.Context, s *store.Store, newer []Kept) error {
 	for _, c := range slices.Backward(newer) {
 		if err := Remove(ctx, s, c); err != nil {

@@ -90,7 +90,7 @@ func newerThan(ctx context.Context, s *store.Store, c checkpoint.Kept) ([]checkp
 			return nil, err
 		}
 		if newest != c.Run {
-			return nil, kit.Invalidf("nothing was removed: %s was tried again as %s, from which a rerun goes on\nhelp: start a training from the checkpoint with `resume_from: %s`",
+			return nil, kit.Invalidf("nothing was removed: %s was tried again as %s, from which a rerun resumes\nhelp: start a training from the checkpoint with `resume_from: %s`",
 				c.Run, newest, c.Name())
 		}
 	}

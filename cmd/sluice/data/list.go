@@ -124,7 +124,7 @@ how much of it ` + "`sluice data gc`" + ` would remove. Like gc, it reads all re
 		ValidArgsFunction: completeData(1),
 	}
 	format := kit.AddFormat(cmd)
-	disk := cmd.Flags().Bool("disk", false, "what everything that is kept takes, by kind")
+	disk := cmd.Flags().Bool("disk", false, "show disk use by kind instead")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := dataStore(cmd)
 		if err != nil {
@@ -192,7 +192,7 @@ func newDataShow() *cobra.Command {
 		Short: "Show a version: its schema, profile, splits and origin",
 		Long: `Show a version: its columns with their profile, its splits and shards; the run
 and step that created it, the step's inputs and its spec; and which versions
-the name has referred to, since when and by whom. --format json prints
+the name has referred to, since when, and who set it. --format json prints
 everything.`,
 		Example: `  sluice data show reviews
   sluice data show reviews@golden --format json | jq .spec`,

@@ -36,7 +36,7 @@ func newDataRemove() *cobra.Command {
 		Long: `Remove a version of a dataset or model with its tags, or a name with all its
 versions. Without --yes nothing is removed, only listed. The current version
 cannot be removed, nor can a model that a target serves. The name's history
-still shows when the version was current, and by whom.
+still shows when the version was current, and who made it so.
 
 The files are removed by ` + "`sluice data gc`" + ` once nothing refers to them: the runs
 that still do are listed, and ` + "`sluice rm`" + ` removes those. gc keeps the files for

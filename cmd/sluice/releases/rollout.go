@@ -43,9 +43,9 @@ func newRolloutPause() *cobra.Command {
 		Use:   "pause TARGET",
 		Short: "Hold a rollout in its stage until it is resumed",
 		Long: `Hold a rollout in its stage, with its traffic as it is, until it is resumed. The
-tests go on: a candidate that is found worse is still rolled back. A pause does
-not count for the max_wait of the stage. A rollout that is being loaded holds
-before its first stage.`,
+tests continue: a candidate that is found worse is still rolled back. A pause
+does not count for the max_wait of the stage. If the model is still being
+loaded, the rollout holds before its first stage.`,
 		Example: `  sluice rollout pause spam --reason "the dashboard looks odd"`,
 	})
 }
@@ -54,7 +54,7 @@ func newRolloutResume() *cobra.Command {
 	return newOrder(contract.RolloutResume, &cobra.Command{
 		Use:     "resume TARGET",
 		Short:   "Resume a rollout that is paused",
-		Long:    `Resume a rollout that is paused. One that is not paused goes on as it does.`,
+		Long:    `Resume a rollout that is paused. If it is not paused, nothing changes.`,
 		Example: `  sluice rollout resume spam`,
 	})
 }
@@ -64,7 +64,7 @@ func newRolloutPromote() *cobra.Command {
 		Use:   "promote TARGET",
 		Short: "Give the candidate of a rollout all traffic now",
 		Long: `Give the candidate of a rollout all traffic now, without the remaining looks and
-stages, and wait until it has it. The rollout step succeeds.`,
+stages, and wait until that has happened. The rollout step succeeds.`,
 		Example: `  sluice rollout promote spam --reason "the fix cannot wait"`,
 	})
 }
@@ -73,13 +73,14 @@ func newRolloutAbort() *cobra.Command {
 	return newOrder(contract.RolloutAbort, &cobra.Command{
 		Use:   "abort TARGET",
 		Short: "Give all traffic back to the previous release now, and end the rollout",
-		Long: `Give all traffic back to the previous release now, and wait until it has it. The
-rollout step fails, as it does when a test rolls the candidate back.`,
+		Long: `Give all traffic back to the previous release now, and wait until that has
+happened. The rollout step fails, as it does when a test rolls the candidate
+back.`,
 		Example: `  sluice rollout abort spam --reason "customers complain"`,
 	})
 }
 
-// newOrder makes a command that has a rollout do something.
+// newOrder makes a command that gives an order to a running rollout.
 func newOrder(action string, cmd *cobra.Command) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), completeTargets
 	format := kit.AddFormat(cmd)
@@ -112,7 +113,7 @@ func newOrder(action string, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// person is who acts. A run is not to end its own rollouts, or anybody's: that is what gates and tests are for.
+// person returns the name of the user who acts. A run must not end rollouts: that is what gates and tests are for.
 func person() (string, error) {
 	if proc.Kept() {
 		return "", kit.Invalidf("programs started by a run cannot act on rollouts: a person must, outside the run")
@@ -165,9 +166,9 @@ func orderedText(out io.Writer, target, action string, now contract.RolloutState
 	case action == contract.RolloutPause && now.Phase == "loading":
 		text = "is paused before its first stage; `sluice rollout resume " + target + "` lets it begin"
 	case action == contract.RolloutPause:
-		text = fmt.Sprintf("is paused in stage %d of %d (%s); `sluice rollout resume %s` lets it go on", now.Stage, now.Stages, stageText(now), target)
+		text = fmt.Sprintf("is paused in stage %d of %d (%s); `sluice rollout resume %s` resumes it", now.Stage, now.Stages, stageText(now), target)
 	case action == contract.RolloutResume:
-		text = fmt.Sprintf("goes on in stage %d of %d", now.Stage, now.Stages)
+		text = fmt.Sprintf("continues in stage %d of %d", now.Stage, now.Stages)
 	case now.Decision == routing.Promoted:
 		text = "has all traffic"
 	case now.Previous != "":
@@ -298,7 +299,7 @@ func awaitTraffic(ctx context.Context, s *store.Store, doc routing.Document) (ga
 		return 0, false, nil
 	}
 	if _, ok := errors.AsType[*gateway.LoadError](err); ok {
-		err = fault.New(fault.User, err.Error()+"\nhelp: what served before still does; `sluice rollout rollback "+doc.Target+" --to RELEASE` takes another release back", err)
+		err = fault.New(fault.User, err.Error()+"\nhelp: the previous release keeps serving; `sluice rollout rollback "+doc.Target+" --to RELEASE` takes another release back", err)
 	}
 	return gateways, err == nil, err
 }

@@ -24,7 +24,7 @@ type status struct {
 	Revision int64             `json:"revision"`
 	Releases []routing.Release `json:"releases"`
 	Shadow   *routing.Shadow   `json:"shadow,omitempty"`
-	// Rollout is the one that goes on; left out when there is none, or Unknown says why nobody knows.
+	// Rollout is the running rollout; it is absent if there is none, or Unknown says why that is unknown.
 	Rollout *control.Rollout `json:"rollout,omitempty"`
 	Unknown string           `json:"unknown,omitempty"`
 	// Last is how the newest rollout that has ended did.
@@ -273,11 +273,11 @@ func stageRows(w io.Writer, r control.Rollout, now time.Time) {
 	kit.Row(w, "samples", fmt.Sprintf("%s of %s %s", human.Count(samples), human.Count(asks.MinSamples), what))
 	name := "checks"
 	for _, check := range asks.Checks {
-		kit.Row(w, name, string(check)+", once there are the samples")
+		kit.Row(w, name, string(check)+", when the stage has its samples")
 		name = ""
 	}
 	for _, q := range asks.Queries {
-		kit.Row(w, name, fmt.Sprintf("%s of %s, once there are the samples", q.Condition, human.Line(q.Query)))
+		kit.Row(w, name, fmt.Sprintf("%s of %s, when the stage has its samples", q.Condition, human.Line(q.Query)))
 		name = ""
 	}
 	began := fmt.Sprintf("began %s ago", human.Duration(now.Sub(r.Began).Round(time.Second)))
@@ -291,7 +291,7 @@ func stageRows(w io.Writer, r control.Rollout, now time.Time) {
 		if asks.OnNoData == "hold" {
 			then = "keeps waiting"
 		}
-		began += fmt.Sprintf("; %s after %s without the samples", then, asks.MaxWait)
+		began += fmt.Sprintf("; %s after %s without enough samples", then, asks.MaxWait)
 	}
 	kit.Row(w, "stage", began)
 	kit.Row(w, "last look", look.Reason)

@@ -36,8 +36,8 @@ func NewLogs() *cobra.Command {
 		Use:   "logs [RUN] [STEP]",
 		Short: "Print the logs of the programs of a run",
 		Long: `Print the standard output and standard error of the programs of a run, step by
-step. With one argument that names a step of the newest run, only that step's
-are printed; fit.3 is one instance of a step with several; see
+step. If the only argument names a step of the newest run, only the logs of that
+step are printed; fit.3 is one instance of a step with several; see
 ` + "`sluice show --help`" + ` for how to name a run. For a step that was reused from an
 earlier run the logs are those of that run, and for a child pipeline those of
 the child's run.
@@ -146,7 +146,7 @@ func (l *logs) silent(ctx context.Context) error {
 	}
 	said := "no step of " + l.run.Run + " has written any output"
 	if l.selects() {
-		said = "what is selected of " + l.run.Run + " has written no output"
+		said = "no output of " + l.run.Run + " matches the selection"
 	} else if l.step != "" {
 		said = "step `" + l.step + "` of " + l.run.Run + " has written no output"
 		var wrote []string

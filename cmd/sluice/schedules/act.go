@@ -22,7 +22,7 @@ func newSchedulePause() *cobra.Command {
 		Long: `Pause triggers: they start no runs, and do not check for new data, until they
 are resumed. Runs that they started continue. Applying the pipeline again does
 not resume them.`,
-		Example:           `  sluice schedule pause spam-filter/nightly --reason "the mail server moves"`,
+		Example:           `  sluice schedule pause spam-filter/nightly --reason "the mail server is down"`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeTriggers,
 	}

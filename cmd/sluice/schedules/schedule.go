@@ -28,7 +28,7 @@ Triggers are kept on the server, and fire while it is up: with ` + "`sluice up`"
 with a worker on a cluster.`,
 		Example: `  sluice schedule apply pipeline.yaml -e environments/prod.yaml
   sluice schedule list
-  sluice schedule pause spam-filter/nightly --reason "the mail server moves"`,
+  sluice schedule pause spam-filter/nightly --reason "the mail server is down"`,
 	},
 		newScheduleApply(), newScheduleList(), newScheduleShow(), newSchedulePause(), newScheduleResume(),
 		newScheduleTrigger(), newScheduleBackfill(), newScheduleDelete())

@@ -25,8 +25,8 @@ import (
 	"github.com/sluiceml/sluice/serving/triton"
 )
 
-// examinePipeline looks at what a pipeline needs with its environment. What steps of child pipelines need is not known here, nor what nodes
-// of pools have.
+// examinePipeline checks what a pipeline needs with its environment. The needs of child pipelines' steps are unknown here, and so is what
+// nodes of pools have.
 func examinePipeline(ctx context.Context, stateDir, file string, program *dsl.Program) []view.Finding {
 	has := map[spec.Kind]bool{}
 	for _, node := range program.Graph() {
@@ -285,7 +285,7 @@ func checkDoor(ctx context.Context, name string, env *spec.Environment) (errs []
 		value, err := secrets.Value(ctx, env, name)
 		return value, secret.Temporary(err), err
 	}}) {
-		errs = append(errs, fmt.Errorf("its front door cannot be opened: %w", err))
+		errs = append(errs, fmt.Errorf("its `gateway` cannot be used: %w", err))
 	}
 	return errs
 }

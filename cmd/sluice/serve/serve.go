@@ -20,7 +20,7 @@ import (
 	"github.com/sluiceml/sluice/worker"
 )
 
-// defaultDrain is as long as load balancers take to ask for readiness and believe the answer, as a rule.
+// defaultDrain is as long as load balancers usually take to notice that a server is not ready.
 const defaultDrain = 5 * time.Second
 
 // NewServe makes `sluice serve`.
@@ -30,22 +30,22 @@ func NewServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [TARGET...]",
 		Short: "Serve the released models only",
-		Long: `Serve targets of an environment, all of them unless some are named: their
-current releases, by the Open Inference Protocol v2. It needs the store only,
-neither Temporal nor a worker, and may run any number of times behind a load
-balancer; releases and rollouts are picked up from the store. Without -e, the
-targets that this state folder has served before are served.
+		Long: `Serve the current releases of an environment's targets, all of them unless some
+are named, over the Open Inference Protocol v2. The command needs only the
+store, neither Temporal nor a worker, and may run any number of times behind a
+load balancer; it picks up releases and rollouts from the store. Without -e, it
+serves the targets that this state folder has served before.
 
-SIGTERM and Ctrl-C first make it say that it is not ready, at /v2/health/ready,
-while it goes on answering for the time of --drain; then it answers what is
-under way, for at most 20 seconds. A second signal ends the wait.`,
+After SIGTERM or Ctrl-C, the gateway says at /v2/health/ready that it is not
+ready, and keeps answering for the time of --drain; then it finishes the
+requests in progress, for at most 20 seconds. A second signal ends the wait.`,
 		Example: `  sluice serve -e environment.yaml
   sluice serve production -e environment.yaml --drain 15s
   curl localhost:8080/v2/models/production`,
 		Args: cobra.ArbitraryArgs,
 	}
 	kit.AddEnvironment(cmd, &env)
-	cmd.Flags().DurationVar(&drain, "drain", defaultDrain, "how long to go on answering after the end was asked for")
+	cmd.Flags().DurationVar(&drain, "drain", defaultDrain, "how long to keep answering after SIGTERM or Ctrl-C")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.RunE = func(cmd *cobra.Command, names []string) (err error) {
 		e, err := loadEnvironment(env)

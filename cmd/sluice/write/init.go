@@ -1,4 +1,4 @@
-// Package write is the commands for who writes a pipeline: init, schema, lint, explain, fmt, plan and simulate.
+// Package write has the commands for writing pipelines: init, schema, lint, explain, fmt, plan and simulate.
 package write
 
 import (
@@ -29,12 +29,12 @@ type template struct {
 	folder string
 }
 
-// templates are those there are, by name.
+// templates are the available templates, by name.
 var templates = map[string]template{
 	"line":    {"three programs of your own with gates between them; needs Python alone", starter, "starter/line"},
 	"text":    {"a corpus of texts, cleaned and published as a dataset; needs Python alone", starter, "starter/text"},
 	"train":   {"a training that survives the loss of its machine; needs Python alone", starter, "starter/train"},
-	"retrain": {"a model that serves and is trained again every night and when data drift; needs numpy, onnx and onnxruntime", sluice.Examples, "examples/retrain"},
+	"retrain": {"a served model, retrained every night and when the data drift; needs numpy, onnx and onnxruntime", sluice.Examples, "examples/retrain"},
 }
 
 const (
@@ -121,8 +121,10 @@ func NewSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of pipelines and environments, for editors",
-		Long: `Print the JSON Schema of pipelines and environments. An editor with a YAML language server (VS Code with the YAML extension, Neovim, Emacs,
-IntelliJ and others) completes keys by it and explains them. Write it beside the pipeline, and name it in the first line of both documents:
+		Long: `Print the JSON Schema of pipelines and environments. An editor with a YAML
+language server (VS Code with the YAML extension, Neovim, Emacs, IntelliJ and
+others) uses it to complete and explain keys. Write it to a file beside the
+pipeline, and refer to it in the first line of both documents:
 
     ` + strings.TrimSpace(schemaLine),
 		Example: `  sluice schema > ` + schemaFile,

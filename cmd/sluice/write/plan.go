@@ -92,7 +92,7 @@ func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) 
 		if failed != nil || against != "" || fault.TypeOf(err) == fault.Invalid {
 			return nil, contract.Plan{}, errors.Join(failed, err)
 		}
-		_, failed = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: the plan has no forecast: %v\n", err)
+		_, failed = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: the plan cannot show what would run: %v\n", err)
 		return program, contract.Plan{}, failed
 	}
 	if against != "" {
@@ -105,7 +105,7 @@ func preEvaluate(cmd *cobra.Command, req control.SubmitRequest, against string) 
 	program, planned, err := control.Plan(ctx, s, kit.StateDir(cmd), req, against)
 	var missing *control.LintError
 	if program != nil && errors.As(err, &missing) && len(req.Params) == 0 {
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: the plan has no forecast: %s\n  help: set it with -p name=value\n", missing.Diagnostics[0].Message)
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "sluice: the plan cannot show what would run: %s\n  help: set it with -p name=value\n", missing.Diagnostics[0].Message)
 	}
 	return program, planned, err
 }

@@ -191,7 +191,7 @@ func showComparison(out io.Writer, c policy.Comparison) error {
 		}
 		return human.Percent(1 - usd/c.OnDemandUSD)
 	}
-	if _, err := fmt.Fprintf(out, "%s, costs on the mean\n\n", human.Plural(int64(c.Windows), "window")); err != nil {
+	if _, err := fmt.Fprintf(out, "%s, mean costs\n\n", human.Plural(int64(c.Windows), "window")); err != nil {
 		return err
 	}
 	heads := []string{"strategy", "cost", "saved", "missed", "changeovers", "spot", "on-demand", "waited"}

@@ -1,4 +1,4 @@
-"""The programs of the starter pipeline: make points, fit a line to them, score it. Only Python's own library is needed."""
+"""The programs of the starter pipeline: make points, fit a line to them, and score it. They need only Python's standard library."""
 
 import csv
 import json

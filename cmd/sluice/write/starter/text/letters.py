@@ -1,4 +1,4 @@
-"""Writes letters as JSON Lines, as any source of yours might: some are sent twice, some are hardly any text, one is broken."""
+"""Writes letters as JSON Lines with the flaws of real data: some are there twice, some have hardly any text, one is broken."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Fits a line, step by step, as a training does that may be interrupted and goes on elsewhere: train.py STEPS.
+"""Fits a line step by step, as a training that can be interrupted and resumed on another machine: train.py STEPS.
 
-SLUICE_RESUME_DIR is the checkpoint to go on from, SLUICE_CHECKPOINT_DIR takes new ones, SLUICE_METRICS takes a line of
-JSON a step. SIGTERM says that the machine is about to go: write a checkpoint and end with 143.
+SLUICE_RESUME_DIR is the checkpoint to resume from, SLUICE_CHECKPOINT_DIR the folder for new ones, and SLUICE_METRICS
+the file for one line of JSON per step. SIGTERM announces the loss of the machine: write a checkpoint and exit with 143.
 """
 
 import json
@@ -23,7 +23,7 @@ def on_notice(*_):
 
 
 def checkpoint(step, slope, offset):
-    """A folder step-<n> that appears by rename, so that nobody finds half of it."""
+    """Writes a folder step-<n>, which appears by a rename, so that it is never incomplete."""
     folder = pathlib.Path(os.environ["SLUICE_CHECKPOINT_DIR"], f"step-{step}")
     beside = folder.with_name(f".{folder.name}")
     beside.mkdir(parents=True, exist_ok=True)
