@@ -56,7 +56,7 @@ steps: {a: {foreach: params.texts, run: {command: [echo, "${params.text}${params
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]any{"given": "1.10", "list": []any{"1.10"}, "number": 2.5}, p.Pipeline().Triggers["night"].Params); diff != "" {
+	if diff := cmp.Diff(spec.Values{"given": "1.10", "list": []any{"1.10"}, "number": 2.5}, p.Pipeline().Triggers["night"].Params); diff != "" {
 		t.Errorf("of a trigger (-want +got):\n%s", diff)
 	}
 	resolved, err := p.Resolve("child", spec.Vars{})

@@ -254,7 +254,7 @@ func TestOutputsOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]any{"rows": 20.0}, run.Outputs); diff != "" {
+	if diff := cmp.Diff(spec.Values{"rows": int64(20)}, run.Outputs); diff != "" {
 		t.Errorf("outputs (-want +got):\n%s", diff)
 	}
 }
