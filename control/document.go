@@ -77,6 +77,9 @@ func EnvironmentPath(pipeline, name string) string {
 
 // suggestFile adds to the error of a file that does not exist the YAML file beside it that has nearly its name.
 func suggestFile(path string, err error) error {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", path, failed.Err) // a user does not care which system call it was
+	}
 	var names []string
 	entries, _ := os.ReadDir(filepath.Dir(path)) // without them there is no suggestion
 	for _, e := range entries {

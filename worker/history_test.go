@@ -156,7 +156,7 @@ func TestPipelineRuns(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{"extra": "", "flaky": old.Run, "score": "", "after": "", "sorry": ""}, reused); diff != "" {
 			t.Errorf("steps taken over (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(map[string]any{"score": 0.9}, record.Outputs); diff != "" {
+		if diff := cmp.Diff(spec.Values{"score": 0.9}, record.Outputs); diff != "" {
 			t.Errorf("outputs (-want +got):\n%s", diff)
 		}
 	})
