@@ -111,7 +111,7 @@ func (c *Connection) Close() error {
 func Dial(ctx context.Context, o Options) (*Connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("no connection within %v", Timeout))
 	defer cancel()
-	worker.SetBinaryChecksum(release.Build()) // before the first worker of this process, which is one of the server's own
+	worker.SetBinaryChecksum(release.Build()) // before this process starts its first worker; the server has workers, too
 	if ClusterNamed() {
 		return connectCluster(ctx, o)
 	}

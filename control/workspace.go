@@ -19,7 +19,7 @@ import (
 
 // workspace says which paths of a pipeline's folder are part of a run's workspace.
 type workspace struct {
-	// dir is the pipeline's; state and store, as seen from there, are the state folder and the store, where that is a folder.
+	// dir is the pipeline's folder. state and store are the paths of the state folder and of the store, if it is a folder, relative to dir.
 	dir, state, store string
 	rules             []rule
 	// own is what this process writes its own output to, as in `sluice run pipeline.yaml > run.log`, which would make other files of it

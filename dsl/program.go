@@ -56,7 +56,7 @@ func compileRoot(pipeline, env document.File, ws document.Workspace, l *loader) 
 	l.src = src
 	checked := environment
 	if l.alone && !l.block {
-		checked = nil // only a cleaning is done, so that the environment need not have what other steps name
+		checked = nil // only a cleaning runs: the environment need not define what other steps name
 	}
 	f := newFamily(pipeline.Name, checked, ws)
 	var program *Program
@@ -207,7 +207,7 @@ func (c *checker) declare() {
 		"datasets": cel.MapType(cel.StringType, expr.ObjectNamed("dataset")), "models": cel.MapType(cel.StringType, expr.ObjectNamed("model")),
 	}
 	if c.alone {
-		c.vars["serving"] = cel.DynType // nobody knows the targets
+		c.vars["serving"] = cel.DynType // the targets are unknown
 	}
 	c.base = expr.MustEnv(c.ts, c.vars)
 	c.afterVars = maps.Clone(c.vars)

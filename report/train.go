@@ -120,7 +120,7 @@ func newTrainStory(kind spec.Kind, out spec.TrainOutput, points []Point) *trainS
 	return &trainStory{Kind: kind, TrainOutput: out, Tiles: append(tiles, fields(out.Metrics)...), Curve: newLossCurve(kind, out, points), Spent: newSpent(out.Outcomes)}
 }
 
-// HasSteps is that of the story's generations.
+// HasSteps reports whether the story's generations have training steps.
 func (t *trainStory) HasSteps() bool { return HasSteps(t.Kind, t.Generations) }
 
 // newSpent is what the node time was spent on; none where nobody says, as in records of earlier versions.

@@ -242,10 +242,10 @@ func syncFile(name string) error {
 	return f.Sync()
 }
 
-// folderTries bounds how often a write makes its folder again. Each deleted object can remove it at most once.
+// folderTries bounds how often a write creates its folder again. Each deleted object can remove it at most once.
 const folderTries = 100
 
-// inFolder does what needs the folder of a key to be there. It is made, and again whenever a deletion has removed it as an empty one.
+// inFolder runs do once the folder of a key exists, and again whenever a concurrent deletion has removed the folder because it was empty.
 func (d *fileDriver) inFolder(key string, do func() error) (err error) {
 	for range folderTries {
 		if err = d.makeFolder(path.Dir(key)); err == nil {
@@ -305,8 +305,8 @@ func (d *fileDriver) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-// removeEmpty removes a folder in which something was deleted, and those above it, as far as they are empty: runs come and go, and with them
-// folders of their own, each of which takes more room than a record and is read by whoever lists. What was removed is then durable.
+// removeEmpty removes a folder and its parents as far as they are empty, and makes the removal durable. Each run has folders of its own; an
+// empty one takes more space than a record, and every listing reads it.
 func (d *fileDriver) removeEmpty(dir string) error {
 	for dir != "." && syscall.Rmdir(d.path(dir)) == nil {
 		d.synced.Delete(dir)

@@ -108,7 +108,7 @@ func (e *Engine) madeFrom(ctx context.Context, at record.StepRef, key string) (r
 	return rec, err
 }
 
-// stepRecord is the record at a place; zero when there is none.
+// stepRecord returns the record of a step; zero if there is none.
 func (e *Engine) stepRecord(ctx context.Context, at record.StepRef) (rec record.StepRecord, err error) {
 	err = e.Store.GetJSON(ctx, record.Key(at), &rec)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
@@ -117,8 +117,8 @@ func (e *Engine) stepRecord(ctx context.Context, at record.StepRef) (rec record.
 	return rec, err
 }
 
-// earlier calls look for the step in the run that is done again and, as long as it was not begun, in the one that this run did again itself: a
-// rerun that was canceled in a queue has nothing to hand on of its own. It ends where the step was to be done whatever there was.
+// earlier calls look for the step in the run that is rerun. While the step had not begun there, it goes on to the run which that run was
+// itself a rerun of: a rerun that was canceled in a queue has no results of its own. It stops at a run that had to execute the step again.
 func (e *Engine) earlier(ctx context.Context, in contract.ResolveInput, look func(record.StepRef) (begun bool, err error)) error {
 	at, reuse, seen := in.StepRef, in.Reuse, map[string]bool{}
 	for reuse.From != "" && !seen[reuse.From] && !slices.Contains(reuse.Again, in.Step) {
@@ -137,7 +137,7 @@ func (e *Engine) earlier(ctx context.Context, in contract.ResolveInput, look fun
 	return nil
 }
 
-// isBegun reports whether a step did something, by its record.
+// isBegun reports whether a step had begun, by its record.
 func isBegun(rec record.StepRecord) bool {
 	return rec.Key != "" && rec.Status != spec.StatusSkipped && rec.Status != spec.StatusCanceled
 }

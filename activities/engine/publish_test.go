@@ -67,8 +67,8 @@ steps:
 	}
 }
 
-// The key of a result does not say which step it is of: what another step made, which publishes nothing, may be taken over by one that does. Then
-// the version is that other step's, and the one that the publishing step made itself stays.
+// TestPublishingWhatAnotherStepMade: a cache key does not name the step, so a step that publishes may reuse the result of another step. The
+// version then names that other step, and the version that the publishing step made itself is kept.
 //
 // promise: docs/data.md#p-taken-published
 func TestPublishingWhatAnotherStepMade(t *testing.T) {

@@ -297,8 +297,8 @@ func (e *Engine) publish(
 	return done, words, nil
 }
 
-// madeAt is where the result was made that a step has taken over: in the same place of that run, or where the step cache has it from, since
-// another step may have done the same.
+// madeAt returns the step that made a reused result: the step of the same name in that run, or the one that the step cache names, because a
+// step with another name may have the same key.
 func (e *Engine) madeAt(ctx context.Context, in contract.StepEnd) (record.StepRef, error) {
 	at := in.StepRef
 	at.Run = in.ReusedFrom

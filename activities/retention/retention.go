@@ -104,8 +104,8 @@ func Expired(all []record.RunRecord, needed map[string]string, pipeline string, 
 	return expired
 }
 
-// Spare takes out of the runs that are to go those from whose checkpoints another one started that stays and did not succeed: a rerun of it goes
-// on from there until it has some of its own.
+// Spare removes from a list of runs to delete those whose checkpoints are the source of another run's training, if that run stays and did not
+// succeed: its rerun resumes from these checkpoints until it has its own.
 func Spare(ctx context.Context, s *store.Store, all, expired []record.RunRecord) ([]record.RunRecord, error) {
 	if len(expired) == 0 {
 		return nil, nil
@@ -275,8 +275,8 @@ func bequeath(ctx context.Context, s *store.Store, key, run string, heirs []stri
 	return s.Driver().Delete(ctx, entry)
 }
 
-// RemoveCheckpoints removes the checkpoints of those trainings of a run and of its children that succeeded: nothing resumes them. Those of a run
-// stay that a training of an open run started from, which may need them again.
+// RemoveCheckpoints removes the checkpoints of the trainings of a run and its children that succeeded: nothing resumes from them. It keeps
+// the checkpoints of a run from which a training of an open run started, because that training may need them again.
 func RemoveCheckpoints(ctx context.Context, s *store.Store, all []record.RunRecord, run string) error {
 	started := map[string]bool{}
 	for _, r := range all {

@@ -373,8 +373,8 @@ func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 	return out
 }
 
-// AboveAndBelow are the keys next to one in a block: the one above if it is empty, and the one below if this one is. A key that is not
-// known there was likely to be indented under an empty one.
+// AboveAndBelow returns the keys next to one in a block: the key above if that has no value, and the key below if this one has none. An
+// unknown key was probably meant to be indented under the key without a value.
 func AboveAndBelow(n, key *yaml.Node) (above, below string) {
 	i := slices.Index(n.Content, key)
 	isEmpty := func(at int) bool { return n.Content[at].Tag == "!!null" && n.Content[at].Value == "" }

@@ -131,9 +131,9 @@ type Tests struct {
 type ErrorTest struct {
 	// Alpha is the maximum probability that an equally good candidate is ever rolled back. Default 0.01.
 	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
-	// MaxRate is the share of wrong answers to labelled requests, or of failed requests, above which a release is rolled back that a stage
-	// compares with no other, such as the first release of a target and one with all the traffic, or whose stable release has too many wrong
-	// answers, too. Default 0.5.
+	// MaxRate is the share of wrong answers to labelled requests, or of failed requests, above which a release is rolled back if the stage has
+	// no other release to compare it with, as with the first release of a target or a release with all the traffic, or if the stable release
+	// has too many wrong answers, too. Default 0.5.
 	MaxRate float64 `json:"max_rate,omitempty" dsl:"default=0.5,min=0.000001,max=1"`
 }
 
@@ -147,8 +147,8 @@ type LossTest struct {
 	Margin float64 `json:"margin,omitempty" dsl:"min=0"`
 	// Alpha is the maximum probability that a candidate within the margin is ever rolled back. Default 0.01.
 	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
-	// MaxMean is the mean loss above which a release is rolled back that a stage compares with no other, such as the first release of a target
-	// and one with all the traffic. Default: half of `bound`.
+	// MaxMean is the mean loss above which a release is rolled back if the stage has no other release to compare it with, as with the first
+	// release of a target or a release with all the traffic. Default: half of `bound`.
 	MaxMean float64 `json:"max_mean,omitempty" dsl:"min=0"`
 }
 

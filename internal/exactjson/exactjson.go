@@ -22,7 +22,7 @@ func Unmarshal(text []byte, into any) error {
 	return nil
 }
 
-// Value reads one value, with its numbers as Numbers has them.
+// Value decodes one value; its numbers are those of Numbers.
 func Value(text []byte) (any, error) {
 	var v any
 	if err := Unmarshal(text, &v); err != nil {

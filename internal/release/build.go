@@ -5,11 +5,11 @@ import (
 	"encoding/hex"
 )
 
-// Build tells builds apart, and so what has been changed since a release: it is the ID that the linker makes from all that it links. It
-// is empty where the linker made none.
+// Build identifies this build, also among builds of the same release: it is the ID that the linker derives from its input. It is empty if
+// the program has no such ID.
 //
-// Temporal's SDK has a worker named by a hash of the whole file unless it is told a name, and reading the file takes longer than all else
-// that a worker does until it polls.
+// Without it, Temporal's SDK would identify a worker by a hash of the program's file. Reading the whole file takes longer than everything
+// else that a worker does before it polls.
 func Build() string {
 	program, err := elf.Open("/proc/self/exe")
 	if err != nil {
@@ -19,7 +19,7 @@ func Build() string {
 	return buildID(program)
 }
 
-// buildID reads the GNU build ID: a note, whose header has the lengths of its name and of the ID.
+// buildID reads the GNU build ID: an ELF note, whose header has the lengths of the note's name and of the ID.
 func buildID(program *elf.File) string {
 	section := program.Section(".note.gnu.build-id")
 	if section == nil {

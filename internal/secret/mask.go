@@ -88,7 +88,7 @@ func (m *Mask) Cut(s string) bool {
 	return false
 }
 
-// isOne reports whether a text is a secret, and nothing else.
+// isOne reports whether the whole text is a secret.
 func (m *Mask) isOne(text string) bool {
 	whole, _ := m.match([]byte(text))
 	return whole == len(text)

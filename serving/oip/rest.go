@@ -325,7 +325,7 @@ func ParseRequest(body []byte, header http.Header) (*InferRequest, error) {
 	return req, req.Check()
 }
 
-// misread says what is wrong with JSON without the names of our types, which no client knows.
+// misread says what is wrong with a request's JSON without the names of Go types, which mean nothing to a client.
 func misread(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
-// Past is what the release that serves did in the stages so far. It is all that a candidate can be compared with once it has all the traffic.
+// Past counts what the serving release did in earlier stages: all that a candidate with all the traffic can be compared with.
 type Past struct {
 	Requests int64        `json:"requests"`
 	Failures int64        `json:"failures,omitempty"`
@@ -26,8 +26,8 @@ func (p Past) plus(c stats.Counts) Past {
 // full reports whether a candidate has taken all the traffic of a release that served.
 func (s Stage) full() bool { return s.Stable != "" && s.Spec.Weight >= 1 }
 
-// answered is what both releases did in the stage: where traffic is sticky the first answers to keys, which copies of gateways may have
-// counted, too.
+// answered returns the counts of both releases in the stage. With sticky traffic only the first answer to each key counts; copies is the
+// number of gateways, each of which may have counted the same key.
 func (s State) answered() (candidate, stable stats.Counts, copies int) {
 	for _, life := range s.Epochs {
 		keyed := false
@@ -47,8 +47,8 @@ func (s State) answered() (candidate, stable stats.Counts, copies int) {
 	return candidate, stable, copies
 }
 
-// moreThanBefore compares a candidate that has all the traffic with what the release before did in earlier stages, and says why that ends the
-// rollout, "" for not.
+// moreThanBefore compares a candidate that has all the traffic with what the previous release did in earlier stages. It returns why the
+// rollout must end, or "".
 func (s State) moreThanBefore(stage Stage) string {
 	if !stage.full() {
 		return ""
@@ -66,9 +66,9 @@ func (s State) moreThanBefore(stage Stage) string {
 	return ""
 }
 
-// risen reports whether a candidate's share of errors is more than twice that of the release before, by more than chance explains, at every
-// look. Twice, because the requests of another hour may be harder. That share is not known but by the errors seen, so it is taken to be so
-// large that twice as many would be left below it with a probability of less than 1%: with 2.5 more errors, of 5 more.
+// risen reports whether a candidate's share of errors is more than twice that of the previous release and chance does not explain it, however
+// often it is asked. Twice, because the requests of another hour may be harder. The previous release's share is only estimated from the errors
+// it had, so 2.5 errors and 5 requests are added to its counts: the estimate is then too low by half with a probability of less than 1%.
 func risen(errors, of, before, ofBefore int64, copies int, alpha float64) bool {
 	limit := 2 * (float64(before) + 2.5) / (float64(ofBefore) + 5)
 	if ofBefore == 0 || ratio(errors, of) <= limit {
@@ -77,8 +77,8 @@ func risen(errors, of, before, ofBefore int64, copies int, alpha float64) bool {
 	return stats.LogEvidence(errors, of-errors, limit)/float64(copies) >= -math.Log(alpha)
 }
 
-// tooMany reports whether a share of errors is above a limit that holds without a comparison. If the release before is known, it must be so by
-// more than chance explains, and that release must have kept the limit itself.
+// tooMany reports whether a share of errors exceeds an absolute limit. If the counts of the previous release are known, chance must not
+// explain the excess, and that release must have kept to the limit itself.
 func tooMany(errors, of, before, ofBefore int64, limit, alpha float64) bool {
 	if ofBefore == 0 {
 		return ratio(errors, of) > limit
@@ -86,12 +86,12 @@ func tooMany(errors, of, before, ofBefore int64, limit, alpha float64) bool {
 	return ratio(before, ofBefore) <= limit && beyond(errors, of, limit, alpha)
 }
 
-// beyond reports whether a share is above a limit by more than chance explains.
+// beyond reports whether a share exceeds a limit and chance does not explain it.
 func beyond(part, whole int64, limit, alpha float64) bool {
 	return whole > 0 && ratio(part, whole)-limit > chance(whole, alpha)
 }
 
-// chance is by how much a mean of n outcomes from 0 to 1 exceeds what is expected of it with a probability of at most alpha (Hoeffding's
+// chance is the amount that the mean of n outcomes from 0 to 1 exceeds its expectation by with a probability of at most alpha (Hoeffding's
 // inequality).
 func chance(n int64, alpha float64) float64 { return math.Sqrt(-math.Log(alpha) / (2 * float64(n))) }
 

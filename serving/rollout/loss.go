@@ -62,8 +62,8 @@ func (s State) lossSplits(stage Stage) []stats.LossSplit {
 	return splits
 }
 
-// tooFar says that the mean loss of a release is too large that a stage compares with no other, "" for not. If the release before it is known,
-// that must have kept the limit itself, and chance is no reason.
+// tooFar says that the mean loss of a release exceeds the absolute limit, or returns "". If the losses of the previous release are known,
+// chance must not explain the excess, and that release must have kept to the limit itself.
 func tooFar(stage Stage, before Past, candidate stats.Counts) string {
 	test := stage.Tests.Loss
 	if test == nil {

@@ -231,8 +231,8 @@ func worse(stage Stage, look spec.Look, shadow stats.Shadow) string {
 		100*look.Candidate.ErrorRate, look.Candidate.Requests, 100*look.Stable.ErrorRate, look.Stable.Requests, look.EValue)
 }
 
-// unusable judges a release that a stage compares with no other, and says what is wrong with it, "" for nothing. before is the release that it
-// has taken all the traffic from.
+// unusable checks a release that a stage compares with no other, and returns what is wrong with it, or "". before counts what the release did
+// that it has taken all the traffic from.
 func unusable(stage Stage, before Past, candidate stats.Counts) string {
 	limit, alpha := stage.maxRate(), stage.Alpha()
 	switch c := candidate; {

@@ -74,7 +74,7 @@ func (c Counts) plus(other Counts) Counts {
 	return Counts{Candidate: c.Candidate.Plus(other.Candidate), Stable: c.Stable.Plus(other.Stable), Shadow: c.Shadow.Plus(other.Shadow)}
 }
 
-// NextStage ends a stage: its evidence stays, what crashed, and how the release that serves did; its counts go.
+// NextStage ends a stage. It keeps the evidence, what crashed, and the counts of the serving release; the other counts start anew.
 func (s State) NextStage() State {
 	_, stable, _ := s.answered()
 	return State{Errors: s.Errors.Next(), Loss: s.Loss.Next(), Crashed: s.Crashed, Before: s.Before.plus(stable)}

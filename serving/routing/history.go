@@ -142,7 +142,7 @@ func (d Document) stateOf(version string) State {
 	return Loaded
 }
 
-// TakenBack is what a person did against a model at a target.
+// TakenBack says who took a model back from a target, when and why.
 type TakenBack struct {
 	Version string
 	By      string
@@ -150,8 +150,8 @@ type TakenBack struct {
 	At      time.Time
 }
 
-// Refused returns how a person took a model back that was promoted at a target, or ended its rollout. False when nobody did, or when it has had
-// all traffic again since.
+// Refused returns how a person last took a model back from a target, by rolling it back or by aborting its rollout. It returns false if
+// nobody did, or if the model has had all traffic again since.
 func Refused(ctx context.Context, s *store.Store, target string, model artifact.Ref) (last TakenBack, ok bool, err error) {
 	revisions, err := Revisions(ctx, s, target)
 	if err != nil {
@@ -176,7 +176,7 @@ func Refused(ctx context.Context, s *store.Store, target string, model artifact.
 	return last, ok, nil
 }
 
-// person is what the name of a person begins with, in a Document's By.
+// person is the prefix of a person's name in Document.By.
 const person = "user:"
 
 func number(version string) int {

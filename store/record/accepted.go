@@ -15,8 +15,8 @@ type Accepted struct {
 	EndedAt time.Time `json:"ended_at"`
 }
 
-// newer reports whether a was accepted after b, which may be none: by their ends, and of one moment by their names, so that all agree which
-// is the last. An end that is still ahead comes before all that are not.
+// newer reports whether a was accepted after b, which may be zero. It compares the times of their ends, then their names, so that all
+// processes agree on the last one. A run whose end is in the future is older than any other.
 func (a Accepted) newer(b Accepted, now time.Time) bool {
 	switch c := a.EndedAt.Compare(b.EndedAt); {
 	case b.Run == "":
@@ -29,11 +29,11 @@ func (a Accepted) newer(b Accepted, now time.Time) bool {
 	return a.Run > b.Run
 }
 
-// isAhead reports whether a run ended at a time that is yet to come: the clock that says so was wrong, and no later run would be newer.
+// isAhead reports whether the end of a run is in the future. The clock was wrong then, and no later run would be newer.
 func (a Accepted) isAhead(now time.Time) bool { return a.EndedAt.After(now.Add(clockSkew)) }
 
 const (
-	// clockSkew is by how much clocks may differ before one is taken for wrong.
+	// clockSkew is the difference between clocks above which one of them is considered wrong.
 	clockSkew = time.Hour
 	// acceptedTime is how the end of a run begins the key of its acceptance: keys are in the order of time.
 	acceptedTime = "20060102T150405.000000000Z"
@@ -45,9 +45,9 @@ func acceptedKey(pipeline string) string { return store.AcceptedPrefix + pipelin
 
 func acceptancesOf(pipeline string) string { return store.AcceptancesPrefix + pipeline + "/" }
 
-// Accept makes a run its pipeline's last accepted one, unless a newer one is already. Many may do it at once: each acceptance is an object
-// of its own, the newest is the last accepted run, and only those that newer ones outdo are removed, and those that were written with a clock
-// that was wrong.
+// Accept makes a run its pipeline's last accepted one, unless a newer one is already. Concurrent calls are safe: each acceptance is an object
+// of its own, and the newest is the last accepted run. Accept only removes acceptances that newer ones replace, and those that were written
+// with a wrong clock.
 func Accept(ctx context.Context, s *store.Store, run RunRecord) error {
 	mine := Accepted{Run: run.Run, EndedAt: run.EndedAt.UTC()}
 	key := acceptancesOf(run.Pipeline) + mine.EndedAt.Format(acceptedTime) + "/" + run.Run + ".json"
@@ -58,7 +58,7 @@ func Accept(ctx context.Context, s *store.Store, run RunRecord) error {
 	if err != nil {
 		return err
 	}
-	ahead := len(keys) // where those begin whose time is yet to come
+	ahead := len(keys) // the index of the first key with a time in the future
 	if now := time.Now(); !mine.isAhead(now) {
 		ahead, _ = slices.BinarySearch(keys, acceptancesOf(run.Pipeline)+now.Add(clockSkew).UTC().Format(acceptedTime))
 	}

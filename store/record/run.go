@@ -103,7 +103,7 @@ func ChildRun(run, step string, attempt int) string {
 	return id
 }
 
-// RootRun is the run that nobody's step started, of which a run is, or is a child run.
+// RootRun returns the run at the top of a run's chain of parents; for a run that is not a child, itself.
 func RootRun(run string) string {
 	root, _, _ := strings.Cut(run, ".")
 	return root

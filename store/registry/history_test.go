@@ -155,8 +155,8 @@ func TestPublishTogether(t *testing.T) {
 	}
 }
 
-// A version that was taken over from a place of which the name has another one takes that one's record away from nobody, also when it is published
-// again.
+// TestPublishBesideAnother: publishing a reused result does not overwrite the record of another version made by the same run and step, even
+// if it is published again.
 func TestPublishBesideAnother(t *testing.T) {
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {

@@ -92,8 +92,8 @@ func Publish(ctx context.Context, s *store.Store, v Published) (registered bool,
 	return err == nil, behind, err
 }
 
-// placed is a version as it is recorded: one that was taken over from a place of which the name has another version, since a step that is
-// called otherwise made it, is in the place of the step that took it over.
+// placed returns a version as it is recorded. If another version is already recorded for the run and step that made a reused result, which
+// happens when a step with another name made it, the version is recorded for the run that reused it.
 func placed(ctx context.Context, s *store.Store, v Published) (Published, error) {
 	if v.By == "" {
 		return v, nil
@@ -109,7 +109,7 @@ func placed(ctx context.Context, s *store.Store, v Published) (Published, error)
 	return v, err
 }
 
-// versionKey is where the record of a version is.
+// versionKey is the key of a version's record.
 func versionKey(v Published) string {
 	return fmt.Sprintf("%s%s-%s.json", versionsPrefix(v.Artifact.Type, v.Name), v.Run, v.Step)
 }
