@@ -45,8 +45,9 @@ func GoesOn(rec record.StepRecord) bool {
 	return rec.Key != "" && rec.Status != spec.StatusSucceeded && rec.ErrorType != fault.Gate
 }
 
-// outlived are the parts of a key with the checkpoint that `resume_from` meant in the run that is done again, where it is gone: what was made from
-// it is still there to be taken over. In what was submitted otherwise the name may be another one.
+// outlived returns the parts of a step's key with the checkpoint that `resume_from` named in the run that is rerun, for when that checkpoint
+// has been removed: the result of the step can still be reused. If the submission differs, the name may mean another checkpoint, and the parts
+// stay as they are.
 func (e *Engine) outlived(ctx context.Context, in contract.ResolveInput, parts map[string]string) (map[string]string, error) {
 	err := e.earlier(ctx, in, func(at record.StepRef) (begun bool, err error) {
 		rec, err := e.stepRecord(ctx, at)
