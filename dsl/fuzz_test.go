@@ -36,9 +36,9 @@ func FuzzCompile(f *testing.F) {
 		if len(data) > 1<<16 {
 			t.Skip()
 		}
-		began := time.Now()
+		began := cpuTime(t)
 		program, diags := Compile(document.File{Name: "f.yaml", Source: data}, document.File{}, nil)
-		if took := time.Since(began); took > 5*time.Second {
+		if took := cpuTime(t) - began; took > 5*time.Second {
 			t.Errorf("took %s", took)
 		}
 		if (program == nil) != diags.HasErrors() {
