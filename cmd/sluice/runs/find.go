@@ -83,12 +83,12 @@ func findStep(cmd *cobra.Command, args []string) (run record.Run, step string, e
 		step = args[1]
 	case 1:
 		newest, err := findRun(cmd, nil)
-		if err != nil {
-			return run, "", err
-		}
-		if hasStep(newest, args[0]) {
+		switch {
+		case err == nil && hasStep(newest, args[0]):
 			return newest, args[0], nil
-		}
+		case err != nil && fault.TypeOf(err) != fault.Invalid:
+			return run, "", err
+		} // without runs, it may be the ID of one that began a moment ago
 	}
 	if run, err = findRun(cmd, args); err != nil {
 		if len(args) == 1 {
