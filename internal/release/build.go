@@ -15,7 +15,7 @@ func Build() string {
 	if err != nil {
 		return ""
 	}
-	defer program.Close()
+	defer program.Close() //nolint:errcheck // it was only read
 	return buildID(program)
 }
 
