@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/deployment/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -170,15 +171,47 @@ func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment, waits
 	if err != nil {
 		return "", false, fmt.Errorf("make build %s of worker deployment %s the current one: %w", d.BuildID, d.Name, err)
 	}
+	began := time.Now()
 	err = eventually(ctx, func() { waits("until all partitions of the task queues know it") }, func() (bool, error) {
 		info, err := describeDeployment(ctx, c, d.Name)
-		return err != nil || info.GetRoutingConfigUpdateState() != enums.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS, err
+		if err != nil || info.GetRoutingConfigUpdateState() != enums.ROUTING_CONFIG_UPDATE_STATE_IN_PROGRESS {
+			return true, err
+		}
+		if time.Since(began) < propagatedWithin {
+			return false, nil
+		}
+		return queuesKnow(ctx, c, d)
 	})
 	if err != nil {
 		return "", false, fmt.Errorf("build %s of worker deployment %s is the current one, but not all task queues know it: %w", d.BuildID, d.Name, err)
 	}
 	hosts, err = takesHosts(ctx, c, d)
 	return before, hosts, err
+}
+
+// propagatedWithin is how long the update state of a deployment is relied on. On a busy server it sometimes stays in progress for good after all
+// task queues have been told (seen with server 1.32), so the queues themselves are asked from then on. The partitions of a
+// queue hear of a change from its root, which is the one that answers, within milliseconds.
+const propagatedWithin = 5 * time.Second
+
+// queuesKnow reports whether all task queues of a build have it as the current one.
+func queuesKnow(ctx context.Context, c *connect.Connection, d Deployment) (bool, error) {
+	queues, err := queuesOf(ctx, c, d)
+	if err != nil {
+		return true, err
+	}
+	for _, queue := range queues {
+		answer, err := c.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
+			Namespace: c.Info.Namespace, TaskQueue: &taskqueue.TaskQueue{Name: queue.GetName()}, TaskQueueType: queue.GetType(),
+		})
+		if err != nil {
+			return true, fmt.Errorf("ask task queue %s for its current build: %w", queue.GetName(), err)
+		}
+		if answer.GetVersioningInfo().GetCurrentDeploymentVersion().GetBuildId() != d.BuildID {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // eventually asks again and again until there is an answer, a server that is too busy too. When ctx ends before, the error is the last of
@@ -216,17 +249,23 @@ func isNotReady(err error) bool {
 
 // takesHosts reports whether workers of a build take trainings and rollouts.
 func takesHosts(ctx context.Context, c *connect.Connection, d Deployment) (bool, error) {
+	queues, err := queuesOf(ctx, c, d)
+	for _, queue := range queues {
+		if queue.GetName() == contract.HostQueue {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// queuesOf lists the task queues that workers of a build have polled.
+func queuesOf(ctx context.Context, c *connect.Connection, d Deployment) ([]*workflowservice.DescribeWorkerDeploymentVersionResponse_VersionTaskQueue, error) {
 	answer, err := c.Client.WorkflowService().DescribeWorkerDeploymentVersion(ctx, &workflowservice.DescribeWorkerDeploymentVersionRequest{
 		Namespace:         c.Info.Namespace,
 		DeploymentVersion: &deployment.WorkerDeploymentVersion{DeploymentName: d.Name, BuildId: d.BuildID},
 	})
 	if err != nil {
-		return false, fmt.Errorf("ask for build %s of worker deployment %s: %w", d.BuildID, d.Name, err)
+		return nil, fmt.Errorf("ask for build %s of worker deployment %s: %w", d.BuildID, d.Name, err)
 	}
-	for _, queue := range answer.GetVersionTaskQueues() {
-		if queue.GetName() == contract.HostQueue {
-			return true, nil
-		}
-	}
-	return false, nil
+	return answer.GetVersionTaskQueues(), nil
 }
