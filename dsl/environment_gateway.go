@@ -15,7 +15,7 @@ import (
 var ipAddress = regexp.MustCompile(`^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost)$`)
 
 // ownOrEncrypted is a URL whose answers nobody else can change on the way.
-var ownOrEncrypted = regexp.MustCompile(`^(https://|http://(localhost|127\.0\.0\.1|\[::1\])[:/])`)
+var ownOrEncrypted = regexp.MustCompile(`^(https://|http://(localhost|127\.[0-9.]+|\[::1\])([:/]|$))`)
 
 // checkGateway reports a gateway that is open to others without `open: true`, and settings that cannot be used.
 func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, env *spec.Environment) {

@@ -26,6 +26,9 @@ func (c *checker) checkNotify() {
 		default:
 			exactlyOne[spec.Webhook](c.src, document.KeyNode(n, kind), at, "a "+kind)
 			c.checkWebURL(at, "url")
+			if url := document.Lookup(at, "url"); url != nil && isWebURL(url.Value) && !isComputed(at, "url") && !ownOrEncrypted.MatchString(url.Value) {
+				c.src.Errorf(url, "url", "use https", "a message to %q would not be encrypted, and is refused: http is only allowed on this machine", url.Value)
+			}
 			for _, name := range []string{"url_secret", "signing_secret"} {
 				if secret := document.Lookup(at, name); secret != nil {
 					c.checkSecret(secret, secret.Value)

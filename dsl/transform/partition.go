@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -37,6 +38,20 @@ func (Partition) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 		checkPlainName(r, n, "an output")
 		if rejected != nil && n.Value == rejected.Value {
 			r.Errorf(rejected, "duplicate", "give the rejected rows an output of their own", "the output `%s` is already used on line %d", n.Value, n.Line)
+		}
+	}
+}
+
+// checkBool reports outputs that no row gets, because `by` is true or false.
+func (Partition) checkBool(r document.Reporter, config *yaml.Node, computed ExprTypes) {
+	by := document.Lookup(config, "by")
+	if t := computed[by]; by == nil || t == nil || t.Kind() != types.BoolKind {
+		return
+	}
+	for n := range document.Scalars(document.Lookup(config, "outputs")) {
+		if n.Value != "true" && n.Value != "false" {
+			r.Errorf(n, "type", "write `by: CONDITION ? \""+n.Value+"\" : \"other\"`, or name the outputs \"true\" and \"false\"",
+				"no row gets the output `%s`: `by` is a bool, which names `true` or `false`", n.Value)
 		}
 	}
 }

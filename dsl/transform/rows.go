@@ -58,6 +58,9 @@ func checkRows(r document.Reporter, n *yaml.Node, label string, in Shape, compil
 	if t, ok := known.(RowChecker); ok {
 		t.CheckRows(r, in, typ, config)
 	}
+	if t, ok := known.(Partition); ok {
+		t.checkBool(r, config, computed)
+	}
 	out := in
 	if t, ok := known.(Shaper); ok {
 		out = t.Shape(in, config, computed)

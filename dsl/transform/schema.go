@@ -112,6 +112,17 @@ func (ValidateWithSchema) Check(r document.Reporter, _ StepFacts, config *yaml.N
 	}
 	if err != nil {
 		r.Errorf(at, "row-schema", "", "%s", err)
+		return
+	}
+	others, properties := document.Lookup(at, "additionalProperties"), document.Lookup(at, "properties")
+	if others == nil || others.Value != "false" || document.Lookup(at, "patternProperties") != nil || document.Lookup(at, "$ref") != nil {
+		return
+	}
+	for n := range document.Scalars(document.Lookup(at, "required")) {
+		if document.Lookup(properties, n.Value) == nil {
+			r.Errorf(n, "row-schema", "add it to `properties`, or remove it here",
+				"no row has this schema: `%s` is required, and `additionalProperties: false` allows only `properties`", n.Value)
+		}
 	}
 }
 
