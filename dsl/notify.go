@@ -9,7 +9,10 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-var mailAddress = regexp.MustCompile(`^[^\s@<>,;"]+@[^\s@<>,;"]+$`)
+// mailAddress is one address as the sender of mail reads it (RFC 5322): NAME@HOST, or words and then <NAME@HOST>.
+var mailAddress = regexp.MustCompile(`^(?:` + nameAtHost + `|(?:"[^"\r\n]*" *|[^@<>,;"\r\n]*)<` + nameAtHost + `>)$`)
+
+const nameAtHost = `[^\s@<>,;"]+@[^\s@<>,;"]+`
 
 // checkNotify reports mistakes in notifications, beyond wrong types.
 func (c *checker) checkNotify() {
