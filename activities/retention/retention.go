@@ -107,8 +107,8 @@ func Expired(all []record.RunRecord, needed map[string]string, pipeline string, 
 // Spare removes from a list of runs to delete those whose checkpoints are the source of another run's training, if that run stays and did not
 // succeed: its rerun resumes from these checkpoints until it has its own.
 func Spare(ctx context.Context, s *store.Store, all, expired []record.RunRecord) ([]record.RunRecord, error) {
-	if len(expired) == 0 {
-		return nil, nil
+	if leave, err := leaveCheckpoints(ctx, s, expired); !leave {
+		return expired, err
 	}
 	isPartOf := func(run string) func(record.RunRecord) bool {
 		return func(r record.RunRecord) bool { return r.Run == run || strings.HasPrefix(run, r.Run+".") }
@@ -129,6 +129,16 @@ func Spare(ctx context.Context, s *store.Store, all, expired []record.RunRecord)
 		}
 	}
 	return slices.DeleteFunc(expired, func(r record.RunRecord) bool { return spared[r.Run] }), nil
+}
+
+// leaveCheckpoints reports whether any of the runs may have checkpoints. Most have none, and the seals of all other runs need not be read then.
+func leaveCheckpoints(ctx context.Context, s *store.Store, runs []record.RunRecord) (bool, error) {
+	for _, r := range runs {
+		for _, err := range s.Driver().List(ctx, store.CheckpointsPrefix+r.Run) { // also those of its children
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // Children lists the runs of child pipelines that are part of a run.

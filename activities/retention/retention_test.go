@@ -250,6 +250,7 @@ func TestSpare(t *testing.T) {
 	} {
 		b.run(name, "a", status, "")
 	}
+	b.put("checkpoints/a-1.sub/fit/g1/step-3.json", map[string]string{})
 	for run, from := range map[string]string{"a-6.sub": "a-1.sub", "a-3": "a-2", "a-5": "a-4"} {
 		origin := checkpoint.Origin{From: &checkpoint.Manifest{Run: from, Training: "fit", Generation: 1, Step: 3}}
 		if _, err := checkpoint.MakeSeal(t.Context(), b.Store, training.Key{Run: run, Step: "fit", Generation: 1}, origin, nil); err != nil {
