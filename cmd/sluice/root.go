@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
@@ -40,10 +39,9 @@ in the folder .sluice.`,
 
 		Version: versionLine(kit.ReadVersions()),
 
-		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return unknown(cmd, args[0])
+				return kit.UnknownCommand(cmd, args[0])
 			}
 			return cmd.Help()
 		},
@@ -51,7 +49,7 @@ in the folder .sluice.`,
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages |", "Flags.FlagUsagesWrapped 80 |"))
 	kit.AddState(root)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return kit.UsageError(cmd, err.Error()) })
+	root.SetFlagErrorFunc(kit.FlagError)
 	root.AddGroup(
 		&cobra.Group{ID: "write", Title: "Write pipelines:"},
 		&cobra.Group{ID: "runs", Title: "Run pipelines:"},
@@ -71,16 +69,20 @@ in the folder .sluice.`,
 	add("release", data.NewModel(), releases.NewRelease(), releases.NewRollout())
 	add("host", serve.NewUp(), serve.NewWorker(), serve.NewServe(), serve.NewCodec(), serve.NewDoctor())
 	add("", newVersion(), newExitCodes())
+	root.InitDefaultHelpCmd()
+	helpOfKnown(root)
 	return root
 }
 
-// unknown is the error of a command that does not exist.
-func unknown(root *cobra.Command, name string) error {
-	message := fmt.Sprintf("unknown command `%s`", name)
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return kit.Invalidf("%s\nhelp: did you mean `%s`?", message, strings.Join(near, "` or `"))
+// helpOfKnown makes `sluice help NAME` an error where there is no such command. Cobra would print the help of root.
+func helpOfKnown(root *cobra.Command) {
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		if found, rest, _ := root.Find(args); found.HasSubCommands() && len(rest) > 0 {
+			return kit.UnknownCommand(found, rest[0])
+		}
+		return nil
 	}
-	return kit.UsageError(root, message)
 }
 
 // execute runs the command line args and returns the exit code.

@@ -53,7 +53,7 @@ func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return UsageError(cmd, fmt.Sprintf("unknown command `%s %s`", cmd.Name(), args[0]))
+			return UnknownCommand(cmd, args[0])
 		}
 		return cmd.Help()
 	}
