@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/expr/meter"
 	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
@@ -235,7 +235,7 @@ func TestMeteredConditions(t *testing.T) {
 		t.Fatalf("%s: %+v", verdict, checks)
 	}
 	for _, check := range checks {
-		if !strings.Contains(check.Error, expr.ErrCost.Error()) {
+		if !strings.Contains(check.Error, meter.ErrCost.Error()) {
 			t.Errorf("%s: %s", check.Expression, check.Error)
 		}
 	}

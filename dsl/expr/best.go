@@ -9,10 +9,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/parser"
-)
 
-// bestOf is the function behind the macro `best`: the element of a list whose value, in a list as long, is the largest.
-const bestOf = "@best"
+	"github.com/sluiceml/sluice/dsl/expr/meter"
+)
 
 // best are the macro list.best(x, expr), the element with the largest value of expr, the first of several, an absent one of none, and the
 // function behind it.
@@ -23,7 +22,7 @@ func best() []cel.EnvOption {
 		overloads = append(overloads, cel.Overload("best_by_"+value.TypeName(), []*cel.Type{cel.ListType(element), cel.ListType(value)}, element,
 			cel.BinaryBinding(pickBest)))
 	}
-	return []cel.EnvOption{overElements("best", bestOf), cel.Function(bestOf, overloads...)}
+	return []cel.EnvOption{overElements("best", meter.BestOf), cel.Function(meter.BestOf, overloads...)}
 }
 
 // boundList is the name the list has inside the expansion.

@@ -11,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/sluiceml/sluice/dsl/expr/meter"
 )
 
 // Holds evaluates a bool expression and returns what its references were.
@@ -26,7 +28,7 @@ func (e *Expression) Holds(names cel.Activation) (holds bool, values map[string]
 
 // seen collects the values that an evaluation had for the expression's references. What was absent says so; what a short circuit
 // left alone is left out.
-func (e *Expression) seen(in *evaluation) map[string]any {
+func (e *Expression) seen(in *meter.Evaluation) map[string]any {
 	if in == nil {
 		return nil
 	}
@@ -40,7 +42,7 @@ func (e *Expression) seen(in *evaluation) map[string]any {
 }
 
 // deciding is what an `.all` that turned out false read of the element at which it did: CEL ends there.
-func (e *Expression) deciding(in *evaluation) (refs []Reference) {
+func (e *Expression) deciding(in *meter.Evaluation) (refs []Reference) {
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if v, _ := in.Value(x.ID()); x.Kind() != ast.ComprehensionKind || v != types.False || x.AsComprehension().AccuInit().AsLiteral() != types.True {
 			return
@@ -48,7 +50,8 @@ func (e *Expression) deciding(in *evaluation) (refs []Reference) {
 		x = x.AsComprehension().LoopStep()
 		for x.Kind() == ast.CallKind && x.AsCall().FunctionName() == operators.LogicalAnd { // what it left alone is of an element before
 			args := x.AsCall().Args()
-			if x = args[1]; in.values[args[0].ID()] == types.False {
+			x = args[1]
+			if v, _ := in.Value(args[0].ID()); v == types.False {
 				x = args[0]
 			}
 		}

@@ -2,15 +2,12 @@ package expr
 
 import (
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
-	"pgregory.net/rapid"
-
+	"github.com/sluiceml/sluice/dsl/expr/meter"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -44,7 +41,7 @@ func TestRowCost(t *testing.T) {
 			t.Errorf("%s: %v", expr, err)
 			continue
 		}
-		if v, err := p.Eval(row); !errors.Is(err, ErrCost) {
+		if v, err := p.Eval(row); !errors.Is(err, meter.ErrCost) {
 			t.Errorf("%s: got %.40v, %v", expr, v, err)
 		}
 	}
@@ -73,7 +70,7 @@ func TestComparisonCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.Eval(map[string]any{"list": list}); got != want || errors.Is(err, ErrCost) != (want == nil) {
+		if got, err := p.Eval(map[string]any{"list": list}); got != want || errors.Is(err, meter.ErrCost) != (want == nil) {
 			t.Errorf("%s: got %v, %v", expr, got, err)
 		}
 	}
@@ -94,77 +91,109 @@ func TestDistinctWords(t *testing.T) {
 	}
 }
 
-// The functions of lists say what those of CEL's own library say, which compare all with all.
-func TestListFunctions(t *testing.T) {
-	values := rapid.SampledFrom([]string{"1", "1u", "1.0", "2", "1.5", "true", "'a'", "b'a'", "null", "[1]", "[1.0]", "[[1], 'a']", "{'a': 1, 'b': 2}", "{'b': 2u, 'a': 1.0}", "duration('1s')", "timestamp(0)", "0.0/0.0", "[0.0/0.0]", "optional.of(1)"})
-	lists := rapid.Custom(func(rt *rapid.T) string {
-		return "[" + strings.Join(rapid.SliceOfN(rapid.Map(values, func(s string) string { return "dyn(" + s + ")" }), 0, 6).Draw(rt, "list"), ", ") + "]"
-	})
-	env, err := rowEnv()
-	if err != nil {
-		t.Fatal(err)
+// A comprehension takes time by the number of elements, so that a row of megabytes is nothing to wait for. By its square, each of these
+// would take an hour.
+func TestLongLists(t *testing.T) {
+	const n = 200_000
+	numbers, byName := make([]any, n), make(map[string]any, n)
+	for i := range numbers {
+		numbers[i], byName[fmt.Sprint(i)] = int64(i), int64(i)
 	}
-	equal := func(a, b ref.Val) bool { return a.Equal(b) == types.True }
-	eval := func(rt *rapid.T, text string) ref.Val {
-		checked, issues := env.Compile(text)
-		if issues.Err() != nil {
-			rt.Fatalf("%s: %v", text, issues.Err())
-		}
-		program, err := env.Program(checked)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		v, _, err := program.Eval(cel.NoVars())
-		if err != nil {
-			rt.Fatalf("%s: %v", text, err)
-		}
-		return v
-	}
-	rapid.Check(t, func(rt *rapid.T) {
-		a, b := lists.Draw(rt, "a"), lists.Draw(rt, "b")
-		all, others := elements(eval(rt, a)), elements(eval(rt, b))
-		has := func(list []ref.Val, v ref.Val) bool {
-			for _, x := range list {
-				if equal(x, v) {
-					return true
-				}
-			}
-			return false
-		}
-		var want []ref.Val
-		contains, intersects := true, false
-		for _, v := range all {
-			if !has(want, v) {
-				want = append(want, v)
-			}
-			contains = contains && has(others, v)
-			intersects = intersects || has(others, v)
-		}
-		if got := eval(rt, a+".distinct()").(traits.Lister); got.Size() != types.Int(len(want)) {
-			rt.Fatalf("%s has %v distinct elements, want %d", a, got.Size(), len(want))
-		}
-		if got := eval(rt, "sets.contains("+b+", "+a+")"); got != types.Bool(contains) {
-			rt.Fatalf("sets.contains(%s, %s) is %v", b, a, got)
-		}
-		if got := eval(rt, "sets.intersects("+b+", "+a+")"); got != types.Bool(intersects) {
-			rt.Fatalf("sets.intersects(%s, %s) is %v", b, a, got)
-		}
-	})
-}
-
-func TestSort(t *testing.T) {
-	for expr, want := range map[spec.Expr]string{
-		"['b', 'a'].sort() == ['a', 'b']": "", "[3, 1, 2].sortBy(x, -x) == [3, 2, 1]": "", "['bb', 'a', 'aa'].sortBy(x, size(x)) == ['a', 'bb', 'aa']": "",
-		"[dyn(1), dyn('a')].sort() == []": "same type", "[1, 2].reverse() == [2, 1]": "", "lists.range(3) == [0, 1, 2]": "", "lists.range(-1) == []": "size",
+	row := map[string]any{"numbers": numbers, "by_name": byName, "text": strings.Repeat("ab ", n), "one": "x"}
+	for expr, want := range map[spec.Expr]any{
+		`row.numbers.all(x, x >= 0)`:                        true,
+		`row.text.split(" ").exists(w, w == "x")`:           false,
+		`row.by_name.exists(k, k == row.one)`:               false,
+		`row.numbers.filter(x, x % 2 == 0).size()`:          int64(n / 2),
+		`row.numbers.map(x, x > 5 ? x : 0).size()`:          int64(n),
+		`row.numbers.exists_one(x, x == 7 || x == -1)`:      true,
+		`row.text.split(" ").all(w, w in ["ab", "cd", ""])`: true,
 	} {
 		p, err := CompileRow(expr, nil)
 		if err != nil {
-			t.Errorf("%s: %v", expr, err)
-			continue
+			t.Fatal(err)
 		}
-		v, err := p.Eval(nil)
-		if want == "" && (err != nil || v != true) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: got %v, %v", expr, v, err)
+		if got, err := p.Eval(row); err != nil || got != want {
+			t.Errorf("%s: got %v, %v; want %v", expr, got, err, want)
+		}
+	}
+}
+
+// A row of the largest size ends what walks through it for each of its elements, and nothing that walks through it once.
+func TestLargestRow(t *testing.T) {
+	row := map[string]any{"text": strings.Repeat("some words\n", 16<<20/11)}
+	for expr, costs := range map[spec.Expr]bool{
+		`row.text.size() > 1000 && row.text.contains("absent")`:                   false,
+		`row.text.matches("^[a-z]+ [a-z]+")`:                                      false,
+		`row.text.lowerAscii().replace("words", "word").trim() + row.text != "x"`: false,
+		`row.text.split("\n").filter(l, l.size() > 3).size() > 2`:                 false,
+		`row.text.split("\n").all(l, row.text.contains(l))`:                       true,
+	} {
+		p, err := CompileRow(expr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Eval(row); costs != errors.Is(err, meter.ErrCost) || !costs && err != nil {
+			t.Errorf("%s: got %v", expr, err)
+		}
+	}
+}
+
+// A row ends what would take minutes for the objects in it; what looks at each field once it does not.
+//
+// promise: docs/operations.md#p-limit-cost
+func TestLargeObjects(t *testing.T) {
+	const n = 10_000
+	env, err := envWithin(2_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, copied, numbers, names := make(map[string]any, n), make(map[string]any, n), make([]any, n), make([]any, n)
+	for i := range n {
+		name := fmt.Sprint("name ", i)
+		object[name], copied[name], numbers[i], names[i] = int64(i), int64(i), int64(i), name
+	}
+	row := map[string]any{"o": object, "p": copied, "l": numbers, "names": names}
+	for expr, want := range map[spec.Expr]any{
+		`row.o.exists(k, row.o != row.p)`:                 nil,
+		`row.l.exists(x, row.o.exists(k, true) && false)`: nil, // its fields are put in order each time
+		`row.o.map(k, row.o).distinct().size() > 0`:       nil,
+		`row.names.all(k, k in row.o)`:                    true,
+		`row.o == row.p && row.o.all(k, row.p[k] >= 0)`:   true,
+	} {
+		p, err := compileRow(env, expr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Eval(row); got != want || errors.Is(err, meter.ErrCost) != (want == nil) {
+			t.Errorf("%s: got %v, %v", expr, got, err)
+		}
+	}
+}
+
+// A row ends what would take gigabytes for the lists that are made of it.
+func TestListsThatAreMade(t *testing.T) {
+	const n = 100_000
+	row := map[string]any{"l": make([]any, n)}
+	for expr, want := range map[spec.Expr]any{
+		`row.l.map(x, row.l.map(y, [y])).size() > 0`:                            nil,
+		`lists.range(1000000).map(x, lists.range(1000000)).size() > 0`:          nil,
+		`row.l.map(x, row.l.reverse()).size() > 0`:                              nil,
+		`row.l.map(x, "a,b".split(",")).map(x, x.size() + row.l.size()).size()`: int64(n),
+	} {
+		p, err := CompileRow(expr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, err := p.Eval(row)
+		runtime.ReadMemStats(&after)
+		if got != want || errors.Is(err, meter.ErrCost) != (want == nil) {
+			t.Errorf("%s: got %v, %v", expr, got, err)
+		}
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 2000 {
+			t.Errorf("%s: %d MiB were allocated", expr, made)
 		}
 	}
 }

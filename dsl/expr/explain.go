@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr/meter"
 	"github.com/sluiceml/sluice/dsl/expr/slips"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -48,7 +49,7 @@ var (
 func (x *explainer) report(issues *cel.Issues) {
 	x.findUnknownCalls(issues)
 	for _, err := range issues.Errors() {
-		if len(issues.Errors()) > 1 && strings.Contains(err.Message, "'"+bestOf+"'") {
+		if len(issues.Errors()) > 1 && strings.Contains(err.Message, "'"+meter.BestOf+"'") {
 			continue // what it is given is wrong, and is reported
 		}
 		offset := charOffset(x.e.Text, err.Location.Line(), err.Location.Column())
@@ -164,7 +165,7 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 func (x *explainer) noOverload(function, operands string) (code, text, hint string) {
 	operands = strings.NewReplacer("optional_type(", "optional(", "google.protobuf.", "", objectPrefix, "").Replace(operands)
 	name := function
-	if function == bestOf {
+	if function == meter.BestOf {
 		return "type", "`best` compares numbers, strings, durations or timestamps", "such as steps.fit.best(f, f.metrics.f1)"
 	}
 	if m := operator.FindStringSubmatch(function); m != nil {

@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr/meter"
 )
 
 // maxCost bounds one evaluation of an expression of a pipeline, in operations: about 100 ms.
@@ -59,18 +60,18 @@ type Expression struct {
 	OK    bool // compiled without a finding
 
 	tree    *ast.AST // nil when the text is no CEL
-	program *meteredProgram
+	program *meter.Program
 }
 
 // baseEnv has the functions of every expression of a pipeline, whose names are part of the language; onceEnv has those of ScopeOnce.
 var (
-	baseEnv = sync.OnceValues(func() (*functionSet, error) { return envWithin(maxCost) })
-	onceEnv = sync.OnceValues(func() (*functionSet, error) { return envWithin(maxListCost) })
+	baseEnv = sync.OnceValues(func() (*meter.Functions, error) { return envWithin(maxCost) })
+	onceEnv = sync.OnceValues(func() (*meter.Functions, error) { return envWithin(maxListCost) })
 )
 
 // envWithin has the same functions for expressions that may cost no more than limit.
-func envWithin(limit uint64) (*functionSet, error) {
-	library, matches := matching(limit)
+func envWithin(limit uint64) (*meter.Functions, error) {
+	library, matches := meter.Matching(limit)
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(library)), matches,
 		cel.OptionalTypes(),
@@ -84,7 +85,7 @@ func envWithin(limit uint64) (*functionSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newFunctionSet(env, limit)
+	return meter.New(env, limit)
 }
 
 // newEnv makes an environment with the given variables.
@@ -134,7 +135,7 @@ func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env,
 	}
 	base, err := functions()
 	if err == nil {
-		e.program, err = base.meter(env, checked)
+		e.program, err = base.Plan(env, checked)
 	}
 	if err != nil {
 		e.Report(src, 0, "expression", "", err.Error())
@@ -202,13 +203,13 @@ type Knower interface {
 }
 
 // watch evaluates e, unless its names lack a step that it reads, and returns what was seen on the way, too.
-func (e *Expression) watch(vars cel.Activation) (ref.Val, *evaluation, error) {
+func (e *Expression) watch(vars cel.Activation) (ref.Val, *meter.Evaluation, error) {
 	if n, ok := vars.(Knower); ok {
 		if err := n.Knows(e.Refs); err != nil {
 			return nil, nil, err
 		}
 	}
-	return e.program.eval(vars)
+	return e.program.Eval(vars)
 }
 
 // explain names the whole path of what was absent.

@@ -9,10 +9,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/ext"
-)
 
-// sortedBy is the function behind the macro `sortBy`: a list in the order of the values in another that is as long.
-const sortedBy = "@sortedBy"
+	"github.com/sluiceml/sluice/dsl/expr/meter"
+)
 
 // maxRange is the longest list that lists.range makes.
 const maxRange = 1_000_000
@@ -37,8 +36,8 @@ func lists() []cel.EnvOption {
 	return []cel.EnvOption{
 		ext.Lists(ext.ListsVersion(1)),
 		cel.Function("sort", sorts...),
-		cel.Function(sortedBy, sortsBy...),
-		overElements("sortBy", sortedBy),
+		cel.Function(meter.SortedBy, sortsBy...),
+		overElements("sortBy", meter.SortedBy),
 		cel.Function("lists.range", cel.Overload("lists_range", []*cel.Type{cel.IntType}, cel.ListType(cel.IntType), cel.UnaryBinding(makeRange))),
 		cel.Function("reverse", cel.MemberOverload("list_reverse", []*cel.Type{list}, list, cel.UnaryBinding(reverse))),
 		cel.Function("distinct", cel.MemberOverload("list_distinct", []*cel.Type{list}, list, cel.UnaryBinding(distinct))),

@@ -20,6 +20,9 @@ func (ts *TypeSystem) NewMap(values map[ref.Val]ref.Val) ref.Val {
 	return orderedMap{types.NewRefValMap(ts, values)}
 }
 
+// Unordered implements meter.Ordered.
+func (m orderedMap) Unordered() traits.Mapper { return m.Mapper }
+
 func (m orderedMap) Iterator() traits.Iterator {
 	var keys []ref.Val
 	for it := m.Mapper.Iterator(); it.HasNext() == types.True; {

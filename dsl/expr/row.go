@@ -8,8 +8,8 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/interpreter"
 
+	"github.com/sluiceml/sluice/dsl/expr/meter"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -35,7 +35,7 @@ func CompileRow(e spec.Expr, params map[string]any) (*RowProgram, error) {
 	return compileRow(base, e, params)
 }
 
-func compileRow(base *functionSet, e spec.Expr, params map[string]any) (*RowProgram, error) {
+func compileRow(base *meter.Functions, e spec.Expr, params map[string]any) (*RowProgram, error) {
 	env, err := Extend(base.Env, rowNames, cel.CustomTypeAdapter(NewTypeSystem())) // which puts maps in order
 	if err != nil {
 		return nil, err
@@ -48,38 +48,15 @@ func compileRow(base *functionSet, e spec.Expr, params map[string]any) (*RowProg
 	if issues.Err() != nil {
 		return nil, issues.Err()
 	}
-	if iterates(checked) {
-		program, err := base.meter(env, checked, interpreter.Optimize())
-		if err != nil {
-			return nil, err
-		}
-		return &RowProgram{params: params, eval: func(vars cel.Activation) (ref.Val, error) {
-			v, _, err := program.eval(vars)
-			return v, err
-		}}, nil
-	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(constantPatterns(base.limit)...))
+	eval, err := base.Row(env, checked)
 	if err != nil {
 		return nil, err
 	}
-	return &RowProgram{params: params, eval: func(vars cel.Activation) (ref.Val, error) {
-		v, _, err := program.Eval(vars)
-		return v, costError(err)
-	}}, nil
+	return &RowProgram{params: params, eval: eval}, nil
 }
 
 // rowEnv has the functions of expressions over rows.
-var rowEnv = sync.OnceValues(func() (*functionSet, error) { return envWithin(maxRowCost) })
-
-// iterates reports whether an expression has a comprehension. One without makes each of its calls once, and each has a limit of its own:
-// it need not be watched as a whole, which takes longer than to evaluate it.
-func iterates(checked *cel.Ast) bool {
-	found := false
-	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		found = found || e.Kind() == ast.ComprehensionKind
-	}))
-	return found
-}
+var rowEnv = sync.OnceValues(func() (*meter.Functions, error) { return envWithin(maxRowCost) })
 
 // RowParams gives parameters that travelled as JSON the types they were declared with, in the form that CompileRow takes.
 func RowParams(params map[string]spec.RowParam) (typed map[string]any, err error) {
@@ -102,7 +79,7 @@ func RowParams(params map[string]spec.RowParam) (typed map[string]any, err error
 
 // Eval returns the expression's value as JSON has it: nil, bool, int64, float64, string, []any or map[string]any. Timestamps and
 // durations become text, bytes base64. A missing field, a wrong type and a value that JSON lacks are errors, and too many operations
-// are ErrCost.
+// are meter.ErrCost.
 func (p *RowProgram) Eval(row map[string]any) (any, error) {
 	value, err := p.eval(rowVariables{row: row, params: p.params})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/expr/meter"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
@@ -67,7 +67,7 @@ func Clip(s string, n int) string {
 // RejectEval rejects a row that an expression failed over; what names it.
 func RejectEval(what string, err error) error {
 	reason := "expression"
-	if errors.Is(err, expr.ErrCost) {
+	if errors.Is(err, meter.ErrCost) {
 		reason = "cost"
 	}
 	return Reject(reason, "%s: %v", what, err)

@@ -1,4 +1,6 @@
-package expr
+// Package meter evaluates CEL within a limit of operations. It knows the functions of the language, by what they cost, and nothing of
+// pipelines.
+package meter
 
 import (
 	"errors"
@@ -13,14 +15,15 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// functionSet is the functions of expressions that may cost so much, each call and all together.
-type functionSet struct {
+// Functions are the functions of expressions that may cost so much, each call and all together.
+type Functions struct {
 	*cel.Env
 	dispatcher interpreter.Dispatcher
 	limit      uint64
 }
 
-func newFunctionSet(env *cel.Env, limit uint64) (*functionSet, error) {
+// New returns the functions of env, whose calls and evaluations may cost no more than limit.
+func New(env *cel.Env, limit uint64) (*Functions, error) {
 	env, err := limitCalls(env, limit)
 	if err != nil {
 		return nil, err
@@ -34,22 +37,22 @@ func newFunctionSet(env *cel.Env, limit uint64) (*functionSet, error) {
 		all = append(all, bound...)
 	}
 	dispatcher := interpreter.NewDispatcher()
-	return &functionSet{Env: env, dispatcher: dispatcher, limit: limit}, dispatcher.Add(all...)
+	return &Functions{Env: env, dispatcher: dispatcher, limit: limit}, dispatcher.Add(all...)
 }
 
-// meteredProgram is a checked expression whose evaluations end when they have cost more than a limit. It may be used from several
+// Program is a checked expression whose evaluations end when they have cost more than a limit. It may be used from several
 // goroutines.
 //
 // cel.CostLimit takes time by the square of a list that is walked through: it keeps the values of all rounds of a comprehension on a
 // stack, and searches that whenever a name is read. Besides, it counts nothing in a program that tracks its state, too.
-type meteredProgram struct {
+type Program struct {
 	plan  *interpreter.ObservableInterpretable
-	steps []meteredStep // by their ID in the tree
+	steps []step // by their ID in the tree
 	limit uint64
 }
 
-// meteredStep is what is known beforehand of a step of an evaluation.
-type meteredStep struct {
+// step is what is known beforehand of a step of an evaluation.
+type step struct {
 	constant bool
 	function string // that it calls, if any
 	args     []int64
@@ -63,13 +66,13 @@ const maxMade = 10_000_000
 
 // listMakers are the functions that make a new list.
 var listMakers = map[string]bool{
-	"lists.range": true, "reverse": true, "slice": true, "flatten": true, "distinct": true, "sort": true, sortedBy: true, "split": true,
+	"lists.range": true, "reverse": true, "slice": true, "flatten": true, "distinct": true, "sort": true, SortedBy: true, "split": true,
 }
 
-// meter readies an expression that was checked in env, which has the same functions and variables besides.
-func (f *functionSet) meter(env *cel.Env, checked *cel.Ast, options ...interpreter.PlannerOption) (*meteredProgram, error) {
+// Plan readies an expression that was checked in env, which has the same functions and variables besides.
+func (f *Functions) Plan(env *cel.Env, checked *cel.Ast, options ...interpreter.PlannerOption) (*Program, error) {
 	tree := checked.NativeRep()
-	p := &meteredProgram{steps: make([]meteredStep, ast.MaxID(tree)+1), limit: f.limit}
+	p := &Program{steps: make([]step, ast.MaxID(tree)+1), limit: f.limit}
 	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.ComprehensionKind {
 			p.steps[e.AsComprehension().IterRange().ID()].walked = true
@@ -84,7 +87,7 @@ func (f *functionSet) meter(env *cel.Env, checked *cel.Ast, options ...interpret
 	options = append(options,
 		interpreter.CompileRegexConstants(constantPatterns(f.limit)...),
 		interpreter.EvalStateObserver(interpreter.EvalStateFactory(func() interpreter.EvalState {
-			return &evaluation{meteredProgram: p, values: make([]ref.Val, len(p.steps))}
+			return &Evaluation{Program: p, values: make([]ref.Val, len(p.steps))}
 		})))
 	provider, adapter := env.CELTypeProvider(), env.CELTypeAdapter()
 	attributes := interpreter.NewAttributeFactory(env.Container, adapter, provider)
@@ -100,8 +103,34 @@ func (f *functionSet) meter(env *cel.Env, checked *cel.Ast, options ...interpret
 	return p, nil
 }
 
+// Row readies an expression over a row, which is evaluated often. One without a comprehension makes each of its calls once, and each has a
+// limit of its own: it need not be watched as a whole, which takes longer than to evaluate it.
+func (f *Functions) Row(env *cel.Env, checked *cel.Ast) (func(cel.Activation) (ref.Val, error), error) {
+	if iterates(checked) {
+		program, err := f.Plan(env, checked, interpreter.Optimize())
+		return func(vars cel.Activation) (ref.Val, error) {
+			v, _, err := program.Eval(vars)
+			return v, err
+		}, err
+	}
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(constantPatterns(f.limit)...))
+	return func(vars cel.Activation) (ref.Val, error) {
+		v, _, err := program.Eval(vars)
+		return v, costError(err)
+	}, err
+}
+
+// iterates reports whether an expression has a comprehension.
+func iterates(checked *cel.Ast) bool {
+	found := false
+	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		found = found || e.Kind() == ast.ComprehensionKind
+	}))
+	return found
+}
+
 // note keeps what a step will be counted by.
-func (p *meteredProgram) note(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+func (p *Program) note(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	switch i := i.(type) {
 	case interpreter.InterpretableConst:
 		p.steps[i.ID()].constant = true
@@ -117,8 +146,8 @@ func (p *meteredProgram) note(i interpreter.InterpretableV2) (interpreter.Interp
 	return i, nil
 }
 
-// eval returns the value, and what was seen on the way. An evaluation that costs too much ends with ErrCost.
-func (p *meteredProgram) eval(vars cel.Activation) (v ref.Val, seen *evaluation, err error) {
+// Eval returns the value, and what was seen on the way. An evaluation that costs too much ends with ErrCost.
+func (p *Program) Eval(vars cel.Activation) (v ref.Val, seen *Evaluation, err error) {
 	frame, err := interpreter.NewExecutionFrame(vars)
 	if err != nil {
 		return nil, nil, err
@@ -133,26 +162,26 @@ func (p *meteredProgram) eval(vars cel.Activation) (v ref.Val, seen *evaluation,
 			v, err = nil, fmt.Errorf("internal error: %v", r) // as CEL's own programs say it
 		}
 	}()
-	v = p.plan.ObserveExec(frame, func(state any) { seen, _ = state.(*evaluation) })
+	v = p.plan.ObserveExec(frame, func(state any) { seen, _ = state.(*Evaluation) })
 	if failed, ok := v.(*types.Err); ok {
 		return nil, seen, failed
 	}
 	return v, seen, nil
 }
 
-// evaluation is one under way: what it has cost, and the last value of each of its steps.
-type evaluation struct {
-	*meteredProgram
+// Evaluation is one under way, or done: what it has cost, and the last value of each of its steps.
+type Evaluation struct {
+	*Program
 	spent  uint64
 	made   uint64 // places of lists and objects
 	values []ref.Val
 	args   []ref.Val // of the call that is being counted
 }
 
-var _ interpreter.EvalState = (*evaluation)(nil)
+var _ interpreter.EvalState = (*Evaluation)(nil)
 
 // SetValue implements interpreter.EvalState: it is told of every step that is done, and ends the evaluation when that was one too many.
-func (e *evaluation) SetValue(id int64, v ref.Val) {
+func (e *Evaluation) SetValue(id int64, v ref.Val) {
 	e.values[id] = v
 	step := &e.steps[id]
 	if step.constant {
@@ -181,12 +210,12 @@ func (e *evaluation) SetValue(id int64, v ref.Val) {
 }
 
 // Value implements interpreter.EvalState.
-func (e *evaluation) Value(id int64) (ref.Val, bool) {
+func (e *Evaluation) Value(id int64) (ref.Val, bool) {
 	return e.values[id], e.values[id] != nil
 }
 
 // IDs implements interpreter.EvalState.
-func (e *evaluation) IDs() []int64 {
+func (e *Evaluation) IDs() []int64 {
 	var all []int64
 	for id, v := range e.values {
 		if v != nil {
@@ -197,7 +226,7 @@ func (e *evaluation) IDs() []int64 {
 }
 
 // Reset implements interpreter.EvalState.
-func (e *evaluation) Reset() {
+func (e *Evaluation) Reset() {
 	clear(e.values)
 	e.spent, e.made = 0, 0
 }

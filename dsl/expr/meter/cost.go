@@ -1,4 +1,4 @@
-package expr
+package meter
 
 import (
 	"errors"
@@ -30,10 +30,20 @@ func costError(err error) error {
 	return err
 }
 
+// The functions behind macros of the language: `sortBy`, a list in the order of the values in another that is as long, and `best`, the
+// element of a list whose value in such another is the largest.
+const (
+	SortedBy = "@sortedBy"
+	BestOf   = "@best"
+)
+
+// Ordered is a map that is walked through in the order of its keys.
+type Ordered interface{ Unordered() traits.Mapper }
+
 // costly are the functions that may do or make far more than their arguments are long: by squares, by repeating one in another, or
 // because elements of a list may all be the same large value. Their cost is counted before they are called.
 var costly = []string{
-	"replace", "join", "format", "indexOf", "lastIndexOf", "flatten", "distinct", "sort", sortedBy, bestOf,
+	"replace", "join", "format", "indexOf", "lastIndexOf", "flatten", "distinct", "sort", SortedBy, BestOf,
 	"sets.contains", "sets.intersects", "sets.equivalent", "json.encode",
 }
 
@@ -104,13 +114,13 @@ func callCost(function string, args []ref.Val, limit uint64) uint64 {
 		if _, ok := args[1].(traits.Mapper); !ok { // which is not walked through
 			m.all(args[1])
 		}
-	case "distinct", "sets.contains", "sets.intersects", "sets.equivalent", "json.encode", "format", "flatten", bestOf:
+	case "distinct", "sets.contains", "sets.intersects", "sets.equivalent", "json.encode", "format", "flatten", BestOf:
 		for _, a := range args {
 			m.all(a)
 		}
 	case operators.Equals, operators.NotEquals:
 		m.all(smaller(args))
-	case "sort", sortedBy:
+	case "sort", SortedBy:
 		keys := args[len(args)-1]
 		m.all(keys)
 		m.spent = product(m.spent, uint64(bits.Len64(sizeOf(keys))))
@@ -169,8 +179,8 @@ func (m *meter) all(v ref.Val) {
 			m.all(it.Next())
 		}
 	case traits.Mapper:
-		if ordered, ok := v.(orderedMap); ok {
-			v = ordered.Mapper // any order will do
+		if ordered, ok := v.(Ordered); ok {
+			v = ordered.Unordered() // any order will do
 		}
 		for it := v.Iterator(); m.spent <= m.limit && it.HasNext() == types.True; {
 			key := it.Next()

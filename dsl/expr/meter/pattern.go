@@ -1,4 +1,4 @@
-package expr
+package meter
 
 import (
 	"fmt"
@@ -128,8 +128,8 @@ func (p *pattern) match(text ref.Val, limit uint64) ref.Val {
 	return types.Bool(p.MatchString(stringOf(text)))
 }
 
-// matching declares `matches` as CEL has it, in place of the one in CEL's library, whose calls cannot be limited.
-func matching(limit uint64) (library *env.LibrarySubset, declared cel.EnvOption) {
+// Matching declares `matches` as CEL has it, in place of the one in CEL's library, whose calls cannot be limited.
+func Matching(limit uint64) (library *env.LibrarySubset, declared cel.EnvOption) {
 	args := []*cel.Type{cel.StringType, cel.StringType}
 	return env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction(overloads.Matches)), cel.Function(overloads.Matches,
 		cel.Overload(overloads.Matches, args, cel.BoolType), cel.MemberOverload(overloads.MatchesString, args, cel.BoolType),

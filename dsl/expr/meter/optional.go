@@ -1,4 +1,4 @@
-package expr
+package meter
 
 import (
 	"github.com/google/cel-go/common/types"
