@@ -12,17 +12,19 @@ import (
 )
 
 func approvalOutputs(ts *expr.TypeSystem, _ string, sp *spec.Approval) expr.ObjectType {
+	ranges := map[string]expr.Range{}
 	fields, optional := ts.StructFields(reflect.TypeFor[spec.ApprovalOutput]()), map[string]bool{}
 	for name, f := range sp.Fields {
 		optional[name] = !f.Required && f.Default == nil
 		if t := expr.ParamType(spec.Param{Type: f.Type}); t != nil && fields[name] == nil {
 			fields[name] = t
+			ranges[name] = expr.Range{Only: f.Values}
 		}
 	}
 	for _, f := range spec.KeysOf(reflect.TypeFor[spec.ApprovalOutput]()) {
 		delete(optional, f.Name)
 	}
-	return expr.ObjectType{Fields: fields, Optional: optional}
+	return expr.ObjectType{Fields: fields, Optional: optional, Ranges: ranges}
 }
 
 func checkApproval(c *checker, s *step, sp *spec.Approval) {

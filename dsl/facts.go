@@ -1,23 +1,76 @@
 package dsl
 
 import (
+	"maps"
+	"reflect"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-func triggerType() *expr.ObjectType {
+func (c *checker) triggerType() *expr.ObjectType {
+	var names []string
+	for key := range document.Entries(c.root, "triggers") {
+		names = append(names, key.Value)
+	}
+	if len(names) > 0 {
+		names = append(names, "") // of a run that was started by hand
+	}
 	return &expr.ObjectType{
 		Name: "trigger", Code: "name", What: "a fact of the trigger", Optional: map[string]bool{"value": true},
 		Fields: map[string]*cel.Type{
 			"name": cel.StringType, "kind": cel.StringType, "time": cel.TimestampType, "files": cel.ListType(cel.StringType),
 			"value": cel.DoubleType,
 		},
+		Ranges: map[string]expr.Range{
+			"name": {Only: names}, "kind": {Only: append(spec.Choices(reflect.TypeFor[spec.Trigger]()), spec.TriggerManual)},
+		},
 	}
+}
+
+// rangesFor are what is known of values where an expression of a step stands: of the step's own outputs, and of how the run went.
+func (c *checker) rangesFor(e *expr.Expression, s *step) map[string]expr.Range {
+	ranges := map[string]expr.Range{}
+	switch {
+	case s == nil:
+		return nil
+	case e.Scope == expr.ScopeGate || e.Scope == expr.ScopeUntil:
+		maps.Copy(ranges, c.outputsOf(s).Ranges)
+	}
+	if s.section == spec.SectionOnFailure {
+		status := expr.Range{Else: texts(spec.RunEnds())}
+		for _, end := range spec.RunEnds() {
+			if spec.EndOfRun(end, "").HandlesFailure {
+				status.Only = append(status.Only, string(end))
+			}
+		}
+		ranges["run.status"] = status
+	}
+	return ranges
+}
+
+// stepNames are those of all steps; nil where some could not be read.
+func (c *checker) stepNames() (names []string) {
+	for _, s := range c.steps {
+		names = append(names, s.ID)
+	}
+	if len(c.unreadable) > 0 {
+		return nil
+	}
+	return names
+}
+
+func texts[T ~string](of []T) (all []string) {
+	for _, v := range of {
+		all = append(all, string(v))
+	}
+	return all
 }
 
 func triggerValue(ts *expr.TypeSystem, t spec.TriggerFacts) *expr.Object {

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
@@ -107,18 +106,6 @@ func (c *checker) checkParams() {
 		}
 		if !c.usedParams[name] && !unread && !isMeant(name) {
 			c.src.Warnf(document.KeyNode(node, name), "unused-param", "remove it, or read it as params."+name, "nothing reads the parameter `%s`", name)
-		}
-	}
-}
-
-var comparedParam = regexp.MustCompile(`\bparams\.(\w+)\s*[=!]=\s*("[^"\\]*"|'[^'\\]*')`)
-
-// checkCompared reports an enum that is compared with what it never is.
-func (c *checker) checkCompared(e *expr.Expression) {
-	for _, m := range comparedParam.FindAllStringSubmatchIndex(e.Text, -1) {
-		p, value := c.pipeline.Params[e.Text[m[2]:m[3]]], strings.Trim(e.Text[m[4]:m[5]], `"'`)
-		if p.Type == "enum" && len(p.Values) > 0 && !slices.Contains(p.Values, value) {
-			e.Report(c.src, utf8.RuneCountInString(e.Text[:m[4]]), "enum", nearest.Hint(value, p.Values), fmt.Sprintf("`params.%s` is never %q", e.Text[m[2]:m[3]], value))
 		}
 	}
 }

@@ -220,7 +220,7 @@ func (c *checker) declare() {
 }
 
 func (c *checker) paramsType() *cel.Type {
-	params := &expr.ObjectType{Name: "params", Code: "param", What: "a parameter of this pipeline", Fields: map[string]*cel.Type{}, Optional: map[string]bool{}}
+	params := &expr.ObjectType{Name: "params", Code: "param", What: "a parameter of this pipeline", Fields: map[string]*cel.Type{}, Optional: map[string]bool{}, Ranges: map[string]expr.Range{}}
 	for name, p := range c.pipeline.Params {
 		t := expr.ParamType(p)
 		if slices.Contains(c.untyped, name) {
@@ -228,6 +228,7 @@ func (c *checker) paramsType() *cel.Type {
 		}
 		if t != nil {
 			params.Fields[name], params.Optional[name] = t, p.Optional()
+			params.Ranges[name] = expr.Range{Only: p.Values, Min: p.Min, Max: p.Max, Declared: true}
 		}
 	}
 	c.excuseParams(params)
@@ -238,13 +239,15 @@ func (c *checker) paramsType() *cel.Type {
 func (c *checker) runTypes() (main, after *cel.Type) {
 	run := &expr.ObjectType{Name: "run", Code: "name", What: "a fact of the run", Fields: map[string]*cel.Type{
 		"id": cel.StringType, "attempt": cel.IntType, "started_at": cel.TimestampType, "scheduled_at": cel.TimestampType,
-		"trigger": c.ts.Define(triggerType()),
+		"trigger": c.ts.Define(c.triggerType()),
 		"cost":    c.ts.Define(&expr.ObjectType{Name: "cost", Code: "name", What: "a cost of the run", Fields: map[string]*cel.Type{"usd": cel.DoubleType}}),
 	}}
 	ended := *run
 	ended.Name, ended.Fields = endedRun, maps.Clone(run.Fields)
 	ended.Fields["status"] = cel.StringType
+	ended.Ranges = map[string]expr.Range{"status": {Only: texts(spec.RunEnds())}}
 	ended.Fields["failed"] = cel.ListType(c.ts.StructType(reflect.TypeFor[spec.FailedStep]()))
+	c.ts.ObjectType(ended.Fields["failed"].Parameters()[0]).Ranges["step"] = expr.Range{Only: c.stepNames()}
 	return c.ts.Define(run), c.ts.Define(&ended)
 }
 
@@ -294,6 +297,7 @@ func (c *checker) compile(e *expr.Expression, s *step) {
 	if s != nil && s.section != spec.SectionMain {
 		base, baseVars = c.afterBase, c.afterVars
 	}
+	e.Ranges = c.rangesFor(e, s)
 	env, vars := c.envWith(base, baseVars, extra)
 	e.Compile(c.src, c.ts, env, vars)
 	c.use(e)
@@ -325,7 +329,6 @@ func (c *checker) compileFree(e *expr.Expression) {
 
 // use notes the parameters an expression reads, and reports the secret ones it must not.
 func (c *checker) use(e *expr.Expression) {
-	c.checkCompared(e)
 	for _, r := range e.Refs {
 		if len(r.Path) > 1 && r.Path[0].Name == "run" && r.Path[1].Name == "attempt" {
 			line, col := e.Locate(c.src, r)

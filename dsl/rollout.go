@@ -18,7 +18,8 @@ import (
 )
 
 func rolloutOutputs(ts *expr.TypeSystem, _ string, _ *spec.Rollout) expr.ObjectType {
-	return expr.ObjectType{Fields: ts.StructFields(reflect.TypeFor[spec.RolloutOutput]())}
+	t := reflect.TypeFor[spec.RolloutOutput]()
+	return expr.ObjectType{Fields: ts.StructFields(t), Ranges: expr.StructRanges(t)}
 }
 
 func checkRollout(c *checker, s *step, spec *spec.Rollout) {

@@ -24,7 +24,7 @@ func trainOutputs(ts *expr.TypeSystem, id string, sp *spec.Train) expr.ObjectTyp
 	t := reflect.TypeFor[spec.TrainOutput]()
 	fields := ts.StructFields(t)
 	fields["metrics"] = metricsType(ts, id, sp.Metrics)
-	return expr.ObjectType{Fields: declaredOutputs(fields, sp.Outputs), Optional: expr.OptionalFields(t)}
+	return expr.ObjectType{Fields: declaredOutputs(fields, sp.Outputs), Optional: expr.OptionalFields(t), Ranges: expr.StructRanges(t)}
 }
 
 func checkTrain(c *checker, s *step, spec *spec.Train) {

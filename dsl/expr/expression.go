@@ -53,6 +53,8 @@ type Expression struct {
 	Start    int        // where it begins in the scalar's value, in characters
 	Scope    Scope
 	Expected Expected
+	// Ranges are what is known of values by what they are read as, where their types do not say.
+	Ranges map[string]Range
 
 	// Refs are what it reads; they are known once it was compiled, if it is CEL.
 	Refs  []Reference
@@ -143,6 +145,7 @@ func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env,
 	}
 	e.OK = true
 	e.lint(src)
+	e.checkPossible(src, ts)
 }
 
 // Report adds an error at a character of the expression.

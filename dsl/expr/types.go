@@ -26,6 +26,8 @@ type ObjectType struct {
 	Optional map[string]bool
 	// Zeros are the fields that are maps of counts, with what stands in them for a name that nothing was counted under.
 	Zeros map[string]json.RawMessage
+	// Ranges are what is known of the values of fields.
+	Ranges map[string]Range
 	// What names the fields in messages: "a metric of `fit`".
 	What string
 	// Rest is the type of all other fields, where it is not known which there are; nil when these are all.
@@ -180,7 +182,7 @@ func (ts *TypeSystem) goType(t reflect.Type, r spec.Rules) *cel.Type {
 // StructType is the type of a Go struct of outputs.
 func (ts *TypeSystem) StructType(t reflect.Type) *cel.Type {
 	if _, ok := ts.objects[t.Name()]; !ok {
-		o := &ObjectType{Name: t.Name(), What: "a field of " + t.Name(), Fields: ts.StructFields(t), Optional: OptionalFields(t)}
+		o := &ObjectType{Name: t.Name(), What: "a field of " + t.Name(), Fields: ts.StructFields(t), Optional: OptionalFields(t), Ranges: StructRanges(t)}
 		ts.Define(o)
 	}
 	return ObjectNamed(t.Name())
@@ -363,7 +365,7 @@ func (ts *TypeSystem) Adopt(t *cel.Type, from *TypeSystem, owner string) *cel.Ty
 		return ObjectNamed(name)
 	}
 	ours := &ObjectType{
-		Name: name, What: theirs.What, Code: theirs.Code, Rest: theirs.Rest, Optional: theirs.Optional, Zeros: theirs.Zeros, Fields: map[string]*cel.Type{},
+		Name: name, What: theirs.What, Code: theirs.Code, Rest: theirs.Rest, Optional: theirs.Optional, Zeros: theirs.Zeros, Ranges: theirs.Ranges, Fields: map[string]*cel.Type{},
 	}
 	ts.Define(ours) // before its fields: an object may hold itself
 	for field, t := range theirs.Fields {

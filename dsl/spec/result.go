@@ -89,8 +89,8 @@ type TriggerFacts struct {
 type FailedStep struct {
 	Step  string `json:"step"`
 	Error string `json:"error"`
-	// Type of the error: invalid, user, infrastructure, preempted, timeout, gate or budget.
-	Type string `json:"type"`
+	// Type of the error.
+	Type string `json:"type" dsl:"enum=invalid|user|infrastructure|preempted|timeout|gate|budget|canceled"`
 }
 
 // RunFacts are the `run.*` names.

@@ -173,7 +173,7 @@ type RolloutOutput struct {
 	// Previous is the version that served before; empty for the first.
 	Previous string `json:"previous"`
 	// Decision: promoted or rolled_back.
-	Decision string `json:"decision"`
+	Decision string `json:"decision" dsl:"enum=promoted|rolled_back"`
 	// Reason is one line for people.
 	Reason string        `json:"reason"`
 	Stages []StageResult `json:"stages"`
@@ -197,7 +197,7 @@ type StageResult struct {
 	Index    int     `json:"index"`
 	Shadow   Share   `json:"shadow,omitempty"`
 	Weight   Share   `json:"weight,omitempty"`
-	Decision string  `json:"decision"` // pass, abort
+	Decision string  `json:"decision" dsl:"enum=pass|abort"`
 	Reason   string  `json:"reason,omitempty"`
 	Seconds  float64 `json:"seconds"`
 	Looks    []Look  `json:"looks"`
@@ -217,7 +217,7 @@ type Look struct {
 	EValue float64 `json:"e_value"`
 	// Alpha of the error test: how often a candidate that is as good may be aborted.
 	Alpha    float64 `json:"alpha,omitempty"`
-	Decision string  `json:"decision"` // hold, pass, abort
+	Decision string  `json:"decision" dsl:"enum=hold|pass|abort"`
 	Reason   string  `json:"reason,omitempty"`
 	// Synthetic says that the rollout replays rows of a dataset: these requests, or some of them, are not of users.
 	Synthetic bool `json:"synthetic,omitempty"`
