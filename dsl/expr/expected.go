@@ -37,6 +37,8 @@ func (w Expected) accepts(t *cel.Type) (message, hint string) {
 		return "", ""
 	}
 	switch {
+	case w.Type == goBool && t.Kind() == types.ListKind:
+		return "a condition must be a bool, not a list", "write it without brackets; join several with `&&`"
 	case w.Type == goBool:
 		return fmt.Sprintf("a condition must be a bool, not %s", spec.Article(TypeName(t))), ""
 	case w.InText:

@@ -7,13 +7,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr/meter"
 	"github.com/sluiceml/sluice/dsl/expr/slips"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -48,6 +51,9 @@ var (
 
 func (x *explainer) report(issues *cel.Issues) {
 	x.findUnknownCalls(issues)
+	if x.reportHyphen() {
+		return
+	}
 	for _, err := range issues.Errors() {
 		if len(issues.Errors()) > 1 && strings.Contains(err.Message, "'"+meter.BestOf+"'") {
 			continue // what it is given is wrong, and is reported
@@ -82,7 +88,12 @@ func (x *explainer) explain(message string) (code, text, hint string) {
 		return code, text, hint
 	}
 	if m := mismatch.FindStringSubmatch(message); m != nil {
-		return "type", fmt.Sprintf("this is a %[1]s, but expected a %[2]s", m[2], m[1]), ""
+		hint := ""
+		if strings.HasPrefix(m[2], "optional_type(") {
+			hint = "end the optional with `.orValue(...)`"
+		}
+		found := strings.NewReplacer("optional_type(", "optional(", objectPrefix, "").Replace(m[2])
+		return "type", fmt.Sprintf("this is %s, but expected %s", spec.Article(found), spec.Article(m[1])), hint
 	}
 	return "type", message, ""
 }
@@ -168,6 +179,9 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	if function == meter.BestOf {
 		return "type", "`best` compares numbers, strings, durations or timestamps", "such as steps.fit.best(f, f.metrics.f1)"
 	}
+	if branches := strings.Split(strings.Trim(operands, "()"), ", "); function == operators.Conditional && len(branches) == 3 {
+		return "type", fmt.Sprintf("the branches of `?:` must be of one type, and these are %s and %s", spec.Article(branches[1]), spec.Article(branches[2])), "convert one of them: string(...)"
+	}
 	if m := operator.FindStringSubmatch(function); m != nil {
 		name = m[1] + m[2]
 	}
@@ -205,6 +219,23 @@ func (x *explainer) slashed(owner *ObjectType, name string) string {
 		}
 	}
 	return ""
+}
+
+var hyphenPath = regexp.MustCompile(`\b(datasets|models|secrets)\.(\w+(?:-\w+)+)`)
+
+// reportHyphen reports the name of a secret or of something published that has a hyphen, which an expression takes for a subtraction.
+func (x *explainer) reportHyphen() bool {
+	m := hyphenPath.FindStringSubmatchIndex(x.e.Text)
+	if m == nil {
+		return false
+	}
+	root, name := x.e.Text[m[2]:m[3]], x.e.Text[m[4]:m[5]]
+	hint, message := "write "+root+"['"+name+"']", "`"+x.e.Text[m[0]:m[1]]+"` is a subtraction here: a name with a hyphen is not read with a dot"
+	if root == "secrets" {
+		hint, message = slips.Secret(name), "`secrets` is not defined here"
+	}
+	x.e.Report(x.src, utf8.RuneCountInString(x.e.Text[:m[0]]), "name", hint, message)
+	return true
 }
 
 // hyphenated is a name at the error with hyphens in it, which CEL takes for subtractions: what follows the first is not told of.

@@ -29,7 +29,7 @@ func (x *explainer) nameHint(name string) string {
 		if len(path) > 0 {
 			key = path[0].Name
 		}
-		return "write `secrets: {" + key + ": NAME}` at the step, with the name of a secret of the environment; its program reads $" + key
+		return slips.Secret(key)
 	case slices.Contains([]string{"needs", "tasks", "jobs", "dependencies"}, name) && len(path) > 0:
 		rest := slices.DeleteFunc(slices.Clone(path), func(s Segment) bool { return s.Name == "outputs" })
 		return "write ${" + Reference{Path: append([]Segment{{Name: "steps"}}, rest...)}.String() + "}"

@@ -16,24 +16,39 @@ type slip struct {
 // syntaxSlips are looked for in what is no CEL.
 var syntaxSlips = []slip{
 	{regexp.MustCompile(`^\s*\{+\s*(.*?)\s*\}*\s*$`), "write one brace: `$${$1}`"},
+	{regexp.MustCompile(`\$\{`), "this is inside of an expression already: write it without `$${` and `}`"},
 	{regexp.MustCompile(`=~`), "write text.matches(\"PATTERN\")"},
 	{regexp.MustCompile(`(?i)\bis\b.*\b(?:none|null|nil|undefined)\b`), "a value that may be absent is read with `.?`, and has `.hasValue()`; a column of a row is compared with null: row.x != null"},
 	{regexp.MustCompile(`\w\[[^\[\]?]*:[^\[\]]*\]`), "write list.slice(from, to), or text.substring(from, to)"},
-	{regexp.MustCompile(`\?\?`), "read a value that may be absent with `.?`, and end with `.orValue(...)`"},
+	{regexp.MustCompile(`^\s*(?:return|if|unless|assert)\b`), "write the condition alone"},
+	{regexp.MustCompile(`\w\?\.\w`), "write the `?` behind the dot: last.?steps"},
+	{regexp.MustCompile(`\|\s*(?:default|d|int|float|string|upper|lower|length|join|trim|replace|round)\b`), "CEL has functions in place of filters: .orValue(...), int(x), x.size(), text.upperAscii()"},
+	{regexp.MustCompile(`\?\?|\?:|\w:-`), "read a value that may be absent with `.?`, and end with `.orValue(...)`"},
 	{regexp.MustCompile(`\.\?(\w+)\(`), "a function is called with a plain dot: .$1(...)"},
-	{regexp.MustCompile(`\bnot\s+in\b`), "write `!(x in list)`"},
+	{regexp.MustCompile(`(?i)\bin\s*\(`), "write a list: x in ['a', 'b']"},
+	{regexp.MustCompile(`(?i)\bnot\s+in\b`), "write `!(x in list)`"},
+	{regexp.MustCompile(`\bIN\b`), "write `in`"},
+	{regexp.MustCompile(`(?i)\b(contains|startsWith|endsWith|matches)\s+["']`), "it is a function of the text: text.contains('a')"},
+	{regexp.MustCompile(`(?:^|[\s(])-?(?:eq|ne|gt|ge|lt|le|gte|lte)\s|[≥≤≠]|=<|=!|=>\s*[-\d.]`), "compare with `==`, `!=`, `<`, `<=`, `>` and `>=`"},
 	{regexp.MustCompile(`=>|->|\blambda\b`), "write the variable, a comma and the expression: list.map(x, x.n)"},
 	{regexp.MustCompile(`\bfor\b.*\bin\b`), "write list.map(x, ...), or list.filter(x, ...)"},
 	{regexp.MustCompile(`\bif\b.*\belse\b`), "write condition ? a : b"},
 	{regexp.MustCompile(`[=!]==`), "compare with `==` and `!=`"},
+	{regexp.MustCompile(`(?i)\bbetween\b`), "write both comparisons: a <= x && x <= b"},
+	{regexp.MustCompile(`(?i)\bi?like\b`), "write text.matches(\"PATTERN\"), text.startsWith(...) or text.contains(...)"},
 	{regexp.MustCompile(`<>`), "write `!=`"},
 	{regexp.MustCompile(`\*\*|\^`), "CEL has no power operator: multiply, or use math.sqrt"},
 	{regexp.MustCompile(`[fF]["']`), "concatenate with `+`: \"n=\" + string(params.n)"},
-	{regexp.MustCompile(`\b(\d(?:\.\d+)?)\s*%`), "write a share as a number: 0.05 for 5%"},
+	{regexp.MustCompile(`\d\s*%\s*(?:$|[)&|?:,])`), "write a share as a number: 0.05 for 5%"},
 	{regexp.MustCompile("`"), "write names without backquotes, and strings in \" or '"},
+	{regexp.MustCompile(`\b\d{1,3}(?:,\d{3})+\b|\d_\d`), "write a number without separators: 1000"},
+	{regexp.MustCompile(`\b\d+(?:\.\d+)?(?:ms|s|m|min|h|d)\b`), "write duration(\"90s\"), with the units ms, s, m and h"},
+	{regexp.MustCompile(`\b\d+(?:\.\d+)?\s?[kKMGT]i?[bB]?\b`), "write the number in full: 1000000"},
+	{regexp.MustCompile(`\b\d+\.(?:$|[^\w.])`), "write a digit behind the point: 5.0"},
+	{regexp.MustCompile(`;\s*$`), "remove the `;`"},
 	{regexp.MustCompile(`\d,\d`), "write a decimal point: 0.9"},
 	{regexp.MustCompile(`[^=!<>]=[^=]`), "compare with `==`"},
-	{regexp.MustCompile(`[^&]&[^&]|[^|]\|[^|]|\b(?:and|or|not)\b`), "CEL writes `&&`, `||` and `!`"},
+	{regexp.MustCompile(`[^&]&[^&]|[^|]\|[^|]|\b(?i:and|or|not)\b`), "CEL writes `&&`, `||` and `!`"},
 	{regexp.MustCompile(`\b(as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|while)\b`), "`$1` is a reserved word in CEL: use another name"},
 }
 
@@ -145,6 +160,15 @@ func Compared(name, text string) string {
 	return ""
 }
 
+// Secret is a hint for an expression that reads a secret.
+func Secret(name string) string {
+	variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	if name == "KEY" {
+		name = "NAME"
+	}
+	return "write `secrets: {" + variable + ": " + name + "}` at the step, with the name of a secret of the environment; its program reads $" + variable
+}
+
 // Name is a hint for a name of another language or system; empty where none is known.
 func Name(name string) string { return nameHints[name] }
 
@@ -208,6 +232,8 @@ func Operator(name, operands, text string) string {
 		return "write both comparisons: a < x && x < b"
 	case name == "+" && has("string"):
 		return "convert the other value with string(...)"
+	case name == "format", name == "%" && has("string"):
+		return "write the values as a list: 'n=%d'.format([n])"
 	case name == "contains":
 		return "write `x in list`"
 	case has("int", "double"):
