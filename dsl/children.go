@@ -261,7 +261,7 @@ func (c *checker) compileInline(s *step) *compiledChild {
 		return nil
 	}
 	root := c.inlineDocument(s, steps, given)
-	l := &loader{src: c.src, root: root}
+	l := &loader{src: c.src, root: root, inline: true}
 	if !l.read() {
 		return nil
 	}

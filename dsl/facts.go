@@ -34,14 +34,18 @@ func (c *checker) triggerType() *expr.ObjectType {
 	}
 }
 
-// rangesFor are what is known of values where an expression of a step stands: of the step's own outputs, and of how the run went.
-func (c *checker) rangesFor(e *expr.Expression, s *step) map[string]expr.Range {
-	ranges := map[string]expr.Range{}
-	switch {
-	case s == nil:
-		return nil
-	case e.Scope == expr.ScopeGate || e.Scope == expr.ScopeUntil:
-		maps.Copy(ranges, c.outputsOf(s).Ranges)
+// tellPlace tells an expression of a step what is known where it stands: of the step's own outputs, and of how the run went.
+func (c *checker) tellPlace(e *expr.Expression, s *step) {
+	if s == nil {
+		return
+	}
+	e.Ranges = map[string]expr.Range{}
+	if e.Scope == expr.ScopeGate || e.Scope == expr.ScopeUntil {
+		e.Own = s.ID
+		maps.Copy(e.Ranges, c.outputsOf(s).Ranges)
+	}
+	if e.Node == document.Lookup(s.body, "drift", "against") {
+		e.Expected.Hint = "name a published dataset, or leave it out for that of the last accepted run"
 	}
 	if s.section == spec.SectionOnFailure {
 		status := expr.Range{Else: texts(spec.RunEnds())}
@@ -50,9 +54,8 @@ func (c *checker) rangesFor(e *expr.Expression, s *step) map[string]expr.Range {
 				status.Only = append(status.Only, string(end))
 			}
 		}
-		ranges["run.status"] = status
+		e.Ranges["run.status"] = status
 	}
-	return ranges
 }
 
 // stepNames are those of all steps; nil where some could not be read.

@@ -45,6 +45,7 @@ type loader struct {
 	root     *yaml.Node
 	block    bool // the document is a block, and the root was made for it
 	alone    bool // a cleaning of it is done by itself
+	inline   bool // its steps stand in a step of another
 	outputs  expr.Mapping
 	exprs    []*expr.Expression // around the steps
 	// concurrency has the group as it was written.

@@ -193,6 +193,9 @@ func (c *checker) declare() {
 	for _, id := range c.unreadable {
 		steps.Fields[id] = cel.DynType // what is wrong with the step was reported; those that read it are not to blame
 	}
+	if c.inline {
+		steps.Hint = "pass its value with `params` beside `steps`: the steps of a child see nothing else of its parent"
+	}
 	stepsType := c.ts.Define(steps)
 	serving := &expr.ObjectType{Name: "serving", Code: "target", What: "a target of this environment", Fields: map[string]*cel.Type{}}
 	earlier := cel.OptionalType(c.ts.Define(&expr.ObjectType{Name: "earlier run", What: "a part of an earlier run", Fields: map[string]*cel.Type{"steps": stepsType}}))
@@ -230,6 +233,9 @@ func (c *checker) paramsType() *cel.Type {
 			params.Fields[name], params.Optional[name] = t, p.Optional()
 			params.Ranges[name] = expr.Range{Only: p.Values, Min: p.Min, Max: p.Max, Declared: true}
 		}
+	}
+	if c.inline {
+		params.Hint = "pass it with `params: {NAME: \"${...}\"}` beside `steps`, and read params.NAME: the steps of a child see nothing else of its parent"
 	}
 	c.excuseParams(params)
 	return c.ts.Define(params)
@@ -297,7 +303,7 @@ func (c *checker) compile(e *expr.Expression, s *step) {
 	if s != nil && s.section != spec.SectionMain {
 		base, baseVars = c.afterBase, c.afterVars
 	}
-	e.Ranges = c.rangesFor(e, s)
+	c.tellPlace(e, s)
 	env, vars := c.envWith(base, baseVars, extra)
 	e.Compile(c.src, c.ts, env, vars)
 	c.use(e)

@@ -18,6 +18,7 @@ type Expected struct {
 	Type     reflect.Type
 	Artifact string // the artifact type taken; empty: any
 	InText   bool   // of a text
+	Hint     string // what to write in place of an artifact
 }
 
 var (

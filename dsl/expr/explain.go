@@ -108,6 +108,13 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	}
 	switch hint = x.nameHint(name); {
 	case hint != "":
+	case name == x.e.Own:
+		hint = "the outputs of its own step are plain names here"
+		for _, r := range x.e.Refs {
+			if r.Path[0].Name == name && len(r.Path) > 1 {
+				hint = "its own outputs are plain names here: write `" + Reference{Path: r.Path[1:]}.String() + "`"
+			}
+		}
 	case isIn("steps"):
 		hint = "write `steps." + name + "`"
 	case isIn("params"):
@@ -169,6 +176,9 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 		return owner.Code, text, "declare it in the step: `outputs: {" + name + ": {type: int}}`"
 	case len(owner.Fields) == 0 && owner.Code == "metric":
 		return owner.Code, text, "declare it in the step: `metrics: [" + name + "]`"
+	}
+	if owner.Hint != "" && nearest.To(name, owner.FieldNames()) == "" {
+		return owner.Code, text, strings.ReplaceAll(owner.Hint, "NAME", name)
 	}
 	return owner.Code, text, nearest.Hint(name, owner.FieldNames())
 }

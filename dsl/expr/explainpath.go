@@ -77,6 +77,9 @@ func (x *explainer) instanceHint(name string) string {
 		"index":    "only a step with a `matrix`, a `foreach` or a `repeat` has it",
 		"previous": "only a step with a `repeat` has it",
 	}[name]
+	if steps := x.ts.Lookup("steps"); hint != "" && steps != nil && steps.Hint != "" {
+		return steps.Hint
+	}
 	if hint != "" && x.e.Scope == ScopeOnce {
 		return "`when`, `matrix` and `foreach` are evaluated once, before the instances exist"
 	}

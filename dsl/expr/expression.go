@@ -53,6 +53,7 @@ type Expression struct {
 	Start    int        // where it begins in the scalar's value, in characters
 	Scope    Scope
 	Expected Expected
+	Own      string // the step whose outputs are plain names here
 	// Ranges are what is known of values by what they are read as, where their types do not say.
 	Ranges map[string]Range
 

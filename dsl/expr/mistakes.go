@@ -93,5 +93,5 @@ func (e *Expression) pathMeant(t *cel.Type) string {
 	if t.Kind() != types.StructKind || !IsArtifact(name) && name != "input" || !e.Expected.IsText() || len(e.Refs) != 1 {
 		return ""
 	}
-	return artifactHint(e.Refs[0])
+	return cmp.Or(e.Expected.Hint, artifactHint(e.Refs[0]))
 }

@@ -32,6 +32,8 @@ type ObjectType struct {
 	What string
 	// Rest is the type of all other fields, where it is not known which there are; nil when these are all.
 	Rest *cel.Type
+	// Hint is what to write for a field NAME that is not there, if it is like no other.
+	Hint string
 	// Code of the diagnostic for a field that is not there.
 	Code string
 }

@@ -228,6 +228,8 @@ func Operator(name, operands, text string) string {
 			return "write " + of + "(\"" + m[1] + "\")"
 		}
 		return "write " + of + "(...)"
+	case strings.HasPrefix(operands, "(list(") && (has(", int)") || has(", double)")):
+		return "compare its length: x.size()"
 	case has("(bool, int") || has("(bool, double"):
 		return "write both comparisons: a < x && x < b"
 	case name == "+" && has("string"):
