@@ -90,8 +90,10 @@ func (c *checker) checkParams() {
 	unread := slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
 		return slices.Contains([]string{"syntax", "interpolation", "name", "tag", "unknown-key", "type", "reserved", "script"}, d.Code)
 	})
-	isMeant := func(name string) bool { // by one that there is not
-		return slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool { return d.Code == "param" && strings.Contains(d.Hint, name) })
+	isMeant := func(name string) bool { // by one that there is not, or by a text that reads nothing
+		return slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
+			return d.Code == "param" && strings.Contains(d.Hint, name) || d.Code == "template" && strings.Contains(d.Hint, "params."+name)
+		})
 	}
 	for name, p := range c.pipeline.Params {
 		at := document.Lookup(node, name)

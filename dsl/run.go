@@ -37,7 +37,16 @@ func checkRun(c *checker, s *step, sp *spec.Run) {
 	if script != nil && script.Kind == yaml.ScalarNode && strings.TrimSpace(sp.Script) == "" {
 		c.src.Errorf(script, "required", "write `script: |` and the lines of the script below it", "the script of `%s` is empty", s.ID)
 	}
-	if m := interpolation.FindStringSubmatchIndex(sp.Script); m != nil && script != nil {
+	m := interpolation.FindStringIndex(sp.Script)
+	for _, name := range unmarkedParam.FindAllStringSubmatch(sp.Script, -1) {
+		if _, isParam := c.pipeline.Params[name[1]]; isParam && !c.usedParams[name[1]] && m == nil && script != nil {
+			at := strings.Index(sp.Script, name[0])
+			line, col := c.src.Locate(script, utf8.RuneCountInString(sp.Script[:at]))
+			c.src.Add(document.SeverityWarning, line, col, "script", "pass it in `env: {NAME: \"${params."+name[1]+"}\"}`, and use $NAME here", "`"+name[0]+"` is not replaced in scripts")
+			break
+		}
+	}
+	if m != nil && script != nil {
 		line, col := c.src.Locate(script, utf8.RuneCountInString(sp.Script[:m[0]]))
 		c.src.Add(document.SeverityWarning, line, col, "script", "pass it in `env: {NAME: \""+sp.Script[m[0]:m[1]]+"\"}`, and use $NAME here",
 			"`${}` is not replaced in scripts: the shell would see this as it is")
@@ -52,4 +61,7 @@ func checkRun(c *checker, s *step, sp *spec.Run) {
 }
 
 // interpolation matches what anywhere else would be an expression, and to a shell is a bad substitution.
-var interpolation = regexp.MustCompile(`\$\{(?:inputs|last|params|run|serving|steps)\.[^}\n]*\}`)
+var interpolation = regexp.MustCompile(`\$\{(?:inputs|item|last|matrix|params|run|serving|steps)\.[^}\n]*\}`)
+
+// unmarkedParam matches a parameter as other systems write it, or without braces.
+var unmarkedParam = regexp.MustCompile(`(?:\{\{\s*|\$)params\.(\w+)(?:\s*\}\})?`)

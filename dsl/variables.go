@@ -76,11 +76,18 @@ func (c *checker) checkShell(s *step, n *yaml.Node) {
 // checkPathTexts warns of texts that are what an expression would read.
 func (c *checker) checkPathTexts() {
 	for _, n := range c.d.Paths {
-		word, rest, _ := strings.Cut(n.Value, ".")
+		before, path, isFlag := strings.Cut(n.Value, "=")
+		if before += "="; !isFlag {
+			before, path = "", n.Value
+		}
+		word, rest, _ := strings.Cut(path, ".")
 		name, _, _ := strings.Cut(strings.TrimPrefix(rest, "?"), ".")
 		_, isParam := c.pipeline.Params[name]
-		if word == "params" && isParam || word == "steps" && c.byID[name] != nil || (word == "last" || word == "serving") && strings.Contains(rest, "steps.") {
-			c.src.Warnf(n, "template", "write \"${"+n.Value+"}\"", "`%s` is plain text here, and is not replaced", n.Value)
+		ofStep := func(s *step) bool {
+			return word == "matrix" && document.Lookup(s.node, "matrix", rest) != nil || word == "inputs" && rest == name+".path" && document.Lookup(s.body, "inputs", name) != nil
+		}
+		if word == "params" && isParam || word == "steps" && c.byID[name] != nil || (word == "last" || word == "serving") && strings.Contains(rest, "steps.") || slices.ContainsFunc(c.steps, ofStep) {
+			c.src.Warnf(n, "template", "write \""+before+"${"+path+"}\"", "`%s` is plain text here, and is not replaced", n.Value)
 		}
 	}
 }

@@ -15,10 +15,10 @@ var (
 	// template is an expression of Jinja, Argo, Airflow or GitHub Actions, or of Tekton, that reads what a pipeline has. Others, such as those
 	// of docker ps --format, are for the program.
 	template = regexp.MustCompile(`\{\{-?\s*((?:params|inputs|steps|tasks|item|matrix|secrets|env|workflow|dag|dag_run|ti|task_instance|ds|ds_nodash|ts|execution_date|run_id|var)\b[^{}]*?)\s*-?\}\}|` +
-		`\$\(((?:params|inputs|steps|tasks|context)\.[^()]*)\)`)
-	// unmarked is a word with an expression that lacks its `$`, as in Python, or its braces, as in a shell.
-	unmarked = regexp.MustCompile(`^([\w=:./-]*)(?:\{((?:params|steps|matrix)\.[\w.]+)\}|\$((?:params|steps|matrix)\.[\w.]+))([\w=:./-]*)$`)
-	readPath = regexp.MustCompile(`^(?:params|steps|inputs|last|serving)(?:\.\??[a-z_][a-z0-9_]*)+$`)
+		`\$\(((?:params|inputs|steps|tasks|context)\.[^()]*)\)|<%=?\s*((?:params|inputs|steps|matrix)\.[^<>%]*?)\s*%>`)
+	// unmarked is a word with an expression that lacks its `$`, as in Python, or has another sign, or lacks its braces, as in a shell.
+	unmarked = regexp.MustCompile(`^([\w=:./-]*)(?:[#@%]?\{((?:params|steps|matrix|inputs)\.[\w.]+)\}|\$((?:params|steps|matrix|inputs)\.[\w.]+))([\w=:./-]*)$`)
+	readPath = regexp.MustCompile(`^(?:--?[\w-]+=)?(?:params|steps|inputs|matrix|last|serving)(?:\.\??[a-z_][a-z0-9_]*)+$`)
 )
 
 // checkLiteral warns of a text that is likely meant to be filled in.
@@ -32,6 +32,33 @@ func (d *Decoder) checkLiteral(n *yaml.Node, r spec.Rules) {
 	}
 }
 
+// checkForeign reports an expression of another system in the place of one, and warns of one in a text within it. It reports whether it
+// was the former.
+func (d *Decoder) checkForeign(n *yaml.Node) bool {
+	pattern, inner := template, "$1$2$3"
+	if !pattern.MatchString(n.Value) {
+		pattern, inner = unmarked, "$2$3"
+	}
+	m := pattern.FindStringIndex(n.Value)
+	if m == nil {
+		return false
+	}
+	before := n.Value[:m[0]]
+	line, col := d.Source.Locate(n, len([]rune(before)))
+	severity := document.SeverityError
+	if quoteIsOpen(before) {
+		severity = document.SeverityWarning
+	}
+	inner = ourPath(pattern.ReplaceAllString(n.Value[m[0]:m[1]], inner))
+	d.Source.Add(severity, line, col, "template", "write "+inner+", without braces and quotes", "`"+n.Value[m[0]:m[1]]+"` is syntax of another system, and this is an expression already")
+	return severity == document.SeverityError
+}
+
+// quoteIsOpen reports whether what follows a text is within quotes.
+func quoteIsOpen(before string) bool {
+	return strings.Count(before, "'")%2 == 1 || strings.Count(before, `"`)%2 == 1
+}
+
 // checkTemplate warns of an expression of another system.
 func (d *Decoder) checkTemplate(n *yaml.Node) {
 	m := template.FindStringSubmatchIndex(n.Value)
@@ -41,10 +68,7 @@ func (d *Decoder) checkTemplate(n *yaml.Node) {
 	if m == nil {
 		return
 	}
-	var inner string
-	if inner = n.Value[max(m[2], 0):max(m[3], 0)]; m[2] < 0 {
-		inner = n.Value[m[4]:m[5]]
-	}
+	inner := template.ReplaceAllString(n.Value[m[0]:m[1]], "$1$2$3")
 	line, col := d.Source.Locate(n, len([]rune(n.Value[:m[0]])))
 	d.Source.Add(document.SeverityWarning, line, col, "template", "write ${"+ourPath(inner)+"}", "`"+n.Value[m[0]:m[1]]+"` is syntax of another system, and is not replaced")
 }

@@ -130,11 +130,13 @@ func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 		d.Source.Errorf(n, "type", d.textHint(n), "expected an expression, not %s", document.NodeKind(n))
 		return nil
 	}
-	if strings.Contains(n.Value, "${") {
+	if before, _, found := strings.Cut(n.Value, "${"); found && !quoteIsOpen(before) {
 		d.Source.Errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
 		return nil
 	}
-	d.checkTemplate(n)
+	if d.checkForeign(n) {
+		return nil
+	}
 	w := expr.Expected{}
 	if r.Bool {
 		w.Type = goBool

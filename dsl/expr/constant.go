@@ -33,6 +33,24 @@ func alwaysTrue(x ast.Expr) bool {
 	return false
 }
 
+var inside = regexp.MustCompile(`\$\{\s*((?:params|steps|inputs|matrix|run|last|serving)\.[^{}]*?)\s*\}`)
+
+// checkTextInside warns of a constant that is written as if it were filled in. The texts of rows may have such in them.
+func (e *Expression) checkTextInside(src *document.Source, x ast.Expr) {
+	if x.Kind() != ast.LiteralKind || e.Scope == ScopeRow {
+		return
+	}
+	text, _ := x.AsLiteral().(types.String)
+	if m := inside.FindStringSubmatch(string(text)); m != nil {
+		line, col := src.Locate(e.Node, e.Start+e.offset(x.ID()))
+		hint := "write '...' + string(" + m[1] + ")"
+		if m[0] == string(text) {
+			hint = "write " + m[1] + ", without quotes and braces"
+		}
+		src.Add(document.SeverityWarning, line, col, "template", hint, "`"+m[0]+"` is plain text within an expression, and is not replaced")
+	}
+}
+
 // conversions are the functions that read a text, with an example of what they take.
 var conversions = map[string]struct {
 	to      *types.Type

@@ -264,6 +264,7 @@ func (e *Expression) lint(src *document.Source) {
 	meant := map[int64]bool{}
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		e.checkConstant(src, x)
+		e.checkTextInside(src, x)
 		if x.Kind() != ast.CallKind {
 			return
 		}

@@ -158,7 +158,7 @@ func (e *Expression) checkSides(src *document.Source, x ast.Expr, op string, lef
 	a, isA := constant(left)
 	b, isB := constant(right)
 	switch {
-	case isA && isB && strings.Contains(e.Text, "{{"): // of another system, which is told
+	case isA && isB && (strings.Contains(e.Text, "{{") || strings.Contains(e.Text, "${")): // of another system, which is told
 	case isA && isB:
 		e.warn(src, x, "compare with a value that is read", fmt.Sprintf("this compares two constants, and is always %t", (term{op: op, with: []ref.Val{b}}).holds(a)))
 	case keyOf(left) == "" || keyOf(left) != keyOf(right):

@@ -46,6 +46,7 @@ var syntaxSlips = []slip{
 	{regexp.MustCompile(`\b\d+(?:\.\d+)?\s?[kKMGT]i?[bB]?\b`), "write the number in full: 1000000"},
 	{regexp.MustCompile(`\b\d+\.(?:$|[^\w.])`), "write a digit behind the point: 5.0"},
 	{regexp.MustCompile(`;\s*$`), "remove the `;`"},
+	{regexp.MustCompile(`\$[a-zA-Z_]`), "write names without `$$`"},
 	{regexp.MustCompile(`\d,\d`), "write a decimal point: 0.9"},
 	{regexp.MustCompile(`[^=!<>]=[^=]`), "compare with `==`"},
 	{regexp.MustCompile(`[^&]&[^&]|[^|]\|[^|]|\b(?i:and|or|not)\b`), "CEL writes `&&`, `||` and `!`"},
