@@ -128,6 +128,7 @@ type checker struct {
 	tried      int // combinations of matrices
 	shapes     int // of rows
 	cleanings  map[*step]*transform.Cleaning
+	written    map[*step]transform.Shape // the rows of the datasets of cleanings
 	// requirements: as in Program.
 	requirements map[string][]string
 	// Of child pipelines: what all share, how deep this one is, how many generations are below it, and what came of it.
@@ -141,7 +142,7 @@ type checker struct {
 
 func (c *checker) check() *Program {
 	c.ts, c.envs = expr.NewTypeSystem(), map[string]*cel.Env{}
-	c.cleanings, c.requirements = map[*step]*transform.Cleaning{}, map[string][]string{}
+	c.cleanings, c.written, c.requirements = map[*step]*transform.Cleaning{}, map[*step]transform.Shape{}, map[string][]string{}
 	c.declare()
 	for _, s := range c.steps {
 		c.compileStep(s)
@@ -151,6 +152,7 @@ func (c *checker) check() *Program {
 	}
 	for _, s := range c.steps {
 		c.checkEnvelope(s)
+		c.checkColumns(s)
 		if s.body.Kind == yaml.MappingNode {
 			s.info().check(c, s)
 		}

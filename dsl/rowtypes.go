@@ -2,6 +2,8 @@ package dsl
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -10,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // maxShapes bounds the shapes of rows that are told apart. No document that a person wrote has more.
@@ -31,6 +34,7 @@ func (c *checker) typeRows(s *step) {
 		}
 	}
 	written := c.graphOf(s).CheckRows(c.src, t.compile)
+	c.written[s] = written
 	t.compile(document.Lookup(s.body, "profile"), written, "the profile")
 }
 
@@ -57,6 +61,28 @@ func (t *rowTyper) compile(below *yaml.Node, shape transform.Shape, whose string
 		computed[n] = fieldType(e.OutputType())
 	}
 	return computed
+}
+
+// checkColumns reports columns of a profile, or of a drift, that no row has.
+func (c *checker) checkColumns(s *step) {
+	for _, e := range s.exprs {
+		for _, r := range e.Refs {
+			of, path := s, r.Path
+			if path[0].Name == "steps" && len(path) > 2 {
+				of, path = c.byID[path[1].Name], path[2:]
+			} else if e.Own == "" {
+				continue
+			}
+			if of == nil || len(path) < 3 || path[0].Name != "profile" && path[0].Name != "drift" || path[1].Name != "columns" || path[2].Optional {
+				continue
+			}
+			columns, name := c.written[of].Fields, path[2].Name
+			if c.written[of].Rest != nil || len(columns) == 0 || columns[name] != nil || document.Lookup(of.body, "profile", "columns", name) != nil {
+				continue
+			}
+			e.ReportReference(c.src, r, "row", nearest.Hint(name, slices.Collect(maps.Keys(columns))), "`"+name+"` is not a column of the rows that `"+of.ID+"` writes")
+		}
+	}
 }
 
 // rowEnv makes an environment in which `row` has a shape.

@@ -56,8 +56,11 @@ const notIn = "!in"
 // nothing out.
 func (e *Expression) checkPossible(src *document.Source, ts *TypeSystem) {
 	inner, told := map[int64]bool{}, map[int64]bool{}
-	if (e.Scope == ScopeGate || e.Scope == ScopeUntil) && isLiteral(e.tree.Expr(), types.True) {
-		e.warn(src, e.tree.Expr(), "write a condition over what the step outputs", "this is always true, whatever the step outputs")
+	switch whole := e.tree.Expr(); {
+	case (e.Scope == ScopeGate || e.Scope == ScopeUntil) && isLiteral(whole, types.True):
+		e.warn(src, whole, "write a condition over what the step outputs", "this is always true, whatever the step outputs")
+	case e.Scope == ScopeRow && e.Expected.Type == goBool && whole.Kind() == ast.LiteralKind:
+		e.warn(src, whole, "such as row.n > 0", fmt.Sprintf("this is always %v, whatever the row has", whole.AsLiteral().Value()))
 	}
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.CallKind {
