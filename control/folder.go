@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/sluiceml/sluice/connect/state"
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 )
 
 // Folder is a pipeline's folder, where the files that it names must be. It implements document.Workspace.
@@ -20,7 +20,7 @@ type Folder struct {
 func OpenFolder(pipeline string, env document.File) (*Folder, error) {
 	dir := filepath.Dir(pipeline)
 	var keys []string
-	if e, _ := dsl.LoadEnvironment(env); env.Source != nil && e != nil { // what is wrong with it is said where the pipeline is checked
+	if e, _ := environment.LoadFile(env); env.Source != nil && e != nil { // what is wrong with it is said where the pipeline is checked
 		keys = keyFiles(e)
 	}
 	w, err := workspaceOf(dir, filepath.Join(dir, state.Dir), keys)

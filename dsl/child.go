@@ -19,7 +19,7 @@ func childPipelineOutputs(_ *expr.TypeSystem, _ string, _ *spec.ChildPipeline) e
 
 func checkChildPipeline(c *checker, s *step, sp *spec.ChildPipeline) {
 	key := s.kindKey()
-	kind := exactlyOne[spec.ChildPipeline](c.src, key, s.body, "a child pipeline")
+	kind := decode.ExactlyOne[spec.ChildPipeline](c.src, key, s.body, "a child pipeline")
 	if at := document.Lookup(s.body, "outputs"); at != nil && kind == "file" {
 		c.src.Errorf(document.KeyNode(s.body, "outputs"), "one-of", "write them into "+sp.File, "a child pipeline in a file declares its own outputs")
 	}

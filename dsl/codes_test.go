@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 )
 
 // TestCodesExamples: the wrong example of a code has that finding, the right one has none.
@@ -34,7 +35,7 @@ func TestCodesExamples(t *testing.T) {
 func lintExample(text string) document.Diagnostics {
 	switch {
 	case strings.HasPrefix(text, "sluice: environment/"):
-		_, diags := LoadEnvironment(document.File{Name: "example", Source: []byte(text)})
+		_, diags := environment.LoadFile(document.File{Name: "example", Source: []byte(text)})
 		return diags
 	case !strings.HasPrefix(text, "sluice:"):
 		text = "sluice: pipeline/v1\nname: example\nsteps:\n  " + strings.TrimSpace(strings.ReplaceAll(text, "\n", "\n  ")) + "\n"

@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -51,7 +52,7 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 		info := kindByName(key.Value)
 		if info == nil {
 			hint := nearest.Hint(key.Value, append(kindNames(), "step"))
-			if hasKey(envelopeType, key.Value) {
+			if decode.HasKey(envelopeType, key.Value) {
 				hint = "write `defaults: {step: {" + key.Value + ": ...}}`"
 			}
 			l.src.Errorf(key, "unknown-key", hint, "`%s` is neither `step` nor a kind", key.Value)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 )
 
 // yamlBlock is a block of YAML in a document. What its first line calls it, if it does, is the file it stands for.
@@ -87,7 +88,7 @@ func TestDocs(t *testing.T) {
 			counts[b.page]++
 			var diags document.Diagnostics
 			if b.isEnvironment() {
-				_, diags = LoadEnvironment(document.File{Name: b.page, Source: b.source})
+				_, diags = environment.LoadFile(document.File{Name: b.page, Source: b.source})
 			} else {
 				_, diags = Compile(document.File{Name: b.page, Source: b.source}, env, pageFiles(blocks))
 			}

@@ -62,21 +62,3 @@ func excuseKeys(o *expr.ObjectType, n *yaml.Node, path ...any) {
 		}
 	}
 }
-
-// excuseEntries adds the entries of an environment that could not be read; false when that is a whole section of it.
-func excuseEntries[T any](d *decode.Decoder, root *yaml.Node, section string, all *map[string]T) bool {
-	at := document.Lookup(root, section)
-	if at != nil && at.Kind != yaml.MappingNode || slices.Contains(d.MeantKeys(root), section) {
-		return false
-	}
-	for key := range document.Entries(at) {
-		if _, ok := (*all)[key.Value]; ok {
-			continue
-		}
-		if *all == nil {
-			*all = map[string]T{}
-		}
-		(*all)[key.Value] = *new(T)
-	}
-	return true
-}

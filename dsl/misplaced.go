@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
@@ -16,10 +17,6 @@ var (
 	environmentType = reflect.TypeFor[spec.Environment]()
 	envelopeType    = reflect.TypeFor[spec.Envelope]()
 )
-
-func hasKey(t reflect.Type, key string) bool {
-	return slices.ContainsFunc(spec.KeysOf(t), func(k spec.Key) bool { return k.Name == key })
-}
 
 // kindOfType is the kind whose spec is a t, or nil.
 func kindOfType(t reflect.Type) *kindInfo {
@@ -35,19 +32,19 @@ func kindOfType(t reflect.Type) *kindInfo {
 func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant string) {
 	word := key.Value
 	switch kind := kindOfType(t); {
-	case t == pipelineType && hasKey(envelopeType, word):
+	case t == pipelineType && decode.HasKey(envelopeType, word):
 		return "write `defaults: {step: {" + word + ": ...}}` for all steps, or write it at each step", ""
-	case t == pipelineType && hasKey(environmentType, word):
+	case t == pipelineType && decode.HasKey(environmentType, word):
 		return "this is a key of the environment, which is another file: sluice run PIPELINE -e ENVIRONMENT", ""
 	case t == envelopeType:
 		return l.explainStepKey(n, key)
 	case kind == nil:
 		return transform.ExplainKey(t, n, key)
-	case hasKey(envelopeType, word):
+	case decode.HasKey(envelopeType, word):
 		return "write it one level up, beside `" + string(kind.kind) + "`", ""
-	case hasKey(t, "pool") && hasKey(reflect.TypeFor[spec.Train](), word):
+	case decode.HasKey(t, "pool") && decode.HasKey(reflect.TypeFor[spec.Train](), word):
 		return "this is a key of `train`; those of `" + string(kind.kind) + "` run beside the worker, or on one node of a `pool`", ""
-	case hasKey(reflect.TypeFor[spec.Train](), word):
+	case decode.HasKey(reflect.TypeFor[spec.Train](), word):
 		return "this is a key of `train`, whose programs run on the nodes of a pool; those of `" + string(kind.kind) + "` run beside the worker", ""
 	}
 	return "", ""
@@ -65,7 +62,7 @@ func (l *loader) explainStepKey(n, key *yaml.Node) (hint, meant string) {
 	var holder string
 	for _, k := range kinds {
 		name := string(k.kind)
-		if !hasKey(reflect.TypeOf(k.new()).Elem(), word) {
+		if !decode.HasKey(reflect.TypeOf(k.new()).Elem(), word) {
 			continue
 		}
 		if body := document.Lookup(n, name); body != nil {
@@ -81,27 +78,10 @@ func (l *loader) explainStepKey(n, key *yaml.Node) (hint, meant string) {
 		}
 	}
 	switch {
-	case hasKey(reflect.TypeFor[spec.Gate](), word):
+	case decode.HasKey(reflect.TypeFor[spec.Gate](), word):
 		return "this is a key of a condition: write the gate as a block list of `- {check: ..., " + word + ": ...}`", ""
 	case holder != "" && !slices.ContainsFunc(kindNames(), func(k string) bool { return document.Lookup(n, k) != nil }):
 		return "write it one level down, under `" + holder + "`", holder
 	}
 	return "", ""
-}
-
-// isOther reports a document that is not one of the version wanted, and says so once: what follows would be about another language.
-func isOther(src *document.Source, root *yaml.Node, version, hint string) bool {
-	if root.Kind != yaml.MappingNode {
-		return false
-	}
-	written := document.Lookup(root, "sluice")
-	switch {
-	case written == nil && document.Lookup(root, "apiVersion") != nil:
-		src.Errorf(document.KeyNode(root, "apiVersion"), "required", "a Sluice document begins with `sluice: "+version+"`", "this document belongs to another system")
-	case written != nil && written.Value != version && slices.Contains([]string{"pipeline/v1", "environment/v1"}, written.Value):
-		src.Errorf(written, "enum", hint, "this must be %s, not %q", version, written.Value)
-	default:
-		return false
-	}
-	return true
 }

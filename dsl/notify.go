@@ -1,18 +1,13 @@
 package dsl
 
 import (
-	"regexp"
-
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/address"
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// mailAddress is one address as the sender of mail reads it (RFC 5322): NAME@HOST, or words and then <NAME@HOST>.
-var mailAddress = regexp.MustCompile(`^(?:` + nameAtHost + `|(?:"[^"\r\n]*" *|[^@<>,;"\r\n]*)<` + nameAtHost + `>)$`)
-
-const nameAtHost = `[^\s@<>,;"]+@[^\s@<>,;"]+`
 
 // checkNotify reports mistakes in notifications, beyond wrong types.
 func (c *checker) checkNotify() {
@@ -20,16 +15,16 @@ func (c *checker) checkNotify() {
 		if n.Kind != yaml.MappingNode {
 			continue
 		}
-		kind := exactlyOne[spec.Notification](c.src, key, n, "a notification")
+		kind := decode.ExactlyOne[spec.Notification](c.src, key, n, "a notification")
 		at := document.Lookup(n, kind)
 		switch {
 		case kind == "" || at.Kind != yaml.MappingNode:
 		case kind == "email":
 			c.checkEmail(document.KeyNode(n, kind), at)
 		default:
-			exactlyOne[spec.Webhook](c.src, document.KeyNode(n, kind), at, "a "+kind)
+			decode.ExactlyOne[spec.Webhook](c.src, document.KeyNode(n, kind), at, "a "+kind)
 			c.checkWebURL(at, "url")
-			if url := document.Lookup(at, "url"); url != nil && isWebURL(url.Value) && !isComputed(at, "url") && !ownOrEncrypted.MatchString(url.Value) {
+			if url := document.Lookup(at, "url"); url != nil && address.IsWeb(url.Value) && !isComputed(at, "url") && !address.IsOwnOrEncrypted(url.Value) {
 				c.src.Errorf(url, "url", "use https", "a message to %q would not be encrypted, and is refused: http is only allowed on this machine", url.Value)
 			}
 			for _, name := range []string{"url_secret", "signing_secret"} {
@@ -51,7 +46,7 @@ func (c *checker) checkEmail(key, n *yaml.Node) {
 		c.src.Errorf(to, "required", "write `to: NAME@HOST`", "the list of addresses is empty")
 	}
 	for _, item := range items {
-		if item.Kind == yaml.ScalarNode && !mailAddress.MatchString(item.Value) {
+		if item.Kind == yaml.ScalarNode && !address.IsMail(item.Value) {
 			c.src.Errorf(item, "address", "write NAME@HOST", "%q is not an address", item.Value)
 		}
 	}

@@ -101,7 +101,7 @@ func (l *loader) read() bool {
 		return expr.Literal{Value: nil}, true
 	}
 	startForms(d)
-	if isOther(l.src, l.root, "pipeline/v1", "give the environment with -e: sluice run PIPELINE -e ENVIRONMENT") {
+	if decode.IsOther(l.src, l.root, "pipeline/v1", "give the environment with -e: sluice run PIPELINE -e ENVIRONMENT") {
 		return false
 	}
 	if l.root.Kind == yaml.ScalarNode {

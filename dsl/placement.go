@@ -3,6 +3,7 @@ package dsl
 import (
 	"slices"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -38,7 +39,7 @@ func checkPlacement(c *checker, s *step, train spec.Train) {
 	}
 	checkWithinLimits(c, s, train.Resources)
 	for key := range document.Entries(s.body, "resources") {
-		if hasKey(resourcesType, key.Value) && !slices.Contains(s.besideWorker(), key.Value) {
+		if decode.HasKey(resourcesType, key.Value) && !slices.Contains(s.besideWorker(), key.Value) {
 			c.src.Errorf(key, "pool", "name a `pool`", "`%s` only applies to nodes of a pool, and `%s` runs beside the worker", key.Value, s.ID)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
@@ -46,15 +47,15 @@ func Compile(pipeline document.File, env document.File, ws document.Workspace) (
 // compileRoot compiles a document that is a pipeline, or a block that stands for one.
 func compileRoot(pipeline, env document.File, ws document.Workspace, l *loader) (*Program, document.Diagnostics) {
 	var diags document.Diagnostics
-	environment := spec.DefaultEnvironment()
+	e := spec.DefaultEnvironment()
 	if env.Source != nil {
 		src := document.New(env)
-		environment = loadEnvironment(src, env.Source)
+		e = environment.Load(src, env.Source)
 		diags = append(diags, src.Findings...)
 	}
 	src := document.New(pipeline)
 	l.src = src
-	checked := environment
+	checked := e
 	if l.alone && !l.block {
 		checked = nil // only a cleaning runs: the environment need not define what other steps name
 	}
@@ -74,7 +75,7 @@ func compileRoot(pipeline, env document.File, ws document.Workspace, l *loader) 
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	program.env = environment
+	program.env = e
 	if err := f.writeOut(); err != nil {
 		src.Errorf(l.root, "limit", "write the values out", "%s", err)
 		return nil, src.Findings

@@ -15,6 +15,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
@@ -275,7 +276,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	environment, err := os.ReadFile("testdata/examples/environment.yaml")
+	settings, err := os.ReadFile("testdata/examples/environment.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,12 +287,12 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		if environmentExample(data) {
-			if _, diags := LoadEnvironment(document.File{Name: path, Source: data}); len(diags) > 0 {
+			if _, diags := environment.LoadFile(document.File{Name: path, Source: data}); len(diags) > 0 {
 				t.Errorf("%s", diags.Text(false))
 			}
 			continue
 		}
-		env := document.File{Name: "environment.yaml", Source: environment}
+		env := document.File{Name: "environment.yaml", Source: settings}
 		if kindByName(strings.TrimSuffix(filepath.Base(path), ".yaml")) != nil {
 			env = document.File{} // what a page begins with runs without one
 		}

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -65,7 +66,7 @@ func checkTrainPools(sp *spec.Train, c *checker, s *step) {
 	if at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
 		c.src.Errorf(at, "pool", nearest.Hint("", pools), "`%s` does not name a pool", s.ID)
 	}
-	positive(c.src, document.Lookup(s.body, "checkpoint"), "every")
+	decode.Positive(c.src, document.Lookup(s.body, "checkpoint"), "every")
 	for i, name := range sp.Pool {
 		place := itemAt(at, i)
 		switch {

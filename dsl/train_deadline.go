@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/deadline"
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -27,8 +28,8 @@ func checkDeadline(sp *spec.Train, c *checker, s *step) {
 	case within != nil && at != nil:
 		c.src.Errorf(document.KeyNode(node, "at"), "deadline", "keep one of them", "a deadline is `within` a time or `at` a time of day, not both")
 	}
-	positive(c.src, node, "within")
-	positive(c.src, node, "work")
+	decode.Positive(c.src, node, "within")
+	decode.Positive(c.src, node, "work")
 	checkShortest(sp, c, s, within, document.Lookup(node, "work"))
 	checkClock(c, at, document.Lookup(node, "timezone"))
 	place := document.KeyNode(s.body, "deadline")

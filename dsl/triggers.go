@@ -14,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/cron"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
@@ -41,50 +42,6 @@ func startForms(d *decode.Decoder) {
 	}
 }
 
-// exactlyOne reports a mapping with none, or more than one, of the keys that a struct has to choose from. It returns the one.
-func exactlyOne[T any](src *document.Source, at, n *yaml.Node, what string) string {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return ""
-	}
-	keys := spec.Choices(reflect.TypeFor[T]())
-	var found []*yaml.Node
-	for key := range document.Entries(n) {
-		if slices.Contains(keys, key.Value) {
-			found = append(found, key)
-		}
-	}
-	switch len(found) {
-	case 0:
-		if !meantOneOf(n, keys) {
-			src.Errorf(at, "one-of", "", "%s has exactly one of %s", what, codeList(keys))
-		}
-	case 1:
-		return found[0].Value
-	default:
-		src.Errorf(found[1], "one-of", "keep one of them", "%s has exactly one of %s, and `%s` is already set", what, codeList(keys), found[0].Value)
-	}
-	return ""
-}
-
-// meantOneOf reports whether a key of a mapping, which was reported as unknown, was likely meant to be one of some keys.
-func meantOneOf(n *yaml.Node, keys []string) bool {
-	for key, val := range document.Entries(n) {
-		if _, ours := decode.ForeignWord(key, val, keys); ours != "" || nearest.To(key.Value, keys) != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// codeList lists words as code: `a`, `b` and `c`.
-func codeList(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return "`" + words[0] + "`"
-	}
-	return "`" + strings.Join(words[:last], "`, `") + "` and `" + words[last] + "`"
-}
-
 // checkTriggers reports what types alone do not say of the triggers.
 func (c *checker) checkTriggers() {
 	for key, n := range document.Entries(c.root, "triggers") {
@@ -92,7 +49,7 @@ func (c *checker) checkTriggers() {
 		if !ok || n.Kind != yaml.MappingNode {
 			continue
 		}
-		kind := exactlyOne[spec.Trigger](c.src, key, n, "a trigger")
+		kind := decode.ExactlyOne[spec.Trigger](c.src, key, n, "a trigger")
 		switch at := document.Lookup(n, kind); {
 		case at == nil || at.Kind != yaml.MappingNode:
 		case t.Schedule != nil && kind == "schedule":
@@ -109,7 +66,7 @@ func (c *checker) checkTriggers() {
 }
 
 func (c *checker) checkSchedule(key, n *yaml.Node, s *spec.ScheduleTrigger) {
-	kind := exactlyOne[spec.ScheduleTrigger](c.src, key, n, "a schedule")
+	kind := decode.ExactlyOne[spec.ScheduleTrigger](c.src, key, n, "a schedule")
 	c.checkCron(n, s.Timezone)
 	c.atLeast(n, "every", time.Second)
 	c.atLeast(n, "catchup", 10*time.Second)
@@ -201,26 +158,15 @@ func (c *checker) checkPlace(at *yaml.Node, url string) {
 	}
 }
 
-func isWebURL(s string) bool {
-	_, rest, ok := strings.Cut(s, "://")
-	return ok && (strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")) && rest != "" && rest[0] != '/' && !strings.ContainsAny(s, " \t\n")
-}
-
 // checkWebURL reports an address that is not one of the web.
 func (c *checker) checkWebURL(n *yaml.Node, key string) {
 	if at := document.Lookup(n, key); at != nil && at.Kind == yaml.ScalarNode && !strings.Contains(at.Value, "${") {
-		checkWebURL(c.src, at)
-	}
-}
-
-func checkWebURL(src *document.Source, at *yaml.Node) {
-	if !isWebURL(at.Value) {
-		src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
+		address.CheckWeb(c.src, at)
 	}
 }
 
 func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
-	kind := exactlyOne[spec.MetricTrigger](c.src, key, n, "a metric trigger")
+	kind := decode.ExactlyOne[spec.MetricTrigger](c.src, key, n, "a metric trigger")
 	c.checkWebURL(n, "prometheus")
 	c.atLeast(n, "every", time.Second)
 	for _, with := range []struct{ key, kind string }{{"prometheus", "query"}, {"output", "step"}} {

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/shell"
 )
 
 // ownVariables are those that Sluice sets for every program, and rankVariables those of the ranks of a training.
@@ -20,9 +21,9 @@ var (
 func (c *checker) checkVariableNames(s *step, key string) {
 	for name := range document.Entries(s.node, key) {
 		switch ranks := s.info().programs == programsOnPool || s.onPool(); {
-		case !variable.MatchString(name.Value):
+		case !shell.IsVariable(name.Value):
 			hint := "use letters, digits and `_`, not beginning with a digit"
-			if near := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name.Value); variable.MatchString(near) {
+			if near := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name.Value); shell.IsVariable(near) {
 				hint = "write `" + near + "`"
 			}
 			c.src.Errorf(name, "variable", hint, "%q is not a valid name for an environment variable", name.Value)

@@ -457,3 +457,8 @@ func (d *Decoder) constant(n *yaml.Node) expr.Value {
 	d.checkLiteral(n, spec.Rules{})
 	return expr.Literal{Value: n.Value}
 }
+
+// HasKey reports whether a struct has a key.
+func HasKey(t reflect.Type, key string) bool {
+	return slices.ContainsFunc(spec.KeysOf(t), func(k spec.Key) bool { return k.Name == key })
+}

@@ -12,10 +12,14 @@ import (
 const notPlain = "'\"\\`(){}[]<>|*?~#!"
 
 var (
+	variable    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	variableSet = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 	// listOperator is what separates the commands of a list of which all are run, or all until one fails.
 	listOperator = regexp.MustCompile(`&&|;|\n`)
 )
+
+// IsVariable reports whether a variable can have this name.
+func IsVariable(name string) bool { return variable.MatchString(name) }
 
 // Started returns the programs with their words that a command is sure to start: what `env`, `exec` or `nohup` becomes, and the commands
 // that a shell is given by -c. Of code that is more than a list of plain commands it knows nothing.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
-	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/worker"
@@ -147,7 +147,7 @@ func loadEnvironment(env string) (*spec.Environment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the environment: %w", err)
 	}
-	e, findings := dsl.LoadEnvironment(document.File{Name: env, Source: source})
+	e, findings := environment.LoadFile(document.File{Name: env, Source: source})
 	if e == nil {
 		return nil, &control.LintError{Diagnostics: findings}
 	}

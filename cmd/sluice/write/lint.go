@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 )
 
 // NewLint makes `sluice lint`.
@@ -71,7 +72,7 @@ func lint(cmd *cobra.Command, file, env string) (string, document.Diagnostics, e
 	}
 	pipeline := document.File{Name: name, Source: source}
 	if control.IsEnvironment(source) {
-		_, findings := dsl.LoadEnvironment(pipeline)
+		_, findings := environment.LoadFile(pipeline)
 		return name, findings, nil
 	}
 	environment, err := control.ReadEnvironment(file, env)

@@ -1,4 +1,4 @@
-package dsl
+package environment
 
 import (
 	"path"
@@ -7,15 +7,13 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // ipAddress is what can be the address of an interface: IPv4, IPv6 or localhost. Whether the machine has it is found when it is used.
 var ipAddress = regexp.MustCompile(`^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost)$`)
-
-// ownOrEncrypted is a URL whose answers nobody else can change on the way.
-var ownOrEncrypted = regexp.MustCompile(`^(https://|http://(localhost|127\.[0-9.]+|\[::1\])([:/]|$))`)
 
 // checkGateway reports a gateway that is open to others without `open: true`, and settings that cannot be used.
 func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, env *spec.Environment) {
@@ -44,7 +42,7 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 			continue
 		}
 		if _, ok := env.Secrets[key.Secret]; !ok {
-			missingSecret(src, at, env, key.Secret)
+			MissingSecret(src, at, env, key.Secret)
 		} else if named[key.Secret] {
 			src.Errorf(at, "duplicate", "list all that it may do in one `allow`", "the secret `%s` is listed twice", key.Secret)
 		}
@@ -56,7 +54,7 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 		switch {
 		case !strings.Contains(jwt.JWKS, "://"):
 			absolute(src, at, jwt.JWKS)
-		case !isWebURL(jwt.JWKS) || !ownOrEncrypted.MatchString(jwt.JWKS):
+		case !address.IsWeb(jwt.JWKS) || !address.IsOwnOrEncrypted(jwt.JWKS):
 			src.Errorf(at, "url", "use https, so that nobody can send other keys", "%q is not an address for keys", jwt.JWKS)
 		}
 	}

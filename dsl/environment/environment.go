@@ -1,25 +1,28 @@
-package dsl
+// Package environment loads and checks environment documents: what types alone do not say of pools, targets, secrets and people.
+package environment
 
 import (
 	"reflect"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// loadEnvironment reads an environment document. It returns nil after it has reported why it cannot.
-func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
+// Load reads an environment document. It returns nil after it has reported why it cannot.
+func Load(src *document.Source, data []byte) *spec.Environment {
 	root := src.Parse(data)
-	if root == nil || isOther(src, root, "environment/v1", "a pipeline is the command's argument, and -e names an environment") {
+	if root == nil || decode.IsOther(src, root, "environment/v1", "a pipeline is the command's argument, and -e names an environment") {
 		return nil
 	}
 	d := decode.New(src, true)
 	d.Explain = func(t reflect.Type, _, key *yaml.Node) (hint, meant string) {
-		if t == environmentType && hasKey(pipelineType, key.Value) {
+		if t == reflect.TypeFor[spec.Environment]() && decode.HasKey(reflect.TypeFor[spec.Pipeline](), key.Value) {
 			return "this is a key of the pipeline, which is another file", ""
 		}
 		return "", ""
@@ -40,7 +43,7 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	checkPools(src, root, env)
 	checkTargets(src, root, env)
 	if at := document.Lookup(root, "prometheus"); at != nil && at.Kind == yaml.ScalarNode {
-		checkWebURL(src, at)
+		address.CheckWeb(src, at)
 	}
 	checkSecrets(src, root, env)
 	checkRunner(src, root)
@@ -52,13 +55,31 @@ func loadEnvironment(src *document.Source, data []byte) *spec.Environment {
 	return env
 }
 
-// LoadEnvironment reads and checks an environment document without a pipeline. It returns nil if a finding is an error.
-func LoadEnvironment(file document.File) (*spec.Environment, document.Diagnostics) {
+// LoadFile reads and checks an environment document without a pipeline. It returns nil if a finding is an error.
+func LoadFile(file document.File) (*spec.Environment, document.Diagnostics) {
 	src := document.New(file)
-	env := loadEnvironment(src, file.Source)
+	env := Load(src, file.Source)
 	src.Findings.Sort()
 	if src.Findings.HasErrors() {
 		return nil, src.Findings
 	}
 	return env, src.Findings
+}
+
+// excuseEntries adds the entries of an environment that could not be read; false when that is a whole section of it.
+func excuseEntries[T any](d *decode.Decoder, root *yaml.Node, section string, all *map[string]T) bool {
+	at := document.Lookup(root, section)
+	if at != nil && at.Kind != yaml.MappingNode || slices.Contains(d.MeantKeys(root), section) {
+		return false
+	}
+	for key := range document.Entries(at) {
+		if _, ok := (*all)[key.Value]; ok {
+			continue
+		}
+		if *all == nil {
+			*all = map[string]T{}
+		}
+		(*all)[key.Value] = *new(T)
+	}
+	return true
 }

@@ -1,4 +1,4 @@
-package dsl
+package environment
 
 import (
 	"maps"
@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/shell"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
@@ -180,7 +181,7 @@ var given = regexp.MustCompile(`\$\{[^}]*\}`)
 // that nobody fills in.
 func checkProcess(src *document.Source, body *yaml.Node, t spec.ProcessTarget) {
 	for name := range document.Entries(body, "env") {
-		if !variable.MatchString(name.Value) {
+		if !shell.IsVariable(name.Value) {
 			src.Errorf(name, "variable", "use letters, digits and `_`, not beginning with a digit", "%q is not a valid name for an environment variable", name.Value)
 		}
 	}

@@ -1,0 +1,45 @@
+// Package address tells whether what a document has for an address can be one.
+package address
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
+
+// mailAddress is one address as the sender of mail reads it (RFC 5322): NAME@HOST, or words and then <NAME@HOST>.
+var mailAddress = regexp.MustCompile(`^(?:` + nameAtHost + `|(?:"[^"\r\n]*" *|[^@<>,;"\r\n]*)<` + nameAtHost + `>)$`)
+
+const nameAtHost = `[^\s@<>,;"]+@[^\s@<>,;"]+`
+
+// IsMail reports whether s may be an address of mail, with or without a name.
+func IsMail(s string) bool { return mailAddress.MatchString(s) }
+
+// IsWeb reports whether s may be a URL of the web.
+func IsWeb(s string) bool {
+	_, rest, ok := strings.Cut(s, "://")
+	return ok && (strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")) && rest != "" && rest[0] != '/' && !strings.ContainsAny(s, " \t\n")
+}
+
+// CheckWeb reports what is not a URL of the web.
+func CheckWeb(src *document.Source, at *yaml.Node) {
+	if !IsWeb(at.Value) {
+		src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
+	}
+}
+
+var ownOrEncrypted = regexp.MustCompile(`^(https://|http://(localhost|127\.[0-9.]+|\[::1\])([:/]|$))`)
+
+// IsOwnOrEncrypted reports whether s is a URL whose answers nobody else can change on the way.
+func IsOwnOrEncrypted(s string) bool { return ownOrEncrypted.MatchString(s) }
+
+// IsHostPort reports whether s may be host:port.
+func IsHostPort(s string) bool {
+	i := strings.LastIndex(s, ":")
+	_, err := strconv.ParseUint(s[i+1:], 10, 16)
+	return i > 0 && err == nil
+}
