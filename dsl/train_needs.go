@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -27,24 +26,14 @@ func checkTrainNeeds(spec *spec.Train, c *checker, s *step) {
 		}
 		decode.Positive(c.src, idle, "for")
 	}
-	for _, key := range []string{"memory", "shm"} {
-		at := document.Lookup(s.body, "resources", key)
-		if size, err := parseSize(at); err == nil && size > 0 && size < 1<<20 {
-			c.src.Errorf(at, "size", "write its unit: "+at.Value+"GiB", "`%s` of a node is %s bytes here", key, at.Value)
-		}
-	}
+	decode.HasUnit(c.src, document.Lookup(s.body, "resources"), "memory")
+	decode.HasUnit(c.src, document.Lookup(s.body, "resources"), "shm")
+	address.CheckImage(c.src, document.Lookup(s.body, "runtime", "image"))
 	if hang := document.Lookup(s.body, "hang"); hang != nil {
 		decode.Positive(c.src, hang, "after")
 		decode.Positive(c.src, hang, "startup")
 	}
 	checkLauncher(spec, c, s)
-}
-
-func parseSize(n *yaml.Node) (spec.Size, error) {
-	if n == nil {
-		return 0, nil
-	}
-	return spec.ParseSize(n.Value)
 }
 
 // checkTrainPool reports what one pool cannot give the step.

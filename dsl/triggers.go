@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/cron"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -152,6 +153,8 @@ func (c *checker) checkPlace(at *yaml.Node, url string) {
 	if strings.HasPrefix(url, "s3://") {
 		if _, err := objectstore.ParseFolder(url); err != nil {
 			c.src.Errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
+		} else {
+			environment.CheckRegion(c.src, at)
 		}
 	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
 		c.src.Errorf(at, "url", hint, "%q cannot be watched", url)

@@ -39,7 +39,25 @@ func IsOwnOrEncrypted(s string) bool { return ownOrEncrypted.MatchString(s) }
 
 // IsHostPort reports whether s may be host:port.
 func IsHostPort(s string) bool {
-	i := strings.LastIndex(s, ":")
+	i := strings.LastIndexByte(s, ':')
 	_, err := strconv.ParseUint(s[i+1:], 10, 16)
-	return i > 0 && err == nil
+	return i > 0 && err == nil && !strings.ContainsAny(s, "/@ ")
+}
+
+// image is the name of a container image: a registry and a path, a tag, a digest.
+var image = regexp.MustCompile(`^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:\w[\w.-]{0,127})?(@[A-Za-z0-9_+.-]+:[0-9a-fA-F]{32,})?$`)
+
+// CheckImage reports what no registry has as an image; at may be nil.
+func CheckImage(src *document.Source, at *yaml.Node) {
+	if at == nil || at.Kind != yaml.ScalarNode || at.Tag == "!!null" || strings.Contains(at.Value, "${") || image.MatchString(at.Value) {
+		return
+	}
+	hint := "write such as ghcr.io/acme/train:cu124"
+	_, without, hasScheme := strings.Cut(at.Value, "://")
+	if hasScheme && image.MatchString(without) {
+		hint = "write " + without
+	} else if lower := strings.ToLower(at.Value); image.MatchString(lower) {
+		hint = "write the path in lower-case letters"
+	}
+	src.Errorf(at, "runtime", hint, "%q is not the name of a container image", at.Value)
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// ExactlyOne reports a mapping with none, or more than one, of the keys that a struct has to choose from. It returns the one.
+// ExactlyOne reports a mapping with none, or more than one, of the keys that a struct has to choose from. It returns the one. A key that
+// the struct lacks was reported, and may have been meant for any.
 func ExactlyOne[T any](src *document.Source, at, n *yaml.Node, what string) string {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return ""
@@ -26,7 +26,7 @@ func ExactlyOne[T any](src *document.Source, at, n *yaml.Node, what string) stri
 	}
 	switch len(found) {
 	case 0:
-		if !meantOneOf(n, keys) {
+		if !HasUnknownKey(n, reflect.TypeFor[T]()) {
 			src.Errorf(at, "one-of", "", "%s has exactly one of %s", what, codeList(keys))
 		}
 	case 1:
@@ -37,10 +37,10 @@ func ExactlyOne[T any](src *document.Source, at, n *yaml.Node, what string) stri
 	return ""
 }
 
-// meantOneOf reports whether a key of a mapping, which was reported as unknown, was likely meant to be one of some keys.
-func meantOneOf(n *yaml.Node, keys []string) bool {
-	for key, val := range document.Entries(n) {
-		if _, ours := ForeignWord(key, val, keys); ours != "" || nearest.To(key.Value, keys) != "" {
+// HasUnknownKey reports whether a mapping has a key that its struct lacks.
+func HasUnknownKey(n *yaml.Node, of reflect.Type) bool {
+	for key := range document.Entries(n) {
+		if !HasKey(of, key.Value) {
 			return true
 		}
 	}
@@ -54,15 +54,4 @@ func codeList(words []string) string {
 		return "`" + words[0] + "`"
 	}
 	return "`" + strings.Join(words[:last], "`, `") + "` and `" + words[last] + "`"
-}
-
-// Positive reports a duration that is none.
-func Positive(src *document.Source, n *yaml.Node, key string) {
-	at := document.Lookup(n, key)
-	if at == nil {
-		return
-	}
-	if d, err := spec.ParseDuration(at.Value); err == nil && d <= 0 {
-		src.Errorf(at, "range", "write it as 30s or 2h", "%s is not a positive duration", at.Value)
-	}
 }

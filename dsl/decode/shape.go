@@ -92,7 +92,11 @@ func isWord(s string) bool { return expr.IsIdentifier(strings.ToLower(s)) }
 func (d *Decoder) listHint(n *yaml.Node) string {
 	switch {
 	case d.key == "command" && n.Kind == yaml.ScalarNode && n.Tag != "!!null":
-		return "write [" + strings.Join(strings.Fields(n.Value), ", ") + "]; for a shell command use `script`"
+		hint := "write [" + strings.Join(QuotedWords(n.Value), ", ") + "]"
+		if !d.fixed { // an environment has no scripts
+			hint += "; for a shell command use `script`"
+		}
+		return hint
 	case d.key == "command":
 		return "write the list [program, argument]"
 	case n.Kind == yaml.ScalarNode && n.Tag != "!!null" && isWord(n.Value):
@@ -101,6 +105,17 @@ func (d *Decoder) listHint(n *yaml.Node) string {
 		return "write [" + strconv.Quote(n.Value) + "]"
 	}
 	return "write [a, b], or one `- item` per line"
+}
+
+// QuotedWords are the words of a text as a list in brackets has them.
+func QuotedWords(text string) []string {
+	words := strings.Fields(text)
+	for i, word := range words {
+		if strings.ContainsAny(word, "{}[],#&*!|>'\"%@`:") {
+			words[i] = strconv.Quote(word)
+		}
+	}
+	return words
 }
 
 // textHint says how a value is written that should be a text, a number or the like, and is not.

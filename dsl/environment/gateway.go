@@ -13,7 +13,9 @@ import (
 )
 
 // ipAddress is what can be the address of an interface: IPv4, IPv6 or localhost. Whether the machine has it is found when it is used.
-var ipAddress = regexp.MustCompile(`^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost)$`)
+var ipAddress = regexp.MustCompile(`^(` + octet + `(\.` + octet + `){3}|[0-9a-fA-F]*:[0-9a-fA-F:.]*|localhost)$`)
+
+const octet = `(25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})`
 
 // checkGateway reports a gateway that is open to others without `open: true`, and settings that cannot be used.
 func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, env *spec.Environment) {
@@ -23,10 +25,13 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 		case at == nil || at.Kind != yaml.ScalarNode:
 		case !ipAddress.MatchString(listen.address):
 			src.Errorf(at, "address", "write an IP address without a port, such as 0.0.0.0", "`%s` is %q", listen.key, listen.address)
-		case !spec.IsLoopback(listen.address) && !g.Restricted() && !g.Open:
+		case !spec.IsLoopback(listen.address) && !g.Restricted() && !g.Open && isBool(document.Lookup(body, "open")):
 			src.Errorf(at, "open", "give the gateway `keys`, `jwt` or `tls: {client_ca: ...}`, or set `open: true` if that is meant",
 				"everyone who reaches %s could use the gateway", listen.address)
 		}
+	}
+	if at := document.Lookup(body, "open"); g.Open && g.Restricted() {
+		src.Errorf(at, "open", "remove it, or the keys", "`open: true` has no effect: who has no key, token or certificate is refused")
 	}
 	if g.TLS != nil {
 		for key, file := range map[string]string{"certificate": g.TLS.Certificate, "key": g.TLS.Key, "client_ca": g.TLS.ClientCA} {
@@ -59,6 +64,9 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 		}
 	}
 }
+
+// isBool reports whether a value is one or is left out.
+func isBool(at *yaml.Node) bool { return at == nil || at.Tag == "!!bool" }
 
 // checkAccessLog reports a path that is not absolute, or not a file's.
 func checkAccessLog(src *document.Source, at *yaml.Node, file string) {

@@ -34,33 +34,76 @@ func checkSecrets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		kind := decode.ExactlyOne[spec.SecretSource](src, key, n, "a secret")
 		at := document.Lookup(n, kind)
 		switch {
-		case kind == "" || at.Kind != yaml.ScalarNode:
+		case kind == "" || at.Kind != yaml.ScalarNode || strings.Contains(at.Value, "${"):
 		case at.Value == "":
 			src.Errorf(at, "required", "", "`%s` of the secret `%s` is empty", kind, key.Value)
 		case kind == "env" && !shell.IsVariable(at.Value):
-			src.Errorf(at, "name", "use letters, digits and `_`, not beginning with a digit", "%q is not a valid name for an environment variable", at.Value)
+			hint := "use letters, digits and `_`, not beginning with a digit"
+			if near := strings.TrimPrefix(at.Value, "$"); shell.IsVariable(near) {
+				hint = "write " + near
+			}
+			src.Errorf(at, "name", hint, "%q is not a valid name for an environment variable", at.Value)
+		case kind == "file":
+			noTilde(src, at)
 		case kind == "vault" && !vaultKey.MatchString(at.Value):
 			src.Errorf(at, "vault", "write mount/path#key, such as kv/ml/warehouse#dsn", "%q does not name a key in Vault", at.Value)
+		case kind == "vault":
+			if mount, path, _ := strings.Cut(at.Value, "/"); strings.HasPrefix(path, "data/") {
+				src.Warnf(at, "vault", "write "+mount+"/"+strings.TrimPrefix(path, "data/"), "Sluice itself adds the `data/` of Vault's API to the path")
+			}
 		}
 	}
 	if n := document.Lookup(root, "vault"); n != nil && n.Kind == yaml.MappingNode {
-		if at := document.Lookup(n, "address"); at != nil && at.Kind == yaml.ScalarNode && !address.IsWeb(at.Value) {
-			src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
-		}
-		if document.Lookup(n, "auth") != nil {
-			decode.ExactlyOne[spec.VaultAuth](src, document.KeyNode(n, "auth"), document.Lookup(n, "auth"), "`auth`")
-		}
+		checkVault(src, n)
 	}
 	for key, n := range document.Entries(root, "people") {
 		if strings.HasPrefix(key.Value, "user:") {
 			src.Errorf(key, "person", "write group:NAME", "`%s` is a user, whom `who` can list directly", key.Value)
 		}
 		decode.ExactlyOne[spec.Person](src, key, n, "a name for a group")
+		checkUsers(src, key.Value, document.Lookup(n, "users"))
 	}
 	checkSMTP(src, document.Lookup(root, "smtp"), env)
 	for _, pool := range document.Entries(root, "pools") {
 		for _, login := range document.Entries(pool, "ec2", "registries") {
 			checkPassword(src, document.Lookup(login, "password_secret"), env)
+		}
+	}
+}
+
+// noTilde reports a path that only a shell would complete.
+func noTilde(src *document.Source, at *yaml.Node) {
+	if at != nil && at.Kind == yaml.ScalarNode && strings.HasPrefix(at.Value, "~") {
+		src.Errorf(at, "path", "write the path from the root of the file system", "no shell reads %q, so `~` is not replaced by a home folder", at.Value)
+	}
+}
+
+func checkVault(src *document.Source, n *yaml.Node) {
+	switch at := document.Lookup(n, "address"); {
+	case at == nil || at.Kind != yaml.ScalarNode:
+	case !address.IsWeb(at.Value):
+		src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
+	case !address.IsOwnOrEncrypted(at.Value):
+		src.Errorf(at, "url", "use https", "a token for %q would not be encrypted, and is refused: http is only allowed on this machine", at.Value)
+	}
+	if auth := document.Lookup(n, "auth"); auth != nil {
+		decode.ExactlyOne[spec.VaultAuth](src, document.KeyNode(n, "auth"), auth, "`auth`")
+		noTilde(src, document.Lookup(auth, "token_file"))
+	}
+}
+
+// checkUsers reports a group in which nobody is, or no user.
+func checkUsers(src *document.Source, group string, n *yaml.Node) {
+	if n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		src.Errorf(n, "person", "write such as `users: [anna]`", "nobody is in `%s`, so nobody could decide", group)
+	}
+	for _, user := range document.Items(n) {
+		switch name := strings.TrimPrefix(user.Value, "user:"); {
+		case user.Kind != yaml.ScalarNode || user.Tag == "!!null":
+		case name == "":
+			src.Errorf(user, "person", "write the name of a user", "a user of `%s` has no name", group)
+		case strings.HasPrefix(name, "group:"):
+			src.Errorf(user, "person", "list its users here, or list both groups in `who`", "a group cannot be in another: `%s` is not a user", name)
 		}
 	}
 }
@@ -82,12 +125,36 @@ func checkSMTP(src *document.Source, n *yaml.Node, env *spec.Environment) {
 	if at := document.Lookup(n, "from"); at != nil && at.Kind == yaml.ScalarNode && !address.IsMail(at.Value) {
 		src.Errorf(at, "address", "write NAME@HOST", "%q is not an address", at.Value)
 	}
+	if at := document.Lookup(n, "host"); at != nil && notHost.MatchString(at.Value) {
+		src.Errorf(at, "address", "write the name of the host, and its port as `port`", "%q is not the name of a host", at.Value)
+	}
+	checkMailTLS(src, n, env.SMTP)
 	password := document.Lookup(n, "password_secret")
 	if password == nil {
+		if document.Lookup(n, "user") != nil {
+			src.Warnf(document.KeyNode(n, "user"), "required", "add `password_secret: NAME`, or remove `user`", "`user` is set, but `password_secret` is not: the login would have no password")
+		}
 		return
 	}
 	checkPassword(src, password, env)
 	if document.Lookup(n, "user") == nil {
 		src.Errorf(document.KeyNode(n, "password_secret"), "required", "add `user: NAME`", "`password_secret` is set, but `user` is not")
+	}
+}
+
+// notHost is what has more than the name or the address of a host.
+var notHost = regexp.MustCompile(`[/@\s]|^[^:]*:\d*$`)
+
+// checkMailTLS reports a login that would send a password unencrypted, and warns of a port at which the server expects something else.
+func checkMailTLS(src *document.Source, n *yaml.Node, smtp spec.SMTP) {
+	const submission, implicit, plain = 587, 465, 25
+	own := smtp.Host == "localhost" || smtp.Host == "127.0.0.1" || smtp.Host == "::1"
+	switch at := document.PlaceOf(n, "tls"); {
+	case smtp.TLS == "none" && smtp.User != "" && smtp.Host != "" && !own:
+		src.Errorf(at, "address", "write `tls: starttls`, or remove `user`", "a password is only sent to %q over TLS", smtp.Host)
+	case smtp.TLS == "starttls" && smtp.Port == implicit:
+		src.Warnf(document.PlaceOf(n, "port"), "port", "write `tls: tls`, or `port: 587`", "a server encrypts port 465 from the first byte, and `starttls` expects it to begin without")
+	case smtp.TLS == "tls" && (smtp.Port == submission || smtp.Port == plain):
+		src.Warnf(at, "port", "write `port: 465`, or `tls: starttls`", "a server does not encrypt port %d from the first byte", smtp.Port)
 	}
 }

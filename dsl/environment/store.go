@@ -22,6 +22,8 @@ func checkStore(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	if objectstore.IsAddress(url) {
 		if _, err := objectstore.ParseFolder(url); err != nil {
 			src.Errorf(at, "url", hint, "a store cannot be kept there: %v", err)
+		} else {
+			CheckRegion(src, at)
 		}
 	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
 		src.Errorf(at, "url", hint, "%q is not the address of a store", url)

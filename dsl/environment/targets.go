@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/shell"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -31,6 +32,9 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		for _, n := range document.Entries(body) {
 			if at := document.Lookup(n, "url"); at != nil && !strings.Contains(at.Value, "${") {
 				checkServer(src, at, at.Value, "https://models.example.com")
+			}
+			if at := document.Lookup(n, "health"); at != nil && at.Kind == yaml.ScalarNode && strings.Contains(at.Value, "://") {
+				src.Errorf(at, "path", "write such as /health", "%q is not a path of the server", at.Value)
 			}
 			notZero(src, n, "timeout", "ready_within")
 			notZero(src, document.Lookup(n, "batching"), "max_delay")
@@ -189,7 +193,7 @@ func checkProcess(src *document.Source, body *yaml.Node, t spec.ProcessTarget) {
 	const such = `write such as [python3, serve.py, "${model.path}", "${port}"]`
 	names := given.FindAllString(strings.Join(append(slices.Sorted(maps.Values(t.Env)), t.Command...), " "), -1)
 	switch {
-	case at == nil:
+	case at == nil || at.Kind != yaml.SequenceNode:
 	case len(t.Command) == 0 || strings.TrimSpace(t.Command[0]) == "":
 		src.Errorf(at, "required", such, "the command has no program")
 	case !slices.Contains(names, "${port}"):
@@ -198,7 +202,13 @@ func checkProcess(src *document.Source, body *yaml.Node, t spec.ProcessTarget) {
 		for _, name := range names {
 			if name != "${port}" && name != "${model.path}" {
 				src.Errorf(at, "name", "", "there is no `%s`: a process is given `${port}` and `${model.path}`", name)
+				return
 			}
+		}
+		if program := t.Command[0]; len(t.Command) == 1 && strings.Contains(program, " ") {
+			src.Warnf(at, "shell", "write ["+strings.Join(decode.QuotedWords(program), ", ")+"]", "%q as a whole is taken as the name of a program", program)
+		} else if !slices.Contains(names, "${model.path}") {
+			src.Warnf(at, "required", such, "the process is not told its model: neither `command` nor `env` has `${model.path}`")
 		}
 	}
 }
