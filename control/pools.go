@@ -4,9 +4,15 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
@@ -28,26 +34,55 @@ func (s *Session) checkPools(program *dsl.Program) error {
 	return nil
 }
 
-// checkTemplates refuses what is no template for the pods or instances of a pool.
-func checkTemplates(file string, env *spec.Environment) error {
+// CheckTemplates reports what is no template for the pods or instances of a pool. The language knows neither Kubernetes nor EC2.
+func CheckTemplates(file document.File, env *spec.Environment) document.Diagnostics {
+	src := document.New(file)
+	root := src.Parse(file.Source)
+	if root == nil {
+		return nil // of the default environment, or reported
+	}
 	for _, name := range slices.Sorted(maps.Keys(env.Pools)) {
 		if cluster := env.Pools[name].Kubernetes; cluster != nil {
+			at := document.PlaceOf(root, "pools", name, "kubernetes", "pod")
 			template, err := podtemplate.Parse(cluster.Pod)
 			if err != nil {
-				return fault.Errorf(fault.Invalid, "%s: pools.%s.kubernetes.pod: %w\nhelp: it is a PodTemplateSpec of Kubernetes: `kubectl explain podtemplate.template`", file, name, err)
-			}
-			if spec.FileCacheOf(cluster.FileCache, false) > 0 && !podtemplate.HasFileCache(template) {
-				return fault.Errorf(fault.Invalid, "%s: pools.%s.kubernetes.file_cache: the template `pod` has no volume to keep the files on\n"+
-					"help: add one to its spec.volumes: {name: %s, hostPath: {path: /var/cache/sluice, type: DirectoryOrCreate}}", file, name, podtemplate.FileCache)
+				notTemplate(src, at, err, "it is a PodTemplateSpec of Kubernetes: `kubectl explain podtemplate.template`")
+			} else if spec.FileCacheOf(cluster.FileCache, false) > 0 && !podtemplate.HasFileCache(template) {
+				src.Errorf(document.PlaceOf(root, "pools", name, "kubernetes", "file_cache"), "required",
+					"add one to its spec.volumes: {name: "+podtemplate.FileCache+", hostPath: {path: /var/cache/sluice, type: DirectoryOrCreate}}",
+					"the template `pod` has no volume to keep the files on")
 			}
 		}
 		if cloud := env.Pools[name].EC2; cloud != nil {
 			if _, err := instancetemplate.Parse(cloud.Instance); err != nil {
-				return fault.Errorf(fault.Invalid, "%s: pools.%s.ec2.instance: %w\nhelp: it is the data of a launch template: RequestLaunchTemplateData in the EC2 API reference", file, name, err)
+				at := document.PlaceOf(root, "pools", name, "ec2", "instance")
+				notTemplate(src, at, err, "it is the data of a launch template: RequestLaunchTemplateData in the EC2 API reference")
 			}
 		}
 	}
-	return nil
+	src.Findings.Sort()
+	return src.Findings
+}
+
+var (
+	unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
+	pathPart     = regexp.MustCompile(`[^.\[\]]+`)
+)
+
+// notTemplate reports what is wrong of a template, at the field where that is one which nobody knows.
+func notTemplate(src *document.Source, at *yaml.Node, err error, hint string) {
+	code := "type"
+	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
+		code = "unknown-key"
+		for _, part := range pathPart.FindAllString(m[1], -1) {
+			if i, err := strconv.Atoi(part); err == nil && at.Kind == yaml.SequenceNode {
+				at = document.PlaceOf(at, i)
+			} else if document.Lookup(at, part) != nil {
+				at = document.Lookup(at, part)
+			}
+		}
+	}
+	src.Errorf(at, code, hint, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // Unreachable says why nodes that are other machines could not work: empty when they could.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 )
 
 // promise: docs/kubernetes.md#p-pods-reach
@@ -29,17 +29,31 @@ func TestRemoteTrouble(t *testing.T) {
 	}
 }
 
+// templates are the findings in the pools of an environment.
+func templates(t *testing.T, pools string) string {
+	t.Helper()
+	file := document.File{Name: "prod.yaml", Source: []byte("sluice: environment/v1\nname: prod\npools: " + pools + "\n")}
+	env, bad := environment.LoadFile(file)
+	if env == nil {
+		t.Fatal(bad)
+	}
+	return CheckTemplates(file, env).Text(false)
+}
+
 // promise: docs/kubernetes.md#p-pod-checked
+// promise: docs/ec2.md#p-instance-checked
 func TestCheckTemplates(t *testing.T) {
-	env := func(pod map[string]any) *spec.Environment {
-		return &spec.Environment{Pools: map[string]spec.Pool{"laptop": {Local: &spec.LocalPool{}}, "burst": {Kubernetes: &spec.KubernetesPool{Pod: pod}}}}
-	}
-	if err := checkTemplates("prod.yaml", env(map[string]any{"spec": map[string]any{"nodeSelector": map[string]any{"disk": "ssd"}}})); err != nil {
-		t.Error(err)
-	}
-	err := checkTemplates("prod.yaml", env(map[string]any{"spec": map[string]any{"nodeSelectr": map[string]any{"disk": "ssd"}}}))
-	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), `prod.yaml: pools.burst.kubernetes.pod: unknown field "spec.nodeSelectr"`) {
-		t.Errorf("%v, want the file, the pool and the field", err)
+	for _, tt := range []struct{ pools, says string }{
+		{"{laptop: {local: {nodes: 1}}, burst: {kubernetes: {pod: {spec: {nodeSelector: {disk: ssd}}}}}}", ""},
+		{"\n  burst: {kubernetes: {pod: {\n    spec: {nodeSelectr: {disk: ssd}}}}}", "prod.yaml:5:25: error[unknown-key]: unknown field \"spec.nodeSelectr\""},
+		{"{burst: {kubernetes: {pod: {nodeSelector: {disk: ssd}}}}}", "unknown field \"nodeSelector\""},
+		{"{burst: {kubernetes: {pod: {spec: {tolerations: {key: gpu}}}}}}", "error[type]"},
+		{"{gpu: {ec2: {region: eu-central-1, types: g6.xlarge, subnets: subnet-a, instance: {Placement: {GroupName: gang}}}}}", ""},
+		{"{gpu: {ec2: {region: eu-central-1, types: g6.xlarge, subnets: subnet-a, instance: {Placement: {Group: gang}}}}}", "unknown field \"Placement.Group\""},
+	} {
+		if got := templates(t, tt.pools); (got == "") != (tt.says == "") || !strings.Contains(got, tt.says) {
+			t.Errorf("%s: %q, want %q", tt.pools, got, tt.says)
+		}
 	}
 }
 
@@ -47,34 +61,15 @@ func TestCheckTemplates(t *testing.T) {
 //
 // promise: docs/kubernetes.md#p-pod-file-cache
 func TestCheckFileCache(t *testing.T) {
-	size, none := spec.Size(1<<30), spec.Size(0)
-	volume := map[string]any{"spec": map[string]any{"volumes": []any{map[string]any{"name": "file-cache", "emptyDir": map[string]any{}}}}}
-	for _, tt := range []struct {
-		pool spec.KubernetesPool
-		says string
-	}{
-		{spec.KubernetesPool{FileCache: &size}, "prod.yaml: pools.burst.kubernetes.file_cache: the template `pod` has no volume"},
-		{spec.KubernetesPool{FileCache: &none}, ""},
-		{spec.KubernetesPool{Pod: volume}, ""},
-		{spec.KubernetesPool{Pod: volume, FileCache: &size}, ""},
+	const volume = "pod: {spec: {volumes: [{name: file-cache, emptyDir: {}}]}}"
+	for _, tt := range []struct{ pool, says string }{
+		{"file_cache: 1GiB", "prod.yaml:3:42: error[required]: the template `pod` has no volume"},
+		{"file_cache: 0B", ""},
+		{volume, ""},
+		{"file_cache: 1GiB, " + volume, ""},
 	} {
-		err := checkTemplates("prod.yaml", &spec.Environment{Pools: map[string]spec.Pool{"burst": {Kubernetes: &tt.pool}}})
-		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(fault.Message(err), tt.says) {
-			t.Errorf("%+v: %v, want %q", tt.pool, err, tt.says)
+		if got := templates(t, "{burst: {kubernetes: {"+tt.pool+"}}}"); (got == "") != (tt.says == "") || !strings.Contains(got, tt.says) {
+			t.Errorf("%s: %q, want %q", tt.pool, got, tt.says)
 		}
-	}
-}
-
-// promise: docs/ec2.md#p-instance-checked
-func TestCheckInstances(t *testing.T) {
-	env := func(instance map[string]any) *spec.Environment {
-		return &spec.Environment{Pools: map[string]spec.Pool{"gpu": {EC2: &spec.EC2Pool{Instance: instance}}}}
-	}
-	if err := checkTemplates("prod.yaml", env(map[string]any{"Placement": map[string]any{"GroupName": "gang"}})); err != nil {
-		t.Error(err)
-	}
-	err := checkTemplates("prod.yaml", env(map[string]any{"Placement": map[string]any{"Group": "gang"}}))
-	if fault.TypeOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), `prod.yaml: pools.gpu.ec2.instance: unknown field "Placement.Group"`) {
-		t.Errorf("%v, want the file, the pool and the field", err)
 	}
 }

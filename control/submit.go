@@ -119,8 +119,8 @@ func (req *SubmitRequest) load() (*dsl.Program, record.Submission, error) {
 			}
 			return nil, record.Submission{}, &LintError{diags}
 		}
-		if err := checkTemplates(req.EnvFile, program.Environment()); err != nil {
-			return nil, record.Submission{}, err
+		if bad := CheckTemplates(environment, program.Environment()); len(bad) > 0 {
+			return nil, record.Submission{}, &LintError{bad}
 		}
 		req.loaded = &loaded{program, record.Submission{
 			File: req.PipelineFile, Pipeline: pipeline.Source, EnvFile: environment.Name, Environment: environment.Source, Python: pythonBeside(req.PipelineFile),

@@ -72,10 +72,9 @@ func lint(cmd *cobra.Command, file, env string) (string, document.Diagnostics, e
 	}
 	pipeline := document.File{Name: name, Source: source}
 	if control.IsEnvironment(source) {
-		_, findings := environment.LoadFile(pipeline)
-		return name, findings, nil
+		return name, lintEnvironment(pipeline), nil
 	}
-	environment, err := control.ReadEnvironment(file, env)
+	against, err := control.ReadEnvironment(file, env)
 	if err != nil {
 		return "", nil, err
 	}
@@ -83,12 +82,24 @@ func lint(cmd *cobra.Command, file, env string) (string, document.Diagnostics, e
 	if control.IsBlock(source) {
 		compile = dsl.CompileBlock
 	}
-	folder, err := control.OpenFolder(file, environment)
+	folder, err := control.OpenFolder(file, against)
 	if err != nil {
 		return "", nil, err
 	}
-	_, findings := compile(pipeline, environment, folder)
+	_, findings := compile(pipeline, against, folder)
+	if e, _ := environment.LoadFile(against); against.Source != nil && e != nil {
+		findings = append(control.CheckTemplates(against, e), findings...)
+	}
 	return name, findings, nil
+}
+
+func lintEnvironment(file document.File) document.Diagnostics {
+	e, findings := environment.LoadFile(file)
+	if e != nil {
+		findings = append(findings, control.CheckTemplates(file, e)...)
+		findings.Sort()
+	}
+	return findings
 }
 
 func printFindings(cmd *cobra.Command, format string, files []string, findings document.Diagnostics) error {
