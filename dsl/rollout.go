@@ -43,12 +43,15 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 	checkQueries(spec, c, s)
 }
 
-// checkQueries demands a Prometheus server for queries.
+// checkQueries demands a Prometheus server for queries, and queries that it can answer.
 func checkQueries(sp *spec.Rollout, c *checker, s *step) {
 	for i := range sp.Stages {
 		at := document.Lookup(s.body, "stages", i, "queries")
 		if at != nil && c.env != nil && c.env.Prometheus == "" {
 			c.src.Errorf(at, "stages", "add `prometheus: http://HOST:9090` to the environment", "the environment `%s` does not say which Prometheus server to ask", c.env.Name)
+		}
+		for _, query := range document.Items(at) {
+			c.checkQuery(document.Lookup(query, "query"), "$candidate", "$stable", "$target")
 		}
 	}
 }

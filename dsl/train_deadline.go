@@ -77,9 +77,7 @@ func checkClock(c *checker, at, zone *yaml.Node) {
 	case at == nil:
 		c.src.Errorf(zone, "deadline", "remove it", "`timezone` is only used with `at`")
 	default:
-		if _, err := time.LoadLocation(zone.Value); err != nil || zone.Value == "Local" || zone.Value == "" {
-			c.src.Errorf(zone, "timezone", "use a name from the IANA database, such as Europe/Berlin", "%q is not a time zone", zone.Value)
-		}
+		c.checkTimezone(zone)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/environment"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/promql"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/internal/objectstore"
@@ -78,12 +80,34 @@ func (c *checker) checkSchedule(key, n *yaml.Node, s *spec.ScheduleTrigger) {
 	}
 	if at := document.Lookup(n, "timezone"); at != nil && kind == "every" {
 		c.src.Errorf(document.KeyNode(n, "timezone"), "one-of", "remove it", "`timezone` has no effect: it is only used with `cron`")
-	} else if _, err := time.LoadLocation(s.Timezone); at != nil && (err != nil || s.Timezone == "Local" || s.Timezone == "") {
-		c.src.Errorf(at, "timezone", "use a name from the IANA database, such as Europe/Berlin", "%q is not a time zone", s.Timezone)
+	} else if at != nil {
+		c.checkTimezone(at)
 	}
 	if at := document.Lookup(n, "end"); at != nil && !s.Start.IsZero() && !s.End.IsZero() && !s.Start.Before(s.End) {
 		c.src.Errorf(at, "range", "", "the schedule ends at %s, before it begins at %s", at.Value, document.Lookup(n, "start").Value)
 	}
+}
+
+var fixedOffset = regexp.MustCompile(`^[A-Za-z]*([+-])0?([0-9]{1,2})(?::?00)?$`)
+
+// checkTimezone reports what is not a time zone.
+func (c *checker) checkTimezone(at *yaml.Node) {
+	if _, err := time.LoadLocation(at.Value); err == nil && at.Value != "Local" && at.Value != "" {
+		return
+	}
+	hint := "use a name from the IANA database, such as Europe/Berlin"
+	near := []byte(strings.ReplaceAll(strings.ToLower(at.Value), " ", "_"))
+	for i := range near {
+		if i == 0 || near[i-1] == '/' || near[i-1] == '_' {
+			near[i] = strings.ToUpper(string(near[i]))[0]
+		}
+	}
+	if m := fixedOffset.FindStringSubmatch(at.Value); m != nil {
+		hint += "; or the fixed offset Etc/GMT" + map[string]string{"+": "-", "-": "+"}[m[1]] + m[2] + ", whose sign is the other way round"
+	} else if _, err := time.LoadLocation(string(near)); err == nil && string(near) != "Local" && len(near) > 0 {
+		hint = "write " + string(near)
+	}
+	c.src.Errorf(at, "timezone", hint, "%q is not a time zone", at.Value)
 }
 
 func (c *checker) checkCron(n *yaml.Node, timezone string) {
@@ -103,6 +127,8 @@ func (c *checker) checkCron(n *yaml.Node, timezone string) {
 		if err != nil {
 			line, col := c.src.Locate(item, err.Offset)
 			c.src.Add(document.SeverityError, line, col, "cron", err.Hint, "this is not a cron expression: "+err.Message)
+		} else if unit, once := parsed.TooOften(); unit != "" {
+			c.src.Warnf(item, "cron", "write "+once+" to start once", "a run starts every %s of these times", unit)
 		} else if parsed.RestrictsBothDays() {
 			c.src.Warnf(item, "cron", "write two expressions to start on days that match either", "a day must match both the day of the month and the day of the week here")
 		} else if zone, err := time.LoadLocation(timezone); err == nil && timezone != "Local" {
@@ -141,23 +167,38 @@ func (c *checker) checkData(n *yaml.Node, d *spec.DataTrigger) {
 	if at := document.Lookup(n, "glob"); at != nil {
 		if _, err := path.Match(d.Glob, ""); err != nil {
 			c.src.Errorf(at, "glob", "escape a bracket with `\\`", "%q is not a valid pattern", d.Glob)
+		} else if strings.HasPrefix(d.Glob, "./") {
+			c.src.Errorf(at, "glob", "write "+strings.TrimPrefix(d.Glob, "./"), "no path below the folder begins with `./`")
+		} else if notGlob.MatchString(d.Glob) {
+			c.src.Warnf(at, "glob", "write such as *.csv or 2026-*/*.csv; for several patterns, write a trigger for each",
+				"only `*`, `?` and `[a-z]` are special in a pattern, and they match no slash")
 		}
 	}
 	c.atLeast(n, "settle", time.Second)
 	c.atLeast(n, "every", time.Second)
 }
 
+var (
+	// notGlob are braces, **, alternatives, and the ends of regular expressions.
+	notGlob = regexp.MustCompile(`(^|[^\\])\{|\*\*|[|,]\*|^\^|\$$`)
+	// notPlain is what other programs replace in paths.
+	notPlain = regexp.MustCompile(`\*|\$[A-Z]|%[0-9A-Fa-f]{2}`)
+)
+
 // checkPlace reports an address that is neither of a folder nor of a bucket.
 func (c *checker) checkPlace(at *yaml.Node, url string) {
 	const hint = "write file:///folder or s3://bucket/folder"
-	if strings.HasPrefix(url, "s3://") {
-		if _, err := objectstore.ParseFolder(url); err != nil {
-			c.src.Errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
-		} else {
-			environment.CheckRegion(c.src, at)
-		}
-	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
+	folder, isFolder := strings.CutPrefix(url, "file://")
+	isBucket := strings.HasPrefix(url, "s3://")
+	switch _, err := objectstore.ParseFolder(url); {
+	case isBucket && err != nil:
+		c.src.Errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
+	case !isBucket && (!isFolder || !path.IsAbs(folder)):
 		c.src.Errorf(at, "url", hint, "%q cannot be watched", url)
+	case notPlain.MatchString(url):
+		c.src.Warnf(at, "url", "write the folder as it is called, and a pattern as `glob`", "the URL is taken literally: nothing in it is replaced")
+	case isBucket:
+		environment.CheckRegion(c.src, at)
 	}
 }
 
@@ -171,7 +212,12 @@ func (c *checker) checkWebURL(n *yaml.Node, key string) {
 func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
 	kind := decode.ExactlyOne[spec.MetricTrigger](c.src, key, n, "a metric trigger")
 	c.checkWebURL(n, "prometheus")
+	address.CheckPrometheus(c.src, document.Lookup(n, "prometheus"))
+	c.checkQuery(document.Lookup(n, "query"))
 	c.atLeast(n, "every", time.Second)
+	if at := document.Lookup(n, "for"); at != nil && m.For > 0 && m.For < m.Every {
+		c.src.Warnf(at, "range", "write a longer one, or a shorter `every`", "`for: %s` is shorter than `every: %s`, so the condition must be true at two checks", at.Value, m.Every)
+	}
 	for _, with := range []struct{ key, kind string }{{"prometheus", "query"}, {"output", "step"}} {
 		if document.Lookup(n, with.key) != nil && kind != "" && kind != with.kind {
 			c.src.Errorf(document.KeyNode(n, with.key), "one-of", "remove it", "`%s` is used with `%s`, not with `%s`", with.key, with.kind, kind)
@@ -191,6 +237,16 @@ func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
 		c.src.Errorf(step, "required", "write `output: NAME`", "`step` does not say which output")
 	default:
 		c.checkMetricOutput(output, m)
+	}
+}
+
+// checkQuery reports a query of Prometheus that cannot be answered with one number; variables are replaced in it.
+func (c *checker) checkQuery(at *yaml.Node, variables ...string) {
+	if at == nil || at.Kind != yaml.ScalarNode || at.Tag == "!!null" || strings.Contains(at.Value, "${") {
+		return
+	}
+	if what, hint := promql.Mistake(at.Value, variables...); what != "" {
+		c.src.Errorf(at, "query", hint, "%s", what)
 	}
 }
 
@@ -229,6 +285,8 @@ func (c *checker) checkPipelineTrigger(n *yaml.Node, p *spec.PipelineTrigger) {
 		c.src.Errorf(at, "self", "name another pipeline", "`%s` would start itself forever", p.Name)
 	case !isDocumentName(p.Name):
 		c.src.Errorf(at, "name", "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a valid name for a pipeline", p.Name)
+	case slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(p.Name)):
+		c.src.Warnf(at, "name", "write its `name`, such as "+strings.TrimSuffix(p.Name, path.Ext(p.Name)), "%q looks like the file of a pipeline", p.Name)
 	}
 }
 

@@ -32,6 +32,18 @@ func CheckWeb(src *document.Source, at *yaml.Node) {
 	}
 }
 
+var prometheusPath = regexp.MustCompile(`/(api/v1(/query(_range)?)?|graph)/?([?#].*)?$`)
+
+// CheckPrometheus warns of the address of a page or of the API of Prometheus; at may be nil.
+func CheckPrometheus(src *document.Source, at *yaml.Node) {
+	if at == nil || !IsWeb(at.Value) {
+		return
+	}
+	if path := prometheusPath.FindString(at.Value); path != "" {
+		src.Warnf(at, "url", "write "+strings.TrimSuffix(at.Value, path), "/api/v1/query is added to the address of Prometheus")
+	}
+}
+
 var ownOrEncrypted = regexp.MustCompile(`^(https://|http://(localhost|127\.[0-9.]+|\[::1\])([:/]|$))`)
 
 // IsOwnOrEncrypted reports whether s is a URL whose answers nobody else can change on the way.

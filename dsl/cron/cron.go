@@ -65,6 +65,8 @@ func Parse(text string) (c Expression, err *Error) {
 		return c, &Error{offsets[0], "`@every` is not supported in `cron`", "write `every: " + strings.Join(words[1:], "") + "` instead of `cron`"}
 	case strings.HasPrefix(words[0], "TZ=") || strings.HasPrefix(words[0], "CRON_TZ="):
 		return c, &Error{offsets[0], "a cron expression cannot set the time zone", "write `timezone: " + words[0][strings.Index(words[0], "=")+1:] + "`"}
+	case strings.ContainsRune(words[0], '('):
+		return c, &Error{offsets[0], "it is written as for AWS", "write five fields, such as 0 3 * * *; or `every: 5m` instead of `cron`"}
 	case strings.HasPrefix(words[0], "@"):
 		fields, ok := names[strings.ToLower(words[0])]
 		if !ok || len(words) > 1 {
@@ -131,6 +133,25 @@ func (c Expression) RestrictsBothDays() bool {
 	return !strings.HasPrefix(c.Fields[dayField], "*") && !strings.HasPrefix(c.Fields[weekdayField], "*")
 }
 
+// TooOften names the unit of time of which every one starts something although only some of the next larger are named, which is seldom
+// meant, and an expression that starts it once in each of those. It is empty for any other.
+func (c Expression) TooOften() (unit, once string) {
+	isExact := func(field int) bool { return !strings.ContainsAny(c.Fields[field], "*-/") }
+	fields := c.Fields
+	switch {
+	case fields[0] == "*" && (fields[minuteField] != "*" || isExact(hourField)):
+		unit, fields[0] = "second", "0"
+		if fields[minuteField] == "*" {
+			fields[minuteField] = "0"
+		}
+	case isExact(0) && fields[minuteField] == "*" && isExact(hourField):
+		unit, fields[minuteField] = "minute", "0"
+	default:
+		return "", ""
+	}
+	return unit, strings.TrimPrefix(strings.Join(fields[:], " "), "0 ")
+}
+
 // parse reads a field: values, a-b ranges and /n steps, separated by commas.
 func (f field) parse(text string) (values uint64, err *Error) {
 	offset := 0
@@ -168,6 +189,9 @@ func (f field) parsePart(part string) (low, high, step int, err *Error) {
 	}
 	from, to, isRange := strings.Cut(span, "-")
 	var ok bool
+	if from == "?" {
+		return 0, 0, 0, &Error{0, "a field cannot be `?`", "write `*`"}
+	}
 	if low, ok = f.value(from); !ok {
 		return bad(0, "%q is not a valid %s", from, f.name)
 	}
@@ -177,7 +201,7 @@ func (f field) parsePart(part string) (low, high, step int, err *Error) {
 			return bad(utf8.RuneCountInString(from)+1, "%q is not a valid %s", to, f.name)
 		}
 		if high < low {
-			return bad(0, "the range %s ends before it begins", span)
+			return 0, 0, 0, &Error{0, fmt.Sprintf("the range %s ends before it begins", span), fmt.Sprintf("write %s-%d,%d-%s", from, f.max, f.min, to)}
 		}
 	case !hasStep:
 		high = low

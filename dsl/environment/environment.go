@@ -44,6 +44,7 @@ func Load(src *document.Source, data []byte) *spec.Environment {
 	checkTargets(src, root, env)
 	if at := document.Lookup(root, "prometheus"); at != nil && at.Kind == yaml.ScalarNode {
 		address.CheckWeb(src, at)
+		address.CheckPrometheus(src, at)
 	}
 	checkSecrets(src, root, env)
 	checkRunner(src, root)
