@@ -1,6 +1,9 @@
 package dsl
 
 import (
+	"regexp"
+	"strings"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/address"
@@ -8,6 +11,9 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
+
+// secretURL are the URLs of services in which the path is the password.
+var secretURL = regexp.MustCompile(`^https://(hooks\.slack\.com/services|discord(app)?\.com/api/webhooks)/`)
 
 // checkNotify reports mistakes in notifications, beyond wrong types.
 func (c *checker) checkNotify() {
@@ -27,8 +33,11 @@ func (c *checker) checkNotify() {
 			if url := document.Lookup(at, "url"); url != nil && address.IsWeb(url.Value) && !isComputed(at, "url") && !address.IsOwnOrEncrypted(url.Value) {
 				c.src.Errorf(url, "url", "use https", "a message to %q would not be encrypted, and is refused: http is only allowed on this machine", url.Value)
 			}
+			if url := document.Lookup(at, "url"); url != nil && secretURL.MatchString(url.Value) {
+				c.src.Warnf(url, "secret", "write `url_secret: NAME`, and its source into the environment's `secrets`", "whoever has this URL can post there, and a pipeline is no secret")
+			}
 			for _, name := range []string{"url_secret", "signing_secret"} {
-				if secret := document.Lookup(at, name); secret != nil {
+				if secret := document.Lookup(at, name); secret != nil && !strings.Contains(secret.Value, "${") {
 					c.checkSecret(secret, secret.Value)
 				}
 			}
@@ -47,7 +56,13 @@ func (c *checker) checkEmail(key, n *yaml.Node) {
 	}
 	for _, item := range items {
 		if item.Kind == yaml.ScalarNode && !address.IsMail(item.Value) {
-			c.src.Errorf(item, "address", "write NAME@HOST", "%q is not an address", item.Value)
+			hint, mailto := "write NAME@HOST", strings.TrimPrefix(item.Value, "mailto:")
+			if several := strings.FieldsFunc(item.Value, func(r rune) bool { return strings.ContainsRune(",; ", r) }); len(several) > 1 && to.Kind == yaml.ScalarNode {
+				hint = "write [" + strings.Join(several, ", ") + "]"
+			} else if address.IsMail(mailto) {
+				hint = "write " + mailto
+			}
+			c.src.Errorf(item, "address", hint, "%q is not an address", item.Value)
 		}
 	}
 	if c.env != nil && c.env.SMTP.Host == "" {

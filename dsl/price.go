@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // unpriced is a step whose cost may turn out to be unknown.
@@ -54,6 +55,12 @@ func (c *checker) unpricedPools(s *step) *unpriced {
 // which of its pools a step uses.
 func (c *checker) checkCosts() {
 	of := c.unpricedStep()
+	isPaid := func(s *step) bool {
+		return s.onPool() || s.info().programs == programsOnPool || isA[*spec.ChildPipeline](s)
+	}
+	if at := document.Lookup(c.root, "budget"); at != nil && !c.src.Findings.HasErrorAt(at) && !slices.ContainsFunc(c.steps, isPaid) && len(c.unreadable) == 0 {
+		c.src.Warnf(document.KeyNode(c.root, "budget"), "price", "remove it, or run a step on a `pool`", "nothing in this pipeline costs anything: all steps run beside the worker")
+	}
 	if of == nil {
 		return
 	}

@@ -22,10 +22,14 @@ func (c *checker) checkSecret(n *yaml.Node, name string) {
 	}
 }
 
-// checkWho reports names that are neither people of the environment nor a user; n is the list of them.
+// checkWho reports names that are neither people of the environment nor a user, and warns if nobody is among them; n is the list of them.
 func (c *checker) checkWho(n *yaml.Node) {
 	if c.env == nil || n == nil || n.Kind != yaml.SequenceNode {
 		return
+	}
+	isKnown := func(item *yaml.Node) bool { return c.env.People[document.Unalias(item).Value].OIDC == "" }
+	if len(n.Content) > 0 && !slices.ContainsFunc(n.Content, isKnown) {
+		c.src.Warnf(n.Content[0], "person", "add a user, as user:NAME, or a group that lists `users`", "nobody could decide: this version does not know who is in an `oidc` group")
 	}
 	for _, item := range n.Content {
 		item = document.Unalias(item)
@@ -39,8 +43,10 @@ func (c *checker) checkWho(n *yaml.Node) {
 			c.src.Errorf(item, "person", "write user:NAME", "no such person or group")
 		case !isUser && !known:
 			hint := nearest.Hint(item.Value, slices.Collect(maps.Keys(c.env.People)))
-			if !strings.Contains(item.Value, ":") {
-				hint = "for a user write user:" + item.Value
+			if _, isGroup := c.env.People["group:"+item.Value]; isGroup {
+				hint = "write group:" + item.Value
+			} else if !strings.Contains(item.Value, ":") {
+				hint = "for a user write user:" + strings.TrimPrefix(item.Value, "@")
 			} else if len(c.env.People) == 0 {
 				hint = "write user:NAME, or add `people: {\"" + item.Value + "\": {users: [NAME]}}` to it"
 			}

@@ -14,7 +14,7 @@ import (
 // mailAddress is one address as the sender of mail reads it (RFC 5322): NAME@HOST, or words and then <NAME@HOST>.
 var mailAddress = regexp.MustCompile(`^(?:` + nameAtHost + `|(?:"[^"\r\n]*" *|[^@<>,;"\r\n]*)<` + nameAtHost + `>)$`)
 
-const nameAtHost = `[^\s@<>,;"]+@[^\s@<>,;"]+`
+const nameAtHost = `[^\s@<>(),;:"]+@[^\s@<>(),;"]+`
 
 // IsMail reports whether s may be an address of mail, with or without a name.
 func IsMail(s string) bool { return mailAddress.MatchString(s) }

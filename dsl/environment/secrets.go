@@ -100,6 +100,8 @@ func checkUsers(src *document.Source, group string, n *yaml.Node) {
 	for _, user := range document.Items(n) {
 		switch name := strings.TrimPrefix(user.Value, "user:"); {
 		case user.Kind != yaml.ScalarNode || user.Tag == "!!null":
+		case strings.Contains(name, ","):
+			src.Errorf(user, "person", "write ["+name+"]", "%q is not the name of a user", name)
 		case name == "":
 			src.Errorf(user, "person", "write the name of a user", "a user of `%s` has no name", group)
 		case strings.HasPrefix(name, "group:"):
