@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 	}
 	v, err := d.plain(n, t)
 	if err != nil {
-		d.Source.Errorf(n, "type", cmp.Or(spellingHint(err), boolHint(t)), "%s", err)
+		d.Source.Errorf(n, "type", cmp.Or(spellingHint(err), boolHint(t), numberHint(n, t)), "%s", err)
 		return nil
 	}
 	if s, ok := v.(string); ok {
@@ -191,4 +192,29 @@ func (d *Decoder) Interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 		out = append(out, expr.TemplatePart{Expr: d.add(n, p.expr, p.offset, expr.ScopePlain, expr.Expected{Type: goString, InText: true})})
 	}
 	return out
+}
+
+// aNumber is a number with what people write around one: a currency, a host, a unit that is no scale.
+var aNumber = regexp.MustCompile(`^(?:\$|.*:)?([0-9]+(?:[.,][0-9]+)?) ?(?:(?i)(?:v?cpus?|gpus?|cores?|nodes?|days?|d|runs?|usd|\$|%|times)(?:/h)?)?$`)
+
+// numberHint is how the number in a text is written.
+func numberHint(n *yaml.Node, t reflect.Type) string {
+	m := aNumber.FindStringSubmatch(n.Value)
+	if m == nil || n.Tag != "!!str" {
+		return ""
+	}
+	number := strings.Replace(m[1], ",", ".", 1)
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+		if strings.Contains(number, ".") {
+			return ""
+		}
+	case reflect.Float64:
+	default:
+		return ""
+	}
+	if number == n.Value {
+		number += ", without quotes"
+	}
+	return "write " + number
 }

@@ -20,7 +20,9 @@ var shapes = map[string]string{
 	"notify": "{NAME: {slack: {...}}}, each with a name", "variants": "{NAME: {onnx: {...}}}, each with a name",
 	"pools": "{NAME: {local: {nodes: 2}}}", "targets": "{NAME: {embedded: {port: 8080}}}", "people": `{"group:NAME": {users: [anna]}}`,
 	"publish": "{OUTPUT: VALUE}", "retry": "{attempts: 3}", "repeat": "{until: CONDITION, max: 10}", "schedule": `{cron: "0 1 * * *"}`,
-	"resources": "{cpu: 4, memory: 16GiB, gpu: 1}", "budget": "{usd: 40}",
+	"resources": "{cpu: 4, memory: 16GiB, gpu: 1}", "budget": "{usd: 40}", "concurrency": "{group: VALUE}", "keep": "{runs: VALUE}",
+	"webhook": "{url: VALUE}", "slack": "{url_secret: NAME}", "email": "{to: VALUE}", "store": "{url: VALUE}",
+	"usd_per_hour": "{on_demand: VALUE}", "node": "{cpu: 16, memory: 64GiB, gpu: 1}", "fields": "{NAME: {type: string}}",
 }
 
 // shapeHint says how a value is written that should be a mapping of type t and is not.
@@ -43,6 +45,10 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 			return "write `run: {script: ...}` for a shell script, or `run: {command: [program, argument]}`"
 		case n.Kind == yaml.SequenceNode:
 			return "write `run: {command: [program, argument]}`"
+		}
+	case reflect.TypeFor[spec.Approval]():
+		if isScalar {
+			return "write {message: " + quotedWord(n.Value) + "}"
 		}
 	case reflect.TypeFor[spec.Stage]():
 		if isScalar {
@@ -67,7 +73,7 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 	name, value := "NAME", "value"
 	switch first := document.Lookup(n, 0); {
 	case isScalar:
-		value = n.Value
+		value = quotedWord(n.Value)
 	case first == nil:
 	case first.Kind == yaml.ScalarNode:
 		if key, val, ok := strings.Cut(first.Value, "="); ok {
@@ -111,11 +117,17 @@ func (d *Decoder) listHint(n *yaml.Node) string {
 func QuotedWords(text string) []string {
 	words := strings.Fields(text)
 	for i, word := range words {
-		if strings.ContainsAny(word, "{}[],#&*!|>'\"%@`:") {
-			words[i] = strconv.Quote(word)
-		}
+		words[i] = quotedWord(word)
 	}
 	return words
+}
+
+// quotedWord is a text as it stands within brackets.
+func quotedWord(text string) string {
+	if strings.ContainsAny(text, " {}[],#&*!|>'\"%@`:?") {
+		return strconv.Quote(text)
+	}
+	return text
 }
 
 // textHint says how a value is written that should be a text, a number or the like, and is not.
@@ -142,13 +154,16 @@ var typeWords = map[string]string{
 	"date": "timestamp", "datetime": "timestamp", "time": "timestamp", "timedelta": "duration", "choice": "enum", "select": "enum",
 	"dict": "map", "object": "map", "mapping": "map", "struct": "map", "array": "list", "file": "dataset", "directory": "dataset",
 	"folder": "dataset", "artifact": "dataset", "always": "ended", "all_done": "ended", "completed": "ended", "success": "passed",
-	"succeeded": "passed", "all_success": "passed", "failure": "failed", "yes": "approve", "accept": "approve", "no": "reject",
+	"succeeded": "passed", "all_success": "passed", "failure": "failed fail", "error": "fail", "finished": "success", "forbid": "skip", "replace": "cancel_other", "cancel": "cancel_other",
+	"wait": "queue", "ssl": "tls", "ondemand": "on_demand", "preemptible": "spot", "yes": "approve", "accept": "approve", "no": "reject",
 }
 
 // enumHint is a hint for a word that is none of those that a place takes.
 func enumHint(word string, words []string) string {
-	if ours := typeWords[strings.ToLower(word)]; slices.Contains(words, ours) {
-		return "did you mean `" + ours + "`?"
+	for ours := range strings.FieldsSeq(typeWords[strings.ToLower(word)]) {
+		if slices.Contains(words, ours) {
+			return "did you mean `" + ours + "`?"
+		}
 	}
 	return ""
 }

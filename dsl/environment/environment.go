@@ -21,12 +21,7 @@ func Load(src *document.Source, data []byte) *spec.Environment {
 		return nil
 	}
 	d := decode.New(src, true)
-	d.Explain = func(t reflect.Type, _, key *yaml.Node) (hint, meant string) {
-		if t == reflect.TypeFor[spec.Environment]() && decode.HasKey(reflect.TypeFor[spec.Pipeline](), key.Value) {
-			return "this is a key of the pipeline, which is another file", ""
-		}
-		return "", ""
-	}
+	d.Explain = func(t reflect.Type, n, key *yaml.Node) (hint, meant string) { return explainKey(d, t, n, key), "" }
 	v := d.Decode(root, reflect.TypeFor[spec.Environment](), spec.Rules{})
 	if v == nil {
 		return nil

@@ -2,6 +2,7 @@ package environment
 
 import (
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -133,7 +134,7 @@ func checkSMTP(src *document.Source, n *yaml.Node, env *spec.Environment) {
 	checkMailTLS(src, n, env.SMTP)
 	password := document.Lookup(n, "password_secret")
 	if password == nil {
-		if document.Lookup(n, "user") != nil {
+		if document.Lookup(n, "user") != nil && !decode.HasUnknownKey(n, reflect.TypeFor[spec.SMTP]()) {
 			src.Warnf(document.KeyNode(n, "user"), "required", "add `password_secret: NAME`, or remove `user`", "`user` is set, but `password_secret` is not: the login would have no password")
 		}
 		return

@@ -1,0 +1,54 @@
+package environment
+
+import (
+	"reflect"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/decode"
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// driven are what has one driver: its keys may stand in it that are the driver's, and the other way round.
+var driven = []reflect.Type{reflect.TypeFor[spec.Pool](), reflect.TypeFor[spec.Target]()}
+
+// podKeys are keys of the spec of a pod that people look for in a pool.
+var podKeys = []string{
+	"nodeSelector", "tolerations", "affinity", "volumes", "imagePullSecrets", "priorityClassName", "securityContext", "topologySpreadConstraints", "containers",
+	"initContainers", "node_selector", "priority_class",
+}
+
+// explainKey says where a key belongs that stands in a mapping whose struct lacks it.
+func explainKey(d *decode.Decoder, t reflect.Type, n, key *yaml.Node) string {
+	word := key.Value
+	switch {
+	case t == reflect.TypeFor[spec.Environment]() && decode.HasKey(reflect.TypeFor[spec.Pipeline](), word):
+		return "this is a key of the pipeline, which is another file"
+	case t == reflect.TypeFor[spec.SecretSource]() && slices.Contains([]string{"value", "literal", "data", "text", "string", "password"}, word):
+		return "an environment does not hold the values of secrets: write {env: VARIABLE}, {file: /run/secrets/NAME} or {vault: MOUNT/PATH#KEY}"
+	case t == reflect.TypeFor[spec.KubernetesPool]() && slices.Contains(podKeys, word):
+		return "write it in the template of the pods: `pod: {spec: {" + word + ": ...}}`"
+	}
+	for _, whole := range driven {
+		for _, field := range spec.KeysOf(whole) {
+			if !slices.Contains(spec.Choices(whole), field.Name) {
+				continue
+			}
+			driver := field.Type
+			if driver.Kind() == reflect.Pointer {
+				driver = driver.Elem()
+			}
+			body := document.Lookup(n, field.Name)
+			switch {
+			case t == driver && decode.HasKey(whole, word):
+				return "write it one level up, beside `" + field.Name + "`"
+			case t == whole && decode.HasKey(driver, word) && body != nil && body.Kind == yaml.MappingNode:
+				d.NoteMeant(body, word) // it is not missing there
+				return "write it one level down, under `" + field.Name + "`"
+			}
+		}
+	}
+	return ""
+}
