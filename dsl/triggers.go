@@ -178,12 +178,8 @@ func (c *checker) checkData(n *yaml.Node, d *spec.DataTrigger) {
 	c.atLeast(n, "every", time.Second)
 }
 
-var (
-	// notGlob are braces, **, alternatives, and the ends of regular expressions.
-	notGlob = regexp.MustCompile(`(^|[^\\])\{|\*\*|[|,]\*|^\^|\$$`)
-	// notPlain is what other programs replace in paths.
-	notPlain = regexp.MustCompile(`\*|\$[A-Z]|%[0-9A-Fa-f]{2}`)
-)
+// notGlob are braces, **, alternatives, and the ends of regular expressions.
+var notGlob = regexp.MustCompile(`(^|[^\\])\{|\*\*|[|,]\*|^\^|\$$`)
 
 // checkPlace reports an address that is neither of a folder nor of a bucket.
 func (c *checker) checkPlace(at *yaml.Node, url string) {
@@ -195,7 +191,7 @@ func (c *checker) checkPlace(at *yaml.Node, url string) {
 		c.src.Errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
 	case !isBucket && (!isFolder || !path.IsAbs(folder)):
 		c.src.Errorf(at, "url", hint, "%q cannot be watched", url)
-	case notPlain.MatchString(url):
+	case address.IsReplaced(url):
 		c.src.Warnf(at, "url", "write the folder as it is called, and a pattern as `glob`", "the URL is taken literally: nothing in it is replaced")
 	case isBucket:
 		environment.CheckRegion(c.src, at)

@@ -17,9 +17,13 @@ var (
 	rankVariables = []string{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"}
 )
 
-// checkVariableNames reports variables that no program could read, and those that would take the place of Sluice's own.
+// plainSecret are keys of AWS, GitHub, GitLab, Slack, Hugging Face and OpenAI.
+var plainSecret = regexp.MustCompile(`^(AKIA[0-9A-Z]{16}|gh[opsru]_[0-9A-Za-z]{36,}|github_pat_\w{30,}|glpat-[\w-]{20,}|xox[abpr]-[\w-]{20,}|hf_[0-9A-Za-z]{30,}|sk-[\w-]{30,}|-----BEGIN [A-Z ]*PRIVATE KEY-----)`)
+
+// checkVariableNames reports variables that no program could read, and those that would take the place of Sluice's own; it warns of keys in
+// plain.
 func (c *checker) checkVariableNames(s *step, key string) {
-	for name := range document.Entries(s.node, key) {
+	for name, value := range document.Entries(s.node, key) {
 		switch ranks := s.info().programs == programsOnPool || s.onPool(); {
 		case !shell.IsVariable(name.Value):
 			hint := "use letters, digits and `_`, not beginning with a digit"
@@ -27,6 +31,8 @@ func (c *checker) checkVariableNames(s *step, key string) {
 				hint = "write `" + near + "`"
 			}
 			c.src.Errorf(name, "variable", hint, "%q is not a valid name for an environment variable", name.Value)
+		case key == "env" && plainSecret.MatchString(value.Value):
+			c.src.Warnf(value, "secret", "write its source into the environment's `secrets`, and `secrets: {"+name.Value+": NAME}` here", "the value of `%s` looks like a key, and a pipeline is no secret", name.Value)
 		case slices.Contains(ownVariables, name.Value), ranks && slices.Contains(rankVariables, name.Value):
 			c.src.Errorf(name, "variable", "remove it, or give yours another name", "Sluice sets `%s` itself, and the step could not work with another value", name.Value)
 		}

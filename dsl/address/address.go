@@ -32,6 +32,11 @@ func CheckWeb(src *document.Source, at *yaml.Node) {
 	}
 }
 
+var replaced = regexp.MustCompile(`\*|\$[A-Z]|%[0-9A-Fa-f]{2}`)
+
+// IsReplaced reports whether a URL of a folder has what other programs replace: patterns, variables and escapes.
+func IsReplaced(url string) bool { return replaced.MatchString(url) }
+
 var prometheusPath = regexp.MustCompile(`/(api/v1(/query(_range)?)?|graph)/?([?#].*)?$`)
 
 // CheckPrometheus warns of the address of a page or of the API of Prometheus; at may be nil.

@@ -34,7 +34,7 @@ func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 		if err != nil {
 			d.Source.Errorf(n, map[reflect.Type]string{
 				spec.DurationType: "duration", spec.ShareType: "share", spec.SizeType: "size", spec.TimeType: "timestamp",
-			}[t], "", "%s", err)
+			}[t], sizeHint(n, t), "%s", err)
 			return nil
 		}
 		return expr.Literal{Value: v}
@@ -217,4 +217,20 @@ func numberHint(n *yaml.Node, t reflect.Type) string {
 		number += ", without quotes"
 	}
 	return "write " + number
+}
+
+// nearSize is a size in the units of Kubernetes, Docker and others.
+var nearSize = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtT])(i?)[bB]?$`)
+
+// sizeHint is how a size is written.
+func sizeHint(n *yaml.Node, t reflect.Type) string {
+	m := nearSize.FindStringSubmatch(n.Value)
+	if t != spec.SizeType || m == nil {
+		return ""
+	}
+	unit := strings.ToUpper(m[2])
+	if unit == "K" && m[3] == "" {
+		unit = "k"
+	}
+	return "write " + m[1] + unit + m[3] + "B"
 }

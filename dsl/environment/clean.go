@@ -14,6 +14,7 @@ import (
 func checkRunner(src *document.Source, root *yaml.Node) {
 	clean := document.Lookup(root, "clean")
 	decode.HasUnit(src, clean, "memory")
+	noTilde(src, document.Lookup(clean, "flink", "job_server"))
 	first := ""
 	for key, n := range document.Entries(root, "clean") {
 		where := ""

@@ -3,6 +3,7 @@ package environment
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -25,13 +26,16 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 		case at == nil || at.Kind != yaml.ScalarNode:
 		case !ipAddress.MatchString(listen.address):
 			src.Errorf(at, "address", "write an IP address without a port, such as 0.0.0.0", "`%s` is %q", listen.key, listen.address)
-		case !spec.IsLoopback(listen.address) && !g.Restricted() && !g.Open && isBool(document.Lookup(body, "open")):
+		case !spec.IsLoopback(listen.address) && !g.Restricted() && !g.Open && isRead(body):
 			src.Errorf(at, "open", "give the gateway `keys`, `jwt` or `tls: {client_ca: ...}`, or set `open: true` if that is meant",
 				"everyone who reaches %s could use the gateway", listen.address)
 		}
 	}
 	if at := document.Lookup(body, "open"); g.Open && g.Restricted() {
 		src.Errorf(at, "open", "remove it, or the keys", "`open: true` has no effect: who has no key, token or certificate is refused")
+	}
+	if at := document.Lookup(body, "metrics_listen"); at != nil && !spec.IsLoopback(g.MetricsListen) && len(g.Keys)+len(g.JWT) > 0 && !allowsMetrics(g) && isRead(body) {
+		src.Warnf(at, "open", "add `metrics` to an `allow`", "nobody may read the metrics at %s: no key and no token allows it", g.MetricsListen)
 	}
 	if g.TLS != nil {
 		for key, file := range map[string]string{"certificate": g.TLS.Certificate, "key": g.TLS.Key, "client_ca": g.TLS.ClientCA} {
@@ -65,14 +69,28 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 	}
 }
 
-// isBool reports whether a value is one or is left out.
-func isBool(at *yaml.Node) bool { return at == nil || at.Tag == "!!bool" }
+// allowsMetrics reports whether a key or a token may read the metrics.
+func allowsMetrics(g spec.TargetGateway) bool {
+	return slices.ContainsFunc(g.Keys, func(k spec.GatewayKey) bool { return slices.Contains(k.Allow, "metrics") }) ||
+		slices.ContainsFunc(g.JWT, func(j spec.GatewayJWT) bool { return slices.Contains(j.Allow, "metrics") })
+}
+
+// isRead reports whether what decides who may ask could be read: else it was reported.
+func isRead(gateway *yaml.Node) bool {
+	open := document.Lookup(gateway, "open")
+	for _, key := range []string{"keys", "jwt"} {
+		if at := document.Lookup(gateway, key); at != nil && at.Kind != yaml.SequenceNode {
+			return false
+		}
+	}
+	return open == nil || open.Tag == "!!bool"
+}
 
 // checkAccessLog reports a path that is not absolute, or not a file's.
 func checkAccessLog(src *document.Source, at *yaml.Node, file string) {
 	switch _, name := path.Split(file); {
 	case at == nil || at.Kind != yaml.ScalarNode || at.Tag == "!!null" || file == spec.StandardOutput:
-	case name == "" || name == "." || name == "..":
+	case name == "" || name == "." || name == ".." || file == "true" || file == "stdout":
 		src.Errorf(at, "path", "write such as /var/log/sluice/shop.log, or \"-\" for the standard output of `sluice serve`", "%q is not the path of a file", file)
 	default:
 		absolute(src, at, file)

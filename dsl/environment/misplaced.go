@@ -28,6 +28,8 @@ func explainKey(d *decode.Decoder, t reflect.Type, n, key *yaml.Node) string {
 		return "this is a key of the pipeline, which is another file"
 	case t == reflect.TypeFor[spec.SecretSource]() && slices.Contains([]string{"value", "literal", "data", "text", "string", "password"}, word):
 		return "an environment does not hold the values of secrets: write {env: VARIABLE}, {file: /run/secrets/NAME} or {vault: MOUNT/PATH#KEY}"
+	case t == reflect.TypeFor[spec.WorkerLimits]() && decode.HasKey(reflect.TypeFor[spec.PoolLimits](), word):
+		return "this is a limit of a pool: `pools: {NAME: {limits: {" + word + ": ...}}}`"
 	case t == reflect.TypeFor[spec.KubernetesPool]() && slices.Contains(podKeys, word):
 		return "write it in the template of the pods: `pod: {spec: {" + word + ": ...}}`"
 	}

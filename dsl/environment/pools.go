@@ -2,6 +2,7 @@ package environment
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -45,6 +46,10 @@ func checkPools(src *document.Source, root *yaml.Node, env *spec.Environment) {
 		} else {
 			address.CheckImage(src, at)
 		}
+		if at := document.Lookup(body, "runtime", "python"); at != nil && notBeside.MatchString(at.Value) {
+			src.Warnf(at, "path", "write such as requirements.txt", "`python` is a requirements file in the pipeline's folder, not %q", at.Value)
+		}
+		notZero(src, body, "retry_for")
 		checkSold(src, key, document.Lookup(body, "capacity"))
 		checkNode(src, key, document.Lookup(body, "node"))
 		checkPrices(src, key, body, pool)
@@ -62,6 +67,9 @@ func checkPools(src *document.Source, root *yaml.Node, env *spec.Environment) {
 		}
 	}
 }
+
+// notBeside are versions of Python, and paths of this machine.
+var notBeside = regexp.MustCompile(`^([0-9.]+$|[/~])`)
 
 // checkNode warns of a node whose GPUs have a type and no number, and reports a memory without a unit.
 func checkNode(src *document.Source, pool, n *yaml.Node) {

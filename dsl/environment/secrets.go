@@ -35,7 +35,7 @@ func checkSecrets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		kind := decode.ExactlyOne[spec.SecretSource](src, key, n, "a secret")
 		at := document.Lookup(n, kind)
 		switch {
-		case kind == "" || at.Kind != yaml.ScalarNode || strings.Contains(at.Value, "${"):
+		case kind == "" || at.Kind != yaml.ScalarNode || at.Tag == "!!null" || strings.Contains(at.Value, "${"):
 		case at.Value == "":
 			src.Errorf(at, "required", "", "`%s` of the secret `%s` is empty", kind, key.Value)
 		case kind == "env" && !shell.IsVariable(at.Value):

@@ -119,16 +119,15 @@ func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget)
 		src.Errorf(body, "one-of", "write such as `server: http://chat-${release}:8000`", "a target has exactly one of `server` and `servers`")
 	case one != nil:
 		checkServer(src, one, t.At, suchServer)
-		if !strings.Contains(t.At, "${release}") && !strings.Contains(t.At, "${model}") {
+		names := given.FindAllString(t.At, -1)
+		isUnknown := func(name string) bool { return name != "${release}" && name != "${model}" }
+		if i := slices.IndexFunc(names, isUnknown); i >= 0 {
+			src.Errorf(one, "name", "", "there is no `%s`: the URL of a server is given `${release}` and `${model}`", names[i])
+		} else if len(names) == 0 {
 			src.Errorf(one, "url", "put `${release}` or `${model}` into it, or give `servers`", "all releases would have the same server")
 		}
-		for _, name := range given.FindAllString(t.At, -1) {
-			if name != "${release}" && name != "${model}" {
-				src.Errorf(one, "name", "", "there is no `%s`: the URL of a server is given `${release}` and `${model}`", name)
-			}
-		}
 	case several.Kind != yaml.SequenceNode:
-	case len(t.Servers) != pair || t.Servers[0] == t.Servers[1]:
+	case len(t.Servers) != pair || strings.TrimSuffix(t.Servers[0], "/") == strings.TrimSuffix(t.Servers[1], "/"):
 		src.Errorf(several, "range", "write such as `servers: [\"http://blue:8000\", \"http://green:8000\"]`", "releases use two different servers in turn")
 	default:
 		for i, server := range t.Servers {
@@ -138,6 +137,9 @@ func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget)
 }
 
 const suchServer = "http://10.0.0.5:8000"
+
+// requestPath is a path that requests of the Open Inference Protocol or of OpenAI's have.
+var requestPath = regexp.MustCompile(`/v1(/chat)?/completions/?$|/v2/models/[^/]+(/infer)?/?$`)
 
 // checkServer reports what is not the URL of a server, and a password or a query in it.
 func checkServer(src *document.Source, at *yaml.Node, server, such string) {
@@ -151,6 +153,8 @@ func checkServer(src *document.Source, at *yaml.Node, server, such string) {
 		src.Errorf(at, "url", "write such as "+such, "%q is not the URL of a server", server)
 	case strings.ContainsAny(rest, "?#"):
 		src.Errorf(at, "url", "remove what begins with `?` or `#`", "paths are added to the URL of a server, so it must have no query")
+	case requestPath.MatchString(rest):
+		src.Warnf(at, "url", "write "+scheme+"://"+requestPath.ReplaceAllString(rest, ""), "the paths of requests are added to the URL of a server")
 	}
 }
 
