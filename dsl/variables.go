@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -35,49 +34,26 @@ func (c *checker) checkVariableNames(s *step, key string) {
 			c.src.Warnf(value, "secret", "write its source into the environment's `secrets`, and `secrets: {"+name.Value+": NAME}` here", "the value of `%s` looks like a key, and a pipeline is no secret", name.Value)
 		case slices.Contains(ownVariables, name.Value), ranks && slices.Contains(rankVariables, name.Value):
 			c.src.Errorf(name, "variable", "remove it, or give yours another name", "Sluice sets `%s` itself, and the step could not work with another value", name.Value)
+		case key == "env" && !strings.HasPrefix(name.Value, "HF_"): // libraries of that prefix expand what they read
+			if read := shell.Variable(value.Value, s.hasVariable); read != "" {
+				c.src.Warnf(value, "shell", "write the whole value, or set it in a `script`", "a variable is not set by a shell: `%s` is not expanded", read)
+			}
 		}
 	}
 }
 
-var variableWord = regexp.MustCompile(`^\w*`)
-
-// shells are programs that read their arguments as a shell would, or hand them on to one.
-var shells = []string{"sh", "bash", "dash", "zsh", "ksh", "ssh", "docker", "podman", "kubectl", "env", "expr", "test", "[", "awk", "perl", "make", "envsubst", "jq", "yq"}
-
-// checkShell warns of a command that is written as for a shell.
+// checkShell reports what a command, or a variable, has for a shell to expand.
 func (c *checker) checkShell(s *step, n *yaml.Node) {
-	program := document.Lookup(n, 0)
-	if program == nil || program.Kind != yaml.ScalarNode || strings.Contains(program.Value, "${") {
-		return
+	var exists func(string) bool
+	if c.ws != nil {
+		exists = c.ws.Exists
 	}
-	name := program.Value[strings.LastIndexByte(program.Value, '/')+1:]
-	if len(n.Content) == 1 && strings.Contains(strings.TrimSpace(name), " ") && (c.ws == nil || !c.ws.Exists(program.Value)) {
-		c.src.Warnf(program, "shell", "write ["+strings.Join(strings.Fields(program.Value), ", ")+"], or use `script:` for a shell command", "%q as a whole is taken as the name of a program", program.Value)
-		return
-	}
-	if slices.Contains(shells, name) {
-		return
-	}
-	if slices.Contains([]string{"cd", "source", ".", "export", "ulimit", "alias"}, program.Value) {
-		c.src.Warnf(program, "shell", "use a `script`", "`%s` is a command of the shell, not a program", program.Value)
-		return
-	}
-	isSet := func(name string) bool {
-		return document.Lookup(s.node, "env", name) != nil || document.Lookup(s.node, "secrets", name) != nil
-	}
-	for _, arg := range n.Content[1:] {
-		if arg = document.Unalias(arg); arg.Kind != yaml.ScalarNode {
-			continue
-		}
-		word := variableWord.FindString(strings.TrimPrefix(arg.Value, "$"))
-		switch {
-		case slices.Contains([]string{"&&", "||", "|", ">", ">>", "2>&1"}, arg.Value):
-			c.src.Warnf(arg, "shell", "use a `script`", "a command is not run by a shell: `%s` is passed to the program as an argument", arg.Value)
-			return
-		case strings.HasPrefix(arg.Value, "$") && (strings.HasPrefix(word, "SLUICE_") || slices.Contains([]string{"HOME", "PWD", "USER", "PATH"}, word) || isSet(word)):
-			c.src.Warnf(arg, "shell", "use a `script`, or let the program read the variable", "a command is not run by a shell: `$%s` is not expanded", word)
-		}
-	}
+	shell.Check(c.src, n, s.hasVariable, exists)
+}
+
+// hasVariable reports whether the step sets a variable.
+func (s *step) hasVariable(name string) bool {
+	return document.Lookup(s.node, "env", name) != nil || document.Lookup(s.node, "secrets", name) != nil
 }
 
 // checkPathTexts warns of texts that are what an expression would read.

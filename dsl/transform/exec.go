@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/shell"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -31,9 +32,12 @@ type Exec struct {
 func (Exec) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 	command := document.Lookup(config, "command")
 	checkNotEmpty(r, command)
+	isSet := func(variable string) bool { return slices.Contains(in.Secrets, variable) }
 	if in.Workspace == nil {
+		shell.Check(r, command, isSet, nil)
 		return
 	}
+	shell.Check(r, command, isSet, in.Workspace.Exists)
 	for _, n := range workspaceArgs(command) {
 		document.CheckFile(r, in.Workspace, n, n.Value)
 	}

@@ -1,0 +1,136 @@
+package shell
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+)
+
+// readers are programs that read their arguments as a shell would, or hand them on to one.
+var readers = []string{
+	"sh", "bash", "dash", "zsh", "ksh", "fish", "pwsh", "powershell", "ssh", "docker", "podman", "kubectl", "env", "expr", "test", "[", "awk", "perl", "ruby", "php",
+	"node", "make", "envsubst", "jq", "yq", "parallel", "watch", "hyperfine",
+}
+
+// builtins are commands of a shell that are no programs, or do nothing as such.
+var builtins = []string{
+	"cd", "source", ".", "export", "ulimit", "alias", "set", "unset", "eval", "exec", "umask", "pushd", "popd", "module", "declare", "if", "for", "while", "[[",
+}
+
+// fileReaders are programs to whose arguments a pattern of names is nothing but a name.
+var fileReaders = []string{
+	"cat", "wc", "ls", "cp", "mv", "rm", "head", "tail", "sort", "gzip", "gunzip", "zcat", "zstd", "tac", "paste", "md5sum", "sha256sum", "touch", "chmod", "du",
+}
+
+var (
+	// ofSluice is an expression, which is replaced before the program is started.
+	ofSluice = regexp.MustCompile(`\$\{[^}]*\}`)
+	// variableRead is a variable at the beginning of a word or of a part of one, as a shell would expand it.
+	variableRead = regexp.MustCompile(`(?:^|[=/:,@ ])(\$(?:\{(\w+)\}|(\w+)))`)
+	capitals     = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
+	substitution = regexp.MustCompile(`\$\([a-z][\w-]*(?: [^)]*)?\)|^` + "`[a-z][^`]*`$")
+	home         = regexp.MustCompile(`(?:^|=)~/`)
+	redirection  = regexp.MustCompile(`^(?:&&|\|\||[0-9&]?>>?(?:&[0-9]|[\w./$-]*[a-z/][\w./$-]*)?|[<&])$`)
+	glued        = regexp.MustCompile(`^(--[a-z][\w-]*) +([^ ]+)$`)
+)
+
+// code are options that are followed by code of a language, and patternOptions those of file readers that are followed by a pattern.
+var (
+	code           = []string{"-c", "-e", "-r", "--eval"}
+	patternOptions = []string{"-I", "--ignore", "--hide", "--exclude"}
+)
+
+// Variable finds a variable in a text that a shell would expand: one that it has for sure, since it is set for every program or isSet.
+func Variable(text string, isSet func(name string) bool) (found string) {
+	for _, m := range variableRead.FindAllStringSubmatch(withoutExpressions(text), -1) {
+		if name := m[2] + m[3]; isSet(name) || strings.HasPrefix(name, "SLUICE_") || slices.Contains([]string{"HOME", "PWD", "USER", "PATH"}, name) {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// withoutExpressions is a text without what is replaced in it, and with what is escaped as the program sees it.
+func withoutExpressions(text string) string {
+	const escaped = "\x00"
+	return strings.ReplaceAll(ofSluice.ReplaceAllString(strings.ReplaceAll(text, "$${", escaped), "x"), escaped, "${")
+}
+
+// Check reports what a command has for a shell to read: there is none. isSet tells the variables that the program has, and exists the
+// files of the workspace, where it is known.
+func Check(r document.Reporter, command *yaml.Node, isSet func(variable string) bool, exists func(path string) bool) {
+	words := document.Items(command)
+	if len(words) == 0 || words[0].Kind != yaml.ScalarNode {
+		return
+	}
+	if program := words[0].Value; !strings.HasPrefix(program, "${") && checkProgram(r, words, exists) {
+		return
+	}
+	for i, word := range words {
+		if word.Kind != yaml.ScalarNode {
+			continue
+		}
+		if slices.Contains(readers, path.Base(word.Value)) {
+			return
+		}
+		if i > 0 && checkArgument(r, words, i, isSet) {
+			return
+		}
+	}
+}
+
+// checkProgram reports a program that is none. exists is nil where the workspace is not known.
+func checkProgram(r document.Reporter, words []*yaml.Node, exists func(string) bool) (found bool) {
+	at, program := words[0], words[0].Value
+	name := program[strings.LastIndexByte(program, '/')+1:]
+	variable, value, sets := strings.Cut(program, "=")
+	switch {
+	case slices.Contains(builtins, program):
+		r.Warnf(at, "shell", "use a `script`", "`%s` is a command of the shell, not a program", program)
+	case strings.Contains(strings.TrimSpace(name), " ") && !strings.Contains(program, "${") && (exists == nil || !exists(program)):
+		r.Warnf(at, "shell", "write ["+strings.Join(strings.Fields(program), ", ")+"], or use `script:` for a shell command", "%q as a whole is taken as the name of a program", program)
+	case home.MatchString(program), strings.HasPrefix(program, "$") && !strings.HasPrefix(program, "${"):
+		r.Errorf(at, "shell", "write the whole path, or use a `script`", "a command is not run by a shell: `%s` is not expanded", program)
+	case sets && variableSet.MatchString(program) && len(words) > 1:
+		r.Errorf(at, "shell", "write `env: {"+variable+": \""+value+"\"}` at the step, and begin with the program", "a command is not run by a shell: `%s` is taken as the program", program)
+	default:
+		return false
+	}
+	return true
+}
+
+// checkArgument reports what only a shell would read in one argument.
+func checkArgument(r document.Reporter, words []*yaml.Node, i int, isSet func(string) bool) (found bool) {
+	at, before := words[i], words[i-1].Value
+	word := withoutExpressions(at.Value)
+	isValue := strings.HasPrefix(before, "-") // perhaps of an option, such as the character that separates columns
+	known := func(name string) bool { return isSet(name) || capitals.MatchString(name) }
+	unread := ""
+	switch {
+	case redirection.MatchString(word) && !isValue, word == "|" && i > 1 && i+1 < len(words) && !isValue:
+		r.Warnf(at, "shell", "use a `script`", "a command is not run by a shell: `%s` is passed to the program as an argument", word)
+		return true
+	case slices.Contains(code, before): // code of a language, which may have all of these
+	case Variable(at.Value, known) != "":
+		unread = Variable(at.Value, known)
+	case substitution.MatchString(word):
+		unread = substitution.FindString(word)
+	case home.MatchString(word):
+		unread = "~"
+	case glued.MatchString(word) && word == at.Value:
+		m := glued.FindStringSubmatch(word)
+		r.Warnf(at, "shell", "write "+m[1]+", "+m[2]+", or "+m[1]+"="+m[2], "%q is passed to the program as one argument", word)
+		return true
+	case slices.Contains(fileReaders, path.Base(words[0].Value)) && strings.ContainsAny(word, "*?") && !strings.HasPrefix(word, "-") && !slices.Contains(patternOptions, before):
+		unread = word
+	}
+	if unread != "" {
+		r.Warnf(at, "shell", "use a `script`, or let the program read it", "a command is not run by a shell: `%s` is not expanded", unread)
+	}
+	return unread != ""
+}
