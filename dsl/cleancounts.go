@@ -5,10 +5,29 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
+
+// checkReader checks what reads a split, and a label in it or none, of a dataset against the cleaning that writes this.
+func (c *checker) checkReader(reader *yaml.Node, key, byDefault string) {
+	at := document.Lookup(reader, key)
+	id := transform.CleanedBy(scalarOf(reader, key))
+	s := c.byID[id]
+	if s == nil || !isA[*spec.Clean](s) {
+		return
+	}
+	c.graphOf(s).CheckReader(c.src, reader, at, id, byDefault)
+	label, written := document.Lookup(reader, "label"), c.written[s]
+	if columns := written.Names(); label != nil && label.Value != "" && !strings.Contains(label.Value, "${") && written.Rest == nil && len(columns) > 0 && !slices.Contains(columns, label.Value) {
+		c.src.Errorf(label, "row", nearest.Hint(label.Value, columns), "`%s` is not a column of the rows that `%s` writes", label.Value, id)
+	}
+}
 
 // checkCounts reports counts of a cleaning that nothing counts, such as those of a rule whose name is misspelt.
 func (c *checker) checkCounts(e *expr.Expression, s *step) {

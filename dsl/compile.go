@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -37,6 +38,8 @@ func engineType(ts *expr.TypeSystem) *cel.Type {
 
 func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	c.checkCompilePlace(s, spec)
+	samples := document.Lookup(s.body, "samples")
+	c.checkReader(samples, "dataset", "test")
 	checkCompare(c, s, spec.Compare)
 	variants := document.Lookup(s.body, "variants")
 	if variants == nil || variants.Kind != yaml.MappingNode {
@@ -48,6 +51,9 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	for name, body := range document.Entries(variants) {
 		if body.Kind == yaml.MappingNode {
 			c.checkVariant(name, body)
+		}
+		for _, builder := range []string{"onnx", "tensorrt"} {
+			c.checkCalibration(document.Lookup(body, builder, "calibration"), samples)
 		}
 	}
 	names := slices.Sorted(maps.Keys(spec.Variants))
@@ -81,6 +87,15 @@ func (c *checker) checkVariant(name, body *yaml.Node) {
 		c.checkONNXVariant(onnx)
 	case tensorrt != nil && tensorrt.Kind == yaml.MappingNode:
 		c.checkTensorRTVariant(tensorrt)
+	}
+}
+
+// checkCalibration checks what a variant is calibrated with, and warns when it is what parity is measured on.
+func (c *checker) checkCalibration(calibration, samples *yaml.Node) {
+	c.checkReader(calibration, "dataset", "train")
+	split, measured := cmp.Or(scalarOf(calibration, "split"), "train"), cmp.Or(scalarOf(samples, "split"), "test")
+	if from := scalarOf(calibration, "dataset"); from != "" && from == scalarOf(samples, "dataset") && split == measured {
+		c.src.Warnf(document.PlaceOf(calibration, "split"), "variant", "calibrate with another split", "the variant is calibrated with the split `%s`, on which its parity is measured", split)
 	}
 }
 

@@ -34,6 +34,8 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 	if at := document.Lookup(s.body, "traffic"); at != nil && document.Lookup(at, "replay") == nil && at.Kind == yaml.MappingNode {
 		c.src.Errorf(at, "required", "write `replay: ${steps.NAME.dataset}`", "`traffic` does not say which dataset it replays")
 	}
+	c.checkReader(document.Lookup(s.body, "traffic"), "replay", "test")
+	c.checkReader(document.Lookup(s.body, "warm_up"), "dataset", "test")
 	checkCompare(c, s, spec.Compare)
 	if at := document.Lookup(s.body, "sticky"); at != nil && at.Kind == yaml.MappingNode {
 		checkSticky(spec.Sticky, c, at)

@@ -56,6 +56,7 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 		c.src.Errorf(at, "runtime", "name a `pool` of `kubernetes` or `ec2`, use `python: requirements.txt`, or start the container from the command", "the %s step `%s` runs beside the worker, which does not start containers", s.Kind, s.ID)
 	}
 	checkCommandFiles(cmd, c, s)
+	document.CheckListed(c.src, c.ws, document.Lookup(s.body, "command"), document.Lookup(s.body, "files"))
 }
 
 func checkCommandFiles(cmd *spec.Command, c *checker, s *step) {

@@ -2,6 +2,7 @@ package document
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -45,6 +46,27 @@ func CheckFile(r Reporter, ws Workspace, at *yaml.Node, file string) {
 	default:
 		if why, help := ws.LeftOut(path.Clean(file)); why != "" {
 			r.Errorf(at, "left-out", help, "%q is not part of the run's workspace: %s", file, why)
+		}
+	}
+}
+
+// CheckListed warns of a file that a command names and that is not among the files on which it is said to depend.
+func CheckListed(r Reporter, ws Workspace, command, files *yaml.Node) {
+	if files == nil || files.Kind == yaml.SequenceNode && len(files.Content) == 0 {
+		return
+	}
+	listed := Items(files) // `none` is one that is not there
+	for i, word := range Items(command) {
+		file := path.Clean(word.Value)
+		if word.Kind != yaml.ScalarNode || !NamesFile(i, word.Value) || !IsInside(file) || ws != nil && !ws.Exists(file) {
+			continue
+		}
+		if !slices.ContainsFunc(listed, func(n *yaml.Node) bool {
+			folder := path.Clean(n.Value)
+			return folder == "." || folder == file || strings.HasPrefix(file, folder+"/")
+		}) {
+			r.Warnf(files, "files", "add "+file, "`files` is all that the step depends on, and its command names %q", word.Value)
+			return
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 // ObjectType is a CEL object whose fields are known: a kind's output struct, a pipeline's steps, a step's metrics.
 type ObjectType struct {
-	Name   string
+	Name string
+	// Fields that are known; one whose type is nil is not there, whatever Rest says.
 	Fields map[string]*cel.Type
 	// Optional fields may be absent, and so are read with .? only.
 	Optional map[string]bool
@@ -109,7 +110,7 @@ func (ts *TypeSystem) FindStructType(name string) (*types.Type, bool) {
 // FindStructFieldNames implements types.Provider.
 func (ts *TypeSystem) FindStructFieldNames(name string) ([]string, bool) {
 	if o := ts.byName(name); o != nil {
-		return slices.Sorted(maps.Keys(o.Fields)), true
+		return o.FieldNames(), true
 	}
 	return ts.Registry.FindStructFieldNames(name)
 }
@@ -120,11 +121,11 @@ func (ts *TypeSystem) FindStructFieldType(name, fieldName string) (*types.FieldT
 	if o == nil {
 		return ts.Registry.FindStructFieldType(name, fieldName)
 	}
-	t, ok := o.Fields[fieldName]
-	if !ok && o.Rest != nil {
-		t, ok = o.Rest, true
+	t, known := o.Fields[fieldName]
+	if !known {
+		t = o.Rest
 	}
-	if !ok {
+	if t == nil {
 		return nil, false
 	}
 	return &types.FieldType{
@@ -323,7 +324,9 @@ func (ts *TypeSystem) NewLazyObject(name string, get func(field string) (ref.Val
 }
 
 // FieldNames are the names of the fields, sorted.
-func (o *ObjectType) FieldNames() []string { return slices.Sorted(maps.Keys(o.Fields)) }
+func (o *ObjectType) FieldNames() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.Fields)), func(name string) bool { return o.Fields[name] == nil })
+}
 
 // TypeName is a CEL type as people say it.
 func TypeName(t *cel.Type) string {

@@ -1,12 +1,14 @@
 package transform
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // Counts are the names that a cleaning counts by, under each of its outputs that counts by name, as far as they are known before it runs.
@@ -32,6 +34,42 @@ func (c Counts) add(output string, names ...string) {
 
 func (c Counts) addPrefix(output, prefix string) {
 	c[output].Prefixes = append(c[output].Prefixes, prefix)
+}
+
+var cleaned = regexp.MustCompile(`^\$\{ *steps\.(\w+)\.dataset *\}$`)
+
+// CleanedBy returns the step whose dataset a value is, if that is all that the value says; a cleaning has such an output, and others may.
+func CleanedBy(value string) (step string) {
+	if m := cleaned.FindStringSubmatch(value); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// CheckReader reports a mapping that reads JSON lines of a `split` of this dataset, named at a place, when the cleaning in the step id does
+// not write it so.
+func (g *Cleaning) CheckReader(r document.Reporter, reader, at *yaml.Node, id, byDefault string) {
+	split, place := byDefault, at
+	if n := document.Lookup(reader, "split"); n != nil {
+		split, place = n.Value, n
+	}
+	if len(g.errors) > 0 || strings.Contains(split, "${") {
+		return
+	}
+	var splits []string
+	for i := range g.all {
+		switch w := &g.all[i]; {
+		case !w.writes():
+		case !slices.Contains(g.parts(i), split):
+			splits = append(splits, g.parts(i)...)
+		case !Is[WriteToJSON](w.typ):
+			r.Errorf(at, "file-format", "write it with `write: json` in `"+id+"`", "only JSON lines can be read here, and `%s` writes the split `%s` with %s", id, split, w.typ)
+			return
+		default:
+			return
+		}
+	}
+	r.Errorf(place, "output", nearest.Hint(split, splits), "`%s` writes no split `%s`", id, split)
 }
 
 // Counts are the names that a cleaning counts by; nil when its transforms are not right.

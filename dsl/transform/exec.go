@@ -32,6 +32,7 @@ type Exec struct {
 func (Exec) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 	command := document.Lookup(config, "command")
 	checkNotEmpty(r, command)
+	document.CheckListed(r, in.Workspace, command, document.Lookup(config, "files"))
 	isSet := func(variable string) bool { return slices.Contains(in.Secrets, variable) }
 	if in.Workspace == nil {
 		shell.Check(r, command, isSet, nil)

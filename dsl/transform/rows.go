@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/google/cel-go/common/types"
@@ -81,8 +80,9 @@ func checkFields(r document.Reporter, typ string, config *yaml.Node, in Shape, l
 		for n := range document.Scalars(named) {
 			got, takes := in.typeOf(n.Value), transforms[typ].takes
 			switch {
+			case got == nil && key == "drop" && in.Rest != nil: // it is gone already
 			case got == nil:
-				r.Errorf(n, "row", nearest.Hint(n.Value, slices.Collect(maps.Keys(in.Fields))), "`%s` is not a field of the rows that reach `%s`", n.Value, label)
+				r.Errorf(n, "row", nearest.Hint(n.Value, in.Names()), "`%s` is not a field of the rows that reach `%s`", n.Value, label)
 			case got.Kind() == types.DynKind:
 			case takes == takesLists && got.Kind() != types.ListKind:
 				r.Errorf(n, "type", "", "`%s` is %s, but %s needs lists", n.Value, spec.Article(expr.TypeName(got)), typ)

@@ -1,6 +1,11 @@
 package transform
 
-import "github.com/sluiceml/sluice/dsl/spec"
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
 
 // Sample keeps a share of the rows and drops the others, counted under the transform's name. The choice depends only on a hash of the key:
 // rows with equal keys are kept or dropped together, the same rows in every run, and a smaller share is part of a larger one.
@@ -11,3 +16,6 @@ type Sample struct {
 	Key spec.Expr `json:"key,omitempty"`
 	ErrorKeys
 }
+
+// Check demands a key that tells rows apart.
+func (Sample) Check(r document.Reporter, _ StepFacts, config *yaml.Node) { checkKey(r, config) }

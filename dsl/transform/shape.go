@@ -20,6 +20,7 @@ type Shaper interface {
 
 // Shape is what is known of the rows at one place of a cleaning, before any was read.
 type Shape struct {
+	// Fields that are known, each with its type; nil of one that no row has.
 	Fields map[string]*cel.Type
 	// Rest is the type of all other fields; nil when there are none.
 	Rest *cel.Type
@@ -40,8 +41,11 @@ func (r Shape) with(name string, t *cel.Type) Shape {
 	return r
 }
 
-// without returns the shape without a field; of rows that may have others it may be there all the same.
+// without returns the shape without a field.
 func (r Shape) without(name string) Shape {
+	if r.Rest != nil {
+		return r.with(name, nil)
+	}
 	r.Fields = maps.Clone(r.Fields)
 	delete(r.Fields, name)
 	return r
@@ -55,8 +59,10 @@ func (r Shape) typeOf(name string) *cel.Type {
 	return r.Rest
 }
 
-// names are those of the fields that are known, sorted.
-func (r Shape) names() []string { return slices.Sorted(maps.Keys(r.Fields)) }
+// Names are those of the fields that are known, sorted.
+func (r Shape) Names() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.Fields)), func(name string) bool { return r.Fields[name] == nil })
+}
 
 // rejectedShape is that of the rows in an output of error_handling.
 var rejectedShape = Shape{Fields: map[string]*cel.Type{

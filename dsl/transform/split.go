@@ -2,6 +2,7 @@ package transform
 
 import (
 	"math"
+	"regexp"
 
 	"go.yaml.in/yaml/v3"
 
@@ -18,8 +19,27 @@ type Split struct {
 	Parts map[string]spec.Share `json:"parts" dsl:"literal"`
 }
 
+// constantKey is a key that is the same for all rows.
+var constantKey = regexp.MustCompile(`^\s*(?:["']([^"']*)["']|-?[0-9.]+|true|false|null|params\.\w+)\s*$`)
+
+// checkKey reports a key that does not tell rows apart.
+func checkKey(r document.Reporter, config *yaml.Node) {
+	key := document.Lookup(config, "key")
+	if key == nil || key.Kind != yaml.ScalarNode {
+		return
+	}
+	if m := constantKey.FindStringSubmatch(key.Value); m != nil {
+		hint := "such as row.id"
+		if celField.MatchString(m[1]) {
+			hint = "write row." + m[1]
+		}
+		r.Errorf(key, "row", hint, "the key `%s` is the same for all rows, which so stay together", key.Value)
+	}
+}
+
 // Check demands that the shares of a split are the whole.
 func (Split) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	checkKey(r, config)
 	parts := document.Lookup(config, "parts")
 	if parts == nil || parts.Kind != yaml.MappingNode {
 		return

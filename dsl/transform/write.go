@@ -67,7 +67,7 @@ type WriteToText struct {
 // CheckRows implements RowChecker: a line is one field.
 func (WriteToText) CheckRows(r document.Reporter, in Shape, at, _ *yaml.Node) {
 	if in.Rest == nil && len(in.Fields) != 1 {
-		fields := in.names()
+		fields := in.Names()
 		r.Errorf(at, "row", "reduce them to one field with MapToFields", "a line holds one field, but the rows have %d: %s", len(fields), strings.Join(fields, ", "))
 	}
 }
@@ -78,7 +78,7 @@ func (WriteToCSV) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node)
 	if columns == nil {
 		return
 	}
-	named, fields := slices.Collect(valuesBelow(columns)), in.names()
+	named, fields := slices.Collect(valuesBelow(columns)), in.Names()
 	for n := range document.Scalars(columns) {
 		if in.typeOf(n.Value) == nil {
 			r.Errorf(n, "row", nearest.Hint(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
