@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -41,8 +42,20 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 		checkSticky(spec.Sticky, c, at)
 	}
 	checkLoss(c, s, spec)
+	checkLatency(c, s)
 	checkStages(spec, c, s)
 	checkQueries(spec, c, s)
+}
+
+// checkLatency warns of a latency test that is not made.
+func checkLatency(c *checker, s *step) {
+	at := document.Lookup(s.body, "tests", "latency")
+	for key := range document.Entries(at) {
+		if document.Lookup(at, "quantile") == nil && decode.HasKey(reflect.TypeFor[spec.LatencyTest](), key.Value) {
+			c.src.Warnf(key, "compare", "add such as `quantile: 0.99`", "`%s` has no effect: without a `quantile` there is no latency test", key.Value)
+			return
+		}
+	}
 }
 
 // checkQueries demands a Prometheus server for queries, and queries that it can answer.
@@ -119,10 +132,39 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 		}
 		if hasWeight {
 			weight = stage.Weight
+			checkDelta(sp, c, s, i)
 		}
+		checkReach(sp, c, s, i)
 	}
 	if last := len(sp.Stages) - 1; sp.Stages[last].Weight != 1 && !isComputed(stages.Content[last], "weight") && !c.src.Findings.HasErrorAt(stages.Content[last]) {
 		c.src.Errorf(stages.Content[last], "stages", "add {weight: 100%}", "the last stage must have the weight 100%%")
+	}
+}
+
+// checkDelta reports checks of a stage that compares no answers.
+func checkDelta(sp *spec.Rollout, c *checker, s *step, stage int) {
+	if c.env != nil && c.env.Targets[sp.Target].Protocol() != spec.ProtocolOIP {
+		return // nothing is compared there at all, which is reported
+	}
+	for _, at := range document.Items(document.Lookup(s.body, "stages", stage, "checks")) {
+		if readsDelta.MatchString(at.Value) {
+			c.src.Errorf(at, "stages", "write it in a stage with `shadow: 100%`", "answers are compared in a stage with `shadow`, and not in one with `weight`")
+		}
+	}
+}
+
+// checkReach warns of a stage that needs more answers than the replayed rows can give it.
+func checkReach(sp *spec.Rollout, c *checker, s *step, stage int) {
+	at := document.Lookup(s.body, "stages", stage)
+	st, rps := sp.Stages[stage], document.Lookup(s.body, "traffic", "rps")
+	defaults := withDefaults[spec.Stage]()
+	share, wait, needed := max(st.Shadow, st.Weight), cmp.Or(st.MaxWait, defaults.MaxWait), cmp.Or(st.MinSamples, defaults.MinSamples)
+	if share == 0 || rps == nil || sp.Traffic.RPS == 0 || isComputed(at, "max_wait") || isComputed(at, "min_samples") || st.OnNoData == "hold" {
+		return
+	}
+	if most := int64(sp.Traffic.RPS * float64(share) * time.Duration(wait).Seconds()); most < needed {
+		c.src.Warnf(document.PlaceOf(at, "min_samples"), "stages", "raise `rps` or `max_wait`",
+			"the stage needs %d answers, but rows that are replayed with `rps: %s` give it %d within `max_wait: %s`", needed, rps.Value, most, wait)
 	}
 }
 
@@ -135,7 +177,7 @@ func isComputed(n *yaml.Node, key string) bool {
 // isShare reports whether a share of traffic is written as it must be.
 func isShare(s string) bool {
 	_, err := spec.ParseShare(s)
-	return err == nil && strings.HasSuffix(s, "%")
+	return err == nil
 }
 
 var (

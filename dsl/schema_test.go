@@ -172,8 +172,6 @@ func (s *schemaWriter) scalar(t reflect.Type, r spec.Rules, fixed bool) any {
 	switch {
 	case t == spec.DurationType:
 		m["type"], m["pattern"] = "string", `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
-	case t == spec.ShareType && r.Percent:
-		m["type"], m["pattern"] = "string", percentForm
 	case t == spec.ShareType:
 		m["anyOf"] = []any{map[string]any{"type": "number", "minimum": 0, "exclusiveMaximum": 1}, map[string]any{"type": "string", "pattern": percentForm}}
 	case t == spec.SizeType:

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -35,13 +37,32 @@ func checkTrain(c *checker, s *step, spec *spec.Train) {
 		c.src.Errorf(document.PlaceOf(s.body, "nodes"), "range", "", "`max: %d` is less than `min: %d`", spec.Nodes.Max, spec.Nodes.Min)
 	}
 	checkReshard(c, s, spec)
+	checkResumeFrom(c, document.Lookup(s.body, "resume_from"))
 	checkTrainNeeds(spec, c, s)
 	checkTrainPools(spec, c, s)
 	checkDeadline(spec, c, s)
 }
 
-// checkReshard reports sharded checkpoints that a gang of another size may have to resume from and cannot.
+// modelFile is how the names of files end that hold a model.
+var modelFile = regexp.MustCompile(`\.(pth?|ckpt|safetensors|bin|onnx|h5|keras|pkl|tar|zip|gz)$`)
+
+// checkResumeFrom reports what cannot be the name of a checkpoint.
+func checkResumeFrom(c *checker, at *yaml.Node) {
+	if at == nil || at.Kind != yaml.ScalarNode || strings.Contains(at.Value, "${") {
+		return
+	}
+	if s := at.Value; strings.ContainsAny(s[:min(1, len(s))], "./~") || strings.Contains(s, "://") || modelFile.MatchString(s) ||
+		!strings.Contains(s, "/") && !strings.HasPrefix(s, "sha256:") {
+		c.src.Errorf(at, "path", "write RUN/STEP or RUN/STEP@1200, as `sluice checkpoint ls` shows it; hand a file to the program as an argument",
+			"%q is not the name of a checkpoint of a run", s)
+	}
+}
+
+// checkReshard reports sharded checkpoints that a gang of another size may have to resume from and cannot, and what is only said of them.
 func checkReshard(c *checker, s *step, sp *spec.Train) {
+	if at := document.Lookup(s.body, "checkpoint"); sp.Checkpoint.Reshard && sp.Checkpoint.Layout != spec.LayoutSharded {
+		c.src.Errorf(document.KeyNode(at, "reshard"), "range", "write `layout: sharded`, or remove it", "`reshard` has no effect: only `layout: sharded` divides a checkpoint among the nodes")
+	}
 	if sp.Checkpoint.FixedSize() && sp.Nodes.Max > sp.Nodes.Min {
 		c.src.Errorf(document.PlaceOf(s.body, "nodes"), "range",
 			"write `nodes: "+strconv.Itoa(sp.Nodes.Max)+"`; or `checkpoint: {layout: sharded, reshard: true}` if the program can load the parts of another number of nodes",

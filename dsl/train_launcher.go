@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ import (
 // checkLauncher reports launchers that start the ranks of one node where there are several.
 func checkLauncher(sp *spec.Train, c *checker, s *step) {
 	if max(sp.Nodes.Min, sp.Nodes.Max) <= 1 {
+		checkTwoLaunchers(sp, c, document.Lookup(s.body, "command"))
 		return
 	}
 	if sp.Launcher == spec.LauncherMPI {
@@ -43,6 +45,24 @@ func checkLauncher(sp *spec.Train, c *checker, s *step) {
 			c.src.Errorf(at, "launcher", hint, "`%s` starts a separate world on each node of `%s`: every node would train its own model", launcher, s.ID)
 		}
 		return
+	}
+}
+
+// checkTwoLaunchers reports a command that starts ranks itself where a launcher starts it as each of them.
+func checkTwoLaunchers(sp *spec.Train, c *checker, at *yaml.Node) {
+	if sp.Launcher == spec.LauncherEnv || sp.Launcher == "" {
+		return
+	}
+	for _, program := range shell.Started(literalWords(at)) {
+		launcher := cmp.Or(torchrunIn(program), accelerateIn(sp, program))
+		if len(program) > 0 && slices.Contains([]string{"mpirun", "mpiexec", "horovodrun", "deepspeed"}, path.Base(program[0])) {
+			launcher = program[0]
+		}
+		if launcher != "" {
+			c.src.Errorf(at, "launcher", "write the script alone as the command: [python3, train.py]; or remove `launcher`",
+				"`launcher: %s` starts the command as each rank, and `%s` would start ranks in it again", sp.Launcher, launcher)
+			return
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 

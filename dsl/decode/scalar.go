@@ -28,9 +28,6 @@ func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 	switch t {
 	case spec.DurationType, spec.ShareType, spec.SizeType, spec.TimeType:
 		v, err := spec.ParseScalar(t, n.Value)
-		if err == nil && r.Percent && !strings.HasSuffix(n.Value, "%") {
-			err = fmt.Errorf("%q may be a fraction or a percentage: write the share of the traffic as a percentage, such as 10%%", n.Value)
-		}
 		if err != nil {
 			d.Source.Errorf(n, map[reflect.Type]string{
 				spec.DurationType: "duration", spec.ShareType: "share", spec.SizeType: "size", spec.TimeType: "timestamp",

@@ -27,7 +27,6 @@ import (
 //	bool        an expression that must be a bool
 //	choice      one of a struct's keys with this rule must be there, and no other of them
 //	single      one value may stand for a list of one
-//	percent     a share that is written with a percent sign
 //	artifact=T  only an artifact of that type
 //
 // A dsl tag of "-" means that the field is no key of a document.
@@ -42,11 +41,11 @@ type Key struct {
 
 // Rules are those of a field's dsl tag; Key lists them.
 type Rules struct {
-	Literal, Raw, Names, Labels, Metrics, Bool, Choice, Single, Percent bool
-	Default                                                             string
-	Enum                                                                []string
-	Min, Max                                                            *float64
-	Artifact                                                            string
+	Literal, Raw, Names, Labels, Metrics, Bool, Choice, Single bool
+	Default                                                    string
+	Enum                                                       []string
+	Min, Max                                                   *float64
+	Artifact                                                   string
 }
 
 func parseRules(tag string) (Rules, error) {
@@ -55,7 +54,7 @@ func parseRules(tag string) (Rules, error) {
 		return r, nil
 	}
 	flags := map[string]*bool{
-		"literal": &r.Literal, "raw": &r.Raw, "percent": &r.Percent, "names": &r.Names, "labels": &r.Labels, "metrics": &r.Metrics, "bool": &r.Bool, "choice": &r.Choice, "single": &r.Single,
+		"literal": &r.Literal, "raw": &r.Raw, "names": &r.Names, "labels": &r.Labels, "metrics": &r.Metrics, "bool": &r.Bool, "choice": &r.Choice, "single": &r.Single,
 	}
 	for item := range strings.SplitSeq(tag, ",") {
 		key, value, _ := strings.Cut(item, "=")

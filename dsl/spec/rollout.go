@@ -64,10 +64,10 @@ type WarmUp struct {
 
 // Stage is one step of a rollout: exactly one of Shadow and Weight.
 type Stage struct {
-	// Shadow is the share of requests, in percent, that is mirrored to the candidate; users get the answers of the stable release.
-	Shadow Share `json:"shadow,omitempty" dsl:"percent"`
-	// Weight is the candidate's share of traffic, in percent.
-	Weight Share `json:"weight,omitempty" dsl:"percent"`
+	// Shadow is the share of requests that is mirrored to the candidate; users get the answers of the stable release.
+	Shadow Share `json:"shadow,omitempty"`
+	// Weight is the candidate's share of traffic.
+	Weight Share `json:"weight,omitempty"`
 	// MinSamples is the number of candidate answers that the stage needs before it may pass. Default 100.
 	MinSamples int64 `json:"min_samples,omitempty" dsl:"default=100,min=1"`
 	// MaxWait is the maximum duration of the stage. Default 15m.
