@@ -1,9 +1,16 @@
 package dsl
 
 import (
+	"bytes"
+	"cmp"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/traits"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -27,6 +34,10 @@ func (c *checker) checkFan(s *step) {
 	if s.matrix != nil {
 		c.checkMatrix(s)
 	}
+	if s.foreach != nil {
+		c.checkConstantList(s.foreach)
+	}
+	c.checkUntil(s)
 	// A default that does not apply to a step is not a mistake of the step.
 	for _, name := range []string{"max_parallel", "require"} {
 		if document.Lookup(s.own, name) != nil && !s.listed() && len(fans) == 0 {
@@ -101,7 +112,59 @@ func (c *checker) checkVersions(n *yaml.Node) {
 	}
 }
 
-// checkMatrix reports entries of `exclude` that match no combination.
+// checkConstantList reports a list that is written out and has nothing in it, or the same twice.
+func (c *checker) checkConstantList(e *expr.Expression) {
+	if !e.OK || len(e.Refs) > 0 {
+		return
+	}
+	v, err := e.Eval(cel.NoVars())
+	items, isList := v.(traits.Lister)
+	if err != nil || !isList {
+		return
+	}
+	if items.Size() == types.IntZero {
+		e.ReportStart(c.src, "instances", "write the items, such as '[\"eu\", \"us\"]'", "the list is empty, so the step never runs")
+	}
+	seen := map[string]bool{}
+	for it := items.Iterator(); it.HasNext() == types.True; {
+		item, err := expr.JSONValue(it.Next())
+		raw, err2 := spec.Encode(item)
+		if err != nil || err2 != nil {
+			return
+		}
+		if seen[string(raw)] {
+			line, col := c.src.Locate(e.Node, e.Start)
+			c.src.Add(document.SeverityWarning, line, col, "duplicate", "remove one of them", "the list has "+string(raw)+" twice, and an instance for each")
+			return
+		}
+		seen[string(raw)] = true
+	}
+}
+
+// indexReaches is a condition that holds from some iteration on, or in one alone.
+var indexReaches = regexp.MustCompile(`^\s*index\s*(==|>=|>)\s*([0-9]+)\s*$`)
+
+// checkUntil reports a condition that no iteration can meet.
+func (c *checker) checkUntil(s *step) {
+	if s.until == nil || strings.Contains(s.until.Text, "||") || strings.Contains(s.until.Text, "?") {
+		return
+	}
+	for part := range strings.SplitSeq(s.until.Text, "&&") {
+		m := indexReaches.FindStringSubmatch(part)
+		if m == nil {
+			continue
+		}
+		first, _ := strconv.Atoi(m[2])
+		if m[1] == ">" {
+			first++
+		}
+		if limit := cmp.Or(s.Repeat.Max, withDefaults[spec.Repeat]().Max); first >= limit {
+			s.until.ReportStart(c.src, "range", "write `max: "+strconv.Itoa(first+1)+"`", "`"+strings.TrimSpace(part)+"` never holds: with `max: "+strconv.Itoa(limit)+"` the last index is "+strconv.Itoa(limit-1))
+		}
+	}
+}
+
+// checkMatrix reports entries of `exclude` that match no combination, and of `include` that are combined already.
 func (c *checker) checkMatrix(s *step) {
 	m := s.matrix
 	c.checkVersions(m.node)
@@ -109,9 +172,45 @@ func (c *checker) checkMatrix(s *step) {
 		for _, key := range entry.entries.Keys {
 			if len(m.axes.Keys) > 0 && !slices.Contains(m.axes.Keys, key) {
 				c.src.Errorf(document.KeyNode(entry.node, key), "matrix", nearest.Hint(key, m.axes.Keys), "`%s` is not an axis of the matrix", key)
+			} else if at := document.Lookup(entry.node, key); !m.mayHave(entry, key) {
+				values := slices.Collect(document.Scalars(document.Lookup(m.node, key)))
+				hint := nearest.Hint(at.Value, texts(values))
+				if slices.Contains(texts(values), at.Value) {
+					hint = "write it as the axis has it: one is a text, and the other is not"
+				}
+				c.src.Errorf(at, "matrix", hint, "`%s` has no value %s, so nothing is excluded", key, at.Value)
 			}
 		}
 	}
+	for _, entry := range m.include {
+		isAxis := func(key string) bool {
+			return slices.Contains(m.axes.Keys, key) && expr.IsKnown(m.axes.Get(key)) && m.mayHave(entry, key)
+		}
+		if len(m.exclude) == 0 && len(m.axes.Keys) > 0 && expr.IsKnown(entry.entries) && !slices.ContainsFunc(entry.entries.Keys, func(key string) bool { return !isAxis(key) }) {
+			c.src.Warnf(entry.node, "matrix", "add a key that the axes lack, or remove it", "`include` adds nothing here: the axes have these values already")
+		}
+	}
+}
+
+// mayHave reports whether an axis may have the value that an entry has for it.
+func (m *matrix) mayHave(entry mapping, key string) bool {
+	axis, isList := m.axes.Get(key).(expr.List)
+	value := entry.entries.Get(key)
+	if !isList || !expr.IsKnown(axis) || value == nil || !expr.IsKnown(value) {
+		return true
+	}
+	wanted, err := spec.Encode(expr.Known(value))
+	return err != nil || slices.ContainsFunc(axis, func(v expr.Value) bool {
+		raw, err := spec.Encode(expr.Known(v))
+		return err != nil || bytes.Equal(raw, wanted)
+	})
+}
+
+func texts(nodes []*yaml.Node) (all []string) {
+	for _, n := range nodes {
+		all = append(all, n.Value)
+	}
+	return all
 }
 
 // checkHolds reports people who do not exist, and a `hold` that has no effect.

@@ -67,6 +67,7 @@ type compiledChild struct {
 	// unpriced is a training in it of which nobody can tell what it costs, or nil.
 	unpriced *unpriced
 	hashKeys hashKeys
+	waits    spec.Duration     // how long a step of it, or of its children, may wait
 	files    []string          // of the workspace that its steps name, and those of its children
 	groups   map[string]string // constant concurrency groups of it and its children, each with the name of whose it is
 }
@@ -243,6 +244,7 @@ func (f *family) compileFile(name string, data []byte, generation int) *compiled
 // describe takes from a checked pipeline what its parent asks of it.
 func (c *checker) describe(ch *compiledChild) {
 	ch.ts, ch.params, ch.height, ch.groups = c.ts, c.pipeline.Params, c.height, c.groups
+	ch.waits = c.longestWait()
 	ch.effects, ch.unpriced, ch.hashKeys, ch.files = c.effects(), c.unpricedStep(), c.hashKeys(), c.namedFiles()
 	if group := c.constantGroup(); group != "" {
 		ch.groups[group] = ch.name

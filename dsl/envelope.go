@@ -18,6 +18,7 @@ func (c *checker) checkEnvelope(s *step) {
 	c.checkCache(s)
 	c.checkVariables(s)
 	c.checkSecrets(s)
+	c.checkTimes(s)
 	if s.Retry.MaxBackoff < s.Retry.Backoff {
 		c.src.Errorf(document.PlaceOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
 	}

@@ -16,5 +16,6 @@ func evaluateOutputs(ts *expr.TypeSystem, id string, sp *spec.Evaluate) expr.Obj
 func checkEvaluate(c *checker, s *step, spec *spec.Evaluate) {
 	requireCommand(c, s)
 	checkCommand(c, s, &spec.Command)
+	c.checkReserved(s, evaluateOutputType)
 	checkPlacement(c, s, spec.Train())
 }

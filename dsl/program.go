@@ -171,6 +171,11 @@ func (c *checker) check() *Program {
 	c.checkNotify()
 	c.checkCosts()
 	c.d.ReportMisspelt()
+	if !c.src.Findings.HasErrors() {
+		c.checkClashes()
+		c.checkUnusedDefaults()
+		c.checkUnread()
+	}
 	return &Program{
 		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs,
 		concurrency: c.concurrency, requirements: c.requirements, hashKeys: c.childHashKeys(),

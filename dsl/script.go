@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -75,6 +76,15 @@ func checkCommandFiles(cmd *spec.Command, c *checker, s *step) {
 		c.checkFile(s, cmd.Runtime.Python, "runtime", "python")
 		if at := document.Lookup(s.body, "runtime", "python"); at != nil {
 			c.readRequirements(at, cmd.Runtime.Python)
+		}
+	}
+}
+
+// checkReserved reports declared outputs that every step of the kind, whose struct is of that type, has anyway.
+func (c *checker) checkReserved(s *step, outputs reflect.Type) {
+	for key := range document.Entries(s.body, "outputs") {
+		if hasKey(outputs, key.Value) {
+			c.src.Errorf(key, "reserved", "give it another name", "`%s` is an output of every %s step", key.Value, s.Kind)
 		}
 	}
 }

@@ -21,6 +21,9 @@ import (
 var (
 	nodesType     = reflect.TypeFor[spec.Nodes]()
 	resourcesType = reflect.TypeFor[spec.Resources]()
+
+	trainOutputType    = reflect.TypeFor[spec.TrainOutput]()
+	evaluateOutputType = reflect.TypeFor[spec.EvaluateOutput]()
 )
 
 func trainOutputs(ts *expr.TypeSystem, id string, sp *spec.Train) expr.ObjectType {
@@ -33,6 +36,7 @@ func trainOutputs(ts *expr.TypeSystem, id string, sp *spec.Train) expr.ObjectTyp
 func checkTrain(c *checker, s *step, spec *spec.Train) {
 	requireCommand(c, s)
 	checkCommand(c, s, &spec.Command)
+	c.checkReserved(s, trainOutputType)
 	if spec.Nodes.Max != 0 && spec.Nodes.Max < spec.Nodes.Min {
 		c.src.Errorf(document.PlaceOf(s.body, "nodes"), "range", "", "`max: %d` is less than `min: %d`", spec.Nodes.Max, spec.Nodes.Min)
 	}

@@ -1,0 +1,99 @@
+package dsl
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/spec"
+)
+
+// checkClashes warns of steps that change the same thing, of which only the last is seen in the end.
+func (c *checker) checkClashes() {
+	releases, publishes := map[string]*step{}, map[string]*step{}
+	for _, s := range c.steps {
+		if s.when != nil {
+			continue // perhaps one or the other runs
+		}
+		if sp, ok := s.known.(*spec.Rollout); ok && sp.Target != "" {
+			c.checkSameTarget(s, releases[sp.Target], sp.Target)
+			releases[sp.Target] = s
+		}
+		for _, output := range slices.Sorted(maps.Keys(s.Publish)) {
+			name := s.Publish[output]
+			t := c.outputsOf(s).Fields[output]
+			if t == nil {
+				continue
+			}
+			key := expr.TypeName(t) + " `" + name + "`"
+			if other := publishes[key]; other != nil {
+				c.src.Warnf(document.Lookup(s.node, "publish", output), "duplicate", "give it another name", "`%s` already publishes the %s: only the later version is found under the name", other.ID, key)
+			}
+			publishes[key] = s
+		}
+	}
+}
+
+// checkSameTarget warns of a rollout whose target another one, or another of its instances, may change at any time.
+func (c *checker) checkSameTarget(s, other *step, target string) {
+	at := document.PlaceOf(s.body, "target")
+	if s.listed() {
+		c.src.Warnf(at, "instances", "release the best instance of a step that makes the models", "all instances of `%s` release to the target `%s`, where the last one stays", s.ID, target)
+	}
+	if other == nil || s.section != other.section {
+		return
+	}
+	before := func(s *step) map[*step]bool {
+		return upstream(s, func(at *step) (needed []*step) {
+			for id := range at.needs {
+				needed = append(needed, c.byID[id])
+			}
+			return needed
+		})
+	}
+	if !before(s)[other] && !before(other)[s] {
+		c.src.Warnf(at, "target", "write `needs: ["+other.ID+"]`, or use another target", "`%s` and `%s` release to the target `%s` in no order, and the last one stays", other.ID, s.ID, target)
+	}
+}
+
+// checkUnusedDefaults warns of defaults for a kind that no step has.
+func (c *checker) checkUnusedDefaults() {
+	for key := range document.Entries(c.defaults) {
+		isOfKind := func(s *step) bool { return string(s.Kind) == key.Value }
+		if kindByName(key.Value) != nil && len(c.unreadable) == 0 && !slices.ContainsFunc(c.steps, isOfKind) {
+			c.src.Warnf(key, "unused-param", "remove it", "no step of this pipeline is %s step, so nothing takes these defaults", spec.Article(key.Value))
+		}
+	}
+}
+
+// checkUnread warns of axes that nothing of their step reads: the instances do the same work.
+func (c *checker) checkUnread() {
+	for _, s := range c.steps {
+		if s.matrix == nil {
+			continue
+		}
+		read := s.axesRead()
+		for i, axis := range s.matrix.axes.Keys {
+			if values, isList := s.matrix.axes.Values[i].(expr.List); read != nil && !read[axis] && (!isList || len(values) > 1) {
+				c.src.Warnf(document.KeyNode(s.matrix.node, axis), "matrix", "read it as ${matrix."+axis+"}, or remove it", "`%s` does not read `matrix.%s`: instances that differ in nothing else do the same", s.ID, axis)
+			}
+		}
+	}
+}
+
+// axesRead are the axes that the step's expressions read; nil for all, and more.
+func (s *step) axesRead() map[string]bool {
+	read := map[string]bool{}
+	for _, e := range s.exprs {
+		for _, r := range e.Refs {
+			switch {
+			case r.Path[0].Name == "index", r.Path[0].Name == "matrix" && len(r.Path) == 1:
+				return nil
+			case r.Path[0].Name == "matrix":
+				read[r.Path[1].Name] = true
+			}
+		}
+	}
+	return read
+}
