@@ -44,12 +44,20 @@ func checkApproval(c *checker, s *step, sp *spec.Approval) {
 			c.src.Errorf(key, "reserved", "give it another name", "`%s` is an output of every approval", key.Value)
 		case ok && n.Kind == yaml.MappingNode:
 			checkField(c, key, n, f)
+			if f.Required && f.Default == nil && sp.Default == "approve" {
+				c.src.Warnf(document.KeyNode(n, "required"), "field", "give it a `default` in place of `required`", "nobody fills in `%s` when the approval passes by `default: approve`", key.Value)
+			}
 		}
 	}
 }
 
 func checkField(c *checker, key, n *yaml.Node, f spec.Field) {
 	values, byDefault := document.Lookup(n, "values"), document.Lookup(n, "default")
+	for i, value := range f.Values {
+		if slices.Contains(f.Values[:i], value) {
+			c.src.Errorf(itemAt(values, i), "duplicate", "remove one of them", "`%s` is listed twice", value)
+		}
+	}
 	switch {
 	case f.Type == "enum" && slices.Contains(f.Values, ""):
 		c.src.Errorf(values, "field", "remove the empty one: a field that is not `required` may be left empty", "an empty value of `%s` cannot be chosen", key.Value)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -174,8 +175,8 @@ func (c *checker) checkMatrix(s *step) {
 				c.src.Errorf(document.KeyNode(entry.node, key), "matrix", nearest.Hint(key, m.axes.Keys), "`%s` is not an axis of the matrix", key)
 			} else if at := document.Lookup(entry.node, key); !m.mayHave(entry, key) {
 				values := slices.Collect(document.Scalars(document.Lookup(m.node, key)))
-				hint := nearest.Hint(at.Value, texts(values))
-				if slices.Contains(texts(values), at.Value) {
+				hint := nearest.Hint(at.Value, textsOf(values))
+				if slices.Contains(textsOf(values), at.Value) {
 					hint = "write it as the axis has it: one is a text, and the other is not"
 				}
 				c.src.Errorf(at, "matrix", hint, "`%s` has no value %s, so nothing is excluded", key, at.Value)
@@ -206,7 +207,7 @@ func (m *matrix) mayHave(entry mapping, key string) bool {
 	})
 }
 
-func texts(nodes []*yaml.Node) (all []string) {
+func textsOf(nodes []*yaml.Node) (all []string) {
 	for _, n := range nodes {
 		all = append(all, n.Value)
 	}
@@ -230,6 +231,7 @@ func (c *checker) checkHolds(s *step) {
 		case g.OnFail != spec.OnFailHold:
 			c.src.Errorf(document.KeyNode(at, "hold"), "hold", "write `on_fail: hold`", "`hold` has no effect: the check has on_fail: %s", g.OnFail)
 		default:
+			decode.Positive(c.src, hold, "timeout")
 			c.checkWho(document.Lookup(hold, "who"))
 		}
 	}
@@ -240,6 +242,11 @@ func (c *checker) checkCache(s *step) {
 	at := document.Lookup(s.own, "cache")
 	if at == nil || !s.Cache.Enabled {
 		return
+	}
+	if age := document.Lookup(at, "max_age"); age != nil {
+		if d, err := spec.ParseDuration(age.Value); err == nil && d == 0 {
+			c.src.Errorf(age, "range", "write `cache: false` to run it every time", "outputs cannot be used for %s", age.Value)
+		}
 	}
 	if s.section != spec.SectionMain {
 		c.src.Warnf(document.KeyNode(s.own, "cache"), "cache", "remove it", "steps of `%s` run every time: no earlier result is reused", s.section)

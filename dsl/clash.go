@@ -57,6 +57,15 @@ func (c *checker) checkSameTarget(s, other *step, target string) {
 	}
 }
 
+// checkMeasures warns of an evaluation that hands on nothing.
+func (c *checker) checkMeasures() {
+	for _, s := range c.steps {
+		if sp, ok := s.known.(*spec.Evaluate); ok && len(sp.Metrics)+len(sp.Outputs) == 0 {
+			c.src.Warnf(s.kindKey(), "metric", "add `metrics: [f1]`, the names that the program reports", "`%s` declares no metrics, so nothing can read what it measures", s.ID)
+		}
+	}
+}
+
 // checkUnusedDefaults warns of defaults for a kind that no step has.
 func (c *checker) checkUnusedDefaults() {
 	for key := range document.Entries(c.defaults) {

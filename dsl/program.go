@@ -175,6 +175,7 @@ func (c *checker) check() *Program {
 		c.checkClashes()
 		c.checkUnusedDefaults()
 		c.checkUnread()
+		c.checkMeasures()
 	}
 	return &Program{
 		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs,
@@ -343,6 +344,7 @@ func (c *checker) compileFree(e *expr.Expression) {
 
 // use notes the parameters an expression reads, and reports the secret ones it must not.
 func (c *checker) use(e *expr.Expression) {
+	c.checkShares(e)
 	for _, r := range e.Refs {
 		if len(r.Path) > 1 && r.Path[0].Name == "run" && r.Path[1].Name == "attempt" {
 			line, col := e.Locate(c.src, r)

@@ -109,6 +109,7 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 	var weight spec.Share
 	for i, stage := range sp.Stages {
 		at := stages.Content[i]
+		decode.Positive(c.src, at, "max_wait")
 		hasShadow, hasWeight := document.Lookup(at, "shadow") != nil, document.Lookup(at, "weight") != nil
 		if maxWait := cmp.Or(stage.MaxWait, withDefaults[spec.Stage]().MaxWait); stage.Bake > maxWait && !isComputed(at, "max_wait") {
 			c.src.Errorf(document.PlaceOf(at, "bake"), "stages", "increase `max_wait`", "`bake: %s` is longer than the stage may take (`max_wait: %s`)", stage.Bake, maxWait)

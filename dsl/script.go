@@ -1,6 +1,8 @@
 package dsl
 
 import (
+	"maps"
+	"path"
 	"reflect"
 	"regexp"
 	"slices"
@@ -8,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -36,7 +39,13 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 			c.src.Errorf(program, "required", "write `command: [python3, script.py]`", "the command has no program")
 		}
 	}
-	for name, decl := range cmd.Outputs {
+	paths := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(cmd.Outputs)) {
+		decl := cmd.Outputs[name]
+		if other := paths[path.Clean(decl.Path)]; other != "" && decl.Path != "" {
+			c.src.Warnf(document.PlaceOf(s.body, "outputs", name, "path"), "duplicate", "give each a path of its own", "`%s` and `%s` are the same files", other, name)
+		}
+		paths[path.Clean(decl.Path)] = name
 		at := document.Lookup(s.body, "outputs", name)
 		isArtifact := slices.Contains(artifactOutputs, decl.Type)
 		switch {
@@ -83,7 +92,7 @@ func checkCommandFiles(cmd *spec.Command, c *checker, s *step) {
 // checkReserved reports declared outputs that every step of the kind, whose struct is of that type, has anyway.
 func (c *checker) checkReserved(s *step, outputs reflect.Type) {
 	for key := range document.Entries(s.body, "outputs") {
-		if hasKey(outputs, key.Value) {
+		if decode.HasKey(outputs, key.Value) {
 			c.src.Errorf(key, "reserved", "give it another name", "`%s` is an output of every %s step", key.Value, s.Kind)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -12,7 +13,7 @@ import (
 func (c *checker) checkTimes(s *step) {
 	retry := document.Lookup(s.own, "retry")
 	for key := range document.Entries(retry) {
-		if s.Retry.Attempts == 1 && key.Value != "attempts" && hasKey(reflect.TypeFor[spec.Retry](), key.Value) {
+		if s.Retry.Attempts == 1 && key.Value != "attempts" && decode.HasKey(reflect.TypeFor[spec.Retry](), key.Value) {
 			c.src.Warnf(key, "range", "write `attempts: 2` or more, or remove it", "`%s` has no effect: with `attempts: 1` nothing is tried again", key.Value)
 			break
 		}

@@ -14,7 +14,11 @@ import (
 
 // checkTrainNeeds reports what a node cannot have, and what cannot be started there.
 func checkTrainNeeds(spec *spec.Train, c *checker, s *step) {
-	if at := document.Lookup(s.body, "resources", "gpu_type"); at != nil && document.Lookup(s.body, "resources", "gpu") == nil {
+	gpu := document.Lookup(s.body, "resources", "gpu")
+	if r := spec.Resources; r.Memory > 0 && r.SHM > r.Memory {
+		c.src.Warnf(document.Lookup(s.body, "resources", "shm"), "resources", "request more `memory`", "`memory: %s` includes `shm`, which is %s", r.Memory, r.SHM)
+	}
+	if at := document.Lookup(s.body, "resources", "gpu_type"); at != nil && (gpu == nil || gpu.Value == "0") {
 		c.src.Errorf(at, "resources", "write `gpu: 1` beside it", "`%s` sets `gpu_type`, but `gpu` is 0", s.ID)
 	}
 	if idle := document.Lookup(s.body, "resources", "idle"); idle != nil && spec.Resources.Idle != nil {

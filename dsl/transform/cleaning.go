@@ -48,13 +48,19 @@ func (g *Cleaning) Check(r document.Reporter, in StepFacts) {
 		}
 		checkConfig(r, in, typ.Value, document.Lookup(n, "config"))
 		label, at := g.all[i].label(), cmp.Or(document.Lookup(n, "name"), typ)
-		if line, twice := names[label]; twice {
+		if line, twice := names[label]; twice && (g.all[i].name != "" || !g.brokenChain(i)) {
 			r.Errorf(at, "duplicate", "give it a unique `name`: rows are counted under it", "the transform on line %d is already named `%s`", line, label)
 			continue
 		}
 		names[label] = at.Line
 	}
 	g.checkGraph(r)
+	g.checkContaminated(r)
+}
+
+// brokenChain reports whether a transform, or another of its type, is where it cannot be in a chain: that there are two is not the mistake.
+func (g *Cleaning) brokenChain(at int) bool {
+	return slices.ContainsFunc(g.errors, func(e graphError) bool { return e.code == "chain" && g.all[e.at].typ == g.all[at].typ })
 }
 
 // checkConfig checks the config of a transform: what is of its type, and what transforms have in common.
@@ -65,6 +71,44 @@ func checkConfig(r document.Reporter, in StepFacts, typ string, config *yaml.Nod
 	checkErrorHandling(r, document.Lookup(config, "error_handling"))
 	if IsReader(typ) {
 		checkPatterns(r, document.Lookup(config, "path"))
+		checkFormat(r, typ, config, document.Lookup(config, "path"))
+	}
+}
+
+// checkFormat warns of files that a transform of a type reads, and that have the ending of another format.
+func checkFormat(r document.Reporter, typ string, config, paths *yaml.Node) {
+	for n := range document.Scalars(paths) {
+		ending := fileEnding(n.Value)
+		other, known := readers[ending]
+		switch {
+		case !known || Is[ReadFromText](typ) || Is[ReadFromText](other.transform):
+		case other.transform != typ:
+			r.Warnf(n, "file-format", "read them with "+other.transform, "`%s` are read with %s, which reads other files", n.Value, typ)
+		case other.key == "delimiter" && document.Lookup(config, "delimiter") == nil:
+			r.Warnf(n, "file-format", "add `delimiter: \"\\t\"`", "the values of `%s` are separated by tabs, and %s looks for commas", n.Value, typ)
+		}
+	}
+}
+
+// checkContaminated warns of rows that are compared with themselves: where one transform alone reads, all come from there.
+func (g *Cleaning) checkContaminated(r document.Reporter) {
+	var read []string
+	readers := 0
+	for i, n := range g.nodes {
+		if IsReader(g.all[i].typ) {
+			readers++
+			read = slices.Collect(valuesBelow(document.Lookup(n, "config", "path")))
+		}
+	}
+	for i, n := range g.nodes {
+		if !Is[Decontaminate](g.all[i].typ) || readers != 1 {
+			continue
+		}
+		for at := range document.Scalars(document.Lookup(n, "config", "against")) {
+			if slices.Contains(read, at.Value) {
+				r.Warnf(at, "path", "name the files of the held-out rows", "the rows are compared with themselves, and all that have enough words are dropped")
+			}
+		}
 	}
 }
 

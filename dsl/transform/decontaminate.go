@@ -29,4 +29,5 @@ func (Decontaminate) Check(r document.Reporter, _ StepFacts, config *yaml.Node) 
 		checkNotEmpty(r, document.Lookup(config, key))
 	}
 	checkPatterns(r, document.Lookup(config, "against"))
+	checkFormat(r, TypeOf[ReadFromJSON](), config, document.Lookup(config, "against"))
 }

@@ -17,5 +17,18 @@ type Sample struct {
 	ErrorKeys
 }
 
-// Check demands a key that tells rows apart.
-func (Sample) Check(r document.Reporter, _ StepFacts, config *yaml.Node) { checkKey(r, config) }
+// Check demands a key that tells rows apart, and a share that leaves some and drops some.
+func (Sample) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
+	checkKey(r, config)
+	at := document.Lookup(config, "fraction")
+	if at == nil {
+		return
+	}
+	switch share, err := spec.ParseShare(at.Value); {
+	case err != nil: // reported where it stands, or an expression
+	case share == 0:
+		r.Errorf(at, "share", "write how many to keep, such as 10%", "no row is kept")
+	case share == 1:
+		r.Warnf(at, "share", "remove the transform", "all rows are kept")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -152,6 +153,22 @@ func (ValidateWithSchema) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape 
 		out = out.with(name, t)
 	}
 	return out
+}
+
+// CheckRows implements RowChecker: a property that a field is known not to be rejects every row.
+func (ValidateWithSchema) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node) {
+	schema := document.Lookup(config, "schema")
+	required := slices.Collect(valuesBelow(document.Lookup(schema, "required")))
+	for key, property := range document.Entries(schema, "properties") {
+		got, typ := in.typeOf(key.Value), document.Lookup(property, "type")
+		_, known := in.Fields[key.Value]
+		if got == nil || typ == nil || typ.Kind != yaml.ScalarNode || !known && !slices.Contains(required, key.Value) {
+			continue
+		}
+		if got.Kind() == types.StringKind && slices.Contains([]string{"integer", "number", "boolean", "array", "object"}, typ.Value) {
+			r.Errorf(typ, "row-schema", "write `type: string`, or convert it before with MapToFields", "no row has this schema: `%s` is a string here", key.Value)
+		}
+	}
 }
 
 // schemaType is the type that a JSON Schema gives a value. A `number` may be an int or a double.

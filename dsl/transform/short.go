@@ -36,6 +36,12 @@ func WriteOut(r document.Reporter, body *yaml.Node) *yaml.Node {
 	if read == nil && write == nil {
 		return body
 	}
+	for _, pair := range [][2]string{{"read", "source"}, {"write", "sink"}} {
+		if document.Lookup(body, pair[0]) != nil && document.Lookup(body, pair[1]) != nil {
+			r.Errorf(document.KeyNode(body, pair[1]), "one-of", "keep one of them", "`%s` is short for a `%s`, and both are here", pair[0], pair[1])
+			body = document.Without(body, pair[1])
+		}
+	}
 	chain := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: body.Line, Column: body.Column}
 	long := *body
 	long.Content = nil
@@ -69,11 +75,7 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 		return unread(paths)
 	}
 	for n := range document.Scalars(paths) {
-		name := strings.ToLower(n.Value)
-		for _, packed := range []string{".gz", ".zst", ".bz2"} {
-			name = strings.TrimSuffix(name, packed)
-		}
-		ending := path.Ext(name)
+		ending := fileEnding(n.Value)
 		if _, ok := readers[ending]; !ok {
 			r.Errorf(n, "file-format", "give the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` takes the format from the file extension, and that of `%s` is missing or unknown", n.Value)
 			return unread(paths)
@@ -94,6 +96,15 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 		config.Content = append(config.Content, document.NewScalar(paths, reader.key), document.NewScalar(paths, reader.value))
 	}
 	return document.NewMapping(paths, document.NewScalar(paths, "type"), document.NewScalar(paths, reader.transform), document.NewScalar(paths, "config"), config)
+}
+
+// fileEnding tells the format of files, which may be compressed.
+func fileEnding(name string) string {
+	name = strings.ToLower(name)
+	for _, packed := range []string{".gz", ".zst", ".bz2"} {
+		name = strings.TrimSuffix(name, packed)
+	}
+	return path.Ext(name)
 }
 
 // unread is a reader in the place of one that could not be told, which was reported: what follows it is not to blame.
