@@ -3,6 +3,7 @@ package dsl
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
@@ -79,10 +80,16 @@ func (c *checker) checkUnusedDefaults() {
 // checkUnread warns of axes that nothing of their step reads: the instances do the same work.
 func (c *checker) checkUnread() {
 	for _, s := range c.steps {
+		if c.src.Findings.HasAnyAt(s.node) {
+			continue // which may say why nothing is read
+		}
+		read := s.axesRead()
+		if s.foreach != nil && read != nil && !read["item"] && !strings.Contains(s.foreach.Text, "range") {
+			c.src.Warnf(document.KeyNode(s.node, "foreach"), "instances", "read the items as ${item}, or remove it", "`%s` reads neither `item` nor `index`: all instances do the same", s.ID)
+		}
 		if s.matrix == nil {
 			continue
 		}
-		read := s.axesRead()
 		for i, axis := range s.matrix.axes.Keys {
 			if values, isList := s.matrix.axes.Values[i].(expr.List); read != nil && !read[axis] && (!isList || len(values) > 1) {
 				c.src.Warnf(document.KeyNode(s.matrix.node, axis), "matrix", "read it as ${matrix."+axis+"}, or remove it", "`%s` does not read `matrix.%s`: instances that differ in nothing else do the same", s.ID, axis)
@@ -91,7 +98,7 @@ func (c *checker) checkUnread() {
 	}
 }
 
-// axesRead are the axes that the step's expressions read; nil for all, and more.
+// axesRead are the axes that the step's expressions read, or `item`; nil for all, and more.
 func (s *step) axesRead() map[string]bool {
 	read := map[string]bool{}
 	for _, e := range s.exprs {
@@ -101,6 +108,8 @@ func (s *step) axesRead() map[string]bool {
 				return nil
 			case r.Path[0].Name == "matrix":
 				read[r.Path[1].Name] = true
+			case r.Path[0].Name == "item":
+				read["item"] = true
 			}
 		}
 	}

@@ -45,9 +45,16 @@ func (ds Diagnostics) HasErrors() bool {
 
 // HasErrorAt reports whether an error is in the lines of a value, so that it may not be what it seems.
 func (ds Diagnostics) HasErrorAt(n *yaml.Node) bool {
-	return slices.ContainsFunc(ds, func(d Diagnostic) bool {
-		return d.Severity == SeverityError && d.Line >= n.Line && d.Line <= lastLine(n) && (d.Line > n.Line || d.Col >= n.Column)
-	})
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == SeverityError && d.isIn(n) })
+}
+
+// HasAnyAt reports whether any finding is in the lines of a value.
+func (ds Diagnostics) HasAnyAt(n *yaml.Node) bool {
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.isIn(n) })
+}
+
+func (d Diagnostic) isIn(n *yaml.Node) bool {
+	return d.Line >= n.Line && d.Line <= lastLine(n) && (d.Line > n.Line || d.Col >= n.Column)
 }
 
 func lastLine(n *yaml.Node) int {

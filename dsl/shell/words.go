@@ -28,10 +28,10 @@ var fileReaders = []string{
 }
 
 var (
-	// ofSluice is an expression, which is replaced before the program is started.
-	ofSluice = regexp.MustCompile(`\$\{[^}]*\}`)
+	// ofSluice is an expression, which is replaced before the program is started, or what has its form.
+	ofSluice = regexp.MustCompile(`\$?\$\{[^}]*\}`)
 	// variableRead is a variable at the beginning of a word or of a part of one, as a shell would expand it.
-	variableRead = regexp.MustCompile(`(?:^|[=/:,@ ])(\$(?:\{(\w+)\}|(\w+)))`)
+	variableRead = regexp.MustCompile(`(?:^|[=/:,@ ])\$(\w+)`)
 	capitals     = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 	substitution = regexp.MustCompile(`\$\([a-z][\w-]*(?: [^)]*)?\)|^` + "`[a-z][^`]*`$")
 	home         = regexp.MustCompile(`(?:^|=)~/`)
@@ -48,18 +48,15 @@ var (
 // Variable finds a variable in a text that a shell would expand: one that it has for sure, since it is set for every program or isSet.
 func Variable(text string, isSet func(name string) bool) (found string) {
 	for _, m := range variableRead.FindAllStringSubmatch(withoutExpressions(text), -1) {
-		if name := m[2] + m[3]; isSet(name) || strings.HasPrefix(name, "SLUICE_") || slices.Contains([]string{"HOME", "PWD", "USER", "PATH"}, name) {
-			return m[1]
+		if name := m[1]; isSet(name) || strings.HasPrefix(name, "SLUICE_") || slices.Contains([]string{"HOME", "PWD", "USER", "PATH"}, name) {
+			return "$" + name
 		}
 	}
 	return ""
 }
 
-// withoutExpressions is a text without what is replaced in it, and with what is escaped as the program sees it.
-func withoutExpressions(text string) string {
-	const escaped = "\x00"
-	return strings.ReplaceAll(ofSluice.ReplaceAllString(strings.ReplaceAll(text, "$${", escaped), "x"), escaped, "${")
-}
+// withoutExpressions is a text without what is replaced in it, and what is escaped: that is meant.
+func withoutExpressions(text string) string { return ofSluice.ReplaceAllString(text, "x") }
 
 // Check reports what a command has for a shell to read: there is none. isSet tells the variables that the program has, and exists the
 // files of the workspace, where it is known.
