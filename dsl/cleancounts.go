@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,6 +27,32 @@ func (c *checker) checkReader(reader *yaml.Node, key, byDefault string) {
 	label, written := document.Lookup(reader, "label"), c.written[s]
 	if columns := written.Names(); label != nil && label.Value != "" && !strings.Contains(label.Value, "${") && written.Rest == nil && len(columns) > 0 && !slices.Contains(columns, label.Value) {
 		c.src.Errorf(label, "row", nearest.Hint(label.Value, columns), "`%s` is not a column of the rows that `%s` writes", label.Value, id)
+	}
+}
+
+// inInput is a path into an input, and what of it is below the input's folder.
+var inInput = regexp.MustCompile(`\$\{ *inputs\.(\w+)\.path *\}/([^\s"']+)`)
+
+// checkInputPaths reports paths of a step that lead to nothing in the dataset of a cleaning. A program may be content with that.
+func (c *checker) checkInputPaths(s *step) {
+	inputs := document.Lookup(s.body, "inputs")
+	report := c.src.Warnf
+	if isA[*spec.Clean](s) {
+		report = c.src.Errorf
+	}
+	for _, below := range []*yaml.Node{document.Lookup(s.body, "command"), document.Lookup(s.body, "transforms"), document.Lookup(s.node, "env")} {
+		for n := range document.Scalars(below) {
+			m := inInput.FindStringSubmatch(n.Value)
+			if m == nil || strings.Contains(m[2], "${") {
+				continue
+			}
+			id := transform.CleanedBy(scalarOf(inputs, m[1]))
+			if of := c.byID[id]; of != nil && isA[*spec.Clean](of) {
+				if code, hint, message := c.graphOf(of).Lacks(m[2], id); code != "" {
+					report(n, code, hint, "%s", message)
+				}
+			}
+		}
 	}
 }
 

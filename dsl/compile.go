@@ -79,6 +79,7 @@ func (c *checker) checkCompilePlace(s *step, spec *spec.CompileModel) {
 func (c *checker) checkVariant(name, body *yaml.Node) {
 	onnx, tensorrt := document.Lookup(body, "onnx"), document.Lookup(body, "tensorrt")
 	switch {
+	case onnx == nil && tensorrt == nil && slices.Contains(c.d.MeantKeys(body), "onnx"):
 	case onnx == nil && tensorrt == nil:
 		c.src.Errorf(name, "variant", "give it `onnx: {}`", "the variant `%s` does not say how it is built", name.Value)
 	case onnx != nil && tensorrt != nil:

@@ -115,6 +115,7 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 			c.src.Errorf(document.PlaceOf(at, "bake"), "stages", "increase `max_wait`", "`bake: %s` is longer than the stage may take (`max_wait: %s`)", stage.Bake, maxWait)
 		}
 		switch {
+		case hasShadow == hasWeight && !hasWeight && c.src.Findings.HasErrorAt(at): // perhaps of the key that is meant to be one of them
 		case hasShadow == hasWeight:
 			c.src.Errorf(at, "stages", "", "a stage has exactly one of `shadow` and `weight`")
 		case isComputed(at, "shadow") || isComputed(at, "weight"): // Rollout.Check checks it when it is known

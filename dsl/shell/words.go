@@ -31,12 +31,14 @@ var (
 	// ofSluice is an expression, which is replaced before the program is started, or what has its form.
 	ofSluice = regexp.MustCompile(`\$?\$\{[^}]*\}`)
 	// variableRead is a variable at the beginning of a word or of a part of one, as a shell would expand it.
-	variableRead = regexp.MustCompile(`(?:^|[=/:,@ ])\$(\w+)`)
-	capitals     = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
-	substitution = regexp.MustCompile(`\$\([a-z][\w-]*(?: [^)]*)?\)|^` + "`[a-z][^`]*`$")
-	home         = regexp.MustCompile(`(?:^|=)~/`)
-	redirection  = regexp.MustCompile(`^(?:&&|\|\||[0-9&]?>>?(?:&[0-9]|[\w./$-]*[a-z/][\w./$-]*)?|[<&])$`)
-	glued        = regexp.MustCompile(`^(--[a-z][\w-]*) +([^ ]+)$`)
+	variableRead   = regexp.MustCompile(`(?:^|[=/:,@ ])\$(\w+)`)
+	capitals       = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
+	substitution   = regexp.MustCompile(`\$\([a-z][\w-]*(?: [^)]*)?\)|^` + "`[a-z][^`]*`$")
+	home           = regexp.MustCompile(`(?:^|=)~/`)
+	redirection    = regexp.MustCompile(`^(?:&&|\|\||[0-9&]?>>?(?:&[0-9]|[\w./$-]*[a-z/][\w./$-]*)?|[<&])$`)
+	interpreter    = regexp.MustCompile(`^(python[0-9.]*|bash|sh|zsh|torchrun|Rscript)$`)
+	scriptAndWords = regexp.MustCompile(`^([\w./-]+\.(?:py|sh|R)) +([^ ].*)$`)
+	glued          = regexp.MustCompile(`^(--[a-z][\w-]*) +([^ ]+)$`)
 )
 
 // code are options that are followed by code of a language, and patternOptions those of file readers that are followed by a pattern.
@@ -66,6 +68,10 @@ func Check(r document.Reporter, command *yaml.Node, isSet func(variable string) 
 		return
 	}
 	if program := words[0].Value; !strings.HasPrefix(program, "${") && checkProgram(r, words, exists) {
+		return
+	}
+	if m := scriptAndWords.FindStringSubmatch(words[min(1, len(words)-1)].Value); m != nil && interpreter.MatchString(path.Base(words[0].Value)) {
+		r.Warnf(words[1], "shell", "write "+m[1]+", "+strings.Join(strings.Fields(m[2]), ", "), "%q as a whole is taken as the name of the script", words[1].Value)
 		return
 	}
 	for i, word := range words {

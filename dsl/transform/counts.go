@@ -72,6 +72,40 @@ func (g *Cleaning) CheckReader(r document.Reporter, reader, at *yaml.Node, id, b
 	r.Errorf(place, "output", nearest.Hint(split, splits), "`%s` writes no split `%s`", id, split)
 }
 
+// writtenEndings are how the names of files end that writers write.
+var writtenEndings = map[string]string{
+	TypeOf[WriteToJSON](): ".jsonl", TypeOf[WriteToCSV](): ".csv", TypeOf[WriteToText](): ".txt", TypeOf[WriteToParquet](): ".parquet", TypeOf[WriteToAvro](): ".avro",
+}
+
+// Lacks says why nothing is at a path in this dataset, which the cleaning in the step id writes; no code where something may be.
+func (g *Cleaning) Lacks(inside, id string) (code, hint, message string) {
+	if len(g.errors) > 0 {
+		return
+	}
+	var folders, endings []string
+	for i := range g.all {
+		if g.all[i].writes() {
+			folders, endings = append(folders, g.parts(i)...), append(endings, writtenEndings[g.all[i].typ])
+		}
+	}
+	segments := strings.Split(strings.TrimSuffix(inside, "/"), "/")
+	plain := segments[:slices.IndexFunc(append(segments, "*"), func(s string) bool { return !plainName.MatchString(s) })]
+	prefix, ending := strings.Join(plain, "/"), fileEnding(inside)
+	_, isData := readers[ending]
+	isIn := func(folder string) bool {
+		return prefix == folder || strings.HasPrefix(folder, prefix+"/") || strings.HasPrefix(prefix, folder+"/")
+	}
+	switch {
+	case prefix != "" && !slices.ContainsFunc(folders, isIn):
+		return "output", nearest.Hint(prefix, folders), "`" + id + "` writes no split `" + prefix + "`"
+	case isData && !slices.Contains(endings, ending):
+		return "file-format", "its files end with " + strings.Join(slices.Compact(endings), ", "), "`" + id + "` writes no files that end with " + ending
+	case isData && len(segments) == 1 && !strings.Contains(inside, "**"):
+		return "output", "name the folder, such as " + folders[0] + "/*" + ending, "`" + id + "` writes a folder for each split, and no files beside them"
+	}
+	return
+}
+
 // Counts are the names that a cleaning counts by; nil when its transforms are not right.
 func (g *Cleaning) Counts() Counts {
 	if len(g.errors) > 0 || g.counts != nil {
