@@ -38,7 +38,7 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 		return "this is a key of the environment, which is another file: sluice run PIPELINE -e ENVIRONMENT", ""
 	case t == envelopeType:
 		return l.explainStepKey(n, key)
-	case t == reflect.TypeFor[spec.Variant]() && hasKey(reflect.TypeFor[spec.ONNXVariant](), word):
+	case t == reflect.TypeFor[spec.Variant]() && decode.HasKey(reflect.TypeFor[spec.ONNXVariant](), word):
 		return "write it under `onnx: {" + word + ": ...}`", "onnx"
 	case kind == nil:
 		return transform.ExplainKey(t, n, key)

@@ -189,6 +189,8 @@ var yamlProblems = []struct {
 	{"mapping values are not allowed in this context", "a `:` is not allowed here", "quote a string that contains `: `, or check the indentation", 0, false},
 	{"could not find expected ':'", "a key has no `:`", "write `key: value`", 0, false},
 	{"found character that cannot start any token", "a value begins with a character that YAML reserves", "quote the value", 0, false},
+	{"found unknown escape character", "in double quotes a `\\` begins an escape, and YAML has none such as this one", "use single quotes, or double the `\\`", 0, false},
+	{"did not find expected comment or line break", "text stands after `|` or `>`", "begin the text on the next line, indented more than its key", 0, false},
 	{"found incompatible YAML document", "the parser reads YAML 1.1, and the `%YAML` line asks for another version", "remove the `%YAML` line", 0, false},
 	{"found unexpected end of stream", "a quoted string is not closed", "close the quote", 0, false},
 }

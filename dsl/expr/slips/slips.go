@@ -17,6 +17,8 @@ type slip struct {
 var syntaxSlips = []slip{
 	{regexp.MustCompile(`^\s*\{+\s*(.*?)\s*\}*\s*$`), "write one brace: `$${$1}`"},
 	{regexp.MustCompile(`\$\{`), "this is inside of an expression already: write it without `$${` and `}`"},
+	{regexp.MustCompile(`("[^"]*\\[dwsDWSB.+*?()\[\]|$^/-][^"]*"|'[^']*\\[dwsDWSB.+*?()\[\]|$^/-][^']*')`), "write `\\` twice, or a raw string: r$1"},
+	{regexp.MustCompile(`[“”‘’„]`), "write straight quotes: \" or '"},
 	{regexp.MustCompile(`=~`), "write text.matches(\"PATTERN\")"},
 	{regexp.MustCompile(`(?i)\bis\b.*\b(?:none|null|nil|undefined)\b`), "a value that may be absent is read with `.?`, and has `.hasValue()`; a column of a row is compared with null: row.x != null"},
 	{regexp.MustCompile(`\w\[[^\[\]?]*:[^\[\]]*\]`), "write list.slice(from, to), or text.substring(from, to)"},
