@@ -29,7 +29,10 @@ func (c *checker) excuseOutputs(s *step, outputs *expr.ObjectType) {
 	if s.info().programs != programsInTransforms {
 		excuseKeys(outputs, s.body, "outputs")
 	}
-	if outputs.Fields["metrics"] != nil && c.isBroken(s.body, "metrics", yaml.SequenceNode) {
+	metrics := document.Lookup(s.body, "metrics")
+	isUnread := func(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
+	switch has := outputs.Fields["metrics"] != nil; {
+	case has && c.isBroken(s.body, "metrics", yaml.SequenceNode), !has && metrics != nil, has && slices.ContainsFunc(document.Items(metrics), isUnread):
 		outputs.Fields["metrics"] = cel.DynType
 	}
 }

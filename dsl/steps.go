@@ -104,7 +104,7 @@ func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
 		return nil
 	}
 	switch {
-	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.MeantKeys(n), func(k string) bool { return kindByName(k) != nil }) && document.Lookup(n, "<<") == nil:
+	case len(kindKeys) == 0 && !hasLaterKind(n) && !slices.ContainsFunc(d.MeantKeys(n), func(k string) bool { return k == "" || kindByName(k) != nil }) && document.Lookup(n, "<<") == nil:
 		l.src.Errorf(key, "kind", "give it one of "+strings.Join(kindNames(), ", "), "the step `%s` has no kind", s.ID)
 		return nil
 	case len(kindKeys) == 0:

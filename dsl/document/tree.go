@@ -178,3 +178,13 @@ func Entries(n *yaml.Node, path ...any) iter.Seq2[*yaml.Node, *yaml.Node] {
 		}
 	}
 }
+
+// OnlyKeys reports whether all keys of a mapping are such.
+func OnlyKeys(n *yaml.Node, such func(key string) bool) bool {
+	for key := range Entries(n) {
+		if !such(key.Value) {
+			return false
+		}
+	}
+	return true
+}
