@@ -10,7 +10,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
-	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 var (
@@ -43,7 +42,7 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 		return "write it under `onnx: {" + word + ": ...}`", "onnx"
 	case kind == nil:
 		return transform.ExplainKey(t, n, key)
-	case word == "metrics" && kind.kind == spec.KindRun:
+	case word == "metrics" && t == reflect.TypeFor[spec.Run]():
 		return "write `evaluate` in place of `run`, which has no metrics; or declare what is measured under `outputs`", ""
 	case decode.HasKey(envelopeType, word):
 		return "write it one level up, beside `" + string(kind.kind) + "`", ""

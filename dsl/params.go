@@ -3,10 +3,14 @@ package dsl
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -102,14 +106,30 @@ func (c *checker) checkParams() {
 		}
 		if c.checkParam(name, p) && p.Default != nil && !c.d.HoldsMisspelt(document.Lookup(at, "default")) {
 			if _, message := p.Convert(p.Default); message != "" {
-				hint := map[string]string{"duration": "write " + spec.LikelyDuration(document.Lookup(at, "default").Value), "bool": "write true or false"}[p.Type]
-				c.src.Errorf(document.Lookup(at, "default"), "param", hint, "the default of `%s` %s", name, message)
+				c.src.Errorf(document.Lookup(at, "default"), "param", likelyDefault(document.Lookup(at, "default"), p.Type), "the default of `%s` %s", name, message)
 			}
 		}
 		if !c.usedParams[name] && !unread && !isMeant(name) {
 			c.src.Warnf(document.KeyNode(node, name), "unused-param", "remove it, or read it as params."+name, "nothing reads the parameter `%s`", name)
 		}
 	}
+}
+
+// likelyDefault is a hint for a default that is not of the type of its parameter.
+func likelyDefault(n *yaml.Node, typ string) string {
+	switch {
+	case typ == "duration":
+		return "write " + spec.LikelyDuration(n.Value)
+	case n.Kind == yaml.ScalarNode && (n.Value == "None" || n.Value == ""):
+		return "write a value, or remove `default`"
+	case typ == "list" && n.Kind == yaml.ScalarNode:
+		return "write [" + strings.Trim(n.Value, "[] ") + "]"
+	}
+	of := map[string]reflect.Type{"bool": boolType, "int": reflect.TypeFor[int](), "double": reflect.TypeFor[float64](), "timestamp": spec.TimeType}[typ]
+	if of == nil || n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return decode.LikelyHint(n, of)
 }
 
 // checkParam reports keys that do not go with a parameter's type, or with each other.
@@ -136,6 +156,8 @@ func (c *checker) checkParam(name string, p spec.Param) bool {
 		return bad("items", "remove it", "`items` is only allowed for a list or a map, and `%s` is %s", name, spec.Article(p.Type))
 	case has("values") && p.Type != "enum":
 		return bad("values", "write `type: enum`", "`values` is only allowed for an enum, and `%s` is %s", name, spec.Article(p.Type))
+	case p.Type == "enum" && has("values") && document.Lookup(at, "values").Kind != yaml.SequenceNode:
+		return false // reported
 	case p.Type == "enum" && len(p.Values) == 0:
 		return bad("type", "add `values: [a, b]`", "the enum `%s` has no values", name)
 	case has("pattern") && p.Type != "string":

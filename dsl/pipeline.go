@@ -123,7 +123,7 @@ func (l *loader) read() bool {
 		return false
 	}
 	l.pipeline.CompleteStart()
-	if name := document.Lookup(l.root, "name"); name != nil && !isDocumentName(l.pipeline.Name) {
+	if name := document.Lookup(l.root, "name"); name != nil && l.pipeline.Name == name.Value && name.Tag != "!!null" && !isDocumentName(l.pipeline.Name) {
 		hint := "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63"
 		if near := strings.Join(strings.Fields(l.pipeline.Name), "-"); isDocumentName(near) {
 			hint = "write " + near

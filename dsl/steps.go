@@ -26,7 +26,13 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 		}
 	}
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
-		l.src.Errorf(n, "type", "write `id: {run: {...}}`, one entry per step", "steps are a mapping from id to step, not %s", document.NodeKind(n))
+		id := "id"
+		for _, key := range []string{"task_id", "id", "name"} {
+			if at := document.Lookup(n, 0, key); at != nil && expr.IsIdentifier(decode.NearName(at.Value)) {
+				id = decode.NearName(at.Value)
+			}
+		}
+		l.src.Errorf(n, "type", "write `"+id+": {run: {...}}`, one entry per step", "steps are a mapping from id to step, not %s", document.NodeKind(n))
 		return
 	}
 	if len(n.Content)/2 > maxSteps {
@@ -305,6 +311,9 @@ func readGates(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
 func readNeeds(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
 	items := n.Content
 	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!str" && strings.Contains(n.Value, ","):
+		d.Source.Errorf(n, "type", "write ["+n.Value+"]", "expected a list, not %s", document.NodeKind(n))
+		return nil, true
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!str":
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:

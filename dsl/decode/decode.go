@@ -50,6 +50,7 @@ type Decoder struct {
 	aliased int // values left to reach through aliases
 	inAlias int
 	meant   map[*yaml.Node][]string // the keys that a mapping's unknown keys were likely meant to be
+	told    map[*yaml.Node]string   // the hint for the last unknown key of a mapping
 	// misspelt are numbers that not everyone reads alike, in places where they may yet turn out to be texts.
 	misspelt map[*yaml.Node]bool
 	// Paths are texts that are written like what an expression reads.
@@ -64,7 +65,7 @@ type Form func(n *yaml.Node, r spec.Rules) (v expr.Value, done bool)
 func New(src *document.Source, fixed bool) *Decoder {
 	return &Decoder{
 		Source: src, fixed: fixed, aliased: maxAliased, Forms: map[reflect.Type]Form{}, meant: map[*yaml.Node][]string{},
-		misspelt: map[*yaml.Node]bool{},
+		misspelt: map[*yaml.Node]bool{}, told: map[*yaml.Node]string{},
 	}
 }
 
@@ -205,11 +206,7 @@ func (d *Decoder) Structure(n *yaml.Node, t reflect.Type, other func(key, val *y
 	})
 	for _, f := range fields {
 		if f.Required && !partial && d.Missing(n, f.Name) {
-			hint := ""
-			if len(f.Rules.Enum) == 1 {
-				hint = "write `" + f.Name + ": " + f.Rules.Enum[0] + "`"
-			}
-			d.Source.Errorf(n, "required", hint, "`%s` is missing", f.Name)
+			d.Source.Errorf(n, "required", requiredHint(n, t, f), "`%s` is missing", f.Name)
 		}
 	}
 	return out
@@ -343,13 +340,17 @@ func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 	case r.Single && (n.Kind == yaml.ScalarNode && n.Tag != "!!null" || n.Kind == yaml.MappingNode && t.Elem().Kind() == reflect.Struct):
 		items = []*yaml.Node{n}
 	case n.Kind != yaml.SequenceNode:
-		d.Source.Errorf(n, "type", d.listHint(n), "expected a list, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.listHint(n, t.Elem()), "expected a list, not %s", document.NodeKind(n))
 		return nil
 	}
 	out := expr.List{}
 	item := r
 	item.Names, item.Metrics = false, false
 	seen := map[string]bool{}
+	if hint := d.wordsHint(items, t.Elem(), r); hint != "" {
+		d.Source.Errorf(items[0], "type", hint, "expected %s, not %s", expr.Expected{Type: t.Elem()}, document.NodeKind(items[0]))
+		return nil
+	}
 	for _, c := range items {
 		if d.inAliased(n) {
 			break

@@ -235,10 +235,11 @@ func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []sp
 			hint, meant = "write `"+lacks[0]+"`; "+hint, lacks[0]
 		}
 	}
-	if (guessed || isForeign && meant != "" && slices.Contains(d.meant[n], meant)) && len(d.meant[n]) > 0 && document.OnlyKeys(n, func(word string) bool { return !isOurs(word) }) {
+	if (guessed || isForeign && (hint == d.told[n] || slices.Contains(d.Beside[t], meant) && slices.Contains(d.meant[n], meant))) && len(d.meant[n]) > 0 && document.OnlyKeys(n, func(word string) bool { return !isOurs(word) }) {
 		d.NoteMeant(n, meant)
 		return // the whole mapping is one of another kind, of which it was told
 	}
 	d.NoteMeant(n, meant)
+	d.told[n] = hint
 	d.Source.Errorf(key, "unknown-key", hint, "`%s` is not a key here", key.Value)
 }

@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"reflect"
 	"regexp"
 	"strings"
 
@@ -93,11 +92,4 @@ func ourPath(theirs string) string {
 		return "run.scheduled_at"
 	}
 	return "params.NAME"
-}
-
-func boolHint(t reflect.Type) string {
-	if t == goBool {
-		return "write true or false"
-	}
-	return ""
 }

@@ -22,7 +22,7 @@ import (
 // scalar reads a literal.
 func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.Source.Errorf(n, "type", d.textHint(n), "expected %s, not %s", expr.Expected{Type: t}, document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.textHint(n, t), "expected %s, not %s", expr.Expected{Type: t}, document.NodeKind(n))
 		return nil
 	}
 	switch t {
@@ -31,14 +31,14 @@ func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 		if err != nil {
 			d.Source.Errorf(n, map[reflect.Type]string{
 				spec.DurationType: "duration", spec.ShareType: "share", spec.SizeType: "size", spec.TimeType: "timestamp",
-			}[t], sizeHint(n, t), "%s", err)
+			}[t], LikelyHint(n, t), "%s", err)
 			return nil
 		}
 		return expr.Literal{Value: v}
 	}
 	v, err := d.plain(n, t)
 	if err != nil {
-		d.Source.Errorf(n, "type", cmp.Or(spellingHint(err), boolHint(t), numberHint(n, t)), "%s", err)
+		d.Source.Errorf(n, "type", cmp.Or(spellingHint(err), d.gpuHint(n), numberHint(n, t), LikelyHint(n, t)), "%s", err)
 		return nil
 	}
 	if s, ok := v.(string); ok {
@@ -125,7 +125,7 @@ func (d *Decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 // Expression reads a CEL expression that stands without ${}.
 func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		d.Source.Errorf(n, "type", d.textHint(n), "expected an expression, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", d.textHint(n, spec.ExprType), "expected an expression, not %s", document.NodeKind(n))
 		return nil
 	}
 	if before, _, found := strings.Cut(n.Value, "${"); found && !quoteIsOpen(before) {
@@ -214,20 +214,4 @@ func numberHint(n *yaml.Node, t reflect.Type) string {
 		number += ", without quotes"
 	}
 	return "write " + number
-}
-
-// nearSize is a size in the units of Kubernetes, Docker and others.
-var nearSize = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtT])(i?)[bB]?$`)
-
-// sizeHint is how a size is written.
-func sizeHint(n *yaml.Node, t reflect.Type) string {
-	m := nearSize.FindStringSubmatch(n.Value)
-	if t != spec.SizeType || m == nil {
-		return ""
-	}
-	unit := strings.ToUpper(m[2])
-	if unit == "K" && m[3] == "" {
-		unit = "k"
-	}
-	return "write " + m[1] + unit + m[3] + "B"
 }

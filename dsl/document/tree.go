@@ -188,3 +188,8 @@ func OnlyKeys(n *yaml.Node, such func(key string) bool) bool {
 	}
 	return true
 }
+
+// OnlyScalars reports whether all keys and values of a mapping, or items of a list, are scalars.
+func OnlyScalars(n *yaml.Node) bool {
+	return !slices.ContainsFunc(n.Content, func(item *yaml.Node) bool { return item.Kind != yaml.ScalarNode })
+}

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -40,10 +41,14 @@ var otherUnits = map[string]struct {
 	unit  string
 }{
 	"": {1, "s"}, "sec": {1, "s"}, "second": {1, "s"}, "min": {1, "m"}, "minute": {1, "m"}, "hr": {1, "h"}, "hour": {1, "h"},
-	"d": {24, "h"}, "day": {24, "h"}, "w": {168, "h"}, "week": {168, "h"},
+	"d": {24, "h"}, "day": {24, "h"}, "w": {168, "h"}, "week": {168, "h"}, "month": {720, "h"},
 }
 
-var otherDuration = regexp.MustCompile(`^([0-9]{1,6})\s*([a-z]*?)s?$`)
+var (
+	otherDuration = regexp.MustCompile(`^([0-9]{1,6})\s*([a-z]*?)s?$`)
+	durationParts = regexp.MustCompile(`^([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([a-z]*?)s?(?:[\s,]+|$|([0-9].*)$)`)
+	clockDuration = regexp.MustCompile(`^([0-9]{1,3}):([0-9]{2}):([0-9]{2})$`)
+)
 
 // LikelyDuration is how a duration is written that was written in another way, or examples where it is not known what was meant.
 func LikelyDuration(s string) string {
@@ -53,7 +58,32 @@ func LikelyDuration(s string) string {
 			return strconv.FormatInt(n*other.count, 10) + other.unit
 		}
 	}
-	return "90s, 5m or 1h30m"
+	if m := clockDuration.FindStringSubmatch(s); m != nil {
+		s = m[1] + "h" + m[2] + "m" + m[3] + "s"
+	}
+	var total time.Duration
+	unit, smaller := "", map[string]string{"": "s", "h": "m", "m": "s"}
+	for rest := strings.ToLower(strings.TrimSpace(s)); rest != ""; {
+		m := durationParts.FindStringSubmatch(rest)
+		if m == nil {
+			return "90s, 5m or 1h30m"
+		}
+		if m[2] == "" && !strings.Contains(m[0], "s") {
+			m[2] = smaller[unit] // 1h30
+		}
+		other, ok := otherUnits[m[2]]
+		one, err := time.ParseDuration("1" + cmp.Or(other.unit, m[2]))
+		if err != nil {
+			return "90s, 5m or 1h30m"
+		}
+		if !ok {
+			other.count = 1
+		}
+		count, _ := strconv.ParseFloat(m[1], 64)
+		total += time.Duration(count * float64(other.count) * float64(one))
+		unit, rest = m[2], rest[len(m[0])-len(m[3]):]
+	}
+	return Duration(total).String()
 }
 
 // String is the written form.
