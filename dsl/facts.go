@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 
@@ -43,6 +44,9 @@ func (c *checker) tellPlace(e *expr.Expression, s *step) {
 	if e.Scope == expr.ScopeGate || e.Scope == expr.ScopeUntil {
 		e.Own = s.ID
 		maps.Copy(e.Ranges, c.outputsOf(s).Ranges)
+	}
+	if s.Repeat.Until != "" {
+		e.Ranges["index"] = expr.Within(0, float64(cmp.Or(s.Repeat.Max, withDefaults[spec.Repeat]().Max)-1))
 	}
 	if e.Node == document.Lookup(s.body, "drift", "against") {
 		e.Expected.Hint = "name a published dataset, or leave it out for that of the last accepted run"

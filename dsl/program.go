@@ -240,7 +240,7 @@ func (c *checker) paramsType() *cel.Type {
 		}
 		if t != nil {
 			params.Fields[name], params.Optional[name] = t, p.Optional()
-			params.Ranges[name] = expr.Range{Only: p.Values, Min: p.Min, Max: p.Max, Declared: true}
+			params.Ranges[name] = expr.Range{Only: p.Values, Min: p.Min, Max: p.Max, Pattern: p.Pattern, Declared: true}
 		}
 	}
 	if c.inline {
@@ -255,7 +255,7 @@ func (c *checker) runTypes() (main, after *cel.Type) {
 	run := &expr.ObjectType{Name: "run", Code: "name", What: "a fact of the run", Fields: map[string]*cel.Type{
 		"id": cel.StringType, "attempt": cel.IntType, "started_at": cel.TimestampType, "scheduled_at": cel.TimestampType,
 		"trigger": c.ts.Define(c.triggerType()),
-		"cost":    c.ts.Define(&expr.ObjectType{Name: "cost", Code: "name", What: "a cost of the run", Fields: map[string]*cel.Type{"usd": cel.DoubleType}}),
+		"cost":    c.ts.Define(&expr.ObjectType{Name: "cost", Code: "name", What: "a cost of the run", Fields: map[string]*cel.Type{"usd": cel.DoubleType}, Ranges: map[string]expr.Range{"usd": {Min: new(float64)}}}),
 	}}
 	ended := *run
 	ended.Name, ended.Fields = endedRun, maps.Clone(run.Fields)

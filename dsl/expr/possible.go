@@ -3,7 +3,6 @@ package expr
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,17 +16,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
-
-// Range is what is known of the values of a field beside their type.
-type Range struct {
-	Only     []string // the texts that it may be; nil where it may be any
-	Else     []string // the texts that it may be in other places, and so be compared with here
-	Min, Max *float64
-	Declared bool // by the author of the pipeline, who may well check it again
-}
 
 // term is a part of a condition: a value that is compared with constants. A bool that is compared with nothing is compared with true.
 type term struct {
@@ -191,6 +181,11 @@ func (e *Expression) checkRange(src *document.Source, t term, r Range) {
 		}
 		return
 	}
+	if text, ok := t.with[0].(types.String); ok && r.Pattern != "" && t.op == operators.Equals {
+		if re, err := regexp.Compile("^(?:" + r.Pattern + ")$"); err == nil && !re.MatchString(string(text)) {
+			e.reportNever(src, t.of, t.withText[0], "enum", "never "+strconv.Quote(string(text)), "it matches "+r.Pattern)
+		}
+	}
 	bounds := r.terms()
 	switch against := append(slices.Clone(bounds), t); {
 	case len(bounds) == 0:
@@ -232,57 +227,6 @@ func (e *Expression) checkText(src *document.Source, call ast.CallExpr, r Range)
 func (e *Expression) warn(src *document.Source, x ast.Expr, hint, message string) {
 	line, col := src.Locate(e.Node, e.Start+e.offset(x.ID()))
 	src.Add(document.SeverityWarning, line, col, "condition", hint, message)
-}
-
-// known is what is known of the values of an operand.
-func (e *Expression) known(ts *TypeSystem, x ast.Expr) Range {
-	if path, ok := pathOf(x); ok && len(e.Ranges) > 0 {
-		if r, ok := e.Ranges[Reference{Path: path}.String()]; ok {
-			return r
-		}
-	}
-	switch x.Kind() {
-	case ast.SelectKind:
-		if t := e.tree.GetType(x.AsSelect().Operand().ID()); t.Kind() == types.StructKind && !x.AsSelect().IsTestOnly() {
-			if o := ts.ObjectType(t); o != nil {
-				return o.Ranges[x.AsSelect().FieldName()]
-			}
-		}
-	case ast.CallKind:
-		if x.AsCall().FunctionName() == overloads.Size {
-			return Range{Min: new(float64)}
-		}
-	}
-	return Range{}
-}
-
-// terms are what a range says, as parts of a condition.
-func (r Range) terms() (all []term) {
-	if r.Only != nil {
-		t := term{op: operators.In}
-		for _, v := range r.Only {
-			t.with = append(t.with, types.String(v))
-		}
-		all = append(all, t)
-	}
-	if r.Min != nil {
-		all = append(all, term{op: operators.GreaterEquals, with: []ref.Val{types.Double(*r.Min)}})
-	}
-	if r.Max != nil {
-		all = append(all, term{op: operators.LessEquals, with: []ref.Val{types.Double(*r.Max)}})
-	}
-	return all
-}
-
-// String says what the bounds are.
-func (r Range) String() string {
-	switch {
-	case r.Min != nil && r.Max != nil:
-		return "between " + spec.FormatDouble(*r.Min) + " and " + spec.FormatDouble(*r.Max)
-	case r.Min != nil:
-		return "at least " + spec.FormatDouble(*r.Min)
-	}
-	return "at most " + spec.FormatDouble(*r.Max)
 }
 
 // termOf reads a part of a condition; false where it has no value that constants are compared with.
@@ -437,17 +381,4 @@ func keyOf(x ast.Expr) string {
 		name += "(" + key + ")"
 	}
 	return name
-}
-
-// StructRanges are what is known of the values of the fields of a Go struct: its rules, and that a count is not negative.
-func StructRanges(t reflect.Type) map[string]Range {
-	ranges := map[string]Range{}
-	for _, f := range spec.KeysOf(t) {
-		r := Range{Only: f.Rules.Enum, Min: f.Rules.Min, Max: f.Rules.Max}
-		if isInt(f.Type) {
-			r.Min = cmp.Or(r.Min, new(float64))
-		}
-		ranges[f.Name] = r
-	}
-	return ranges
 }

@@ -162,16 +162,16 @@ type EngineLayer struct {
 	Name   string  `json:"name"`
 	MeanMS float64 `json:"mean_ms"`
 	// Share of the time of all layers, between 0 and 1.
-	Share float64 `json:"share"`
+	Share float64 `json:"share" dsl:"min=0,max=1"`
 }
 
 // Parity compares a variant's outputs with the source model's on the samples.
 type Parity struct {
-	MaxAbs float64 `json:"max_abs"`
-	Cosine float64 `json:"cosine"`
-	Top1   float64 `json:"top1"`
+	MaxAbs float64 `json:"max_abs" dsl:"min=0"`
+	Cosine float64 `json:"cosine" dsl:"min=-1,max=1"`
+	Top1   float64 `json:"top1" dsl:"min=0,max=1"`
 	// Agreement is the share of samples whose answers agree by `compare`.
-	Agreement float64 `json:"agreement"`
+	Agreement float64 `json:"agreement" dsl:"min=0,max=1"`
 }
 
 // Latency of one inference at batch 1, warm-up excluded.

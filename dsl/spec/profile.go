@@ -99,12 +99,12 @@ type Drift struct {
 type ColumnDrift struct {
 	// PSI is the population stability index: the sum of (new - old) * ln(new / old) over the parts, with shares of at least 0.0001. By
 	// custom 0.1 is small and 0.25 is large (Siddiqi, Credit Risk Scorecards, 2006).
-	PSI float64 `json:"psi"`
+	PSI float64 `json:"psi" dsl:"min=0"`
 	// JS is the Jensen-Shannon divergence over the parts with logarithms to base 2: 0 equal, 1 nothing in common (Lin, 1991).
-	JS float64 `json:"js"`
+	JS float64 `json:"js" dsl:"min=0,max=1"`
 	// KS is the Kolmogorov-Smirnov statistic, the largest distance between the two cumulative distributions of what is not null: 0 to 1.
 	// Of texts it is that of their lengths.
-	KS float64 `json:"ks"`
+	KS float64 `json:"ks" dsl:"min=0,max=1"`
 }
 
 // Duplicates counts what the Deduplicate transforms of the step dropped.

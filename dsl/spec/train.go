@@ -115,8 +115,8 @@ type TrainOutput struct {
 	// Ledger is what was bought, by pool, capacity and how the generations ended. Nodes that no generation ran on have a line of their own.
 	Ledger []LedgerLine `json:"ledger"`
 	// Ledger totals.
-	NodeSeconds float64 `json:"node_seconds"`
-	CostUSD     float64 `json:"cost_usd"`
+	NodeSeconds float64 `json:"node_seconds" dsl:"min=0"`
+	CostUSD     float64 `json:"cost_usd" dsl:"min=0"`
 	// CostUnknown: nobody says what some of the nodes cost, and cost_usd has no value.
 	CostUnknown bool `json:"cost_unknown"`
 	// Outcomes is what came of the node time.
