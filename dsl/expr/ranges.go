@@ -39,9 +39,9 @@ var partsOfTime = map[string]Range{
 
 // known is what is known of the values of an operand.
 func (e *Expression) known(ts *TypeSystem, x ast.Expr) Range {
-	if path, ok := pathOf(x); ok && len(e.Ranges) > 0 {
-		if r, ok := e.Ranges[Reference{Path: path}.String()]; ok {
-			return r
+	for _, r := range e.Refs {
+		if known, ok := e.Ranges[r.String()]; ok && r.id == x.ID() {
+			return known
 		}
 	}
 	switch x.Kind() {
