@@ -31,6 +31,9 @@ func kindOfType(t reflect.Type) *kindInfo {
 // beside it, one of the steps or of the environment at the top.
 func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant string) {
 	word := key.Value
+	if hint := l.d.OtherLevel(t, n, word, reflect.TypeFor[spec.Trigger](), reflect.TypeFor[spec.Notification]()); hint != "" {
+		return hint, ""
+	}
 	switch kind := kindOfType(t); {
 	case t == pipelineType && decode.HasKey(envelopeType, word):
 		return "write `defaults: {step: {" + word + ": ...}}` for all steps, or write it at each step", ""
@@ -48,6 +51,8 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 		return "write it one level up, beside `" + string(kind.kind) + "`", ""
 	case decode.HasKey(t, "pool") && decode.HasKey(reflect.TypeFor[spec.Train](), word):
 		return "this is a key of `train`; those of `" + string(kind.kind) + "` run beside the worker, or on one node of a `pool`", ""
+	case decode.HasKey(reflect.TypeFor[spec.Train](), word) && kind.programs == programsNone:
+		return "`" + string(kind.kind) + "` starts no program: write another step, of the kind `run`", ""
 	case decode.HasKey(reflect.TypeFor[spec.Train](), word):
 		return "this is a key of `train`, whose programs run on the nodes of a pool; those of `" + string(kind.kind) + "` run beside the worker", ""
 	}

@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -44,8 +45,23 @@ func (c *checker) checkNotify() {
 		}
 		if on := document.Lookup(n, "on"); on != nil && on.Kind == yaml.SequenceNode && len(on.Content) == 0 {
 			c.src.Errorf(on, "required", "name events, or remove `on`", "the list of events is empty")
+		} else if items := document.Items(on); len(items) > 0 && !slices.ContainsFunc(items, func(event *yaml.Node) bool { return c.happens(event.Value) }) {
+			c.src.Warnf(items[0], "step", "add events such as `fail`", "no step of this pipeline can cause `%s`, so nobody is ever told", items[0].Value)
 		}
 	}
+}
+
+// happens reports whether a run may have an event, which need not be one.
+func (c *checker) happens(event string) bool {
+	return event != "hold" && event != "rollback" || len(c.unreadable) > 0 || slices.ContainsFunc(c.steps, func(s *step) bool {
+		switch {
+		case isA[*spec.ChildPipeline](s):
+			return true
+		case event == "rollback":
+			return isA[*spec.Rollout](s)
+		}
+		return isA[*spec.Approval](s) || slices.ContainsFunc(s.Gate, func(g spec.Gate) bool { return g.OnFail == spec.OnFailHold })
+	})
 }
 
 func (c *checker) checkEmail(key, n *yaml.Node) {

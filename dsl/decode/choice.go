@@ -55,3 +55,28 @@ func codeList(words []string) string {
 	}
 	return "`" + strings.Join(words[:last], "`, `") + "` and `" + words[last] + "`"
 }
+
+// OtherLevel says where a word belongs that is no key of a mapping n of type t, but of what stands beside or around it: each of the types has
+// keys of its own beside the one that it has to choose, which has others. It is empty where the word belongs to neither.
+func (d *Decoder) OtherLevel(t reflect.Type, n *yaml.Node, word string, choosing ...reflect.Type) string {
+	for _, whole := range choosing {
+		for _, field := range spec.KeysOf(whole) {
+			chosen := field.Type
+			if chosen.Kind() == reflect.Pointer {
+				chosen = chosen.Elem()
+			}
+			if chosen.Kind() != reflect.Struct || !slices.Contains(spec.Choices(whole), field.Name) {
+				continue
+			}
+			body := document.Lookup(n, field.Name)
+			switch {
+			case t == chosen && HasKey(whole, word):
+				return "write it one level up, beside `" + field.Name + "`"
+			case t == whole && HasKey(chosen, word) && body != nil && body.Kind == yaml.MappingNode:
+				d.NoteMeant(body, word) // it is not missing there
+				return "write it one level down, under `" + field.Name + "`"
+			}
+		}
+	}
+	return ""
+}

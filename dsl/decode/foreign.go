@@ -100,7 +100,7 @@ func init() {
 		"parallel":                                        {{"max_parallel", "steps run in parallel unless one reads from another; `max_parallel` is for the instances of one step"}},
 		"maxactiveruns":                                   {{"concurrency", "write `concurrency: {group: NAME}` for one run at a time"}},
 		"next downstream then before":                     {{"needs", "write `needs` at the step that comes after this one"}},
-		"runson agent instancetype machinetype queue partition poolslots cluster compute": {{"pool", "Sluice uses `pool: NAME`, which is a pool in the environment"}, {"needs", "write `pool: NAME` under `train` or `run`: the name of a pool in the environment"}},
+		"runson agent instancetype machinetype queue partition poolslots cluster compute": {{ours: "types"}, {"pool", "Sluice uses `pool: NAME`, which is a pool in the environment"}, {"needs", "write `pool: NAME` under `train` or `run`: the name of a pool in the environment"}},
 		"nodeselector tolerations affinity serviceaccount serviceaccountname":             {{"command", asPod}, {"needs", asPod}},
 		"usespot spot preemptible interruptible":                                          {{"command", asSpot}, {"needs", asSpot}},
 		"deploy deployment serve":                                                         {{"run", "Sluice uses a step with `rollout: {target: NAME, model: MODEL, stages: [...]}`"}},
@@ -117,7 +117,7 @@ func init() {
 		"nvidia.com/gpu":                                                                  {{ours: "gpu"}},
 		"replicas workers numnodes numworkers":                                            {{ours: "nodes"}},
 		"trigger deployments":                                                             {{ours: "triggers"}},
-		"schedule scheduleinterval":                                                       {{"triggers", "write `triggers: {nightly: {schedule: {cron: \"0 1 * * *\"}}}`"}},
+		"schedule scheduleinterval":                                                       {{"triggers", "write `triggers: {nightly: {schedule: {cron: \"0 1 * * *\"}}}`"}, {"needs", "a schedule starts the whole pipeline: write `triggers: {nightly: {schedule: {...}}}` at the top"}},
 		"cron":                                                                            {{"schedule", "write `schedule: {cron: \"%s\"}`"}, {"triggers", "write `triggers: {nightly: {schedule: {cron: \"%s\"}}}`"}},
 		"catchup startdate enddate":                                                       {{"triggers", "this is a key of a schedule: `triggers: {nightly: {schedule: {cron: ..., catchup: 1h, start: ..., end: ...}}}`"}},
 		"dagid workflow flow":                                                             {{ours: "name"}},
@@ -134,7 +134,7 @@ func init() {
 		"while":                          {{"repeat", "write `repeat: {until: \"!(%s)\"}`"}, {"until", "write `until: \"!(%s)\"`"}},
 		"version apiversion kind":        {{"sluice", "the version of the language is in `sluice: pipeline/v1`; write your own version in a comment"}},
 		"description help":               {{"summary", "Sluice uses `summary`"}, {"", "write it as a comment, after `#`"}},
-		"labels tags owner annotations metadata comment":        {{"", "write it as a comment, after `#`"}},
+		"labels tags owner annotations metadata comment":        {{"instance", "write it as EC2 calls it into `instance`: TagSpecifications"}, {"", "write it as a comment, after `#`"}},
 		"cachingoptions memoize enablecaching usecache caching": {{ours: "cache"}},
 		"enabled":                        {{"max_age", "write `cache: true` or `cache: false`"}},
 		"disabled skip frozen":           {{"when", "write `when: \"false\"` for a step that is not to run"}},
@@ -145,6 +145,11 @@ func init() {
 		"token":                          {{"token_file", "Sluice uses `token_file`, a file with the token"}},
 		"password":                       {{"password_secret", "Sluice uses `password_secret`, the name of a secret of the environment"}},
 		"tz":                             {{ours: "timezone"}},
+		"instancetypes":                  {{ours: "types"}},
+		"iamrole iaminstanceprofile":     {{ours: "instance_profile"}},
+		"ami imageid":                    {{ours: "image"}},
+		"keyname keypair userdata disk disksize volume volumesize": {{"instance", "write it as EC2 calls it into `instance`, the data of a launch template"}},
+		"maxprice": {{ours: "limits"}},
 	} {
 		for word := range strings.FieldsSeq(words) {
 			foreignWords[word] = ours

@@ -47,6 +47,26 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 		if n.Kind == yaml.SequenceNode {
 			return "write `run: {command: [program, argument]}`"
 		}
+	case reflect.TypeFor[spec.Pool]():
+		return "write {local: {nodes: 2}}, or {kubernetes: {...}} or {ec2: {...}}"
+	case reflect.TypeFor[spec.Target]():
+		return "write {embedded: {port: 8080}}, or another driver"
+	case reflect.TypeFor[spec.LocalPool](), reflect.TypeFor[spec.PoolLimits]():
+		if n.Tag == "!!int" {
+			return "write {nodes: " + n.Value + "}"
+		}
+	case reflect.TypeFor[spec.EmbeddedTarget]():
+		if n.Tag == "!!int" {
+			return "write {port: " + n.Value + "}"
+		}
+	case reflect.TypeFor[spec.SecretSource]():
+		return "write {env: VARIABLE}, {file: /run/secrets/NAME} or {vault: MOUNT/PATH#KEY}"
+	case reflect.TypeFor[spec.Person]():
+		if name := document.Lookup(n, 0); name != nil && name.Kind == yaml.ScalarNode {
+			return "write {users: [" + name.Value + "]}"
+		} else if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+			return "write {users: [" + n.Value + "]}"
+		}
 	case reflect.TypeFor[spec.Nodes]():
 		if len(n.Content) == 2 {
 			return "write {min: " + n.Content[0].Value + ", max: " + n.Content[1].Value + "}"

@@ -7,12 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/decode"
-	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
-
-// driven are what has one driver: its keys may stand in it that are the driver's, and the other way round.
-var driven = []reflect.Type{reflect.TypeFor[spec.Pool](), reflect.TypeFor[spec.Target]()}
 
 // podKeys are keys of the spec of a pod that people look for in a pool.
 var podKeys = []string{
@@ -30,27 +26,10 @@ func explainKey(d *decode.Decoder, t reflect.Type, n, key *yaml.Node) string {
 		return "an environment does not hold the values of secrets: write {env: VARIABLE}, {file: /run/secrets/NAME} or {vault: MOUNT/PATH#KEY}"
 	case t == reflect.TypeFor[spec.WorkerLimits]() && decode.HasKey(reflect.TypeFor[spec.PoolLimits](), word):
 		return "this is a limit of a pool: `pools: {NAME: {limits: {" + word + ": ...}}}`"
+	case t == reflect.TypeFor[spec.EC2Pool]() && (word == spec.CapacitySpot || word == spec.CapacityOnDemand):
+		return "write `capacity: " + word + "` beside `ec2`"
 	case t == reflect.TypeFor[spec.KubernetesPool]() && slices.Contains(podKeys, word):
 		return "write it in the template of the pods: `pod: {spec: {" + word + ": ...}}`"
 	}
-	for _, whole := range driven {
-		for _, field := range spec.KeysOf(whole) {
-			if !slices.Contains(spec.Choices(whole), field.Name) {
-				continue
-			}
-			driver := field.Type
-			if driver.Kind() == reflect.Pointer {
-				driver = driver.Elem()
-			}
-			body := document.Lookup(n, field.Name)
-			switch {
-			case t == driver && decode.HasKey(whole, word):
-				return "write it one level up, beside `" + field.Name + "`"
-			case t == whole && decode.HasKey(driver, word) && body != nil && body.Kind == yaml.MappingNode:
-				d.NoteMeant(body, word) // it is not missing there
-				return "write it one level down, under `" + field.Name + "`"
-			}
-		}
-	}
-	return ""
+	return d.OtherLevel(t, n, word, reflect.TypeFor[spec.Pool](), reflect.TypeFor[spec.Target]())
 }

@@ -79,11 +79,16 @@ func noTilde(src *document.Source, at *yaml.Node) {
 	}
 }
 
+// apiPath is that of Vault's API, or of its pages.
+var apiPath = regexp.MustCompile(`/(v1|ui)(/.*)?$`)
+
 func checkVault(src *document.Source, n *yaml.Node) {
 	switch at := document.Lookup(n, "address"); {
 	case at == nil || at.Kind != yaml.ScalarNode:
 	case !address.IsWeb(at.Value):
 		src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
+	case apiPath.MatchString(at.Value):
+		src.Warnf(at, "url", "write "+apiPath.ReplaceAllString(at.Value, ""), "/v1 and the path of a secret are added to the address of Vault")
 	case !address.IsOwnOrEncrypted(at.Value):
 		src.Errorf(at, "url", "use https", "a token for %q would not be encrypted, and is refused: http is only allowed on this machine", at.Value)
 	}
