@@ -145,10 +145,17 @@ func (c *checker) checkConstantList(e *expr.Expression) {
 // indexReaches is a condition that holds from some iteration on, or in one alone.
 var indexReaches = regexp.MustCompile(`^\s*index\s*(==|>=|>)\s*([0-9]+)\s*$`)
 
+// holdsAtOnce is a condition that holds in the first iteration.
+var holdsAtOnce = regexp.MustCompile(`^\s*index\s*(?:<=?\s*[1-9][0-9]*|(?:==|>=|<=)\s*0)\s*$`)
+
 // checkUntil reports a condition that no iteration can meet.
 func (c *checker) checkUntil(s *step) {
 	if s.until == nil || strings.Contains(s.until.Text, "||") || strings.Contains(s.until.Text, "?") {
 		return
+	}
+	if holdsAtOnce.MatchString(s.until.Text) {
+		line, col := c.src.Locate(s.until.Node, s.until.Start)
+		c.src.Add(document.SeverityWarning, line, col, "range", "write when to stop, such as index >= 4", "this holds after the first iteration already, and `until` then ends the repeat")
 	}
 	for part := range strings.SplitSeq(s.until.Text, "&&") {
 		m := indexReaches.FindStringSubmatch(part)

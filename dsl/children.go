@@ -67,7 +67,7 @@ type compiledChild struct {
 	// unpriced is a training in it of which nobody can tell what it costs, or nil.
 	unpriced *unpriced
 	hashKeys hashKeys
-	waits    spec.Duration     // how long a step of it, or of its children, may wait
+	waits    spec.Duration     // how long a step of it, or of its children, may take
 	files    []string          // of the workspace that its steps name, and those of its children
 	groups   map[string]string // constant concurrency groups of it and its children, each with the name of whose it is
 }

@@ -36,6 +36,33 @@ func (c *checker) checkClashes() {
 	}
 }
 
+// before are the steps that s comes after, however they end.
+func (c *checker) before(s *step) map[*step]bool {
+	return upstream(s, func(at *step) (needed []*step) {
+		for id := range at.needs {
+			needed = append(needed, c.byID[id])
+		}
+		return needed
+	})
+}
+
+// checkUnasked warns of an approval that no step waits for, beside a rollout that may be done before anybody has answered.
+func (c *checker) checkUnasked() {
+	for _, s := range c.steps {
+		waited := slices.ContainsFunc(c.steps, func(other *step) bool { _, waits := other.needs[s.ID]; return waits })
+		if !isA[*spec.Approval](s) || waited {
+			continue
+		}
+		before := c.before(s)
+		for _, other := range c.steps {
+			if isA[*spec.Rollout](other) && other.section == s.section && !before[other] {
+				c.src.Warnf(s.key, "ungated", "write `needs: ["+s.ID+"]` at `"+other.ID+"`", "no step waits for the answer to `%s`, and `%s` may release before there is one", s.ID, other.ID)
+				break
+			}
+		}
+	}
+}
+
 // checkSameTarget warns of a rollout whose target another one, or another of its instances, may change at any time.
 func (c *checker) checkSameTarget(s, other *step, target string) {
 	at := document.PlaceOf(s.body, "target")
@@ -45,15 +72,7 @@ func (c *checker) checkSameTarget(s, other *step, target string) {
 	if other == nil || s.section != other.section {
 		return
 	}
-	before := func(s *step) map[*step]bool {
-		return upstream(s, func(at *step) (needed []*step) {
-			for id := range at.needs {
-				needed = append(needed, c.byID[id])
-			}
-			return needed
-		})
-	}
-	if !before(s)[other] && !before(other)[s] {
+	if !c.before(s)[other] && !c.before(other)[s] {
 		c.src.Warnf(at, "target", "write `needs: ["+other.ID+"]`, or use another target", "`%s` and `%s` release to the target `%s` in no order, and the last one stays", other.ID, s.ID, target)
 	}
 }

@@ -71,7 +71,7 @@ func readMatrix(d *decode.Decoder, n *yaml.Node) *matrix {
 	for _, e := range d.Expressions[first:] {
 		e.Scope = expr.ScopeOnce
 	}
-	if len(n.Content) == 0 {
+	if len(n.Content) == 0 || len(n.Content) == 2 && n.Content[0].Value == "exclude" {
 		d.Source.Errorf(n, "matrix", "write {axis: [value, value]}", "the matrix has no axes")
 	}
 	return m

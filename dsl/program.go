@@ -173,6 +173,7 @@ func (c *checker) check() *Program {
 	c.d.ReportMisspelt()
 	if !c.src.Findings.HasErrors() {
 		c.checkClashes()
+		c.checkUnasked()
 		c.checkUnusedDefaults()
 		c.checkUnread()
 		c.checkMeasures()

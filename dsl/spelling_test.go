@@ -34,14 +34,14 @@ triggers:
   night: {schedule: {every: 1h}, params: {given: 1.10, list: [1.10], number: 2.50}}
 steps:
   a: {run: {command: [echo, "${params.short}${params.long}${params.hex}${params.power}${params.agent}${params.yes}${params.many}${params.version}"]}}
-  b: {foreach: params.list, run: {command: [echo, "${params.map.a}${params.number}${params.given}"]}}
+  b: {foreach: params.list, run: {command: [echo, "${item}${params.map.a}${params.number}${params.given}"]}}
   child: {pipeline: {file: child.yaml, params: {text: 1.10, texts: [1.10], number: 1.10}}}
   ask: {approval: {fields: {text: {type: string, default: 1.10}}}}
 `
 	const child = `sluice: pipeline/v1
 name: child
 params: {text: {type: string}, texts: {type: list}, number: {type: double}}
-steps: {a: {foreach: params.texts, run: {command: [echo, "${params.text}${params.number}"]}}}
+steps: {a: {foreach: params.texts, run: {command: [echo, "${item}${params.text}${params.number}"]}}}
 `
 	files := archive{&txtar.Archive{Files: []txtar.File{{Name: "child.yaml", Data: []byte(child)}}}}
 	p, diags := Compile(document.File{Name: "p.yaml", Source: []byte(doc)}, document.File{}, files)

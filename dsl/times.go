@@ -1,8 +1,12 @@
 package dsl
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
@@ -18,6 +22,15 @@ func (c *checker) checkTimes(s *step) {
 			break
 		}
 	}
+	errors := document.Lookup(retry, "errors")
+	if errors != nil && errors.Kind == yaml.SequenceNode && len(errors.Content) == 0 {
+		c.src.Errorf(errors, "required", "write `attempts: 1` to try it once, or remove it for infrastructure alone", "the list of errors is empty")
+	}
+	for i, name := range s.Retry.Errors {
+		if errors != nil && slices.Contains(s.Retry.Errors[:i], name) {
+			c.src.Errorf(itemAt(errors, i), "duplicate", "remove one of them", "`%s` is listed twice", name)
+		}
+	}
 	if ignored := document.Lookup(s.body, "hang"); scalarOf(ignored, "action") == spec.HangIgnore && len(ignored.Content) > 2 {
 		c.src.Warnf(document.KeyNode(ignored, "action"), "range", "write `action: warn`, or remove the others", "with `action: ignore` nothing else of `hang` has an effect")
 	}
@@ -31,7 +44,7 @@ func (c *checker) checkTimes(s *step) {
 		}
 	case *spec.ChildPipeline:
 		if child := c.compiled[s]; child != nil && s.Timeout > 0 && child.waits > s.Timeout {
-			c.src.Warnf(at, "range", "raise it, or remove it for no limit", "`timeout: %s` may end the child before it is done: a step of it may wait for %s", s.Timeout, child.waits)
+			c.src.Warnf(at, "range", "raise it, or remove it for no limit", "`timeout: %s` may end the child before it is done: a step of it may take %s", s.Timeout, child.waits)
 		}
 	}
 }
@@ -50,7 +63,7 @@ func (c *checker) checkTrainTimes(s *step, sp *spec.Train) {
 		if at == nil {
 			continue
 		}
-		name := path[0].(string) + "." + path[len(path)-1].(string)
+		name := fmt.Sprintf("%v.%v", path[0], path[len(path)-1])
 		for _, key := range []string{"timeout", "deadline.within"} {
 			limit := limits[key]
 			d, err := spec.ParseDuration(at.Value)
@@ -82,6 +95,9 @@ func (s *step) waits() (total spec.Duration) {
 func (c *checker) longestWait() (longest spec.Duration) {
 	for _, s := range c.steps {
 		longest = max(longest, s.waits())
+		if document.Lookup(s.own, "timeout") != nil {
+			longest = max(longest, s.Timeout)
+		}
 		if child := c.compiled[s]; child != nil {
 			longest = max(longest, child.waits)
 		}

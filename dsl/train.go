@@ -118,6 +118,9 @@ func itemAt(list *yaml.Node, i int) *yaml.Node {
 // checkGangSize reports a gang that is larger than a pool.
 func checkGangSize(sp *spec.Train, c *checker, s *step, pool string) {
 	nodes := c.env.Pools[pool].Size()
+	if at := document.Lookup(s.body, "nodes", "max"); at != nil && nodes > 0 && len(sp.Pool) == 1 && sp.Nodes.Min <= nodes && sp.Nodes.Max > nodes {
+		c.src.Warnf(at, "pool", "write `max: "+strconv.Itoa(nodes)+"`, or give the pool more `nodes`", "`%s` never has %s: the pool `%s` has %d", s.ID, plural(sp.Nodes.Max, "node"), pool, nodes)
+	}
 	if nodes == 0 || sp.Nodes.Min <= nodes {
 		return
 	}
