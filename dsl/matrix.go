@@ -47,7 +47,7 @@ func (m *matrix) known() any {
 // readMatrix reads axes, include and exclude; nil after it has reported why it cannot.
 func readMatrix(d *decode.Decoder, n *yaml.Node) *matrix {
 	if n.Kind != yaml.MappingNode {
-		d.Source.Errorf(n, "type", "write {axis: [value, value]}", "a matrix is a mapping of lists, not %s", document.NodeKind(n))
+		d.Source.Errorf(n, "type", matrixHint(n), "a matrix is a mapping of lists, not %s", document.NodeKind(n))
 		return nil
 	}
 	m := &matrix{node: n}
@@ -77,6 +77,14 @@ func readMatrix(d *decode.Decoder, n *yaml.Node) *matrix {
 	return m
 }
 
+// matrixHint says how a matrix is written that is no mapping.
+func matrixHint(n *yaml.Node) string {
+	if first := document.Lookup(n, 0); first != nil && first.Kind == yaml.MappingNode {
+		return "write them under `include`: {include: [{axis: value}]}"
+	}
+	return "write {axis: [value, value]}"
+}
+
 // readAxis reads a list of values, or ${} of one.
 func readAxis(d *decode.Decoder, n *yaml.Node) expr.Value {
 	n, leave, ok := d.Enter(n)
@@ -88,7 +96,11 @@ func readAxis(d *decode.Decoder, n *yaml.Node) expr.Value {
 	case n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${"):
 		return d.Interpolate(n, expr.Expected{Type: anyList})
 	case n.Kind != yaml.SequenceNode:
-		d.Source.Errorf(n, "type", "write [a, b], or ${} of a list", "an axis is a list of values, not %s", document.NodeKind(n))
+		hint := "write [a, b], or ${} of a list"
+		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+			hint = "write [" + n.Value + "], or ${} of a list"
+		}
+		d.Source.Errorf(n, "type", hint, "an axis is a list of values, not %s", document.NodeKind(n))
 		return nil
 	case len(n.Content) == 0:
 		d.Source.Errorf(n, "matrix", "write [a, b]", "an axis without values leaves nothing to run")

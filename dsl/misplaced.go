@@ -3,6 +3,7 @@ package dsl
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -39,6 +40,8 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 		return "write `defaults: {step: {" + word + ": ...}}` for all steps, or write it at each step", ""
 	case t == pipelineType && decode.HasKey(environmentType, word):
 		return "this is a key of the environment, which is another file: sluice run PIPELINE -e ENVIRONMENT", ""
+	case t == pipelineType && (strings.HasPrefix(word, "x-") || strings.HasPrefix(word, ".")):
+		return "there are no keys for what is used elsewhere: write the value at its first use, with the anchor, or as `defaults`", ""
 	case t == envelopeType:
 		return l.explainStepKey(n, key)
 	case t == reflect.TypeFor[spec.Variant]() && decode.HasKey(reflect.TypeFor[spec.ONNXVariant](), word):

@@ -37,6 +37,7 @@ func checkRun(c *checker, s *step, sp *spec.Run) {
 	if script != nil && script.Kind == yaml.ScalarNode && strings.TrimSpace(sp.Script) == "" {
 		c.src.Errorf(script, "required", "write `script: |` and the lines of the script below it", "the script of `%s` is empty", s.ID)
 	}
+	c.checkFolded(document.KeyNode(s.body, "script"), script)
 	m := interpolation.FindStringIndex(sp.Script)
 	for _, name := range unmarkedParam.FindAllStringSubmatch(sp.Script, -1) {
 		if _, isParam := c.pipeline.Params[name[1]]; isParam && !c.usedParams[name[1]] && m == nil && script != nil {
@@ -65,3 +66,30 @@ var interpolation = regexp.MustCompile(`\$\{(?:inputs|item|last|matrix|params|ru
 
 // unmarkedParam matches a parameter as other systems write it, or without braces.
 var unmarkedParam = regexp.MustCompile(`(?:\{\{\s*|\$)params\.(\w+)(?:\s*\}\})?`)
+
+var (
+	alone     = regexp.MustCompile(`^(?:cd \S+|set -\S+(?: pipefail)?|export \S+|source \S+|#.*)$`)
+	ownLine   = regexp.MustCompile(`^(?:pip3? install|python3? |echo |mkdir |cp |mv )`)
+	continued = regexp.MustCompile(`(?:\\|&&|\||;)$`)
+)
+
+// checkFolded warns of a script whose lines YAML joins into one, although each is a command.
+func (c *checker) checkFolded(key, script *yaml.Node) {
+	if script == nil || script.Kind != yaml.ScalarNode || script.Style != 0 && script.Style != yaml.FoldedStyle {
+		return
+	}
+	var lines []string
+	for n := key.Line + 1; n <= len(c.src.Lines); n++ {
+		text := c.src.Text(n)
+		if strings.TrimSpace(text) != "" && len(text)-len(strings.TrimLeft(text, " ")) < key.Column {
+			break
+		}
+		lines = append(lines, strings.TrimSpace(text))
+	}
+	for i := range len(lines) - 1 {
+		if next := lines[i+1]; next != "" && !continued.MatchString(lines[i]) && (alone.MatchString(lines[i]) || ownLine.MatchString(lines[i]) && ownLine.MatchString(next)) {
+			c.src.Warnf(script, "script", "write `script: |`, which keeps the lines apart", "YAML joins the lines of this script: `%s %s` is one command", lines[i], next)
+			return
+		}
+	}
+}

@@ -43,8 +43,9 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 	d.EachKey(n, func(key, val *yaml.Node) {
 		if !d.CheckName(key) {
 			l.unreadable = append(l.unreadable, key.Value, decode.NearName(key.Value))
-			d.Expressions = nil
-			l.readStep(d, key, val) // for what is wrong in it
+			if d.Expressions = nil; document.Unalias(val).Kind == yaml.MappingNode {
+				l.readStep(d, key, val) // for what is wrong in it
+			}
 			return
 		}
 		if above, _ := decode.AboveAndBelow(n, key); above != "" && kindByName(key.Value) != nil {

@@ -82,6 +82,9 @@ func Parse(text string) (c Expression, err *Error) {
 		if names["@"+strings.ToLower(text)] != "" {
 			return c, &Error{0, "names such as daily begin with `@`", "write `\"@" + strings.ToLower(text) + "\"`"}
 		}
+		if at, err := time.Parse("15:04", text); err == nil {
+			return c, &Error{0, "this is a time of day", fmt.Sprintf("write \"%d %d * * *\" for each day at that time", at.Minute(), at.Hour())}
+		}
 		has := fmt.Sprintf("it has %d fields", len(words))
 		if len(words) == 1 {
 			has = "it has 1 field"

@@ -17,7 +17,10 @@ func ExactlyOne[T any](src *document.Source, at, n *yaml.Node, what string) stri
 	if n == nil || n.Kind != yaml.MappingNode {
 		return ""
 	}
-	keys := spec.Choices(reflect.TypeFor[T]())
+	keys, all := spec.Choices(reflect.TypeFor[T]()), spec.KeyNames(spec.KeysOf(reflect.TypeFor[T]()))
+	if len(n.Content) > 0 && document.OnlyKeys(n, func(word string) bool { return !slices.Contains(all, word) }) {
+		return "" // all of its keys were told of
+	}
 	var found []*yaml.Node
 	for key := range document.Entries(n) {
 		if slices.Contains(keys, key.Value) {

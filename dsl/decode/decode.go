@@ -279,6 +279,11 @@ func (d *Decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value
 		if r.Names && !d.CheckName(key) || r.Labels && !d.checkLabel(key) {
 			return
 		}
+		if isChoice(t.Elem(), key.Value) && val.Kind == yaml.MappingNode && len(val.Content) > 0 &&
+			document.OnlyKeys(val, func(word string) bool { return !slices.Contains(spec.KeyNames(spec.KeysOf(t.Elem())), word) }) {
+			d.Source.Errorf(key, "type", "write {NAME: {"+key.Value+": {...}}}", "`%s` is read as a name here", key.Value)
+			return
+		}
 		if v := d.Decode(val, t.Elem(), item); v != nil {
 			out.Add(key.Value, v)
 		}
@@ -286,9 +291,16 @@ func (d *Decoder) mapping(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value
 	return out
 }
 
+// isChoice reports whether a word is a key of which a struct must have one.
+func isChoice(t reflect.Type, word string) bool {
+	return t.Kind() == reflect.Struct && slices.Contains(spec.Choices(t), word)
+}
+
 // CheckName reports what is no name of the language; it reports whether it is one.
 func (d *Decoder) CheckName(n *yaml.Node) bool {
 	switch near := NearName(n.Value); {
+	case invisibleHint(n.Value) != "":
+		d.Source.Errorf(n, "name", invisibleHint(n.Value), "%q is not a name", n.Value)
 	case slices.Contains(unreadableNames, n.Value):
 		d.Source.Errorf(n, "name", "give it another name, such as `"+n.Value+"_`", "%q is a reserved word in CEL: no expression could read it", n.Value)
 	case expr.IsIdentifier(n.Value):
@@ -315,7 +327,13 @@ func (d *Decoder) checkLabel(n *yaml.Node) bool {
 // metricName is what frameworks call metrics: val/acc, Hits@10, F1.
 var metricName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_/@.:%+-]{0,99}$`)
 
+// metricsFile is the name of a file that metrics may be in.
+var metricsFile = regexp.MustCompile(`\.(?:jsonl?|csv|ya?ml|txt)$`)
+
 func (d *Decoder) checkMetric(n *yaml.Node) bool {
+	if metricsFile.MatchString(n.Value) {
+		d.Source.Warnf(n, "metric", "write the names of the numbers in it, such as [f1, loss]", "%q looks like a file, and is the name of a metric here", n.Value)
+	}
 	if metricName.MatchString(n.Value) {
 		return true
 	}
@@ -347,6 +365,9 @@ func (d *Decoder) sequence(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Valu
 	item := r
 	item.Names, item.Metrics = false, false
 	seen := map[string]bool{}
+	if n.Style&yaml.FlowStyle != 0 && t.Elem() == goString {
+		d.checkSplit(n.Content)
+	}
 	if hint := d.wordsHint(items, t.Elem(), r); hint != "" {
 		d.Source.Errorf(items[0], "type", hint, "expected %s, not %s", expr.Expected{Type: t.Elem()}, document.NodeKind(items[0]))
 		return nil

@@ -215,8 +215,10 @@ func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []sp
 	}
 	names := append(spec.KeyNames(fields), d.Beside[t]...)
 	isOurs := func(word string) bool { return slices.Contains(names, word) }
-	var hint, meant string
-	if d.Explain != nil {
+	hint, meant := invisibleHint(key.Value), ""
+	if hint != "" {
+		meant = nearest.To(invisible.ReplaceAllString(key.Value, ""), names)
+	} else if d.Explain != nil {
 		hint, meant = d.Explain(t, n, key)
 	}
 	isForeign := hint == ""

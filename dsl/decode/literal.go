@@ -26,6 +26,7 @@ func (d *Decoder) checkLiteral(n *yaml.Node, r spec.Rules) {
 		return
 	}
 	d.checkTemplate(n)
+	d.checkText(n)
 	if readPath.MatchString(n.Value) {
 		d.Paths = append(d.Paths, n)
 	}

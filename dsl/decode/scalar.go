@@ -132,6 +132,14 @@ func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 		d.Source.Errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
 		return nil
 	}
+	if n.Style == 0 && n.LineComment != "" && (strings.Count(n.Value, "'")%2 == 1 || strings.Count(n.Value, `"`)%2 == 1) {
+		d.Source.Errorf(n, "syntax", "quote the whole expression", "the expression ends before `%s`, which YAML takes for a comment", n.LineComment)
+		return nil
+	}
+	if d.key == "foreach" && commaList.MatchString(n.Value) {
+		d.Source.Errorf(n, "syntax", "write foreach: '[\""+strings.Join(regexp.MustCompile(`, *`).Split(n.Value, -1), "\", \"")+"\"]'", "this is not an expression that gives a list")
+		return nil
+	}
 	if d.checkForeign(n) {
 		return nil
 	}

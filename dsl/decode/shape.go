@@ -253,7 +253,7 @@ func quotedWord(text string) string {
 }
 
 var (
-	itemsWithoutSpace = regexp.MustCompile(`^(?:-[^\s-].* -|[•·*] ?)\S`)
+	itemsWithoutSpace = regexp.MustCompile(`^(?:-[^\s-].* -|[•·*] ?|-\x{a0})\S`)
 	commaList         = regexp.MustCompile(`^[\w./-]+(?:, *[\w./-]+)+$`)
 )
 

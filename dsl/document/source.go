@@ -55,6 +55,9 @@ func (s *Source) line(n int) string {
 	return s.Lines[n-1]
 }
 
+// Text returns the text of line n, from 1.
+func (s *Source) Text(n int) string { return s.line(n) }
+
 // Characters returns the characters of line n, which the caller does not change.
 func (s *Source) Characters(n int) []rune {
 	if s.runesOf != n {

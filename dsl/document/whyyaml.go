@@ -311,7 +311,8 @@ func mended(text string) string {
 	case '\'':
 		return "double quotes: \"" + text + "\""
 	}
-	return strings.Replace(text, ":", ": ", 1)
+	key, value, _ := strings.Cut(text, ":")
+	return key + ": " + strings.TrimLeft(value, "\u00a0\u200b")
 }
 
 // unescaped writes a text in double quotes in single quotes.

@@ -18,6 +18,7 @@ var syntaxSlips = []slip{
 	{regexp.MustCompile(`^\s*\{+\s*(.*?)\s*\}*\s*$`), "write one brace: `$${$1}`"},
 	{regexp.MustCompile(`\$\{`), "this is inside of an expression already: write it without `$${` and `}`"},
 	{regexp.MustCompile(`("[^"]*\\[dwsDWSB.+*?()\[\]|$^/-][^"]*"|'[^']*\\[dwsDWSB.+*?()\[\]|$^/-][^']*')`), "write `\\` twice, or a raw string: r$1"},
+	{regexp.MustCompile(`[\x{a0}\x{200b}\x{200c}\x{2060}\x{feff}]`), "write plain spaces: there is a character in it that cannot be seen"},
 	{regexp.MustCompile(`[“”‘’„]`), "write straight quotes: \" or '"},
 	{regexp.MustCompile(`=~`), "write text.matches(\"PATTERN\")"},
 	{regexp.MustCompile(`(?i)\bis\b.*\b(?:none|null|nil|undefined)\b`), "a value that may be absent is read with `.?`, and has `.hasValue()`; a column of a row is compared with null: row.x != null"},
@@ -87,10 +88,12 @@ func Parser(message string) string {
 var nameHints = func() map[string]string {
 	hints := map[string]string{}
 	for words, hint := range map[string]string{
-		"None nil NULL undefined NaN":  "read a value that may be absent with `.?`, which has `.hasValue()` and `.orValue(...)`",
-		"True TRUE yes on":             "write `true`",
-		"False FALSE no off":           "write `false`",
-		"env environ ENV os":           "only programs have environment variables: they read $HOME, and those in the step's `env: {NAME: value}`",
+		"None nil NULL undefined NaN":                 "read a value that may be absent with `.?`, which has `.hasValue()` and `.orValue(...)`",
+		"True TRUE yes on":                            "write `true`",
+		"False FALSE no off":                          "write `false`",
+		"env environ ENV os":                          "only programs have environment variables: they read $HOME, and those in the step's `env: {NAME: value}`",
+		"always never all_done on_failure on_success": "how a step ended is a condition of `needs`: {STEP: ended}, passed or failed; steps under `finally` always run",
+		"manual":                       "a step waits for a person with `approval: {}`",
 		"today ds execution_date date": "use `run.started_at`, or `run.scheduled_at`",
 	} {
 		for word := range strings.FieldsSeq(words) {
