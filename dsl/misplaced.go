@@ -50,13 +50,15 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 		return transform.ExplainKey(t, n, key)
 	case word == "metrics" && t == reflect.TypeFor[spec.Run]():
 		return "write `evaluate` in place of `run`, which has no metrics; or declare what is measured under `outputs`", ""
+	case word == "script" && decode.HasKey(t, "command"):
+		return "only `run` has it: write `command: [python3, script.py]`, or [sh, -c, \"...\"] for a shell", "command"
 	case decode.HasKey(envelopeType, word):
 		return "write it one level up, beside `" + string(kind.kind) + "`", ""
 	case decode.HasKey(t, "pool") && decode.HasKey(reflect.TypeFor[spec.Train](), word):
 		return "this is a key of `train`; those of `" + string(kind.kind) + "` run beside the worker, or on one node of a `pool`", ""
 	case decode.HasKey(reflect.TypeFor[spec.Train](), word) && kind.programs == programsNone:
 		return "`" + string(kind.kind) + "` starts no program: write another step, of the kind `run`", ""
-	case decode.HasKey(reflect.TypeFor[spec.Train](), word):
+	case decode.HasKey(reflect.TypeFor[spec.Train](), word) && decode.HasKey(t, "command"):
 		return "this is a key of `train`, whose programs run on the nodes of a pool; those of `" + string(kind.kind) + "` run beside the worker", ""
 	}
 	return "", ""

@@ -94,9 +94,9 @@ func (c *checker) checkParams() {
 	unread := slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
 		return slices.Contains([]string{"syntax", "interpolation", "name", "tag", "unknown-key", "type", "reserved", "script", "literal"}, d.Code)
 	})
-	isMeant := func(name string) bool { // by one that there is not, or by a text that reads nothing
+	isMeant := func(name string) bool { // by one that there is not
 		return slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
-			return d.Code == "param" && strings.Contains(d.Hint, name) || d.Code == "template" && strings.Contains(d.Hint, "params."+name)
+			return (d.Code == "param" || d.Code == "template") && strings.Contains(d.Hint, name)
 		})
 	}
 	for name, p := range c.pipeline.Params {

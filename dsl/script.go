@@ -49,6 +49,7 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 		at := document.Lookup(s.body, "outputs", name)
 		isArtifact := slices.Contains(artifactOutputs, decl.Type)
 		switch {
+		case isArtifact && decl.Path == "" && len(c.d.MeantKeys(at)) > 0: // its key was not read
 		case isArtifact && decl.Path == "":
 			c.src.Errorf(at, "required", "write `path: ...`, below $SLUICE_OUTPUT_DIR", "the %s `%s` has no path", decl.Type, name)
 		case !isArtifact && decl.Path != "" && decl.Type != "":

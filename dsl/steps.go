@@ -60,6 +60,14 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 			l.src.Errorf(key, "duplicate", "give it another name", "a step `%s` is already defined on line %d", key.Value, other.Line)
 			return
 		}
+		if kind := kindByName(key.Value); kind != nil && val.Kind == yaml.MappingNode && len(val.Content) > 0 {
+			body := spec.KeyNames(spec.KeysOf(reflect.TypeOf(kind.new()).Elem()))
+			if document.OnlyKeys(val, func(word string) bool { return slices.Contains(body, word) && !decode.HasKey(envelopeType, word) }) {
+				l.src.Errorf(key, "kind", "write `id: {"+key.Value+": {...}}`, with an id of your own", "`%s` is read as the id of a step here", key.Value)
+				l.unreadable = append(l.unreadable, key.Value)
+				return
+			}
+		}
 		if slices.Contains(laterSections, key.Value) && val.Kind == yaml.MappingNode && !slices.ContainsFunc(kindNames(), func(k string) bool { return document.Lookup(val, k) != nil }) {
 			l.src.Errorf(key, "kind", "write `"+key.Value+":` at the top, beside `steps`", "`%s` is a section of the pipeline, not a step", key.Value)
 			return

@@ -337,7 +337,11 @@ func (d *Decoder) checkMetric(n *yaml.Node) bool {
 	if metricName.MatchString(n.Value) {
 		return true
 	}
-	d.Source.Errorf(n, "name", "use letters, digits and _ / @ . : % + -, at most 100", "%q is not a valid name for a metric", n.Value)
+	hint := "use letters, digits and _ / @ . : % + -, at most 100"
+	if strings.ContainsAny(n.Value, "<>=") {
+		hint = "write the name alone; a condition on it is a `gate` of the step"
+	}
+	d.Source.Errorf(n, "name", hint, "%q is not a valid name for a metric", n.Value)
 	return false
 }
 

@@ -31,7 +31,7 @@ func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 		if err != nil {
 			d.Source.Errorf(n, map[reflect.Type]string{
 				spec.DurationType: "duration", spec.ShareType: "share", spec.SizeType: "size", spec.TimeType: "timestamp",
-			}[t], LikelyHint(n, t), "%s", err)
+			}[t], cmp.Or(d.durationHint(n, t), LikelyHint(n, t)), "%s", err)
 			return nil
 		}
 		return expr.Literal{Value: v}
@@ -51,6 +51,18 @@ func (d *Decoder) scalar(n *yaml.Node, t reflect.Type, r spec.Rules) expr.Value 
 		return nil
 	}
 	return expr.Literal{Value: v}
+}
+
+// durationHint is a hint for a word in the place of a duration.
+func (d *Decoder) durationHint(n *yaml.Node, t reflect.Type) string {
+	switch word := strings.TrimPrefix(n.Value, "@"); {
+	case t != spec.DurationType:
+	case d.key == "every" && slices.Contains([]string{"hourly", "daily", "weekly", "monthly", "yearly"}, word):
+		return "write `cron: \"@" + word + "\"` in place of `every`"
+	case d.key == "backoff" && slices.Contains([]string{"exponential", "linear"}, word):
+		return "write the delay before the second attempt, such as 5s: it doubles for each further one"
+	}
+	return ""
 }
 
 // plain reads a string, bool or number. A string may be written as a number or a bool, as it often is in `env` and `command`.

@@ -23,7 +23,7 @@ var shapes = map[string]string{
 	"notify": "{NAME: {slack: {...}}}, each with a name", "variants": "{NAME: {onnx: {...}}}, each with a name",
 	"pools": "{NAME: {local: {nodes: 2}}}", "targets": "{NAME: {embedded: {port: 8080}}}", "people": `{"group:NAME": {users: [anna]}}`,
 	"publish": "{OUTPUT: VALUE}", "retry": "{attempts: 3}", "repeat": "{until: CONDITION, max: 10}", "schedule": `{cron: "0 1 * * *"}`,
-	"resources": "{cpu: 4, memory: 16GiB, gpu: 1}", "budget": "{usd: 40}", "concurrency": "{group: VALUE}", "keep": "{runs: VALUE}",
+	"resources": "{cpu: 4, memory: 16GiB, gpu: 1}", "budget": "{usd: 40}", "needs": "[STEP], or {STEP: passed}", "concurrency": "{group: VALUE}", "keep": "{runs: VALUE}",
 	"webhook": "{url: VALUE}", "slack": "{url_secret: NAME}", "email": "{to: VALUE}", "store": "{url: VALUE}",
 	"usd_per_hour": "{on_demand: VALUE}", "node": "{cpu: 16, memory: 64GiB, gpu: 1}", "fields": "{NAME: {type: string}}", "defaults": "{step: {timeout: 1h}}",
 }
@@ -32,6 +32,8 @@ var shapes = map[string]string{
 var mainKeys = map[reflect.Type]string{
 	reflect.TypeFor[spec.Approval](): "message", reflect.TypeFor[spec.ChildPipeline](): "file", reflect.TypeFor[spec.Keep](): "runs",
 	reflect.TypeFor[spec.Concurrency](): "group", reflect.TypeFor[spec.Stage](): "weight", reflect.TypeFor[spec.Runtime](): "image",
+	reflect.TypeFor[spec.Field](): "type", reflect.TypeFor[spec.CheckpointSpec](): "every", reflect.TypeFor[spec.Hang](): "after",
+	reflect.TypeFor[spec.Deadline](): "within", reflect.TypeFor[spec.Email](): "to", reflect.TypeFor[spec.Webhook](): "url",
 	reflect.TypeFor[spec.Transform](): "type", reflect.TypeFor[spec.OutputDecl](): "type", reflect.TypeFor[spec.ScheduleTrigger](): "cron",
 }
 
@@ -71,6 +73,10 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 		if len(n.Content) == 2 {
 			return "write {min: " + n.Content[0].Value + ", max: " + n.Content[1].Value + "}"
 		}
+	case reflect.TypeFor[spec.OutputDecl]():
+		return "write {type: int}, or {type: model, path: PATH}"
+	case reflect.TypeFor[spec.Param]():
+		return "write {type: string}"
 	case reflect.TypeFor[spec.Envelope]():
 		return "write `run: {command: [program, argument]}`, or another kind, under the step's id"
 	}
@@ -89,6 +95,8 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 	case first.Kind == yaml.ScalarNode:
 		if key, val, ok := strings.Cut(first.Value, "="); ok {
 			name, value = key, val
+		} else if d.key == "notify" && strings.Contains(first.Value, "@") {
+			return "write {NAME: {email: {to: [" + first.Value + "]}}}"
 		} else if isPath(first.Value) && d.key == "outputs" {
 			return "write {" + pathName(first.Value) + ": {type: dataset, path: " + first.Value + "}}"
 		} else if isWord(first.Value) {
@@ -120,7 +128,21 @@ func (d *Decoder) scalarShape(n *yaml.Node, t reflect.Type) string {
 	if strings.ContainsAny(value, " :,{}[]#*@") {
 		value = strconv.Quote(value)
 	}
-	switch words := strings.Fields(n.Value); {
+	switch words, given := strings.Fields(n.Value), withDefault.FindStringSubmatch(n.Value); {
+	case t == reflect.TypeFor[spec.Param]() && given != nil:
+		return "write {type: " + given[1] + ", default: " + given[2] + "}"
+	case t == reflect.TypeFor[spec.OutputDecl]() && n.Tag != "!!str":
+		return "write {type: " + typeOf(n) + "}: the program writes the value to outputs.json"
+	case t == reflect.TypeFor[spec.Concurrency]() && n.Tag != "!!str":
+		return ""
+	case t == reflect.TypeFor[spec.Keep]() && n.Tag != "!!int":
+		return "write {runs: 10}, or {days: 30}; without `keep` all runs are kept"
+	case t == reflect.TypeFor[spec.Stage]() && n.Tag == "!!int":
+		return "write {weight: " + value + "%}"
+	case t == reflect.TypeFor[spec.Slack]():
+		return "write {url_secret: NAME}, and keep the address in a secret of that name"
+	case t == reflect.TypeFor[spec.Email]():
+		return "write {to: [" + strings.Trim(value, `"`) + "]}"
 	case t == reflect.TypeFor[spec.OutputDecl]() && isPath(n.Value):
 		return "write {type: dataset, path: " + value + "}"
 	case t == reflect.TypeFor[spec.Param]() && n.Tag != "!!str":
@@ -144,6 +166,9 @@ func (d *Decoder) scalarShape(n *yaml.Node, t reflect.Type) string {
 	}
 	return ""
 }
+
+// withDefault is a declaration as Python writes it.
+var withDefault = regexp.MustCompile(`^(\w+)\s*=\s*(\S+)$`)
 
 // typeOf is the type of a parameter that has a value by default.
 func typeOf(n *yaml.Node) string {
@@ -219,6 +244,10 @@ func (d *Decoder) listHint(n *yaml.Node, of reflect.Type) string {
 		return hint
 	case d.key == "command":
 		return "write the list [program, argument]"
+	case of == reflect.TypeFor[spec.Stage]():
+		return "write [{weight: 10%}, {weight: 100%}]"
+	case of == reflect.TypeFor[spec.Transform]() && n.Kind == yaml.MappingNode && len(n.Content) > 0:
+		return "write a list: - {type: " + n.Content[0].Value + ", config: {...}}"
 	case n.Kind == yaml.MappingNode && of.Kind() == reflect.String && len(n.Content) > 0:
 		var keys []string
 		for key := range document.Entries(n) {
@@ -295,6 +324,9 @@ func (d *Decoder) textHint(n *yaml.Node, t reflect.Type) string {
 		if m := hashAlone.FindStringSubmatch(d.restOfLine(n)); m != nil {
 			return "quote it: \"" + m[1] + "\", since ` #` begins a comment"
 		}
+		if t == reflect.TypeFor[spec.Need]() {
+			return "write `" + d.key + ": passed`, or a list"
+		}
 		if t == goString {
 			return "write \"\" for an empty string"
 		}
@@ -305,6 +337,8 @@ func (d *Decoder) textHint(n *yaml.Node, t reflect.Type) string {
 			conditions = append(conditions, item.Value)
 		}
 		return "write one expression: " + strings.Join(conditions, " && ")
+	case isText && d.key == "items" && document.Lookup(n, "type") != nil:
+		return "write `items: " + document.Lookup(n, "type").Value + "`"
 	case d.key == "type" && n.Kind == yaml.SequenceNode:
 		return "write `type: enum` and `values: [a, b]`"
 	case t == spec.DurationType:
@@ -383,7 +417,8 @@ func enumHint(word string, words []string) string {
 	if m := genericType.FindStringSubmatch(word); m != nil && slices.Contains(words, cmp.Or(typeWords[m[1]], m[1])) {
 		return "write `type: " + cmp.Or(typeWords[m[1]], m[1]) + "` and, for the type of its items, `items: " + cmp.Or(typeWords[m[2]], m[2]) + "`"
 	}
-	if ours := map[string]string{"failure": "fail", "failed": "fail", "error": "fail", "succeeded": "success", "passed": "success", "started": "start"}[word]; slices.Contains(words, ours) {
+	if ours := map[string]string{"true": "approve", "false": "reject", "preemptible": "spot", "interruptible": "spot", "pytorch": "torchrun", "accelerate": "torchrun",
+		"deepspeed": "torchrun", "horovod": "mpi", "failure": "fail", "failed": "fail", "error": "fail", "succeeded": "success", "passed": "success", "started": "start"}[word]; slices.Contains(words, ours) {
 		return "did you mean `" + ours + "`?"
 	}
 	return ""

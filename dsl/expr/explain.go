@@ -64,6 +64,9 @@ func (x *explainer) report(issues *cel.Issues) {
 		}
 		x.offset = offset
 		code, message, hint := x.explain(err.Message)
+		if message == "" {
+			continue // was told of where it is declared
+		}
 		if undefined.MatchString(err.Message) && offset < len([]rune(x.e.Text)) && []rune(x.e.Text)[offset] == '.' {
 			offset++ // at the name, not at the dot
 			if offset < len([]rune(x.e.Text)) && []rune(x.e.Text)[offset] == '?' {
@@ -106,6 +109,7 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 		o := x.ts.Lookup(object)
 		return o != nil && o.Fields[name] != nil
 	}
+	x.hyphenated()
 	switch hint = x.nameHint(name); {
 	case hint != "":
 	case name == x.e.Own:
@@ -160,6 +164,8 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	}
 	text = fmt.Sprintf("`%s` is not %s", name, owner.What)
 	switch word := x.hyphenated(); {
+	case word != "" && owner.Fields[word] != nil:
+		return owner.Code, "", ""
 	case IsArtifact(owner.Name) && len(at) > 0:
 		return owner.Code, text, artifactHint(Reference{Path: at})
 	case name == "outputs" && len(at) == 2:
@@ -215,7 +221,7 @@ func (x *explainer) fieldAt(offset int) string {
 
 var (
 	fieldName  = regexp.MustCompile(`^\w+`)
-	hyphenName = regexp.MustCompile(`^\w+(?:-[a-z]\w*)+`)
+	hyphenName = regexp.MustCompile(`^[\w.]+(?:-[a-z]\w*)+`)
 )
 
 // slashed is the metric that was meant by a name with what follows it: metrics.val/acc. What follows is not told of.
