@@ -51,7 +51,7 @@ func (c *checker) checkNeed(s *step, id string) {
 	case c.byID[id] == nil && slices.Contains(c.unreadable, id):
 	case c.byID[id] == nil:
 		hint := nearest.Hint(id, c.otherIDs(s))
-		bare := strings.TrimPrefix(strings.Trim(id, "${}"), "steps.")
+		bare := strings.TrimPrefix(strings.Trim(id, "${}[]\"'"), "steps.")
 		if bare, _, _ = strings.Cut(bare, "."); c.byID[bare] != nil {
 			hint = "write `" + bare + "`"
 		}

@@ -40,6 +40,8 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 		return "write `defaults: {step: {" + word + ": ...}}` for all steps, or write it at each step", ""
 	case t == pipelineType && decode.HasKey(environmentType, word):
 		return "this is a key of the environment, which is another file: sluice run PIPELINE -e ENVIRONMENT", ""
+	case t == pipelineType && decode.HasKey(reflect.TypeFor[spec.Train](), word) && decode.HasKey(reflect.TypeFor[spec.Run](), word) && word != "inputs":
+		return "write it under the kind key of a step, or for all of a kind as `defaults: {run: {" + word + ": ...}}`", ""
 	case t == pipelineType && (strings.HasPrefix(word, "x-") || strings.HasPrefix(word, ".")):
 		return "there are no keys for what is used elsewhere: write the value at its first use, with the anchor, or as `defaults`", ""
 	case t == envelopeType:

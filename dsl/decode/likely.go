@@ -14,8 +14,9 @@ import (
 
 var (
 	numberInside = regexp.MustCompile(`^[^\d.+-]{0,4}([+-]?\d[\d,_]*(?:\.\d+)?(?:[eE]\d+)?)\s*([A-Za-z]*)`)
+	decimalComma = regexp.MustCompile(`^\d+,(?:\d{1,2}|\d{4,})$`)
 	rangeOf      = regexp.MustCompile(`^(\d+)\s*(?:-|\.\.|to)\s*(\d+)$`)
-	sizeLike     = regexp.MustCompile(`^(\d+(?:\.\d+)?)\s*([kmgtKMGT])i?[bB]?`)
+	sizeLike     = regexp.MustCompile(`^(\d+(?:[.,]\d+)?)\s*([kmgtKMGT])i?[bB]?`)
 	dateLike     = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?$`)
 )
 
@@ -26,8 +27,9 @@ func LikelyHint(n *yaml.Node, t reflect.Type) string {
 		return ""
 	case spec.SizeType:
 		if m := sizeLike.FindStringSubmatch(n.Value); m != nil {
-			return "write " + m[1] + strings.ToUpper(m[2]) + "iB"
+			return "write " + strings.Replace(m[1], ",", ".", 1) + strings.ToUpper(m[2]) + "iB"
 		}
+		return ""
 	case spec.TimeType:
 		if m := dateLike.FindStringSubmatch(n.Value); m != nil {
 			clock, seconds := "00:00", ":00"
@@ -57,6 +59,9 @@ func likelyNumber(n *yaml.Node, fraction bool) string {
 	m := numberInside.FindStringSubmatch(n.Value)
 	if m == nil || n.Kind != yaml.ScalarNode {
 		return ""
+	}
+	if decimalComma.MatchString(m[1]) {
+		m[1] = strings.Replace(m[1], ",", ".", 1)
 	}
 	x, err := strconv.ParseFloat(strings.NewReplacer(",", "", "_", "").Replace(m[1]), 64)
 	if err != nil {

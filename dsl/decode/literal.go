@@ -16,7 +16,7 @@ var (
 	template = regexp.MustCompile(`\{\{-?\s*((?:params|inputs|steps|tasks|item|matrix|secrets|env|workflow|dag|dag_run|ti|task_instance|ds|ds_nodash|ts|execution_date|run_id|var)\b[^{}]*?)\s*-?\}\}|` +
 		`\$\(((?:params|inputs|steps|tasks|context)\.[^()]*)\)|<%=?\s*((?:params|inputs|steps|matrix)\.[^<>%]*?)\s*%>`)
 	// unmarked is a word with an expression that lacks its `$`, as in Python, or has another sign, or lacks its braces, as in a shell.
-	unmarked = regexp.MustCompile(`^([\w=:./-]*)(?:[#@%]?\{((?:params|steps|matrix|inputs)\.[\w.]+)\}|\$((?:params|steps|matrix|inputs)\.[\w.]+))([\w=:./-]*)$`)
+	unmarked = regexp.MustCompile(`^([\w=:./-]*)(?:(?:[#@%]|\$ )?\{((?:params|steps|matrix|inputs)\.[\w.]+)\}|\$((?:params|steps|matrix|inputs)\.[\w.]+))([\w=:./-]*)$`)
 	readPath = regexp.MustCompile(`^(?:--?[\w-]+=)?(?:params|steps|inputs|matrix|last|serving)(?:\.\??[a-z_][a-z0-9_]*)+$`)
 )
 
@@ -75,6 +75,8 @@ func (d *Decoder) checkTemplate(n *yaml.Node) {
 
 // ourPath is how an expression reads what one of another system does.
 func ourPath(theirs string) string {
+	theirs, _, _ = strings.Cut(theirs, "|") // a filter of Jinja
+	theirs = strings.TrimSpace(theirs)
 	word, rest, _ := strings.Cut(theirs, ".")
 	switch {
 	case word == "inputs" && strings.HasPrefix(rest, "parameters."):

@@ -134,6 +134,9 @@ func (d *Decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 	return false
 }
 
+// stringInside is a string of CEL.
+var stringInside = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
+
 // Expression reads a CEL expression that stands without ${}.
 func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
@@ -144,7 +147,7 @@ func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 		d.Source.Errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
 		return nil
 	}
-	if n.Style == 0 && n.LineComment != "" && (strings.Count(n.Value, "'")%2 == 1 || strings.Count(n.Value, `"`)%2 == 1) {
+	if n.Style == 0 && n.LineComment != "" && strings.ContainsAny(stringInside.ReplaceAllString(n.Value, ""), `"'`) {
 		d.Source.Errorf(n, "syntax", "quote the whole expression", "the expression ends before `%s`, which YAML takes for a comment", n.LineComment)
 		return nil
 	}

@@ -106,7 +106,14 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 		if decl := declaredBy(first); decl != "" && (d.key == "params" || d.key == "outputs") {
 			return "write " + decl
 		}
-		if len(first.Content) == 2 {
+		switch only := len(first.Content) == 2; {
+		case d.key == "env" && secretOf(first) != "":
+			return "write it as a key of the step: `secrets: {VARIABLE: NAME}`, with the name of a secret of the environment"
+		case only && first.Content[1].Kind != yaml.ScalarNode && !strings.Contains(shape, "each with a name"):
+			return "remove the `- ` of the items, which makes them entries of one mapping"
+		case only && d.key == "params":
+			return "write {" + first.Content[0].Value + ": {type: " + typeOf(first.Content[1]) + ", default: " + first.Content[1].Value + "}}"
+		case only:
 			name, value = first.Content[0].Value, first.Content[1].Value
 		}
 		if at := document.Lookup(first, "name"); at != nil && isWord(at.Value) {
@@ -217,7 +224,7 @@ func declaredBy(item *yaml.Node) string {
 		case key.Value == "name":
 			name = val.Value
 		case key.Value == "type":
-			typ = val.Value
+			typ = cmp.Or(typeWords[val.Value], val.Value)
 		case key.Value == "value" || key.Value == "default":
 			rest, typ = append(rest, "default: "+val.Value), cmp.Or(typ, typeOf(val))
 		default:
@@ -295,6 +302,8 @@ func (d *Decoder) wordsHint(items []*yaml.Node, of reflect.Type, r spec.Rules) s
 			return ""
 		case item.Kind == yaml.SequenceNode && len(items) == 1:
 			return "write one list: " + listText(item)
+		case item.Kind == yaml.SequenceNode && d.key == "command":
+			return "a step runs one command: use `script: |`, or a step for each"
 		case item.Kind != yaml.MappingNode || len(item.Content) == 0 || !r.Metrics && !r.Names && name == nil:
 			return ""
 		case name != nil:
@@ -345,6 +354,8 @@ func (d *Decoder) textHint(n *yaml.Node, t reflect.Type) string {
 		return "write 90s, 5m or 1h30m"
 	case d.key == "gpu":
 		return d.gpuHint(n)
+	case t == reflect.TypeFor[spec.Need]():
+		return "write a list, [a, b], or a mapping, {a: passed, b: failed}"
 	case isText && n.Kind == yaml.SequenceNode && document.OnlyScalars(n):
 		var words []string
 		for _, item := range n.Content {

@@ -97,6 +97,10 @@ var yamlCauses = []yamlCause{
 		"a string in single quotes ends at the apostrophe in it", "double the apostrophe, %s, or use double quotes",
 	},
 	{
+		[]string{flowList, flowMapping}, regexp.MustCompile(`(\$\{\{[^{}]*\}\})`), true,
+		"within [ ] and { } YAML reads the braces of `${{ ... }}` as its own", "write `\"${...}\"`, with one brace and in quotes",
+	},
+	{
 		[]string{flowList, flowMapping},
 		regexp.MustCompile(`(?:[\[{,]|: )\s*([^\s\[\]{},:]*\$\{[^}]*\}[^\s,\]}]*)`), true,
 		"within [ ] and { } YAML reads the braces of `${...}` as its own", "quote the value: %q",
@@ -171,7 +175,7 @@ var yamlCauses = []yamlCause{
 		"a string in double quotes ends at the double quote in it", "use single quotes: %e",
 	},
 	{
-		[]string{expectedKey, expectedDash},
+		[]string{expectedKey, expectedDash, "did not find expected comment or line break"},
 		regexp.MustCompile(`^\s*(?:- )*(?:[\w.-]+:\s+)?("[^"]*"\s+[^\s#:,].*|'[^']*'\s+[^\s#:,].*)$`), false,
 		"the value begins with a quote and continues after the closing quote", "put the whole value in %s",
 	},

@@ -63,7 +63,7 @@ func LikelyDuration(s string) string {
 	}
 	var total time.Duration
 	unit, smaller := "", map[string]string{"": "s", "h": "m", "m": "s"}
-	for rest := strings.ToLower(strings.TrimSpace(s)); rest != ""; {
+	for rest := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "pt"); rest != ""; {
 		m := durationParts.FindStringSubmatch(rest)
 		if m == nil {
 			return "90s, 5m or 1h30m"
