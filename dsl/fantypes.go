@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 
@@ -91,7 +90,7 @@ func (c *checker) matrixType(s *step) *cel.Type {
 	for key, of := range found {
 		o.Fields[key] = c.ts.Union(o.Name+"."+key, of)
 	}
-	o.Optional, o.Ranges = m.optional(), m.ranges()
+	o.Optional = m.optional()
 	return c.ts.Define(o)
 }
 
@@ -150,22 +149,6 @@ func (m *matrix) optional() map[string]bool {
 		}
 	}
 	return optional
-}
-
-// ranges are the texts on the axes that have nothing else, where the combinations are known.
-func (m *matrix) ranges() map[string]expr.Range {
-	ranges, others := map[string]expr.Range{}, map[string]bool{}
-	for _, c := range m.fixed {
-		for key, v := range c {
-			var text string
-			others[key] = json.Unmarshal(v, &text) != nil || others[key]
-			if !slices.Contains(ranges[key].Only, text) {
-				ranges[key] = expr.Range{Only: append(ranges[key].Only, text)}
-			}
-		}
-	}
-	maps.DeleteFunc(ranges, func(key string, _ expr.Range) bool { return others[key] })
-	return ranges
 }
 
 // isKnown reports whether the matrix holds no expression.

@@ -208,7 +208,7 @@ func (c *checker) declare() {
 	}
 	stepsType := c.ts.Define(steps)
 	serving := &expr.ObjectType{Name: "serving", Code: "target", What: "a target of this environment", Fields: map[string]*cel.Type{}}
-	earlier := cel.OptionalType(c.ts.Define(&expr.ObjectType{Name: "earlier run", What: "a part of an earlier run", Fields: map[string]*cel.Type{"steps": stepsType}}))
+	earlier := cel.OptionalType(c.ts.Define(&expr.ObjectType{Name: "earlier run", What: "a part of an earlier run", Hint: "write last.?steps.STEP.NAME", Fields: map[string]*cel.Type{"steps": stepsType}}))
 	if c.env != nil {
 		for name := range c.env.Targets {
 			serving.Fields[name] = earlier

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -40,16 +41,32 @@ func (w Expected) accepts(t *cel.Type) (message, hint string) {
 	switch {
 	case w.Type == goBool && t.Kind() == types.ListKind:
 		return "a condition must be a bool, not a list", "write it without brackets; join several with `&&`"
+	case w.Type == goBool && slices.Contains([]types.Kind{types.StringKind, types.IntKind, types.DoubleKind}, t.Kind()):
+		return fmt.Sprintf("a condition must be a bool, not %s", spec.Article(TypeName(t))), "compare it with something: a == b, a > b"
 	case w.Type == goBool:
 		return fmt.Sprintf("a condition must be a bool, not %s", spec.Article(TypeName(t))), ""
 	case w.InText:
-		return fmt.Sprintf("%s cannot be part of a string", spec.Article(TypeName(t))), ""
+		return fmt.Sprintf("%s cannot be part of a string", spec.Article(TypeName(t))), asText(t)
 	case isPastCheckpoint(t):
 		hint = "the checkpoint that a generation resumed from may be removed at any time: declare an output of type checkpoint, and read that"
 	case t.Kind() == types.DoubleKind && isInt(w.Type):
 		hint = "write `int(...)`: metrics are doubles"
 	}
+	if w.Type.Kind() == reflect.String {
+		hint = cmp.Or(hint, asText(t))
+	}
 	return fmt.Sprintf("this is %s, but expected %s", spec.Article(TypeName(t)), w), hint
+}
+
+// asText says how a list or a map becomes a text.
+func asText(t *cel.Type) string {
+	switch {
+	case t.Kind() == types.ListKind && t.Parameters()[0].Kind() == types.StringKind:
+		return "write .join(',') behind it"
+	case t.Kind() == types.ListKind, t.Kind() == types.MapKind:
+		return "write json.encode(...) around it"
+	}
+	return ""
 }
 
 func (w Expected) fits(t *cel.Type) bool {

@@ -54,7 +54,11 @@ func (x *explainer) report(issues *cel.Issues) {
 	if x.reportHyphen() {
 		return
 	}
+	unnamed := slices.ContainsFunc(issues.Errors(), func(err *cel.Error) bool { return undefined.MatchString(err.Message) || undeclared.MatchString(err.Message) })
 	for _, err := range issues.Errors() {
+		if m := overload.FindStringSubmatch(err.Message); m != nil && unnamed && (strings.Contains(m[2], "!error!") || strings.Contains(m[2], "optional_type(dyn)")) {
+			continue // of what is reported
+		}
 		if len(issues.Errors()) > 1 && strings.Contains(err.Message, "'"+meter.BestOf+"'") {
 			continue // what it is given is wrong, and is reported
 		}
@@ -204,6 +208,7 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	if name == "_[_]" {
 		name = "[ ]"
 	}
+	name = strings.TrimPrefix(name, "@") // of `in`
 	if hint = slips.Operator(name, operands, x.e.Text); hint == "" {
 		hint = x.objectHint(name, operands)
 	}

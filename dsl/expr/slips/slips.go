@@ -53,6 +53,10 @@ var syntaxSlips = []slip{
 	{regexp.MustCompile(`\d,\d`), "write a decimal point: 0.9"},
 	{regexp.MustCompile(`[^=!<>]=[^=]`), "compare with `==`"},
 	{regexp.MustCompile(`[^&]&[^&]|[^|]\|[^|]|\b(?i:and|or|not)\b`), "CEL writes `&&`, `||` and `!`"},
+	{regexp.MustCompile(`\bhas\(\s*\w+\s*\)`), "name a field: has(params.x)"},
+	{regexp.MustCompile(`\b(?:loop|forloop)\.`), "the value of an instance is `item`, or matrix.NAME, and its number `index`"},
+	{regexp.MustCompile(`\?[^.:\[][^:]*$`), "write condition ? a : b"},
+	{regexp.MustCompile(`^[^()\[\]{}]*(?:,|\n\s*\S)`), "join conditions with `&&`, or write a list of them"},
 	{regexp.MustCompile(`\b(as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|while)\b`), "`$1` is a reserved word in CEL: use another name"},
 }
 
@@ -62,6 +66,9 @@ func Syntax(text string) string {
 		if m := s.text.FindStringSubmatchIndex(text); m != nil {
 			return string(s.text.ExpandString(nil, s.hint, text, m))
 		}
+	}
+	if strings.Count(text, `"`)%2 == 1 || strings.Count(text, "'")%2 == 1 {
+		return "close the quote"
 	}
 	return ""
 }
@@ -94,6 +101,8 @@ var nameHints = func() map[string]string {
 		"env environ ENV os":                          "only programs have environment variables: they read $HOME, and those in the step's `env: {NAME: value}`",
 		"always never all_done on_failure on_success": "how a step ended is a condition of `needs`: {STEP: ended}, passed or failed; steps under `finally` always run",
 		"manual":                       "a step waits for a person with `approval: {}`",
+		"github gitlab git ci CI":      "pass it as a parameter: `sluice run PIPELINE -p NAME=VALUE`",
+		"each":                         "write `item`, and `index` for its number",
 		"today ds execution_date date": "use `run.started_at`, or `run.scheduled_at`",
 	} {
 		for word := range strings.FieldsSeq(words) {
@@ -129,7 +138,12 @@ var functionHints = func() map[string]string {
 		"isEmpty empty is_empty":           "write x.size() == 0",
 		"defined isset exists":             "a value that may be absent is read with `.?`, and has .hasValue()",
 		"strftime date datetime isoformat": timeText,
-		"always success failure":           "write `needs: {STEP: ended}`, passed or failed, or put the step under `finally`",
+		"get getitem":                      "read a key that may be absent with [?'KEY'].orValue(...)",
+		"weekday dayOfWeek day_of_week hour minute month year day": timeParts,
+		"uuid uuid4 random rand":                                   "an expression has the same result when it is evaluated again: use run.id",
+		"file read open readFile read_file":                        "expressions read no files: give the file to the step as an input",
+		"json toJson tojson to_json toJSON dumps":                  "write json.encode(x)",
+		"always success failure":                                   "write `needs: {STEP: ended}`, passed or failed, or put the step under `finally`",
 	} {
 		for word := range strings.FieldsSeq(words) {
 			hints[word] = hint
@@ -138,13 +152,16 @@ var functionHints = func() map[string]string {
 	return hints
 }()
 
+// timeParts is the hint for what reads a part of a time.
+const timeParts = "its parts are read with .getFullYear(), .getDayOfWeek(), .getHours() and the like, in UTC"
+
 // timeText is the hint for what makes a text of a time.
 const timeText = "write string(time), which is in RFC 3339; its date is string(time).substring(0, 10)"
 
 // Field is a hint for a field of a value of a type that has none; empty where none is known.
 func Field(of string) string {
 	if of == "timestamp" {
-		return "its parts are read with .getFullYear(), .getDayOfWeek(), .getHours() and the like, in UTC"
+		return timeParts
 	}
 	return ""
 }
@@ -204,6 +221,7 @@ func Artifact(path, name string, input, own bool) string {
 
 var (
 	number     = regexp.MustCompile(`\d+`)
+	justDate   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
 	textInside = regexp.MustCompile(`["']([^"']*)["']`)
 )
 
@@ -221,8 +239,12 @@ func Operator(name, operands, text string) string {
 		return "give a value of the type of the optional"
 	case has("optional("):
 		return "end the optional with `.orValue(...)`"
+	case name == "[ ]" && operands == "(string, int)":
+		return "write text.charAt(0) for a character"
+	case has("timestamp", "int"):
+		return "write a duration: duration(\"1h\")"
 	case has("duration", "int"):
-		return "compare with a duration: duration(\"" + number.FindString(lastOf(text, number)) + "s\")"
+		return "write a duration: duration(\"" + number.FindString(lastOf(text, number)) + "s\")"
 	case name == "format" && has("timestamp"):
 		return timeText
 	case has("duration", "string"), has("timestamp", "string"):
@@ -230,12 +252,24 @@ func Operator(name, operands, text string) string {
 		if has("timestamp") {
 			of = "timestamp"
 		}
-		if m := textInside.FindStringSubmatch(text); m != nil {
+		if m := textInside.FindStringSubmatch(text); m != nil && of == "timestamp" && justDate.MatchString(m[1]) {
+			return "write timestamp(\"" + m[1] + "T00:00:00Z\")"
+		} else if m != nil {
 			return "write " + of + "(\"" + m[1] + "\")"
 		}
 		return "write " + of + "(...)"
 	case strings.HasPrefix(operands, "(list(") && (has(", int)") || has(", double)")):
 		return "compare its length: x.size()"
+	case name == "!":
+		return "write `a != b`, or `!(a == b)`"
+	case name == "join":
+		return "write list.join(',')"
+	case has("(bool, string)"), has("(string, bool)"):
+		return "write true or false without quotes; a bool alone is a condition, too"
+	case (name == "==" || name == "!=") && has("list(string)", "string)"):
+		return "write `x in list`"
+	case name == "in" && operands == "(string, string)":
+		return "write text.contains(part)"
 	case has("(bool, int") || has("(bool, double"):
 		return "write both comparisons: a < x && x < b"
 	case name == "+" && has("string"):
