@@ -54,7 +54,9 @@ func (x *explainer) report(issues *cel.Issues) {
 	if x.reportHyphen() {
 		return
 	}
-	unnamed := slices.ContainsFunc(issues.Errors(), func(err *cel.Error) bool { return undefined.MatchString(err.Message) || undeclared.MatchString(err.Message) })
+	unnamed := slices.ContainsFunc(issues.Errors(), func(err *cel.Error) bool {
+		return undefined.MatchString(err.Message) || undeclared.MatchString(err.Message)
+	})
 	for _, err := range issues.Errors() {
 		if m := overload.FindStringSubmatch(err.Message); m != nil && unnamed && (strings.Contains(m[2], "!error!") || strings.Contains(m[2], "optional_type(dyn)")) {
 			continue // of what is reported
