@@ -24,7 +24,21 @@ import (
 func (e *Expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 	first := issues.Errors()[0]
 	offset := charOffset(e.Text, first.Location.Line(), first.Location.Column())
-	e.Report(src, offset, "syntax", slips.Syntax(e.Text), "this is not a CEL expression: "+slips.Parser(first.Message))
+	hint := slips.Syntax(e.Text)
+	if e.cutAtComma(src) {
+		hint = "within { } a comma ends the value: put the expression in quotes"
+	}
+	e.Report(src, offset, "syntax", hint, "this is not a CEL expression: "+slips.Parser(first.Message))
+}
+
+// cutAtComma reports whether the expression is a plain value that ends at a comma before its parentheses are closed.
+func (e *Expression) cutAtComma(src *document.Source) bool {
+	if e.Node.Style != 0 || strings.Count(e.Text, "(") <= strings.Count(e.Text, ")") {
+		return false
+	}
+	line := src.Characters(e.Node.Line)
+	end := e.Node.Column - 1 + utf8.RuneCountInString(e.Text)
+	return end < len(line) && line[end] == ','
 }
 
 // explainer turns CEL's type errors into diagnostics in the words of the pipeline.
