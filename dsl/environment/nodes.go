@@ -25,7 +25,9 @@ func checkEC2(src *document.Source, pool *yaml.Node) {
 		checkZone(src, at, at.Value)
 	}
 	for _, list := range []struct{ key, what, such string }{
-		{"types", "an instance type", "g6.2xlarge"}, {"subnets", "the ID of a subnet", "subnet-0a1b2c3d"}, {"security_groups", "the ID of a security group", "sg-0a1b2c3d"},
+		{"types", "an instance type", "g6.2xlarge"},
+		{"subnets", "the ID of a subnet", "subnet-0a1b2c3d"},
+		{"security_groups", "the ID of a security group", "sg-0a1b2c3d"},
 		{"image", "the ID of a machine image or a parameter with it", "ami-0a1b2c3d or /aws/service/..."},
 	} {
 		prefix, _, _ := strings.Cut(list.such, "-")
