@@ -428,8 +428,10 @@ func enumHint(word string, words []string) string {
 	if m := genericType.FindStringSubmatch(word); m != nil && slices.Contains(words, cmp.Or(typeWords[m[1]], m[1])) {
 		return "write `type: " + cmp.Or(typeWords[m[1]], m[1]) + "` and, for the type of its items, `items: " + cmp.Or(typeWords[m[2]], m[2]) + "`"
 	}
-	if ours := map[string]string{"true": "approve", "false": "reject", "preemptible": "spot", "interruptible": "spot", "pytorch": "torchrun", "accelerate": "torchrun",
-		"deepspeed": "torchrun", "horovod": "mpi", "failure": "fail", "failed": "fail", "error": "fail", "succeeded": "success", "passed": "success", "started": "start"}[word]; slices.Contains(words, ours) {
+	if ours := map[string]string{
+		"true": "approve", "false": "reject", "preemptible": "spot", "interruptible": "spot", "pytorch": "torchrun", "accelerate": "torchrun",
+		"deepspeed": "torchrun", "horovod": "mpi", "failure": "fail", "failed": "fail", "error": "fail", "succeeded": "success", "passed": "success", "started": "start",
+	}[word]; slices.Contains(words, ours) {
 		return "did you mean `" + ours + "`?"
 	}
 	return ""

@@ -41,7 +41,8 @@ var lineCauses = []yamlCause{
 		"a key is followed by a `:` and a space", "write `%v: ...`",
 	},
 	{
-		[]string{expectedColon}, regexp.MustCompile(`^\s*(?:- )?([A-Za-z_][\w-]*)\s*$`), false,
+		[]string{expectedColon},
+		regexp.MustCompile(`^\s*(?:- )?([A-Za-z_][\w-]*)\s*$`), false,
 		"a key has no `:`", "write `%v:`",
 	},
 	{
@@ -65,15 +66,18 @@ var yamlCauses = []yamlCause{
 		"YAML has no strings in triple quotes", "write `|` in their place, and indent the lines below it",
 	},
 	{
-		[]string{reservedStart}, regexp.MustCompile(`(\{%.*)$`), false,
+		[]string{reservedStart},
+		regexp.MustCompile(`(\{%.*)$`), false,
 		"a document is no template, and `{% %}` is syntax of Jinja", "write the steps out, or run one several times with `matrix` or `foreach`",
 	},
 	{
-		[]string{flowList, flowMapping, expectedKey, expectedColon}, regexp.MustCompile(`(?:^|[\]}"'])\s*(//.*|<!--.*)$`), false,
+		[]string{flowList, flowMapping, expectedKey, expectedColon},
+		regexp.MustCompile(`(?:^|[\]}"'])\s*(//.*|<!--.*)$`), false,
 		"a comment begins with `#`", "write `#` before it",
 	},
 	{
-		[]string{reservedStart, expectedWord}, regexp.MustCompile(`[\[,]\s*(\||>>?|&&?|2>&1)\s*[,\]]`), true,
+		[]string{reservedStart, expectedWord},
+		regexp.MustCompile(`[\[,]\s*(\||>>?|&&?|2>&1)\s*[,\]]`), true,
 		"this is syntax of a shell, and a command is started without one", "write `script: |` and the command below it",
 	},
 	{
@@ -97,7 +101,8 @@ var yamlCauses = []yamlCause{
 		"a string in single quotes ends at the apostrophe in it", "double the apostrophe, %s, or use double quotes",
 	},
 	{
-		[]string{flowList, flowMapping}, regexp.MustCompile(`(\$\{\{[^{}]*\}\})`), true,
+		[]string{flowList, flowMapping},
+		regexp.MustCompile(`(\$\{\{[^{}]*\}\})`), true,
 		"within [ ] and { } YAML reads the braces of `${{ ... }}` as its own", "write `\"${...}\"`, with one brace and in quotes",
 	},
 	{
@@ -121,7 +126,8 @@ var yamlCauses = []yamlCause{
 		"within [ ] and { } YAML reads a `?` as its own", "quote the value: %q",
 	},
 	{
-		[]string{flowList, flowMapping}, regexp.MustCompile(`[{,]\s*([a-z_]+) ?=[^=]`), true,
+		[]string{flowList, flowMapping},
+		regexp.MustCompile(`[{,]\s*([a-z_]+) ?=[^=]`), true,
 		"a key is followed by a `:` and a space", "write `%v: ...`",
 	},
 	{
@@ -130,7 +136,8 @@ var yamlCauses = []yamlCause{
 		"within [ ] and { } YAML reads the brackets of an index as its own", "quote the value: %q",
 	},
 	{
-		[]string{flowList, flowMapping}, regexp.MustCompile(`[{,]\s*([a-z_]+)\s+[\[{]`), true,
+		[]string{flowList, flowMapping},
+		regexp.MustCompile(`[{,]\s*([a-z_]+)\s+[\[{]`), true,
 		"a key has no `:`", "write `%v: ...`",
 	},
 	{
@@ -144,15 +151,18 @@ var yamlCauses = []yamlCause{
 		"the value begins with a quote and continues after the closing quote", "put the whole value in %s",
 	},
 	{
-		[]string{flowList, flowMapping}, regexp.MustCompile(`(?:[\]}]|[\[{,:]\s*"[^"]*"|[\[{,:]\s*'[^']*')\s+(["'\w$\[{-][^,\]}]*)`), false,
+		[]string{flowList, flowMapping},
+		regexp.MustCompile(`(?:[\]}]|[\[{,:]\s*"[^"]*"|[\[{,:]\s*'[^']*')\s+(["'\w$\[{-][^,\]}]*)`), false,
 		"two entries have no `,` between them", "write a `,` before it",
 	},
 	{
-		[]string{flowList, flowMapping}, regexp.MustCompile(`[\]}\w"'](;)\s*[a-z_"']+:`), true,
+		[]string{flowList, flowMapping},
+		regexp.MustCompile(`[\]}\w"'](;)\s*[a-z_"']+:`), true,
 		"entries of [ ] and { } are separated by `,`", "write a `,` in place of `;`",
 	},
 	{
-		[]string{expectedNode}, regexp.MustCompile(`,\s*(,)`), true,
+		[]string{expectedNode},
+		regexp.MustCompile(`,\s*(,)`), true,
 		"a value is missing between two commas", "remove one of them, or quote a value that holds a comma",
 	},
 	{
@@ -161,7 +171,8 @@ var yamlCauses = []yamlCause{
 		"within { } a value that contains `: ` is not in quotes", "quote the value, %q, or write a `,` before a key",
 	},
 	{
-		[]string{expectedWord}, regexp.MustCompile(`^\s*(\*) \S`), false,
+		[]string{expectedWord},
+		regexp.MustCompile(`^\s*(\*) \S`), false,
 		"an item of a list begins with `- `", "write `-` in place of `*`",
 	},
 	{
@@ -190,7 +201,8 @@ var yamlCauses = []yamlCause{
 		"YAML reads a value that begins with `*` as an alias", "quote the value: %q",
 	},
 	{
-		[]string{reservedStart}, regexp.MustCompile("(?:[\\[{,] ?|[{,].*: )([@%`|>][^\\]},]*)[\\]},]"), true,
+		[]string{reservedStart},
+		regexp.MustCompile("(?:[\\[{,] ?|[{,].*: )([@%`|>][^\\]},]*)[\\]},]"), true,
 		"a value begins with a character that YAML reserves", "quote the value: %q",
 	},
 	{
