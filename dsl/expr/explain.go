@@ -129,7 +129,10 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 		o := x.ts.Lookup(object)
 		return o != nil && o.Fields[name] != nil
 	}
-	x.hyphenated()
+	word := cmp.Or(x.hyphenated(), name)
+	if m := publishedName.FindStringSubmatch(string([]rune(x.e.Text)[:min(x.offset, len([]rune(x.e.Text)))])); m != nil {
+		return "name", fmt.Sprintf("`%s` is not defined here", name), "write " + m[1] + "['" + m[2] + word + "']: in an expression a hyphen is a subtraction"
+	}
 	switch hint = x.nameHint(name); {
 	case hint != "":
 	case name == x.e.Own:
@@ -210,6 +213,9 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 }
 
 func (x *explainer) noOverload(function, operands string) (code, text, hint string) {
+	if strings.Contains(operands, "!error!") {
+		return "type", "", "" // of what cannot be read it is told by itself
+	}
 	operands = strings.NewReplacer("optional_type(", "optional(", "google.protobuf.", "", objectPrefix, "").Replace(operands)
 	name := function
 	if function == meter.BestOf {
@@ -241,8 +247,10 @@ func (x *explainer) fieldAt(offset int) string {
 }
 
 var (
-	fieldName  = regexp.MustCompile(`^\w+`)
-	hyphenName = regexp.MustCompile(`^[\w.]+(?:-[a-z]\w*)+`)
+	// publishedName is the beginning of a name in the registry, up to the last hyphen.
+	publishedName = regexp.MustCompile(`\b(datasets|models)\.([\w-]*-)\s*$`)
+	fieldName     = regexp.MustCompile(`^\w+`)
+	hyphenName    = regexp.MustCompile(`^[\w.]+(?:-[a-z]\w*)+`)
 )
 
 // slashed is the metric that was meant by a name with what follows it: metrics.val/acc. What follows is not told of.
