@@ -20,6 +20,7 @@ func (c *checker) checkEnvelope(s *step) {
 	c.checkSecrets(s)
 	c.checkTimes(s)
 	c.checkInputPaths(s)
+	c.checkSluiceVariables(s)
 	if s.Retry.MaxBackoff < s.Retry.Backoff {
 		c.src.Errorf(document.PlaceOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
 	}

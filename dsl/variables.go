@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/shell"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // ownVariables are those that Sluice sets for every program, and rankVariables those of the ranks of a training.
@@ -36,7 +38,7 @@ func (c *checker) checkVariableNames(s *step, key string) {
 		case slices.Contains(ownVariables, name.Value), ranks && slices.Contains(rankVariables, name.Value):
 			c.src.Errorf(name, "variable", "remove it, or give yours another name", "Sluice sets `%s` itself, and the step could not work with another value", name.Value)
 		case key == "env" && !strings.HasPrefix(name.Value, "HF_"): // libraries of that prefix expand what they read
-			if read := shell.Variable(value.Value, s.hasVariable); read != "" {
+			if read := cmp.Or(shell.Variable(value.Value, s.hasVariable), shell.Substituted(value.Value)); read != "" {
 				c.src.Warnf(value, "shell", "write the whole value, or set it in a `script`", "a variable is not set by a shell: `%s` is not expanded", read)
 			}
 		}
@@ -50,6 +52,28 @@ func (c *checker) checkShell(s *step, n *yaml.Node) {
 		exists = c.ws.Exists
 	}
 	shell.Check(c.src, n, s.hasVariable, exists)
+}
+
+// variableOfSluice is one that a script or a program given to a shell reads.
+var variableOfSluice = regexp.MustCompile(`\$\{?(SLUICE_[A-Z_]+)`)
+
+// checkSluiceVariables warns of variables that look like those that Sluice sets.
+func (c *checker) checkSluiceVariables(s *step) {
+	for _, key := range []string{"script", "command"} {
+		for n := range document.Scalars(document.Lookup(s.body, key)) {
+			for _, m := range variableOfSluice.FindAllStringSubmatch(n.Value, -1) {
+				name := m[1]
+				meant := nearest.To(name, ownVariables)
+				if i := slices.IndexFunc(ownVariables, func(own string) bool { return strings.HasPrefix(own, name) || strings.HasPrefix(name, own) }); i >= 0 {
+					meant = cmp.Or(meant, ownVariables[i])
+				}
+				if meant != "" && !slices.Contains(ownVariables, name) && !s.hasVariable(name) {
+					c.src.Warnf(n, "variable", "did you mean `$"+meant+"`?", "Sluice sets no variable `%s`", name)
+					return
+				}
+			}
+		}
+	}
 }
 
 // hasVariable reports whether the step sets a variable.

@@ -35,7 +35,9 @@ var (
 	capitals       = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 	substitution   = regexp.MustCompile(`\$\([a-z][\w-]*(?: [^)]*)?\)|^` + "`[a-z][^`]*`$")
 	home           = regexp.MustCompile(`(?:^|=)~/`)
-	redirection    = regexp.MustCompile(`^(?:&&|\|\||[0-9&]?>>?(?:&[0-9]|[\w./$-]*[a-z/][\w./$-]*)?|[<&])$`)
+	redirection    = regexp.MustCompile(`^(?:&&|\|\||[0-9&]?>>?(?:&[0-9]|[\w./$-]*[a-z/][\w./$-]*)?|[<&\\])$`)
+	ended          = regexp.MustCompile(`^(?:[\w./-]+\.(?:py|sh))?;$`)
+	quoted         = regexp.MustCompile(`^'[^']*'$`)
 	interpreter    = regexp.MustCompile(`^(python[0-9.]*|bash|sh|zsh|torchrun|Rscript)$`)
 	scriptAndWords = regexp.MustCompile(`^([\w./-]+\.(?:py|sh|R)) +([^ ].*)$`)
 	glued          = regexp.MustCompile(`^(--[a-z][\w-]*) +([^ ]+)$`)
@@ -56,6 +58,9 @@ func Variable(text string, isSet func(name string) bool) (found string) {
 	}
 	return ""
 }
+
+// Substituted finds in a text what a shell would put the output of a command in the place of.
+func Substituted(text string) string { return substitution.FindString(withoutExpressions(text)) }
 
 // withoutExpressions is a text without what is replaced in it, and what is escaped: that is meant.
 func withoutExpressions(text string) string { return ofSluice.ReplaceAllString(text, "x") }
@@ -118,6 +123,11 @@ func checkArgument(r document.Reporter, words []*yaml.Node, i int, isSet func(st
 	case redirection.MatchString(word) && !isValue, word == "|" && i > 1 && i+1 < len(words) && !isValue:
 		r.Warnf(at, "shell", "use a `script`", "a command is not run by a shell: `%s` is passed to the program as an argument", word)
 		return true
+	case ended.MatchString(word) && !slices.ContainsFunc(words[:i], func(n *yaml.Node) bool {
+		return strings.HasPrefix(n.Value, "-exec") || strings.HasPrefix(n.Value, "-ok")
+	}):
+		r.Warnf(at, "shell", "write a step for each command, or use a `script`", "a command is not run by a shell: `;` does not end it")
+		return true
 	case slices.Contains(code, before): // code of a language, which may have all of these
 	case Variable(at.Value, known) != "":
 		unread = Variable(at.Value, known)
@@ -125,6 +135,9 @@ func checkArgument(r document.Reporter, words []*yaml.Node, i int, isSet func(st
 		unread = substitution.FindString(word)
 	case home.MatchString(word):
 		unread = "~"
+	case quoted.MatchString(word):
+		r.Warnf(at, "shell", "write "+strings.Trim(word, "'")+", in quotes of YAML alone", "a command is not run by a shell: the quotes in \"%s\" are part of the argument", word)
+		return true
 	case glued.MatchString(word) && word == at.Value:
 		m := glued.FindStringSubmatch(word)
 		r.Warnf(at, "shell", "write "+m[1]+", "+m[2]+", or "+m[1]+"="+m[2], "%q is passed to the program as one argument", word)
