@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"bytes"
 	"cmp"
 	"regexp"
 	"slices"
@@ -175,13 +174,13 @@ func (c *checker) checkUntil(s *step) {
 // checkMatrix reports entries of `exclude` that match no combination, and of `include` that are combined already.
 func (c *checker) checkMatrix(s *step) {
 	m := s.matrix
-	c.checkVersions(m.node)
-	for _, entry := range m.exclude {
-		for _, key := range entry.entries.Keys {
-			if len(m.axes.Keys) > 0 && !slices.Contains(m.axes.Keys, key) {
-				c.src.Errorf(document.KeyNode(entry.node, key), "matrix", nearest.Hint(key, m.axes.Keys), "`%s` is not an axis of the matrix", key)
-			} else if at := document.Lookup(entry.node, key); !m.mayHave(entry, key) {
-				values := slices.Collect(document.Scalars(document.Lookup(m.node, key)))
+	c.checkVersions(m.Node)
+	for _, entry := range m.Exclude {
+		for _, key := range entry.Entries.Keys {
+			if len(m.Axes.Keys) > 0 && !slices.Contains(m.Axes.Keys, key) {
+				c.src.Errorf(document.KeyNode(entry.Node, key), "matrix", nearest.Hint(key, m.Axes.Keys), "`%s` is not an axis of the matrix", key)
+			} else if at := document.Lookup(entry.Node, key); !m.MayHave(entry, key) {
+				values := slices.Collect(document.Scalars(document.Lookup(m.Node, key)))
 				hint := nearest.Hint(at.Value, textsOf(values))
 				if slices.Contains(textsOf(values), at.Value) {
 					hint = "write it as the axis has it: one is a text, and the other is not"
@@ -190,28 +189,14 @@ func (c *checker) checkMatrix(s *step) {
 			}
 		}
 	}
-	for _, entry := range m.include {
+	for _, entry := range m.Include {
 		isAxis := func(key string) bool {
-			return slices.Contains(m.axes.Keys, key) && expr.IsKnown(m.axes.Get(key)) && m.mayHave(entry, key)
+			return slices.Contains(m.Axes.Keys, key) && expr.IsKnown(m.Axes.Get(key)) && m.MayHave(entry, key)
 		}
-		if len(m.exclude) == 0 && len(m.axes.Keys) > 0 && expr.IsKnown(entry.entries) && !slices.ContainsFunc(entry.entries.Keys, func(key string) bool { return !isAxis(key) }) {
-			c.src.Warnf(entry.node, "matrix", "add a key that the axes lack, or remove it", "`include` adds nothing here: the axes have these values already")
+		if len(m.Exclude) == 0 && len(m.Axes.Keys) > 0 && expr.IsKnown(entry.Entries) && !slices.ContainsFunc(entry.Entries.Keys, func(key string) bool { return !isAxis(key) }) {
+			c.src.Warnf(entry.Node, "matrix", "add a key that the axes lack, or remove it", "`include` adds nothing here: the axes have these values already")
 		}
 	}
-}
-
-// mayHave reports whether an axis may have the value that an entry has for it.
-func (m *matrix) mayHave(entry mapping, key string) bool {
-	axis, isList := m.axes.Get(key).(expr.List)
-	value := entry.entries.Get(key)
-	if !isList || !expr.IsKnown(axis) || value == nil || !expr.IsKnown(value) {
-		return true
-	}
-	wanted, err := spec.Encode(expr.Known(value))
-	return err != nil || slices.ContainsFunc(axis, func(v expr.Value) bool {
-		raw, err := spec.Encode(expr.Known(v))
-		return err != nil || bytes.Equal(raw, wanted)
-	})
 }
 
 func textsOf(nodes []*yaml.Node) (all []string) {

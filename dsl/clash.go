@@ -109,9 +109,9 @@ func (c *checker) checkUnread() {
 		if s.matrix == nil {
 			continue
 		}
-		for i, axis := range s.matrix.axes.Keys {
-			if values, isList := s.matrix.axes.Values[i].(expr.List); read != nil && !read[axis] && (!isList || len(values) > 1) {
-				c.src.Warnf(document.KeyNode(s.matrix.node, axis), "matrix", "read it as ${matrix."+axis+"}, or remove it", "`%s` does not read `matrix.%s`: instances that differ in nothing else do the same", s.ID, axis)
+		for i, axis := range s.matrix.Axes.Keys {
+			if values, isList := s.matrix.Axes.Values[i].(expr.List); read != nil && !read[axis] && (!isList || len(values) > 1) {
+				c.src.Warnf(document.KeyNode(s.matrix.Node, axis), "matrix", "read it as ${matrix."+axis+"}, or remove it", "`%s` does not read `matrix.%s`: instances that differ in nothing else do the same", s.ID, axis)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -36,7 +37,7 @@ func (p *Program) Expand(id string, v spec.Vars) ([]spec.Instance, error) {
 }
 
 func (s *step) expandMatrix(names *names) ([]spec.Instance, error) {
-	all, err := s.matrix.combinations(names)
+	all, err := s.matrix.Combinations(names)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +61,8 @@ func (s *step) expandForeach(names *names) ([]spec.Instance, error) {
 	if !ok {
 		return nil, fmt.Errorf("this is %s, not a list", spec.Article(v.Type().TypeName()))
 	}
-	if size, ok := items.Size().(types.Int); ok && size > maxInstances {
-		return nil, errTooMany
+	if size, ok := items.Size().(types.Int); ok && size > matrix.MaxInstances {
+		return nil, matrix.ErrTooMany
 	}
 	instances := []spec.Instance{}
 	for it := items.Iterator(); it.HasNext() == types.True; {

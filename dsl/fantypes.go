@@ -2,12 +2,12 @@ package dsl
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -76,84 +76,49 @@ func (c *checker) matrixType(s *step) *cel.Type {
 	c.expandFixed(m)
 	o := &expr.ObjectType{Name: "matrix of " + s.ID, Code: "matrix", What: "an axis of the matrix of `" + s.ID + "`", Fields: map[string]*cel.Type{}}
 	found := map[string][]*cel.Type{}
-	for i, axis := range m.axes.Keys {
-		found[axis] = append(found[axis], c.ts.ElementType(o.Name+"."+axis, m.axes.Values[i]))
+	for i, axis := range m.Axes.Keys {
+		found[axis] = append(found[axis], c.ts.ElementType(o.Name+"."+axis, m.Axes.Values[i]))
 	}
-	for _, entry := range m.include {
-		for i, key := range entry.entries.Keys {
-			found[key] = append(found[key], c.ts.ValueType(o.Name+"."+key, entry.entries.Values[i]))
+	for _, entry := range m.Include {
+		for i, key := range entry.Entries.Keys {
+			found[key] = append(found[key], c.ts.ValueType(o.Name+"."+key, entry.Entries.Values[i]))
 		}
 	}
-	excuseKeys(o, m.node)
+	excuseKeys(o, m.Node)
 	delete(o.Fields, "include")
 	delete(o.Fields, "exclude")
 	for key, of := range found {
 		o.Fields[key] = c.ts.Union(o.Name+"."+key, of)
 	}
-	o.Optional = m.optional()
+	o.Optional = m.Optional()
 	return c.ts.Define(o)
 }
 
 // expandFixed finds the combinations of a matrix without expressions, while the document has not had too many of them.
-func (c *checker) expandFixed(m *matrix) {
-	if !m.isKnown() {
+func (c *checker) expandFixed(m *matrix.Matrix) {
+	if !m.IsKnown() {
 		return
 	}
 	size := 1
-	for _, axis := range m.axes.Values {
-		if size *= len(axis.(expr.List)); size > maxInstances {
-			c.src.Errorf(m.node, "limit", "", "%s", errTooMany)
+	for _, axis := range m.Axes.Values {
+		if size *= len(axis.(expr.List)); size > matrix.MaxInstances {
+			c.src.Errorf(m.Node, "limit", "", "%s", matrix.ErrTooMany)
 			return
 		}
 	}
-	if c.tried += size * (1 + len(m.include) + len(m.exclude)); c.tried > maxTried {
+	if c.tried += size * (1 + len(m.Include) + len(m.Exclude)); c.tried > maxTried {
 		return
 	}
-	all, err := m.combinations(nil)
+	all, err := m.Combinations(nil)
 	if err != nil {
-		c.src.Errorf(m.node, "limit", "", "%s", err)
+		c.src.Errorf(m.Node, "limit", "", "%s", err)
 		return
 	}
-	m.fixed = all
-	if len(all) == 0 && len(m.axes.Keys) > 0 {
-		c.src.Errorf(m.node, "matrix", "", "`exclude` leaves no combination")
+	m.Fixed = all
+	if len(all) == 0 && len(m.Axes.Keys) > 0 {
+		c.src.Errorf(m.Node, "matrix", "", "`exclude` leaves no combination")
 	}
 }
 
 // maxTried bounds the combinations that are tried for a whole document: a small document can have very many.
 const maxTried = 50_000
-
-// optional are the keys that a combination may lack: exactly, where the combinations are known.
-func (m *matrix) optional() map[string]bool {
-	optional := map[string]bool{}
-	for _, c := range m.fixed {
-		for key := range c {
-			optional[key] = false
-		}
-	}
-	if len(m.fixed) > 0 {
-		for _, c := range m.fixed {
-			for key := range optional {
-				optional[key] = optional[key] || c[key] == nil
-			}
-		}
-		return optional
-	}
-	for _, entry := range m.include {
-		onAxis := slices.ContainsFunc(m.axes.Keys, func(axis string) bool { return slices.Contains(entry.entries.Keys, axis) })
-		for _, key := range entry.entries.Keys {
-			optional[key] = optional[key] || !slices.Contains(m.axes.Keys, key)
-		}
-		for _, axis := range m.axes.Keys {
-			optional[axis] = optional[axis] || onAxis && !slices.Contains(entry.entries.Keys, axis)
-		}
-	}
-	return optional
-}
-
-// isKnown reports whether the matrix holds no expression.
-func (m *matrix) isKnown() bool {
-	return expr.IsKnown(m.axes) &&
-		!slices.ContainsFunc(m.include, func(e mapping) bool { return !expr.IsKnown(e.entries) }) &&
-		!slices.ContainsFunc(m.exclude, func(e mapping) bool { return !expr.IsKnown(e.entries) })
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -29,7 +30,7 @@ type step struct {
 	when            *expr.Expression
 	gates           []*expr.Expression
 	fan             spec.Fan
-	matrix          *matrix
+	matrix          *matrix.Matrix
 	foreach, until  *expr.Expression
 	instance        map[string]*cel.Type // the names an instance sees
 	needs           map[string]spec.Need // explicit and by reference

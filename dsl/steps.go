@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 )
@@ -146,8 +147,8 @@ func (l *loader) envelopeForms(d *decode.Decoder, s *step) {
 	d.Forms[cacheType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readCache(d, n, r), true }
 	d.Forms[repeatType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readRepeat(d, n), true }
 	d.Forms[matrixType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
-		s.matrix = readMatrix(d, n)
-		return expr.Literal{Value: s.matrix.known()}, true
+		s.matrix = matrix.Read(d, n)
+		return expr.Literal{Value: s.matrix.Known()}, true
 	}
 }
 
@@ -170,7 +171,7 @@ func (s *step) complete() {
 		case e.Node == document.Lookup(s.node, "when"):
 			s.when, e.Scope = e, expr.ScopeOnce
 		case e.Node == document.Lookup(s.node, "foreach"):
-			s.foreach, e.Scope, e.Expected = e, expr.ScopeOnce, expr.Expected{Type: anyList}
+			s.foreach, e.Scope, e.Expected = e, expr.ScopeOnce, expr.Expected{Type: matrix.AnyList}
 		case secrets != nil && slices.Contains(secrets.Content, e.Node):
 			e.Scope = expr.ScopeSecret
 		}

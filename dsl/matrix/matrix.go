@@ -1,4 +1,5 @@
-package dsl
+// Package matrix reads the matrix of a step, and lists the combinations that it stands for.
+package matrix
 
 import (
 	"bytes"
@@ -19,53 +20,54 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// maxInstances bounds the instances of one step.
-const maxInstances = 100_000
+// MaxInstances bounds the instances of one step.
+const MaxInstances = 100_000
 
-// matrix is a step's matrix as it was read.
-type matrix struct {
-	node             *yaml.Node
-	axes             expr.Mapping // each a list, or an expression of one
-	include, exclude []mapping
-	// fixed are the combinations of a matrix without expressions; nil when there are expressions, or too many combinations to try.
-	fixed []combination
+// Matrix is a step's matrix as it was read.
+type Matrix struct {
+	Node             *yaml.Node
+	Axes             expr.Mapping // each a list, or an expression of one
+	Include, Exclude []Mapping
+	// Fixed are the combinations of a matrix without expressions; nil when there are expressions, or too many combinations to try.
+	Fixed []Combination
 }
 
-// mapping is one entry of include or exclude.
-type mapping struct {
-	node    *yaml.Node
-	entries expr.Mapping
+// Mapping is one entry of include or exclude.
+type Mapping struct {
+	Node    *yaml.Node
+	Entries expr.Mapping
 }
 
-func (m *matrix) known() any {
+// Known are the axes without what expressions give.
+func (m *Matrix) Known() any {
 	if m == nil {
 		return nil
 	}
-	return expr.Known(m.axes)
+	return expr.Known(m.Axes)
 }
 
-// readMatrix reads axes, include and exclude; nil after it has reported why it cannot.
-func readMatrix(d *decode.Decoder, n *yaml.Node) *matrix {
+// Read reads axes, include and exclude; nil after it has reported why it cannot.
+func Read(d *decode.Decoder, n *yaml.Node) *Matrix {
 	if n.Kind != yaml.MappingNode {
 		d.Source.Errorf(n, "type", matrixHint(n), "a matrix is a mapping of lists, not %s", document.NodeKind(n))
 		return nil
 	}
-	m := &matrix{node: n}
+	m := &Matrix{Node: n}
 	first := len(d.Expressions)
 	d.EachKey(n, func(key, val *yaml.Node) {
 		switch key.Value {
 		case "include":
-			m.include = readMappings(d, val)
+			m.Include = readMappings(d, val)
 			return
 		case "exclude":
-			m.exclude = readMappings(d, val)
+			m.Exclude = readMappings(d, val)
 			return
 		}
 		if !d.CheckName(key) {
 			return
 		}
 		if axis := readAxis(d, val); axis != nil {
-			m.axes.Add(key.Value, axis)
+			m.Axes.Add(key.Value, axis)
 		}
 	})
 	for _, e := range d.Expressions[first:] {
@@ -94,7 +96,7 @@ func readAxis(d *decode.Decoder, n *yaml.Node) expr.Value {
 	defer leave()
 	switch {
 	case n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${"):
-		return d.Interpolate(n, expr.Expected{Type: anyList})
+		return d.Interpolate(n, expr.Expected{Type: AnyList})
 	case n.Kind != yaml.SequenceNode:
 		hint := "write [a, b], or ${} of a list"
 		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
@@ -124,11 +126,11 @@ func readAxis(d *decode.Decoder, n *yaml.Node) expr.Value {
 	return out
 }
 
-// anyList is what a place takes that takes every list.
-var anyList = reflect.TypeFor[[]any]()
+// AnyList is what a place takes that takes every list.
+var AnyList = reflect.TypeFor[[]any]()
 
 // readMappings reads what stands under include or exclude.
-func readMappings(d *decode.Decoder, n *yaml.Node) []mapping {
+func readMappings(d *decode.Decoder, n *yaml.Node) []Mapping {
 	n, leave, ok := d.Enter(n)
 	if !ok {
 		return nil
@@ -138,19 +140,19 @@ func readMappings(d *decode.Decoder, n *yaml.Node) []mapping {
 		d.Source.Errorf(n, "type", "write [{axis: value}]", "expected a list of mappings, not %s", document.NodeKind(n))
 		return nil
 	}
-	var out []mapping
+	var out []Mapping
 	for _, item := range n.Content {
 		if item = document.Unalias(item); item.Kind != yaml.MappingNode {
 			d.Source.Errorf(item, "type", "write {axis: value}", "expected a mapping, not %s", document.NodeKind(item))
 			continue
 		}
-		m := mapping{node: item}
+		m := Mapping{Node: item}
 		d.EachKey(item, func(key, val *yaml.Node) {
 			if !d.CheckName(key) {
 				return
 			}
 			if v := d.Data(val); v != nil {
-				m.entries.Add(key.Value, v)
+				m.Entries.Add(key.Value, v)
 			}
 		})
 		out = append(out, m)
@@ -158,33 +160,33 @@ func readMappings(d *decode.Decoder, n *yaml.Node) []mapping {
 	return out
 }
 
-// combination is one instance of a matrix: values by axis, as JSON, so that 1 and 1.0 are the same.
-type combination map[string]json.RawMessage
+// Combination is one instance of a matrix: values by axis, as JSON, so that 1 and 1.0 are the same.
+type Combination map[string]json.RawMessage
 
-// combinations lists the instances: the product of the axes, the first axis slowest, less what exclude names, with what include adds.
-func (m *matrix) combinations(names cel.Activation) ([]combination, error) {
+// Combinations lists the instances: the product of the axes, the first axis slowest, less what exclude names, with what include adds.
+func (m *Matrix) Combinations(names cel.Activation) ([]Combination, error) {
 	all, err := m.product(names)
 	if err != nil {
 		return nil, err
 	}
-	for _, entry := range m.exclude {
+	for _, entry := range m.Exclude {
 		out, err := resolveMapping(entry, names)
 		if err != nil {
 			return nil, err
 		}
-		all = slices.DeleteFunc(all, func(c combination) bool { return c.has(out) })
+		all = slices.DeleteFunc(all, func(c Combination) bool { return c.has(out) })
 	}
 	return m.included(all, names)
 }
 
 // product combines every value of each axis with every one of the others.
-func (m *matrix) product(names cel.Activation) ([]combination, error) {
-	if len(m.axes.Keys) == 0 {
+func (m *Matrix) product(names cel.Activation) ([]Combination, error) {
+	if len(m.Axes.Keys) == 0 {
 		return nil, nil
 	}
-	all := []combination{{}}
-	for i, axis := range m.axes.Keys {
-		v, err := m.axes.Values[i].Resolve(names)
+	all := []Combination{{}}
+	for i, axis := range m.Axes.Keys {
+		v, err := m.Axes.Values[i].Resolve(names)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", axis, err)
 		}
@@ -192,10 +194,10 @@ func (m *matrix) product(names cel.Activation) ([]combination, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s is not a list", axis)
 		}
-		if len(all)*len(items) > maxInstances {
-			return nil, errTooMany
+		if len(all)*len(items) > MaxInstances {
+			return nil, ErrTooMany
 		}
-		next := make([]combination, 0, len(all)*len(items))
+		next := make([]Combination, 0, len(all)*len(items))
 		raws := make([]json.RawMessage, len(items))
 		for i, item := range items {
 			if raws[i], err = spec.Encode(item); err != nil {
@@ -214,19 +216,20 @@ func (m *matrix) product(names cel.Activation) ([]combination, error) {
 	return all, nil
 }
 
-var errTooMany = errors.New("there are more than 100,000 instances")
+// ErrTooMany is that there are more combinations than may be.
+var ErrTooMany = errors.New("there are more than 100,000 instances")
 
 // included adds what include says: its keys go to every combination of the axes that they do not contradict; an entry that found none
 // is a combination of its own.
-func (m *matrix) included(all []combination, names cel.Activation) ([]combination, error) {
+func (m *Matrix) included(all []Combination, names cel.Activation) ([]Combination, error) {
 	product := len(all)
-	for _, entry := range m.include {
+	for _, entry := range m.Include {
 		added, err := resolveMapping(entry, names)
 		if err != nil {
 			return nil, err
 		}
-		onAxes := combination{}
-		for _, axis := range m.axes.Keys {
+		onAxes := Combination{}
+		for _, axis := range m.Axes.Keys {
 			if v, ok := added[axis]; ok {
 				onAxes[axis] = v
 			}
@@ -241,15 +244,15 @@ func (m *matrix) included(all []combination, names cel.Activation) ([]combinatio
 		if !found {
 			all = append(all, added)
 		}
-		if len(all) > maxInstances {
-			return nil, errTooMany
+		if len(all) > MaxInstances {
+			return nil, ErrTooMany
 		}
 	}
 	return all, nil
 }
 
 // has reports whether the combination has all values of another.
-func (c combination) has(other combination) bool {
+func (c Combination) has(other Combination) bool {
 	for axis, v := range other {
 		if !bytes.Equal(c[axis], v) {
 			return false
@@ -258,10 +261,10 @@ func (c combination) has(other combination) bool {
 	return true
 }
 
-func resolveMapping(m mapping, names cel.Activation) (combination, error) {
-	out := make(combination, len(m.entries.Keys))
-	for i, key := range m.entries.Keys {
-		v, err := m.entries.Values[i].Resolve(names)
+func resolveMapping(m Mapping, names cel.Activation) (Combination, error) {
+	out := make(Combination, len(m.Entries.Keys))
+	for i, key := range m.Entries.Keys {
+		v, err := m.Entries.Values[i].Resolve(names)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
@@ -270,4 +273,53 @@ func resolveMapping(m mapping, names cel.Activation) (combination, error) {
 		}
 	}
 	return out, nil
+}
+
+// Optional are the keys that a combination may lack: exactly, where the combinations are known.
+func (m *Matrix) Optional() map[string]bool {
+	optional := map[string]bool{}
+	for _, c := range m.Fixed {
+		for key := range c {
+			optional[key] = false
+		}
+	}
+	if len(m.Fixed) > 0 {
+		for _, c := range m.Fixed {
+			for key := range optional {
+				optional[key] = optional[key] || c[key] == nil
+			}
+		}
+		return optional
+	}
+	for _, entry := range m.Include {
+		onAxis := slices.ContainsFunc(m.Axes.Keys, func(axis string) bool { return slices.Contains(entry.Entries.Keys, axis) })
+		for _, key := range entry.Entries.Keys {
+			optional[key] = optional[key] || !slices.Contains(m.Axes.Keys, key)
+		}
+		for _, axis := range m.Axes.Keys {
+			optional[axis] = optional[axis] || onAxis && !slices.Contains(entry.Entries.Keys, axis)
+		}
+	}
+	return optional
+}
+
+// IsKnown reports whether the matrix holds no expression.
+func (m *Matrix) IsKnown() bool {
+	return expr.IsKnown(m.Axes) &&
+		!slices.ContainsFunc(m.Include, func(e Mapping) bool { return !expr.IsKnown(e.Entries) }) &&
+		!slices.ContainsFunc(m.Exclude, func(e Mapping) bool { return !expr.IsKnown(e.Entries) })
+}
+
+// MayHave reports whether an axis may have the value that an entry has for it.
+func (m *Matrix) MayHave(entry Mapping, key string) bool {
+	axis, isList := m.Axes.Get(key).(expr.List)
+	value := entry.Entries.Get(key)
+	if !isList || !expr.IsKnown(axis) || value == nil || !expr.IsKnown(value) {
+		return true
+	}
+	wanted, err := spec.Encode(expr.Known(value))
+	return err != nil || slices.ContainsFunc(axis, func(v expr.Value) bool {
+		raw, err := spec.Encode(expr.Known(v))
+		return err != nil || bytes.Equal(raw, wanted)
+	})
 }
