@@ -44,9 +44,6 @@ func checkApproval(c *checker, s *step, sp *spec.Approval) {
 			c.src.Errorf(key, "reserved", "give it another name", "`%s` is an output of every approval", key.Value)
 		case ok && n.Kind == yaml.MappingNode:
 			checkField(c, key, n, f)
-			if f.Required && f.Default == nil && sp.Default == "approve" {
-				c.src.Warnf(document.KeyNode(n, "required"), "field", "give it a `default` in place of `required`", "nobody fills in `%s` when the approval passes by `default: approve`", key.Value)
-			}
 		}
 	}
 }

@@ -1,10 +1,8 @@
 package dsl
 
 import (
-	"cmp"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -141,33 +139,14 @@ func (c *checker) checkConstantList(e *expr.Expression) {
 	}
 }
 
-// indexReaches is a condition that holds from some iteration on, or in one alone.
-var indexReaches = regexp.MustCompile(`^\s*index\s*(==|>=|>)\s*([0-9]+)\s*$`)
-
 // holdsAtOnce is a condition that holds in the first iteration.
 var holdsAtOnce = regexp.MustCompile(`^\s*index\s*(?:<=?\s*[1-9][0-9]*|(?:==|>=|<=)\s*0)\s*$`)
 
-// checkUntil reports a condition that no iteration can meet.
+// checkUntil warns of a repeat that ends after its first iteration.
 func (c *checker) checkUntil(s *step) {
-	if s.until == nil || strings.Contains(s.until.Text, "||") || strings.Contains(s.until.Text, "?") {
-		return
-	}
-	if holdsAtOnce.MatchString(s.until.Text) {
+	if s.until != nil && holdsAtOnce.MatchString(s.until.Text) {
 		line, col := c.src.Locate(s.until.Node, s.until.Start)
 		c.src.Add(document.SeverityWarning, line, col, "range", "write when to stop, such as index >= 4", "this holds after the first iteration already, and `until` then ends the repeat")
-	}
-	for part := range strings.SplitSeq(s.until.Text, "&&") {
-		m := indexReaches.FindStringSubmatch(part)
-		if m == nil {
-			continue
-		}
-		first, _ := strconv.Atoi(m[2])
-		if m[1] == ">" {
-			first++
-		}
-		if limit := cmp.Or(s.Repeat.Max, withDefaults[spec.Repeat]().Max); first >= limit {
-			s.until.ReportStart(c.src, "range", "write `max: "+strconv.Itoa(first+1)+"`", "`"+strings.TrimSpace(part)+"` never holds: with `max: "+strconv.Itoa(limit)+"` the last index is "+strconv.Itoa(limit-1))
-		}
 	}
 }
 

@@ -69,7 +69,6 @@ func (c *checker) checkCounts(e *expr.Expression, s *step) {
 		if of == nil || !isA[*spec.Clean](of) || len(path) < 2 || path[1].Optional {
 			continue
 		}
-		c.checkColumn(e, of, path)
 		counts := c.graphOf(of).Counts()[path[0].Name]
 		if name := path[1].Name; counts != nil && !counts.Has(name) {
 			hint := nearest.Hint(name, slices.Concat(counts.Names, counts.Prefixes))
@@ -80,21 +79,5 @@ func (c *checker) checkCounts(e *expr.Expression, s *step) {
 			before, _, _ := strings.Cut(e.Text, name)
 			e.Report(c.src, utf8.RuneCountInString(before), "output", hint, "`"+of.ID+"` "+verb+path[0].Name+" by the name `"+name+"`")
 		}
-	}
-}
-
-// checkColumn reports a column of a profile that the rows of the cleaning do not have, where it is known which they have.
-func (c *checker) checkColumn(e *expr.Expression, of *step, path []expr.Segment) {
-	written := c.written[of]
-	if len(path) < 3 || path[0].Name != "profile" || path[1].Name != "columns" || path[2].Optional || written.Rest != nil || len(written.Fields) == 0 {
-		return
-	}
-	columns, name := written.Names(), path[2].Name
-	for key := range document.Entries(of.body, "profile", "columns") {
-		columns = append(columns, key.Value)
-	}
-	if field, _, _ := strings.Cut(name, "."); !slices.Contains(columns, field) {
-		before, _, _ := strings.Cut(e.Text, name)
-		e.Report(c.src, utf8.RuneCountInString(before), "output", nearest.Hint(name, columns), "the rows that `"+of.ID+"` writes have no column `"+name+"`")
 	}
 }

@@ -1,14 +1,10 @@
 package dsl
 
 import (
-	"regexp"
-	"strconv"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -44,29 +40,6 @@ func checkCompare(c *checker, s *step, rules []spec.Compare) {
 			c.src.Errorf(document.PlaceOf(n, "rule"), "compare", "add `atol` (absolute) or `rtol` (relative), or write `rule: exact`",
 				"`rule: tolerance` does not say how much answers may differ")
 		}
-	}
-}
-
-// comparedShare is a share, which is at most 1, beside a number.
-var comparedShare = regexp.MustCompile(`\b((?:\w+\.)*(?:parity\.(?:top1|agreement|cosine)|delta\.agreement|(?:candidate|stable)\.error_rate)) *([<>]=?|==) *([0-9.]+)`)
-
-// checkShares reports shares that are compared with a percentage.
-func (c *checker) checkShares(e *expr.Expression) {
-	for _, m := range comparedShare.FindAllStringSubmatchIndex(e.Text, -1) {
-		share, operator, number := e.Text[m[2]:m[3]], e.Text[m[4]:m[5]], e.Text[m[6]:m[7]]
-		n, err := strconv.ParseFloat(number, 64)
-		if err != nil || n <= 1 {
-			continue
-		}
-		verdict := "never"
-		if operator[0] == '<' {
-			verdict = "always"
-		}
-		hint := "a share is a number from 0 to 1"
-		if n > 1 && n <= 100 {
-			hint = "for " + number + "% write " + strconv.FormatFloat(n/100, 'g', 6, 64)
-		}
-		e.Report(c.src, utf8.RuneCountInString(e.Text[:m[2]]), "range", hint, "`"+share+"` is at most 1, so this "+verdict+" holds")
 	}
 }
 

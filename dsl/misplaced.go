@@ -58,7 +58,7 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 		return "write it one level up, beside `" + string(kind.kind) + "`", ""
 	case decode.HasKey(t, "pool") && decode.HasKey(reflect.TypeFor[spec.Train](), word):
 		return "this is a key of `train`; those of `" + string(kind.kind) + "` run beside the worker, or on one node of a `pool`", ""
-	case decode.HasKey(reflect.TypeFor[spec.Train](), word) && kind.programs == programsNone:
+	case decode.HasKey(reflect.TypeFor[spec.Train](), word) && kind.programs == programsNone && word != "inputs":
 		return "`" + string(kind.kind) + "` starts no program: write another step, of the kind `run`", ""
 	case decode.HasKey(reflect.TypeFor[spec.Train](), word) && decode.HasKey(t, "command"):
 		return "this is a key of `train`, whose programs run on the nodes of a pool; those of `" + string(kind.kind) + "` run beside the worker", ""

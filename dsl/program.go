@@ -345,7 +345,6 @@ func (c *checker) compileFree(e *expr.Expression) {
 
 // use notes the parameters an expression reads, and reports the secret ones it must not.
 func (c *checker) use(e *expr.Expression) {
-	c.checkShares(e)
 	for _, r := range e.Refs {
 		if len(r.Path) > 1 && r.Path[0].Name == "run" && r.Path[1].Name == "attempt" {
 			line, col := e.Locate(c.src, r)

@@ -23,7 +23,7 @@ var shapes = map[string]string{
 	"notify": "{NAME: {slack: {...}}}, each with a name", "variants": "{NAME: {onnx: {...}}}, each with a name",
 	"pools": "{NAME: {local: {nodes: 2}}}", "targets": "{NAME: {embedded: {port: 8080}}}", "people": `{"group:NAME": {users: [anna]}}`,
 	"publish": "{OUTPUT: VALUE}", "retry": "{attempts: 3}", "repeat": "{until: CONDITION, max: 10}", "schedule": `{cron: "0 1 * * *"}`,
-	"resources": "{cpu: 4, memory: 16GiB, gpu: 1}", "budget": "{usd: 40}", "needs": "[STEP], or {STEP: passed}", "concurrency": "{group: VALUE}", "keep": "{runs: VALUE}",
+	"resources": "{cpu: 4, memory: 16GiB, gpu: 1}", "budget": "{usd: 40}", "needs": "[STEP], or {STEP: passed}", "concurrency": "{group: NAME}", "keep": "{runs: VALUE}",
 	"webhook": "{url: VALUE}", "slack": "{url_secret: NAME}", "email": "{to: VALUE}", "store": "{url: VALUE}",
 	"usd_per_hour": "{on_demand: VALUE}", "node": "{cpu: 16, memory: 64GiB, gpu: 1}", "fields": "{NAME: {type: string}}", "defaults": "{step: {timeout: 1h}}",
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -190,10 +191,19 @@ func (e *Expression) checkRange(src *document.Source, t term, r Range) {
 	switch against := append(slices.Clone(bounds), t); {
 	case len(bounds) == 0:
 	case impossible(against):
-		e.reportNever(src, t.of, t.withText[0], "condition", r.String()+": this is always false", "")
+		e.reportNever(src, t.of, t.withText[0], "condition", r.String()+": this is always false", percentHint(r, t.with[0]))
 	case !r.Declared && impossible(append(bounds, term{op: opposite[t.op], with: t.with})):
-		e.warn(src, t.at, "", "this is always true: the value is "+r.String())
+		e.warn(src, t.at, percentHint(r, t.with[0]), "this is always true: the value is "+r.String())
 	}
+}
+
+// percentHint is a hint for a share that is compared with a percentage.
+func percentHint(r Range, v ref.Val) string {
+	n, ok := v.ConvertToType(types.DoubleType).(types.Double)
+	if !ok || n <= 1 || n > 100 || r.Max == nil || *r.Max != *share.Max {
+		return ""
+	}
+	return "for " + spec.FormatDouble(float64(n)) + "% write " + spec.FormatDouble(float64(n)/100)
 }
 
 func (e *Expression) reportNever(src *document.Source, of, at ast.Expr, code, what, hint string) {

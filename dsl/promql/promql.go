@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 var (
@@ -24,6 +26,9 @@ func Mistake(query string, variables ...string) (what, hint string) {
 			length := textLength(query[i:])
 			if length < 0 {
 				return "a text in the query has no closing " + string(c), ""
+			}
+			if name := query[i+1 : i+length-1]; strings.HasPrefix(name, "$") && nearest.To(name, variables) != "" && !slices.Contains(variables, name) {
+				return "`" + name + "` stands for nothing in the query", nearest.DidYouMean(name, variables)
 			}
 			i += length - 1
 		case '#':

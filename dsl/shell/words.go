@@ -75,7 +75,7 @@ func Check(r document.Reporter, command *yaml.Node, isSet func(variable string) 
 	if program := words[0].Value; !strings.HasPrefix(program, "${") && checkProgram(r, words, exists) {
 		return
 	}
-	if m := scriptAndWords.FindStringSubmatch(words[min(1, len(words)-1)].Value); m != nil && interpreter.MatchString(path.Base(words[0].Value)) {
+	if m := scriptAndWords.FindStringSubmatch(words[min(1, len(words)-1)].Value); m != nil && !strings.Contains(m[2], "- ") && interpreter.MatchString(path.Base(words[0].Value)) {
 		r.Warnf(words[1], "shell", "write "+m[1]+", "+strings.Join(strings.Fields(m[2]), ", "), "%q as a whole is taken as the name of the script", words[1].Value)
 		return
 	}
@@ -101,7 +101,11 @@ func checkProgram(r document.Reporter, words []*yaml.Node, exists func(string) b
 	case slices.Contains(builtins, program):
 		r.Warnf(at, "shell", "use a `script`", "`%s` is a command of the shell, not a program", program)
 	case strings.Contains(strings.TrimSpace(name), " ") && !strings.Contains(program, "${") && (exists == nil || !exists(program)):
-		r.Warnf(at, "shell", "write ["+strings.Join(strings.Fields(program), ", ")+"], or use `script:` for a shell command", "%q as a whole is taken as the name of a program", program)
+		hint := "write [" + strings.Join(strings.Fields(program), ", ") + "], or use `script:` for a shell command"
+		if len(words) > 1 && strings.Contains(words[1].Value, " ") {
+			hint = "write each word as an item of its own, or use `script: |` for several commands"
+		}
+		r.Warnf(at, "shell", hint, "%q as a whole is taken as the name of a program", program)
 	case home.MatchString(program), strings.HasPrefix(program, "$") && !strings.HasPrefix(program, "${"):
 		r.Errorf(at, "shell", "write the whole path, or use a `script`", "a command is not run by a shell: `%s` is not expanded", program)
 	case sets && variableSet.MatchString(program) && len(words) > 1:
