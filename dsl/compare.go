@@ -1,7 +1,6 @@
 package dsl
 
 import (
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
