@@ -172,6 +172,14 @@ func (w *referenceWriter) rows(t reflect.Type, prefix string, fixed bool) {
 		if f.Rules.Default != "" {
 			notes = append(notes, "default `"+f.Rules.Default+"`")
 		}
+		switch low, high := f.Rules.Min, f.Rules.Max; {
+		case low != nil && high != nil:
+			notes = append(notes, "from "+spec.FormatDouble(*low)+" to "+spec.FormatDouble(*high))
+		case low != nil && *low > 0:
+			notes = append(notes, "at least "+spec.FormatDouble(*low))
+		case high != nil:
+			notes = append(notes, "at most "+spec.FormatDouble(*high))
+		}
 		if f.Rules.Literal && !fixed {
 			notes = append(notes, "fixed")
 		}

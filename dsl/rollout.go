@@ -28,6 +28,7 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 		target, ok := c.env.Targets[spec.Target]
 		if ok {
 			checkProtocol(c, s, spec, target.Protocol())
+			c.checkEngine(s, target)
 		} else {
 			c.src.Errorf(at, "target", nearest.Hint(spec.Target, slices.Collect(maps.Keys(c.env.Targets))), "the environment `%s` has no target `%s`", c.env.Name, spec.Target)
 		}
@@ -45,6 +46,32 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 	checkLatency(c, s)
 	checkStages(spec, c, s)
 	checkQueries(spec, c, s)
+}
+
+// checkEngine reports an engine for a target that runs ONNX Runtime on the CPU.
+func (c *checker) checkEngine(s *step, target spec.Target) {
+	at := document.Lookup(s.body, "model")
+	if target.Embedded == nil || at == nil {
+		return
+	}
+	for _, e := range s.exprs {
+		for _, r := range e.Refs {
+			if e.Node != at || r.Path[0].Name != "steps" || len(r.Path) < 4 || c.byID[r.Path[1].Name] == nil {
+				continue
+			}
+			built, ok := c.byID[r.Path[1].Name].known.(*spec.CompileModel)
+			if !ok {
+				continue
+			}
+			name := built.Select
+			if r.Path[2].Name == "variants" {
+				name = r.Path[3].Name
+			}
+			if built.Variants[name].TensorRT != nil {
+				e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a target with `triton`", "`"+name+"` is an engine, and an `embedded` target runs ONNX Runtime")
+			}
+		}
+	}
 }
 
 // checkLatency warns of a latency test that is not made.

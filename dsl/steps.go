@@ -26,6 +26,9 @@ func (l *loader) readSteps(d *decode.Decoder, n *yaml.Node) {
 			section = s
 		}
 	}
+	if n.Kind == yaml.MappingNode && len(n.Content) == 0 && section != spec.SectionMain {
+		return
+	}
 	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
 		id := "id"
 		for _, key := range []string{"task_id", "id", "name"} {

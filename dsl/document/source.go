@@ -123,7 +123,7 @@ func (s *Source) Parse(data []byte) *yaml.Node {
 		s.Add(SeverityError, line, col, "encoding", "remove it", "a NUL character cannot be part of a document")
 		return nil
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec := yaml.NewDecoder(bytes.NewReader(withoutDirective(data)))
 	var doc, second yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		s.Add(SeverityError, 1, 1, "empty", "it must begin with `sluice: pipeline/v1`", "the document is empty")
@@ -194,7 +194,6 @@ var yamlProblems = []struct {
 	{"found character that cannot start any token", "a value begins with a character that YAML reserves", "quote the value", 0, false},
 	{"found unknown escape character", "in double quotes a `\\` begins an escape, and YAML has none such as this one", "use single quotes, or double the `\\`", 0, false},
 	{"did not find expected comment or line break", "text stands after `|` or `>`", "begin the text on the next line, indented more than its key", 0, false},
-	{"found incompatible YAML document", "the parser reads YAML 1.1, and the `%YAML` line asks for another version", "remove the `%YAML` line", 0, false},
 	{"found unexpected end of stream", "a quoted string is not closed", "close the quote", 0, false},
 }
 
@@ -202,6 +201,17 @@ var (
 	looksLikeKey = regexp.MustCompile(`^[\w-]+:( |$)`)
 	opensBlock   = regexp.MustCompile(`(^|\s)-\s|[:|>\-+,\[{]\s*(#.*)?$`)
 )
+
+// withoutDirective makes a comment of the line `%YAML 1.2` that a document begins with. The parser reads no other version than 1.1, which is
+// the same for what a document may have.
+func withoutDirective(data []byte) []byte {
+	if !bytes.HasPrefix(data, []byte("%YAML 1.2")) {
+		return data
+	}
+	data = bytes.Clone(data)
+	data[0] = '#'
+	return data
+}
 
 // textBefore is the last line before one that is not blank.
 func (s *Source) textBefore(n int) string {

@@ -95,12 +95,11 @@ func Check(r document.Reporter, command *yaml.Node, isSet func(variable string) 
 // checkProgram reports a program that is none. exists is nil where the workspace is not known.
 func checkProgram(r document.Reporter, words []*yaml.Node, exists func(string) bool) (found bool) {
 	at, program := words[0], words[0].Value
-	name := program[strings.LastIndexByte(program, '/')+1:]
 	variable, value, sets := strings.Cut(program, "=")
 	switch {
 	case slices.Contains(builtins, program):
 		r.Warnf(at, "shell", "use a `script`", "`%s` is a command of the shell, not a program", program)
-	case strings.Contains(strings.TrimSpace(name), " ") && !strings.Contains(program, "${") && (exists == nil || !exists(program)):
+	case isSeveralWords(program) && (exists == nil || !exists(program)):
 		hint := "write [" + strings.Join(strings.Fields(program), ", ") + "], or use `script:` for a shell command"
 		if len(words) > 1 && strings.Contains(words[1].Value, " ") {
 			hint = "write each word as an item of its own, or use `script: |` for several commands"
@@ -114,6 +113,13 @@ func checkProgram(r document.Reporter, words []*yaml.Node, exists func(string) b
 		return false
 	}
 	return true
+}
+
+// isSeveralWords reports whether a program has a space in its name, or in what comes before a first slash.
+func isSeveralWords(program string) bool {
+	text := strings.TrimSpace(withoutExpressions(program))
+	first, _, found := strings.Cut(text, " ")
+	return found && (!strings.Contains(first, "/") || strings.Contains(path.Base(text), " "))
 }
 
 // checkArgument reports what only a shell would read in one argument.

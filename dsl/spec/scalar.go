@@ -112,8 +112,8 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ParseShare reads the written form of a Share. A number without a percent sign is a part of 1; from 1 on it could be meant in percent
-// too, and is refused.
+// ParseShare reads the written form of a Share. A number without a percent sign is a part of 1. A bare 1 could be meant in percent too, and is
+// refused.
 func ParseShare(s string) (Share, error) {
 	digits, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
@@ -124,7 +124,7 @@ func ParseShare(s string) (Share, error) {
 		return 0, fmt.Errorf("%q is not between 0%% and 100%%", s)
 	case percent:
 		return Share(v / 100), nil
-	case v == 1:
+	case v == 1 && !strings.Contains(s, "."):
 		return 0, fmt.Errorf("%q may mean 1%% or 100%%: write it with the percent sign", s)
 	case v > 1:
 		return 0, fmt.Errorf("%q is not a share: if it is a percentage, write %s%%", s, s)

@@ -81,6 +81,8 @@ func checkFields(r document.Reporter, typ string, config *yaml.Node, in Shape, l
 			got, takes := in.typeOf(n.Value), transforms[typ].takes
 			switch {
 			case got == nil && key == "drop" && in.Rest != nil: // it is gone already
+			case got == nil && key == "drop":
+				r.Warnf(n, "row", nearest.Hint(n.Value, in.Names()), "`%s` is not a field of the rows that reach `%s`, so nothing is dropped", n.Value, label)
 			case got == nil:
 				r.Errorf(n, "row", nearest.Hint(n.Value, in.Names()), "`%s` is not a field of the rows that reach `%s`", n.Value, label)
 			case got.Kind() == types.DynKind:

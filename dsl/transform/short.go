@@ -80,7 +80,7 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 			r.Errorf(n, "file-format", "give the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` takes the format from the file extension, and that of `%s` is missing or unknown", n.Value)
 			return unread(paths)
 		}
-		if found != "" && found != ending {
+		if found != "" && readers[found] != readers[ending] {
 			r.Errorf(n, "file-format", "read each format with a transform of its own", "`read` takes files of one format, but these have the extensions %s and %s", found, ending)
 			return unread(paths)
 		}
@@ -98,9 +98,12 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 	return document.NewMapping(paths, document.NewScalar(paths, "type"), document.NewScalar(paths, reader.transform), document.NewScalar(paths, "config"), config)
 }
 
-// fileEnding tells the format of files, which may be compressed.
+// fileEnding tells the format of files, which may be compressed, and in a bucket that has options.
 func fileEnding(name string) string {
 	name = strings.ToLower(name)
+	if strings.Contains(name, "://") {
+		name, _, _ = strings.Cut(name, "?")
+	}
 	for _, packed := range []string{".gz", ".zst", ".bz2"} {
 		name = strings.TrimSuffix(name, packed)
 	}
