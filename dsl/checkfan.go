@@ -1,8 +1,10 @@
 package dsl
 
 import (
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -13,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -112,16 +115,20 @@ func (c *checker) checkVersions(n *yaml.Node) {
 
 // checkConstantList reports a list that is written out and has nothing in it, or the same twice.
 func (c *checker) checkConstantList(e *expr.Expression) {
-	if !e.OK || len(e.Refs) > 0 {
+	if !e.OK {
 		return
 	}
-	v, err := e.Eval(cel.NoVars())
+	v, err := e.Eval(cel.NoVars()) // an error where it reads anything
 	items, isList := v.(traits.Lister)
 	if err != nil || !isList {
 		return
 	}
 	if items.Size() == types.IntZero {
 		e.ReportStart(c.src, "instances", "write the items, such as '[\"eu\", \"us\"]'", "the list is empty, so the step never runs")
+	}
+	if n, _ := items.Size().Value().(int64); n > matrix.MaxInstances {
+		e.ReportStart(c.src, "limit", "give each instance several items", "there are "+strconv.FormatInt(n, 10)+" instances, more than 100,000")
+		return
 	}
 	seen := map[string]bool{}
 	for it := items.Iterator(); it.HasNext() == types.True; {
@@ -246,6 +253,17 @@ func (c *checker) checkVariables(s *step) {
 	}
 }
 
+// checkSecretDefault warns of a parameter that by default names a secret which the environment lacks.
+func (c *checker) checkSecretDefault(param string) {
+	at := document.Lookup(c.root, "params", param, "default")
+	if c.env == nil || at == nil || at.Kind != yaml.ScalarNode {
+		return
+	}
+	if _, ok := c.env.Secrets[at.Value]; !ok {
+		c.src.Warnf(at, "secret", nearest.Hint(at.Value, slices.Collect(maps.Keys(c.env.Secrets))), "the environment `%s` has no secret `%s`", c.env.Name, at.Value)
+	}
+}
+
 // checkSecrets reports secrets that the environment lacks, and values that are not the name of a secret.
 func (c *checker) checkSecrets(s *step) {
 	secrets, _ := s.secrets.(expr.Mapping)
@@ -260,6 +278,8 @@ func (c *checker) checkSecrets(s *step) {
 		case expr.Computed:
 			if r := v.Expr.Refs; v.Expr.OK && (len(r) != 1 || r[0].Path[0].Name != "params" || len(r[0].Path) != 2 || !c.pipeline.Params[r[0].Path[1].Name].Secret) {
 				v.Expr.ReportStart(c.src, "secret", "write ${params.NAME}, and `secret: true` where it is declared", "the name of a secret can only come from a secret parameter")
+			} else if v.Expr.OK {
+				c.checkSecretDefault(r[0].Path[1].Name)
 			}
 		default:
 			c.src.Errorf(at, "secret", "write the name of a secret, or ${params.NAME}", "the name of a secret cannot be built from parts")

@@ -90,7 +90,7 @@ func TestExpand(t *testing.T) {
 // promise: docs/operations.md#p-limit-instances
 func TestExpandFails(t *testing.T) {
 	tests := []struct{ name, fan, want string }{
-		{"too many items", "foreach: lists.range(1000).map(x, lists.range(101)).flatten()", "more than 100,000"},
+		{"too many items", "foreach: params.sizes.map(x, lists.range(50500)).flatten()", "more than 100,000"},
 		{"too many combinations", `matrix: {a: "${lists.range(1000)}", b: "${lists.range(101)}"}`, "more than 100,000"},
 		{"absent", "foreach: '[serving.local.?steps.a[0].n.value()]'", "none"},
 		{"null", "foreach: '[null]'", "item 0 is null"},

@@ -109,7 +109,11 @@ func (w *referenceWriter) output(ts *expr.TypeSystem, path string, t *cel.Type) 
 		w.line("| `%s` | %s |", path, expr.TypeName(t))
 	default:
 		for _, f := range o.FieldNames() {
-			w.output(ts, path+"."+f, o.Fields[f])
+			if o.Optional[f] {
+				w.output(ts, path+".?"+f, o.Fields[f])
+			} else {
+				w.output(ts, path+"."+f, o.Fields[f])
+			}
 		}
 	}
 }

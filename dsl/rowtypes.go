@@ -73,14 +73,18 @@ func (c *checker) checkColumns(s *step) {
 			} else if e.Own == "" {
 				continue
 			}
-			if of == nil || len(path) < 3 || path[0].Name != "profile" && path[0].Name != "drift" || path[1].Name != "columns" || path[2].Optional {
+			if of == nil || len(path) < 3 || path[0].Name != "profile" && path[0].Name != "drift" || path[1].Name != "columns" {
 				continue
 			}
 			columns, name := c.written[of].Fields, path[2].Name
-			if c.written[of].Rest != nil || len(columns) == 0 || columns[name] != nil || document.Lookup(of.body, "profile", "columns", name) != nil {
+			known := slices.Collect(maps.Keys(columns))
+			for key := range document.Entries(of.body, "profile", "columns") {
+				known = append(known, key.Value)
+			}
+			if c.written[of].Rest != nil || len(columns) == 0 || slices.Contains(known, name) {
 				continue
 			}
-			e.ReportReference(c.src, r, "row", nearest.Hint(name, slices.Collect(maps.Keys(columns))), "`"+name+"` is not a column of the rows that `"+of.ID+"` writes")
+			e.ReportReference(c.src, r, "row", nearest.Hint(name, known), "`"+name+"` is not a column of the rows that `"+of.ID+"` writes")
 		}
 	}
 }

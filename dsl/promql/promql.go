@@ -10,6 +10,7 @@ import (
 )
 
 var (
+	word     = regexp.MustCompile(`^\$[A-Za-z_]\w*$`)
 	variable = regexp.MustCompile(`^\$(?:\{?[A-Za-z_]\w*\}?)?`)
 	// modifiers are what may follow a range and leaves it one.
 	modifiers = regexp.MustCompile(`^\s*((offset\s+-?\w+|@\s*(\d+(\.\d+)?|(start|end)\(\)))\s*)*$`)
@@ -27,8 +28,8 @@ func Mistake(query string, variables ...string) (what, hint string) {
 			if length < 0 {
 				return "a text in the query has no closing " + string(c), ""
 			}
-			if name := query[i+1 : i+length-1]; strings.HasPrefix(name, "$") && nearest.To(name, variables) != "" && !slices.Contains(variables, name) {
-				return "`" + name + "` stands for nothing in the query", nearest.DidYouMean(name, variables)
+			if name := query[i+1 : i+length-1]; len(variables) > 0 && word.MatchString(name) && !slices.Contains(variables, name) && !strings.Contains(query, "label_replace") {
+				return "`" + name + "` stands for nothing in the query", nearest.Hint(name, variables)
 			}
 			i += length - 1
 		case '#':

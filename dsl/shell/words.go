@@ -27,6 +27,9 @@ var fileReaders = []string{
 	"cat", "wc", "ls", "cp", "mv", "rm", "head", "tail", "sort", "gzip", "gunzip", "zcat", "zstd", "tac", "paste", "md5sum", "sha256sum", "touch", "chmod", "du",
 }
 
+// pipedTo are programs that read what another writes.
+var pipedTo = []string{"wc", "grep", "egrep", "sed", "awk", "head", "tail", "sort", "uniq", "cut", "tr", "tee", "xargs", "jq", "gzip", "zstd", "less", "cat", "bash", "sh"}
+
 var (
 	// ofSluice is an expression, which is replaced before the program is started, or what has its form.
 	ofSluice = regexp.MustCompile(`\$?\$\{[^}]*\}`)
@@ -130,7 +133,7 @@ func checkArgument(r document.Reporter, words []*yaml.Node, i int, isSet func(st
 	known := func(name string) bool { return isSet(name) || capitals.MatchString(name) }
 	unread := ""
 	switch {
-	case redirection.MatchString(word) && !isValue, word == "|" && i > 1 && i+1 < len(words) && !isValue:
+	case redirection.MatchString(word) && !isValue, word == "|" && i > 1 && i+1 < len(words) && (!isValue || slices.Contains(pipedTo, words[i+1].Value)):
 		r.Warnf(at, "shell", "use a `script`", "a command is not run by a shell: `%s` is passed to the program as an argument", word)
 		return true
 	case ended.MatchString(word) && !slices.ContainsFunc(words[:i], func(n *yaml.Node) bool {
