@@ -93,6 +93,8 @@ func (c *checker) compileChildren() {
 	for _, s := range c.steps {
 		switch spec, ok := s.known.(*spec.ChildPipeline); {
 		case !ok || s.body.Kind != yaml.MappingNode:
+		case document.Lookup(s.body, "steps") != nil && document.Lookup(s.body, "file") != nil:
+			c.setOutputs(s, nil) // told of
 		case document.Lookup(s.body, "steps") == nil:
 			c.setOutputs(s, c.compileFile(s, spec))
 		case len(waiting) == maxChildren:

@@ -139,6 +139,9 @@ func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
 	l.readBody(d, s)
 	s.exprs = d.Expressions
 	s.complete()
+	if s.listed() && envelope.Get("require") == nil {
+		s.Require = 1 // also where it could not be read
+	}
 	return s
 }
 
@@ -198,11 +201,8 @@ func (s *step) complete() {
 			s.Gate[i].Hold = spec.Hold{}
 		}
 	}
-	switch {
-	case !s.listed():
+	if !s.listed() {
 		s.Require, s.MaxParallel = 0, 0 // perhaps a default, of which it has no use
-	case document.Lookup(s.node, "require") == nil:
-		s.Require = 1
 	}
 }
 

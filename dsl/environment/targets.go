@@ -23,6 +23,9 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 	for key, body := range document.Entries(root, "targets") {
 		target := env.Targets[key.Value]
 		for _, port := range target.Ports() {
+			if wrongAt(src, body, port.Key) {
+				continue
+			}
 			by := takenPort{key.Value, port.Key}
 			if other, ok := taken[port.Number]; ok {
 				portTaken(src, key, port.Number, other, by)
@@ -58,6 +61,17 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 			checkKServe(src, key, document.Lookup(body, "kserve"), *target.KServe, env.Store.URL)
 		}
 	}
+}
+
+// wrongAt reports whether a key of any of the mappings in a body has a value that is wrong: it is none that others can be compared with.
+func wrongAt(src *document.Source, body *yaml.Node, key string) bool {
+	for _, n := range document.Entries(body) {
+		at := document.Lookup(n, key)
+		if at != nil && slices.ContainsFunc(src.Findings, func(d document.Diagnostic) bool { return d.Line == at.Line && d.Col == at.Column }) {
+			return true
+		}
+	}
+	return false
 }
 
 // takenPort is what has a port: a target, by a key.

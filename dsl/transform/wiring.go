@@ -89,6 +89,8 @@ type graph struct {
 	// order has each transform after those that it takes rows from, and no groups.
 	order  []int
 	errors []graphError
+	// misread are names in inputs that lead to no rows.
+	misread []string
 }
 
 // resolveGraph finds the inputs of each transform.
@@ -201,6 +203,8 @@ func (g *graph) input(at, nth int) {
 	if wrong != "" {
 		g.report(at, nth, "rows-from", hint, "%s", wrong)
 		r.Node = noGroup
+		of, _, _ := strings.Cut(w.inputs[nth], ".")
+		g.misread = append(g.misread, of)
 	}
 	g.refs[at] = append(g.refs[at], r)
 }
