@@ -33,6 +33,9 @@ func (c *checker) addEdges() {
 				c.addReference(s, e, r)
 			}
 		}
+		if !c.checkNeverBoth(s) {
+			c.checkSkipped(s)
+		}
 	}
 	for _, e := range c.exprs {
 		for _, r := range e.Refs {
@@ -128,11 +131,51 @@ func (c *checker) addReference(s *step, e *expr.Expression, r expr.Reference) {
 	case s.needs[id] != spec.NeedPassed:
 		s.needs[id] = need
 	}
-	if need == spec.NeedPassed && c.byID[id].when != nil && s.when == nil {
-		line, col := e.Locate(c.src, r)
-		c.src.Add(document.SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
-			"`"+id+"` may be skipped by its `when`, and then `"+s.ID+"` is skipped too")
+}
+
+// checkSkipped warns of a step that reads another which may be skipped.
+func (c *checker) checkSkipped(s *step) {
+	for _, e := range s.exprs {
+		for _, r := range e.Refs {
+			if s.when != nil || r.Path[0].Name != "steps" || len(r.Path) == 1 || r.Path[1].Optional {
+				continue
+			}
+			id := r.Path[1].Name
+			if other := c.byID[id]; other != nil && other != s && other.section == s.section && other.when != nil {
+				line, col := e.Locate(c.src, r)
+				c.src.Add(document.SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
+					"`"+id+"` may be skipped by its `when`, and then `"+s.ID+"` is skipped too")
+			}
+		}
 	}
+}
+
+// checkNeverBoth reports a step that runs only if others passed whose conditions are never true in the same run, or are not when its own is.
+func (c *checker) checkNeverBoth(s *step) bool {
+	passed := []*step{s}
+	for _, other := range c.steps {
+		if s.needs[other.ID] == spec.NeedPassed {
+			passed = append(passed, other)
+		}
+	}
+	for i, a := range passed {
+		for _, b := range passed[i+1:] {
+			if !expr.Exclude(a.when, b.when) {
+				continue
+			}
+			at := s.key
+			if s.Needs[b.ID] != "" {
+				at = needNode(s, b.ID)
+			}
+			message := "`" + a.ID + "` and `" + b.ID + "` never run both, as their `when` say, so that `" + s.ID + "`, which needs both to pass, never runs"
+			if a == s {
+				message = "`" + b.ID + "` is skipped by its `when` whenever that of `" + s.ID + "` holds, so that `" + s.ID + "` never runs"
+			}
+			c.src.Errorf(at, "condition", "write `not_failed` in place of `passed` to run after a step that may be skipped, and `steps.?"+b.ID+"` to read it", "%s", message)
+			return true
+		}
+	}
+	return false
 }
 
 // otherSection reports a step that a step of another section cannot wait for.

@@ -69,6 +69,25 @@ func (e *Expression) checkPossible(src *document.Source, ts *TypeSystem) {
 	}))
 }
 
+// Exclude reports whether two conditions over what is the same in the whole of a run are never both true.
+func Exclude(a, b *Expression) bool {
+	var parts []term
+	for _, e := range []*Expression{a, b} {
+		if e == nil || !e.OK || slices.ContainsFunc(e.Refs, func(r Reference) bool { return r.Path[0].Name != "params" && r.Path[0].Name != "steps" }) {
+			return false
+		}
+		for _, x := range chain(e.tree.Expr(), operators.LogicalAnd, map[int64]bool{}) {
+			if t, ok := termOf(x); ok && keyOf(t.of) != "" {
+				parts = append(parts, t)
+			}
+		}
+	}
+	return slices.ContainsFunc(parts, func(t term) bool {
+		same := slices.DeleteFunc(slices.Clone(parts), func(other term) bool { return keyOf(other.of) != keyOf(t.of) })
+		return len(same) > 1 && impossible(same)
+	})
+}
+
 // chain lists what is joined by an operator, however it is put in parentheses.
 func chain(x ast.Expr, op string, inner map[int64]bool) []ast.Expr {
 	if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != op {
@@ -171,7 +190,7 @@ func (e *Expression) checkRange(src *document.Source, t term, r Range) {
 			allowed = slices.Concat(r.Only, r.Else)
 		}
 		for i, v := range t.with {
-			if text, ok := v.(types.String); ok && !slices.Contains(allowed, string(text)) {
+			if text, ok := v.(types.String); ok && !slices.Contains(allowed, string(text)) && (text != "" || t.op != operators.NotEquals) {
 				what := "never " + strconv.Quote(string(text))
 				if slices.Contains(r.Else, string(text)) {
 					what += " here"
