@@ -21,7 +21,7 @@ func (l *loader) withDefaults(n *yaml.Node, name string) *yaml.Node {
 	merged := *n
 	merged.Content = slices.Clone(n.Content)
 	for i := 0; i+1 < len(defaults.Content); i += 2 {
-		if key := defaults.Content[i]; document.Child(n, key.Value) == nil {
+		if key := defaults.Content[i]; document.Child(n, key.Value) == nil && (name != "step" || decode.HasKey(envelopeType, key.Value)) {
 			merged.Content = append(merged.Content, key, defaults.Content[i+1])
 		}
 	}

@@ -75,6 +75,7 @@ func (l *loader) explainStepKey(n, key *yaml.Node) (hint, meant string) {
 			return "write `" + at.Value + ": {...}`: the kind is a key of its own", at.Value
 		}
 	}
+	inDefaults := n == document.Lookup(l.defaults, "step")
 	var holder string
 	for _, k := range kinds {
 		name := string(k.kind)
@@ -94,6 +95,8 @@ func (l *loader) explainStepKey(n, key *yaml.Node) (hint, meant string) {
 		}
 	}
 	switch {
+	case inDefaults && holder != "":
+		return "it is a key of a kind: write `defaults: {" + holder + ": {" + word + ": ...}}`", ""
 	case decode.HasKey(reflect.TypeFor[spec.Gate](), word):
 		return "this is a key of a condition: write the gate as a block list of `- {check: ..., " + word + ": ...}`", ""
 	case holder != "" && !slices.ContainsFunc(kindNames(), func(k string) bool { return document.Lookup(n, k) != nil }):

@@ -200,7 +200,11 @@ func (d *Decoder) Interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 	case len(parts) == 1 && exprs:
 		return expr.Computed{Expr: d.add(n, parts[0].expr, parts[0].offset, expr.ScopePlain, w)}
 	case !w.IsText():
-		d.Source.Errorf(n, "type", "write the whole value as a single ${}", "this is a string, but expected %s", w)
+		hint := "write the whole value as a single ${}"
+		if w.Type != nil && w.Type.Kind() == reflect.Slice {
+			hint = d.listHint(n, w.Type.Elem())
+		}
+		d.Source.Errorf(n, "type", hint, "this is a string, but expected %s", w)
 		return nil
 	}
 	var out expr.Template

@@ -230,6 +230,9 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	if name == "_[_]" {
 		name = "[ ]"
 	}
+	if steps := x.ts.Lookup("steps"); name == "[ ]" && strings.HasPrefix(operands, "(steps,") && steps.Fields[x.indexed()] == cel.DynType {
+		return "type", "", "" // a step that could not be read, of which it is told
+	}
 	name = strings.TrimPrefix(name, "@") // of `in`
 	if hint = slips.Operator(name, operands, x.e.Text); hint == "" {
 		hint = x.objectHint(name, operands)

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -33,6 +34,10 @@ func (x *explainer) nameHint(name string) string {
 	case slices.Contains([]string{"needs", "tasks", "jobs", "dependencies"}, name) && len(path) > 0:
 		rest := slices.DeleteFunc(slices.Clone(path), func(s Segment) bool { return s.Name == "outputs" })
 		return "write ${" + Reference{Path: append([]Segment{{Name: "steps"}}, rest...)}.String() + "}"
+	case name == "outputs" && len(path) > 0 && (x.e.Scope == ScopeGate || x.e.Scope == ScopeUntil):
+		return "the outputs of its own step are plain names here: write `" + Reference{Path: path}.String() + "`"
+	case name == "row" && x.e.Scope != ScopeRow:
+		return "`row` is a row of a cleaning, and only its transforms see it"
 	case name == "inputs":
 		return "declare it under the kind: `inputs: {NAME: \"${steps.STEP.OUTPUT}\"}`"
 	case x.e.Scope == ScopeRow && nearest.To(name, []string{"row", "params"}) == "":
@@ -70,6 +75,8 @@ func (x *explainer) objectHint(operator, operands string) string {
 	switch {
 	case o == nil || len(o.Fields) == 0:
 		return ""
+	case operator == "[ ]" && first == "steps" && x.indexed() != "":
+		return "write steps." + x.indexed()
 	case operator == "[ ]":
 		return "it has names but no order: ." + o.FieldNames()[0]
 	case o.Fields["name"] != nil:
@@ -81,6 +88,17 @@ func (x *explainer) objectHint(operator, operands string) string {
 	}
 	return "its fields are " + strings.Join(o.FieldNames(), ", ")
 }
+
+// indexed is the constant text within the first brackets that begin where the error is.
+func (x *explainer) indexed() string {
+	text := []rune(x.e.Text)
+	if m := constantIndex.FindStringSubmatch(string(text[min(x.offset, len(text)):])); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+var constantIndex = regexp.MustCompile(`^\[\s*["']([a-zA-Z][\w-]*)["']\s*\]`)
 
 // artifactHint says how a program gets an artifact whose path is meant: r leads to the artifact.
 func artifactHint(r Reference) string {
