@@ -79,6 +79,7 @@ func (f *family) compile(l *loader, generation int) *checker {
 		usedParams: map[string]bool{}, children: map[*step]*compiledChild{}, compiled: map[*step]*compiledChild{}, groups: map[string]string{},
 	}
 	c.program = c.check()
+	c.src.DropFollowing(c.root)
 	return c
 }
 
@@ -371,7 +372,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 		switch {
 		case !ok:
 			c.src.Errorf(key, "param", nearest.Hint(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
-		case v == nil: // reported
+		case v == nil || slices.ContainsFunc(expressionsIn(v), func(e *expr.Expression) bool { return !e.OK }): // reported
 		case len(expressionsIn(v)) == 0 && !expr.IsArtifact(decl.Type):
 			c.checkParamValue(n, key.Value, decl, expr.Known(v))
 		default:

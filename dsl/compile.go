@@ -118,10 +118,10 @@ func (c *checker) checkNames(list *yaml.Node) {
 func (c *checker) checkONNXVariant(onnx *yaml.Node) {
 	precision := scalarOf(onnx, "precision")
 	c.checkNames(document.Lookup(onnx, "keep_fp32"))
-	if at := document.Lookup(onnx, "keep_fp32"); at != nil && precision != "fp16" {
+	if at := document.Lookup(onnx, "keep_fp32"); at != nil && slices.Contains([]string{"", "fp32", "int8"}, precision) {
 		c.src.Errorf(at, "variant", "add `precision: fp16`", "`keep_fp32` has no effect: only `precision: fp16` converts operators")
 	}
-	if at := document.Lookup(onnx, "calibration"); at != nil && precision != "int8" {
+	if at := document.Lookup(onnx, "calibration"); at != nil && slices.Contains([]string{"", "fp32", "fp16"}, precision) {
 		c.src.Errorf(at, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
 	}
 	portable := precision == "fp16" || document.Lookup(onnx, "calibration") != nil
@@ -137,7 +137,7 @@ func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
 	case precision == "int8" && calibration == nil:
 		c.src.Errorf(document.Lookup(tensorrt, "precision"), "variant", "add `calibration: {dataset: ...}`",
 			"`precision: int8` needs rows to calibrate with")
-	case precision != "int8" && calibration != nil:
+	case slices.Contains([]string{"", "fp32", "fp16"}, precision) && calibration != nil:
 		c.src.Errorf(calibration, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
 	}
 	c.checkNames(document.Lookup(tensorrt, "inputs"))

@@ -43,6 +43,9 @@ func (c *checker) typeFan(s *step) {
 		s.instance["previous"] = cel.OptionalType(expr.ObjectNamed("steps." + s.ID))
 		return
 	}
+	if s.until != nil || s.matrix != nil && s.foreach != nil { // which was told
+		s.instance = c.excuseFan(s)
+	}
 	for _, e := range s.exprs {
 		if e.Scope != expr.ScopeOnce || e == s.when {
 			continue

@@ -74,6 +74,9 @@ func (c *checker) takesArtifact(s *step) bool {
 // from which it was made, and, unless it is told otherwise, for at least one gated step.
 func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 	before := c.passedBefore(s)
+	if c.lacksNeeds(s) {
+		return
+	}
 	lineage := c.modelLineage(s)
 	gated := slices.ContainsFunc(c.steps, func(up *step) bool { return before[up] && up.holdsBack(lineage[up]) })
 	at := s.kindKey()
@@ -96,6 +99,15 @@ func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 	}
 }
 
+// lacksNeeds reports whether needs of a step, or of one that it waits for, could not be read: it is not known what it waits for.
+func (c *checker) lacksNeeds(s *step) bool {
+	before := c.passedBefore(s)
+	return slices.ContainsFunc(c.steps, func(up *step) bool {
+		at := document.Lookup(up.node, "needs")
+		return (up == s || before[up]) && (slices.Contains(c.d.MeantKeys(up.node), "needs") || at != nil && c.src.Findings.HasErrorAt(at))
+	})
+}
+
 // holdsBack reports whether a step can stop the steps after it: by a gate, or by asking a person. If none of its instances has to pass, it
 // stops only steps that use an instance that passed.
 func (s *step) holdsBack(takesInstance bool) bool {
@@ -108,7 +120,7 @@ func (s *step) judges() bool {
 }
 
 func (c *checker) checkPublish(s *step) {
-	if s.judges() {
+	if s.judges() || c.lacksNeeds(s) {
 		return
 	}
 	before := c.passedBefore(s)

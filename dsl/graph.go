@@ -141,7 +141,7 @@ func (c *checker) checkSkipped(s *step) {
 				continue
 			}
 			id := r.Path[1].Name
-			if other := c.byID[id]; other != nil && other != s && other.section == s.section && other.when != nil {
+			if other := c.byID[id]; other != nil && other != s && other.section == s.section && other.when != nil && other.when.OK && (s.Needs[id] == "" || s.Needs[id] == spec.NeedPassed) {
 				line, col := e.Locate(c.src, r)
 				c.src.Add(document.SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
 					"`"+id+"` may be skipped by its `when`, and then `"+s.ID+"` is skipped too")

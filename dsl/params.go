@@ -93,7 +93,7 @@ func (c *checker) checkParams() {
 	// What could not be read may be what reads the parameter, as may be a script that an expression was written into.
 	unread := slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
 		return slices.Contains([]string{"syntax", "interpolation", "name", "tag", "unknown-key", "type", "reserved", "script", "literal"}, d.Code)
-	})
+	}) || document.Lookup(c.root, "steps") == nil
 	isMeant := func(name string) bool { // by one that there is not
 		return slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
 			return (d.Code == "param" || d.Code == "template") && strings.Contains(d.Hint, name)

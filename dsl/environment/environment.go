@@ -44,6 +44,7 @@ func Load(src *document.Source, data []byte) *spec.Environment {
 	checkSecrets(src, root, env)
 	checkRunner(src, root)
 	checkLimits(src, root, env)
+	src.DropFollowing(root)
 	if !excuseEntries(d, root, "pools", &env.Pools) || !excuseEntries(d, root, "targets", &env.Targets) ||
 		!excuseEntries(d, root, "people", &env.People) || !excuseEntries(d, root, "secrets", &env.Secrets) {
 		return nil

@@ -12,6 +12,9 @@ func FormatDouble(f float64) string {
 
 // Article puts "a" or "an" in front of a noun.
 func Article(noun string) string {
+	if noun == "anything" {
+		return "of any type"
+	}
 	switch noun[0] {
 	case 'a', 'e', 'i', 'o', 'u':
 		return "an " + noun

@@ -69,7 +69,7 @@ func checkConfig(r document.Reporter, in StepFacts, typ string, config *yaml.Nod
 		t.Check(r, in, config)
 	}
 	checkErrorHandling(r, document.Lookup(config, "error_handling"))
-	if IsReader(typ) {
+	if IsReader(typ) && Config(typ) != nil {
 		checkPatterns(r, document.Lookup(config, "path"))
 		checkFormat(r, typ, config, document.Lookup(config, "path"))
 	}
