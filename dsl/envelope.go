@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/google/cel-go/cel"
+
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -44,6 +46,7 @@ func (c *checker) checkEnvelope(s *step) {
 		switch {
 		case !ok:
 			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "output", nearest.Hint(name, outputs.FieldNames()), "`%s` is not %s", name, outputs.What)
+		case t == cel.DynType: // what it is could not be read
 		case expr.TypeName(t) != "dataset" && expr.TypeName(t) != "model":
 			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, but `%s` is %s", name, spec.Article(expr.TypeName(t)))
 		case !isDocumentName(s.Publish[name]):

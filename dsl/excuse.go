@@ -29,6 +29,13 @@ func (c *checker) excuseOutputs(s *step, outputs *expr.ObjectType) {
 	if s.info().programs != programsInTransforms {
 		excuseKeys(outputs, s.body, "outputs")
 	}
+	if isA[*spec.Approval](s) {
+		for key := range document.Entries(s.body, "fields") {
+			if outputs.Fields[key.Value] == nil && expr.IsIdentifier(key.Value) {
+				outputs.Fields[key.Value] = cel.DynType
+			}
+		}
+	}
 	metrics := document.Lookup(s.body, "metrics")
 	isUnread := func(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 	switch has := outputs.Fields["metrics"] != nil; {

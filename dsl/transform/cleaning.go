@@ -121,8 +121,16 @@ func (g *Cleaning) checkGraph(r document.Reporter) {
 		r.Errorf(g.body, "limit", "", "%s", errTransforms)
 	}
 	for _, e := range g.errors {
+		if g.hasUnknown() && (e.code == "rows-from" || e.code == "unused-rows" || e.code == "chain" && Config(g.all[e.at].typ) == nil) {
+			continue // what there is not takes and gives nothing that is known
+		}
 		r.Errorf(graphErrorNode(g.nodes[e.at], e), e.code, e.hint, "%s", e.message)
 	}
+}
+
+// hasUnknown reports whether there is no transform of one of the types.
+func (g *Cleaning) hasUnknown() bool {
+	return slices.ContainsFunc(g.all, func(w wiring) bool { return w.typ != "" && !w.group() && Config(w.typ) == nil })
 }
 
 // ReadsVariables reports whether a clean step has a transform that reads the step's variables under `env` or `secrets`.

@@ -108,7 +108,7 @@ func (g *Cleaning) Lacks(inside, id string) (code, hint, message string) {
 
 // Counts are the names that a cleaning counts by; nil when its transforms are not right.
 func (g *Cleaning) Counts() Counts {
-	if len(g.errors) > 0 || g.counts != nil {
+	if len(g.errors) > 0 || g.hasUnknown() || g.counts != nil {
 		return g.counts
 	}
 	counts := Counts{"rules": {}, "reasons": {}, "splits": {}, "masked": {}, "profiles": {}}
