@@ -74,7 +74,7 @@ func (c *checker) takesArtifact(s *step) bool {
 // from which it was made, and, unless it is told otherwise, for at least one gated step.
 func (c *checker) checkRelease(s *step, does, verb string, mustWait bool) {
 	before := c.passedBefore(s)
-	if c.lacksNeeds(s) {
+	if model := document.Lookup(s.body, "model"); c.lacksNeeds(s) || model != nil && c.src.Findings.HasErrorAt(model) {
 		return
 	}
 	lineage := c.modelLineage(s)

@@ -251,6 +251,9 @@ func (g *graph) unused(out Output, said map[Output]bool) {
 		return
 	}
 	said[out] = true
+	if slices.Contains(g.meant, "did you mean `"+strings.TrimSuffix(w.local()+"."+out.Name, ".")+"`?") {
+		return // told of where it is misspelt
+	}
 	switch name := w.local() + "." + out.Name; {
 	case out.Name != "" && slices.Contains(g.misread, w.local()): // an input that is wrong likely means these
 	case out.Name != "":

@@ -89,8 +89,8 @@ type graph struct {
 	// order has each transform after those that it takes rows from, and no groups.
 	order  []int
 	errors []graphError
-	// misread are names in inputs that lead to no rows.
-	misread []string
+	// misread are names in inputs that lead to no rows, and meant the hints about them.
+	misread, meant []string
 }
 
 // resolveGraph finds the inputs of each transform.
@@ -204,7 +204,7 @@ func (g *graph) input(at, nth int) {
 		g.report(at, nth, "rows-from", hint, "%s", wrong)
 		r.Node = noGroup
 		of, _, _ := strings.Cut(w.inputs[nth], ".")
-		g.misread = append(g.misread, of)
+		g.misread, g.meant = append(g.misread, of), append(g.meant, hint)
 	}
 	g.refs[at] = append(g.refs[at], r)
 }
@@ -220,6 +220,7 @@ func (g *graph) handOn(at int) {
 		r, wrong, hint := g.resolve(at, out.of)
 		if wrong != "" {
 			g.report(at, -1, "rows-from", hint, "%s", wrong)
+			g.meant = append(g.meant, hint)
 			g.errors[len(g.errors)-1].output = out.of
 			continue
 		}
