@@ -234,8 +234,13 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 		return "type", "", "" // a step that could not be read, of which it is told
 	}
 	name = strings.TrimPrefix(name, "@") // of `in`
-	if hint = slips.Operator(name, operands, x.e.Text); hint == "" {
-		hint = x.objectHint(name, operands)
+	if x.e.Scope == ScopeRow {
+		text := []rune(x.e.Text)
+		at := min(x.offset, len(text))
+		hint = slips.Column(operands, string(text[:at]), string(text[at:]))
+	}
+	if hint == "" {
+		hint = cmp.Or(slips.Operator(name, operands, x.e.Text), x.objectHint(name, operands))
 	}
 	return "type", fmt.Sprintf("`%s` is not defined for %s", name, operands), hint
 }

@@ -15,6 +15,7 @@ type slip struct {
 
 // syntaxSlips are looked for in what is no CEL.
 var syntaxSlips = []slip{
+	{regexp.MustCompile(`\bmetrics\.(\w+@\w+)`), "write metrics[\"$1\"]"},
 	{regexp.MustCompile(`^\s*\{+\s*(.*?)\s*\}*\s*$`), "write one brace: `$${$1}`"},
 	{regexp.MustCompile(`\$\{`), "this is inside of an expression already: write it without `$${` and `}`"},
 	{regexp.MustCompile(`("[^"]*\\[dwsDWSB.+*?()\[\]|$^/-][^"]*"|'[^']*\\[dwsDWSB.+*?()\[\]|$^/-][^']*')`), "write `\\` twice, or a raw string: r$1"},
@@ -45,7 +46,7 @@ var syntaxSlips = []slip{
 	{regexp.MustCompile(`<>`), "write `!=`"},
 	{regexp.MustCompile(`\*\*|\^`), "CEL has no power operator: multiply, or use math.sqrt"},
 	{regexp.MustCompile(`[fF]["']`), "concatenate with `+`: \"n=\" + string(params.n)"},
-	{regexp.MustCompile(`\d\s*%\s*(?:$|[)&|?:,])`), "write a share as a number: 0.05 for 5%"},
+	{regexp.MustCompile(`\d\s*%\s*(?:$|[)&|?:,*<>=])`), "write a share as a number: 0.05 for 5%"},
 	{regexp.MustCompile("`"), "write names without backquotes, and strings in \" or '"},
 	{regexp.MustCompile(`\b\d{1,3}(?:,\d{3})+\b|\d_\d`), "write a number without separators: 1000"},
 	{regexp.MustCompile(`\b\d+(?:\.\d+)?(?:ms|s|m|min|h|d)\b`), "write duration(\"90s\"), with the units ms, s, m and h"},
@@ -53,7 +54,7 @@ var syntaxSlips = []slip{
 	{regexp.MustCompile(`\b\d+\.(?:$|[^\w.])`), "write a digit behind the point: 5.0"},
 	{regexp.MustCompile(`;\s*$`), "remove the `;`"},
 	{regexp.MustCompile(`\$[a-zA-Z_]`), "write names without `$$`"},
-	{regexp.MustCompile(`\d,\d`), "write a decimal point: 0.9"},
+	{regexp.MustCompile(`(\d+),(\d+)`), "write a decimal point: $1.$2"},
 	{regexp.MustCompile(`[^=!<>]=[^=]`), "compare with `==`"},
 	{regexp.MustCompile(`[^&]&[^&]|[^|]\|[^|]|\b(?i:and|or|not)\b`), "CEL writes `&&`, `||` and `!`"},
 	{regexp.MustCompile(`\bhas\(\s*\w+\s*\)`), "name a field: has(params.x)"},
@@ -226,7 +227,31 @@ var (
 	number     = regexp.MustCompile(`\d+`)
 	justDate   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
 	textInside = regexp.MustCompile(`["']([^"']*)["']`)
+	equalsBool = regexp.MustCompile(`[!=]=\s*(?:true|false)\b|\b(?:true|false)\s*[!=]=`)
+	column     = `row(?:\.\w+|\[(?:"[^"]*"|'[^']*')\])`
+	columnEnd  = regexp.MustCompile(column + `\s*$`)
+	columnAt   = regexp.MustCompile(`^[-+*/%=!<>]+\s*(` + column + `)`)
 )
+
+// Column is a hint for a column of a row that is a string, and stands at an operator with what is none; empty where there is no such
+// column. The columns of a CSV file are strings.
+func Column(operands, before, after string) string {
+	name, other := "", ""
+	if m := columnAt.FindStringSubmatch(after); m != nil && strings.HasSuffix(operands, ", string)") {
+		name, other = m[1], strings.TrimPrefix(strings.TrimSuffix(operands, ", string)"), "(")
+	} else if rest, ok := strings.CutPrefix(operands, "(string, "); ok {
+		name, other = strings.TrimSpace(columnEnd.FindString(before)), strings.TrimSuffix(rest, ")")
+	}
+	switch {
+	case name == "":
+		return ""
+	case other == "bool":
+		return "the column is a string: compare it with one, such as " + name + " == \"true\""
+	case other == "int", other == "double":
+		return "the column is a string: write " + other + "(" + name + "); the columns of a CSV file are strings"
+	}
+	return ""
+}
 
 // Operator is a hint for an operator whose operands do not go together.
 func Operator(name, operands, text string) string {
@@ -247,7 +272,7 @@ func Operator(name, operands, text string) string {
 	case has("timestamp", "int"):
 		return "write a duration: duration(\"1h\")"
 	case has("duration", "int"):
-		return "write a duration: duration(\"" + number.FindString(lastOf(text, number)) + "s\")"
+		return "write a duration with its unit, h, m or s: duration(\"" + lastOf(text, number) + "h\")"
 	case name == "format" && has("timestamp"):
 		return timeText
 	case has("duration", "string"), has("timestamp", "string"):
@@ -267,6 +292,8 @@ func Operator(name, operands, text string) string {
 		return "write `a != b`, or `!(a == b)`"
 	case name == "join":
 		return "write list.join(',')"
+	case (has("(bool, string)") || has("(string, bool)")) && equalsBool.MatchString(text):
+		return "a string is compared with a text in quotes: x == \"true\""
 	case has("(bool, string)"), has("(string, bool)"):
 		return "write true or false without quotes; a bool alone is a condition, too"
 	case (name == "==" || name == "!=") && has("list(string)", "string)"):
