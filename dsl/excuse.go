@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
@@ -24,6 +25,12 @@ func (c *checker) isBroken(n *yaml.Node, key string, want yaml.Kind) bool {
 // excuseOutputs adds the outputs of a step that could not be read.
 func (c *checker) excuseOutputs(s *step, outputs *expr.ObjectType) {
 	if c.isBroken(s.body, "outputs", yaml.MappingNode) {
+		outputs.Rest = cel.DynType
+	}
+	isTwo := func(d document.Diagnostic) bool { // steps of one name, or kinds of one step
+		return strings.Contains(d.Message, "key `"+s.ID+"` is already") || strings.Contains(d.Message, "and `"+s.ID+"` already has")
+	}
+	if slices.ContainsFunc(c.src.Findings, isTwo) {
 		outputs.Rest = cel.DynType
 	}
 	if s.info().programs != programsInTransforms {

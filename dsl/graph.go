@@ -122,6 +122,8 @@ func (c *checker) addReference(s *step, e *expr.Expression, r expr.Reference) {
 	}
 	explicit, has := s.Needs[id]
 	switch {
+	case has && need == spec.NeedPassed && explicit == spec.NeedFailed:
+		e.ReportReference(c.src, r, "needs", "remove it, or need `passed`", "`"+s.ID+"` needs `"+id+"` to have failed, so there are no outputs to read")
 	case has && need == spec.NeedPassed && explicit != spec.NeedPassed:
 		e.ReportReference(c.src, r, "needs", "write `steps.?"+id+"`, or need `passed`",
 			"`"+s.ID+"` needs `"+id+"` to be "+string(explicit)+", but reads outputs that only exist if it passed")

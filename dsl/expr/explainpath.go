@@ -81,7 +81,10 @@ func (x *explainer) instanceHint(name string) string {
 		return steps.Hint
 	}
 	if hint != "" && x.e.Scope == ScopeOnce {
-		return "`when`, `matrix` and `foreach` are evaluated once, before the instances exist"
+		hint = "`when`, `matrix` and `foreach` are evaluated once, before the instances exist"
+		if name == "matrix" {
+			hint += "; leave a combination out with `exclude` in the matrix"
+		}
 	}
 	return hint
 }

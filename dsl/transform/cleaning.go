@@ -18,13 +18,14 @@ type Cleaning struct {
 	*graph
 	body   *yaml.Node
 	nodes  []*yaml.Node
-	counts Counts // once they were asked for
+	counts Counts       // once they were asked for
+	told   map[int]bool // the writers of another format than is read, once that was reported
 }
 
 // ReadCleaning resolves the graph of a clean step's transforms.
 func ReadCleaning(body *yaml.Node) *Cleaning {
 	nodes, all := transformNodes(body)
-	return &Cleaning{graph: resolveGraph(all), body: body, nodes: nodes}
+	return &Cleaning{graph: resolveGraph(all), body: body, nodes: nodes, told: map[int]bool{}}
 }
 
 // Check demands transforms that are right each by itself, and a graph in which all rows go from files to files.

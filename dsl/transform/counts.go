@@ -3,6 +3,7 @@ package transform
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -62,8 +63,12 @@ func (g *Cleaning) CheckReader(r document.Reporter, reader, at *yaml.Node, id, b
 		case !w.writes():
 		case !slices.Contains(g.parts(i), split):
 			splits = append(splits, g.parts(i)...)
+		case !Is[WriteToJSON](w.typ) && g.told[i]: // once, for all that read it
+			return
 		case !Is[WriteToJSON](w.typ):
-			r.Errorf(at, "file-format", "write it with `write: json` in `"+id+"`", "only JSON lines can be read here, and `%s` writes the split `%s` with %s", id, split, w.typ)
+			g.told[i] = true
+			line := strconv.Itoa(document.Lookup(g.nodes[i], "type").Line)
+			r.Errorf(at, "file-format", "write JSON lines in line "+line+": `write: json`, or WriteToJson in the transforms", "only JSON lines can be read here, and `%s` writes the split `%s` with %s", id, split, w.typ)
 			return
 		default:
 			return

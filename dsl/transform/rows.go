@@ -41,6 +41,9 @@ func (g *Cleaning) CheckRows(r document.Reporter, compile func(below *yaml.Node,
 			written = append(written, shapes[at])
 		}
 	}
+	if len(g.errors) > 0 { // which may be why less is written than was meant
+		return anyRow
+	}
 	return joinShapes(written)
 }
 

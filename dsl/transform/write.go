@@ -84,9 +84,11 @@ func (WriteToCSV) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node)
 			r.Errorf(n, "row", nearest.Hint(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
 		}
 	}
-	for _, field := range fields {
-		if !slices.Contains(named, field) {
-			r.Errorf(columns, "row", "add it, or drop it from the rows with MapToFields", "the rows have the field `%s`, but there is no column for it", field)
-		}
+	switch left := slices.DeleteFunc(fields, func(f string) bool { return slices.Contains(named, f) }); len(left) {
+	case 0:
+	case 1:
+		r.Errorf(columns, "row", "add it, or drop it from the rows with MapToFields", "the rows have the field `%s`, but there is no column for it", left[0])
+	default:
+		r.Errorf(columns, "row", "add them, or drop them from the rows with MapToFields", "the rows have fields without a column: %s", strings.Join(left, ", "))
 	}
 }

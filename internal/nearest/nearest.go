@@ -8,7 +8,7 @@ import (
 
 // Hint returns a hint naming the candidate nearest to word, or the candidates themselves when they are few and none is near.
 func Hint(word string, candidates []string) string {
-	candidates = slices.Sorted(slices.Values(candidates))
+	candidates = slices.DeleteFunc(slices.Sorted(slices.Values(candidates)), func(c string) bool { return c == "" })
 	hint := DidYouMean(word, candidates)
 	if hint == "" && len(candidates) > 0 && len(candidates) <= 20 {
 		hint = "known names: " + strings.Join(candidates, ", ")

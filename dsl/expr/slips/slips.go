@@ -228,9 +228,8 @@ var (
 	justDate   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
 	textInside = regexp.MustCompile(`["']([^"']*)["']`)
 	equalsBool = regexp.MustCompile(`[!=]=\s*(?:true|false)\b|\b(?:true|false)\s*[!=]=`)
-	column     = `row(?:\.\w+|\[(?:"[^"]*"|'[^']*')\])`
-	columnEnd  = regexp.MustCompile(column + `\s*$`)
-	columnAt   = regexp.MustCompile(`^[-+*/%=!<>]+\s*(` + column + `)`)
+	columnEnd  = regexp.MustCompile(`\brow\.\w+\s*$`)
+	columnAt   = regexp.MustCompile(`^[-+*/%=!<>]+\s*(row\.\w+)`)
 )
 
 // Column is a hint for a column of a row that is a string, and stands at an operator with what is none; empty where there is no such
@@ -272,7 +271,7 @@ func Operator(name, operands, text string) string {
 	case has("timestamp", "int"):
 		return "write a duration: duration(\"1h\")"
 	case has("duration", "int"):
-		return "write a duration with its unit, h, m or s: duration(\"" + lastOf(text, number) + "h\")"
+		return "write a duration with the unit that is meant: duration(\"" + lastOf(text, number) + "s\"), or with m or h"
 	case name == "format" && has("timestamp"):
 		return timeText
 	case has("duration", "string"), has("timestamp", "string"):
