@@ -137,6 +137,9 @@ func (d *Decoder) inRange(n *yaml.Node, v any, r spec.Rules) bool {
 // stringInside is a string of CEL.
 var stringInside = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 
+// wholeInBraces is an expression in braces, and nothing beside it.
+var wholeInBraces = regexp.MustCompile(`^\s*\$\{+\s*([^{}$]*?)\s*\}+\s*$`)
+
 // Expression reads a CEL expression that stands without ${}.
 func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
@@ -144,7 +147,11 @@ func (d *Decoder) Expression(n *yaml.Node, r spec.Rules) expr.Value {
 		return nil
 	}
 	if before, _, found := strings.Cut(n.Value, "${"); found && !quoteIsOpen(before) {
-		d.Source.Errorf(n, "interpolation", "write it without `${` and `}`", "this is an expression already")
+		hint := "write it without `${` and `}`"
+		if m := wholeInBraces.FindStringSubmatch(n.Value); m != nil {
+			hint += ": " + m[1]
+		}
+		d.Source.Errorf(n, "interpolation", hint, "this is an expression already")
 		return nil
 	}
 	if n.Style == 0 && n.LineComment != "" && strings.ContainsAny(stringInside.ReplaceAllString(n.Value, ""), `"'`) {

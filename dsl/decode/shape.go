@@ -95,10 +95,13 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 	case first.Kind == yaml.ScalarNode:
 		if key, val, ok := strings.Cut(first.Value, "="); ok {
 			name, value = key, val
+			if strings.Contains(val, "${") {
+				value = strconv.Quote(val)
+			}
 		} else if d.key == "notify" && strings.Contains(first.Value, "@") {
 			return "write {NAME: {email: {to: [" + first.Value + "]}}}"
 		} else if isPath(first.Value) && d.key == "outputs" {
-			return "write {" + pathName(first.Value) + ": {type: dataset, path: " + first.Value + "}}"
+			return "write {" + pathName(first.Value) + ": {type: " + artifactAt(first.Value) + ", path: " + first.Value + "}}"
 		} else if isWord(first.Value) {
 			name = first.Value
 		}
@@ -129,6 +132,16 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 	return "write " + strings.NewReplacer("NAME", name, "VALUE", value).Replace(shape)
 }
 
+// artifactAt is the type of artifact that a file with such a name likely is.
+func artifactAt(path string) string {
+	if modelFile.MatchString(path) {
+		return "model"
+	}
+	return "dataset"
+}
+
+var modelFile = regexp.MustCompile(`(?:^|/)model(?:\.\w+)?$|\.(?:onnx|safetensors|ckpt|pth?|gguf|joblib)$`)
+
 // scalarShape is shapeHint for a text or a number.
 func (d *Decoder) scalarShape(n *yaml.Node, t reflect.Type) string {
 	value := n.Value
@@ -151,7 +164,7 @@ func (d *Decoder) scalarShape(n *yaml.Node, t reflect.Type) string {
 	case t == reflect.TypeFor[spec.Email]():
 		return "write {to: [" + strings.Trim(value, `"`) + "]}"
 	case t == reflect.TypeFor[spec.OutputDecl]() && isPath(n.Value):
-		return "write {type: dataset, path: " + value + "}"
+		return "write {type: " + artifactAt(value) + ", path: " + value + "}"
 	case t == reflect.TypeFor[spec.Param]() && n.Tag != "!!str":
 		return "write {type: " + typeOf(n) + ", default: " + value + "}"
 	case t == reflect.TypeFor[spec.Param]():

@@ -142,6 +142,8 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 				hint = "its own outputs are plain names here: write `" + Reference{Path: r.Path[1:]}.String() + "`"
 			}
 		}
+	case isIn("steps") && slips.Compared(name, x.e.Text) != "": // with a whole step nothing can be
+		hint = slips.Compared(name, x.e.Text)
 	case isIn("steps"):
 		hint = "write `steps." + name + "`"
 	case isIn("params"):
@@ -206,6 +208,11 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	case len(owner.Fields) == 0 && owner.Code == "metric":
 		return owner.Code, text, "declare it in the step: `metrics: [" + name + "]`"
 	}
+	if quantile.MatchString(name) {
+		if all := slices.DeleteFunc(owner.FieldNames(), func(f string) bool { return !quantile.MatchString(f) }); len(all) > 1 {
+			return owner.Code, text, "its quantiles are " + strings.Join(all, ", ")
+		}
+	}
 	if owner.Hint != "" && nearest.To(name, owner.FieldNames()) == "" {
 		return owner.Code, text, strings.ReplaceAll(owner.Hint, "NAME", name)
 	}
@@ -258,6 +265,7 @@ var (
 	// publishedName is the beginning of a name in the registry, up to the last hyphen.
 	publishedName = regexp.MustCompile(`\b(datasets|models)\.([\w-]*-)\s*$`)
 	fieldName     = regexp.MustCompile(`^\w+`)
+	quantile      = regexp.MustCompile(`^p\d+(_ms)?$`)
 	hyphenName    = regexp.MustCompile(`^[\w.]+(?:-[a-z]\w*)+`)
 )
 

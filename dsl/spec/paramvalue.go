@@ -272,9 +272,14 @@ func quoted(value any) string {
 	return fmt.Sprint(value)
 }
 
+var lookaround = regexp.MustCompile(`^\(\?<?[=!]`)
+
 // RegexpProblem is what is wrong with a regular expression, without the words of the library.
 func RegexpProblem(err error) string {
 	if problem, ok := errors.AsType[*syntax.Error](err); ok {
+		if lookaround.MatchString(problem.Expr) {
+			return fmt.Sprintf("RE2 has no lookahead and no lookbehind: `%s`", problem.Expr)
+		}
 		return fmt.Sprintf("%s: `%s`", problem.Code, problem.Expr)
 	}
 	return err.Error()

@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/text/encoding"
@@ -15,6 +16,9 @@ import (
 // line feed, or that is not implemented, is an error.
 func TextEncoding(name string) (encoding.Encoding, error) {
 	e, err := ianaindex.IANA.Encoding(name)
+	if err != nil && strings.HasPrefix(strings.ToLower(name), "utf") && strings.Contains(name, "8") {
+		return nil, fmt.Errorf("%q is not an encoding in the IANA registry; remove `encoding`: files are read as UTF-8, with or without a byte order mark", name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%q is not an encoding in the IANA registry; write for example windows-1252, Shift_JIS or UTF-16LE", name)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -68,7 +67,7 @@ func (MaskPII) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 			continue
 		}
 		if p, err := regexp.Compile(n.Value); err != nil {
-			r.Errorf(n, "syntax", "", "this is not a valid regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			r.Errorf(n, "syntax", "", "this is not a valid regular expression: %s", spec.RegexpProblem(err))
 		} else if p.MatchString("") {
 			r.Errorf(n, "syntax", "", "this pattern matches the empty string, which is everywhere")
 		}

@@ -2,7 +2,9 @@ package transform
 
 import (
 	"cmp"
+	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -67,6 +69,9 @@ func WriteOut(r document.Reporter, body *yaml.Node) *yaml.Node {
 	return &long
 }
 
+// unreadable are endings of files of rows or documents in formats that no transform reads.
+var unreadable = regexp.MustCompile(`^\.(?:xlsx?|xlsm|ods|docx?|pdf|feather|arrow|orc|npy|npz|h5|hdf5|pkl|tfrecords?|sqlite3?|db)$`)
+
 // shortReader is the transform that reads files, by how their names end.
 func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 	found := ""
@@ -77,6 +82,10 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 	for n := range document.Scalars(paths) {
 		ending := fileEnding(n.Value)
 		if _, ok := readers[ending]; !ok {
+			if unreadable.MatchString(ending) {
+				r.Errorf(n, "file-format", "convert the files in a `run` step first, to one of "+strings.Join(slices.Sorted(maps.Keys(readers)), ", "), "`read` cannot read files that end with %s", ending)
+				return unread(paths)
+			}
 			r.Errorf(n, "file-format", "give the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` takes the format from the file extension, and that of `%s` is missing or unknown", n.Value)
 			return unread(paths)
 		}
