@@ -125,7 +125,11 @@ func (c *checker) checkPublish(s *step) {
 	}
 	before := c.passedBefore(s)
 	if !slices.ContainsFunc(c.steps, func(up *step) bool { return before[up] && up.holdsBack(false) }) {
-		c.src.Errorf(document.KeyNode(s.node, "publish"), "ungated", "add a `gate` to `"+s.ID+"`", "`%s` publishes without a gate", s.ID)
+		hint, why := "add a `gate` to `"+s.ID+"`", "without a gate"
+		if len(s.gates) > 0 {
+			hint, why = "write a condition that can be false", "although its gate is never false"
+		}
+		c.src.Errorf(document.KeyNode(s.node, "publish"), "ungated", hint, "`%s` publishes %s", s.ID, why)
 	}
 }
 

@@ -108,6 +108,9 @@ func (x *explainer) explain(message string) (code, text, hint string) {
 		return x.noOverload(m[1], m[2])
 	}
 	if code, text, hint, ok := notInstance(message, x.fieldAt(x.offset)); ok {
+		if before := string([]rune(x.e.Text)[:min(x.offset, utf8.RuneCountInString(x.e.Text))]); hint == "" && wholeItem.MatchString(before) {
+			hint = "write `item`: it is the element itself"
+		}
 		return code, text, hint
 	}
 	if m := mismatch.FindStringSubmatch(message); m != nil {
@@ -265,6 +268,7 @@ var (
 	// publishedName is the beginning of a name in the registry, up to the last hyphen.
 	publishedName = regexp.MustCompile(`\b(datasets|models)\.([\w-]*-)\s*$`)
 	fieldName     = regexp.MustCompile(`^\w+`)
+	wholeItem     = regexp.MustCompile(`(?:^|[^\w.])item$`)
 	quantile      = regexp.MustCompile(`^p\d+(_ms)?$`)
 	hyphenName    = regexp.MustCompile(`^[\w.]+(?:-[a-z]\w*)+`)
 )

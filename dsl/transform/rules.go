@@ -262,7 +262,7 @@ func (g *graph) unused(out Output, said map[Output]bool) {
 	case w.chained && !w.last: // the next takes them, unless something is wrong with it
 	case w.chained && w.first && !w.reads() && !w.group(): // which was said of it as the first
 	case w.chained && w.in == noGroup:
-		g.report(out.Node, -1, "chain", "", "the last transform must write (WriteTo...), and `%s` does not", w.typ)
+		g.report(out.Node, -1, "chain", "add a writer at its end, such as {type: WriteToJson}", "the last transform must write (WriteTo...), and `%s` does not", w.typ)
 	default:
 		hint := "write them with a WriteTo..., or name `" + w.local() + "` as an `input`"
 		if w.in != noGroup {
