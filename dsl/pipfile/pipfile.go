@@ -24,3 +24,15 @@ func Included(name string, text []byte) []string {
 	}
 	return all
 }
+
+// Folder returns the first line that would install a folder or a file of the machine, of which an environment that outlives the workspace
+// can have none; or "".
+func Folder(text []byte) string {
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(strings.ReplaceAll(line, "=", " "))
+		if len(words) > 0 && (words[0] == "-e" || words[0] == "--editable" || strings.HasPrefix(words[0], ".") || strings.HasPrefix(words[0], "/")) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}

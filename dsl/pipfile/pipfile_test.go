@@ -13,3 +13,18 @@ func TestIncluded(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestFolder(t *testing.T) {
+	for text, want := range map[string]string{
+		"numpy==2.0\n-e .\n":             "-e .",
+		"--editable=src # ours\n":        "--editable=src # ours",
+		"  ./dist/a.whl\n../other\n":     "./dist/a.whl",
+		"/opt/wheels/a.whl\n":            "/opt/wheels/a.whl",
+		"numpy\n\n# -e .\n-r more.txt\n": "",
+		"a @ https://host/a.whl\n--extra-index-url https://host/simple\n": "",
+	} {
+		if got := Folder([]byte(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

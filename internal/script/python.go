@@ -192,14 +192,8 @@ func readRequirements(work, file string) (string, error) {
 			return "", err
 		}
 		all.Write(text)
-		for line := range strings.Lines(string(text)) {
-			words := strings.Fields(strings.NewReplacer("=", " ").Replace(line))
-			switch {
-			case len(words) == 0:
-			case words[0] == "-e", words[0] == "--editable", strings.HasPrefix(words[0], "."), strings.HasPrefix(words[0], "/"):
-				return "", fault.Errorf(fault.User,
-					"%s: %q would install a folder; import it from the workspace, where the command runs, or use a published package", name, strings.TrimSpace(line))
-			}
+		if line := pipfile.Folder(text); line != "" {
+			return "", fault.Errorf(fault.User, "%s: %q would install a folder; import it from the workspace, where the command runs, or use a published package", name, line)
 		}
 		todo = append(todo, pipfile.Included(name, text)...)
 	}
