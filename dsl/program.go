@@ -156,6 +156,7 @@ func (c *checker) check() *Program {
 		c.checkColumns(s)
 		if s.body.Kind == yaml.MappingNode {
 			s.info().check(c, s)
+			c.checkScripts(s)
 		}
 	}
 	c.addEdges()

@@ -69,16 +69,40 @@ func shellCode(words []string) (code string, ok bool) {
 	if len(words) == 0 || !slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh"}, path.Base(words[0])) {
 		return "", false
 	}
-	for i := 1; i+1 < len(words); i++ {
-		option := words[i]
-		switch {
-		case !strings.HasPrefix(option, "-"):
-			return "", false // a script, whose own words follow
-		case !strings.HasPrefix(option, "--") && strings.HasSuffix(option, "c"):
-			return words[i+1], true
-		case strings.HasSuffix(option, "o"): // as in -euo pipefail
-			i++
-		}
+	if i, _ := codeAt(words); i > 0 {
+		return words[i], true
 	}
 	return "", false
+}
+
+// BashCode returns the index of the word that is code for bash, or a shell of which bash reads the code, and whether variables that are
+// not set end it; 0 where there is none.
+func BashCode(words []string) (at int, nounset bool) {
+	own := behindWrappers(words)
+	if len(own) == 0 || !slices.Contains([]string{"sh", "bash", "dash"}, path.Base(own[0])) {
+		return 0, false
+	}
+	if at, nounset = codeAt(own); at > 0 {
+		at += len(words) - len(own)
+	}
+	return at, nounset
+}
+
+// codeAt returns the index of the code among the words of a shell, and whether its options have it end at variables that are not set.
+func codeAt(words []string) (at int, nounset bool) {
+	for i := 1; i+1 < len(words); i++ {
+		option := words[i]
+		short := !strings.HasPrefix(option, "--")
+		nounset = nounset || short && strings.Contains(option, "u")
+		switch {
+		case !strings.HasPrefix(option, "-"):
+			return 0, false // a script, whose own words follow
+		case short && strings.HasSuffix(option, "c"):
+			return i + 1, nounset
+		case strings.HasSuffix(option, "o"): // as in -euo pipefail
+			i++
+			nounset = nounset || words[i] == "nounset"
+		}
+	}
+	return 0, false
 }
