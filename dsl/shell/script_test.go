@@ -9,7 +9,7 @@ import (
 )
 
 // TestUnsetIsBounded: a stack that overflows ends the process.
-func TestUnsetIsBounded(t *testing.T) {
+func TestUnsetIsBounded(_ *testing.T) {
 	for _, opens := range []string{"(", "$((", "${a:-", "$(", "! ", "if ", "`"} {
 		for _, size := range []int{maxCode, 500_000} {
 			_, _ = Unset(strings.Repeat(opens, size/len(opens)))
