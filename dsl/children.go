@@ -286,33 +286,10 @@ func (c *checker) compileGiven(s *step) expr.Mapping {
 	c.typeFan(s)
 	body, _ := s.spec.(expr.Mapping)
 	given, _ := body.Get("params").(expr.Mapping)
-	for _, e := range expressionsIn(given) {
+	for _, e := range expr.Inside(given) {
 		c.compile(e, s)
 	}
 	return given
-}
-
-// expressionsIn lists the expressions of a value.
-func expressionsIn(v expr.Value) (all []*expr.Expression) {
-	switch v := v.(type) {
-	case expr.Computed:
-		return []*expr.Expression{v.Expr}
-	case expr.Template:
-		for _, p := range v {
-			if p.Expr != nil {
-				all = append(all, p.Expr)
-			}
-		}
-	case expr.List:
-		for _, item := range v {
-			all = append(all, expressionsIn(item)...)
-		}
-	case expr.Mapping:
-		for _, item := range v.Values {
-			all = append(all, expressionsIn(item)...)
-		}
-	}
-	return all
 }
 
 // inlineDocument is the pipeline that stands in place of a step. What was written keeps its place, so that findings point to it.
@@ -372,8 +349,8 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 		switch {
 		case !ok:
 			c.src.Errorf(key, "param", nearest.Hint(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
-		case v == nil || slices.ContainsFunc(expressionsIn(v), func(e *expr.Expression) bool { return !e.OK }): // reported
-		case len(expressionsIn(v)) == 0 && !expr.IsArtifact(decl.Type):
+		case v == nil || slices.ContainsFunc(expr.Inside(v), func(e *expr.Expression) bool { return !e.OK }): // reported
+		case len(expr.Inside(v)) == 0 && !expr.IsArtifact(decl.Type):
 			c.checkParamValue(n, key.Value, decl, expr.Known(v))
 		default:
 			if t := expr.TypeOf(v); !takes(decl, t) {

@@ -154,3 +154,26 @@ func IsKnown(v Value) bool {
 	}
 	return true
 }
+
+// Inside lists the expressions of a value.
+func Inside(v Value) (all []*Expression) {
+	switch v := v.(type) {
+	case Computed:
+		return []*Expression{v.Expr}
+	case Template:
+		for _, p := range v {
+			if p.Expr != nil {
+				all = append(all, p.Expr)
+			}
+		}
+	case List:
+		for _, item := range v {
+			all = append(all, Inside(item)...)
+		}
+	case Mapping:
+		for _, item := range v.Values {
+			all = append(all, Inside(item)...)
+		}
+	}
+	return all
+}
