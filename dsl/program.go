@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -285,7 +286,8 @@ func (c *checker) compileStep(s *step) {
 			continue // a rollout is not repeated, which is reported
 		}
 		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
-			c.src.Errorf(s.key, "reserved", "give it another name", "`%s` is a reserved name and cannot be an output of `%s`", name, s.ID)
+			at := cmp.Or(document.KeyNode(document.Lookup(s.body, "outputs"), name), s.key)
+			c.src.Errorf(at, "reserved", "give it another name", "`%s` is a reserved name and cannot be an output of `%s`", name, s.ID)
 		}
 	}
 }

@@ -133,7 +133,8 @@ func (w *referenceWriter) names() {
 
 Expressions are CEL, with its extensions for strings, math, lists, sets and encoders, and optional values. There is no clock, so that
 expressions are deterministic. Every number that a step measures is a double; ints and doubles can be compared with each other. A value that may be
-absent is an optional: read it with %[1]s.?%[1]s, and give a default with %[1]s.orValue(...)%[1]s.
+absent is an optional: read it with %[1]s.?%[1]s, and give a default with %[1]s.orValue(...)%[1]s. An output of a step cannot have a name of this
+table, such as %[1]slast%[1]s or %[1]sitem%[1]s.
 
 | name | meaning |
 | --- | --- |

@@ -292,7 +292,7 @@ func readGates(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
 	defer func() { d.Scope = outer }()
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
-		if n.Style&yaml.FlowStyle != 0 {
+		if n.Style&yaml.FlowStyle != 0 && slices.ContainsFunc(n.Content, func(item *yaml.Node) bool { return item.Kind == yaml.ScalarNode && item.Style == 0 }) {
 			d.Source.Errorf(n, "flow-list", "write one `- condition` per line", "in [ ] a comma inside a call would split the condition")
 			return nil
 		}

@@ -255,7 +255,7 @@ func (g *graph) unused(out Output, said map[Output]bool) {
 		return // told of where it is misspelt
 	}
 	switch name := w.local() + "." + out.Name; {
-	case out.Name != "" && slices.Contains(g.misread, w.local()): // an input that is wrong likely means these
+	case slices.Contains(g.misread, w.local()): // an input that is wrong likely means these
 	case out.Name != "":
 		g.report(out.Node, -1, "unused-rows", "name `"+name+"` as the `input` of a transform", "the rows of `%s` are not used", w.prefix+name)
 		g.errors[len(g.errors)-1].output = out.Name
