@@ -13,6 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/likely"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -119,7 +120,7 @@ func (c *checker) checkParams() {
 func likelyDefault(n *yaml.Node, typ string) string {
 	switch {
 	case typ == "duration":
-		return "write " + spec.LikelyDuration(n.Value)
+		return "write " + likely.Duration(n.Value)
 	case n.Kind == yaml.ScalarNode && (n.Value == "None" || n.Value == ""):
 		return "write a value, or remove `default`"
 	case typ == "list" && n.Kind == yaml.ScalarNode:

@@ -5,7 +5,7 @@ type Evaluate struct {
 	Command
 	Placement
 	// Metrics are the metrics that are outputs of the step; the program must report each of them, and other metrics are ignored. A name
-	// that is not an identifier, such as val/acc, is read as metrics["val/acc"].
+	// that is not an identifier, such as val/acc, is read as metrics["val/acc"]; it has letters of ASCII, digits and _ / @ . : % + -.
 	Metrics []string `json:"metrics,omitempty" dsl:"literal,metrics"`
 }
 
