@@ -41,7 +41,7 @@ func (c *checker) checkFan(s *step) {
 	c.checkUntil(s)
 	// A default that does not apply to a step is not a mistake of the step.
 	for _, name := range []string{"max_parallel", "require"} {
-		if document.Lookup(s.own, name) != nil && !s.listed() && len(fans) == 0 {
+		if document.Lookup(s.own, name) != nil && !s.listed() && c.excuseFan(s) == nil {
 			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it, or add `matrix` or `foreach`", "`%[2]s` has no effect: `%[1]s` has neither `matrix` nor `foreach`", s.ID, name)
 		} else if document.Lookup(s.own, name) != nil && s.fan == spec.FanRepeat {
 			c.src.Errorf(document.KeyNode(s.own, name), "instances", "remove it", "`%s` has a `repeat`, which runs one iteration at a time: `%s` is only allowed with a `matrix` or a `foreach`", s.ID, name)

@@ -15,14 +15,15 @@ import (
 // checkTrainNeeds reports what a node cannot have, and what cannot be started there.
 func checkTrainNeeds(spec *spec.Train, c *checker, s *step) {
 	gpu := document.Lookup(s.body, "resources", "gpu")
+	isMeant := slices.Contains(c.d.MeantKeys(document.Lookup(s.body, "resources")), "gpu")
 	if r := spec.Resources; r.Memory > 0 && r.SHM > r.Memory {
 		c.src.Warnf(document.Lookup(s.body, "resources", "shm"), "resources", "request more `memory`", "`memory: %s` includes `shm`, which is %s", r.Memory, r.SHM)
 	}
-	if at := document.Lookup(s.body, "resources", "gpu_type"); at != nil && (gpu == nil || gpu.Value == "0") {
+	if at := document.Lookup(s.body, "resources", "gpu_type"); at != nil && !isMeant && (gpu == nil || gpu.Value == "0") {
 		c.src.Errorf(at, "resources", "write `gpu: 1` beside it", "`%s` sets `gpu_type`, but `gpu` is 0", s.ID)
 	}
 	if idle := document.Lookup(s.body, "resources", "idle"); idle != nil && spec.Resources.Idle != nil {
-		if document.Lookup(s.body, "resources", "gpu") == nil {
+		if gpu == nil && !isMeant {
 			c.src.Errorf(document.KeyNode(document.Lookup(s.body, "resources"), "idle"), "resources", "write `gpu: 1` beside it", "`%s` sets `idle`, but `gpu` is 0", s.ID)
 		}
 		if below := document.Lookup(idle, "below"); below != nil && spec.Resources.Idle.Below <= 0 && !strings.Contains(below.Value, "${") {

@@ -288,6 +288,9 @@ func (d *Decoder) listHint(n *yaml.Node, of reflect.Type) string {
 func QuotedWords(text string) []string {
 	words := strings.Fields(text)
 	for i, word := range words {
+		if unquoted := strings.Trim(word, `"'`); len(word)-len(unquoted) == 2 {
+			word = unquoted // a shell's quotes
+		}
 		words[i] = quotedWord(word)
 	}
 	return words
@@ -424,7 +427,7 @@ var typeWords = map[string]string{
 	"dict": "map", "object": "map", "mapping": "map", "struct": "map", "array": "list", "file": "dataset", "directory": "dataset",
 	"folder": "dataset", "artifact": "dataset", "path": "string", "url": "string", "uri": "string", "any": "string", "secret": "string", "password": "string", "always": "ended", "true": "passed", "all_done": "ended", "completed": "ended", "success": "passed",
 	"succeeded": "passed", "all_success": "passed", "failure": "failed fail", "error": "fail", "finished": "success", "forbid": "skip", "replace": "cancel_other", "cancel": "cancel_other",
-	"wait": "queue", "ssl": "tls", "ondemand": "on_demand", "preemptible": "spot", "yes": "approve", "accept": "approve", "no": "reject",
+	"wait": "queue", "ssl": "tls", "ondemand": "on_demand", "gpu": "cuda", "preemptible": "spot", "yes": "approve", "accept": "approve", "no": "reject",
 }
 
 // enumHint is a hint for a word that is none of those that a place takes.
