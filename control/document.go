@@ -52,8 +52,8 @@ func environmentFile(pipeline, env string) (string, error) {
 	return "", fault.Errorf(fault.Invalid, "environment %q not found: there is neither a file of that name nor %s", env, EnvironmentPath(pipeline, env))
 }
 
-// environmentDocument finds the line that makes a document an environment.
-var environmentDocument = regexp.MustCompile(`(?m)^sluice:[ \t]*["']?environment/`)
+// environmentDocument finds what makes a document an environment: a key at the beginning of a line, or the first of a mapping in braces.
+var environmentDocument = regexp.MustCompile(`(?m)(?:^|\A\s*\{\s*)["']?sluice["']?[ \t]*:[ \t]*["']?environment/`)
 
 // IsEnvironment reports whether a document is an environment, and not a pipeline.
 func IsEnvironment(source []byte) bool { return environmentDocument.Match(source) }

@@ -73,3 +73,18 @@ func TestEnvironmentName(t *testing.T) {
 		t.Errorf("an environment that is not there: %v", err)
 	}
 }
+
+func TestIsEnvironment(t *testing.T) {
+	for source, want := range map[string]bool{
+		"sluice: environment/v1\nname: lab\n":                        true,
+		"%YAML 1.2\n---\n\"sluice\" : 'environment/v1'\n":            true,
+		"{sluice: environment/v1, name: lab}":                        true,
+		"{\n  \"sluice\": \"environment/v1\",\n  \"name\": \"a\"\n}": true,
+		"sluice: pipeline/v1\nname: lab\n":                           false,
+		"sluice: pipeline/v1\nsteps:\n  a:\n    run:\n      script: |\n        cat > e.yaml <<END\n        sluice: environment/v1\n        END\n": false,
+	} {
+		if got := IsEnvironment([]byte(source)); got != want {
+			t.Errorf("%q is an environment: %v", source, got)
+		}
+	}
+}

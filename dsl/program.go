@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -286,7 +285,12 @@ func (c *checker) compileStep(s *step) {
 			continue // a rollout is not repeated, which is reported
 		}
 		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
-			at := cmp.Or(document.KeyNode(document.Lookup(s.body, "outputs"), name), s.key)
+			at := s.key
+			for _, section := range []string{"outputs", "fields"} {
+				if document.Lookup(s.body, section, name) != nil {
+					at = document.KeyNode(document.Lookup(s.body, section), name)
+				}
+			}
 			c.src.Errorf(at, "reserved", "give it another name", "`%s` is a reserved name and cannot be an output of `%s`", name, s.ID)
 		}
 	}

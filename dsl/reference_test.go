@@ -83,14 +83,19 @@ func (w *referenceWriter) kind(k kindInfo) {
 	w.line("```yaml\n%s```\n", example)
 	w.table(t)
 	ts := expr.NewTypeSystem()
-	outputs := k.outputs(ts, "x", k.new()).Fields
+	of := k.outputs(ts, "x", k.new())
+	outputs := of.Fields
 	if len(outputs) == 0 {
 		w.line("Outputs: those that it declares.\n")
 		return
 	}
 	w.line("| output | type |\n| --- | --- |")
 	for _, name := range slices.Sorted(maps.Keys(outputs)) {
-		w.output(ts, name, outputs[name])
+		path := name
+		if of.Optional[name] {
+			path = "?" + name
+		}
+		w.output(ts, path, outputs[name])
 	}
 	w.line("")
 }

@@ -8,7 +8,7 @@ import (
 // ProfileSpec says what a profile describes beside the fields of the rows.
 type ProfileSpec struct {
 	// Columns are computed from each kept row, for the profile only: {len: size(row.text)}. The value is null if the expression cannot be
-	// evaluated. A column with the name of a field replaces that field in the profile.
+	// evaluated. A column with the name of a field replaces that field in the profile. A name has lower-case letters, digits and _.
 	Columns map[string]Expr `json:"columns" dsl:"names"`
 }
 
