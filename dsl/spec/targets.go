@@ -44,7 +44,7 @@ type Batching struct {
 	// MaxBatch bounds the rows of an inference of several requests; 1 turns batching off. Default 32.
 	MaxBatch int `json:"max_batch,omitempty" dsl:"default=32,min=1,max=65536"`
 	// MaxDelay bounds how long requests wait for others while the model has nothing to do. They wait only after an inference of several
-	// requests, and for no more than a quarter of the time that an inference takes. Default 5ms.
+	// requests, and for no more than a quarter of the time that an inference takes. It is longer than 0. Default 5ms.
 	MaxDelay Duration `json:"max_delay,omitempty" dsl:"default=5ms"`
 	// Preferred sizes of an inference, in rows: a batch has the largest of them that the waiting requests fill.
 	Preferred []int `json:"preferred,omitempty" dsl:"min=1"`
