@@ -10,6 +10,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/gputype"
 )
 
 // checkTrainNeeds reports what a node cannot have, and what cannot be started there.
@@ -68,6 +69,9 @@ func checkNodeOf(sp *spec.Train, c *checker, s *step, pool string, node spec.Nod
 		return
 	}
 	want := sp.Resources
+	mayBe := func(gpuType string) bool {
+		return gputype.Is(node.GPUType, gpuType) || gputype.Is(gpuType, node.GPUType)
+	}
 	for _, r := range []struct {
 		key         string
 		lacks       bool
@@ -77,7 +81,7 @@ func checkNodeOf(sp *spec.Train, c *checker, s *step, pool string, node spec.Nod
 		{"memory", node.Memory > 0 && want.Memory > node.Memory, want.Memory.String(), "has " + node.Memory.String()},
 		{"gpu", want.GPU > node.GPU, plural(want.GPU, "GPU"), fmt.Sprintf("has %d", node.GPU)},
 		{
-			"gpu_type", want.GPU > 0 && node.GPUType != "" && len(want.GPUType) > 0 && !slices.Contains(want.GPUType, node.GPUType),
+			"gpu_type", want.GPU > 0 && node.GPUType != "" && len(want.GPUType) > 0 && !slices.ContainsFunc(want.GPUType, mayBe),
 			"a GPU of type " + strings.Join(want.GPUType, " or "), "has " + node.GPUType,
 		},
 	} {

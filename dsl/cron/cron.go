@@ -237,24 +237,35 @@ func (c Expression) AmongSkipped(zone *time.Location) (clock string, twice, foun
 	if strings.HasPrefix(c.Fields[hourField], "*") {
 		return "", false, false
 	}
-	const year = 2026 // any: that there is summer time seldom changes
-	at := time.Date(year, 1, 1, 0, 0, 0, 0, zone)
-	for end := at.AddDate(1, 0, 0); at.Before(end); at = at.Add(time.Hour) {
-		_, before := at.Zone()
-		_, after := at.Add(time.Hour).Zone()
-		if before == after {
+	const year, years = 2026, 28 // any from now on: that there is summer time seldom changes; after 28 years the days of the week are the same
+	for day := range years * 365 {
+		midnight := time.Date(year, 1, 1+day, 0, 0, 0, 0, zone)
+		if _, before, after := changes(midnight, 25*time.Hour); before == after {
 			continue
 		}
-		// The hours of the clock that are passed over, or come again.
-		change := at.Add(time.Hour).Truncate(time.Hour)
-		first := change.Add(time.Duration(min(before, after)) * time.Second).UTC()
-		minutes := max(after-before, before-after) / 60
-		for m := range minutes {
-			t := first.Add(time.Duration(m) * time.Minute)
-			if c.values[hourField]&(1<<t.Hour()) != 0 && c.values[minuteField]&(1<<t.Minute()) != 0 {
-				return t.Format("15:04"), after < before, true
+		for hour := range time.Duration(25) {
+			change, before, after := changes(midnight.Add(hour*time.Hour), time.Hour)
+			// The minutes of the clock that are passed over, or come again.
+			first := change.Add(time.Duration(min(before, after)) * time.Second).UTC()
+			for m := range max(after-before, before-after) / 60 {
+				if t := first.Add(time.Duration(m) * time.Minute); c.starts(t) {
+					return t.Format("15:04"), after < before, true
+				}
 			}
 		}
 	}
 	return "", false, false
+}
+
+// changes returns the hour that begins behind a moment, and the offsets from UTC, in seconds, at that moment and a while later.
+func changes(at time.Time, while time.Duration) (hour time.Time, before, after int) {
+	_, before = at.Zone()
+	_, after = at.Add(while).Zone()
+	return at.Add(time.Hour).Truncate(time.Hour), before, after
+}
+
+// starts reports whether the expression starts something in a minute of the clock.
+func (c Expression) starts(t time.Time) bool {
+	return c.values[minuteField]&(1<<t.Minute()) != 0 && c.values[hourField]&(1<<t.Hour()) != 0 &&
+		c.values[dayField]&(1<<t.Day()) != 0 && c.values[monthField]&(1<<t.Month()) != 0 && c.values[weekdayField]&(1<<t.Weekday()) != 0
 }

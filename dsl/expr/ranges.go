@@ -108,6 +108,8 @@ func (r Range) terms() (all []term) {
 // String says what the bounds are.
 func (r Range) String() string {
 	switch {
+	case r.Min != nil && r.Max != nil && *r.Min == *r.Max:
+		return spec.FormatDouble(*r.Min)
 	case r.Min != nil && r.Max != nil:
 		return "between " + spec.FormatDouble(*r.Min) + " and " + spec.FormatDouble(*r.Max)
 	case r.Min != nil:

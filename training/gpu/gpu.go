@@ -5,8 +5,8 @@ package gpu
 
 import (
 	"slices"
-	"strings"
-	"unicode"
+
+	"github.com/sluiceml/sluice/internal/gputype"
 )
 
 // Where an inventory comes from.
@@ -139,21 +139,11 @@ func (inv Inventory) Units() []Unit {
 func OfTypes(units []Unit, types []string) []Unit {
 	var fit []Unit
 	for _, u := range units {
-		if len(types) == 0 || slices.ContainsFunc(types, u.is) {
+		if len(types) == 0 || slices.ContainsFunc(types, func(t string) bool { return gputype.Is(u.Model, t) }) {
 			fit = append(fit, u)
 		}
 	}
 	return fit
-}
-
-// is reports whether a unit is of a type: whether all words of the type are words of its model's name.
-func (u Unit) is(gpuType string) bool {
-	model := words(u.Model)
-	return !slices.ContainsFunc(words(gpuType), func(w string) bool { return !slices.Contains(model, w) })
-}
-
-func words(s string) []string {
-	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
 // HelperVariable names where sluice-gpu is, if not beside the program that asks.

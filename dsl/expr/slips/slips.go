@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluiceml/sluice/dsl/likely"
 )
 
 // slip is a way to write something that CEL writes in another. The first that matches the text is told.
@@ -37,6 +39,7 @@ var syntaxSlips = []slip{
 	{regexp.MustCompile(`=<`), "write `<=`"},
 	{regexp.MustCompile(`(?:^|[\s(])-?(?:eq|ne|gt|ge|lt|le|gte|lte)\s|[≥≤≠]|=!`), "compare with `==`, `!=`, `<`, `<=`, `>` and `>=`"},
 	{regexp.MustCompile(`^[^(]*=>`), "write `>=`"},
+	{regexp.MustCompile(`^\s*lambda\s+(?:row|r|x|_)\s*:\s*(.*)`), "write the expression alone, with the row as `row`: $1"},
 	{regexp.MustCompile(`=>|->|\blambda\b`), "write the variable, a comma and the expression: list.map(x, x.n)"},
 	{regexp.MustCompile(`\bfor\b.*\bin\b`), "write list.map(x, ...), or list.filter(x, ...)"},
 	{regexp.MustCompile(`\bif\b.*\belse\b`), "write condition ? a : b"},
@@ -224,12 +227,13 @@ func Artifact(path, name string, input, own bool) string {
 }
 
 var (
-	number     = regexp.MustCompile(`\d+`)
-	justDate   = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
-	textInside = regexp.MustCompile(`["']([^"']*)["']`)
-	equalsBool = regexp.MustCompile(`[!=]=\s*(?:true|false)\b|\b(?:true|false)\s*[!=]=`)
-	columnEnd  = regexp.MustCompile(`\brow\.\w+\s*$`)
-	columnAt   = regexp.MustCompile(`^[-+*/%=!<>]+\s*(row\.\w+)`)
+	number        = regexp.MustCompile(`\d+`)
+	justDate      = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
+	shortDuration = regexp.MustCompile(`^\d+ ?[a-z]+$`)
+	textInside    = regexp.MustCompile(`["']([^"']*)["']`)
+	equalsBool    = regexp.MustCompile(`[!=]=\s*(?:true|false)\b|\b(?:true|false)\s*[!=]=`)
+	columnEnd     = regexp.MustCompile(`\brow\.\w+\s*$`)
+	columnAt      = regexp.MustCompile(`^[-+*/%=!<>]+\s*(row\.\w+)`)
 )
 
 // Column is a hint for a column of a row that is a string, and stands at an operator with what is none; empty where there is no such
@@ -275,16 +279,18 @@ func Operator(name, operands, text string) string {
 	case name == "format" && has("timestamp"):
 		return timeText
 	case has("duration", "string"), has("timestamp", "string"):
-		of := "duration"
-		if has("timestamp") {
-			of = "timestamp"
-		}
-		if m := textInside.FindStringSubmatch(text); m != nil && of == "timestamp" && justDate.MatchString(m[1]) {
+		m := textInside.FindStringSubmatch(text)
+		switch isTime := has("timestamp"); {
+		case m != nil && shortDuration.MatchString(m[1]):
+			return "write duration(\"" + likely.Duration(m[1]) + "\")"
+		case isTime && m != nil && justDate.MatchString(m[1]):
 			return "write timestamp(\"" + m[1] + "T00:00:00Z\")"
-		} else if m != nil {
-			return "write " + of + "(\"" + m[1] + "\")"
+		case isTime && m != nil:
+			return "write timestamp(\"" + m[1] + "\")"
+		case isTime:
+			return "write timestamp(...)"
 		}
-		return "write " + of + "(...)"
+		return "write duration(...)"
 	case strings.HasPrefix(operands, "(list(") && (has(", int)") || has(", double)")):
 		return "compare its length: x.size()"
 	case name == "!":
