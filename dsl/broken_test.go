@@ -79,15 +79,20 @@ func readBroken(text string) (doc string, want []finding) {
 	return "sluice: pipeline/v1\nname: p\nsteps:\n  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n", want
 }
 
-// TestBroken holds the linter to what it says of the mistakes that people make: each has the findings that its document names, and no
-// others, since a mistake that is told twice hides the next one.
-func TestBroken(t *testing.T) {
+// brokenCase is a document of testdata/broken, what it is checked against, and the findings that are wanted of it: none if it is sound.
+type brokenCase struct {
+	theme, name string
+	pipeline    document.File
+	env         document.File
+	want        []finding
+}
+
+func brokenCases(t *testing.T) (all []brokenCase) {
+	t.Helper()
 	themes, err := filepath.Glob("testdata/broken/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var broken, caught, valid int
-	met := map[string]bool{}
 	for _, path := range themes {
 		theme := strings.TrimSuffix(filepath.Base(path), ".txtar")
 		cases, err := txtar.ParseFile(path)
@@ -95,11 +100,6 @@ func TestBroken(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range cases.Files {
-			name := theme + "/" + c.Name
-			if met[name] {
-				t.Errorf("%s is there twice", name)
-			}
-			met[name] = true
 			// What follows `#! environment` are the keys of one, for a pipeline that may be left out.
 			written, keys, hasEnv := strings.Cut(string(c.Data), "#! environment\n")
 			doc, want := readBroken(written)
@@ -113,29 +113,47 @@ func TestBroken(t *testing.T) {
 			case hasEnv:
 				env = "sluice: environment/v1\nname: lab\n" + keys
 			}
-			_, got := Compile(document.File{Name: "p.yaml", Source: []byte(pipeline)}, document.File{Name: "e.yaml", Source: []byte(env)}, nearlyAll{})
-			if len(want) == 0 {
-				if valid++; theme != "valid" {
-					t.Errorf("%s: no finding is wanted of it", name)
-				}
-				if len(got) > 0 {
-					t.Errorf("%s is sound, and the linter says:\n%s", name, got.Text(false))
-				}
-				continue
+			all = append(all, brokenCase{
+				theme: theme, name: theme + "/" + c.Name, want: want,
+				pipeline: document.File{Name: "p.yaml", Source: []byte(pipeline)}, env: document.File{Name: "e.yaml", Source: []byte(env)},
+			})
+		}
+	}
+	return all
+}
+
+// TestBroken holds the linter to what it says of the mistakes that people make: each has the findings that its document names, and no
+// others, since a mistake that is told twice hides the next one.
+func TestBroken(t *testing.T) {
+	var broken, caught, valid int
+	met := map[string]bool{}
+	for _, c := range brokenCases(t) {
+		if met[c.name] {
+			t.Errorf("%s is there twice", c.name)
+		}
+		met[c.name] = true
+		_, got := Compile(c.pipeline, c.env, nearlyAll{})
+		if len(c.want) == 0 {
+			if valid++; c.theme != "valid" {
+				t.Errorf("%s: no finding is wanted of it", c.name)
 			}
-			broken++
-			right := len(got) == len(want)
-			for _, w := range want {
-				right = right && slices.ContainsFunc(got, w.matches)
+			if len(got) > 0 {
+				t.Errorf("%s is sound, and the linter says:\n%s", c.name, got.Text(false))
 			}
-			switch why := uncaught[name]; {
-			case right && why == "":
-				caught++
-			case right:
-				t.Errorf("%s is caught: remove it from the list of those that are not", name)
-			case why == "":
-				t.Errorf("%s\nwants %q and has:\n%s", name, want, got.Text(false))
-			}
+			continue
+		}
+		broken++
+		right := len(got) == len(c.want)
+		for _, w := range c.want {
+			right = right && slices.ContainsFunc(got, w.matches)
+		}
+		switch why := uncaught[c.name]; {
+		case right && why == "":
+			caught++
+		case right:
+			t.Errorf("%s is caught: remove it from the list of those that are not", c.name)
+		case why == "":
+			t.Errorf("%s\nwants %q and has:\n%s", c.name, c.want, got.Text(false))
 		}
 	}
 	for name := range uncaught {

@@ -27,12 +27,14 @@ var childOutputsType = reflect.TypeFor[spec.ChildOutputs]()
 
 // family is what a pipeline and its children share while they are compiled.
 type family struct {
-	env   *spec.Environment
-	ws    document.Workspace
-	base  string // of the files' names in findings
-	files map[string]*compiledChild
-	count int
-	diags document.Diagnostics // of the children that are files
+	env  *spec.Environment
+	ws   document.Workspace
+	base string // of the files' names in findings
+	// accepted: as in document.File.
+	accepted bool
+	files    map[string]*compiledChild
+	count    int
+	diags    document.Diagnostics // of the children that are files
 	// inline are the children written in place.
 	inline []inlineChild
 }
@@ -83,8 +85,8 @@ func (f *family) compile(l *loader, generation int) *checker {
 	return c
 }
 
-func newFamily(root string, env *spec.Environment, ws document.Workspace) *family {
-	return &family{env: env, ws: ws, base: path.Dir(root), files: map[string]*compiledChild{}}
+func newFamily(root document.File, env *spec.Environment, ws document.Workspace) *family {
+	return &family{env: env, ws: ws, base: path.Dir(root.Name), accepted: root.Accepted, files: map[string]*compiledChild{}}
 }
 
 // compileChildren finds out what the child pipelines hand on. Those written in place wait for the types of their params, which may be
@@ -234,7 +236,7 @@ func (c *checker) mayHaveChild(at *yaml.Node) bool {
 func (f *family) compileFile(name string, data []byte, generation int) *compiledChild {
 	ch := &compiledChild{name: name, open: true}
 	f.files[name] = ch
-	src := document.New(document.File{Name: path.Join(f.base, name), Source: data})
+	src := document.New(document.File{Name: path.Join(f.base, name), Source: data, Accepted: f.accepted})
 	l := &loader{src: src}
 	if l.load(data) {
 		f.compile(l, generation).describe(ch)

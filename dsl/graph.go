@@ -33,9 +33,11 @@ func (c *checker) addEdges() {
 				c.addReference(s, e, r)
 			}
 		}
-		if !c.checkNeverBoth(s) {
-			c.checkSkipped(s)
-		}
+		c.src.Judge(func() {
+			if !c.checkNeverBoth(s) {
+				c.checkSkipped(s)
+			}
+		})
 	}
 	for _, e := range c.exprs {
 		for _, r := range e.Refs {

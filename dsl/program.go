@@ -59,7 +59,7 @@ func compileRoot(pipeline, env document.File, ws document.Workspace, l *loader) 
 	if l.alone && !l.block {
 		checked = nil // only a cleaning runs: the environment need not define what other steps name
 	}
-	f := newFamily(pipeline.Name, checked, ws)
+	f := newFamily(pipeline, checked, ws)
 	var program *Program
 	if root := src.Parse(pipeline.Source); root != nil {
 		if l.root = root; l.block {
@@ -151,6 +151,25 @@ func (c *checker) check() *Program {
 	for _, e := range c.exprs {
 		c.compile(e, nil)
 	}
+	c.src.Judge(c.checkSteps)
+	c.addEdges()
+	graph := c.sortGraph()
+	if graph != nil {
+		c.src.Judge(c.checkGates)
+	}
+	c.src.Judge(c.checkDocument)
+	c.d.ReportMisspelt()
+	if !c.src.Findings.HasErrors() {
+		c.src.Judge(c.checkWhole)
+	}
+	return &Program{
+		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs,
+		concurrency: c.concurrency, requirements: c.requirements, hashKeys: c.childHashKeys(),
+		childFiles: c.childFiles(),
+	}
+}
+
+func (c *checker) checkSteps() {
 	for _, s := range c.steps {
 		c.checkEnvelope(s)
 		c.checkColumns(s)
@@ -159,11 +178,10 @@ func (c *checker) check() *Program {
 			c.checkScripts(s)
 		}
 	}
-	c.addEdges()
-	graph := c.sortGraph()
-	if graph != nil {
-		c.checkGates()
-	}
+}
+
+// checkDocument checks what stands around the steps.
+func (c *checker) checkDocument() {
 	c.checkPathTexts()
 	c.checkParams()
 	c.checkTriggers()
@@ -171,19 +189,15 @@ func (c *checker) check() *Program {
 	c.checkKeep()
 	c.checkNotify()
 	c.checkCosts()
-	c.d.ReportMisspelt()
-	if !c.src.Findings.HasErrors() {
-		c.checkClashes()
-		c.checkUnasked()
-		c.checkUnusedDefaults()
-		c.checkUnread()
-		c.checkMeasures()
-	}
-	return &Program{
-		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs,
-		concurrency: c.concurrency, requirements: c.requirements, hashKeys: c.childHashKeys(),
-		childFiles: c.childFiles(),
-	}
+}
+
+// checkWhole checks what is only worth telling of a document without errors.
+func (c *checker) checkWhole() {
+	c.checkClashes()
+	c.checkUnasked()
+	c.checkUnusedDefaults()
+	c.checkUnread()
+	c.checkMeasures()
 }
 
 // declare defines the types of the names that every expression sees.
@@ -324,7 +338,7 @@ func (c *checker) compile(e *expr.Expression, s *step) {
 	env, vars := c.envWith(base, baseVars, extra)
 	e.Compile(c.src, c.ts, env, vars)
 	c.use(e)
-	c.checkCounts(e, s)
+	c.src.Judge(func() { c.checkCounts(e, s) })
 }
 
 // anyOutputs lets a gate read any output of a step whose outputs are not known.

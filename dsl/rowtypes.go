@@ -25,8 +25,12 @@ type rowTyper struct {
 	exprs map[*yaml.Node][]*expr.Expression
 }
 
-// typeRows checks a cleaning's expressions over rows against what is known of the rows that reach them.
+// typeRows checks a cleaning's expressions over rows against what is known of the rows that reach them. Those of an accepted document are
+// left to be compiled over any rows, since a later version may know more.
 func (c *checker) typeRows(s *step) {
+	if c.family.accepted {
+		return
+	}
 	t := &rowTyper{checker: c, exprs: map[*yaml.Node][]*expr.Expression{}}
 	for _, e := range s.exprs {
 		if e.Scope == expr.ScopeRow {

@@ -88,7 +88,7 @@ func (e *Engine) Submission(ctx context.Context, digest string) (*Submitted, err
 			return nil, err
 		}
 		folder := &workspace{ctx: ctx, store: e.Store, ref: sub.Workspace}
-		program, diags := dsl.Compile(document.File{Name: sub.File, Source: sub.Pipeline}, document.File{Name: sub.EnvFile, Source: sub.Environment}, folder)
+		program, diags := dsl.Compile(document.File{Name: sub.File, Source: sub.Pipeline, Accepted: true}, document.File{Name: sub.EnvFile, Source: sub.Environment, Accepted: true}, folder)
 		if folder.failed != nil {
 			return nil, fmt.Errorf("the workspace: %w", folder.failed) // the pipeline is not to blame
 		}

@@ -28,6 +28,8 @@ const (
 // Source is a document's text with its findings.
 type Source struct {
 	name     string
+	accepted bool
+	judging  bool
 	Lines    []string
 	Findings Diagnostics
 	// The characters of the line asked for last: values are read in the order of the document, and many may share a long line.
@@ -41,10 +43,19 @@ var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 // New splits a document into lines. It has no findings yet.
 func New(f File) *Source {
 	text := string(f.Source[:min(len(f.Source), MaxSource)])
+	lines := strings.Split(text, "\n")
 	if strings.ContainsAny(text, "\r\u0085\u2028\u2029") {
-		return &Source{name: f.Name, Lines: lineBreak.Split(text, -1)}
+		lines = lineBreak.Split(text, -1)
 	}
-	return &Source{name: f.Name, Lines: strings.Split(text, "\n")}
+	return &Source{name: f.Name, accepted: f.Accepted, Lines: lines}
+}
+
+// Judge applies rules to what has been read: a program can be made of a document that breaks them. Nothing is found in one that was accepted.
+func (s *Source) Judge(rules func()) {
+	outer := s.judging
+	s.judging = true
+	rules()
+	s.judging = outer
 }
 
 // line returns the text of line n, from 1.
@@ -72,6 +83,8 @@ func (s *Source) Add(sev Severity, line, col int, code, hint, message string) {
 		line, col = len(s.Lines), utf8.RuneCountInString(s.line(len(s.Lines)))+1
 	}
 	switch {
+	case s.judging && s.accepted:
+		return
 	case len(s.Findings) > MaxFindings || len(s.Findings) == MaxFindings && sev == SeverityWarning:
 		return
 	case len(s.Findings) == MaxFindings:
@@ -407,4 +420,7 @@ func escapeLen(rest []rune) int {
 type File struct {
 	Name   string
 	Source []byte
+	// Accepted is set if a version of Sluice has accepted the document, and runs depend on it. Judge finds nothing in it: this version may
+	// have rules that that one did not have.
+	Accepted bool
 }

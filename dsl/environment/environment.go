@@ -34,6 +34,16 @@ func Load(src *document.Source, data []byte) *spec.Environment {
 	eachDriver(src, root, "pools", "pool", "local: {nodes: 2}", reflect.TypeFor[spec.Pool]())
 	eachDriver(src, root, "targets", "target", "embedded: {port: 8080}", reflect.TypeFor[spec.Target]())
 	spec.SetDefaults(reflect.ValueOf(env))
+	src.Judge(func() { check(src, root, env) })
+	src.DropFollowing(root)
+	if !excuseEntries(d, root, "pools", &env.Pools) || !excuseEntries(d, root, "targets", &env.Targets) ||
+		!excuseEntries(d, root, "people", &env.People) || !excuseEntries(d, root, "secrets", &env.Secrets) {
+		return nil
+	}
+	return env
+}
+
+func check(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	checkStore(src, root, env)
 	checkPools(src, root, env)
 	checkTargets(src, root, env)
@@ -44,12 +54,6 @@ func Load(src *document.Source, data []byte) *spec.Environment {
 	checkSecrets(src, root, env)
 	checkRunner(src, root)
 	checkLimits(src, root, env)
-	src.DropFollowing(root)
-	if !excuseEntries(d, root, "pools", &env.Pools) || !excuseEntries(d, root, "targets", &env.Targets) ||
-		!excuseEntries(d, root, "people", &env.People) || !excuseEntries(d, root, "secrets", &env.Secrets) {
-		return nil
-	}
-	return env
 }
 
 // LoadFile reads and checks an environment document without a pipeline. It returns nil if a finding is an error.

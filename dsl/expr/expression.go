@@ -60,7 +60,7 @@ type Expression struct {
 	// Refs are what it reads; they are known once it was compiled, if it is CEL.
 	Refs  []Reference
 	Tried bool // compiled, whatever came of it
-	OK    bool // compiled without a finding
+	OK    bool // compiled, and can be evaluated
 
 	tree    *ast.AST // nil when the text is no CEL
 	program *meter.Program
@@ -129,9 +129,6 @@ func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env,
 		e.ReportStart(src, "type", cmp.Or(e.pathMeant(checked.OutputType()), hint), message)
 		return
 	}
-	if !e.checkAbsent(src, ts) {
-		return
-	}
 	functions := baseEnv
 	if e.Scope == ScopeOnce {
 		functions = onceEnv
@@ -145,8 +142,12 @@ func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env,
 		return
 	}
 	e.OK = true
-	e.lint(src)
-	e.checkPossible(src, ts)
+	src.Judge(func() {
+		if e.checkAbsent(src, ts) {
+			e.lint(src)
+			e.checkPossible(src, ts)
+		}
+	})
 }
 
 // Report adds an error at a character of the expression.

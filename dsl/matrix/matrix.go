@@ -73,9 +73,11 @@ func Read(d *decode.Decoder, n *yaml.Node) *Matrix {
 	for _, e := range d.Expressions[first:] {
 		e.Scope = expr.ScopeOnce
 	}
-	if len(n.Content) == 0 || len(n.Content) == 2 && n.Content[0].Value == "exclude" {
-		d.Source.Errorf(n, "matrix", "write {axis: [value, value]}", "the matrix has no axes")
-	}
+	d.Source.Judge(func() {
+		if len(n.Content) == 0 || len(n.Content) == 2 && n.Content[0].Value == "exclude" {
+			d.Source.Errorf(n, "matrix", "write {axis: [value, value]}", "the matrix has no axes")
+		}
+	})
 	return m
 }
 
