@@ -26,7 +26,7 @@ func TestReference(t *testing.T) {
 	w := &referenceWriter{t: t, comments: comments(t), examples: keyExamples(t)}
 	w.line("# Reference\n")
 	w.line("All keys of pipelines and environments, with types and defaults. Both are YAML documents. `sluice lint` checks them completely before anything\nruns, and `schema.json` gives an editor completion. `make generate` writes this page from the structs in `dsl/`; [pipelines.md](pipelines.md) explains\nthe language by task.\n")
-	w.line("Values may contain `${expression}`, unless the key is marked *fixed*. An expression that is the whole value keeps its type; inside a text it is\nconverted to text. `$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%` or `0.1`, sizes `16GiB`.\n")
+	w.line("Values may contain `${expression}`, unless the key is marked *fixed*. An expression that is the whole value keeps its type; inside a text it is\nconverted to text. `$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%` or `0.1`, sizes `16GiB`, with kB, MB,\nGB and TB, or KiB, MiB, GiB and TiB.\n")
 	w.section("Pipeline", reflect.TypeFor[spec.Pipeline]())
 	w.section("Parameters", reflect.TypeFor[spec.Param]())
 	w.section("Steps", reflect.TypeFor[spec.Envelope]())
@@ -151,7 +151,7 @@ table, such as %[1]slast%[1]s or %[1]sitem%[1]s.
 | %[1]sprevious.?OUTPUT%[1]s, %[1]sindex%[1]s | in a step with %[1]srepeat%[1]s, the outputs of the previous iteration, and the number of earlier iterations |
 | %[1]srun.status%[1]s, %[1]srun.failed[0].step%[1]s, %[1]s.error%[1]s, %[1]s.type%[1]s | in %[1]son_failure%[1]s and %[1]sfinally%[1]s, the outcome of the main steps |
 | %[1]sinputs.NAME%[1]s | an input artifact of the step: %[1]spath%[1]s, %[1]sdigest%[1]s, %[1]sbytes%[1]s, %[1]sfiles%[1]s |
-| %[1]srun.id%[1]s, %[1]srun.started_at%[1]s, %[1]srun.cost.usd%[1]s | facts of this run |
+| %[1]srun.id%[1]s, %[1]srun.started_at%[1]s, %[1]srun.cost.usd%[1]s | facts of this run; times are timestamps |
 | %[1]srun.scheduled_at%[1]s | the scheduled time of the run; without a schedule, the time when it started |
 | %[1]srun.trigger.name%[1]s, %[1]s.kind%[1]s, %[1]s.time%[1]s | the trigger that started the run, and when; for a run that was started by hand the kind is manual and the name is empty |
 | %[1]srun.trigger.files%[1]s | the URLs of the objects that a data trigger found, a list |

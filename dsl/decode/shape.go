@@ -81,6 +81,10 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 		return "write `run: {command: [program, argument]}`, or another kind, under the step's id"
 	}
 	shape := shapes[d.key]
+	isGiven := d.key == "params" && t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Interface
+	if isGiven {
+		shape = shapes["env"]
+	}
 	if shape == "" || d.key == "outputs" && t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Interface {
 		if t.Kind() == reflect.Struct {
 			return "its keys are " + strings.Join(spec.KeyNames(spec.KeysOf(t)), ", ")
@@ -106,7 +110,7 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 			name = first.Value
 		}
 	default:
-		if decl := declaredBy(first); decl != "" && (d.key == "params" || d.key == "outputs") {
+		if decl := declaredBy(first); decl != "" && (d.key == "params" && !isGiven || d.key == "outputs") {
 			return "write " + decl
 		}
 		switch only := len(first.Content) == 2; {
@@ -114,7 +118,7 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 			return "write it as a key of the step: `secrets: {VARIABLE: NAME}`, with the name of a secret of the environment"
 		case only && first.Content[1].Kind != yaml.ScalarNode && !strings.Contains(shape, "each with a name"):
 			return "remove the `- ` of the items, which makes them entries of one mapping"
-		case only && d.key == "params":
+		case only && d.key == "params" && !isGiven:
 			return "write {" + first.Content[0].Value + ": {type: " + typeOf(first.Content[1]) + ", default: " + first.Content[1].Value + "}}"
 		case only:
 			name, value = first.Content[0].Value, first.Content[1].Value
@@ -125,6 +129,9 @@ func (d *Decoder) shapeHint(n *yaml.Node, t reflect.Type) string {
 		if at := document.Lookup(first, "value"); at != nil && at.Value != "" {
 			value = at.Value
 		}
+	}
+	if strings.Contains(value, "${") && !strings.HasPrefix(value, `"`) {
+		value = strconv.Quote(value)
 	}
 	if d.key == "publish" && name != "NAME" {
 		shape, value = "{"+name+": VALUE}", "NAME"

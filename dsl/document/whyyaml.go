@@ -222,7 +222,7 @@ func (s *Source) why(problem string, line int) bool {
 	if anchor := unknownAnchor.FindStringSubmatch(problem); anchor != nil {
 		return s.undefinedAlias(anchor[1])
 	}
-	if s.unclosed(problem, line) || s.looseBlock(problem, line) || s.scriptWithoutBar(problem, line) {
+	if s.unclosedQuote() || s.unclosed(problem, line) || s.looseBlock(problem, line) || s.scriptWithoutBar(problem, line) {
 		return true
 	}
 	for i, cause := range slices.Concat(lineCauses, yamlCauses) {
@@ -408,55 +408,6 @@ var (
 	beginsEntry = regexp.MustCompile(`^\s*(?:["']|[\w-]+: )`)
 	endsEntry   = regexp.MustCompile(`[^\s,\[{:]$`)
 )
-
-// unclosed reports a bracket that is open at the end of its line, where the line below is an entry of a block.
-func (s *Source) unclosed(problem string, line int) bool {
-	if !slices.ContainsFunc([]string{flowList, flowMapping, expectedKey, expectedNode, unexpectedColon}, func(p string) bool { return strings.Contains(problem, p) }) {
-		return false
-	}
-	for n := max(1, line-40); n <= min(line+2, len(s.Lines)-1); n++ {
-		text, below := blankQuoted(s.line(n)), blankQuoted(s.line(n+1))
-		if !blockEntry.MatchString(text) || !blockEntry.MatchString(below) || entryInBlock(below) > entryInBlock(text) || s.isInFlow(n, 0) {
-			continue
-		}
-		at := openBracket(strings.TrimRight(text, " "))
-		if at < 0 {
-			continue
-		}
-		s.Add(SeverityError, n, utf8.RuneCountInString(text[:at])+1, "yaml", "close it with `"+closing[text[at]]+"`", "this is not valid YAML: this `"+text[at:at+1]+"` is not closed")
-		return true
-	}
-	return false
-}
-
-var closing = map[byte]string{'[': "]", '{': "}"}
-
-// openBracket is the place of the innermost bracket that is open at the end of a line; -1 where there is none, it goes on there, or another
-// one is wrong.
-func openBracket(text string) int {
-	var open []int
-	for i := range len(text) {
-		switch {
-		case closing[text[i]] != "":
-			open = append(open, i)
-		case text[i] != ']' && text[i] != '}':
-		case len(open) == 0 || closing[text[open[len(open)-1]]] != text[i:i+1]:
-			return -1
-		default:
-			open = open[:len(open)-1]
-		}
-	}
-	if len(open) == 0 || strings.HasSuffix(text, ",") || open[len(open)-1] == len(text)-1 {
-		return -1
-	}
-	return open[len(open)-1]
-}
-
-// blockEntry is a line that is an entry of a block.
-var blockEntry = regexp.MustCompile(`^\s*(?:- +)*"?[\w.-]+"?:(?: .*)?$|^\s*- .*$`)
-
-// entryInBlock is how far the first key or item of a line is indented.
-func entryInBlock(text string) int { return len(text) - len(strings.TrimLeft(text, " ")) }
 
 var entryInFlow = regexp.MustCompile(`^\s*(?:- )*"?[\w.-]+"?: [\[{]`)
 

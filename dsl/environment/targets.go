@@ -112,7 +112,7 @@ func checkBatching(src *document.Source, body *yaml.Node, b spec.Batching) {
 
 func checkKServe(src *document.Source, key, body *yaml.Node, t spec.KServeTarget, store string) {
 	if t.Models == "" {
-		if !objectstore.IsAddress(store) {
+		if store == "" || strings.HasPrefix(store, "file://") { // else it is in a bucket, or nowhere, of which it was told
 			src.Errorf(key, "required", "write such as `models: s3://bucket/folder`, or keep the store in a bucket",
 				"KServe cannot read the models of `%s` from the store", key.Value)
 		}

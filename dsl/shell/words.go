@@ -147,7 +147,8 @@ func checkArgument(r document.Reporter, words []*yaml.Node, i int, isSet func(st
 	case substitution.MatchString(word):
 		unread = substitution.FindString(word)
 	case home.MatchString(word):
-		unread = "~"
+		r.Warnf(at, "shell", "write the whole path", "a command is not run by a shell: `~` is not expanded")
+		return true
 	case quoted.MatchString(word):
 		r.Warnf(at, "shell", "write "+strings.Trim(word, "'")+", in quotes of YAML alone", "a command is not run by a shell: the quotes in \"%s\" are part of the argument", word)
 		return true

@@ -143,12 +143,12 @@ type LossTest struct {
 	// Bound is the largest loss that counts: an answer that is further off counts as this far off. About ten times the usual difference is
 	// right; a much larger bound makes the test need more answers.
 	Bound float64 `json:"bound" dsl:"min=0.000000001"`
-	// Margin is by how much the candidate's mean loss may exceed that of the stable release. Default 0.
+	// Margin is by how much the candidate's mean loss may exceed that of the stable release; it is less than `bound`. Default 0.
 	Margin float64 `json:"margin,omitempty" dsl:"min=0"`
 	// Alpha is the maximum probability that a candidate within the margin is ever rolled back. Default 0.01.
 	Alpha float64 `json:"alpha,omitempty" dsl:"default=0.01,min=0.000001,max=0.5"`
 	// MaxMean is the mean loss above which a release is rolled back if the stage has no other release to compare it with, as with the first
-	// release of a target or a release with all the traffic. Default: half of `bound`.
+	// release of a target or a release with all the traffic; it is less than `bound`. Default: half of `bound`.
 	MaxMean float64 `json:"max_mean,omitempty" dsl:"min=0"`
 }
 

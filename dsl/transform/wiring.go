@@ -137,8 +137,10 @@ func (g *graph) connect(at int) {
 			"`%s` is in a chain, where each transform takes the rows of the one before", w.label())
 	case w.chained && w.first && top && !w.reads() && !w.group():
 		g.report(at, -1, "chain", "", "the first transform must read (ReadFrom...), and `%s` does not", w.typ)
-	case w.chained && (!w.first && w.reads() || !w.last && w.writes()):
-		g.report(at, -1, "chain", "", "`%s` can only be the first or the last transform of a chain", w.typ)
+	case w.chained && !w.first && w.reads():
+		g.report(at, -1, "chain", "remove it, or what stands before it", "`%s` can only be the first transform of a chain, and rows are read before it", w.typ)
+	case w.chained && !w.last && w.writes():
+		g.report(at, -1, "chain", "move it to the end, or remove it", "`%s` can only be the last transform of a chain", w.typ)
 	case w.chained && w.first && w.reads():
 		if !top && g.given(w.in) {
 			g.report(at, -1, "chain", "", "`%s` reads files, but its chain is given rows as `input`", w.label())
