@@ -344,11 +344,17 @@ func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (spec.Param, bool) {
 func (c *checker) checkGiven(s *step, ch *compiledChild) {
 	body, _ := s.spec.(expr.Mapping)
 	given, _ := body.Get("params").(expr.Mapping)
+	missing := slices.DeleteFunc(slices.Sorted(maps.Keys(ch.params)), func(name string) bool {
+		return document.Lookup(s.body, "params", name) != nil || !mustBeGiven(ch.params[name])
+	})
 	for key, n := range document.Entries(s.body, "params") {
 		decl, ok := ch.params[key.Value]
 		c.d.ValuesAsText(given, key.Value, document.Lookup(s.body, "params"), decl.Type, decl.Items)
 		v := given.Get(key.Value)
 		switch {
+		case !ok && len(missing) == 1: // which is the one that is meant
+			c.src.Errorf(key, "param", "write `"+missing[0]+"`, which it needs", "`%s` is not a parameter of %s", key.Value, ch.name)
+			missing = nil
 		case !ok:
 			c.src.Errorf(key, "param", nearest.Hint(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
 		case v == nil || slices.ContainsFunc(expr.Inside(v), func(e *expr.Expression) bool { return !e.OK }): // reported
@@ -360,10 +366,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(ch.params)) {
-		if document.Lookup(s.body, "params", name) == nil && mustBeGiven(ch.params[name]) {
-			c.src.Errorf(s.kindKey(), "required", "write `params: {"+name+": ...}`",
-				"%s needs the parameter `%s` (%s)", ch.name, name, ch.params[name].Type)
-		}
+	for _, name := range missing {
+		c.src.Errorf(s.kindKey(), "required", "write `params: {"+name+": ...}`", "%s needs the parameter `%s` (%s)", ch.name, name, ch.params[name].Type)
 	}
 }

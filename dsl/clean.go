@@ -50,14 +50,17 @@ const notOnNodesWhy = "a node of a pool has no files but the step's inputs: hand
 func notOnNodes(path string) bool { return !objectstore.IsAddress(path) }
 
 // checkCleanPlace checks where the step runs, and that what it reads is there.
-func (c *checker) checkCleanPlace(s *step, spec *spec.Clean) {
-	checkPlacement(c, s, spec.Train())
+func (c *checker) checkCleanPlace(s *step, clean *spec.Clean) {
+	checkPlacement(c, s, clean.Train())
 	if !s.onPool() {
 		c.refuseRuntime(s)
+		if c.env != nil {
+			checkWithinLimits(c, s, spec.Resources{Memory: c.env.Clean.Memory})
+		}
 		return
 	}
-	c.checkPoolPython(s, spec.Runtime.Python)
-	paths, _ := transform.InPlace(spec) // a transform that cannot be read is reported by its own check
+	c.checkPoolPython(s, clean.Runtime.Python)
+	paths, _ := transform.InPlace(clean) // a transform that cannot be read is reported by its own check
 	for _, path := range paths {
 		if path != "" && notOnNodes(path) { // one with an expression is empty, and checked when it is known
 			c.src.Errorf(s.kindKey(), "pool", "hand the files on from a `run` step, or put them into a bucket",

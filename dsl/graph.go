@@ -71,14 +71,11 @@ func (c *checker) checkNeed(s *step, id string) {
 
 func needNode(s *step, id string) *yaml.Node {
 	needs := document.Lookup(s.node, "needs")
-	if needs.Kind == yaml.SequenceNode {
-		for _, item := range needs.Content {
-			if item.Value == id {
-				return item
-			}
-		}
+	if needs.Kind == yaml.MappingNode {
+		return document.KeyNode(needs, id)
 	}
-	return document.KeyNode(needs, id)
+	items := document.Items(needs)
+	return items[slices.IndexFunc(items, func(item *yaml.Node) bool { return item.Value == id })]
 }
 
 func (c *checker) otherIDs(s *step) []string {

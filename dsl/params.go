@@ -93,7 +93,7 @@ func (c *checker) checkParams() {
 	node := document.Lookup(c.root, "params")
 	// What could not be read may be what reads the parameter, as may be a script that an expression was written into.
 	unread := slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {
-		return slices.Contains([]string{"syntax", "interpolation", "name", "tag", "unknown-key", "type", "reserved", "script", "literal", "duplicate", "kind"}, d.Code)
+		return slices.Contains([]string{"syntax", "interpolation", "name", "tag", "unknown-key", "type", "reserved", "script", "literal", "duplicate", "kind"}, d.Code) || strings.HasPrefix(d.Hint, givenToChild)
 	}) || document.Lookup(c.root, "steps") == nil
 	isMeant := func(name string) bool { // by one that there is not
 		return slices.ContainsFunc(c.src.Findings, func(d document.Diagnostic) bool {

@@ -219,7 +219,7 @@ func (c *checker) declare() {
 		steps.Fields[id] = cel.DynType // what is wrong with the step was reported; those that read it are not to blame
 	}
 	if c.inline {
-		steps.Hint = "pass its value with `params` beside `steps`: the steps of a child see nothing else of its parent"
+		steps.Hint = givenToChild + " beside `steps`: the steps of a child see nothing else of its parent"
 	}
 	stepsType := c.ts.Define(steps)
 	serving := &expr.ObjectType{Name: "serving", Code: "target", What: "a target of this environment", Fields: map[string]*cel.Type{}}
@@ -246,6 +246,9 @@ func (c *checker) declare() {
 		c.typeFan(s)
 	}
 }
+
+// givenToChild begins the hint at a step of the parent that a child reads.
+const givenToChild = "pass its value with `params`"
 
 func (c *checker) paramsType() *cel.Type {
 	params := &expr.ObjectType{Name: "params", Code: "param", What: "a parameter of this pipeline", Fields: map[string]*cel.Type{}, Optional: map[string]bool{}, Ranges: map[string]expr.Range{}}

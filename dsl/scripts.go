@@ -68,7 +68,7 @@ func (c *checker) unsetHint(s *step, code, name string) (hint string, isUnset bo
 	near, onPool := nearest.To(name, own), s.info().programs == programsOnPool || s.onPool()
 	callsSluice := document.Lookup(s.body, "sluice") != nil
 	switch {
-	case slices.Contains(own, name) || shell.SetByBash(name) || inherit.Inheritable(name):
+	case slices.Contains(own, name) || shell.SetByBash(name) || inherit.Inheritable(name) || document.Lookup(s.body, "env", name) != nil:
 		return "", false
 	case onPool && (slices.Contains(rankVariables, name) || onPoolOnly.MatchString(name) && name != "SLUICE_RESUME_DIR"):
 		return "", false

@@ -300,7 +300,7 @@ func readGates(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
 	}
 	var out expr.List
 	for _, item := range items {
-		if item.Kind == yaml.ScalarNode {
+		if document.Unalias(item).Kind == yaml.ScalarNode {
 			if v, leave, ok := d.Enter(item); ok {
 				if check := d.Expression(v, spec.Rules{Bool: true}); check != nil {
 					out = append(out, expr.MappingOf("check", check))
@@ -334,7 +334,7 @@ func readNeeds(d *decode.Decoder, n *yaml.Node) (expr.Value, bool) {
 	}
 	var out expr.Mapping
 	for _, item := range items {
-		if item.Kind != yaml.ScalarNode {
+		if item = document.Unalias(item); item.Kind != yaml.ScalarNode {
 			hint := "write a list, [a, b], or a mapping, {a: passed, b: failed}"
 			d.Source.Errorf(item, "type", hint, "expected the id of a step, not %s", document.NodeKind(item))
 			continue

@@ -72,3 +72,27 @@ var blockEntry = regexp.MustCompile(`^\s*(?:- +)*"?[\w.-]+"?:(?: .*)?$|^\s*- .*$
 
 // entryInBlock is how far the first key or item of a line is indented.
 func entryInBlock(text string) int { return len(text) - len(strings.TrimLeft(text, " ")) }
+
+var (
+	bareKey   = regexp.MustCompile(`^\s*(?:- )?([a-z_]+)$`)
+	plainItem = regexp.MustCompile(`^(\s*)- [^"'\[{|>&*!#\s][^:#]*$`)
+	entryKey  = regexp.MustCompile(`^(\s*)[a-z_]+: `)
+)
+
+// bareAbove reports a key without its `:`, and an item without its dash, which the line above continues when YAML reads it.
+func (s *Source) bareAbove(problem string, line int) bool {
+	if !strings.Contains(problem, unexpectedColon) {
+		return false
+	}
+	above, below := strings.TrimRight(s.line(line-1), " "), s.line(line)
+	if m := bareKey.FindStringSubmatch(above); m != nil && entryInBlock(below) > entryInBlock(above) {
+		s.Add(SeverityError, line-1, entryInBlock(above)+1, "yaml", "write `"+m[1]+":`", "this is not valid YAML: a key has no `:`")
+		return true
+	}
+	item, entry := plainItem.FindStringSubmatch(above), entryKey.FindStringSubmatch(below)
+	if item == nil || entry == nil || len(entry[1]) != len(item[1])+2 {
+		return false
+	}
+	s.Add(SeverityError, line, len(entry[1])+1, "yaml", "write `- ` before it", "this is not valid YAML: an item of a list begins with `- `")
+	return true
+}

@@ -222,7 +222,7 @@ func (s *Source) why(problem string, line int) bool {
 	if anchor := unknownAnchor.FindStringSubmatch(problem); anchor != nil {
 		return s.undefinedAlias(anchor[1])
 	}
-	if s.unclosedQuote() || s.unclosed(problem, line) || s.looseBlock(problem, line) || s.scriptWithoutBar(problem, line) {
+	if s.unclosedQuote() || s.bareAbove(problem, line) || s.unclosed(problem, line) || s.looseBlock(problem, line) || s.scriptWithoutBar(problem, line) {
 		return true
 	}
 	for i, cause := range slices.Concat(lineCauses, yamlCauses) {

@@ -278,7 +278,7 @@ func (x *explainer) slashed(owner *ObjectType, name string) string {
 	text := []rune(x.e.Text)
 	at := strings.TrimLeft(string(text[min(x.offset, len(text)):]), ".?")
 	for _, field := range owner.FieldNames() {
-		if owner.Code == "metric" && field != name && strings.HasPrefix(at, field) {
+		if owner.Code == "metric" && field != name && !IsIdentifier(field) && strings.HasPrefix(at, field) {
 			x.unknown = append(x.unknown, [2]int{x.offset, x.offset + len(field) + 1})
 			return field
 		}

@@ -131,7 +131,7 @@ func (e *Expression) checkChain(src *document.Source, ts *TypeSystem, op string,
 			e.Report(src, e.offset(x.ID()), "condition", "write `||` if one of them is enough", "this contradicts what comes before it: the condition is always false")
 			return
 		default:
-			e.Report(src, e.offset(x.ID()), "condition", "write `&&` if all of them must hold", "this or what comes before it always holds: the condition is always true")
+			e.warn(src, x, "write `&&` if all of them must hold", "this or what comes before it always holds: the condition is always true")
 			return
 		}
 	}

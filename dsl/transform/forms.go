@@ -53,11 +53,13 @@ func readTransform(d *decode.Decoder, n *yaml.Node) expr.Value {
 	return readConfig(d, n, typ.Value, reflect.TypeOf(config))
 }
 
-// beginning is a hint for a type that has the beginning of a transform's name.
+// beginning is a hint for a type that has the beginning of a transform's name, or the same beginning, such as Dedupe.
 func beginning(word string) string {
-	for _, t := range Types() {
-		if len(word) > 3 && strings.HasPrefix(strings.ToLower(t), strings.ToLower(word)) {
-			return "did you mean `" + t + "`?"
+	for _, n := range []int{len(word), 5} {
+		for _, t := range Types() {
+			if len(word) >= max(n, 4) && strings.HasPrefix(strings.ToLower(t), strings.ToLower(word[:n])) {
+				return "did you mean `" + t + "`?"
+			}
 		}
 	}
 	return ""

@@ -135,8 +135,10 @@ func (g *graph) checkSplits() {
 		for _, from := range list {
 			switch {
 			case !Is[Split](g.all[from.Node].typ):
+			case Is[Split](g.all[at].typ):
+				g.report(at, g.written(at, from), "chain", "remove one of them", "only a transform that writes may follow a Split")
 			case !g.all[at].writes():
-				g.report(at, g.written(at, from), "chain", "", "only a transform that writes may follow a Split")
+				g.report(at, g.written(at, from), "chain", "move it before the Split", "only a transform that writes may follow a Split")
 			case len(list) > 1:
 				g.report(at, g.written(at, from), "chain", "write the other rows with a transform of their own",
 					"`%s` writes the parts of `%s`, and cannot take other rows", g.all[at].label(), g.all[from.Node].label())
@@ -255,7 +257,7 @@ func (g *graph) unused(out Output, said map[Output]bool) {
 		return // told of where it is misspelt
 	}
 	switch name := w.local() + "." + out.Name; {
-	case slices.Contains(g.misread, w.local()): // an input that is wrong likely means these
+	case slices.Contains(g.misread, w.local()), out.Name != "" && slices.Contains(g.misread, out.Name): // an input that is wrong likely means these
 	case out.Name != "":
 		g.report(out.Node, -1, "unused-rows", "name `"+name+"` as the `input` of a transform", "the rows of `%s` are not used", w.prefix+name)
 		g.errors[len(g.errors)-1].output = out.Name

@@ -89,7 +89,7 @@ type graph struct {
 	// order has each transform after those that it takes rows from, and no groups.
 	order  []int
 	errors []graphError
-	// misread are names in inputs that lead to no rows, and meant the hints about them.
+	// misread are names in inputs that lead to no rows, of transforms and of their outputs, and meant the hints about them.
 	misread, meant []string
 }
 
@@ -205,8 +205,8 @@ func (g *graph) input(at, nth int) {
 	if wrong != "" {
 		g.report(at, nth, "rows-from", hint, "%s", wrong)
 		r.Node = noGroup
-		of, _, _ := strings.Cut(w.inputs[nth], ".")
-		g.misread, g.meant = append(g.misread, of), append(g.meant, hint)
+		of, part, _ := strings.Cut(w.inputs[nth], ".")
+		g.misread, g.meant = append(g.misread, of, part), append(g.meant, hint)
 	}
 	g.refs[at] = append(g.refs[at], r)
 }
