@@ -124,7 +124,7 @@ func (c *checker) checkConstantList(e *expr.Expression) {
 		return
 	}
 	if items.Size() == types.IntZero {
-		e.ReportStart(c.src, "instances", "write the items, such as '[\"eu\", \"us\"]'", "the list is empty, so the step never runs")
+		c.src.Warnf(e.Node, "instances", "write the items, such as '[\"eu\", \"us\"]'", "the list is empty, so the step never runs")
 	}
 	if n, _ := items.Size().Value().(int64); n > matrix.MaxInstances {
 		e.ReportStart(c.src, "limit", "give each instance several items", "there are "+strconv.FormatInt(n, 10)+" instances, more than 100,000")

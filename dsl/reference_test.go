@@ -26,7 +26,7 @@ func TestReference(t *testing.T) {
 	w := &referenceWriter{t: t, comments: comments(t), examples: keyExamples(t)}
 	w.line("# Reference\n")
 	w.line("All keys of pipelines and environments, with types and defaults. Both are YAML documents. `sluice lint` checks them completely before anything\nruns, and `schema.json` gives an editor completion. `make generate` writes this page from the structs in `dsl/`; [pipelines.md](pipelines.md) explains\nthe language by task.\n")
-	w.line("Values may contain `${expression}`, unless the key is marked *fixed*. An expression that is the whole value keeps its type; inside a text it is\nconverted to text. `$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%` or `0.1`, sizes `16GiB`, with kB, MB,\nGB and TB, or KiB, MiB, GiB and TiB.\n")
+	w.line("Values may contain `${expression}`, unless the key, or one around it, is marked *fixed*. An expression that is the whole value keeps its type; inside a text it is\nconverted to text. `$${` is a literal `${`. Durations are written `90s` or `1h30m`, shares `10%%` or `0.1`, sizes `16GiB`, with kB, MB,\nGB and TB, or KiB, MiB, GiB and TiB.\n")
 	w.section("Pipeline", reflect.TypeFor[spec.Pipeline]())
 	w.section("Parameters", reflect.TypeFor[spec.Param]())
 	w.section("Steps", reflect.TypeFor[spec.Envelope]())

@@ -14,7 +14,7 @@ type WorkerLimits struct {
 	// `clean` allows it. A step that requests none counts as none.
 	Memory Size `json:"memory,omitempty"`
 	// GPU is the number of GPUs of the worker's machine that steps may use. Each step is assigned as many as it requests in `resources`, by
-	// CUDA_VISIBLE_DEVICES.
+	// CUDA_VISIBLE_DEVICES. 0 is no limit.
 	GPU int `json:"gpu,omitempty" dsl:"min=0,max=64"`
 }
 

@@ -161,7 +161,7 @@ type Envelope struct {
 	Secrets map[string]string `json:"secrets,omitempty"`
 	// Summary is one line that describes the step in Temporal's UI and in the output of commands.
 	Summary string `json:"summary,omitempty"`
-	// Env adds environment variables to the step's processes.
+	// Env adds environment variables to the step's processes. A name consists of ASCII letters, digits and _.
 	Env map[string]string `json:"env,omitempty"`
 	// Publish registers an output under a name when the gate has passed: {dataset: spam-mail}.
 	Publish map[string]string `json:"publish,omitempty" dsl:"literal,names"`

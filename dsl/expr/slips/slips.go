@@ -23,6 +23,7 @@ var syntaxSlips = []slip{
 	{regexp.MustCompile(`("[^"]*\\[dwsDWSB.+*?()\[\]|$^/-][^"]*"|'[^']*\\[dwsDWSB.+*?()\[\]|$^/-][^']*')`), "write `\\` twice, or a raw string: r$1"},
 	{regexp.MustCompile(`[\x{a0}\x{200b}\x{200c}\x{2060}\x{feff}]`), "write plain spaces: there is a character in it that cannot be seen"},
 	{regexp.MustCompile(`[“”‘’„]`), "write straight quotes: \" or '"},
+	{regexp.MustCompile(`'[^'\n]*\n[^'\n]*'|"[^"\n]*\n[^"\n]*"`), "write `\\\\n`: in double quotes YAML reads `\\n` as a line break, which no string of CEL has"},
 	{regexp.MustCompile(`=~`), "write text.matches(\"PATTERN\")"},
 	{regexp.MustCompile(`(?i)\bis\b.*\b(?:none|null|nil|undefined)\b`), "a value that may be absent is read with `.?`, and has `.hasValue()`; a column of a row is compared with null: row.x != null"},
 	{regexp.MustCompile(`\w\[[^\[\]?]*:[^\[\]]*\]`), "write list.slice(from, to), or text.substring(from, to)"},
@@ -90,6 +91,8 @@ func Parser(message string) string {
 	switch {
 	case m != nil && m[1] == "<EOF>":
 		return "it ends too early"
+	case m != nil && strings.TrimSpace(strings.Trim(m[1], `'"`)) == "":
+		return "this is not expected here"
 	case m != nil:
 		return "`" + strings.TrimSpace(m[1]) + "` is not expected here"
 	case strings.HasPrefix(message, "missing ')'"):
