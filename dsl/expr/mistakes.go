@@ -77,6 +77,8 @@ func (x *explainer) objectHint(operator, operands string) string {
 		return ""
 	case operator == "[ ]" && first == "steps" && x.indexed() != "":
 		return "write steps." + x.indexed()
+	case operator == "[ ]" && o.Fields[x.indexed()] != nil:
+		return "write ." + x.indexed()
 	case operator == "[ ]":
 		return "it has names but no order: ." + o.FieldNames()[0]
 	case o.Fields["name"] != nil:
