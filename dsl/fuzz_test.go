@@ -44,6 +44,9 @@ func FuzzCompile(f *testing.F) {
 		if (program == nil) != diags.HasErrors() {
 			t.Errorf("program is nil: %v; %s", program == nil, diags)
 		}
+		if again, diags := Compile(document.File{Name: "f.yaml", Source: data, Accepted: true}, document.File{}, nil); again == nil && program != nil {
+			t.Errorf("it was accepted, and is refused: %s", diags)
+		}
 		lines := document.New(document.File{Source: data}).Lines
 		for _, d := range diags {
 			if d.Line < 1 || d.Line > len(lines) || d.Col < 1 || utf8.Valid(data) && d.Col > utf8.RuneCountInString(lines[d.Line-1])+1 {
