@@ -49,8 +49,9 @@ func (u *task) again(id spill.ID, offset uint64, from rows.Origin, text []byte) 
 	return u.mark(u.straight, group, m, from)
 }
 
-// maxMarks bounds the marks of a unit that are in memory, in bytes. Few units have as many: a large file that one worker must read alone.
-const maxMarks = 32 << 20
+// maxMarks bounds the marks of a unit that are in memory, in bytes, so that those of all workers take a share of the job's memory: while a
+// slice grows it takes more than twice as much. Few units have as many: a large file that one worker must read alone, or rows of many bands.
+func (j *Job) maxMarks() int { return int(j.Memory) / 8 / j.Parallelism }
 
 // mark adds a mark to those of a group of an end.
 func (u *task) mark(at int, group string, m spill.Mark, from rows.Origin) error {
@@ -58,7 +59,7 @@ func (u *task) mark(at int, group string, m spill.Mark, from rows.Origin) error 
 	before := len(u.marks[key])
 	u.marks[key] = m.Append(u.marks[key])
 	u.files.Of(from.Name).Reached[at]++
-	if u.held += len(u.marks[key]) - before; u.held <= maxMarks {
+	if u.held += len(u.marks[key]) - before; u.held <= u.job.maxMarks() {
 		return nil
 	}
 	u.caching = false // an entry has all marks of its piece
