@@ -74,20 +74,12 @@ func checkCommandFiles(cmd *spec.Command, c *checker, s *step) {
 	if c.ws == nil {
 		return
 	}
-	for i, arg := range cmd.Command {
-		if document.NamesFile(i, arg) {
-			c.checkFile(s, arg, "command", i)
-		}
+	named := document.NamedFiles(document.Lookup(s.body, "command"), document.Lookup(s.body, "files"))
+	if at := document.Lookup(s.body, "runtime", "python"); at != nil && cmd.Runtime.Python != "" {
+		named = append(named, at)
+		c.readRequirements(at, cmd.Runtime.Python)
 	}
-	for i, file := range cmd.Files {
-		c.checkFile(s, file, "files", i)
-	}
-	if cmd.Runtime.Python != "" {
-		c.checkFile(s, cmd.Runtime.Python, "runtime", "python")
-		if at := document.Lookup(s.body, "runtime", "python"); at != nil {
-			c.readRequirements(at, cmd.Runtime.Python)
-		}
-	}
+	document.CheckFiles(c.src, c.ws, named)
 }
 
 // checkReserved reports declared outputs that every step of the kind, whose struct is of that type, has anyway.

@@ -35,6 +35,32 @@ func NamesFile(i int, arg string) bool {
 	return i == 0 && strings.HasPrefix(arg, "./") || i > 0 && script && !strings.HasPrefix(arg, "-") && !path.IsAbs(arg)
 }
 
+// NamedFiles are where a command and its list of files name files of the workspace.
+func NamedFiles(command, files *yaml.Node) (named []*yaml.Node) {
+	for _, list := range []*yaml.Node{command, files} {
+		if list == nil || list.Kind != yaml.SequenceNode {
+			continue // `none` is no file
+		}
+		for i, n := range Items(list) {
+			if n.Kind == yaml.ScalarNode && n.Tag != "!!null" && (list == files || NamesFile(i, n.Value)) {
+				named = append(named, n)
+			}
+		}
+	}
+	return named
+}
+
+// CheckFiles does as CheckFile for each of the files that are named, once for one that is named again.
+func CheckFiles(r Reporter, ws Workspace, named []*yaml.Node) {
+	met := map[string]bool{}
+	for _, at := range named {
+		if file := path.Clean(at.Value); !met[file] {
+			met[file] = true
+			CheckFile(r, ws, at, at.Value)
+		}
+	}
+}
+
 // CheckFile reports a file that a workspace lacks, or that goes along with no run; at is where it is named.
 func CheckFile(r Reporter, ws Workspace, at *yaml.Node, file string) {
 	switch {

@@ -39,28 +39,7 @@ func (Exec) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 		return
 	}
 	shell.Check(r, command, isSet, in.Workspace.Exists)
-	for _, n := range workspaceArgs(command) {
-		document.CheckFile(r, in.Workspace, n, n.Value)
-	}
-	if files := document.Lookup(config, "files"); files != nil && files.Kind == yaml.SequenceNode {
-		for _, n := range files.Content {
-			document.CheckFile(r, in.Workspace, n, n.Value)
-		}
-	}
-}
-
-// workspaceArgs are those of a command's words that name files of the workspace.
-func workspaceArgs(command *yaml.Node) []*yaml.Node {
-	if command == nil || command.Kind != yaml.SequenceNode {
-		return nil
-	}
-	var args []*yaml.Node
-	for i, n := range command.Content {
-		if n.Kind == yaml.ScalarNode && document.NamesFile(i, n.Value) {
-			args = append(args, n)
-		}
-	}
-	return args
+	document.CheckFiles(r, in.Workspace, document.NamedFiles(command, document.Lookup(config, "files")))
 }
 
 // Execs returns the configs of the Exec transforms of a resolved spec.
