@@ -60,7 +60,7 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 		case isArtifact && (strings.HasPrefix(decl.Path, "$") || strings.HasPrefix(decl.Path, "~")):
 			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path: it is below $SLUICE_OUTPUT_DIR", "%q is not expanded: no shell is involved", decl.Path)
 		case isArtifact && !document.IsInside(decl.Path):
-			c.src.Errorf(document.PlaceOf(at, "path"), "path", "write a relative path", "%q is outside $SLUICE_OUTPUT_DIR", decl.Path)
+			c.src.Errorf(document.PlaceOf(at, "path"), "path", "let the program write to $SLUICE_OUTPUT_DIR/"+name+", and write `path: "+name+"`", "%q is outside $SLUICE_OUTPUT_DIR", decl.Path)
 		}
 	}
 	if at := document.Lookup(s.body, "runtime", "image"); at != nil && s.info().programs == programsOnWorker && document.Lookup(s.body, "pool") == nil {

@@ -52,7 +52,10 @@ func checkTrainPool(sp *spec.Train, c *checker, s *step, name string) {
 	}
 	if file := pool.Runtime.Python; c.ws != nil && file != "" && sp.Runtime.Python == "" {
 		at := s.kindKey()
-		if !c.ws.Exists(path.Clean(file)) {
+		if !document.IsInside(file) {
+			c.src.Errorf(at, "path", "copy it there and name the copy in the pool, or give the step a `runtime` of its own",
+				"the pool `%s` installs %q, which is outside the pipeline's folder", name, file)
+		} else if !c.ws.Exists(path.Clean(file)) {
 			c.src.Errorf(at, "missing-file", "add it, or give the step a `runtime` of its own",
 				"the pool `%s` installs %q, which does not exist beside the pipeline", name, file)
 		} else if why, help := c.ws.LeftOut(path.Clean(file)); why != "" {

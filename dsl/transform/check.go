@@ -4,6 +4,7 @@ import (
 	"iter"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -46,6 +47,9 @@ func checkPatterns(r document.Reporter, paths *yaml.Node) {
 			continue
 		case isURL && scheme != "s3" && scheme != "gs":
 			r.Errorf(n, "path", "fetch it in a `run` step, and use that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
+			continue
+		case strings.HasPrefix(n.Value, "${inputs.") && slices.Contains(strings.Split(n.Value, "/"), ".."):
+			r.Errorf(n, "path", "remove `..`, and let the step before put the files into that output, or into one that is an input too", "`%s` leaves the folder of the input", n.Value)
 			continue
 		case isURL:
 			rest, _, _ = strings.Cut(rest, "?")
