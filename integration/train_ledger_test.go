@@ -200,3 +200,26 @@ func TestTrainLedgerHasNodesThatNeverStarted(t *testing.T) {
 		t.Errorf("the first generation cost $%v, and never started, which cost %+v", o.Generations[0].CostUSD, o.Outcomes.NeverStarted)
 	}
 }
+
+// The time in which Sluice is dead is nobody's: it is neither in the ledger nor in the cost, and it does not use up a budget. The budget here
+// is that of both nodes for as long as Sluice is dead.
+//
+// promise: docs/training.md#p-node-time
+func TestTrainDoesNotPayWhileSluiceIsDead(t *testing.T) {
+	const dead, perHour = 45 * time.Second, 3600
+	b := newTrainBench(t, fmt.Sprintf("}, usd_per_hour: {on_demand: %d", perHour), engineConfig{})
+	b.in.BudgetUSD = 2 * perHour * dead.Hours()
+	lives, _ := b.watchAgents()
+	b.execute()
+	b.awaitSteps(30)
+	b.stop(syscall.SIGKILL)
+	time.Sleep(dead)
+	b.start()
+	o := b.result()
+	b.wantEnds(o, spec.EndNodeLost, spec.EndFinished)
+	b.checkAccount(o)
+	b.checkNodes(o, lives())
+	if o.CostUSD >= b.in.BudgetUSD {
+		t.Errorf("it cost $%.2f, of $%.2f", o.CostUSD, b.in.BudgetUSD)
+	}
+}

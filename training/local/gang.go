@@ -149,6 +149,22 @@ func (g *gang) lives() bool {
 	return false
 }
 
+// seen marks the gang as seen while any of its nodes lives.
+func (g *gang) seen() {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for over := false; !over && g.lives(); {
+		select {
+		case <-g.released:
+			over = true
+		case <-tick.C:
+		}
+		if err := g.see(time.Now()); err != nil {
+			return // without a record, nobody will ask
+		}
+	}
+}
+
 // watch waits for the first loss.
 func (g *gang) watch(ctx context.Context) (training.Loss, error) {
 	select {

@@ -3,7 +3,7 @@
 // market: see Interruptions in the environment document.
 //
 // The state of a gang is kept in <Dir>/<run>-<step>-g<generation>/gang.json, so that another process, or this one after a restart,
-// can tell which of its nodes still live.
+// can tell which of its nodes still live, and by the file's time how long the others did.
 package local
 
 import (
@@ -95,6 +95,12 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 		return training.Gang{}, err
 	} else if old.lives() {
 		return old.Gang, nil
+	} else if len(old.Nodes) > 0 { // it died with the process that started it
+		gang, err := killRecord(ctx, dir)
+		if err != nil {
+			return training.Gang{}, err
+		}
+		ended = append(ended, gang)
 	}
 	p.opts.Gangs.mu.Lock()
 	defer p.opts.Gangs.mu.Unlock()
@@ -238,6 +244,7 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 		g.end()
 		return nil, training.FailedStart(fmt.Errorf("record the gang: %w", err), g.paid())
 	}
+	g.tasks.Go(g.seen)
 	if in := p.opts.Interruptions; in != nil && r.Capacity != spec.CapacityOnDemand {
 		g.tasks.Go(func() {
 			g.interrupt(interruptionOf(*in, r.Key, n), func() { p.market.dry(time.Duration(in.Gap)) })

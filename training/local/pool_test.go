@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
@@ -167,6 +168,48 @@ func TestInterruptionsAreStratified(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSeen: what died with the process that started it is paid for until it was seen last, by whoever finds the record.
+func TestSeen(t *testing.T) {
+	p := newPool(t, 2, nil)
+	var seen []time.Time
+	for generation := range 2 {
+		gang, err := p.Acquire(t.Context(), training.Request{Key: request(generation).Key, MinNodes: 1, MaxNodes: 1, Workflow: "w"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := gang.Nodes[0].BeganAt.Add(time.Duration(generation+1) * time.Hour).Truncate(time.Second)
+		seen = append(seen, at)
+	}
+	began := time.Now()
+	p.Close()
+	for generation, at := range seen {
+		r, err := readRecord(p.dir(request(generation).Key))
+		if err != nil || r.SeenAt.Before(began.Add(-time.Second)) {
+			t.Fatalf("it was seen at %v, before %v; %v", r.SeenAt, began, err)
+		}
+		if err := r.see(at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := New(p.opts)
+	t.Cleanup(next.Close)
+	again, err := next.Acquire(t.Context(), request(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	released, err := next.Release(t.Context(), request(1).Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []time.Time
+	for _, gang := range append(again.Ended, released...) {
+		got = append(got, gang.Nodes[0].EndedAt)
+	}
+	if diff := cmp.Diff(seen, got); diff != "" {
+		t.Errorf("the ends of nodes (-want +got):\n%s", diff)
+	}
 }
 
 func TestAgentThatCannotStart(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// pollEvery is how often the processes of a gang that another process started are looked at.
+	// pollEvery is how often a gang is marked as seen, and the processes of one that another process started are looked at.
 	pollEvery = 200 * time.Millisecond
 	// goneLimit bounds the wait for processes that were killed.
 	goneLimit = 10 * time.Second
@@ -28,6 +28,7 @@ const (
 type record struct {
 	training.Gang
 	Dir       string    `json:"-"`
+	SeenAt    time.Time `json:"-"`         // the file's time: when the process that started the gang last saw it alive
 	Processes []process `json:"processes"` // the agents, by node
 }
 
@@ -66,6 +67,9 @@ func (r record) lives() bool {
 	return false
 }
 
+// see marks the gang as seen alive. Whoever finds the record of one that was killed with its process knows by this when that was.
+func (r record) see(now time.Time) error { return os.Chtimes(recordPath(r.Dir), now, now) }
+
 func recordPath(dir string) string { return filepath.Join(dir, "gang.json") }
 
 // readRecord returns an empty record where there is none.
@@ -77,6 +81,11 @@ func readRecord(dir string) (record, error) {
 	} else if err != nil {
 		return r, err
 	}
+	info, err := os.Stat(recordPath(dir))
+	if err != nil {
+		return r, err
+	}
+	r.SeenAt = info.ModTime().UTC()
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return r, fmt.Errorf("%s: %w", recordPath(dir), err)
 	}
@@ -106,8 +115,8 @@ func watchRecord(ctx context.Context, dir string) (training.Loss, error) {
 	return training.Loss{}, ctx.Err()
 }
 
-// killRecord ends the agents of a gang that another process started; their keepers end what runs under them. It returns the gang, with the
-// ends of those that it had to end.
+// killRecord ends the agents of a gang that another process started; their keepers end what runs under them. It returns the gang with the
+// ends of its nodes: those that it did not have to end were last seen with the process that started them.
 func killRecord(ctx context.Context, dir string) (training.Gang, error) {
 	r, err := readRecord(dir)
 	if err != nil {
@@ -116,6 +125,7 @@ func killRecord(ctx context.Context, dir string) (training.Gang, error) {
 	ctx, cancel := context.WithTimeout(ctx, goneLimit)
 	defer cancel()
 	for i, p := range r.Processes {
+		r.Nodes[i].EndedAt = r.SeenAt
 		lived := p.alive()
 		for p.alive() {
 			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training/ledger"
 	"github.com/sluiceml/sluice/workflows/durable"
@@ -47,6 +48,20 @@ func paidSince(before fault.Costs, released contract.Released, byPrice float64) 
 		return byPrice
 	}
 	return max(0, released.Paid.USD-before.USD)
+}
+
+// reconsider takes back that the budget ended the generation where its nodes were gone before they had used that up: while no worker was
+// there time went on, and nothing was paid for.
+func (l *generation) reconsider(ctx workflow.Context, end trainEnd, released contract.Released) trainEnd {
+	if end.how != spec.EndBudget || released == (contract.Released{}) || l.cost().USD+paidSince(l.paid, released, 0) >= l.in.BudgetUSD {
+		return end
+	}
+	if lost := end; l.wasLost(&lost) && durable.Since(ctx, changeGoneBeforeBudget) {
+		lost.failure, lost.pause = nil, 0
+		l.budget.Used-- // see charge
+		return lost
+	}
+	return end
 }
 
 // lost are the nodes of the generation that the pool has seen to be gone.

@@ -133,6 +133,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 		return end, nil
 	}
 	released, err := t.release(ctx, l.gangKey(), l.lost(), t.current.Pool)
+	end = l.reconsider(ctx, end, released)
 	l.close(ctx, end, released)
 	if err != nil {
 		t.dropNext(ctx)

@@ -26,4 +26,6 @@ const (
 	changeNextAtNotice = "next-at-notice"
 	// changeAsksAgain: a training with a deadline chooses again what to buy after each failed call of Acquire.
 	changeAsksAgain = "asks-again"
+	// changeGoneBeforeBudget: nodes that were gone before they had used up the budget were lost.
+	changeGoneBeforeBudget = "gone-before-budget"
 )
