@@ -1,14 +1,17 @@
 package data
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/store"
@@ -23,7 +26,9 @@ func NewCheckpoint() *cobra.Command {
 		Long: `Train steps commit checkpoints to the store while they run. The newest ones, as
 many as ` + "`checkpoint: {keep: N}`" + ` says, are kept after the step has ended,
 whatever its result, until ` + "`sluice data gc --checkpoints`" + ` removes them. A
-checkpoint is named RUN/STEP@TRAINING-STEP; RUN/STEP is the newest of the step.`,
+checkpoint is named RUN/STEP@TRAINING-STEP; RUN/STEP is the newest of the step.
+RUN is the name of a run or a prefix of it, or the name of a pipeline, for its
+newest run.`,
 		Example: `  sluice checkpoint ls reviews-20260301-120000
   sluice checkpoint export reviews-20260301-120000/fit@1200 checkpoint/`,
 	}, newCheckpointList(), newCheckpointShow(), newCheckpointVerify(), newCheckpointExport(), newCheckpointRestore(), newCheckpointRemove())
@@ -36,19 +41,27 @@ func newCheckpointList() *cobra.Command {
 		Long: `List the committed checkpoints of all runs, or of one run, with the training
 step and the size of each.`,
 		Example: `  sluice checkpoint ls
+  sluice checkpoint ls reviews
   sluice checkpoint ls reviews-20260301-120000 --format json`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: kit.CompleteRuns,
 	}
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		_, all, err := checkpoints(cmd)
+		s, all, err := checkpoints(cmd)
 		if err != nil {
 			return err
 		}
+		none := "there are no checkpoints"
 		if len(args) > 0 {
-			all = slices.DeleteFunc(all, func(c checkpoint.Kept) bool { return c.Run != args[0] })
+			run, err := checkpointRun(cmd.Context(), s, all, args[0])
+			if err != nil {
+				return err
+			}
+			all = ofRun(all, run)
+			none = "run " + run + " has no checkpoints; `sluice checkpoint ls` lists those of all runs"
 		}
-		return kit.Print(cmd, *format, all, func(out io.Writer) error { return checkpointsText(out, all) })
+		return kit.Print(cmd, *format, all, func(out io.Writer) error { return checkpointsText(out, all, none) })
 	}
 	return cmd
 }
@@ -65,16 +78,39 @@ func checkpoints(cmd *cobra.Command) (*store.Store, []checkpoint.Kept, error) {
 	return s, all, err
 }
 
+// checkpointRun is the run that a name means to the commands of checkpoints: as to any other command, or one whose record has been removed
+// while checkpoints of it are left.
+func checkpointRun(ctx context.Context, s *store.Store, all []checkpoint.Kept, name string) (string, error) {
+	if len(ofRun(all, name)) > 0 {
+		return name, nil
+	}
+	run, err := control.FindRun(ctx, s, name)
+	return run.Run, err
+}
+
+// ofRun lists the checkpoints of a run.
+func ofRun(all []checkpoint.Kept, run string) []checkpoint.Kept {
+	return slices.DeleteFunc(slices.Clone(all), func(c checkpoint.Kept) bool { return c.Run != run })
+}
+
 // findCheckpoint finds the newest one that a name means.
-func findCheckpoint(all []checkpoint.Kept, name string) (checkpoint.Kept, error) {
+func findCheckpoint(ctx context.Context, s *store.Store, all []checkpoint.Kept, name string) (checkpoint.Kept, error) {
+	whole := name
+	if run, step, named := strings.Cut(name, "/"); named {
+		run, err := checkpointRun(ctx, s, all, run)
+		if err != nil {
+			return checkpoint.Kept{}, err
+		}
+		whole = run + "/" + step
+	}
 	var known []string
 	for _, c := range slices.Backward(all) {
-		if c.Name() == name || c.Run+"/"+c.Step == name {
+		if c.Name() == whole || c.Run+"/"+c.Step == whole {
 			return c, nil
 		}
 		known = append(known, c.Name())
 	}
-	return checkpoint.Kept{}, kit.Invalidf("there is no checkpoint %q; `sluice checkpoint ls` lists them%s", name, nearest.HelpNear(name, known))
+	return checkpoint.Kept{}, kit.Invalidf("there is no checkpoint %q; `sluice checkpoint ls` lists them%s", whole, nearest.HelpNear(whole, known))
 }
 
 // oneCheckpoint opens the store and finds the checkpoint that a name means.
@@ -83,7 +119,7 @@ func oneCheckpoint(cmd *cobra.Command, name string) (*store.Store, checkpoint.Ke
 	if err != nil {
 		return nil, checkpoint.Kept{}, err
 	}
-	c, err := findCheckpoint(all, name)
+	c, err := findCheckpoint(cmd.Context(), s, all, name)
 	return s, c, err
 }
 
@@ -103,9 +139,9 @@ func completeCheckpoints(args int) cobra.CompletionFunc {
 	}
 }
 
-func checkpointsText(out io.Writer, all []checkpoint.Kept) error {
+func checkpointsText(out io.Writer, all []checkpoint.Kept, none string) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, "there are no checkpoints")
+		_, err := fmt.Fprintln(out, none)
 		return err
 	}
 	return kit.Table(out, "run\tstep\ttraining step\tgeneration\tsize\tcommitted", func(w io.Writer) {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -107,12 +107,18 @@ damaged checkpoints and resumes from the one before.`,
 			return err
 		}
 		if len(args) > 0 {
-			if ofRun := slices.DeleteFunc(slices.Clone(all), func(c checkpoint.Kept) bool { return c.Run != args[0] }); len(ofRun) > 0 {
-				all = ofRun
-			} else if c, err := findCheckpoint(all, args[0]); err != nil {
-				return err
-			} else {
+			if strings.Contains(args[0], "/") {
+				c, err := findCheckpoint(cmd.Context(), s, all, args[0])
+				if err != nil {
+					return err
+				}
 				all = []checkpoint.Kept{c}
+			} else {
+				run, err := checkpointRun(cmd.Context(), s, all, args[0])
+				if err != nil {
+					return err
+				}
+				all = ofRun(all, run)
 			}
 		}
 		read, bad := []verifiedCheckpoint{}, 0
@@ -202,7 +208,7 @@ resume from it.`,
 		}
 		done := removedCheckpoints{Checkpoints: []checkpoint.Kept{}, Removed: *yes}
 		for _, name := range args {
-			c, err := findCheckpoint(all, name)
+			c, err := findCheckpoint(cmd.Context(), s, all, name)
 			if err != nil {
 				return err
 			}
