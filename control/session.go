@@ -70,6 +70,9 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if err := state.Check(o.StateDir); err != nil {
+		return nil, err
+	}
 	if s.Dir, err = filepath.Abs(o.StateDir); err != nil {
 		return nil, err
 	}

@@ -9,8 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -27,6 +29,16 @@ const StoreVariable = "SLUICE_STORE"
 // storeFile holds, in a state folder, the URL of its store when that is elsewhere.
 const storeFile = "store.url"
 
+// Check returns an invalid error when something that is not a folder is where a state folder is to be. That there is none yet is no error.
+func Check(state string) error {
+	info, err := os.Stat(state)
+	if err == nil && !info.IsDir() || errors.Is(err, syscall.ENOTDIR) {
+		return fault.New(fault.Invalid, fmt.Sprintf("the state folder %s is not a folder\n"+
+			"help: use --state with a folder; `sluice run` creates one that does not exist", state), err)
+	}
+	return nil
+}
+
 // OpenStore opens the store that StoreVariable names, else the state folder's. It needs nothing to be running.
 func OpenStore(ctx context.Context, state string) (*store.Store, error) {
 	url, err := StoreURL(state)
@@ -40,6 +52,9 @@ func OpenStore(ctx context.Context, state string) (*store.Store, error) {
 func StoreURL(state string) (string, error) {
 	if url := os.Getenv(StoreVariable); url != "" {
 		return url, nil
+	}
+	if err := Check(state); err != nil {
+		return "", err
 	}
 	noted, err := os.ReadFile(filepath.Join(state, storeFile))
 	if err == nil {

@@ -61,12 +61,22 @@ func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// AddState gives all commands the flag --state.
+// AddState gives all commands the flag --state. An empty one, as of a variable that a script has not set, would silently mean the working
+// folder.
 func AddState(root *cobra.Command) {
 	dir := os.Getenv(StateVariable)
 	dir = cmp.Or(dir, state.Dir)
 	root.PersistentFlags().String("state", dir, "state folder, also set by $"+StateVariable)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if StateGiven(cmd) && StateDir(cmd) == "" {
+			return UsageError(cmd, "--state is empty: set a folder, or leave the flag out for "+dir)
+		}
+		return nil
+	}
 }
+
+// StateGiven reports whether the command line has --state, and not only the variable or the default.
+func StateGiven(cmd *cobra.Command) bool { return cmd.Flags().Changed("state") }
 
 // Arg is the argument at a place; empty for one that was left out.
 func Arg(args []string, place int) string {

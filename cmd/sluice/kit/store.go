@@ -2,6 +2,7 @@ package kit
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,10 +25,14 @@ var ErrNoRuns = errors.New("no runs")
 // OpenStore opens the store of the command's state folder, with nothing running. It does not make one: looking leaves no traces.
 func OpenStore(cmd *cobra.Command) (*store.Store, error) {
 	stateDir := StateDir(cmd)
-	switch info, err := os.Stat(stateDir); {
-	case err == nil && !info.IsDir():
-		return nil, Invalidf("the state folder %s is not a folder", stateDir)
-	case errors.Is(err, fs.ErrNotExist) && os.Getenv(state.StoreVariable) == "":
+	if err := state.Check(stateDir); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) && os.Getenv(state.StoreVariable) == "" {
+		if StateGiven(cmd) {
+			return nil, fault.New(fault.Invalid, fmt.Sprintf("the state folder %s does not exist\n"+
+				"help: check --state, or start a run with it: `sluice run PIPELINE --state %[1]s` creates the folder", stateDir), ErrNoRuns)
+		}
 		return nil, fault.New(fault.Invalid, NoRuns(stateDir), ErrNoRuns)
 	}
 	return state.OpenStore(cmd.Context(), stateDir)

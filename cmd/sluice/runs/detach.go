@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/connect"
+	folder "github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
 )
 
@@ -22,6 +23,9 @@ const holderPatience = time.Minute
 func ensureHolder(ctx context.Context, state string) error {
 	if connect.ClusterNamed() {
 		return nil
+	}
+	if err := folder.Check(state); err != nil {
+		return err
 	}
 	if _, held, err := holder.Find(state); err != nil || held {
 		return err

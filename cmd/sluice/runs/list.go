@@ -49,7 +49,7 @@ it must match one of the values.`,
 		if err == nil {
 			all, err = record.Runs(cmd.Context(), s)
 		}
-		if err != nil && !errors.Is(err, kit.ErrNoRuns) {
+		if err != nil && (!errors.Is(err, kit.ErrNoRuns) || kit.StateGiven(cmd)) { // who names a folder expects runs in it
 			return err
 		}
 		if !children {

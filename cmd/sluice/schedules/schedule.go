@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/connect"
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -51,6 +52,9 @@ func withServer(cmd *cobra.Command, act func(*control.Session) error) (err error
 func isUp(cmd *cobra.Command) (bool, error) {
 	if connect.ClusterNamed() {
 		return true, nil
+	}
+	if err := state.Check(kit.StateDir(cmd)); err != nil {
+		return false, err
 	}
 	_, held, err := holder.Find(kit.StateDir(cmd))
 	return held, err

@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
 	"github.com/sluiceml/sluice/connect"
+	folder "github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -100,6 +101,9 @@ const awaitEvery = 200 * time.Millisecond
 
 // awaitFolder returns when no process holds the state folder or, with wait, when that has become true or a signal asks this process to end.
 func awaitFolder(cmd *cobra.Command, state string, wait bool) error {
+	if err := folder.Check(state); err != nil {
+		return err
+	}
 	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
 	said := 0
