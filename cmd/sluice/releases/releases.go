@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 )
@@ -93,7 +95,8 @@ func newReleaseList() *cobra.Command {
 		Long: `List all releases that a target ever had, newest first: the share of traffic, the
 state (serving, shadow, loaded or removed), how the rollout ended, when the
 state last changed, and the step that made the release. --format json also says
-by whom and why.
+by whom and why. All this is what the gateways of the target are to do; if each
+has been stopped, a line says that none is running.
 
 A loaded release has no traffic, but can take it over immediately. A removed one
 comes back as a new release by ` + "`sluice rollout rollback`" + `.`,
@@ -119,7 +122,17 @@ comes back as a new release by ` + "`sluice rollout rollback`" + `.`,
 				Changed: r.Changed, By: r.By, Reason: r.Reason, Rollout: r.End,
 			}
 		}
-		return kit.Print(cmd, *format, listed, func(out io.Writer) error { return releasesText(out, listed) })
+		gateways, err := replica.List(cmd.Context(), s, args[0])
+		if err != nil {
+			return err
+		}
+		return kit.Print(cmd, *format, listed, func(out io.Writer) error {
+			err := releasesText(out, listed)
+			if err == nil && !slices.ContainsFunc(gateways, func(g replica.Report) bool { return !g.Closed }) {
+				_, err = fmt.Fprintf(out, "no gateway is running now: `sluice up` or `sluice serve %s` serves what gets traffic\n", args[0])
+			}
+			return err
+		})
 	}
 	return cmd
 }

@@ -1,6 +1,7 @@
 package releases
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,6 +30,40 @@ type status struct {
 	Unknown string           `json:"unknown,omitempty"`
 	// Last is how the newest rollout that has ended did.
 	Last routing.Outcome `json:"last,omitzero"`
+	// RolledBack is what a person has done to its result since.
+	RolledBack *takenBack `json:"rolled_back,omitempty"`
+}
+
+// takenBack is a rollback after a rollout has ended.
+type takenBack struct {
+	// To is the release that has got the traffic, of the model of release Of if that was no longer loaded.
+	To     string    `json:"to"`
+	Of     string    `json:"of,omitempty"`
+	At     time.Time `json:"at"`
+	By     string    `json:"by,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// rolledBackSince returns the rollback after the rollout that ended last; nil if its result still serves, or a rollout runs.
+func rolledBackSince(doc routing.Document, releases []routing.Past, last routing.Outcome) *takenBack {
+	left := last.Version
+	if last.Decision == routing.RolledBack {
+		left = last.Previous
+	}
+	original := map[string]string{}
+	for _, r := range releases {
+		original[r.Version] = r.Original()
+	}
+	serving, ok := doc.Serving()
+	if !ok || doc.Candidate != "" || left == "" || serving.Original() == original[left] {
+		return nil
+	}
+	for _, r := range releases {
+		if r.Version == serving.Version {
+			return &takenBack{To: r.Version, Of: r.Of, At: r.Changed, By: r.By, Reason: r.Reason}
+		}
+	}
+	return nil
 }
 
 func newRolloutStatus() *cobra.Command {
@@ -94,10 +129,11 @@ func statusOf(ctx context.Context, s *store.Store, session *control.Session, car
 	open := false
 	for _, r := range releases { // newest first
 		open = open || r.End.Decision == "" && r.State != routing.Gone
-		if r.End.Decision != "" && st.Last.Decision == "" {
+		if r.End.Decision != "" && r.Of == "" && st.Last.Decision == "" { // no rollout made what takes another back
 			st.Last = r.End
 		}
 	}
+	st.RolledBack = rolledBackSince(doc, releases, st.Last)
 	if session != nil {
 		if st.Rollout, err = session.Rollout(ctx, target); err != nil {
 			st.Unknown = "Sluice does not answer: " + err.Error()
@@ -152,7 +188,15 @@ func (s status) rollout() string {
 	case r == nil && s.Last.Decision == "":
 		return "none"
 	case r == nil:
-		return "none; release " + s.Last.Version + " " + outcomeText(s.Last) + " " + shortTime(s.Last.At)
+		text := "none; release " + s.Last.Version + " " + outcomeText(s.Last) + " " + shortTime(s.Last.At)
+		if b := s.RolledBack; b != nil {
+			text += "; rolled back since to release " + cmp.Or(b.Of, b.To)
+			if b.Of != "" {
+				text += ", as release " + b.To + ","
+			}
+			text += " " + shortTime(b.At)
+		}
+		return text
 	}
 	text := r.Phase
 	if r.Phase == "stage" {
@@ -170,8 +214,12 @@ func (s status) text(out io.Writer, now time.Time) error {
 	err := kit.Table(out, s.Target+"\t"+s.headline(), func(w io.Writer) {
 		kit.Row(w, "traffic", s.traffic())
 		if r == nil {
-			if s.Last.Reason != "" {
-				kit.Row(w, "reason", s.Last.Reason)
+			reason := s.Last.Reason
+			if b := s.RolledBack; b != nil {
+				reason = byText(b.By, b.Reason)
+			}
+			if reason != "" {
+				kit.Row(w, "reason", reason)
 			}
 			return
 		}
