@@ -41,7 +41,8 @@ error[ungated]. Without a code all codes are listed.`,
 		}
 		code, near, ok := document.Explain(args[0])
 		if !ok {
-			message := fmt.Sprintf("there is no code `%s`\nhelp: `sluice explain` lists them", args[0])
+			message := fmt.Sprintf("there is no code `%s`\nhelp: `sluice explain` lists the codes of findings; "+
+				"`sluice schema` and docs/reference.md describe the kinds and keys of pipelines", args[0])
 			if near != "" {
 				message = fmt.Sprintf("there is no code `%s`\nhelp: did you mean `%s`?", args[0], near)
 			}
