@@ -41,13 +41,18 @@ type Options struct {
 	// Metrics takes what the client, and the workers made of it, measure; nil for nothing.
 	Metrics client.MetricsHandler
 
+	// Patience bounds the whole of Dial. Default: Timeout.
+	Patience time.Duration
+	// Waiting is told once what is waited for, where that takes long; nil for nobody.
+	Waiting func(what string)
+
 	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
 	ServerLogLevel       slog.Level // of a server started here
 
 	Settings embedded.Settings // of a server started here, for tests
 }
 
-// Timeout bounds the whole of Dial: a server starts within a second, on a busy machine within a few.
+// Timeout bounds the whole of Dial where Options.Patience does not: a server starts within a second, on a busy machine within a few.
 const Timeout = time.Minute
 
 // Connection is a connection to Temporal, and to the state folder's holder if there is one.
@@ -109,7 +114,8 @@ func (c *Connection) Close() error {
 //   - else to the server of the process that holds the state folder;
 //   - else to a server it starts in this process, which becomes the holder.
 func Dial(ctx context.Context, o Options) (*Connection, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("no connection within %v", Timeout))
+	patience := cmp.Or(o.Patience, Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no connection within %v", patience))
 	defer cancel()
 	worker.SetBinaryChecksum(release.Build()) // before this process starts its first worker; the server has workers, too
 	if ClusterNamed() {
@@ -153,12 +159,15 @@ func connectCluster(ctx context.Context, o Options) (*Connection, error) {
 // connectFolder attaches to the holder or becomes it. It tries both in turn until ctx ends, because a holder may end, or still be
 // starting, at any moment.
 func connectFolder(ctx context.Context, o Options) (*Connection, error) {
+	defer o.tellSilent(ctx)()
 	var last error
+	var silent int // the PID of the holder that was tried last
 	for range poll.Every(ctx, 50*time.Millisecond) {
 		info, found, err := holder.Find(o.Dir)
 		if err != nil {
 			return nil, err
 		}
+		silent = info.PID
 		var c *Connection
 		if found {
 			c, err = attach(ctx, info, o)
@@ -169,6 +178,9 @@ func connectFolder(ctx context.Context, o Options) (*Connection, error) {
 			return c, err
 		}
 		last = err
+	}
+	if silent != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, silentError(o.Dir, silent, errors.Join(context.Cause(ctx), last))
 	}
 	return nil, fmt.Errorf("attach to the process that holds %s: %w: %w", o.Dir, context.Cause(ctx), last)
 }

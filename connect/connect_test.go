@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,6 +123,33 @@ func connect(t *testing.T, dir string) *Connection {
 		}
 	})
 	return c
+}
+
+// TestSilentHolder: of a holder that does not answer is told while it is waited for, and at the end what to do.
+func TestSilentHolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), ".sluice")
+	p := proctest.Spawn(t, connectEnv, dir)
+	part(t, p)
+	if err := syscall.Kill(p.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	o := options(dir)
+	o.Patience = sayAfter + time.Second
+	var told []string
+	o.Waiting = func(what string) { told = append(told, what) }
+	_, err := Dial(t.Context(), o)
+	if !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), fmt.Sprintf("`kill -CONT %d`", p.PID())) {
+		t.Errorf("got %v, want ErrSilent with what to do", err)
+	}
+	if want := fmt.Sprintf("waiting for process %d, which holds the state folder %s, to answer", p.PID(), dir); len(told) != 1 || told[0] != want {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if err := syscall.Kill(p.PID(), syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if c := connect(t, dir); c.Info.PID != p.PID() {
+		t.Errorf("connected to process %d", c.Info.PID)
+	}
 }
 
 // TestCluster connects by Temporal's own environment variables, to a server that happens to be ours.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.temporal.io/sdk/client"
 
@@ -37,6 +38,9 @@ type Options struct {
 	// Follow makes known that this process follows a run: whoever holds the state folder does not leave of itself meanwhile. It asks
 	// Alone before it does.
 	Follow bool
+	// Patience and Waiting are those of connect.Options.
+	Patience time.Duration
+	Waiting  func(what string)
 	// FrontendPort and UIPort of a server started here; 0 for free ones.
 	FrontendPort, UIPort int
 
@@ -99,6 +103,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	s.Connection, err = connect.Dial(ctx, connect.Options{
 		Dir: s.Dir, Logger: s.Log, Codec: s.Codec, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
 		Python: cmp.Or(o.Python, state.FindPython()), PythonNamed: state.PythonNamed(), CreateNamespace: o.CreateNamespace, Metrics: measures, Settings: o.Settings,
+		Patience: o.Patience, Waiting: o.Waiting,
 	})
 	if err != nil {
 		return nil, err

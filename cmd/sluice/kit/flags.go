@@ -92,6 +92,11 @@ func StateDir(cmd *cobra.Command) string {
 	return dir
 }
 
+// SayWaiting returns what tells the user what a command waits for.
+func SayWaiting(cmd *cobra.Command) func(what string) {
+	return func(what string) { fmt.Fprintf(cmd.ErrOrStderr(), "sluice: %s\n", what) } //nolint:errcheck // it is waited for all the same
+}
+
 // AddFormat gives a command the flag --format, which is text, json or one of more.
 func AddFormat(cmd *cobra.Command, more ...string) *string {
 	formats := append([]string{"text", "json"}, more...)

@@ -3,6 +3,7 @@ package releases
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -96,7 +97,7 @@ TARGET, all targets are listed.`,
 		if err != nil {
 			return err
 		}
-		session, leave, carried := runs.Attach(cmd.Context(), kit.StateDir(cmd))
+		session, leave, carried, silent := runs.Attach(cmd)
 		if session != nil {
 			defer leave()
 		}
@@ -109,9 +110,9 @@ TARGET, all targets are listed.`,
 			all = append(all, st)
 		}
 		if len(args) == 0 {
-			return kit.Print(cmd, *format, all, func(out io.Writer) error { return statusesText(out, all) })
+			return errors.Join(kit.Print(cmd, *format, all, func(out io.Writer) error { return statusesText(out, all) }), silent)
 		}
-		return kit.Print(cmd, *format, all[0], func(out io.Writer) error { return all[0].text(out, time.Now()) })
+		return errors.Join(kit.Print(cmd, *format, all[0], func(out io.Writer) error { return all[0].text(out, time.Now()) }), silent)
 	}
 	return cmd
 }

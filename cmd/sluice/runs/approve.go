@@ -125,7 +125,7 @@ func completeWaiting(cmd *cobra.Command, args []string, prefix string) ([]string
 		return nil, done
 	}
 	run := open[0]
-	s, leave, _ := Attach(cmd.Context(), kit.StateDir(cmd))
+	s, leave, _, _ := attach(cmd.Context(), control.Options{StateDir: kit.StateDir(cmd), Patience: completePatience})
 	if s == nil {
 		return nil, done
 	}

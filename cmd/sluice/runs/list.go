@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,8 +54,8 @@ it must match one of the values.`,
 		if !children {
 			all, _ = record.Apart(all)
 		}
-		listed := withWaiting(cmd.Context(), kit.StateDir(cmd), f.apply(all))
-		return kit.Print(cmd, *format, listed, func(out io.Writer) error {
+		listed, silent := withWaiting(cmd, f.apply(all))
+		return errors.Join(kit.Print(cmd, *format, listed, func(out io.Writer) error {
 			switch {
 			case len(all) == 0:
 				_, err := fmt.Fprintln(out, kit.NoRuns(kit.StateDir(cmd)))
@@ -66,13 +65,13 @@ it must match one of the values.`,
 				return err
 			}
 			return view.ThemeOf(out).Runs(out, listed, time.Now())
-		})
+		}), silent)
 	}
 	return cmd
 }
 
-// withWaiting asks the newest open runs what they wait for, where a Sluice carries them.
-func withWaiting(ctx context.Context, state string, runs []record.RunRecord) []view.Listed {
+// withWaiting asks the newest open runs what they wait for, where a Sluice carries them. The error says that it does not answer.
+func withWaiting(cmd *cobra.Command, runs []record.RunRecord) ([]view.Listed, error) {
 	listed := make([]view.Listed, len(runs))
 	var open []int
 	for i, r := range runs {
@@ -82,16 +81,17 @@ func withWaiting(ctx context.Context, state string, runs []record.RunRecord) []v
 		}
 	}
 	if len(open) == 0 {
-		return listed
+		return listed, nil
 	}
-	s, leave, carried := Attach(ctx, state)
+	s, leave, carried, silent := Attach(cmd)
 	if s == nil {
 		for _, i := range open {
 			listed[i].Unattended = !carried
 		}
-		return listed
+		return listed, silent
 	}
 	defer leave()
+	ctx := cmd.Context()
 	for _, i := range open {
 		state, err := s.State(ctx, runs[i].Run)
 		if err != nil || state.Status != spec.StatusRunning {
@@ -104,5 +104,5 @@ func withWaiting(ctx context.Context, state string, runs []record.RunRecord) []v
 		listed[i].Waits = state.Waits
 		listed[i].Waiting, _ = s.Waiting(ctx, runs[i].Run, state)
 	}
-	return listed
+	return listed, nil
 }

@@ -115,7 +115,7 @@ func (a *asker) ask(ctx context.Context, run, step string) {
 		return
 	}
 	if a.session == nil {
-		a.session, a.leave, _ = Attach(ctx, a.stateDir)
+		a.session, a.leave, _, _ = attach(ctx, control.Options{StateDir: a.stateDir, Patience: askTimeout})
 	}
 	if a.session == nil {
 		a.rest = time.Now().Add(askPause)

@@ -91,7 +91,7 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 			return err
 		}
 	}
-	at := control.Options{StateDir: state, Follow: true}
+	at := control.Options{StateDir: state, Follow: true, Waiting: kit.SayWaiting(cmd)}
 	s, w, err := worker.Open(ctx, at, worker.Options{})
 	if err != nil {
 		return err

@@ -17,15 +17,11 @@ import (
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/connect"
-	"github.com/sluiceml/sluice/connect/state/holder"
-	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
-	"github.com/sluiceml/sluice/worker"
 )
 
 // How many of a step's instances are listed: for people, and for programs.
@@ -65,34 +61,46 @@ Records are read from the store: no other process needs to be running.`,
 		}
 		l := live{carried: true}
 		if run.Status == spec.StatusRunning {
-			if l, err = refresh(cmd.Context(), kit.StateDir(cmd), &run); err != nil {
+			if l, err = refresh(cmd, &run); err != nil {
 				return err
 			}
 		}
 		if step != "" {
-			return showStep(cmd, *format, run, step, l.doing)
+			return errors.Join(showStep(cmd, *format, run, step, l.doing), l.silent)
 		}
-		if err := nameChildren(cmd, run); err != nil {
-			return err
-		}
-		out, now := cmd.OutOrStdout(), time.Now()
-		if *format == "json" {
-			record := view.NewRecord(run.RunRecord, run.Steps, l.waiting, now)
-			record.Waits = l.waits
-			return view.JSON(out, record)
-		}
-		steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true, Waits: l.waits}
-		err = view.ThemeOf(out).Show(out, run.RunRecord, steps, l.waiting, now)
-		if err == nil && !l.carried {
-			_, err = fmt.Fprintln(out, "\n"+notCarried)
-		}
-		return err
+		return errors.Join(showRun(cmd, *format, run, l), l.silent)
 	}
 	return cmd
 }
 
+// showRun shows a run, with what is known of it beside its records.
+func showRun(cmd *cobra.Command, format string, run record.Run, l live) error {
+	if err := nameChildren(cmd, run); err != nil {
+		return err
+	}
+	out, now := cmd.OutOrStdout(), time.Now()
+	if format == "json" {
+		record := view.NewRecord(run.RunRecord, run.Steps, l.waiting, now)
+		record.Waits = l.waits
+		return view.JSON(out, record)
+	}
+	steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true, Waits: l.waits}
+	err := view.ThemeOf(out).Show(out, run.RunRecord, steps, l.waiting, now)
+	switch {
+	case err != nil:
+	case l.silent != nil:
+		_, err = fmt.Fprintln(out, "\n"+notAnswered)
+	case !l.carried:
+		_, err = fmt.Fprintln(out, "\n"+notCarried)
+	}
+	return err
+}
+
 // notCarried says that no process executes a run that has not ended.
 const notCarried = "no process executes this run now: resume it with the command that started it, or with `sluice up`. Steps shown as pending may have started"
+
+// notAnswered says that the records are all there is to know of a run that has not ended.
+const notAnswered = "the process that executes this run does not answer: this is what its records say. Steps shown as pending may have started"
 
 // showStep shows a step, or an instance of one.
 func showStep(cmd *cobra.Command, format string, run record.Run, id string, doing map[string]view.Detail) error {
@@ -190,16 +198,18 @@ type live struct {
 	waiting []contract.ApprovalState
 	// carried is false when no Sluice is there to carry the run on: its record is then all there is to know.
 	carried bool
+	silent  error // it does not answer
 }
 
 // refresh asks a run that is under way where its steps are now, what they do and what waits for a person. Of one that has ended meanwhile,
 // or can never say so itself, it reads the records again.
-func refresh(ctx context.Context, state string, run *record.Run) (live, error) {
-	s, leave, carried := Attach(ctx, state)
+func refresh(cmd *cobra.Command, run *record.Run) (live, error) {
+	s, leave, carried, silent := Attach(cmd)
 	if s == nil {
-		return live{carried: carried}, nil
+		return live{carried: carried, silent: silent}, nil
 	}
 	defer leave()
+	ctx := cmd.Context()
 	now, err := s.State(ctx, run.Run)
 	if err != nil || now.Status != spec.StatusRunning {
 		if _, err := s.CloseLost(ctx, run.Run); err != nil {
@@ -221,23 +231,4 @@ func refresh(ctx context.Context, state string, run *record.Run) (live, error) {
 	l.waits = now.Waits
 	l.waiting, _ = s.Waiting(ctx, run.Run, now) // a run that does not answer has ended meanwhile
 	return l, nil
-}
-
-// Attach opens a session with the Sluice that carries runs, if there is one, until leave is called; carried is false when there is none.
-func Attach(ctx context.Context, state string) (s *control.Session, leave func(), carried bool) {
-	if _, held, err := holder.Find(state); !connect.ClusterNamed() && (err != nil || !held) {
-		return nil, nil, err != nil
-	}
-	s, w, err := worker.Open(ctx, control.Options{StateDir: state}, worker.Options{})
-	if err != nil {
-		return nil, nil, true
-	}
-	leave = func() {
-		_ = errors.Join(w.Close(), s.Close()) // it was only asked
-	}
-	if s.Holder != nil { // the one that carried them has just ended, and this process shall not take its place
-		leave()
-		return nil, nil, false
-	}
-	return s, leave, true
 }

@@ -39,7 +39,7 @@ with a worker on a cluster.`,
 func withServer(cmd *cobra.Command, act func(*control.Session) error) (err error) {
 	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
-	s, err := control.Open(ctx, control.Options{StateDir: kit.StateDir(cmd)})
+	s, err := control.Open(ctx, control.Options{StateDir: kit.StateDir(cmd), Waiting: kit.SayWaiting(cmd)})
 	if err != nil {
 		return err
 	}
