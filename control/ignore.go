@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/internal/fault"
 )
@@ -150,4 +152,22 @@ func matchPath(pattern, names []string) bool {
 		}
 	}
 	return len(names) == 0
+}
+
+// patternOf is the line that names one path and nothing else. Bytes that are no text are given as `?`.
+func patternOf(p string) string {
+	var b strings.Builder
+	b.WriteByte('/')
+	for i, r := range p { // a byte that is not valid UTF-8 is RuneError
+		switch {
+		case r == utf8.RuneError, unicode.IsControl(r):
+			b.WriteByte('?')
+		case strings.ContainsRune(`*?[\`, r), r == ' ' && i == len(p)-1:
+			b.WriteRune('\\')
+			b.WriteRune(r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }

@@ -7,11 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/connect/state"
+	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -254,5 +257,61 @@ func TestOwnOutputIsLeftOut(t *testing.T) {
 		if got := own(path); got != want {
 			t.Errorf("%s: left out is %v, want %v", path, got, want)
 		}
+	}
+}
+
+// What cannot be part of a workspace is the user's error, and the line that the help names leaves it out, and nothing else.
+//
+// promise: docs/scripts.md#p-irregular
+func TestIrregularFilesAreNamedWithTheLineForThem(t *testing.T) {
+	pipe := func(file string) error { return syscall.Mkfifo(file, 0o600) }
+	for name, tt := range map[string]struct {
+		path string
+		make func(file string) error
+		want string
+	}{
+		"a link to a folder": {"runs/latest", func(file string) error { return os.Symlink("1", file) }, "runs/latest, in the folder of p.yaml, is a link to a folder, and such links are " +
+			"not followed, so it cannot be uploaded with the run\nhelp: if no step needs it, add the line /runs/latest to .sluiceignore; if a step needs it, replace it with a regular file or folder"},
+		"a name with other characters": {"runs/a[1]*\\? ", pipe, `runs/a[1]*\? , in the folder of p.yaml, is a named pipe, so it cannot be uploaded with the run` + "\n" +
+			`help: if no step needs it, add the line /runs/a\[1]\*\\\?\  to .sluiceignore; if a step needs it, replace it with a regular file or folder`},
+		"a name that is not UTF-8": {"runs/caf\xe9", func(file string) error { return os.WriteFile(file, nil, 0o600) }, `"runs/caf\xe9", in the folder of p.yaml, has a name that is not valid UTF-8, ` +
+			"so it cannot be uploaded with the run\nhelp: if no step needs it, add the line /runs/caf? to .sluiceignore; if a step needs it, rename it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := errors.Join(os.MkdirAll(filepath.Join(dir, "runs", "1"), 0o755), os.WriteFile(filepath.Join(dir, "runs", "1", "a"), nil, 0o600),
+				tt.make(filepath.Join(dir, tt.path))); err != nil {
+				t.Fatal(err)
+			}
+			list := func() ([]artifact.File, error) {
+				folder, err := workspaceOf(dir, filepath.Join(dir, ".sluice"), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return store.ListTree(t.Context(), dir, folder.ignores)
+			}
+			_, err := list()
+			err = notAFile("p.yaml", err)
+			if err == nil || fault.TypeOf(err) != fault.Invalid {
+				t.Fatalf("got %v of type %s, want a user's error", err, fault.TypeOf(err))
+			}
+			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
+				t.Errorf("the message (-want +got):\n%s", diff)
+			}
+			if err := os.WriteFile(filepath.Join(dir, ".sluiceignore"), []byte(patternOf(tt.path)+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			files, err := list()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var paths []string
+			for _, f := range files {
+				paths = append(paths, f.Path)
+			}
+			if diff := cmp.Diff([]string{".sluiceignore", "runs/1/a"}, paths); diff != "" {
+				t.Errorf("with that line (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

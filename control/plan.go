@@ -60,7 +60,7 @@ func Plan(ctx context.Context, s *store.Store, stateDir string, req SubmitReques
 		return program, contract.Plan{}, err
 	}
 	if in.Files, err = store.ListTree(ctx, dir, folder.ignores); err != nil {
-		return program, contract.Plan{}, notAFile(err)
+		return program, contract.Plan{}, notAFile(req.PipelineFile, err)
 	}
 	planned, err := engine.NewPlan(ctx, s, in)
 	if err != nil {

@@ -237,7 +237,7 @@ func (s *Session) pack(ctx context.Context, req SubmitRequest, program *dsl.Prog
 	}
 	var withheld []string
 	if sub.Workspace, withheld, err = s.snapshot(ctx, req, program); err != nil {
-		return snapshot, notAFile(fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err))
+		return snapshot, notAFile(req.PipelineFile, fmt.Errorf("snapshot the folder of %s: %w", req.PipelineFile, err))
 	}
 	*sub = packed(*sub)
 	return Snapshot{Files: sub.Workspace.Files, Bytes: sub.Workspace.Bytes, Withheld: withheld}, nil
@@ -254,14 +254,6 @@ func packed(sub record.Submission) record.Submission {
 	}
 	sub.File = filepath.Base(sub.File)
 	return sub
-}
-
-// notAFile says what to do about something in a folder that is no file.
-func notAFile(err error) error {
-	if errors.Is(err, store.ErrIrregular) {
-		return fault.New(fault.Invalid, err.Error()+"\nhelp: list files that should not be uploaded in .sluiceignore", err)
-	}
-	return err
 }
 
 // RerunRequest says what to do again.

@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -10,11 +11,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/store"
 )
 
 // workspace says which paths of a pipeline's folder are part of a run's workspace.
@@ -100,6 +104,20 @@ func (w *workspace) exclusionOf(p string) *exclusion {
 		return &exclusion{why: "it is one of the pipeline's environments, and a run only gets its own", help: "copy what steps need from it to a file in another folder"}
 	}
 	return nil
+}
+
+// notAFile says what to do about something in a pipeline's folder that cannot be part of a workspace. Other errors stay as they are.
+func notAFile(pipeline string, err error) error {
+	odd := new(store.IrregularError)
+	if !errors.As(err, &odd) {
+		return err
+	}
+	kept := "if a step needs it, replace it with a regular file or folder"
+	if !utf8.ValidString(odd.Path) {
+		kept = "if a step needs it, rename it"
+	}
+	return fault.Errorf(fault.Invalid, "%s, in the folder of %s, %s, so it cannot be uploaded with the run\nhelp: if no step needs it, add the line %s to %s; %s",
+		odd.Name(), pipeline, odd.Why, patternOf(odd.Path), ignoreFile, kept)
 }
 
 // isVenv reports whether a folder is a virtual environment, whatever its name. It works where it was made, and nowhere else.

@@ -22,14 +22,11 @@ import (
 // parallel is how many files of an artifact are read or written at a time: enough for the file system to gather their fsyncs.
 const parallel = 8
 
-// ErrIrregular says that something under a folder is neither a file nor a link to a file in that folder.
-var ErrIrregular = errors.New("is not a file in the folder")
-
 // maxManifest bounds a manifest in bytes: a million files or more.
 const maxManifest = 256 << 20
 
 // PutTree stores the regular files under dir as an artifact and returns its reference. A symbolic link to a file within dir is
-// stored as that file; other links, devices and sockets are refused with ErrIrregular. What is already stored is not written again. skip, when not
+// stored as that file; anything else is refused with an IrregularError. What is already stored is not written again. skip, when not
 // nil, leaves out slash-separated relative paths; a folder that it leaves out is not looked into.
 func (s *Store) PutTree(ctx context.Context, typ artifact.Type, dir string, meta map[string]string, skip func(path string) bool) (artifact.Ref, error) {
 	manifest, err := readTree(ctx, dir, skip, func(f *os.File) (string, int64, error) { return s.putSeeker(ctx, f) })
@@ -126,21 +123,22 @@ func listTree(root *os.Root, skip func(string) bool) ([]string, error) {
 			}
 			return nil
 		}
+		if !fs.ValidPath(path) {
+			return &IrregularError{Path: path, Why: "has a name that is not valid UTF-8"}
+		}
 		if entry.IsDir() {
 			return nil
 		}
-		if !fs.ValidPath(path) {
-			return fmt.Errorf("%q: the name is not valid UTF-8", path)
-		}
 		// Stat follows links, and the Root follows none that leaves it.
 		info, err := root.Stat(filepath.FromSlash(path))
+		link := entry.Type() == fs.ModeSymlink
 		switch {
-		case err != nil && entry.Type() == fs.ModeSymlink:
-			return fmt.Errorf("%s %w: it is a link that leads out of the folder, or to nothing", path, ErrIrregular)
-		case err != nil:
+		case err != nil && (!link || errors.Is(err, fs.ErrPermission)):
 			return err
+		case err != nil:
+			return &IrregularError{Path: path, Why: whyBroken(err)}
 		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s %w: %s", path, ErrIrregular, info.Mode().Type())
+			return &IrregularError{Path: path, Why: whyIrregular(link, info.Mode())}
 		}
 		paths = append(paths, path)
 		return nil

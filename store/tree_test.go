@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -257,34 +256,6 @@ func TestLinkWithinTheTreeIsTheFile(t *testing.T) {
 	}
 	if got, want := readTree(t, out)["train/link"], sample["schema.json"]; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
-func TestWhatIsNotAFileIsRefused(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tests := map[string]func(path string) error{
-		"absolute link out":  func(path string) error { return os.Symlink(secret, path) },
-		"relative link out":  func(path string) error { return os.Symlink("../../../../../../../../etc/passwd", path) },
-		"broken link":        func(path string) error { return os.Symlink("nothing", path) },
-		"link to itself":     func(path string) error { return os.Symlink(filepath.Base(path), path) },
-		"link to the folder": func(path string) error { return os.Symlink(".", path) },
-		"named pipe":         func(path string) error { return syscall.Mkfifo(path, 0o600) },
-	}
-	for name, make := range tests {
-		t.Run(name, func(t *testing.T) {
-			dir := tree(t, sample)
-			if err := make(filepath.Join(dir, "train", "odd")); err != nil {
-				t.Fatal(err)
-			}
-			s := open(t, "mem://"+t.TempDir())
-			_, err := s.PutTree(t.Context(), artifact.Dataset, dir, nil, nil)
-			if err == nil || !strings.Contains(err.Error(), "train/odd") {
-				t.Errorf("got %v, want an error that names the file", err)
-			}
-		})
 	}
 }
 

@@ -1,0 +1,57 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"syscall"
+	"unicode/utf8"
+)
+
+// IrregularError says that something under a folder cannot be stored: it is neither a file nor a link to a file in that folder, or its name
+// is not valid UTF-8.
+type IrregularError struct {
+	// Path is relative to the folder, and slash-separated. It ends with the first name that is not valid UTF-8.
+	Path string
+	// Why continues a sentence whose subject is the file, such as "is a named pipe".
+	Why string
+}
+
+func (e *IrregularError) Error() string { return e.Name() + " " + e.Why }
+
+// Name is the path as it can be shown.
+func (e *IrregularError) Name() string {
+	if utf8.ValidString(e.Path) {
+		return e.Path
+	}
+	return strconv.Quote(e.Path)
+}
+
+// whyBroken says what is wrong with a link that cannot be followed.
+func whyBroken(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "is a link to a file that does not exist"
+	case errors.Is(err, syscall.ELOOP):
+		return "is a link that leads back to itself"
+	}
+	return "is a link that leads out of the folder"
+}
+
+func whyIrregular(link bool, mode fs.FileMode) string {
+	what := "something other than a file"
+	switch mode.Type() &^ fs.ModeCharDevice {
+	case fs.ModeDir: // its files would be stored twice, without the rules for what is left out, and for ever where it leads upwards
+		return "is a link to a folder, and such links are not followed"
+	case fs.ModeNamedPipe:
+		what = "a named pipe"
+	case fs.ModeSocket:
+		what = "a socket"
+	case fs.ModeDevice:
+		what = "a device"
+	}
+	if link {
+		return "is a link to " + what
+	}
+	return "is " + what
+}
