@@ -35,7 +35,7 @@ func whyBroken(err error) string {
 	case errors.Is(err, syscall.ELOOP):
 		return "is a link that leads back to itself"
 	}
-	return "is a link that leads out of the folder"
+	return "is a link that is absolute or leads out of the folder"
 }
 
 func whyIrregular(link bool, mode fs.FileMode) string {

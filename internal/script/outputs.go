@@ -11,9 +11,11 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
@@ -57,21 +59,36 @@ func Collect(ctx context.Context, s *store.Store, declared map[string]spec.Outpu
 
 // putOutput stores one artifact. A single file becomes a tree of that one file.
 func putOutput(ctx context.Context, s *store.Store, name string, decl spec.OutputDecl, output string) (artifact.Ref, error) {
-	path, err := Confined(output, decl.Path)
+	file, err := Confined(output, decl.Path)
 	if err != nil {
 		return artifact.Ref{}, err
 	}
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	_, err = os.Lstat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
 		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: the program did not create $SLUICE_OUTPUT_DIR/%s", name, decl.Path)
-	} else if err != nil {
+	case err != nil:
 		return artifact.Ref{}, fmt.Errorf("output %s: %w", name, err)
 	}
-	if info.IsDir() {
-		return s.PutTree(ctx, artifact.Type(decl.Type), path, nil, nil)
+	dir, only := filepath.Dir(file), filepath.Base(file)
+	skip := func(p string) bool { return p != only }
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		dir, only, skip = file, "", nil
 	}
-	only := filepath.Base(path)
-	return s.PutTree(ctx, artifact.Type(decl.Type), filepath.Dir(path), nil, func(p string) bool { return p != only })
+	ref, err := s.PutTree(ctx, artifact.Type(decl.Type), dir, nil, skip)
+	odd := new(store.IrregularError)
+	if errors.As(err, &odd) {
+		at := *odd
+		at.Path = path.Join(decl.Path, odd.Path)
+		if only != "" {
+			at.Path = decl.Path
+		}
+		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR %s, but an output is a file or a folder of files", name, at.Name(), at.Why)
+	}
+	if err == nil && ref.Files == 0 && artifact.Type(decl.Type) != artifact.Dataset { // one of no rows is a result
+		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: the program created no file in $SLUICE_OUTPUT_DIR/%s, but a %s has at least one", name, decl.Path, decl.Type)
+	}
+	return ref, err
 }
 
 // RefuseSecrets fails a program whose outputs or metrics hold a secret: they go into history and into the run's records.
@@ -98,6 +115,10 @@ func secretLeft(what, name string) error {
 }
 
 func readValues(path string) (map[string]any, error) {
+	// Not by opening it: a named pipe would be waited for.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fault.New(fault.User, valuesFile+" in $SLUICE_OUTPUT_DIR is not a regular file", nil)
+	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

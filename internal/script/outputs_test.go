@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -90,20 +92,89 @@ func TestCollectRefuses(t *testing.T) {
 	}
 }
 
-// A link does not carry a file of the machine into an artifact.
-func TestCollectFollowsNoLinkOut(t *testing.T) {
+// What a program leaves in place of an output is its own fault, and said with the output's name. A link does not carry a file of the machine
+// into an artifact.
+//
+// promise: docs/scripts.md#p-output-files
+func TestCollectRefusesWhatIsNoFile(t *testing.T) {
 	outside := filepath.Join(folder(t, map[string]string{"secret": "key"}), "secret")
-	output := folder(t, map[string]string{"model/w.bin": ""})
-	for _, link := range []string{"file", "model/link"} {
-		if err := os.Symlink(outside, filepath.Join(output, link)); err != nil {
-			t.Fatal(err)
-		}
+	link := func(to string) func(string) error { return func(file string) error { return os.Symlink(to, file) } }
+	pipe := func(file string) error { return syscall.Mkfifo(file, 0o600) }
+	mkdir := func(file string) error { return os.MkdirAll(file, 0o700) }
+	for name, tt := range map[string]struct {
+		at   string // what is made, in the output folder
+		make func(file string) error
+		decl spec.OutputDecl
+		want string
+	}{
+		"a link out": {"file", link(outside), spec.OutputDecl{Type: "model", Path: "file"},
+			"file in $SLUICE_OUTPUT_DIR is a link that is absolute or leads out of the folder, but an output is a file or a folder of files"},
+		"a link out, in a folder": {"model/link", link(outside), spec.OutputDecl{Type: "model", Path: "model"},
+			"model/link in $SLUICE_OUTPUT_DIR is a link that is absolute or leads out of the folder, but an output is a file or a folder of files"},
+		"a link to nothing": {"model/link", link("nothing"), spec.OutputDecl{Type: "dataset", Path: "model/link"},
+			"model/link in $SLUICE_OUTPUT_DIR is a link to a file that does not exist, but an output is a file or a folder of files"},
+		"a link to itself": {"file", link("file"), spec.OutputDecl{Type: "dataset", Path: "file"},
+			"file in $SLUICE_OUTPUT_DIR is a link that leads back to itself, but an output is a file or a folder of files"},
+		"a named pipe": {"model/pipe", pipe, spec.OutputDecl{Type: "dataset", Path: "model/pipe"},
+			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output is a file or a folder of files"},
+		"a named pipe in a folder": {"model/pipe", pipe, spec.OutputDecl{Type: "checkpoint", Path: "model"},
+			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output is a file or a folder of files"},
+		"a name that is not UTF-8": {"model/caf\xe9", mkdir, spec.OutputDecl{Type: "model", Path: "model"},
+			`"model/caf\xe9" in $SLUICE_OUTPUT_DIR has a name that is not valid UTF-8, but an output is a file or a folder of files`},
+		"a path below a file": {"file", func(file string) error { return os.WriteFile(file, nil, 0o600) }, spec.OutputDecl{Type: "model", Path: "file/model"},
+			"the program did not create $SLUICE_OUTPUT_DIR/file/model"},
+		"a model without files": {"empty/inner", mkdir, spec.OutputDecl{Type: "model", Path: "empty"},
+			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a model has at least one"},
+		"a checkpoint without files": {"empty", mkdir, spec.OutputDecl{Type: "checkpoint", Path: "empty"},
+			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a checkpoint has at least one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output := folder(t, map[string]string{"model/w.bin": ""})
+			if err := tt.make(filepath.Join(output, tt.at)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Collect(t.Context(), openStore(t), map[string]spec.OutputDecl{"x": tt.decl}, output)
+			refused(t, err)
+			if diff := cmp.Diff(`output "x": `+tt.want, err.Error()); diff != "" {
+				t.Errorf("the message (-want +got):\n%s", diff)
+			}
+		})
 	}
-	for _, path := range []string{"file", "model"} {
-		got, err := Collect(t.Context(), openStore(t), map[string]spec.OutputDecl{"x": {Type: "model", Path: path}}, output)
-		if err == nil {
-			t.Errorf("%s: stored as %v", path, got["x"])
-		}
+}
+
+// A dataset of no rows is a result, and a link within the output folder is what it leads to.
+func TestCollectTakes(t *testing.T) {
+	output := folder(t, map[string]string{"step-1/w.bin": "weights"})
+	if err := errors.Join(os.Mkdir(filepath.Join(output, "rows"), 0o700), os.Symlink("step-1", filepath.Join(output, "latest"))); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t)
+	got, err := Collect(t.Context(), s, map[string]spec.OutputDecl{"rows": {Type: "dataset", Path: "rows"}, "model": {Type: "model", Path: "latest"}}, output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"rows": put(t, s, artifact.Dataset, nil), "model": put(t, s, artifact.Model, map[string]string{"w.bin": "weights"})}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("outputs (-want +got):\n%s", diff)
+	}
+}
+
+// Opened, a named pipe would be waited for.
+func TestCollectReadsNoPipe(t *testing.T) {
+	output := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(output, valuesFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, done := openStore(t), make(chan error, 1)
+	go func() {
+		_, err := Collect(t.Context(), s, map[string]spec.OutputDecl{"x": {Type: "int"}}, output)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		refused(t, err, "outputs.json in $SLUICE_OUTPUT_DIR is not a regular file")
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for somebody to write to the pipe")
 	}
 }
 
