@@ -242,7 +242,7 @@ func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
 	kill(t, b.agentOf(1, 0), syscall.SIGKILL)
 	o := b.result()
 	b.checkAccount(o)
-	b.wantEnds(o, spec.EndNodeLost, spec.EndNodeLost, spec.EndFinished)
+	b.wantEnds(o, spec.EndNodeLost, spec.EndDamaged, spec.EndFinished)
 	if from := o.Generations[2].FromStep; from != before {
 		t.Errorf("generation 3 resumed from step %d, want %d, the one before the damaged", from, before)
 	}

@@ -63,7 +63,11 @@ func briefTrain(out spec.TrainOutput) []string {
 	if failures > 0 {
 		parts = append(parts, human.Plural(failures, "failed attempt"))
 	}
-	if lost+failures > 0 {
+	damaged := ends[spec.EndDamaged]
+	if damaged > 0 {
+		parts = append(parts, human.Plural(damaged, "damaged checkpoint"))
+	}
+	if lost+failures+damaged > 0 {
 		parts = append(parts, atLeast(out.StepsAtLeast, human.Plural(out.StepsLost, "step"))+" lost", human.Count(out.StepsRepeated)+" repeated")
 	}
 	if last := out.Generations[len(out.Generations)-1]; last.End != spec.EndFinished && last.CommittedStep > 0 {

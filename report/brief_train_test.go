@@ -21,7 +21,9 @@ func TestBriefTrainSaysWhatWasBought(t *testing.T) {
 	}
 }
 
-// What was done again is said whatever it was lost by: a node, or a rank that crashed.
+// What was done again is said whatever it was lost by: a node, a rank that crashed, or a damaged checkpoint.
+//
+// promise: docs/scripts.md#p-damaged-named
 func TestBriefTrainSaysWhatWasLost(t *testing.T) {
 	for _, tt := range []struct {
 		out  spec.TrainOutput
@@ -36,6 +38,10 @@ func TestBriefTrainSaysWhatWasLost(t *testing.T) {
 		{
 			spec.TrainOutput{Steps: 60, StepsLost: 8, Generations: []spec.Generation{{End: spec.EndNodeLost}, {End: spec.EndNotice}, {End: spec.EndUserError}}},
 			"60 steps, 3 generations, 2 interruptions (1 with notice), 1 failed attempt, 8 steps lost, 0 repeated",
+		},
+		{
+			spec.TrainOutput{Steps: 60, StepsLost: 30, StepsRepeated: 30, Generations: []spec.Generation{{End: spec.EndNodeLost}, {End: spec.EndDamaged}, {End: spec.EndFinished}}},
+			"60 steps, 3 generations, 1 interruption (0 with notice), 1 damaged checkpoint, 30 steps lost, 30 repeated",
 		},
 		{
 			spec.TrainOutput{Steps: 1201, StepsLost: 1, Generations: []spec.Generation{{End: spec.EndUserError, CommittedStep: 1200}}},

@@ -87,10 +87,13 @@ func newTrainStory(kind spec.Kind, out spec.TrainOutput, points []Point) *trainS
 	if len(out.Generations) == 0 {
 		return &trainStory{Kind: kind, TrainOutput: out, Tiles: fields(out.Metrics), Spent: newSpent(out.Outcomes)}
 	}
-	interruptions, failures := 0, 0
+	interruptions, failures, damaged := 0, 0, 0
 	for _, g := range out.Generations {
 		if g.End == spec.EndNotice || g.End == spec.EndNodeLost {
 			interruptions++
+		}
+		if g.End == spec.EndDamaged {
+			damaged++
 		}
 		if isFailure(g) {
 			failures++
@@ -100,6 +103,9 @@ func newTrainStory(kind spec.Kind, out spec.TrainOutput, points []Point) *trainS
 		{"generations", human.Count(int64(len(out.Generations)))},
 		{"interruptions", human.Count(int64(interruptions))},
 		{"failed attempts", human.Count(int64(failures))},
+	}
+	if damaged > 0 {
+		tiles = append(tiles, field{"damaged checkpoints", human.Count(int64(damaged))})
 	}
 	if HasSteps(kind, out.Generations) {
 		tiles = append([]field{{"steps", human.Count(out.Steps)}}, tiles...)
@@ -157,9 +163,9 @@ func (t *trainStory) HasSpent() bool {
 	return slices.ContainsFunc(t.Spent, func(s spentOn) bool { return s.CostUSD == nil || *s.CostUSD > 0 })
 }
 
-// isFailure reports whether a generation ended by a failure, and not with its node.
+// isFailure reports whether a generation ended by a failure, and not with its node or because of the checkpoint that it was given.
 func isFailure(g spec.Generation) bool {
-	return g.End != spec.EndNodeLost && endClass(g.End) == "failed"
+	return g.End != spec.EndNodeLost && g.End != spec.EndDamaged && endClass(g.End) == "failed"
 }
 
 // HasCost reports whether any generation is known to have cost something.
@@ -269,6 +275,7 @@ var ends = map[spec.GenerationEnd]struct{ class, word string }{
 	spec.EndBudget:       {"failed", "budget spent"},
 	spec.EndDeadline:     {"failed", "deadline passed"},
 	spec.EndIdle:         {"failed", "GPUs idle"},
+	spec.EndDamaged:      {"failed", "checkpoint damaged"},
 	spec.EndNeverStarted: {"failed", "never started"},
 }
 

@@ -144,6 +144,9 @@ const (
 	EndMoved     GenerationEnd = "moved"    // left for capacity that is cheaper
 	EndDeadline  GenerationEnd = "deadline" // the step's deadline has passed, and it is to stop then
 	EndIdle      GenerationEnd = "idle"     // its GPUs were hardly used, and the step says to release them then
+	// EndDamaged: the checkpoint that it was to resume from is damaged, or not all there; the next generation takes the one before. No node
+	// was lost, and nothing failed that would use up a retry.
+	EndDamaged GenerationEnd = "checkpoint_damaged"
 	// EndNeverStarted is not the end of a generation: in a ledger it says of nodes that there was none on them.
 	EndNeverStarted GenerationEnd = "never_started"
 )

@@ -163,7 +163,7 @@ var (
 
 var generationEnds = []spec.GenerationEnd{
 	spec.EndFinished, spec.EndNotice, spec.EndNodeLost, spec.EndCrashed, spec.EndHung, spec.EndUserError, spec.EndTimeout, spec.EndCanceled,
-	spec.EndBudget, spec.EndMoved, spec.EndDeadline, spec.EndIdle,
+	spec.EndBudget, spec.EndMoved, spec.EndDeadline, spec.EndIdle, spec.EndDamaged,
 }
 
 func words[T ~string](of []T) []string {

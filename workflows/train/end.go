@@ -124,7 +124,7 @@ func (l *generation) wasRefused(end *trainEnd) bool {
 func (l *generation) wasUnusable(end *trainEnd) bool {
 	for i := range l.nodes {
 		if why := l.nodes[i].unusable; why != "" {
-			end.how, end.reason, end.errType, end.unusable = spec.EndNodeLost, why, "", true
+			end.how, end.reason, end.errType, end.unusable = spec.EndDamaged, why, "", true
 			end.ran = true // not a false start: the next generation takes the checkpoint before
 			return true
 		}

@@ -142,7 +142,7 @@ func TestClassifyGeneration(t *testing.T) {
 		{"an agent of another release", generation{nodes: []nodeState{refused, waiting}}, spec.EndUserError, fault.Invalid, "protocol"},
 		{"no such program", generation{nodes: []nodeState{user, stopped}}, spec.EndUserError, fault.User, "python9"},
 		{"a node without room", generation{nodes: []nodeState{stopped, broken}}, spec.EndCrashed, fault.Infrastructure, "node 1: no space left"},
-		{"a damaged checkpoint", generation{nodes: []nodeState{damaged, waiting}}, spec.EndNodeLost, "", "cannot be used"},
+		{"a damaged checkpoint", generation{nodes: []nodeState{damaged, waiting}}, spec.EndDamaged, "", "cannot be used"},
 		{"one that finished and one that still runs", generation{nodes: []nodeState{ok, running}}, spec.EndCrashed, fault.Infrastructure, "unknown reason"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

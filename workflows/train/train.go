@@ -197,7 +197,7 @@ const maxFruitless = 10
 func (t *train) fruitful(ctx workflow.Context) error {
 	n := 0
 	for _, g := range slices.Backward(t.carried.Generations) {
-		if g.FromStep < t.current.FromStep || g.End != spec.EndNotice && g.End != spec.EndNodeLost && g.End != spec.EndMoved {
+		if g.FromStep < t.current.FromStep || g.End != spec.EndNotice && g.End != spec.EndNodeLost && g.End != spec.EndMoved && g.End != spec.EndDamaged {
 			break
 		}
 		n++
