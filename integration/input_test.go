@@ -82,7 +82,7 @@ func TestStateFolderUnwritable(t *testing.T) {
 	t.Run("file in its place", func(t *testing.T) {
 		s := newSandbox(t, "program")
 		write(t, s.state, "")
-		s.run("script=true").expect(1).says("state folder " + s.state)
+		s.run("script=true").expect(2).says("the state folder " + s.state + " is not a folder")
 	})
 	t.Run("read-only", func(t *testing.T) {
 		s := newSandbox(t, "program")
