@@ -131,10 +131,11 @@ func TestStateOfMarket(t *testing.T) {
 	in.Ended = []spec.Generation{
 		life(spec.CapacitySpot, spec.EndNotice, 0, 10), life(spec.CapacitySpot, spec.EndNodeLost, 10, 15),
 		life(spec.CapacityOnDemand, spec.EndMoved, 15, 30), life(spec.CapacitySpot, spec.EndCrashed, 30, 31),
+		life(spec.CapacitySpot, spec.EndDamaged, 31, 32), // the market has not taken it
 	}
 	want := policy.State{
 		Elapsed: time.Hour, Changeover: 35 * time.Second, Tick: maxTick, Spot: true, OnDemand: true,
-		Prices: spec.Prices{Spot: 1, OnDemand: 4}, SpotUp: 16 * time.Minute, SpotLosses: 2,
+		Prices: spec.Prices{Spot: 1, OnDemand: 4}, SpotUp: 17 * time.Minute, SpotLosses: 2,
 	}
 	got := stateOf(in, measurement{pace: 2 * time.Second, boot: 10 * time.Second, end: 5 * time.Second, repeat: 10})
 	if diff := cmp.Diff(want, got); diff != "" {
