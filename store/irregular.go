@@ -40,14 +40,14 @@ func whyBroken(err error) string {
 
 func whyIrregular(link bool, mode fs.FileMode) string {
 	what := "something other than a file"
-	switch mode.Type() &^ fs.ModeCharDevice {
-	case fs.ModeDir: // its files would be stored twice, without the rules for what is left out, and for ever where it leads upwards
+	switch {
+	case mode.IsDir(): // its files would be stored twice, without the rules for what is left out, and for ever where it leads upwards
 		return "is a link to a folder, and such links are not followed"
-	case fs.ModeNamedPipe:
+	case mode&fs.ModeNamedPipe != 0:
 		what = "a named pipe"
-	case fs.ModeSocket:
+	case mode&fs.ModeSocket != 0:
 		what = "a socket"
-	case fs.ModeDevice:
+	case mode&fs.ModeDevice != 0:
 		what = "a device"
 	}
 	if link {

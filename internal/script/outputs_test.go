@@ -107,26 +107,56 @@ func TestCollectRefusesWhatIsNoFile(t *testing.T) {
 		decl spec.OutputDecl
 		want string
 	}{
-		"a link out": {"file", link(outside), spec.OutputDecl{Type: "model", Path: "file"},
-			"file in $SLUICE_OUTPUT_DIR is a link that is absolute or leads out of the folder, but an output is a file or a folder of files"},
-		"a link out, in a folder": {"model/link", link(outside), spec.OutputDecl{Type: "model", Path: "model"},
-			"model/link in $SLUICE_OUTPUT_DIR is a link that is absolute or leads out of the folder, but an output is a file or a folder of files"},
-		"a link to nothing": {"model/link", link("nothing"), spec.OutputDecl{Type: "dataset", Path: "model/link"},
-			"model/link in $SLUICE_OUTPUT_DIR is a link to a file that does not exist, but an output is a file or a folder of files"},
-		"a link to itself": {"file", link("file"), spec.OutputDecl{Type: "dataset", Path: "file"},
-			"file in $SLUICE_OUTPUT_DIR is a link that leads back to itself, but an output is a file or a folder of files"},
-		"a named pipe": {"model/pipe", pipe, spec.OutputDecl{Type: "dataset", Path: "model/pipe"},
-			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output is a file or a folder of files"},
-		"a named pipe in a folder": {"model/pipe", pipe, spec.OutputDecl{Type: "checkpoint", Path: "model"},
-			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output is a file or a folder of files"},
-		"a name that is not UTF-8": {"model/caf\xe9", mkdir, spec.OutputDecl{Type: "model", Path: "model"},
-			`"model/caf\xe9" in $SLUICE_OUTPUT_DIR has a name that is not valid UTF-8, but an output is a file or a folder of files`},
-		"a path below a file": {"file", func(file string) error { return os.WriteFile(file, nil, 0o600) }, spec.OutputDecl{Type: "model", Path: "file/model"},
-			"the program did not create $SLUICE_OUTPUT_DIR/file/model"},
-		"a model without files": {"empty/inner", mkdir, spec.OutputDecl{Type: "model", Path: "empty"},
-			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a model has at least one"},
-		"a checkpoint without files": {"empty", mkdir, spec.OutputDecl{Type: "checkpoint", Path: "empty"},
-			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a checkpoint has at least one"},
+		"a link out": {
+			"file", link(outside),
+			spec.OutputDecl{Type: "model", Path: "file"},
+			"file in $SLUICE_OUTPUT_DIR is a link that is absolute or leads out of the folder, but an output is a file or a folder of files",
+		},
+		"a link out, in a folder": {
+			"model/link", link(outside),
+			spec.OutputDecl{Type: "model", Path: "model"},
+			"model/link in $SLUICE_OUTPUT_DIR is a link that is absolute or leads out of the folder, but an output is a file or a folder of files",
+		},
+		"a link to nothing": {
+			"model/link", link("nothing"),
+			spec.OutputDecl{Type: "dataset", Path: "model/link"},
+			"model/link in $SLUICE_OUTPUT_DIR is a link to a file that does not exist, but an output is a file or a folder of files",
+		},
+		"a link to itself": {
+			"file", link("file"),
+			spec.OutputDecl{Type: "dataset", Path: "file"},
+			"file in $SLUICE_OUTPUT_DIR is a link that leads back to itself, but an output is a file or a folder of files",
+		},
+		"a named pipe": {
+			"model/pipe", pipe,
+			spec.OutputDecl{Type: "dataset", Path: "model/pipe"},
+			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output is a file or a folder of files",
+		},
+		"a named pipe in a folder": {
+			"model/pipe", pipe,
+			spec.OutputDecl{Type: "checkpoint", Path: "model"},
+			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output is a file or a folder of files",
+		},
+		"a name that is not UTF-8": {
+			"model/caf\xe9", mkdir,
+			spec.OutputDecl{Type: "model", Path: "model"},
+			`"model/caf\xe9" in $SLUICE_OUTPUT_DIR has a name that is not valid UTF-8, but an output is a file or a folder of files`,
+		},
+		"a path below a file": {
+			"file", func(file string) error { return os.WriteFile(file, nil, 0o600) },
+			spec.OutputDecl{Type: "model", Path: "file/model"},
+			"the program did not create $SLUICE_OUTPUT_DIR/file/model",
+		},
+		"a model without files": {
+			"empty/inner", mkdir,
+			spec.OutputDecl{Type: "model", Path: "empty"},
+			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a model has at least one",
+		},
+		"a checkpoint without files": {
+			"empty", mkdir,
+			spec.OutputDecl{Type: "checkpoint", Path: "empty"},
+			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a checkpoint has at least one",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			output := folder(t, map[string]string{"model/w.bin": ""})
