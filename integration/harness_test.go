@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 // commandLimit bounds one command line, the longest run included.
@@ -349,6 +350,7 @@ type shownStep struct {
 	Attempts            struct {
 		Total       int
 		ByErrorType map[string]int `json:"by_error_type"`
+		Failed      []record.Attempt
 	}
 	ReusedFrom string `json:"reused_from"`
 	Outputs    json.RawMessage

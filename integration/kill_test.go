@@ -64,6 +64,11 @@ func TestKilledRunGoesOn(t *testing.T) {
 		if attempts := record.Steps[step].Attempts; attempts.Total > most {
 			t.Errorf("%s was tried %d times: %v", step, attempts.Total, attempts.ByErrorType)
 		}
+		for _, a := range record.Steps[step].Attempts.Failed {
+			if !a.Interrupted {
+				t.Errorf("%s is said to have failed, and not to have been interrupted: %+v", step, a)
+			}
+		}
 	}
 	s.checkTraining(record.Steps["fit"], 100)
 	if weight := s.weight(2); weight != 1 {

@@ -119,11 +119,40 @@ type gate struct {
 	Saw []field
 }
 
+// AttemptEnd says how an attempt ended that did not succeed: by an error of a type, or with its worker.
+func AttemptEnd(a record.Attempt) string {
+	if a.Interrupted {
+		return "interrupted"
+	}
+	return a.ErrorType
+}
+
+// Unsuccessful counts attempts that did not succeed, those that failed apart from those that ended with their worker.
+func Unsuccessful(attempts []record.Attempt) string {
+	interrupted := int64(0)
+	for _, a := range attempts {
+		if a.Interrupted {
+			interrupted++
+		}
+	}
+	var parts []string
+	if failed := int64(len(attempts)) - interrupted; failed > 0 {
+		parts = append(parts, human.Plural(failed, "failed attempt"))
+	}
+	if interrupted > 0 {
+		parts = append(parts, human.Plural(interrupted, "interruption"))
+	}
+	return strings.Join(parts, " and ")
+}
+
 // failedStep is an attempt that did not succeed.
 type failedStep struct {
 	Step string
 	record.Attempt
 }
+
+// End says how the attempt ended.
+func (f failedStep) End() string { return AttemptEnd(f.Attempt) }
 
 // section is a step told in detail; exactly one of the stories is set.
 type section struct {

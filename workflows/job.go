@@ -110,7 +110,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 			return
 		}
 		end.Attempts = append(end.Attempts, record.Attempt{
-			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error,
+			StartedAt: started, EndedAt: workflow.Now(ctx), ErrorType: end.ErrorType, Error: end.Error, Interrupted: durable.WorkerLost(err),
 		})
 		pause, again := budget.Again(err)
 		if again && kindOf(j.node).retriesItself { // begun anew, it would know nothing of what it did and cost

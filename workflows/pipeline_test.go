@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
@@ -451,12 +452,24 @@ func TestHowStepsEnd(t *testing.T) {
 	}
 }
 
+// promise: docs/pipelines.md#p-lost-interrupted
 func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
-	w := &world{ends: map[string][]error{"a": {fault.New(fault.Infrastructure, "disk", nil)}}}
-	w.statuses(t, []spec.Node{{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2}.WithDefaults()}})
-	attempts := w.judged["a"].Attempts
-	if len(attempts) != 1 || attempts[0].ErrorType != fault.Infrastructure || attempts[0].Error != "disk" {
-		t.Errorf("attempts = %+v, want the one that failed with its reason", attempts)
+	for name, tt := range map[string]struct {
+		err  error
+		want record.Attempt
+	}{
+		"it failed": {fault.New(fault.Infrastructure, "disk", nil), record.Attempt{ErrorType: fault.Infrastructure, Error: "disk"}},
+		"its worker was lost": {temporal.NewHeartbeatTimeoutError(), record.Attempt{
+			ErrorType: fault.Infrastructure, Error: "the worker that ran it stopped answering", Interrupted: true,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{ends: map[string][]error{"a": {tt.err}}}
+			w.statuses(t, []spec.Node{{ID: "a", Kind: spec.KindRun, Retry: spec.Retry{Attempts: 2}.WithDefaults()}})
+			if diff := cmp.Diff([]record.Attempt{tt.want}, w.judged["a"].Attempts, cmpopts.IgnoreTypes(time.Time{})); diff != "" {
+				t.Errorf("attempts (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -162,6 +162,9 @@ type Attempt struct {
 	EndedAt   time.Time `json:"ended_at"`
 	ErrorType string    `json:"error_type"`
 	Error     string    `json:"error"`
+	// Interrupted: the worker stopped answering while the attempt ran, so it did not fail by itself and used up no retry. Records of earlier
+	// versions do not say.
+	Interrupted bool `json:"interrupted,omitempty"`
 }
 
 // Version is a published dataset or model.

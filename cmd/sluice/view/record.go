@@ -85,8 +85,9 @@ type Instance struct {
 // Attempts counts the tries of a step.
 type Attempts struct {
 	Total int `json:"total"`
-	// ByErrorType counts those that did not succeed.
+	// ByErrorType counts those that did not succeed, and Interrupted those of them that ended with their worker.
 	ByErrorType map[string]int   `json:"by_error_type"`
+	Interrupted int              `json:"interrupted,omitempty"`
 	Failed      []record.Attempt `json:"failed,omitempty"`
 }
 
@@ -133,6 +134,9 @@ func newStep(s record.StepRecord, node spec.Node, now time.Time) Step {
 	attempts := Attempts{ByErrorType: map[string]int{}, Failed: s.Attempts, Total: len(s.Attempts)}
 	for _, a := range s.Attempts {
 		attempts.ByErrorType[a.ErrorType]++
+		if a.Interrupted {
+			attempts.Interrupted++
+		}
 	}
 	if s.ReusedFrom == "" && (s.Status == spec.StatusSucceeded || s.Status == spec.StatusDeclined || s.Status == spec.StatusRunning) {
 		attempts.Total++

@@ -48,7 +48,7 @@ func fanned() (record.RunRecord, []record.StepRecord) {
 		{Step: "page", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: at(80), EndedAt: at(81), Outputs: json.RawMessage(`{}`)},
 		{
 			Step: "tidy", Kind: spec.KindRun, Status: spec.StatusSucceeded, StartedAt: at(81), EndedAt: at(90),
-			Attempts: []record.Attempt{{StartedAt: at(81), EndedAt: at(85), ErrorType: fault.Infrastructure, Error: "the worker that ran it stopped answering"}},
+			Attempts: []record.Attempt{{StartedAt: at(81), EndedAt: at(85), ErrorType: fault.Infrastructure, Error: "the worker that ran it stopped answering", Interrupted: true}},
 		},
 	}
 }

@@ -78,7 +78,7 @@ func (t Theme) summaryStep(out *writer, ids int, s record.StepRecord, of Summary
 	}
 	if n := len(s.Attempts); of.Attempts && (n > 1 || n == 1 && s.Status != spec.StatusFailed) {
 		for i, a := range s.Attempts {
-			out.folded(t, len(indent)+2, indent, t.paint(red, "✗ "), fmt.Sprintf("attempt %d  ", i+1), t.paint(faint, a.ErrorType+"  "+human.Duration(a.EndedAt.Sub(a.StartedAt))),
+			out.folded(t, len(indent)+2, indent, t.paint(red, "✗ "), fmt.Sprintf("attempt %d  ", i+1), t.paint(faint, report.AttemptEnd(a)+"  "+human.Duration(a.EndedAt.Sub(a.StartedAt))),
 				"  ", human.Line(a.Error))
 		}
 	}
@@ -124,7 +124,7 @@ func result(s record.StepRecord) string {
 	}
 	switch n := int64(len(s.Attempts)); {
 	case n > 0 && s.Status == spec.StatusSucceeded:
-		parts = append(parts, "after "+human.Plural(n, "failed attempt"))
+		parts = append(parts, "after "+report.Unsuccessful(s.Attempts))
 	case n > 1 && s.Status == spec.StatusFailed:
 		parts = append(parts, human.Plural(n, "attempt"))
 	}
