@@ -70,6 +70,9 @@ func putOutput(ctx context.Context, s *store.Store, name string, decl spec.Outpu
 	case err != nil:
 		return artifact.Ref{}, fmt.Errorf("output %s: %w", name, err)
 	}
+	if leadsOut(output, file) {
+		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR is, or lies behind, a link that leads out of that folder; copy the files there", name, decl.Path)
+	}
 	dir, only := filepath.Dir(file), filepath.Base(file)
 	skip := func(p string) bool { return p != only }
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
@@ -89,6 +92,20 @@ func putOutput(ctx context.Context, s *store.Store, name string, decl spec.Outpu
 		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: the program created no file in $SLUICE_OUTPUT_DIR/%s, but a %s has at least one", name, decl.Path, decl.Type)
 	}
 	return ref, err
+}
+
+// leadsOut reports whether a file that can be reached lies outside the folder, behind a link.
+func leadsOut(folder, file string) bool {
+	inside, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return false
+	}
+	leads, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return false // it cannot be read either
+	}
+	rel, err := filepath.Rel(inside, leads)
+	return err != nil || !filepath.IsLocal(rel)
 }
 
 // RefuseSecrets fails a program whose outputs or metrics hold a secret: they go into history and into the run's records.

@@ -110,7 +110,17 @@ func TestCollectRefusesWhatIsNoFile(t *testing.T) {
 		"a link out": {
 			"file", link(outside),
 			spec.OutputDecl{Type: "model", Path: "file"},
-			"file in $SLUICE_OUTPUT_DIR is a link that is absolute or leads out of the folder, but an output is a file or a folder of files",
+			"file in $SLUICE_OUTPUT_DIR is, or lies behind, a link that leads out of that folder; copy the files there",
+		},
+		"a link to a folder elsewhere": {
+			"folder", link(filepath.Dir(outside)),
+			spec.OutputDecl{Type: "dataset", Path: "folder"},
+			"folder in $SLUICE_OUTPUT_DIR is, or lies behind, a link that leads out of that folder; copy the files there",
+		},
+		"a file behind a link to a folder elsewhere": {
+			"folder", link(filepath.Dir(outside)),
+			spec.OutputDecl{Type: "model", Path: "folder/secret"},
+			"folder/secret in $SLUICE_OUTPUT_DIR is, or lies behind, a link that leads out of that folder; copy the files there",
 		},
 		"a link out, in a folder": {
 			"model/link", link(outside),
