@@ -81,6 +81,9 @@ func checkpoints(cmd *cobra.Command) (*store.Store, []checkpoint.Kept, error) {
 // checkpointRun is the run that a name means to the commands of checkpoints: as to any other command, or one whose record has been removed
 // while checkpoints of it are left.
 func checkpointRun(ctx context.Context, s *store.Store, all []checkpoint.Kept, name string) (string, error) {
+	if name == "" {
+		return "", kit.Invalidf("the name of a run must not be empty")
+	}
 	if len(ofRun(all, name)) > 0 {
 		return name, nil
 	}

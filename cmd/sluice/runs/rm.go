@@ -98,9 +98,6 @@ func removable(ctx context.Context, s *store.Store, all []record.RunRecord, name
 	var runs []removedRun
 	var refused []string
 	for _, name := range names {
-		if name == "" {
-			return nil, kit.Invalidf("the name of a run must not be empty")
-		}
 		found, err := control.Named(all, name)
 		if err != nil {
 			refused = append(refused, fault.Message(err))
