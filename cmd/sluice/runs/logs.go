@@ -151,6 +151,9 @@ func (l *logs) silent(ctx context.Context) error {
 		said = "step `" + l.step + "` of " + l.run.Run + " has written no output"
 		var wrote []string
 		for place, node := range l.run.Graph {
+			if node.ID == l.step {
+				continue
+			}
 			from := cmp.Or(l.run.Steps[place].ReusedFrom, l.run.Run)
 			files, err := filepath.Glob(filepath.Join(l.dir, from, node.ID, "*.log"))
 			if err != nil {
