@@ -45,7 +45,9 @@ func checkCommand(c *checker, s *step, cmd *spec.Command) {
 		if other := paths[path.Clean(decl.Path)]; other != "" && decl.Path != "" {
 			c.src.Warnf(document.PlaceOf(s.body, "outputs", name, "path"), "duplicate", "give each a path of its own", "`%s` and `%s` are the same files", other, name)
 		}
-		paths[path.Clean(decl.Path)] = name
+		if decl.Path != "" {
+			paths[path.Clean(decl.Path)] = name
+		}
 		at := document.Lookup(s.body, "outputs", name)
 		isArtifact := slices.Contains(artifactOutputs, decl.Type)
 		switch {
