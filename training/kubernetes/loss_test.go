@@ -11,11 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/testing/kubetest"
 	"github.com/sluiceml/sluice/training"
 )
@@ -31,7 +33,14 @@ func preempt(t *testing.T, s *site, _ string) {
 		PriorityClassName: class.Name, Affinity: onlyOn("m1"),
 		Containers: []corev1.Container{{Name: "c", Image: "acme/train:1", Command: []string{"true"}, Resources: cpu}},
 	}}
-	if _, err := s.Client.CoreV1().Pods(s.namespace).Create(bounded(t), urgent, metav1.CreateOptions{}); err != nil {
+	// Admission looks for the class in a cache of its own, which the API server fills a moment after it has stored the class.
+	ctx, err := bounded(t), error(nil)
+	for range poll.Every(ctx, 50*time.Millisecond) {
+		if _, err = s.Client.CoreV1().Pods(s.namespace).Create(ctx, urgent, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+			break
+		}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
