@@ -81,7 +81,7 @@ func showRun(cmd *cobra.Command, format string, run record.Run, l live) error {
 	out, now := cmd.OutOrStdout(), time.Now()
 	if format == "json" {
 		record := view.NewRecord(run.RunRecord, run.Steps, l.waiting, now)
-		record.Waits = l.waits
+		record.Waits, record.Unattended = l.waits, !l.carried
 		return view.JSON(out, record)
 	}
 	steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true, Waits: l.waits}

@@ -19,8 +19,8 @@ type Listed struct {
 	Waits string `json:"waits,omitempty"`
 	// Waiting is what waits for a person now.
 	Waiting []contract.ApprovalState `json:"waiting,omitempty"`
-	// Unattended: no Sluice carries the run now, which is said to people.
-	Unattended bool `json:"-"`
+	// Unattended: no Sluice carries the run now.
+	Unattended bool `json:"unattended,omitempty"`
 }
 
 // startForm is how the start of a run is written among others.

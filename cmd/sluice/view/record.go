@@ -33,6 +33,8 @@ type Record struct {
 	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
 	// Waits is what the run waits for before it begins.
 	Waits string `json:"waits,omitempty"`
+	// Unattended: no process executes the run now, although it has not ended.
+	Unattended bool `json:"unattended,omitempty"`
 	// Waiting is what waits for a person now.
 	Waiting []contract.ApprovalState `json:"waiting,omitempty"`
 	// Order lists the steps in graph order.
