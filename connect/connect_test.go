@@ -141,7 +141,7 @@ func TestSilentHolder(t *testing.T) {
 	if !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), fmt.Sprintf("`kill -CONT %d`", p.PID())) {
 		t.Errorf("got %v, want ErrSilent with what to do", err)
 	}
-	if want := fmt.Sprintf("waiting for process %d, which holds the state folder %s, to answer", p.PID(), dir); len(told) != 1 || told[0] != want {
+	if want := fmt.Sprintf("waiting for process %d, which holds the state folder %s, to answer; if it is stopped, `kill -CONT %[1]d` continues it", p.PID(), dir); len(told) != 1 || told[0] != want {
 		t.Errorf("told %q, want %q", told, want)
 	}
 	if err := syscall.Kill(p.PID(), syscall.SIGCONT); err != nil {

@@ -30,7 +30,7 @@ func (o Options) tellSilent(ctx context.Context) (stop func()) {
 		}
 		// A server that this process starts is not found before it answers.
 		if info, found, err := holder.Find(o.Dir); o.Waiting != nil && err == nil && found && info.PID != os.Getpid() {
-			o.Waiting(fmt.Sprintf("waiting for process %d, which holds the state folder %s, to answer", info.PID, o.Dir))
+			o.Waiting(fmt.Sprintf("waiting for process %d, which holds the state folder %s, to answer; if it is stopped, `kill -CONT %[1]d` continues it", info.PID, o.Dir))
 		}
 	}()
 	return func() { cancel(); <-done }
