@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
@@ -86,7 +87,11 @@ func putOutput(ctx context.Context, s *store.Store, name string, decl spec.Outpu
 		if only != "" {
 			at.Path = decl.Path
 		}
-		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR %s, but an output is a file or a folder of files", name, at.Name(), at.Why)
+		kept := ", but an output is a file or a folder of files"
+		if !utf8.ValidString(at.Path) {
+			kept = "; let the program use another name"
+		}
+		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR %s%s", name, at.Name(), at.Why, kept)
 	}
 	if err == nil && ref.Files == 0 && artifact.Type(decl.Type) != artifact.Dataset { // one of no rows is a result
 		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: the program created no file in $SLUICE_OUTPUT_DIR/%s, but a %s has at least one", name, decl.Path, decl.Type)

@@ -150,7 +150,7 @@ func TestCollectRefusesWhatIsNoFile(t *testing.T) {
 		"a name that is not UTF-8": {
 			"model/caf\xe9", mkdir,
 			spec.OutputDecl{Type: "model", Path: "model"},
-			`"model/caf\xe9" in $SLUICE_OUTPUT_DIR has a name that is not valid UTF-8, but an output is a file or a folder of files`,
+			`"model/caf\xe9" in $SLUICE_OUTPUT_DIR has a name that is not valid UTF-8; let the program use another name`,
 		},
 		"a path below a file": {
 			"file", func(file string) error { return os.WriteFile(file, nil, 0o600) },
