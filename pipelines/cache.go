@@ -23,10 +23,11 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// cachedPiece is the head of a cache entry: what a segment made of one piece of a file. Marks are relative to the entry's own spilled
-// rows, which follow, and then the dead letter's.
+// cachedPiece is the header of a cache entry: what a segment produced from one piece of a file. Its marks are relative to the entry's own
+// spilled rows, which follow the header; after them come the dead-letter rows.
 //
-// An entry is the length of the head (8 bytes), the head, the spilled rows, the dead letter, and a CRC-32C over all (4 bytes).
+// An entry consists of the length of the header (8 bytes), the header, the spilled rows, the dead-letter rows, and a CRC-32C of all of it
+// (4 bytes).
 type cachedPiece struct {
 	Marks       map[groupKey][]byte
 	Counts      account.Ledger
@@ -37,11 +38,11 @@ type cachedPiece struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// path is where the entry with a key is.
+// path returns the path of the entry for a key.
 func (c Cache) path(key string) string { return filepath.Join(c.Dir, key[:2], key) }
 
-// cached takes a piece through the segment, or takes what the cache has of it. The rows of a piece that is to be kept are all through
-// before the next one's begin.
+// cached runs a piece through the segment, or reuses the cached result of an earlier run. If the piece has a cache key, all its rows have
+// reached their ends before cached returns, so that its result is complete and holds no other piece's rows.
 func (u *task) cached(p format.Piece, key string, read func() error) error {
 	if key == "" {
 		return read()
@@ -84,14 +85,14 @@ func (r *unitResult) add(o unitResult) {
 	addProfiles(r.profiles, o.profiles)
 }
 
-// move returns packed marks whose rows lie elsewhere.
+// move returns a copy of packed marks for rows that were moved to another spill file.
 func move(packed []byte, to spill.ID, by uint64) ([]byte, error) {
 	out := bytes.Clone(packed)
 	return out, spill.EachMark(out, func(m spill.Packed) { m.Move(to, by) })
 }
 
-// store makes an entry of what the unit has of a piece: its result, and its rows from these places on. A cache that cannot be written
-// is no reason to fail.
+// store writes a cache entry for a piece: the unit's result, and its spilled and rejected rows from the given offsets on. A cache that
+// cannot be written does not fail the job.
 func (u *task) store(path string, p format.Piece, spillAt uint64, deadAt int64) error {
 	if err := errors.Join(u.spill.Flush(), u.dead.Flush()); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (u *task) write(path string, head cachedPiece, spillAt uint64, deadAt int64
 	sum := crc32.New(castagnoli)
 	buffered := bufio.NewWriterSize(f, 256<<10)
 	out := io.MultiWriter(buffered, sum)
-	_, _ = out.Write(binary.BigEndian.AppendUint64(nil, uint64(encoded.Len()))) // an error stays with the buffer
+	_, _ = out.Write(binary.BigEndian.AppendUint64(nil, uint64(encoded.Len()))) // an error is sticky: Flush returns it
 	_, _ = out.Write(encoded.Bytes())
 	err = copyRange(out, u.spill.Name(), int64(spillAt), head.Spill)
 	if err == nil && head.Dead > 0 {
@@ -159,7 +160,7 @@ func copyRange(to io.Writer, path string, at, n int64) error {
 
 var errNotCached = errors.New("the cache does not have it")
 
-// reuse adds what the cache has of a piece to the unit. An entry that is damaged is none.
+// reuse adds the cached result of a piece to the unit. A damaged entry counts as missing.
 func (u *task) reuse(path string, p format.Piece) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -171,7 +172,7 @@ func (u *task) reuse(path string, p format.Piece) error {
 		return errNotCached
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // it was used: see prune
+	_ = os.Chtimes(path, now, now) // prune removes the least recently used
 	profiles := map[string]*profile.Profile{}
 	for name, text := range head.Profiles {
 		if profiles[name], err = profile.Parse(text); err != nil {
@@ -199,7 +200,7 @@ func (u *task) reuse(path string, p format.Piece) error {
 	return u.dead.Take(io.LimitReader(rows, head.Dead))
 }
 
-// readEntry checks an entry and returns its head, and what follows.
+// readEntry verifies an entry and returns its header and a reader of what follows it.
 func readEntry(f *os.File) (head cachedPiece, rows io.Reader, err error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() < 12 {
@@ -234,7 +235,7 @@ func readEntry(f *os.File) (head cachedPiece, rows io.Reader, err error) {
 	return head, rows, nil
 }
 
-// prune removes what has not been used for longest, until the cache is within its limit.
+// prune removes the least recently used entries until the cache is within its limit.
 func (c Cache) prune() error {
 	if c.Dir == "" {
 		return nil

@@ -18,25 +18,27 @@ import (
 	"github.com/sluiceml/sluice/pipelines/format"
 )
 
-// Cache keeps what the first segments made of each piece of a file, so that a later job need not read files that it knows.
+// Cache keeps what the first segments produced from each piece of a file, so that later jobs need not read unchanged files again.
 type Cache struct {
-	// Dir is its folder, and the file system that of OutputDir. Several jobs may use it at a time. Empty: there is none.
+	// Dir is the cache's folder. It must be on the file system of OutputDir. Several jobs may use it at once. Empty: no cache.
 	Dir string `json:"dir,omitempty"`
-	// Limit bounds the folder in bytes. What has not been used for longest goes first.
+	// Limit bounds the folder's size in bytes. The least recently used entries are removed first. Input larger than the limit is not
+	// cached.
 	Limit int64 `json:"limit,omitempty"`
-	// Digests holds, as a JSON object by path, the digests of files whose content the caller knows. Other files are known by their
-	// path, size and time of change, and objects by their version.
+	// Digests is the path of a JSON object that maps file paths to the digests of files whose content the caller knows. Other files are
+	// identified by path, size and modification time, and objects by their version.
 	Digests string `json:"digests,omitempty"`
-	// Inputs are the digests of folders that paths in the spec lie in.
+	// Inputs maps folders to the digests of their content, for paths in the spec that lie in them.
 	Inputs map[string]string `json:"inputs,omitempty"`
-	// Secrets are the fingerprints of the job's secrets by variable: keys are in the names of files, and must not give values away to
-	// who tries some.
+	// Secrets maps the variables of the job's secrets to fingerprints of their values. Cache keys are used as file names, so they must not
+	// let anyone find a value by trying candidates.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// Programs is a digest of what the programs of Exec transforms depend on, beside their command. Empty: it is not known.
+	// Programs is a digest of everything that the programs of Exec transforms depend on besides their command. Empty: unknown, and segments
+	// with an Exec are not cached.
 	Programs string `json:"programs,omitempty"`
 }
 
-// addCacheKeys gives each piece of the input the key that its result is cached under. What is not known well enough has none.
+// addCacheKeys sets the cache key of each piece of the input. A piece gets no key if something that its result depends on is unknown.
 func (p *plan) addCacheKeys(job Job, sources map[int][]numberedSource) error {
 	_, bytes := sizeOf(sources)
 	program := programID()
@@ -91,7 +93,7 @@ func addPieceKeys(segment string, units []numberedSource, digests map[string]str
 	}
 }
 
-// contentOf names a file's content; empty when nothing is known of it.
+// contentOf identifies a file's content. It is empty if the content cannot be identified.
 func contentOf(f format.File, digests map[string]string) string {
 	if d := digests[f.Path]; d != "" {
 		return d
@@ -110,15 +112,15 @@ func contentOf(f format.File, digests map[string]string) string {
 	return fmt.Sprintf("file %q of %d bytes at %d", path, info.Size(), info.ModTime().UnixNano())
 }
 
-// within returns the nodes of the segment that begins at an entry, with its ends, in their order.
+// within returns the nodes of the segment that begins at an entry, including its ends, in plan order.
 func (p *plan) within(entry int) []int {
 	in := map[int]bool{entry: true}
-	for at := entry; at < len(p.nodes); at++ { // each node comes after those that it takes rows from
+	for at := entry; at < len(p.nodes); at++ { // a node comes after those it reads from
 		n := &p.nodes[at]
 		if !in[at] {
 			continue
 		}
-		takers := [][]int{n.outputs[n.rejects]} // what an end rejects stays in the segment
+		takers := [][]int{n.outputs[n.rejects]} // rows that an end rejects stay in the segment
 		if n.end == nil {
 			takers = append(slices.Collect(maps.Values(n.outputs)), n.next)
 		}
@@ -133,7 +135,7 @@ func (p *plan) within(entry int) []int {
 type keyWriter struct {
 	hash.Hash
 	job Job
-	// unknown: there is something of which not all is known.
+	// unknown is set if the result depends on something that cannot be hashed completely.
 	unknown bool
 }
 
@@ -143,7 +145,7 @@ func (k *keyWriter) write(values ...any) {
 	fmt.Fprintf(k, "%d %s\n", len(text), text) //nolint:errcheck // a hash takes everything
 }
 
-// transform writes what a transform does, without where its input lies.
+// transform hashes a transform's configuration, without the location of its input.
 func (k *keyWriter) transform(t spec.Transform, reads bool) {
 	config := map[string]json.RawMessage{}
 	if len(t.Config) > 0 && json.Unmarshal(t.Config, &config) != nil {
@@ -163,7 +165,7 @@ func (k *keyWriter) transform(t spec.Transform, reads bool) {
 	k.write(t.Type, known)
 	switch {
 	case transform.Is[transform.Decontaminate](t.Type):
-		k.unknown = k.unknown || known == string(text) // it compares with files that nothing is known of
+		k.unknown = k.unknown || known == string(text) // the held-out files are in no known input
 	case transform.Is[transform.Exec](t.Type):
 		k.unknown = k.unknown || k.job.Cache.Programs == ""
 		k.write(k.job.Cache.Programs)
@@ -179,7 +181,7 @@ func (k *keyWriter) transform(t spec.Transform, reads bool) {
 	}
 }
 
-// programID tells one build of this program from another; empty when it does not know.
+// programID identifies the build of this program. It is empty if the build is unknown.
 func programID() string {
 	f, err := elf.Open("/proc/self/exe")
 	if err != nil {

@@ -22,18 +22,18 @@ import (
 	"github.com/sluiceml/sluice/pipelines/meter"
 )
 
-// Arg is the first argument of the child process. A main that sees it calls Main and nothing else.
+// Arg is the first argument of the child process. If a program's main sees it, it must call Main and do nothing else.
 const Arg = "__clean"
 
-// message is one line of what the child says: exactly one field is set, and a result or an error is the last.
+// message is one line of the child's output. Exactly one field is set; the last message is a result or an error.
 type message struct {
 	Progress *meter.Progress   `json:"progress,omitempty"`
 	Result   *spec.CleanOutput `json:"result,omitempty"`
 	Error    *fault.Error      `json:"error,omitempty"`
-	Log      []byte            `json:"log,omitempty"` // of the user's programs
+	Log      []byte            `json:"log,omitempty"` // what the user's programs wrote to stderr
 }
 
-// WorkerMain runs the process as a Beam worker and exits, if a runner has started it as one. A main calls it before it looks at its
+// WorkerMain runs the process as a Beam worker and exits, if a runner has started it as one. A program's main calls it before parsing its
 // own arguments.
 func WorkerMain() {
 	if !portable.IsWorker(os.Args[1:]) {
@@ -47,11 +47,11 @@ func WorkerMain() {
 	os.Exit(0)
 }
 
-// progressEvery is the time between two lines of progress.
+// progressEvery is the interval of progress messages.
 const progressEvery = time.Second
 
-// Main is the child process: it reads a Job from stdin as JSON and writes messages to stdout, one JSON object a line, the last of
-// them the result or the error. It returns the error too; the process then exits with a code that is not 0.
+// Main is the main function of the child process. It reads a Job as JSON from stdin and writes messages to stdout, one JSON object per
+// line; the last one is the result or the error. Main also returns the error, so that the process exits with a nonzero code.
 func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	out := &messages{encoder: json.NewEncoder(stdout)}
 	result, err := serve(ctx, stdin, out)
@@ -68,16 +68,16 @@ func serve(ctx context.Context, stdin io.Reader, out *messages) (spec.CleanOutpu
 	}
 	job.setDefaults()
 	job.Programs.Log = out
-	hold, err := holdFolder(job.WorkDir) // a killed parent does not, and this process goes on for a moment
+	hold, err := holdFolder(job.WorkDir) // if the parent is killed, its lock is gone while this process still runs
 	if err != nil {
 		return spec.CleanOutput{}, fmt.Errorf("the work folder: %w", err)
 	}
 	defer hold.Close()
-	// What Beam leaves in the temporary folder goes with the work folder.
+	// Beam's temporary files are removed with the work folder.
 	if err := os.Setenv("TMPDIR", job.WorkDir); err != nil {
 		return spec.CleanOutput{}, err
 	}
-	if !job.Runner.inProcess() { // a cluster has to be told
+	if !job.Runner.inProcess() { // the job must be canceled on the cluster
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGTERM)
 		defer stop()
@@ -102,7 +102,7 @@ func (j *Job) setDefaults() {
 	}
 }
 
-// messages writes messages from several goroutines.
+// messages serializes writes of messages from several goroutines.
 type messages struct {
 	mu      sync.Mutex
 	encoder *json.Encoder
@@ -114,20 +114,20 @@ func (m *messages) send(msg message) error {
 	return m.encoder.Encode(msg)
 }
 
-// Write sends what a user's program says.
+// Write sends output of a user's program.
 func (m *messages) Write(text []byte) (int, error) { return len(text), m.send(message{Log: text}) }
 
-// progress sends the session's progress until the function it returns is called, and then once more.
+// progress sends the session's progress periodically until the returned function is called, which sends it once more.
 func (m *messages) progress(s *session) (stop func()) {
 	send := func() {
 		p := s.progress()
-		_ = m.send(message{Progress: &p}) // without a reader the result cannot be sent either, and that is an error
+		_ = m.send(message{Progress: &p}) // if nothing reads stdout, sending the result fails too, and that error is returned
 	}
 	quit := every(progressEvery, send)
 	return func() { quit(); send() }
 }
 
-// every calls f in the interval until the function it returns is called, which waits for the last call to end.
+// every calls f at the interval until the returned function is called, which waits for a running call to end.
 func every(interval time.Duration, f func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -17,10 +17,11 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&combineFn{})
 }
 
-// combineFn runs a segment that begins at a Combine. Its elements are the marks of one group, which is the unit.
+// combineFn runs a segment that begins at a Combine. Each element holds the marks of one group; a group is a unit.
 type combineFn struct{ segmentFn }
 
-// ProcessElement hands one group to a worker and emits what others have finished. Memory: some marks of the group, and one row.
+// ProcessElement passes one group to a worker and emits the results that other workers have finished. Memory: a bounded number of the
+// group's marks, and one row.
 func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	_, group, _ := strings.Cut(key, "/")
 	unit, err := strconv.ParseUint(group, 10, 32)
@@ -43,8 +44,8 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 	return nil
 }
 
-// combine makes a row of all that are equal in their key. They are taken in the order of what they hold, so that it does not matter in
-// which they came.
+// combine merges all rows with the same key into one. They are processed in an order that depends only on their content, so the result does
+// not depend on the order in which they arrived.
 func (u *task) combine(work, key string, refs []spill.Reference) error {
 	c := u.entry().end.(*transform.Combiner)
 	spills := spill.NewFiles(work)

@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/shard"
 )
 
-// shards is how many shards there are, and how many of them are to be converted.
+// shards returns the number of shards, and how many of them are converted to another format.
 func (p *plan) shards() (written, converted int64) {
 	for s := range p.sinks() {
 		n := int64(len(s.parts()) * s.shards)

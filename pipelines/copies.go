@@ -2,22 +2,23 @@ package pipelines
 
 import "github.com/sluiceml/sluice/internal/fault"
 
-// maxCopies bounds how many copies of one row a graph may make. Branches that meet in a Flatten and part again double them each time.
+// maxCopies bounds how many copies of one row a graph may make. Each time branches join in a Flatten and split again, the number
+// multiplies.
 const maxCopies = 1000
 
-// boundCopies refuses a graph that makes more.
+// boundCopies rejects a graph that makes more than maxCopies.
 func (p *plan) boundCopies() error {
-	copies := make([]int, len(p.nodes)) // that come to sinks of one row that leaves the node
+	copies := make([]int, len(p.nodes)) // by node: how many copies of a row that leaves it reach sinks
 	of := func(takers []int) (sum int) {
 		for _, at := range takers {
 			sum += max(copies[at], 1)
 		}
 		return min(sum, maxCopies+1)
 	}
-	for at := len(p.nodes) - 1; at >= 0; at-- { // each comes before those that take rows from it
+	for at := len(p.nodes) - 1; at >= 0; at-- { // in reverse: a node's takers come before it
 		n := &p.nodes[at]
 		copies[at] = of(n.next)
-		for _, takers := range n.outputs { // a row goes to one of these, or to those above
+		for _, takers := range n.outputs { // a row goes either to one of these outputs or to next
 			copies[at] = max(copies[at], of(takers))
 		}
 		if n.source.Format != nil && copies[at] > maxCopies {

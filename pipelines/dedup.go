@@ -15,21 +15,21 @@ func init() {
 	register.Emitter2[string, []byte]()
 }
 
-// dedupFn decides, in each group of marks, which row of each key stays. It emits the places of those rows by unit.
+// dedupFn decides, for each group of marks, which row to keep for each key. It emits the places of the kept rows by unit.
 type dedupFn struct {
 	workersFn
 	// Rule is the name of the Deduplicate.
 	Rule string
 }
 
-// ProcessElement hands the marks of one group to a worker, and emits what others have finished.
+// ProcessElement passes the marks of one group to a worker, and emits the results that other workers have finished.
 func (f *dedupFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	return f.group(ctx, "survive/"+group, packed, emit, func(_ context.Context, refs []spill.Reference) (outcome, error) {
 		return f.dedup(group, refs)
 	})
 }
 
-// dedup decides for one group. Memory: the mark of each key that is held of a part of it.
+// dedup processes one group. Memory: one mark for each key of a part of the group.
 func (f *dedupFn) dedup(group string, refs []spill.Reference) (stay outcome, err error) {
 	keep, counts := spill.Places{}, account.Ledger{}
 	err = spill.InParts(f.job.WorkDir, group, refs, func(refs []spill.Reference) error {

@@ -22,8 +22,8 @@ import (
 	"github.com/sluiceml/sluice/pipelines/shard"
 )
 
-// execute runs a job in this process. beam.Init must have been called. Nothing is left at the job's output folders unless it
-// succeeds; the work folder is the caller's to remove.
+// execute runs a job in this process. beam.Init must have been called. The job's output folders are written only if it succeeds; the caller
+// removes the work folder.
 func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOutput, error) {
 	s := openSession(job)
 	defer sessions.Delete(job.WorkDir)
@@ -94,10 +94,10 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	return out, diskHint(publish(job, out))
 }
 
-// maxBeamError bounds what is shown of an error of Beam's own, which comes with stack traces.
+// maxBeamError bounds how much of one of Beam's own errors is shown; they come with stack traces.
 const maxBeamError = 2 << 10
 
-// stopped is the error of a job whose context has ended: the cause if it tells its type.
+// stopped returns the error of a job whose context has ended: the cause if it is a fault.Error, and otherwise one of type canceled.
 func stopped(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if e := (*fault.Error)(nil); errors.As(cause, &e) {
@@ -106,7 +106,8 @@ func stopped(ctx context.Context) error {
 	return fault.Errorf(fault.Canceled, "cleaning was stopped: %w", cause)
 }
 
-// makeFolders makes the folders the DoFns write to, and the profile and every shard's file, since what has no rows is never written.
+// makeFolders creates the folders that the DoFns write to, an empty profile, and an empty file for each shard, since no DoFn writes those
+// without rows.
 func makeFolders(work string, p *plan) error {
 	for _, dir := range []string{"spill", "marks", "places", "dead", "account", account.Folder, profilesFolder, typesFolder, "out"} {
 		if err := os.Mkdir(filepath.Join(work, dir), 0o777); err != nil {
@@ -131,7 +132,7 @@ func makeFolders(work string, p *plan) error {
 	return nil
 }
 
-// build makes the Beam graph. Beam panics on a graph it does not like.
+// build builds the Beam graph. Beam panics on an invalid graph; build returns an error instead.
 func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipeline, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -141,7 +142,7 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 	job.Secrets, job.Programs = nil, Programs{} // the DoFns find them in the session
 	spread := !job.Runner.inProcess()
 	if spread {
-		job.Parallelism = 1 // of a bundle
+		job.Parallelism = 1 // per bundle; the runner processes several bundles at a time
 	}
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -162,7 +163,7 @@ func build(job Job, p *plan, sources map[int][]numberedSource) (graph *beam.Pipe
 	return graph, nil
 }
 
-// outputOf makes the outputs of the counts and checks that they add up.
+// outputOf converts the counts to the step's output and checks that they add up.
 func outputOf(counts account.Ledger, p *plan) (spec.CleanOutput, error) {
 	out := spec.CleanOutput{
 		Rules: map[string]spec.Rule{}, Reasons: map[string]int64{}, Splits: map[string]int64{}, Masked: map[string]int64{},
@@ -219,7 +220,7 @@ func outputOf(counts account.Ledger, p *plan) (spec.CleanOutput, error) {
 	return out, p.checkThresholds(checks)
 }
 
-// checkThresholds reports the first transform that makes the job fail by what it counted.
+// checkThresholds returns an error for the first transform whose counts fail the job.
 func (p *plan) checkThresholds(counts map[string]map[string]int64) error {
 	for _, a := range p.asserted {
 		if err := a.Check(counts[account.CountAsserted]); err != nil {
@@ -237,7 +238,7 @@ func (p *plan) checkThresholds(counts map[string]map[string]int64) error {
 	return nil
 }
 
-// diskHint says what to do about a full disk.
+// diskHint adds to the error of a full disk how much space cleaning needs.
 func diskHint(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fault.Errorf(fault.Infrastructure, "%w; while it runs, cleaning needs disk space of about three times the size of its input", err)

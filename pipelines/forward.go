@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// sinkAfter returns the node of the sink that all rows of an entry go to as they are, or -1.
+// sinkAfter returns the node of the sink that receives all rows of an entry unchanged, or -1.
 func (p *plan) sinkAfter(entry int) int {
 	for next := p.nodes[entry].next; len(next) == 1; {
 		n := &p.nodes[next[0]]
@@ -23,7 +23,8 @@ func (p *plan) sinkAfter(entry int) int {
 	return -1
 }
 
-// again takes a row of a spill file through the segment. Where nothing lies between here and a sink it stays as it is and where it lies.
+// again passes a row of a spill file through the segment. If the segment leads straight to a sink, the row is not written again: the sink's
+// mark refers to it where it is.
 func (u *task) again(id spill.ID, offset uint64, from rows.Origin, text []byte) error {
 	if u.straight < 0 {
 		return u.resume(from, text)
@@ -49,11 +50,12 @@ func (u *task) again(id spill.ID, offset uint64, from rows.Origin, text []byte) 
 	return u.mark(u.straight, group, m, from)
 }
 
-// maxMarks bounds the marks of a unit that are in memory, in bytes, so that those of all workers take a share of the job's memory: while a
-// slice grows it takes more than twice as much. Few units have as many: a large file that one worker must read alone, or rows of many bands.
+// maxMarks bounds the marks that a unit holds in memory, in bytes, so that all workers together use a fixed share of the job's memory. The
+// share allows for slices, which need more than twice their size while they grow. Few units reach it: large files that must be read by one
+// worker, and rows with many bands.
 func (j *Job) maxMarks() int { return int(j.Memory) / 8 / j.Parallelism }
 
-// mark adds a mark to those of a group of an end.
+// mark adds a mark to a group of an end.
 func (u *task) mark(at int, group string, m spill.Mark, from rows.Origin) error {
 	key := groupKey{at, group}
 	before := len(u.marks[key])
@@ -62,6 +64,6 @@ func (u *task) mark(at int, group string, m spill.Mark, from rows.Origin) error 
 	if u.held += len(u.marks[key]) - before; u.held <= u.job.maxMarks() {
 		return nil
 	}
-	u.caching = false // an entry has all marks of its piece
+	u.caching = false // a cache entry must hold all marks of its piece
 	return u.putMarksAside()
 }

@@ -15,28 +15,29 @@ import (
 
 func init() { register.DoFn3x0[string, []byte, func(string, []byte)](&onlyFn{}) }
 
-// node is a compiled transform and where its rows go on to.
+// node is a compiled transform, with the nodes that its rows go to.
 type node struct {
 	name string
-	// At most one of these is set: source and end bound the segments, and a row goes by a node without any as if it were not there.
+	// At most one of source, row and end is set. source and end begin and end segments; a node with none of them passes rows through
+	// unchanged.
 	source format.Reader
 	row    *transform.Compiled
 	end    transform.End
-	// split assigns the parts of the sinks that follow.
+	// split assigns rows to the parts of the sinks that follow.
 	split *transform.Splitter
-	// blames is the name that rejections at the end are counted under.
+	// blames is the name that rejections at this end are counted under.
 	blames string
-	// next are the nodes that take its rows, but for those of named outputs.
+	// next lists the nodes that receive its rows, except those of named outputs.
 	next []int
-	// outputs are those that take the rows of named outputs, and rejects is the name of that for rejected rows; empty when these go to
-	// the dead letter.
+	// outputs lists the nodes that receive the rows of each named output. rejects is the name of the output for rejected rows; if it is
+	// empty, they go to the dead letter.
 	outputs map[string][]int
 	rejects string
-	// threshold is nil when any number of rows may be rejected.
+	// threshold is nil if any number of rows may be rejected.
 	threshold *transform.Threshold
 }
 
-// feed notes that a node takes the rows of an output.
+// feed records that the node with index at receives the rows of an output.
 func (n *node) feed(output string, at int) {
 	if output == "" {
 		n.next = append(n.next, at)
@@ -48,19 +49,19 @@ func (n *node) feed(output string, at int) {
 	n.outputs[output] = append(n.outputs[output], at)
 }
 
-// isCut reports whether rows are compared with others at a node: it ends segments, and one begins there.
+// isCut reports whether the node compares rows with each other. Such a node ends segments, and begins one.
 func (n *node) isCut() bool {
 	_, isSink := n.end.(*sink)
 	return n.end != nil && !isSink
 }
 
-// segment is what a row passes between an entry, which is a source or a cut, and ends.
+// segment is the part of the graph from an entry, which is a source or a cut, to the next ends.
 type segment struct {
 	entry int
 	ends  []int
 }
 
-// segmentAt adds to the Beam graph what a cut decides on the marks, grouped, and the segment that begins there.
+// segmentAt adds to the Beam graph the grouping and the decision at a cut, and the segment that begins there.
 func segmentAt(cut transform.End, scope beam.Scope, job []byte, index uint16, marks beam.PCollection) beam.PCollection {
 	grouped := beam.GroupByKey(scope, marks)
 	segment := func() segmentFn { return segmentFn{workersFn: workersFn{Job: job}, Index: index} }
@@ -76,7 +77,7 @@ func segmentAt(cut transform.End, scope beam.Scope, job []byte, index uint16, ma
 	return beam.ParDo(scope, &resumeFn{segment()}, beam.GroupByKey(scope, kept))
 }
 
-// cutIntoSegments finds the segments of the nodes.
+// cutIntoSegments divides the nodes into segments.
 func (p *plan) cutIntoSegments() {
 	for i, n := range p.nodes {
 		if n.source.Format != nil || n.isCut() {
@@ -85,7 +86,7 @@ func (p *plan) cutIntoSegments() {
 	}
 }
 
-// endsAfter returns the ends that a row can come to from an entry, in the order of the nodes.
+// endsAfter returns the ends that rows can reach from an entry, in plan order.
 func (p *plan) endsAfter(entry int) []int {
 	seen := map[int]bool{}
 	var ends []int
@@ -93,7 +94,7 @@ func (p *plan) endsAfter(entry int) []int {
 	from := func(n *node) {
 		walk(n.next)
 		for name, takers := range n.outputs {
-			if name != n.rejects || n.end == nil { // what an end rejects does not come to it
+			if name != n.rejects || n.end == nil { // rows that an end rejected did not reach it
 				walk(takers)
 			}
 		}
@@ -117,8 +118,8 @@ func (p *plan) endsAfter(entry int) []int {
 	return ends
 }
 
-// build makes the Beam graph: what flows are marks, by end and group. With spread, a runner works on several units of the input at a
-// time; without, the worker that made the list of them gets them all, and has a pool of its own.
+// build builds the Beam graph, in which marks flow, keyed by end and group. If spread is set, the units of the input are distributed, so
+// that a runner can process several at a time; otherwise one bundle gets them all, and its own workers process them.
 func (p *plan) build(scope beam.Scope, job []byte, work string, elements map[int][][]byte, spread bool) {
 	marks := map[int][]beam.PCollection{} // by end
 	for i, s := range p.segments {
@@ -153,7 +154,7 @@ func (p *plan) build(scope beam.Scope, job []byte, work string, elements map[int
 	beam.ParDo0(scope, &profileFn{Work: work}, beam.GroupByKey(scope, beam.Flatten(scope, profiles...)))
 }
 
-// cuts returns the names of the cuts, by their nodes.
+// cuts returns the names of the cuts by node.
 func (p *plan) cuts() map[int]string {
 	names := map[int]string{}
 	for at, n := range p.nodes {
@@ -175,7 +176,7 @@ func (p *plan) sinks() iter.Seq[*sink] {
 	}
 }
 
-// units is the number of units of work: the units of the input in each segment that their rows can come to, and the shards.
+// units returns the number of units of work: for each segment, the units of the input whose rows can reach it, and the shards.
 func (p *plan) units(sources map[int][]numberedSource) int64 {
 	at := map[int]int{} // by entry or end
 	total := 0
@@ -195,15 +196,15 @@ func (p *plan) units(sources map[int][]numberedSource) int64 {
 	return int64(total)
 }
 
-// endPrefix begins the keys that the marks of an end are grouped by.
+// endPrefix is the prefix of the keys that an end's marks are grouped by.
 func endPrefix(at int) string { return strconv.Itoa(at) + "/" }
 
-// onlyFn lets the marks of one end through.
+// onlyFn passes on the marks of one end.
 type onlyFn struct {
 	Prefix string
 }
 
-// ProcessElement takes packed marks.
+// ProcessElement passes on packed marks whose key has the prefix.
 func (f *onlyFn) ProcessElement(key string, packed []byte, emit func(string, []byte)) {
 	if strings.HasPrefix(key, f.Prefix) {
 		emit(key, packed)

@@ -11,14 +11,15 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// guardEvery is the time between two looks at the memory in use.
+// guardEvery is the interval at which memory use is checked.
 const guardEvery = 50 * time.Millisecond
 
-// gcPercent lets a heap of which little is alive grow to some times of that before it is collected: rows are garbage soon.
+// gcPercent is high because most of the heap is short-lived rows: a heap with little live data may grow to several times that size before
+// it is collected.
 const gcPercent = 400
 
-// guardMemory tells the collector when to collect, and cancels the job with an error that says so when the process gets larger than the
-// limit. A limit on the address space would not do: Go reserves far more of it than it uses.
+// guardMemory adjusts the collector's memory limit, and cancels the job with an error that names the setting when the process exceeds its
+// limit. A limit on the address space would not work: Go reserves far more of it than it uses.
 func guardMemory(limit int64, key string, cancel context.CancelCauseFunc) (stop func()) {
 	debug.SetGCPercent(gcPercent)
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -38,15 +39,16 @@ func guardMemory(limit int64, key string, cancel context.CancelCauseFunc) (stop 
 	return every(guardEvery, look)
 }
 
-// collectAt is how large the heap may become before it is collected, given the room there is for it and how much of it was alive when it
-// was collected last: two fifths of the room, since what is not alive would be in memory for nothing; half as much again as is alive where
-// that is more, since to collect all the time takes all the time; and never so much that what the collector does not know of has no place.
+// collectAt returns the heap size at which to collect, given the room for the heap and how much of it was live after the last collection.
+// It is two fifths of the room, since more garbage than that brings nothing; or one and a half times the live heap if that is more, since
+// otherwise the collector would run all the time; but at most four fifths of the room, to leave space for memory that the collector does
+// not manage.
 func collectAt(room, live int64) int64 {
 	return min(max(room/5*2, live/2*3), max(room, 0)/10*8)
 }
 
-// residentBytes is the memory this process has in use, and how much of that is the program's own file, of which the collector does not
-// know. Both are 0 when it is not known.
+// residentBytes returns the resident memory of this process, and how much of it is file-backed, mainly the executable, which the collector
+// does not count. Both are 0 if they are unknown.
 func residentBytes() (all, files int64) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

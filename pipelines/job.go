@@ -2,40 +2,43 @@ package pipelines
 
 import "github.com/sluiceml/sluice/dsl/spec"
 
-// Job is one cleaning.
+// Job describes one cleaning.
 type Job struct {
-	// Spec is resolved: each ${inputs.NAME.path} in it is a folder by now, and RowParams are all that its expressions read.
+	// Spec is resolved: each ${inputs.NAME.path} has been replaced by a folder, and RowParams has everything that its expressions read.
 	Spec spec.Clean `json:"spec"`
-	// Secrets are values by the variable that a transform names. They reach the child process by its standard input alone.
+	// Secrets maps the variables that transforms name to their values. They reach the child process only through its standard input.
 	Secrets map[string]string `json:"secrets,omitempty"`
-	// Dir is the folder that relative paths in the spec are relative to. Default: this process's.
+	// Dir is the folder that relative paths in the spec are relative to. Default: the working folder of this process.
 	Dir string `json:"dir,omitempty"`
-	// Programs is what the programs of Exec transforms run with; it reaches the child process as Secrets do.
+	// Programs is the environment of the programs of Exec transforms. It reaches the child process as Secrets does.
 	Programs Programs `json:"programs,omitzero"`
-	// OutputDir becomes the dataset's folder: <part>/part-00000-of-00004.jsonl and schema.json. It must be on
-	// the file system of its parent, which exists, and either not exist or be empty.
+	// OutputDir is where the dataset goes: <part>/part-00000-of-00004.jsonl and schema.json. Its parent must exist and be on the same file
+	// system, and OutputDir must not exist or be empty.
 	OutputDir string `json:"output_dir"`
-	// DeadLetterDir becomes the folder of the rejected rows, in rejected.jsonl. As OutputDir; it does not appear when no row was
+	// DeadLetterDir is where the rejected rows go, in rejected.jsonl. The same rules apply as to OutputDir. It is not created if no row was
 	// rejected.
 	DeadLetterDir string `json:"dead_letter_dir"`
-	// ProfileFile becomes the profile of the dataset, for profile.Parse: a new file beside OutputDir. Empty: it is not kept.
+	// ProfileFile is where the profile of the dataset goes, for profile.Parse: a new file, on the file system of OutputDir. Empty: it is
+	// not kept.
 	ProfileFile string `json:"profile_file,omitempty"`
-	// AccountFile becomes the account of each source file, a FileAccount as JSON on each line, by name: as ProfileFile.
+	// AccountFile is where the account of each source file goes, an account.FileAccount as JSON per line, sorted by name. The same rules
+	// apply as to ProfileFile.
 	AccountFile string `json:"account_file,omitempty"`
-	// Cache spares reading what an earlier job has read. The result does not depend on it.
+	// Cache avoids reading again what an earlier job has read. It does not change the result.
 	Cache Cache `json:"cache,omitzero"`
-	// Memory bounds the child process in bytes. Default 1 GiB. MemoryKey is where a user sets it.
+	// Memory bounds the memory of the child process, in bytes. Default 1 GiB. MemoryKey is the setting that errors tell the user to
+	// increase.
 	Memory    spec.Size `json:"memory,omitempty"`
 	MemoryKey string    `json:"memory_key,omitempty"`
-	// Runner says where the Beam graph runs. Default: in the child process.
+	// Runner is where the Beam graph runs. Default: in the child process.
 	Runner Runner `json:"runner,omitzero"`
-	// Parallelism is the number of workers. Default: one for each CPU. The result does not depend on it.
+	// Parallelism is the number of workers. Default: GOMAXPROCS. It does not change the result.
 	Parallelism int `json:"parallelism,omitempty"`
-	// WorkDir holds spill files and what is not whole yet. Run makes it beside OutputDir and removes it.
+	// WorkDir holds spill files and unfinished output. Run creates it next to OutputDir and removes it.
 	WorkDir string `json:"work_dir,omitempty"`
 }
 
-// defaultMemory is the bound when a job has none, and defaultMemoryKey where it is set.
+// defaultMemory is the memory limit of a job that sets none, and defaultMemoryKey the setting for it.
 const (
 	defaultMemory    = 1 << 30
 	defaultMemoryKey = "`clean.memory` in the environment"

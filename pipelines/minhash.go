@@ -22,18 +22,18 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resembleFn{})
 }
 
-// resembleFn decides, over all marks, which rows stay: those that resemble no earlier one that stays. It emits their places by unit.
+// resembleFn decides, over all marks, which rows to keep: those that resemble no earlier kept row. It emits their places by unit.
 type resembleFn struct{ segmentFn }
 
-// ProcessElement hands all marks to a worker.
+// ProcessElement passes all marks to a worker.
 func (f *resembleFn) ProcessElement(ctx context.Context, group string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	return f.group(ctx, "resemble/"+group, packed, emit, func(ctx context.Context, refs []spill.Reference) (outcome, error) {
 		return f.resemble(ctx, group, refs)
 	})
 }
 
-// resemble decides for all. Memory: a mark for each row, and the bands of those that stay once more. That it is more than there is is said
-// when it is known, with the figures: nothing else that a cleaning does takes memory for each row.
+// resemble processes all marks. Memory: a mark for each row, and the bands of kept rows once more. This is the only part of cleaning that
+// needs memory for each row, so it fails as soon as it knows that the memory is too small, with the numbers in the error.
 func (f *resembleFn) resemble(ctx context.Context, group string, refs []spill.Reference) (stay outcome, err error) {
 	d := f.entry().end.(*transform.NearDeduplicate)
 	room := int64(cmp.Or(f.job.Memory, defaultMemory)) / 5 * 4
@@ -73,20 +73,20 @@ func (f *resembleFn) resemble(ctx context.Context, group string, refs []spill.Re
 	return outcome{packs, account.Ledger{{account.CountDropped, d.Name}: int64(dropped), {account.CountGroups, d.Name}: int64(len(groups))}}, err
 }
 
-// bytesOfRank is what a row takes beside its mark: where the mark is, and what was decided of it.
+// bytesOfRank is the memory that a row needs besides its mark: the mark's slice header, and the decision.
 const bytesOfRank = 24 + 8
 
-// noRoom is the error of more rows than there is memory for.
+// noRoom returns the error for more rows than fit the memory.
 func (f *resembleFn) noRoom(d *transform.NearDeduplicate, what string) error {
 	return fault.Errorf(fault.User, "transform %s: there are %s; finding near duplicates among them needs more than the memory of %d MiB\n"+
 		"help: increase %s, put an exact Deduplicate before it, or use fewer `bands`",
 		d.Name, what, cmp.Or(f.job.Memory, defaultMemory)>>20, cmp.Or(f.job.MemoryKey, defaultMemoryKey))
 }
 
-// packedMarks are marks as they were emitted, which takes less memory than marks that are read.
+// packedMarks holds marks in encoded form, which takes less memory than decoded ones.
 type packedMarks []spill.Packed
 
-// rankedMarks reads all marks and puts them into the order of their rows.
+// rankedMarks reads all marks and sorts them into the order of their rows.
 func rankedMarks(work string, refs []spill.Reference) (packedMarks, error) {
 	var all packedMarks
 	err := spill.FetchMarks(work, refs, func(m spill.Packed) { all = append(all, m) })
@@ -94,7 +94,7 @@ func rankedMarks(work string, refs []spill.Reference) (packedMarks, error) {
 	return all, err
 }
 
-// bands returns a function that returns the bands of row i, until it is called again.
+// bands returns a function that returns the bands of row i. Its result is valid until the next call.
 func (p packedMarks) bands() func(i int) []uint32 {
 	var list []uint32
 	return func(i int) []uint32 {
@@ -106,10 +106,10 @@ func (p packedMarks) bands() func(i int) []uint32 {
 	}
 }
 
-// maxReread bounds the shingles that a rereader holds, to 32 MB.
+// maxReread bounds the number of shingles that a rereader holds (32 MB).
 const maxReread = 4 << 20
 
-// rereader compares rows by their texts in the spill files.
+// rereader compares rows by reading their texts from the spill files.
 type rereader struct {
 	dedup  *transform.NearDeduplicate
 	marks  packedMarks
@@ -127,7 +127,7 @@ func (r *rereader) alike(i, j int) (bool, error) {
 	return ngram.Jaccard(a, b) >= r.dedup.Threshold, err
 }
 
-// set returns the shingles of row i. Those of the rows asked for before are held, as many as there is room for.
+// set returns the shingles of row i. Recently read rows are cached, up to maxReread shingles.
 func (r *rereader) set(i int) ([]uint64, error) {
 	if set, ok := r.sets[i]; ok {
 		return set, nil

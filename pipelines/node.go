@@ -15,8 +15,9 @@ import (
 	"github.com/sluiceml/sluice/pipelines/meter"
 )
 
-// NodeMain is the process that cleans on a node of a pool, as spec.Clean's Train has it started. What it leaves in the node's output folder is
-// for the worker to take over. What is wrong with the step is in the report, and the error a trouble of the machine.
+// NodeMain is the main function of a clean step that runs on a node of a pool, started as the Train of spec.Clean says. It leaves its
+// results in the node's output folder, where the worker collects them. Errors of the step go into the report; NodeMain returns only errors
+// that are the machine's fault or a cancellation.
 func NodeMain(ctx context.Context, args []string, stdout io.Writer) error {
 	job, err := nodeJob(args, stdout)
 	if err != nil {
@@ -34,7 +35,7 @@ func NodeMain(ctx context.Context, args []string, stdout io.Writer) error {
 	log := meter.Printer(stdout)
 	report.Output, err = Run(ctx, self, job, func(p meter.Progress) {
 		log(p)
-		_ = stepargs.WriteProgress(args, stepargs.Progress{Text: p.String(), Share: p.Done}) // what cannot be shown is still done
+		_ = stepargs.WriteProgress(args, stepargs.Progress{Text: p.String(), Share: p.Done}) // progress is informational
 	})
 	if err != nil {
 		failed := fault.Of(err)
@@ -49,7 +50,7 @@ func NodeMain(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// nodeJob makes the job of the arguments and of what programs of the node get: the folder they run in, and their variables.
+// nodeJob builds the job from the arguments and the node's environment; programs run in the working folder with this process's variables.
 func nodeJob(args []string, log io.Writer) (job Job, err error) {
 	resolved, dirs, err := stepargs.Read[spec.Clean](args)
 	if err != nil {
@@ -76,7 +77,7 @@ func nodeJob(args []string, log io.Writer) (job Job, err error) {
 	return job, job.limit(resolved.Resources)
 }
 
-// limit makes the job keep to what the step asked of its node. Where there are programs, they have half of the memory.
+// limit applies the resources that the step requested. If the step runs programs, they get half of the memory.
 func (j *Job) limit(to spec.Resources) error {
 	programs, err := transform.Execs(&j.Spec)
 	j.Memory, j.MemoryKey = to.Memory, "`resources: {memory}` of the step"

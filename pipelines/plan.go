@@ -14,21 +14,21 @@ import (
 
 // plan is a compiled graph of transforms.
 type plan struct {
-	// nodes are the transforms; each comes after those that it takes rows from.
+	// nodes are the transforms; each comes after those that it reads from.
 	nodes []node
-	// segments are what the cuts leave between them; each comes after those that feed its entry.
+	// segments are the parts between cuts; each comes after those that feed its entry.
 	segments []segment
 
-	// masks are the kinds of personal data that are counted, and rules the names that dropped rows are counted under.
+	// masks are the kinds of personal data that are counted. rules are the names that dropped rows are counted under.
 	masks []string
 	rules []string
-	// asserted are the transforms whose counts decide whether the job succeeds, beside the thresholds of the nodes.
+	// asserted are the assertions whose counts can fail the job, besides the thresholds of the nodes.
 	asserted []*transform.Assertion
-	// deduplicates are the names of the Deduplicates.
+	// deduplicates are the names of the Deduplicate transforms.
 	deduplicates []string
 }
 
-// compilePlan compiles the graph of a job. Its errors are of type invalid and name the transform.
+// compilePlan compiles the graph of a job. Its errors are of type invalid unless their cause has another type.
 func compilePlan(job Job) (*plan, error) {
 	params, err := expr.RowParams(job.Spec.RowParams)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *plan) add(t dsltransform.Node, given transform.Deps) (err error) {
 	return err
 }
 
-// addRow adds a transform that sees one row at a time.
+// addRow adds a transform that processes one row at a time.
 func (p *plan) addRow(n *node, t dsltransform.Node, given transform.Deps) error {
 	c, err := transform.Compile(t.Transform, given)
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *plan) addSink(n *node, t dsltransform.Node) error {
 	return err
 }
 
-// addRules makes sure that counts under a name are of one transform.
+// addRules registers names to count rows under, and rejects a name that another transform uses.
 func (p *plan) addRules(rules ...string) error {
 	for _, rule := range rules {
 		if slices.Contains(p.rules, rule) {

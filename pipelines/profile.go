@@ -14,15 +14,15 @@ import (
 
 func init() { register.DoFn2x1[string, func(*[]byte) bool, error](&profileFn{}) }
 
-// profileName is the profile in the work folder.
+// profileName is the name of the profile's file in the work folder.
 const profileName = "profile.json"
 
-// profileFn merges the profiles of all shards and writes the profile, and the schema beside the rows.
+// profileFn merges the profiles of all shards, and writes the result and the dataset's schema.
 type profileFn struct {
 	Work string
 }
 
-// ProcessElement takes the profiles of all shards.
+// ProcessElement merges the profiles of all shards.
 func (f *profileFn) ProcessElement(_ string, packed func(*[]byte) bool) error {
 	s := sessionOf(f.Work)
 	var text []byte
@@ -44,7 +44,7 @@ func writeProfile(work string, p *profile.Profile) error {
 	)
 }
 
-// summary is what expressions see of the profile.
+// summary returns the part of the profile that expressions can read.
 func summary(work string) (spec.Profile, error) {
 	text, err := os.ReadFile(filepath.Join(work, profileName))
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// profilesFolder of the work folder holds what the Profile transforms have seen, a file for each and each unit.
+// profilesFolder is the folder, in the work folder, with the results of Profile transforms: a file for each transform and unit.
 const profilesFolder = "profiles"
 
-// unitProfile is what a Profile has seen of a unit.
+// unitProfile is the profile that a Profile transform took of one unit's rows.
 type unitProfile struct {
 	Name    string           `json:"name"`
 	Profile *profile.Profile `json:"profile"`
 }
 
-// see describes a row for a Profile. Of the rows it knows no parts.
+// see adds a row to a Profile transform's profile. Parts are not known at this point.
 func (u *task) see(n *node, r rows.Row) error {
 	p := u.profiles[n.name]
 	if p == nil {
@@ -36,7 +36,7 @@ func (u *task) see(n *node, r rows.Row) error {
 	return n.row.Profile.Describe(p, transform.AllRows, r)
 }
 
-// keepProfiles writes what the Profiles have seen of the unit: who does it again writes the same files.
+// keepProfiles writes the unit's profiles. A retry of the unit overwrites the same files.
 func (u *task) keepProfiles() error {
 	for name, p := range u.profiles {
 		file := rows.DigestOf(fmt.Appendf(nil, "%d/%d/%s", u.id.Segment, u.id.Unit, name)) // a name may be too long for one
@@ -47,7 +47,7 @@ func (u *task) keepProfiles() error {
 	return nil
 }
 
-// addProfiles adds profiles to others by name.
+// addProfiles merges profiles into others by name.
 func addProfiles(to, more map[string]*profile.Profile) {
 	for _, name := range slices.Sorted(maps.Keys(more)) {
 		if to[name] == nil {
@@ -57,7 +57,7 @@ func addProfiles(to, more map[string]*profile.Profile) {
 	}
 }
 
-// profilesOf sums up what each of the Profiles has seen.
+// profilesOf returns the summary of each Profile transform over all units.
 func (p *plan) profilesOf(work string) (map[string]spec.Profile, error) {
 	all := map[string]*profile.Profile{}
 	for _, n := range p.nodes {

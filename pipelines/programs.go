@@ -12,16 +12,16 @@ import (
 	"github.com/sluiceml/sluice/pipelines/program"
 )
 
-// Programs is what the programs of Exec transforms run with.
+// Programs is the environment that the programs of Exec transforms run in.
 type Programs struct {
-	// Dir is their working folder, and Env their whole environment, which may hold secrets.
+	// Dir is their working folder. Env is their whole environment, which may hold secrets.
 	Dir string   `json:"dir,omitempty"`
 	Env []string `json:"env,omitempty"`
-	// Log receives what they write to stderr, from one goroutine at a time. Nil: nobody.
+	// Log receives what they write to stderr, from one goroutine at a time. Nil discards it.
 	Log io.Writer `json:"-"`
 }
 
-// programs are those of a job, by transform. They are shared by all workers of the process.
+// programs holds a job's program pools by transform. All workers of the process share them.
 type programs struct {
 	ctx   context.Context
 	given Programs
@@ -33,7 +33,7 @@ func newPrograms(ctx context.Context, given Programs) *programs {
 	return &programs{ctx: ctx, given: given, pools: map[string]*program.Pool{}}
 }
 
-// pool returns the processes of a transform. There are none before the first row.
+// pool returns the process pool of a transform, creating it on first use.
 func (p *programs) pool(name string, c transform.Exec) (*program.Pool, error) {
 	if p == nil {
 		return nil, errors.New("a program can only run on the machine that the clean step was started on")
@@ -53,7 +53,7 @@ func (p *programs) pool(name string, c transform.Exec) (*program.Pool, error) {
 	return p.pools[name], nil
 }
 
-// close ends the programs.
+// close stops the programs.
 func (p *programs) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// publish moves what is whole to where it belongs, the dataset last. When that fails nothing stays there.
+// publish moves the finished output into place, the dataset last. If a move fails, it removes what was already moved.
 func publish(job Job, out spec.CleanOutput) (err error) {
 	var moved []string
 	defer func() {
@@ -45,7 +45,7 @@ func publish(job Job, out spec.CleanOutput) (err error) {
 	return moveFolder(filepath.Join(job.WorkDir, "out"), job.OutputDir)
 }
 
-// moveFolder renames a folder whose files are on the disk, and brings the names there too.
+// moveFolder syncs the folders below from, whose files must be synced already, renames from to to, and syncs the parent.
 func moveFolder(from, to string) error {
 	err := filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -58,7 +58,7 @@ func moveFolder(from, to string) error {
 	}
 	err = syscall.Rename(from, to) // not os.Rename, which refuses to replace an empty folder
 	switch {
-	case errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTDIR): // of a folder that is not empty, and of a file
+	case errors.Is(err, fs.ErrExist), errors.Is(err, syscall.ENOTDIR): // a folder that is not empty, or a file
 		return fault.Errorf(fault.Invalid, "%s was created while this command ran, and is not empty; nothing was written\n"+
 			"help: use another folder; two commands cannot write to the same one", to)
 	case err != nil:

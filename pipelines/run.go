@@ -20,20 +20,22 @@ import (
 	"github.com/sluiceml/sluice/pipelines/meter"
 )
 
-// The time a canceled child has to end by itself: it has nothing to save, but a job on a cluster is to be canceled there.
+// How long a canceled child has to exit by itself. It has nothing to save, but on a cluster it must cancel its job.
 const (
 	stopGrace    = 2 * time.Second
 	clusterGrace = portable.CancelTimeout + 5*time.Second
 )
 
-// tailLines is how much of a crashed child's last words goes into the error: a panic's message comes before its stack.
+// tailLines is how many lines of a crashed child's output go into the error; enough for a panic's message, which comes before its stack.
 const tailLines = 60
 
-// Run runs a job in a child process: exe with the argument Arg, which must call Main. progress, if not nil, is called about once
-// a second from one goroutine. When ctx ends the child is stopped and the error is of type canceled. All errors are *Error.
+// Run runs a job in a child process: exe with the argument Arg, which must call Main. progress, if not nil, is called about once a second
+// from one goroutine. When ctx ends, the child is stopped and the error is of type canceled unless the cause is a fault.Error. All errors
+// are of type *fault.Error.
 //
-// Whatever happens, job.OutputDir is either whole or not there, and so is job.DeadLetterDir; a failed job may be run again. The
-// artifact references of the result are empty: the caller stores the folders. What a killed process left beside OutputDir is removed.
+// Whatever happens, job.OutputDir is either complete or not there, and so is job.DeadLetterDir; a failed job may be run again. The artifact
+// references of the result are empty: the caller stores the folders. Run also removes work folders next to OutputDir that killed processes
+// left.
 func Run(ctx context.Context, exe string, job Job, progress func(meter.Progress)) (spec.CleanOutput, error) {
 	for _, dir := range []string{job.OutputDir, job.DeadLetterDir} {
 		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
@@ -54,7 +56,7 @@ func Run(ctx context.Context, exe string, job Job, progress func(meter.Progress)
 	return runChild(ctx, exe, job, stdin, listener{progress: progress, log: job.Programs.Log})
 }
 
-// listener is whom to tell while a child runs; either may be nil.
+// listener receives a child's progress and log while it runs; either may be nil.
 type listener struct {
 	progress func(meter.Progress)
 	log      io.Writer
@@ -99,10 +101,11 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell liste
 	return *last.Result, nil
 }
 
-// maxMessage bounds one line of the child's.
+// maxMessage bounds the size of one message.
 const maxMessage = 16 << 20
 
-// readMessages tells what comes and returns the last message. It reads to the end, so that the child never waits.
+// readMessages passes progress and logs to the listener and returns the last message. If a line is not JSON, it drains the rest, so that
+// the child does not block.
 func readMessages(r io.Reader, tell listener) (last message, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxMessage)
@@ -116,7 +119,7 @@ func readMessages(r io.Reader, tell listener) (last message, err error) {
 			tell.progress(*m.Progress)
 		}
 		if m.Log != nil && tell.log != nil {
-			_, _ = tell.log.Write(m.Log) // a log that cannot be written is no reason to fail
+			_, _ = tell.log.Write(m.Log) // a log that cannot be written does not fail the job
 		}
 		last = m
 	}

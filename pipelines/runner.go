@@ -24,20 +24,20 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// Runner says where the Beam graph of a job runs: as the keys of the same names in an environment do. Without any it runs in the
-// child process.
+// Runner says where the Beam graph of a job runs; its fields correspond to the keys of an environment. If all are nil, the graph runs in
+// the child process.
 type Runner struct {
 	Flink    *spec.FlinkRunner `json:"flink,omitempty"`
 	Spark    *spec.JobService  `json:"spark,omitempty"`
 	Dataflow *spec.JobService  `json:"dataflow,omitempty"`
 }
 
-// RunnerOf returns the runner that an environment names.
+// RunnerOf returns the runner that an environment configures.
 func RunnerOf(c spec.CleanSettings) Runner {
 	return Runner{Flink: c.Flink, Spark: c.Spark, Dataflow: c.Dataflow}
 }
 
-// service returns the job service that is there already, or nil.
+// service returns the external job service, or nil.
 func (r Runner) service() *spec.JobService {
 	if r.Spark != nil {
 		return r.Spark
@@ -45,15 +45,15 @@ func (r Runner) service() *spec.JobService {
 	return r.Dataflow
 }
 
-// inProcess reports whether the graph runs in the child process alone.
+// inProcess reports whether the graph runs entirely in the child process.
 func (r Runner) inProcess() bool { return r.Flink == nil && r.service() == nil }
 
-// elsewhere reports whether the rows are worked on by processes other than the child, which may be on other machines.
+// elsewhere reports whether processes other than the child do the work, possibly on other machines.
 func (r Runner) elsewhere() bool {
 	return r.service() != nil || r.Flink != nil && r.Flink.Master != "" && !loopback(r.Flink.Master)
 }
 
-// loopback reports whether an address is one of this machine alone.
+// loopback reports whether an address is a loopback address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -63,7 +63,7 @@ func loopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// bundles is how many bundles of a stage the cluster works on at a time.
+// bundles returns how many bundles of a stage the cluster processes at a time.
 func (r Runner) bundles(workers int) int {
 	n := 0
 	if s := r.service(); s != nil {
@@ -77,10 +77,10 @@ func (r Runner) bundles(workers int) int {
 	return workers
 }
 
-// ownRunner is the name of Beam's runner for a graph that runs in this process. Only tests have another one.
+// ownRunner is the name of the Beam runner for graphs that run in this process. Tests replace it.
 var ownRunner = inprocess.Name
 
-// runGraph runs the job's graph where the job says.
+// runGraph runs the job's graph on the job's runner.
 func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) error {
 	switch {
 	case job.Runner.inProcess():
@@ -94,7 +94,7 @@ func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) error {
 	return runOn(ctx, job, graph, job.Runner.service().Endpoint)
 }
 
-// runOnFlink starts a job server for this job alone.
+// runOnFlink runs the graph on a Flink job server that it starts for this job alone.
 func runOnFlink(ctx context.Context, job Job, graph *beam.Pipeline) error {
 	dir := filepath.Join(job.WorkDir, "flink")
 	if err := os.Mkdir(dir, 0o777); err != nil {
@@ -143,8 +143,8 @@ func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) 
 	return err
 }
 
-// refuse says of a job what its runner cannot do: what the other machines have no way to get at but by the graph, which anybody who
-// may look at the cluster can read.
+// refuse returns an error if the job cannot run on a cluster: programs exist only on this machine, and secrets could reach the other
+// machines only through the graph, which anyone with access to the cluster can read.
 func (p *plan) refuse(job Job) error {
 	if !job.Runner.elsewhere() {
 		return nil
@@ -162,7 +162,7 @@ func (p *plan) refuse(job Job) error {
 	return nil
 }
 
-// shareProgram puts this program where the machines of a cluster can start it.
+// shareProgram links or copies this program to a path where the machines of a cluster can start it.
 func shareProgram(to string) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -22,36 +22,36 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&resumeFn{})
 }
 
-// segmentFn runs a segment. It is what the DoFns that begin one share.
+// segmentFn is what the DoFns that run a segment have in common.
 type segmentFn struct {
 	workersFn
-	// Index of the segment in the plan.
+	// Index is the segment's index in the plan.
 	Index uint16
 
 	plan *plan
 }
 
-// readFn runs a segment that begins at a source. Its elements are sources, numbered.
+// readFn runs a segment that begins at a source. Its elements are numbered sources.
 type readFn struct{ segmentFn }
 
-// resumeFn runs a segment that begins where others have ended. Its elements are the rows to keep of one unit, by its number.
+// resumeFn runs a segment that begins at a Deduplicate. Its elements are the places of the rows to keep, keyed by unit number.
 type resumeFn struct{ segmentFn }
 
-// unitResult is what one unit of work came to.
+// unitResult is the result of one unit of work.
 type unitResult struct {
-	outcome                     // of which the packs are references to marks that were put aside, in the end to all
-	marks   map[groupKey][]byte // packed
-	// profiles are what the Profiles have seen, by name.
+	outcome                     // packs are references to marks in files; in the end, to all marks
+	marks   map[groupKey][]byte // packed marks in memory
+	// profiles are those of the Profile transforms, by name.
 	profiles map[string]*profile.Profile
 }
 
-// groupKey is a group of marks at an end.
+// groupKey identifies a group of marks at an end.
 type groupKey struct {
 	End   int
 	Group string
 }
 
-// String is the key that Beam groups by.
+// String returns the key that Beam groups by.
 func (k groupKey) String() string { return endPrefix(k.End) + k.Group }
 
 // Setup compiles the plan.
@@ -64,11 +64,11 @@ func (s *segmentFn) Setup(ctx context.Context) (err error) {
 	return s.session.failed(err)
 }
 
-// entry is the node that the segment begins at, and at its index.
+// entry is the node that the segment begins at, and at is its index.
 func (s *segmentFn) entry() *node { return &s.plan.nodes[s.at()] }
 func (s *segmentFn) at() int      { return s.plan.segments[s.Index].entry }
 
-// ProcessElement hands one source to a worker and emits what others have finished.
+// ProcessElement passes one source to a worker and emits the results that other workers have finished.
 func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(string, []byte)) error {
 	var e numberedSource
 	if err := json.Unmarshal(element, &e); err != nil {
@@ -81,7 +81,7 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 				return fmt.Errorf("read %s: %w", p.File.Name, err)
 			}
 			p.File.CountTo(&f.session.bytes)
-			u.files.Of(p.File.Name) // it has an account, also when it has no rows
+			u.files.Of(p.File.Name) // a file without rows has an account, too
 			err := u.cached(p, e.Source.Keys[i], func() error {
 				return f.entry().source.Format.Read(ctx, p, func(r format.Record) error { return u.read(p.File.Name, r) })
 			})
@@ -95,13 +95,13 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 	return nil
 }
 
-// numberedSource is a source with its place among all, which names its files.
+// numberedSource is a source with its number among all sources, which names its spill files.
 type numberedSource struct {
 	Unit   uint32 `json:"unit"`
 	Source source `json:"source"`
 }
 
-// ProcessElement hands one spill file to a worker and emits what others have finished.
+// ProcessElement passes the kept rows of one unit to a worker and emits the results that other workers have finished.
 func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	unit, err := strconv.ParseUint(key, 10, 32)
 	if err != nil {
@@ -127,7 +127,7 @@ func (f *resumeFn) ProcessElement(ctx context.Context, key string, packed func(*
 	return nil
 }
 
-// start runs work on a unit in a worker, when one is free.
+// start runs work on a unit as soon as a worker is free.
 func (s *segmentFn) start(ctx context.Context, unit uint32, work func(*task) error) {
 	s.do(fmt.Sprintf("segment/%d/%d", s.Index, unit), func(context.Context) (outcome, error) {
 		if s.session.over() {

@@ -13,33 +13,33 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
-// session is what the DoFns of a job share with the code that started it, in the same process: how far it is, and the first
-// error as it was before Beam made text of it. Beam makes its own DoFn values, so they find the session by the work folder. In
-// a worker of another process they have one of its own: see remoteSession.
+// session is the state that a job's DoFns share with the code that started it, in the same process: progress, and the first error before
+// Beam converts it to text. Beam creates its own DoFn values, so they look up the session by work folder. Worker processes have sessions of
+// their own: see remoteSession.
 type session struct {
 	read, kept atomic.Int64
 	units      atomic.Int64 // finished units of work
 	allUnits   int64
 	meter      meter.Meter
-	// writing and converting are how far the shards are.
+	// writing and converting are the progress of the shards.
 	writing, converting meter.Phase
-	// Of the units, those that read the input: how many there are, and are finished, and the bytes they have to read, and have read.
+	// sources and inputBytes are the number of units that read input and the bytes they read; sourcesRead and bytes are how many are done.
 	sources, inputBytes int64
 	sourcesRead, bytes  atomic.Int64
-	// turns are as many as there may be of what takes memory for each of its rows: stages run side by side.
+	// turns limits how many groups, each of which needs memory for its rows, are processed at a time: stages run concurrently.
 	turns    chan struct{}
-	secrets  map[string]string // which the Beam graph, that a runner may keep, does not hold
-	tallies  sync.Map          // of *tally by transform
-	typed    sync.Map          // files whose types are noted, by the place they are read at and their name
-	held     sync.Map          // of func() (*ngram.HeldOut, error) by transform
+	secrets  map[string]string // not part of the Beam graph, which a runner may store
+	tallies  sync.Map          // *tally by transform
+	typed    sync.Map          // set of the files whose types were recorded, by reading node and name
+	held     sync.Map          // func() (*ngram.HeldOut, error) by transform
 	programs *programs
 	cached   atomic.Int64 // bytes added to the cache
 	mu       sync.Mutex
 	first    error
-	tell     func(first error) // tells the process that started the job; nil in that process
+	tell     func(first error) // reports to the process that started the job; nil in that process
 }
 
-var sessions sync.Map // of *session by work folder
+var sessions sync.Map // *session by work folder
 
 // openSession registers a session; close it with sessions.Delete.
 func openSession(job Job) *session {
@@ -61,10 +61,10 @@ func sessionOf(work string) *session {
 
 func newSession() *session { return &session{allUnits: 1, turns: make(chan struct{}, maxTurns)} }
 
-// maxTurns is how many groups of marks are in memory at a time.
+// maxTurns is how many groups of marks may be in memory at a time.
 const maxTurns = 2
 
-// turn waits until there is room for a group of marks, which there is again when the function it returns is called.
+// turn waits until a group of marks may be loaded. The caller must call done when it has finished with the group.
 func (s *session) turn(ctx context.Context) (done func(), err error) {
 	select {
 	case s.turns <- struct{}{}:
@@ -81,13 +81,13 @@ func (s *session) unitDone() {
 	}
 }
 
-// HeldOut returns what a Decontaminate compares with. It is read once.
+// HeldOut returns the held-out texts of a Decontaminate, which are read once.
 func (s *session) HeldOut(transform string, read func() (*ngram.HeldOut, error)) (*ngram.HeldOut, error) {
 	once, _ := s.held.LoadOrStore(transform, sync.OnceValues(read))
 	return once.(func() (*ngram.HeldOut, error))()
 }
 
-// Pool returns the processes of a transform.
+// Pool returns the process pool of an Exec.
 func (s *session) Pool(name string, c transform.Exec) (*program.Pool, error) {
 	return s.programs.pool(name, c)
 }
@@ -98,8 +98,8 @@ func (s *session) tally(transform string) *tally {
 	return t.(*tally)
 }
 
-// progress returns how far the job is. Of the units that read, the bytes they have read count, since a compressed file is one unit
-// whatever its size. Writing and converting all rows take about as long as a segment each, and twice that.
+// progress returns the job's progress. Units that read input count by the bytes they have read, since a compressed file is one unit
+// whatever its size. Writing all rows is assumed to take as long as one segment, and converting them twice as long.
 func (s *session) progress() meter.Progress {
 	finished, bytes := s.sourcesRead.Load(), s.bytes.Load()
 	done, all := float64(s.units.Load()-finished), float64(s.allUnits)
@@ -124,7 +124,7 @@ func (s *session) progress() meter.Progress {
 	return s.meter.At(time.Now(), s.read.Load(), s.kept.Load(), bytes, done/all)
 }
 
-// failed remembers the first error that is not just the end of the context, and returns err.
+// failed records the first error other than a canceled context, and returns err.
 func (s *session) failed(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,14 +137,14 @@ func (s *session) failed(err error) error {
 	return err
 }
 
-// over reports whether the job has failed, so that nothing need be begun.
+// over reports whether the job has failed, so that no more work should start.
 func (s *session) over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.first != nil
 }
 
-// cause returns the first error of a DoFn, or else err.
+// cause returns the first recorded error, or err if there is none.
 func (s *session) cause(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

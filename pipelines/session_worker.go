@@ -11,13 +11,14 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// A worker in a process of its own, on whatever machine, has a session of its own. It tells how far it is by a file in the work
-// folder, once a second, and the process that started the job adds that to its own. An error is told before Beam makes text of it.
+// A worker in a process of its own, possibly on another machine, has its own session. Once a second it writes its progress to a file in the
+// work folder, and the process that started the job adds it to its own. Errors are reported that way, too, before Beam converts them to
+// text.
 
-// inWorker is set in a process that a runner has started.
+// inWorker is set in a process that a runner has started as a worker.
 var inWorker atomic.Bool
 
-// workerReport is what a worker tells.
+// workerReport is the content of a worker's file.
 type workerReport struct {
 	Read        int64        `json:"read"`
 	Kept        int64        `json:"kept"`
@@ -27,10 +28,10 @@ type workerReport struct {
 	Error       *fault.Error `json:"error,omitempty"`
 }
 
-// workerReportsDir is the folder of the workers' files.
+// workerReportsDir returns the folder of the workers' files.
 func workerReportsDir(work string) string { return filepath.Join(work, "workers") }
 
-// remoteSession returns the session of a job in a worker.
+// remoteSession returns the session of a job in a worker process.
 func remoteSession(work string) *session {
 	host, err := os.Hostname()
 	if err != nil {
@@ -38,7 +39,7 @@ func remoteSession(work string) *session {
 	}
 	path := filepath.Join(workerReportsDir(work), fmt.Sprintf("%s-%d.json", host, os.Getpid()))
 	var writing sync.Mutex
-	var failure error // stays
+	var failure error // reported from then on
 	fresh := newSession()
 	fresh.tell = func(first error) {
 		writing.Lock()
@@ -55,7 +56,7 @@ func remoteSession(work string) *session {
 	return s.(*session)
 }
 
-// write makes the news the file's content in one step.
+// write replaces the worker's file atomically.
 func (s *session) write(path string, first error) error {
 	n := workerReport{Read: s.read.Load(), Kept: s.kept.Load(), Units: s.units.Load(), SourcesRead: s.sourcesRead.Load(), Bytes: s.bytes.Load()}
 	if first != nil {
@@ -71,16 +72,16 @@ func (s *session) write(path string, first error) error {
 	return os.Rename(path+".new", path)
 }
 
-// followWorkers adds what workers tell to the session, until the function it returns is called, and then once more.
+// followWorkers adds the workers' reports to the session periodically until the returned function is called, which does it once more.
 func (s *session) followWorkers(work string) (stop func()) {
 	known := map[string]workerReport{}
 	look := func() {
-		paths, _ := filepath.Glob(filepath.Join(workerReportsDir(work), "*.json")) // the pattern is a good one, unless the folder's name is not
+		paths, _ := filepath.Glob(filepath.Join(workerReportsDir(work), "*.json")) // fails only if the folder's name is a malformed pattern
 		for _, path := range paths {
 			var n workerReport
 			text, err := os.ReadFile(path)
 			if err != nil || json.Unmarshal(text, &n) != nil {
-				continue // the next look may do better
+				continue // the next round may succeed
 			}
 			s.add(n, known[path])
 			known[path] = n
@@ -90,7 +91,7 @@ func (s *session) followWorkers(work string) (stop func()) {
 	return func() { quit(); look() }
 }
 
-// add adds what is new in a worker's news.
+// add adds the difference between a worker's report and the one before.
 func (s *session) add(n, before workerReport) {
 	s.read.Add(n.Read - before.Read)
 	s.kept.Add(n.Kept - before.Kept)

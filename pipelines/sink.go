@@ -25,18 +25,18 @@ func init() {
 	register.DoFn4x1[context.Context, string, func(*[]byte) bool, func(string, []byte), error](&writeFn{})
 }
 
-// sink is a compiled WriteTo: what it writes is divided into parts, and each into shards.
+// sink is a compiled WriteTo transform. Its output is divided into parts, and each part into shards.
 type sink struct {
-	// folder is the parts' in the dataset; empty when they lie in the dataset itself.
+	// folder is the folder of the parts in the dataset; empty if they are in the dataset itself.
 	folder string
 	split  *transform.Splitter
 	shards int
 	format format.ShardFormat
-	// names are those of the shards, by the part of the split.
+	// names are the shards' paths, by part of the split.
 	names map[string][]string
 }
 
-// maxShards bounds the files of one part.
+// maxShards bounds the number of shards of one part.
 const maxShards = 10_000
 
 func compileSink(t spec.Transform, split *transform.Splitter) (*sink, error) {
@@ -59,7 +59,7 @@ func compileSink(t spec.Transform, split *transform.Splitter) (*sink, error) {
 	return s, nil
 }
 
-// Take implements transform.End: the rows of one shard are in one group.
+// Take implements transform.End. A group holds the rows of one shard.
 func (s *sink) Take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	if text, err = rows.Append(to, r); err != nil {
 		return nil, "", m, err
@@ -68,10 +68,10 @@ func (s *sink) Take(to []byte, r rows.Row) (text []byte, group string, m spill.M
 	return text, group, m, err
 }
 
-// looks reports whether mark needs the row, and not just its text.
+// looks reports whether mark needs the decoded row and not just its text.
 func (s *sink) looks() bool { return s.format.Check != nil || s.split.Keyed() }
 
-// mark returns the mark of a row, but for the place, and the shard that it belongs to. It may reject the row.
+// mark returns the shard that a row belongs to, and its mark without the place. Its error may be a rejection.
 func (s *sink) mark(r rows.Row, text []byte) (shard string, m spill.Mark, err error) {
 	if s.format.Check != nil {
 		if err := s.format.Check(r); err != nil {
@@ -87,7 +87,7 @@ func (s *sink) mark(r rows.Row, text []byte) (shard string, m spill.Mark, err er
 	return s.names[part][m.Key.Bucket(s.shards)], m, nil
 }
 
-// parts lists the parts by their folders in the dataset.
+// parts returns the folders of the parts in the dataset.
 func (s *sink) parts() []string {
 	var names []string
 	for _, part := range s.split.Names() {
@@ -96,7 +96,7 @@ func (s *sink) parts() []string {
 	return names
 }
 
-// part is the folder of a part of the split.
+// part returns the folder of a part of the split.
 func (s *sink) part(name string) string {
 	switch {
 	case s.folder == "":
@@ -107,7 +107,7 @@ func (s *sink) part(name string) string {
 	return s.folder + "/" + name
 }
 
-// shard is a shard's path in the dataset.
+// shard returns a shard's path in the dataset.
 func (s *sink) shard(part string, i int) string {
 	return fmt.Sprintf("%s/part-%05d-of-%05d%s", part, i, s.shards, s.format.Ext)
 }
@@ -125,8 +125,8 @@ func (s *sink) paths() iter.Seq[string] {
 	}
 }
 
-// writeFn writes the rows of one shard as JSON lines, sorted by their digests, and emits their profile. Where they are to be converted
-// it writes beside them which columns they have.
+// writeFn writes the rows of one shard as JSON lines, sorted by digest, and emits their profile. If the shard is to be converted, it also
+// records the columns it saw.
 type writeFn struct {
 	workersFn
 	columns transform.Columns
@@ -145,8 +145,8 @@ func (f *writeFn) Setup(ctx context.Context) error {
 	return err
 }
 
-// ProcessElement hands the marks of one shard, whose path in the dataset follows the end in the key, to a worker, and emits what others
-// have finished.
+// ProcessElement passes the marks of one shard to a worker, and emits the results that other workers have finished. In the key, the shard's
+// path follows the end.
 func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[]byte) bool, emit func(string, []byte)) error {
 	_, path, _ := strings.Cut(key, "/")
 	return f.group(ctx, "write/"+path, packed, emit, func(ctx context.Context, refs []spill.Reference) (outcome, error) {
@@ -158,7 +158,7 @@ func (f *writeFn) ProcessElement(ctx context.Context, key string, packed func(*[
 	})
 }
 
-// shard writes a shard and says what is in it. Memory: 40 bytes for each row of a part of the shard, and some chunks of rows.
+// shard writes a shard and returns its profile and counts. Memory: 40 bytes for each row of a part of the shard, and a few chunks of rows.
 func (f *writeFn) shard(ctx context.Context, key, path string, refs []spill.Reference) (outcome, error) {
 	p, err := f.write(ctx, key, path, refs)
 	if err != nil {

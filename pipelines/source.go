@@ -12,11 +12,11 @@ import (
 // source is one unit of the input: small files, or pieces of large ones.
 type source struct {
 	Pieces []format.Piece `json:"pieces"`
-	// Keys are what the results of pieces are cached under, by their index. What is not there is not cached.
+	// Keys are the cache keys of the pieces, by index. A piece without a key is not cached.
 	Keys map[int]string `json:"keys,omitempty"`
 }
 
-// cutSources cuts the files of a reader into units.
+// cutSources divides the files of a reader into units.
 func cutSources(ctx context.Context, form format.Format, files []format.File) (units []source, err error) {
 	var unit source
 	var size int64
@@ -45,7 +45,7 @@ func cutSources(ctx context.Context, form format.Format, files []format.File) (u
 	return units, nil
 }
 
-// sizeOf is how many units there are, and how many bytes they have to read.
+// sizeOf returns the number of units and of bytes to read.
 func sizeOf(sources map[int][]numberedSource) (units, bytes int64) {
 	for _, list := range sources {
 		units += int64(len(list))
@@ -58,8 +58,8 @@ func sizeOf(sources map[int][]numberedSource) (units, bytes int64) {
 	return units, bytes
 }
 
-// tellApart puts the name of the reader before the names of files when those of two readers are called the same: each has an account. A
-// file that two readers read is one file.
+// tellApart prefixes file names with the reader's name if different files of two readers have the same name, since each file has an account
+// of its own. A file that two readers read counts as one file.
 func (p *plan) tellApart(files map[int][]format.File) {
 	known := map[string]format.File{}
 	apart := true
@@ -81,7 +81,7 @@ func (p *plan) tellApart(files map[int][]format.File) {
 	}
 }
 
-// findSources lists the units of all sources, by their node. They are numbered through.
+// findSources lists the units of all sources by node, numbered consecutively.
 func (p *plan) findSources(ctx context.Context) (map[int][]numberedSource, error) {
 	files := map[int][]format.File{}
 	for at, n := range p.nodes {

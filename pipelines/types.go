@@ -16,16 +16,17 @@ import (
 	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
-// typesFolder of the work folder has the types of the files that were read, a file for each that is different, by the node that reads.
+// typesFolder is the folder, in the work folder, with the types of the files that were read: a file for each distinct type, by reading
+// node.
 const typesFolder = "types"
 
-// noteTypes notes which types a file says that its columns have. That is done where its rows are read, since each file must be opened for it.
+// noteTypes records the column types that a file declares. The worker that reads the rows does it, since each file must be opened for it.
 func (f *readFn) noteTypes(ctx context.Context, file format.File) (err error) {
 	typed, ok := f.entry().source.Format.(format.Typed)
 	if !ok || !f.plan.writesTyped() {
 		return nil
 	}
-	// A file may be read in many pieces, and is asked once.
+	// A file may be read in many pieces; its types are recorded once.
 	known := fmt.Sprintf("%d %s", f.at(), file.Name)
 	if _, noted := f.session.typed.Load(known); noted {
 		return nil
@@ -58,7 +59,7 @@ func (f *readFn) noteTypes(ctx context.Context, file format.File) (err error) {
 	return os.Rename(own.Name(), path)
 }
 
-// writesTyped reports whether a sink writes columns of types.
+// writesTyped reports whether any sink writes typed columns.
 func (p *plan) writesTyped() bool {
 	for s := range p.sinks() {
 		if s.format.Typed {
@@ -68,10 +69,10 @@ func (p *plan) writesTyped() bool {
 	return false
 }
 
-// flow is what is known of the types of the rows at a place. Without a type no rows came that it is known of.
+// flow is what is known about the types of the rows at a node. typ is nil if no row of a known type reaches it.
 type flow struct {
 	typ     *columns.Type
-	unknown bool // there are rows of which nothing is known
+	unknown bool // rows of unknown types reach the node
 }
 
 func (f *flow) join(o flow) {
@@ -84,15 +85,15 @@ func (f *flow) join(o flow) {
 	}
 }
 
-// typesAt returns the types of the rows that come to each node, by what was noted of the files. It is nil where rows come of which nothing
-// is known.
+// typesAt returns the type of the rows that reach each node, from the recorded types of the files. It is nil for nodes that rows of unknown
+// types reach.
 func (p *plan) typesAt(job Job) ([]*columns.Type, error) {
 	graph, err := dsltransform.Graph(&job.Spec)
 	if err != nil {
 		return nil, err
 	}
 	at := make([]flow, len(p.nodes))
-	for i := range p.nodes { // each comes after those that it takes rows from
+	for i := range p.nodes { // a node comes after those it reads from
 		n, out := &p.nodes[i], at[i]
 		switch {
 		case n.source.Format != nil:
@@ -126,7 +127,7 @@ func (p *plan) typesAt(job Job) ([]*columns.Type, error) {
 	return types, nil
 }
 
-// sourceTypes is what was noted of the files of a source.
+// sourceTypes joins the recorded types of a source's files.
 func sourceTypes(work string, node int, f format.Format) (out flow, err error) {
 	if _, ok := f.(format.Typed); !ok {
 		return flow{unknown: true}, nil

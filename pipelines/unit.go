@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// task takes the rows of one unit through a segment.
+// task passes the rows of one unit through a segment.
 type task struct {
 	*segmentFn
 	unitResult
@@ -25,13 +25,13 @@ type task struct {
 	spill   *spill.File
 	dead    spill.DeadLetter
 	files   account.FileCounts
-	feeds   map[int]*program.Feed // of the programs it has used, by node
-	caching bool                  // what is made of a piece is to be kept
+	feeds   map[int]*program.Feed // of the programs used so far, by node
+	caching bool                  // the result of the current piece is to be cached
 	held    int                   // bytes of marks in memory
-	text    []byte                // of the row that comes to an end, which is written by then
-	asides  int                   // how often marks were put aside
-	rows    int                   // that were read
-	// straight is the sink that rows go to as they are, or -1.
+	text    []byte                // buffer for the encoding of a row that reaches an end
+	asides  int                   // how often marks were written to a file
+	rows    int                   // rows read
+	// straight is the sink that all rows go to unchanged, or -1.
 	straight int
 }
 
@@ -53,14 +53,14 @@ func (s *segmentFn) newUnit(ctx context.Context, unit uint32) (*task, error) {
 	}, nil
 }
 
-// close closes the unit's files, and lets go of its programs.
+// close closes the unit's files and releases its programs.
 func (u *task) close() error {
 	u.stopFeeds()
 	u.files.Total(u.counts)
 	return errors.Join(u.spill.Close(), u.dead.Close(), u.files.Write(account.UnitPath(u.job.WorkDir, u.id.Segment, u.id.Unit)))
 }
 
-// putMarksAside writes the unit's marks to a file, and keeps references to them.
+// putMarksAside writes the unit's marks to a file and keeps references to them.
 func (u *task) putMarksAside() error {
 	if len(u.marks) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (u *task) putMarksAside() error {
 	return err
 }
 
-// read takes one row of an input file through the segment.
+// read passes one row of an input file through the segment.
 func (u *task) read(name string, r format.Record) error {
 	if err := u.tidy(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (u *task) read(name string, r format.Record) error {
 	return u.pass(entry.next, from, r.Row)
 }
 
-// resume takes one row of a spill file through the segment.
+// resume passes one row of a spill file through the segment.
 func (u *task) resume(from rows.Origin, text []byte) error {
 	if err := u.tidy(); err != nil {
 		return err
@@ -103,11 +103,11 @@ func (u *task) resume(from rows.Origin, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("a row of a spill file: %w", err)
 	}
-	u.files.Of(from.Name).Reached[u.at()]-- // it came there, and goes on
+	u.files.Of(from.Name).Reached[u.at()]-- // the row goes on from the cut
 	return u.pass(u.entry().next, from, r)
 }
 
-// pass takes a row to the nodes that come next, and from there on to the ends of the segment.
+// pass passes a row to the next nodes, and from there on to the ends of the segment.
 func (u *task) pass(next []int, from rows.Origin, r rows.Row) error {
 	if u.ctx.Err() != nil {
 		return context.Cause(u.ctx)
@@ -134,7 +134,7 @@ func (u *task) pass(next []int, from rows.Origin, r rows.Row) error {
 	return u.copies(next, from, r)
 }
 
-// copies takes a row to several nodes. Transforms change a row, but nothing in its values.
+// copies passes a row to several nodes. Only the map is cloned: transforms replace a row's values but do not modify them.
 func (u *task) copies(next []int, from rows.Origin, r rows.Row) error {
 	for i := range next {
 		mine := r
@@ -151,7 +151,7 @@ func (u *task) copies(next []int, from rows.Origin, r rows.Row) error {
 	return nil
 }
 
-// leave counts a row that a transform has dropped, or takes one that it has rejected to where such rows go; any other error it returns.
+// leave counts a dropped row, or forwards a rejected one to refuse. It returns any other error.
 func (u *task) leave(n *node, from rows.Origin, r rows.Row, err error) error {
 	if drop, ok := errors.AsType[*rows.Dropped](err); ok {
 		u.files.Of(from.Name).Dropped[n.row.Rule(drop)]++
@@ -160,7 +160,7 @@ func (u *task) leave(n *node, from rows.Origin, r rows.Row, err error) error {
 	return u.refuse(n, n.name, from, map[string]any(r), err)
 }
 
-// refuse takes what a node has rejected to the node's output for it, or else to the dead letter, under a name.
+// refuse passes a row that a node has rejected to the node's output for rejected rows, or else to the dead letter, under a name.
 func (u *task) refuse(n *node, name string, from rows.Origin, element any, err error) error {
 	why, ok := errors.AsType[*rows.Rejection](err)
 	if n.rejects == "" || !ok {
@@ -172,10 +172,10 @@ func (u *task) refuse(n *node, name string, from rows.Origin, element any, err e
 	})
 }
 
-// maxRoom bounds the room that is kept for the text of rows: most are smaller.
+// maxRoom bounds the size of the buffer that is kept for encoding rows: most are smaller.
 const maxRoom = 1 << 20
 
-// finish takes a row to an end of the segment.
+// finish writes a row that reaches an end of the segment to the spill file, and adds its mark.
 func (u *task) finish(at int, from rows.Origin, r rows.Row) error {
 	n := &u.plan.nodes[at]
 	text, group, m, err := n.end.Take(u.text[:0], r)
@@ -195,7 +195,7 @@ func (u *task) finish(at int, from rows.Origin, r rows.Row) error {
 	return u.mark(at, group, m, from)
 }
 
-// apply applies a node's transform to a row and returns the nodes that come next.
+// apply applies a node's transform to a row and returns the next nodes.
 func (u *task) apply(n *node, r rows.Row) (next []int, err error) {
 	t := n.row
 	next = n.next
@@ -214,7 +214,7 @@ func (u *task) apply(n *node, r rows.Row) (next []int, err error) {
 	return next, u.watched(n, err)
 }
 
-// watched returns what a node said of a row, or that it has rejected too many.
+// watched counts a row towards the node's threshold. It returns err, or the threshold's error if too many rows were rejected.
 func (u *task) watched(n *node, err error) error {
 	if n.threshold != nil {
 		_, rejected := errors.AsType[*rows.Rejection](err)
@@ -225,10 +225,10 @@ func (u *task) watched(n *node, err error) error {
 	return err
 }
 
-// reject writes a row to the dead letter if err is a rejection; any other error it returns.
+// reject writes a row to the dead letter if err is a rejection. It returns any other error.
 func (u *task) reject(transform string, from rows.Origin, element any, err error) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok {
-		return e // it says where
+		return e // its message already names the place
 	}
 	why, ok := errors.AsType[*rows.Rejection](err)
 	if !ok {

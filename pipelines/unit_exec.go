@@ -5,10 +5,10 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// reserved are the fields that say to a program and by it what a row's own fields cannot.
+// reserved are the fields of the protocol with programs, which rows must not have.
 var reserved = []string{"_row", "_drop", "_reject"}
 
-// ask takes a row to the program of an Exec. It goes on when the program has answered, which is by the end of the unit.
+// ask sends a row to the program of an Exec. The row continues when the program has answered, at the latest when the unit ends.
 func (u *task) ask(at int, from rows.Origin, r rows.Row) error {
 	n := &u.plan.nodes[at]
 	for _, field := range reserved {
@@ -29,7 +29,7 @@ func (u *task) ask(at int, from rows.Origin, r rows.Row) error {
 	return f.Send(u.ctx, text, func(a program.Answer) error { return u.answered(n, from, r, a) })
 }
 
-// answered takes a row on with what the program has made of it.
+// answered continues with a row that the program has answered.
 func (u *task) answered(n *node, from rows.Origin, r rows.Row, a program.Answer) error {
 	var err error
 	switch {
@@ -44,7 +44,7 @@ func (u *task) answered(n *node, from rows.Origin, r rows.Row, a program.Answer)
 	return u.pass(n.next, from, a.Row)
 }
 
-// do works on the unit, until its last row has come to an end.
+// do processes the unit until its last row has reached an end.
 func (u *task) do(work func(*task) error) error {
 	if err := work(u); err != nil {
 		return err
@@ -52,10 +52,11 @@ func (u *task) do(work func(*task) error) error {
 	return u.drain()
 }
 
-// looseRows is how many rows of a unit may wait for their place in the dead letter, about. Most units are smaller.
+// looseRows is about how many rows a unit reads before its dead letter is sorted, which bounds the rejected rows that wait for it. Most
+// units are smaller.
 const looseRows = 1 << 20
 
-// tidy drains the unit now and then.
+// tidy drains the unit every looseRows rows.
 func (u *task) tidy() error {
 	if u.rows++; u.rows%looseRows != 0 {
 		return nil
@@ -63,7 +64,7 @@ func (u *task) tidy() error {
 	return u.drain()
 }
 
-// drain waits for the answers to all rows, of a program before one that its rows go on to, and orders what was rejected.
+// drain waits for the answers to all rows, in plan order, since the rows of one program may go on to the next, and sorts the dead letter.
 func (u *task) drain() error {
 	for at := range u.plan.nodes {
 		if f, ok := u.feeds[at]; ok {
@@ -75,7 +76,7 @@ func (u *task) drain() error {
 	return u.dead.Order()
 }
 
-// stopFeeds gives the programs back.
+// stopFeeds releases the programs.
 func (u *task) stopFeeds() {
 	for _, f := range u.feeds {
 		f.Close()

@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// explode takes the rows that a row becomes on from the node.
+// explode passes on the rows that an Explode makes of a row.
 func (u *task) explode(n *node, from rows.Origin, r rows.Row) error {
 	made := int64(0)
 	err := n.row.Explode(r, func(r rows.Row) error {

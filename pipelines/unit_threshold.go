@@ -6,13 +6,13 @@ import (
 	"github.com/sluiceml/sluice/pipelines/account"
 )
 
-// judgedFrom is the number of rows from which on a share of rejected ones means something.
+// judgedFrom is the least number of rows for which the share of rejected rows is meaningful.
 const judgedFrom = 1000
 
-// tally counts the rows that came to a transform in this process, and those that it rejected.
+// tally counts the rows that a transform in this process has seen and rejected.
 type tally struct{ seen, rejected atomic.Int64 }
 
-// tried counts a row that came to a transform with a threshold.
+// tried counts a row that reached a transform with a threshold. From judgedFrom rows on, it returns an error if the threshold is exceeded.
 func (u *task) tried(n *node, rejected bool) error {
 	u.counts[[2]string{account.CountTried, n.name}]++
 	total := u.session.tally(n.name)

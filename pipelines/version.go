@@ -1,5 +1,5 @@
 package pipelines
 
-// Version is part of the key of every step's result. It is raised when a new version of Sluice makes something else of the same spec and
-// inputs, so that what earlier ones made is not taken over.
+// Version is part of the cache key of every step. Raise it when a new version of Sluice produces something else from the same spec and
+// inputs, so that earlier results are not reused.
 const Version = "7"

@@ -14,28 +14,28 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// workersFn is what the DoFns share that have workers do the work of their elements, several at a time. What each came to is kept until the
-// DoFn emits it: only the goroutine that Beam calls the DoFn in may call an emitter.
+// workersFn is what DoFns that process several elements at a time with a pool of workers have in common. Results are kept until the DoFn
+// emits them: only the goroutine in which Beam calls the DoFn may call an emitter.
 type workersFn struct {
-	// Job is the job's JSON. Beam carries the exported fields.
+	// Job is the job as JSON. Beam serializes exported fields.
 	Job []byte
 
 	job     Job
 	session *session
 	running *errgroup.Group
-	ctx     context.Context // ends when a worker has failed
+	ctx     context.Context // canceled when a worker has failed
 
 	mu   sync.Mutex
 	done []outcome
 }
 
-// outcome is what a worker came to: what is to be emitted, by key, and counts.
+// outcome is the result of a worker: packs to emit, and counts.
 type outcome struct {
 	packs  []spill.Pack
 	counts account.Ledger
 }
 
-// Setup finds the session.
+// Setup decodes the job and finds its session.
 func (f *workersFn) Setup(context.Context) error {
 	if err := json.Unmarshal(f.Job, &f.job); err != nil {
 		return err
@@ -57,8 +57,8 @@ func (f *workersFn) FinishBundle(ctx context.Context, emit func(string, []byte))
 	return err
 }
 
-// do has a worker work, as soon as one is free, and keeps its counts under a name of the work's own. Once one has failed the others'
-// contexts are canceled, and nothing more is begun.
+// do runs work as soon as a worker is free, and stores its counts under name, which must be unique to the work. When one worker fails, the
+// others' contexts are canceled and no more work starts.
 func (f *workersFn) do(name string, work func(ctx context.Context) (outcome, error)) {
 	f.running.Go(func() (err error) {
 		defer func() {
@@ -84,7 +84,8 @@ func (f *workersFn) do(name string, work func(ctx context.Context) (outcome, err
 	})
 }
 
-// group has a worker work on what is grouped under a key, when there is room for it in memory, and emits what others have finished.
+// group runs work on the marks that are grouped under a key, as soon as memory allows, and emits the results that other workers have
+// finished.
 func (f *workersFn) group(
 	ctx context.Context, name string, packed func(*[]byte) bool, emit func(string, []byte), work func(context.Context, []spill.Reference) (outcome, error),
 ) error {
@@ -104,7 +105,7 @@ func (f *workersFn) group(
 	return nil
 }
 
-// emit emits what is done, and adds the counts to Beam's.
+// emit emits the finished results, and adds their counts to Beam's counters.
 func (f *workersFn) emit(ctx context.Context, emit func(string, []byte)) {
 	f.mu.Lock()
 	done := f.done

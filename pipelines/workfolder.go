@@ -8,10 +8,11 @@ import (
 	"syscall"
 )
 
-// workForm is how work folders are named.
+// workForm matches the names of work folders.
 var workForm = regexp.MustCompile(`^\.clean-[0-9]+$`)
 
-// makeWorkFolder makes a folder for what is not whole yet, and keeps others from removing it until it is removed or the process ends.
+// makeWorkFolder creates a folder for unfinished output, and keeps other processes from removing it until remove is called or the process
+// ends.
 func makeWorkFolder(parent string) (path string, remove func(), err error) {
 	for {
 		if path, err = os.MkdirTemp(parent, ".clean-*"); err != nil {
@@ -19,7 +20,7 @@ func makeWorkFolder(parent string) (path string, remove func(), err error) {
 		}
 		hold, err := holdFolder(path)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // one that removes left-overs was faster
+			continue // another process took it for a left-over and removed it
 		} else if err != nil {
 			return "", nil, errors.Join(err, os.RemoveAll(path))
 		}
@@ -27,21 +28,21 @@ func makeWorkFolder(parent string) (path string, remove func(), err error) {
 	}
 }
 
-// holdFolder keeps a work folder from being removed as a left-over while the file is open. Where a file system has no locks, nothing is
-// removed either.
+// holdFolder keeps a work folder from being removed as a left-over while the returned file is open. On a file system without locks,
+// left-overs are not removed either.
 func holdFolder(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH) // waits for one that removes it
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH) // waits for a process that is removing it
 	if _, err := os.Stat(path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-// removeLeftOvers removes the work folders of cleanings that were killed. What it cannot remove stays.
+// removeLeftOvers removes the work folders of cleanings that were killed. It ignores errors.
 func removeLeftOvers(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {

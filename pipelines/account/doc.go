@@ -1,2 +1,2 @@
-// Package account counts what becomes of rows: in ledgers, one for each piece of work, and for each source file.
+// Package account counts what becomes of rows: in a ledger for each piece of work, and for each source file.
 package account

@@ -17,11 +17,11 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// FileAccount is what became of the rows of one source file: Read = Kept + Dropped + Rejected.
+// FileAccount says what became of the rows of one source file: Read = Kept + Dropped + Rejected.
 type FileAccount struct {
 	// File is relative to the folder that all files of the input lie in.
 	File string `json:"file"`
-	// Read counts rows of the file, and those made of them beyond the first.
+	// Read counts rows of the file, and the rows beyond the first that were made of one.
 	Read int64 `json:"read"`
 	Kept int64 `json:"kept"`
 	// Dropped and Rejected count by rule and by reason.
@@ -29,11 +29,11 @@ type FileAccount struct {
 	Rejected map[string]int64 `json:"rejected,omitempty"`
 }
 
-// FileCount is what a segment saw of one source file's rows, in one unit or in all that were merged.
+// FileCount is what a segment saw of the rows of one source file, in one unit or merged over several.
 type FileCount struct {
 	File string `json:"file"`
 	Read int64  `json:"read,omitempty"`
-	// Reached counts the rows that came to a node that ends a segment, by its index, and that came out of it are counted off again.
+	// Reached counts, for each node that ends a segment, the rows that reached it minus those that came out of it again.
 	Reached  map[int]int64    `json:"reached,omitempty"`
 	Dropped  map[string]int64 `json:"dropped,omitempty"`
 	Rejected map[string]int64 `json:"rejected,omitempty"`
@@ -43,7 +43,7 @@ func newFileCount(name string) *FileCount {
 	return &FileCount{File: name, Reached: map[int]int64{}, Dropped: map[string]int64{}, Rejected: map[string]int64{}}
 }
 
-// Add adds the counts of other rows of the file.
+// Add adds the counts of more rows of the same file.
 func (c *FileCount) Add(o *FileCount) {
 	c.Read += o.Read
 	AddCounts(c.Reached, o.Reached)
@@ -51,20 +51,20 @@ func (c *FileCount) Add(o *FileCount) {
 	AddCounts(c.Rejected, o.Rejected)
 }
 
-// AddCounts adds counts to others.
+// AddCounts adds the counts of from to to.
 func AddCounts[K comparable](to, from map[K]int64) {
 	for key, n := range from {
 		to[key] += n
 	}
 }
 
-// FileCounts are those of one unit, which has the rows of a few files. One file's rows come together.
+// FileCounts holds the counts of one unit, which has the rows of a few files. Rows of the same file usually follow each other.
 type FileCounts struct {
 	all  map[string]*FileCount
 	last *FileCount
 }
 
-// Of returns the counts of a file.
+// Of returns the counts of a file, creating them if necessary.
 func (c *FileCounts) Of(name string) *FileCount {
 	if c.last != nil && c.last.File == name {
 		return c.last
@@ -86,7 +86,7 @@ func (c *FileCounts) Add(o FileCounts) {
 	}
 }
 
-// Total adds all files up in the counts of the job.
+// Total adds the counts of all files to the counts of the job.
 func (c *FileCounts) Total(counts Ledger) {
 	for _, f := range c.all {
 		counts[[2]string{CountRead, AllRead}] += f.Read
@@ -99,7 +99,7 @@ func (c *FileCounts) Total(counts Ledger) {
 	}
 }
 
-// UnitPath names the file with a unit's counts.
+// UnitPath returns the path of the file with a unit's counts.
 func UnitPath(work string, segment uint16, unit uint32) string {
 	return filepath.Join(work, "account", fmt.Sprintf("%d-%d", segment, unit))
 }
@@ -132,14 +132,15 @@ func writeLines(path string, write func(line func(any) error) error) error {
 	return errors.Join(write(e.Encode), out.Flush(), f.Close())
 }
 
-// FileName names the file with the accounts of all files, in the work folder.
+// FileName is the name, in the work folder, of the file with the accounts of all source files.
 const FileName = "account.jsonl"
 
-// maxMerged bounds how many files are merged, and open, at a time.
+// maxMerged bounds how many files are open and merged at a time.
 const maxMerged = 256
 
-// WriteFiles writes the account of each source file to path, and checks that each adds up and that all together are rows. What came to
-// one of the cuts, whose names are by their nodes, and did not come out of it, was dropped there. Memory: a line of each of maxMerged files.
+// WriteFiles writes the account of each source file to path. It checks that each adds up, and that together they add up to rows. cuts has
+// the names of the cuts by node; rows that reached a cut and did not come out of it were dropped there. Memory: one line for each of up to
+// maxMerged files.
 func WriteFiles(work, path string, rows spec.Rows, cuts map[int]string) error {
 	parts, err := os.ReadDir(filepath.Join(work, "account"))
 	if err != nil {
@@ -176,7 +177,7 @@ func WriteFiles(work, path string, rows spec.Rows, cuts map[int]string) error {
 	return err
 }
 
-// settle makes the account of a file, and adds it to the sum.
+// settle turns the counts of a file into its account, and adds it to sum.
 func (c *FileCount) settle(cuts map[int]string, sum *spec.Rows) (FileAccount, error) {
 	a := FileAccount{File: c.File, Read: c.Read, Dropped: c.Dropped, Rejected: c.Rejected}
 	for at, n := range c.Reached {
@@ -205,7 +206,7 @@ func total(counts map[string]int64) (sum int64) {
 	return sum
 }
 
-// mergeCounts calls yield for each source file that one of the sorted files has, in order, with the sum of its counts.
+// mergeCounts reads sorted files and calls yield for each source file, in order, with the sum of its counts.
 func mergeCounts(paths []string, yield func(*FileCount) error) (err error) {
 	var streams []*countStream
 	for _, path := range paths {
@@ -242,7 +243,7 @@ func mergeCounts(paths []string, yield func(*FileCount) error) (err error) {
 	return nil
 }
 
-// countStream is a file of counts at one of its lines.
+// countStream reads a file of counts; at is the current line.
 type countStream struct {
 	lines *json.Decoder
 	at    *FileCount
@@ -258,7 +259,7 @@ func (s *countStream) next() error {
 	return nil
 }
 
-// insert puts a stream into its place among others, which are sorted by the source file that they are at.
+// insert inserts a stream into a list that is sorted by the streams' current source files.
 func insert(streams []*countStream, s *countStream) []*countStream {
 	at, _ := slices.BinarySearchFunc(streams, s, func(a, b *countStream) int { return strings.Compare(a.at.File, b.at.File) })
 	return slices.Insert(streams, at, s)

@@ -19,13 +19,13 @@ type counted struct {
 	N     int64  `json:"n"`
 }
 
-// Folder of the work folder holds the ledgers of what is done, a file each.
+// Folder is the folder, in the work folder, with one ledger file for each finished piece of work.
 const Folder = "counts"
 
-// Keep writes the ledger of one piece of work, by a name of its own: who does the same again writes the same file.
+// Keep writes the ledger of one piece of work under a unique name. A retry overwrites the same file.
 //
-// The account is made of these files. Beam's counters, which count adds to, are for a cluster's page alone: what a cluster did twice
-// counts twice, and Beam's prism may forget the counts of one of two bundles that end at the same moment (2.77).
+// The account is computed from these files. Beam's counters, which the DoFns also increase, only inform a cluster's web page: they count
+// retried work twice, and Beam's prism may lose the counts of one of two bundles that end at the same moment (2.77).
 func (t Ledger) Keep(work, of string) error {
 	if len(t) == 0 {
 		return nil
@@ -38,11 +38,11 @@ func (t Ledger) Keep(work, of string) error {
 	if err != nil {
 		return err
 	}
-	name := rows.DigestOf([]byte(of)) // which may be too long for one
+	name := rows.DigestOf([]byte(of)) // the name itself may be too long for a file name
 	return os.WriteFile(filepath.Join(work, Folder, hex.EncodeToString(name[:])), text, 0o666)
 }
 
-// Sum adds up what was kept.
+// Sum adds up all ledgers.
 func Sum(work string) (Ledger, error) {
 	dir := filepath.Join(work, Folder)
 	entries, err := os.ReadDir(dir)
@@ -66,11 +66,10 @@ func Sum(work string) (Ledger, error) {
 	return all, nil
 }
 
-// CountReused is the namespace of rows that were taken from the cache.
+// CountReused is the namespace of rows taken from the cache.
 const CountReused = "reused"
 
-// The namespaces of the counts. In each a count's name is the rule, the reason, the part, the kind, the
-// transform or AllRead.
+// The namespaces of the counts. The name of a count is a rule, a reason, a part, a kind of personal data, a transform or AllRead.
 const (
 	CountRead     = "read"
 	CountKept     = "kept"
@@ -82,8 +81,8 @@ const (
 	CountAsserted = "asserted"
 	CountTried    = "tried"
 	CountFailed   = "failed"
-	CountGroups   = "groups" // of rows that are equal for a Deduplicate; no part of the account
+	CountGroups   = "groups" // groups of duplicates; not part of the account
 )
 
-// AllRead is the name of the only counter of its namespace, since Beam wants one.
+// AllRead is the name used in namespaces with a single counter, since Beam requires one.
 const AllRead = "rows"

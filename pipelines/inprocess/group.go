@@ -12,18 +12,18 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec"
 )
 
-// groups are the elements that a GroupByKey has been given, by key.
+// groups holds the elements given to a GroupByKey, by key.
 type groups struct {
-	from []*stage // that give them
+	from []*stage // the stages that add elements
 
 	mu    sync.Mutex
 	keys  exec.ElementEncoder
-	at    map[string]int // of a key as it is encoded, in list
-	list  []*group       // as their keys came first
-	coded bytes.Buffer   // the key at hand
+	at    map[string]int // index in list by encoded key
+	list  []*group       // in the order in which the keys first appeared
+	coded bytes.Buffer   // buffer for the current key
 }
 
-// group is what has one key.
+// group holds the values of one key.
 type group struct {
 	key    any
 	values []exec.FullValue
@@ -33,7 +33,7 @@ func newGroups(elements *coder.Coder) *groups {
 	return &groups{keys: exec.MakeElementEncoder(elements.Components[0]), at: map[string]int{}}
 }
 
-// add takes in an element. Keys are equal when they are encoded alike, as on any runner.
+// add adds an element. Keys are equal if their encodings are, as on any Beam runner.
 func (g *groups) add(key, value any) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,14 +51,14 @@ func (g *groups) add(key, value any) error {
 	return nil
 }
 
-// unit is what all of Beam's execution nodes have.
+// unit implements what all of Beam's execution nodes have in common.
 type unit struct{ id exec.UnitID }
 
 func (u unit) ID() exec.UnitID            { return u.id }
 func (u unit) Up(context.Context) error   { return nil }
 func (u unit) Down(context.Context) error { return nil }
 
-// grouper ends a stage: it gives each element to the groups.
+// grouper ends a stage: it adds each element to the groups.
 type grouper struct {
 	unit
 	into *groups
@@ -68,12 +68,12 @@ func (n *grouper) String() string                                              {
 func (n *grouper) StartBundle(context.Context, string, exec.DataContext) error { return nil }
 func (n *grouper) FinishBundle(context.Context) error                          { return nil }
 
-// ProcessElement takes a key and a value.
+// ProcessElement adds a key and a value.
 func (n *grouper) ProcessElement(_ context.Context, e *exec.FullValue, _ ...exec.ReStream) error {
 	return n.into.add(e.Elm, e.Elm2)
 }
 
-// root begins a stage: it passes on each group, or else the one element of an Impulse.
+// root begins a stage: it emits each group, or the single element of an Impulse.
 type root struct {
 	unit
 	groups  *groups
@@ -89,7 +89,7 @@ func (n *root) StartBundle(ctx context.Context, id string, data exec.DataContext
 
 func (n *root) FinishBundle(ctx context.Context) error { return n.out.FinishBundle(ctx) }
 
-// Process passes everything on. What it has passed on it forgets.
+// Process emits everything, and releases groups as it goes.
 func (n *root) Process(ctx context.Context) ([]*exec.Checkpoint, error) {
 	element := exec.FullValue{Windows: window.SingleGlobalWindow, Timestamp: mtime.ZeroTimestamp}
 	if n.groups == nil {

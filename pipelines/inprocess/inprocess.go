@@ -1,11 +1,11 @@
-// Package inprocess is a Beam runner that executes a graph in this process: it opens no port, starts no process and encodes no element.
+// Package inprocess is a Beam runner that executes a graph in this process: it opens no port, starts no process and encodes no elements.
 //
-// A graph is cut into stages, each from an Impulse or a GroupByKey to the GroupByKeys that its elements come to. A stage is one bundle, which
-// Beam's own execution nodes work through in one goroutine; a DoFn that has much to do brings its workers. Stages that wait for nothing run
-// side by side, as many as there are processors. What is grouped is in memory, so elements should be few and small.
+// A graph is cut into stages, each from an Impulse or a GroupByKey to the next GroupByKeys. A stage is one bundle, which Beam's own
+// execution nodes process in one goroutine; a DoFn with much work should use workers of its own. Stages that do not wait for others run
+// concurrently, up to GOMAXPROCS of them. Grouped elements are held in memory, so they should be few and small.
 //
-// It knows Impulse, ParDo without side inputs, state, timers and restrictions, GroupByKey, and Flatten where a GroupByKey follows, all in
-// the global window. It refuses any other graph.
+// It supports Impulse, ParDo without side inputs, state, timers and restrictions, GroupByKey, and Flatten where a GroupByKey follows, all
+// in the global window. It rejects any other graph.
 package inprocess
 
 import (
@@ -20,15 +20,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Name is the name that Beam knows the runner by.
+// Name is the name under which the runner is registered with Beam.
 const Name = "inprocess"
 
 func init() { beam.RegisterRunner(Name, Execute) }
 
-// Execute runs a pipeline to its end. The first DoFn that returns an error or panics ends it with that error, and the context of the others.
-// When ctx ends, Execute returns its cause, as soon as the DoFns have returned.
+// Execute runs a pipeline to its end. The first DoFn that returns an error or panics ends it with that error and cancels the context of the
+// others. When ctx ends, Execute returns its cause as soon as the DoFns have returned.
 //
-// DoFns are used as they lie in the graph, so that a pipeline can be executed once only.
+// DoFns are used directly from the graph, so a pipeline can be executed only once.
 func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error) {
 	edges, _, err := p.Build()
 	if err != nil {
@@ -40,14 +40,14 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 	}
 	work, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	work = metrics.SetBundleID(work, Name) // the outermost context, or Beam does not find where to count
+	work = metrics.SetBundleID(work, Name) // must be the outermost context, or Beam does not find the counters
 	var running errgroup.Group
 	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, s := range stages {
 		running.Go(func() error {
 			err := s.run(work, processors)
 			if err != nil {
-				stop(err) // of several, the first is the cause: the others may fail because of it
+				stop(err) // the first error is the cause; others may follow from it
 			}
 			return err
 		})
@@ -62,7 +62,7 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 	return result{metrics.ResultsExtractor(work)}, nil
 }
 
-// run executes the stage, as one bundle, when those before it have ended and a processor is free.
+// run executes the stage as one bundle, when the stages before it have ended and a slot is free.
 func (s *stage) run(ctx context.Context, processors chan struct{}) error {
 	for _, before := range s.after {
 		select {
@@ -78,7 +78,7 @@ func (s *stage) run(ctx context.Context, processors chan struct{}) error {
 		return err
 	}
 	err = plan.Execute(ctx, Name, exec.DataContext{})
-	if downErr := plan.Down(ctx); err == nil { // of a plan that failed, Down tells the same again
+	if downErr := plan.Down(ctx); err == nil { // for a failed plan, Down returns the same error
 		err = downErr
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *stage) run(ctx context.Context, processors chan struct{}) error {
 	return nil
 }
 
-// innermost is what went wrong, without the execution plan that it went wrong in.
+// innermost unwraps an error, to leave out the description of Beam's execution plan.
 func innermost(err error) error {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)
@@ -96,11 +96,11 @@ func innermost(err error) error {
 	return err
 }
 
-// result is what is known of a pipeline that has ended.
+// result is the result of a pipeline that has ended.
 type result struct{ counted metrics.Results }
 
 // Metrics returns what the DoFns counted.
 func (r result) Metrics() metrics.Results { return r.counted }
 
-// JobID is empty: there is no service to ask by it.
+// JobID is empty: there is no job service.
 func (r result) JobID() string { return "" }

@@ -8,21 +8,21 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec"
 )
 
-// stage is what runs as one bundle.
+// stage is a part of the graph that runs as one bundle.
 type stage struct {
-	units []exec.Unit // of which one is the root
-	after []*stage    // that fill the groups it begins with
+	units []exec.Unit // one of them is the root
+	after []*stage    // the stages that fill its groups
 	done  chan struct{}
 }
 
 // cutter cuts a graph into stages.
 type cutter struct {
-	takers map[int][]*graph.MultiEdge // by the node that they take the elements of
+	takers map[int][]*graph.MultiEdge // edges that read from a node
 	groups map[int]*groups            // by the edge of the GroupByKey
 	ids    exec.GenID
 }
 
-// cut returns the stages of a graph.
+// cut divides a graph into stages.
 func cut(edges []*graph.MultiEdge) ([]*stage, error) {
 	c := &cutter{takers: map[int][]*graph.MultiEdge{}, groups: map[int]*groups{}}
 	for _, e := range edges {
@@ -56,7 +56,7 @@ func cut(edges []*graph.MultiEdge) ([]*stage, error) {
 	return stages, nil
 }
 
-// known refuses an edge that no stage is made of.
+// known returns an error for an edge that the runner does not support.
 func known(e *graph.MultiEdge) error {
 	switch e.Op { //nolint:exhaustive // what is not named is refused below
 	case graph.Impulse, graph.Flatten:
@@ -76,7 +76,7 @@ func known(e *graph.MultiEdge) error {
 	return fmt.Errorf("this runner cannot do %v", e)
 }
 
-// joined refuses what a Flatten joins for a ParDo, which would be in several stages.
+// joined returns an error if a ParDo follows a Flatten: it would be in several stages.
 func (c *cutter) joined(edges []*graph.MultiEdge) error {
 	for _, e := range edges {
 		if e.Op != graph.Flatten {
@@ -93,7 +93,7 @@ func (c *cutter) joined(edges []*graph.MultiEdge) error {
 
 func (c *cutter) unit() unit { return unit{c.ids.New()} }
 
-// node returns what takes the elements of a collection, in a stage.
+// node returns the execution node that receives the elements of a collection, in a stage.
 func (c *cutter) node(s *stage, of *graph.Node) exec.Node {
 	var takers []exec.Node
 	for _, e := range c.takers[of.ID()] {
@@ -107,7 +107,7 @@ func (c *cutter) node(s *stage, of *graph.Node) exec.Node {
 	return all
 }
 
-// taker returns what an edge does with the elements of a stage.
+// taker returns the execution node for an edge that reads elements in a stage.
 func (c *cutter) taker(s *stage, e *graph.MultiEdge) exec.Node {
 	switch e.Op { //nolint:exhaustive // known has refused the others, or they begin a stage
 	case graph.Flatten:

@@ -1,4 +1,4 @@
-// Package meter tells how far a job is, how fast it goes, and how long the rest takes.
+// Package meter computes a job's progress, its rate and the remaining time.
 package meter
 
 import (
@@ -13,23 +13,23 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 )
 
-// Progress tells how far a job is.
+// Progress is the progress of a job.
 type Progress struct {
 	// Read counts the rows read from the input so far, Kept those written to the dataset.
 	Read int64 `json:"read"`
 	Kept int64 `json:"kept"`
-	// Bytes is how much of the input's files was read, as they are stored.
+	// Bytes is how many bytes of the input's files, as stored, were read.
 	Bytes int64 `json:"bytes"`
-	// RowsPerSecond and BytesPerSecond are how fast the input was read lately; zero once all of it is.
+	// RowsPerSecond and BytesPerSecond are the recent read rates; zero once all input is read.
 	RowsPerSecond  float64 `json:"rows_per_second"`
 	BytesPerSecond float64 `json:"bytes_per_second"`
-	// Done is the share of the work that is done, 0 to 1. It never falls.
+	// Done is the share of the work that is done, 0 to 1. It never decreases.
 	Done float64 `json:"done"`
-	// Left is the time that the rest takes at the pace so far, in seconds; negative while that is not known.
+	// Left is the estimated remaining time in seconds; negative while it is unknown.
 	Left float64 `json:"left"`
 }
 
-// String is one line for people. Its first part changes seldom.
+// String returns one line for people. Its first part rarely changes.
 func (p Progress) String() string {
 	parts := []string{"cleaning", human.Count(p.Read) + " rows read"}
 	if p.Kept > 0 {
@@ -47,10 +47,10 @@ func (p Progress) String() string {
 	return strings.Join(parts, " · ")
 }
 
-// printEvery is the time between two lines of a Printer.
+// printEvery is the least time between two lines of a Printer.
 const printEvery = 10 * time.Second
 
-// Printer returns what prints how far a job is, not too often.
+// Printer returns a function that prints progress, at most every printEvery.
 func Printer(to io.Writer) func(Progress) {
 	printed := time.Now()
 	return func(p Progress) {
@@ -64,12 +64,12 @@ func Printer(to io.Writer) func(Progress) {
 const (
 	// window is the time over which rates are smoothed.
 	window = 5 * time.Second
-	// warmup and least are how long a job must have run, and how much of it be done, before the rest is foretold.
+	// warmup and least are how long a job must have run, and how much of it must be done, before the remaining time is estimated.
 	warmup = 3 * time.Second
 	least  = 0.005
 )
 
-// Meter makes rates of counts, and foretells.
+// Meter computes rates from counts, and estimates the remaining time.
 type Meter struct {
 	mu          sync.Mutex
 	began, last time.Time
@@ -78,14 +78,14 @@ type Meter struct {
 	resting     bool
 }
 
-// Rest says that nothing is read any more.
+// Rest says that all input has been read.
 func (m *Meter) Rest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.resting = true
 }
 
-// At returns the progress at a time, given the counts and the share done.
+// At returns the progress at the time now, given the counts and the share done.
 func (m *Meter) At(now time.Time, read, kept, bytes int64, done float64) Progress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +110,7 @@ func (m *Meter) At(now time.Time, read, kept, bytes int64, done float64) Progres
 	return m.p
 }
 
-// smooth weighs the rate of the time since the last look against that before. Of the first look there is none before.
+// smooth returns the exponentially smoothed rate: n since the last call, and the rate before. The first interval has no earlier rate.
 func (m *Meter) smooth(before, n float64, d time.Duration) float64 {
 	now := n / d.Seconds()
 	if m.last.Equal(m.began) {
@@ -120,16 +120,16 @@ func (m *Meter) smooth(before, n float64, d time.Duration) float64 {
 	return keep*before + (1-keep)*now
 }
 
-// Phase is work on shards.
+// Phase is the progress of work on shards.
 type Phase struct {
 	Shards int64
-	mille  atomic.Int64 // thousandths of shards that are done
+	mille  atomic.Int64 // finished thousandths of shards
 }
 
-// Share returns how much is done.
+// Share returns the share of the work that is done.
 func (p *Phase) Share() float64 { return min(1, float64(p.mille.Load())/1000/float64(p.Shards)) }
 
-// Shard begins a shard of a size, and returns what is to be called with every part of it that is done.
+// Shard begins a shard of a size, and returns a function to call with the size of each part that is done.
 func (p *Phase) Shard(size int64) func(part int64) {
 	done, told := int64(0), int64(0)
 	return func(part int64) {

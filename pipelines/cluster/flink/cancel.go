@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/internal/poll"
 )
 
-// maxAnswer bounds what is read of an answer of Flink's.
+// maxAnswer bounds how much of Flink's response is read.
 const maxAnswer = 16 << 20
 
 // job is a job as Flink lists it.
@@ -25,11 +25,11 @@ type job struct {
 	State string `json:"state"`
 }
 
-// over reports whether the job has come to an end.
+// over reports whether the job has ended.
 func (j job) over() bool { return slices.Contains([]string{"CANCELED", "FAILED", "FINISHED"}, j.State) }
 
-// Cancel cancels the jobs of a name on the cluster at master, and returns when they have ended. The job server does not do that: when
-// it is told to cancel, it only ceases to wait. Of a job's name on the cluster this is the beginning.
+// Cancel cancels the jobs with a name on the cluster at master, and returns when they have ended. It is needed because the job server, when
+// told to cancel, only stops waiting for the job. On the cluster, a job's name begins with name.
 func Cancel(ctx context.Context, master, name string) error {
 	asked := map[string]bool{}
 	for range poll.Every(ctx, 100*time.Millisecond) {
@@ -44,7 +44,7 @@ func Cancel(ctx context.Context, master, name string) error {
 			asked[j.ID] = true
 			err := call(ctx, http.MethodPatch, master, "/jobs/"+url.PathEscape(j.ID), nil)
 			if r, ok := errors.AsType[*refusal](err); ok && (r.status == http.StatusConflict || r.status == http.StatusNotFound) {
-				continue // it has ended since it was listed: the next look tells
+				continue // it has ended since it was listed; the next poll confirms it
 			} else if err != nil {
 				return fmt.Errorf("cancel the Flink job %s: %w", j.ID, err)
 			}
@@ -56,7 +56,7 @@ func Cancel(ctx context.Context, master, name string) error {
 	return ctx.Err()
 }
 
-// jobsOf returns the jobs that have not ended.
+// jobsOf returns the jobs with the name that have not ended.
 func jobsOf(ctx context.Context, master, name string) ([]job, error) {
 	var all struct {
 		Jobs []job `json:"jobs"`
@@ -67,7 +67,7 @@ func jobsOf(ctx context.Context, master, name string) ([]job, error) {
 	return slices.DeleteFunc(all.Jobs, func(j job) bool { return j.over() || !strings.HasPrefix(j.Name, name+"-") }), nil
 }
 
-// refusal is an answer of Flink's whose status is not 2xx.
+// refusal is a response of Flink whose status is not 2xx.
 type refusal struct {
 	what   string // method and path
 	status int
@@ -78,7 +78,7 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("%s: %d %s: %.200s", r.what, r.status, http.StatusText(r.status), r.text)
 }
 
-// call calls Flink's REST interface and decodes the answer, if it is wanted.
+// call calls Flink's REST API, and decodes the response into answer unless that is nil.
 func call(ctx context.Context, method, master, path string, answer any) error {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+master+path, http.NoBody)
 	if err != nil {

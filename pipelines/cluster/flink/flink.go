@@ -1,5 +1,5 @@
-// Package flink starts the job server through which Beam graphs are run on Apache Flink: a Java process, which also is the Flink
-// cluster unless it is given the address of one.
+// Package flink starts the job server that runs Beam graphs on Apache Flink: a Java process, which also contains the Flink cluster unless
+// it is given the address of one.
 package flink
 
 import (
@@ -19,25 +19,26 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
-// Config says how a job server is started.
+// Config configures a job server.
 type Config struct {
-	// Jars is the job server: a jar that holds all of it, or a folder of jars. Empty: DefaultJars.
+	// Jars is the job server: a single jar with all dependencies, or a folder of jars. Empty: DefaultJars.
 	Jars string
-	// Master is the address of a Flink cluster, host:port of its REST interface. Empty: a cluster of its own inside the job server.
+	// Master is the address of a Flink cluster, host:port of its REST interface. Empty: the job server runs a cluster inside its own
+	// process.
 	Master string
-	// Dir is a folder for its temporary files.
+	// Dir is a folder for temporary files.
 	Dir string
 	// Memory bounds the heap of the Java process, in bytes.
 	Memory int64
 }
 
-// The names of what is looked for.
+// mainClass is the class to start; embedded is the --flink-master of a cluster inside the job server.
 const (
 	mainClass = "org.apache.beam.runners.flink.FlinkJobServerDriver"
 	embedded  = "[local]"
 )
 
-// The bounds of starting and stopping.
+// Timeouts of starting and stopping, and how much output goes into errors.
 const (
 	startTimeout = time.Minute
 	stopGrace    = 2 * time.Second
@@ -64,8 +65,8 @@ type Server struct {
 	tail     *proc.Tail
 }
 
-// Start starts a job server and returns when it serves. It ends by Stop or with this process, but not with ctx, since a job that is
-// to be canceled needs it.
+// Start starts a job server and returns when it accepts connections. The server runs until Stop or until this process ends. The end of ctx
+// does not stop it, since it is needed to cancel the job.
 func Start(ctx context.Context, c Config) (*Server, error) {
 	classpath, err := c.classpath()
 	if err != nil {
@@ -97,14 +98,14 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// Stop stops it and waits until it is gone.
+// Stop kills the server and waits until it has exited.
 func (s *Server) Stop() {
 	s.process.Kill() // it has nothing to save
 	<-s.process.Done()
 }
 
-// Ended returns an error with the last words of a server that has ended by itself, or nil while it runs. A server whose connections
-// have broken is given a moment to be gone.
+// Ended returns an error with the last output of a server that has exited by itself, or nil if it is running. It waits a moment for a
+// server to exit whose connections have just broken.
 func (s *Server) Ended() error {
 	select {
 	case <-s.process.Done():
@@ -126,7 +127,7 @@ func (s *Server) lastWords() string {
 	return ""
 }
 
-// classpath is what Java is told to load.
+// classpath returns Java's classpath.
 func (c Config) classpath() (string, error) {
 	jars := c.Jars
 	if jars == "" {
@@ -148,7 +149,7 @@ func (c Config) classpath() (string, error) {
 	return jars, nil
 }
 
-// opened are the packages of Java's own that Flink reaches into.
+// opened are the packages of the JDK whose internals Flink uses by reflection.
 var opened = []string{
 	"java.io", "java.lang", "java.lang.reflect", "java.net", "java.nio", "java.text", "java.time", "java.util", "java.util.concurrent",
 	"java.util.concurrent.atomic", "java.util.concurrent.locks", "sun.nio.ch",
@@ -156,7 +157,7 @@ var opened = []string{
 
 func (c Config) args(classpath string, port int) []string {
 	heap := max(c.Memory, 256<<20) >> 20
-	// It carries digests and no rows, so that Java does better to compile soon than to compile well.
+	// The server transports digests, not rows, so fast compilation matters more than fast code.
 	args := []string{fmt.Sprintf("-Xmx%dm", heap), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.io.tmpdir=" + c.Dir, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"}
 	for _, name := range opened {
 		args = append(args, "--add-opens=java.base/"+name+"=ALL-UNNAMED")
@@ -167,14 +168,14 @@ func (c Config) args(classpath string, port int) []string {
 		"--artifact-port=0", "--expansion-port=-1", "--artifacts-dir="+filepath.Join(c.Dir, "artifacts"))
 }
 
-// Check says what a job server of these jars lacks on this machine; no jars are DefaultJars.
+// Check returns an error if a job server with these jars cannot run on this machine. Empty jars mean DefaultJars.
 func Check(jars string) error {
 	_, javaErr := findJava()
 	_, jarsErr := Config{Jars: jars}.classpath()
 	return errors.Join(javaErr, jarsErr)
 }
 
-// findJava returns the Java of $JAVA_HOME, or else of PATH.
+// findJava returns the java of $JAVA_HOME, or else of PATH.
 func findJava() (string, error) {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		java := filepath.Join(home, "bin", "java")
@@ -190,7 +191,8 @@ func findJava() (string, error) {
 	return java, nil
 }
 
-// freePort finds a port for the job server, which does not say which it took of itself. Whoever takes it in between makes the start fail.
+// freePort finds a free port for the job server, which does not report a port of its own choice. If another process takes the port first,
+// the start fails.
 func freePort(ctx context.Context) (int, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "localhost:0")
 	if err != nil {
@@ -199,7 +201,7 @@ func freePort(ctx context.Context) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-// awaitPort waits until the server takes connections.
+// awaitPort waits until the server accepts connections.
 func (s *Server) awaitPort(ctx context.Context) error {
 	tick := time.Tick(50 * time.Millisecond)
 	late := time.After(startTimeout)

@@ -5,8 +5,9 @@ import (
 	"path/filepath"
 )
 
-// policy lets the job server do everything but talk to whoever connects from another machine: Beam's and Flink's servers listen on all
-// interfaces, whatever host they are told, and run any command for whom they answer. Java closes such a connection where it accepts it.
+// policy lets the job server do everything except accept connections from other machines. Beam's and Flink's servers listen on all
+// interfaces, whatever host is configured, and run any command for any client. With this policy Java closes such a connection when it is
+// accepted.
 const policy = `grant {
   permission java.net.SocketPermission "*", "connect,resolve";
   permission java.net.SocketPermission "localhost:0-", "listen,resolve";
@@ -31,8 +32,8 @@ const policy = `grant {
 };
 `
 
-// writePolicy writes the policy into a folder and returns the arguments by which Java keeps to it. Sockets that Netty opens without Java
-// would not be asked about.
+// writePolicy writes the policy into a folder and returns the arguments that make Java enforce it. They disable Netty's native transports,
+// which would bypass Java's checks.
 func writePolicy(dir string) ([]string, error) {
 	path := filepath.Join(dir, "java.policy")
 	if err := os.WriteFile(path, []byte(policy), 0o600); err != nil {

@@ -17,23 +17,23 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// tokenParam is the parameter of a worker's environment that holds the pool's token. Runners hand the parameters on as they are.
+// tokenParam is the parameter of a worker's environment that holds the pool's token. Runners pass parameters on unchanged.
 const tokenParam = "sluice-token"
 
-// pool starts workers in this process, for runners on this machine. A worker does whatever its runner says, with the files and programs of this
-// user, so only a runner that has been given the job is served: the job's graph holds the token. Beam's own service of this kind takes orders
-// from any user of the machine.
+// pool starts workers in this process for runners on this machine. A worker runs whatever its runner sends, with this user's files and
+// programs, so the pool serves only the runner that was given the job: the job's graph contains the token. Beam's own implementation
+// accepts requests from any user of the machine.
 type pool struct {
 	fnpb.UnimplementedBeamFnExternalWorkerPoolServer
 	address string
 	token   string
 	server  *grpc.Server
-	ctx     context.Context // of the workers
+	ctx     context.Context // context of the workers
 	stop    context.CancelFunc
 	workers sync.WaitGroup
 }
 
-// openPool serves on the loopback interface until close is called.
+// openPool starts a pool that listens on the loopback interface until close is called.
 func openPool(ctx context.Context) (*pool, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "localhost:0")
 	if err != nil {
@@ -53,14 +53,14 @@ func (p *pool) close() {
 	p.workers.Wait()
 }
 
-// payload is what the environment of a job says of the pool.
+// payload returns the payload of the job's environment, which describes the pool.
 func (p *pool) payload() ([]byte, error) {
 	return proto.Marshal(&pipepb.ExternalPayload{
 		Endpoint: &pipepb.ApiServiceDescriptor{Url: p.address}, Params: map[string]string{tokenParam: p.token},
 	})
 }
 
-// StartWorker starts a worker for a runner that has the token.
+// StartWorker starts a worker if the request has the token.
 func (p *pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb.StartWorkerResponse, error) {
 	if subtle.ConstantTimeCompare([]byte(r.GetParams()[tokenParam]), []byte(p.token)) != 1 {
 		return nil, status.Error(codes.PermissionDenied, "only the runner of the job may start a worker")
@@ -73,7 +73,7 @@ func (p *pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb
 	return &fnpb.StartWorkerResponse{}, nil
 }
 
-// StopWorker does nothing: the request has no place for the token, and a worker ends when its runner hangs up.
+// StopWorker does nothing: the request cannot carry the token, and a worker ends when its runner closes the connection.
 func (p *pool) StopWorker(context.Context, *fnpb.StopWorkerRequest) (*fnpb.StopWorkerResponse, error) {
 	return &fnpb.StopWorkerResponse{}, nil
 }

@@ -1,8 +1,7 @@
-// Package portable runs a Beam graph on a runner that is reached by Beam's job API, as Flink and Spark are. It knows nothing of
-// what the graph does.
+// Package portable runs a Beam graph on a runner with Beam's job API, such as Flink or Spark. It is independent of what the graph does.
 //
-// Beam's own Execute does not do: it builds a worker with the Go compiler, takes a job that was canceled for one that succeeded,
-// and leaves the job running on the cluster when its caller has gone.
+// It replaces Beam's own universal.Execute, which builds a worker with the Go compiler, treats a canceled job as successful, and leaves the
+// job running on the cluster when its caller is gone.
 package portable
 
 import (
@@ -21,36 +20,35 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
-// Job says where a graph is run and by whom.
+// Job says where a graph runs, and with which workers.
 type Job struct {
 	// Endpoint is the address of the job service, host:port.
 	Endpoint string
-	// Name begins the name that the cluster gives the job: small letters and digits.
+	// Name is the beginning of the job's name on the cluster: lower-case letters and digits.
 	Name string
-	// Cancel cancels the job on the cluster, where the job service does not; it returns when the job has ended. May be nil.
+	// Cancel cancels the job on the cluster and returns when it has ended, for job services that do not do that themselves. May be nil.
 	Cancel func(context.Context) error
-	// Parallelism is how many bundles of a stage are worked on at a time. 0 leaves it to the cluster.
+	// Parallelism is how many bundles of a stage are processed at a time. 0 leaves it to the cluster.
 	Parallelism int
-	// Worker is the program that the cluster's machines start as a worker, with Env in its environment; its main must call Work. Both
-	// become part of the job's graph, which the cluster shows: no secrets. Empty: this process works for the runner that this job is
-	// handed to, which reaches it on the loopback interface.
+	// Worker is the program that the cluster's machines start as a worker, with Env added to its environment; its main must call Work. Both
+	// become part of the job's graph, which the cluster displays, so they must not contain secrets. Empty: workers run in this process, and
+	// the runner must reach it on the loopback interface.
 	Worker string
 	Env    map[string]string
 }
 
-// ErrGone tells that the job service does not answer any more.
+// ErrGone is the error for a job service that has stopped answering.
 var ErrGone = errors.New("the job service has exited")
 
-// dialTimeout bounds how long a job service may take to answer at first.
+// dialTimeout bounds how long to wait for the first connection to a job service.
 const dialTimeout = 30 * time.Second
 
 // CancelTimeout bounds how long Run takes to return after its context has ended.
 const CancelTimeout = 15 * time.Second
 
-// Run runs a graph. When ctx ends, the job is canceled on the cluster, and Run returns when it has ended
-// there or that takes too long.
+// Run runs a graph. When ctx ends, Run cancels the job on the cluster, and returns when the job has ended there or after CancelTimeout.
 func Run(ctx context.Context, graph *beam.Pipeline, job Job) error {
-	environment, stop, err := job.environment(context.WithoutCancel(ctx)) // a job that loses its workers fails before it is canceled
+	environment, stop, err := job.environment(context.WithoutCancel(ctx)) // a job whose workers disappear would fail before it is canceled
 	if err != nil {
 		return err
 	}
@@ -76,7 +74,7 @@ func Run(ctx context.Context, graph *beam.Pipeline, job Job) error {
 	return job.wait(ctx, client, id)
 }
 
-// environment tells the runner how workers come about.
+// environment returns the Beam environment, which tells the runner how to start workers.
 func (j Job) environment(ctx context.Context) (env *pipepb.Environment, stop func(), err error) {
 	if j.Worker != "" {
 		config, err := processConfig(j.Worker, j.Env)
@@ -101,7 +99,7 @@ func (j Job) environment(ctx context.Context) (env *pipepb.Environment, stop fun
 	return env, workers.close, nil
 }
 
-// submit hands the job over and returns its id. Workers need no artifact, but a job must come with one: it is an empty file.
+// submit submits the job and returns its id. Workers need no artifacts, but the API requires one, so it stages an empty file.
 func (j Job) submit(ctx context.Context, client jobpb.JobServiceClient, pipeline *pipepb.Pipeline) (string, error) {
 	empty, err := os.CreateTemp("", "worker-*")
 	if err != nil {
@@ -130,7 +128,7 @@ func (j Job) submit(ctx context.Context, client jobpb.JobServiceClient, pipeline
 	return id, nil
 }
 
-// wait follows a job to its end, which is nil only when it has done all. When ctx ends it cancels the job and returns its cause.
+// wait waits for the job to end; the error is nil only if the job has completed. When ctx ends, it cancels the job and returns the cause.
 func (j Job) wait(ctx context.Context, client jobpb.JobServiceClient, id string) error {
 	follow, done := context.WithCancel(context.WithoutCancel(ctx))
 	defer done()
@@ -158,10 +156,10 @@ func (j Job) wait(ctx context.Context, client jobpb.JobServiceClient, id string)
 	return context.Cause(ctx)
 }
 
-// maxMessages bounds the runner's words that go into an error.
+// maxMessages bounds how much of the runner's messages goes into an error.
 const maxMessages = 8 << 10
 
-// followJob reads the job's states and messages to its end.
+// followJob reads the job's states and messages until it ends.
 func followJob(ctx context.Context, client jobpb.JobServiceClient, id string) error {
 	stream, err := client.GetMessageStream(ctx, &jobpb.JobMessagesRequest{JobId: id})
 	if err != nil {
@@ -171,7 +169,7 @@ func followJob(ctx context.Context, client jobpb.JobServiceClient, id string) er
 	var state jobpb.JobState_Enum
 	for {
 		m, err := stream.Recv()
-		if err != nil { // also the end of the stream: what ends a job ends the stream after it
+		if err != nil { // including io.EOF: the stream ends after the job
 			return ended(state, said.String(), err)
 		}
 		if s := m.GetStateResponse(); s != nil {
@@ -185,7 +183,7 @@ func followJob(ctx context.Context, client jobpb.JobServiceClient, id string) er
 	}
 }
 
-// ended is the error of a job in its last known state.
+// ended returns the error of a job whose last known state is given.
 func ended(state jobpb.JobState_Enum, said string, err error) error {
 	said = strings.TrimSpace(said)
 	switch state { //nolint:exhaustive // a job in any other state goes on

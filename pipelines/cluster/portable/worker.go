@@ -18,13 +18,13 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// processConfig is what CreateEnvironment wants of a process environment.
+// processConfig returns the configuration of a process environment, as CreateEnvironment expects it.
 func processConfig(program string, env map[string]string) (string, error) {
 	text, err := protojson.Marshal(&pipepb.ProcessPayload{Command: program, Env: env})
 	return string(text), err
 }
 
-// provisionFlag is the flag that tells a worker apart, since nothing else may begin a command line with it.
+// provisionFlag identifies a worker's command line: no other flag of this program begins with it.
 const provisionFlag = "--provision_endpoint="
 
 // IsWorker reports whether a runner has started this process as a worker, from the process's arguments.
@@ -32,8 +32,8 @@ func IsWorker(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, provisionFlag) })
 }
 
-// Work is the main of a worker: it does what the runner tells it until the runner has no more. The worker is this very program, so
-// there is nothing to fetch first.
+// Work is the main function of a worker process: it executes what the runner sends until the runner ends. The worker is this same program,
+// so it has no artifacts to fetch.
 func Work(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -48,7 +48,7 @@ func Work(ctx context.Context, args []string) error {
 	return work(ctx, *id, *provision)
 }
 
-// work is one worker, in this process.
+// work runs one worker in this process.
 func work(ctx context.Context, id, provision string) error {
 	ctx = grpcx.WriteWorkerID(ctx, id)
 	info, err := tools.ProvisionInfo(ctx, provision)
