@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// container reads the frame of an object container file.
+// container reads the framing of an object container file.
 type container struct {
 	r      Source
 	schema []byte
@@ -28,10 +28,10 @@ type Source interface {
 	io.ByteReader
 }
 
-// maxBlock bounds one block, as it is in the file and decompressed. Writers make blocks of some 16 KB to 1 MB.
+// maxBlock bounds the size of one block, both in the file and decompressed. Writers make blocks of about 16 KB to 1 MB.
 const maxBlock = 64 << 20
 
-// maxWindow bounds what a block may ask zstd to hold in memory.
+// maxWindow bounds the memory that a zstd block can request.
 const maxWindow = maxBlock
 
 // openContainer reads the header.
@@ -52,7 +52,7 @@ func openContainer(r Source) (*container, error) {
 		if n == 0 {
 			break
 		}
-		if n < 0 { // then the size of the entries follows, to skip them by
+		if n < 0 { // a negative count is followed by the size of the entries, for skipping
 			n = -n
 			if _, err := c.long(); err != nil {
 				return nil, err
@@ -68,7 +68,7 @@ func openContainer(r Source) (*container, error) {
 	return c, unexpected(err)
 }
 
-// entry reads a key of the header's metadata with its value.
+// entry reads a key and its value from the header's metadata.
 func (c *container) entry() error {
 	key, err := c.bytes()
 	if err != nil {
@@ -97,12 +97,12 @@ func (c *container) bytes() ([]byte, error) {
 	if n < 0 || n > maxBlock {
 		return nil, fmt.Errorf("it declares %d bytes, more than the maximum of %d", n, maxBlock)
 	}
-	var b bytes.Buffer // grows with what is there, not with what is said
+	var b bytes.Buffer // grows with the data that is there, not with the declared size
 	_, err = io.CopyN(&b, c.r, n)
 	return b.Bytes(), unexpected(err)
 }
 
-// block returns the number of records in the next block and their bytes. At the end of a whole file the error is io.EOF.
+// block returns the number of records in the next block and their bytes. At the end of a complete file the error is io.EOF.
 func (c *container) block() (count int64, data []byte, err error) {
 	if count, err = binary.ReadVarint(c.r); err != nil {
 		return 0, nil, err
@@ -118,7 +118,7 @@ func (c *container) block() (count int64, data []byte, err error) {
 		return 0, nil, errors.New("a block does not end where it should")
 	}
 	data, err = c.decompress(data)
-	if err == nil && count > int64(len(data)) { // records of no bytes could be any number
+	if err == nil && count > int64(len(data)) { // a record without bytes could be repeated any number of times
 		err = fmt.Errorf("a block of %d bytes declares %d records", len(data), count)
 	}
 	return count, data, err
@@ -166,7 +166,7 @@ func bounded(r io.Reader) ([]byte, error) {
 	return out, err
 }
 
-// unexpected makes an end an error where there must be more.
+// unexpected turns io.EOF into io.ErrUnexpectedEOF, where more data must follow.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

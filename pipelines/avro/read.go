@@ -1,5 +1,5 @@
-// Package avro reads and writes rows as Avro object container files, by the specification 1.12. A file may be made to harm: what is held
-// of it is bounded by what it has and by the size of a row, and not by what it says.
+// Package avro reads and writes rows as Avro object container files, version 1.12 of the specification. Files may be malicious: memory use
+// is bounded by the data a file contains and by the maximum size of a row, not by the sizes it declares.
 package avro
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// ErrNoRecords is that of a file of other values.
+// ErrNoRecords is the error for a file whose schema is not a record.
 var ErrNoRecords = errors.New("its schema is not a record")
 
 // Reader reads the records of a file.
 type Reader struct {
 	file   *container
 	schema *schema
-	left   int64 // records of the block
+	left   int64 // records left in the block
 	block  decoder
 }
 
@@ -42,11 +42,11 @@ func NewReader(r Source) (*Reader, error) {
 	return &Reader{file: c, schema: s}, nil
 }
 
-// Type is that of the records.
+// Type returns the type of the records.
 func (r *Reader) Type() *columns.Type { return r.schema.rowType() }
 
-// Next returns the next record, or why it is no row. The error is io.EOF at the end of a whole file, and else says what is broken: then
-// nothing more can be read.
+// Next returns the next record, or the reason why it cannot be a row. At the end of a complete file err is io.EOF; any other err means that
+// the file is corrupt, and nothing more can be read.
 func (r *Reader) Next() (row rows.Row, rejected, err error) {
 	for r.left == 0 {
 		count, data, err := r.file.block()
@@ -67,26 +67,26 @@ func (r *Reader) Next() (row rows.Row, rejected, err error) {
 	return row, rejected, nil
 }
 
-// What has no bytes can be there any number of times: so many values of a block are read, and so many more for each byte of it.
+// Values without bytes can occur any number of times, so a block may have maxEmpty of them, and emptyPerByte more for each of its bytes.
 const (
 	maxEmpty     = 64 << 10
 	emptyPerByte = 16
 )
 
-// maxDepth is how deep values nest: a type may be in itself.
+// maxDepth bounds how deeply values nest: types can be recursive.
 const maxDepth = 1000
 
 // decoder reads the values of a block.
 type decoder struct {
 	data  []byte
 	at    int
-	empty int // how many values without bytes may come
+	empty int // how many more values without bytes are allowed
 	depth int
-	// size of the row so far, about, as JSON. When it is too long it is read on, and nothing more is held.
+	// size is the approximate size of the row so far, as JSON. Once it is too large, the rest of the row is read but not stored.
 	size int
-	// rejected says why a row that was read is none.
+	// rejected is the reason why the current record cannot be a row.
 	rejected error
-	// err is what is broken: what follows cannot be known.
+	// err is set if the data is corrupt; nothing after it can be read.
 	err error
 }
 
@@ -102,7 +102,7 @@ func (d *decoder) record(s *schema) (row rows.Row, rejected error) {
 	return row, nil
 }
 
-// full reports whether the row has more than a row can have.
+// full reports whether the row exceeds the maximum size.
 func (d *decoder) full() bool { return d.size > rows.MaxSize }
 
 func (d *decoder) reject(err error) {
@@ -128,7 +128,7 @@ func (d *decoder) long() int64 {
 	return n
 }
 
-// bytes returns the next bytes, which are the block's.
+// bytes returns the next n bytes, as a part of the block.
 func (d *decoder) bytes(n int64) []byte {
 	if n < 0 || n > int64(len(d.data)-d.at) {
 		d.fail("it declares %d bytes, but the block has only %d more", n, len(d.data)-d.at)
@@ -189,7 +189,7 @@ func (d *decoder) value(s *schema) (v any) {
 	return v
 }
 
-// parts reads a value that has parts.
+// parts reads a value of a type that consists of others.
 func (d *decoder) parts(s *schema) any {
 	switch s.kind {
 	case kindUnion:
@@ -217,7 +217,7 @@ func (d *decoder) parts(s *schema) any {
 }
 
 func (d *decoder) fields(s *schema) any {
-	if d.full() { // what is in it must be read, and is nothing more
+	if d.full() { // the fields must be read, but are not stored
 		for _, part := range s.parts {
 			d.value(part)
 		}
@@ -251,14 +251,14 @@ func (d *decoder) entry(s *schema, object map[string]any) {
 	object[key] = v
 }
 
-// blocks calls read for each item of an array or a map, whose blocks have as many as they say.
+// blocks calls read for each item of an array or map, which is encoded as a sequence of blocks with a count each.
 func (d *decoder) blocks(read func()) {
 	for d.err == nil {
 		n := d.long()
 		if n == 0 {
 			return
 		}
-		if n < 0 { // then the size follows, to skip the block by
+		if n < 0 { // a negative count is followed by the block's size, for skipping
 			n = -n
 			d.long()
 		}
@@ -271,7 +271,7 @@ func (d *decoder) blocks(read func()) {
 	}
 }
 
-// checked takes a value, or why a row cannot hold it.
+// checked returns v, or rejects the row if err is not nil.
 func (d *decoder) checked(v any, err error) any {
 	if err != nil {
 		d.reject(err)
@@ -289,7 +289,7 @@ func (d *decoder) bool() any {
 	return b[0] == 1
 }
 
-// whole reads a whole number, which may be a time.
+// whole reads an integer, which may represent a date or a time.
 func (d *decoder) whole(s *schema) any {
 	n := d.long()
 	if s.kind == kindInt && int64(int32(n)) != n {
@@ -312,7 +312,7 @@ func (d *decoder) whole(s *schema) any {
 	return d.checked(text, err)
 }
 
-// binary makes a value of bytes.
+// binary converts the bytes of a bytes or fixed value.
 func (d *decoder) binary(s *schema, raw []byte) any {
 	if d.err != nil || d.full() {
 		return nil

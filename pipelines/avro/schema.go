@@ -34,10 +34,10 @@ var primitives = map[string]kind{
 	"bytes": kindBytes, "string": kindString,
 }
 
-// schema is a compiled schema. One that has a name can be in itself.
+// schema is a compiled schema. Named schemas can contain themselves.
 type schema struct {
 	kind kind
-	// typ is that of the values in a row; nil for null, unions of several and the parts of arrays, maps and records.
+	// typ is the type of the values in a row. It is nil for null, unions, arrays, maps and records.
 	typ   *columns.Type
 	items *schema // of an array or a map
 	parts []*schema
@@ -45,7 +45,7 @@ type schema struct {
 	size  int      // of a fixed
 }
 
-// What a schema may be: its text in bytes, and how deep it nests.
+// The limits of a schema: the size of its text in bytes, and how deeply it nests.
 const (
 	maxSchema      = 4 << 20
 	maxSchemaDepth = 500
@@ -69,7 +69,7 @@ func parseSchema(text []byte) (*schema, error) {
 	return p.parse(v, "")
 }
 
-// parse compiles a schema that stands in a namespace.
+// parse compiles a schema within a namespace.
 func (p *schemaParser) parse(v any, space string) (*schema, error) {
 	if p.depth++; p.depth > maxSchemaDepth {
 		return nil, fmt.Errorf("it is nested more than %d deep", maxSchemaDepth)
@@ -102,7 +102,7 @@ func (p *schemaParser) byName(name, space string) (*schema, error) {
 	return nil, fmt.Errorf("it refers to the type %.40q before it is defined", name)
 }
 
-// fullName is a name with its namespace.
+// fullName returns a name qualified with its namespace.
 func fullName(name, space string) string {
 	if space == "" || strings.Contains(name, ".") {
 		return name
@@ -125,7 +125,7 @@ func (p *schemaParser) union(branches []any, space string) (*schema, error) {
 	return s, nil
 }
 
-// object compiles a schema that says more than its type.
+// object compiles a schema that is a JSON object.
 func (p *schemaParser) object(typ string, v map[string]any, space string) (s *schema, err error) {
 	switch typ {
 	case "array", "map":
@@ -167,7 +167,7 @@ func (p *schemaParser) object(typ string, v map[string]any, space string) (s *sc
 	return p.byName(typ, space)
 }
 
-// define gives a type its name, and returns the namespace that it stands in.
+// define registers a named type, and returns the namespace for the names inside it.
 func (p *schemaParser) define(s *schema, v map[string]any, space string) (string, error) {
 	name, _ := v["name"].(string)
 	if own, ok := v["namespace"].(string); ok {
@@ -211,7 +211,7 @@ func (p *schemaParser) record(v map[string]any, space string) (*schema, error) {
 	return s, nil
 }
 
-// logicalTimes are the logical types of times, and how they are encoded.
+// logicalTimes are the logical types of dates and times, with their encodings.
 var logicalTimes = map[string]struct {
 	kind kind
 	typ  columns.Type
@@ -227,10 +227,12 @@ var logicalTimes = map[string]struct {
 	"local-timestamp-nanos":  {kindLong, columns.Type{Kind: columns.Timestamp, Unit: columns.Nanos}},
 }
 
-// logicalJSON is of texts that are JSON, as our own files have it. Other readers take them for texts: they ignore what they do not know.
+// logicalJSON marks strings that hold JSON in files that this package writes. Other readers read them as strings, since they ignore unknown
+// logical types.
 const logicalJSON = "json"
 
-// leafType is the type of what has no parts. A logical type that is not known, or not valid, is ignored, as Avro's specification has it.
+// leafType returns the type of values that do not consist of others. Unknown or invalid logical types are ignored, as the specification
+// requires.
 func leafType(k kind, size int, v map[string]any) *columns.Type {
 	logical, _ := v["logicalType"].(string)
 	if at, ok := logicalTimes[logical]; ok && at.kind == k {
@@ -271,10 +273,10 @@ func leafType(k kind, size int, v map[string]any) *columns.Type {
 	return nil
 }
 
-// maxTypes bounds the parts of a type: types that have names can be in others many times.
+// maxTypes bounds the size of a type: a named type can be used in many places.
 const maxTypes = 10_000
 
-// rowType is the type of a schema's values; nil when the values decide.
+// rowType returns the type of a schema's values. It is nil if the type must be derived from the values.
 func (s *schema) rowType() *columns.Type {
 	left := maxTypes
 	return s.typeIn(map[*schema]bool{}, &left)

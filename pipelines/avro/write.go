@@ -19,10 +19,10 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// blockBytes is how much makes a block, before it is compressed. It is fixed: a file must depend on its rows alone.
+// blockBytes is the uncompressed size at which a block is written. It is constant, since a file must depend only on its rows.
 const blockBytes = 256 << 10
 
-// Writer writes rows as a file, compressed by deflate, which all readers know.
+// Writer writes rows to a file, compressed with deflate, which all readers support.
 type Writer struct {
 	w     io.Writer
 	row   *columns.Type
@@ -32,7 +32,7 @@ type Writer struct {
 	count int64
 }
 
-// NewWriter writes the header of a file of rows of a type.
+// NewWriter writes the header of a file with rows of the given type.
 func NewWriter(w io.Writer, row *columns.Type) (*Writer, error) {
 	out := &Writer{w: w, row: &columns.Type{Kind: columns.Struct}, names: slices.Sorted(maps.Keys(row.Fields))}
 	for _, name := range out.names {
@@ -56,10 +56,10 @@ func NewWriter(w io.Writer, row *columns.Type) (*Writer, error) {
 	return out, err
 }
 
-// aName is what Avro allows as a name.
+// aName matches valid Avro names.
 var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// encodable is the type that Avro has for values of a type.
+// encodable returns the type as which Avro can store values of a type.
 func encodable(t *columns.Type) *columns.Type {
 	out := *t
 	switch t.Kind { //nolint:exhaustive // of the others there are the same
@@ -91,10 +91,10 @@ func encodable(t *columns.Type) *columns.Type {
 	return &out
 }
 
-// schemaWriter makes the schemas of types. Records, enums and fixeds have names, each its own.
+// schemaWriter builds the schemas of types. Records, enums and fixed types need unique names.
 type schemaWriter struct{ used map[string]bool }
 
-// object is a JSON object; encoding/json writes its keys in order.
+// object is a JSON object; encoding/json sorts its keys.
 type object map[string]any
 
 func (s schemaWriter) name(name string) string {
@@ -106,7 +106,7 @@ func (s schemaWriter) name(name string) string {
 	return unique
 }
 
-// schema is the schema of values that are not null; name is that of the field they are in.
+// schema returns the schema of a type's non-null values; name is that of the field they are in.
 func (s schemaWriter) schema(t *columns.Type, name string) any {
 	switch t.Kind {
 	case columns.Bool:
@@ -153,12 +153,12 @@ func (s schemaWriter) schema(t *columns.Type, name string) any {
 	return "string"
 }
 
-// orNull is the schema of what may be null: of the union null is the first.
+// orNull returns the schema of values that may be null. null comes first in the union, since the default is null.
 func (s schemaWriter) orNull(t *columns.Type, name string) any {
 	return []any{"null", s.schema(t, name)}
 }
 
-// logicalTime is the schema of times.
+// logicalTime returns the schema of a date or time.
 func logicalTime(t *columns.Type) any {
 	for name, known := range logicalTimes {
 		if known.typ.Kind == t.Kind && known.typ.Unit == t.Unit && (known.typ.UTC == t.UTC || t.Kind == columns.Time) {
@@ -172,7 +172,7 @@ func logicalTime(t *columns.Type) any {
 	return "string"
 }
 
-// Write writes a row. A columns.Misfit says that a value is not of its column's type.
+// Write writes a row. It returns a *columns.Misfit if a value does not have the type of its column.
 func (w *Writer) Write(r rows.Row) error {
 	for _, name := range w.names {
 		var ok bool
@@ -189,7 +189,7 @@ func (w *Writer) Write(r rows.Row) error {
 	return w.flush()
 }
 
-// Close writes the last rows. It does not close what is written to.
+// Close writes the last block. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	if w.count == 0 {
 		return nil
@@ -224,7 +224,7 @@ func appendOrNull(to []byte, t *columns.Type, v any) (_ []byte, ok bool) {
 	return appendValue(append(to, 2), t, v)
 }
 
-// appendValue appends a value that is not null, unless it does not fit.
+// appendValue appends a value that is not null. ok is false if it does not fit the type.
 func appendValue(to []byte, t *columns.Type, v any) (_ []byte, ok bool) {
 	raw, ok := t.Physical(v)
 	if !ok {
@@ -281,7 +281,7 @@ func appendValue(to []byte, t *columns.Type, v any) (_ []byte, ok bool) {
 	return to, known == len(object)
 }
 
-// appendItems appends those of a list or a map, as one block.
+// appendItems appends the items of a list or a map as one block.
 func appendItems(to []byte, n int, item func(to []byte, i int) ([]byte, bool)) (_ []byte, ok bool) {
 	if n > 0 {
 		to = binary.AppendVarint(to, int64(n))

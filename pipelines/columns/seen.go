@@ -1,37 +1,37 @@
 package columns
 
-// kindSet is a set of the kinds of values that a column holds. Null is in none: every column may be null.
+// kindSet is a set of the kinds of values that a column holds. Null is not part of it: every column may be null.
 type kindSet uint8
 
 const (
 	kindBool   kindSet = 1 << iota
-	kindInt            // that a double holds exactly
-	kindBigInt         // that it does not
+	kindInt            // integers that a double represents exactly
+	kindBigInt         // other integers
 	kindDouble
 	kindText
 	kindObject
 	kindList
-	kindOther // what is nested too deeply, and objects of different fields, or too many
+	kindOther // values nested too deeply, and objects with different or too many fields
 )
 
 const (
-	// maxNested is how deeply lists and objects nest in a column before they are JSON.
+	// maxNested is how deeply lists and objects may nest in a column; deeper values are stored as JSON.
 	maxNested = 8
-	// maxFields is how many fields an object has before it is JSON: then their names are data too.
+	// maxFields is how many fields an object may have; larger ones are stored as JSON, since their field names are probably data.
 	maxFields = 1000
 )
 
-// seen is what was seen of a column's values, or of the items of lists. What was seen can be joined in any order.
+// seen is what was seen of the values of a column or the items of a list. Joining is independent of the order.
 type seen struct {
 	Kinds  kindSet          `json:"kinds"`
 	Items  *seen            `json:"items,omitempty"`
 	Fields map[string]*seen `json:"fields,omitempty"`
 }
 
-// Seen are the columns of rows, by name.
+// Seen holds what was seen of the columns of rows, by name.
 type Seen map[string]*seen
 
-// Add takes in a row.
+// Add adds a row.
 func (s Seen) Add(r map[string]any) {
 	for name, v := range r {
 		c := s[name]
@@ -43,7 +43,7 @@ func (s Seen) Add(r map[string]any) {
 	}
 }
 
-// Join takes in the columns of other rows.
+// Join adds what was seen of other rows.
 func (s Seen) Join(other Seen) {
 	for name, c := range other {
 		if s[name] == nil {
@@ -53,8 +53,8 @@ func (s Seen) Join(other Seen) {
 	}
 }
 
-// Type is that of the rows: a struct. Columns that known has are of its type, and of the others the values decide. When no row was seen
-// these are the columns of known.
+// Type returns the type of the rows, a struct. Columns in known get their type from there, and the values determine the others. If no row
+// was seen, the result has the columns of known.
 func (s Seen) Type(known *Type) *Type {
 	out := &Type{Kind: Struct}
 	var fields map[string]*Type
@@ -126,7 +126,7 @@ func sameKeys[A, B any](a map[string]A, b map[string]B) bool {
 	return len(a) == len(b)
 }
 
-// field is what was seen of a field of objects.
+// field returns what was seen of a field of objects.
 func (s *seen) field(name string) *seen {
 	if s.Fields == nil {
 		s.Fields = map[string]*seen{}
@@ -157,7 +157,7 @@ func (s *seen) join(other *seen) {
 	}
 }
 
-// typeOf is known as far as that goes, and else the type that holds all values exactly. Of what was not seen s is nil.
+// typeOf returns known where it determines a type, and otherwise the type that holds all values exactly. s is nil if no value was seen.
 func (s *seen) typeOf(known *Type) *Type {
 	if s == nil {
 		s = &seen{}
@@ -173,7 +173,7 @@ func (s *seen) typeOf(known *Type) *Type {
 		out.Items = (*seen)(nil).typeOf(known.Items)
 	case Struct:
 		if out.Fields = nil; len(known.Fields) == 0 {
-			return &Type{Kind: JSON} // no file has a struct without fields
+			return &Type{Kind: JSON} // no file format has structs without fields
 		}
 		for name, field := range known.Fields {
 			out.With(name, s.Fields[name].typeOf(field))
@@ -190,7 +190,7 @@ func (s *seen) valueType() *Type {
 		return &Type{Kind: Int, Bits: 64}
 	case k != 0 && k&^(kindInt|kindDouble) == 0:
 		return &Type{Kind: Float, Bits: 64}
-	case k == kindText, k == 0: // or nothing but nulls
+	case k == kindText, k == 0: // or only nulls
 		return &Type{Kind: Text}
 	case k == kindObject && len(s.Fields) > 0:
 		out := &Type{Kind: Struct}

@@ -1,5 +1,5 @@
-// Package columns is what is known of the columns of rows: the types that files say they have, the kinds of values that were seen in them,
-// and the texts that times, decimals and bytes are in a row. It is pure.
+// Package columns describes the columns of rows: the types that files declare, the kinds of values that were seen, and the text form of
+// times, decimals and bytes in a row. It does no I/O.
 package columns
 
 import (
@@ -7,10 +7,10 @@ import (
 	"reflect"
 )
 
-// Kind is what sort of values a column has.
+// Kind is the kind of values that a column has.
 type Kind string
 
-// The kinds. Of a row's values, those from Bytes to Decimal are texts.
+// The kinds. In a row, values of the kinds from Bytes to Decimal are strings.
 const (
 	Bool      Kind = "bool"
 	Int       Kind = "int"
@@ -29,33 +29,33 @@ const (
 	Struct    Kind = "struct"
 )
 
-// Type is that of a column's values, all of which may be null. Where a *Type is nil the values decide.
+// Type is the type of a column's values, all of which may be null. A nil *Type means that the type is derived from the values.
 type Type struct {
 	Kind Kind `json:"kind"`
 	// Bits of an int or a float.
 	Bits     int  `json:"bits,omitempty"`
 	Unsigned bool `json:"unsigned,omitempty"`
-	// Unit of a timestamp or a time. UTC says that it is an instant, and not what a clock shows somewhere.
+	// Unit is that of a timestamp or a time. UTC says that it is an instant and not a local time.
 	Unit Unit `json:"unit,omitempty"`
 	UTC  bool `json:"utc,omitempty"`
-	// Precision of a decimal in digits, of which Scale are behind the point.
+	// Precision is the number of digits of a decimal, Scale how many of them are after the point.
 	Precision int `json:"precision,omitempty"`
 	Scale     int `json:"scale,omitempty"`
-	// Size of bytes, when all have the same.
+	// Size is the size of bytes, if all values have the same.
 	Size int `json:"size,omitempty"`
-	// Symbols of an enum, when they are known.
+	// Symbols are those of an enum, if known.
 	Symbols []string `json:"symbols,omitempty"`
-	// Items are those of a list, or the values of a map, and Key the keys of it.
+	// Items is the type of a list's items or of a map's values, and Key that of a map's keys.
 	Items *Type `json:"items,omitempty"`
 	Key   *Type `json:"key,omitempty"`
-	// Fields are those of a struct. A row is one.
+	// Fields are those of a struct. The type of a row is a struct.
 	Fields map[string]*Type `json:"fields,omitempty"`
 }
 
-// maxPrecision is the most digits of a decimal: Parquet and Avro have no bound, databases and Arrow end at 76 and less.
+// maxPrecision bounds the digits of a decimal. Parquet and Avro have no limit; databases and Arrow support at most 76 or fewer.
 const maxPrecision = 1000
 
-// NewDecimal returns the type of decimals; nil when there are none of so many digits.
+// NewDecimal returns a decimal type, or nil if the precision or scale is not supported.
 func NewDecimal(precision, scale int) *Type {
 	if precision < 1 || precision > maxPrecision || scale < 0 || scale > precision {
 		return nil
@@ -63,7 +63,8 @@ func NewDecimal(precision, scale int) *Type {
 	return &Type{Kind: Decimal, Precision: precision, Scale: scale}
 }
 
-// Join returns the type of what is of one type or the other. Structs have the fields of both; of what else differs the values decide.
+// Join returns the type of values that are of type a or b. A struct gets the fields of both; other types that differ become nil, so that
+// the values decide.
 func Join(a, b *Type) *Type {
 	switch {
 	case a == nil || b == nil || a.Kind != b.Kind:
@@ -93,7 +94,7 @@ func (t *Type) With(name string, field *Type) {
 	t.Fields[name] = field
 }
 
-// WithoutBytes returns the type without the kind that not every text which looks like it is meant as: a text can be base64 by chance.
+// WithoutBytes returns the type with nil in place of Bytes: a text that looks like base64 is not necessarily meant as bytes.
 func (t *Type) WithoutBytes() *Type {
 	switch {
 	case t == nil || t.Kind == Bytes:

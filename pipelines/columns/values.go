@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// Unit is how many digits of a second a time has: 3, 6 or 9.
+// Unit is the number of decimal digits of a second: 3, 6 or 9.
 type Unit int
 
 // The units of times.
@@ -28,7 +28,7 @@ const (
 	Nanos  Unit = 9
 )
 
-// perSecond is how many of a unit are in a second.
+// perSecond returns the number of units in a second.
 func (u Unit) perSecond() int64 {
 	switch u {
 	case Millis:
@@ -46,7 +46,7 @@ const (
 	day         = 24 * 60 * 60
 )
 
-// TimestampText writes a timestamp: in RFC 3339 when it is an instant, and without a zone when it is what a clock shows somewhere.
+// TimestampText formats a timestamp: in RFC 3339 if it is an instant (utc), and without a zone if it is a local time.
 func TimestampText(n int64, unit Unit, utc bool) (string, error) {
 	per := unit.perSecond()
 	seconds := n / per
@@ -56,7 +56,7 @@ func TimestampText(n int64, unit Unit, utc bool) (string, error) {
 	return InstantText(time.Unix(seconds, (n-seconds*per)*(1e9/per)), utc)
 }
 
-// InstantText is TimestampText for a time.
+// InstantText is TimestampText for a time.Time.
 func InstantText(t time.Time, utc bool) (string, error) {
 	t = t.UTC()
 	if t.Year() < 0 || t.Year() > 9999 {
@@ -68,7 +68,7 @@ func InstantText(t time.Time, utc bool) (string, error) {
 	return t.Format(localLayout), nil
 }
 
-// DateText writes a day since 1970-01-01.
+// DateText formats a date, given as days since 1970-01-01.
 func DateText(days int32) (string, error) {
 	t := time.Unix(int64(days)*day, 0).UTC()
 	if t.Year() < 0 || t.Year() > 9999 {
@@ -77,7 +77,7 @@ func DateText(days int32) (string, error) {
 	return t.Format(time.DateOnly), nil
 }
 
-// TimeText writes a time of the day.
+// TimeText formats a time of day.
 func TimeText(n int64, unit Unit) (string, error) {
 	per := unit.perSecond()
 	if n < 0 || n >= day*per {
@@ -86,10 +86,10 @@ func TimeText(n int64, unit Unit) (string, error) {
 	return time.Unix(n/per, n%per*(1e9/per)).UTC().Format(clockLayout), nil
 }
 
-// maxDecimalBytes is how long the number of a decimal can be, in bytes.
+// maxDecimalBytes bounds the size of a decimal's unscaled value, in bytes.
 const maxDecimalBytes = 512
 
-// DecimalText writes a decimal of its number without a point: two's complement, big endian.
+// DecimalText formats a decimal from its unscaled value in two's complement, big endian.
 func DecimalText(raw []byte, scale int) (string, error) {
 	if len(raw) > maxDecimalBytes {
 		return "", rows.Reject("number_range", "a decimal has %d bytes, more than the maximum of %d", len(raw), maxDecimalBytes)
@@ -101,10 +101,10 @@ func DecimalText(raw []byte, scale int) (string, error) {
 	return pointed(n.String(), scale), nil
 }
 
-// SmallDecimalText is DecimalText for a number of 64 bits.
+// SmallDecimalText is DecimalText for a 64-bit unscaled value.
 func SmallDecimalText(n int64, scale int) string { return pointed(strconv.FormatInt(n, 10), scale) }
 
-// pointed puts the point into a number.
+// pointed inserts the decimal point into an unscaled number.
 func pointed(digits string, scale int) string {
 	if scale == 0 {
 		return digits
@@ -120,15 +120,15 @@ func pointed(digits string, scale int) string {
 	return sign + digits[:at] + "." + digits[at:]
 }
 
-// UUIDText writes the 16 bytes of a UUID.
+// UUIDText formats the 16 bytes of a UUID.
 func UUIDText(raw []byte) (string, error) {
 	id, err := uuid.FromBytes(raw)
 	return id.String(), err
 }
 
-// Physical returns what stands for a value, which is not null, in a file of typed columns: a bool, an int64, a float64, a string, a []byte
-// or a *big.Int, the number of a decimal without its point; of a list, a map and a struct it is the value. ok says that it stands for that
-// very value.
+// Physical returns the representation of a non-null value in a file with typed columns: a bool, int64, float64, string, []byte, or *big.Int
+// (the unscaled value of a decimal). Lists, maps and structs are returned unchanged. ok reports whether the representation stands for
+// exactly this value.
 func (t *Type) Physical(v any) (raw any, ok bool) {
 	switch t.Kind {
 	case JSON:
@@ -160,13 +160,13 @@ func (t *Type) Physical(v any) (raw any, ok bool) {
 	return t.ofText(text)
 }
 
-// pairs reports whether a map with such keys is a list of them with their values: only texts are names of fields.
+// pairs reports whether v is a map in the form of a list of key-value objects, which maps with other than text keys have.
 func (t *Type) pairs(v any) bool {
 	_, list := v.([]any)
 	return list && !t.IsText()
 }
 
-// IsText reports whether values of the type are texts in a row.
+// IsText reports whether values of the type are strings in a row.
 func (t *Type) IsText() bool {
 	switch t.Kind {
 	case Text, Bytes, UUID, Enum, Timestamp, Date, Time, Decimal:
@@ -176,7 +176,7 @@ func (t *Type) IsText() bool {
 	return false
 }
 
-// holds reports whether a whole number has a place in the type's bits.
+// holds reports whether an integer fits the type's bits.
 func (t *Type) holds(n int64) bool {
 	switch {
 	case t.Unsigned:
@@ -187,7 +187,7 @@ func (t *Type) holds(n int64) bool {
 	return -1<<(t.Bits-1) <= n && n < 1<<(t.Bits-1)
 }
 
-// maxExact is the largest whole number up to which a double holds all.
+// maxExact is the largest integer up to which a double represents every integer exactly.
 const maxExact = 1 << 53
 
 func (t *Type) float(v any) (raw any, ok bool) {
@@ -201,7 +201,7 @@ func (t *Type) float(v any) (raw any, ok bool) {
 	return f, ok
 }
 
-// ofText is Physical for types whose values are texts in a row.
+// ofText is Physical for types whose values are strings in a row.
 func (t *Type) ofText(text string) (raw any, ok bool) {
 	switch t.Kind { //nolint:exhaustive // the others are no texts
 	case Text:
@@ -221,7 +221,7 @@ func (t *Type) ofText(text string) (raw any, ok bool) {
 	return n, err == nil && again == text
 }
 
-// time reads a time, and writes it again.
+// time parses a date or time, and formats it again for comparison.
 func (t *Type) time(text string) (n int64, again string, err error) {
 	layout := localLayout
 	switch {
@@ -253,7 +253,7 @@ func (t *Type) time(text string) (n int64, again string, err error) {
 
 func (t *Type) decimal(text string) (raw any, ok bool) {
 	whole, fraction, _ := strings.Cut(text, ".")
-	if len(text) > t.Precision+3 { // sign, point, and the 0 before it
+	if len(text) > t.Precision+3 { // sign, point, and the 0 before the point
 		return nil, false
 	}
 	n, ok := new(big.Int).SetString(whole+fraction, 10)
@@ -263,7 +263,7 @@ func (t *Type) decimal(text string) (raw any, ok bool) {
 	return n, true
 }
 
-// Finite rejects the numbers that JSON has no form for.
+// Finite rejects NaN and infinities, which JSON cannot represent.
 func Finite(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, rows.Reject("number_range", "%v is not a number that a row can hold", f)
@@ -271,7 +271,7 @@ func Finite(f float64) (any, error) {
 	return f, nil
 }
 
-// Misfit is the error of a value that a column's type does not hold.
+// Misfit is the error for a value that does not fit the type of its column.
 type Misfit struct {
 	Column string
 	Value  any
@@ -281,7 +281,7 @@ func (m *Misfit) Error() string {
 	return fmt.Sprintf("the column %s: a %T does not fit the type of the column", m.Column, m.Value)
 }
 
-// Entries yields the keys of a map with their values, in order.
+// Entries yields the keys and values of a map, in order.
 func (t *Type) Entries(v any) iter.Seq2[any, any] {
 	return func(yield func(key, value any) bool) {
 		switch v := v.(type) {
@@ -291,7 +291,7 @@ func (t *Type) Entries(v any) iter.Seq2[any, any] {
 					return
 				}
 			}
-		case []any: // of objects of a key and its value
+		case []any: // of key-value objects
 			for _, entry := range v {
 				object, _ := entry.(map[string]any)
 				if !yield(object["key"], object["value"]) {
@@ -302,7 +302,7 @@ func (t *Type) Entries(v any) iter.Seq2[any, any] {
 	}
 }
 
-// TwosComplement returns a number in so many bytes, big endian.
+// TwosComplement returns a number in two's complement, big endian, in size bytes.
 func TwosComplement(n *big.Int, size int) []byte {
 	if n.Sign() < 0 {
 		n = new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), uint(8*size)))

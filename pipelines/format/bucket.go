@@ -17,13 +17,13 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
 )
 
-// bucketScheme finds what says that a path is not of this machine.
+// bucketScheme matches the scheme of a URL.
 var bucketScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://`)
 
-// inBucket reports whether a pattern is of objects in a bucket, or meant to be.
+// inBucket reports whether a pattern is a URL and not a local path.
 func inBucket(pattern string) bool { return bucketScheme.MatchString(pattern) }
 
-// parseBucketPath reads s3://bucket/pattern?region=...&endpoint=... or gs://bucket/pattern.
+// parseBucketPath parses s3://bucket/pattern?region=...&endpoint=... or gs://bucket/pattern.
 func parseBucketPath(text string) (objectstore.Address, error) {
 	if !objectstore.IsAddress(text) {
 		return objectstore.Address{}, fault.Errorf(fault.Invalid, "path %q: only folders, s3:// and gs:// are supported", text)
@@ -40,12 +40,12 @@ func parseBucketPath(text string) (objectstore.Address, error) {
 	return at, nil
 }
 
-var buckets sync.Map // of func() (*blob.Bucket, error) by address; they stay open as long as the process lives
+var buckets sync.Map // func() (*blob.Bucket, error) by address; buckets stay open until the process ends
 
-// openBucket opens a bucket, once.
+// openBucket opens each bucket once.
 func openBucket(at objectstore.Address) (*blob.Bucket, error) {
 	once, _ := buckets.LoadOrStore(at, sync.OnceValues(func() (*blob.Bucket, error) {
-		return cloud.Open(context.Background(), at) // which outlives the reading that opens it
+		return cloud.Open(context.Background(), at) // the bucket outlives the caller's context
 	}))
 	return once.(func() (*blob.Bucket, error))()
 }
@@ -84,7 +84,7 @@ func findObjects(ctx context.Context, text string) ([]File, error) {
 	}
 }
 
-// literalPrefix is what all keys that a pattern matches begin with.
+// literalPrefix returns the prefix that all keys matching a pattern have in common.
 func literalPrefix(pattern string) string {
 	if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
 		return pattern[:i]
@@ -92,10 +92,11 @@ func literalPrefix(pattern string) string {
 	return pattern
 }
 
-// IsObject reports whether a file is an object.
+// IsObject reports whether the file is an object in a bucket.
 func (f File) IsObject() bool { return f.Bucket != objectstore.Address{} }
 
-// object reads length bytes of an object from an offset on, all that follow when length is negative. It must be as it was listed.
+// object reads length bytes of an object from an offset, or all that follow if length is negative. It fails if the object has changed since
+// it was listed.
 func (f File) object(ctx context.Context, offset, length int64) (io.ReadCloser, error) {
 	opened, err := openBucket(f.Bucket)
 	if err != nil {
@@ -118,7 +119,7 @@ func (f File) changed() error {
 	return fault.Errorf(fault.User, "%s has been changed or removed since it was listed; run the step again when nothing else writes there", f.Name)
 }
 
-// bucketFault says what an error of a bucket means for whoever wrote the path.
+// bucketFault wraps an error of a bucket: an invalid address or configuration is of type invalid, anything else of type infrastructure.
 func bucketFault(what, where string, at objectstore.Address, err error) error {
 	why := cloud.Explain(at, err)
 	if why.Invalid {
@@ -127,7 +128,7 @@ func bucketFault(what, where string, at objectstore.Address, err error) error {
 	return fault.Errorf(fault.Infrastructure, "%s %s: %w", what, where, why)
 }
 
-// objectAt reads an object by ranges, each with a request of its own.
+// objectAt reads an object by ranges, with one request each.
 type objectAt struct {
 	ctx  context.Context
 	file File

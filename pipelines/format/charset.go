@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// What a reader does with bytes that are not valid in a file's encoding.
+// What a reader does with bytes that are invalid in a file's encoding.
 const (
 	invalidRejects  = "reject"
 	invalidReplaces = "replace"
@@ -24,10 +24,10 @@ type charset struct {
 	name string
 	// encoding is nil for UTF-8.
 	encoding encoding.Encoding
-	// width is the number of bytes in which a line feed stands, and bigEndian their order.
+	// width is the size of a code unit in bytes, and bigEndian its byte order.
 	width     int
 	bigEndian bool
-	// replace puts U+FFFD for what is not valid. Else the row is rejected.
+	// replace says to replace invalid bytes by U+FFFD. Otherwise the row is rejected.
 	replace bool
 }
 
@@ -37,7 +37,7 @@ var (
 	utf16BE     = charset{name: "UTF-16BE", encoding: unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), width: 2, bigEndian: true}
 )
 
-// byteOrderMarks begin a text and tell its encoding.
+// byteOrderMarks are the byte order marks that a text may begin with, and the encodings they indicate.
 var byteOrderMarks = []struct {
 	mark    []byte
 	charset charset
@@ -47,7 +47,7 @@ var byteOrderMarks = []struct {
 	{[]byte("\xfe\xff"), utf16BE},
 }
 
-// compileCharset finds the encoding a reader declares.
+// compileCharset returns the encoding that a reader declares.
 func compileCharset(name, onInvalid string) (charset, error) {
 	onInvalid, err := rows.OneOf("on_invalid", onInvalid, invalidRejects, invalidReplaces)
 	if err != nil {
@@ -60,9 +60,9 @@ func compileCharset(name, onInvalid string) (charset, error) {
 
 func charsetNamed(name string) (charset, error) {
 	switch strings.ToUpper(name) {
-	case "", "UTF-8", "UTF8", "US-ASCII", "ASCII": // ASCII is UTF-8
+	case "", "UTF-8", "UTF8", "US-ASCII", "ASCII": // ASCII is a subset of UTF-8
 		return utf8Charset, nil
-	case "UTF-16", "UTF-16BE": // RFC 2781: big endian where no mark says otherwise
+	case "UTF-16", "UTF-16BE": // RFC 2781: big endian unless a byte order mark says otherwise
 		return utf16BE, nil
 	case "UTF-16LE":
 		return utf16LE, nil
@@ -86,8 +86,8 @@ func (c charset) detect(head []byte) (charset, int) {
 	return c, 0
 }
 
-// decode returns the UTF-8 of raw, which begins at an offset of the file. Its errors are rejections, of which the text is what could
-// be made of raw.
+// decode returns raw, which begins at an offset of the file, in UTF-8. Its errors are rejections; the text then has U+FFFD for invalid
+// bytes, or ends before them.
 func (c charset) decode(raw []byte, offset int64) ([]byte, error) {
 	if c.encoding == nil {
 		if utf8.Valid(raw) {
@@ -129,10 +129,10 @@ func firstInvalid(raw []byte) int {
 	return at
 }
 
-// maxCharBytes is more than any encoding needs for one character with what switches to its set.
+// maxCharBytes is more than any encoding needs for one character, including escape sequences.
 const maxCharBytes = 16
 
-// firstInvalid returns the index of the first character of raw that decodes to U+FFFD without being one, or -1.
+// firstInvalid returns the index of the first character of raw that decodes to U+FFFD without being an encoded U+FFFD, or -1.
 func (c charset) firstInvalid(raw []byte) int {
 	decoder := c.encoding.NewDecoder().Transformer
 	genuine, err := c.encoding.NewEncoder().Bytes([]byte(string(utf8.RuneError)))

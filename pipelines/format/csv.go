@@ -10,21 +10,21 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// csvReader reads the records of RFC 4180: fields between delimiters, in quotes where they hold one, a quote or a line end. Of what is no
-// record it takes the first line alone, so that a quote which is never closed does not swallow the lines below.
+// csvReader reads the records of RFC 4180: fields between delimiters, in quotes if they contain a delimiter, a quote or a line break. If a
+// record is malformed, only its first line is consumed, so that a quote that is never closed does not swallow the lines after it.
 type csvReader struct {
 	lines     *lineReader
 	delimiter []byte
-	// quotes is false when a quote is a character like any other.
+	// quotes is false if quotes are ordinary characters.
 	quotes bool
-	// line is the number of the line read last, from 1; 0 when it is not known.
+	// line is the number, from 1, of the line that was read last. Zero or negative: unknown.
 	line int64
 
-	fields []byte // of the record, one after the other
-	ends   []int  // of each field in fields
-	text   []byte // of the record as it stands there, at most rows.MaxText and a bit
+	fields []byte // the record's fields, concatenated
+	ends   []int  // end of each field in fields
+	text   []byte // the record's source text, cut off after about rows.MaxText
 	state  csvState
-	ahead  linesAhead // of the record, while more than its first is read
+	ahead  linesAhead // lines of the record after its first
 }
 
 type csvState int
@@ -33,10 +33,10 @@ const (
 	fieldStart csvState = iota
 	inPlain
 	inQuotes
-	afterQuote // the closing one, or the first of two
+	afterQuote // either the closing quote or the first of two
 )
 
-// csvRecord is one record; its parts are valid until the next.
+// csvRecord is one record; its text is valid until the next record is read.
 type csvRecord struct {
 	offset int64
 	fields []string
@@ -48,7 +48,7 @@ func newCSVReader(lines *lineReader, delimiter string, quotes bool) *csvReader {
 	return &csvReader{lines: lines, delimiter: []byte(delimiter), quotes: quotes}
 }
 
-// next returns the next record; empty lines between records are none. At the end the error is io.EOF.
+// next returns the next record, and skips empty lines between records. At the end the error is io.EOF.
 func (c *csvReader) next() (csvRecord, error) {
 	for {
 		l, err := c.nextLine(false)
@@ -61,7 +61,7 @@ func (c *csvReader) next() (csvRecord, error) {
 	}
 }
 
-// nextLine returns the next line, and keeps it ahead if it may have to be read again.
+// nextLine returns the next line. If keep is set, the line is recorded so that it can be read again.
 func (c *csvReader) nextLine(keep bool) (l line, err error) {
 	if c.ahead.more() {
 		l = c.ahead.next(c.lines.charset)
@@ -76,8 +76,8 @@ func (c *csvReader) nextLine(keep bool) (l line, err error) {
 
 // record reads the record that begins with a line.
 //
-// No line is read more than twice: one that opens a quote between records would close it within one, so of the lines of a broken record
-// only the last can begin another that goes on.
+// No line is read more than twice: a line that would open a quote at the beginning of a record closes one inside a record. So among the
+// lines of a malformed record, only the last can begin another record of several lines.
 func (c *csvReader) record(l line) (csvRecord, error) {
 	c.fields, c.ends, c.text, c.state = c.fields[:0], c.ends[:0], c.text[:0], fieldStart
 	r := csvRecord{offset: l.offset, err: l.err}
@@ -85,7 +85,7 @@ func (c *csvReader) record(l line) (csvRecord, error) {
 	broken := c.take(l, &size)
 	c.ahead.forget(c.lines.at)
 	back, shown := c.ahead.aheadPlace, len(c.text)
-	var below error // of another line than the first
+	var below error // error of a line after the first
 	for broken == nil && c.state == inQuotes {
 		l, err := c.nextLine(true)
 		switch {
@@ -113,7 +113,7 @@ func (c *csvReader) record(l line) (csvRecord, error) {
 	return r, nil
 }
 
-// take takes in a line of the record, whose size grows by it. Its errors mean that there is no record.
+// take adds a line to the record and to size. An error means that the record is malformed.
 func (c *csvReader) take(l line, size *int64) error {
 	if *size > 0 {
 		c.text = append(c.text, '\n')
@@ -129,7 +129,7 @@ func (c *csvReader) take(l line, size *int64) error {
 	return c.parse(l.text)
 }
 
-// beginsAt says of a rejection for what is below where the record begins, which is all of it that is rejected.
+// beginsAt adds to a rejection the line on which the record begins: only that line is rejected.
 func beginsAt(line int64, err error) error {
 	why, ok := errors.AsType[*rows.Rejection](err)
 	if !ok {
@@ -138,7 +138,7 @@ func beginsAt(line int64, err error) error {
 	return rows.Reject(why.Reason, "the record that begins on line %d has a quoted field that continues on the next line, which is malformed: %s", line, why.Message)
 }
 
-// parse takes the fields out of a line.
+// parse splits a line into fields.
 func (c *csvReader) parse(text []byte) (err error) {
 	for {
 		switch c.state {
@@ -178,7 +178,7 @@ func (c *csvReader) parse(text []byte) (err error) {
 	}
 }
 
-// checkPlain rejects quotes where they mean nothing.
+// checkPlain rejects quotes in unquoted fields and text after a closing quote.
 func (c *csvReader) checkPlain(value []byte) error {
 	switch {
 	case !c.quotes:
@@ -190,7 +190,7 @@ func (c *csvReader) checkPlain(value []byte) error {
 	return nil
 }
 
-// where says the line, when it is known.
+// where returns the line number as a prefix of a message, if it is known.
 func (c *csvReader) where() string {
 	if c.line <= 0 {
 		return ""

@@ -5,23 +5,23 @@ import (
 	"encoding/binary"
 )
 
-// linesAhead are lines that were read ahead, to be read again. They are kept as they were read, which is the least memory.
+// linesAhead holds lines that were read ahead and may be read again. They are kept undecoded to save memory.
 type linesAhead struct {
-	// raw has each line after its length.
+	// raw has each line, preceded by its length.
 	raw []byte
 	aheadPlace
-	// last follows them, if it is not nil: a line that cannot be read again from what is kept of it.
+	// last, if not nil, is a final line whose raw bytes are incomplete, so that it cannot be decoded again.
 	last *line
 }
 
-// aheadPlace is a place in lines that were read ahead.
+// aheadPlace is a position in lines that were read ahead.
 type aheadPlace struct {
 	at     int
 	offset int64 // of the next line
 	beyond bool  // last was read
 }
 
-// forget drops what was read again, once it is all. offset is that of the line below.
+// forget drops the lines if all were read again. offset is that of the line after them.
 func (a *linesAhead) forget(offset int64) {
 	if !a.more() {
 		*a = linesAhead{raw: a.raw[:0], aheadPlace: aheadPlace{offset: offset}}
@@ -31,7 +31,7 @@ func (a *linesAhead) forget(offset int64) {
 // more reports whether there are lines to read again.
 func (a *linesAhead) more() bool { return a.at < len(a.raw) || a.last != nil && !a.beyond }
 
-// next returns the next of the lines, of which there must be more.
+// next returns the next line; there must be one.
 func (a *linesAhead) next(charset charset) line {
 	if a.at == len(a.raw) {
 		a.beyond = true
@@ -46,7 +46,7 @@ func (a *linesAhead) next(charset charset) line {
 	return l
 }
 
-// add appends a line that was just read, with its raw text. None follows one that is opaque: damaged, or too long.
+// add appends a line that was just read, with its raw bytes. An opaque line is the last.
 func (a *linesAhead) add(l line, raw []byte, width int) {
 	if l.opaque() {
 		l.text = bytes.Clone(l.text)

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compressions are the forms of compression that are read, known by the first bytes of a file and never by its name.
+// compressions are the supported compression formats, recognized by a file's first bytes, never by its name.
 var compressions = []struct {
 	name string
 	is   func(head []byte) bool
@@ -23,16 +23,16 @@ var compressions = []struct {
 	{"bzip2", isBzip2, openBzip2},
 }
 
-// maxMagic is the most bytes that tell how a file is compressed.
+// maxMagic is how many bytes are needed to recognize the compression.
 const maxMagic = 10
 
-// isBzip2 looks for the mark of a block, or of the end, too: what is before it could be text.
+// isBzip2 also checks for the marker of a block or of the end: the header alone could be text.
 func isBzip2(head []byte) bool {
 	return len(head) == maxMagic && bytes.HasPrefix(head, []byte("BZh")) && '1' <= head[3] && head[3] <= '9' &&
 		(string(head[4:]) == "1AY&SY" || string(head[4:]) == "\x17rE8P\x90")
 }
 
-// maxZstdWindow bounds what one zstd stream may ask to be held in memory; `zstd --long` asks for 128 MiB.
+// maxZstdWindow bounds the memory that a zstd stream can request; `zstd --long` requests 128 MiB.
 const maxZstdWindow = 128 << 20
 
 func openGzip(r io.Reader) (io.Reader, func(), error) {
@@ -53,21 +53,21 @@ func openZstd(r io.Reader) (io.Reader, func(), error) {
 
 func openBzip2(r io.Reader) (io.Reader, func(), error) { return bzip2.NewReader(r), func() {}, nil }
 
-// damage is the error of a file whose compressed data is broken or cut off: the rest of its content cannot be known.
+// damage is the error for a file whose compressed data is corrupt or truncated: the rest of its content is lost.
 type damage struct{ message string }
 
 func (d *damage) Error() string { return d.message }
 
-// content is what is in a file, decompressed.
+// content is the decompressed content of a file.
 type content struct {
 	raw    *countedReader
 	reader io.Reader
-	// compression is empty when the file is as it was written.
+	// compression is empty if the file is not compressed.
 	compression string
 	close       func()
 }
 
-// openContent reads raw, the bytes of a file from its start, and decompresses them if they are compressed.
+// openContent reads raw, which is a file from its start, and decompresses it if it is compressed.
 func openContent(raw io.Reader) (*content, error) {
 	c := &content{raw: &countedReader{r: raw}, close: func() {}}
 	buffered := bufio.NewReaderSize(c.raw, 256<<10)
@@ -90,7 +90,7 @@ func openContent(raw io.Reader) (*content, error) {
 	return c, nil
 }
 
-// Read tells data that is broken (a damage) from a disk or a network that fails.
+// Read distinguishes corrupt data, for which it returns a *damage, from errors of the disk or the network.
 func (c *content) Read(b []byte) (int, error) {
 	n, err := c.reader.Read(b)
 	switch {
@@ -106,7 +106,7 @@ func (c *content) Read(b []byte) (int, error) {
 	return n, &damage{fmt.Sprintf("the %s data is corrupt before byte %d of the file: %v", c.compression, c.raw.n, err)}
 }
 
-// countedReader counts what is read and remembers an error other than the end.
+// countedReader counts the bytes read and keeps any error other than io.EOF.
 type countedReader struct {
 	r   io.Reader
 	n   int64
@@ -122,7 +122,7 @@ func (c *countedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// failed is a reader that cannot.
+// failed is a reader that always returns an error.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }

@@ -1,3 +1,3 @@
-// Package format reads and writes the files of rows: it finds them in folders and buckets, decompresses and decodes them, and reads and writes
+// Package format reads and writes files of rows: it finds them in folders and buckets, decompresses and decodes them, and reads and writes
 // JSON, text, CSV, Parquet and Avro.
 package format

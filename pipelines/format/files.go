@@ -17,22 +17,23 @@ import (
 
 // File is one file of the input.
 type File struct {
-	// Path is where it is: on this machine, or its key in a bucket.
+	// Path is the path on this machine, or the object's key in its bucket.
 	Path string `json:"path"`
-	// Name is the path as the dead letter and the account show it: relative to the folder that all patterns lie in, or with the bucket.
+	// Name is the name that the dead letter and the account show: the path relative to the folder that all patterns have in common, or the
+	// URL of the object.
 	Name string `json:"name"`
 	Size int64  `json:"size"`
-	// Bucket is what it is in, if it is an object, and Version tells it from another one at its place.
+	// Bucket and Version are set for objects. Version detects that an object was replaced.
 	Bucket  objectstore.Address `json:"bucket,omitzero"`
 	Version string              `json:"version,omitempty"`
 
-	read *atomic.Int64 // what is read of it is added to this, unless it is nil
+	read *atomic.Int64 // if not nil, counts the bytes read
 }
 
-// CountTo has what is read of the file added to n.
+// CountTo makes reads of the file add their bytes to n.
 func (f *File) CountTo(n *atomic.Int64) { f.read = n }
 
-// Find lists the files that patterns match, by name, each once.
+// Find lists the files that match any of the patterns, sorted by name, without duplicates.
 func Find(ctx context.Context, patterns []string) ([]File, error) {
 	var local []string
 	var files []File
@@ -61,7 +62,7 @@ func Find(ctx context.Context, patterns []string) ([]File, error) {
 	return slices.CompactFunc(files, func(a, b File) bool { return a.Name == b.Name && a.Bucket == b.Bucket }), nil
 }
 
-// findLocal lists the files of this machine that patterns match, each once.
+// findLocal lists the local files that match any of the patterns, without duplicates.
 func findLocal(patterns []string) ([]File, error) {
 	bases := make([]string, len(patterns))
 	for i, pattern := range patterns {
@@ -92,7 +93,7 @@ func findLocal(patterns []string) ([]File, error) {
 	return files, nil
 }
 
-// matchFiles lists the regular files that a pattern matches. What is read lies in the folder base.
+// matchFiles lists the regular files that match a pattern, given its base folder.
 func matchFiles(pattern, base string) ([]File, error) {
 	_, rest := splitPattern(pattern)
 	for segment := range strings.SplitSeq(rest, "/") {
@@ -118,7 +119,7 @@ func matchFiles(pattern, base string) ([]File, error) {
 	return files, nil
 }
 
-// globNames lists what a pattern matches in a folder; only for a ** it looks at all there is.
+// globNames lists the names in a folder that match a pattern. It walks the whole tree only for a pattern with **.
 func globNames(base, pattern string) ([]string, error) {
 	segments := strings.Split(pattern, "/")
 	matches := func(name string) bool { return matchName(segments, strings.Split(name, "/")) }
@@ -136,8 +137,8 @@ func globNames(base, pattern string) ([]string, error) {
 	return names, err
 }
 
-// matchName matches the segments of a name; a segment ** matches any number of them, none too. As in a shell a dot at the beginning of a
-// segment must be in the pattern, so that what systems leave in folders (.DS_Store, ._x) is not read.
+// matchName matches a name, split into segments. A segment ** matches any number of segments, including none. As in a shell, a leading dot
+// must be matched explicitly, so that hidden files of systems (.DS_Store, ._x) are not read.
 func matchName(pattern, name []string) bool {
 	if len(pattern) == 0 {
 		return len(name) == 0
@@ -160,14 +161,14 @@ func matchName(pattern, name []string) bool {
 	if len(name) == 0 || hidden(name[0]) && !strings.HasPrefix(pattern[0], ".") && !strings.HasPrefix(pattern[0], `\.`) {
 		return false
 	}
-	ok, _ := path.Match(pattern[0], name[0]) // the pattern was checked
+	ok, _ := path.Match(pattern[0], name[0]) // the pattern was validated
 	return ok && matchName(pattern[1:], name[1:])
 }
 
 func hidden(segment string) bool { return strings.HasPrefix(segment, ".") }
 
-// splitPattern splits a pattern after the last of its leading folders that exists by that very name: an input's folder may be
-// called anything, also "[a]". What is read lies in that folder.
+// splitPattern splits a pattern into a base folder and the rest. The base consists of the leading segments that exist literally as folders,
+// since an input's folder may have any name, such as "[a]".
 func splitPattern(pattern string) (base, rest string) {
 	base, rest = ".", filepath.Clean(pattern)
 	if filepath.IsAbs(rest) {
@@ -183,7 +184,7 @@ func splitPattern(pattern string) (base, rest string) {
 	}
 }
 
-// commonFolder is the deepest folder that all of the folders are or lie in.
+// commonFolder returns the deepest folder that contains, or is, each of the folders.
 func commonFolder(folders []string) string {
 	common := folders[0]
 	for _, f := range folders[1:] {

@@ -12,21 +12,21 @@ import (
 
 // line is one line of a text.
 type line struct {
-	// offset of its first byte in the file's content.
+	// offset is that of its first byte in the file's content.
 	offset int64
-	// text is its UTF-8 without the LF, valid until the next line is read.
+	// text is the line in UTF-8 without the LF, valid until the next line is read.
 	text []byte
-	// err is a rejection, and text then what can be shown of the line.
+	// err is a rejection; text is then what can be shown of the line.
 	err error
 }
 
-// opaque reports that the line is not known whole, and nothing can be made of it.
+// opaque reports whether the line is incomplete, because it is too long or the data is damaged.
 func (l line) opaque() bool {
 	why, ok := errors.AsType[*rows.Rejection](l.err)
 	return ok && (why.Reason == rows.ReasonDamaged || why.Reason == "too_long")
 }
 
-// lineReader reads the lines of a content of any encoding, holding one of at most rows.MaxSize bytes.
+// lineReader reads the lines of a text in any encoding. It holds one line, of at most rows.MaxSize bytes.
 type lineReader struct {
 	charset charset
 
@@ -37,10 +37,10 @@ type lineReader struct {
 	ended bool
 }
 
-// lineBuffer is how much is read at a time.
+// lineBuffer is the size of the read buffer.
 const lineBuffer = 256 << 10
 
-// newLineReader reads the lines of a content from its start, where a byte order mark tells more than what is declared.
+// newLineReader reads the lines of a content from its start. A byte order mark overrides the declared encoding.
 func newLineReader(r io.Reader, declared charset) (*lineReader, error) {
 	l := &lineReader{r: bufio.NewReaderSize(r, lineBuffer)}
 	head, err := l.r.Peek(3)
@@ -54,7 +54,7 @@ func newLineReader(r io.Reader, declared charset) (*lineReader, error) {
 	return l, err
 }
 
-// next returns the next line. At the end the error is io.EOF; where the content is damaged, the last line says so.
+// next returns the next line. At the end the error is io.EOF; if the content is damaged, the last line is a rejection.
 func (l *lineReader) next() (line, error) {
 	if l.ended {
 		return line{}, io.EOF
@@ -83,7 +83,7 @@ func (l *lineReader) next() (line, error) {
 	return line{start, text, err}, nil
 }
 
-// skip moves to the start of the next line, or beyond limit where none starts before it.
+// skip moves to the start of the next line, or past limit if no line starts before it.
 func (l *lineReader) skip(limit int64) error {
 	for l.at < limit {
 		chunk, err := l.r.ReadSlice('\n')
@@ -95,7 +95,8 @@ func (l *lineReader) skip(limit int64) error {
 	return nil
 }
 
-// fill reads the next line into raw, without its LF. Of a line longer than rows.MaxSize it keeps the start and reports that it is not whole.
+// fill reads the next line into raw, without its LF. If the line is longer than rows.MaxSize, it keeps the start and reports that it is not
+// whole.
 func (l *lineReader) fill() (whole bool, err error) {
 	l.raw = l.raw[:0]
 	start := l.at
@@ -121,7 +122,7 @@ func (l *lineReader) fill() (whole bool, err error) {
 	}
 }
 
-// keep appends to raw what still has place, and one byte more than a row may have.
+// keep appends to raw as much as fits: one byte more than a row may have, so that a line that is too long is recognized, and the LF.
 func (l *lineReader) keep(chunk []byte) {
 	for _, b := range chunk[max(len(chunk)-2, 0):] {
 		l.last = [2]byte{l.last[1], b}
@@ -130,7 +131,8 @@ func (l *lineReader) keep(chunk []byte) {
 	l.raw = append(l.raw, chunk[:n]...)
 }
 
-// endsHere reports whether the byte 0x0A that was read last, the size-th of the line, is a line feed and not half a character.
+// endsHere reports whether the byte 0x0A that was just read, as the size-th byte of the line, is a line feed and not half of a UTF-16 code
+// unit.
 func (l *lineReader) endsHere(size int64) (bool, error) {
 	if l.charset.width == 1 {
 		return true, nil
@@ -143,7 +145,7 @@ func (l *lineReader) endsHere(size int64) (bool, error) {
 	}
 	next, err := l.r.ReadByte()
 	if errors.Is(err, io.EOF) {
-		return false, nil // the next read says so
+		return false, nil // the next read returns it
 	} else if err != nil {
 		return false, err
 	}
@@ -152,7 +154,7 @@ func (l *lineReader) endsHere(size int64) (bool, error) {
 	return next == 0, nil
 }
 
-// ReadLines calls yield for the lines of a file that this program has written.
+// ReadLines calls yield for each line of a file that this program has written.
 func ReadLines(ctx context.Context, path string, yield func([]byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {

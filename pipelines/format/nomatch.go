@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// errNoMatch is the error of a pattern that no file matches. It says what was perhaps meant.
+// errNoMatch returns the error for a pattern that matches no file, with a suggestion of what may have been meant.
 func errNoMatch(pattern string) error {
 	if inBucket(pattern) {
 		return fault.Errorf(fault.User, "no file matches %s", pattern)
@@ -49,7 +49,7 @@ func errNoMatch(pattern string) error {
 	return fault.Errorf(fault.User, "no file matches %s%s%s", pattern, where, help)
 }
 
-// literalPattern is the pattern that matches a name alone.
+// literalPattern returns the pattern that matches only the given name.
 func literalPattern(name string) string {
 	return strings.NewReplacer(`[`, `[[]`, `*`, `[*]`, `?`, `[?]`, `\`, `\\`).Replace(name)
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// counting counts what is read of the file.
+// counting adds n to the file's counter and returns its arguments.
 func (f File) counting(n int, err error) (int, error) {
 	if f.read != nil {
 		f.read.Add(int64(n))
@@ -15,7 +15,7 @@ func (f File) counting(n int, err error) (int, error) {
 	return n, err
 }
 
-// openAt opens the file for the formats that begin at their end. Who reads it counts what is read.
+// openAt opens the file for random access, for formats with a footer. The caller counts the bytes read.
 func (f File) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
 	if f.IsObject() {
 		return objectAt{ctx, f}, func() {}, nil
@@ -27,7 +27,7 @@ func (f File) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
 	return file, func() { file.Close() }, nil
 }
 
-// open reads the file from an offset on.
+// open opens the file for reading from an offset.
 func (f File) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	if f.IsObject() {
 		r, err := f.object(ctx, offset, -1)

@@ -15,29 +15,29 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// parquetNode is a field of a Parquet schema, with what assembling rows from columns needs.
+// parquetNode is a field of a Parquet schema, with what is needed to assemble rows from columns.
 type parquetNode struct {
 	name     string
 	optional bool
 	repeated bool
-	// definition and repetition are the levels that tell whether the field is there, and where one of its items begins.
+	// definition and repetition are the field's levels, which tell whether it is present and where one of its items begins.
 	definition, repetition int
-	// children of a group; a leaf has none, and convert then, of values of the type leaf.
+	// children are those of a group. A leaf has none; it has convert, and leaf is the type of its values.
 	children []*parquetNode
 	convert  func(parquet.Value) (any, error)
 	leaf     *columns.Type
 	columns  int
 	list     bool
-	bare     bool // the items of a list are the repeated group itself, as old writers have it
-	keys     bool // a map
+	bare     bool // a list whose items are the repeated group itself, as old writers produce it
+	keys     bool // the field is a map
 }
 
-// parquetSchema describes the fields of a schema.
+// parquetSchema builds the nodes of a schema.
 type parquetSchema struct {
-	elements []format.SchemaElement // in the order of the fields, each before those in it
+	elements []format.SchemaElement // remaining elements, in depth-first order
 }
 
-// node describes the next field, below a parent with these levels.
+// node returns the node of the next field, below a parent with the given levels.
 func (s *parquetSchema) node(name string, n parquet.Node, definition, repetition int) *parquetNode {
 	element := s.elements[0]
 	s.elements = s.elements[1:]
@@ -72,7 +72,7 @@ func (s *parquetSchema) node(name string, n parquet.Node, definition, repetition
 	return f
 }
 
-// typ is the type of the field's values.
+// typ returns the type of the field's values.
 func (f *parquetNode) typ() *columns.Type {
 	if f.repeated {
 		return &columns.Type{Kind: columns.List, Items: f.itemType()}
@@ -80,7 +80,7 @@ func (f *parquetNode) typ() *columns.Type {
 	return f.itemType()
 }
 
-// itemType is the type of the field's values, or of one item where it is repeated.
+// itemType returns the type of the field's values, or of one item if it is repeated.
 func (f *parquetNode) itemType() *columns.Type {
 	switch {
 	case f.convert != nil:
@@ -92,7 +92,7 @@ func (f *parquetNode) itemType() *columns.Type {
 	case f.keys:
 		entry := f.children[0].children
 		if entry[0].convert == nil || entry[0].repeated {
-			return nil // no key that is written
+			return nil // not supported as the key of a map
 		}
 		return &columns.Type{Kind: columns.Map, Key: entry[0].typ(), Items: entry[1].typ()}
 	}
@@ -103,7 +103,7 @@ func (f *parquetNode) itemType() *columns.Type {
 	return t
 }
 
-// assemble makes the field's value of the values of its columns, of one row or of one item of a list.
+// assemble builds the field's value from the values of its columns, for one row or one item of a list.
 func (f *parquetNode) assemble(columns [][]parquet.Value) (any, error) {
 	first := columns[0][0]
 	switch {
@@ -125,7 +125,7 @@ func (f *parquetNode) assemble(columns [][]parquet.Value) (any, error) {
 	return f.one(columns)
 }
 
-// one makes the value of a field that is there, or of one item of it.
+// one builds the value of a field that is present, or of one of its items.
 func (f *parquetNode) one(columns [][]parquet.Value) (any, error) {
 	if f.convert != nil {
 		return f.convert(columns[0][0])
@@ -150,8 +150,8 @@ func (f *parquetNode) one(columns [][]parquet.Value) (any, error) {
 	return object, nil
 }
 
-// unwrap takes the groups away that Parquet puts around the items of lists and maps. A map whose keys are not texts is a list of objects
-// of a key and its value.
+// unwrap removes the groups that Parquet puts around the items of lists and maps. A map whose keys are not text becomes a list of key-value
+// objects.
 func (f *parquetNode) unwrap(items []any) (any, error) {
 	inner := f.children[0].children
 	if f.list {
@@ -183,13 +183,13 @@ func (f *parquetNode) unwrap(items []any) (any, error) {
 	return object, nil
 }
 
-// mapKey and mapValue are what Parquet calls the parts of a map's entries.
+// mapKey and mapValue are Parquet's names for the parts of a map's entries.
 const (
 	mapKey   = "key"
 	mapValue = "value"
 )
 
-// splitItems divides the values of a repeated field's columns among its items.
+// splitItems divides the column values of a repeated field among its items.
 func splitItems(columns [][]parquet.Value, repetition int) [][][]parquet.Value {
 	var items [][][]parquet.Value
 	for c, values := range columns {
@@ -208,7 +208,7 @@ func splitItems(columns [][]parquet.Value, repetition int) [][][]parquet.Value {
 	return items
 }
 
-// parquetValue returns the type of a column's values, and how they become those of a row.
+// parquetValue returns the type of a column's values, and the function that converts them to values of a row.
 func parquetValue(t parquet.Type, element format.SchemaElement) (*columns.Type, func(parquet.Value) (any, error)) {
 	if _, ok := element.LogicalType.Value.(*format.Float16Type); ok && t.Length() == 2 {
 		return &columns.Type{Kind: columns.Float, Bits: 32}, func(v parquet.Value) (any, error) { return columns.Finite(half(v.ByteArray())) }
@@ -255,7 +255,7 @@ func parquetValue(t parquet.Type, element format.SchemaElement) (*columns.Type, 
 	return plainParquet(t, false)
 }
 
-// value makes a value of a text, unless a row cannot hold it.
+// value converts the results of the columns package to a value or an error.
 func value(text string, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -263,7 +263,7 @@ func value(text string, err error) (any, error) {
 	return text, nil
 }
 
-// unitOf is a unit of time.
+// unitOf converts a unit of time.
 func unitOf(u format.TimeUnit) columns.Unit {
 	switch u.Value.(type) {
 	case *format.MilliSeconds:
@@ -282,7 +282,7 @@ func plainParquet(t parquet.Type, text bool) (*columns.Type, func(parquet.Value)
 		return &columns.Type{Kind: columns.Int, Bits: 32}, func(v parquet.Value) (any, error) { return int64(v.Int32()), nil }
 	case parquet.Int64:
 		return &columns.Type{Kind: columns.Int, Bits: 64}, func(v parquet.Value) (any, error) { return v.Int64(), nil }
-	case parquet.Int96: // timestamps of old writers, which had no other
+	case parquet.Int96: // timestamps of old writers
 		typ := &columns.Type{Kind: columns.Timestamp, Unit: columns.Nanos, UTC: true}
 		return typ, func(v parquet.Value) (any, error) { return value(columns.InstantText(oldTimestamp(v.Int96()), true)) }
 	case parquet.Float:
@@ -307,7 +307,7 @@ func plainParquet(t parquet.Type, text bool) (*columns.Type, func(parquet.Value)
 	return typ, func(v parquet.Value) (any, error) { return base64.StdEncoding.EncodeToString(v.ByteArray()), nil }
 }
 
-// jsonParquet reads the value that a text is the JSON of.
+// jsonParquet decodes a value of a JSON column.
 func jsonParquet(v parquet.Value) (any, error) {
 	value, err := rowjson.Decode(v.ByteArray())
 	if err != nil {
@@ -328,7 +328,7 @@ func unsigned(kind parquet.Kind) func(parquet.Value) (any, error) {
 	}
 }
 
-// half reads the two bytes of a float of 16 bits.
+// half decodes a 16-bit float.
 func half(raw []byte) float64 {
 	bits := binary.LittleEndian.Uint16(raw)
 	fraction, exponent := float64(bits&0x3ff), int(bits>>10&0x1f)
@@ -347,14 +347,14 @@ func half(raw []byte) float64 {
 	return f
 }
 
-// oldTimestamp reads the nanoseconds of a day and its Julian number.
+// oldTimestamp decodes an Int96 timestamp: the nanoseconds of the day and the Julian day number.
 func oldTimestamp(v deprecated.Int96) time.Time {
 	const epoch = 2440588 // the Julian number of 1970-01-01
 	nanos := int64(v[1])<<32 | int64(v[0])
 	return time.Unix((int64(v[2])-epoch)*24*60*60, nanos)
 }
 
-// decimal writes a decimal of the number that it is without its point.
+// decimal formats a decimal from its unscaled value.
 func decimal(v parquet.Value, scale int) (any, error) {
 	switch v.Kind() { //nolint:exhaustive // the others are bytes
 	case parquet.Int32:

@@ -17,7 +17,7 @@ func compileReadAvro(c transform.ReadFromAvro) (Reader, error) {
 	return Reader{c.Path, avroFile{}}, nil
 }
 
-// avroFile has rows in blocks. It is read from its start: where a block begins is not written anywhere.
+// avroFile is an Avro file. It is always read from its start, since the file does not record where its blocks begin.
 type avroFile struct{}
 
 func (avroFile) Cut(_ context.Context, whole Piece) ([]Piece, error) { return []Piece{whole}, nil }
@@ -32,7 +32,7 @@ func (avroFile) Types(ctx context.Context, file File) (*columns.Type, error) {
 	raw := &countedReader{r: r}
 	in, err := avro.NewReader(bufio.NewReader(raw))
 	if err != nil {
-		return nil, raw.err // what else is wrong is said when it is read
+		return nil, raw.err // other errors are reported when the file is read
 	}
 	return in.Type(), nil
 }

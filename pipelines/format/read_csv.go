@@ -36,16 +36,16 @@ func compileReadCSV(c transform.ReadFromCSV) (Reader, error) {
 	return Reader{c.Path, csvFile{textFile{set}, c.Delimiter, quote == "double", c.Columns}}, nil
 }
 
-// csvFile has a row a record, whose values are texts.
+// csvFile is a CSV file with one row per record; all values are strings.
 type csvFile struct {
 	textFile
 	delimiter string
 	quotes    bool
-	// columns is nil when the first record of a file names them.
+	// columns is nil if the first record of each file names the columns.
 	columns []string
 }
 
-// cut divides a file only where no quotes can hide line ends.
+// Cut divides a file only if quotes have no meaning; otherwise they could hide line breaks.
 func (f csvFile) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
 	if f.quotes {
 		return []Piece{whole}, nil
@@ -74,12 +74,13 @@ func (f csvFile) Read(ctx context.Context, p Piece, yield func(Record) error) er
 	}
 	return f.from(ctx, p, func(lines *lineReader) error {
 		records := newCSVReader(lines, f.delimiter, f.quotes)
-		records.line = math.MinInt64 // not known
+		records.line = math.MinInt64 // unknown
 		return f.rows(p, records, columns, yield)
 	})
 }
 
-// header returns the names of the columns: those declared, or the first record. A damaged file may have none.
+// header returns the names of the columns: the declared ones, or the first record. If the file is damaged there, it returns the damaged
+// record.
 func (f csvFile) header(records *csvReader, name string) (columns []string, damaged csvRecord, err error) {
 	if f.columns != nil {
 		return f.columns, csvRecord{}, nil
@@ -108,7 +109,7 @@ func rejectedHeader(r csvRecord, yield func(Record) error) error {
 	return yield(Record{Offset: r.offset, Text: r.text, Rejected: r.err})
 }
 
-// checkHeader demands names, each once.
+// checkHeader checks that all columns have names, and that the names are unique.
 func checkHeader(columns []string) error {
 	for i, name := range columns {
 		switch {

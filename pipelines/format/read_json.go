@@ -38,7 +38,7 @@ func CompileReadJSON(c transform.ReadFromJSON) (Reader, error) {
 	return Reader{c.Path, jsonLines{textFile{set}, decode}}, nil
 }
 
-// jsonLines has a row a line. Blank lines are none.
+// jsonLines is a file with one row per line. Blank lines are skipped.
 type jsonLines struct {
 	textFile
 	decode func([]byte) (rows.Row, error)
@@ -57,7 +57,7 @@ func (f jsonLines) Read(ctx context.Context, p Piece, yield func(Record) error) 
 	})
 }
 
-// decodeElement takes the row out of a line of a dead letter. What was no row when it was read is read again.
+// decodeElement returns the row in a line of a dead letter. If its element is text, because it was not a valid row, it is decoded again.
 func decodeElement(text []byte, decode func([]byte) (rows.Row, error)) (rows.Row, error) {
 	r, err := decode(text)
 	if err != nil {
@@ -72,7 +72,7 @@ func decodeElement(text []byte, decode func([]byte) (rows.Row, error)) (rows.Row
 	return nil, rows.Reject("not_dead_letter", "the line has no `element` that is a row or its text")
 }
 
-// jsonDocument is one row.
+// jsonDocument is a file that is a single row.
 type jsonDocument struct {
 	textFile
 	decode func([]byte) (rows.Row, error)

@@ -16,14 +16,14 @@ func compileReadParquet(c transform.ReadFromParquet) (Reader, error) {
 	return Reader{c.Path, parquetFile{}}, nil
 }
 
-// parquetFile has rows in columns, and groups of them one after the other. A piece has the groups that begin in it.
+// parquetFile is a Parquet file, which consists of row groups. A piece has the row groups that begin in it.
 type parquetFile struct{}
 
-// Cut makes a piece of each group of rows.
+// Cut makes a piece of each row group.
 func (parquetFile) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
 	f, err := openParquet(ctx, whole.File)
 	if why := (*rows.Rejection)(nil); errors.As(err, &why) {
-		return []Piece{whole}, nil // said when it is read
+		return []Piece{whole}, nil // reported when the file is read
 	} else if err != nil {
 		return nil, err
 	}
@@ -74,11 +74,11 @@ func (parquetFile) Read(ctx context.Context, p Piece, yield func(Record) error) 
 	return nil
 }
 
-// parquetBatch is how many rows are taken from the columns at a time.
+// parquetBatch is how many rows are assembled at a time.
 const parquetBatch = 64
 
-// readGroup reads the rows of a group, of which the first has this number in the file. Where the data is broken the rows that
-// are left are rejected as one: how many there are is only what the broken file says.
+// readGroup reads the rows of a row group; number is that of its first row in the file. If the data is corrupt, the remaining rows are
+// rejected together, since their number is only what the corrupt file claims.
 func readGroup(ctx context.Context, f *openedParquet, group parquet.RowGroup, number int64, yield func(Record) error) error {
 	list := parquetRows{group: group}
 	defer list.close()
@@ -110,10 +110,10 @@ func readGroup(ctx context.Context, f *openedParquet, group parquet.RowGroup, nu
 	return yield(Record{Offset: number, Rejected: rows.Reject(rows.ReasonDamaged, "the Parquet data is corrupt: rows %d to %d cannot be read", number, end-1)})
 }
 
-// parquetRows are the rows of a group. The library meets some broken files with a panic, wherever it looks at them.
+// parquetRows reads the rows of a row group. The library panics on some corrupt files, in any of its methods.
 type parquetRows struct {
 	group parquet.RowGroup
-	rows  parquet.Rows // nil: none was read yet
+	rows  parquet.Rows // nil until the first read
 }
 
 func (r *parquetRows) read(batch []parquet.Row) (n int, err error) {
@@ -132,7 +132,7 @@ func (r *parquetRows) close() {
 	}
 }
 
-// parquetRow assembles a row of the values of all columns.
+// parquetRow assembles a row from the values of all columns.
 func parquetRow(root *parquetNode, values parquet.Row) (r rows.Row, err error) {
 	defer recoverDamage(&err)
 	columns := make([][]parquet.Value, root.columns)
@@ -147,10 +147,11 @@ func parquetRow(root *parquetNode, values parquet.Row) (r rows.Row, err error) {
 	return v.(map[string]any), nil
 }
 
-// remoteBuffer is how much is read of each column of a remote file at a time.
+// remoteBuffer is the size of the read buffer of each column of a remote file.
 const remoteBuffer = 256 << 10
 
-// parquetSource is what a file is read from. It remembers the error of a disk or a network, which the library takes for one of the file.
+// parquetSource is the file that the library reads. It records errors of the disk or the network, which the library does not distinguish
+// from errors in the file.
 type parquetSource struct {
 	file  File
 	r     io.ReaderAt
@@ -160,7 +161,7 @@ type parquetSource struct {
 
 // ReadAt implements io.ReaderAt.
 func (s *parquetSource) ReadAt(b []byte, at int64) (int, error) {
-	if at < 0 { // as a broken file may have it, and neither disk nor network is to blame
+	if at < 0 { // possible in a corrupt file; not an error of the disk or the network
 		return 0, errors.New("a place before the file")
 	}
 	n, err := s.file.counting(s.r.ReadAt(b, at))
@@ -170,15 +171,15 @@ func (s *parquetSource) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// openedParquet is what is known of a file when it was opened.
+// openedParquet is an open file with its schema and row groups.
 type openedParquet struct {
 	from   *parquetSource
 	root   *parquetNode
 	groups []parquet.RowGroup
-	starts []int64 // of the groups: the offset of the first page
+	starts []int64 // of each group, the offset of its first page
 }
 
-// openParquet opens a file. That it is no Parquet file is a rejection.
+// openParquet opens a file. If it is not a Parquet file, the error is a rejection.
 func openParquet(ctx context.Context, in File) (*openedParquet, error) {
 	r, done, err := in.openAt(ctx)
 	if err != nil {
@@ -222,7 +223,7 @@ func (f *openedParquet) open(size int64, options ...parquet.FileOption) (err err
 	return nil
 }
 
-// recoverDamage makes a rejection of a panic.
+// recoverDamage turns a panic into a rejection.
 func recoverDamage(err *error) {
 	if p := recover(); p != nil {
 		*err = rows.Reject(rows.ReasonDamaged, "the Parquet data is corrupt: %v", p)

@@ -10,7 +10,8 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// ReadShard calls yield for the canonical JSON of each row of a file that a cleaning has written, whose name tells its format.
+// ReadShard calls yield with the canonical JSON of each row of a file that a cleaning has written. The file's extension determines its
+// format.
 func ReadShard(ctx context.Context, path string, yield func([]byte) error) error {
 	format, err := formatOf(path)
 	if err != nil {
@@ -33,7 +34,7 @@ func ReadShard(ctx context.Context, path string, yield func([]byte) error) error
 	})
 }
 
-// formatOf is the format of a shard.
+// formatOf returns the format of a shard.
 func formatOf(path string) (Format, error) {
 	var r Reader
 	var err error

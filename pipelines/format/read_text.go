@@ -13,7 +13,7 @@ func compileReadText(c transform.ReadFromText) (Reader, error) {
 	return Reader{c.Path, textLines{textFile{set}}}, err
 }
 
-// textLines has a row a line, also for an empty one.
+// textLines is a file with one row per line, including empty lines.
 type textLines struct{ textFile }
 
 func (f textLines) Cut(ctx context.Context, whole Piece) ([]Piece, error) {

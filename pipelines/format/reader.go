@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// UnitSize is how much input makes one unit of work. It is fixed, so that the dead letter does not depend on the parallelism.
+// UnitSize is how much input makes one unit of work. It is constant, so that the dead letter does not depend on the parallelism.
 const UnitSize = 4 << 20
 
 // Piece is a part of a file: the rows that start in [Start, End).
@@ -21,30 +21,30 @@ type Piece struct {
 	End   int64 `json:"end"`
 }
 
-// whole reports whether the piece is all of its file, whose content may be larger than the file when it is compressed.
+// whole reports whether the piece is the entire file. The content of a compressed file may be longer than End.
 func (p Piece) whole() bool { return p.Start == 0 && p.End == p.File.Size }
 
 // Record is one row of a file.
 type Record struct {
-	// Offset of its first byte in the file's content; in files of other than text the number of the row in the file.
+	// Offset is that of the record's first byte in the file's content; in binary formats it is the number of the row.
 	Offset int64
 	Row    rows.Row
-	// Text is what can be shown of a record that is no row, and Rejected then a rejection. Valid until the next record.
+	// If the record cannot be a row, Rejected is the rejection and Text what can be shown of it, valid until the next record.
 	Text     []byte
 	Rejected error
 }
 
-// Format reads the rows of one kind of file. It may be used from several goroutines.
+// Format reads the rows of one kind of file. It is safe for concurrent use.
 type Format interface {
 	// Cut divides a file of more than UnitSize into pieces.
 	Cut(ctx context.Context, whole Piece) ([]Piece, error)
-	// Read calls yield for each row of a piece. What is wrong with the data is a rejection.
+	// Read calls yield for each row of a piece. Invalid data yields rejections.
 	Read(ctx context.Context, p Piece, yield func(Record) error) error
 }
 
-// Typed is a format whose files say which types their columns have.
+// Typed is a format whose files declare the types of their columns.
 type Typed interface {
-	// Types returns the type of a file's rows, a struct. Of a file that is broken it returns nil.
+	// Types returns the type of a file's rows, a struct. For a corrupt file it returns nil.
 	Types(ctx context.Context, file File) (*columns.Type, error)
 }
 
@@ -54,7 +54,7 @@ type Reader struct {
 	Format Format
 }
 
-// CompileReader compiles the first transform of a chain.
+// CompileReader compiles a transform that reads files.
 func CompileReader(t spec.Transform) (r Reader, err error) {
 	switch {
 	case transform.Is[transform.ReadFromJSON](t.Type):
@@ -76,7 +76,7 @@ func CompileReader(t spec.Transform) (r Reader, err error) {
 	return r, err
 }
 
-// compileReaderAs decodes the reader's config and hands it to the compiler of its type.
+// compileReaderAs decodes the config and passes it to the reader's compile function.
 func compileReaderAs[C any](t spec.Transform, compile func(C) (Reader, error)) (Reader, error) {
 	config, err := rows.DecodeConfig[C](t)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// textFile is what the formats of text have in common: compression, encoding and lines.
+// textFile has what the text formats have in common: decompression, encoding and lines.
 type textFile struct {
 	charset charset
 }
@@ -41,9 +41,9 @@ func (t textFile) lines(ctx context.Context, p Piece, yield func(line) error) er
 	return t.from(ctx, p, func(lines *lineReader) error { return linesOf(p, lines, yield) })
 }
 
-// from hands on the lines that start in a piece which is not the first of its file.
+// from passes the lines of a piece that is not the first of its file to read.
 func (t textFile) from(ctx context.Context, p Piece, read func(*lineReader) error) error {
-	// A line that starts before the piece belongs to the piece before; it ends at the first LF from Start-1 on.
+	// A line that starts before the piece belongs to the previous piece; it ends at the first LF from Start-1 on.
 	raw, err := p.File.open(ctx, p.Start-1)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func linesOf(p Piece, lines *lineReader, yield func(line) error) error {
 	return nil
 }
 
-// fromStart opens a file and hands on its lines from the first.
+// fromStart opens a file and passes its lines, from the first, to read.
 func (t textFile) fromStart(ctx context.Context, f File, read func(*content, *lineReader) error) error {
 	raw, err := f.open(ctx, 0)
 	if err != nil {
@@ -116,7 +116,7 @@ func (t textFile) document(ctx context.Context, f File) (line, error) {
 	return l, err
 }
 
-// record makes a line the record of the row that decode finds in it.
+// record decodes the row in a line.
 func (l line) record(decode func([]byte) (rows.Row, error)) Record {
 	if l.err != nil {
 		return Record{Offset: l.offset, Text: l.text, Rejected: l.err}

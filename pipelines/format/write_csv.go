@@ -41,7 +41,7 @@ func csvShards(c transform.WriteToCSV) (ShardFormat, error) {
 	return f, nil
 }
 
-// csvShard writes records.
+// csvShard writes a CSV file.
 type csvShard struct {
 	out     *bufio.Writer
 	columns []string
@@ -65,7 +65,7 @@ func (s *csvShard) Write(r rows.Row) error {
 	return nil
 }
 
-// record writes one. Its error comes with the flush.
+// record writes one record. Errors are returned by the flush.
 func (s *csvShard) record(n int, field func(int) string) {
 	for i := range n {
 		if i > 0 {
@@ -73,7 +73,7 @@ func (s *csvShard) record(n int, field func(int) string) {
 		}
 		text := field(i)
 		if n == 1 && text == "" || strings.ContainsAny(text, ",\"\r\n") || strings.HasPrefix(text, "\uFEFF") {
-			text = `"` + strings.ReplaceAll(text, `"`, `""`) + `"` // an empty line would be none, and a mark of byte order be taken for one
+			text = `"` + strings.ReplaceAll(text, `"`, `""`) + `"` // readers skip empty lines and remove byte order marks
 		}
 		_, _ = s.out.WriteString(text)
 	}
@@ -82,7 +82,7 @@ func (s *csvShard) record(n int, field func(int) string) {
 
 func (s *csvShard) Close() error { return s.out.Flush() }
 
-// csvText writes a value.
+// csvText returns the text of a value.
 func csvText(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:

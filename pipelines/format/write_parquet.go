@@ -13,26 +13,27 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// groupBytes is how much JSON makes a group of rows. It is fixed: the file must depend on the rows alone. Writing holds one group.
+// groupBytes is about how much data makes a row group. It is constant, since a file must depend only on its rows. A writer holds one row
+// group in memory.
 const groupBytes = 32 << 20
 
-// parquetShard writes rows in columns.
+// parquetShard writes a Parquet file.
 type parquetShard struct {
 	out    *parquet.GenericWriter[any]
 	fields []*parquetField
-	// values are those of the row, by leaf of the schema.
+	// values are the values of the current row, by leaf of the schema.
 	values [][]parquet.Value
 	row    parquet.Row
-	size   int // of the group so far
+	size   int // of the current row group, about
 }
 
-// parquetField is a field of the schema that is written. It may be null, unless it is the key of a map.
+// parquetField is a field of the schema that is written. It is optional, unless it is the key of a map.
 type parquetField struct {
 	name string
 	typ  *columns.Type
 	// parts are the fields of a struct, the items of a list, or the key and the value of a map.
 	parts []*parquetField
-	// first is its first leaf, and leaves is how many it has.
+	// first is the index of its first leaf, and leaves the number of its leaves.
 	first, leaves int
 }
 
@@ -51,7 +52,7 @@ func openParquetShard(w io.Writer, row *columns.Type) (ShardWriter, error) {
 	return s, nil
 }
 
-// addParts adds the parts of a field, in the order in which the library has them.
+// addParts adds the parts of a field, in the library's order.
 func (f *parquetField) addParts() {
 	add := func(name string, t *columns.Type) {
 		part := &parquetField{name: name, typ: t, first: f.first + f.leaves}
@@ -73,7 +74,7 @@ func (f *parquetField) addParts() {
 	}
 }
 
-// parquetNodeOf returns the node of a type's values that are not null.
+// parquetNodeOf returns the node for the non-null values of a type.
 func parquetNodeOf(t *columns.Type) parquet.Node {
 	switch t.Kind {
 	case columns.Bool:
@@ -133,7 +134,7 @@ func parquetUnit(u columns.Unit) parquet.TimeUnit {
 	return parquet.Nanosecond
 }
 
-// decimalStorage is the least that holds the numbers of so many digits.
+// decimalStorage returns the smallest physical type for numbers of so many digits.
 func decimalStorage(digits int) parquet.Type {
 	switch {
 	case digits <= 9:
@@ -173,8 +174,8 @@ func (s *parquetShard) Write(r rows.Row) (err error) {
 
 func (s *parquetShard) Close() error { return s.out.Close() }
 
-// add adds a value, unless it does not fit. The levels say where in its lists a value stands (repetition) and how much of its path is
-// there (definition); depth is how many lists it is in.
+// add adds a value. It returns false if the value does not fit the type. repetition and definition are the levels of Parquet; depth is how
+// many lists the value is in.
 func (s *parquetShard) add(f *parquetField, v any, repetition, definition, depth int) bool {
 	if v == nil {
 		s.null(f, repetition, definition)
@@ -223,7 +224,7 @@ func (s *parquetShard) present(f *parquetField, v any, repetition, definition, d
 	return true
 }
 
-// fieldsOf adds those of an object, which has no others.
+// fieldsOf adds the fields of an object. It returns false if the object has other fields.
 func (s *parquetShard) fieldsOf(f *parquetField, object map[string]any, repetition, definition, depth int) bool {
 	known := 0
 	for _, part := range f.parts {
@@ -238,7 +239,7 @@ func (s *parquetShard) fieldsOf(f *parquetField, object map[string]any, repetiti
 	return known == len(object)
 }
 
-// null says of all leaves of a field that nothing is there.
+// null adds a null to each leaf of a field.
 func (s *parquetShard) null(f *parquetField, repetition, definition int) {
 	for i := f.first; i < f.first+f.leaves; i++ {
 		s.values[i] = append(s.values[i], parquet.NullValue().Level(repetition, definition, i))
@@ -254,7 +255,7 @@ func (s *parquetShard) emit(f *parquetField, v parquet.Value, repetition, defini
 	s.values[f.first] = append(s.values[f.first], v.Level(repetition, definition, f.first))
 }
 
-// parquetRaw is a value of a leaf.
+// parquetRaw converts a value of a leaf.
 func parquetRaw(t *columns.Type, raw any) parquet.Value {
 	switch v := raw.(type) {
 	case bool:

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// checkTextRow rejects a row that is no line of text.
+// checkTextRow rejects a row that cannot be written as a line of text.
 func checkTextRow(r rows.Row) error {
 	if len(r) != 1 {
 		return fault.Errorf(fault.User, "WriteToText writes rows with one field, but this one has %d: %s; use MapToFields to reduce them to one",
@@ -31,7 +31,7 @@ func checkTextRow(r rows.Row) error {
 	return nil
 }
 
-// textShard writes lines.
+// textShard writes a text file.
 type textShard struct{ out *bufio.Writer }
 
 func openTextShard(w io.Writer, _ *columns.Type) (ShardWriter, error) {
@@ -41,14 +41,14 @@ func openTextShard(w io.Writer, _ *columns.Type) (ShardWriter, error) {
 func (s textShard) Write(r rows.Row) error {
 	for _, v := range r {
 		text, _ := v.(string)
-		_, _ = s.out.WriteString(text) // the flush has the error
+		_, _ = s.out.WriteString(text) // the flush returns the error
 	}
 	return s.out.WriteByte('\n')
 }
 
 func (s textShard) Close() error { return s.out.Flush() }
 
-// jsonText writes a value as JSON.
+// jsonText returns a value as JSON.
 func jsonText(v any) (string, error) {
 	text, err := rowjson.Append(nil, v)
 	return string(text), err

@@ -10,31 +10,31 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// ShardFormat is how a sink writes its shards. What all of a dataset's shards have in common, the columns, is known when all rows are:
-// shards are written as JSON lines first, and those of another format converted in the end.
+// ShardFormat describes how a sink writes its shards. The columns that all shards of a dataset have in common are known only when all rows
+// are written, so shards are written as JSON lines first, and converted to other formats at the end.
 type ShardFormat struct {
-	// Ext is the extension of the files, with its dot.
+	// Ext is the file extension, with its dot.
 	Ext string
-	// Typed says that its columns have types.
+	// Typed says that columns have types.
 	Typed bool
-	// Check rejects a row that the format cannot hold; nil: it holds any.
+	// Check rejects a row that the format cannot represent; nil if it can represent any.
 	Check func(rows.Row) error
-	// Open begins a shard of rows of a type; nil: shards remain as JSON lines.
+	// Open begins a shard with rows of a type; nil if shards remain JSON lines.
 	Open func(io.Writer, *columns.Type) (ShardWriter, error)
 }
 
-// ShardWriter writes the rows of one shard, one after the other.
+// ShardWriter writes the rows of one shard in order.
 type ShardWriter interface {
-	// Write writes a row. A columns.Misfit says that a value is of another type than its column.
+	// Write writes a row. It returns a *columns.Misfit if a value does not have the type of its column.
 	Write(rows.Row) error
-	// Close writes what comes after the last row. It does not close what is written to.
+	// Close writes what follows the last row. It does not close the underlying writer.
 	Close() error
 }
 
-// LinesExt is the extension of JSON lines.
+// LinesExt is the file extension of JSON lines.
 const LinesExt = ".jsonl"
 
-// CompileWriter compiles what a transform that writes says of its files.
+// CompileWriter compiles a transform that writes files.
 func CompileWriter(t spec.Transform) (ShardFormat, transform.WriteKeys, error) {
 	switch {
 	case transform.Is[transform.WriteToJSON](t.Type):
@@ -60,5 +60,5 @@ func CompileWriter(t spec.Transform) (ShardFormat, transform.WriteKeys, error) {
 	return ShardFormat{}, transform.WriteKeys{}, fmt.Errorf("there is no transform of type %q", t.Type)
 }
 
-// ConvertMemory is what converting one shard takes at most, about: a group of rows in the columns of Parquet and encoded.
+// ConvertMemory is about the memory that converting one shard takes at most: a row group of Parquet as columns and encoded.
 const ConvertMemory = 4 * groupBytes

@@ -12,22 +12,22 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep lists and objects may be nested.
+// maxDepth is how deeply lists and objects may be nested.
 const maxDepth = 10_000
 
-// The errors of what is JSON and no value of a row.
+// The errors for valid JSON that cannot be represented exactly as a value of a row.
 var (
-	// ErrRange is that of a number that is neither an int64 nor a float64.
+	// ErrRange is the error for a number that fits neither an int64 nor a float64.
 	ErrRange = errors.New("does not fit 64 bits")
-	// ErrRepeated is that of an object with two fields of one name.
+	// ErrRepeated is the error for an object with two fields of the same name.
 	ErrRepeated = errors.New("is duplicated")
-	// ErrSurrogate is that of half a character: a surrogate without the other one of its pair.
+	// ErrSurrogate is the error for an unpaired surrogate.
 	ErrSurrogate = errors.New("is half a character")
 )
 
-// Decode reads one JSON value, with nothing but white space around it. What it returns does not hold on to text. With one of the errors
-// above, it returns what is left of the value too: the last of several fields, U+FFFD for half a character, the nearest number. Of
-// several it is the last but for ErrSurrogate, which any other one overrules.
+// Decode decodes one JSON value, with nothing but white space around it. The result does not refer to text. With one of the errors above,
+// Decode also returns the closest value: the last of several fields with the same name, U+FFFD for an unpaired surrogate, the nearest
+// number. If several errors occur, it returns the last one, but any other error takes precedence over ErrSurrogate.
 func Decode(text []byte) (any, error) {
 	d := decoder{text: text}
 	v, err := d.value(0)
@@ -46,7 +46,7 @@ type decoder struct {
 	lost error
 }
 
-// lose notes that something could not be kept.
+// lose records that something could not be represented.
 func (d *decoder) lose(what string, err error) {
 	if d.lost == nil || !errors.Is(err, ErrSurrogate) {
 		d.lost = fmt.Errorf("%s %w", what, err)
@@ -65,7 +65,7 @@ func (d *decoder) space() {
 	}
 }
 
-// next skips white space and returns the byte that follows, or 0 at the end.
+// next skips white space and returns the next byte, or 0 at the end.
 func (d *decoder) next() byte {
 	d.space()
 	if d.at == len(d.text) {
@@ -105,7 +105,7 @@ func (d *decoder) value(depth int) (any, error) {
 	return nil, d.unexpected("where a value is expected")
 }
 
-// word skips a word if it is next.
+// word skips w if it is next.
 func (d *decoder) word(w string) bool {
 	if len(d.text)-d.at < len(w) || string(d.text[d.at:d.at+len(w)]) != w {
 		return false
@@ -183,7 +183,7 @@ func (d *decoder) number() (any, error) {
 		d.at++
 	}
 	if d.at < len(d.text) && d.text[d.at] == '0' {
-		d.at++ // and no digit follows
+		d.at++ // no digit may follow
 	} else if !d.digits() {
 		return nil, d.unexpected("in a number")
 	}
@@ -221,12 +221,12 @@ func (d *decoder) number() (any, error) {
 	return f, nil
 }
 
-// zero reports whether a number has no other digits than 0 before its exponent.
+// zero reports whether a number has only zeros before its exponent.
 func zero(text string) bool {
 	return !strings.ContainsAny(text[:strings.IndexAny(text+"e", "eE")], "123456789")
 }
 
-// shortInt reads a whole number of few digits.
+// shortInt parses an integer that is short enough not to overflow.
 func shortInt(text []byte) (n int64, ok bool) {
 	if len(text) > 18 {
 		return 0, false
@@ -250,13 +250,13 @@ func (d *decoder) digits() bool {
 	return d.at > start
 }
 
-// names are some of the names of fields that were read: those of one row are mostly those of the next, and each has its place.
+// names caches names of fields: most names of a row also occur in the next one. Each name has one possible place.
 var names [256]atomic.Pointer[string]
 
-// maxName is how long the names are that are remembered.
+// maxName is the length up to which names are cached.
 const maxName = 64
 
-// name reads the name of a field, whose quotation mark is next.
+// name reads the name of a field; its quotation mark is next.
 func (d *decoder) name() (string, error) {
 	rest := d.text[d.at+1:]
 	n, _ := plain(rest)
@@ -269,13 +269,13 @@ func (d *decoder) name() (string, error) {
 		return *known, nil
 	}
 	name, err := d.string()
-	if err == nil && len(name) == n { // which it is not when it was mended
+	if err == nil && len(name) == n { // otherwise invalid UTF-8 was replaced
 		place.Store(&name)
 	}
 	return name, err
 }
 
-// string reads a string, whose quotation mark is next.
+// string reads a string; its quotation mark is next.
 func (d *decoder) string() (string, error) {
 	d.at++
 	rest := d.text[d.at:]
@@ -314,12 +314,12 @@ func (d *decoder) string() (string, error) {
 	}
 }
 
-// valid returns a text with U+FFFD for each byte that is not UTF-8.
+// valid returns text with U+FFFD in place of each byte that is not valid UTF-8.
 func valid(text []byte) string {
 	return strings.Map(func(r rune) rune { return r }, string(text))
 }
 
-// escape reads what follows a backslash. Half of a surrogate pair becomes U+FFFD.
+// escape reads what follows a backslash. An unpaired surrogate becomes U+FFFD.
 func (d *decoder) escape() (rune, error) {
 	if d.at == len(d.text) {
 		return 0, d.unexpected("in a string")

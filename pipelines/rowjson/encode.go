@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends the canonical JSON of a value: sorted keys, no white space, no escapes that JSON does not demand but those of U+2028
-// and U+2029. Equal values have equal bytes, but 1 and 1.0 have not.
+// Append appends the canonical JSON of a value: sorted keys, no white space, and no unnecessary escapes except for U+2028 and U+2029. Equal
+// values have equal bytes, except that 1 and 1.0 differ.
 func Append(to []byte, v any) ([]byte, error) { return encoder{}.value(to, v) }
 
-// AppendComparable is Append for what values are compared by: also 1 and 1.0 have equal bytes.
+// AppendComparable is like Append, but equal numbers have equal bytes: 1 and 1.0 do not differ.
 func AppendComparable(to []byte, v any) ([]byte, error) {
 	return encoder{comparable: true}.value(to, v)
 }
 
 type encoder struct {
-	// comparable numbers have no fraction where they are whole.
+	// comparable omits the fraction of floats that are integers.
 	comparable bool
 }
 
@@ -80,8 +80,8 @@ func (e encoder) object(to []byte, object map[string]any) (_ []byte, err error) 
 	return append(to, '}'), nil
 }
 
-// appendFloat writes the shortest number that reads as f, with an exponent where it is very large or small, and with a fraction where it is
-// whole: without one it would be read as an int64.
+// appendFloat appends the shortest number that decodes to f: with an exponent if it is very large or small, and otherwise with a fraction
+// even if f is an integer, since it would be decoded as an int64 without one.
 func appendFloat(to []byte, f float64) ([]byte, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, errors.New("JSON has no " + strconv.FormatFloat(f, 'g', -1, 64))
@@ -94,7 +94,7 @@ func appendFloat(to []byte, f float64) ([]byte, error) {
 		return to, nil
 	}
 	to = strconv.AppendFloat(to, f, 'e', -1, 64)
-	if n := len(to); to[n-4] == 'e' && to[n-3] == '-' && to[n-2] == '0' { // e-09 is e-9
+	if n := len(to); to[n-4] == 'e' && to[n-3] == '-' && to[n-2] == '0' { // shorten e-09 to e-9
 		to = append(to[:n-2], to[n-1])
 	}
 	return to, nil
@@ -119,7 +119,7 @@ func appendString(to []byte, s string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendEscape appends a special character.
+// appendEscape appends a special character as an escape sequence.
 func appendEscape(to []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -138,7 +138,8 @@ func appendEscape(to []byte, c byte) []byte {
 	return append(to, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// appendMended appends text without special characters, of which some is not UTF-8 or a separator that JavaScript takes for a line's end.
+// appendMended appends text without special characters that contains invalid UTF-8, U+2028 or U+2029; JavaScript treats the latter two as
+// line ends.
 func appendMended(to []byte, s string) []byte {
 	for i, r := range s {
 		switch {

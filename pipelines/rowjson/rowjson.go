@@ -1,27 +1,27 @@
-// Package rowjson reads and writes rows as JSON: it is encoding/json for values of few types, several times as fast, since cleaning does
-// little else than to read and write JSON. It is pure.
+// Package rowjson encodes and decodes rows as JSON. It does what encoding/json does, for values of a few types and several times as fast,
+// since cleaning spends most of its time on JSON. It does no I/O.
 //
-// The values are nil, bool, int64, float64, string, []any and map[string]any. What is accepted, what is written and how text that is no
-// Unicode is mended are as in encoding/json, but for numbers: one without a fraction or an exponent is an int64, and a float64 has one. So
-// what is written is read as the same values. What could only be read as another value is said.
+// Values are nil, bool, int64, float64, string, []any and map[string]any. What is accepted and written, and how invalid Unicode is
+// replaced, is as in encoding/json, except for numbers: a number without fraction and exponent is an int64, and a float64 is always written
+// with one of them, so that decoding returns the same values. If JSON cannot be represented exactly, an error says so.
 package rowjson
 
 import "math/bits"
 
-// The eight bytes of a word are looked at together: in each of these words every byte is the same.
+// Eight bytes are examined together, as one word. In each of these words all bytes are the same.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// special has a high bit set for each byte of w that stands for something else than itself in a JSON string: a control character, a
-// quotation mark or a backslash. Bits above the lowest that is set may be set wrongly.
+// special has the high bit set of each byte of w that does not stand for itself in a JSON string: control characters, quotation marks and
+// backslashes. Only the lowest bit set is reliable; those above it may be wrong.
 func special(w uint64) uint64 {
 	quote, backslash := w^ones*'"', w^ones*'\\'
 	return ((w-ones*0x20)&^w | (quote-ones)&^quote | (backslash-ones)&^backslash) & highs
 }
 
-// plain returns how many bytes text has before the first special one, and whether they are all ASCII.
+// plain returns the number of bytes before the first special one, and whether they are all ASCII.
 func plain[T string | []byte](text T) (n int, ascii bool) {
 	var seen uint64
 	for ; n+8 <= len(text); n += 8 {

@@ -10,14 +10,14 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// PlainName reports whether a name can be that of a folder.
+// PlainName reports whether s is a valid name for a folder: ASCII letters, digits, - and _.
 func PlainName(s string) bool {
 	return s != "" && len(s) <= 100 && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	})
 }
 
-// DecodeConfig returns the config of a transform, with defaults for what it leaves out.
+// DecodeConfig decodes the config of a transform and applies defaults.
 func DecodeConfig[C any](t spec.Transform) (config C, err error) {
 	config = spec.DefaultsOf[C]()
 	if len(t.Config) == 0 {
@@ -31,7 +31,7 @@ func DecodeConfig[C any](t spec.Transform) (config C, err error) {
 	return config, nil
 }
 
-// OneOf checks a word of a config and fills in its default, the first choice.
+// OneOf checks that a value of a config is one of the choices. The default is the first.
 func OneOf(key, value string, choices ...string) (string, error) {
 	if value == "" {
 		return choices[0], nil
@@ -42,7 +42,7 @@ func OneOf(key, value string, choices ...string) (string, error) {
 	return value, nil
 }
 
-// TextFields returns the texts of fields, "" for null. A missing field and one that is no text reject the row.
+// TextFields returns the texts of fields, and "" for null. It rejects the row if a field is missing or is not a string.
 func TextFields(r Row, fields []string) ([]string, error) {
 	texts := make([]string, len(fields))
 	for i, name := range fields {

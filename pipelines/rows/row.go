@@ -1,5 +1,5 @@
-// Package rows is what all parts of a cleaning share: the row, its JSON and digests, where it was read, why one is rejected or dropped, and
-// how the configs of transforms are decoded.
+// Package rows has what all parts of cleaning share: the row, its JSON and digests, where it was read, why it is rejected or dropped, and
+// the decoding of transforms' configs.
 package rows
 
 import (
@@ -17,43 +17,43 @@ import (
 // Row is one record. Its values are nil, bool, int64, float64, string, []any and map[string]any.
 type Row map[string]any
 
-// MaxSize bounds one row in bytes of JSON. Workers hold some rows at a time, so it is part of what bounds the memory.
+// MaxSize bounds the size of one row, in bytes of JSON. Each worker holds several rows at a time, so it is part of the bound on memory.
 const MaxSize = 16 << 20
 
-// Origin is where a row was read.
+// Origin is the place where a row was read.
 type Origin struct {
-	Name   string // of the source file
-	Offset int64  // of the row's first byte in it
+	Name   string // name of the source file
+	Offset int64  // offset of the row's first byte in the file
 }
 
-// Rejection is the error of a row that goes to the dead letter. It does not end the job.
+// Rejection is the error for a row that goes to the dead letter. It does not end the job.
 type Rejection struct {
-	// Reason is one of few words, counted; message tells the case at hand.
+	// Reason is one of a few words that rows are counted by; Message has the details.
 	Reason, Message string
 }
 
 func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
 
-// Reject makes the rejection of a row.
+// Reject returns a *Rejection.
 func Reject(reason, format string, args ...any) error {
 	return &Rejection{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Reasons that more than one package knows.
+// Reasons that several packages use.
 const (
-	// ReasonDamaged is that of the row of a file at which it cannot be read any further: what follows is lost.
+	// ReasonDamaged is the reason at the point where a file is corrupt: nothing after it can be read.
 	ReasonDamaged = "damaged"
-	// ReasonEncoding is that of text that is none.
+	// ReasonEncoding is the reason for text in an invalid encoding.
 	ReasonEncoding = "bad_encoding"
 )
 
-// What is shown of a rejection is bounded, in bytes: the text of what is no row, and the message.
+// The limits, in bytes, of what the dead letter shows: the text of an invalid row, and the message.
 const (
 	MaxText    = 64 << 10
 	MaxMessage = 1 << 10
 )
 
-// Clip cuts s to n bytes at most, at a character's end.
+// Clip truncates s to at most n bytes, plus an ellipsis, at a character boundary, and replaces invalid UTF-8.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return strings.ToValidUTF8(s, "\uFFFD")
@@ -64,7 +64,7 @@ func Clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "\uFFFD") + "…"
 }
 
-// RejectEval rejects a row that an expression failed over; what names it.
+// RejectEval rejects a row for which the evaluation of an expression failed; what names the expression.
 func RejectEval(what string, err error) error {
 	reason := "expression"
 	if errors.Is(err, meter.ErrCost) {
@@ -73,16 +73,16 @@ func RejectEval(what string, err error) error {
 	return Reject(reason, "%s: %v", what, err)
 }
 
-// Dropped is the error of a row that a rule drops: rule is that of the transform's rules, and empty when it is but one itself.
+// Dropped is the error for a row that a rule drops. Rule names the rule if the transform has several; otherwise it is empty.
 type Dropped struct{ Rule string }
 
 func (*Dropped) Error() string { return "dropped by a rule" }
 
-// ErrDropped is that of a transform which is but one rule.
+// ErrDropped is the error for a row dropped by a transform that has a single rule.
 var ErrDropped error = &Dropped{}
 
-// Decode reads one JSON object, in UTF-8. Its errors are rejections. What is an object, and cannot be kept as it is written, is
-// returned beside the rejection, as near as can be.
+// Decode decodes one JSON object, in UTF-8. Its errors are rejections. If the object cannot be represented exactly, it is returned together
+// with the rejection, as closely as possible.
 func Decode(text []byte) (Row, error) {
 	value, err := rowjson.Decode(text)
 	reason := ""
@@ -106,7 +106,7 @@ func Decode(text []byte) (Row, error) {
 	return object, nil
 }
 
-// DecodeMended is Decode with U+FFFD in place of what is half a character.
+// DecodeMended is like Decode, but accepts unpaired surrogates, which become U+FFFD.
 func DecodeMended(text []byte) (Row, error) {
 	r, err := Decode(text)
 	if why, ok := errors.AsType[*Rejection](err); ok && r != nil && why.Reason == ReasonEncoding {
@@ -118,7 +118,7 @@ func DecodeMended(text []byte) (Row, error) {
 // Encode returns the row's canonical JSON: sorted keys, no HTML escapes, no line end. Equal rows have equal bytes.
 func Encode(r Row) ([]byte, error) { return Append(make([]byte, 0, 256), r) }
 
-// Append appends it.
+// Append appends the row's canonical JSON.
 func Append(to []byte, r Row) ([]byte, error) {
 	text, err := rowjson.Append(to, map[string]any(r))
 	if err != nil {
@@ -127,8 +127,8 @@ func Append(to []byte, r Row) ([]byte, error) {
 	return text, nil
 }
 
-// Digest is the first half of a SHA-256: short enough to keep one for each row, and equal for different rows once in 2^64 rows
-// squared.
+// Digest is the first half of a SHA-256: short enough to keep one for each row, and long enough that different rows have different digests
+// (a collision is to be expected at about 2^64 rows).
 type Digest [16]byte
 
 // DigestOf returns the digest of a text.
@@ -137,17 +137,17 @@ func DigestOf(text []byte) Digest {
 	return Digest(sum[:16])
 }
 
-// Fraction maps a digest to [0, 1) evenly.
+// Fraction maps digests uniformly to [0, 1).
 func (d Digest) Fraction() float64 {
 	return float64(binary.BigEndian.Uint64(d[:8])>>11) / (1 << 53)
 }
 
-// Bucket maps a digest to one of n groups evenly, by other bits than fraction does.
+// Bucket maps digests uniformly to n groups, by other bits than Fraction.
 func (d Digest) Bucket(n int) int {
 	return int(binary.BigEndian.Uint64(d[8:]) % uint64(n))
 }
 
-// KeyOf is the digest of what values are compared by: 1 is 1.0.
+// KeyOf returns the digest of a value for comparison: 1 and 1.0 have the same.
 func KeyOf(v any) (Digest, error) {
 	text, err := rowjson.AppendComparable(nil, v)
 	if err != nil {
@@ -156,7 +156,7 @@ func KeyOf(v any) (Digest, error) {
 	return DigestOf(text), nil
 }
 
-// TooLong returns the rejection of a row whose text is longer than MaxSize; nil when it is not.
+// TooLong returns a rejection if a row's text is longer than MaxSize, and nil otherwise.
 func TooLong(text []byte) error {
 	if len(text) > MaxSize {
 		return Reject("too_long", "the row has more than %d bytes", MaxSize)
