@@ -17,12 +17,12 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Column describes the values of one field, or of a computed column. A value's measure is a number itself, the length of a text in
-// characters, 1 or 0 of a bool, the number of items of a list or an object.
+// Column describes the values of a field or a computed column. The measure of a value is a number itself, the length of a string in
+// characters, 1 or 0 for a bool, or the number of items of a list or an object.
 type Column struct {
 	// Types counts values by JSON type: null, boolean, integer, number, string, array, object.
 	Types map[string]int64
-	// Computed columns are in the profile and not in the rows.
+	// Computed columns are in the profile but not in the rows.
 	Computed bool
 
 	measures Histogram
@@ -31,7 +31,7 @@ type Column struct {
 	values   values
 }
 
-// number is how many values there are, with or without nulls.
+// number returns the number of values, with or without nulls.
 func (c *Column) number(nulls bool) (n int64) {
 	for typ, count := range c.Types {
 		if typ != typeNull || nulls {
@@ -63,11 +63,11 @@ func (c *Column) add(v any) error {
 		c.measureInt(v)
 		c.values.add(hashNumber('i', uint64(v)), 1, func() string { return strconv.FormatInt(v, 10) })
 	case float64:
-		v += 0 // there is one zero
+		v += 0 // -0 becomes 0
 		c.Types["number"]++
 		c.measure(v)
 		c.sum.AddFloat(v)
-		if n, whole := asInt(v); whole { // 1.0 is the value that 1 is
+		if n, whole := asInt(v); whole { // 1.0 and 1 are the same value
 			c.values.add(hashNumber('i', uint64(n)), 1, func() string { return strconv.FormatInt(n, 10) })
 		} else {
 			c.values.add(hashNumber('n', math.Float64bits(v)), 1, func() string { return strconv.FormatFloat(v, 'g', -1, 64) })
@@ -114,7 +114,7 @@ func hashNumber(kind byte, bits uint64) uint64 {
 	return xxhash.Sum64(binary.BigEndian.AppendUint64([]byte{kind, 0}, bits))
 }
 
-// asInt is a number as an integer, if it is one that a float64 holds exactly.
+// asInt returns a number as an integer, if it is one that a float64 represents exactly.
 func asInt(f float64) (n int64, whole bool) {
 	n = int64(f)
 	return n, float64(n) == f && math.Abs(f) < 1<<53
@@ -139,10 +139,10 @@ func (c *Column) merge(o *Column) {
 	c.values.merge(&o.values)
 }
 
-// topValues is how many of the most frequent values are shown.
+// topValues is how many of the most frequent values a summary has.
 const topValues = 10
 
-// summary is the column as expressions see it, less the nulls, which only the profile knows.
+// summary returns the column as expressions see it, except for the number of nulls, which only the profile knows.
 func (c *Column) summary() spec.ColumnProfile {
 	out := spec.ColumnProfile{Types: []string{}, Distinct: c.values.distinct(), Top: []spec.TopValue{}}
 	for _, typ := range slices.Sorted(maps.Keys(c.Types)) {
@@ -167,19 +167,19 @@ func (c *Column) summary() spec.ColumnProfile {
 	return out
 }
 
-// ExactSum adds numbers without rounding, so that the order does not matter.
+// ExactSum adds numbers without rounding, so that their order does not matter.
 type ExactSum struct {
-	whole int64 // a part of the sum, which is quick to add to
+	whole int64 // part of the sum, for fast addition of integers
 	rest  *big.Float
 }
 
-// exactBits hold the sum of 2^63 numbers of any size: from 2^-1074 to 2^1024.
+// exactBits is enough for the sum of 2^63 float64 values of any size, from 2^-1074 to 2^1024.
 const exactBits = 1074 + 1024 + 63 + 1
 
-// maxWhole is from when on the whole numbers are moved to the rest.
+// maxWhole is the absolute value above which the integer part is moved to rest.
 const maxWhole = 1 << 61
 
-// AddInt adds a whole number.
+// AddInt adds an integer.
 func (s *ExactSum) AddInt(n int64) {
 	if n > maxWhole || n < -maxWhole {
 		s.addBig(new(big.Float).SetInt64(n))
@@ -192,7 +192,7 @@ func (s *ExactSum) AddInt(n int64) {
 	}
 }
 
-// AddFloat adds a number that is finite.
+// AddFloat adds a finite number.
 func (s *ExactSum) AddFloat(x float64) { s.addBig(new(big.Float).SetFloat64(x)) }
 
 func (s *ExactSum) addBig(x *big.Float) {
@@ -209,7 +209,7 @@ func (s *ExactSum) merge(o *ExactSum) {
 	}
 }
 
-// Total is the sum.
+// Total returns the sum.
 func (s *ExactSum) Total() *big.Float {
 	sum := new(big.Float).SetPrec(exactBits).SetInt64(s.whole)
 	if s.rest != nil {
@@ -218,14 +218,14 @@ func (s *ExactSum) Total() *big.Float {
 	return sum
 }
 
-// Mean is the sum of n numbers, divided by n.
+// Mean returns the sum divided by n.
 func (s *ExactSum) Mean(n int64) float64 {
 	total := s.Total()
 	mean, _ := total.Quo(total, new(big.Float).SetInt64(n)).Float64()
 	return mean
 }
 
-// columnJSON is a column's form in JSON.
+// columnJSON is the JSON form of a column.
 type columnJSON struct {
 	Types    map[string]int64 `json:"types"`
 	Computed bool             `json:"computed,omitempty"`
@@ -237,7 +237,7 @@ type columnJSON struct {
 	Ranks    []byte           `json:"ranks,omitempty"`
 }
 
-// MarshalJSON implements json.Marshaler. Columns that hold the same have the same bytes.
+// MarshalJSON implements json.Marshaler. Columns with the same content have the same bytes.
 func (c *Column) MarshalJSON() ([]byte, error) {
 	return json.Marshal(columnJSON{
 		Types: c.Types, Computed: c.Computed, Min: c.min, Max: c.max, Sum: c.sum.Total(), Measures: c.measures.encode(),

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// leastShare stands for the share of an empty part in PSI, which has no value there.
+	// leastShare replaces the share of an empty part in PSI, which is undefined there.
 	leastShare = 0.0001
-	// A column is one of categories when it has no more different texts than maxCategories, each leastCount times in the mean in the
-	// earlier dataset. Texts that hardly ever come twice are no categories, however few the rows are.
+	// A column is categorical if it has at most maxCategories different texts, each of which occurs leastCount times on average in the
+	// earlier dataset. Texts that rarely occur twice are not categories, however few rows there are.
 	maxCategories = 100
 	leastCount    = 10
 	deciles       = 10
@@ -31,7 +31,7 @@ func (p *Profile) Drift(base *Profile) map[string]spec.ColumnDrift {
 	return out
 }
 
-// parts divides the rows of both by the values of a column, and returns how many are in each part. The first part is null.
+// parts divides the rows of both profiles by the values of a column, and returns the number of rows in each part. The first part is null.
 func (p *Profile) parts(c *Column, base *Profile, b *Column) (now, before []int64) {
 	now, before = []int64{p.Nulls(c)}, []int64{base.Nulls(b)}
 	if b.categorical() {
@@ -42,14 +42,14 @@ func (p *Profile) parts(c *Column, base *Profile, b *Column) (now, before []int6
 	return append(now, n...), append(before, o...)
 }
 
-// categorical reports whether the values are few texts that come often, of which each is a part of its own.
+// categorical reports whether the values are few, frequent texts, each of which becomes a part of its own.
 func (c *Column) categorical() bool {
 	return c.values.ranks == nil && len(c.values.counts) <= maxCategories && c.Types["string"] == c.number(false) &&
 		c.number(false) >= leastCount*c.values.distinct()
 }
 
-// byCategory divides values into the categories of the earlier ones and others. Of more than maxValues different values nothing is known
-// but that they are no categories any more: all are others.
+// byCategory divides values into the categories of the earlier profile, and others. If the newer profile has more than maxValues different
+// values, their counts are unknown, and all are others.
 func byCategory(c, b *Column) (now, before []int64) {
 	others := c.number(false)
 	for _, hash := range slices.Sorted(maps.Keys(b.values.counts)) {
@@ -63,7 +63,7 @@ func byCategory(c, b *Column) (now, before []int64) {
 	return append(now, others), append(before, 0)
 }
 
-// byDecile divides numbers where the deciles of the earlier ones are. A number that is more than one decile makes one part of them.
+// byDecile divides numbers at the deciles of the earlier profile. Deciles that fall on the same bucket make one part.
 func byDecile(c, b *Histogram) (now, before []int64) {
 	keys, mine, theirs := align(c, b)
 	total, below, edge := b.Count(), int64(0), 1
@@ -83,7 +83,7 @@ func byDecile(c, b *Histogram) (now, before []int64) {
 	return now, before
 }
 
-// align returns the buckets of two histograms at the width of the wider, in order, with the counts of each.
+// align returns the buckets of two histograms at the width of the wider one, in order, with the counts of each.
 func align(c, b *Histogram) (keys []uint64, mine, theirs []int64) {
 	shift := max(c.shift, b.shift)
 	at := func(h *Histogram) map[uint64]int64 {
@@ -107,7 +107,7 @@ func align(c, b *Histogram) (keys []uint64, mine, theirs []int64) {
 	return keys, mine, theirs
 }
 
-// psi is the population stability index of two divisions.
+// psi returns the population stability index of two divisions.
 func psi(now, before []int64) (sum float64) {
 	for i, totals := 0, [2]float64{total(now), total(before)}; i < len(now); i++ {
 		if now[i] == 0 && before[i] == 0 {
@@ -119,7 +119,7 @@ func psi(now, before []int64) (sum float64) {
 	return sum
 }
 
-// jensenShannon is the divergence of two divisions, in bits.
+// jensenShannon returns the Jensen-Shannon divergence of two divisions, in bits.
 func jensenShannon(now, before []int64) (sum float64) {
 	for i, totals := 0, [2]float64{total(now), total(before)}; i < len(now); i++ {
 		n, b := float64(now[i])/totals[0], float64(before[i])/totals[1]
@@ -134,7 +134,7 @@ func jensenShannon(now, before []int64) (sum float64) {
 	return min(max(sum, 0), 1)
 }
 
-// kolmogorovSmirnov is the largest distance between two cumulative distributions. Nothing at all is as far as can be from anything.
+// kolmogorovSmirnov returns the largest distance between two cumulative distributions. It is 1 if only one of them is empty.
 func kolmogorovSmirnov(c, b *Histogram) (largest float64) {
 	n, o := c.Count(), b.Count()
 	if n == 0 || o == 0 {
@@ -160,8 +160,8 @@ func total(counts []int64) (sum float64) {
 	return sum
 }
 
-// SchemaChange says how the fields of the rows differ from those of an earlier profile. Columns that are computed are no fields, and
-// null is a value of every type.
+// SchemaChange returns how the fields of the rows differ from those of an earlier profile. Computed columns are not fields, and null counts
+// as a value of any type.
 func (p *Profile) SchemaChange(base *Profile) spec.SchemaChange {
 	out := spec.SchemaChange{Added: []string{}, Removed: []string{}, Retyped: []string{}}
 	for _, name := range slices.Sorted(maps.Keys(p.Columns)) {
@@ -185,7 +185,7 @@ func (p *Profile) SchemaChange(base *Profile) spec.SchemaChange {
 	return out
 }
 
-// typeNames are the types of the values, less null where there is any other.
+// typeNames returns the types of the values; null only if there is no other.
 func (c *Column) typeNames() string {
 	var names []string
 	for _, typ := range slices.Sorted(maps.Keys(c.Types)) {

@@ -7,36 +7,36 @@ import (
 	"slices"
 )
 
-// Histogram counts numbers in buckets whose width is a share of the number: a bucket is the numbers with the same sign, exponent and
-// leading bits of the mantissa. Adding and merging are sums of whole numbers, so a histogram depends on the numbers alone, not on
-// their order or on how they were divided. It is exact for whole numbers below 512 and within 0.4% else; numbers that spread
-// over more than maxBuckets of these have wider ones.
+// Histogram counts numbers in buckets whose width is proportional to the number: a bucket holds the numbers with the same sign, exponent
+// and leading bits of the mantissa. Adding and merging only add integers, so a histogram depends only on the numbers, not on their order or
+// how they were divided. It is exact for integers below 512 and within 0.4% otherwise; if the numbers need more than maxBuckets buckets,
+// the buckets become wider.
 //
-// Halving the buckets when there are too many is what UDDSketch does (Epicoco et al., 2020); taking a bucket's number from the bits
-// is HdrHistogram's way. It keeps the order independence: how often it is done follows from the set of all numbers, since no part of
-// them needs more buckets than the whole.
+// Doubling the bucket width when there are too many buckets is the method of UDDSketch (Epicoco et al., 2020); computing a bucket from the
+// bits of a number is that of HdrHistogram. The result does not depend on the order: how often the width is doubled follows from the set of
+// all numbers, since no part of them needs more buckets than the whole.
 type Histogram struct {
 	shift   uint
 	buckets map[uint64]int64
 }
 
 const (
-	// finest is how many bits of a number its bucket does not tell: all but the sign, 11 bits of exponent and 8 of mantissa.
+	// finest is how many low bits of a number its bucket ignores: all but the sign, 11 bits of exponent and 8 of mantissa.
 	finest = 64 - 1 - 11 - 8
 	// maxBuckets bounds the memory of a histogram.
 	maxBuckets = 1024
 )
 
-// ordered returns bits that sort as numbers do.
+// ordered returns bits that sort like the numbers.
 func ordered(x float64) uint64 {
-	bits := math.Float64bits(x + 0) // + 0 makes -0 the 0 it equals
+	bits := math.Float64bits(x + 0) // + 0 turns -0 into 0
 	if bits>>63 == 1 {
 		return ^bits
 	}
 	return bits | 1<<63
 }
 
-// value is the number of a bucket: the one nearest to 0.
+// value returns the number that represents a bucket: the one nearest to 0.
 func (h *Histogram) value(key uint64) float64 {
 	bits := key << h.shift
 	if bits>>63 == 0 {
@@ -75,7 +75,7 @@ func (h *Histogram) bound() {
 	}
 }
 
-// widen joins buckets until shift bits are left out.
+// widen merges buckets until shift bits are ignored.
 func (h *Histogram) widen(shift uint) {
 	if shift == h.shift {
 		return
@@ -87,7 +87,7 @@ func (h *Histogram) widen(shift uint) {
 	h.buckets, h.shift = wide, shift
 }
 
-// Count is how many numbers were added.
+// Count returns how many numbers were added.
 func (h *Histogram) Count() (n int64) {
 	for _, c := range h.buckets {
 		n += c
@@ -95,8 +95,8 @@ func (h *Histogram) Count() (n int64) {
 	return n
 }
 
-// Quantiles returns, for each q, the number that a share q of all is not above: of n sorted numbers the one at place ceil(q*n). The qs
-// rise. Without numbers there are none.
+// Quantiles returns, for each q, the smallest number such that a share q of all numbers is not above it: of n sorted numbers the one at
+// position ceil(q*n). The qs must be ascending. Without numbers, the result is empty.
 func (h *Histogram) Quantiles(qs ...float64) []float64 {
 	total, below := h.Count(), int64(0)
 	var found []float64
@@ -109,7 +109,7 @@ func (h *Histogram) Quantiles(qs ...float64) []float64 {
 	return found
 }
 
-// histogramJSON is a histogram's form in JSON: the buckets in order, each key as the distance from the one before.
+// histogramJSON is the JSON form of a histogram: the buckets in order, with the difference of each key from the one before.
 type histogramJSON struct {
 	Shift uint     `json:"shift"`
 	Steps []uint64 `json:"steps"`

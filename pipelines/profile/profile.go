@@ -1,6 +1,6 @@
-// Package profile describes datasets and compares them: what their columns hold, and how far it has moved from an earlier version.
+// Package profile describes datasets and compares them: what their columns contain, and how far that has drifted from an earlier version.
 //
-// A profile depends on the rows alone: all it keeps can be added up in any order and in any parts. It is bounded by the number of
+// A profile depends only on the rows: everything in it can be added in any order and in any parts. Its size is bounded by the number of
 // columns, not of rows.
 package profile
 
@@ -13,17 +13,17 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Profile describes rows: how many, in which parts, and what their columns hold.
+// Profile describes rows: how many there are, in which parts, and what their columns contain.
 type Profile struct {
 	Rows    int64              `json:"rows"`
 	Splits  map[string]int64   `json:"splits"`
 	Columns map[string]*Column `json:"columns"`
 }
 
-// MaxColumns bounds how many columns a dataset may have.
+// MaxColumns bounds the number of columns of a dataset.
 const MaxColumns = 10_000
 
-// New returns the profile of no rows, of these parts.
+// New returns an empty profile with the given parts.
 func New(parts ...string) *Profile {
 	p := &Profile{Splits: map[string]int64{}, Columns: map[string]*Column{}}
 	for _, part := range parts {
@@ -32,7 +32,7 @@ func New(parts ...string) *Profile {
 	return p
 }
 
-// Parse reads a profile.
+// Parse decodes a profile.
 func Parse(text []byte) (*Profile, error) {
 	p := New()
 	if err := json.Unmarshal(text, p); err != nil {
@@ -46,8 +46,8 @@ func Parse(text []byte) (*Profile, error) {
 	return p, nil
 }
 
-// Add takes in one row of a part. Its values are those of a row: nil, bool, int64, float64, string, []any and map[string]any; computed
-// are those of columns that are no fields of it, or stand for a field in the profile.
+// Add adds one row of a part. Values are nil, bool, int64, float64, string, []any and map[string]any. computed has the computed columns,
+// which may replace fields of the same name in the profile.
 func (p *Profile) Add(part string, row, computed map[string]any) error {
 	p.Rows++
 	p.Splits[part]++
@@ -80,7 +80,7 @@ func (p *Profile) add(name string, v any, computed bool) error {
 	return c.add(v)
 }
 
-// Merge adds other, whose rows are not among those of p.
+// Merge adds the profile of other rows.
 func (p *Profile) Merge(other *Profile) {
 	p.Rows += other.Rows
 	for part, n := range other.Splits {
@@ -94,10 +94,10 @@ func (p *Profile) Merge(other *Profile) {
 	}
 }
 
-// Nulls is in how many rows a column is null or absent.
+// Nulls returns in how many rows a column is null or missing.
 func (p *Profile) Nulls(c *Column) int64 { return p.Rows - c.number(false) }
 
-// Schema returns a JSON Schema that the rows meet: the fields with the types seen, required where every row has them.
+// Schema returns a JSON Schema that the rows match: the fields with their types; a field is required if every row has it.
 func (p *Profile) Schema() map[string]any {
 	properties := map[string]any{}
 	required := []string{}
@@ -117,13 +117,13 @@ func (p *Profile) Schema() map[string]any {
 	}
 }
 
-// Summary is the profile as expressions see it.
+// Summary returns the profile as expressions see it.
 func (p *Profile) Summary() spec.Profile {
 	out := spec.Profile{Columns: make(map[string]spec.ColumnProfile, len(p.Columns))}
 	for name, c := range p.Columns {
 		s := c.summary()
 		s.Nulls = p.Nulls(c)
-		s.Distinct = min(s.Distinct, c.number(false)) // an estimate may be above what there is
+		s.Distinct = min(s.Distinct, c.number(false)) // the estimate may exceed the number of values
 		out.Columns[name] = s
 	}
 	return out

@@ -19,7 +19,8 @@ import (
 type RowDiff struct {
 	Added   int64 `json:"added"`
 	Removed int64 `json:"removed"`
-	// Changed rows have a key that both have, and other fields. Without a key there are none: they are removed and added.
+	// Changed counts rows whose key is in both datasets, with different fields. Without a key it is zero: such rows count as removed and
+	// added.
 	Changed int64 `json:"changed"`
 	Same    int64 `json:"same"`
 }
@@ -28,15 +29,15 @@ type RowDiff struct {
 type Rows func(yield func(text []byte) error) error
 
 const (
-	// rowsInMemory is about how many rows are compared at a time.
+	// rowsInMemory is about how many rows of each dataset are compared at a time.
 	rowsInMemory = 500_000
 	maxParts     = 512
 	recordSize   = 1 + 16 + 16
 )
 
-// DiffRows compares datasets of about so many rows by the fields of key, or as whole rows. Rows of the same key are paired where they
-// are equal, and else in no order that matters. What is on disk meanwhile, in the folder temp, is 33 bytes a row; in memory are the
-// digests of one part of the rows.
+// DiffRows compares datasets of about count rows by the fields of key, or as whole rows if key is empty. Rows with the same key are paired
+// with equal rows first, and the rest in arbitrary order. It needs 33 bytes per row on disk, in the folder temp, and memory for the digests
+// of one part of the rows.
 func DiffRows(ctx context.Context, older, newer Rows, count int64, key []string, temp string) (d RowDiff, err error) {
 	parts, err := createParts(temp, min(maxParts, 1+count/rowsInMemory))
 	if err != nil {
@@ -71,7 +72,7 @@ func DiffRows(ctx context.Context, older, newer Rows, count int64, key []string,
 	return d, nil
 }
 
-// record is which dataset a row is of, the digest of its key and that of the row.
+// record holds which dataset a row belongs to, and the digests of its key and of the row.
 type record [recordSize]byte
 
 func recordOf(side byte, text []byte, key []string) (r record, err error) {
@@ -110,7 +111,7 @@ func recordOf(side byte, text []byte, key []string) (r record, err error) {
 	return r, nil
 }
 
-// part is a file of the records of some keys.
+// part is a file with the records of a share of the keys.
 type part struct {
 	file *os.File
 	out  *bufio.Writer
@@ -121,7 +122,7 @@ func createParts(temp string, n int64) ([]part, error) {
 	for i := range parts {
 		f, err := os.CreateTemp(temp, "rows-*")
 		if err == nil {
-			err = os.Remove(f.Name()) // without a name it is gone when the process is
+			err = os.Remove(f.Name()) // the space is freed when the process ends
 		}
 		if err != nil {
 			for _, p := range parts[:i] {
@@ -165,9 +166,9 @@ func (p part) compare(d *RowDiff) error {
 	return nil
 }
 
-// pair counts the rows of one key, sorted by row.
+// pair counts the rows of one key, sorted by row digest.
 func (d *RowDiff) pair(rows []record) {
-	var left [2]int64 // of each dataset, without an equal row in the other
+	var left [2]int64 // rows of each dataset without an equal row in the other
 	for len(rows) > 0 {
 		var n [2]int64
 		same := rows[0]

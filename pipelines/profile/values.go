@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// values tells how many different values there are, and which are the most frequent: up to maxValues of them exactly, and above that
-// how many there are about, by HyperLogLog (Flajolet et al., 2007). Which of the two it is follows from the values alone.
+// values counts distinct values and finds the most frequent: exactly up to maxValues of them; above that only their approximate number is
+// known, by HyperLogLog (Flajolet et al., 2007). Which of the two applies depends only on the values.
 type values struct {
-	counts map[uint64]*counted // by hash; nil when there were too many
-	ranks  []byte              // the registers of HyperLogLog, when there were too many
+	counts map[uint64]*counted // by hash; nil if there were too many
+	ranks  []byte              // the registers of HyperLogLog, if there were too many
 }
 
 type counted struct {
-	// Text is the value, shortened.
+	// Text is the value, truncated.
 	Text  string `json:"value"`
 	Count int64  `json:"count"`
 	Hash  uint64 `json:"hash,string"`
@@ -25,14 +25,14 @@ type counted struct {
 
 const (
 	maxValues = 1000
-	// registers of HyperLogLog: a standard error of 1.04/sqrt(4096) = 1.6%.
+	// registers is the number of registers of HyperLogLog; the standard error is 1.04/sqrt(4096) = 1.6%.
 	registerBits = 12
 	registers    = 1 << registerBits
-	// maxText is how much of a value is kept, in bytes.
+	// maxText is how many bytes of a value are kept.
 	maxText = 100
 )
 
-// add counts a value n times; text is called when it is a new one.
+// add counts a value n times; text is called only if the value is new.
 func (v *values) add(hash uint64, n int64, text func() string) {
 	if v.ranks != nil {
 		v.rank(hash)
@@ -82,7 +82,7 @@ func (v *values) merge(other *values) {
 	}
 }
 
-// distinct is how many different values there are.
+// distinct returns the number of different values.
 func (v *values) distinct() int64 {
 	if v.ranks == nil {
 		return int64(len(v.counts))
@@ -96,13 +96,13 @@ func (v *values) distinct() int64 {
 	}
 	const m = float64(registers)
 	estimate := 0.7213 / (1 + 1.079/m) * m * m / sum
-	if estimate <= 2.5*m && empty > 0 { // few values for so many registers: count the empty ones
+	if estimate <= 2.5*m && empty > 0 { // linear counting is more accurate in this range
 		estimate = m * math.Log(m/float64(empty))
 	}
 	return max(int64(math.Round(estimate)), maxValues+1)
 }
 
-// sorted are the values that were counted, the most frequent first.
+// sorted returns the counted values, the most frequent first.
 func (v *values) sorted() []*counted {
 	var all []*counted
 	for _, c := range v.counts {
@@ -134,7 +134,7 @@ func (v *values) decode(list []*counted, ranks []byte) error {
 	return nil
 }
 
-// shorten cuts a text to maxText bytes, at the end of a character.
+// shorten truncates a text to maxText bytes, at a character boundary.
 func shorten(s string) string {
 	if len(s) <= maxText {
 		return s

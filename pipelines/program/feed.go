@@ -11,39 +11,39 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// The window: how many rows, and how many bytes of them, the program may have before it answers. One row it always gets. Rows are
-// many, so that answers of a few bytes fill what a program buffers of its output.
+// The window: how many rows, and how many bytes of them, a program may have unanswered. It always gets at least one row. The number of rows
+// is large, so that even answers of a few bytes fill the program's output buffer.
 const (
 	maxRows  = 4096
 	maxBytes = 1 << 20
 )
 
-// Feed takes rows to one process at a time, and their answers back. It is for one goroutine.
+// Feed sends rows to one process at a time and receives their answers. It is not safe for concurrent use.
 type Feed struct {
 	pool *Pool
-	proc *process // nil when there is none at hand
+	proc *process // nil if there is none at present
 
 	queue  []*item         // to send
 	flight map[int64]*item // sent to proc, by number
 	bytes  int             // in flight
-	since  time.Time       // the silence began: the last answer, or the first row in flight
+	since  time.Time       // start of the silence: the last answer, or the first row in flight
 }
 
-// item is a row on its way.
+// item is a row that has no answer yet.
 type item struct {
-	number int64 // in the process that has it, or is about to
+	number int64 // in the process that has it or gets it next
 	line   []byte
 	text   []byte
 	done   func(Answer) error
-	// suspects is how many rows a process had, this one among them, when it died; 0 when none did.
+	// suspects is how many rows, including this one, a process had when it died; 0 if none died with this row.
 	suspects int
 }
 
-// Feed returns a feed; close it.
+// Feed returns a new feed. The caller must close it.
 func (p *Pool) Feed() *Feed { return &Feed{pool: p, flight: map[int64]*item{}} }
 
-// Send takes a row, a JSON object without line breaks and without the field _row, to the program. It calls done when there is an
-// answer, of this row and of others, from within Send and Flush. An error of done's ends the call.
+// Send sends a row, a JSON object without line breaks and without the field _row, to the program. done is called with the answer, from
+// within this or a later call of Send or Flush. If done returns an error, that call returns it.
 func (f *Feed) Send(ctx context.Context, text []byte, done func(Answer) error) error {
 	f.queue = append(f.queue, &item{text: text, done: done})
 	for len(f.queue) > 0 {
@@ -54,7 +54,7 @@ func (f *Feed) Send(ctx context.Context, text []byte, done func(Answer) error) e
 	return nil
 }
 
-// Flush returns when every row has its answer.
+// Flush waits until every row has its answer.
 func (f *Feed) Flush(ctx context.Context) error {
 	for len(f.queue)+len(f.flight) > 0 || f.proc != nil && f.proc.ended() {
 		if err := f.step(ctx); err != nil {
@@ -64,7 +64,7 @@ func (f *Feed) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Close gives the process back, or ends it when it still has rows.
+// Close returns the process to the pool, or kills it if it still has rows.
 func (f *Feed) Close() {
 	switch {
 	case f.proc == nil:
@@ -76,7 +76,7 @@ func (f *Feed) Close() {
 	f.proc = nil
 }
 
-// step sends a row, or takes an answer, or ends the input when there is nothing else to do.
+// step sends a row, receives an answer, or ends the input after a silence.
 func (f *Feed) step(ctx context.Context) (err error) {
 	if f.proc == nil {
 		if f.proc, err = f.pool.take(); err != nil {
@@ -106,7 +106,7 @@ func (f *Feed) step(ctx context.Context) (err error) {
 	return nil
 }
 
-// quiet is when hush is due.
+// quiet returns a channel that fires when hush is due.
 func (f *Feed) quiet(sends bool) (<-chan time.Time, func() bool) {
 	var wait time.Duration
 	switch {
@@ -121,7 +121,7 @@ func (f *Feed) quiet(sends bool) (<-chan time.Time, func() bool) {
 	return timer.C, timer.Stop
 }
 
-// hush ends the input of a process that says nothing, or a process that does not end without.
+// hush ends the input of a silent process, or kills one that does not exit after the end of its input.
 func (f *Feed) hush() {
 	if f.proc.ended() {
 		f.proc.cut()
@@ -130,7 +130,7 @@ func (f *Feed) hush() {
 	}
 }
 
-// room reports whether the program can be given the next row.
+// room reports whether the program may be given the next row.
 func (f *Feed) room() bool {
 	switch {
 	case len(f.queue) == 0 || f.proc.ended():
@@ -144,7 +144,8 @@ func (f *Feed) room() bool {
 	return len(f.flight) < maxRows && f.bytes+len(f.queue[0].text) <= maxBytes
 }
 
-// company is how many rows may be in flight together with those that are, or else with the next one; 0 when none of them is a suspect.
+// company returns how many rows may be in flight together with the current ones, or with the next one if there are none; 0 means no limit,
+// because none of them is a suspect.
 func (f *Feed) company() int {
 	for _, it := range f.flight {
 		return f.pool.company(it.suspects)
@@ -155,7 +156,7 @@ func (f *Feed) company() int {
 	return f.pool.company(f.queue[0].suspects)
 }
 
-// sent notes that the first of the queue is with the program.
+// sent records that the first row of the queue was passed to the program.
 func (f *Feed) sent() {
 	it := f.queue[0]
 	f.queue = f.queue[1:]
@@ -168,7 +169,7 @@ func (f *Feed) sent() {
 	f.bytes += len(it.text)
 }
 
-// lineOf returns the row's line under a number.
+// lineOf returns the row as a line with the given number.
 func (it *item) lineOf(n int64) []byte {
 	if it.line != nil && it.number == n {
 		return it.line
@@ -184,7 +185,7 @@ func (it *item) lineOf(n int64) []byte {
 	return it.line
 }
 
-// answer hands an answer to the row it is of.
+// answer passes an answer to its row.
 func (f *Feed) answer(line []byte) error {
 	object, err := rows.Decode(line)
 	if object == nil {
@@ -219,7 +220,7 @@ func (f *Feed) answer(line []byte) error {
 	return it.done(answer)
 }
 
-// spoke ends a silence.
+// spoke records an answer after a silence.
 func (f *Feed) spoke() {
 	now := time.Now()
 	sinceEnd := time.Duration(-1)
@@ -230,7 +231,7 @@ func (f *Feed) spoke() {
 	f.since = now
 }
 
-// whole returns a number that JSON may write with a fraction of zero.
+// whole returns an integer, which JSON may write with a fraction of zero.
 func whole(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -241,7 +242,7 @@ func whole(v any) (int64, bool) {
 	return 0, false
 }
 
-// word is what a rule or a reason may be called: rows are counted by it.
+// word matches valid names of rules and reasons, which are used as the names of counts.
 var word = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
 func read(object rows.Row) (a Answer, err error) {
@@ -270,7 +271,7 @@ func name(key string, v any) (string, error) {
 	return text, nil
 }
 
-// over settles what an ended process left.
+// over handles the end of a process: it answers or requeues the rows that the process left unanswered.
 func (f *Feed) over() error {
 	p, ended := f.proc, f.proc.ended()
 	f.proc = nil
@@ -294,7 +295,7 @@ func (f *Feed) over() error {
 			}
 		}
 		return nil
-	case p.exit.OK() && p.answered > 0: // it wants to be started afresh
+	case p.exit.OK() && p.answered > 0: // it exited successfully and expects to be restarted
 		f.queue = append(left, f.queue...)
 		return nil
 	}
@@ -311,7 +312,7 @@ func (f *Feed) over() error {
 	return nil
 }
 
-// crash is the answer for a row that was there when the program died, and again when it had no other.
+// crash returns the answer for a row with which the program died twice, the second time alone.
 func crash(p *process) Answer {
 	if p.exit.OK() {
 		return Answer{Reject: NoAnswer, Message: "the program exited without an answer when given only this row"}

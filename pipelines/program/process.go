@@ -13,23 +13,23 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
-// process is one life of the program. It belongs to one goroutine at a time, beside its own two.
+// process is one run of the program. It is used by one goroutine at a time, besides its own two.
 type process struct {
 	child *proc.Process
-	// in takes lines until endInput; the program need not read them. out is closed when the program has ended, and has said so in
-	// exit and fault by then.
+	// in accepts lines until endInput, even if the program does not read them. out is closed when the program has exited; exit and fault
+	// are set by then.
 	in      chan []byte
 	out     chan []byte
 	exit    proc.Exit
 	fault   error
-	endedAt time.Time // of the input
+	endedAt time.Time // when the input was ended
 	wasCut  atomic.Bool
 
-	sent     int64 // lines, and the number of the last
+	sent     int64 // number of lines, which is also the number of the last one
 	answered int64
 }
 
-// queued is how many lines may wait on the way to and from the program.
+// queued is how many lines may be buffered in each direction.
 const queued = 64
 
 func start(ctx context.Context, spec Spec, tail *proc.Tail) (*process, error) {
@@ -59,13 +59,13 @@ func start(ctx context.Context, spec Spec, tail *proc.Tail) (*process, error) {
 	return p, nil
 }
 
-// endInput closes the program's stdin behind what is on the way to it.
+// endInput closes the program's stdin after the lines that are already queued.
 func (p *process) endInput() {
 	p.endedAt = time.Now()
 	close(p.in)
 }
 
-// cut kills a program that does not end, although it has answered all its rows and its input has ended.
+// cut kills a program that does not exit although its input or output has ended.
 func (p *process) cut() {
 	p.wasCut.Store(true)
 	p.child.Kill()
@@ -74,7 +74,8 @@ func (p *process) cut() {
 // ended reports whether the input was ended.
 func (p *process) ended() bool { return !p.endedAt.IsZero() }
 
-// write writes lines to the program's stdin. What a program that has closed it does not read is written nowhere: its end tells.
+// write writes lines to the program's stdin. If the program has closed it, the lines are discarded; the end of the process is handled
+// elsewhere.
 func (p *process) write(to io.WriteCloser) {
 	defer to.Close()
 	w := bufio.NewWriterSize(to, 64<<10)
@@ -84,7 +85,7 @@ func (p *process) write(to io.WriteCloser) {
 			err = w.Flush()
 		}
 		if err != nil {
-			for range p.in { // who sends must not wait
+			for range p.in { // the sender must not block
 				continue
 			}
 			return
@@ -93,7 +94,7 @@ func (p *process) write(to io.WriteCloser) {
 	_ = w.Flush()
 }
 
-// read hands the lines of the program's stdout on, and then waits for its end.
+// read passes on the lines of the program's stdout, and then waits for the program to exit.
 func (p *process) read(from io.ReadCloser, spec Spec) {
 	defer close(p.out)
 	defer from.Close()
@@ -108,22 +109,22 @@ func (p *process) read(from io.ReadCloser, spec Spec) {
 		p.fault = spec.fault("the program wrote a line of more than %d MiB, which begins with %s", maxLine>>20, show(lines.Bytes()))
 		p.child.Kill()
 	}
-	timer := time.AfterFunc(stopGrace, p.cut) // it has closed its output, and can answer no more
+	timer := time.AfterFunc(stopGrace, p.cut) // without output it cannot answer any more
 	defer timer.Stop()
 	exit, err := p.child.Wait()
 	if errors.Is(err, proc.ErrLost) {
-		err = nil // it was killed, which exit says
+		err = nil // it was killed; exit says so
 	}
 	p.exit, p.fault = exit, errors.Join(p.fault, err)
 }
 
-// discard kills the program and waits for its end.
+// discard kills the program and waits for it to exit.
 func (p *process) discard() {
 	if !p.ended() {
 		p.endInput()
 	}
 	p.child.Kill()
-	for range p.out { // nobody wants the answers
+	for range p.out { // discard the answers
 		continue
 	}
 }

@@ -1,11 +1,11 @@
-// Package program has a program of the user's transform rows: JSON lines in, JSON lines out, every row answered for, and started again
-// when it dies.
+// Package program lets a user's program transform rows: JSON lines in, JSON lines out, an answer for every row, with a restart when the
+// program dies.
 //
-// A row goes in as a JSON object on one line, with a number in the field _row. The program answers each with a line that has the same
-// _row, in any order: the row as it shall be, or {"_row": 7, "_drop": "rule"}, or {"_row": 7, "_reject": "reason"}.
+// A row is sent as a JSON object on one line, with a number in the field _row. The program answers each row, in any order, with a line that
+// has the same _row: the new row, or {"_row": 7, "_drop": "rule"}, or {"_row": 7, "_reject": "reason"}.
 //
-// A program may hold answers back, because its output is buffered or because it works on several rows at a time, until its input
-// ends. So when nothing comes for a while and it is given nothing more, its input is ended, and the next rows go to a new process.
+// A program may hold back answers until the end of its input, because its output is buffered or because it processes several rows at a
+// time. So if no answer comes for a while and no more rows can be sent, its input is ended, and the next rows go to a new process.
 package program
 
 import (
@@ -25,41 +25,42 @@ import (
 
 // Spec says what to run.
 type Spec struct {
-	// Name is that of the transform, which errors are of.
+	// Name is the name of the transform, for errors.
 	Name string
-	// Path, Args, Dir and Env are those of proc.Command.
+	// Path, Args, Dir and Env are as in proc.Command.
 	Path string
 	Args []string
 	Dir  string
 	Env  []string
-	// Stderr receives what the program writes there, from several processes at once. Nil: nobody.
+	// Stderr receives the program's stderr, from several processes at once. Nil discards it.
 	Stderr io.Writer
-	// MaxRestarts is how often all processes together may be started again because they died.
+	// MaxRestarts is how often all processes together may be restarted after they died.
 	MaxRestarts int
 }
 
-// fault is an error of the program's, for the user.
+// fault returns an error that is the program's fault, of type user.
 func (s Spec) fault(format string, args ...any) error {
 	return fault.Errorf(fault.User, "transform %s: %s", s.Name, fmt.Sprintf(format, args...))
 }
 
 const (
-	// maxLine bounds a line of the program's: a row that is a little too long is rejected, and no fault of the program's.
+	// maxLine bounds a line of the program's output. It exceeds the limit of a row, since a row that is slightly too long is rejected and
+	// does not fail the step.
 	maxLine = rows.MaxSize + rows.MaxSize/2
-	// tailLines is how much of what the program wrote to stderr stands in an error.
+	// tailLines is how many lines of the program's stderr go into an error.
 	tailLines = 20
-	// hopeless is how many deaths are enough when no row was ever answered.
+	// hopeless is how many deaths fail the step if no row was ever answered.
 	hopeless = 3
-	// maxWords bounds the different rules and reasons of a program.
+	// maxWords bounds the number of different rules and reasons of a program.
 	maxWords = 100
-	// stopGrace is the time between SIGTERM and SIGKILL, and the time a program has to end after its input and its output did.
+	// stopGrace is the time between SIGTERM and SIGKILL, and the time a program has to exit after the end of its input or output.
 	stopGrace = 10 * time.Second
 	// leastPatience and mostPatience bound the silence after which a program's input is ended.
 	leastPatience = time.Second
 	mostPatience  = 10 * time.Minute
 )
 
-// Pool holds the processes of one program, which are kept from one Feed to the next. It may be used from several goroutines.
+// Pool holds the processes of one program and reuses them for several feeds. It is safe for concurrent use.
 type Pool struct {
 	ctx  context.Context
 	spec Spec
@@ -71,16 +72,16 @@ type Pool struct {
 	answered bool
 	slowest  time.Duration   // the longest silence before an answer
 	words    map[string]bool // rules and reasons
-	// withholds is set when the end of its input made the program speak at once, after a long silence.
+	// withholds is set if the end of the input, after a long silence, made the program answer at once.
 	withholds bool
 }
 
-// NewPool makes a pool without any process. The end of ctx ends the processes; Close must be called all the same.
+// NewPool returns a pool without processes. The end of ctx kills its processes; the caller must still call Close.
 func NewPool(ctx context.Context, spec Spec) *Pool {
 	return &Pool{ctx: ctx, spec: spec, tail: proc.NewTail(tailLines), words: map[string]bool{}}
 }
 
-// Close ends the processes that no Feed has. It waits for them.
+// Close ends the idle processes and waits for them.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	idle := p.idle
@@ -101,7 +102,8 @@ func (p *Pool) Close() error {
 	return errors.Join(all...)
 }
 
-// lastExit returns an error when a process that has answered all its rows ended by itself, and not well: it says that something went wrong.
+// lastExit returns an error if a process that has answered all its rows exited by itself with an error, which means that something went
+// wrong.
 func (p *Pool) lastExit(one *process) error {
 	if one.fault != nil || one.exit.OK() || one.wasCut.Load() || p.ctx.Err() != nil {
 		return one.fault
@@ -109,7 +111,7 @@ func (p *Pool) lastExit(one *process) error {
 	return p.spec.fault("the program answered every row and then exited with %s%s", one.exit, p.lastWords())
 }
 
-// take returns a process that waits for rows.
+// take returns an idle process, or starts one.
 func (p *Pool) take() (*process, error) {
 	p.mu.Lock()
 	if n := len(p.idle); n > 0 {
@@ -132,7 +134,7 @@ func (p *Pool) giveBack(one *process) {
 	p.idle = append(p.idle, one)
 }
 
-// spoke notes an answer after a silence; sinceEnd is the part of it after the end of the input, or negative.
+// spoke records an answer after a silence; sinceEnd is the part of the silence after the end of the input, or negative.
 func (p *Pool) spoke(silence, sinceEnd time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +146,7 @@ func (p *Pool) spoke(silence, sinceEnd time.Duration) {
 	p.slowest = max(p.slowest, silence)
 }
 
-// knows notes a rule or a reason, and reports whether there are not too many to count rows by.
+// knows records a rule or a reason, and reports whether there are at most maxWords of them.
 func (p *Pool) knows(word string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +157,7 @@ func (p *Pool) knows(word string) bool {
 	return false
 }
 
-// patience is how long a silence may last before the program's input is ended. At rest it is given no more rows for now.
+// patience returns how long a silence may last before the program's input is ended. atRest says that the program gets no more rows for now.
 func (p *Pool) patience(atRest bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +167,7 @@ func (p *Pool) patience(atRest bool) time.Duration {
 	return min(max(2*p.slowest, leastPatience), mostPatience)
 }
 
-// died notes that a process ended before it should have, and returns an error when that is too much.
+// died records that a process exited too early, and returns an error if that has happened too often.
 func (p *Pool) died(exit proc.Exit) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,8 +181,8 @@ func (p *Pool) died(exit proc.Exit) error {
 	return nil
 }
 
-// company is how many of n rows that a process died with may be sent together, to find the one that kills it: one, but for a program
-// that answers only at the end of its input, so that each time costs a process.
+// company returns how many of n rows with which a process died may be sent together in order to find the one that kills it. It is one,
+// except for a program that answers only at the end of its input, where each attempt costs a process.
 func (p *Pool) company(n int) int {
 	if n == 0 {
 		return 0
@@ -197,21 +199,21 @@ func (p *Pool) lastWords() string {
 	return cmp.Or(p.tail.Explain(), "; it wrote nothing to stderr")
 }
 
-// Answer is what became of a row.
+// Answer is the program's answer for a row.
 type Answer struct {
-	// Row is the row as it shall be, unless one of the others is set.
+	// Row is the new row, unless one of the other fields is set.
 	Row rows.Row
-	// Drop is the rule that drops the row, Reject the reason it is rejected for, and Message the case at hand.
+	// Drop is the rule that drops the row, Reject the reason for rejecting it, and Message the details.
 	Drop, Reject, Message string
 }
 
-// The reasons for rejecting a row that the program gave no answer to.
+// The reasons for rejecting a row that the program did not answer.
 const (
 	NoAnswer = "no_answer"
 	Crashed  = "crashed"
 )
 
-// sortedFlight returns rows in the order they were sent in.
+// sortedFlight returns rows in the order in which they were sent.
 func sortedFlight(flight map[int64]*item) []*item {
 	items := make([]*item, 0, len(flight))
 	for _, it := range flight {
@@ -221,5 +223,5 @@ func sortedFlight(flight map[int64]*item) []*item {
 	return items
 }
 
-// show is a line as an error shows it.
+// show returns a line in the form used in errors.
 func show(line []byte) string { return fmt.Sprintf("%.200q", line) }

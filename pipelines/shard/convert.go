@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// LinesPath is where the JSON lines of a shard are written: the shard's own path, or one beside it while they are not converted.
+// LinesPath returns the path of a shard's JSON lines: the shard's own path, or a file next to it if the shard is to be converted.
 func LinesPath(path string) string {
 	if filepath.Ext(path) == format.LinesExt {
 		return path
@@ -26,12 +26,12 @@ func LinesPath(path string) string {
 	return path + ".rows"
 }
 
-// seenPath is where is what was seen of the columns of such a shard.
+// seenPath returns the path of the file that describes the columns seen in such a shard.
 func seenPath(path string) string { return path + ".columns" }
 
-// Convert writes shards in their format, several at a time, of the JSON lines that were written beside them. known is what is known of
-// the types of their columns; nil: nothing. It calls begin with the size of each shard, and what begin returns with the bytes of it that
-// are done, part by part.
+// Convert converts the JSON lines of shards to their format, several shards at a time. known has the types that are known for the columns;
+// nil if none are. Convert calls begin with the size of each shard, and the function that begin returns with the number of bytes done in
+// each step.
 func Convert(
 	ctx context.Context, paths []string, form format.ShardFormat, known *columns.Type, parallelism int, begin func(size int64) func(part int64),
 ) error {
@@ -51,7 +51,7 @@ func Convert(
 		case !ok || known == nil || known.Fields[misfit.Column] == nil:
 			return err
 		}
-		known.Fields[misfit.Column] = nil // something has changed the values: they decide for themselves
+		known.Fields[misfit.Column] = nil // a transform has changed the values: derive the type from them
 	}
 }
 
@@ -71,7 +71,7 @@ func convertAll(
 	return workers.Wait()
 }
 
-// joinSeen returns what was seen of the columns of all shards. There is nothing of a shard without rows.
+// joinSeen returns what was seen of the columns of all shards. Shards without rows have no such file.
 func joinSeen(paths []string) (columns.Seen, error) {
 	all := columns.Seen{}
 	for _, path := range paths {
@@ -90,7 +90,7 @@ func joinSeen(paths []string) (columns.Seen, error) {
 	return all, removeAll(paths, seenPath)
 }
 
-// removeAll removes what lies beside shards, where it is.
+// removeAll removes the files next to the shards, if they exist.
 func removeAll(paths []string, beside func(string) string) error {
 	for _, path := range paths {
 		if err := os.Remove(beside(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -100,7 +100,7 @@ func removeAll(paths []string, beside func(string) string) error {
 	return nil
 }
 
-// convertShard writes a shard of the rows beside it.
+// convertShard converts one shard.
 func convertShard(ctx context.Context, path string, form format.ShardFormat, row *columns.Type, begin func(size int64) func(part int64)) error {
 	info, err := os.Stat(LinesPath(path))
 	if err != nil {

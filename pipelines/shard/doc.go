@@ -1,3 +1,3 @@
-// Package shard writes the shards of a dataset: the rows that marks name, in the order of their digests, with the profile of them, and in the
-// format that was asked for.
+// Package shard writes the shards of a dataset: the rows that marks refer to, in the order of their digests, in the configured format, and
+// their profile.
 package shard

@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/transform"
 )
 
-// ref is what is needed of a mark to write its row. All those of a shard are in memory.
+// ref is the part of a mark that is needed to write its row. The refs of a part of the shard are in memory together.
 type ref struct {
 	key     rows.Digest
 	offset  uint64
@@ -36,20 +36,20 @@ func fetch(work string, refs []spill.Reference) ([]ref, error) {
 	return rows, err
 }
 
-// Writer writes the rows of a shard and describes them.
+// Writer writes the rows of a shard and computes their profile.
 type Writer struct {
 	Work    string
 	Workers int
 	Columns transform.Columns
 	Part    string
-	// Profile and seen describe what was written; seen may be nil.
+	// Profile and seen describe what was written; seen is nil if the shard is not converted.
 	Profile *profile.Profile
 	seen    columns.Seen
-	// Wrote is called with how many rows were written since the last time.
+	// Wrote is called with the number of rows written since the last call.
 	Wrote func(rows int)
 }
 
-// chunk is rows that follow one another in a shard, with what describes them.
+// chunk is a sequence of consecutive rows of a shard, with their profile.
 type chunk struct {
 	text    []byte
 	rows    int
@@ -57,10 +57,11 @@ type chunk struct {
 	seen    columns.Seen
 }
 
-// chunkBytes is how much of a shard is read at a time by one worker.
+// chunkBytes is the size of the chunks that workers read.
 const chunkBytes = 4 << 20
 
-// Write writes the rows of a shard, as JSON lines, to its path, or beside it with the columns that they have if they are to be converted.
+// Write writes the rows of a shard as JSON lines to its path; or, if they are to be converted, to a file next to it, together with the
+// columns seen.
 func (w *Writer) Write(ctx context.Context, group, path string, refs []spill.Reference) error {
 	if LinesPath(path) != path {
 		w.seen = columns.Seen{}
@@ -80,10 +81,10 @@ func (w *Writer) Write(ctx context.Context, group, path string, refs []spill.Ref
 	return err
 }
 
-// rows has workers read chunks and writes them in order. Memory: a chunk for each worker, and one more.
+// rows lets workers read chunks and writes them in order. Memory: a chunk for each worker, and one more.
 func (w *Writer) rows(ctx context.Context, rows []ref, out io.Writer) error {
 	work, ctx := errgroup.WithContext(ctx)
-	chunks := make(chan chan chunk, max(w.Workers-1, 0)) // in order, full or still to be read
+	chunks := make(chan chan chunk, max(w.Workers-1, 0)) // in order; each may still be being read
 	work.Go(func() error {
 		defer close(chunks)
 		for len(rows) > 0 {
@@ -120,7 +121,7 @@ func (w *Writer) rows(ctx context.Context, rows []ref, out io.Writer) error {
 	return work.Wait()
 }
 
-// chunkLen is how many of the first rows make a chunk: at least one.
+// chunkLen returns how many of the first rows make a chunk: at least one.
 func chunkLen(rows []ref) int {
 	size := 0
 	for n, r := range rows {
@@ -131,7 +132,7 @@ func chunkLen(rows []ref) int {
 	return len(rows)
 }
 
-// read reads rows from the spill files, in the order in which they lie there, to their places in a chunk.
+// read reads the rows of a chunk from the spill files, in the order in which they are stored there.
 func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 	starts, total := make([]int, len(rows)), 0
 	order := make([]int, len(rows))
@@ -168,7 +169,7 @@ func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 	return nil
 }
 
-// describe takes a row into what describes a chunk.
+// describe adds a row to the chunk's profile.
 func (w *Writer) describe(text []byte, c chunk) error {
 	r, err := rows.Decode(text)
 	if err != nil {

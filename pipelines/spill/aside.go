@@ -15,14 +15,14 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// Pack is data that is grouped by a key.
+// Pack is data grouped by a key.
 type Pack struct {
 	Key  string
 	Data []byte
 }
 
-// PutAside writes the data of packs to a file of the work folder and returns references in its place. That is all that Beam groups, since
-// runners hold what they group in memory.
+// PutAside writes the data of packs to a file in the work folder, and returns packs with references to it. Beam groups only the references,
+// since runners hold what they group in memory.
 func PutAside(work, name string, packs []Pack) ([]Pack, error) {
 	f, err := os.Create(filepath.Join(work, name))
 	if err != nil {
@@ -32,7 +32,7 @@ func PutAside(work, name string, packs []Pack) ([]Pack, error) {
 	refs := make([]Pack, len(packs))
 	at := uint64(0)
 	for i, p := range packs {
-		_, _ = out.Write(p.Data) // an error stays with the writer
+		_, _ = out.Write(p.Data) // an error is sticky: Flush returns it
 		refs[i] = Pack{p.Key, newReference(at, p.Data, name)}
 		at += uint64(len(p.Data))
 	}
@@ -42,7 +42,8 @@ func PutAside(work, name string, packs []Pack) ([]Pack, error) {
 	return refs, nil
 }
 
-// Reference says where something was put aside: 8 bytes each for offset and length, 4 for its checksum, big endian, and the file's name.
+// Reference refers to data in a file. It consists of 8 bytes each for offset and length, 4 bytes for the checksum, big endian, and the
+// file's name.
 type Reference []byte
 
 // referenceHead is the length of a reference without the name.
@@ -54,7 +55,7 @@ func newReference(at uint64, data []byte, name string) Reference {
 	return append(binary.BigEndian.AppendUint32(ref, checksum(data, nil)), name...)
 }
 
-// Collect takes the references of a group out of Beam's hands, which are good for as long as it says.
+// Collect copies the references of a group, which Beam may overwrite.
 func Collect(packed func(*[]byte) bool) ([]Reference, error) {
 	var refs []Reference
 	var ref []byte
@@ -67,13 +68,13 @@ func Collect(packed func(*[]byte) bool) ([]Reference, error) {
 	return refs, nil
 }
 
-// size is how long what was put aside is.
+// size returns the length of the data.
 func (r Reference) size() int64 { return int64(binary.BigEndian.Uint64(r[8:])) }
 
-// CountMarks is how many marks without order and bands there are.
+// CountMarks returns the number of marks, if they have no order and no bands.
 func CountMarks(refs []Reference) int64 { return SizeOf(refs) / markHead }
 
-// SizeOf is how many bytes they stand for.
+// SizeOf returns the total length of the data.
 func SizeOf(refs []Reference) (size int64) {
 	for _, r := range refs {
 		size += r.size()
@@ -81,11 +82,11 @@ func SizeOf(refs []Reference) (size int64) {
 	return size
 }
 
-// maxGroup is how many bytes of marks are in memory at a time, about, of a group that can be divided.
+// maxGroup is about how many bytes of marks of a group are in memory at a time, if the group can be divided.
 const maxGroup = 32 << 20
 
-// InParts calls yield with the references of a group of marks: with all at once, or when these are too many for the memory with those of one
-// range of keys after the other, in their order.
+// InParts calls yield with the references of a group of marks: once with all of them, or, if they do not fit the memory, with one range of
+// keys after the other, in ascending order.
 func InParts(work, group string, refs []Reference, yield func([]Reference) error) error {
 	n := min(1+SizeOf(refs)/maxGroup, maxParts)
 	if n == 1 {
@@ -103,18 +104,18 @@ func InParts(work, group string, refs []Reference, yield func([]Reference) error
 	return nil
 }
 
-// A group is divided into up to maxParts, and what of a part is written at a time is so large.
+// maxParts bounds the number of parts of a group, and partBlock is how much of a part is written at a time.
 const (
 	maxParts  = 256
 	partBlock = 64 << 10
 )
 
-// divide writes the marks of a group to a file, n ranges of keys apart, and returns the references of each.
+// divide writes the marks of a group to a file, divided into n ranges of keys, and returns the references of each range.
 func divide(work, name string, refs []Reference, n int) ([][]Reference, error) {
 	return distribute(work, name, refs, n, func(m Packed) int { return int(rows.Digest(m[:16]).Fraction() * float64(n)) })
 }
 
-// distribute writes the marks of a group to a file, in n parts that part tells, and returns the references of each.
+// distribute writes the marks of a group to a file, divided into n parts by the function part, and returns the references of each part.
 func distribute(work, name string, refs []Reference, n int, part func(Packed) int) ([][]Reference, error) {
 	f, err := os.Create(filepath.Join(work, name))
 	if err != nil {
@@ -148,16 +149,16 @@ func distribute(work, name string, refs []Reference, n int, part func(Packed) in
 	return divided, errors.Join(err, f.Close())
 }
 
-// Sorted calls yield with the marks of a group in the order of their keys and ties, some at a time: as many as are in so many bytes. More are
-// divided on the disk by the bytes of key and tie, one after the other, so that it does not matter how many have the same key.
+// Sorted calls yield with the marks of a group in the order of their keys and ties, in batches of at most limit bytes. Larger groups are
+// divided on disk by successive bytes of key and tie, so that it does not matter how many marks have the same key.
 func Sorted(work, group string, refs []Reference, limit int64, yield func([]Mark) error) error {
 	return sorted(work, "sorted-"+group, refs, limit, 0, yield)
 }
 
-// MaxSorted is the limit for what is sorted beside the work of others.
+// MaxSorted is the limit for groups that are sorted while other groups are being processed.
 const MaxSorted = maxGroup
 
-// sortedBytes are those that marks are sorted by.
+// sortedBytes is the length of the prefix by which marks are sorted: key and tie.
 const sortedBytes = 32
 
 func sorted(work, name string, refs []Reference, limit int64, at int, yield func([]Mark) error) error {
@@ -172,7 +173,7 @@ func sorted(work, name string, refs []Reference, limit int64, at int, yield func
 	switch {
 	case err != nil:
 		return err
-	case at == sortedBytes: // they are of rows that are the same
+	case at == sortedBytes: // all rows are the same
 		return Fetch(work, refs, func(batch []byte) error { return yieldMarks(batch, yield) })
 	}
 	file := AsideName("marks", fmt.Sprintf("%s-%d", name, at))
@@ -188,7 +189,7 @@ func sorted(work, name string, refs []Reference, limit int64, at int, yield func
 	return os.Remove(filepath.Join(work, file))
 }
 
-// firstDifference is the first byte of those that marks are sorted by, from one on, in which not all are the same.
+// firstDifference returns the index of the first sorted byte, from an index on, in which not all marks are the same.
 func firstDifference(work string, refs []Reference, from int) (int, error) {
 	var first []byte
 	at := sortedBytes
@@ -205,7 +206,7 @@ func firstDifference(work string, refs []Reference, from int) (int, error) {
 	return at, err
 }
 
-// yieldMarks yields the marks in some bytes, sorted.
+// yieldMarks calls yield with the marks in packed, sorted.
 func yieldMarks(packed []byte, yield func([]Mark) error) error {
 	var list []Mark
 	err := EachMark(packed, func(m Packed) { list = append(list, m.Mark()) })
@@ -215,12 +216,12 @@ func yieldMarks(packed []byte, yield func([]Mark) error) error {
 	return errors.Join(err, yield(list))
 }
 
-// FetchMarks calls yield for each of the marks that references stand for.
+// FetchMarks calls yield for each mark that the references refer to.
 func FetchMarks(work string, refs []Reference, yield func(Packed)) error {
 	return Fetch(work, refs, func(batch []byte) error { return EachMark(batch, yield) })
 }
 
-// Fetch calls yield with what references stand for, one after the other.
+// Fetch calls yield with the data of each reference in turn.
 func Fetch(work string, refs []Reference, yield func([]byte) error) error {
 	for _, ref := range refs {
 		data := make([]byte, ref.size())
@@ -249,5 +250,5 @@ func readAt(path string, data []byte, offset uint64) error {
 	return err
 }
 
-// AsideName names the file for what is put aside for a key, in a folder of the work folder.
+// AsideName returns the name of the file for a key's data, in a folder of the work folder.
 func AsideName(folder, key string) string { return folder + "/" + strings.ReplaceAll(key, "/", "-") }

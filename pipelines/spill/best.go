@@ -5,17 +5,17 @@ import (
 	"encoding/binary"
 )
 
-// BestMarks holds the mark of each key that comes first. It is a hash table whose hashes are the keys: a map of marks takes three times
-// the memory.
+// BestMarks holds the first mark of each key, in the order of Packed.Compare. It is a hash table that uses the keys as hashes: a Go map
+// would take three times the memory.
 type BestMarks struct {
 	packed []byte
-	// slots hold twice 1 + the place in packed, and one more where several marks had the key; 0 is free. Their number is a power of two.
+	// slots hold 2 * (1 + the offset in packed), plus 1 if several marks had the key; 0 is free. Their number is a power of two.
 	slots  []uint64
 	keys   int
-	Others int64 // marks that another one with their key came before
+	Others int64 // marks that were not the first of their key
 }
 
-// Add takes in a mark.
+// Add adds a mark.
 func (b *BestMarks) Add(m Packed) {
 	if 2*b.keys >= len(b.slots) {
 		b.grow()
@@ -43,11 +43,11 @@ func (b *BestMarks) append(m Packed) (slot uint64) {
 }
 
 func (b *BestMarks) at(slot uint64) Packed {
-	m, _, _ := cutMark(b.packed[slot/2-1:]) // it was one when it was added
+	m, _, _ := cutMark(b.packed[slot/2-1:]) // it was valid when it was added
 	return m
 }
 
-// find returns the slot that has a key, or is free for it.
+// find returns the slot of a key, or the free slot for it.
 func (b *BestMarks) find(key []byte) *uint64 {
 	mask := uint64(len(b.slots) - 1)
 	for i := binary.BigEndian.Uint64(key) & mask; ; i = (i + 1) & mask {
@@ -67,7 +67,7 @@ func (b *BestMarks) grow() {
 	}
 }
 
-// Each calls yield for the marks that are held, and says whether there were several with their key.
+// Each calls yield for each mark, with whether several marks had its key.
 func (b *BestMarks) Each(yield func(m Packed, several bool)) {
 	for _, s := range b.slots {
 		if s != 0 {

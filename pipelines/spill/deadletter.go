@@ -16,37 +16,37 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// DeadRow is a rejected row as the dead letter holds it, one JSON object a line.
+// DeadRow is a rejected row in the dead letter: one JSON object per line.
 type DeadRow struct {
-	// Element is the row as it came to the transform, or its text when that is no JSON object.
+	// Element is the row as it reached the transform, or its text if it is not a JSON object.
 	Element any `json:"element"`
-	// Transform is the name of the transform that rejected it, Reason one of few words, Message the case at hand.
+	// Transform is the name of the transform that rejected the row, Reason one of a few words, and Message the details.
 	Transform string `json:"transform"`
 	Reason    string `json:"reason"`
 	Message   string `json:"message"`
-	// Source is the file it was read from, relative to the input's folder, and Offset its first byte there.
+	// Source is the file the row was read from, relative to the input's folder, and Offset the row's first byte there.
 	Source string `json:"source"`
 	Offset int64  `json:"offset"`
 }
 
-// DeadPath names the file for the rows that a segment rejects of a unit. The names sort as (segment, unit).
+// DeadPath returns the path of the file for the rows that a segment rejects in a unit. The paths sort like (segment, unit).
 func DeadPath(work string, id ID) string {
 	return filepath.Join(work, "dead", fmt.Sprintf("%03d-%010d", id.Segment, id.Unit))
 }
 
-// DeadLetter collects the rejected rows of one unit. There is no file without any.
+// DeadLetter collects the rejected rows of one unit. If there are none, no file is created.
 type DeadLetter struct {
-	// Path is where its file is to be, and At the length of what is in it.
+	// Path is the path of the file, and At the length of its content.
 	Path string
 	At   int64
 	file *os.File
 	out  *bufio.Writer
-	// Unordered says that rows come in any order, and loose are those that were added since and not yet put into theirs.
+	// Unordered says that rows are added in arbitrary order. loose has the rows that were added since then and are not sorted yet.
 	Unordered bool
 	loose     []deadPlace
 }
 
-// deadPlace is where a rejected row was read, and where it lies in the file.
+// deadPlace says where a rejected row was read, and where it is in the file.
 type deadPlace struct {
 	from     rows.Origin
 	at, size int64
@@ -67,8 +67,8 @@ func (d *DeadLetter) Add(r DeadRow) error {
 	return d.Take(&line)
 }
 
-// Order puts the loose rows into the order in which they were read, and those that were made of one row into that of their text: what a
-// program answers when is not the same each time.
+// Order sorts the loose rows by where they were read, and those that were made of the same row by their text. Otherwise the order would
+// depend on when a program answers, which differs from run to run.
 func (d *DeadLetter) Order() error {
 	loose := d.loose
 	d.loose = nil
@@ -84,7 +84,7 @@ func (d *DeadLetter) Order() error {
 	}
 	defer f.Close()
 	start := loose[0].at
-	sorted, err := os.Create(d.Path + ".order") // it is gone before the files of the folder are merged
+	sorted, err := os.Create(d.Path + ".order") // removed before the folder's files are merged
 	if err != nil {
 		return fmt.Errorf("order the dead letter: %w", err)
 	}
@@ -100,7 +100,7 @@ func (d *DeadLetter) Order() error {
 	return nil
 }
 
-// copyOrdered writes the rows of a file in their order.
+// copyOrdered writes the given rows of a file in sorted order.
 func copyOrdered(to io.Writer, from io.ReaderAt, rows []deadPlace) error {
 	slices.SortStableFunc(rows, func(a, b deadPlace) int {
 		return cmp.Or(strings.Compare(a.from.Name, b.from.Name), cmp.Compare(a.from.Offset, b.from.Offset))
@@ -127,7 +127,7 @@ func copyOrdered(to io.Writer, from io.ReaderAt, rows []deadPlace) error {
 	return out.Flush()
 }
 
-// Take appends rows as another dead letter has them.
+// Take appends rows in the format of a dead letter.
 func (d *DeadLetter) Take(rows io.Reader) error {
 	if d.file == nil {
 		f, err := os.Create(d.Path)
@@ -144,7 +144,7 @@ func (d *DeadLetter) Take(rows io.Reader) error {
 	return nil
 }
 
-// Flush writes what is in the buffer.
+// Flush writes buffered data to the file.
 func (d *DeadLetter) Flush() error {
 	if d.file == nil {
 		return nil
@@ -152,7 +152,7 @@ func (d *DeadLetter) Flush() error {
 	return d.out.Flush()
 }
 
-// Close writes what is in the buffer, and closes the file.
+// Close writes buffered data and closes the file.
 func (d *DeadLetter) Close() error {
 	if d.file == nil {
 		return nil
@@ -163,7 +163,7 @@ func (d *DeadLetter) Close() error {
 	return nil
 }
 
-// MergeDeadLetters makes one file of all there are, in the order of the input.
+// MergeDeadLetters merges the dead letters of all units, in the order of the input.
 func MergeDeadLetters(work, dir string) error {
 	parts, err := filepath.Glob(filepath.Join(work, "dead", "*"))
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package spill holds on the disk what lies between two segments of a cleaning: the rows, the marks that stand for them in groupings, and the
-// places of those that stay. The rows that are rejected on the way lie beside them, in the dead letter.
+// Package spill stores on disk what is passed between two segments of a cleaning: the rows, the marks that represent them in groupings, and
+// the places of the rows to keep. It also stores the rejected rows, in the dead letter.
 package spill

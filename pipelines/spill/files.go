@@ -14,22 +14,22 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// maxOpenSpills bounds how many spill files one worker has open.
+// maxOpenSpills bounds how many spill files a Files keeps open.
 const maxOpenSpills = 256
 
-// Files reads single rows of spill files.
+// Files reads single rows from spill files.
 type Files struct {
 	work string
 	open map[ID]*os.File
 	row  []byte
 }
 
-// NewFiles reads from the spill files of a work folder. Close it.
+// NewFiles returns a reader of the spill files of a work folder. The caller must close it.
 func NewFiles(work string) *Files {
 	return &Files{work: work, open: map[ID]*os.File{}}
 }
 
-// file returns the file that a row lies in.
+// file returns the spill file with an ID, opening it if necessary.
 func (s *Files) file(id ID) (*os.File, error) {
 	f, ok := s.open[id]
 	if ok {
@@ -46,7 +46,7 @@ func (s *Files) file(id ID) (*os.File, error) {
 	return f, nil
 }
 
-// Record returns a row's JSON and where it was read.
+// Record returns a row's JSON and its origin.
 func (s *Files) Record(m Mark) (from rows.Origin, text []byte, err error) {
 	f, err := s.file(m.ID)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Files) Record(m Mark) (from rows.Origin, text []byte, err error) {
 	return r.from, r.text, nil
 }
 
-// Read reads the JSON of the row at an offset, which is as long as text.
+// Read reads into text the JSON of the row at an offset; its length must be that of text.
 func (s *Files) Read(id ID, offset uint64, text []byte) error {
 	f, err := s.file(id)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Files) Read(id ID, offset uint64, text []byte) error {
 	return nil
 }
 
-// Close closes the files that are open.
+// Close closes the open files.
 func (s *Files) Close() {
 	for id, f := range s.open {
 		f.Close()
@@ -87,7 +87,7 @@ func (s *Files) Close() {
 	}
 }
 
-// CreateSynced creates a file, has it written through a buffer and waits until it is on the disk.
+// CreateSynced creates a file, writes it through a buffer, and syncs it to disk.
 func CreateSynced(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -97,7 +97,7 @@ func CreateSynced(path string, write func(io.Writer) error) error {
 	return errors.Join(write(out), out.Flush(), f.Sync(), f.Close())
 }
 
-// WriteJSON writes a value to a file, indented, and waits until it is on the disk.
+// WriteJSON writes a value to a file as indented JSON, and syncs it to disk.
 func WriteJSON(path string, v any) error {
 	return CreateSynced(path, func(w io.Writer) error {
 		e := json.NewEncoder(w)

@@ -9,23 +9,23 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// Mark stands for a row in the groupings: it says where the row lies and how it compares with others.
+// Mark represents a row in groupings: it says where the row is and how it compares with others.
 type Mark struct {
-	// Key is the digest of what the grouping is about: the fields that must be equal, or the row.
+	// Key is the digest of what rows are grouped by: the fields that must be equal, or the whole row.
 	Key rows.Digest
-	// Tie is the digest of the whole row. It orders rows that order does not.
+	// Tie is the digest of the whole row. It orders rows whose Order is equal.
 	Tie rows.Digest
-	// Order is the sort key of Deduplicate, in a form whose bytes sort as the values do.
+	// Order is the sort key of a Deduplicate, encoded so that its bytes sort like the values.
 	Order []byte
-	// Bands are those of the row's text, of 4 bytes each, for a Deduplicate by minhash.
+	// Bands are the bands of the row's text, of 4 bytes each, for a Deduplicate by minhash.
 	Bands []byte
-	// ID is that of the spill file, Offset the place of the row in it and Size that of the row's JSON.
+	// ID identifies the spill file, Offset is the row's offset in it, and Size the length of its JSON.
 	ID
 	Offset uint64
 	Size   uint32
 }
 
-// Append adds the mark's bytes: fixed fields in big endian, the last of them the lengths of order and bands, then these.
+// Append appends the encoded mark: fixed fields in big endian, ending with the lengths of Order and Bands, and then these two.
 func (m Mark) Append(b []byte) []byte {
 	b = append(b, m.Key[:]...)
 	b = append(b, m.Tie[:]...)
@@ -39,13 +39,13 @@ func (m Mark) Append(b []byte) []byte {
 	return append(b, m.Bands...)
 }
 
-// markHead is the length of a mark without its order and bands.
+// markHead is the length of an encoded mark without Order and Bands.
 const markHead = 16 + 16 + 2 + 4 + 8 + 4 + 2 + 2
 
-// Packed is one mark as append made it.
+// Packed is a mark as encoded by Append.
 type Packed []byte
 
-// cutMark returns the first of the marks in b, which is not empty, and the others.
+// cutMark returns the first mark in b, which must not be empty, and the rest.
 func cutMark(b []byte) (first Packed, rest []byte, err error) {
 	if len(b) < markHead {
 		return nil, nil, fmt.Errorf("a mark of %d bytes is cut off", len(b))
@@ -70,7 +70,7 @@ func EachMark(b []byte, yield func(Packed)) error {
 	return nil
 }
 
-// Mark returns the mark, which holds on to p.
+// Mark decodes the mark. The result refers to p.
 func (p Packed) Mark() Mark {
 	return Mark{
 		Key: rows.Digest(p[:16]), Tie: rows.Digest(p[16:32]),
@@ -84,13 +84,13 @@ func (p Packed) order() []byte {
 	return p[markHead : markHead+int(binary.BigEndian.Uint16(p[50:]))]
 }
 
-// Compare tells which of the rows of two marks comes first: by order, then by content. Rows equal in both are interchangeable, so the
-// place decides only which copy is kept, not what is in it.
+// Compare compares two marks by Order and then by content. Rows that are equal in both are interchangeable, so the place only decides which
+// copy is kept, not what it contains.
 func (p Packed) Compare(o Packed) int {
 	return cmp.Or(bytes.Compare(p.order(), o.order()), bytes.Compare(p[16:46], o[16:46])) // tie and place
 }
 
-// Move makes the mark one of a row that lies elsewhere, so many bytes further on.
+// Move changes the mark for a row that was moved to another spill file, by bytes further on.
 func (p Packed) Move(to ID, by uint64) {
 	binary.BigEndian.PutUint16(p[32:], to.Segment)
 	binary.BigEndian.PutUint32(p[34:], to.Unit)

@@ -7,13 +7,14 @@ import (
 	"strconv"
 )
 
-// ID names a spill file.
+// ID identifies a spill file.
 type ID struct {
 	Segment uint16
 	Unit    uint32
 }
 
-// Places collects the places of rows in spill files: packed, the segment in 2 bytes and then offsets of 8 bytes, big endian.
+// Places collects the places of rows in spill files. A packed list has the segment in 2 bytes, followed by offsets of 8 bytes each, big
+// endian.
 type Places map[ID][]byte
 
 // Add adds the place of a row.
@@ -25,8 +26,8 @@ func (p Places) Add(m Mark) {
 	p[m.ID] = binary.BigEndian.AppendUint64(b, m.Offset)
 }
 
-// PutAside puts the places of a group aside and returns references to them, under the units' numbers: all that is kept of a unit is worked
-// on together.
+// PutAside writes the places of a group to a file and returns references to them, keyed by unit number: all kept rows of a unit are
+// processed together.
 func (p Places) PutAside(work, group string) ([]Pack, error) {
 	packs := make([]Pack, 0, len(p))
 	for id, packed := range p {
@@ -35,7 +36,7 @@ func (p Places) PutAside(work, group string) ([]Pack, error) {
 	return PutAside(work, AsideName("places", group), packs)
 }
 
-// ReadPlaces reads what was emitted for one unit: offsets by segment, sorted.
+// ReadPlaces reads the places that were emitted for one unit: sorted offsets by segment.
 func ReadPlaces(work string, packed func(*[]byte) bool) (map[uint16][]uint64, error) {
 	refs, err := Collect(packed)
 	if err != nil {

@@ -14,18 +14,19 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// Path names the file that a segment writes one unit's rows to.
+// Path returns the path of the file that a segment writes the rows of one unit to.
 func Path(work string, id ID) string {
 	return filepath.Join(work, "spill", fmt.Sprintf("%d-%d", id.Segment, id.Unit))
 }
 
-// File is a file of rows between two segments. A row is: length of the JSON (4 bytes), JSON, checksum of these (4), length of the origin's
-// name (2), name, origin's offset (8), checksum of what comes after the JSON (4); numbers in big endian.
+// File is a file of rows between two segments. A row consists of the length of its JSON (4 bytes), the JSON, a checksum of these (4), the
+// length of the origin's name (2), the name, the origin's offset (8), and a checksum of what follows the first checksum (4); numbers are
+// big endian.
 type File struct {
 	file *os.File
 	out  *bufio.Writer
 	at   uint64
-	rest []byte // of a row, without its JSON
+	rest []byte // buffer for the parts of a row other than its JSON
 }
 
 // Create creates a spill file.
@@ -37,22 +38,22 @@ func Create(path string) (*File, error) {
 	return &File{file: f, out: bufio.NewWriterSize(f, 64<<10)}, nil
 }
 
-// What lies between the offset of a row and its JSON, and what comes after that beside the origin's name.
+// The number of bytes before a row's JSON, and after it, without the origin's name.
 const (
 	spillHead = 4
 	spillTail = 4 + 2 + 8 + 4
 )
 
-// castagnoli is CRC-32C, which processors know: rows on the disk are checked when they are read, and cost hardly more for it.
+// castagnoli is for CRC-32C, which processors support in hardware, so checking the rows costs little.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errDamaged is the error of data that is not as it was written: the step is done again.
+// errDamaged is the error for data that was read back differently from how it was written. The step is retried.
 var errDamaged = errors.New("the checksum is another than when it was written: the disk or the memory of this machine is at fault")
 
 // Add appends a row and returns its offset.
 func (s *File) Add(from rows.Origin, text []byte) (offset uint64, err error) {
 	s.rest = binary.BigEndian.AppendUint32(s.rest[:0], uint32(len(text)))
-	_, _ = s.out.Write(s.rest) // an error stays with the writer and comes with the last
+	_, _ = s.out.Write(s.rest) // an error is sticky: the last write returns it
 	_, _ = s.out.Write(text)
 	s.rest = binary.BigEndian.AppendUint32(s.rest[:0], checksum(s.rest, text))
 	s.rest = binary.BigEndian.AppendUint16(s.rest, uint16(len(from.Name)))
@@ -67,12 +68,12 @@ func (s *File) Add(from rows.Origin, text []byte) (offset uint64, err error) {
 	return offset, nil
 }
 
-// checksum is that of head and text together.
+// checksum returns the checksum of the concatenation of head and text.
 func checksum(head, text []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, text)
 }
 
-// Take appends rows as another spill file has them.
+// Take appends rows in the format of a spill file.
 func (s *File) Take(rows io.Reader) error {
 	n, err := io.Copy(s.out, rows)
 	s.at += uint64(n)
@@ -82,16 +83,16 @@ func (s *File) Take(rows io.Reader) error {
 	return nil
 }
 
-// Size is the length of what is in it.
+// Size returns the length of the content.
 func (s *File) Size() uint64 { return s.at }
 
-// Name is its path.
+// Name returns the path.
 func (s *File) Name() string { return s.file.Name() }
 
-// Flush writes what is in the buffer.
+// Flush writes buffered data to the file.
 func (s *File) Flush() error { return s.out.Flush() }
 
-// Close writes what is in the buffer, and closes the file.
+// Close writes buffered data and closes the file.
 func (s *File) Close() error {
 	if err := errors.Join(s.out.Flush(), s.file.Close()); err != nil {
 		return fmt.Errorf("write a spill file: %w", err)
@@ -99,7 +100,7 @@ func (s *File) Close() error {
 	return nil
 }
 
-// Read calls yield for the rows at these offsets, which are sorted. The text is valid until yield returns.
+// Read calls yield for the rows at the given offsets, which must be ascending. The text is valid until yield returns.
 func Read(path string, offsets []uint64, yield func(offset uint64, from rows.Origin, text []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -128,10 +129,10 @@ func Read(path string, offsets []uint64, yield func(offset uint64, from rows.Ori
 	return nil
 }
 
-// recordReader reads the rows of a spill file. One file's rows lie together, so that the name of the origin is mostly the last one's.
+// recordReader reads the rows of a spill file. Rows of the same source file are stored together, so the origin's name rarely changes.
 type recordReader struct {
 	r    *bufio.Reader
-	left int64 // bytes that can still be read
+	left int64 // bytes left in the file
 	from rows.Origin
 	text []byte // valid until the next row is read
 	rest []byte
@@ -168,9 +169,9 @@ func (r *recordReader) next() (n uint64, err error) {
 	return uint64(spillHead + len(r.text) + spillTail + len(name)), nil
 }
 
-// bytes reads n bytes into b, or into a larger one.
+// bytes reads n bytes into b, growing it if necessary.
 func (r *recordReader) bytes(b []byte, n int) ([]byte, error) {
-	if r.left -= int64(n); r.left < 0 { // the file is cut off, or the length is none: do not make room for it
+	if r.left -= int64(n); r.left < 0 { // truncated file or corrupt length: do not allocate
 		return b, io.ErrUnexpectedEOF
 	}
 	b = slices.Grow(b[:0], n)[:n]
@@ -178,7 +179,7 @@ func (r *recordReader) bytes(b []byte, n int) ([]byte, error) {
 	return b, err
 }
 
-// skip passes over n bytes.
+// skip skips n bytes.
 func (r *recordReader) skip(n uint64) error {
 	skipped, err := r.r.Discard(int(n))
 	r.left -= int64(skipped)
