@@ -1,5 +1,5 @@
-// Package htmltext turns HTML into the text a reader would see in a browser that runs scripts. It works on tokens, not on a tree: its
-// time and memory are linear in the input, however deep or broken the markup is.
+// Package htmltext converts HTML to the text that a reader would see in a browser that runs scripts. It works on tokens, not on a tree, so
+// time and memory are linear in the input, however deeply nested or malformed the markup is.
 package htmltext
 
 import (
@@ -12,15 +12,15 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Convert returns the text of an HTML document or fragment: entities decoded, white space collapsed as a browser does outside
-// <pre>, block elements and <br> on lines of their own, cells apart, alternative texts in place of images. Scripts and what is for
-// browsers without them, styles, templates, frames, text fields, comments and titles are left out.
+// Convert returns the text of an HTML document or fragment: entities decoded, white space collapsed as in a browser outside <pre>, block
+// elements and <br> on lines of their own, table cells separated, and alternative texts in place of images. Scripts and their fallbacks,
+// styles, templates, frames, text fields, comments and titles are omitted.
 func Convert(source string) string {
 	w := writer{}
 	tokens := html.NewTokenizer(strings.NewReader(source))
 	for {
 		switch kind := tokens.Next(); kind {
-		case html.ErrorToken: // the end: a strings.Reader has no other error, and the tokenizer takes any input
+		case html.ErrorToken: // the end: a strings.Reader has no other error, and the tokenizer accepts any input
 			return strings.TrimSpace(w.out.String())
 		case html.TextToken:
 			if w.hidden == 0 {
@@ -39,17 +39,18 @@ func Convert(source string) string {
 // writer collects text and the breaks between its pieces.
 type writer struct {
 	out strings.Builder
-	// hidden is the element whose text is left out until it ends, and depth how often it is open: templates nest.
+	// hidden is the open element whose text is omitted, and depth how often it is open: templates nest.
 	hidden atom.Atom
 	depth  int
-	// foreign is the <svg> or <math> that is open, whose rules are those of XML. hiddenInside says that hidden is within.
+	// foreign is the open <svg> or <math>, which follows the rules of XML. hiddenInside says that hidden is inside it.
 	foreign      atom.Atom
 	hiddenInside bool
 	pre          bool
-	// space and lines are breaks that wait for the next text. newline: the white space has the end of a line of the source in it.
+	// space and lines are pending breaks, written before the next text. newline says that the pending white space contains a line break of
+	// the source.
 	space, newline bool
 	lines          int
-	// last is the character that was written last.
+	// last is the last character written.
 	last rune
 }
 
@@ -64,7 +65,7 @@ func (w *writer) start(tokens *html.Tokenizer, selfClosing bool) {
 		if selfClosing {
 			return
 		}
-	} // the slash of <script/> says nothing in HTML
+	} // in HTML the slash of <script/> has no meaning
 	switch {
 	case w.foreign == 0 && (tag == atom.Svg || tag == atom.Math):
 		if !selfClosing {
@@ -102,7 +103,7 @@ func (w *writer) end(tag atom.Atom) {
 			w.depth--
 		}
 		if w.depth == 0 && !w.hiddenInside {
-			w.foreign = 0 // it was within
+			w.foreign = 0 // the foreign element was inside the hidden one
 		}
 		if w.depth == 0 {
 			w.hidden, w.hiddenInside = 0, false
@@ -115,12 +116,12 @@ func (w *writer) end(tag atom.Atom) {
 	}
 }
 
-// inXML reports whether the rules are those of XML: the titles and descriptions in an <svg> hold HTML.
+// inXML reports whether the rules of XML apply. They do not in the titles and descriptions of an <svg>, which contain HTML.
 func (w *writer) inXML() bool {
 	return w.foreign != 0 && !(w.hiddenInside && (w.hidden == atom.Title || w.hidden == atom.Desc))
 }
 
-// leaveForeign ends what is open of an <svg> or <math>.
+// leaveForeign closes the open <svg> or <math>.
 func (w *writer) leaveForeign() {
 	if w.hiddenInside {
 		w.hidden, w.hiddenInside = 0, false
@@ -128,10 +129,10 @@ func (w *writer) leaveForeign() {
 	w.foreign = 0
 }
 
-// block asks for at least n line breaks before the next text.
+// block requests at least n line breaks before the next text.
 func (w *writer) block(n int) { w.lines = max(w.lines, n) }
 
-// text writes visible text after the breaks that wait.
+// text writes visible text, after the pending breaks.
 func (w *writer) text(s string) {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if w.pre {
@@ -152,7 +153,7 @@ func (w *writer) text(s string) {
 	}
 }
 
-// write writes text as it is after the breaks that wait. An empty one leaves them waiting.
+// write writes text unchanged, after the pending breaks. Empty text leaves them pending.
 func (w *writer) write(s string) {
 	if s == "" {
 		return
@@ -163,11 +164,11 @@ func (w *writer) write(s string) {
 	w.last, _ = utf8.DecodeLastRuneInString(s)
 }
 
-// maxLines is how many line breaks in a row are kept: a spam's thousand <br> say nothing.
+// maxLines bounds consecutive line breaks: a thousand <br> in spam carry no information.
 const maxLines = 2
 
-// breaks writes what waits before a character: lines, or else a space. Between characters of East Asia the end of a line of the source is
-// none: CSS Text 3, section 4.1.3.
+// breaks writes the pending breaks before a character: line breaks, or else a space. Between East Asian characters a line break of the
+// source is not a space: CSS Text 3, section 4.1.3.
 func (w *writer) breaks(next rune) {
 	if w.out.Len() > 0 {
 		switch {
@@ -180,7 +181,7 @@ func (w *writer) breaks(next rune) {
 	w.space, w.newline, w.lines = false, false, 0
 }
 
-// isWide reports whether r is wide as a character of East Asia is, and of a script without spaces: Hangul has them.
+// isWide reports whether r is a wide East Asian character of a script without spaces, which excludes Hangul.
 func isWide(r rune) bool {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianWide, width.EastAsianFullwidth, width.EastAsianHalfwidth:
@@ -190,12 +191,12 @@ func isWide(r rune) bool {
 	}
 }
 
-// collapses reports what HTML calls ASCII white space; no-break spaces are text.
+// collapses reports whether r is ASCII white space as HTML defines it; no-break spaces are text.
 func collapses(r rune) bool {
 	return r == ' ' || r == '\t' || r == '\n' || r == '\r' || r == '\f'
 }
 
-// hides reports whether an element's text is not shown, in HTML or within an <svg> or <math>.
+// hides reports whether an element's text is not shown, in HTML or inside an <svg> or <math>.
 func hides(tag, foreign atom.Atom) bool {
 	switch tag {
 	case atom.Script, atom.Style, atom.Title:
@@ -209,10 +210,10 @@ func hides(tag, foreign atom.Atom) bool {
 	}
 }
 
-// isPre reports whether an element's white space is kept. What is in the latter two is no markup.
+// isPre reports whether an element's white space is kept. The content of <xmp> and <plaintext> is not markup, either.
 func isPre(tag atom.Atom) bool { return tag == atom.Pre || tag == atom.Xmp || tag == atom.Plaintext }
 
-// breaksOut reports whether an element cannot be in an <svg> or <math>, and ends it: those of section 13.2.6.5 of the standard.
+// breaksOut reports whether an element cannot be inside an <svg> or <math>, and closes it: section 13.2.6.5 of the standard.
 func breaksOut(tag atom.Atom) bool {
 	switch tag {
 	case atom.B, atom.Big, atom.Blockquote, atom.Body, atom.Br, atom.Center, atom.Code, atom.Dd, atom.Div, atom.Dl, atom.Dt, atom.Em,
@@ -225,7 +226,7 @@ func breaksOut(tag atom.Atom) bool {
 	}
 }
 
-// blockLines is how many line breaks stand around an element: 0 for inline ones.
+// blockLines returns how many line breaks surround an element: 0 for inline elements.
 func blockLines(tag atom.Atom) int {
 	switch tag {
 	case atom.P, atom.Blockquote, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Ul, atom.Ol, atom.Dl, atom.Dir, atom.Menu,

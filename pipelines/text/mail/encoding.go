@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// decodeText undoes a transfer encoding (RFC 2045 section 6) and a charset. A transfer encoding nobody knows is taken for none.
+// decodeText decodes a transfer encoding (RFC 2045 section 6) and a charset. An unknown transfer encoding is treated as none.
 func decodeText(transfer, charset, body string) (string, error) {
 	switch strings.ToLower(strings.TrimSpace(transfer)) {
 	case "quoted-printable":
@@ -29,7 +29,7 @@ func decodeText(transfer, charset, body string) (string, error) {
 	return body, nil
 }
 
-// decodeQuotedPrintable decodes RFC 2045 section 6.7. What is no escape is left as it stands, which is what the RFC advises.
+// decodeQuotedPrintable decodes RFC 2045 section 6.7. Invalid escapes are left unchanged, as the RFC recommends.
 func decodeQuotedPrintable(s string) []byte {
 	out := make([]byte, 0, len(s))
 	for line := range strings.Lines(s) {
@@ -56,8 +56,8 @@ func decodeQuotedPrintable(s string) []byte {
 	return out
 }
 
-// decodeBase64 decodes lines of base64 up to the first that is none. Mailing lists append their footer to bodies whatever the
-// encoding: what follows the base64 is returned as it stands.
+// decodeBase64 decodes lines of base64 up to the first line that is not base64. Mailing lists append their footer to bodies whatever the
+// encoding: text after the base64 is returned unchanged.
 func decodeBase64(s string) (decoded []byte, footer string, err error) {
 	var digits strings.Builder
 	rest := s
@@ -74,7 +74,7 @@ func decodeBase64(s string) (decoded []byte, footer string, err error) {
 		}
 	}
 	text := digits.String()
-	if len(text)%4 == 1 { // a digit alone holds no whole byte: the part was cut off
+	if len(text)%4 == 1 { // a single digit does not make a byte: the part is truncated
 		text = text[:len(text)-1]
 	}
 	decoded, err = base64.RawStdEncoding.DecodeString(text)
@@ -101,7 +101,7 @@ func base64Line(line string) bool {
 	return true
 }
 
-// charsetAliases are names found in real mail that the WHATWG index lacks.
+// charsetAliases are names used in real mail that the WHATWG index lacks.
 var charsetAliases = map[string]string{
 	"chinesebig5":    "big5",
 	"gb2312_charset": "gbk",
@@ -109,8 +109,8 @@ var charsetAliases = map[string]string{
 	"cp1252":         "windows-1252",
 }
 
-// decodeCharset turns bytes in a charset into text. Unknown names, and UTF-8 that is none, are read as UTF-8 where the bytes are
-// and else as windows-1252, in which nearly all mail without a usable charset was written.
+// decodeCharset converts bytes in a charset to UTF-8. If the charset is unknown, ASCII or UTF-8, the bytes are taken as UTF-8 if they are
+// valid, and otherwise as windows-1252, in which nearly all mail without a usable charset was written.
 func decodeCharset(name string, b []byte) string {
 	name = strings.ToLower(strings.Trim(name, " \t\"'"))
 	if alias, ok := charsetAliases[name]; ok {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// header holds the fields of a header block by lower-case name; of a repeated field the first.
+// header holds the fields of a header block by lower-case name. Of a repeated field it has the first.
 type header map[string]string
 
 func (h header) get(name string) string { return h[strings.ToLower(name)] }
 
-// maxField bounds how long a field grows by continuation lines, in bytes.
+// maxField is the size in bytes from which on a field's continuation lines are ignored.
 const maxField = 64 << 10
 
-// readHeader splits an entity into its header fields, unfolded, and its body. An mbox line and lines that are no field are
-// skipped. A block that does not begin like a header at all is all body.
+// readHeader splits an entity into its unfolded header fields and its body. An mbox line and lines that are not fields are skipped. An
+// entity that does not begin with a header is all body.
 func readHeader(entity string) (header, string) {
 	h := header{}
 	last := ""
@@ -45,7 +45,7 @@ func readHeader(entity string) (header, string) {
 			continue
 		}
 		if last = name; h[name] != "" {
-			last = "" // its continuation lines are not the first one's
+			last = "" // its continuation lines do not belong to the first
 			continue
 		}
 		h[name] = strings.TrimSpace(value)
@@ -53,7 +53,7 @@ func readHeader(entity string) (header, string) {
 	return h, rest
 }
 
-// fieldName reports whether s may name a field: printable ASCII without a space or a colon (RFC 5322 section 3.6.8).
+// fieldName reports whether s is a valid field name: printable ASCII without spaces and colons (RFC 5322 section 3.6.8).
 func fieldName(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {
@@ -63,9 +63,8 @@ func fieldName(s string) bool {
 	return s != ""
 }
 
-// contentType returns the media type, in lower case, and its parameters. RFC 2045 section 5.2: without a usable one it is
-// text/plain. Parameters that net/mail cannot read (unquoted boundaries with special characters, missing semicolons) are read
-// by hand.
+// contentType returns the lower-case media type and its parameters. Without a valid one it is text/plain (RFC 2045 section 5.2). Parameters
+// that mime.ParseMediaType rejects (unquoted boundaries with special characters, missing semicolons) are parsed by hand.
 func (h header) contentType() (string, map[string]string) {
 	value := h.get("Content-Type")
 	mediaType, params, err := mime.ParseMediaType(value)
@@ -85,7 +84,7 @@ func (h header) contentType() (string, map[string]string) {
 	return strings.ToLower(fields[0]), params
 }
 
-// words decodes encoded words in the charsets of charset.go.
+// words decodes encoded words in the charsets that decodeCharset knows.
 var words = mime.WordDecoder{CharsetReader: func(charset string, input io.Reader) (io.Reader, error) {
 	b, err := io.ReadAll(input)
 	if err != nil {
@@ -94,7 +93,7 @@ var words = mime.WordDecoder{CharsetReader: func(charset string, input io.Reader
 	return strings.NewReader(decodeCharset(charset, b)), nil
 }}
 
-// decodeWords decodes the encoded words of a field's text; what is not one stays as it is.
+// decodeWords decodes the encoded words in a field; other text is unchanged.
 func decodeWords(s string) string {
 	decoded, err := words.DecodeHeader(s)
 	if err != nil {

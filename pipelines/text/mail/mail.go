@@ -1,8 +1,8 @@
-// Package mail reads e-mail as it really is: RFC 5322 headers, MIME parts (RFC 2045, 2046), encoded words (RFC 2047), and what
-// twenty years of broken software made of them. It takes what it can make sense of and refuses what has no message in it.
+// Package mail parses e-mail as it occurs in practice: RFC 5322 headers, MIME parts (RFC 2045, 2046), encoded words (RFC 2047), and what
+// twenty years of broken software made of them. It extracts as much as it can and rejects only input without a message in it.
 //
-// A message is text, not bytes: it comes from a JSON string. What was sent as 8-bit bytes has therefore been decoded by whoever
-// made the JSON, and only what quoted-printable, base64 and the 7-bit charsets (ISO-2022-JP) carry is left to decode.
+// A message is text, not bytes: it comes from a JSON string. Text that was sent as 8-bit bytes has therefore been decoded by the producer
+// of the JSON, and only quoted-printable, base64 and the 7-bit charsets (ISO-2022-JP) remain to be decoded.
 package mail
 
 import (
@@ -18,25 +18,25 @@ import (
 type Message struct {
 	Subject string
 	From    string
-	// Date is the Date header, zero when there is none or it cannot be read.
+	// Date is the Date header in UTC, zero if it is missing or invalid.
 	Date time.Time
-	// Body is the text of the message: of alternatives the plain one, of several parts all that are text and not attachments.
+	// Body is the text of the message: the plain one of several alternatives, and otherwise all parts that are text and not attachments.
 	Body string
-	// ContentType is text/plain or text/html. A body of both is HTML, its plain parts escaped.
+	// ContentType is text/plain or text/html. If the body has parts of both, it is HTML, with the plain parts escaped.
 	ContentType string
 }
 
-// The reasons a message is refused for.
+// The errors of Decode.
 var (
 	ErrNoHeader  = errors.New("no header field at the start")
 	ErrBadBase64 = errors.New("a text part declared as base64 is not base64")
 	ErrTooDeep   = errors.New("parts nested more than 20 deep")
 )
 
-// maxDepth bounds how deep parts may nest.
+// maxDepth bounds how deeply parts may nest.
 const maxDepth = 20
 
-// Decode reads a raw message. An mbox line ("From user date") may come first. The errors are the three above.
+// Decode parses a raw message, which may begin with an mbox line ("From user date"). It returns one of the three errors above.
 func Decode(raw string) (Message, error) {
 	h, body := readHeader(toLF(raw))
 	if len(h) == 0 {
@@ -61,7 +61,7 @@ type part struct {
 	html bool
 }
 
-// join makes one body of the parts.
+// join joins the parts into one body.
 func join(parts []part) (body, contentType string) {
 	anyHTML := false
 	for _, p := range parts {
@@ -80,7 +80,7 @@ func join(parts []part) (body, contentType string) {
 	return strings.Join(texts, "\n"), "text/plain"
 }
 
-// textParts returns the readable parts of the entity with this header and body.
+// textParts returns the readable parts of the entity with the given header and body.
 func textParts(h header, body string, depth int) ([]part, error) {
 	if depth > maxDepth {
 		return nil, ErrTooDeep
@@ -101,15 +101,15 @@ func textParts(h header, body string, depth int) ([]part, error) {
 	if err != nil {
 		return nil, err
 	}
-	text = toLF(text) // base64 has the line ends that the text was sent with, which are CRLF
+	text = toLF(text) // base64 preserves the CRLF with which the text was sent
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
 	return []part{{text: text, html: mediaType == "text/html"}}, nil
 }
 
-// multiparts returns the readable parts of a multipart body. One whose boundary never comes is read as plain text, which is what
-// its sender's program showed.
+// multiparts returns the readable parts of a multipart body. If its boundary never occurs, the body is taken as plain text, as it was
+// displayed by the sender's program.
 func multiparts(mediaType, boundary, body string, depth int) ([]part, error) {
 	entities := splitParts(body, boundary)
 	if entities == nil {
@@ -134,7 +134,7 @@ func multiparts(mediaType, boundary, body string, depth int) ([]part, error) {
 	return all, nil
 }
 
-// better picks between two alternatives: the plain one, or else the first.
+// better chooses between two alternatives: the plain one, or else the first.
 func better(a, b []part) []part {
 	switch {
 	case len(a) == 0:
@@ -147,8 +147,8 @@ func better(a, b []part) []part {
 	return a
 }
 
-// splitParts cuts a multipart body at its boundary lines (RFC 2046 section 5.1.1) and leaves preamble and epilogue away. The last
-// boundary may be missing. Nil when there is none at all.
+// splitParts splits a multipart body at its boundary lines (RFC 2046 section 5.1.1) and discards preamble and epilogue. The last boundary
+// may be missing. The result is nil if there is no boundary.
 func splitParts(body, boundary string) []string {
 	if boundary == "" {
 		return nil
@@ -179,7 +179,7 @@ func splitParts(body, boundary string) []string {
 	return parts
 }
 
-// parseDate reads a Date header as RFC 5322 has it, with the comments and missing weekdays net/mail knows.
+// parseDate parses a Date header as defined by RFC 5322, including the comments and missing weekdays that net/mail supports.
 func parseDate(s string) time.Time {
 	t, err := netmail.ParseDate(strings.TrimSpace(s))
 	if err != nil || t.Year() < 0 || t.UTC().Year() > 9999 {
@@ -193,7 +193,7 @@ func disposition(h header) string {
 	return kind
 }
 
-// toLF makes all line ends LF and the text valid UTF-8.
+// toLF converts all line ends to LF, and invalid UTF-8 to U+FFFD.
 func toLF(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return valid(strings.ReplaceAll(s, "\r", "\n"))

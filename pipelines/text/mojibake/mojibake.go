@@ -1,4 +1,5 @@
-// Package mojibake undoes the commonest accident of text: UTF-8 that was read as Windows-1252 or ISO 8859-1, so that "é" became "Ã©".
+// Package mojibake repairs the most common encoding accident: UTF-8 that was decoded as Windows-1252 or ISO 8859-1, so that "é" became
+// "Ã©".
 package mojibake
 
 import (
@@ -9,15 +10,15 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// maxRounds is how many times a text may have been misread, one on top of the other.
+// maxRounds is how many times in succession a text may have been misdecoded.
 const maxRounds = 3
 
-// Repair returns s as it was before it was misread, or s itself. It is strict: a text is repaired as a whole or not at all, only when
-// each of its characters is one of the wrong encoding, when their bytes are valid UTF-8, and when the result has less in it that
-// real text seldom has. What real text can hold ("CAFÉ™", whose last two characters are the UTF-8 of "ə") stays.
+// Repair returns s as it was before it was misdecoded, or s itself. It is strict: it repairs a text as a whole or not at all, and only if
+// all its characters exist in the wrong encoding, their bytes are valid UTF-8, and the result contains less of what is rare in real text.
+// What real text can contain ("CAFÉ™", whose last two characters are the UTF-8 of "ə") stays.
 func Repair(s string) string {
 	for range maxRounds {
-		// The first byte of a character of two bytes or more is read as one of Â to ô, of which the first byte is C3 in turn.
+		// The lead byte of a multi-byte character is misread as one of Â to ô, whose own first byte is C3.
 		if strings.IndexByte(s, 0xC3) < 0 {
 			return s
 		}
@@ -30,7 +31,7 @@ func Repair(s string) string {
 	return s
 }
 
-// unread returns the bytes that s was read from, if they are valid UTF-8.
+// unread returns the bytes that s was decoded from, if they are valid UTF-8.
 func unread(s string) (string, bool) {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {
@@ -43,8 +44,8 @@ func unread(s string) (string, bool) {
 	return string(b), utf8.Valid(b)
 }
 
-// byteOf returns the byte that is read as r in Windows-1252; the five bytes that it leaves undefined, and the controls of
-// ISO 8859-1, are read as themselves.
+// byteOf returns the byte that Windows-1252 decodes to r. The five bytes that it leaves undefined, and the control characters of ISO
+// 8859-1, map to themselves.
 func byteOf(r rune) (byte, bool) {
 	if r < 0x100 {
 		return byte(r), true
@@ -52,8 +53,8 @@ func byteOf(r rune) (byte, bool) {
 	return charmap.Windows1252.EncodeRune(r)
 }
 
-// badness counts what misread text is full of and real text is not: control characters, what looks like the bytes of one UTF-8
-// character, characters of rare blocks, and a small letter with an accent after two capitals.
+// badness counts what is common in misdecoded text and rare in real text: control characters, sequences that look like the bytes of one
+// UTF-8 character, characters of rare blocks, and a lower-case letter with an accent after two capitals.
 func badness(s string) int {
 	n := 0
 	var before [2]rune
@@ -68,10 +69,10 @@ func badness(s string) int {
 	return n
 }
 
-// isLead reports whether r is how the first byte of a UTF-8 character is read.
+// isLead reports whether r is a misdecoded first byte of a UTF-8 character.
 func isLead(r rune) bool { return r >= 0xC2 && r <= 0xF4 }
 
-// followed reports whether rest begins with as many continuation bytes, misread, as the misread lead asks for.
+// followed reports whether rest begins with as many misdecoded continuation bytes as the misdecoded lead byte requires.
 func followed(rest string, lead rune) bool {
 	want := 1
 	if lead >= 0xE0 {
@@ -91,8 +92,7 @@ func followed(rest string, lead rune) bool {
 	return false
 }
 
-// rare reports whether r is of no script or block that running text is written in: phonetic letters, modifiers, private use, what is
-// not assigned.
+// rare reports whether r is from no script or block that running text uses: phonetic letters, modifiers, private use, unassigned.
 func rare(r rune) bool {
 	switch {
 	case r >= 0x180 && r < 0x218, r >= 0x21C && r < 0x370, r >= 0x1D00 && r < 0x1E00:

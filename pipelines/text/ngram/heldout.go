@@ -2,27 +2,27 @@ package ngram
 
 import "errors"
 
-// MaxGrams bounds the runs of a set, and so its memory to 8 bytes for each of twice as many.
+// MaxGrams bounds the number of n-grams in a set, and so its memory to 8 bytes for each of twice as many.
 const MaxGrams = 4 << 20
 
-// ErrFull is the error of a set that would hold more than MaxGrams runs.
+// ErrFull is the error for a set that would exceed MaxGrams.
 var ErrFull = errors.New("more runs of words than a set can hold")
 
-// HeldOut holds runs of n words, of each a hash of 64 bits, so that a text is wrongly taken to share one about once in 10^12 of its words, with
-// four million runs in the set. Texts may be looked up from several goroutines when all is added.
+// HeldOut is a set of n-grams, stored as 64-bit hashes. With four million n-grams in the set, a text matches by mistake about once in 10^12
+// words. Once everything is added, lookups are safe for concurrent use.
 type HeldOut struct {
 	n     int
-	slots []uint64 // by hash; 0 is a free one
+	slots []uint64 // hash table; 0 is a free slot
 	grams int
 }
 
-// NewHeldOut returns an empty set of runs of n words.
+// NewHeldOut returns an empty set of n-grams of n words.
 func NewHeldOut(n int) *HeldOut { return &HeldOut{n: n, slots: make([]uint64, 1024)} }
 
-// Grams is how many different runs the set holds.
+// Grams returns the number of different n-grams in the set.
 func (s *HeldOut) Grams() int { return s.grams }
 
-// Add adds the runs of a text.
+// Add adds the n-grams of a text.
 func (s *HeldOut) Add(text string) error {
 	for gram := range grams(text, s.n, 0) {
 		if s.grams >= MaxGrams {
@@ -33,7 +33,7 @@ func (s *HeldOut) Add(text string) error {
 	return nil
 }
 
-// Shares reports whether a text shares a run with the set.
+// Shares reports whether a text has an n-gram of the set.
 func (s *HeldOut) Shares(text string) bool {
 	for gram := range grams(text, s.n, 0) {
 		if _, found := s.find(max(gram, 1)); found {
@@ -43,7 +43,7 @@ func (s *HeldOut) Shares(text string) bool {
 	return false
 }
 
-// find returns the slot of a hash, or the one to put it into.
+// find returns the slot of a hash, or the free slot for it.
 func (s *HeldOut) find(gram uint64) (at uint64, found bool) {
 	mask := uint64(len(s.slots) - 1)
 	for at = gram & mask; s.slots[at] != 0; at = (at + 1) & mask {

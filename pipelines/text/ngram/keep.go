@@ -7,16 +7,17 @@ import (
 	"slices"
 )
 
-// Kept is what Keep returns for a row that stays.
+// Kept is Keep's result for a row that is kept.
 const Kept = -1
 
-// Keep decides for n rows, in their order, which of them stay. A row goes when it is like an earlier one that stays: Keep returns that
-// row, the first such one, for each. So nothing that comes later changes what was decided of a row, and a row that is like one that went
-// may stay. Rows are compared that share a band, but for a band that maxShared rows share which stay: a template makes it, and tells nothing.
-// So a row is compared with so many for each band at most. alike must be symmetric; an error of it ends the work.
+// Keep decides, for n rows in their order, which to keep. A row is dropped if it resembles an earlier kept row; the result is the first
+// such row for each dropped row, and Kept for the others. So later rows never change a decision, and a row that resembles only dropped rows
+// is kept. Two rows are compared if they share a band, but a band finds only the first maxShared kept rows that have it: a band of more
+// rows comes from a template and means little. This bounds the number of comparisons for each row. alike must be symmetric; Keep stops at
+// its first error.
 //
-// The bands of row i are bandsOf(i), always as many. Memory: about 20 bytes for each band of each row that stays. If that is more than room,
-// the error is a FullError.
+// bandsOf(i) returns the bands of row i, of which all rows have the same number. Memory: about 20 bytes for each band of each kept row. If
+// that exceeds room, the error is a *FullError.
 func Keep(n int, bandsOf func(i int) []uint32, alike func(i, j int) (bool, error), room int64) ([]int, error) {
 	of := make([]int, n)
 	seen := index{}
@@ -47,12 +48,12 @@ func Keep(n int, bandsOf func(i int) []uint32, alike func(i, j int) (bool, error
 	return of, nil
 }
 
-// maxShared is how many rows that stay are found by one band.
+// maxShared is how many kept rows a band can find.
 const maxShared = 64
 
-// FullError is the error of rows that have no place in memory.
+// FullError is the error for rows that do not fit the memory.
 type FullError struct {
-	// Rows is how many have one.
+	// Rows is how many kept rows fit.
 	Rows int
 }
 
@@ -62,26 +63,26 @@ func (e *FullError) Error() string {
 
 // index finds rows by their bands. An entry is a band of a row; the entries of a slot are chained.
 type index struct {
-	rows  []int    // by the number of the row in the index
-	full  []bool   // by band of the row that was looked for last: as many rows as there may be are found by it
-	out   []bool   // by entry: it is not chained, since it was full
-	bands []uint32 // by entry: the row's number times the bands of a row, and the band
+	rows  []int    // by row number in the index
+	full  []bool   // by band of the row last passed to find: the band already finds maxShared rows
+	out   []bool   // by entry: not chained, since its band was full
+	bands []uint32 // by entry, which is the row number times the bands per row, plus the band's index
 	next  []uint32 // by entry: 1 + the next entry of the slot, or 0
-	heads []uint32 // by slot: 1 + the first entry, or 0; a power of two
+	heads []uint32 // by slot: 1 + the first entry, or 0; the length is a power of two
 }
 
-// size is how many bytes the index has when it has grown to hold another row.
+// size returns the index's size in bytes after it has grown to hold another row.
 func (x *index) size(bands int) int64 {
 	entries := int64(len(x.bands) + bands)
 	return entries*(4+4+1) + 4*int64(1)<<bits.Len64(uint64(entries)+1024) + 8*int64(len(x.rows)+1)
 }
 
-// slot is where band number i is looked for.
+// slot returns the slot of a band with index i.
 func (x *index) slot(i int, band uint32) uint64 {
 	return mix(uint64(i)<<32|uint64(band)) >> (65 - bits.Len(uint(len(x.heads))))
 }
 
-// find appends the numbers of the rows that share a band with these, in their order.
+// find appends the numbers of the rows that share a band with the given ones, in ascending order.
 func (x *index) find(to []uint32, bands []uint32) []uint32 {
 	x.full = append(x.full[:0], make([]bool, len(bands))...)
 	if len(x.heads) == 0 {
@@ -101,7 +102,7 @@ func (x *index) find(to []uint32, bands []uint32) []uint32 {
 	return slices.Compact(to)
 }
 
-// add adds the row that was looked for last.
+// add adds the row that was last passed to find.
 func (x *index) add(row int, bands []uint32) {
 	x.rows = append(x.rows, row)
 	x.out = append(x.out, x.full...)
@@ -115,7 +116,7 @@ func (x *index) add(row int, bands []uint32) {
 	}
 }
 
-// link chains the next entry into its slot.
+// link adds the next entry to the chain of its slot.
 func (x *index) link(i int, band uint32) {
 	if x.out[len(x.next)] {
 		x.next = append(x.next, 0)
@@ -126,7 +127,7 @@ func (x *index) link(i int, band uint32) {
 	*head = uint32(len(x.next))
 }
 
-// grow makes room and chains all entries anew.
+// grow enlarges the table and chains all entries again.
 func (x *index) grow(bandsOfRow int) {
 	x.heads = make([]uint32, 1<<bits.Len(uint(len(x.bands))+1024))
 	x.next = x.next[:0]

@@ -5,37 +5,37 @@ import (
 	"slices"
 )
 
-// Hasher makes shingles and bands of texts, to find those that are nearly the same: of which a large share of the runs is. It may be used from
-// several goroutines.
+// Hasher computes shingles and bands of texts, to find texts that are nearly the same. It is safe for concurrent use.
 //
-// A text is the set of its shingles, the hashes of its runs, and two texts are as alike as their sets are: by their Jaccard
-// similarity, what they share by what they have together. To compare each text with each is too much; so a text has bands, hashes of
-// some minima over the set, of which two texts share one with a probability that rises steeply with how alike they are, and only such
-// texts are compared. The comparison is exact. What is found is therefore alike, and what is missed are pairs without a common band:
-// (1-s^rows)^bands of those that are alike by s.
+// A text is represented by the set of its shingles, which are the hashes of its n-grams. The similarity of two texts is the Jaccard
+// similarity of their sets: the size of the intersection divided by that of the union. Comparing every text with every other is too
+// expensive. So each text has bands, which are hashes of several minima over its set. The probability that two texts share a band rises
+// steeply with their similarity, and only texts that share one are compared. The comparison is exact, so all pairs found are similar, and
+// the pairs missed are those without a common band: (1-s^rows)^bands of those with similarity s.
 //
-// A text of no words is one run, too, of all that it has.
+// A text without words has a single shingle, the hash of the whole text.
 type Hasher struct {
 	ngram, bands, rows int
-	// a and b are the functions whose minima are taken, a*x+b modulo 2^64: x is mixed well, and of the sum the upper bits decide.
+	// a and b are the coefficients of the hash functions a*x+b modulo 2^64 whose minima are taken. x is well mixed, and the upper bits of
+	// the result determine the order.
 	a, b []uint64
 }
 
 // NewHasher returns the hasher of shingles of ngram words, with bands of rows minima each. All are at least 1.
 func NewHasher(ngram, bands, rows int) *Hasher {
 	h := &Hasher{ngram: ngram, bands: bands, rows: rows, a: make([]uint64, bands*rows), b: make([]uint64, bands*rows)}
-	r := rand.New(rand.NewPCG(uint64(rows), 1)) // always the same functions: bands of one run are compared with those of another's
+	r := rand.New(rand.NewPCG(uint64(rows), 1)) // always the same functions, so that bands of different runs can be compared
 	for i := range h.a {
 		h.a[i], h.b[i] = r.Uint64()|1, r.Uint64()
 	}
 	return h
 }
 
-// Shingles appends the shingles of texts, which do not run from one text into the next, in their order and as often as they are there.
+// Shingles appends the shingles of texts, in order and with repetitions. No shingle spans two texts.
 func (h *Hasher) Shingles(to []uint64, texts ...string) []uint64 {
 	for i, text := range texts {
 		before := len(to)
-		for gram := range grams(text, h.ngram, uint64(i)) { // the same words in another field are another shingle
+		for gram := range grams(text, h.ngram, uint64(i)) { // the seed makes the same words in another text a different shingle
 			to = append(to, gram)
 		}
 		if len(to) == before {
@@ -45,7 +45,7 @@ func (h *Hasher) Shingles(to []uint64, texts ...string) []uint64 {
 	return to
 }
 
-// whole is the hash of a text that has no words.
+// whole returns the hash of a text without words.
 func whole(text string, seed uint64) uint64 {
 	sum := mix(seed + 1)
 	for i := range len(text) {
@@ -54,7 +54,7 @@ func whole(text string, seed uint64) uint64 {
 	return sum
 }
 
-// Bands appends a hash for each band of a set of shingles; order and repetition do not matter.
+// Bands appends a hash for each band of a set of shingles. Order and repetition of shingles do not matter.
 func (h *Hasher) Bands(to []uint32, shingles []uint64) []uint32 {
 	for band := range h.bands {
 		sum := uint64(band)
@@ -66,7 +66,7 @@ func (h *Hasher) Bands(to []uint32, shingles []uint64) []uint32 {
 	return to
 }
 
-// minimum is the least a*x+b of all x. Two minima at once keep the processor busier than one.
+// minimum returns the smallest a*x+b of all x. Computing two minima in parallel uses the processor better.
 func minimum(a, b uint64, xs []uint64) uint64 {
 	even, odd := ^uint64(0), ^uint64(0)
 	for ; len(xs) >= 2; xs = xs[2:] {
@@ -78,13 +78,13 @@ func minimum(a, b uint64, xs []uint64) uint64 {
 	return min(even, odd)
 }
 
-// Set makes a set of shingles, in place: sorted, each once.
+// Set sorts shingles and removes repetitions, in place.
 func Set(shingles []uint64) []uint64 {
 	slices.Sort(shingles)
 	return slices.Compact(shingles)
 }
 
-// Jaccard is how alike two sets are: 0 when they share nothing, 1 when they are the same.
+// Jaccard returns the similarity of two sets: 0 if they are disjoint, 1 if they are equal.
 func Jaccard(a, b []uint64) float64 {
 	shared, i, j := 0, 0, 0
 	for i < len(a) && j < len(b) {

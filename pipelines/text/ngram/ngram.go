@@ -1,9 +1,9 @@
-// Package ngram compares texts by their n-grams, the runs of n words: it finds texts that are nearly the same, and texts that share a run with
-// held-out ones. It is pure.
+// Package ngram compares texts by their n-grams, which are sequences of n words: it finds texts that are nearly the same, and texts that
+// share an n-gram with held-out texts. It does no I/O.
 //
-// Words are runs of letters, marks and digits, without regard to case and to format characters, such as joiners. Of scripts that put no
-// spaces between words each letter, with its marks, is one. A text of fewer words than a run has is one run, which only a text of the same
-// words has.
+// Words are sequences of letters, marks and digits; case and format characters, such as joiners, are ignored. In scripts without spaces
+// between words, each letter with its marks is a word. A text with fewer than n words has a single n-gram, which only texts with the same
+// words have.
 package ngram
 
 import (
@@ -14,28 +14,27 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/script"
 )
 
-// base makes a polynomial of the hashes of words.
+// base is the base of the polynomial hash over the hashes of words.
 const base = 0x9E3779B97F4A7C15
 
-// mix spreads the bits of a hash: each bit of it changes half of the result's.
+// mix mixes the bits of a hash: each input bit affects half of the output bits.
 func mix(h uint64) uint64 {
 	h = (h ^ h>>30) * 0xBF58476D1CE4E5B9
 	h = (h ^ h>>27) * 0x94D049BB133111EB
 	return h ^ h>>31
 }
 
-// The parameters of FNV-1a with 64 bits.
+// The parameters of 64-bit FNV-1a.
 const (
 	hashStart = 14695981039346656037
 	hashPrime = 1099511628211
 )
 
-// grams yields the hash of each run of n words in a text; with another seed the same words have another hash. A text without words has none.
-// Memory: n words.
+// grams yields the hash of each n-gram of a text; the hashes depend on the seed. A text without words has none. Memory: n words.
 func grams(text string, n int, seed uint64) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
-		ring := make([]uint64, n) // of the last n words
-		high := uint64(1)         // base to the n
+		ring := make([]uint64, n) // hashes of the last n words
+		high := uint64(1)         // base to the power of n
 		for range n {
 			high *= base
 		}
@@ -51,7 +50,7 @@ func grams(text string, n int, seed uint64) iter.Seq[uint64] {
 			}
 		}
 		if count > 0 && count < n {
-			yield(mix(sum + uint64(count+1))) // with its length, which makes it another run than one of n words
+			yield(mix(sum + uint64(count+1))) // the length distinguishes it from n-grams of n words
 		}
 	}
 }
@@ -60,7 +59,7 @@ func grams(text string, n int, seed uint64) iter.Seq[uint64] {
 func words(text string) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		word := uint64(hashStart)
-		alone := false // the word is one letter, which no other joins
+		alone := false // the word is a single letter of a script without spaces
 		for _, r := range text {
 			switch {
 			case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
@@ -76,7 +75,7 @@ func words(text string) iter.Seq[uint64] {
 				}
 				r = unicode.ToLower(r)
 			case r >= utf8.RuneSelf && unicode.In(r, unicode.Mark, unicode.Cf):
-				if word != hashStart && unicode.IsMark(r) { // it is of the letter before
+				if word != hashStart && unicode.IsMark(r) { // it belongs to the letter before
 					word = (word ^ uint64(r)) * hashPrime
 				}
 				continue

@@ -12,7 +12,7 @@ import (
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isAlnum(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// at returns the byte of s at i, or 0 when there is none.
+// at returns the byte of s at i, or 0 if i is out of range.
 func at(s string, i int) byte {
 	if i < 0 || i >= len(s) {
 		return 0
@@ -20,17 +20,17 @@ func at(s string, i int) byte {
 	return s[i]
 }
 
-// Forms of @ and of a dot that are typed among letters of East Asia.
+// Full-width forms of @ and the dot, which are typed in East Asian text.
 const (
 	fullWidthAt  = "＠"
 	fullWidthDot = "．"
 )
 
-// findEmails finds RFC 5322's dot-atom or quoted string before an @ and a domain name of two labels or more after it, all with the
-// letters of all scripts, as RFC 6531 has them.
+// findEmails finds e-mail addresses: RFC 5322's dot-atom or quoted string before an @, and a domain name of at least two labels after it.
+// Letters of all scripts are allowed, as in RFC 6531.
 func findEmails(text string, yield func(int, int, string)) {
-	free := 0             // what lies before is part of a match
-	plain, wide := -1, -1 // where the next of each @ is
+	free := 0             // text before it is part of a match
+	plain, wide := -1, -1 // the next @ of each form
 	for i := free; ; {
 		if plain < i {
 			plain = indexFrom(text, "@", i)
@@ -56,7 +56,7 @@ func findEmails(text string, yield func(int, int, string)) {
 	}
 }
 
-// indexFrom returns where part is in text from i on, or the length of text.
+// indexFrom returns the index of part in text from i on, or len(text) if there is none.
 func indexFrom(text, part string, i int) int {
 	if n := strings.Index(text[i:], part); n >= 0 {
 		return i + n
@@ -64,8 +64,8 @@ func indexFrom(text, part string, i int) int {
 	return len(text)
 }
 
-// localPart returns the part of an address that ends at the @, without quotes that it does not need, and where it begins; the @ itself
-// when there is none.
+// localPart returns the local part of the address whose @ is at at, without unnecessary quotes, and where it begins. If there is none,
+// start is at.
 func localPart(text string, free, at int) (local string, start int) {
 	if start = localStart(text, free, at); start < at {
 		return text[start:at], start
@@ -80,14 +80,14 @@ func localPart(text string, free, at int) (local string, start int) {
 	return `"` + content + `"`, start
 }
 
-// unescaped takes the backslashes of a quoted string away.
+// unescaped removes the backslashes of a quoted string.
 var unescaped = strings.NewReplacer(`\\`, `\`, `\`, "")
 
-// maxLocal is how many bytes RFC 5321 allows before the @.
+// maxLocal is the maximum length of a local part in bytes, by RFC 5321.
 const maxLocal = 64
 
-// quotedStart returns where the quoted string begins that ends at the @; the @ itself when there is none. Its quotes are both after a
-// backslash, as in a string of JSON, or neither is.
+// quotedStart returns where the quoted string before the @ begins, or at if there is none. Either both quotes are preceded by a backslash,
+// as in a JSON string, or neither is.
 func quotedStart(text string, free, at int) int {
 	if at-1 < free || text[at-1] != '"' {
 		return at
@@ -98,17 +98,17 @@ func quotedStart(text string, free, at int) int {
 			continue
 		}
 		if i == closing-1 {
-			return at // nothing is quoted
+			return at // the quoted string is empty
 		}
 		return i
 	}
 	return at
 }
 
-// escaped reports whether what comes after text is escaped by its last backslash.
+// escaped reports whether the backslashes at the end of text escape the next character.
 func escaped(text string) bool { return (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1 }
 
-// localStart returns where the part of an address begins that ends at the @; the @ itself when there is none.
+// localStart returns where the unquoted local part before the @ begins, or at if there is none.
 func localStart(text string, free, at int) int {
 	start, spaced := at, false
 	for start > free {
@@ -125,12 +125,12 @@ func localStart(text string, free, at int) int {
 	return start
 }
 
-// isLocal reports whether c may stand before the @ of an address without quotes.
+// isLocal reports whether c is allowed in an unquoted local part.
 func isLocal(c rune) bool {
 	return isWord(c) || c < utf8.RuneSelf && strings.IndexByte("!#$%&'*+/=?^_`{|}~.-", byte(c)) >= 0
 }
 
-// isWord reports whether c is a letter, a mark on one, or a digit.
+// isWord reports whether c is a letter, a mark or a number.
 func isWord(c rune) bool {
 	if c < utf8.RuneSelf {
 		return isAlnum(byte(c))
@@ -138,14 +138,14 @@ func isWord(c rune) bool {
 	return unicode.In(c, unicode.L, unicode.M, unicode.N)
 }
 
-// withoutSpaces reports whether c is of a script that is written without spaces, or puts endings to words of other letters, as Hangul does:
-// what stands beside an address of other letters is then no part of it, but the sentence around it.
+// withoutSpaces reports whether c belongs to a script that is written without spaces, or that attaches endings to words of other scripts,
+// as Hangul does. Next to an address in another script, such characters belong to the surrounding sentence.
 func withoutSpaces(c rune) bool {
 	return c >= utf8.RuneSelf && unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// domainEnd returns the end of the domain name that starts at i, or i when none of two labels does. One after a full-width @ may have
-// full-width dots, too, but not dots of both kinds: "．" may end a sentence.
+// domainEnd returns the end of the domain name that starts at i, or i if there is none of two labels. After a full-width @, the dots may be
+// full-width, too, but not mixed with ASCII dots: "．" may end a sentence.
 func domainEnd(text string, i int, wide bool) int {
 	labels, end, dot := 0, i, "."
 	for at := i; ; at = end + len(dot) {
@@ -167,7 +167,7 @@ func domainEnd(text string, i int, wide bool) int {
 	return end
 }
 
-// labelEnd returns the length of the label that text begins with.
+// labelEnd returns the length of the domain label at the start of text.
 func labelEnd(text string) int {
 	spaced := false
 	for i, c := range text {
@@ -179,10 +179,10 @@ func labelEnd(text string) int {
 	return len(text)
 }
 
-// maxIP is the longest text of an address.
+// maxIP is the length of the longest address.
 const maxIP = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
 
-// findIPs finds addresses of IPv4 and IPv6, each as a whole word.
+// findIPs finds IPv4 and IPv6 addresses that are whole words.
 func findIPs(text string, yield func(int, int, string)) {
 	for i := 0; i < len(text); {
 		if !isIP(text[i]) {
@@ -199,7 +199,7 @@ func findIPs(text string, yield func(int, int, string)) {
 			}
 			i++
 		}
-		if text[start] == ':' && at(text, start+1) != ':' { // that of "from:1.2.3.4"
+		if text[start] == ':' && at(text, start+1) != ':' { // the colon of "from:1.2.3.4"
 			start, colons = start+1, colons-1
 		}
 		if colons < 2 && dots < 3 || isAlnum(at(text, start-1)) || isAlnum(at(text, i)) {
@@ -211,12 +211,12 @@ func findIPs(text string, yield func(int, int, string)) {
 	}
 }
 
-// isIP reports whether c can be in an address.
+// isIP reports whether c can occur in an address.
 func isIP(c byte) bool {
 	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' || c == ':' || c == '.'
 }
 
-// ipIn reads the address that is text[start:end] but for punctuation and a port after it or a word before it.
+// ipIn parses the address in text[start:end], without a word before it and a port or punctuation after it.
 func ipIn(text string, start, end, colons int) (from, to int, addr netip.Addr) {
 	for end > start && (text[end-1] == '.' || text[end-1] == ':' && at(text, end-2) != ':') {
 		end--
@@ -239,7 +239,7 @@ func ipIn(text string, start, end, colons int) (from, to int, addr netip.Addr) {
 	return start, end, addr
 }
 
-// likelyIPv6 tells addresses from the names of programs (a::b) and from times: there is a digit, and a group of three or more.
+// likelyIPv6 distinguishes addresses from names in programs (a::b) and times: it requires a digit, and a group of three characters or more.
 func likelyIPv6(s string) bool {
 	if !strings.ContainsAny(s, "0123456789") {
 		return false

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// shift says that what is at a place or behind it was so many bytes further on.
+// shift says that text at or after a position was by bytes further on.
 type shift struct{ at, by int }
 
-// plainText returns text with the digits, spaces and hyphens of all scripts in ASCII, for what finds numbers, and how its places are those
-// of text.
+// plainText returns text with the digits, spaces and hyphens of all scripts replaced by ASCII, for finders of numbers. shifts maps
+// positions back to text.
 func plainText(text string) (plain string, shifts []shift) {
 	if strings.IndexFunc(text, func(r rune) bool { return inASCII(r) != 0 }) < 0 {
 		return text, nil
@@ -31,7 +31,7 @@ func plainText(text string) (plain string, shifts []shift) {
 	return string(b), shifts
 }
 
-// before returns where in the text before the shifts a place is.
+// before maps a position in the plain text to the original text.
 func before(shifts []shift, at int) int {
 	if n, _ := slices.BinarySearchFunc(shifts, at+1, func(s shift, at int) int { return cmp.Compare(s.at, at) }); n > 0 {
 		return at + shifts[n-1].by
@@ -39,11 +39,11 @@ func before(shifts []shift, at int) int {
 	return at
 }
 
-// inASCII returns the character of ASCII that stands for r in numbers, or 0 when it is one itself or has no part in numbers: decimal digits
-// of all scripts, full-width letters and signs, spaces that keep a number together, hyphens and the dash.
+// inASCII returns the ASCII character that r stands for in numbers, or 0 if r is ASCII or does not occur in numbers. It covers decimal
+// digits of all scripts, full-width letters and signs, spaces that keep a number together, hyphens and dashes.
 func inASCII(r rune) byte {
 	switch {
-	case r < utf8.RuneSelf, '\u3040' <= r && r < '\ua620', '\uac00' <= r && r < '\uff00': // without digits
+	case r < utf8.RuneSelf, '\u3040' <= r && r < '\ua620', '\uac00' <= r && r < '\uff00': // ranges without digits
 		return 0
 	case 'Ａ' <= r && r <= 'Ｚ', 'ａ' <= r && r <= 'ｚ', strings.ContainsRune("（）＋－．／：", r):
 		return byte(r - '！' + '!')
@@ -52,7 +52,7 @@ func inASCII(r rune) byte {
 	case '\u2010' <= r && r <= '\u2013', r == '\u2212':
 		return '-'
 	}
-	for _, digits := range unicode.Nd.R16 { // each begins with a zero
+	for _, digits := range unicode.Nd.R16 { // each range begins with a zero
 		if r < rune(digits.Lo) {
 			return 0
 		}

@@ -2,7 +2,7 @@ package pii
 
 import "strings"
 
-// ibanLengths are the lengths of account numbers by country (ISO 13616, the registry of SWIFT).
+// ibanLengths has the length of account numbers by country (ISO 13616, the registry of SWIFT).
 var ibanLengths = map[string]int{
 	"AD": 24, "AE": 23, "AL": 28, "AT": 20, "AZ": 28, "BA": 20, "BE": 16, "BG": 22, "BH": 22, "BI": 27, "BR": 29, "BY": 28, "CH": 21,
 	"CR": 22, "CY": 28, "CZ": 24, "DE": 22, "DJ": 27, "DK": 18, "DO": 28, "EE": 20, "EG": 29, "ES": 24, "FI": 18, "FK": 18, "FO": 18,
@@ -13,7 +13,8 @@ var ibanLengths = map[string]int{
 	"SO": 23, "ST": 25, "SV": 28, "TL": 23, "TN": 24, "TR": 26, "UA": 29, "VA": 22, "VG": 24, "XK": 20, "YE": 30,
 }
 
-// findIBANs finds bank accounts: a country, the length it has there, and the checksum of ISO 13616. Single spaces may be between.
+// findIBANs finds bank accounts: a country code, the country's length, and the checksum of ISO 13616. Single spaces are allowed between
+// characters.
 func findIBANs(text string, yield func(int, int, string)) {
 	for i := 0; i+4 <= len(text); i++ {
 		if !isDigit(text[i+2]) || !isDigit(text[i+3]) || isAlnum(at(text, i-1)) {
@@ -31,7 +32,7 @@ func findIBANs(text string, yield func(int, int, string)) {
 	}
 }
 
-// ibanAt reads letters and digits from i on, up to length of them.
+// ibanAt reads up to length letters and digits from i on.
 func ibanAt(text string, i, length int) (account string, end int) {
 	var b strings.Builder
 	end = i

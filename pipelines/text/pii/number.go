@@ -2,13 +2,13 @@ package pii
 
 import "strings"
 
-// startsNumber reports whether the digit at i begins a number of its own: no letter, digit or part of a longer number is before it.
+// startsNumber reports whether a number begins at i: no letter, digit or part of a longer number precedes it.
 func startsNumber(text string, i int) bool {
 	before := at(text, i-1)
 	return !isAlnum(before) && before != '_' && !(strings.IndexByte(".,-/", before) >= 0 && before != 0 && isDigit(at(text, i-2)))
 }
 
-// endsNumber is the same for what follows.
+// endsNumber reports the same about what follows.
 func endsNumber(text string, end int) bool {
 	after := at(text, end)
 	return !isAlnum(after) && after != '_' && !(strings.IndexByte(".,-/", after) >= 0 && after != 0 && isDigit(at(text, end+1)))
@@ -20,7 +20,7 @@ const (
 	maxCard = 19
 )
 
-// findCards finds numbers of payment cards: a prefix that a network has given out, its length, and the check digit (ISO/IEC 7812).
+// findCards finds numbers of payment cards: a prefix that a network issues, its length, and the check digit (ISO/IEC 7812).
 func findCards(text string, yield func(int, int, string)) {
 	for i := 0; i < len(text); i++ {
 		if !isDigit(text[i]) || !startsNumber(text, i) {
@@ -34,8 +34,8 @@ func findCards(text string, yield func(int, int, string)) {
 	}
 }
 
-// cardAt reads the longest number of a card that starts at i, with single spaces or hyphens between groups of digits. Without one
-// digits is empty and end is behind the first group.
+// cardAt reads the longest card number that starts at i, with single spaces or hyphens between groups of digits. If there is none, digits
+// is empty and end is after the first group.
 func cardAt(text string, i int) (digits string, end int) {
 	var b []byte
 	for at := i; at < len(text) && len(b) < maxCard; at++ {
@@ -62,12 +62,12 @@ func cardAt(text string, i int) (digits string, end int) {
 	return digits, end
 }
 
-// isCard reports whether digits are the number of a card.
+// isCard reports whether digits is a card number.
 func isCard(digits string) bool {
 	return len(digits) >= minCard && len(digits) <= maxCard && issued(digits) && luhn(digits)
 }
 
-// issued reports whether a network gives out numbers of this beginning and length.
+// issued reports whether a network issues numbers with this prefix and length.
 func issued(digits string) bool {
 	n, four := len(digits), 0
 	for _, c := range digits[:4] {
@@ -93,7 +93,7 @@ func issued(digits string) bool {
 	return false
 }
 
-// luhn checks the last digit: of the digits from the right each second one is doubled, and the digits' sum ends with 0.
+// luhn verifies the check digit: every second digit from the right is doubled, and the sum of all digits must be divisible by 10.
 func luhn(digits string) bool {
 	sum := 0
 	for i := range len(digits) {
@@ -106,14 +106,14 @@ func luhn(digits string) bool {
 	return sum%10 == 0
 }
 
-// The numbers of digits of a telephone number with its country's code (E.164).
+// The number of digits of a telephone number with its country code (E.164).
 const (
 	minPhone = 8
 	maxPhone = 15
 )
 
-// findPhones finds telephone numbers that are written as such: with + or 00 and the country's code, or as in North America
-// (212-555-0123, (212) 555-0123). Other national numbers look like any number and stay.
+// findPhones finds telephone numbers that are recognizable as such: with + or 00 and the country code, or in North American format
+// (212-555-0123, (212) 555-0123). Other national numbers look like any number and are left alone.
 func findPhones(text string, yield func(int, int, string)) {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -134,7 +134,7 @@ func findPhones(text string, yield func(int, int, string)) {
 	}
 }
 
-// international reads a number that starts with + or 00 at i. Without one digits is empty, and end is behind the digits there.
+// international reads a number at i that starts with + or 00. If there is none, digits is empty, and end is after the digits there.
 func international(text string, i int) (digits string, end int) {
 	var from int
 	switch {
@@ -176,8 +176,8 @@ func phoneRun(text string, i int) (string, int) {
 	return string(b), end
 }
 
-// northAmerican reads (212) 555-0123, 212-555-0123 or 1-212-555-0123 at i. Area and exchange begin with 2 to 9. The digits it
-// returns have the country's code before them.
+// northAmerican reads (212) 555-0123, 212-555-0123 or 1-212-555-0123 at i. Area code and exchange begin with 2 to 9. The result includes
+// the country code.
 func northAmerican(text string, i int) (digits string, end int) {
 	at := i
 	if strings.HasPrefix(text[at:], "1-") || strings.HasPrefix(text[at:], "1 ") || strings.HasPrefix(text[at:], "1.") {

@@ -1,6 +1,6 @@
-// Package pii finds personal data in text: e-mail addresses, telephone numbers, IP addresses, payment cards, bank accounts and what
-// patterns of one's own match. It is pure, and conservative: what has a checksum must meet it, and digits that could be anything are
-// left alone.
+// Package pii finds personal data in text: e-mail addresses, telephone numbers, IP addresses, payment cards, bank accounts, and matches of
+// the user's own patterns. It does no I/O. It is conservative: where there is a checksum it must be valid, and digits that could be
+// anything are left alone.
 package pii
 
 import (
@@ -11,18 +11,19 @@ import (
 	"strings"
 )
 
-// Match is a piece of personal data in a text.
+// Match is an occurrence of personal data in a text.
 type Match struct {
 	Kind       string
 	Start, End int
-	// Value is the same for all ways to write the same: an address in small letters, a number without separators.
+	// Value is the same for all spellings: an address in lower case, a number without separators.
 	Value string
 }
 
-// finder yields the matches of one kind, in any order; they must not be empty.
+// finder yields the matches of one kind, in any order. Matches are never empty.
 type finder func(text string, yield func(start, end int, value string))
 
-// finders by kind. Where matches of two kinds overlap, that of the kind that comes first here is taken. Those of numbers know ASCII alone.
+// finders are the built-in kinds. If matches of two kinds overlap, the kind that comes first in this list wins. Finders of numbers need
+// plainText.
 var finders = []struct {
 	kind    string
 	find    finder
@@ -35,7 +36,7 @@ var finders = []struct {
 	{"phone", findPhones, true},
 }
 
-// Kinds are the kinds of personal data that are known by themselves.
+// Kinds returns the built-in kinds of personal data.
 func Kinds() []string {
 	var names []string
 	for _, f := range finders {
@@ -44,14 +45,14 @@ func Kinds() []string {
 	return names
 }
 
-// Finder finds personal data of some kinds. It may be used from several goroutines.
+// Finder finds personal data of some kinds. It is safe for concurrent use.
 type Finder struct {
 	kinds []string
 	finds []finder
-	words int // so many of finds look at the text as it is, the others at its numbers in ASCII
+	words int // this many of finds read the text unchanged, the others its plainText
 }
 
-// NewFinder returns a Finder for these kinds and for patterns (RE2) by the kinds they stand for, which go before the others.
+// NewFinder returns a Finder for kinds, and for patterns (RE2) by the name of their kind. Patterns take precedence over built-in kinds.
 func NewFinder(kinds []string, patterns map[string]string) (*Finder, error) {
 	f := &Finder{}
 	for kind := range patterns {
@@ -88,10 +89,10 @@ func NewFinder(kinds []string, patterns map[string]string) (*Finder, error) {
 	return f, nil
 }
 
-// Kinds are the kinds that the Finder finds.
+// Kinds returns the kinds that the Finder finds.
 func (f *Finder) Kinds() []string { return f.kinds }
 
-// Find returns what there is in text, from the left to the right, without overlaps.
+// Find returns the matches in text, from left to right, without overlaps.
 func (f *Finder) Find(text string) []Match {
 	var all []Match
 	var shifts []shift
@@ -113,7 +114,7 @@ func (f *Finder) Find(text string) []Match {
 	return all
 }
 
-// overlap orders matches, and calls those equal that share a byte.
+// overlap orders matches; matches that overlap compare as equal.
 func overlap(a, b Match) int {
 	switch {
 	case a.End <= b.Start:
@@ -124,7 +125,7 @@ func overlap(a, b Match) int {
 	return 0
 }
 
-// Replace replaces each match in text by what with returns for it. What lies between matches stays as it is.
+// Replace replaces each match in text by the result of with. Text between matches is unchanged.
 func Replace(text string, matches []Match, with func(Match) string) string {
 	if len(matches) == 0 {
 		return text

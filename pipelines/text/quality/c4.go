@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 )
 
-// c4Names are C4's rules in the order they are applied.
+// c4Names are C4's rules in the order in which they are applied.
 var c4Names = []string{"curly_bracket", "lorem_ipsum", "sentences"}
 
 const (
@@ -18,10 +18,10 @@ const (
 	javascript = "javascript"
 )
 
-// policies are the phrases of lines about terms and cookies (arXiv:1910.10683, section 2.2; "use of cookies" is of the code).
+// policies are the phrases that mark lines about terms and cookies (arXiv:1910.10683, section 2.2; "use of cookies" is only in its code).
 var policies = []string{"terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies", "use cookies"}
 
-// citation is what C4 removes from a line: the marks of Wikipedia.
+// citation matches what C4 removes from lines: citation marks of Wikipedia.
 var citation = regexp.MustCompile(`\[(?:\d*|edit|citation needed)\]`)
 
 type c4 struct{ transform.C4Rules }
@@ -68,14 +68,14 @@ func (c c4) evaluate(text string) (edited, failed string) {
 	return b.String(), ""
 }
 
-// endsSentence reports whether a line ends as C4 wants it: with a period, an exclamation mark, a question mark or an end quotation mark, of
-// any script, and with no ellipsis.
+// endsSentence reports whether a line ends as C4 requires: with a period, exclamation mark, question mark or closing quotation mark of any
+// script, and not with an ellipsis.
 func endsSentence(line string) bool {
 	last := lastRune(line)
 	return (last == '"' || last == '”' || isTerminal(last)) && !strings.HasSuffix(line, "...")
 }
 
-// phrases returns those phrases that lines are left out for and that the text, in small letters, has somewhere: mostly none.
+// phrases returns the phrases that exclude a line and that occur anywhere in the lower-case text; usually there are none.
 func (c c4) phrases(lower string) []string {
 	var found []string
 	if c.Javascript && strings.Contains(lower, javascript) {
@@ -89,7 +89,7 @@ func (c c4) phrases(lower string) []string {
 	return found
 }
 
-// firstOf returns the first of phrases that a line has, or "".
+// firstOf returns the first of the phrases that a line contains, or "".
 func firstOf(phrases []string, line string) string {
 	if len(phrases) == 0 {
 		return ""
@@ -101,14 +101,14 @@ func firstOf(phrases []string, line string) string {
 	return ""
 }
 
-// countSentences counts the ends of sentences in a line: marks that white space or the line's end follows, with quotation marks or
-// brackets between; those of other scripts end one wherever they are. What is left at the end counts too.
+// countSentences counts the sentences of a line. A sentence ends at a mark that is followed by white space or the end of the line, with
+// quotation marks or brackets in between; marks of other scripts end one anywhere. An unfinished sentence at the end counts, too.
 func countSentences(line string) int {
 	n := 0
 	marked, open := false, false // after a mark; in a sentence
 	for _, r := range line {
 		switch {
-		case 'a' <= r|0x20 && r|0x20 <= 'z': // most of them
+		case 'a' <= r|0x20 && r|0x20 <= 'z': // the common case
 			marked, open = false, true
 		case r == '.' || r == '!' || r == '?':
 			marked = true

@@ -7,7 +7,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 )
 
-// fineWebNames are FineWeb's rules in the order they are applied.
+// fineWebNames are FineWeb's rules in the order in which they are applied.
 var fineWebNames = []string{"punctuated_lines", "short_lines", "duplicate_chars", "newlines"}
 
 type fineWeb struct{ transform.FineWebRules }

@@ -11,23 +11,23 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/script"
 )
 
-// stopWords are Gopher's: English ones (arXiv:2112.11446, A.1.1).
+// stopWords are Gopher's English stop words (arXiv:2112.11446, A.1.1).
 var stopWords = []string{"the", "be", "to", "of", "and", "that", "have", "with"}
 
-// The largest shares of characters in repeated n-grams, of Gopher's table A1: for the most frequent 2, 3 and 4 words, and for all of
-// 5 to 10 words.
+// The maximum shares of characters in repeated n-grams, from Gopher's table A1: in the most frequent n-gram of 2, 3 and 4 words, and in all
+// repeated n-grams of 5 to 10 words.
 var (
 	maxTopNgrams       = []spec.Share{0.20, 0.18, 0.16}
 	maxDuplicateNgrams = []spec.Share{0.15, 0.14, 0.13, 0.12, 0.11, 0.10}
 )
 
-// The lengths of the n-grams that these shares begin with.
+// The lengths of the n-grams for the first of these shares.
 const (
 	firstTop       = 2
 	firstDuplicate = 5
 )
 
-// gopherNames are Gopher's rules in the order they are applied.
+// gopherNames returns Gopher's rules in the order in which they are applied.
 func gopherNames() []string {
 	names := []string{
 		"words", "word_length", "symbols", "bullet_lines", "ellipsis_lines", "alpha_words", "stop_words",
@@ -48,7 +48,7 @@ func duplicateName(n int) string { return fmt.Sprintf("duplicate_%d_grams", n) }
 type gopher struct {
 	transform.GopherRules
 	longestStop int // in bytes
-	// unspaced are the stop words of scripts without spaces, which are looked for in the text.
+	// unspaced are the stop words of scripts without spaces, which are searched for in the text.
 	unspaced []string
 }
 
@@ -75,7 +75,7 @@ func newGopher(r transform.GopherRules) (*gopher, error) {
 	return g, nil
 }
 
-// isBullet reports whether a line begins with a bullet. The paper names none; these are those of datatrove.
+// isBullet reports whether a line begins with a bullet. The paper does not list the characters; these are datatrove's.
 func isBullet(line string) bool {
 	line = strings.TrimSpace(line)
 	return strings.HasPrefix(line, "•") || strings.HasPrefix(line, "-")
@@ -125,7 +125,7 @@ func (g *gopher) evaluateWords(text string, words []word) string {
 	switch {
 	case count < g.MinWords || count > g.MaxWords:
 		return "words"
-	case lengths > letters && (length < g.MinWordLength || length > g.MaxWordLength): // else its words are letters, whose length says nothing
+	case lengths > letters && (length < g.MinWordLength || length > g.MaxWordLength): // otherwise most words are single letters
 		return "word_length"
 	case share(max(hashes, ellipses), len(words)) > float64(g.MaxSymbols):
 		return "symbols"
@@ -143,11 +143,11 @@ func countAlpha(words []word) int {
 	return n
 }
 
-// maxAround is how many bytes of punctuation a stop word may have around it.
+// maxAround is how many bytes of punctuation may surround a stop word.
 const maxAround = 8
 
-// countStopWords returns how many of the stop words, each counted once, are among words. Capitals and punctuation around a word do
-// not matter. It stops when there are enough.
+// countStopWords returns how many different stop words are among words. Case and punctuation around a word do not matter. It stops at
+// MinStopWords.
 func (g *gopher) countStopWords(text string, words []word) int {
 	var seen []string
 	for _, stop := range g.unspaced {

@@ -5,50 +5,50 @@ import (
 	"sync"
 )
 
-// maxNgramWords is how many words of a text the rules of repeated n-grams look at: it bounds their memory to some 50 MB.
+// maxNgramWords is how many words of a text the rules of repeated n-grams examine: it bounds their memory to some 50 MB.
 const maxNgramWords = 1_000_000
 
-// ngrams measures how much of a text is in words that are repeated in a row. It holds the tables, for use again.
+// ngrams measures how much of a text is in repeated n-grams. Its tables are reused for several texts.
 type ngrams struct {
 	words    []word
 	sums     []uint64 // sums[i] is the hash of the words before i
 	chars    []int    // chars[i] is the number of characters before i
 	gaps     []int    // gaps[i] is the number of words before i with white space before them
 	slots    []slot
-	begun    uint32 // slots of n-grams that were first seen before are empty: a table is emptied by raising it
-	last     uint32 // when the last n-gram may have been seen
+	begun    uint32 // slots first seen before this are empty: raising it empties the table
+	last     uint32 // the highest first that may have been used
 	capacity uint64
 }
 
 type slot struct {
 	key   uint64
-	first uint32 // when it was first seen
+	first uint32 // when the n-gram was first seen
 	count uint32
 }
 
-// base makes a polynomial of the hashes of words.
+// base is the base of the polynomial hash over the hashes of words.
 const base = 0x9E3779B97F4A7C15
 
 var ngramTables = sync.Pool{New: func() any { return new(ngrams) }}
 
-// newNgrams takes tables for a text; give them back with release.
+// newNgrams returns tables for a text. The caller must release them.
 func newNgrams(text string) *ngrams {
 	g := ngramTables.Get().(*ngrams)
 	g.words = appendWords(g.words[:0], text)
 	return g
 }
 
-// maxKept bounds the tables that are kept for the next text, in words.
+// maxKept bounds the size of tables that are kept for reuse, in words.
 const maxKept = 1 << 15
 
 func (g *ngrams) release() {
 	if cap(g.words) <= maxKept {
-		clear(g.words) // they hold on to the text
+		clear(g.words) // they refer to the text
 		ngramTables.Put(g)
 	}
 }
 
-// prepare fills the tables that hashes of n-grams are made from.
+// prepare fills the tables from which hashes of n-grams are computed.
 func (g *ngrams) prepare() {
 	n := min(len(g.words), maxNgramWords)
 	g.sums, g.chars, g.gaps = append(g.sums[:0], 0), append(g.chars[:0], 0), append(g.gaps[:0], 0)
@@ -71,7 +71,7 @@ func (g *ngrams) prepare() {
 	g.capacity = uint64(len(g.slots))
 }
 
-// reset empties the table.
+// reset empties the hash table.
 func (g *ngrams) reset() {
 	if g.last > math.MaxUint32-2*maxNgramWords {
 		clear(g.slots)
@@ -81,7 +81,7 @@ func (g *ngrams) reset() {
 	g.last += uint32(len(g.sums))
 }
 
-// see counts an n-gram, the one at word i, by its hash and returns its slot.
+// see counts the n-gram at word i, given its hash, and returns its slot.
 func (g *ngrams) see(key uint64, i int) *slot {
 	at := (key ^ key>>29) * base
 	at ^= at >> 32
@@ -97,7 +97,7 @@ func (g *ngrams) see(key uint64, i int) *slot {
 	}
 }
 
-// power returns base to the n.
+// power returns base to the power of n.
 func power(n int) uint64 {
 	p := uint64(1)
 	for range n {
@@ -106,8 +106,8 @@ func power(n int) uint64 {
 	return p
 }
 
-// top returns how many characters are in the most frequent n-gram, all times it is there together, if it is there twice. Of several
-// that are equally frequent the one that comes first counts. Between words there is a space where the text has one.
+// top returns the number of characters in all occurrences of the most frequent n-gram, or 0 if none occurs twice. If several are equally
+// frequent, the first one counts. Between words there is a space where the text has one.
 func (g *ngrams) top(n int) int {
 	g.reset()
 	p := power(n)
@@ -121,7 +121,7 @@ func (g *ngrams) top(n int) int {
 	return length * int(most)
 }
 
-// duplicate returns how many characters are in n-grams that are there before, none counted twice.
+// duplicate returns the number of characters in n-grams that occurred before, without counting any twice.
 func (g *ngrams) duplicate(n int) int {
 	g.reset()
 	p := power(n)

@@ -1,9 +1,9 @@
-// Package quality evaluates whether a text looks like prose, by the published rules of Gopher, C4 and FineWeb. The parameters, with the
-// source of each number, are those of dsl.GopherRules, dsl.C4Rules and dsl.FineWebRules; the functions here say how what they are
-// about is measured. It is pure.
+// Package quality evaluates whether a text looks like prose, by the published rules of Gopher, C4 and FineWeb. Their parameters, with the
+// source of each number, are in transform.GopherRules, transform.C4Rules and transform.FineWebRules of package dsl/transform; the functions
+// here define how they are measured. It does no I/O.
 //
-// Where the papers leave the measure open it is the simplest that needs no model of a language: words are what stands between white
-// space, lines are those with something else than white space in them, and characters are Unicode's.
+// Where the papers do not define a measure, it is the simplest one that needs no language model: words are separated by white space (in
+// scripts without spaces, each letter is a word), lines by line feeds, and characters are Unicode code points.
 package quality
 
 import (
@@ -13,26 +13,26 @@ import (
 	"github.com/sluiceml/sluice/dsl/transform"
 )
 
-// The sets of rules.
+// The names of the rule sets.
 const (
 	Gopher  = "gopher"
 	C4      = "c4"
 	FineWeb = "fineweb"
 )
 
-// Filter applies sets of rules to texts. It may be used from several goroutines.
+// Filter applies sets of rules to texts. It is safe for concurrent use.
 type Filter struct {
 	sets []set
 }
 
-// set is a set of rules under its name. evaluate returns the text as the rules leave it and the rule that it fails, or "".
+// set is a set of rules. evaluate returns the text as edited by the rules, and the rule that it fails, or "".
 type set struct {
 	name     string
 	rules    []string
 	evaluate func(text string) (edited, failed string)
 }
 
-// New returns the filter that a config asks for, whose parameters are complete.
+// New returns the filter for a config, whose parameters must be complete.
 func New(c transform.QualityFilter) (*Filter, error) {
 	if len(c.Rules) == 0 {
 		return nil, fmt.Errorf("rules: name at least one of %s, %s and %s", Gopher, C4, FineWeb)
@@ -62,7 +62,7 @@ func New(c transform.QualityFilter) (*Filter, error) {
 	return f, nil
 }
 
-// Rules returns the names of all rules that texts may fail, in the order they are applied, such as gopher/stop_words.
+// Rules returns the names of all rules that texts may fail, in the order in which they are applied, such as gopher/stop_words.
 func (f *Filter) Rules() []string {
 	var names []string
 	for _, s := range f.sets {
@@ -73,7 +73,7 @@ func (f *Filter) Rules() []string {
 	return names
 }
 
-// Evaluate returns the text as the rules leave it and the first rule that it fails, or "" when it passes them all.
+// Evaluate returns the text as edited by the rules, and the first rule that it fails, or "" if it passes all.
 func (f *Filter) Evaluate(text string) (edited, failed string) {
 	for _, s := range f.sets {
 		if text, failed = s.evaluate(text); failed != "" {
@@ -83,7 +83,7 @@ func (f *Filter) Evaluate(text string) (edited, failed string) {
 	return text, ""
 }
 
-// share returns part of whole; of nothing there is no share.
+// share returns part / whole, or 0 if whole is 0.
 func share(part, whole int) float64 {
 	if whole == 0 {
 		return 0

@@ -9,28 +9,28 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/script"
 )
 
-// word is a word of a text: what stands between white space; within that, each letter of a script without spaces is one, with what follows it
-// that is no letter or digit.
+// word is a word of a text. Words are separated by white space; in addition, each letter of a script without spaces begins a word, which
+// includes the following characters that are not letters or digits.
 type word struct {
 	text  string
 	chars int
 	has   class
-	gap   bool // white space is before it
+	gap   bool // white space precedes it
 	hash  uint64
 }
 
-// class is what characters are, together in a word.
+// class is the set of the classes of a word's characters.
 type class uint8
 
 const (
 	alpha    class = 1 << iota // a letter
-	digit                      // a decimal one
+	digit                      // a decimal digit
 	plain                      // neither punctuation nor a symbol
 	unspaced                   // a letter of a script without spaces
 	space
 )
 
-// ascii are the classes of the first characters.
+// ascii has the classes of the ASCII characters.
 var ascii = func() (classes [utf8.RuneSelf]class) {
 	for r := range rune(utf8.RuneSelf) {
 		classes[r] = classify(r)
@@ -94,7 +94,7 @@ func appendWords(words []word, s string) []word {
 
 // countWords returns how many words s has and the number of characters of the longest.
 func countWords(s string) (n, longest int) {
-	const firstUnspaced = '\u0E00' // no script without spaces has letters before
+	const firstUnspaced = '\u0E00' // letters before it belong to scripts with spaces
 	chars := 0
 	for _, r := range s {
 		switch {
@@ -120,24 +120,24 @@ func countAllWords(s string) (n, longest int) {
 	return len(words), longest
 }
 
-// isTerminal reports whether a character ends a sentence in some script: Unicode's Sentence_Terminal and the Khmer signs, as in datatrove.
+// isTerminal reports whether a character ends a sentence in some script: Unicode's Sentence_Terminal, and the Khmer signs, as in datatrove.
 func isTerminal(r rune) bool {
 	return unicode.Is(unicode.Sentence_Terminal, r) || '\u17D4' <= r && r <= '\u17D6' || r == '\u17D9' || r == '\u17DA'
 }
 
-// lastRune is the last character of s.
+// lastRune returns the last character of s.
 func lastRune(s string) rune {
 	r, _ := utf8.DecodeLastRuneInString(s)
 	return r
 }
 
-// The parameters of FNV-1a with 64 bits.
+// The parameters of 64-bit FNV-1a.
 const (
 	hashStart = 14695981039346656037
 	hashPrime = 1099511628211
 )
 
-// allLines returns the lines of s, also empty ones.
+// allLines returns the lines of s, including empty ones.
 func allLines(s string) []string {
 	if s = strings.TrimSuffix(s, "\n"); s == "" {
 		return nil
@@ -145,12 +145,12 @@ func allLines(s string) []string {
 	return strings.Split(s, "\n")
 }
 
-// filledLines returns the lines of s that have more than white space in them.
+// filledLines returns the lines of s that are not only white space.
 func filledLines(s string) []string {
 	return slices.DeleteFunc(allLines(s), func(line string) bool { return strings.TrimSpace(line) == "" })
 }
 
-// splitAtBreaks divides s at runs of at least so many line breaks.
+// splitAtBreaks splits s at runs of at least so many line breaks.
 func splitAtBreaks(s string, least int) []string {
 	var parts []string
 	start := 0
@@ -174,7 +174,7 @@ func splitAtBreaks(s string, least int) []string {
 	return append(parts, s[start:])
 }
 
-// duplicates returns how many of parts are there before, and how many characters these have.
+// duplicates returns how many of the parts repeat an earlier one, and how many characters they have.
 func duplicates(parts []string) (count, chars int) {
 	if len(parts) < 2 {
 		return 0, 0
@@ -190,7 +190,7 @@ func duplicates(parts []string) (count, chars int) {
 	return count, chars
 }
 
-// countWhere returns how many of parts meet a condition.
+// countWhere returns how many of the parts satisfy a condition.
 func countWhere(parts []string, ok func(string) bool) int {
 	n := 0
 	for _, p := range parts {
