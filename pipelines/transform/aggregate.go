@@ -13,17 +13,17 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// Aggregate is what a Combine computes of values.
+// Aggregate computes one result of a Combine.
 type Aggregate interface {
-	// Check reports a value that Add cannot take. Nulls it takes for granted.
+	// Check returns an error for a value that Add does not accept. It accepts null.
 	Check(v any) error
-	// Add takes in a value that is not null, or of a count of rows any.
+	// Add adds a value. Nulls are skipped by the caller, except when counting rows.
 	Add(v any)
-	// Value returns what was computed.
+	// Value returns the result.
 	Value() (any, error)
 }
 
-// Aggregates make the aggregate of a function, by its name.
+// Aggregates has the constructors of the aggregates by the name of their function.
 var Aggregates = map[string]func() Aggregate{
 	"sum":   func() Aggregate { return &sumOf{} },
 	"mean":  func() Aggregate { return &sumOf{mean: true} },
@@ -35,7 +35,7 @@ var Aggregates = map[string]func() Aggregate{
 	"group": func() Aggregate { return &listOf{} },
 }
 
-// sumOf is a sum, or the mean. Of whole numbers the sum is one; there is none that does not fit.
+// sumOf computes a sum or mean. The sum of integers is an integer; Value fails if it does not fit 64 bits.
 type sumOf struct {
 	mean, fraction bool
 	n              int64
@@ -81,7 +81,7 @@ func (s *sumOf) Value() (any, error) {
 	return sum, nil
 }
 
-// extreme is the least or the largest value: bools come before numbers, and numbers before texts.
+// extreme finds the minimum or maximum: bools come before numbers, and numbers before strings.
 type extreme struct {
 	sign int
 	best any
@@ -116,7 +116,7 @@ func kindOrder(v any) int {
 	return -1
 }
 
-// compareValues orders values of kinds that have an order.
+// compareValues compares values that can be ordered.
 func compareValues(a, b any) int {
 	if c := cmp.Compare(kindOrder(a), kindOrder(b)); c != 0 {
 		return c
@@ -136,7 +136,7 @@ func compareValues(a, b any) int {
 	return numberOf(a).Cmp(numberOf(b))
 }
 
-// numberOf is a number exactly: a double does not have all 64-bit integers.
+// numberOf returns the exact value of a number: not every 64-bit integer is a double.
 func numberOf(v any) *big.Float {
 	if i, ok := v.(int64); ok {
 		return new(big.Float).SetInt64(i)
@@ -144,14 +144,13 @@ func numberOf(v any) *big.Float {
 	return big.NewFloat(v.(float64))
 }
 
-// countOf counts.
 type countOf struct{ n int64 }
 
 func (*countOf) Check(any) error       { return nil }
 func (c *countOf) Add(any)             { c.n++ }
 func (c *countOf) Value() (any, error) { return c.n, nil }
 
-// quantifier tells whether any value is true, or all are.
+// quantifier computes any or all; decides is the value that determines the result.
 type quantifier struct {
 	decides bool
 	got     any

@@ -10,11 +10,11 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// maxAsserted bounds the rows of an AssertEqual.
+// maxAsserted bounds the number of elements of an AssertEqual.
 const maxAsserted = 10_000
 
-// Assertion is a compiled AssertEqual: the rows that must come, and how often each. Each worker counts those that do; whether all have
-// come is seen when the counts are added up.
+// Assertion is a compiled AssertEqual: the expected rows, and how often each must occur. Each worker counts the rows that occur; whether
+// they are complete is checked when the counts are added up.
 type Assertion struct {
 	name  string
 	texts []string
@@ -53,7 +53,7 @@ func (c *Compiled) assertEqual(config transform.AssertEqual, _ Deps) error {
 	return nil
 }
 
-// see counts a row, or fails when it is none of the expected.
+// see counts a row, or fails if it is not expected.
 func (a *Assertion) see(r rows.Row, count func(space, name string)) error {
 	key, err := rows.KeyOf(map[string]any(r))
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *Assertion) see(r rows.Row, count func(space, name string)) error {
 
 func (a *Assertion) counter(i int) string { return a.name + "/" + strconv.Itoa(i) }
 
-// Check compares what came with what was expected.
+// Check compares the counted rows with the expected ones.
 func (a *Assertion) Check(got map[string]int64) error {
 	for i, want := range a.want {
 		if n := got[a.counter(i)]; n != want {

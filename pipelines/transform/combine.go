@@ -16,14 +16,14 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// Combiner is a compiled Combine. It spills of a row what it needs: {"by": [values of the fields], "of": [values to combine]}.
+// Combiner is a compiled Combine. It spills only what it needs of a row: {"by": [values of the fields], "of": [values to combine]}.
 type Combiner struct {
 	Name   string
 	by     []string
 	fields []combined
 }
 
-// combined is a field that is computed of many rows.
+// combined is a field that is computed from several rows.
 type combined struct {
 	name  string
 	value *expr.RowProgram // nil: a count of rows
@@ -58,7 +58,7 @@ func compileCombine(t spec.Transform, params map[string]any) (End, error) {
 	return d, nil
 }
 
-// Take implements End: the rows that become one are in one group.
+// Take implements End. Rows that are merged into one are in the same group.
 func (c *Combiner) Take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	by, of := make([]any, len(c.by)), make([]any, len(c.fields))
 	for i, name := range c.by {
@@ -88,9 +88,9 @@ func (c *Combiner) Take(to []byte, r rows.Row) (text []byte, group string, m spi
 	return text, strconv.Itoa(m.Key.Bucket(CutGroups)), m, nil
 }
 
-// Combined is one row that is made of several. It stands for the one that was read first, by the name of its file.
+// Combined is a row that is made from several. Its origin is the first of theirs, by file name and offset.
 type Combined struct {
-	// Rows is of how many.
+	// Rows is the number of rows it is made from.
 	Rows  int64
 	of    *Combiner
 	first rows.Origin
@@ -98,7 +98,7 @@ type Combined struct {
 	all   []Aggregate
 }
 
-// Begin begins a row.
+// Begin returns an empty Combined.
 func (c *Combiner) Begin() *Combined {
 	d := &Combined{of: c, made: rows.Row{}, all: make([]Aggregate, len(c.fields))}
 	for i, f := range c.fields {
@@ -107,7 +107,7 @@ func (c *Combiner) Begin() *Combined {
 	return d
 }
 
-// Add takes in a row, as Take has spilled it.
+// Add adds a row as Take has spilled it.
 func (d *Combined) Add(from rows.Origin, text []byte) error {
 	r, err := rows.Decode(text)
 	if err != nil {
@@ -131,7 +131,7 @@ func (d *Combined) Add(from rows.Origin, text []byte) error {
 	return nil
 }
 
-// Row returns the row.
+// Row returns the combined row and its origin.
 func (d *Combined) Row() (first rows.Origin, text []byte, err error) {
 	for i, f := range d.of.fields {
 		if d.made[f.name], err = d.all[i].Value(); err != nil {

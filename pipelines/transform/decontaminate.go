@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
-// decontaminate compiles a Decontaminate: it drops rows that share words with held-out ones, which are read once for all workers of the
+// decontaminate compiles a Decontaminate. It drops rows that share words with held-out rows, which are read once for all workers of the
 // process.
 func (c *Compiled) decontaminate(config transform.Decontaminate, given Deps) error {
 	if len(config.Fields) == 0 || len(config.Against) == 0 {
@@ -36,7 +36,7 @@ func (c *Compiled) decontaminate(config transform.Decontaminate, given Deps) err
 	return nil
 }
 
-// readHeldOut reads the held-out rows. It fails rather than to leave some out: what is not compared with is not held out.
+// readHeldOut reads the held-out rows. It fails rather than skip invalid ones: rows that are not compared with are not held out.
 func readHeldOut(c transform.Decontaminate) (*ngram.HeldOut, error) {
 	if len(c.AgainstFields) == 0 {
 		c.AgainstFields = c.Fields

@@ -16,14 +16,15 @@ import (
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
-// ranking is what the methods of a compiled Deduplicate have in common: fields, and which of several rows comes first.
+// ranking is what the methods of a compiled Deduplicate have in common: the fields, and the order that decides which of several rows comes
+// first.
 type ranking struct {
 	Name   string
 	fields []string
-	order  *expr.RowProgram // nil: by content alone
+	order  *expr.RowProgram // nil: by content only
 }
 
-// Deduplicate is a compiled Deduplicate by the method exact.
+// Deduplicate is a compiled Deduplicate with the method exact.
 type Deduplicate struct{ ranking }
 
 func compileDedup(t spec.Transform, params map[string]any) (End, error) {
@@ -47,7 +48,7 @@ func compileDedup(t spec.Transform, params map[string]any) (End, error) {
 	return &Deduplicate{r}, nil
 }
 
-// rank returns the text of a row and its mark with what it is ordered by.
+// rank returns the text of a row, and a mark with its sort key.
 func (d *ranking) rank(to []byte, r rows.Row) (text []byte, m spill.Mark, err error) {
 	if text, err = rows.Append(to, r); err != nil {
 		return nil, m, err
@@ -64,7 +65,7 @@ func (d *ranking) rank(to []byte, r rows.Row) (text []byte, m spill.Mark, err er
 	return text, m, err
 }
 
-// Take implements End: rows that must be equal are in one group.
+// Take implements End. Rows that must be equal are in the same group.
 func (d *Deduplicate) Take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	if text, m, err = d.rank(to, r); err != nil {
 		return nil, "", m, err
@@ -73,7 +74,7 @@ func (d *Deduplicate) Take(to []byte, r rows.Row) (text []byte, group string, m 
 	return text, strconv.Itoa(m.Key.Bucket(CutGroups)), m, err
 }
 
-// key returns the digest of what must be equal; whole is that of the row's text, behind which there is room to write to.
+// key returns the digest of the fields that must be equal. whole is the digest of text, and the capacity behind text is used as a buffer.
 func (d *Deduplicate) key(r rows.Row, text []byte, whole rows.Digest) (rows.Digest, error) {
 	switch {
 	case len(d.fields) == 0 && bytes.Contains(text, wholeFraction):
@@ -95,13 +96,13 @@ func (d *Deduplicate) key(r rows.Row, text []byte, whole rows.Digest) (rows.Dige
 	return rows.DigestOf(key), nil
 }
 
-// wholeFraction is in the text of each row that has a number such as 1.0.
+// wholeFraction occurs in the text of every row with a number such as 1.0.
 var wholeFraction = []byte(".0")
 
-// maxOrder is how many bytes of a text count in its order.
+// maxOrder is how many bytes of a string are used to order it.
 const maxOrder = 256
 
-// orderBytes returns bytes that sort as values do: false, true, numbers, texts, null.
+// orderBytes returns bytes that sort like the values: false, true, numbers, strings, null.
 func orderBytes(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case bool:
@@ -121,10 +122,11 @@ func orderBytes(v any) ([]byte, error) {
 	return nil, rows.Reject("expression", "order_by: a %T cannot be ordered; use a number, a string or a bool", v)
 }
 
-// orderNumber returns bytes for a number: the double nearest to it, and the integer, since neighbours beyond 2^53 have the same double.
+// orderNumber returns bytes that sort like the number: the nearest double, and then the integer, since neighboring integers beyond 2^53
+// have the same double.
 func orderNumber(f float64, i int64) []byte {
-	bits := math.Float64bits(f + 0) // + 0 makes -0 the 0 it equals
-	if bits>>63 == 1 {              // a float's bits sort as unsigned numbers when those of negative ones are flipped wholly, of others in the sign
+	bits := math.Float64bits(f + 0) // + 0 turns -0 into 0
+	if bits>>63 == 1 {              // bits sort like the numbers if all bits of negative ones, and the sign bit of others, are flipped
 		bits = ^bits
 	} else {
 		bits |= 1 << 63
@@ -132,8 +134,8 @@ func orderNumber(f float64, i int64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{2}, bits), uint64(i)^1<<63)
 }
 
-// nearestInt returns the integer that a double is. Of those that are none it does not matter what it returns: no integer is as near to
-// them as they are to themselves.
+// nearestInt returns the integer that a double is equal to. For other doubles the result does not matter: no integer has the same nearest
+// double.
 func nearestInt(f float64) int64 {
 	switch {
 	case f >= 1<<63:

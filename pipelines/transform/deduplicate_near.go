@@ -11,14 +11,14 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
-// NearDeduplicate is a compiled Deduplicate by the method minhash.
+// NearDeduplicate is a compiled Deduplicate with the method minhash.
 type NearDeduplicate struct {
 	ranking
 	hasher    *ngram.Hasher
 	Threshold float64
 }
 
-// maxMinima bounds bands times rows, each of which is taken over all words of a text.
+// maxMinima bounds bands times rows, each of which is a minimum over all words of a text.
 const maxMinima = 4096
 
 func compileNearDedup(c transform.Deduplicate, r ranking) (*NearDeduplicate, error) {
@@ -35,7 +35,7 @@ func compileNearDedup(c transform.Deduplicate, r ranking) (*NearDeduplicate, err
 	return &NearDeduplicate{ranking: r, hasher: ngram.NewHasher(c.Ngram, c.Bands, c.Rows), Threshold: float64(c.Threshold)}, nil
 }
 
-// Take implements End. All rows are in one group: whether a row stays depends on those before it that stay.
+// Take implements End. All rows are in one group: whether a row is kept depends on all kept rows before it.
 func (d *NearDeduplicate) Take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
 	if text, m, err = d.rank(to, r); err != nil {
 		return nil, "", m, err
@@ -50,7 +50,7 @@ func (d *NearDeduplicate) Take(to []byte, r rows.Row) (text []byte, group string
 	return text, "0", m, nil
 }
 
-// noText stands for null among texts. It has no words, and no text of a row is like it.
+// noText replaces null. It has no words, and no string in a row equals it.
 const noText = "\xff"
 
 // Shingles returns the hashes of the n-grams of a row's fields.

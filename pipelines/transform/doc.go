@@ -1,4 +1,3 @@
-// Package transform compiles transforms, a file each: those that see one row at a time, those that compare rows with others (cuts), of which
-// it has what they make of a row and its mark, Split, and the profile.
-// It knows neither Beam nor the graph of transforms.
+// Package transform compiles transforms, with a file for each: those that process one row at a time; cuts, which compare rows with each
+// other, as far as spilling a row and its mark; Split; and the profile. It does not depend on Beam or on the graph of transforms.
 package transform

@@ -8,13 +8,13 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// maxExploded bounds the rows that one row becomes.
+// maxExploded bounds the number of rows made from one row.
 const maxExploded = 1_000_000
 
-// explodeFunc calls yield for each row that a row becomes. It may reject the row before the first of them.
+// explodeFunc calls yield for each row made from a row. It may reject the row before the first of them.
 type explodeFunc func(r rows.Row, yield func(rows.Row) error) error
 
-// explode compiles an Explode, which makes rows of the items of lists.
+// explode compiles an Explode, which makes rows from the items of lists.
 func (c *Compiled) explode(config transform.Explode, _ Deps) error {
 	if len(config.Fields) == 0 {
 		return errors.New("fields: name at least one")
@@ -51,7 +51,7 @@ func (c *Compiled) explode(config transform.Explode, _ Deps) error {
 	return nil
 }
 
-// zipped returns the length of the longest list and, of the nth row, the item of list i.
+// zipped returns the length of the longest list, and a function that returns the item of list i in row n.
 func zipped(lists [][]any) (count int, item func(n, i int) any) {
 	for _, list := range lists {
 		count = max(count, len(list))
@@ -64,8 +64,8 @@ func zipped(lists [][]any) (count int, item func(n, i int) any) {
 	}
 }
 
-// crossed returns the number of combinations, or more than maxExploded when there are more, and, of the nth, the item of list i. The
-// last list changes fastest.
+// crossed returns the number of combinations, at most maxExploded+1, and a function that returns the item of list i in combination n. The
+// last list varies fastest.
 func crossed(lists [][]any) (count int, item func(n, i int) any) {
 	count = 1
 	for _, list := range lists {

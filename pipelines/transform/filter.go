@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// compileFilter drops rows.
+// compileFilter compiles a Filter, which drops rows.
 func compileFilter(c transform.Filter, params map[string]any) (rowFunc, error) {
 	keep, err := compileCondition("keep", c.Keep, params)
 	if err != nil {
@@ -24,7 +24,7 @@ func compileFilter(c transform.Filter, params map[string]any) (rowFunc, error) {
 	}, nil
 }
 
-// compileCondition compiles a bool expression over a row; errors in a row are rejections.
+// compileCondition compiles a bool expression over a row. Evaluation errors are rejections.
 func compileCondition(key string, e spec.Expr, params map[string]any) (func(rows.Row) (bool, error), error) {
 	p, err := expr.CompileRow(e, params)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/htmltext"
 )
 
-// compileHTMLToText converts HTML fields.
+// compileHTMLToText compiles an HtmlToText, which converts fields with HTML to text.
 func compileHTMLToText(c transform.HTMLToText, params map[string]any) (rowFunc, error) {
 	convert, err := mapText(c.Fields, htmltext.Convert)
 	if err != nil || c.When == "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// maxLanguageText is how much of a text its language is judged by, in bytes: more makes no difference, only time.
+// maxLanguageText is how many bytes of a text are used to detect its language: more would not change the result.
 const maxLanguageText = 2 << 10
 
 // language compiles a DetectLanguage.
@@ -51,8 +51,8 @@ func (c *Compiled) language(config transform.DetectLanguage, _ Deps) error {
 	return nil
 }
 
-// language returns the ISO 639-1 code of a text's language, "" for none, and how sure that is. Where languages tie, whatlanggo takes
-// one by chance and is not sure of it at all: that is none, so that a text has the same answer each time.
+// language returns the ISO 639-1 code of a text's language, or "" for none, and the confidence. If languages tie, whatlanggo picks one at
+// random with confidence 0. That counts as none, so that the result for a text is always the same.
 func language(text string) (code string, confidence float64) {
 	if len(text) > maxLanguageText {
 		text = rows.Clip(text, maxLanguageText)
@@ -64,7 +64,7 @@ func language(text string) (code string, confidence float64) {
 	return code, info.Confidence
 }
 
-// codeOf returns the ISO 639-1 code of a language. whatlanggo has none for those that it knows as a part of another.
+// codeOf returns the ISO 639-1 code of a language. whatlanggo has no code for languages that it treats as part of another.
 func codeOf(lang whatlanggo.Lang) string {
 	switch lang {
 	case whatlanggo.Pes:

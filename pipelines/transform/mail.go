@@ -9,14 +9,14 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/mail"
 )
 
-// mailReasons are the reasons DecodeMail rejects a row for.
+// mailReasons are the reasons for which DecodeMail rejects a row.
 var mailReasons = map[error]string{
 	mail.ErrNoHeader:  "no_header",
 	mail.ErrBadBase64: "bad_base64",
 	mail.ErrTooDeep:   "too_deep",
 }
 
-// compileDecodeMail parses raw messages.
+// compileDecodeMail compiles a DecodeMail, which parses raw messages.
 func compileDecodeMail(c transform.DecodeMail, _ map[string]any) (rowFunc, error) {
 	if c.Field == "" {
 		return nil, errors.New("field: name the field that holds the raw message")

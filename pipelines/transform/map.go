@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// compileMap computes fields.
+// compileMap compiles a MapToFields, which computes fields.
 func compileMap(c transform.MapToFields, params map[string]any) (rowFunc, error) {
 	programs := make(map[string]*expr.RowProgram, len(c.Fields))
 	for name, e := range c.Fields {

@@ -14,10 +14,11 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/pii"
 )
 
-// hashDigits is how much of a hash stands in the text: among a million addresses two have the same once in 37 million times.
+// hashDigits is how many digits of a hash are put into the text: among a million addresses, the probability that two have the same is 1 in
+// 37 million.
 const hashDigits = 16
 
-// maskPII compiles a MaskPII, which counts what it finds.
+// maskPII compiles a MaskPII, which masks personal data and counts it.
 func (c *Compiled) maskPII(config transform.MaskPII, given Deps) error {
 	if len(config.Fields) == 0 {
 		return errors.New("fields: name at least one")
@@ -71,7 +72,7 @@ func (c *Compiled) maskPII(config transform.MaskPII, given Deps) error {
 
 func maskLabel(m pii.Match) string { return "<" + strings.ToUpper(m.Kind) + ">" }
 
-// hashLabel is the label of a match with a hash of its value, which only who knows the key can find a value for.
+// hashLabel returns a label with a hash of the match's value. Only someone who knows the key can find a value for a hash.
 func hashLabel(m pii.Match, key string) string {
 	h := hmac.New(sha256.New, []byte(key))
 	h.Write([]byte(m.Kind + "\x00" + m.Value))

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/mojibake"
 )
 
-// compileNormalize makes equal text equal bytes.
+// compileNormalize compiles a NormalizeText, which gives equal texts equal bytes.
 func compileNormalize(c transform.NormalizeText, _ map[string]any) (rowFunc, error) {
 	form, err := rows.OneOf("form", c.Form, "NFC", "NFKC")
 	if err != nil {
@@ -37,11 +37,11 @@ func compileNormalize(c transform.NormalizeText, _ map[string]any) (rowFunc, err
 	}
 	return mapText(c.Fields, func(s string) string {
 		if mojibakes == "repair" {
-			s = mojibake.Repair(s) // first: it needs the control characters
+			s = mojibake.Repair(s) // first, since it needs the control characters
 		}
 		s = normal.String(makeVisible(s))
 		if letters == "lower" {
-			// Both ways round, because NFKC makes capitals (of ℂ, say) and lower case can undo a normal form.
+			// Normalize again: NFKC can produce capitals (from ℂ, for example), and lower-casing can undo a normal form.
 			s = normal.String(lower(s))
 		}
 		if whitespace == "collapse" {
@@ -51,10 +51,10 @@ func compileNormalize(c transform.NormalizeText, _ map[string]any) (rowFunc, err
 	})
 }
 
-// finalSigma is a capital sigma at the end of a word, where the small one has another form.
+// finalSigma matches a capital sigma at the end of a word, where the lower-case letter has another form.
 var finalSigma = regexp.MustCompile(`(\pL\pM*)Σ(\PL|$)`)
 
-// lower returns s in small letters.
+// lower returns s in lower case.
 func lower(s string) string {
 	if strings.Contains(s, "Σ") {
 		s = finalSigma.ReplaceAllString(s, "${1}ς${2}")
@@ -62,7 +62,7 @@ func lower(s string) string {
 	return strings.ToLower(s)
 }
 
-// noticed are the characters of Unicode's first 65,536 that makeVisible does something about, one bit for each.
+// noticed has a bit for each BMP character that makeVisible changes or examines.
 var noticed = func() (bits [1 << 16 / 64]uint64) {
 	for r := range rune(1 << 16) {
 		if hidden(r) && r != '\n' && r != '\t' || r == '\u2028' || r == '\u2029' {
@@ -72,15 +72,15 @@ var noticed = func() (bits [1 << 16 / 64]uint64) {
 	return bits
 }()
 
-// hidden reports whether nothing is seen of a character: controls, and those format characters that are by default ignorable (UAX #44,
-// Default_Ignorable_Code_Point), or annotate a line between the lines. Prepended_Concatenation_Marks, such as the Arabic number sign, and
-// the controls that build Egyptian quadrats are format characters too, but are seen.
+// hidden reports whether a character is invisible: control characters, and format characters that are ignorable by default (UAX #44,
+// Default_Ignorable_Code_Point) or annotate a line. Prepended_Concatenation_Marks, such as the Arabic number sign, and the controls that
+// build Egyptian quadrats are format characters, too, but visible.
 func hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf) && !unicode.In(r, unicode.Prepended_Concatenation_Mark, unicode.Egyptian_Hieroglyphs)
 }
 
-// makeVisible makes line separators LF and removes control and invisible format characters, which only serve to make equal text look
-// different to a program. Those that change how their neighbours look stay.
+// makeVisible converts line separators to LF, and removes control characters and invisible format characters, which only make equal texts
+// look different to a program. It keeps those that change how their neighbors look.
 func makeVisible(s string) string {
 	at := firstNoticed(s)
 	if at == len(s) {
@@ -88,7 +88,7 @@ func makeVisible(s string) string {
 	}
 	var b strings.Builder
 	b.Grow(len(s))
-	before := rune(-1) // the last that stays; -1 at the start
+	before := rune(-1) // the last character kept; -1 at the start
 	for at < len(s) {
 		if at > 0 {
 			before, _ = utf8.DecodeLastRuneInString(s[:at])
@@ -128,7 +128,7 @@ func makeVisible(s string) string {
 	return b.String()
 }
 
-// firstNoticed returns where the first character is that makeVisible does not pass by, or the length of s.
+// firstNoticed returns the index of the first character that makeVisible must examine, or len(s).
 func firstNoticed(s string) int {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -149,11 +149,11 @@ func firstNoticed(s string) int {
 	return len(s)
 }
 
-// collapse makes runs of spaces one space, trims lines, and keeps at most one empty line in a row and none at the ends.
+// collapse replaces runs of spaces by one space, trims lines, and keeps at most one empty line in a row and none at the ends.
 func collapse(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
-	breaks := 0 // between the word before and the next
+	breaks := 0 // line breaks since the last word
 	for i := 0; i < len(s); {
 		if n := spaceAt(s[i:]); n > 0 {
 			if s[i] == '\n' {
@@ -179,7 +179,7 @@ func collapse(s string) string {
 	return b.String()
 }
 
-// spaceAt returns the length of the space that s begins with, or 0. Of a character of several bytes only the first begins one.
+// spaceAt returns the length of the space character at the start of s, or 0.
 func spaceAt(s string) int {
 	switch c := s[0]; {
 	case c == ' ' || '\t' <= c && c <= '\r':

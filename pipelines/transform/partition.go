@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// partition compiles a Partition, which names the output that a row goes to.
+// partition compiles a Partition, which chooses the output that a row goes to.
 func (c *Compiled) partition(config transform.Partition, given Deps) error {
 	if len(config.Outputs) == 0 {
 		return errors.New("outputs: name at least one")

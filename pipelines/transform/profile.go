@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// Columns are computed for the profile, by name.
+// Columns are the computed columns of a profile, by name.
 type Columns map[string]*expr.RowProgram
 
 // profile compiles a Profile.
@@ -18,7 +18,7 @@ func (c *Compiled) profile(config transform.ProfileRows, given Deps) (err error)
 	return err
 }
 
-// CompileColumns compiles the expressions of a profile.
+// CompileColumns compiles the expressions of a profile's computed columns.
 func CompileColumns(computed map[string]spec.Expr, params map[string]any) (Columns, error) {
 	all := make(Columns, len(computed))
 	for name, e := range computed {
@@ -30,7 +30,7 @@ func CompileColumns(computed map[string]spec.Expr, params map[string]any) (Colum
 	return all, nil
 }
 
-// Describe adds a row to the profile of its shard.
+// Describe adds a row to a profile.
 func (c Columns) Describe(to *profile.Profile, part string, r rows.Row) error {
 	var computed map[string]any
 	for name, program := range c {
@@ -38,7 +38,7 @@ func (c Columns) Describe(to *profile.Profile, part string, r rows.Row) error {
 			computed = make(map[string]any, len(c))
 		}
 		v, err := program.Eval(r)
-		if err != nil { // the row was kept: what cannot be computed of it is one of the column's nulls
+		if err != nil { // the row is kept; the column counts a null
 			v = nil
 		}
 		computed[name] = v

@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/quality"
 )
 
-// quality compiles a QualityFilter: a transform of many rules, of which each counts the rows it drops.
+// quality compiles a QualityFilter, which has several rules and counts dropped rows by rule.
 func (c *Compiled) quality(config transform.QualityFilter, _ Deps) error {
 	if config.Field == "" {
 		return errors.New("field: name the field that holds the text")

@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// compileSample keeps a share of the rows.
+// compileSample compiles a Sample, which keeps a share of the rows.
 func compileSample(c transform.Sample, params map[string]any) (rowFunc, error) {
 	key := func(r rows.Row) (any, error) { return map[string]any(r), nil }
 	if c.Key != "" {
@@ -23,7 +23,7 @@ func compileSample(c transform.Sample, params map[string]any) (rowFunc, error) {
 		if err != nil {
 			return rows.RejectEval("key", err)
 		}
-		of, err := rows.KeyOf(map[string]any{"sample": v}) // not as Split has it: who is sampled must not say who is in which part
+		of, err := rows.KeyOf(map[string]any{"sample": v}) // other digests than Split's, so that the sample is independent of the parts
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// compileValidate rejects rows that a JSON Schema does not accept.
+// compileValidate compiles a ValidateWithSchema, which rejects rows that do not match a JSON Schema.
 func compileValidate(c transform.ValidateWithSchema, _ map[string]any) (rowFunc, error) {
 	schema, err := transform.CompileRowSchema(c.Schema)
 	if err != nil {

@@ -18,13 +18,13 @@ type Splitter struct {
 	key   *expr.RowProgram
 }
 
-// partShare is a part with the upper end of its interval of the unit line.
+// partShare is a part, with the upper end of its interval in [0, 1).
 type partShare struct {
 	name  string
 	upper float64
 }
 
-// AllRows is the splitter of a sink without Split.
+// AllRows is the splitter of a sink that does not follow a Split.
 var AllRows = Splitter{parts: []partShare{{name: transform.AllRows, upper: 1}}}
 
 // CompileSplit compiles a Split.
@@ -37,7 +37,7 @@ func CompileSplit(t spec.Transform, params map[string]any) (*Splitter, error) {
 	if s.key, err = expr.CompileRow(c.Key, params); err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
-	// By name: a map has no order, and who is in which part must not depend on one.
+	// Sort by name: a map has no order, and the assignment to parts must not depend on one.
 	sum := 0.0
 	for name, share := range c.Parts {
 		if !rows.PlainName(name) {
@@ -59,7 +59,7 @@ func CompileSplit(t spec.Transform, params map[string]any) (*Splitter, error) {
 	return s, nil
 }
 
-// Names are those of the parts.
+// Names returns the names of the parts.
 func (s *Splitter) Names() []string {
 	names := make([]string, len(s.parts))
 	for i, p := range s.parts {
@@ -71,7 +71,7 @@ func (s *Splitter) Names() []string {
 // Keyed reports whether the part depends on the row.
 func (s *Splitter) Keyed() bool { return s.key != nil }
 
-// Part returns the part a row is in: the one whose interval the hash of its key falls into.
+// Part returns the part of a row: the one whose interval contains the hash of its key.
 func (s *Splitter) Part(r rows.Row) (string, error) {
 	if s.key == nil {
 		return s.parts[0].name, nil

@@ -10,13 +10,13 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 )
 
-// Threshold is how many of its rows a transform may reject. The workers of a process evaluate it together, as the rows come; what all
-// processes have counted is evaluated at the end.
+// Threshold bounds the share of its rows that a transform may reject. The workers of a process check it together while rows are processed;
+// the counts of all processes are checked at the end.
 type Threshold struct {
 	share float64
 }
 
-// CompileThreshold reads a transform's error_handling; nil when it has none.
+// CompileThreshold returns the threshold in a transform's error_handling, or nil if there is none.
 func CompileThreshold(t spec.Transform) (*Threshold, error) {
 	var c struct {
 		ErrorHandling *transform.ErrorHandling `json:"error_handling"`
@@ -32,7 +32,7 @@ func CompileThreshold(t spec.Transform) (*Threshold, error) {
 	return &Threshold{share: float64(*c.ErrorHandling.Threshold)}, nil
 }
 
-// Check returns an error when more was rejected than may be.
+// Check returns an error if too many rows were rejected.
 func (h *Threshold) Check(name string, seen, rejected int64) error {
 	if float64(rejected) <= h.share*float64(seen) {
 		return nil

@@ -11,33 +11,33 @@ import (
 	"github.com/sluiceml/sluice/pipelines/text/ngram"
 )
 
-// rowFunc transforms one row in place. A rows.Dropped drops it, a rows.Rejection sends it to the dead letter (the row is then as it came
-// in), any other error ends the job. It may be called from several goroutines.
+// rowFunc transforms one row in place. A *rows.Dropped drops the row, a *rows.Rejection sends it unchanged to the dead letter, and any
+// other error ends the job. It must be safe for concurrent use.
 type rowFunc func(rows.Row) error
 
-// Compiled is a compiled transform that sees one row at a time: it has one of Apply, Count, Route, Explode, Profile and Program.
+// Compiled is a compiled transform that processes one row at a time. It has one of Apply, Count, Route, Explode, Profile and Program.
 type Compiled struct {
 	name string
 
 	Apply rowFunc
-	// Count is a rowFunc that counts in namespaces of its own.
+	// Count is a rowFunc that also counts, in namespaces of its own.
 	Count func(r rows.Row, add func(space, name string)) error
-	// Route names the output that a row goes to.
+	// Route returns the output that a row goes to.
 	Route func(rows.Row) (string, error)
-	// Masks are the kinds that a MaskPII counts.
+	// Masks are the kinds of personal data that a MaskPII counts.
 	Masks []string
-	// Assertion is what an AssertEqual counts for.
+	// Assertion is that of an AssertEqual.
 	Assertion *Assertion
 	Explode   explodeFunc
 	Profile   Columns
 	Program   *program.Pool
 
-	// Rules are the names that rows it drops are counted under; prefix begins them when it has several.
+	// Rules are the names that dropped rows are counted under. They begin with prefix if the transform has several rules.
 	Rules  []string
 	prefix string
 }
 
-// Rule returns the name that a drop is counted under.
+// Rule returns the name that a dropped row is counted under.
 func (c *Compiled) Rule(d *rows.Dropped) string {
 	if d.Rule == "" {
 		return c.name
@@ -45,26 +45,26 @@ func (c *Compiled) Rule(d *rows.Dropped) string {
 	return c.prefix + d.Rule
 }
 
-// Deps are what the transforms of a job are compiled with, beside their configs.
+// Deps is what the transforms of a job are compiled with, besides their configs.
 type Deps struct {
 	Params map[string]any
-	// Secrets are values by the variable that a config names.
+	// Secrets maps the variables that configs name to their values.
 	Secrets map[string]string
 	Shared  Shared
 }
 
-// Shared is what the transforms of a job have in common in one process, however often each is compiled.
+// Shared is what the transforms of a job share in one process, however often they are compiled.
 type Shared interface {
-	// HeldOut returns what a Decontaminate, by its name, compares with. It is read once.
+	// HeldOut returns the held-out texts of a Decontaminate by its name. They are read once.
 	HeldOut(name string, read func() (*ngram.HeldOut, error)) (*ngram.HeldOut, error)
-	// Pool returns the processes of an Exec, by its name.
+	// Pool returns the process pool of an Exec by its name.
 	Pool(name string, c transform.Exec) (*program.Pool, error)
 }
 
-// compiler compiles a transform, whose name c has, into c.
+// compiler compiles a transform into c, which already has its name.
 type compiler func(c *Compiled, t spec.Transform, given Deps) error
 
-// compilers are those of the row transforms, by type.
+// compilers has the compilers of row transforms by type.
 var compilers = map[string]compiler{
 	"AssertEqual":        configured((*Compiled).assertEqual),
 	"DecodeMail":         applies(compileDecodeMail),
@@ -84,16 +84,16 @@ var compilers = map[string]compiler{
 	"ValidateWithSchema": applies(compileValidate),
 }
 
-// cuts compile the transforms that compare rows with others, by type: a segment ends at such a one, and the next begins.
+// cuts has the compilers of cuts by type. A segment ends at a cut, and the next one begins there.
 var cuts = map[string]func(t spec.Transform, params map[string]any) (End, error){
 	"Combine":     compileCombine,
 	"Deduplicate": compileDedup,
 }
 
-// Compile compiles one row transform of the chain. It has the name it is counted under.
+// Compile compiles one row transform. Its rows are counted under the transform's name.
 func Compile(t spec.Transform, given Deps) (c Compiled, err error) {
 	c.name = t.Name
-	if t.Name != t.Type { // only one transform of a chain can go without a name
+	if t.Name != t.Type { // a prefix is not needed for the only transform without a name
 		c.prefix = t.Name + "/"
 	}
 	compile := compilers[t.Type]
@@ -104,7 +104,7 @@ func Compile(t spec.Transform, given Deps) (c Compiled, err error) {
 	return c, err
 }
 
-// configured makes a compiler of one for a decoded config.
+// configured returns a compiler that decodes the config and calls compile with it.
 func configured[C any](compile func(c *Compiled, config C, given Deps) error) compiler {
 	return func(c *Compiled, t spec.Transform, given Deps) error {
 		config, err := rows.DecodeConfig[C](t)
@@ -115,7 +115,7 @@ func configured[C any](compile func(c *Compiled, config C, given Deps) error) co
 	}
 }
 
-// applies makes a compiler of one for a transform that changes, drops or rejects rows.
+// applies returns a compiler for a transform that changes, drops or rejects rows.
 func applies[C any](compile func(C, map[string]any) (rowFunc, error)) compiler {
 	return configured(func(c *Compiled, config C, given Deps) (err error) {
 		c.Apply, err = compile(config, given.Params)
@@ -123,7 +123,7 @@ func applies[C any](compile func(C, map[string]any) (rowFunc, error)) compiler {
 	})
 }
 
-// drops has the rows that the transform drops counted under its own name.
+// drops makes the rows that a transform drops count under its own name.
 func drops(compile compiler) compiler {
 	return func(c *Compiled, t spec.Transform, given Deps) error {
 		c.Rules = []string{t.Name}
@@ -131,7 +131,7 @@ func drops(compile compiler) compiler {
 	}
 }
 
-// mapText returns a transform that rewrites text fields. Null stays null.
+// mapText returns a rowFunc that rewrites text fields. Null stays null.
 func mapText(fields []string, rewrite func(string) string) (rowFunc, error) {
 	if len(fields) == 0 {
 		return nil, errors.New("fields: name at least one")

@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// keepsFields are the transforms that change no field of a row.
+// keepsFields are the transforms that do not change any field of a row.
 var keepsFields = []string{
 	transform.TypeOf[transform.AssertEqual](), transform.TypeOf[transform.Decontaminate](), transform.TypeOf[transform.Deduplicate](),
 	transform.TypeOf[transform.Filter](), transform.TypeOf[transform.Flatten](), transform.TypeOf[transform.Partition](),
@@ -20,8 +20,8 @@ var keepsFields = []string{
 	transform.TypeOf[transform.ValidateWithSchema](),
 }
 
-// Retyped returns the type of the rows that a transform hands on, of that of those that come to it. A column that it computes is of the type
-// of its values.
+// Retyped returns the type of the rows that a transform emits, given that of the rows it receives. The type of a computed column is nil:
+// the values determine it.
 func Retyped(t spec.Transform, in *columns.Type) (*columns.Type, error) {
 	out := &columns.Type{Kind: columns.Struct}
 	switch {
@@ -39,7 +39,7 @@ func Retyped(t spec.Transform, in *columns.Type) (*columns.Type, error) {
 			out.With(name, nil)
 		}
 		return out, err
-	case transform.Is[transform.Exec](t.Type): // what it changes is not known
+	case transform.Is[transform.Exec](t.Type): // which fields it changes is unknown
 		return in.WithoutBytes(), nil
 	}
 	named := struct {
@@ -65,7 +65,7 @@ func Retyped(t spec.Transform, in *columns.Type) (*columns.Type, error) {
 	return out, nil
 }
 
-// aField is an expression that is a field of the row.
+// aField matches an expression that is just a field of the row.
 var aField = regexp.MustCompile(`^\s*row\.([A-Za-z_][A-Za-z0-9_]*)\s*$`)
 
 func mapped(c transform.MapToFields, in *columns.Type) *columns.Type {
