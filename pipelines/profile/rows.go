@@ -29,15 +29,15 @@ type RowDiff struct {
 type Rows func(yield func(text []byte) error) error
 
 const (
-	// rowsInMemory is about how many rows of each dataset are compared at a time.
+	// rowsInMemory is about how many rows are compared at a time.
 	rowsInMemory = 500_000
 	maxParts     = 512
 	recordSize   = 1 + 16 + 16
 )
 
-// DiffRows compares datasets of about count rows by the fields of key, or as whole rows if key is empty. Rows with the same key are paired
-// with equal rows first, and the rest in arbitrary order. It needs 33 bytes per row on disk, in the folder temp, and memory for the digests
-// of one part of the rows.
+// DiffRows compares datasets that have about count rows together, by the fields of key, or as whole rows if key is empty. Rows with the
+// same key are paired with equal rows first, and the rest in arbitrary order. It needs 33 bytes per row on disk, in the folder temp, and
+// memory for the digests of one part of the rows.
 func DiffRows(ctx context.Context, older, newer Rows, count int64, key []string, temp string) (d RowDiff, err error) {
 	parts, err := createParts(temp, min(maxParts, 1+count/rowsInMemory))
 	if err != nil {
