@@ -16,7 +16,8 @@ import (
 // digestPrefix names the algorithm in a digest.
 const digestPrefix = "sha256:"
 
-// spoolInMemory is up to how many bytes PutBlob holds a blob in memory while its digest is not known.
+// spoolInMemory is the size, in bytes, up to which PutBlob buffers a blob in memory to compute its digest. Larger blobs go to a temporary
+// file.
 const spoolInMemory = 1 << 20
 
 // PutBlob stores bytes by content and returns "sha256:<hex>".
@@ -33,7 +34,7 @@ func (s *Store) PutBlob(ctx context.Context, r io.Reader) (digest string, size i
 		return "", 0, fmt.Errorf("store a blob: %w", err)
 	}
 	defer spool.Close()
-	// Without a name it is gone when the process is.
+	// Unlink the file at once, so that the kernel frees it even if the process is killed.
 	if err := os.Remove(spool.Name()); err != nil {
 		return "", 0, fmt.Errorf("store a blob: %w", err)
 	}
@@ -43,7 +44,7 @@ func (s *Store) PutBlob(ctx context.Context, r io.Reader) (digest string, size i
 	return s.putSeeker(ctx, spool)
 }
 
-// putSeeker stores the whole of r: it reads once for the digest and, unless the store has the blob, once more to write it.
+// putSeeker stores all of r. It reads r once to compute the digest and, unless the store already has the blob, again to write it.
 func (s *Store) putSeeker(ctx context.Context, r io.ReadSeeker) (digest string, size int64, err error) {
 	digest, size, err = digestOf(ctx, r)
 	if err != nil {
@@ -79,7 +80,7 @@ func (s *Store) HasBlob(ctx context.Context, digest string) (bool, error) {
 	return s.HasBlobs(ctx, []string{digest})
 }
 
-// HasBlobs reports whether all of some blobs are in the store.
+// HasBlobs reports whether the store has all of the blobs.
 func (s *Store) HasBlobs(ctx context.Context, digests []string) (bool, error) {
 	err := Each(ctx, len(digests), func(ctx context.Context, i int) error {
 		key, err := blobKey(digests[i])
@@ -94,12 +95,13 @@ func (s *Store) HasBlobs(ctx context.Context, digests []string) (bool, error) {
 	return err == nil, err
 }
 
-// Blob opens a blob; the reader fails at its end with ErrCorrupt when the content does not match the digest.
+// Blob opens a blob. If the content does not match the digest, the reader returns ErrCorrupt at the end instead of io.EOF. A caller that
+// stops before that has not verified the content.
 func (s *Store) Blob(ctx context.Context, digest string) (io.ReadCloser, error) {
 	return s.blob(ctx, digest, 0)
 }
 
-// blob is Blob for a blob of a size, or 0 when that is not known.
+// blob is like Blob. size is the size of the blob, or 0 if it is not known.
 func (s *Store) blob(ctx context.Context, digest string, size int64) (io.ReadCloser, error) {
 	key, err := blobKey(digest)
 	if err != nil {
@@ -117,7 +119,7 @@ func (s *Store) blob(ctx context.Context, digest string, size int64) (io.ReadClo
 	})
 }
 
-// blobKey returns where a blob is, or ErrCorrupt when digest is not one, as in a damaged record.
+// blobKey returns the key of a blob, or ErrCorrupt if digest is malformed, as in a damaged record.
 func blobKey(digest string) (string, error) {
 	sum, ok := strings.CutPrefix(digest, digestPrefix)
 	if raw, err := hex.DecodeString(sum); !ok || err != nil || len(raw) != sha256.Size || sum != strings.ToLower(sum) {
@@ -126,7 +128,7 @@ func blobKey(digest string) (string, error) {
 	return blobsPrefix + sum[:2] + "/" + sum, nil
 }
 
-// verifier reads to the end of r only if the content has the digest.
+// verifier reads from r and returns ErrCorrupt at the end, instead of io.EOF, if the content does not match the digest.
 type verifier struct {
 	r    io.Reader
 	sum  hash.Hash
@@ -137,13 +139,14 @@ func newVerifier(r io.Reader, digest string) *verifier {
 	return &verifier{r: r, sum: sha256.New(), want: digest}
 }
 
-// seekVerifier is a verifier of what can be read again.
+// seekVerifier is a verifier that can be rewound.
 type seekVerifier struct {
 	*verifier
 	from io.Seeker
 }
 
-// Seek implements io.Seeker for the beginning, and for asking where it is.
+// Seek implements io.Seeker. The digest is only checked correctly after seeking to the start; asking for the current position is allowed,
+// too.
 func (v seekVerifier) Seek(offset int64, whence int) (int64, error) {
 	at, err := v.from.Seek(offset, whence)
 	if err == nil && at == 0 {

@@ -14,23 +14,23 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore/cloud"
 )
 
-// bucketDriver keeps each object as an object of a bucket, below a folder of it.
+// bucketDriver stores each object in a bucket, under a common prefix.
 //
-// A bucket shows an object when it has all of it and has made it durable, and create-if-absent is a conditional write. What a bucket does
-// not have is a second name for an object, and keys that no other key may begin with.
+// A bucket shows an object once it is complete and durable, and create-if-absent is a conditional write. Unlike a file system, a bucket has
+// no hard links, and it allows a key to be a folder of another.
 type bucketDriver struct {
 	bucket   *blob.Bucket
 	at       objectstore.Address
-	patience *Patience // nil: none
+	patience *Patience // nil: do not wait
 }
 
-// openBucket opens the store in a folder of a bucket, and looks whether it can be listed.
+// openBucket opens the store under a prefix of a bucket, and checks that the bucket can be listed.
 func openBucket(ctx context.Context, url string) (Driver, error) {
 	at, err := objectstore.ParseFolder(url)
 	if err == nil && at.Path != "" {
 		err = checkKey(strings.TrimSuffix(at.Path, "/"))
 	}
-	if err != nil { // without the address, in which somebody may have written a password
+	if err != nil { // without the address, which may contain a password
 		return nil, fmt.Errorf("open the store in a bucket: %w", err)
 	}
 	b, err := cloud.Open(ctx, at)
@@ -38,7 +38,7 @@ func openBucket(ctx context.Context, url string) (Driver, error) {
 		return nil, fmt.Errorf("open store %s: %w", url, err)
 	}
 	d := &bucketDriver{bucket: b, at: at}
-	// Asked now, since of an object in a bucket that is not there it is only said that it is not there.
+	// List once now: a later read from a bucket that does not exist only reports that the object is not found.
 	if _, _, err := b.ListPage(ctx, blob.FirstPageToken, 1, &blob.ListOptions{Prefix: at.Path}); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", url, cloud.Explain(at, err))
 	}
@@ -82,9 +82,9 @@ func (d *bucketDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, 
 		for {
 			var o *blob.ListObject
 			err := d.patience.retry(ctx, func() (err error) {
-				// A broken connection is an io.EOF too, inside an error that says so.
+				// Compare with ==: a broken connection is an error that wraps io.EOF.
 				if o, err = objects.Next(ctx); err == nil || err == io.EOF { //nolint:errorlint // see above
-					return context.Cause(ctx) // memory answers after the end, too
+					return context.Cause(ctx) // the bucket in memory ignores ctx
 				}
 				return d.fail(ctx, "list", prefix, err)
 			})
@@ -96,7 +96,7 @@ func (d *bucketDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, 
 				return
 			}
 			key := strings.TrimPrefix(o.Key, d.at.Path)
-			if checkKey(key) != nil { // somebody else's, such as the mark of a folder
+			if checkKey(key) != nil { // not an object of this store, such as a folder marker
 				continue
 			}
 			if !yield(Info{Key: key, Bytes: o.Size, Modified: o.ModTime}, nil) {
@@ -106,7 +106,7 @@ func (d *bucketDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, 
 	}
 }
 
-// Sync implements Driver: what is written is durable.
+// Sync implements Driver. Every write to a bucket is already durable.
 func (d *bucketDriver) Sync(context.Context, []string) error { return nil }
 
 func (d *bucketDriver) Delete(ctx context.Context, key string) error {
@@ -122,7 +122,7 @@ func (d *bucketDriver) Delete(ctx context.Context, key string) error {
 	})
 }
 
-// fail types an error of the bucket and says what it means.
+// fail maps an error of the bucket to an error of Driver, and adds the operation and the key.
 func (d *bucketDriver) fail(ctx context.Context, op, key string, err error) error {
 	fault := cloud.Explain(d.at, err)
 	looks, writes := op == "read" || op == "stat", op == "write" || op == "delete"
@@ -147,7 +147,7 @@ func (d *bucketDriver) fail(ctx context.Context, op, key string, err error) erro
 	return fmt.Errorf("%s %s in %s: %w", op, key, d.at.Root()+d.at.Path, err)
 }
 
-// refusal is an ErrRefused whose words are those of the fault alone: they say who refused what.
+// refusal is an ErrRefused with the message of the fault alone, which already says who refused what.
 type refusal struct{ *cloud.Fault }
 
 // Unwrap returns the error's types.

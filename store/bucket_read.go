@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// resumes is how often in a row a connection may break before a reader gives up.
+	// resumes is how many times in a row a connection may break before a reader gives up.
 	resumes = 3
 	// silence is how long a server may send nothing before its connection counts as broken.
 	silence = 30 * time.Second
 )
 
-// bucketReader reads one version of an object, going on where it was when the connection breaks: a checkpoint takes minutes.
+// bucketReader reads one version of an object. If the connection breaks, it resumes where it was, because reading a checkpoint takes
+// minutes.
 type bucketReader struct {
 	ctx     context.Context
 	driver  *bucketDriver
@@ -31,7 +32,7 @@ type bucketReader struct {
 	broken  int
 }
 
-// open makes a connection that goes on where the reader is.
+// open opens a connection at the current offset.
 func (r *bucketReader) open() error {
 	return r.driver.patience.retry(r.ctx, func() error {
 		within, cancel := context.WithCancel(r.ctx)
@@ -57,7 +58,7 @@ func (r *bucketReader) Read(p []byte) (int, error) {
 		return n, err
 	}
 	r.broken++
-	// At the end it is no broken connection, but a checksum that does not match.
+	// An error at the end of the object is a checksum mismatch, not a broken connection.
 	if r.broken > resumes || r.at >= r.from.Size() || r.version == "" || r.ctx.Err() != nil {
 		return n, r.driver.fail(r.ctx, "read", r.key, err)
 	}

@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	// partBytes is how much of a large object travels, and is held in memory, at a time, and partsAtOnce how many such parts of one do.
-	// S3 takes 10,000 of them.
+	// partBytes is the size of a part in a multipart upload, which is held in memory while it is sent, and partsAtOnce is how many parts of an
+	// object are sent at once. S3 allows 10,000 parts.
 	partBytes   = 8 << 20
 	partsAtOnce = 2
-	// writeMark names what is stored with an object to tell the write that made it from others.
+	// writeMark is the metadata key of the random mark by which a write recognizes its own object.
 	writeMark = "sluice-write"
-	// contended is how often a conditional write is tried that S3 gives up for another one, and contendedWait how long it waits first.
+	// contended is how often a conditional write is tried if S3 aborts it in favor of another one, and contendedWait is the first pause, which
+	// doubles each time.
 	contended     = 8
 	contendedWait = 50 * time.Millisecond
 )
@@ -57,8 +58,8 @@ func (d *bucketDriver) Write(ctx context.Context, key string, r io.Reader, opts 
 	return d.put(ctx, key, content, blob.WriterOptions{})
 }
 
-// create writes an object unless there is one with its key. When an answer is lost, the client asks again and hears that the object is
-// there: what is stored with it tells whether it is ours.
+// create writes an object unless its key is taken. If a response is lost, the client retries and is told that the object exists; the mark
+// in the metadata then shows whether this write created it.
 func (d *bucketDriver) create(ctx context.Context, key string, content io.ReadSeeker) error {
 	mark := rand.Text()
 	for try := range contended {
@@ -92,7 +93,7 @@ func (d *bucketDriver) create(ctx context.Context, key string, content io.ReadSe
 	return fmt.Errorf("write %s: too many concurrent writers", key)
 }
 
-// put writes one object, again when the bucket was away and the content can be read again.
+// put writes one object. It retries while the bucket is unavailable, if the content can be read again.
 func (d *bucketDriver) put(ctx context.Context, key string, r io.Reader, opts blob.WriterOptions) error {
 	content, ok := r.(io.Seeker)
 	if !ok || d.patience == nil {
@@ -128,8 +129,8 @@ func (d *bucketDriver) putOnce(ctx context.Context, key string, r io.Reader, opt
 	var content io.Reader = from
 	opts.ContentType, opts.BufferSize, opts.MaxConcurrency = "application/octet-stream", partBytes, partsAtOnce
 	if d.at.Scheme != objectstore.S3 {
-		// Google's client, as that of memory, takes the end of what it reads for the end of the object, whatever the reason, and a buffer
-		// for any object.
+		// The clients of Google Cloud Storage and of memory take the end of the content for the end of the object, even after a read error, so
+		// the upload is canceled on such an error. They also allocate the whole buffer for every object, however small.
 		from.failed = cancel
 		content, opts.BufferSize = sized(from)
 	}
@@ -143,18 +144,18 @@ func (d *bucketDriver) putOnce(ctx context.Context, key string, r io.Reader, opt
 	return d.fail(ctx, "write", key, err)
 }
 
-// sized says how much of a buffer a content needs: most objects are small.
+// sized returns the content of r and the buffer size that it needs: most objects are small.
 func sized(r io.Reader) (content io.Reader, buffer int) {
-	const small = 256 << 10 // the least that Google's client takes
+	const small = 256 << 10 // the minimum of Google's client
 	head := make([]byte, small)
 	n, err := io.ReadFull(r, head)
-	if err != nil { // all of it was read; or the reader's error, which source remembers
+	if err != nil { // the content has ended, or failed with an error that source has recorded
 		return bytes.NewReader(head[:n]), small
 	}
 	return io.MultiReader(bytes.NewReader(head), r), partBytes
 }
 
-// source remembers the error of a reader.
+// source records the error of a reader.
 type source struct {
 	r      io.Reader
 	failed context.CancelFunc

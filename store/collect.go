@@ -17,15 +17,16 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// contents are the prefixes without records. Blobs are collected; models, parts and logs are removed by the target, the commit or the run that
-// owns them.
+// contents lists the prefixes without records. Garbage collection deletes blobs; models, parts and logs are removed by the target, the
+// commit or the run that owns them.
 var contents = []string{blobsPrefix, ServingPrefix, PartsPrefix, LogsPrefix, reusedPrefix, forgottenPrefix}
 
 // digestIn finds the digests in a record.
 var digestIn = regexp.MustCompile(digestPrefix + "[0-9a-f]{64}")
 
-// Garbage lists the blobs that were written before a time, and that no record refers to, directly or by way of other blobs. Whatever looks
-// like a digest in a record is a reference; what records referred to that were removed since that time still counts. Sweep deletes them.
+// Garbage lists the blobs that were written before the given time and that no record refers to, directly or through other blobs. Anything
+// in a record that looks like a digest is a reference. References in records that were removed since that time still count. Sweep deletes
+// the blobs.
 func (s *Store) Garbage(ctx context.Context, before time.Time) ([]Info, error) {
 	used, err := s.referenced(ctx, before, func(Info) {}, func() {})
 	if err != nil {
@@ -43,11 +44,12 @@ func (s *Store) Garbage(ctx context.Context, before time.Time) ([]Info, error) {
 	return garbage, nil
 }
 
-// digestOfKey is the digest of the blob with a key.
+// digestOfKey returns the digest of the blob under key.
 func digestOfKey(key string) string { return digestPrefix + key[strings.LastIndexByte(key, '/')+1:] }
 
-// referenced returns the digests that records lead to: those of the files of artifacts with the artifact's type, the first of several by name.
-// It calls listed for every object of the store, and read after each record, several at a time.
+// referenced returns the digests that can be reached from records. The value is the type of the artifact that contains the file, the first
+// by name if there are several, and empty for any other blob. It calls listed for every object of the store, and read, concurrently, after
+// each record.
 func (s *Store) referenced(ctx context.Context, before time.Time, listed func(Info), read func()) (map[string]artifact.Type, error) {
 	m := &marker{store: s, used: map[string]artifact.Type{}, done: read}
 	var records []Info
@@ -65,7 +67,7 @@ func (s *Store) referenced(ctx context.Context, before time.Time, listed func(In
 	if err != nil {
 		return nil, err
 	}
-	// After the records: what of them was removed meanwhile is here.
+	// Read these after the records, to include what records that were removed in the meantime referred to.
 	forgotten, err := s.forgotten(ctx, func(info Info) bool { return !info.Modified.Before(before) })
 	if err == nil {
 		err = m.read(ctx, forgotten)
@@ -78,7 +80,7 @@ func (s *Store) referenced(ctx context.Context, before time.Time, listed func(In
 	return m.used, err
 }
 
-// Naming lists the records below a prefix in which one of some digests is written.
+// Naming lists the keys of the records under prefix that contain one of the digests.
 func (s *Store) Naming(ctx context.Context, prefix string, digests []string) ([]string, error) {
 	var records []Info
 	for info, err := range s.driver.List(ctx, prefix) {
@@ -105,7 +107,7 @@ func (s *Store) Naming(ctx context.Context, prefix string, digests []string) ([]
 	return keys, err
 }
 
-// marker goes from records to all that they need.
+// marker collects the digests that can be reached from records.
 type marker struct {
 	store *Store
 	large sync.Mutex
@@ -115,7 +117,7 @@ type marker struct {
 	done  func()
 }
 
-// read adds what records refer to.
+// read adds the digests in the records.
 func (m *marker) read(ctx context.Context, records []Info) error {
 	return Each(ctx, len(records), func(ctx context.Context, i int) error {
 		text, err := m.store.readAll(ctx, records[i].Key, records[i].Bytes)
@@ -141,8 +143,8 @@ func (m *marker) add(text []byte) {
 	}
 }
 
-// follow reads what a blob refers to: a manifest to its files, a record that was stored by its content to what it names. Files are
-// the end of the way: what a program of the user's has written refers to nothing.
+// follow adds what a blob refers to: the files of a manifest, or the digests in a record that was stored as a blob. Files of artifacts are
+// not followed, because what a user program has written refers to nothing.
 func (m *marker) follow(ctx context.Context, digest string) error {
 	key, err := blobKey(digest)
 	if err != nil {
@@ -150,12 +152,12 @@ func (m *marker) follow(ctx context.Context, digest string) error {
 	}
 	info, err := m.store.driver.Stat(ctx, key)
 	if errors.Is(err, ErrNotFound) || err == nil && info.Bytes > maxManifest {
-		return nil // it was no blob's digest, or is no record
+		return nil // not the digest of a blob, or too large for a record
 	}
 	if err != nil {
 		return err
 	}
-	if info.Bytes > spoolInMemory { // such as lists of many files, of which one at a time is in memory
+	if info.Bytes > spoolInMemory { // hold only one large manifest in memory at a time
 		m.large.Lock()
 		defer m.large.Unlock()
 	}
@@ -190,17 +192,17 @@ func (s *Store) readAll(ctx context.Context, key string, size int64) ([]byte, er
 	return io.ReadAll(ctxReader{ctx, r})
 }
 
-// Verified counts the blobs that were read again.
+// Verified is what Verify has found so far.
 type Verified struct {
 	Blobs int64 `json:"blobs"`
 	Bytes int64 `json:"bytes"`
-	// Damaged are the digests of blobs whose content is another; Missing are those that an artifact needs and that are not there.
+	// Damaged are the digests of blobs whose content does not match. Missing are those that an artifact needs and the store does not have.
 	Damaged []string `json:"damaged"`
 	Missing []string `json:"missing"`
 }
 
-// Verify reads every blob and compares it with its digest; done is called after each. An error means that it could not go on, not
-// that something is damaged.
+// Verify reads every blob and checks it against its digest; it calls done after each. It returns an error if it cannot continue, not if
+// something is damaged.
 func (s *Store) Verify(ctx context.Context, done func(Verified)) (Verified, error) {
 	v := Verified{Damaged: []string{}, Missing: []string{}}
 	needed := map[string]bool{}

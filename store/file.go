@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// fileDriver keeps each object as a file of that name below a folder.
+// fileDriver stores each object in a file of that name under a root folder.
 //
 // A Write goes to a temporary name on the same file system, is fsynced, and gets its name by link(2), which fails when the name
 // is taken, or rename(2), which replaces it; then the folder is fsynced. So an object is whole or absent whenever the process or
@@ -33,11 +33,11 @@ type fileDriver struct {
 	synced sync.Map
 }
 
-// tempDir holds what is being written. The tilde cannot be in a key.
+// tempDir holds the files that are being written. No key collides with it, because a key cannot contain a tilde.
 const tempDir = "tmp~"
 
-// staleAfter is when a temporary file that nobody has written to is taken for a dead writer's. A writer that is only that slow
-// gets an error from its link or rename.
+// staleAfter is how long a temporary file must be unmodified to count as left behind by a dead writer. A live writer that is this slow gets
+// an error from its link or rename.
 const staleAfter = time.Hour
 
 func openFile(root string) (*fileDriver, error) {
@@ -48,7 +48,7 @@ func openFile(root string) (*fileDriver, error) {
 	return d, d.removeStale()
 }
 
-// removeStale deletes what writers left that were killed.
+// removeStale deletes the temporary files that killed writers have left behind.
 func (d *fileDriver) removeStale() error {
 	dir := filepath.Join(d.root, tempDir)
 	entries, err := os.ReadDir(dir)
@@ -114,7 +114,7 @@ func (d *fileDriver) Write(ctx context.Context, key string, r io.Reader, opts Wr
 
 func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts WriteOptions) error {
 	target := d.path(key)
-	if opts.IfAbsent { // only to spare the copy; it is link that decides
+	if opts.IfAbsent { // only saves the copy; link decides
 		if info, err := os.Lstat(target); err == nil {
 			if info.IsDir() {
 				return syscall.EISDIR
@@ -145,12 +145,12 @@ func (d *fileDriver) write(ctx context.Context, key string, r io.Reader, opts Wr
 	}
 	err = syncFolder(filepath.Dir(target))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody has deleted the object meanwhile, and with it the folder
+		return nil // the object has been deleted in the meantime, and the folder with it
 	}
 	return err
 }
 
-// move gives a temporary file the name of a key, in place of what has it.
+// move renames a temporary file to a key, replacing an existing file.
 func (d *fileDriver) move(temp, key string) error {
 	err := d.inFolder(key, func() error { return rename(temp, d.path(key)) })
 	if err != nil {
@@ -159,7 +159,7 @@ func (d *fileDriver) move(temp, key string) error {
 	return nil
 }
 
-// rename is rename(2). os.Rename looks at the target first, as the system call does itself, and a look takes as long.
+// rename is rename(2). os.Rename calls lstat on the target first; the system call makes that redundant, and it takes as long as the rename.
 func rename(from, to string) error {
 	for {
 		if err := syscall.Rename(from, to); !errors.Is(err, syscall.EINTR) {
@@ -168,7 +168,7 @@ func rename(from, to string) error {
 	}
 }
 
-// link gives a temporary file the name of a key unless something has it.
+// link moves a temporary file to a key, or returns ErrExists if the key is taken.
 func (d *fileDriver) link(temp, key string) error {
 	err := d.inFolder(key, func() error { return os.Link(temp, d.path(key)) })
 	if errors.Is(err, fs.ErrExist) {
@@ -201,7 +201,7 @@ func (d *fileDriver) writeTemp(ctx context.Context, r io.Reader, durable bool) (
 	return f.Name(), f.Sync()
 }
 
-// Sync makes objects durable side by side, so that the file system can do it in few commits.
+// Sync syncs the files concurrently, so that the file system can batch them into few commits.
 func (d *fileDriver) Sync(ctx context.Context, keys []string) error {
 	folders := map[string]bool{}
 	group, ctx := errgroup.WithContext(ctx)
@@ -230,7 +230,7 @@ func (d *fileDriver) Sync(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// syncers is how many files are made durable at once.
+// syncers is how many files are synced at once.
 const syncers = 32
 
 func syncFile(name string) error {
@@ -261,7 +261,7 @@ func (d *fileDriver) inFolder(key string, do func() error) (err error) {
 	return err
 }
 
-// makeFolder creates the folder of a key and makes it durable, each of its parents first.
+// makeFolder creates a folder and its parents, and makes each durable, parents first.
 func (d *fileDriver) makeFolder(dir string) error {
 	if _, ok := d.synced.Load(dir); ok || dir == "." {
 		return nil
@@ -305,8 +305,8 @@ func (d *fileDriver) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-// removeEmpty removes a folder and its parents as far as they are empty, and makes the removal durable. Each run has folders of its own; an
-// empty one takes more space than a record, and every listing reads it.
+// removeEmpty removes a folder and those of its parents that are then empty, and makes the removal durable. Every run has folders of its
+// own; an empty one takes more space than a record and slows down every listing.
 func (d *fileDriver) removeEmpty(dir string) error {
 	for dir != "." && syscall.Rmdir(d.path(dir)) == nil {
 		d.synced.Delete(dir)
@@ -328,7 +328,7 @@ func (d *fileDriver) List(ctx context.Context, prefix string) iter.Seq2[Info, er
 	}
 }
 
-// errStop ends a walk whose consumer has had enough.
+// errStop ends a walk when the consumer stops iterating.
 var errStop = errors.New("stop")
 
 // list yields the objects below dir whose keys start with prefix.
@@ -343,7 +343,7 @@ func (d *fileDriver) list(ctx context.Context, dir, prefix string, yield func(In
 	if err != nil {
 		return err
 	}
-	// Byte order of whole keys: what is in the folder a comes as a/..., which is after a-b and before a0.
+	// Sort by whole keys in byte order: the files of folder a are listed as a/..., which is after a-b and before a0.
 	order := func(e fs.DirEntry) string {
 		if e.IsDir() {
 			return e.Name() + "/"
@@ -389,7 +389,7 @@ func syncFolder(dir string) error {
 	return cmp.Or(f.Sync(), f.Close())
 }
 
-// readError turns the operating system's words for "no such object" into ErrNotFound.
+// readError maps the errors of the operating system for a missing object to ErrNotFound.
 func readError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return ErrNotFound
@@ -397,7 +397,7 @@ func readError(err error) error {
 	return err
 }
 
-// writeError adds the type a caller acts on to the operating system's error.
+// writeError wraps an error of the operating system in the Driver error that callers check for.
 func writeError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -9,7 +9,8 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// PutFolder stores a folder of an artifact of this store as an artifact of its own: the one that PutTree would make of it. No file is copied.
+// PutFolder stores a folder of an artifact of this store as an artifact of its own, the same one that PutTree would create. No file is
+// copied.
 func (s *Store) PutFolder(
 	ctx context.Context, typ artifact.Type, of artifact.Ref, folder string, meta map[string]string,
 ) (artifact.Ref, error) {

@@ -11,8 +11,8 @@ import (
 // identityBytes are enough to tell the stores of one organization apart.
 const identityBytes = 4
 
-// Identity is the store's own name, random and made when it is first asked for: eight hexadecimal digits. With it, what several stores
-// keep in one place elsewhere does not mix.
+// Identity returns the store's ID: eight random hexadecimal digits, created on first use. It separates several stores that share one place
+// elsewhere.
 func (s *Store) Identity(ctx context.Context) (string, error) {
 	var mine struct {
 		ID string `json:"id"`

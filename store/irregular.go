@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// IrregularError says that something under a folder cannot be stored: it is neither a file nor a link to a file in that folder, or its name
-// is not valid UTF-8.
+// IrregularError is the error for something under a folder that cannot be stored: it is neither a file nor a link to a file in that folder,
+// or its name is not valid UTF-8.
 type IrregularError struct {
 	// Path is relative to the folder, and slash-separated. It ends with the first name that is not valid UTF-8.
 	Path string
@@ -19,7 +19,7 @@ type IrregularError struct {
 
 func (e *IrregularError) Error() string { return e.Name() + " " + e.Why }
 
-// Name is the path as it can be shown.
+// Name returns the path in printable form.
 func (e *IrregularError) Name() string {
 	if utf8.ValidString(e.Path) {
 		return e.Path
@@ -41,7 +41,7 @@ func whyBroken(err error) string {
 func whyIrregular(link bool, mode fs.FileMode) string {
 	what := "something other than a file"
 	switch {
-	case mode.IsDir(): // its files would be stored twice, without the rules for what is left out, and for ever where it leads upwards
+	case mode.IsDir(): // following it would store files twice, bypass the ignore rules, and never end if it leads upwards
 		return "is a link to a folder, and such links are not followed"
 	case mode&fs.ModeNamedPipe != 0:
 		what = "a named pipe"

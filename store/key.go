@@ -18,7 +18,7 @@ func checkKeys(key string, opts WriteOptions) error {
 	return checkKey(opts.LinkAs)
 }
 
-// checkKey returns ErrKey, with the reason, for a key that no driver takes.
+// checkKey returns ErrKey, with the reason, if no driver accepts the key.
 func checkKey(key string) error {
 	if len(key) > maxKey {
 		return fmt.Errorf("%w %q...: it has %d bytes, more than the maximum of %d", ErrKey, key[:40], len(key), maxKey)

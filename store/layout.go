@@ -1,7 +1,7 @@
 package store
 
-// The layout of a store: the prefix of every key, and what lies below it. No other package spells one (TestOneLayout of the module);
-// packages build their keys from these. Stores outlive versions of Sluice, so a prefix never changes its spelling.
+// The layout of a store: the prefix of every key, and what is stored under it. No other package spells out a prefix (TestOneLayout checks
+// this); packages build their keys from these. Stores outlive versions of Sluice, so a prefix never changes.
 const (
 	blobsPrefix    = "blobs/"    // <hh>/<sha256>: file contents, manifests and large values, by digest
 	PayloadsPrefix = "payloads/" // <sha256>.json: a blob that Temporal refers to
@@ -16,27 +16,27 @@ const (
 	FingerprintsPrefix = "fingerprints/" // salt.json: the salt of the store's fingerprints of secrets
 
 	RegistryPrefix  = "registry/"  // <type>/<name>/<run>-<step>.json: a published version of a dataset or model
-	PublishedPrefix = "published/" // <type>/<name>.json: the version that a published name stands for now, as earlier versions keep it
-	HistoryPrefix   = "history/"   // <type>/<name>/<number>.json: what made a name stand for which version; the last says for which now
-	TagsPrefix      = "tags/"      // <type>/<name>/<tag>.json: a name that a person gave to a version
+	PublishedPrefix = "published/" // <type>/<name>.json: the current version of a published name, as earlier versions keep it
+	HistoryPrefix   = "history/"   // <type>/<name>/<number>.json: the changes of a name's current version; the last one is in effect
+	TagsPrefix      = "tags/"      // <type>/<name>/<tag>.json: a tag that a person gave to a version
 
 	AppliedPrefix  = "applied/"  // <home>/<pipeline>/<trigger>.json: a trigger as it was last applied
 	TriggersPrefix = "triggers/" // <pipeline>/<trigger>.json: what a trigger has seen
 
 	CheckpointsPrefix = "checkpoints/" // <run>/<step>/: commits, progress and seals of a training (training/checkpoint)
 	HandoverPrefix    = "handover/"    // <run>/<step>/g<generation>/<try>: the configuration of a gang's agents while it starts
-	PlacesPrefix      = "places/"      // ec2/<region>: where machines of pools were started, which may have to be looked for
+	PlacesPrefix      = "places/"      // ec2/<region>: where pools have started machines, to find those that are left over
 	LogsPrefix        = "logs/"        // <run>/<step>/g<generation>/n<node>/: what the ranks of a training print (training/ranklog)
 	TimingsPrefix     = "timings/"     // <platform>.json: what TensorRT has measured on a platform
 
 	RoutingPrefix   = "routing/"   // <target>/<revision>: the routing document of a serving target, every revision
-	ReplicasPrefix  = "replicas/"  // <target>/<epoch>.json: what a gateway of a target says of itself, and has counted
+	ReplicasPrefix  = "replicas/"  // <target>/<epoch>.json: the state and the counts that a gateway of a target reports
 	ReleasesPrefix  = "releases/"  // <target>/<version>.json: how a rollout was decided
 	SeatsPrefix     = "seats/"     // <target>/<version>.json: which of a target's servers a release has
 	ServingPrefix   = "serving/"   // <store>/<target>/<version>/: a copy of a model for servers that read the bucket themselves
-	reusedPrefix    = "reused/"    // <hh>/<sha256>: an old blob that was stored again; the time of the object is when
-	forgottenPrefix = "forgotten/" // <id>.json: the digests in records that were removed, for those who have read them
-	sweepKey        = "sweep.json" // who deletes blobs at this moment
+	reusedPrefix    = "reused/"    // <hh>/<sha256>: marks an old blob that was stored again, at the time of this object
+	forgottenPrefix = "forgotten/" // <id>.json: the digests in removed records, which others may have read just before
+	sweepKey        = "sweep.json" // identifies the sweep that is deleting blobs
 
-	identityKey = "identity.json" // the store's own name, where it needs one
+	identityKey = "identity.json" // the store's ID (Store.Identity), if it has been needed
 )

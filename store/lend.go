@@ -11,12 +11,12 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-// ErrNotLent says that the store's objects have no addresses that others could fetch them by.
+// ErrNotLent is returned for a store whose objects cannot be fetched over HTTP.
 var ErrNotLent = errors.New("the store cannot be reached from other machines: use a bucket, such as s3://name")
 
-// Lend returns an address by which anybody who knows it can fetch an object for a while, over HTTP and without credentials, whether or not
-// the object is there. It is signed with the credentials of this process, and ends with them at the latest. ErrNotLent for a store that
-// is not in a bucket.
+// Lend returns a signed URL: anyone who has it can fetch the object over HTTP, without credentials, for the time life. The object need not
+// exist yet. The URL is signed with the credentials of this process and expires with them at the latest. The error is ErrNotLent for a
+// store that is not in a bucket.
 func (s *Store) Lend(ctx context.Context, key string, life time.Duration) (string, error) {
 	d, ok := s.driver.(*bucketDriver)
 	if !ok || !objectstore.IsAddress(s.url) {
@@ -32,7 +32,7 @@ func (s *Store) Lend(ctx context.Context, key string, life time.Duration) (strin
 	return url, nil
 }
 
-// LendBlob is Lend for a blob. What is fetched has to be compared with the digest by whoever fetches it.
+// LendBlob is Lend for a blob. The recipient must verify the digest.
 func (s *Store) LendBlob(ctx context.Context, digest string, life time.Duration) (string, error) {
 	key, err := blobKey(digest)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 
 var (
 	memMu sync.Mutex
-	// memDrivers holds the stores in this process's memory by name, so that Open of one address twice gives one store.
+	// memDrivers holds the stores in this process's memory by name, so that opening an address twice gives the same store.
 	memDrivers = map[string]*bucketDriver{}
 )
 
-// openMem opens a store in this process's memory: for tests, and for what is planned where there is no store yet.
+// openMem opens a store in this process's memory: for tests, and for planning where there is no store yet.
 func openMem(name string) Driver {
 	memMu.Lock()
 	defer memMu.Unlock()
@@ -28,7 +28,7 @@ func openMem(name string) Driver {
 	return memDrivers[name]
 }
 
-// ctxReader ends a copy when its context does.
+// ctxReader returns an error once its context has ended.
 type ctxReader struct {
 	ctx context.Context
 	r   io.Reader

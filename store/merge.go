@@ -12,10 +12,11 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// MergeConflict says that two trees cannot be one: they have different files under one path, or a file where the other has a folder.
+// MergeConflict is the error for trees that cannot be merged: they have different files under one path, or a file where the other has a
+// folder.
 type MergeConflict struct {
 	Path string
-	// Trees are the two that have it, by their place in the list.
+	// Trees are the indices of the two trees that have it.
 	Trees [2]int
 }
 
@@ -23,8 +24,8 @@ func (e *MergeConflict) Error() string {
 	return fmt.Sprintf("trees %d and %d both have %s, with different content", e.Trees[0], e.Trees[1], e.Path)
 }
 
-// MergeTrees stores the union of artifacts of this store as one, whose type is that of the first. No file is copied. A path that several
-// have with the same content is in the union once; else the error is a *MergeConflict.
+// MergeTrees stores the union of artifacts of this store as one artifact, with the type of the first. No file is copied. Several artifacts
+// may have the same path if the content is the same; otherwise the error is a *MergeConflict.
 func (s *Store) MergeTrees(ctx context.Context, refs []artifact.Ref) (artifact.Ref, error) {
 	merged, owner := map[string]artifact.File{}, map[string]int{}
 	for i, ref := range refs {

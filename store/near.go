@@ -16,11 +16,11 @@ import (
 	"github.com/sluiceml/sluice/internal/filecache"
 )
 
-// Near knows where on this machine files are that a store has: those of the trees that were fetched to it, or stored from it, and those of
-// a cache. The zero value knows none.
+// Near knows which files of a store this machine already has: those of trees that were fetched to it or stored from it, and those of a
+// cache. The zero value knows none.
 type Near struct {
-	// Cache has what was fetched before, also by others of this machine, and keeps what is. Unlike the others its files are copied, so
-	// whoever changes a tree that was fetched changes none of them. nil: there is none.
+	// Cache keeps the files that are fetched, also by other processes of this machine. Its files are copied, not linked, so changing a fetched
+	// tree does not change the cache. nil: no cache.
 	Cache *filecache.Cache
 
 	mu    sync.Mutex
@@ -29,9 +29,9 @@ type Near struct {
 	linked, cached, fetched atomic.Int64
 }
 
-// Sources are where the content of files came from, in bytes.
+// Sources is where the content of files came from, in bytes.
 type Sources struct {
-	// Linked to trees that were on the machine, copied from the Cache, or Fetched from the store.
+	// Linked from trees on this machine, copied from the Cache, or Fetched from the store.
 	Linked, Cached, Fetched int64
 }
 
@@ -40,20 +40,20 @@ func (n *Near) Sources() Sources {
 	return Sources{Linked: n.linked.Load(), Cached: n.cached.Load(), Fetched: n.fetched.Load()}
 }
 
-// Since is what came after earlier sums.
+// Since returns the difference from earlier sums.
 func (s Sources) Since(earlier Sources) Sources {
 	return Sources{Linked: s.Linked - earlier.Linked, Cached: s.Cached - earlier.Cached, Fetched: s.Fetched - earlier.Fetched}
 }
 
-// Near returns the store as one that links files which n knows instead of fetching them, after it has verified their digests. Whoever
-// changes a tree that was fetched so changes the one that n knows, so that must not be in use any more. Parts of the store do the same.
+// Near returns a Store that links the files that n knows, after verifying their digests, instead of fetching them. Changing a tree that was
+// fetched this way also changes the tree that n knows, so that tree must no longer be in use. Parts of the returned Store do the same.
 func (s *Store) Near(n *Near) *Store {
 	near := *s
 	near.near = n
 	return &near
 }
 
-// Forget makes n know nothing of what is under dir.
+// Forget removes all files under dir from n.
 func (n *Near) Forget(dir string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -66,7 +66,7 @@ func (n *Near) Forget(dir string) {
 	}
 }
 
-// add notes where the files of a tree are. A nil n notes nothing.
+// add records where the files of a tree are. It does nothing if n is nil.
 func (n *Near) add(files []artifact.File, dir string) {
 	if n == nil {
 		return
@@ -84,7 +84,7 @@ func (n *Near) add(files []artifact.File, dir string) {
 	}
 }
 
-// take returns a file with a digest, which is given to nobody else: of two files with the same content each stays a file of its own.
+// take returns a known file with the digest, and forgets it: two files with the same content must not become links to one file.
 func (n *Near) take(digest string) (path string, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -96,7 +96,7 @@ func (n *Near) take(digest string) (path string, ok bool) {
 	return paths[len(paths)-1], true
 }
 
-// link makes path a link to a file with the content and mode of f, and reports whether there is one on this machine.
+// link makes path a hard link to a file on this machine with the content of f, sets its mode, and reports whether there was such a file.
 func (n *Near) link(ctx context.Context, f artifact.File, path string, mode fs.FileMode) bool {
 	if n == nil {
 		return false
@@ -109,7 +109,7 @@ func (n *Near) link(ctx context.Context, f artifact.File, path string, mode fs.F
 			n.linked.Add(f.Bytes)
 			return true
 		}
-		_ = os.Remove(path) // fetching it fails if this did
+		_ = os.Remove(path) // if this fails, so will fetching to path
 	}
 	return false
 }
@@ -128,8 +128,8 @@ func holds(ctx context.Context, path, digest string) bool {
 	return err == nil && found == digest
 }
 
-// read opens a blob, from the cache or else with open, whose reader has verified the content when it ends. size is how large the blob is, or
-// 0 when that is not known.
+// read opens a blob from the cache, or else with open, whose reader must verify the content at the end. size is the size of the blob, or 0
+// if it is not known.
 func (n *Near) read(ctx context.Context, digest string, size int64, open func() (io.ReadCloser, error)) (io.ReadCloser, error) {
 	if n == nil {
 		return open()
@@ -139,7 +139,7 @@ func (n *Near) read(ctx context.Context, digest string, size int64, open func() 
 		if info, err := kept.Stat(); err == nil {
 			n.cached.Add(info.Size())
 		}
-		return kept, nil // a file, so that the kernel copies it where it is copied to another
+		return kept, nil // an *os.File, which the kernel can copy to another file
 	}
 	fill.Reserve(size)
 	r, err := open()
@@ -150,7 +150,7 @@ func (n *Near) read(ctx context.Context, digest string, size int64, open func() 
 	return filling{r, n, fill}, nil
 }
 
-// filling is a blob that is fetched, and goes to the cache.
+// filling reads a blob that is being fetched, and writes it to the cache.
 type filling struct {
 	io.ReadCloser
 	near *Near

@@ -6,13 +6,13 @@ import (
 	"iter"
 )
 
-// Part returns a store within the store: what it has is shared with nothing outside it, and can be removed whole by RemovePart while
-// others write. That is for large things that come and go. Its name is a key, and none is a folder of another's.
+// Part returns a store within the store. It shares nothing with the rest of the store, and RemovePart can remove it as a whole while others
+// write. It is for large data that comes and goes. The name of a part is a key, and must not be a folder of the name of another part.
 func (s *Store) Part(name string) *Store {
 	return New(part{s.driver, PartsPrefix + name + "/"}, s.url).Near(s.near)
 }
 
-// RemovePart removes a part with all that is in it; one that is absent is no error.
+// RemovePart removes a part with all its content. A missing part is not an error.
 func (s *Store) RemovePart(ctx context.Context, name string) error {
 	return s.RemoveAll(ctx, PartsPrefix+name+"/")
 }
@@ -29,7 +29,7 @@ func (s *Store) RemoveAll(ctx context.Context, prefix string) error {
 	return Each(ctx, len(keys), func(ctx context.Context, i int) error { return s.driver.Delete(ctx, keys[i]) })
 }
 
-// part is the driver of a part: every key has a prefix.
+// part is the driver of a part. It adds a prefix to every key.
 type part struct {
 	whole  Driver
 	prefix string
@@ -61,7 +61,7 @@ func (p part) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	}
 }
 
-// within names an object as the part does.
+// within removes the prefix from the key of an object.
 func (p part) within(info Info) Info {
 	if len(info.Key) >= len(p.prefix) {
 		info.Key = info.Key[len(p.prefix):]

@@ -9,34 +9,35 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry are the pauses between tries to reach a store that is away.
+	// firstRetry and lastRetry are the first and the longest pause between attempts to reach an unavailable store.
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// noticed is how long a store may be silent before that is said.
+	// noticed is how long an operation may take before Patience.Waiting is called.
 	noticed = 10 * time.Second
 )
 
-// Patience makes a store wait for its medium.
+// Patience says how a store waits for a medium that cannot be reached.
 type Patience struct {
-	// Limit is for how long what cannot be reached is tried again: ErrUnavailable after that.
+	// Limit is how long to retry. After that the error is ErrUnavailable.
 	Limit time.Duration
-	// Waiting, unless it is nil, is told when the caller of ctx begins to wait, and why, and returns what is called when the wait is over.
+	// Waiting, if not nil, is called with the reason when the caller of ctx begins to wait. The function that it returns is called when the
+	// wait is over.
 	Waiting func(ctx context.Context, why error) (over func())
 }
 
-// Patient returns the store as one that waits for a medium that cannot be reached. What is refused, or is wrong, fails at once. A write
-// waits only where its content can be read again (io.Seeker).
+// Patient returns a Store that waits for a bucket that cannot be reached. All other errors are returned at once. A write waits only if its
+// content can be read again (io.Seeker). A store that is not in a bucket is returned as it is.
 func (s *Store) Patient(p Patience) *Store {
 	if d, ok := s.driver.(*bucketDriver); ok {
 		return New(&bucketDriver{bucket: d.bucket, at: d.at, patience: &p}, s.url).Near(s.near)
 	}
-	return s // a file system is there or fails
+	return s // there is nothing to wait for in a file system
 }
 
-// errSilent is why a caller waits of whom no try has ended yet.
+// errSilent is the reason for a wait while no attempt has ended yet.
 var errSilent = errors.New("no answer yet")
 
-// retry does op, and again while it says ErrUnavailable. A nil p does it once.
+// retry calls op until it returns something other than ErrUnavailable, or the limit is reached. A nil p calls it once.
 func (p *Patience) retry(ctx context.Context, op func() error) error {
 	if p == nil {
 		return op()
@@ -63,7 +64,7 @@ func (p *Patience) retry(ctx context.Context, op func() error) error {
 	}
 }
 
-// wait tells once that a caller waits, and once that the wait is over.
+// wait calls Patience.Waiting at most once, and once the wait is over the function that Waiting returned.
 type wait struct {
 	p   *Patience
 	ctx context.Context

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// readers is how many records are read at a time: in a bucket each takes as long as the way there and back.
+// readers is how many records are read at a time. In a bucket each one costs a round trip.
 const readers = 32
 
-// Records reads the JSON records under keys, side by side, in the order of the keys. Of one that is not there it returns nil.
+// Records reads the JSON records under keys concurrently, and returns them in the order of the keys. A missing record is nil.
 func Records[T any](ctx context.Context, s *Store, keys []string) ([]*T, error) {
 	records := make([]*T, len(keys))
 	return records, Each(ctx, len(keys), func(ctx context.Context, i int) error {
@@ -24,7 +24,7 @@ func Records[T any](ctx context.Context, s *Store, keys []string) ([]*T, error) 
 	})
 }
 
-// RecordsIn reads the JSON records whose keys start with prefix and that want, unless it is nil, accepts; in the order of their keys.
+// RecordsIn reads the JSON records whose keys start with prefix and pass want, in the order of their keys. A nil want accepts all keys.
 func RecordsIn[T any](ctx context.Context, s *Store, prefix string, want func(key string) bool) ([]T, error) {
 	var keys []string
 	for info, err := range s.driver.List(ctx, prefix) {
@@ -41,14 +41,14 @@ func RecordsIn[T any](ctx context.Context, s *Store, prefix string, want func(ke
 	}
 	var all []T
 	for _, record := range found {
-		if record != nil { // it was not removed meanwhile
+		if record != nil { // not removed in the meantime
 			all = append(all, *record)
 		}
 	}
 	return all, nil
 }
 
-// Each does something with each of n objects, several at a time. The first error ends it.
+// Each calls do for every index below n, several at a time. The first error cancels the rest.
 func Each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)

@@ -20,10 +20,10 @@ type Store struct {
 	driver Driver
 	url    string
 	now    func() time.Time
-	near   *Near // nil: nothing is near
+	near   *Near // nil: fetch everything
 }
 
-// New makes a Store on a driver; url is what Open would be given to open it again.
+// New returns a Store on driver. url is the address under which Open opens it.
 func New(driver Driver, url string) *Store { return &Store{driver: driver, url: url, now: time.Now} }
 
 // Open opens the store at url: "file:///absolute/folder" (the rest is the path as it is, without escapes; created when missing),
@@ -72,14 +72,15 @@ func (s *Store) PutJSON(ctx context.Context, key string, v any, opts WriteOption
 	return s.driver.Write(ctx, key, bytes.NewReader(append(data, '\n')), opts)
 }
 
-// GetJSON reads the record under key into v. ErrNotFound if there is none, ErrCorrupt if it cannot be read; records over 64 MiB are refused.
+// GetJSON reads the record under key into v. The error is ErrNotFound if there is none, and ErrCorrupt if it is not valid JSON. Records
+// over 64 MiB are rejected.
 func (s *Store) GetJSON(ctx context.Context, key string, v any) error {
 	r, err := s.driver.Read(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	// One more for the final newline, and one to see that there is too much.
+	// One byte more for the final newline, and one to detect a record that is too large.
 	data, err := io.ReadAll(io.LimitReader(r, maxRecord+2))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", key, err)
@@ -87,7 +88,7 @@ func (s *Store) GetJSON(ctx context.Context, key string, v any) error {
 	if len(data) > maxRecord+1 {
 		return fmt.Errorf("read %s: more than the %d bytes of a record", key, maxRecord)
 	}
-	if len(bytes.Trim(data, "\x00")) == 0 { // an Unsynced write that the death of the machine undid
+	if len(bytes.Trim(data, "\x00")) == 0 { // an Unsynced write that was lost when the machine crashed
 		return fmt.Errorf("read %s: %w", key, ErrNotFound)
 	}
 	if err := json.Unmarshal(data, v); err != nil {

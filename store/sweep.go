@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	// reuseAfter is how old a blob must be for its being stored again to be noted: younger ones are as safe as those just written.
+	// reuseAfter is the age from which it is noted that a blob was stored again. Sweep spares younger blobs anyway.
 	reuseAfter = time.Hour
-	// SweepMargin is how much older than what is needed a blob must be for Sweep: reuseAfter, and as much for clocks that differ.
+	// SweepMargin is how much older than anything that may need it a blob must be for Sweep: reuseAfter, and the same again for clock skew.
 	SweepMargin = 2 * reuseAfter
-	// sweepBatch is how many blobs are deleted before others get their turn, and sweepLimit how long that may take.
+	// sweepBatch is how many blobs are deleted before writers get a turn, and sweepLimit bounds the time for that.
 	sweepBatch = 500
 	sweepLimit = time.Minute
-	// sweepPatience is when one who deletes is taken for dead, and sweepPoll how often it is looked whether he is done.
+	// sweepPatience is how long one sweep may be seen at work before it counts as dead, and sweepPoll is how often to check whether it is
+	// done.
 	sweepPatience = 2 * sweepLimit
 	sweepPoll     = 50 * time.Millisecond
 )
 
-// reuse notes that an old blob is needed again, and reports whether it is there to stay: Sweep deletes no blob with such a note that is young.
-// The note comes first, then it is looked whether anybody deletes, then whether the blob is there. Who deletes says so first, and then
-// looks for notes: either he sees the note, or he is seen.
+// reuse notes that an old blob is needed again, and reports whether the blob will stay: Sweep deletes no blob with a recent note. The order
+// of steps prevents a race. reuse writes the note, waits for a running sweep, and then checks that the blob exists. A sweep announces
+// itself first and then looks for notes. So either the sweep sees the note, or reuse sees the sweep.
 func (s *Store) reuse(ctx context.Context, key string, info Info) (there bool, err error) {
 	if s.now().Sub(info.Modified) < reuseAfter {
 		return true, nil
@@ -53,16 +54,17 @@ func (s *Store) reuse(ctx context.Context, key string, info Info) (there bool, e
 	}
 }
 
-// noteKey is where it is noted that a blob was stored again.
+// noteKey returns the key of the note that a blob was stored again.
 func noteKey(blob string) string { return reusedPrefix + strings.TrimPrefix(blob, blobsPrefix) }
 
-// sweeping says who deletes blobs.
+// sweeping is the record under sweepKey. It identifies the sweep that is deleting blobs.
 type sweeping struct {
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
 }
 
-// awaitSweep waits until nobody deletes blobs, and reports whether somebody did. One who is at it for too long is dead.
+// awaitSweep waits until no sweep is deleting blobs, and reports whether one was. A sweep that takes longer than sweepPatience counts as
+// dead.
 func (s *Store) awaitSweep(ctx context.Context) (waited bool, err error) {
 	var first sweeping
 	begun := time.Now()
@@ -89,9 +91,9 @@ func (s *Store) awaitSweep(ctx context.Context) (waited bool, err error) {
 	}
 }
 
-// Sweep deletes those of some blobs that were neither written nor stored again since a time, and returns them. Others may write meanwhile, and
-// sweep too. before is to be by SweepMargin earlier than the beginning of whatever may need blobs that no record refers to yet; the blobs are
-// those of a Garbage with the same time.
+// Sweep deletes those blobs in garbage that have neither been written nor stored again since before, and returns them. Other processes may
+// write and sweep at the same time. before must be earlier, by SweepMargin, than the start of anything that may need blobs that no record
+// refers to yet. garbage must come from Garbage with the same time.
 func (s *Store) Sweep(ctx context.Context, garbage []Info, before time.Time) ([]Info, error) {
 	var gone []Info
 	for batch := range slices.Chunk(garbage, sweepBatch) {
@@ -101,7 +103,7 @@ func (s *Store) Sweep(ctx context.Context, garbage []Info, before time.Time) ([]
 			return gone, err
 		}
 	}
-	// What was forgotten before is forgotten now.
+	// Notes of removed records that are older than that are no longer needed.
 	forgotten, err := s.forgotten(ctx, func(info Info) bool { return info.Modified.Before(before) })
 	if err != nil {
 		return gone, err
@@ -109,7 +111,7 @@ func (s *Store) Sweep(ctx context.Context, garbage []Info, before time.Time) ([]
 	return gone, Each(ctx, len(forgotten), func(ctx context.Context, i int) error { return s.driver.Delete(ctx, forgotten[i].Key) })
 }
 
-// sweep deletes one batch, while others who would store one of its blobs again wait.
+// sweep deletes one batch. Others that want to store one of its blobs again wait until it is done.
 func (s *Store) sweep(ctx context.Context, batch []Info, before time.Time) (gone []Info, err error) {
 	for {
 		err := s.PutJSON(ctx, sweepKey, sweeping{ID: rand.Text(), At: s.now()}, WriteOptions{IfAbsent: true})
@@ -155,8 +157,8 @@ func (s *Store) sweepOne(ctx context.Context, key string, before time.Time) (gon
 	return true, s.driver.Delete(ctx, noteKey(key))
 }
 
-// Forget removes records. What they refer to counts as referred to for a while: somebody may have read one of them just now, and is about to
-// write what he found there elsewhere. The last of the keys is removed after all others.
+// Forget removes records. What they refer to counts as referenced for a while longer, because another process may have just read a record
+// and be about to write what it found to another place. The last key is removed after all others.
 func (s *Store) Forget(ctx context.Context, keys ...string) error {
 	if err := s.NoteForgotten(ctx, keys...); err != nil || len(keys) == 0 {
 		return err
@@ -169,7 +171,7 @@ func (s *Store) Forget(ctx context.Context, keys ...string) error {
 	return s.driver.Delete(ctx, keys[last])
 }
 
-// NoteForgotten keeps what records refer to that are about to be removed, or replaced, for as long as Forget does.
+// NoteForgotten is for records that are about to be removed or replaced. It keeps what they refer to for as long as Forget does.
 func (s *Store) NoteForgotten(ctx context.Context, keys ...string) error {
 	m := &marker{store: s, used: map[string]artifact.Type{}, done: func() {}}
 	records := make([]Info, len(keys))
@@ -182,7 +184,7 @@ func (s *Store) NoteForgotten(ctx context.Context, keys ...string) error {
 	return s.PutJSON(ctx, forgottenPrefix+rand.Text()+".json", slices.Sorted(maps.Keys(m.used)), WriteOptions{})
 }
 
-// forgotten lists notes of removed records that want accepts.
+// forgotten lists the notes of removed records that want accepts.
 func (s *Store) forgotten(ctx context.Context, want func(Info) bool) ([]Info, error) {
 	var all []Info
 	for info, err := range s.driver.List(ctx, forgottenPrefix) {

@@ -25,9 +25,9 @@ const parallel = 8
 // maxManifest bounds a manifest in bytes: a million files or more.
 const maxManifest = 256 << 20
 
-// PutTree stores the regular files under dir as an artifact and returns its reference. A symbolic link to a file within dir is
-// stored as that file; anything else is refused with an IrregularError. What is already stored is not written again. skip, when not
-// nil, leaves out slash-separated relative paths; a folder that it leaves out is not looked into.
+// PutTree stores the regular files under dir as an artifact and returns its reference. A symbolic link to a file within dir is stored as
+// that file; anything else is rejected with an IrregularError. Content that is already stored is not written again. skip, if not nil,
+// excludes slash-separated relative paths; excluded folders are not read.
 func (s *Store) PutTree(ctx context.Context, typ artifact.Type, dir string, meta map[string]string, skip func(path string) bool) (artifact.Ref, error) {
 	manifest, err := readTree(ctx, dir, skip, func(f *os.File) (string, int64, error) { return s.putSeeker(ctx, f) })
 	if err != nil {
@@ -129,7 +129,7 @@ func listTree(root *os.Root, skip func(string) bool) ([]string, error) {
 		if entry.IsDir() {
 			return nil
 		}
-		// Stat follows links, and the Root follows none that leaves it.
+		// Stat follows links, but Root rejects those that lead outside.
 		info, err := root.Stat(filepath.FromSlash(path))
 		link := entry.Type() == fs.ModeSymlink
 		switch {
@@ -202,7 +202,7 @@ func (s *Store) manifest(ctx context.Context, ref artifact.Ref) (m artifact.Mani
 	return m, checkFiles(m.Files)
 }
 
-// checkFiles refuses a list that PutTree would not have written, above all one that would write outside the folder.
+// checkFiles rejects a list that PutTree would not have written, in particular one that would write outside the folder.
 func checkFiles(files []artifact.File) error {
 	for i, f := range files {
 		if !fs.ValidPath(f.Path) || f.Path == "." {
@@ -218,10 +218,10 @@ func checkFiles(files []artifact.File) error {
 	return nil
 }
 
-// Fetch materialises an artifact as dir, verifying every file's digest. dir appears whole, by rename, or not at all; an existing
-// dir with the same content is kept, an empty one is replaced, any other is ErrExists. Files are copied, not linked to the
-// store's: the reader may be root or change their mode, and what is written to a link would be written to every artifact that
-// has the file. See Near for those that are on this machine already.
+// Fetch writes the files of an artifact to dir, verifying every digest. dir appears whole, by rename, or not at all; an existing dir with
+// the same content is kept, an empty one is replaced, and for any other the error is ErrExists. Files are copied, not linked to those of
+// the store: a reader that is root or changes their mode could write through a link, and so change every artifact that has the file. See
+// Near for files that are already on this machine.
 func (s *Store) Fetch(ctx context.Context, ref artifact.Ref, dir string) error {
 	manifest, err := s.Manifest(ctx, ref)
 	if err != nil {
@@ -265,7 +265,7 @@ func (s *Store) fetch(ctx context.Context, m artifact.Manifest, dir string) (err
 	// Not os.Rename, which refuses to replace an empty folder.
 	err = syscall.Rename(temp, dir)
 	if errors.Is(err, fs.ErrExist) {
-		// Somebody was faster.
+		// Another process was faster.
 		if kept, thereErr := isThere(ctx, m, dir); kept {
 			return os.RemoveAll(temp)
 		} else if thereErr != nil {
@@ -278,7 +278,7 @@ func (s *Store) fetch(ctx context.Context, m artifact.Manifest, dir string) (err
 	return syncFolder(filepath.Dir(dir))
 }
 
-// isThere reports whether dir holds just these files; ErrExists when it holds anything else.
+// isThere reports whether dir has exactly these files. The error is ErrExists if it has any other content.
 func isThere(ctx context.Context, m artifact.Manifest, dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

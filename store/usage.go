@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// The kinds of what a store has, beside those of artifacts.
+// The kinds of objects that Usage distinguishes.
 const (
 	KindDatasets    = "datasets"
 	KindModels      = "models"
@@ -19,25 +19,25 @@ const (
 	KindLogs        = "logs"          // of the ranks of trainings
 	KindServed      = "served models" // copies of models for servers that read the bucket themselves
 	KindRecords     = "records"       // of runs, versions, triggers and releases, and large values in them
-	KindUnused      = "unused"        // what no record leads to
+	KindUnused      = "unused"        // blobs that no record refers to, directly or through other blobs
 )
 
-// kindOf is the kind of the files of artifacts of a type; without a type they are of no artifact.
+// kindOf maps the type of an artifact to the kind of its files. The empty type is for blobs that belong to no artifact.
 var kindOf = map[artifact.Type]string{
 	"": KindRecords, artifact.Dataset: KindDatasets, artifact.Model: KindModels, artifact.Checkpoint: KindCheckpoints, artifact.Workspace: KindWorkspaces,
 }
 
-// Usage is what the objects of one kind take.
+// Usage is the space that the objects of one kind take.
 type Usage struct {
 	Files int64
 	Bytes int64
-	// Free is how many of the bytes can be deleted: they were written before the time, and no record leads to them, or they are
+	// Free is how many of the bytes can be deleted: those of objects from before the given time that no record refers to, or that are
 	// checkpoints of a run that is not open.
 	Free int64
 }
 
-// Usage adds up what is stored, by kind; a file that artifacts of several types have is of the first of these by name. That reads every
-// record; progress is called with how many it has read, by several at a time. open are the runs that are open.
+// Usage adds up what is stored, by kind. A file that belongs to artifacts of several types counts for the first type by name. This reads
+// every record; progress is called, concurrently, with the number of records read. open lists the runs that are open.
 func (s *Store) Usage(ctx context.Context, before time.Time, open map[string]bool, progress func(records int64)) (map[string]Usage, error) {
 	usage := map[string]Usage{}
 	add := func(kind string, info Info, free bool) {
