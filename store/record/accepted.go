@@ -35,9 +35,10 @@ func (a Accepted) isAhead(now time.Time) bool { return a.EndedAt.After(now.Add(c
 const (
 	// clockSkew is the difference between clocks above which one of them is considered wrong.
 	clockSkew = time.Hour
-	// acceptedTime is how the end of a run begins the key of its acceptance: keys are in the order of time.
+	// acceptedTime is the format of the end of a run at the start of an acceptance's key, so that keys are in the order of time.
 	acceptedTime = "20060102T150405.000000000Z"
-	// acceptancesLeft is how many acceptances stay. The last would do; the others are for who lists a folder that changes meanwhile.
+	// acceptancesLeft is how many acceptances are kept. The last one would do; the others are for readers that list the folder while it
+	// changes.
 	acceptancesLeft = 4
 )
 
@@ -86,10 +87,10 @@ func acceptances(ctx context.Context, s *store.Store, pipeline string) ([]string
 	return keys, nil
 }
 
-// LastAccepted is the last accepted run of a pipeline; zero where there is none.
+// LastAccepted returns the last accepted run of a pipeline. It is zero if there is none.
 func LastAccepted(ctx context.Context, s *store.Store, pipeline string) (last Accepted, err error) {
 	if err := s.GetJSON(ctx, acceptedKey(pipeline), &last); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return last, err // it is all that earlier versions kept
+		return last, err // earlier versions kept only this record
 	}
 	keys, err := acceptances(ctx, s, pipeline)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// InlineLimit is how large outputs and specs may be to travel through history; larger ones go by digest.
+// InlineLimit is the maximum size, in bytes, of outputs and specs in workflow history. Larger ones are passed by digest.
 const InlineLimit = 4 << 10
 
 // WriteBlob stores v as a blob of JSON.

@@ -6,18 +6,18 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Decision is what was decided, by whom and when. By is empty when nobody did in time.
+// Decision is what was decided, by whom and when. By is empty if nobody decided in time.
 type Decision struct {
 	Approved bool        `json:"approved"`
 	By       string      `json:"by,omitempty"`
 	At       time.Time   `json:"at"`
 	Reason   string      `json:"reason,omitempty"`
 	Fields   spec.Values `json:"fields,omitempty"`
-	// Check is that of ApprovalInput.
+	// Check is ApprovalInput.Check.
 	Check int `json:"check,omitempty"`
 }
 
-// String is the decision in one line: what, by whom and why.
+// String returns the decision in one line: what, by whom and why.
 func (d Decision) String() string {
 	line := "rejected"
 	if d.Approved {

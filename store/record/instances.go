@@ -13,8 +13,9 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Subject is what an instance is about, nil where it is none: the values of its axes by their names, or its item. An item that is an
-// instance of another step stands for what that one is about, and any other mapping for those of its values that are none of their own.
+// Subject returns what an instance is about, or nil if the record is not that of an instance: the values of its axes by name, or its item.
+// For an item that is an instance of another step, it is the subject of that instance. For any other mapping, it is the values that are
+// neither mappings nor lists, if there are any.
 func (s StepRecord) Subject() any {
 	if axes, err := exactjson.Value(s.Matrix); err == nil && axes != nil {
 		return axes
@@ -49,8 +50,8 @@ func subjectOf(item any) any {
 	return short
 }
 
-// LoadInstances reads the records of those of a fanned-out step's instances that have ended, at most limit of them: those that did not
-// succeed first, each kind in the order of their indices. total is how many have ended.
+// LoadInstances reads the records of at most limit instances of a fanned-out step that have ended. Those that did not succeed come first,
+// and each group is in the order of the indices. total is how many instances have ended.
 func LoadInstances(ctx context.Context, s *store.Store, run, step string, limit int) (records []StepRecord, total int, err error) {
 	indices, err := instancesOf(ctx, s, run, step)
 	if err != nil {

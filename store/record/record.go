@@ -1,4 +1,4 @@
-// Package record is what the store keeps of runs: what was submitted, a record for each run, step and instance, and where they lie.
+// Package record defines what the store keeps about runs: the submission, a record for each run, step and instance, and their keys.
 package record
 
 import (
@@ -16,21 +16,21 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// RunKey is where a run's record is in the store.
+// RunKey returns the key of a run's record.
 func RunKey(run string) string { return store.RunsPrefix + run + "/run.json" }
 
-// RunOf is the run whose record has a key: the inverse of RunKey. A step may be called run, too.
+// RunOf returns the run whose record has the key. It is the inverse of RunKey. The key of a step that is called run ends the same way.
 func RunOf(key string) (run string, ok bool) {
 	below, inRuns := strings.CutPrefix(key, store.RunsPrefix)
 	run, isRecord := strings.CutSuffix(below, "/run.json")
 	return run, inRuns && isRecord && !strings.Contains(run, "/")
 }
 
-// StepKey is where a step's record is.
+// StepKey returns the key of a step's record.
 func StepKey(run, step string) string { return store.RunsPrefix + run + "/steps/" + step + ".json" }
 
-// Key is where the record of a step, or of an instance of one, is. Instances lie apart: there may be many, and whoever lists
-// runs does not want them.
+// Key returns the key of the record of a step or of an instance. Instances have a prefix of their own: there may be many, and listing runs
+// should not list them.
 func Key(at StepRef) string {
 	if at.Instance == nil {
 		return StepKey(at.Run, at.Step)
@@ -41,8 +41,8 @@ func Key(at StepRef) string {
 // instancesPrefix begins the keys of a step's instances.
 func instancesPrefix(run, step string) string { return store.InstancesPrefix + run + "/" + step + "/" }
 
-// OpenOf is where the runs of a submission are counted: each in an object of its own that exactly one process can create, so that two who
-// submit the same at once start one run.
+// OpenOf returns the prefix under which the runs of a submission are numbered. Exactly one process can create the object of a number, so if
+// two processes submit the same at once, only one run starts.
 func OpenOf(submission string) string {
 	return store.OpenPrefix + strings.TrimPrefix(submission, "sha256:") + "/"
 }
@@ -81,8 +81,8 @@ func Runs(ctx context.Context, s *store.Store) ([]RunRecord, error) {
 	return all, err
 }
 
-// Sweepable is the time before which nothing was written that a run may need and no record refers to: what an open run has made since it
-// began may be known to Temporal alone. heldBy is the run that makes it earlier than a time.
+// Sweepable returns a time, at most latest, such that no run needs a blob from before it that no record refers to. What an open run has
+// made since it started may be known only to Temporal. heldBy is the run that makes the time earlier than latest, if any.
 func Sweepable(runs []RunRecord, latest time.Time) (before time.Time, heldBy string) {
 	before = latest
 	for _, r := range runs {
@@ -93,7 +93,8 @@ func Sweepable(runs []RunRecord, latest time.Time) (before time.Time, heldBy str
 	return before, heldBy
 }
 
-// Ancestors are the run that a run does again, the one which that did again, and so on: what any of them left may be used.
+// Ancestors lists the run that this run repeats (Reuse.From), the one that was repeated by that run, and so on. The run may use what any of
+// them has left.
 func Ancestors(all []RunRecord, run RunRecord) []string {
 	var names []string
 	for from := run.Reuse.From; from != "" && !slices.Contains(names, from); {
@@ -107,7 +108,7 @@ func Ancestors(all []RunRecord, run RunRecord) []string {
 	return names
 }
 
-// Apart divides runs into those that stand for themselves and those of child pipelines, which are named after their parent's step.
+// Apart divides runs into top-level runs and those of child pipelines, which are named after their parent's step.
 func Apart(all []RunRecord) (own, children []RunRecord) {
 	names := make(map[string]bool, len(all))
 	for _, r := range all {
@@ -135,7 +136,7 @@ func LoadSubmission(ctx context.Context, s *store.Store, digest string) (sub Sub
 	return sub, nil
 }
 
-// StoreOutputs makes outputs small enough for history.
+// StoreOutputs returns outputs in a form that is small enough for workflow history: inline, or as the digest of a blob.
 func StoreOutputs(ctx context.Context, s *store.Store, outputs any) (StepOutput, error) {
 	raw, err := json.Marshal(outputs)
 	if err != nil {

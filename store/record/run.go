@@ -10,38 +10,37 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// Submission is what was submitted, whole: nothing is read from the submitter's disk later. It lives in the store by digest.
+// Submission is everything that was submitted; nothing is read from the submitter's disk later. The store keeps it by digest.
 type Submission struct {
-	// File and EnvFile are the names of the submitter's files in the workspace, for messages and for what no step depends on. An
-	// environment outside it is ../NAME.
+	// File and EnvFile are the names of the submitter's files in the workspace. They are used in messages, and no step depends on these files.
+	// An environment outside the workspace is ../NAME.
 	File     string `json:"file"`
 	Pipeline []byte `json:"pipeline"`
-	// Inline: the pipeline is written within that of a parent, and File is only what it is called.
+	// Inline is set if the pipeline is written inside that of a parent. File is then only a name.
 	Inline      bool   `json:"inline,omitempty"`
 	EnvFile     string `json:"env_file"`
 	Environment []byte `json:"environment,omitempty"`
 	// Params are the values given, before defaults.
 	Params map[string]string `json:"params,omitempty"`
-	// Values are what a parent run gives in place of Params.
+	// Values are passed by a parent run, in place of Params.
 	Values spec.Values `json:"values,omitempty"`
-	// Parents are the names of the documents of parent runs. Like File and EnvFile they lie in the workspace, and no step depends on them
-	// as on a file.
+	// Parents are the names of the documents of parent runs. Like File and EnvFile, they are in the workspace, and no step depends on them.
 	Parents   []string     `json:"parents,omitempty"`
 	Workspace artifact.Ref `json:"workspace"`
-	// Python is the virtual environment that was beside the pipeline on the submitter's machine, an absolute path; empty where there was
-	// none, and for a cluster, whose workers are elsewhere.
+	// Python is the absolute path of the virtual environment next to the pipeline on the submitter's machine. It is empty if there is none,
+	// and for a cluster, whose workers run on other machines.
 	Python string `json:"python,omitempty"`
 }
 
-// Reuse says which results of earlier runs a run may take over.
+// Reuse says which results of earlier runs a run may reuse.
 type Reuse struct {
-	// From is the run whose finished steps are taken over as they are, when what they would do has not changed since.
+	// From is the run whose finished steps are reused as they are, unless what they would do has changed since.
 	From string `json:"from,omitempty"`
-	// Again names steps that are done whatever there is to take over.
+	// Again lists steps that run even if their results could be reused.
 	Again []string `json:"again,omitempty"`
-	// Only, when not empty, names the steps that are done; the others must be there to take over, or are skipped.
+	// Only, if not empty, lists the steps that run. The results of all others must be reusable, or the steps are skipped.
 	Only []string `json:"only,omitempty"`
-	// Needed are steps left out by Only that those in it wait for: a run without their results would do nothing.
+	// Needed lists the steps outside Only that steps in Only wait for. Without their results, the run would do nothing.
 	Needed []string `json:"needed,omitempty"`
 	// NoCache turns the step cache off.
 	NoCache bool `json:"no_cache,omitempty"`
@@ -53,19 +52,19 @@ type RunOutput struct {
 	// Error is the first failure, for people; ErrorType its type.
 	Error     string `json:"error,omitempty"`
 	ErrorType string `json:"error_type,omitempty"`
-	// Outputs are the pipeline's, and CostUSD what it cost: for the step of a parent run.
+	// Outputs are the outputs of the pipeline, and CostUSD is its cost. Both are for the step of a parent run.
 	Outputs StepOutput `json:"outputs,omitzero"`
 	CostUSD float64    `json:"cost_usd,omitempty"`
-	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	// CostUnknown is set if the price of some part is not known. CostUSD does not include that part.
 	CostUnknown bool `json:"cost_unknown,omitempty"`
 }
 
-// StepRef names what a local activity of the engine is about: a step of a run, or an instance of one.
+// StepRef identifies what a local activity of the engine is about: a step of a run, or an instance of one.
 type StepRef struct {
 	Run        string `json:"run,omitempty"`
 	Submission string `json:"submission,omitempty"`
 	Step       string `json:"step"`
-	// Instance is set for one of a fanned-out step.
+	// Instance is set for an instance of a fanned-out step.
 	Instance *Instance `json:"instance,omitempty"`
 	Now      time.Time `json:"now"` // of the step, by the workflow's clock
 }
@@ -77,7 +76,7 @@ type Instance struct {
 	List string `json:"list,omitempty"`
 }
 
-// ID is how the step or the instance is called in workflow IDs, folders and logs: fit, or fit.3.
+// ID returns the name of the step or the instance in workflow IDs, folders and logs: fit, or fit.3.
 func (a StepRef) ID() string {
 	if a.Instance == nil {
 		return a.Step
@@ -85,7 +84,7 @@ func (a StepRef) ID() string {
 	return a.Step + "." + strconv.Itoa(a.Instance.Index)
 }
 
-// SplitStep is the inverse of StepRef.ID: a step, and the instance's index, or -1.
+// SplitStep is the inverse of StepRef.ID. It returns the step and the index of the instance, or -1 for a step.
 func SplitStep(id string) (step string, index int) {
 	step, number, isInstance := strings.Cut(id, ".")
 	if n, err := strconv.Atoi(number); isInstance && err == nil {
@@ -94,7 +93,7 @@ func SplitStep(id string) (step string, index int) {
 	return step, -1
 }
 
-// ChildRun is the run of a child pipeline's attempt.
+// ChildRun returns the name of the run of an attempt of a child pipeline.
 func ChildRun(run, step string, attempt int) string {
 	id := run + "." + step
 	if attempt > 1 {
@@ -109,61 +108,61 @@ func RootRun(run string) string {
 	return root
 }
 
-// RunContext is what steps that run after the end of the main ones may ask for.
+// RunContext is what steps that run after the main ones can refer to.
 type RunContext struct {
 	Status  spec.Status       `json:"status,omitempty"`
 	Failed  []spec.FailedStep `json:"failed,omitempty"`
 	CostUSD float64           `json:"cost_usd,omitempty"`
-	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	// CostUnknown is set if the price of some part is not known. CostUSD does not include that part.
 	CostUnknown bool `json:"cost_unknown,omitempty"`
 }
 
-// StepInput is what the activity or child workflow of a step is given.
+// StepInput is the input of a step's activity or child workflow.
 type StepInput struct {
 	Run string `json:"run"`
-	// Step is the step's ID, with the instance's number behind a dot where it has any.
+	// Step is the step's ID, followed by a dot and the index if it is an instance.
 	Step string    `json:"step"`
 	Kind spec.Kind `json:"kind"`
 	// Spec is the resolved spec of the kind, inline, or by digest when it is large.
 	Spec    json.RawMessage   `json:"spec,omitempty"`
 	SpecRef string            `json:"spec_ref,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
-	// Secrets are variables with the names of the secrets they take; values never travel.
+	// Secrets maps variables to the names of the secrets they get. Values are never passed on.
 	Secrets   map[string]string `json:"secrets,omitempty"`
 	Workspace artifact.Ref      `json:"workspace"`
-	// Submission names the environment the step's pools and targets are looked up in.
+	// Submission names the environment in which the step's pools and targets are looked up.
 	Submission string `json:"submission"`
-	// Fresh: nothing that was made before may take the place of doing it.
+	// Fresh is set if no earlier result may be reused.
 	Fresh bool `json:"fresh,omitempty"`
-	// ResumeRun is the earlier run that did the same and did not finish it, where this step goes on from what that left.
+	// ResumeRun is an earlier run that did the same step and did not finish it, if this step continues from what that run left.
 	ResumeRun string `json:"resume_run,omitempty"`
-	// AttemptTimeout bounds an attempt of a step that may first have to wait until the limits of its environment leave room for it, from the end
-	// of the wait; 0 where there are no such limits.
+	// AttemptTimeout bounds an attempt of a step that may first have to wait until the limits of its environment leave room for it. It starts
+	// at the end of the wait. It is 0 if there are no such limits.
 	AttemptTimeout time.Duration `json:"attempt_timeout,omitempty"`
-	// AnyWorker: what the step works with is in no worker's process, as the gateways of a target with a URL are not, so that also a stateless
-	// worker may do it whose kind is else done by the others.
+	// AnyWorker is set if the step needs nothing in the process of a particular worker, as with a target that has a URL, whose gateways run
+	// elsewhere. A stateless worker may then run it, even if its kind is otherwise left to other workers.
 	AnyWorker bool `json:"any_worker,omitempty"`
 }
 
-// StepOutput is what it returns: the outputs object, inline or by digest when above 4 KB.
+// StepOutput is the result of a step: its outputs object, inline, or by digest above 4 KiB.
 type StepOutput struct {
 	Outputs    json.RawMessage `json:"outputs,omitempty"`
 	OutputsRef string          `json:"outputs_ref,omitempty"`
-	// Account says what nodes of pools did for the step, and cost, where that is not among its outputs: a spec.TrainOutput.
+	// Account is a spec.TrainOutput: what nodes of pools did for the step and what they cost, unless that is part of the outputs.
 	Account json.RawMessage `json:"account,omitempty"`
 }
 
 // IsZero reports whether there are no outputs, and no account.
 func (o StepOutput) IsZero() bool { return o.Outputs == nil && o.OutputsRef == "" && o.Account == nil }
 
-// Attempt is one try of a step that did not succeed.
+// Attempt is an attempt of a step that did not succeed.
 type Attempt struct {
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`
 	ErrorType string    `json:"error_type"`
 	Error     string    `json:"error"`
-	// Interrupted: the worker stopped answering while the attempt ran, so it did not fail by itself and used up no retry. Records of earlier
-	// versions do not say.
+	// Interrupted is set if the worker stopped responding during the attempt. The attempt then did not fail by itself and used up no retry.
+	// Records of earlier versions do not have this field.
 	Interrupted bool `json:"interrupted,omitempty"`
 }
 
@@ -176,9 +175,10 @@ type Version struct {
 // RunRecord is runs/<run>/run.json.
 type RunRecord struct {
 	Run string `json:"run"`
-	// Execution is that of BeginInput; empty in records of older versions.
+	// Execution is BeginInput.Execution. It is empty in records of older versions.
 	Execution string `json:"execution,omitempty"`
-	// Home names the Temporal server that has the run's workflow, among those whose runs are in one store; empty in records of older versions.
+	// Home identifies the Temporal server of the run's workflow among the servers that share the store. It is empty in records of older
+	// versions.
 	Home        string            `json:"home,omitempty"`
 	Pipeline    string            `json:"pipeline"`
 	Submission  string            `json:"submission"`
@@ -194,12 +194,12 @@ type RunRecord struct {
 	Trigger     spec.TriggerFacts `json:"trigger,omitzero"`
 	ScheduledAt time.Time         `json:"scheduled_at,omitzero"`
 	CostUSD     float64           `json:"cost_usd,omitempty"`
-	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	// CostUnknown is set if the price of some part is not known. CostUSD does not include that part.
 	CostUnknown bool `json:"cost_unknown,omitempty"`
-	// Last and Serving are the runs that `last` and `serving.<target>` meant, read once at the start.
+	// Last and Serving are the runs that `last` and `serving.<target>` referred to when the run started.
 	Last    string            `json:"last,omitempty"`
 	Serving map[string]string `json:"serving,omitempty"`
-	// Datasets and Models are the versions that published names meant, read at the same time.
+	// Datasets and Models are the versions that published names referred to at that time.
 	Datasets map[string]artifact.Ref `json:"datasets,omitempty"`
 	Models   map[string]artifact.Ref `json:"models,omitempty"`
 }
@@ -216,31 +216,31 @@ type StepRecord struct {
 	Outputs   json.RawMessage `json:"outputs,omitempty"`
 	// OutputsRef is the blob of the outputs of a step with very many instances, in place of Outputs.
 	OutputsRef string `json:"outputs_ref,omitempty"`
-	// Account is that of the step's output.
+	// Account is the Account of the step's output.
 	Account   json.RawMessage `json:"account,omitempty"`
 	Verdict   spec.Verdict    `json:"verdict,omitempty"`
 	Checks    []spec.Check    `json:"checks,omitempty"`
 	Attempts  []Attempt       `json:"attempts,omitempty"`
 	Published []string        `json:"published,omitempty"`
-	// ReusedFrom is the run whose result was taken over.
+	// ReusedFrom is the run whose result was reused.
 	ReusedFrom string `json:"reused_from,omitempty"`
-	// Key is the cache key of what was done, Parts the digests of what it is made of.
+	// Key is the cache key, and Parts are the digests of what the key is made of.
 	Key   string            `json:"key,omitempty"`
 	Parts map[string]string `json:"parts,omitempty"`
-	// Index is that of an instance, counted from 0; Of is how many instances a fanned-out step had, Passed how many of them passed.
+	// Index is the index of an instance, from 0. Of is how many instances a fanned-out step had, and Passed how many of them passed.
 	Index  int `json:"index,omitempty"`
 	Of     int `json:"of,omitempty"`
 	Passed int `json:"passed,omitempty"`
 	// Matrix or Item is what an instance is about.
 	Matrix json.RawMessage `json:"matrix,omitempty"`
 	Item   json.RawMessage `json:"item,omitempty"`
-	// Decision and Earlier are those of the step's end.
+	// Decision is the last decision of a person about the gate that held the step, and Earlier are those about its other conditions.
 	Decision *Decision  `json:"decision,omitempty"`
 	Earlier  []Decision `json:"earlier_decisions,omitempty"`
 	CostUSD  float64    `json:"cost_usd,omitempty"`
-	// CostUnknown: of a part of it nobody knows the price, and CostUSD is without that.
+	// CostUnknown is set if the price of some part is not known. CostUSD does not include that part.
 	CostUnknown bool   `json:"cost_unknown,omitempty"`
 	Summary     string `json:"summary,omitempty"`
-	// ChildRun is the run of a step of kind pipeline, for those who look at it; it is not stored.
+	// ChildRun is the run of a step of kind pipeline, for display. It is not stored.
 	ChildRun string `json:"-"`
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// OnPool reports whether nodes of pools do a step that is no training.
+// OnPool reports whether the step is of a kind that nodes of a pool can run, other than a training.
 func (in StepInput) OnPool() bool { return onPool[in.Kind] != nil }
 
-// BySluice reports whether the program sluice does the step on a node of a pool, and not one of the user's. What it makes there is taken
-// over beside the worker.
+// BySluice reports whether on a node of a pool the program sluice itself does the step, and not a program of the user. The worker takes
+// over what it has made.
 func (in StepInput) BySluice() bool { return in.Kind == spec.KindCompile || in.Kind == spec.KindClean }
 
-// onPool loads what stands for a training of a step of another kind.
+// onPool loads a step of another kind as the training that stands for it.
 var onPool = map[spec.Kind]func(context.Context, *store.Store, StepInput) (spec.Train, error){
 	spec.KindRun:      trainingOf[spec.Run],
 	spec.KindEvaluate: trainingOf[spec.Evaluate],
@@ -23,7 +23,7 @@ var onPool = map[spec.Kind]func(context.Context, *store.Store, StepInput) (spec.
 	spec.KindClean:    trainingOf[spec.Clean],
 }
 
-// LoadTraining is LoadSpec of a step that nodes of a pool do: a training, or what stands for one of a step of another kind.
+// LoadTraining is LoadSpec for a step that nodes of a pool run: a training, or the training that stands for a step of another kind.
 func LoadTraining(ctx context.Context, s *store.Store, in StepInput) (spec.Train, error) {
 	if load := onPool[in.Kind]; load != nil {
 		return load(ctx, s, in)
@@ -39,7 +39,7 @@ func trainingOf[S any, P interface {
 	return P(&resolved).Train(), err
 }
 
-// Trained is what nodes of pools did for the step, a spec.TrainOutput; nil where none did anything.
+// Trained returns what nodes of pools did for the step, a spec.TrainOutput. It is nil if they did nothing.
 func (s StepRecord) Trained() json.RawMessage {
 	if s.Kind == spec.KindTrain {
 		return s.Outputs
