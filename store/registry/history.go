@@ -11,23 +11,23 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Move is what made a name mean a version. The moves of a name are numbered, and the last says what it means now.
+// Move is a change of a name's current version. The moves of a name are numbered, and the last one is in effect.
 type Move struct {
 	Number int64     `json:"number"`
 	At     time.Time `json:"at"`
-	// By is RUN/STEP, which published the version, or the person who moved the name to it by hand; empty where an earlier version of Sluice
-	// did not say.
+	// By is the RUN/STEP that published the version, or the person who moved the name to it by hand. It is empty if an earlier version of
+	// Sluice did not record it.
 	By string `json:"by,omitempty"`
-	// Reason is that person's.
+	// Reason is the reason that the person gave.
 	Reason string `json:"reason,omitempty"`
-	// Version is what the name has meant since.
+	// Version is the current version since then.
 	Version Published `json:"version"`
 }
 
 // ByHand reports whether a person moved the name.
 func (m Move) ByHand() bool { return !m.Version.Pointed.IsZero() }
 
-// historyPrefix is where the moves of a name are.
+// historyPrefix returns the prefix of the moves of a name.
 func historyPrefix(typ artifact.Type, name string) string {
 	return store.HistoryPrefix + string(typ) + "/" + name + "/"
 }
@@ -39,8 +39,8 @@ func History(ctx context.Context, s *store.Store, typ artifact.Type, name string
 	return moves, err
 }
 
-// move makes a name mean what decide says, given its last move, until nobody else has moved it meanwhile. decide returns false for leaving
-// the name alone.
+// move changes the current version of a name to what decide returns, given the last move. If another process moves the name at the same
+// time, decide is called again. decide returns false to leave the name alone.
 func move(ctx context.Context, s *store.Store, typ artifact.Type, name string, decide func(last Move) (next Move, moves bool)) error {
 	for {
 		last, err := lastMove(ctx, s, typ, name)
@@ -55,7 +55,7 @@ func move(ctx context.Context, s *store.Store, typ artifact.Type, name string, d
 		key := fmt.Sprintf("%s%010d.json", historyPrefix(typ, name), next.Number)
 		switch err := s.PutJSON(ctx, key, next, store.WriteOptions{IfAbsent: true}); {
 		case errors.Is(err, store.ErrExists):
-			continue // of all that were about to move it one was first; the others look again
+			continue // another process was faster: decide again
 		case err != nil:
 			return err
 		}
@@ -63,7 +63,8 @@ func move(ctx context.Context, s *store.Store, typ artifact.Type, name string, d
 	}
 }
 
-// lastMove is the last move of a name; one without a number when an earlier version of Sluice made it, or nothing did.
+// lastMove returns the last move of a name. Its number is 0 if an earlier version of Sluice published the name, and all of it is zero if
+// there is none.
 func lastMove(ctx context.Context, s *store.Store, typ artifact.Type, name string) (last Move, err error) {
 	key := ""
 	for info, err := range s.Driver().List(ctx, historyPrefix(typ, name)) {

@@ -1,4 +1,4 @@
-// Package registry is what datasets and models have been published under which names: versions, which of them is current, and tags.
+// Package registry keeps the names under which datasets and models are published: their versions, which one is current, and tags.
 package registry
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Published is one version of a dataset or model under a name. A version is what it holds: what is published twice is one version,
-// with two records.
+// Published is one version of a dataset or model under a name. A version is identified by its content: if the same content is published
+// twice, it is one version with two records.
 type Published struct {
 	Name     string       `json:"name"`
 	Artifact artifact.Ref `json:"artifact"`
@@ -27,19 +27,19 @@ type Published struct {
 	Run  string    `json:"run"`
 	Step string    `json:"step"`
 	At   time.Time `json:"at"`
-	// By is the run that published it, where that took it over from Run.
+	// By is the run that published it, if that run reused the result of Run.
 	By string `json:"by,omitempty"`
-	// Parents are the artifacts that the step was given, by the name of the input.
+	// Parents are the step's input artifacts, by the name of the input.
 	Parents map[string]artifact.Ref `json:"parents,omitempty"`
 	// Spec is the digest of the blob of the step's resolved spec.
 	Spec string `json:"spec,omitempty"`
 	// Statistics is the digest of the blob of the dataset's profile, where a clean step made it.
 	Statistics string `json:"statistics,omitempty"`
-	// Pointed is, in the record of what a name means now, when it was made to mean that by hand.
+	// Pointed is set in the record of a current version, to the time when a person made it the current one by hand.
 	Pointed time.Time `json:"pointed,omitzero"`
 }
 
-// since is from when on a name means the version.
+// since returns when the version became the current one of its name.
 func (v Published) since() time.Time {
 	if v.Pointed.IsZero() {
 		return v.At
@@ -47,19 +47,20 @@ func (v Published) since() time.Time {
 	return v.Pointed
 }
 
-// newestKey is where the current version of a published name is.
+// newestKey returns the key of the current version of a name, as earlier versions of Sluice keep it.
 func newestKey(typ artifact.Type, name string) string {
 	return store.PublishedPrefix + string(typ) + "/" + name + ".json"
 }
 
-// versionsPrefix is where the versions of a name are.
+// versionsPrefix returns the prefix of the versions of a name.
 func versionsPrefix(typ artifact.Type, name string) string {
 	return store.RegistryPrefix + string(typ) + "/" + name + "/"
 }
 
-// Publish registers a version, and makes it the current one of its name, unless a newer one is already, or a person has pointed the
-// name to another version and this one is none that he had not seen. A result that was taken over is left alone when the name ever had
-// that version: nothing was made. It reports whether the version is registered, and says why another one stays current; nothing where none does.
+// Publish registers a version and makes it the current one of its name, unless a newer one is current, or a person has pointed the name to
+// another version and this one had been published before. A reused result is ignored if the name has ever had that version, because nothing
+// new was made. registered reports whether the version was registered. behind says why another version stays current; it is empty if none
+// does.
 func Publish(ctx context.Context, s *store.Store, v Published) (registered bool, behind string, err error) {
 	v, err = placed(ctx, s, v)
 	if err != nil {
@@ -80,7 +81,7 @@ func Publish(ctx context.Context, s *store.Store, v Published) (registered bool,
 			behind = ""
 			own := newest.Artifact.Digest == v.Artifact.Digest && newest.Run == v.Run && newest.Step == v.Step && newest.By == v.By
 			return Move{At: time.Now().UTC(), By: cmp.Or(v.By, v.Run) + "/" + v.Step, Version: v}, !own
-		case newest.Artifact.Digest == v.Artifact.Digest: // that is the current one, whoever made it
+		case newest.Artifact.Digest == v.Artifact.Digest: // it is already the current one, whichever step made it
 			behind = ""
 		case pointed:
 			behind = "not current, because a rollback to another version is in effect"
@@ -114,7 +115,8 @@ func versionKey(v Published) string {
 	return fmt.Sprintf("%s%s-%s.json", versionsPrefix(v.Artifact.Type, v.Name), v.Run, v.Step)
 }
 
-// hasVersion reports whether a name had a version before, from another step than this, which may be tried again.
+// hasVersion reports whether another step has already published this version under the name. Records of the same step do not count, because
+// a step may be retried.
 func hasVersion(ctx context.Context, s *store.Store, v Published) (bool, error) {
 	all, err := Versions(ctx, s, v.Artifact.Type, v.Name)
 	return slices.ContainsFunc(all, func(other Published) bool {
@@ -123,14 +125,14 @@ func hasVersion(ctx context.Context, s *store.Store, v Published) (bool, error) 
 	}), err
 }
 
-// PointTo makes a version the current one of its name, as a person says it, with the reason if they give one. Every version stays; the next
-// one that the name did not have before becomes the current one.
+// PointTo makes a version the current one of its name on behalf of a person, with an optional reason. All versions stay. The next version
+// that is new to the name becomes the current one.
 func PointTo(ctx context.Context, s *store.Store, v Published, by, reason string, now time.Time) error {
 	v.Pointed = now
 	return move(ctx, s, v.Artifact.Type, v.Name, func(Move) (Move, bool) { return Move{At: now, By: by, Reason: reason, Version: v}, true })
 }
 
-// Current returns what every published name of a type means now.
+// Current returns the current version of every published name of a type.
 func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]Published, error) {
 	last := map[string]string{} // the key of each name's last move
 	prefix := store.HistoryPrefix + string(typ) + "/"
@@ -144,13 +146,13 @@ func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string
 	if err != nil {
 		return nil, err
 	}
-	// What earlier versions of Sluice have published, and nothing has moved since.
+	// Names that an earlier version of Sluice has published, and that have not been moved since.
 	prefix = store.PublishedPrefix + string(typ) + "/"
 	versions, err := store.RecordsIn[Published](ctx, s, prefix, func(key string) bool {
 		return last[strings.TrimSuffix(strings.TrimPrefix(key, prefix), ".json")] == ""
 	})
 	for _, m := range moves {
-		if m != nil { // it was not removed meanwhile
+		if m != nil { // not removed in the meantime
 			versions = append(versions, m.Version)
 		}
 	}
@@ -161,7 +163,7 @@ func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string
 	return all, err
 }
 
-// Refs returns what every published name means now, and as NAME@TAG the version with a tag.
+// Refs returns the current version of every published name and, as NAME@TAG, every tagged version.
 func Refs(ctx context.Context, s *store.Store, typ artifact.Type) (map[string]artifact.Ref, error) {
 	current, err := Current(ctx, s, typ)
 	all := make(map[string]artifact.Ref, len(current))
@@ -226,7 +228,7 @@ func AddLineage(ctx context.Context, s *store.Store, resolved json.RawMessage, o
 	}
 	if raw, ok := outputs["statistics"]; ok && v.Artifact.Type == artifact.Dataset {
 		if json.Unmarshal(raw, &v.Statistics) != nil {
-			v.Statistics = "" // an output that a program of the user's calls so
+			v.Statistics = "" // an output of a user program that happens to have this name
 		}
 	}
 	return nil
@@ -239,7 +241,7 @@ type Tag struct {
 	Tag    string    `json:"tag"`
 	Digest string    `json:"digest"`
 	At     time.Time `json:"at"`
-	// By is the person; empty where an earlier version of Sluice did not say.
+	// By is the person. It is empty if an earlier version of Sluice did not record it.
 	By string `json:"by,omitempty"`
 }
 
@@ -252,7 +254,7 @@ func PutTag(ctx context.Context, s *store.Store, typ artifact.Type, t Tag) error
 	return s.PutJSON(ctx, tagsPrefix(typ, t.Name)+t.Tag+".json", t, store.WriteOptions{})
 }
 
-// DeleteTag takes a tag away.
+// DeleteTag removes a tag.
 func DeleteTag(ctx context.Context, s *store.Store, typ artifact.Type, name, tag string) error {
 	return s.Driver().Delete(ctx, tagsPrefix(typ, name)+tag+".json")
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// ErrCurrent says that a version is what its name means.
+// ErrCurrent is returned for the current version of a name.
 var ErrCurrent = errors.New("is the current version")
 
-// Remove removes a version of a name with its tags: all versions, and with them the name, where digest is empty. The history keeps that there
-// was one, and no word of what it held. ErrCurrent for the one that the name means.
+// Remove removes a version of a name with its tags. If digest is empty, it removes the name with all versions and its history. After the
+// removal of one version, the history still shows that it existed, but not what it held. The error is ErrCurrent if the version is the
+// current one.
 func Remove(ctx context.Context, s *store.Store, typ artifact.Type, name, digest string) error {
 	last, err := lastMove(ctx, s, typ, name)
 	if err != nil {
@@ -42,7 +43,7 @@ func Remove(ctx context.Context, s *store.Store, typ artifact.Type, name, digest
 	return s.Forget(ctx, append(tags, keys...)...)
 }
 
-// redact leaves of moves only that, when and by whom something was meant.
+// redact removes from moves what the versions held. It keeps when, by whom and why they were made.
 func redact(ctx context.Context, s *store.Store, moves []string) error {
 	if err := s.NoteForgotten(ctx, moves...); err != nil {
 		return err
