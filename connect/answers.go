@@ -8,20 +8,20 @@ import (
 	"go.temporal.io/api/serviceerror"
 )
 
-// IsBusy reports whether a call failed because the server had too much to do.
+// IsBusy reports whether a call failed because the server was overloaded.
 func IsBusy(err error) bool {
 	var late *serviceerror.DeadlineExceeded
 	var exhausted *serviceerror.ResourceExhausted
 	return errors.As(err, &late) || errors.As(err, &exhausted) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// IsNotFound reports whether a call failed because there is no such thing, or no longer.
+// IsNotFound reports whether a call failed because the object does not exist, or no longer.
 func IsNotFound(err error) bool {
 	var gone *serviceerror.NotFound
 	return errors.As(err, &gone)
 }
 
-// IsRunning reports whether a workflow of a status has not ended.
+// IsRunning reports whether a workflow with the status has not ended.
 func IsRunning(status enums.WorkflowExecutionStatus) bool {
 	return status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING || status == enums.WORKFLOW_EXECUTION_STATUS_PAUSED
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // EnsureSearchAttributes creates the search attributes that a cluster's namespace lacks, and waits until the cluster knows them: runs
-// cannot be started without them. The embedded server has them from its beginning.
+// cannot be started without them. The embedded server creates them with its namespace.
 func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
 	operator := c.Client.OperatorService()
 	known, err := operator.ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: c.Info.Namespace})
@@ -52,7 +52,7 @@ func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
 	return c.attributesError(missing, err)
 }
 
-// awaitSearchAttributes waits until the frontend can be asked by the search attributes. It reads namespaces anew every 10 s.
+// awaitSearchAttributes waits until the frontend accepts queries by the search attributes. It reloads namespaces every 10 s.
 func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, Timeout, fmt.Errorf("they are not available after %v", Timeout))
 	defer cancel()
@@ -65,14 +65,14 @@ func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
 		_, err := c.Client.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 			Namespace: c.Info.Namespace, Query: strings.Join(known, " AND "),
 		})
-		if !errors.As(err, &unknown) { // who may not ask finds out later
+		if !errors.As(err, &unknown) { // other errors, such as a missing permission, show up later
 			return nil
 		}
 	}
 	return fmt.Errorf("wait for the search attributes of namespace %s: %w: %w", c.Info.Namespace, context.Cause(ctx), unknown)
 }
 
-// attributesError says what somebody who may has to do.
+// attributesError says what an administrator has to do.
 func (c *Connection) attributesError(missing map[string]enums.IndexedValueType, err error) error {
 	var flags []string
 	for _, name := range slices.Sorted(maps.Keys(missing)) {

@@ -1,4 +1,5 @@
-// Package connect reaches Temporal: a cluster of the user's, the server of the process that holds the state folder, or one that it starts.
+// Package connect connects to Temporal: to the user's cluster, to the server of the process that holds the state folder, or to a server
+// that it starts.
 package connect
 
 import (
@@ -31,28 +32,28 @@ import (
 type Options struct {
 	Dir    string       // the state folder, ".sluice"
 	Logger *slog.Logger // of the SDK's client
-	Codec  *codec.Codec // of payloads; nil for Temporal's own form
+	Codec  *codec.Codec // of payloads; nil for Temporal's default
 	Python string       // the virtual environment of the users' programs, absolute, which a holder publishes
-	// PythonNamed is that of holder.Info.
+	// PythonNamed is published as holder.Info.PythonNamed.
 	PythonNamed bool
 
 	// CreateNamespace creates the namespace that a cluster lacks.
 	CreateNamespace bool
-	// Metrics takes what the client, and the workers made of it, measure; nil for nothing.
+	// Metrics receives the metrics of the client and of the workers that use it; nil for none.
 	Metrics client.MetricsHandler
 
-	// Patience bounds the whole of Dial. Default: Timeout.
+	// Patience bounds Dial as a whole. Default: Timeout.
 	Patience time.Duration
-	// Waiting is told once what is waited for, where that takes long; nil for nobody.
+	// Waiting, if not nil, is called once with what Dial waits for, if that takes long.
 	Waiting func(what string)
 
-	FrontendPort, UIPort int        // of a server started here; 0: that of the last time if it is free, else any free one
+	FrontendPort, UIPort int        // of a server started here; 0: the port of the last time if it is free, else any free one
 	ServerLogLevel       slog.Level // of a server started here
 
 	Settings embedded.Settings // of a server started here, for tests
 }
 
-// Timeout bounds the whole of Dial where Options.Patience does not: a server starts within a second, on a busy machine within a few.
+// Timeout is the default of Options.Patience: a server starts within a second, or a few on a busy machine.
 const Timeout = time.Minute
 
 // Connection is a connection to Temporal, and to the state folder's holder if there is one.
@@ -61,12 +62,12 @@ type Connection struct {
 	Info   holder.Info    // TemporalAddress and Namespace are always set
 	Holder *holder.Holder // not nil when this process is the holder
 
-	token  embedded.Token   // empty on a cluster of the user's
+	token  embedded.Token   // empty on the user's cluster
 	server *embedded.Server // not nil when this process is the holder
 }
 
-// WorkflowURL is the page of a workflow in Temporal's UI, for the folder's owner only since it carries a key. It is empty on a cluster,
-// whose UI Sluice does not know.
+// WorkflowURL returns the URL of a workflow's page in Temporal's UI. It contains a key, so only the folder's owner should get it. It is
+// empty on a cluster, whose UI Sluice does not know.
 func (c *Connection) WorkflowURL(workflowID, runID string) string {
 	if c.token == "" {
 		return ""
@@ -77,7 +78,7 @@ func (c *Connection) WorkflowURL(workflowID, runID string) string {
 // Folder names the state folder that the server belongs to; it is empty on a cluster.
 func (c *Connection) Folder() string { return c.token.Folder() }
 
-// Home names the server among those whose runs are in one store: by the state folder or, of a cluster, by its address.
+// Home identifies the server among those that share a store: by its state folder or, for a cluster, by namespace and address.
 func (c *Connection) Home() string {
 	return cmp.Or(c.Folder(), c.Info.Namespace+" at "+c.Info.TemporalAddress)
 }
@@ -91,7 +92,8 @@ func (c *Connection) MintAgentToken(queuePrefix, run string) string {
 	return c.token.MintAgentToken(queuePrefix, run)
 }
 
-// Close closes the connection and, in the holder, stops the server and gives the folder free. Workflows go on when it is next held.
+// Close closes the connection and, in the holder, stops the server and releases the folder. Workflows continue when the folder is next
+// held.
 func (c *Connection) Close() error {
 	var errs []error
 	if c.Client != nil {
@@ -124,7 +126,7 @@ func Dial(ctx context.Context, o Options) (*Connection, error) {
 	return connectFolder(ctx, o)
 }
 
-// ClusterNamed reports whether the environment names a Temporal cluster of the user's.
+// ClusterNamed reports whether the environment names a Temporal cluster.
 func ClusterNamed() bool {
 	return os.Getenv("TEMPORAL_ADDRESS") != "" || os.Getenv("TEMPORAL_PROFILE") != "" || os.Getenv("TEMPORAL_CONFIG_FILE") != ""
 }
@@ -201,11 +203,11 @@ func attach(ctx context.Context, info holder.Info, o Options) (*Connection, erro
 	return &Connection{Client: c, Info: info, token: token}, nil
 }
 
-// errForm: this process and the holder would not read what the other writes.
+// errForm: this process and the holder could not read what the other writes.
 var errForm = errors.New("one process encrypts payloads and the other does not")
 
-// sameForm refuses to attach where one side encrypts and the other does not: what should be encrypted would be stored as it is, or nobody
-// could read it.
+// sameForm returns an error if one side encrypts and the other does not: payloads that should be encrypted would be stored in plain text,
+// or could not be read.
 func sameForm(info holder.Info, o Options) error {
 	switch encrypts := o.Codec != nil && o.Codec.Encrypts(); {
 	case info.CodecKeys != "" && !encrypts:
@@ -280,7 +282,7 @@ func dialOwner(ctx context.Context, info holder.Info, token embedded.Token, o Op
 		HeadersProvider: ownerHeaders(token),
 		Logger:          log.NewStructuredLogger(o.Logger),
 		MetricsHandler:  o.Metrics,
-		// It is on this machine: packing what is sent takes longer than sending it.
+		// The server is on this machine, where compressing takes longer than sending.
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
 	}
 	if o.Codec != nil {

@@ -22,7 +22,7 @@ import (
 // namespaceRetention is how long a namespace that is created here keeps workflows that have ended. Records of runs are in the store.
 const namespaceRetention = 3 * 24 * time.Hour
 
-// requireNamespace returns an error when a cluster lacks the namespace. Whoever may not ask finds out later.
+// requireNamespace returns an error if a cluster lacks the namespace. Other errors, such as a missing permission, show up later.
 func requireNamespace(ctx context.Context, c client.Client, address, namespace string) error {
 	_, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
 	if !isNoNamespace(err) {
@@ -47,7 +47,7 @@ func createNamespace(ctx context.Context, c client.Client, namespace string) err
 		return fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
 	for range poll.Every(ctx, 200*time.Millisecond) {
-		// One question reaches the matching service, the other the history service.
+		// The first call reaches the matching service, the second the history service.
 		_, matching := server.DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
 			Namespace: namespace, TaskQueue: &taskqueue.TaskQueue{Name: contract.TaskQueue}, TaskQueueType: enums.TASK_QUEUE_TYPE_WORKFLOW,
 		})

@@ -11,13 +11,13 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// ErrSilent says that the process that holds a state folder does not answer: it is stopped, hangs, or has far too much to do.
+// ErrSilent is returned if the process that holds a state folder does not answer: it is stopped, hangs or is overloaded.
 var ErrSilent = errors.New("the holder does not answer")
 
-// sayAfter is how long a person waits without being told for what.
+// sayAfter is how long Dial waits before it says what for.
 const sayAfter = 2 * time.Second
 
-// tellSilent tells Options.Waiting of a holder that has not answered for long. Nothing is told any more once stop has returned.
+// tellSilent calls Options.Waiting if the holder does not answer for sayAfter. Waiting is not called after stop has returned.
 func (o Options) tellSilent(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -28,7 +28,7 @@ func (o Options) tellSilent(ctx context.Context) (stop func()) {
 			return
 		case <-time.After(sayAfter):
 		}
-		// A server that this process starts is not found before it answers.
+		// A server that this process starts is published only once it answers.
 		if info, found, err := holder.Find(o.Dir); o.Waiting != nil && err == nil && found && info.PID != os.Getpid() {
 			o.Waiting(fmt.Sprintf("waiting for process %d, which holds the state folder %s, to answer; if it is stopped, `kill -CONT %[1]d` continues it", info.PID, o.Dir))
 		}
@@ -36,7 +36,7 @@ func (o Options) tellSilent(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// silentError says what to do about a holder that does not answer. It is an ErrSilent.
+// silentError says what to do about a holder that does not answer. It wraps ErrSilent.
 func silentError(dir string, pid int, why error) error {
 	return fault.New(fault.Infrastructure, fmt.Sprintf("process %d, which holds the state folder %s, does not answer\n"+
 		"help: if it is stopped, `kill -CONT %[1]d` continues it; if it hangs, end it with `kill %[1]d`, or `kill -9 %[1]d`: runs continue when Sluice is next started",
