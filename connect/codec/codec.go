@@ -1,13 +1,13 @@
-// Package codec decides what Temporal gets to see of payloads: the inputs, results, errors and summaries of workflows and activities.
+// Package codec decides what Temporal can see of payloads: the inputs, results, errors and summaries of workflows and activities.
 //
-// A payload is compressed, then encrypted when there are keys, then, when it is large, moved to the store, so that history holds its
-// digest alone. What the store gets is therefore encrypted as well. Compression and the move need no configuration and are on for
-// everybody; encryption is on when a key file is named (ReadRing). Search attributes are never touched: Temporal must read them.
+// A payload is compressed, then encrypted if there are keys, and then, if it is large, moved to the store, so that history only has its
+// digest. So the store gets encrypted payloads, too. Compression and the move to the store are always on; encryption is on if a key file is
+// named (ReadRing). Search attributes are never changed, because Temporal must read them.
 //
-// A process without keys reads what was never encrypted, and says of the rest which key it lacks. So encryption can be turned on
-// while runs are open; for the same reason a payload that is not encrypted is taken from Temporal as it is.
+// A process without keys can read payloads that are not encrypted; for others, the error names the missing key. A process with keys also
+// accepts payloads that are not encrypted. So encryption can be turned on while runs are open.
 //
-// The node agent imports this package: nothing in it may need the Temporal server or cgo.
+// The node agent imports this package, so it must depend on neither the Temporal server nor cgo.
 package codec
 
 import (
@@ -21,12 +21,13 @@ import (
 )
 
 const (
-	// maxPayload bounds a payload, compressed or not. It is far above what Temporal takes, and keeps a forged one from filling the memory.
+	// maxPayload bounds a payload, compressed or not. It is far above the limit of Temporal, and keeps a forged payload from exhausting the
+	// memory.
 	maxPayload = 64 << 20
 
-	// storeFrom is the size from which a payload goes to the store. Temporal warns at twice as much and refuses 16 times as much for all the
-	// payloads of one message; with less, a write to the store, which waits for the disk or for a bucket, would cost more than the bytes do
-	// in history.
+	// storeFrom is the size from which a payload goes to the store. Temporal warns at 4 times and fails at 16 times this size, for all
+	// payloads of a message together. With a lower value, the write to the store, which waits for the disk or for a bucket, would cost more
+	// than the bytes in history.
 	storeFrom = 128 << 10
 )
 
@@ -37,7 +38,7 @@ type Codec struct {
 	storage converter.ExternalStorage
 }
 
-// New makes a codec that encrypts with the ring's active key, or with nothing when ring is nil, and moves large payloads to s.
+// New returns a codec that encrypts with the ring's active key, or not at all if ring is nil, and moves large payloads to s.
 func New(ring *Ring, s *store.Store) *Codec {
 	return &Codec{
 		ring:   ring,
@@ -49,7 +50,7 @@ func New(ring *Ring, s *store.Store) *Codec {
 	}
 }
 
-// Open is New with the keys of a file; "" means no encryption.
+// Open is New with the keys in a file; "" means no encryption.
 func Open(keyFile string, s *store.Store) (*Codec, error) {
 	if keyFile == "" {
 		return New(nil, s), nil
@@ -72,29 +73,29 @@ func (c *Codec) KeyFile() string {
 	return c.ring.path
 }
 
-// Configure makes a client, and the workers that use it, write and read payloads by this codec.
+// Configure makes a client, and the workers that use it, write and read payloads with this codec.
 func (c *Codec) Configure(o *client.Options) {
 	o.DataConverter = c.DataConverter()
 	o.FailureConverter = c.FailureConverter()
 	o.ExternalStorage = c.storage
 }
 
-// FailureConverter writes and reads errors, with their messages encrypted where payloads are.
+// FailureConverter writes and reads errors. Messages are encrypted if payloads are.
 func (c *Codec) FailureConverter() converter.FailureConverter {
 	return failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
 		DataConverter: c.DataConverter(),
-		// An error's message quotes what a program printed and what a gate compared.
+		// The message of an error may quote what a program printed or what a gate compared.
 		EncodeCommonAttributes: c.Encrypts(),
 	})}
 }
 
-// DataConverter is Temporal's own, compressing and encrypting; it does not reach into the store.
+// DataConverter returns Temporal's converter with compression and encryption. It does not read payloads from the store.
 func (c *Codec) DataConverter() converter.DataConverter {
 	return converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c.codecs...)
 }
 
-// Handler speaks the protocol by which Temporal's UI and CLI have payloads decoded: POST of payloads to a path that ends in /decode or
-// /encode, and of references to the store to /download. Who may ask is the caller's concern.
+// Handler serves the codec protocol of Temporal's UI and CLI: they POST payloads to a path that ends in /decode or /encode, and references
+// to the store to /download. Access control is up to the caller.
 func (c *Codec) Handler() (http.Handler, error) {
 	h, err := converter.NewPayloadHTTPHandler(converter.PayloadHTTPHandlerOptions{
 		PreStorageCodecs: c.codecs,
@@ -106,5 +107,5 @@ func (c *Codec) Handler() (http.Handler, error) {
 	return http.MaxBytesHandler(h, maxRequest), nil
 }
 
-// maxRequest bounds what the UI asks to have decoded at once.
+// maxRequest bounds a request to decode payloads, in bytes.
 const maxRequest = 32 << 20

@@ -13,11 +13,12 @@ import (
 const (
 	encodingZstd = "binary/zstd"
 
-	// compressFrom is the size below which compression is not tried: it would save little, and the UI shows what is left as it is.
+	// compressFrom is the size below which a payload is not compressed. That would save little, and the UI can show a payload that is not
+	// compressed without a codec.
 	compressFrom = 1 << 10
 )
 
-// The two are made when first needed: most processes never meet a payload that is worth it, and their windows take memory.
+// Both are created on first use: most processes never see a payload that is worth compressing, and the windows take memory.
 var (
 	compressor = sync.OnceValue(func() *zstd.Encoder {
 		e, err := zstd.NewWriter(nil, zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
@@ -38,7 +39,7 @@ var (
 // compression is a payload codec: zstd where it makes a payload smaller.
 type compression struct{}
 
-// Encode implements converter.PayloadCodec. When no payload is worth it, it returns its argument.
+// Encode implements converter.PayloadCodec. If compression makes no payload smaller, it returns its argument.
 func (compression) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	return each(payloads, func(p *commonpb.Payload) (*commonpb.Payload, error) {
 		if len(p.GetData()) < compressFrom {
@@ -70,7 +71,7 @@ func (compression) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, er
 	})
 }
 
-// each applies change to every payload. It leaves its argument alone and returns it when nothing changes.
+// each applies change to every payload. It does not modify its argument, and returns it if nothing changes.
 func each(
 	payloads []*commonpb.Payload, change func(*commonpb.Payload) (*commonpb.Payload, error),
 ) ([]*commonpb.Payload, error) {
@@ -95,7 +96,7 @@ func encodingOf(p *commonpb.Payload) string {
 	return string(p.GetMetadata()[converter.MetadataEncoding])
 }
 
-// marshal gives the same bytes for the same payload, so that the store keeps it once.
+// marshal is deterministic, so that the store keeps equal payloads once.
 func marshal(p *commonpb.Payload) ([]byte, error) {
 	if size := proto.Size(p); size > maxPayload {
 		return nil, fmt.Errorf("the payload has %d bytes, more than the maximum of %d; pass a reference to an artifact instead", size, maxPayload)

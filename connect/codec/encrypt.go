@@ -18,8 +18,8 @@ const (
 
 var errTampered = errors.New("the payload was changed after it was written, or the key with that ID is a different one")
 
-// encryption is a payload codec: the whole payload, its metadata included, sealed with AES-256-GCM under a random nonce. What stays
-// readable, the encoding and the key's id, is authenticated with it.
+// encryption is a payload codec that seals the whole payload, including its metadata, with AES-256-GCM and a random nonce. The encoding and
+// the ID of the key stay readable, but are authenticated.
 type encryption struct{ ring *Ring }
 
 // Encode implements converter.PayloadCodec.
@@ -60,7 +60,7 @@ func (e encryption) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, e
 	})
 }
 
-// associated is the metadata in one form only: sorted, every part with its length before it.
+// associated encodes metadata unambiguously: sorted, and each part with its length before it.
 func associated(metadata map[string][]byte) []byte {
 	var out []byte
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {

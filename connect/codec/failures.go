@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// failures makes text of errors valid UTF-8, as protobuf demands. An error quotes what programs print, which may be anything, and one that
-// cannot be sent is never heard of: its activity begins again when the server has given it up.
+// failures makes the text of errors valid UTF-8, as protobuf requires. An error may quote anything that a program prints. A failure that
+// cannot be encoded never reaches the server, and the activity would run again after its timeout.
 type failures struct{ converter.FailureConverter }
 
 // ErrorToFailure implements converter.FailureConverter.

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// driverName stands in history beside every reference, so it never changes.
+	// driverName is in history with every reference, so it never changes.
 	driverName  = "sluice-store"
 	claimDigest = "digest"
 )
 
-// driver keeps large payloads as blobs of the store. The SDK calls it where payloads leave and enter the process, after they were
-// encrypted and never when a workflow is replayed, so that each is written once.
+// driver stores large payloads as blobs. The SDK calls it when payloads leave and enter the process, after encryption and never during a
+// replay, so that each is written once.
 type driver struct{ store *store.Store }
 
 // Name implements converter.StorageDriver.
@@ -41,7 +41,7 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 		if err != nil {
 			return nil, fmt.Errorf("store a payload of %d bytes in %s: %w", len(data), d.store.URL(), err)
 		}
-		// Only Temporal knows who needs the payload, so the store's garbage collector must be told that somebody does.
+		// Only Temporal knows who needs the payload, so a record protects it from garbage collection.
 		held := store.PayloadsPrefix + strings.TrimPrefix(digest, "sha256:") + ".json"
 		if err := d.store.PutJSON(ctx.Context, held, map[string]string{claimDigest: digest}, store.WriteOptions{}); err != nil {
 			return nil, fmt.Errorf("store a payload of %d bytes in %s: %w", len(data), d.store.URL(), err)

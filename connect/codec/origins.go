@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ForOrigins lets pages of the given origins ("https://temporal.example.com"), and programs that are no browsers, use a Handler. A
-// browser sends Origin with every POST and lets no page choose it, so that no other site's page has payloads decoded.
+// ForOrigins lets pages of the given origins ("https://temporal.example.com"), and programs other than browsers, use a Handler. A browser
+// sends Origin with every POST, and a page cannot choose it, so pages of other sites cannot have payloads decoded.
 func ForOrigins(next http.Handler, origins []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -18,7 +18,7 @@ func ForOrigins(next http.Handler, origins []string) http.Handler {
 		}
 		if origin != "" {
 			h.Set("Access-Control-Allow-Origin", origin)
-			h.Set("Access-Control-Allow-Credentials", "true") // the UI can be set to send cookies, which a proxy in front may want
+			h.Set("Access-Control-Allow-Credentials", "true") // the UI can be set to send cookies, which a proxy in front may require
 		}
 		if r.Method == http.MethodOptions {
 			h.Set("Access-Control-Allow-Methods", http.MethodPost)

@@ -27,18 +27,18 @@ const (
 	howToMake  = "`sluice codec key` prints a line for it"
 )
 
-// keyID is the form of a key's name, which is readable in Temporal.
+// keyID is the form of a key's ID, which is readable in Temporal.
 var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// Ring is the keys a process knows: one to write with, all to read with.
+// Ring is the keys that a process knows: one encrypts, all decrypt.
 type Ring struct {
 	path   string // absolute
 	active string
-	keys   map[string]cipher.AEAD // they bring their own random nonce
+	keys   map[string]cipher.AEAD // each use of a key has a random nonce
 }
 
-// ReadRing reads a key file: a line "<id> <key in base64>" per key, the first of which encrypts while all decrypt; empty lines and lines
-// that begin with # are skipped. A file that others than its owner may read is refused. No error quotes a key.
+// ReadRing reads a key file, which has a line "<id> <key in base64>" per key. The first key encrypts, and all keys decrypt. Empty lines and
+// lines that begin with # are skipped. A file that users other than its owner can read is rejected. No error contains a key.
 func ReadRing(path string) (*Ring, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *Ring) find(id string) (cipher.AEAD, error) {
 	return nil, fmt.Errorf("the payload is encrypted with key %q, which is missing in %s: add it, and restart this process", id, r.path)
 }
 
-// NewKey makes a key, as a line of a key file. Its id begins with the day, for whoever rotates keys.
+// NewKey generates a key, as a line of a key file. Its ID begins with the date, which helps to rotate keys.
 func NewKey(now time.Time) string {
 	key, suffix := make([]byte, keySize), make([]byte, 3)
 	rand.Read(key) // never fails, by its documentation
