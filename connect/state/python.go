@@ -33,10 +33,11 @@ func PythonBeside(folder string) string {
 	return ""
 }
 
-// PythonNamed reports whether FindPython returns what somebody has named.
+// PythonNamed reports whether FindPython returns the environment that $SLUICE_PYTHON_ENV names.
 func PythonNamed() bool { return os.Getenv(onnx.EnvironmentVariable) != "" }
 
-// CheckPython returns an error when what somebody has named is not a folder: programs would silently get another Python.
+// CheckPython returns an error if $SLUICE_PYTHON_ENV names something other than a folder, because programs would then silently use another
+// Python.
 func CheckPython() error {
 	env := os.Getenv(onnx.EnvironmentVariable)
 	if info, err := os.Stat(env); env == "" || err == nil && info.IsDir() {
@@ -47,7 +48,7 @@ func CheckPython() error {
 }
 
 // PythonOf returns the virtual environment of the process that holds the state folder, or else the one that FindPython finds, and whether
-// somebody has named it.
+// $SLUICE_PYTHON_ENV names it.
 func PythonOf(state string) (env string, named bool) {
 	if info, held, err := holder.Find(state); err == nil && held {
 		return info.Python, info.PythonNamed

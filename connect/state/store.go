@@ -1,4 +1,4 @@
-// Package state is the state folder: which store its runs are kept in, and which Python their programs get.
+// Package state has the settings of a state folder: which store its runs are kept in, and which Python their programs get.
 package state
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Dir is the state folder when nothing else is said.
+// Dir is the default state folder.
 const Dir = ".sluice"
 
-// TargetsFile remembers, in a state folder, which targets it serves, so that a holder that restarts serves them again before any run asks
-// for it.
+// TargetsFile is the file of a state folder that lists the targets it serves, so that a restarted holder serves them again before a run
+// needs them.
 const TargetsFile = "targets.json"
 
 // StoreVariable names the environment variable that holds the URL of a store other than the state folder's own.
@@ -29,7 +29,7 @@ const StoreVariable = "SLUICE_STORE"
 // storeFile holds, in a state folder, the URL of its store when that is elsewhere.
 const storeFile = "store.url"
 
-// Check returns an invalid error when something that is not a folder is where a state folder is to be. That there is none yet is no error.
+// Check returns a fault.Invalid error if the path of the state folder is not a folder. A missing folder is not an error.
 func Check(state string) error {
 	info, err := os.Stat(state)
 	if err == nil && !info.IsDir() || errors.Is(err, syscall.ENOTDIR) {
@@ -39,7 +39,7 @@ func Check(state string) error {
 	return nil
 }
 
-// OpenStore opens the store that StoreVariable names, else the state folder's. It needs nothing to be running.
+// OpenStore opens the store that StoreVariable names, or else that of the state folder. No process needs to be running.
 func OpenStore(ctx context.Context, state string) (*store.Store, error) {
 	url, err := StoreURL(state)
 	if err != nil {
@@ -48,7 +48,7 @@ func OpenStore(ctx context.Context, state string) (*store.Store, error) {
 	return store.Open(ctx, url)
 }
 
-// StoreURL is where a state folder's runs are kept.
+// StoreURL returns the URL of the store in which a state folder's runs are kept.
 func StoreURL(state string) (string, error) {
 	if url := os.Getenv(StoreVariable); url != "" {
 		return url, nil
@@ -67,8 +67,8 @@ func StoreURL(state string) (string, error) {
 	return "file://" + dir, err
 }
 
-// NoteStore makes a store that of a state folder which nothing has been kept for yet, unless somebody else's command has made one so at the
-// same moment: whoever submits a run compares.
+// NoteStore sets the store of a state folder that has not been used yet. If another command sets it at the same moment, that one may win,
+// so a caller that submits a run compares afterwards.
 func NoteStore(state, url string) error {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return fmt.Errorf("state folder %s cannot be created: %w: make its parent writable, or use another with --state", state, err)
@@ -79,7 +79,7 @@ func NoteStore(state, url string) error {
 	return nil
 }
 
-// Unused reports whether a state folder's store has not been chosen, by a run or by a Sluice that was up.
+// Unused reports whether the store of a state folder is not yet chosen: no run has been submitted, and no process has held the folder.
 func Unused(state string) bool {
 	for _, trace := range []string{storeFile, "store", "lock"} {
 		if _, err := os.Lstat(filepath.Join(state, trace)); !errors.Is(err, fs.ErrNotExist) {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// CreateOnce writes a file of a state folder that stays what it is once it is there: when another process was faster, its file does.
-// Others see it whole or not at all, and its owner alone can read it.
+// CreateOnce creates a file of a state folder that never changes. If another process was faster, its file stays. Others see the file whole
+// or not at all, and only its owner can read it.
 func CreateOnce(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*") // 0600
 	if err != nil {

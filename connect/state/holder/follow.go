@@ -16,10 +16,11 @@ import (
 // followFile is locked, shared, by every process that follows a run in the folder.
 const followFile = "follow"
 
-// Follower is a process that shows somebody a run of a state folder. The kernel forgets it when the process ends, however it ends.
+// Follower marks this process as one that shows a run of the state folder to a user. The kernel removes the mark when the process ends, for
+// whatever reason.
 type Follower struct{ lock *os.File }
 
-// Follow makes this process a follower, holder or not. It waits, until ctx ends, for a holder that leaves: see Alone.
+// Follow makes this process a follower, whether or not it is the holder. While a holder is leaving (see Alone), it waits, until ctx ends.
 func Follow(ctx context.Context, dir string) (*Follower, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritable(dir, err)
@@ -39,14 +40,14 @@ func Follow(ctx context.Context, dir string) (*Follower, error) {
 	return nil, errors.Join(fmt.Errorf("wait for the process that leaves %s: %w", dir, context.Cause(ctx)), lock.Close())
 }
 
-// Alone reports whether no other process follows a run. From then on none can begin to until Close, so that a holder that is alone
-// takes nothing along that anybody looks at.
+// Alone reports whether no other process follows a run. If so, no process can become a follower until Close, so the holder can exit without
+// cutting off a follower.
 func (f *Follower) Alone() (bool, error) { return f.take(unix.F_WRLCK) }
 
-// Close ends the following.
+// Close releases the lock. This process is then no longer a follower.
 func (f *Follower) Close() error { return f.lock.Close() }
 
-// take locks the file, in place of the lock it has; false when another process's lock forbids it.
+// take locks the file, replacing the lock it has. It returns false if the lock of another process conflicts.
 func (f *Follower) take(kind int16) (bool, error) {
 	err := unix.FcntlFlock(f.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind})
 	switch {

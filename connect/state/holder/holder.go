@@ -1,8 +1,8 @@
 // Package holder decides which process runs the servers of a state folder (.sluice), and tells the others where they are.
 //
-// The holder has a lock on the folder's file "lock", which the kernel gives back when the process ends, however it ends. It publishes
-// addresses in "holder.json". That file counts only while the lock is held, so that what a killed holder leaves behind misleads nobody.
-// Every process that follows a run has a shared lock on "follow", so that a holder knows whether somebody still needs it.
+// The holder has a lock on the folder's file "lock", which the kernel releases when the process ends, for whatever reason. It publishes
+// addresses in "holder.json". That file is valid only while the lock is held, so the file of a killed holder does no harm. Every process
+// that follows a run has a shared lock on "follow", so that the holder knows whether it is still needed.
 package holder
 
 import (
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockFile is the file of a state folder that its holder locks. It stays when that ends.
+// LockFile is the file of a state folder that its holder locks. It is not removed when the holder ends.
 const LockFile = "lock"
 
 const infoFile = "holder.json"
@@ -34,7 +34,8 @@ type Info struct {
 	TokenFile       string `json:"token_file"`           // absolute path
 	CodecKeys       string `json:"codec_keys,omitempty"` // absolute path of the key file; empty without encryption
 	Python          string `json:"python,omitempty"`     // absolute path of the virtual environment of the users' programs; empty for the python3 in PATH
-	// PythonNamed: somebody has named Python, and it is that of every run, whatever lies beside its pipeline.
+	// PythonNamed is set if the user has named Python. It then applies to every run, whether or not there is an environment next to its
+	// pipeline.
 	PythonNamed bool `json:"python_named,omitempty"`
 }
 
@@ -64,16 +65,16 @@ func Acquire(dir string) (*Holder, error) {
 		lock.Close()
 		return nil, err
 	}
-	// A folder that was there before may be open to others, and what programs and the server wrote in it with it. A volume's folder that belongs
-	// to another user stays as it is.
+	// An existing folder may be open to other users, and with it the files that programs and the server have written there. Ignore the error:
+	// the folder of a volume may belong to another user.
 	_ = os.Chmod(dir, 0o700)
 	return h, nil
 }
 
 // take locks the file and withdraws what an earlier holder published.
 func (h *Holder) take() error {
-	// A lock of the open file, not of the process (fcntl(2), "Open file description locks"): unlike flock(2) it can be tested
-	// without being taken, so that a reader never keeps an heir out.
+	// This is an open file description lock (fcntl(2)). Unlike flock(2) it can be tested without being taken, so a reader never keeps the next
+	// holder out.
 	err := unix.FcntlFlock(h.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
@@ -81,7 +82,7 @@ func (h *Holder) take() error {
 	case err != nil:
 		return fmt.Errorf("lock %s: %w (a state folder must be on a file system that supports locks)", h.lock.Name(), err)
 	}
-	h.last, _ = read(h.dir) // absent or spoilt: there is no last one
+	h.last, _ = read(h.dir) // missing or damaged: as if there was no previous holder
 	if err := os.Remove(filepath.Join(h.dir, infoFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unwritable(h.dir, err)
 	}
@@ -107,7 +108,7 @@ func (h *Holder) Publish(info Info) error {
 // Release lets another process hold the folder. What was published stays, for Last, but Find no longer returns it.
 func (h *Holder) Release() error { return h.lock.Close() }
 
-// Find returns what the holder of dir has published. It returns false when nobody holds dir, and while the holder is still starting.
+// Find returns what the holder of dir has published. It returns false if no process holds dir, or the holder is still starting.
 func Find(dir string) (Info, bool, error) {
 	held, err := isHeld(dir)
 	if err != nil || !held {
@@ -120,7 +121,7 @@ func Find(dir string) (Info, bool, error) {
 	return info, err == nil, err
 }
 
-// isHeld asks for the lock without taking it.
+// isHeld tests the lock without taking it.
 func isHeld(dir string) (bool, error) {
 	f, err := os.Open(filepath.Join(dir, LockFile))
 	if errors.Is(err, fs.ErrNotExist) {
