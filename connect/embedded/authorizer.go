@@ -58,7 +58,7 @@ func (authorizer) Authorize(_ context.Context, claims *authorization.Claims, cal
 	return denyAgent, nil
 }
 
-// allowsAgent is the whole list of what an agent may do. A request's type names its method, since no two methods share one.
+// allowsAgent lists everything that an agent may do. The type of a request identifies its method, because no two methods share one.
 func allowsAgent(agent *agentClaims, call *authorization.CallTarget) bool {
 	switch call.Request.(type) {
 	case *workflowservice.GetSystemInfoRequest, *workflowservice.GetClusterInfoRequest:
@@ -75,7 +75,7 @@ func allowsAgent(agent *agentClaims, call *authorization.CallTarget) bool {
 	case *workflowservice.ShutdownWorkerRequest:
 		return strings.HasPrefix(r.GetTaskQueue(), agent.QueuePrefix)
 	case *workflowservice.PollNexusTaskQueueRequest:
-		// The queue on which a worker hears that an activity was cancelled; its name holds a random UUID of that worker.
+		// The queue on which a worker is told that an activity was canceled. Its name contains a random UUID of that worker.
 		return r.GetTaskQueue().GetKind() == enums.TASK_QUEUE_KIND_WORKER_COMMANDS
 	case *workflowservice.RespondNexusTaskCompletedRequest:
 		return isWorkerCommand(r.GetTaskToken())
@@ -97,14 +97,15 @@ func allowsAgent(agent *agentClaims, call *authorization.CallTarget) bool {
 	return false
 }
 
-// ownsTask looks into a task token. Temporal does not sign them, so that without this an agent could make one up for any run. One with a
-// component's reference is of an activity without a workflow, which the server would look up by that and not by the workflow's ID.
+// ownsTask reports whether a task token is of a workflow of the run. Temporal does not sign tokens, so without this check an agent could
+// forge one for any run. A token with a component reference belongs to an activity without a workflow, and the server would look it up by
+// that reference and not by the ID of the workflow.
 func (c *agentClaims) ownsTask(token []byte) bool {
 	var task tokenpb.Task
 	return task.Unmarshal(token) == nil && len(task.GetComponentRef()) == 0 && c.owns(task.GetWorkflowId())
 }
 
-// isWorkerCommand tells whether a Nexus task came from the queue on which a worker hears of cancelled activities.
+// isWorkerCommand reports whether a Nexus task came from the queue on which a worker is told of canceled activities.
 func isWorkerCommand(token []byte) bool {
 	var task tokenpb.NexusTask
 	return task.Unmarshal(token) == nil && task.GetTaskQueueKind() == enums.TASK_QUEUE_KIND_WORKER_COMMANDS

@@ -16,19 +16,19 @@ const (
 	storeName   = "sqlite"
 )
 
-// services are Temporal's, in one process. The internal frontend is the door of the server's own system workers, so that the other one
-// can ask everybody for a token.
+// services are Temporal's services, all in this process. The server's own system workers use the internal frontend, so that the other one
+// can require a token of every caller.
 var services = []primitives.ServiceName{
 	primitives.FrontendService, primitives.InternalFrontendService, primitives.HistoryService,
 	primitives.MatchingService, primitives.WorkerService,
 }
 
-// dispatchRPS takes the place of limits (20 a second on one shard) that keep many tenants of one cluster apart. Here they only slow
-// the one user down: a step of a chain takes 47 ms with them and 6 ms without.
+// dispatchRPS replaces limits (20 per second on one shard) that protect the tenants of a cluster from each other. Here they would only slow
+// down the one user: a step of a chain takes 47 ms with them and 6 ms without.
 const dispatchRPS = 10_000
 
-// timerShift is how far the server reads timers ahead of its clock, and so how late a timer may be that is set within that time: a second by
-// default, for clusters whose machines' clocks differ. With that, a pause of 10 ms between two attempts takes a second.
+// timerShift is how far the server reads timers ahead of its clock, and so how late a timer may fire that is set within that time. The
+// default is a second, for clusters with clock skew. With that, a pause of 10 ms between two attempts would take a second.
 const timerShift = 10 * time.Millisecond
 
 // serverConfig is the static configuration: ports by service, one history shard, since SQLite has one writer, no archival, no
@@ -65,7 +65,7 @@ func serverConfig(sql *config.SQL, ports map[primitives.ServiceName]int) *config
 	return c
 }
 
-// staticHosts tells each service where the others are, which in a cluster is gossip's task.
+// staticHosts tells each service where the others are. In a cluster, gossip does this.
 func staticHosts(ports map[primitives.ServiceName]int) map[primitives.ServiceName]static.Hosts {
 	hosts := make(map[primitives.ServiceName]static.Hosts, len(ports))
 	for name, port := range ports {
@@ -77,7 +77,7 @@ func staticHosts(ports map[primitives.ServiceName]int) map[primitives.ServiceNam
 // Settings are dynamic configuration of the server, by name.
 type Settings map[dynamicconfig.Key]any
 
-// dynamicConfig is the settings that differ from a cluster's, with others that go before them.
+// dynamicConfig returns the settings in which the server differs from one in a cluster. Those in others take precedence.
 func dynamicConfig(others Settings) dynamicconfig.StaticClient {
 	settings := dynamicconfig.StaticClient{
 		dynamicconfig.TransferProcessorMaxPollRPS.Key():   dispatchRPS,
@@ -86,7 +86,7 @@ func dynamicConfig(others Settings) dynamicconfig.StaticClient {
 		dynamicconfig.OutboundProcessorMaxPollRPS.Key():   dispatchRPS,
 		dynamicconfig.TimerProcessorMaxTimeShift.Key():    timerShift,
 
-		// Partitions spread a task queue over machines. On one they only pass tasks, and polls, on to one another.
+		// Partitions spread a task queue over machines. On a single machine they only forward tasks and polls to each other.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
 
@@ -94,11 +94,11 @@ func dynamicConfig(others Settings) dynamicconfig.StaticClient {
 		dynamicconfig.ReplicationProcessorSchedulerWorkerCount.Key():            1,
 		dynamicconfig.ReplicationLowPriorityProcessorSchedulerWorkerCount.Key(): 1,
 
-		// Each of the five services would keep the latencies of its last 5,000 accesses to the database, for a limit that is off and for
-		// the probes of a cluster.
+		// Otherwise each of the five services would keep the latencies of its last 5,000 database accesses, for a limit that is off and for a
+		// cluster's health checks.
 		dynamicconfig.PersistenceHealthSignalAggregationEnabled.Key(): false,
 
-		// One user's UI and CLI list as often as they like.
+		// The UI and CLI of a single user may list as often as they like.
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 1_000,
 
 		// A cancel reaches a running activity in milliseconds instead of with its next heartbeat.

@@ -18,11 +18,11 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// retention is how long Temporal keeps the history of a closed workflow. The library's own helper would say 24 hours.
+// retention is how long Temporal keeps the history of a closed workflow. The library's own helper would set 24 hours.
 const retention = 90 * 24 * time.Hour
 
-// databasePath is the folder's database. Temporal neither checks nor migrates a SQLite schema, so that a file of another schema would
-// fail late and oddly: the schema's version is part of the name.
+// databasePath returns the path of the folder's database. The schema's version is part of the name: Temporal neither checks nor migrates a
+// SQLite schema, so a file with another schema would fail late and with obscure errors.
 func databasePath(dir string) string {
 	return filepath.Join(dir, "temporal-"+sqlite.Version+"-"+sqlite.VisibilityVersion+".db")
 }
@@ -40,7 +40,7 @@ func openDatabase(dir string) (*config.SQL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the database of Temporal %s: %w", path, err)
 	}
-	// FULL: what Temporal has acknowledged must survive the machine, not only the process.
+	// synchronous=FULL: what Temporal has acknowledged must survive a crash of the machine, not only of the process.
 	sql := sqlConfig(path, map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"})
 	ns, err := sqlite.NewNamespaceConfig(clusterName, Namespace, false, SearchAttributes())
 	if err != nil {
@@ -53,7 +53,7 @@ func openDatabase(dir string) (*config.SQL, error) {
 	return sql, nil
 }
 
-// refuseOther fails when the folder has a database of another schema: a new one beside it would begin without the triggers, and with runs
+// refuseOther returns an error if the folder has a database with another schema. A new one would start without the triggers, and with runs
 // that never end.
 func refuseOther(dir, path string) error {
 	found, err := filepath.Glob(filepath.Join(dir, "temporal-*.db"))
@@ -70,7 +70,8 @@ help: finish its open runs with the version that created it, then move %[1]s* ou
 	return nil
 }
 
-// createDatabase sets the schema up beside path and renames it, so that a process killed meanwhile leaves no half of a schema behind.
+// createDatabase sets up the schema in a temporary file and renames it to path, so that a process that is killed leaves no partial schema
+// behind.
 func createDatabase(path string) (err error) {
 	beside := path + ".new"
 	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +87,7 @@ func createDatabase(path string) (err error) {
 		return err
 	}
 	defer f.Close()
-	// One sync at the end stands for the hundred that the statements would make.
+	// One sync at the end replaces the hundred that the statements would make.
 	if err := sqlite.SetupSchema(sqlConfig(beside, map[string]string{"journal_mode": "off", "synchronous": "0"})); err != nil {
 		return fmt.Errorf("set up the schema: %w", root(err))
 	}
@@ -104,7 +105,7 @@ func createDatabase(path string) (err error) {
 	return folder.Sync()
 }
 
-// root is the innermost error: the outer ones quote SQL, which helps nobody whose disk is full.
+// root returns the innermost error. The outer ones quote SQL, which does not help a user whose disk is full.
 func root(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
 		err = inner

@@ -17,9 +17,9 @@ import (
 // internodeName is the one name in the internal certificate.
 const internodeName = "sluice-embedded"
 
-// internode closes the ports on which Temporal's services speak to one another. They know no tokens, so that any local user could start
-// workflows through them. Mutual TLS, with one certificate that is made at every start and never leaves the process, lets nobody in.
-// The frontend, which has the tokens, stays without TLS on loopback.
+// internode protects the ports on which Temporal's services talk to each other. They do not check tokens, so any local user could start
+// workflows through them. They therefore require mutual TLS with a certificate that is created at every start and never leaves the process.
+// The frontend, which checks tokens, is on loopback without TLS.
 type internode struct{ server, client *tls.Config }
 
 func newInternode() (*internode, error) {
@@ -58,10 +58,10 @@ func newInternode() (*internode, error) {
 
 var _ encryption.TLSConfigProvider = (*internode)(nil)
 
-// GetInternodeServerConfig is asked for by every service but the frontend.
+// GetInternodeServerConfig is called by every service but the frontend.
 func (i *internode) GetInternodeServerConfig() (*tls.Config, error) { return i.server.Clone(), nil }
 
-// GetInternodeClientConfig is asked for by whoever calls a service or the internal frontend.
+// GetInternodeClientConfig is called by clients of the services and of the internal frontend.
 func (i *internode) GetInternodeClientConfig() (*tls.Config, error) { return i.client.Clone(), nil }
 
 // GetFrontendServerConfig returns nil: no TLS.

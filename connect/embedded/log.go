@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/server/common/log/tag"
 )
 
-// maxLog bounds the server's log: the file and its one predecessor.
+// maxLog bounds each of the server's two log files, the current one and its predecessor.
 const maxLog = 8 << 20
 
 // logFile is a file that is renamed to path + ".1" when it is full.
@@ -52,7 +52,7 @@ func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.written > 0 && l.written+int64(len(p)) > maxLog {
-		if err := os.Rename(l.path, l.path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) { // somebody may have removed it
+		if err := os.Rename(l.path, l.path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have been removed
 			return 0, err
 		}
 		l.file.Close()
@@ -71,11 +71,11 @@ func (l *logFile) Close() error {
 	return l.file.Close()
 }
 
-// fatal is what logger.Fatal panics with. The server calls it where it cannot go on, and expects not to return.
+// fatal is what logger.Fatal panics with. The server calls Fatal if it cannot go on, and expects that it does not return.
 type fatal string
 
-// logger lets Temporal's server log through slog. It keeps the tags as they are until something is logged: the server makes loggers all the
-// time, and logs little.
+// logger makes Temporal's server log through slog. It converts tags only when something is logged, because the server creates loggers all
+// the time and logs little.
 type logger struct {
 	slog *slog.Logger
 	tags []tag.Tag

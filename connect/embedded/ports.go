@@ -16,7 +16,7 @@ import (
 // loopback is the only address anything here listens on.
 const loopback = "127.0.0.1"
 
-// ErrPortInUse says that a port that was asked for belongs to another process.
+// ErrPortInUse is returned if a requested port belongs to another process.
 var ErrPortInUse = errors.New("in use by another process")
 
 // listen opens a listener on loopback: on port, or, when that is 0, on prefer if it happens to be free, else on any.
@@ -26,8 +26,8 @@ func listen(what string, port, prefer int) (net.Listener, error) {
 	})
 }
 
-// A reservation is a port that is bound, and not listened on. While it is held, no process gets the port as a free one of the kernel's
-// choice, by bind(2) or by connect(2), but a listener that sets SO_REUSEADDR, as Go's do, opens on it.
+// A reservation is a port that is bound but not listened on. While it is held, the kernel does not give the port to a process that asks for
+// any free one, in bind(2) or connect(2). A listener that sets SO_REUSEADDR, as those of Go do, can still open on it.
 type reservation struct{ fd, port int }
 
 // reserve reserves the port that listen would take.
@@ -62,10 +62,10 @@ func bind(port int) (r reservation, err error) {
 	return r, nil
 }
 
-// release lets the port go; a listener that is open on it stays.
+// release releases the port. A listener that is open on it stays.
 func (r reservation) release() { _ = unix.Close(r.fd) }
 
-// open has try take port, or, when that is 0, prefer if it happens to be free, else any.
+// open calls try with port. If port is 0, it calls it with prefer first, and then with 0 for any free port.
 func open[T any](what string, port, prefer int, try func(port int) (T, error)) (none T, _ error) {
 	if port == 0 && prefer != 0 {
 		if taken, err := try(prefer); err == nil {

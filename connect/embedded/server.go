@@ -2,25 +2,25 @@
 //
 // # Files in the folder
 //
-// The database (temporal-<schema>.db and what SQLite keeps beside it), the token, and the server's log (temporal.log, and one
-// predecessor). One process at a time may run a server on a folder; package holder sees to that. After a SIGKILL, the next Start opens
-// the same file, and open workflows go on.
+// The database (temporal-<schema>.db and the files that SQLite keeps next to it), the token, and the server's log (temporal.log and one
+// predecessor). Only one process at a time may run a server on a folder; package holder ensures that. After a SIGKILL, the next Start opens
+// the same file, and open workflows continue.
 //
 // # Who may do what
 //
-// Everything listens on 127.0.0.1, where every local user can connect, and whoever can start a workflow can run commands as the
-// owner of the folder. So:
+// Everything listens on 127.0.0.1, where every local user can connect, and a user who can start a workflow can run commands as the owner of
+// the folder. So:
 //
 //   - The frontend refuses a call without the folder's token, a file only its owner can read ("authorization: Bearer <token>").
 //   - An agent gets a token of its own (Token.MintAgentToken), good for its task queues, its run's activities and signals to its run.
-//   - Temporal's internal ports, which know no tokens, ask for a client certificate that never leaves the process.
-//   - The UI opens for a key derived from the token, which the printed URL carries and which becomes a cookie; and no other
-//     site's page can make the browser change anything.
+//   - Temporal's internal ports, which do not check tokens, require a client certificate that never leaves the process.
+//   - The UI requires a key that is derived from the token. The printed URL contains the key, which then becomes a cookie. Pages of
+//     other sites cannot make the browser change anything.
 //
 // Temporal's own CLI gets in with --grpc-meta "authorization=Bearer $(cat .sluice/token)".
 //
-// Not covered: loopback traffic is in the clear for root; and after the server's end another user's process could listen on its
-// old port and be told an agent's token, which is then of no use except to a server that runs again.
+// Not covered: root can read loopback traffic; and after the server has ended, a process of another user could listen on its old port and
+// receive an agent's token, which is of no use until the server runs again.
 package embedded
 
 import (
@@ -57,13 +57,13 @@ type Options struct {
 	Token Token  // of that folder (EnsureToken)
 
 	FrontendPort, UIPort int   // 0: Prefer's if it is free, else any free one
-	Prefer               Ports // those of the last time, so that URLs stay and surviving agents find the server again
+	Prefer               Ports // those of the last time, so that URLs stay valid and surviving agents find the server again
 
 	LogLevel slog.Level // of the server's log
 
-	Codec http.Handler // has payloads decoded for the UI (codec.Codec.Handler); nil: the UI shows them as they are
+	Codec http.Handler // decodes payloads for the UI (codec.Codec.Handler); nil: the UI shows them as they are
 
-	Settings Settings // go before Sluice's own; nil but in tests of what happens at the server's limits
+	Settings Settings // take precedence over Sluice's own; only for tests of the server's limits
 }
 
 // Ports are the two ports others connect to.
@@ -78,10 +78,10 @@ type Server struct {
 	log      *logFile
 }
 
-// maxMessage is how large an answer of the frontend may be; gRPC's 4 MB is less than a history can have.
+// maxMessage bounds a response of the frontend. The default of gRPC, 4 MB, is less than a history can have.
 const maxMessage = 128 << 20
 
-// Start starts Temporal and its UI and returns when the namespace can be used. ErrPortInUse tells that one of the ports asked for is
+// Start starts Temporal and its UI, and returns when the namespace can be used. The error is ErrPortInUse if one of the requested ports is
 // taken. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if o.Token == "" {
@@ -146,11 +146,11 @@ func (s *Server) Stop() error {
 	return errors.Join(errs...)
 }
 
-// stopLimit is how long Stop waits for Temporal. What it is busy with then is mostly cancels for nodes that are gone, which it tries
-// for 10 s; all of it is in the database, and done when the server is next started.
+// stopLimit is how long Stop waits for Temporal. What still runs then is mostly cancellations for nodes that are gone, which the server
+// retries for 10 s. They are in the database, and continue when the server is next started.
 const stopLimit = 2 * time.Second
 
-// stopTemporal stops the server, or leaves it to the end of the process.
+// stopTemporal stops the server. If that takes too long, the end of the process does the rest.
 func (s *Server) stopTemporal() error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.temporal.Stop() }()
@@ -193,7 +193,7 @@ func (s *Server) startTemporal(ctx context.Context, o Options, dir string, log *
 	return nil
 }
 
-// reservePorts reserves a port for every service. They are to be released when Temporal listens on them.
+// reservePorts reserves a port for every service. Release them once Temporal listens on them.
 func reservePorts(o Options) (map[primitives.ServiceName]reservation, error) {
 	ports := make(map[primitives.ServiceName]reservation, len(services))
 	for _, name := range services {
@@ -217,7 +217,7 @@ func releasePorts(ports map[primitives.ServiceName]reservation) {
 	}
 }
 
-// build makes the server. Where Temporal would end the process (it could not listen on a port), build returns an error.
+// build creates the server. Where Temporal would exit the process, for example if it cannot listen on a port, build returns an error.
 func build(sql *config.SQL, ports map[primitives.ServiceName]int, o Options, log *slog.Logger) (_ temporal.Server, err error) {
 	tls, err := newInternode()
 	if err != nil {

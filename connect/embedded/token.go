@@ -22,11 +22,12 @@ import (
 // TokenFile is the name of the token's file in a state folder.
 const TokenFile = "token"
 
-// Token is the secret of one state folder. Who presents it to the embedded server may do everything there; the keys of agents and of the
-// browser are derived from it, so that neither needs a list of its own.
+// Token is the secret of one state folder. A client that presents it to the embedded server may do everything there. The keys of agents and
+// of the browser are derived from it, so the server needs no list of them.
 type Token string
 
-// Folder names the token's state folder among those that share a store; empty for no token. It tells nothing of the token.
+// Folder identifies the token's state folder among those that share a store. It is empty for an empty token. It reveals nothing about the
+// token.
 func (t Token) Folder() string {
 	if t == "" {
 		return ""
@@ -36,8 +37,8 @@ func (t Token) Folder() string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// EnsureToken returns the token of the state folder dir and makes one when there is none yet. The file is readable by its owner
-// only; one that others can read is refused, because whoever read it can run commands as its owner.
+// EnsureToken returns the token of the state folder dir, and creates one if there is none. Only the owner can read the file. A file that
+// others can read is rejected, because anyone with the token can run commands as the owner.
 func EnsureToken(dir string) (Token, error) {
 	path := filepath.Join(dir, TokenFile)
 	token, err := ReadToken(path)
@@ -74,8 +75,8 @@ func ReadToken(path string) (Token, error) {
 	return Token(token), nil
 }
 
-// WorkflowURL is the page of a workflow in the UI at uiAddress ("http://127.0.0.1:8233"). The URL carries the browser's key, which opens
-// the UI and nothing else. An empty runID means the latest run.
+// WorkflowURL returns the page of a workflow in the UI at uiAddress ("http://127.0.0.1:8233"). The URL contains the key of the browser,
+// which opens the UI and nothing else. An empty runID means the latest run.
 func (t Token) WorkflowURL(uiAddress, namespace, workflowID, runID string) string {
 	page := uiAddress + "/namespaces/" + url.PathEscape(namespace) + "/workflows/" + url.PathEscape(workflowID)
 	if runID != "" {
@@ -84,7 +85,7 @@ func (t Token) WorkflowURL(uiAddress, namespace, workflowID, runID string) strin
 	return page + "?" + uiKeyParam + "=" + t.uiKey()
 }
 
-// uiKey is what the browser shows in place of the token, so that neither its history nor its cookies hold the token.
+// uiKey is the key that the browser presents in place of the token, so that neither its history nor its cookies contain the token.
 func (t Token) uiKey() string { return t.sign("ui", "") }
 
 // MintAgentToken makes the token of an agent: it may poll activities on task queues whose name begins with queuePrefix ("node/<run>/"; the
@@ -102,13 +103,13 @@ func (t Token) MintAgentToken(queuePrefix, run string) string {
 // agentScheme tells an agent's token from the state folder's, whose alphabet has no dot.
 const agentScheme = "agent."
 
-// agentClaims is what an agent's token says, in the clear but signed.
+// agentClaims is the content of an agent's token, which is signed but not encrypted.
 type agentClaims struct {
 	QueuePrefix string `json:"queue"`
 	Run         string `json:"run"`
 }
 
-// owns tells whether a workflow ID is the run's own or that of one of its children.
+// owns reports whether a workflow ID is the run's own or that of one of its children.
 func (c *agentClaims) owns(workflowID string) bool {
 	return workflowID == c.Run || strings.HasPrefix(workflowID, c.Run+"/")
 }
@@ -117,7 +118,7 @@ func (c *agentClaims) owns(workflowID string) bool {
 func (t Token) parseAgentToken(token string) (*agentClaims, bool) {
 	signed, ok := strings.CutPrefix(token, agentScheme)
 	payload, signature, _ := strings.Cut(signed, ".")
-	// The signature is over the text as it came: base64 has many texts for the same bytes.
+	// The signature is of the encoded text, because several texts in base64 decode to the same bytes.
 	if !ok || !equal(signature, t.sign("agent", payload)) {
 		return nil, false
 	}

@@ -24,14 +24,14 @@ import (
 // uiKeyParam is the query parameter in which a printed URL carries the browser's key.
 const uiKeyParam = "key"
 
-// uiServer is Temporal's UI behind a door. Its routes are put together here, and not by the ui-server's own NewServer, because that
-// one opens its own port (and ends the process when it is taken) and would leave the door to somebody else.
+// uiServer is Temporal's UI with access control. Its routes are put together here and not by NewServer of ui-server, because that opens its
+// own port, exits the process if the port is taken, and leaves access control to others.
 type uiServer struct {
 	http *http.Server
 	done chan error
 }
 
-// startUI serves the UI on listener, which it closes at the end. It calls the frontend through conn, as the owner.
+// startUI serves the UI on listener, and closes it at the end. It calls the frontend through conn, as the owner.
 func startUI(listener net.Listener, o Options, conn *grpc.ClientConn, log *slog.Logger) (*uiServer, error) {
 	routes, err := uiRoutes(o.Codec, conn)
 	if err != nil {
@@ -63,10 +63,10 @@ func (s *uiServer) stop() error {
 	return err
 }
 
-// codecPath is where the UI has payloads decoded: beside its own pages, so that the door lets in the same browser and no other.
+// codecPath is where the UI sends payloads to be decoded. It is on the same server as the pages, so the same access control applies.
 const codecPath = "/codec"
 
-// uiRoutes is the UI's pages and its API. codec may be nil.
+// uiRoutes returns the UI's pages and its API. codec may be nil.
 func uiRoutes(codec http.Handler, conn *grpc.ClientConn) (http.Handler, error) {
 	config := &uiconfig.Config{
 		TemporalGRPCAddress: conn.Target(),
@@ -100,8 +100,8 @@ func uiRoutes(codec http.Handler, conn *grpc.ClientConn) (http.Handler, error) {
 	return e, route.SetUIRoutes(e, "", pages)
 }
 
-// uiDoor lets in who opens a printed URL, whose key becomes a cookie. Cookies do not know
-// ports, hence the port in the cookie's name: two state folders can be looked at side by side.
+// uiDoor lets in a browser that opens a printed URL, and moves the key in it to a cookie. Cookies do not distinguish ports, so the cookie's
+// name contains the port; the UIs of two state folders can then be open at the same time.
 func uiDoor(token Token, port int, next http.Handler) http.Handler {
 	key, name := token.uiKey(), "sluice_ui_"+strconv.Itoa(port)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +118,7 @@ func uiDoor(token Token, port int, next http.Handler) http.Handler {
 			http.Error(w, "This is the Temporal UI of a Sluice state folder. Open it with the URL that sluice prints, which contains the key.", http.StatusUnauthorized)
 			return
 		}
-		r.Header.Del("Authorization") // would be forwarded beside the owner's
+		r.Header.Del("Authorization") // it would be forwarded in addition to the owner's
 		next.ServeHTTP(w, r)
 	})
 }
