@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/poll"
 )
 
-// Pause keeps a trigger from starting runs, and from looking.
+// Pause keeps a trigger from starting runs, and its watch from checking.
 func (s *Schedules) Pause(ctx context.Context, id, reason string) error {
 	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
 		reason = cmp.Or(reason, "by hand")
@@ -31,7 +31,7 @@ func (s *Schedules) Pause(ctx context.Context, id, reason string) error {
 	})
 }
 
-// Resume ends a pause. What would have been done meanwhile is not made up for.
+// Resume ends a pause. Times that passed during the pause are not made up for.
 func (s *Schedules) Resume(ctx context.Context, id string) error {
 	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
 		before, err := h.Describe(ctx)
@@ -48,7 +48,7 @@ func (s *Schedules) Resume(ctx context.Context, id string) error {
 	})
 }
 
-// endWatch ends the watch of a trigger, if there is one. What it was about to do, the next does.
+// endWatch ends the watch of a trigger, if there is one. The next watch does what this one was about to do.
 func (s *Schedules) endWatch(ctx context.Context, desc *client.ScheduleDescription, why string) error {
 	for _, running := range desc.Info.RunningWorkflows {
 		if !contract.IsWatch(running.WorkflowID) {
@@ -62,7 +62,7 @@ func (s *Schedules) endWatch(ctx context.Context, desc *client.ScheduleDescripti
 	return nil
 }
 
-// beginWatch starts the watch of a trigger, which looks at once; one that there was ends.
+// beginWatch starts a watch of a trigger, which checks at once. It ends the previous watch, if there is one.
 func (s *Schedules) beginWatch(ctx context.Context, h client.ScheduleHandle, why string) error {
 	desc, err := h.Describe(ctx)
 	if err != nil {
@@ -71,11 +71,10 @@ func (s *Schedules) beginWatch(ctx context.Context, h client.ScheduleHandle, why
 	if err := s.endWatch(ctx, desc, why); err != nil {
 		return err
 	}
-	return h.Trigger(ctx, client.ScheduleTriggerOptions{Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE}) // it may not have heard of the end yet
+	return h.Trigger(ctx, client.ScheduleTriggerOptions{Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE}) // the schedule may not know of the end yet
 }
 
-// Backfill starts the runs of the times from (included) to (included) that a schedule trigger would have started, one after
-// the other.
+// Backfill starts the runs that a schedule trigger would have started between from and to, both included, one after the other.
 func (s *Schedules) Backfill(ctx context.Context, id string, from, to time.Time) error {
 	t, err := s.Describe(ctx, id)
 	switch {
@@ -88,25 +87,25 @@ func (s *Schedules) Backfill(ctx context.Context, id string, from, to time.Time)
 	}
 	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
 		return h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{{
-			Start: from.Add(-time.Millisecond), End: to, Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL, // Temporal leaves the start out
+			Start: from.Add(-time.Millisecond), End: to, Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL, // Temporal excludes the start
 		}}})
 	})
 }
 
-// triggerPatience is how long Fire waits to see what became of a start.
+// triggerPatience is how long Fire waits for the outcome of a start.
 const triggerPatience = 10 * time.Second
 
-// Fired is what became of a start by hand. Both are empty when it waits for its turn.
+// Fired is the outcome of a start by hand. Workflow is empty and Skipped is false if the start still waits for its turn.
 type Fired struct {
-	// Workflow that was started: a run's, or a watch's.
+	// Workflow is the ID of the workflow that was started, that of a run or of a watch.
 	Workflow string
-	// Skipped: a run of the trigger is open, and its on_conflict says to leave further ones out.
+	// Skipped is set if a run of the trigger is open and its on_conflict says to skip further ones.
 	Skipped bool
-	// Paused: the trigger is paused, and stays so.
+	// Paused is set if the trigger is paused, which it stays.
 	Paused bool
 }
 
-// Fire makes a trigger do now what it does at its times: start a run, or look. Its on_conflict holds.
+// Fire makes a trigger act now: start a run, or check. Its on_conflict applies.
 func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 	t, err := s.Describe(ctx, id)
 	if err != nil {
@@ -145,7 +144,7 @@ func (s *Schedules) Fire(ctx context.Context, id string) (Fired, error) {
 	return fired, nil
 }
 
-// withTrigger acts on a schedule that is Sluice's.
+// withTrigger calls act with the schedule of a trigger, after a check that Sluice created it.
 func (s *Schedules) withTrigger(ctx context.Context, id string, act func(client.ScheduleHandle) error) error {
 	if _, err := s.Describe(ctx, id); err != nil {
 		return err
@@ -153,7 +152,8 @@ func (s *Schedules) withTrigger(ctx context.Context, id string, act func(client.
 	return s.explain(ctx, id, act(s.Client.ScheduleClient().GetHandle(ctx, id)))
 }
 
-// Stands reports whether a watch is that of its trigger: not when the trigger is paused, was changed or is gone.
+// Stands reports whether a watch is still the current one of its trigger. It is not if the trigger is paused, has been changed or no longer
+// exists.
 func (s *Schedules) Stands(ctx context.Context, watch contract.WatchInput) (bool, error) {
 	id := contract.ScheduleID(watch.Run.Name, watch.Run.Trigger.Name)
 	desc, err := s.Client.ScheduleClient().GetHandle(ctx, id).Describe(ctx)

@@ -24,7 +24,7 @@ func (s *Schedules) List(ctx context.Context) ([]contract.Trigger, error) {
 	for _, id := range ids {
 		t, err := s.Describe(ctx, id)
 		switch {
-		case fault.TypeOf(err) == fault.Invalid: // it went away meanwhile
+		case fault.TypeOf(err) == fault.Invalid: // it was deleted in the meantime
 		case err != nil:
 			return nil, err
 		default:
@@ -74,7 +74,7 @@ func (s *Schedules) Describe(ctx context.Context, id string) (contract.Trigger, 
 	return t, nil
 }
 
-// triggered looks up how a run went. One without a record has only just been started, or waits for a worker.
+// triggered looks up how a run went. A run without a record has only just been started, or waits for a worker.
 func (s *Schedules) triggered(ctx context.Context, run string, at time.Time) (contract.TriggerRun, error) {
 	var rec record.RunRecord
 	err := s.Store.GetJSON(ctx, record.RunKey(run), &rec)
@@ -87,13 +87,13 @@ func (s *Schedules) triggered(ctx context.Context, run string, at time.Time) (co
 	return contract.TriggerRun{Run: run, At: rec.StartedAt, Status: rec.Status, Error: rec.Error}, nil
 }
 
-// watched adds what a trigger that watches saw and did.
+// watched adds what the watch of a trigger last saw, and the run that it started.
 func (s *Schedules) watched(ctx context.Context, m mark, t *contract.Trigger) error {
 	state, err := activities.LoadTriggerState(ctx, s.Store, m.Pipeline, m.Trigger)
 	if err != nil {
 		return err
 	}
-	last := m.Since // when the first look was to be made
+	last := m.Since // when the first check was due
 	if state.Error != "" {
 		t.Look, last = &contract.TriggerLook{At: state.FailedAt, Error: state.Error}, state.FailedAt
 	} else if !state.LookedAt.IsZero() {

@@ -15,7 +15,7 @@ type Plan struct {
 	Pipeline string                   `json:"pipeline"`
 	Changes  []contract.TriggerChange `json:"changes"`
 
-	want map[string]Declared // of what is to be on the server, by pipeline/trigger
+	want map[string]Declared // the triggers that should be on the server, by pipeline/trigger
 }
 
 // Empty reports whether there is nothing to do.
@@ -59,7 +59,7 @@ func newPlan(pipeline string, want []Declared, found []mark) (Plan, error) {
 	return plan, nil
 }
 
-// fields are what a person would call the parts of a trigger, as text.
+// fields returns the parts of a trigger as text, under the names that users know.
 func (m mark) fields() (map[string]string, error) {
 	raw, err := json.Marshal(m.Spec)
 	if err != nil {
@@ -85,7 +85,7 @@ func (m mark) fields() (map[string]string, error) {
 	return fields, nil
 }
 
-// short is a digest for people.
+// short shortens a digest for people.
 func short(digest string) string {
 	hex := strings.TrimPrefix(digest, "sha256:")
 	return hex[:min(12, len(hex))]

@@ -8,9 +8,9 @@ import (
 	"github.com/sluiceml/sluice/connect"
 )
 
-// Restore puts the triggers back that were applied on this server (see Home) and that it does not have: its database was lost, or is that of
-// another version. It returns their names; the error tells of those that could not be put back. Times that passed meanwhile are not made
-// up for.
+// Restore recreates the triggers that were applied on this server (see Home) and that it no longer has, because its database was lost or is
+// that of another version. It returns their names; the error covers those that could not be recreated. Times that passed in the meantime
+// are not made up for.
 func (s *Schedules) Restore(ctx context.Context) ([]string, error) {
 	applied, err := s.Applied(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Schedules) Restore(ctx context.Context) ([]string, error) {
 	return restored, errors.Join(errs...)
 }
 
-// restore puts one trigger back and returns its name; empty when the server has it.
+// restore recreates one trigger and returns its name. The name is empty if the server has the trigger.
 func (s *Schedules) restore(ctx context.Context, a Applied) (string, error) {
 	d, err := Declare(a.Run.Trigger.Name, a.Spec, a.Run)
 	if err != nil {

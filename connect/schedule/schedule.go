@@ -1,8 +1,8 @@
-// Package schedule keeps the triggers of pipelines as Schedules on a Temporal server: it compares what is declared with what is there,
-// brings it in line, and tells what became of it.
+// Package schedule keeps the triggers of pipelines as Schedules on a Temporal server. It compares the declared triggers with those on the
+// server, applies the differences, and reports what the triggers have done.
 //
-// A schedule trigger starts runs itself, so that conflicts, missed times and pauses are Temporal's to handle. The other kinds watch: their
-// schedule keeps a workflow running (workflows.Watch) which looks every so often, and starts a run when it finds a reason.
+// A schedule trigger starts runs itself, so Temporal handles conflicts, missed times and pauses. The other kinds watch: their schedule
+// keeps a workflow running (workflows.Watch), which checks at intervals and starts a run if there is a reason.
 package schedule
 
 import (
@@ -31,10 +31,10 @@ import (
 type Schedules struct {
 	Client client.Client
 	Store  *store.Store
-	// Converter reads what the client wrote.
+	// Converter decodes what the client wrote.
 	Converter converter.DataConverter
-	// Home names the server among those that share the store, so that none restores another's triggers; empty for a cluster's, which keeps
-	// them itself.
+	// Home identifies the server among those that share the store, so that none restores the triggers of another. It is empty for a cluster,
+	// which keeps its triggers itself.
 	Home string
 }
 
@@ -47,8 +47,7 @@ func (s *Schedules) Plan(ctx context.Context, pipeline string, want []Declared) 
 	return newPlan(pipeline, want, found)
 }
 
-// Apply does what a plan says, and keeps a record of what is applied. What it did stays done when something fails on the way; applying
-// again does the rest.
+// Apply carries out a plan, and records what is applied. After an error, applying again does the rest.
 func (s *Schedules) Apply(ctx context.Context, plan Plan) error {
 	for _, change := range plan.Changes {
 		var err error
@@ -71,13 +70,13 @@ func (s *Schedules) Apply(ctx context.Context, plan Plan) error {
 
 func (s *Schedules) create(ctx context.Context, d Declared) error {
 	d.Since = time.Now().UTC()
-	if err := s.record(ctx, d); err != nil { // before the server has it: from then on its submission is needed
+	if err := s.record(ctx, d); err != nil { // before the server has it, because from then on its submission is needed
 		return err
 	}
 	return s.put(ctx, d, false, "")
 }
 
-// put makes the schedule of a trigger on the server.
+// put creates the schedule of a trigger on the server.
 func (s *Schedules) put(ctx context.Context, d Declared, paused bool, note string) error {
 	spec, err := d.spec()
 	if err != nil {
@@ -87,7 +86,7 @@ func (s *Schedules) put(ctx context.Context, d Declared, paused bool, note strin
 	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: d.id(), Spec: spec, Action: d.action(), Paused: paused, Note: note,
 		Overlap: policy.Overlap, CatchupWindow: policy.CatchupWindow, PauseOnFailure: policy.PauseOnFailure,
-		TriggerImmediately: d.Spec.Schedule == nil && !paused, // the watch
+		TriggerImmediately: d.Spec.Schedule == nil && !paused, // starts the watch
 		Memo:               map[string]any{markKey: mark{Pipeline: d.Pipeline, Trigger: d.Trigger, Kind: d.Kind}},
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(contract.SearchPipeline).ValueSet(d.Pipeline)),
@@ -98,7 +97,7 @@ func (s *Schedules) put(ctx context.Context, d Declared, paused bool, note strin
 	return err
 }
 
-// update replaces what a schedule does. Whether it is paused stays as it is.
+// update replaces what a schedule does. It does not change whether the schedule is paused.
 func (s *Schedules) update(ctx context.Context, d Declared) error {
 	spec, err := d.spec()
 	if err != nil {
@@ -128,13 +127,13 @@ func (s *Schedules) update(ctx context.Context, d Declared) error {
 	return s.endWatch(ctx, desc, "the trigger was changed")
 }
 
-// Delete removes a trigger, named pipeline/trigger, and what it remembers. Runs it started go on.
+// Delete removes a trigger, named pipeline/trigger, and its state. Runs that it has started continue.
 func (s *Schedules) Delete(ctx context.Context, id string) error {
 	pipeline, trigger, err := split(id)
 	if err != nil {
 		return err
 	}
-	// The record goes first: what a person wants gone is not to be applied again by what restores triggers.
+	// The record goes first, so that Restore does not recreate the trigger.
 	if err := s.Store.Forget(ctx, s.appliedKey(id)); err != nil {
 		return err
 	}
@@ -160,7 +159,7 @@ func split(id string) (pipeline, trigger string, err error) {
 	return pipeline, trigger, nil
 }
 
-// explain says of a schedule that is not there what to do.
+// explain adds what to do if a schedule does not exist.
 func (s *Schedules) explain(ctx context.Context, id string, err error) error {
 	if connect.IsNotFound(err) {
 		known, _ := s.ids(ctx) // without them there is no suggestion
@@ -169,8 +168,8 @@ func (s *Schedules) explain(ctx context.Context, id string, err error) error {
 	return err
 }
 
-// marks reads the marks of a pipeline's schedules, in the order of their names. Those that are wanted are asked for by name, since
-// the server's list may lag behind.
+// marks reads the marks of a pipeline's schedules, in the order of their names. It asks for those in want by name, because the server's
+// list may lag behind.
 func (s *Schedules) marks(ctx context.Context, pipeline string, want []Declared) ([]mark, error) {
 	ids := map[string]bool{}
 	for _, d := range want {
@@ -223,7 +222,8 @@ func (s *Schedules) ids(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// markOf reads the mark of a schedule, which is on what it starts: the memo of a schedule itself cannot be changed.
+// markOf reads the mark of a schedule from the memo of the workflow that it starts, because the memo of a schedule itself cannot be
+// changed.
 func (s *Schedules) markOf(desc *client.ScheduleDescription) (mark, error) {
 	var m mark
 	action, ok := desc.Schedule.Action.(*client.ScheduleWorkflowAction)

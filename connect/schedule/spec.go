@@ -17,17 +17,17 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// markKey is the memo under which Sluice's schedules, and what they start, carry their mark.
+// markKey is the memo field with the mark of Sluice's schedules and of the workflows that they start.
 const markKey = "sluice"
 
-// mark says what a schedule on the server was made from, so that applying the same again can be seen to change nothing.
+// mark says what a schedule on the server was made from, so that applying the same trigger again is recognized as no change.
 type mark struct {
 	Pipeline   string       `json:"pipeline"`
 	Trigger    string       `json:"trigger"`
 	Kind       string       `json:"kind"`
 	Spec       spec.Trigger `json:"spec"`
 	Submission string       `json:"submission"`
-	// Digest of all that the schedule does.
+	// Digest is the digest of everything that the schedule does.
 	Digest string `json:"digest"`
 	// Since is when the trigger was first applied; updates keep it.
 	Since time.Time `json:"since"`
@@ -41,7 +41,7 @@ type Declared struct {
 	run contract.RunInput
 }
 
-// Declare readies a trigger of the pipeline run.Name; run is what all its runs have in common.
+// Declare prepares a trigger of the pipeline run.Name; run is what all its runs have in common.
 func Declare(name string, sp spec.Trigger, run contract.RunInput) (Declared, error) {
 	d := Declared{
 		mark: mark{Pipeline: run.Name, Trigger: name, Kind: sp.Kind(), Spec: sp, Submission: run.Submission},
@@ -66,13 +66,13 @@ func Declare(name string, sp spec.Trigger, run contract.RunInput) (Declared, err
 }
 
 const (
-	// watchEvery is how often the schedule of a trigger that watches sees to it that its watch is there: somebody may have ended it.
+	// watchEvery is how often the schedule of a watching trigger makes sure that its watch is running, because somebody may have ended it.
 	watchEvery = 5 * time.Minute
-	// watchCatchup is how late that is still done.
+	// watchCatchup is the catchup window of that schedule.
 	watchCatchup = 10 * time.Second
 )
 
-// spec is when the schedule acts.
+// spec returns when the schedule acts.
 func (d Declared) spec() (client.ScheduleSpec, error) {
 	s := d.Spec.Schedule
 	if s == nil {
@@ -87,7 +87,7 @@ func (d Declared) spec() (client.ScheduleSpec, error) {
 	return spec, err
 }
 
-// policy is what happens when starts and runs get in each other's way.
+// policy returns what happens if a run is due while another is open, or if its time was missed.
 func (d Declared) policy() client.SchedulePolicies {
 	s := d.Spec.Schedule
 	if s == nil {
@@ -104,7 +104,7 @@ func (d Declared) policy() client.SchedulePolicies {
 	return client.SchedulePolicies{Overlap: overlap, CatchupWindow: time.Duration(s.Catchup), PauseOnFailure: s.PauseOnFailure}
 }
 
-// action is what the schedule starts: the run itself, or a watch.
+// action returns what the schedule starts: the run itself, or a watch.
 func (d Declared) action() *client.ScheduleWorkflowAction {
 	action := &client.ScheduleWorkflowAction{
 		TaskQueue: contract.TaskQueue,
