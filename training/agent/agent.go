@@ -1,8 +1,8 @@
-// Package agent is the process on each node of a gang: a Temporal worker on a task queue of its own that prepares the node, runs
-// its ranks, commits their checkpoints and passes on the notice that the node will go.
+// Package agent is the process on each node of a gang: a Temporal worker with a task queue of its own that prepares the node, runs its
+// ranks, commits their checkpoints and reports a preemption notice.
 //
-// The agent and its ranks outlive an absence of the server, however long. Ranks that the server has given up end when a later generation is
-// sealed or their workflow has ended (orphan).
+// The agent and its ranks survive an outage of the Temporal server, however long. If the server has timed out the activity of the ranks,
+// they are stopped when a later generation is sealed or their workflow has ended (see orphan).
 package agent
 
 import (
@@ -26,8 +26,8 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Run serves one node until ctx ends, or it has had nothing to do for too long. Every process it started is gone when it returns. s is
-// the store that the config names, and encode makes Temporal's client write and read payloads as the workers do.
+// Run serves one node until ctx ends, or the node has been idle for too long. When it returns, every process that it has started is gone. s
+// is the store that the config names, and encode makes the Temporal client write and read payloads as the workers do.
 func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode func(*client.Options), logger *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -99,7 +99,7 @@ func (n *node) register(r worker.ActivityRegistry) {
 	r.RegisterActivityWithOptions(n.Stop, activity.RegisterOptions{Name: protocol.StopActivity})
 }
 
-// clientOptions say how to reach Temporal: by the pool's token, else by Temporal's own environment variables.
+// clientOptions returns how to reach Temporal: with the pool's token, or else by Temporal's own environment variables.
 func clientOptions(c protocol.AgentConfig, logger *slog.Logger) (client.Options, error) {
 	var options client.Options
 	if c.Token != "" {

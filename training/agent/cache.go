@@ -10,8 +10,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// openCache opens the cache that the agents of this machine share, as far as they run as the same user. A node that cannot use it fetches
-// everything.
+// openCache opens the cache that the agents of one user share on this machine. A node that cannot use it fetches everything.
 func (n *node) openCache() *filecache.Cache {
 	if n.config.Cache == "" {
 		return nil
@@ -25,7 +24,7 @@ func (n *node) openCache() *filecache.Cache {
 	return c
 }
 
-// noteSources says where the files of a generation came from; before is what had come until then.
+// noteSources logs and counts where the files of a generation came from. before has the sums from before it was prepared.
 func (n *node) noteSources(generation int, before store.Sources) {
 	from := n.near.Sources().Since(before)
 	n.log.Info("prepared", "generation", generation, "bytes_linked", from.Linked, "bytes_cached", from.Cached, "bytes_fetched", from.Fetched)

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// commitLimit bounds one commit beside training.
+	// commitLimit bounds one commit while training goes on.
 	commitLimit = 30 * time.Minute
-	// commitPause follows a commit that failed.
+	// commitPause is the pause after a commit that failed.
 	commitPause = 2 * time.Second
-	// progressEvery is how often the last step is written to the store, for the case that the node is lost.
+	// progressEvery is how often the last step is written to the store, in case the node is lost.
 	progressEvery = time.Second
 )
 
-// committer commits checkpoints beside training: the newest that is whole and not committed yet. Node 0 does it, and of sharded ones each
-// node its part.
+// committer commits checkpoints while training goes on: always the newest that is complete and not committed yet. Node 0 does this; of
+// sharded checkpoints, each node commits its part.
 type committer struct {
 	store    *store.Store
 	ranks    *ranks
@@ -36,7 +36,7 @@ type committer struct {
 	settling settling
 	nodes    int          // of the gang
 	shards   *sharding    // nil where node 0 commits alone
-	done     atomic.Int64 // the newest committed step, that of the checkpoint resumed from included
+	done     atomic.Int64 // the newest committed step, at first that of the checkpoint resumed from
 	failing  atomic.Value // a string: why the last attempt to commit failed, empty if it did not
 	said     int64        // the last step in the progress record
 	kept     string       // the links to the newest committed checkpoint, for a next generation on this node
@@ -57,7 +57,7 @@ func (c *committer) commits() bool { return c.ranks.p.index == 0 || c.shards != 
 
 func (c *committer) committed() int64 { return c.done.Load() }
 
-// failure says why checkpoints cannot be committed, while they cannot.
+// failure returns why the last attempt to commit failed. It is empty if it did not.
 func (c *committer) failure() string {
 	why, _ := c.failing.Load().(string)
 	return why
@@ -95,7 +95,8 @@ func (c *committer) loop(quit <-chan struct{}) {
 	}
 }
 
-// last commits what the ranks left behind when they ended. together: those of the other nodes end too, so that their parts of it follow.
+// last commits what the ranks left behind when they ended. together is true if the ranks of the other nodes end, too, so that their parts
+// will follow.
 func (c *committer) last(ctx context.Context, together bool) error {
 	if !c.commits() {
 		return nil
@@ -120,7 +121,7 @@ func (c *committer) progress(ctx context.Context) {
 	c.said = now.Step
 }
 
-// newest commits the newest checkpoint that is whole, if it is newer than what is committed.
+// newest commits the newest complete checkpoint, if it is newer than what is committed.
 func (c *committer) newest(ctx context.Context, ended bool) error {
 	next := func() (written, error) { return c.after(c.done.Load(), ended) }
 	if c.shards != nil {
@@ -133,7 +134,7 @@ func (c *committer) newest(ctx context.Context, ended bool) error {
 	return c.put(ctx, w)
 }
 
-// put commits a checkpoint, or gives way to a newer one.
+// put commits a checkpoint, or gives up in favor of a newer one.
 func (c *committer) put(ctx context.Context, w written) error {
 	ctx, cancel := context.WithTimeout(ctx, commitLimit)
 	defer cancel()
@@ -163,8 +164,8 @@ func (c *committer) put(ctx context.Context, w written) error {
 	return fmt.Errorf("commit %s: %w", w.name, err)
 }
 
-// after finds the newest checkpoint that is whole and later than a step; none is the zero one. When the ranks have ended nothing is written
-// any more.
+// after finds the newest complete checkpoint that is later than a step, or returns the zero value. ended is true if the ranks have ended
+// and nothing is still being written.
 func (c *committer) after(step int64, ended bool) (written, error) {
 	found, err := c.layout.find(c.ranks.p.dirs.checkpoints)
 	for _, w := range found {
@@ -179,11 +180,11 @@ func (c *committer) after(step int64, ended bool) (written, error) {
 	return written{}, err
 }
 
-// errNewer ends a commit for which there is no time any more.
+// errNewer cancels a commit for which there is no time left.
 var errNewer = errors.New("there is a newer checkpoint")
 
-// watchNewer ends the commit of a step, once the ranks have been told to stop, as soon as there is a newer checkpoint: what they write then
-// has only the time of the notice.
+// watchNewer cancels the commit of a step as soon as there is a newer checkpoint, once the ranks have been told to stop. They write that
+// one at the end, and only the grace period is left to commit it.
 func (c *committer) watchNewer(step int64, committed <-chan struct{}, giveWay context.CancelCauseFunc) {
 	for look := time.Tick(lookEvery); ; {
 		select {
@@ -192,7 +193,7 @@ func (c *committer) watchNewer(step int64, committed <-chan struct{}, giveWay co
 		case <-look:
 		}
 		if !c.ranks.wasTold() || c.shards != nil && c.ranks.isBereft() {
-			continue // a node that is gone has no part of what is newer
+			continue // a node that is gone has no part of a newer checkpoint
 		}
 		ended := false
 		select {
@@ -215,7 +216,7 @@ func (c *committer) count(outcome string, bytes int64, began time.Time) {
 	counters.Add(telemetry.NodeCommitTime.Name, nil, time.Since(began).Seconds())
 }
 
-// commit links the checkpoint, so that the script may rotate its own, uploads it with the metrics up to its step, and writes the
+// commit hard-links the checkpoint, so that the script may delete its own, uploads it with the metrics up to its step, and writes the
 // manifest last.
 func (c *committer) commit(ctx context.Context, w written) error {
 	began := time.Now()
@@ -232,7 +233,7 @@ func (c *committer) commit(ctx context.Context, w written) error {
 	}
 	err := linkTree(filepath.Join(c.ranks.p.dirs.checkpoints, w.name), target)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // rotated away meanwhile: a newer one exists
+		return nil // deleted in the meantime: there is a newer one
 	} else if err != nil {
 		return err
 	}
@@ -265,7 +266,7 @@ func (c *committer) commit(ctx context.Context, w written) error {
 	return nil
 }
 
-// manifest is what all nodes know of the commit of a step.
+// manifest returns what all nodes know about the commit of a step.
 func (c *committer) manifest(step int64) checkpoint.Manifest {
 	sp := c.ranks.p.spec.Checkpoint
 	return checkpoint.Manifest{
@@ -273,7 +274,7 @@ func (c *committer) manifest(step int64) checkpoint.Manifest {
 	}
 }
 
-// putMetrics stores the metrics up to a step, with what the framework noted in its checkpoint. Only node 0 has any.
+// putMetrics stores the metrics up to a step, including those that the framework recorded in its checkpoint. Only node 0 has metrics.
 func (c *committer) putMetrics(ctx context.Context, part *store.Store, path string, step int64) (digest string, err error) {
 	if c.ranks.p.index != 0 {
 		return "", nil
@@ -283,7 +284,7 @@ func (c *committer) putMetrics(ctx context.Context, part *store.Store, path stri
 		if err == nil {
 			err = c.ranks.metrics.feed(noted)
 		}
-		if err != nil { // the checkpoint is worth more than they are
+		if err != nil { // not a reason to fail the commit
 			c.ranks.node.log.Warn("what the framework noted of its steps could not be read", "step", step, "error", err)
 		}
 	}
@@ -307,7 +308,8 @@ func (c *committer) drop(own string) {
 	}
 }
 
-// linkTree makes a tree of hard links to the regular files of another, or a link to a file.
+// linkTree makes a tree of hard links to the files of another tree, which may also be a single file. Anything other than folders and
+// regular files is an error.
 func linkTree(from, to string) error {
 	if err := os.RemoveAll(to); err != nil {
 		return err

@@ -21,8 +21,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 )
 
-// ECRCommand is the first argument of an agent that only prints the password of a registry of Amazon ECR, for the user AWS. The second is
-// the registry's host. An instance pulls its image with it, and so needs no program of AWS's for that.
+// ECRCommand is the agent's subcommand that only prints the password of an Amazon ECR registry, for the user AWS. Its argument is the
+// registry's host. An instance uses it to pull its image, and so does not need the AWS CLI.
 const ECRCommand = "ecr-password"
 
 // ecrHost matches the hosts of private registries.
@@ -31,8 +31,8 @@ var ecrHost = regexp.MustCompile(`^\d+\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.(amazo
 // ecrTimeout bounds the call, retries of the credentials included.
 const ecrTimeout = 30 * time.Second
 
-// ECRPassword returns a password for a registry of Amazon ECR, which is valid for twelve hours. Credentials are found as AWS's own tools find
-// them; on an instance they are its role's.
+// ECRPassword returns a password for a registry of Amazon ECR, which is valid for twelve hours. It finds credentials as AWS's own tools do;
+// on an instance they are those of its role.
 func ECRPassword(ctx context.Context, registry string) (string, error) {
 	host := ecrHost.FindStringSubmatch(registry)
 	if host == nil {

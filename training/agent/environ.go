@@ -13,16 +13,16 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// rankEnv is the environment of the node's ranks: the program's own as the step laid it out, without what is the agent's, plus the two
-// contracts with the script: the launcher's and Sluice's.
+// rankEnv returns the environment of the node's ranks: that of the step, without the variables of the agent itself, and with those that the
+// script gets from the launcher and from Sluice.
 func rankEnv(c protocol.AgentConfig, p *prepared, l launch) []string {
 	vars := map[string]string{"SLUICE_OUTPUT_DIR": p.folder.Output, "SLUICE_METRICS": p.dirs.metrics}
 	if len(c.GPUs) > 0 {
 		vars["CUDA_VISIBLE_DEVICES"] = strings.Join(c.GPUs, ",")
 	}
 	base := protocol.Scrub(p.folder.Env)
-	if p.step.BySluice() { // the programs that it starts are not to take themselves for ranks
-		if _, compiles := p.spec.Outputs[spec.CompileBuilt]; compiles { // by these, sluice finds ONNX Runtime's library
+	if p.step.BySluice() { // programs that it starts must not take themselves for ranks
+		if _, compiles := p.spec.Outputs[spec.CompileBuilt]; compiles { // sluice finds ONNX Runtime's library by these
 			vars[protocol.LibraryVariable], vars[protocol.PythonVariable] = c.ONNXRuntime, p.python
 		}
 		return script.Merge(base, vars)
@@ -51,7 +51,8 @@ func rankEnv(c protocol.AgentConfig, p *prepared, l launch) []string {
 	return script.Merge(base, vars)
 }
 
-// threads is how many the ranks of a node should compute with: as many as the step asked cores for, else what the node has.
+// threads returns how many threads the ranks of a node should use: the number of cores that the step requests, or else the cores of the
+// node.
 func threads(c protocol.AgentConfig, r spec.Resources) int {
 	if r.CPU > 0 {
 		return max(1, int(r.CPU))

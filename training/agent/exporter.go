@@ -11,8 +11,8 @@ import (
 	"github.com/sluiceml/sluice/training"
 )
 
-// export answers Prometheus until the function that it returns is called, where the pool says at what address. A node that cannot, for
-// another on the machine has the port, trains all the same.
+// export serves metrics to Prometheus until the returned function is called, if the pool sets an address. If it fails, for example because
+// another node on the machine has the port, the node trains without metrics.
 func (n *node) export(ctx context.Context) (end func()) {
 	if n.config.MetricsListen == "" {
 		return func() {}
@@ -33,7 +33,7 @@ func (n *node) export(ctx context.Context) (end func()) {
 	}
 }
 
-// samples is what is known of the node now.
+// samples returns what is currently known of the node.
 func (n *node) samples() []telemetry.Sample {
 	n.mu.Lock()
 	r, until, rebalance := n.ranks, n.notice.Until, n.rebalance

@@ -19,15 +19,15 @@ import (
 const (
 	// readEvery is how often the GPUs are read.
 	readEvery = 5 * time.Second
-	// watchAgain is how soon GPUs are watched again when that has failed.
+	// watchAgain is the pause before the GPUs are watched again after a failure.
 	watchAgain = 30 * time.Second
-	// notifyAgain is how soon the workflow is notified again when that has failed.
+	// notifyAgain is the pause before the workflow is notified again after a failure.
 	notifyAgain = time.Second
-	// faultLimit is how long to wait, when ranks have failed, for the news that a GPU has: the program sees it first.
+	// faultLimit is how long to wait, after ranks have failed, for the report of a GPU error: the program notices it first.
 	faultLimit = 2 * time.Second
 )
 
-// gpuWatch is what is known of the node's GPUs while its ranks run. A nil one knows nothing: the step has none.
+// gpuWatch watches the node's GPUs while its ranks run. It is nil if the step has none.
 type gpuWatch struct {
 	r      *ranks
 	cancel context.CancelFunc
@@ -42,7 +42,7 @@ type gpuWatch struct {
 	fault    *gpu.Event
 }
 
-// watchGPUs watches the node's GPUs until stop. Why that cannot be done is logged once.
+// watchGPUs watches the node's GPUs until stop. If that fails, it logs why, but not the same reason again.
 func watchGPUs(r *ranks) *gpuWatch {
 	if r.p.spec.Resources.GPU == 0 {
 		return nil
@@ -71,7 +71,7 @@ func watchGPUs(r *ranks) *gpuWatch {
 	return w
 }
 
-// handle handles what was reported.
+// handle handles a report.
 func (w *gpuWatch) handle(ctx context.Context, report gpu.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *gpuWatch) handle(ctx context.Context, report gpu.Report) {
 	}
 }
 
-// handleEvent handles an error of a GPU. After one that asks for a reset the node is to be left, and the pool to know.
+// handleEvent handles an error of a GPU. If the GPU needs a reset, the workflow is told to leave the node, and the pool is told, too.
 func (w *gpuWatch) handleEvent(ctx context.Context, event gpu.Event) {
 	w.use.addEvent(event)
 	w.r.node.log.Warn("a GPU reports an error", "event", event.String(), "action", event.Action())
@@ -107,14 +107,14 @@ func (w *gpuWatch) handleEvent(ctx context.Context, event gpu.Event) {
 	w.notify(ctx, protocol.Notice{Cause: protocol.CauseFault, Reason: event.String()})
 }
 
-// forget drops what is out of date when the GPUs are not watched any more.
+// forget drops the readings, which are out of date once the GPUs are no longer watched.
 func (w *gpuWatch) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.readings, w.idle.kept, w.idle.now = nil, nil, false
 }
 
-// notify sends the train workflow a notice, again and again until it has taken it or the ranks have ended.
+// notify sends the train workflow a notice. It retries until that succeeds or the ranks have ended.
 func (w *gpuWatch) notify(ctx context.Context, notice protocol.Notice) {
 	notice.Generation, notice.Node = w.r.key.Generation, w.r.p.index
 	w.tasks.Go(func() {
@@ -128,7 +128,7 @@ func (w *gpuWatch) notify(ctx context.Context, notice protocol.Notice) {
 	})
 }
 
-// stop ends the watch. When the ranks failed by themselves, it first waits for the news that a GPU has.
+// stop ends the watch. If the ranks failed by themselves, it first waits for the report of a GPU error.
 func (w *gpuWatch) stop(failed bool) {
 	if w == nil {
 		return
@@ -143,7 +143,7 @@ func (w *gpuWatch) stop(failed bool) {
 	w.tasks.Wait()
 }
 
-// current is what a heartbeat says: the readings, and that the GPUs are idle.
+// current returns what a heartbeat reports: the readings, and the message that the GPUs are idle.
 func (w *gpuWatch) current() (readings []gpu.Reading, idle string) {
 	if w == nil {
 		return nil, ""
@@ -153,7 +153,7 @@ func (w *gpuWatch) current() (readings []gpu.Reading, idle string) {
 	return w.readings, w.idle.why()
 }
 
-// summary is what is to be kept of the GPUs, and what broke one of them.
+// summary returns the use of the GPUs, for the record, and the error that made one unusable.
 func (w *gpuWatch) summary() (use *spec.GPUUse, fault string) {
 	if w == nil {
 		return nil, ""
@@ -170,13 +170,13 @@ func (w *gpuWatch) summary() (use *spec.GPUUse, fault string) {
 	return use, fault
 }
 
-// idleWindow looks back as far as the limit says.
+// idleWindow decides whether the GPUs are idle, by their utilization over the period that the limit sets.
 type idleWindow struct {
 	limit spec.Idle
 	kept  []idleSample
 	mean  float64
 	now   bool          // idle now
-	total time.Duration // that it has been
+	total time.Duration // how long they have been idle
 }
 
 type idleSample struct {
@@ -184,7 +184,7 @@ type idleSample struct {
 	share float64
 }
 
-// add takes how busy the GPUs are. They are idle when the mean over the whole window is below the limit.
+// add adds a sample of how busy the GPUs are. They are idle if the mean over the whole window is below the limit.
 func (i *idleWindow) add(at time.Time, share float64) {
 	if i.limit.For <= 0 {
 		return
@@ -209,7 +209,7 @@ func (i *idleWindow) add(at time.Time, share float64) {
 	i.now = idle
 }
 
-// why says that the GPUs are idle, while they are.
+// why returns the message that the GPUs are idle. It is empty if they are not.
 func (i *idleWindow) why() string {
 	if !i.now {
 		return ""
@@ -217,16 +217,16 @@ func (i *idleWindow) why() string {
 	return fmt.Sprintf("the GPUs were busy %.0f%% of the last %s, less than %.0f%%", 100*i.mean, i.limit.For, 100*float64(i.limit.Below))
 }
 
-// maxEvents is how many errors of GPUs are kept in words.
+// maxEvents is how many different GPU errors are kept as text.
 const maxEvents = 8
 
-// gpuUse adds readings up.
+// gpuUse sums up readings.
 type gpuUse struct {
 	spec.GPUUse
 	reads, known, throttled int
 	utilization, power      float64
-	first                   map[string]int64 // of each GPU, the uncorrected errors that it had before
-	errors                  map[string]int64 // and has had since
+	first                   map[string]int64 // by GPU, the uncorrected errors at the first reading
+	errors                  map[string]int64 // by GPU, the uncorrected errors since
 }
 
 // add adds the readings of one moment.
@@ -256,14 +256,14 @@ func (u *gpuUse) add(readings []gpu.Reading) {
 	}
 }
 
-// addEvent keeps an error of a GPU, each once.
+// addEvent records an error of a GPU, the same error only once.
 func (u *gpuUse) addEvent(event gpu.Event) {
 	if said := event.String(); len(u.Events) < maxEvents && !slices.Contains(u.Events, said) {
 		u.Events = append(u.Events, said)
 	}
 }
 
-// sum is what the readings come to; nil when nothing was ever reported.
+// sum returns the totals. It is nil if nothing was ever reported.
 func (u *gpuUse) sum() *spec.GPUUse {
 	if u.reads == 0 && len(u.Events) == 0 {
 		return nil

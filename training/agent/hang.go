@@ -16,21 +16,21 @@ const (
 	// since an evaluation or an export may lie between two steps.
 	stallFloor  = 10 * time.Minute
 	stallFactor = 30
-	// stallAfter is how many of these times must have been seen.
+	// stallAfter is how many times between steps must be known for that.
 	stallAfter = 5
 	// startupLimit is the default of `startup`. Ranks that do not find each other usually give up by themselves within half of it.
 	startupLimit = time.Hour
 )
 
-// checkHang kills the ranks when they have made no progress for too long, after it has logged where they are. Only node 0 can tell: ranks of
-// other nodes write no metrics, and most print nothing.
+// checkHang logs the stacks of the ranks and kills them if they have made no progress for too long. With `action: warn` it only logs a
+// warning. Only node 0 can tell: ranks of other nodes write no metrics, and most print nothing.
 func (r *ranks) checkHang(now time.Time) {
 	limit := r.hangLimit()
 	if r.p.index > 0 || limit == 0 || r.hung || r.wasTold() {
 		return
 	}
 	silent := now.Sub(r.progressedAt())
-	if silent > limit { // looked for only now: it takes a while where there are many files
+	if silent > limit { // checked only now, because it is slow if there are many files
 		r.wroteAt = r.lastWritten(now)
 		silent = now.Sub(r.progressedAt())
 	}
@@ -56,7 +56,7 @@ func (r *ranks) checkHang(now time.Time) {
 	}
 }
 
-// hangLimit is how long the ranks may now be without progress; 0 for ever.
+// hangLimit returns how long the ranks may currently be without progress; 0 means forever.
 func (r *ranks) hangLimit() time.Duration {
 	var declared spec.Hang
 	if r.p.spec.Hang != nil {
@@ -65,7 +65,7 @@ func (r *ranks) hangLimit() time.Duration {
 	after, startup := time.Duration(declared.After), time.Duration(declared.Startup)
 	typical, started, itself := r.metrics.typical()
 	declares := len(r.p.spec.Metrics) > 0 || r.p.spec.TotalSteps > 0
-	frameworks := layoutOf(r.p.spec.Checkpoint.Layout).notes != nil // whose steps may be known at checkpoints alone, hours apart
+	frameworks := layoutOf(r.p.spec.Checkpoint.Layout).notes != nil // its steps may be known only at checkpoints, hours apart
 	switch {
 	case declared.Action == spec.HangIgnore:
 		return 0
@@ -81,27 +81,27 @@ func (r *ranks) hangLimit() time.Duration {
 	return after
 }
 
-// progressedAt is when the ranks last made progress, as far as is known without a look at their files.
+// progressedAt returns when the ranks last made progress, as far as is known without a scan of their files.
 func (r *ranks) progressedAt() time.Time {
 	said := time.Unix(0, max(r.said.last.Load(), r.started.last.Load()))
 	return slices.MaxFunc([]time.Time{r.startedAt, r.metrics.state().At, said, r.wroteAt}, time.Time.Compare)
 }
 
-// lastWritten is when a checkpoint or an output was last written to.
+// lastWritten returns when a checkpoint or an output was last written to.
 func (r *ranks) lastWritten(now time.Time) time.Time {
 	var last time.Time
 	for _, dir := range []string{r.p.dirs.checkpoints, r.p.folder.Output} {
 		seen, err := shapeOf(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			return now // a file has gone while they were listed
+			return now // a file was deleted during the scan
 		}
 		last = slices.MaxFunc([]time.Time{last, seen.newest}, time.Time.Compare)
 	}
 	return cmp.Or(last, r.startedAt)
 }
 
-// typical is the median time between two steps, or a few where these are fast; 0 until enough are known. started: there was one; itself: the
-// script wrote it.
+// typical returns the median time between two steps, or between groups of steps if these are fast; 0 until enough are known. started is
+// true if there was a step, and itself if the script wrote it.
 func (m *follower) typical() (median time.Duration, started, itself bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/interceptor"
 )
 
-// idleness knows how long a node has had nothing to do. It is the node's own account, since a node whose workers are gone for good
-// hears nothing of that, and costs.
+// idleness measures how long a node has had nothing to do. The node does this itself: if its workers are gone for good, nobody tells it,
+// and it still costs money.
 type idleness struct {
 	interceptor.WorkerInterceptorBase
 	mu    sync.Mutex
@@ -42,7 +42,7 @@ func (i *idleness) add(n int) {
 	i.since = time.Now()
 }
 
-// left is how much of a limit is left; all of it while there is something to do.
+// left returns how much of a limit is left: all of it while there is something to do.
 func (i *idleness) left(limit time.Duration) time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -52,7 +52,8 @@ func (i *idleness) left(limit time.Duration) time.Duration {
 	return limit - time.Since(i.since)
 }
 
-// end calls stop when there was nothing to do for as long as limit, and again after as long when it did not stop. It returns when ctx ends.
+// end calls stop when there has been nothing to do for as long as limit. If stop returns false, it starts over. It returns when ctx ends or
+// stop has returned true.
 func (i *idleness) end(ctx context.Context, limit time.Duration, stop func() bool) {
 	for {
 		left := i.left(limit)

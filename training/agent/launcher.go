@@ -16,7 +16,7 @@ import (
 // launch is how the ranks of a node are started.
 type launch struct {
 	argv []string
-	// vars are the launcher's part of the environment; those in defaults give way to the step's own.
+	// vars are the launcher's part of the environment. The step's own variables take precedence over those in defaults.
 	vars, defaults map[string]string
 	// ranks is how many there are on the node.
 	ranks int
@@ -27,9 +27,9 @@ type launch struct {
 // watched reports whether each rank has a watcher of its own, since another program starts it.
 func (l launch) watched() bool { return l.dir != "" }
 
-// launchOf says how the node's command is started. self is the agent's own program, which watches each rank of a launcher: it keeps how
-// the rank ended, which launchers make an exit code of their own of, and gives ranks that are told to stop the time they are due, which
-// launchers do not.
+// launchOf returns how to start the node's command. self is the agent's own program, which watches each rank that a launcher starts. It
+// records how the rank ended, which launchers replace with an exit code of their own, and it gives ranks that are told to stop their full
+// grace period, which launchers do not.
 func launchOf(p *prepared, in protocol.RunRanksInput, self string) (launch, error) {
 	rank, nodes, port := strconv.Itoa(p.index), strconv.Itoa(in.Nodes), strconv.Itoa(in.MasterPort)
 	command := p.folder.Argv
@@ -48,7 +48,7 @@ func launchOf(p *prepared, in protocol.RunRanksInput, self string) (launch, erro
 			pythonOf(p.folder.Argv), "-m", "torch.distributed.run", "--nnodes=" + nodes, "--node_rank=" + rank,
 			"--nproc_per_node=" + strconv.Itoa(l.ranks), "--master_addr=" + in.MasterAddress, "--master_port=" + port,
 			"--max_restarts=0", "--monitor_interval=0.5",
-			// What is the default of these, 0, fails torch 1.13 on Python 3.11. The ranks print elsewhere: it is about their watchers.
+			// The default of these, 0, fails with torch 1.13 on Python 3.11. They only affect the output of the watchers: the ranks print elsewhere.
 			"--redirects=1", "--tee=1", "--log_dir=" + filepath.Join(l.dir, "torchrun"),
 			"--no_python", self, RankCommand, l.dir,
 		}, command...)
@@ -58,8 +58,8 @@ func launchOf(p *prepared, in protocol.RunRanksInput, self string) (launch, erro
 			l.ranks = p.spec.Resources.GPU
 		}
 		l.argv = append([]string{"mpirun", "-n", strconv.Itoa(l.ranks), self, RankCommand, l.dir}, command...)
-		// What Open MPI would refuse to do: to run as root, as containers do, and to start more ranks than it counts cores. The shares of
-		// cores are the operating system's.
+		// By default, Open MPI refuses to run as root, as containers do, and to start more ranks than it counts cores. Ranks are not bound to
+		// cores; the operating system schedules them.
 		l.vars = map[string]string{
 			"MASTER_ADDR": in.MasterAddress, "MASTER_PORT": port,
 			"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -77,7 +77,7 @@ func launchOf(p *prepared, in protocol.RunRanksInput, self string) (launch, erro
 			"RANK": rank, "GROUP_RANK": rank, "NODE_RANK": rank, "WORLD_SIZE": nodes,
 			"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": in.MasterAddress, "MASTER_PORT": port,
 		}
-		// What a torchrun that the command starts takes for --nnodes, --node_rank and so on.
+		// If the command starts torchrun, that reads --nnodes, --node_rank and so on from these variables.
 		l.defaults = map[string]string{
 			"PET_NNODES": nodes, "PET_NODE_RANK": rank, "PET_NPROC_PER_NODE": strconv.Itoa(max(1, p.spec.Resources.GPU)),
 			"PET_MASTER_ADDR": in.MasterAddress, "PET_MASTER_PORT": port,
@@ -86,7 +86,7 @@ func launchOf(p *prepared, in protocol.RunRanksInput, self string) (launch, erro
 	return l, nil
 }
 
-// pythonOf is the interpreter that torchrun runs by: the command's own, for it is the one that has torch.
+// pythonOf returns the interpreter that runs torchrun: that of the command, because it is the one that has torch.
 func pythonOf(argv []string) string {
 	if strings.HasPrefix(filepath.Base(argv[0]), "python") {
 		return argv[0]
@@ -94,7 +94,7 @@ func pythonOf(argv []string) string {
 	return "python3"
 }
 
-// tensorflowConfig is TF_CONFIG: who the workers of tf.distribute's MultiWorkerMirroredStrategy are, and which of them this one is.
+// tensorflowConfig returns TF_CONFIG: the workers of tf.distribute's MultiWorkerMirroredStrategy, and which of them this one is.
 func tensorflowConfig(index int, peers []string) (string, error) {
 	if index >= len(peers) {
 		return "", errors.New("the addresses of the nodes are not known: use sluice and sluice-agent of the same release")

@@ -17,19 +17,20 @@ import (
 	"github.com/sluiceml/sluice/internal/metrics"
 )
 
-// settleTime is how long a checkpoint that is written in place must not have changed to be taken for whole.
+// settleTime is how long a checkpoint that is written in place must not have changed to count as complete.
 const settleTime = 2 * time.Second
 
 // layout is how the script lays its checkpoints out.
 type layout struct {
 	// step reads the step from the name of a checkpoint.
 	step func(e fs.DirEntry) (int64, bool)
-	// inPlace: it is written under its final name, so that it has to have settled, and whole tells of what is written last.
+	// inPlace is true if a checkpoint is written under its final name. It is complete once it has settled and whole, which checks what is
+	// written last, returns true.
 	inPlace bool
 	whole   func(path string, step int64) bool
-	// spare tells the files that every rank writes and that a training can be resumed without; nil: there are none.
+	// spare reports whether a file is one that every rank writes and that is not needed to resume a training; nil: there are none.
 	spare func(name string) bool
-	// notes reads what the framework itself noted of its steps up to a checkpoint; nil: nothing.
+	// notes reads what the framework itself has recorded of its steps up to a checkpoint; nil: nothing.
 	notes func(p *prepared, path string, step int64) ([]metrics.Line, error)
 }
 
@@ -53,8 +54,8 @@ func numbered(prefix string) func(fs.DirEntry) (int64, bool) {
 	}
 }
 
-// lightningName is what ModelCheckpoint calls a file, or a folder where the strategy shards it; what is before and behind the step is the
-// user's choice.
+// lightningName matches the name that ModelCheckpoint gives a file, or a folder if the strategy shards it. The user chooses what is before
+// and after the step.
 var lightningName = regexp.MustCompile(`(?:^|[^a-z])step=([0-9]{1,18})(?:[^0-9].*)?\.ckpt$`)
 
 func lightningStep(e fs.DirEntry) (int64, bool) {
@@ -66,16 +67,17 @@ func lightningStep(e fs.DirEntry) (int64, bool) {
 	return n, err == nil && n > 0
 }
 
-// wholeTrainer: the Trainer's rank 0 writes its state after everything else.
+// wholeTrainer checks the state of the Trainer, which its rank 0 writes last.
 func wholeTrainer(path string, step int64) bool {
 	state, err := readTrainerState(path)
 	return err == nil && state.GlobalStep == step
 }
 
-// randomState: each process of the Trainer leaves the state of its random numbers in every checkpoint.
+// randomState matches the files with the state of the random number generators, which each process of the Trainer writes to every
+// checkpoint.
 func randomState(name string) bool { return strings.HasPrefix(name, "rng_state") }
 
-// wholeLightning: torch.save ends a file with its directory, which a part of the file lacks. Of a folder nothing is known.
+// wholeLightning checks that a file is complete: torch.save writes the directory of the zip file last. A folder cannot be checked.
 func wholeLightning(path string, _ int64) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -112,7 +114,7 @@ func (l layout) find(dir string) ([]written, error) {
 	return all, nil
 }
 
-// within is the checkpoint in the folder that a commit was fetched to.
+// within returns the path of the checkpoint in the folder that a commit was fetched to.
 func (l layout) within(dir string) (string, error) {
 	if !l.inPlace {
 		return dir, nil
@@ -127,7 +129,7 @@ func (l layout) within(dir string) (string, error) {
 	return filepath.Join(dir, found[0].name), nil
 }
 
-// settling notes how checkpoints change that are written in place.
+// settling tracks the changes of checkpoints that are written in place, by path.
 type settling map[string]shape
 
 // shape is what a checkpoint looked like, and since when.

@@ -11,8 +11,8 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// Lifetime is the context that Run is given: it ends with SIGINT or SIGTERM. Where SIGTERM comes before the end of the node (Grace), the
-// first one is the node's notice instead, and the context ends when the notice is over or with another signal.
+// Lifetime returns the context for Run, which ends with SIGINT or SIGTERM. If the node lives on for a while after SIGTERM (Grace), the
+// first SIGTERM is its preemption notice instead, and the context ends after that time or with another signal.
 func Lifetime(c protocol.AgentConfig) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -31,7 +31,7 @@ func Lifetime(c protocol.AgentConfig) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// outlive gives the node's notice and waits until it is over.
+// outlive writes the preemption notice of the node and waits until its time is over.
 func outlive(ctx context.Context, c protocol.AgentConfig, signals <-chan os.Signal) {
 	over := time.NewTimer(c.Grace)
 	defer over.Stop()
@@ -40,7 +40,7 @@ func outlive(ctx context.Context, c protocol.AgentConfig, signals <-chan os.Sign
 		err = protocol.WriteFile(filepath.Join(c.Dir, protocol.NoticeFile), protocol.NodeNotice{Until: time.Now().Add(c.Grace)})
 	}
 	if err != nil {
-		return // a node that cannot say that it goes had better go
+		return // without a notice there is nothing to wait for
 	}
 	select {
 	case <-ctx.Done():

@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// memoryEvery is how often the memory of the ranks is looked at.
+// memoryEvery is how often the memory of the ranks is checked.
 const memoryEvery = time.Second
 
 // checkMemory kills the ranks when they use more memory than the step may. Where the pool bounds the node itself, as a cluster does, the
@@ -36,8 +36,8 @@ func (r *ranks) checkMemory(now time.Time) {
 	}
 }
 
-// treeMemory is how much memory a process and its descendants use, if that may be more than limit: pages that several share are counted
-// once then, which takes longer to find out; else what is returned is too much, and below limit.
+// treeMemory returns how much memory a process and its descendants use. Pages that several of them share are counted once only if the sum
+// would otherwise exceed limit, because that takes longer to find out. So a result up to limit may be too high.
 func treeMemory(procfs string, command int, limit spec.Size) spec.Size {
 	tree := household(procfs, command)
 	var sum spec.Size
@@ -54,7 +54,8 @@ func treeMemory(procfs string, command int, limit spec.Size) spec.Size {
 	return sum
 }
 
-// household lists a command and all that comes from it. What outlives its parent becomes the keeper's, which is the command's parent.
+// household lists a command and its descendants. A process that outlives its parent becomes a child of the command's own parent, the
+// keeper.
 func household(procfs string, command int) []int {
 	children, parents := processes(procfs)
 	keeper, ok := parents[command]
@@ -64,7 +65,7 @@ func household(procfs string, command int) []int {
 	return below(children, children[keeper])
 }
 
-// below lists processes and what comes from them, parents before children.
+// below lists processes and their descendants, parents before children.
 func below(children map[int][]int, roots []int) []int {
 	all := slices.Clone(roots)
 	for i := 0; i < len(all); i++ {
@@ -73,7 +74,7 @@ func below(children map[int][]int, roots []int) []int {
 	return all
 }
 
-// processes says whose child each process is.
+// processes returns the children and the parent of each process.
 func processes(procfs string) (children map[int][]int, parents map[int]int) {
 	children, parents = map[int][]int{}, map[int]int{}
 	entries, _ := os.ReadDir(procfs)
@@ -98,7 +99,7 @@ func processes(procfs string) (children map[int][]int, parents map[int]int) {
 	return children, parents
 }
 
-// resident is what a process has in memory; 0 when it has ended.
+// resident returns how much memory of a process is resident; 0 if it has ended.
 func resident(procfs string, pid int) spec.Size {
 	raw, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "statm"))
 	fields := strings.Fields(string(raw))
@@ -109,7 +110,7 @@ func resident(procfs string, pid int) spec.Size {
 	return spec.Size(pages * int64(os.Getpagesize()))
 }
 
-// proportional is the same with its share of what it has in common with others.
+// proportional is like resident, but counts only the process's share of shared pages.
 func proportional(procfs string, pid int) spec.Size {
 	raw, err := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "smaps_rollup"))
 	if err != nil {
@@ -124,8 +125,8 @@ func proportional(procfs string, pid int) spec.Size {
 	return resident(procfs, pid)
 }
 
-// oomKills counts the processes that the kernel has killed in this control group for want of memory, as far as can be seen. root is "/",
-// but for tests.
+// oomKills returns how many processes of this control group the kernel has killed for lack of memory, as far as that is visible. root is
+// "/", except in tests.
 func oomKills(root string) int64 {
 	groups, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	var kills int64
@@ -142,7 +143,7 @@ func oomKills(root string) int64 {
 	return kills
 }
 
-// counter reads oom_kill of a control group, whose path inside a container is not the one that the process is told.
+// counter reads oom_kill of a control group. In a container, the path of the group is not the one that the process is told.
 func counter(top, group, file string) int64 {
 	raw, err := os.ReadFile(filepath.Join(top, group, file))
 	if err != nil {
@@ -157,7 +158,7 @@ func counter(top, group, file string) int64 {
 	return 0
 }
 
-// starved says that the kernel killed a rank for want of memory, if it did; "" otherwise.
+// starved returns a message if the kernel killed a rank because memory ran out, else "".
 func (r *ranks) starved(end rankEnd) string {
 	if end.Signal != int(syscall.SIGKILL) || oomKills("/") == r.oomKills {
 		return ""

@@ -13,20 +13,20 @@ import (
 	"github.com/sluiceml/sluice/internal/secret"
 )
 
-// metricsState is where the training is, by its metrics.
+// metricsState is the progress of the training according to its metrics.
 type metricsState struct {
 	Step, Of int64
 	Loss     metrics.Number
 	Rate     float64 // steps a second, over the last steps
-	// At is when Step was seen, FirstAt when FirstStep, the first of the generation, was.
+	// At is when Step was seen. FirstAt is when FirstStep was seen, the first step of the generation.
 	At, FirstAt time.Time
 	FirstStep   int64
 }
 
-// follower follows the file that rank 0 appends a JSON line to with each step.
+// follower follows the metrics file, to which rank 0 appends a JSON line with each step.
 type follower struct {
 	path string
-	mask *secret.Mask // lines that tell a secret are kept nowhere
+	mask *secret.Mask // lines that contain a secret are not stored
 
 	mu      sync.Mutex
 	offset  int64 // of the first byte that has not been read
@@ -34,27 +34,28 @@ type follower struct {
 	stepAt  time.Time
 	spacing []spacing // of the last lines with new steps
 	started bool
-	work    map[int64][]float64 // of each rank that says it, how many seconds it worked on its last steps
+	work    map[int64][]float64 // by rank, if it reports this, the seconds that it worked on each of its last steps
 
-	// fed: the lines are those of a framework, appended by feed, up to the step fedTo.
+	// fed is true if the lines are those of a framework, appended by feed, up to the step fedTo.
 	fed   bool
 	fedTo int64
 }
 
-// follow follows the metrics from the file's present end on. What it holds already was resumed, and is not this generation's.
+// follow follows the metrics from the current end of the file. The existing lines come from the checkpoint resumed from, and do not count
+// for this generation.
 func follow(path string, from int64) *follower {
 	m := &follower{path: path}
 	m.read(false)
 	return &follower{path: path, fedTo: from, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
 }
 
-// state is where it is now. The rate falls when the next steps take more than twice as long as the last ones did, and goes to 0 where none
-// come.
+// state returns the current state. The rate falls if the next steps take more than twice as long as the last ones did, and approaches 0 if
+// none come.
 func (m *follower) state() metricsState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now
-	usual := 1.0 // steps between two looks that found some
+	usual := 1.0 // steps between two reads that found some
 	if n := len(m.spacing); n > 0 {
 		usual = float64(m.spacing[n-1].steps)
 	}
@@ -64,8 +65,8 @@ func (m *follower) state() metricsState {
 	return now
 }
 
-// read takes in the lines that have been appended, and reports whether the first step of this generation was among them. A line without
-// an end counts when nothing more will be written.
+// read reads the lines that have been appended, and reports whether the first step of this generation was among them. If ended is true,
+// nothing more will be written, and a last line without a newline counts.
 func (m *follower) read(ended bool) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,13 +118,13 @@ func (m *follower) take(line metrics.Line) {
 	}
 }
 
-// spacing is the time between two looks at the file that each found new steps, and how many the second found.
+// spacing is the time between two reads of the file that each found new steps, and how many steps the second one found.
 type spacing struct {
 	time  time.Duration
 	steps int64
 }
 
-// pace notes that steps more steps have been made since it was last called.
+// pace records that steps more steps have been made since it was last called.
 func (m *follower) pace(steps int64) {
 	const kept = 50
 	now := time.Now()
@@ -145,7 +146,7 @@ func (m *follower) pace(steps int64) {
 	}
 }
 
-// upTo reads the lines of the file up to a step that are not to be kept secret.
+// upTo reads the lines of the file up to a step, except those that contain a secret.
 func (m *follower) upTo(step int64) (io.ReadCloser, error) {
 	f, err := os.Open(m.path)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// orphanEvery is how often it is looked whether anybody may still want ranks whose activity the server has given up, and orphanLook
-	// bounds a look.
+	// orphanEvery is how often to check whether ranks whose activity the server has timed out are still needed. orphanLook bounds each request
+	// of the check.
 	orphanEvery = 20 * time.Second
 	orphanLook  = 10 * time.Second
 	// stopTimeout bounds the stop of ranks when the agent itself is told to end, or the activity is canceled.
@@ -43,24 +43,24 @@ type node struct {
 	log    *slog.Logger
 	// resolver finds the secrets of the step.
 	resolver *secret.Resolver
-	// stallFloor is how long a rank may be silent at least, and orphanEvery the constant: tests have less patience.
+	// stallFloor and orphanEvery are the constants of these names, except in tests, which cannot wait that long.
 	stallFloor, orphanEvery time.Duration
 
-	preparing sync.Mutex // an attempt that was given up may still write the folders of the next
+	preparing sync.Mutex // an attempt that has timed out may still write to the folders of the next one
 
 	mu       sync.Mutex
 	prepared *prepared
 	ranks    *ranks
 	halted   int                 // the newest generation that was stopped
 	holder   int                 // counts the activities that have waited for the ranks
-	notice   protocol.NodeNotice // once the node has been told that it will go
-	// rebalance is since when EC2 recommends to move off the instance; zero while it does not.
+	notice   protocol.NodeNotice // set once the node has been told that it is preempted
+	// rebalance is since when EC2 has recommended moving off the instance; zero if it has not.
 	rebalance time.Time
 
 	counters *prom.Counters // nil counts nothing
 }
 
-// RunRanks starts the node's ranks and returns how they ended, after what they left has been committed. It has one attempt.
+// RunRanks starts the node's ranks, waits until they end and what they left is committed, and returns how they ended. It is never retried.
 func (n *node) RunRanks(ctx context.Context, in protocol.RunRanksInput) (protocol.RanksEnded, error) {
 	if err := checkProtocol(in.Protocol); err != nil {
 		return protocol.RanksEnded{}, err
@@ -80,13 +80,13 @@ func (n *node) RunRanks(ctx context.Context, in protocol.RunRanksInput) (protoco
 	return n.await(ctx, r)
 }
 
-// exitStopped is the exit code of a rank that was stopped and has lost nothing.
+// exitStopped is the exit code of a rank that has stopped without losing anything: 128 + SIGTERM.
 const exitStopped = 143
 
-// errHalted: the stop overtook the start.
+// errHalted: the ranks were stopped before they were started.
 var errHalted = errors.New("stopped before it was started")
 
-// Attach goes on waiting for ranks whose activity the server gave up.
+// Attach waits for ranks whose activity the server has timed out.
 func (n *node) Attach(ctx context.Context, in protocol.RunRanksInput) (protocol.RanksEnded, error) {
 	if err := checkProtocol(in.Protocol); err != nil {
 		return protocol.RanksEnded{}, err
@@ -100,7 +100,7 @@ func (n *node) Attach(ctx context.Context, in protocol.RunRanksInput) (protocol.
 	return n.await(ctx, r)
 }
 
-// Stop ends the ranks and returns when they have gone. Ranks that have not been started will not be.
+// Stop ends the ranks and returns when they are gone. Ranks that have not been started never will be.
 func (n *node) Stop(ctx context.Context, in protocol.StopInput) error {
 	n.mu.Lock()
 	n.halted = max(n.halted, in.Generation)
@@ -127,7 +127,7 @@ func (n *node) shutdown() {
 	}
 }
 
-// launch starts the ranks that were prepared, once.
+// launch starts the ranks of the prepared generation, once.
 func (n *node) launch(in protocol.RunRanksInput) (*ranks, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -147,7 +147,8 @@ func (n *node) launch(in protocol.RunRanksInput) (*ranks, error) {
 	return r, nil
 }
 
-// await returns how the ranks ended. A cancel stops them first. Ranks whose activity the server has given up go on: Attach may take them over.
+// await waits until the ranks end and returns how they ended. If the activity is canceled, it stops them first. If the server has timed the
+// activity out, they continue: Attach may wait for them next.
 func (n *node) await(ctx context.Context, r *ranks) (protocol.RanksEnded, error) {
 	n.mu.Lock()
 	n.holder++
@@ -168,9 +169,9 @@ func (n *node) await(ctx context.Context, r *ranks) (protocol.RanksEnded, error)
 	return r.ended, r.err
 }
 
-// orphan waits until another activity has begun to wait for the ranks, or they have ended, which is kept for Attach; or nobody can want them
-// any more, and stops them then. Whoever asks for those later hears that they are gone, which is charged to nobody, and not how they ended.
-// Until it returns the node is not idle.
+// orphan waits until another activity waits for the ranks, or they have ended, in which case the result is kept for Attach. If they are no
+// longer needed, it stops and drops them; a later Attach then only learns that they are gone, which does not count as a failure of the
+// program. The node is not idle until orphan returns.
 func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
 	n.log.Warn("Temporal has given up the activity of these ranks, which go on", "generation", r.key.Generation, "cause", context.Cause(ctx))
 	look := time.NewTicker(n.orphanEvery)
@@ -203,8 +204,8 @@ func (n *node) orphan(ctx context.Context, holder int, r *ranks) error {
 	}
 }
 
-// unwanted says why nobody can want a generation any more: a later one has been opened, or the workflow has ended, which also a person may
-// have done. The error is set where it says nothing since the store or Temporal cannot be asked.
+// unwanted returns why a generation is no longer needed: a later one has been opened, or the workflow has ended, perhaps by hand. It
+// returns an error if it does not know because the store or Temporal could not be asked.
 func (n *node) unwanted(p *prepared) (why string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), orphanLook)
 	defer cancel()
@@ -224,8 +225,8 @@ func (n *node) unwanted(p *prepared) (why string, err error) {
 	return "", errors.Join(err, describeErr)
 }
 
-// awaitsPeers reports whether the node is ready and the rest of its gang is not yet, since another may take long for its inputs (prepareLimit of the
-// workflow). Where nobody can be asked it does not wait.
+// awaitsPeers reports whether the node is ready and still waits for the rest of its gang, which may take long to fetch its inputs
+// (prepareLimit in package workflows/train). It reports false if this cannot be found out.
 func (n *node) awaitsPeers() bool {
 	n.mu.Lock()
 	p, ran := n.prepared, n.ranks != nil && n.ranks.p == n.prepared
@@ -250,7 +251,7 @@ func checkProtocol(number int) error {
 		"the worker speaks protocol %d and this agent %d: use sluice and sluice-agent of the same release", number, protocol.AgentProtocol)
 }
 
-// keyOf is the generation that a step's input and number name.
+// keyOf returns the key of a generation of a step.
 func keyOf(in record.StepInput, generation int) training.Key {
 	return training.Key{Run: in.Run, Step: in.Step, Generation: generation}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/sluiceml/sluice/internal/metrics"
 )
 
-// trainerState is the part that counts of trainer_state.json, which the Trainer of transformers writes into each checkpoint: its TrainerState.
+// trainerState is the relevant part of trainer_state.json, the TrainerState that the Trainer of transformers writes to each checkpoint.
 type trainerState struct {
 	GlobalStep int64             `json:"global_step"`
 	MaxSteps   int64             `json:"max_steps"`
 	LogHistory []json.RawMessage `json:"log_history"`
 }
 
-// readTrainerState reads it from a checkpoint. A loss that is no number is written as NaN there, which is no JSON.
+// readTrainerState reads the state from a checkpoint. The Trainer writes a loss that is not a number as NaN, which is not valid JSON.
 func readTrainerState(path string) (trainerState, error) {
 	var state trainerState
 	raw, err := os.ReadFile(filepath.Join(path, "trainer_state.json"))
@@ -31,7 +31,7 @@ func readTrainerState(path string) (trainerState, error) {
 	return state, json.Unmarshal(metrics.Standard(raw), &state)
 }
 
-// trainerNotes are the log of the Trainer up to a checkpoint, and then the checkpoint's own step.
+// trainerNotes returns the log of the Trainer up to a checkpoint, and then the step of the checkpoint itself.
 func trainerNotes(_ *prepared, path string, _ int64) ([]metrics.Line, error) {
 	state, err := readTrainerState(path)
 	if err != nil {
@@ -50,8 +50,8 @@ func trainerNotes(_ *prepared, path string, _ int64) ([]metrics.Line, error) {
 	return append(lines, last), nil
 }
 
-// lightningNotes are the rows of the newest metrics.csv of Lightning's CSVLogger, its logger by default where TensorBoard is not installed,
-// up to a checkpoint, and then the checkpoint's own step.
+// lightningNotes returns the rows up to a checkpoint of the newest metrics.csv, and then the step of the checkpoint itself. Lightning's
+// CSVLogger writes the file; it is the default logger if TensorBoard is not installed.
 func lightningNotes(p *prepared, _ string, step int64) ([]metrics.Line, error) {
 	var newest string
 	var at time.Time
@@ -83,7 +83,8 @@ func lightningNotes(p *prepared, _ string, step int64) ([]metrics.Line, error) {
 	return append(lines, last), err
 }
 
-// csvLines reads a table whose first row names its columns. A field that is no number is none; a row that is still being written ends it.
+// csvLines reads a table whose first row names the columns. It skips fields that are not numbers, and ends at a row that is still being
+// written.
 func csvLines(r io.Reader) ([]metrics.Line, error) {
 	in := csv.NewReader(r)
 	header, err := in.Read()
@@ -116,7 +117,7 @@ func csvLines(r io.Reader) ([]metrics.Line, error) {
 	return lines, err
 }
 
-// feed appends what a framework noted to the metrics of a script that writes none itself, each step once.
+// feed appends what a framework has recorded to the metrics, each step once. It does nothing if the script writes metrics itself.
 func (m *follower) feed(noted []metrics.Line) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,12 +13,12 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// hearNotice waits for the notice and passes it on to the train workflow: for each generation that the node is prepared for, again and again
-// until the workflow has taken it.
+// hearNotice waits for the preemption notice and reports it to the train workflow, for each generation that the node is prepared for. It
+// retries until that succeeds.
 func (n *node) hearNotice(ctx context.Context) {
 	said, told := "", 0
 	warn := func(what string, err error) {
-		if said != err.Error() { // it looks often, and a node may be prepared for minutes
+		if said != err.Error() { // it retries often, and preparing a node may take minutes
 			n.log.Warn(what, "error", err)
 		}
 		said = err.Error()
@@ -42,7 +42,8 @@ func (n *node) hearNotice(ctx context.Context) {
 	}
 }
 
-// passOn tells the workflow of the notice, unless the generation that the node is prepared for has been told. It returns which has been told.
+// passOn reports the notice to the workflow, unless it has done so for the generation that the node is prepared for. It returns the last
+// generation for which it has.
 func (n *node) passOn(ctx context.Context, notice protocol.NodeNotice, told int) (int, error) {
 	n.mu.Lock()
 	n.notice = notice
@@ -61,7 +62,7 @@ func (n *node) passOn(ctx context.Context, notice protocol.NodeNotice, told int)
 	return now, nil
 }
 
-// signal tells a train workflow something of the node.
+// signal sends a notice to a train workflow.
 func (n *node) signal(ctx context.Context, workflow string, notice protocol.Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -15,8 +15,7 @@ import (
 	"github.com/sluiceml/sluice/training/ranklog"
 )
 
-// rankLog is the node's log, which its ranks and their launcher write to. One that cannot be written, on a full disk, must not end the
-// training.
+// rankLog is the node's log, to which its ranks and their launcher write. An error, as on a full disk, must not end the training.
 type rankLog struct {
 	mu  sync.Mutex
 	log *script.Log
@@ -28,7 +27,7 @@ func (l *rankLog) write(b []byte) {
 	_, _ = l.log.Write(b)
 }
 
-// output goes to the logs, on the node and in the store, and to a tail.
+// output copies what is printed to the logs, on the node and in the store, and to a tail.
 type output struct {
 	log    *rankLog
 	stored *ranklog.Writer
@@ -36,7 +35,7 @@ type output struct {
 	last   atomic.Int64 // when it was last written to, in nanoseconds since 1970
 }
 
-// of is the output as one rank, or ranklog.NoRank, writes to it.
+// of returns the writer for the output of one rank, or for ranklog.NoRank.
 func (o *output) of(rank int) io.Writer { return rankOutput{o, rank} }
 
 type rankOutput struct {
@@ -51,7 +50,7 @@ func (o rankOutput) Write(b []byte) (int, error) {
 	return o.tail.Write(b)
 }
 
-// storeLog begins the node's log in the store, with what its preparation has printed.
+// storeLog starts the node's log in the store with what the preparation has printed.
 func (r *ranks) storeLog(nodes int) (*ranklog.Writer, error) {
 	prepared, err := os.ReadFile(r.p.dirs.log)
 	if err != nil {
@@ -64,10 +63,10 @@ func (r *ranks) storeLog(nodes int) (*ranklog.Writer, error) {
 	return w, nil
 }
 
-// rank is the number of one of the node's ranks among those of all nodes.
+// rank returns the global number of one of the node's ranks.
 func (r *ranks) rank(local int) int { return r.p.index*r.launch.ranks + local }
 
-// openOutput makes what takes the output of the ranks, and of their launcher.
+// openOutput opens the outputs of the ranks and of their launcher.
 func (r *ranks) openOutput(nodes int) error {
 	var err error
 	if r.stored, err = r.storeLog(nodes); err != nil {
@@ -93,7 +92,7 @@ func (r *ranks) openOutput(nodes int) error {
 	return nil
 }
 
-// closeOutput returns when all that was printed has been copied.
+// closeOutput waits until everything that was printed has been copied.
 func (r *ranks) closeOutput() error {
 	errs := []error{r.out.Close()}
 	for _, p := range r.pipes {
@@ -102,14 +101,14 @@ func (r *ranks) closeOutput() error {
 	return errors.Join(errs...)
 }
 
-// pipe takes what a rank of a launcher prints, past the launcher: what that prints itself, a report of its own on each failure, would
-// hide the script's last words.
+// pipe carries the output of a rank past its launcher. The launcher prints a report of its own on each failure, which would hide the last
+// lines of the script.
 type pipe struct {
 	write *os.File // held open, so that the pipe lives as long as the launcher
 	done  chan error
 }
 
-// openPipe makes a pipe and copies what comes through it until it is closed.
+// openPipe creates a pipe and copies what is written to it until it is closed.
 func openPipe(path string, to io.WriteCloser) (*pipe, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -133,7 +132,7 @@ func openPipe(path string, to io.WriteCloser) (*pipe, error) {
 	return p, nil
 }
 
-// close returns when all has been copied; nobody else may hold the pipe open any more.
+// close waits until everything has been copied. No other process may still have the pipe open.
 func (p *pipe) close() error {
 	return errors.Join(p.write.Close(), <-p.done)
 }

@@ -36,21 +36,21 @@ type prepared struct {
 	spec     spec.Train
 	seal     checkpoint.Seal
 	folder   *script.Folder
-	python   string // the virtual environment that folder is on; empty for none
+	python   string // the virtual environment that folder uses; empty for none
 	mask     *secret.Mask
 	dirs     dirs
-	// resumeFrom is what the script goes on from: the folder or file that it wrote.
+	// resumeFrom is the checkpoint that the script continues from: the folder or file that it wrote.
 	resumeFrom string
 }
 
-// dirs are the folders and files of one generation on this node, beside those of folder.
+// dirs are the folders and files of one generation on this node, except those of folder.
 type dirs struct {
 	root, checkpoints, commits, resume string
 	metrics, log                       string
 }
 
-// Prepare fetches what the ranks need, as far as the node does not have it from the generation before, whose folder it removes then. Tried
-// again, it starts anew. A node that cannot reach the store, however long it waits, is of no use: others may reach it.
+// Prepare fetches what the ranks need, unless the node has it from the previous generation, whose folder it removes at the end. A retry
+// starts over. A node that cannot reach the store for long counts as lost, because other nodes may reach it.
 func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out protocol.PrepareOutput, err error) {
 	defer func() { err = cutOff(err) }()
 	if err := checkProtocol(in.Protocol); err != nil {
@@ -111,7 +111,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out proto
 	return out, nil
 }
 
-// askSluice has the program sluice do the step.
+// askSluice makes sluice itself the step's command.
 func (n *node) askSluice(ctx context.Context, p *prepared) error {
 	program, err := bysluice.Find(ctx, n.config.Sluice)
 	if err != nil {
@@ -128,7 +128,7 @@ func (n *node) askSluice(ctx context.Context, p *prepared) error {
 	return nil
 }
 
-// cutOff makes of an error that comes from a store which cannot be reached one by which the node counts as lost.
+// cutOff turns an error of a store that cannot be reached into one that makes the node count as lost.
 func cutOff(err error) error {
 	if !errors.Is(err, store.ErrUnavailable) {
 		return err
@@ -136,7 +136,8 @@ func cutOff(err error) error {
 	return fault.Final(fault.New(fault.Preempted, "it cannot reach the store: "+fault.Message(err), err))
 }
 
-// showWaiting makes the heartbeats of Prepare say that the store is waited for, until over is called. Those of ranks have more to say.
+// showWaiting makes the heartbeats of Prepare report that it waits for the store, until over is called. Heartbeats of ranks have more
+// important things to report.
 func showWaiting(ctx context.Context, why error) (over func()) {
 	if !activity.IsActivity(ctx) || activity.GetInfo(ctx).ActivityType.Name != protocol.PrepareActivity {
 		return func() {}
@@ -146,7 +147,7 @@ func showWaiting(ctx context.Context, why error) (over func()) {
 	})
 }
 
-// isFree is an error while ranks of another generation run on the node.
+// isFree returns an error while ranks still run on the node.
 func (n *node) isFree() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -179,11 +180,11 @@ func (p *prepared) makeDirs(c protocol.AgentConfig) error {
 			return err
 		}
 	}
-	// Metrics outlive the node where its log folder does, for the account of what was lost with it.
+	// Metrics are in the log folder. Where that outlives the node, they show what was lost with it.
 	return os.WriteFile(p.dirs.metrics, nil, 0o644)
 }
 
-// layOut brings workspace, inputs and secrets to the node.
+// layOut fetches workspace, inputs and secrets to the node.
 func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) error {
 	secrets, withhold, err := n.secrets(ctx, in)
 	if err != nil {
@@ -213,7 +214,7 @@ func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) err
 	return fault.New(fault.Infrastructure, err.Error(), err)
 }
 
-// python is the virtual environment of the ranks. On the worker's machine it is that of the run, as for the run's other programs.
+// python returns the virtual environment of the ranks. On the worker's machine it is that of the run, as for the run's other programs.
 func (n *node) python(ctx context.Context, in record.StepInput) (string, error) {
 	if !n.config.Shared {
 		return n.config.PythonEnv, nil
@@ -223,10 +224,10 @@ func (n *node) python(ctx context.Context, in record.StepInput) (string, error) 
 	return pythons.For(sub.Python), err
 }
 
-// errUnusable marks a checkpoint that is damaged, so that the one before it is taken.
+// errUnusable marks a checkpoint that is damaged, so that the one before it is used.
 var errUnusable = errors.New("the checkpoint cannot be used")
 
-// fetchResume brings the checkpoint and, on node 0, the metrics up to it. Both are verified by their digests.
+// fetchResume fetches the checkpoint and, on node 0, the metrics up to it. Both are verified by their digests.
 func (n *node) fetchResume(ctx context.Context, p *prepared) error {
 	err := p.seal.Files(n.store, p.key).Fetch(ctx, p.seal.Resume.Checkpoint, p.dirs.resume)
 	if err == nil {
@@ -258,7 +259,7 @@ func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
 	return errors.Join(err, f.Close())
 }
 
-// isDamage reports whether a checkpoint, as opposed to the way to it, is at fault.
+// isDamage reports whether err means that the checkpoint itself is damaged or missing, as opposed to out of reach.
 func isDamage(err error) bool {
 	return errors.Is(err, store.ErrCorrupt) || errors.Is(err, store.ErrNotFound)
 }

@@ -20,20 +20,20 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// RankCommand is the first argument of the agent's program when a launcher starts it to watch one rank. The folder it shares with the
-// agent and the rank's command follow.
+// RankCommand is the agent's subcommand with which a launcher starts the watcher of one rank. Its arguments are the folder that it shares
+// with the agent, and the rank's command.
 const RankCommand = "rank"
 
 const (
-	// rankLook is how often a watcher looks for what it cannot wait for.
+	// rankLook is the polling interval of a watcher.
 	rankLook = 50 * time.Millisecond
-	// agreedLimit is how long a rank that has stopped, though its node has not been told to, waits for that: its peers on another node
-	// have been told, and agreed with it.
+	// agreedLimit is how long the watcher of a rank that has stopped waits for the order to stop, if its node has none yet: ranks on another
+	// node were told to stop, and this one has agreed with them to stop, too.
 	agreedLimit = 10 * time.Second
 )
 
-// The files in the folder that a node's watchers share with the agent: the word to stop, and of each rank what it prints, its process ID
-// and how it ended.
+// The files in the folder that a node's watchers share with the agent: the order to stop and, for each rank, its output, its process ID and
+// how it ended.
 const (
 	outputPipes  = "output-"
 	stopFile     = "stop"
@@ -56,9 +56,9 @@ type rankEnd struct {
 func (e rankEnd) ok() bool      { return e.Code == 0 && e.Signal == 0 }
 func (e rankEnd) stopped() bool { return e.Code == exitStopped }
 
-// Rank runs the command of one rank for a launcher, and returns the exit code for this process. The rank hears SIGTERM when the node is
-// told to stop, from here and not from the launcher. Of ranks that stop none ends for the launcher before all have: it would take the
-// end of the first for a failure, and kill those that still write a checkpoint.
+// Rank runs the command of one rank for a launcher, and returns the exit code for this process. When the node is told to stop, the rank
+// gets SIGTERM from here and not from the launcher. When ranks stop, this process does not exit before all of them have: the launcher would
+// take the first exit for a failure, and kill ranks that are still writing a checkpoint.
 func Rank(dir string, argv []string) int {
 	w := watcher{dir: dir}
 	end, err := w.run(argv)
@@ -80,7 +80,7 @@ func Rank(dir string, argv []string) int {
 type watcher struct {
 	dir          string
 	local, ranks int      // which rank of how many on the node
-	vars         []string // what the launcher does not set
+	vars         []string // variables that the launcher does not set
 	stopping     bool     // the rank has been told to stop
 }
 
@@ -98,7 +98,7 @@ func (w *watcher) run(argv []string) (rankEnd, error) {
 		return end, err
 	}
 	defer out.Close()
-	// The kernel kills the rank when the thread that started it goes, so that one must not be taken from this process's life.
+	// Because of Pdeathsig, the kernel kills the rank when the thread that started it ends, so that thread must last as long as this process.
 	runtime.LockOSThread()
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), w.vars...)
@@ -127,7 +127,7 @@ func (w *watcher) run(argv []string) (rankEnd, error) {
 	return end, nil
 }
 
-// watch passes on what the rank must hear until it has ended.
+// watch sends the rank SIGTERM on a signal or the order to stop, until the rank has ended.
 func (w *watcher) watch(pid int, heard <-chan os.Signal, ended <-chan error) error {
 	look := time.Tick(rankLook)
 	for {
@@ -150,7 +150,7 @@ func (w *watcher) toldToStop() bool {
 	return err == nil
 }
 
-// place finds out which rank this is: torchrun says so in its own variables, which every script reads; for MPI's they are derived.
+// place finds out which rank this is. torchrun sets the variables that every script reads; for MPI they are derived from its own.
 func (w *watcher) place() error {
 	var err error
 	if w.local, err = number("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"); err != nil {
@@ -178,7 +178,7 @@ func (w *watcher) place() error {
 	return nil
 }
 
-// number is the first of these variables that is set.
+// number returns the value of the first of these variables that is set.
 func number(names ...string) (int, error) {
 	for _, name := range names {
 		if text := os.Getenv(name); text != "" {
@@ -188,7 +188,8 @@ func number(names ...string) (int, error) {
 	return 0, fmt.Errorf("the launcher does not set any of %s", strings.Join(names, ", "))
 }
 
-// hold waits, when the rank has stopped, until the others on the node have. The agent's patience bounds it.
+// hold waits, if the rank has stopped, until the others on the node have ended. agreedLimit bounds the wait; once the node has been told to
+// stop, the agent bounds it (see patience).
 func (w *watcher) hold(end rankEnd) {
 	if !w.stopping && !end.stopped() {
 		return
@@ -201,7 +202,7 @@ func (w *watcher) hold(end rankEnd) {
 	}
 }
 
-// readEnds reads how the ranks of a node ended that have, by their number.
+// readEnds returns the ends of those ranks of a node that have ended, sorted by rank.
 func readEnds(dir string) ([]rankEnd, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -226,8 +227,9 @@ func readEnds(dir string) ([]rankEnd, error) {
 	return ends, nil
 }
 
-// outcome is how the ranks of a node ended as a whole: the first to fail, else one that stopped, else one that finished. The launcher's own
-// end counts only when it started none: it is a consequence of theirs, or of what happened on other nodes.
+// outcome returns how the ranks of a node ended as a whole: the first that failed, or else one that stopped, or else one that finished. The
+// end of the launcher counts only if no rank has recorded its end: otherwise it is a consequence of theirs, or of what happened on other
+// nodes.
 func outcome(ends []rankEnd, ranks int, launcher rankEnd) rankEnd {
 	if len(ends) == 0 {
 		return launcher
@@ -244,14 +246,14 @@ func outcome(ends []rankEnd, ranks int, launcher rankEnd) rankEnd {
 }
 
 const (
-	// failedLimit is how long ranks may outlive one on their node that failed, and launcherLimit how long their launcher may outlive them
-	// all. torchrun would wait minutes for the other nodes, which cannot know.
+	// failedLimit is how long ranks may outlive a failed one on their node, and launcherLimit is how long the launcher may outlive them all.
+	// torchrun would wait minutes for the other nodes, which cannot know of the failure.
 	failedLimit   = 5 * time.Second
 	launcherLimit = time.Second
 )
 
-// patience is when what is left on a node is killed; zero for not at all. Where all ranks have finished a launcher that nobody has told to
-// stop waits for those of other nodes, who may need it.
+// patience returns when to kill what is left on a node; zero for never. If all ranks have finished and the node has not been told to stop,
+// the launcher waits for the ranks of other nodes, which may need it.
 func patience(ends []rankEnd, ranks int, told bool) time.Time {
 	var last, failed time.Time
 	for _, e := range ends {
@@ -271,7 +273,7 @@ func patience(ends []rankEnd, ranks int, told bool) time.Time {
 	return time.Time{}
 }
 
-// How far an end explains those of the other ranks, the farthest first.
+// How well an end explains those of the other ranks, best first.
 const (
 	blameKilled = iota
 	blameFailed

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// lookEvery is how often the ranks' metrics and checkpoints are looked at.
+	// lookEvery is how often the ranks' metrics and checkpoints are checked.
 	lookEvery = 200 * time.Millisecond
 	// tailLines of a rank's output go into the error of a rank that fails.
 	tailLines = 20
@@ -46,34 +46,34 @@ type ranks struct {
 	said    *output        // what the ranks print
 	started *output        // what proc prints: the only rank, or a launcher
 	out     io.WriteCloser // started, without secrets
-	pipes   []*pipe        // bring what the ranks of a launcher print; none without one
+	pipes   []*pipe        // carry the output of the ranks of a launcher; none without one
 	metrics *follower
 	commits *committer
 	gpus    *gpuWatch // nil where the step has none
 
-	oomKills int64     // of the kernel, before
-	memoryAt time.Time // when their memory was last looked at
+	oomKills int64     // before the start, as counted by the kernel
+	memoryAt time.Time // when their memory was last checked
 
 	startedAt time.Time
-	wroteAt   time.Time // when a file of theirs was last written, as far as checkHang has looked
+	wroteAt   time.Time // when one of their files was last written, as of the last check by checkHang
 
 	mu      sync.Mutex
-	stopped time.Time // when somebody asked for the end while the rank was running
-	// nodeStopped: it was the agent's own end that asked for it.
+	stopped time.Time // when the ranks were told to stop while they were running
+	// nodeStopped is true if they were told to stop only because the agent itself ends.
 	nodeStopped bool
-	lost        []int  // the nodes that commit nothing more, as whoever asked for it said
+	lost        []int  // the nodes that commit nothing more, according to the request to stop
 	silent      string // for how long they have made no progress, when that is too long
 	hung        bool   // they were killed for it
 	over        string // why it was killed for its memory
 
-	refusal error // why the node ended its ranks itself; supervise's
+	refusal error // why the node ended its ranks itself; only used by supervise
 
 	done  chan struct{} // closed when ended and err are set
 	ended protocol.RanksEnded
 	err   error
 }
 
-// startRanks starts the node's rank and watches over it until it has ended.
+// startRanks starts the node's ranks and supervises them until they have ended.
 func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error) {
 	file, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *ranks) start(c protocol.AgentConfig, in protocol.RunRanksInput) error {
 	return err
 }
 
-// supervise watches the rank until it has ended, then commits what it left and collects what it made.
+// supervise watches the ranks until they have ended, then commits what they left and collects what they made.
 func (r *ranks) supervise() {
 	defer close(r.done)
 	defer r.log.Close() //nolint:errcheck // a log that cannot be written does not end the training
@@ -162,7 +162,7 @@ func (r *ranks) supervise() {
 	case leaked:
 		r.err = fault.New(fault.User, "the program wrote the value of a secret to $SLUICE_METRICS, which everyone can read in the run's records", nil)
 	case r.ended.Stopped && r.ended.Short(r.p.spec.TotalSteps):
-		// An exit code of 0 that is no finish: there need not be any outputs yet.
+		// The program exited with 0 before it was finished, so there may not be any outputs yet.
 	case r.p.index == 0:
 		r.err = fault.Masked(r.p.mask, r.collect(ctx))
 		if fault.TypeOf(r.err) == fault.User && r.ended.Short(r.p.spec.TotalSteps) {
@@ -173,7 +173,7 @@ func (r *ranks) supervise() {
 	}
 }
 
-// watch looks at the rank until it has ended.
+// watch checks the ranks until they have ended.
 func (r *ranks) watch() (proc.Exit, error) {
 	tick := time.Tick(lookEvery)
 	for {
@@ -197,7 +197,7 @@ func (r *ranks) watch() (proc.Exit, error) {
 	}
 }
 
-// clear kills what outlives the end of the node's ranks.
+// clear kills the ranks and the launcher that outlive the other ranks of the node for too long.
 func (r *ranks) clear(now time.Time) {
 	if !r.launch.watched() {
 		return
@@ -215,7 +215,7 @@ func (r *ranks) markTraining() {
 	}
 }
 
-// outcome is how the node's ranks ended.
+// outcome returns how the node's ranks ended.
 func (r *ranks) outcome(exit proc.Exit) (rankEnd, error) {
 	end := rankEnd{Code: exit.Code, Signal: int(exit.Signal), EndedAt: r.proc.EndedAt()}
 	if !r.launch.watched() {
@@ -225,7 +225,7 @@ func (r *ranks) outcome(exit proc.Exit) (rankEnd, error) {
 	return outcome(ends, r.launch.ranks, end), err
 }
 
-// wasTold reports whether somebody asked for the end.
+// wasTold reports whether the ranks have been told to stop.
 func (r *ranks) wasTold() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,7 +236,7 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := protocol.RanksEnded{
-		// A rank that had ended when it was told to was not stopped: it may be why the others were.
+		// A rank that ended before it was told to stop does not count as stopped: it may be the reason why the others were.
 		Code: end.Code, Signal: end.Signal, Stopped: !r.stopped.IsZero() && end.EndedAt.After(r.stopped), Hung: r.hung, EndedAt: end.EndedAt,
 		Ranks: r.launch.ranks, Local: end.Local, OverMemory: cmp.Or(r.over, r.starved(end)),
 		Step: r.metrics.state().Step, Of: r.metrics.state().Of, CommittedStep: r.commits.committed(), Work: r.metrics.slowest(),
@@ -286,7 +286,7 @@ func (r *ranks) collect(ctx context.Context) error {
 	return nil
 }
 
-// stop asks the rank to end, kills it after grace, and returns when it has gone. Called again, it can only shorten the wait.
+// stop tells the ranks to stop, kills them after grace, and returns when they are gone. Another call can only shorten the wait.
 func (r *ranks) stop(ctx context.Context, grace time.Duration) {
 	r.mu.Lock()
 	first := r.stopped.IsZero()
@@ -314,7 +314,7 @@ func (r *ranks) stop(ctx context.Context, grace time.Duration) {
 	<-r.proc.Done()
 }
 
-// tell tells the ranks to stop. A launcher hears nothing of it once it has started ranks.
+// tell tells the ranks to stop. A launcher is not told once it has started ranks.
 func (r *ranks) tell() error {
 	if r.launch.watched() {
 		if err := os.WriteFile(filepath.Join(r.launch.dir, stopFile), nil, 0o644); err != nil {
@@ -327,10 +327,10 @@ func (r *ranks) tell() error {
 	return r.proc.SignalGroup(syscall.SIGTERM)
 }
 
-// kill ends the rank at once.
+// kill ends the ranks at once.
 func (r *ranks) kill() { r.stop(context.Background(), 0) }
 
-// progress is what a heartbeat says.
+// progress returns the details of a heartbeat.
 func (r *ranks) progress() protocol.TrainProgress {
 	m := r.metrics.state()
 	p := protocol.TrainProgress{

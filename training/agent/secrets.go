@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
-// secrets finds the values of the step's secrets, on this node, and names the variables that hold any.
+// secrets resolves the step's secrets on this node. It also returns the variables that hold secrets, which the program must not inherit.
 func (n *node) secrets(ctx context.Context, in record.StepInput) (secret.Values, []string, error) {
 	env, err := checkpoint.GetEnvironment(ctx, n.store, keyOf(in, 0))
 	if err != nil {
@@ -23,7 +23,7 @@ func (n *node) secrets(ctx context.Context, in record.StepInput) (secret.Values,
 	return values, secret.Variables(env), secret.Typed(err)
 }
 
-// leaks reports whether a line of metrics tells a secret. Its numbers count whole: a short secret may lie within any.
+// leaks reports whether a line of metrics contains a secret. A number counts only as a whole, because a short secret may be part of any.
 func leaks(mask *secret.Mask, line []byte) bool {
 	if mask == nil {
 		return false
@@ -35,8 +35,8 @@ func leaks(mask *secret.Mask, line []byte) bool {
 	return mask.Holds(value)
 }
 
-// scrub takes the lines that tell a secret out of the file, which is kept with the logs, and reports whether there were any. The
-// program must have ended.
+// scrub removes the lines that contain a secret from the file, which is kept with the logs, and reports whether there were any. The program
+// must have ended.
 func (m *follower) scrub() (bool, error) {
 	if m.mask == nil {
 		return false, nil

@@ -13,32 +13,33 @@ import (
 )
 
 const (
-	// askEvery is how often a node asks the store, while its ranks run, how far the others are.
+	// askEvery is how often a node asks the store about the progress of the others while its ranks run.
 	askEvery = time.Second
 	// peersLimit is how long node 0 waits for the parts of the others, after its own, before it goes on to a newer checkpoint. Parts that come
 	// later count all the same.
 	peersLimit = time.Minute
-	// lastWait is how long at least it waits for them when the ranks have ended; else as long as its own part took, since parts are of a size.
+	// lastWait is the least time that it waits for them when the ranks have ended. It waits longer if its own part took longer, because all
+	// parts are of about the same size.
 	lastWait = 5 * time.Second
-	// emptyLimit is how long a node may have written nothing at all, after node 0 had the first checkpoint. What takes longer to write than
-	// another node's part is at least begun by then.
+	// emptyLimit is how long a node may write nothing at all after node 0 has its first checkpoint. By then it has at least begun even a part
+	// that takes longer to write.
 	emptyLimit = 10 * time.Minute
 )
 
-// sharding is what a node knows of the commits of sharded checkpoints. Node 0 says which step comes next; each node commits its part of
-// that, and whichever sees all parts joins them.
+// sharding is what a node knows of the commits of sharded checkpoints. Node 0 decides which step comes next. Each node commits its part of
+// that step, and a node that sees all parts joins them.
 type sharding struct {
 	mine       int64     // the newest step whose part this node has committed
 	mineAt     time.Time // since when
 	askedAt    time.Time
 	emptySince time.Time // since when node 0 has had a checkpoint, and this node not even the beginning of one
 
-	refused atomic.Pointer[refusal] // why nothing can come of the checkpoints
+	refused atomic.Pointer[refusal] // why checkpoints cannot be committed at all
 }
 
 type refusal struct{ error }
 
-// refusal is why nothing can come of the checkpoints, or nil. It is the user's error.
+// refusal returns why checkpoints cannot be committed at all, or nil. It is the user's error.
 func (c *committer) refusal() error {
 	if c.shards == nil {
 		return nil
@@ -51,8 +52,8 @@ func (c *committer) refusal() error {
 
 func (c *committer) refuse(err error) { c.shards.refused.CompareAndSwap(nil, &refusal{err}) }
 
-// nextShard finds the checkpoint of which this node commits its part next; the zero one is none. ended: nothing is written any more, and
-// the newest is the one.
+// nextShard finds the checkpoint of which this node commits its part next, or returns the zero value. If ended is true, nothing is still
+// being written, and it takes the newest checkpoint.
 func (c *committer) nextShard(ctx context.Context, ended bool) (written, error) {
 	sh := c.shards
 	if ended {
@@ -79,7 +80,7 @@ func (c *committer) nextShard(ctx context.Context, ended bool) (written, error) 
 	return w, checkpoint.PutNext(ctx, c.store, c.ranks.key, w.step)
 }
 
-// asked finds the checkpoint that node 0 commits, if it is on this node and not committed yet.
+// asked finds the checkpoint that node 0 commits, if this node has its part and has not committed it yet.
 func (c *committer) asked(ctx context.Context) (written, error) {
 	sh := c.shards
 	found, err := c.layout.find(c.ranks.p.dirs.checkpoints)
@@ -98,7 +99,7 @@ func (c *committer) asked(ctx context.Context) (written, error) {
 	return w, nil
 }
 
-// checkEmpty refuses a node that writes no part of any checkpoint, since none would ever be whole.
+// checkEmpty fails a node that writes no part of any checkpoint, because no checkpoint would ever be complete.
 func (c *committer) checkEmpty(step int64) {
 	entries, err := os.ReadDir(c.ranks.p.dirs.checkpoints)
 	switch {
@@ -129,7 +130,7 @@ func (c *committer) join(ctx context.Context) error {
 	return err
 }
 
-// joined is join; it returns the nodes whose parts are there.
+// joined is join, and returns the nodes that have committed their parts.
 func (c *committer) joined(ctx context.Context) ([]int, error) {
 	step := c.shards.mine
 	if step <= c.done.Load() {
@@ -179,7 +180,7 @@ func (c *committer) lastShards(ctx context.Context, together bool) error {
 	return c.readWhole(ctx)
 }
 
-// readWhole reads which commit is the newest. Another node may have completed one that this one has stopped to wait for.
+// readWhole reads which commit is the newest. Another node may have completed one that this node no longer waits for.
 func (c *committer) readWhole(ctx context.Context) error {
 	steps, err := checkpoint.Steps(ctx, c.store, c.ranks.key)
 	if err == nil && len(steps) > 0 {
@@ -188,8 +189,8 @@ func (c *committer) readWhole(ctx context.Context) error {
 	return err
 }
 
-// finishAsked commits this node's part of the step that all were to commit next. Where all are told to stop there is no time for it: they
-// agree on a newer one, or have it already.
+// finishAsked commits this node's part of the step that all nodes were to commit next. If all nodes were told to stop, there is no time for
+// that: they agree on a newer step, or already have one.
 func (c *committer) finishAsked(ctx context.Context, together bool) error {
 	if together && !c.ranks.isBereft() {
 		return nil
@@ -205,7 +206,7 @@ func (c *committer) finishAsked(ctx context.Context, together bool) error {
 	return err
 }
 
-// of is the checkpoint of a step among those that were found, or the zero one.
+// of returns the checkpoint of a step among those that were found, or the zero value.
 func of(found []written, step int64) written {
 	if i := slices.IndexFunc(found, func(w written) bool { return w.step == step }); i >= 0 {
 		return found[i]
@@ -213,21 +214,21 @@ func of(found []written, step int64) written {
 	return written{}
 }
 
-// noteOver notes which nodes commit nothing more.
+// noteOver records which nodes commit nothing more.
 func (r *ranks) noteOver(nodes []int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.lost = nodes
 }
 
-// isBereft reports whether a node commits nothing more, so that what it has not committed will not be whole.
+// isBereft reports whether some node commits nothing more, so that a checkpoint that lacks its part can no longer be completed.
 func (r *ranks) isBereft() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.lost) > 0
 }
 
-// lacks reports whether a node whose part is not among those of nodes commits nothing more.
+// lacks reports whether a node that is not in nodes, and so has not committed its part, commits nothing more.
 func (r *ranks) lacks(nodes []int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

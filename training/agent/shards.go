@@ -8,20 +8,20 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 )
 
-// refuseShards is an error when a node other than 0 has written a part of a checkpoint of another layout. Those are taken from node 0, so what would be
-// committed lacks this part, and nothing could resume from it.
+// refuseShards returns an error if a node other than 0 has written a part of a checkpoint whose layout is not `sharded`. Such checkpoints
+// are taken from node 0 only, so the commit would lack this part, and training could not resume from it.
 func (r *ranks) refuseShards() error {
 	if r.p.index == 0 || r.p.spec.Checkpoint.Layout == spec.LayoutSharded {
 		return nil
 	}
 	found, err := r.commits.layout.find(r.p.dirs.checkpoints)
 	if err != nil {
-		return nil // on this node nobody needs the folder
+		return nil // the folder is not needed on this node
 	}
 	for _, w := range found {
 		part, err := r.commits.layout.part(filepath.Join(r.p.dirs.checkpoints, w.name))
 		if err != nil || part == "" {
-			continue // rotated away meanwhile, or nothing of it
+			continue // deleted in the meantime, or nothing that matters
 		}
 		return fault.Errorf(fault.User,
 			"node %d wrote a part of checkpoint %s (%s), but checkpoints are only read from node 0, so training could not resume from this one: "+
@@ -31,7 +31,7 @@ func (r *ranks) refuseShards() error {
 	return nil
 }
 
-// part names a file of the checkpoint that no training can do without, or nothing.
+// part returns the name of a file of the checkpoint that is needed to resume. It is empty if there is none.
 func (l layout) part(path string) (name string, err error) {
 	err = filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || l.spare != nil && l.spare(d.Name()) {

@@ -19,11 +19,11 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// spotEvery is how often AWS advises to look.
+// spotEvery is the polling interval that AWS recommends.
 const spotEvery = 5 * time.Second
 
-// hearSpot asks EC2's metadata service for the notice, and writes it where notices are looked for, as other pools do. A recommendation to
-// rebalance is only told to people: it says that an interruption is likelier than before, which may be hours early, or never come true.
+// hearSpot polls EC2's metadata service for the interruption notice, and writes it to the notice file, as other pools do. A rebalance
+// recommendation is only shown to people: it says that an interruption is more likely than before, which may come hours later, or never.
 func (n *node) hearSpot(ctx context.Context, address string, every time.Duration) {
 	service := metadataService(address)
 	for range poll.Every(ctx, every) {
@@ -38,21 +38,21 @@ func (n *node) hearSpot(ctx context.Context, address string, every time.Duration
 			return
 		case err != nil:
 			n.log.Warn("the instance's notice could not be read", "error", err)
-			service = metadataService(address) // a session may be over before its time, of which its client takes no note
+			service = metadataService(address) // the client does not notice if its session ends early
 		}
 	}
 }
 
-// metadataService is a client of the service at address, by version 2 of its protocol alone, whatever AWS's variables say.
+// metadataService returns a client of the service at address. It only uses version 2 of the protocol, whatever AWS's variables say.
 func metadataService(address string) *imds.Client {
 	return imds.New(imds.Options{
 		Endpoint: address, ClientEnableState: imds.ClientEnabled, EnableFallback: aws.FalseTernary,
-		// Never through a proxy: the service answers by who asks.
+		// Never use a proxy: the service identifies the instance by who connects.
 		HTTPClient: &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{}},
 	})
 }
 
-// hearRebalance notes once that EC2 recommends to move off the instance.
+// hearRebalance records, once, that EC2 recommends moving off the instance.
 func (n *node) hearRebalance(ctx context.Context, service *imds.Client) error {
 	n.mu.Lock()
 	known := !n.rebalance.IsZero()
@@ -73,7 +73,7 @@ func (n *node) hearRebalance(ctx context.Context, service *imds.Client) error {
 	return nil
 }
 
-// interruption is the notice that the instance will be taken away; nil while there is none.
+// interruption returns the notice that the instance will be interrupted; nil if there is none.
 func interruption(ctx context.Context, service *imds.Client) (*protocol.NodeNotice, error) {
 	var said struct {
 		Time time.Time `json:"time"`
@@ -84,7 +84,7 @@ func interruption(ctx context.Context, service *imds.Client) (*protocol.NodeNoti
 	return &protocol.NodeNotice{Until: said.Time}, nil
 }
 
-// metadata reads what the service tells under a path, and reports whether that is anything.
+// metadata decodes what the service has under a path, and reports whether it has anything.
 func metadata(ctx context.Context, service *imds.Client, path string, said any) (bool, error) {
 	answer, err := service.GetMetadata(ctx, &imds.GetMetadataInput{Path: path})
 	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && response.HTTPStatusCode() == http.StatusNotFound {

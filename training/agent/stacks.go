@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// stacksLimit bounds what is done to learn where the ranks are.
+	// stacksLimit bounds the time to print the stacks of the ranks.
 	stacksLimit = 20 * time.Second
-	// stackTime is how long one process may take to print its stacks before the next is asked, which would print in between.
+	// stackTime is how long one process may take to print its stacks before the next one is asked. Otherwise their output would mix.
 	stackTime = 300 * time.Millisecond
 	// stackEnd is how long processes may take to end after that.
 	stackEnd = 2 * time.Second
@@ -31,8 +31,8 @@ const (
 	stackProcesses = 32
 )
 
-// logStacks writes the stacks of the ranks' Python processes into the log, by py-spy where the ranks could start it. Else SIGABRT makes
-// Python print them and end: rankEnv has switched its fault handler on.
+// logStacks writes the stacks of the ranks' Python processes to the log, with py-spy if the ranks' PATH has it and it works. Otherwise
+// SIGABRT makes Python print them and exit, because rankEnv enables its fault handler.
 func (r *ranks) logStacks() {
 	pids := pythons("/proc", r.roots())
 	if len(pids) == 0 {
@@ -46,7 +46,8 @@ func (r *ranks) logStacks() {
 		return
 	}
 	for _, pid := range pids {
-		// A core dump of a training may take longer than the training has hung. With a limit of 1 the kernel writes none, to a program neither.
+		// Writing a core dump of a training may take very long. With a limit of 1, the kernel writes none, and does not pipe one to a program
+		// either.
 		_ = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}, nil)
 		_ = syscall.Kill(pid, syscall.SIGABRT) // it may have ended just now
 		awaitEnd(ctx, []int{pid}, stackTime)
@@ -54,7 +55,7 @@ func (r *ranks) logStacks() {
 	awaitEnd(ctx, pids, stackEnd)
 }
 
-// spy logs what py-spy says of processes, and reports whether it said something of each.
+// spy logs the output of py-spy for processes, and reports whether it succeeded for each.
 func (r *ranks) spy(ctx context.Context, path string, env []string, pids []int) bool {
 	out := r.p.mask.Writer(r.said.of(ranklog.NoRank))
 	defer out.Close()
@@ -77,7 +78,7 @@ func (r *ranks) spy(ctx context.Context, path string, env []string, pids []int) 
 	return true
 }
 
-// roots are the ranks' processes, by their IDs; without a launcher the command.
+// roots returns the process IDs of the ranks or, without a launcher, of the command.
 func (r *ranks) roots() []int {
 	if !r.launch.watched() {
 		return []int{r.proc.PID()}
@@ -93,7 +94,7 @@ func (r *ranks) roots() []int {
 	return roots
 }
 
-// pythons are the Python processes among processes and what comes from them.
+// pythons returns the Python processes among processes and their descendants.
 func pythons(procfs string, roots []int) []int {
 	children, _ := processes(procfs)
 	var found []int
@@ -105,7 +106,7 @@ func pythons(procfs string, roots []int) []int {
 	return found
 }
 
-// program is the path of a process's program; empty when it has ended.
+// program returns the path of the program of a process; empty if it has ended.
 func program(procfs string, pid int) string {
 	path, _ := os.Readlink(filepath.Join(procfs, strconv.Itoa(pid), "exe"))
 	return path

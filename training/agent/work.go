@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// workKept is of how many steps it is kept how long a rank worked on them.
+	// workKept is for how many steps the work time of a rank is kept.
 	workKept = 50
-	// maxWorkers bounds the ranks of a node of which that is kept: a script may write any number.
+	// maxWorkers bounds the ranks of a node for which it is kept, because a script may write any number.
 	maxWorkers = 1024
 )
 
-// worked notes how long a rank worked on a step, if a line tells it.
+// worked records how long a rank worked on a step, if a line says so.
 func (m *follower) worked(line metrics.Line) {
 	rank, seconds, ok := line.Work()
 	if !ok {
@@ -32,7 +32,7 @@ func (m *follower) worked(line metrics.Line) {
 	m.work[rank] = last[max(0, len(last)-workKept):]
 }
 
-// slowest is the work of the rank with the longest median; nil when no rank has told its own.
+// slowest returns the work of the rank with the longest median; nil if no rank has reported its own.
 func (m *follower) slowest() *protocol.StepWork {
 	m.mu.Lock()
 	defer m.mu.Unlock()
