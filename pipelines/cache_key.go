@@ -158,14 +158,17 @@ func (k *keyWriter) transform(t spec.Transform, reads bool) {
 	if err != nil {
 		k.unknown = true
 	}
-	known := string(text)
-	for _, dir := range slices.Sorted(maps.Keys(k.job.Cache.Inputs)) {
-		known = strings.ReplaceAll(known, dir, k.job.Cache.Inputs[dir])
-	}
+	known := k.job.Cache.withDigests(string(text))
 	k.write(t.Type, known)
 	switch {
 	case transform.Is[transform.Decontaminate](t.Type):
-		k.unknown = k.unknown || known == string(text) // the held-out files are in no known input
+		var against spec.Paths
+		k.unknown = json.Unmarshal(config["against"], &against) != nil || k.unknown
+		for _, pattern := range against {
+			digest := k.job.Cache.inputOf(pattern)
+			k.unknown = k.unknown || digest == ""
+			k.write(digest)
+		}
 	case transform.Is[transform.Exec](t.Type):
 		k.unknown = k.unknown || k.job.Cache.Programs == ""
 		k.write(k.job.Cache.Programs)
@@ -179,6 +182,27 @@ func (k *keyWriter) transform(t spec.Transform, reads bool) {
 	if strings.Contains(known, "params") {
 		k.write(k.job.Spec.RowParams)
 	}
+}
+
+// withDigests replaces the folders of inputs in a transform's configuration, which is JSON, with the digests of their content.
+func (c *Cache) withDigests(config string) string {
+	dirs := slices.SortedFunc(maps.Keys(c.Inputs), func(a, b string) int { return len(b) - len(a) }) // "held" also begins "held_out"
+	var pairs []string
+	for _, dir := range dirs {
+		text, _ := json.Marshal(dir) //nolint:errcheck // a string can be encoded
+		pairs = append(pairs, strings.Trim(string(text), `"`), c.Inputs[dir])
+	}
+	return strings.NewReplacer(pairs...).Replace(config)
+}
+
+// inputOf returns the digest of the input whose folder a path lies in. It is empty if there is none.
+func (c *Cache) inputOf(path string) string {
+	for dir, digest := range c.Inputs {
+		if strings.HasPrefix(path, dir+"/") {
+			return digest
+		}
+	}
+	return ""
 }
 
 // programID identifies the build of this program. It is empty if the build is unknown.

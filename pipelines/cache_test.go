@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -289,5 +290,44 @@ func TestCacheOfHashes(t *testing.T) {
 	}
 	if n := reused("b", "2"); n != 0 {
 		t.Errorf("%d rows reused that were hashed with another key", n)
+	}
+}
+
+// What is held out is known by the digest of the input that it lies in, also if the name of another input begins its name. Nothing is kept
+// if some of it lies elsewhere.
+func TestCacheOfDecontaminate(t *testing.T) {
+	input, cache, inputs := write(t, manyFiles(0, 1)), t.TempDir(), t.TempDir()
+	elsewhere := write(t, map[string]string{"e.jsonl": `{"text": "held out in a file that no input has"}` + "\n"})
+	for _, name := range []string{"held", "heldout"} {
+		if err := os.Mkdir(filepath.Join(inputs, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		addFiles(t, filepath.Join(inputs, name), map[string]string{"a.jsonl": `{"text": "some of the words that are held out"}` + "\n"})
+	}
+	for _, tt := range []struct {
+		against, digest string // of heldout
+		want            int64
+	}{
+		{"heldout/*.jsonl", "one", 0},
+		{"heldout/*.jsonl", "one", 100},
+		{"heldout/*.jsonl", "two", 0},
+		{"held/*.jsonl", "two", 0},
+		{"held/*.jsonl", "three", 100},
+		{"held/*.jsonl, ELSEWHERE/*.jsonl", "three", 0},
+		{"held/*.jsonl, ELSEWHERE/*.jsonl", "three", 0},
+	} {
+		against := strings.ReplaceAll(inputs+"/"+tt.against, "ELSEWHERE", elsewhere)
+		sp := chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/*.jsonl}}
+- {type: Decontaminate, config: {fields: [text], ngram: 5, against: [`+against+`]}}
+- {type: Deduplicate, config: {fields: [id]}}
+- {type: WriteToJson}
+`)
+		got := withCache(t, cache, sp, func(j *pipelines.Job) {
+			j.Cache.Inputs = map[string]string{filepath.Join(inputs, "held"): "some", filepath.Join(inputs, "heldout"): tt.digest}
+		})
+		if got != tt.want {
+			t.Errorf("against %s, heldout %s: %d rows reused, want %d", tt.against, tt.digest, got, tt.want)
+		}
 	}
 }
