@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
@@ -23,14 +24,18 @@ func WriteBlob(ctx context.Context, s *store.Store, v any) (digest string, err e
 	return digest, err
 }
 
-// ReadBlob decodes a blob of JSON into v.
+// ReadBlob decodes a blob of JSON into v. It reads the blob to its end, where the digest is checked.
 func ReadBlob(ctx context.Context, s *store.Store, digest string, v any) error {
 	r, err := s.Blob(ctx, digest)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return json.NewDecoder(r).Decode(v)
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, v)
 }
 
 // LoadSpec returns the resolved spec of a step, which is in its input or, when it is large, in the store.

@@ -2,6 +2,9 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,6 +37,30 @@ func TestNumbersAreKept(t *testing.T) {
 	}
 	if diff := cmp.Diff(spec.Values{"n": int64(9007199254740993)}, s.Decision.Fields); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A damaged blob is noticed also if it is JSON of the right form.
+func TestReadDamagedBlob(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(t.Context(), "file://"+dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := WriteBlob(t.Context(), s, map[string]int{"steps": 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "blobs", digest[7:9], digest[7:])
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(`{"steps":90}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]int
+	if err := ReadBlob(t.Context(), s, digest, &got); !errors.Is(err, store.ErrCorrupt) || got != nil {
+		t.Errorf("got %v, %v, want an error", got, err)
 	}
 }
 
