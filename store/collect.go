@@ -162,6 +162,9 @@ func (m *marker) follow(ctx context.Context, digest string) error {
 		defer m.large.Unlock()
 	}
 	text, err := m.store.readAll(ctx, key, info.Bytes)
+	if errors.Is(err, ErrNotFound) {
+		return nil // another sweep has just deleted it
+	}
 	if err != nil {
 		return err
 	}

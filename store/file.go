@@ -292,14 +292,17 @@ func (d *fileDriver) Delete(_ context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if info, err := os.Lstat(d.path(key)); err != nil || info.IsDir() {
+	info, err := os.Lstat(d.path(key))
+	if err == nil && info.IsDir() {
 		return nil
 	}
-	err := os.Remove(d.path(key))
+	if err == nil {
+		err = os.Remove(d.path(key))
+	}
 	if err == nil {
 		err = d.removeEmpty(path.Dir(key))
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(readError(err), ErrNotFound) {
 		return fmt.Errorf("delete %s: %w", key, writeError(err))
 	}
 	return nil

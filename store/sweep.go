@@ -81,7 +81,7 @@ func (s *Store) awaitSweep(ctx context.Context) (waited bool, err error) {
 		}
 		waited = true
 		if time.Since(begun) > sweepPatience {
-			return waited, s.driver.Delete(ctx, sweepKey)
+			return waited, s.endSweep(ctx, who.ID)
 		}
 		select {
 		case <-time.After(sweepPoll):
@@ -89,6 +89,21 @@ func (s *Store) awaitSweep(ctx context.Context) (waited bool, err error) {
 			return waited, context.Cause(ctx)
 		}
 	}
+}
+
+// endSweep deletes the record of a sweep, but not that of another one that has begun since.
+func (s *Store) endSweep(ctx context.Context, id string) error {
+	var who sweeping
+	err := s.GetJSON(ctx, sweepKey, &who)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil && !errors.Is(err, ErrCorrupt):
+		return err
+	case who.ID != id:
+		return nil
+	}
+	return s.driver.Delete(ctx, sweepKey)
 }
 
 // Sweep deletes those blobs in garbage that have neither been written nor stored again since before, and returns them. Other processes may
@@ -113,8 +128,9 @@ func (s *Store) Sweep(ctx context.Context, garbage []Info, before time.Time) ([]
 
 // sweep deletes one batch. Others that want to store one of its blobs again wait until it is done.
 func (s *Store) sweep(ctx context.Context, batch []Info, before time.Time) (gone []Info, err error) {
+	id := rand.Text()
 	for {
-		err := s.PutJSON(ctx, sweepKey, sweeping{ID: rand.Text(), At: s.now()}, WriteOptions{IfAbsent: true})
+		err := s.PutJSON(ctx, sweepKey, sweeping{ID: id, At: s.now()}, WriteOptions{IfAbsent: true})
 		if err == nil {
 			break
 		}
@@ -125,7 +141,7 @@ func (s *Store) sweep(ctx context.Context, batch []Info, before time.Time) (gone
 			return nil, err
 		}
 	}
-	defer func() { err = errors.Join(err, s.driver.Delete(context.WithoutCancel(ctx), sweepKey)) }()
+	defer func() { err = errors.Join(err, s.endSweep(context.WithoutCancel(ctx), id)) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, sweepLimit, fmt.Errorf("%d files were not deleted within %s", len(batch), sweepLimit))
 	defer cancel()
 	deleted := make([]bool, len(batch))

@@ -382,3 +382,22 @@ func (w watched) Read(ctx context.Context, key string) (io.ReadCloser, error) {
 	}
 	return r, err
 }
+
+// A sweep that took so long that another one has begun leaves the other's record, for which writers wait.
+func TestSweepEndsItself(t *testing.T) {
+	s, _ := openClocked(t, "mem://"+t.TempDir())
+	if err := s.PutJSON(t.Context(), sweepKey, sweeping{ID: "second"}, WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []struct {
+		id   string
+		want error
+	}{{"first", nil}, {"second", ErrNotFound}, {"second", ErrNotFound}} {
+		if err := s.endSweep(t.Context(), of.id); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.GetJSON(t.Context(), sweepKey, new(sweeping)); !errors.Is(err, of.want) {
+			t.Errorf("after the end of the %s sweep: %v, want %v", of.id, err, of.want)
+		}
+	}
+}
