@@ -45,7 +45,7 @@ func Run(ctx context.Context, c protocol.AgentConfig, s *store.Store, encode fun
 	}
 	defer cl.Close()
 
-	patient := s.Patient(store.Patience{Limit: protocol.Patience, Waiting: func(_ context.Context, why error) func() {
+	patient := s.Patient(store.Patience{Limit: protocol.Patience, Waiting: func(ctx context.Context, why error) func() {
 		logger.Warn("waiting for the store", "store", s.URL(), "error", why)
 		return showWaiting(ctx, why)
 	}})
