@@ -20,6 +20,8 @@ const (
 	stallAfter = 5
 	// startupLimit is the default of `startup`. Ranks that do not find each other usually give up by themselves within half of it.
 	startupLimit = time.Hour
+	// rescanAfter is how long ranks that hang are left alone before their files are scanned again.
+	rescanAfter = 10 * time.Second
 )
 
 // checkHang logs the stacks of the ranks and kills them if they have made no progress for too long. With `action: warn` it only logs a
@@ -30,8 +32,8 @@ func (r *ranks) checkHang(now time.Time) {
 		return
 	}
 	silent := now.Sub(r.progressedAt())
-	if silent > limit { // checked only now, because it is slow if there are many files
-		r.wroteAt = r.lastWritten(now)
+	if silent > limit && (r.silent == "" || now.Sub(r.scannedAt) > rescanAfter) { // not each time, because it is slow if there are many files
+		r.wroteAt, r.scannedAt = r.lastWritten(now), now
 		silent = now.Sub(r.progressedAt())
 	}
 	why := ""

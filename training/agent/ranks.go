@@ -55,6 +55,7 @@ type ranks struct {
 	memoryAt time.Time // when their memory was last checked
 
 	startedAt time.Time
+	scannedAt time.Time // when checkHang last scanned their files
 	wroteAt   time.Time // when one of their files was last written, as of the last check by checkHang
 
 	mu      sync.Mutex
