@@ -246,12 +246,13 @@ func (e *Executions) deserted(ctx context.Context, step string) string {
 	defer cancel()
 	of := activity.GetInfo(ctx).WorkflowExecution
 	now, err := activity.GetClient(ctx).DescribeWorkflowExecution(ctx, of.ID, of.RunID)
+	status := now.GetWorkflowExecutionInfo().GetStatus()
 	switch {
 	case errors.As(err, new(*serviceerror.NotFound)):
 		return "its workflow does not exist any more"
 	case err != nil:
 		return "" // Temporal is away again
-	case now.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
+	case status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING && status != enums.WORKFLOW_EXECUTION_STATUS_PAUSED:
 		return "its workflow has ended"
 	case now.GetWorkflowExtendedInfo().GetCancelRequested():
 		return "its workflow has been canceled"

@@ -219,10 +219,12 @@ func (n *node) unwanted(p *prepared) (why string, err error) {
 	if _, gone := errors.AsType[*serviceerror.NotFound](describeErr); gone {
 		return "Temporal does not know their workflow", nil
 	}
-	if status := now.GetWorkflowExecutionInfo().GetStatus(); describeErr == nil && status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	switch status := now.GetWorkflowExecutionInfo().GetStatus(); {
+	case describeErr != nil, status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, status == enums.WORKFLOW_EXECUTION_STATUS_PAUSED:
+		return "", errors.Join(err, describeErr)
+	default:
 		return "their workflow has ended: " + status.String(), nil
 	}
-	return "", errors.Join(err, describeErr)
 }
 
 // awaitsPeers reports whether the node is ready and still waits for the rest of its gang, which may take long to fetch its inputs
