@@ -45,7 +45,8 @@ func publish(job Job, out spec.CleanOutput) (err error) {
 	return moveFolder(filepath.Join(job.WorkDir, "out"), job.OutputDir)
 }
 
-// moveFolder syncs the folders below from, whose files must be synced already, renames from to to, and syncs the parent.
+// moveFolder syncs the folders below from, whose files must be synced already, renames from to to, and syncs the parent. If that fails, to
+// is removed.
 func moveFolder(from, to string) error {
 	err := filepath.WalkDir(from, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -64,7 +65,10 @@ func moveFolder(from, to string) error {
 	case err != nil:
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
-	return syncFolder(filepath.Dir(to))
+	if err := syncFolder(filepath.Dir(to)); err != nil {
+		return errors.Join(err, os.RemoveAll(to))
+	}
+	return nil
 }
 
 func syncFolder(path string) error {

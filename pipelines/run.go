@@ -93,10 +93,10 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell liste
 		return spec.CleanOutput{}, last.Error
 	case err != nil:
 		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "the cleaning process: %w", err)
+	case readErr != nil && exit.OK():
+		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "read from the cleaning process: %w", readErr)
 	case !exit.OK() || last.Result == nil:
 		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "the cleaning process ended without a result: %s%s", exit, lastWords(tail))
-	case readErr != nil:
-		return spec.CleanOutput{}, fault.Errorf(fault.Infrastructure, "read from the cleaning process: %w", readErr)
 	}
 	return *last.Result, nil
 }
@@ -104,8 +104,8 @@ func runChild(ctx context.Context, exe string, job Job, stdin []byte, tell liste
 // maxMessage bounds the size of one message.
 const maxMessage = 16 << 20
 
-// readMessages passes progress and logs to the listener and returns the last message. If a line is not JSON, it drains the rest, so that
-// the child does not block.
+// readMessages passes progress and logs to the listener and returns the last message. If a line is too long or not JSON, it drains the
+// rest, so that the child does not block.
 func readMessages(r io.Reader, tell listener) (last message, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxMessage)
@@ -123,7 +123,11 @@ func readMessages(r io.Reader, tell listener) (last message, err error) {
 		}
 		last = m
 	}
-	return last, lines.Err()
+	if err := lines.Err(); err != nil {
+		_, drainErr := io.Copy(io.Discard, r)
+		return last, errors.Join(err, drainErr)
+	}
+	return last, nil
 }
 
 func lastWords(tail *proc.Tail) string {
