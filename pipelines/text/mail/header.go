@@ -18,7 +18,16 @@ const maxField = 64 << 10
 // entity that does not begin with a header is all body.
 func readHeader(entity string) (header, string) {
 	h := header{}
-	last := ""
+	name := "" // of the field that continuation lines belong to, if any
+	var value strings.Builder
+	end := func() {
+		if name != "" {
+			h[name] = value.String()
+		}
+		name = ""
+		value.Reset()
+	}
+	defer end()
 	rest := entity
 	for first := true; rest != ""; first = false {
 		line, after, _ := strings.Cut(rest, "\n")
@@ -30,25 +39,23 @@ func readHeader(entity string) (header, string) {
 			continue
 		}
 		if line[0] == ' ' || line[0] == '\t' {
-			if last != "" && len(h[last]) < maxField {
-				h[last] += " " + strings.TrimSpace(line)
+			if name != "" && value.Len() < maxField {
+				value.WriteString(" " + strings.TrimSpace(line))
 			}
 			continue
 		}
-		name, value, found := strings.Cut(line, ":")
-		name = strings.ToLower(strings.TrimSpace(name))
-		if !found || !fieldName(name) {
+		end()
+		begin, text, found := strings.Cut(line, ":")
+		begin = strings.ToLower(strings.TrimSpace(begin))
+		switch {
+		case !found || !fieldName(begin):
 			if len(h) == 0 {
 				return h, entity
 			}
-			last = ""
-			continue
+		case h[begin] == "": // otherwise it is repeated, and its continuation lines do not belong to the first
+			name = begin
+			value.WriteString(strings.TrimSpace(text))
 		}
-		if last = name; h[name] != "" {
-			last = "" // its continuation lines do not belong to the first
-			continue
-		}
-		h[name] = strings.TrimSpace(value)
 	}
 	return h, rest
 }
