@@ -118,8 +118,10 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := s.startTemporal(ctx, o, dir, log); err != nil {
 		return nil, err
 	}
-	s.ui, err = startUI(uiListener, o, s.conn, log)
-	return s, err
+	if s.ui, err = startUI(uiListener, o, s.conn, log); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Address is where the frontend listens, "127.0.0.1:7233".
