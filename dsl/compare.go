@@ -18,7 +18,7 @@ func checkCompare(c *checker, s *step, rules []spec.Compare) {
 		nodes = at.Content
 	}
 	if len(nodes) == 0 {
-		c.src.Errorf(at, "compare", "such as {rule: top1}", "there are no rules")
+		c.src.Errorf(at, "compare", "for example {rule: top1}", "there are no rules")
 	}
 	if len(nodes) != len(rules) {
 		return // one was too broken to be read, and was reported
@@ -49,14 +49,14 @@ func checkLoss(c *checker, s *step, sp *spec.Rollout) {
 		for i, stage := range sp.Stages {
 			for j, check := range stage.Checks {
 				if place := document.Lookup(s.body, "stages", i, "checks", j); place != nil && at == nil && readsLoss.MatchString(string(check)) {
-					c.src.Errorf(place, "compare", "add such as `tests: {loss: {bound: 50}}`", "losses are only measured with `tests.loss`")
+					c.src.Errorf(place, "compare", "add for example `tests: {loss: {bound: 50}}`", "losses are only measured with `tests.loss`")
 				}
 			}
 		}
 		return
 	}
 	if len(sp.Compare) == 0 || sp.Compare[0].Rule != spec.CompareTolerance {
-		c.src.Errorf(document.KeyNode(document.Lookup(s.body, "tests"), "loss"), "compare", "such as `compare: {rule: tolerance, rtol: 0.1}`",
+		c.src.Errorf(document.KeyNode(document.Lookup(s.body, "tests"), "loss"), "compare", "for example `compare: {rule: tolerance, rtol: 0.1}`",
 			"a loss test needs `rule: tolerance` in the first rule of `compare`: a loss is the difference of two numbers")
 	}
 	for _, key := range []struct {

@@ -46,7 +46,7 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 		return
 	}
 	if len(variants.Content) == 0 {
-		c.src.Errorf(variants, "variant", "such as fp32: {onnx: {}}", "no variants are listed")
+		c.src.Errorf(variants, "variant", "for example fp32: {onnx: {}}", "no variants are listed")
 	}
 	for name, body := range document.Entries(variants) {
 		if body.Kind == yaml.MappingNode {

@@ -43,7 +43,7 @@ func (l *loader) explainKey(t reflect.Type, n, key *yaml.Node) (hint, meant stri
 	case t == pipelineType && decode.HasKey(reflect.TypeFor[spec.Train](), word) && decode.HasKey(reflect.TypeFor[spec.Run](), word) && word != "inputs":
 		return "write it under the kind key of a step, or for all of a kind as `defaults: {run: {" + word + ": ...}}`", ""
 	case t == pipelineType && (strings.HasPrefix(word, "x-") || strings.HasPrefix(word, ".")):
-		return "there are no keys for what is used elsewhere: write the value at its first use, with the anchor, or as `defaults`", ""
+		return "there is no place for values that are only used elsewhere: write the value, with its anchor, at its first use, or under `defaults`", ""
 	case t == envelopeType:
 		return l.explainStepKey(n, key)
 	case t == reflect.TypeFor[spec.Variant]() && decode.HasKey(reflect.TypeFor[spec.ONNXVariant](), word):

@@ -35,7 +35,7 @@ func (c *checker) checkNotify() {
 				c.src.Errorf(url, "url", "use https", "a message to %q would not be encrypted, and is refused: http is only allowed on this machine", url.Value)
 			}
 			if url := document.Lookup(at, "url"); url != nil && secretURL.MatchString(url.Value) {
-				c.src.Warnf(url, "secret", "write `url_secret: NAME`, and its source into the environment's `secrets`", "whoever has this URL can post there, and a pipeline is no secret")
+				c.src.Warnf(url, "secret", "write `url_secret: NAME`, and its source into the environment's `secrets`", "anyone who has this URL can post there, and a pipeline is not kept secret")
 			}
 			for _, name := range []string{"url_secret", "signing_secret"} {
 				if secret := document.Lookup(at, name); secret != nil && !strings.Contains(secret.Value, "${") {

@@ -79,7 +79,7 @@ func checkLatency(c *checker, s *step) {
 	at := document.Lookup(s.body, "tests", "latency")
 	for key := range document.Entries(at) {
 		if document.Lookup(at, "quantile") == nil && decode.HasKey(reflect.TypeFor[spec.LatencyTest](), key.Value) {
-			c.src.Warnf(key, "compare", "add such as `quantile: 0.99`", "`%s` has no effect: without a `quantile` there is no latency test", key.Value)
+			c.src.Warnf(key, "compare", "add for example `quantile: 0.99`", "`%s` has no effect: without a `quantile` there is no latency test", key.Value)
 			return
 		}
 	}

@@ -170,7 +170,7 @@ func (c *checker) checkData(n *yaml.Node, d *spec.DataTrigger) {
 		} else if strings.HasPrefix(d.Glob, "./") {
 			c.src.Errorf(at, "glob", "write "+strings.TrimPrefix(d.Glob, "./"), "no path below the folder begins with `./`")
 		} else if notGlob.MatchString(d.Glob) {
-			c.src.Warnf(at, "glob", "write such as *.csv or 2026-*/*.csv; for several patterns, write a trigger for each",
+			c.src.Warnf(at, "glob", "write for example *.csv or 2026-*/*.csv; for several patterns, write a trigger for each",
 				"only `*`, `?` and `[a-z]` are special in a pattern, and they match no slash")
 		}
 	}

@@ -34,7 +34,7 @@ func (c *checker) checkVariableNames(s *step, key string) {
 			}
 			c.src.Errorf(name, "variable", hint, "%q is not a valid name for an environment variable", name.Value)
 		case key == "env" && plainSecret.MatchString(value.Value):
-			c.src.Warnf(value, "secret", "write its source into the environment's `secrets`, and `secrets: {"+name.Value+": NAME}` here", "the value of `%s` looks like a key, and a pipeline is no secret", name.Value)
+			c.src.Warnf(value, "secret", "write its source into the environment's `secrets`, and `secrets: {"+name.Value+": NAME}` here", "the value of `%s` looks like a key, and a pipeline is not kept secret", name.Value)
 		case slices.Contains(ownVariables, name.Value), ranks && slices.Contains(rankVariables, name.Value):
 			c.src.Errorf(name, "variable", "remove it, or give yours another name", "Sluice sets `%s` itself, and the step could not work with another value", name.Value)
 		case key == "env" && !strings.HasPrefix(name.Value, "HF_"): // libraries of that prefix expand what they read

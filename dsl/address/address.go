@@ -69,7 +69,7 @@ func CheckImage(src *document.Source, at *yaml.Node) {
 	if at == nil || at.Kind != yaml.ScalarNode || at.Tag == "!!null" || strings.Contains(at.Value, "${") || image.MatchString(at.Value) {
 		return
 	}
-	hint := "write such as ghcr.io/acme/train:cu124"
+	hint := "write for example ghcr.io/acme/train:cu124"
 	_, without, hasScheme := strings.Cut(at.Value, "://")
 	if hasScheme && image.MatchString(without) {
 		hint = "write " + without

@@ -26,7 +26,7 @@ func (d *Decoder) checkText(n *yaml.Node) {
 		d.Source.Warnf(n, "text", "write \""+m[1]+"\"", "YAML knows straight quotes alone: these are part of the value")
 	}
 	if m := dashOption.FindStringSubmatch(n.Value); m != nil {
-		d.Source.Warnf(n, "text", "write --"+m[1], "this begins with a dash, not with a hyphen, and a program takes it for no option")
+		d.Source.Warnf(n, "text", "write --"+m[1], "this begins with a dash, not with a hyphen, so a program does not read it as an option")
 	}
 	if hint := invisibleHint(n.Value); hint != "" && !strings.Contains(strings.Trim(n.Value, "\u00a0"), " ") && len(invisible.FindAllString(n.Value, -1)) < 3 {
 		d.Source.Warnf(n, "text", hint, "%q holds a character that cannot be seen", n.Value)
@@ -35,14 +35,14 @@ func (d *Decoder) checkText(n *yaml.Node) {
 		d.Source.Warnf(n, "text", "quote the value, or write a space after the `#`", "the value ends before `%s`, which YAML takes for a comment", n.LineComment)
 	}
 	if next := strings.TrimSpace(d.Source.Text(n.Line + 1)); strings.HasPrefix(next, "- ") && strings.Contains(n.Value, " "+next) {
-		d.Source.Add(document.SeverityWarning, n.Line+1, 1+strings.Index(d.Source.Text(n.Line+1), "-"), "text", "indent it like the item above", "this is no item, but continues the value above, since it is indented more")
+		d.Source.Add(document.SeverityWarning, n.Line+1, 1+strings.Index(d.Source.Text(n.Line+1), "-"), "text", "indent it like the item above", "this is not an item of the list: it is indented more, so it continues the value above")
 	}
 }
 
 // invisibleHint is a hint for a word in which a character stands that nobody sees; empty where there is none.
 func invisibleHint(word string) string {
 	if found := invisible.FindString(word); found != "" {
-		return fmt.Sprintf("write %q: the character %U in it cannot be seen, and is no space to YAML", strings.TrimSpace(invisible.ReplaceAllString(word, "")), []rune(found)[0])
+		return fmt.Sprintf("write %q: the character %U in it cannot be seen, and YAML does not treat it as a space", strings.TrimSpace(invisible.ReplaceAllString(word, "")), []rune(found)[0])
 	}
 	return ""
 }

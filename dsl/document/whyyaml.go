@@ -68,7 +68,7 @@ var yamlCauses = []yamlCause{
 	{
 		[]string{reservedStart},
 		regexp.MustCompile(`(\{%.*)$`), false,
-		"a document is no template, and `{% %}` is syntax of Jinja", "write the steps out, or run one several times with `matrix` or `foreach`",
+		"`{% %}` is Jinja syntax, and a document is not a template", "write the steps out, or run one several times with `matrix` or `foreach`",
 	},
 	{
 		[]string{flowList, flowMapping, expectedKey, expectedColon},

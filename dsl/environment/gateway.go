@@ -32,7 +32,7 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 		}
 	}
 	if at := document.Lookup(body, "open"); g.Open && g.Restricted() {
-		src.Errorf(at, "open", "remove it, or the keys", "`open: true` has no effect: who has no key, token or certificate is refused")
+		src.Errorf(at, "open", "remove it, or the keys", "`open: true` has no effect: a caller without a key, a token or a certificate is refused")
 	}
 	if at := document.Lookup(body, "metrics_listen"); at != nil && !spec.IsLoopback(g.MetricsListen) && len(g.Keys)+len(g.JWT) > 0 && !allowsMetrics(g) && isRead(body) {
 		src.Warnf(at, "open", "add `metrics` to an `allow`", "nobody may read the metrics at %s: no key and no token allows it", g.MetricsListen)
@@ -91,7 +91,7 @@ func checkAccessLog(src *document.Source, at *yaml.Node, file string) {
 	switch _, name := path.Split(file); {
 	case at == nil || at.Kind != yaml.ScalarNode || at.Tag == "!!null" || file == spec.StandardOutput:
 	case name == "" || name == "." || name == ".." || file == "true" || file == "stdout":
-		src.Errorf(at, "path", "write such as /var/log/sluice/shop.log, or \"-\" for the standard output of `sluice serve`", "%q is not the path of a file", file)
+		src.Errorf(at, "path", "write for example /var/log/sluice/shop.log, or \"-\" for the standard output of `sluice serve`", "%q is not the path of a file", file)
 	default:
 		absolute(src, at, file)
 	}
@@ -100,7 +100,7 @@ func checkAccessLog(src *document.Source, at *yaml.Node, file string) {
 // checkAllow reports a list of nothing, which would make a key or a token one that everybody refuses.
 func checkAllow(src *document.Source, at *yaml.Node) {
 	if at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
-		src.Errorf(at, "required", "write such as `allow: infer`, or remove the entry", "`allow` is empty, so that nothing is allowed")
+		src.Errorf(at, "required", "write for example `allow: infer`, or remove the entry", "`allow` is empty, so that nothing is allowed")
 	}
 }
 

@@ -37,7 +37,7 @@ func checkEC2(src *document.Source, pool *yaml.Node) {
 			case list.key == "types" && instanceType.MatchString(at.Value):
 			case list.key == "image" && (strings.HasPrefix(at.Value, "/") || strings.HasPrefix(at.Value, "resolve:")):
 			default:
-				src.Errorf(at, "name", "write such as "+list.such, "%q is not %s", at.Value, list.what)
+				src.Errorf(at, "name", "write for example "+list.such, "%q is not %s", at.Value, list.what)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func checkPools(src *document.Source, root *yaml.Node, env *spec.Environment) {
 			address.CheckImage(src, at)
 		}
 		if at := document.Lookup(body, "runtime", "python"); at != nil && notBeside.MatchString(at.Value) {
-			src.Warnf(at, "path", "write such as requirements.txt", "`python` is a requirements file in the pipeline's folder, not %q", at.Value)
+			src.Warnf(at, "path", "write for example requirements.txt", "`python` is a requirements file in the pipeline's folder, not %q", at.Value)
 		}
 		notZero(src, body, "retry_for")
 		checkSold(src, key, document.Lookup(body, "capacity"))

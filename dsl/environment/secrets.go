@@ -101,7 +101,7 @@ func checkVault(src *document.Source, n *yaml.Node) {
 // checkUsers reports a group in which nobody is, or no user.
 func checkUsers(src *document.Source, group string, n *yaml.Node) {
 	if n != nil && n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-		src.Warnf(n, "person", "write such as `users: [anna]`", "nobody is in `%s`, so nobody could decide", group)
+		src.Warnf(n, "person", "write for example `users: [anna]`", "nobody is in `%s`, so nobody could decide", group)
 	}
 	for _, user := range document.Items(n) {
 		switch name := strings.TrimPrefix(user.Value, "user:"); {

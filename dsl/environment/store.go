@@ -18,7 +18,7 @@ func checkStore(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	if at == nil {
 		return
 	}
-	const hint = "write such as s3://bucket?region=eu-central-1, gs://bucket/folder or file:///folder"
+	const hint = "write for example s3://bucket?region=eu-central-1, gs://bucket/folder or file:///folder"
 	url := env.Store.URL
 	if objectstore.IsAddress(url) {
 		if _, err := objectstore.ParseFolder(url); err != nil {

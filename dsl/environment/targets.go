@@ -37,7 +37,7 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 				checkServer(src, at, at.Value, "https://models.example.com")
 			}
 			if at := document.Lookup(n, "health"); at != nil && at.Kind == yaml.ScalarNode && strings.Contains(at.Value, "://") {
-				src.Errorf(at, "path", "write such as /health", "%q is not a path of the server", at.Value)
+				src.Errorf(at, "path", "write for example /health", "%q is not a path of the server", at.Value)
 			}
 			notZero(src, n, "timeout", "ready_within")
 			notZero(src, document.Lookup(n, "batching"), "max_delay")
@@ -113,11 +113,11 @@ func checkBatching(src *document.Source, body *yaml.Node, b spec.Batching) {
 func checkKServe(src *document.Source, key, body *yaml.Node, t spec.KServeTarget, store string) {
 	if t.Models == "" {
 		if store == "" || strings.HasPrefix(store, "file://") { // else it is in a bucket, or nowhere, of which it was told
-			src.Errorf(key, "required", "write such as `models: s3://bucket/folder`, or keep the store in a bucket",
+			src.Errorf(key, "required", "write for example `models: s3://bucket/folder`, or keep the store in a bucket",
 				"KServe cannot read the models of `%s` from the store", key.Value)
 		}
 	} else if _, err := objectstore.ParseFolder(t.Models); err != nil {
-		src.Errorf(document.Lookup(body, "models"), "url", "write such as s3://bucket/folder", "KServe cannot read models there: %v", err)
+		src.Errorf(document.Lookup(body, "models"), "url", "write for example s3://bucket/folder", "KServe cannot read models there: %v", err)
 	}
 	if at := document.Lookup(body, "ingress"); at != nil {
 		checkServer(src, at, t.Ingress, "http://10.0.0.5")
@@ -130,7 +130,7 @@ func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget)
 	one, several := document.Lookup(body, "server"), document.Lookup(body, "servers")
 	switch {
 	case (one == nil) == (several == nil):
-		src.Errorf(body, "one-of", "write such as `server: http://chat-${release}:8000`", "a target has exactly one of `server` and `servers`")
+		src.Errorf(body, "one-of", "write for example `server: http://chat-${release}:8000`", "a target has exactly one of `server` and `servers`")
 	case one != nil:
 		checkServer(src, one, t.At, suchServer)
 		names := given.FindAllString(t.At, -1)
@@ -142,7 +142,7 @@ func checkExternal(src *document.Source, body *yaml.Node, t spec.ExternalTarget)
 		}
 	case several.Kind != yaml.SequenceNode:
 	case len(t.Servers) != pair || strings.TrimSuffix(t.Servers[0], "/") == strings.TrimSuffix(t.Servers[1], "/"):
-		src.Errorf(several, "range", "write such as `servers: [\"http://blue:8000\", \"http://green:8000\"]`", "releases use two different servers in turn")
+		src.Errorf(several, "range", "write for example `servers: [\"http://blue:8000\", \"http://green:8000\"]`", "releases use two different servers in turn")
 	default:
 		for i, server := range t.Servers {
 			checkServer(src, document.Lookup(body, "servers", i), server, suchServer)
@@ -164,7 +164,7 @@ func checkServer(src *document.Source, at *yaml.Node, server, such string) {
 	case strings.Contains(rest, "@"): // a password may have a slash
 		src.Errorf(at, "url", "remove what stands before the `@`: an environment is kept with every run and is not secret", "a URL of a server must have no user and no password")
 	case scheme != "http" && scheme != "https" || host == "":
-		src.Errorf(at, "url", "write such as "+such, "%q is not the URL of a server", server)
+		src.Errorf(at, "url", "write for example "+such, "%q is not the URL of a server", server)
 	case strings.ContainsAny(rest, "?#"):
 		src.Errorf(at, "url", "remove what begins with `?` or `#`", "paths are added to the URL of a server, so it must have no query")
 	case requestPath.MatchString(rest):
@@ -189,9 +189,9 @@ func checkTriton(src *document.Source, body *yaml.Node, t spec.TritonTarget) {
 	switch _, err := objectstore.ParseFolder(t.Repository); {
 	case at == nil:
 	case objectstore.IsAddress(t.Repository) && err != nil:
-		src.Errorf(at, "url", "write such as s3://bucket/models", "Triton cannot read models there: %v", err)
+		src.Errorf(at, "url", "write for example s3://bucket/models", "Triton cannot read models there: %v", err)
 	case !objectstore.IsAddress(t.Repository) && !path.IsAbs(t.Repository):
-		src.Errorf(at, "path", "write such as /srv/models or s3://bucket/models, what Triton has as its `--model-repository`",
+		src.Errorf(at, "path", "write for example /srv/models or s3://bucket/models, as in Triton's `--model-repository`",
 			"%q is not the absolute path of a folder", t.Repository)
 	}
 }
@@ -208,7 +208,7 @@ func checkProcess(src *document.Source, body *yaml.Node, t spec.ProcessTarget) {
 		}
 	}
 	at := document.Lookup(body, "command")
-	const such = `write such as [python3, serve.py, "${model.path}", "${port}"]`
+	const such = `write for example [python3, serve.py, "${model.path}", "${port}"]`
 	names := given.FindAllString(strings.Join(append(slices.Sorted(maps.Values(t.Env)), t.Command...), " "), -1)
 	switch {
 	case at == nil || at.Kind != yaml.SequenceNode:

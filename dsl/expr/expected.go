@@ -62,7 +62,7 @@ func (w Expected) accepts(t *cel.Type) (message, hint string) {
 func asText(t *cel.Type) string {
 	switch {
 	case t.Kind() == types.ListKind && t.Parameters()[0].Kind() == types.StringKind:
-		return "write .join(',') behind it"
+		return "write .join(',') after it"
 	case t.Kind() == types.ListKind, t.Kind() == types.MapKind:
 		return "write json.encode(...) around it"
 	}

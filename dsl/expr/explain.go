@@ -229,7 +229,7 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	operands = strings.NewReplacer("optional_type(", "optional(", "google.protobuf.", "", objectPrefix, "").Replace(operands)
 	name := function
 	if function == meter.BestOf {
-		return "type", "`best` compares numbers, strings, durations or timestamps", "such as steps.fit.best(f, f.metrics.f1)"
+		return "type", "`best` compares numbers, strings, durations or timestamps", "for example steps.fit.best(f, f.metrics.f1)"
 	}
 	if branches := strings.Split(strings.Trim(operands, "()"), ", "); function == operators.Conditional && len(branches) == 3 {
 		return "type", fmt.Sprintf("the branches of `?:` must be of one type, and these are %s and %s", spec.Article(branches[1]), spec.Article(branches[2])), "convert one of them: string(...)"

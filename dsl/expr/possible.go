@@ -51,7 +51,7 @@ func (e *Expression) checkPossible(src *document.Source, ts *TypeSystem) {
 	case (e.Scope == ScopeGate || e.Scope == ScopeUntil) && isLiteral(whole, types.True):
 		e.warn(src, whole, "write a condition over what the step outputs", "this is always true, whatever the step outputs")
 	case e.Scope == ScopeRow && e.Expected.Type == goBool && whole.Kind() == ast.LiteralKind:
-		e.warn(src, whole, "such as row.n > 0", fmt.Sprintf("this is always %v, whatever the row has", whole.AsLiteral().Value()))
+		e.warn(src, whole, "for example row.n > 0", fmt.Sprintf("this is always %v, whatever the row has", whole.AsLiteral().Value()))
 	}
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.CallKind {

@@ -58,7 +58,7 @@ func Mistake(query string, variables ...string) (what, hint string) {
 	case len(open) > 0:
 		return "the query has no closing `" + string(open[len(open)-1]) + "`", ""
 	case strings.TrimSpace(query) == "":
-		return "the query is empty", "write such as max(feature_psi)"
+		return "the query is empty", "write for example max(feature_psi)"
 	}
 	return "", ""
 }

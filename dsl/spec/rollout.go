@@ -260,7 +260,7 @@ type SideCounts struct {
 	FirstTokenP50MS float64 `json:"first_token_p50_ms,omitempty"`
 	FirstTokenP99MS float64 `json:"first_token_p99_ms,omitempty"`
 	TokensPerSecond float64 `json:"tokens_per_s,omitempty"`
-	// Crashes is how many gateways with the release in use ended without a word.
+	// Crashes is how many gateways stopped reporting, without having ended in order, while they used the release.
 	Crashes int64 `json:"crashes,omitempty"`
 }
 

@@ -43,13 +43,13 @@ func checkPatterns(r document.Reporter, paths *yaml.Node) {
 		scheme, rest, isURL := strings.Cut(n.Value, "://")
 		switch {
 		case n.Value == "":
-			r.Errorf(n, "required", "such as data/*.jsonl", "the path is empty")
+			r.Errorf(n, "required", "for example data/*.jsonl", "the path is empty")
 			continue
 		case isURL && scheme != "s3" && scheme != "gs":
 			r.Errorf(n, "path", "fetch it in a `run` step, and use that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)
 			continue
 		case strings.HasPrefix(n.Value, "${inputs.") && slices.Contains(strings.Split(n.Value, "/"), ".."):
-			r.Errorf(n, "path", "remove `..`, and let the step before put the files into that output, or into one that is an input too", "`%s` leaves the folder of the input", n.Value)
+			r.Errorf(n, "path", "remove `..`, and read files of that output only, or add the output that has them to `inputs`", "`%s` leaves the folder of the input", n.Value)
 			continue
 		case isURL:
 			rest, _, _ = strings.Cut(rest, "?")

@@ -25,8 +25,8 @@ func (Explode) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	fields := document.Lookup(config, "fields")
 	checkTwice(r, fields)
 	if fields != nil && len(fields.Content) > 1 && document.Lookup(config, "cross_product") == nil {
-		r.Warnf(fields, "required", "write `cross_product: false` for the first items together, or `true` for each with each",
-			"several lists can be exploded in two ways, and Beam YAML demands that one is named")
+		r.Warnf(fields, "required", "write `cross_product: false` to combine items by position, or `true` for all combinations",
+			"several lists can be exploded in two ways, and Beam YAML requires you to choose one")
 	}
 }
 

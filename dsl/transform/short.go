@@ -97,7 +97,7 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 	}
 	reader := readers[found]
 	if reader.transform == "" {
-		r.Errorf(paths, "required", "such as data/*.jsonl", "`read` lists no files")
+		r.Errorf(paths, "required", "for example data/*.jsonl", "`read` lists no files")
 		return unread(paths)
 	}
 	config := document.NewMapping(paths, document.NewScalar(paths, "path"), paths)

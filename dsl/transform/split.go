@@ -29,11 +29,11 @@ func checkKey(r document.Reporter, config *yaml.Node) {
 		return
 	}
 	if m := constantKey.FindStringSubmatch(key.Value); m != nil {
-		hint := "such as row.id"
+		hint := "for example row.id"
 		if celField.MatchString(m[1]) {
 			hint = "write row." + m[1]
 		}
-		r.Errorf(key, "row", hint, "the key `%s` is the same for all rows, which so stay together", key.Value)
+		r.Errorf(key, "row", hint, "the key `%s` is the same for all rows, so they all stay together", key.Value)
 	}
 }
 
