@@ -270,7 +270,7 @@ func TestIrregularFilesAreNamedWithTheLineForThem(t *testing.T) {
 		make func(file string) error
 		want string
 	}{
-		"a link to a folder": {"runs/latest", func(file string) error { return os.Symlink("1", file) }, "runs/latest, in the folder of p.yaml, is a link to a folder, and such links are " +
+		"a link to a folder": {"runs/latest", func(file string) error { return os.Symlink("1", file) }, "runs/latest, in the folder of p.yaml, is a symbolic link to a folder, and such links are " +
 			"not followed, so it cannot be uploaded with the run\nhelp: if no step needs it, add the line /runs/latest to .sluiceignore; if a step needs it, replace it with a regular file or folder"},
 		"a name with other characters": {"runs/a[1]*\\? ", pipe, `runs/a[1]*\? , in the folder of p.yaml, is a named pipe, so it cannot be uploaded with the run` + "\n" +
 			`help: if no step needs it, add the line /runs/a\[1]\*\\\?\  to .sluiceignore; if a step needs it, replace it with a regular file or folder`},

@@ -31,18 +31,18 @@ func (e *IrregularError) Name() string {
 func whyBroken(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "is a link to a file that does not exist"
+		return "is a symbolic link to a file that does not exist"
 	case errors.Is(err, syscall.ELOOP):
-		return "is a link that leads back to itself"
+		return "is a symbolic link that leads back to itself"
 	}
-	return "is a link that is absolute or leads out of the folder"
+	return "is a symbolic link that is absolute or leads out of the folder"
 }
 
 func whyIrregular(link bool, mode fs.FileMode) string {
 	what := "something other than a file"
 	switch {
 	case mode.IsDir(): // following it would store files twice, bypass the ignore rules, and never end if it leads upwards
-		return "is a link to a folder, and such links are not followed"
+		return "is a symbolic link to a folder, and such links are not followed"
 	case mode&fs.ModeNamedPipe != 0:
 		what = "a named pipe"
 	case mode&fs.ModeSocket != 0:
@@ -51,7 +51,7 @@ func whyIrregular(link bool, mode fs.FileMode) string {
 		what = "a device"
 	}
 	if link {
-		return "is a link to " + what
+		return "is a symbolic link to " + what
 	}
 	return "is " + what
 }

@@ -23,15 +23,15 @@ func TestWhatIsNotAFileIsRefused(t *testing.T) {
 		make func(path string) error
 		why  string
 	}{
-		"absolute link out":  {func(path string) error { return os.Symlink(secret, path) }, "is a link that is absolute or leads out of the folder"},
-		"relative link out":  {func(path string) error { return os.Symlink("../../../../../../../../etc/passwd", path) }, "is a link that is absolute or leads out of the folder"},
-		"broken link":        {func(path string) error { return os.Symlink("nothing", path) }, "is a link to a file that does not exist"},
-		"link to itself":     {func(path string) error { return os.Symlink(filepath.Base(path), path) }, "is a link that leads back to itself"},
-		"link to the folder": {func(path string) error { return os.Symlink(".", path) }, "is a link to a folder, and such links are not followed"},
+		"absolute link out":  {func(path string) error { return os.Symlink(secret, path) }, "is a symbolic link that is absolute or leads out of the folder"},
+		"relative link out":  {func(path string) error { return os.Symlink("../../../../../../../../etc/passwd", path) }, "is a symbolic link that is absolute or leads out of the folder"},
+		"broken link":        {func(path string) error { return os.Symlink("nothing", path) }, "is a symbolic link to a file that does not exist"},
+		"link to itself":     {func(path string) error { return os.Symlink(filepath.Base(path), path) }, "is a symbolic link that leads back to itself"},
+		"link to the folder": {func(path string) error { return os.Symlink(".", path) }, "is a symbolic link to a folder, and such links are not followed"},
 		"named pipe":         {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "is a named pipe"},
 		"link to a pipe": {func(path string) error {
 			return errors.Join(syscall.Mkfifo(path+".pipe", 0o600), os.Symlink(filepath.Base(path)+".pipe", path))
-		}, "is a link to a named pipe"},
+		}, "is a symbolic link to a named pipe"},
 		"socket": {func(path string) error {
 			fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 			if err != nil {

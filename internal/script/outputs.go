@@ -72,7 +72,7 @@ func putOutput(ctx context.Context, s *store.Store, name string, decl spec.Outpu
 		return artifact.Ref{}, fmt.Errorf("output %s: %w", name, err)
 	}
 	if leadsOut(output, file) {
-		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR is, or lies behind, a link that leads out of that folder; copy the files there", name, decl.Path)
+		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR is reached through a symbolic link that leads out of that folder; copy the files into it", name, decl.Path)
 	}
 	dir, only := filepath.Dir(file), filepath.Base(file)
 	skip := func(p string) bool { return p != only }
@@ -87,14 +87,14 @@ func putOutput(ctx context.Context, s *store.Store, name string, decl spec.Outpu
 		if only != "" {
 			at.Path = decl.Path
 		}
-		kept := ", but an output is a file or a folder of files"
+		kept := ", but an output must be a file or a folder of files"
 		if !utf8.ValidString(at.Path) {
-			kept = "; let the program use another name"
+			kept = "; let the program write it under another name"
 		}
 		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: %s in $SLUICE_OUTPUT_DIR %s%s", name, at.Name(), at.Why, kept)
 	}
 	if err == nil && ref.Files == 0 && artifact.Type(decl.Type) != artifact.Dataset { // one of no rows is a result
-		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: the program created no file in $SLUICE_OUTPUT_DIR/%s, but a %s has at least one", name, decl.Path, decl.Type)
+		return artifact.Ref{}, fault.Errorf(fault.User, "output %q: the program created no file in $SLUICE_OUTPUT_DIR/%s, but a %s needs at least one", name, decl.Path, decl.Type)
 	}
 	return ref, err
 }

@@ -110,47 +110,47 @@ func TestCollectRefusesWhatIsNoFile(t *testing.T) {
 		"a link out": {
 			"file", link(outside),
 			spec.OutputDecl{Type: "model", Path: "file"},
-			"file in $SLUICE_OUTPUT_DIR is, or lies behind, a link that leads out of that folder; copy the files there",
+			"file in $SLUICE_OUTPUT_DIR is reached through a symbolic link that leads out of that folder; copy the files into it",
 		},
 		"a link to a folder elsewhere": {
 			"folder", link(filepath.Dir(outside)),
 			spec.OutputDecl{Type: "dataset", Path: "folder"},
-			"folder in $SLUICE_OUTPUT_DIR is, or lies behind, a link that leads out of that folder; copy the files there",
+			"folder in $SLUICE_OUTPUT_DIR is reached through a symbolic link that leads out of that folder; copy the files into it",
 		},
 		"a file behind a link to a folder elsewhere": {
 			"folder", link(filepath.Dir(outside)),
 			spec.OutputDecl{Type: "model", Path: "folder/secret"},
-			"folder/secret in $SLUICE_OUTPUT_DIR is, or lies behind, a link that leads out of that folder; copy the files there",
+			"folder/secret in $SLUICE_OUTPUT_DIR is reached through a symbolic link that leads out of that folder; copy the files into it",
 		},
 		"a link out, in a folder": {
 			"model/link", link(outside),
 			spec.OutputDecl{Type: "model", Path: "model"},
-			"model/link in $SLUICE_OUTPUT_DIR is a link that is absolute or leads out of the folder, but an output is a file or a folder of files",
+			"model/link in $SLUICE_OUTPUT_DIR is a symbolic link that is absolute or leads out of the folder, but an output must be a file or a folder of files",
 		},
 		"a link to nothing": {
 			"model/link", link("nothing"),
 			spec.OutputDecl{Type: "dataset", Path: "model/link"},
-			"model/link in $SLUICE_OUTPUT_DIR is a link to a file that does not exist, but an output is a file or a folder of files",
+			"model/link in $SLUICE_OUTPUT_DIR is a symbolic link to a file that does not exist, but an output must be a file or a folder of files",
 		},
 		"a link to itself": {
 			"file", link("file"),
 			spec.OutputDecl{Type: "dataset", Path: "file"},
-			"file in $SLUICE_OUTPUT_DIR is a link that leads back to itself, but an output is a file or a folder of files",
+			"file in $SLUICE_OUTPUT_DIR is a symbolic link that leads back to itself, but an output must be a file or a folder of files",
 		},
 		"a named pipe": {
 			"model/pipe", pipe,
 			spec.OutputDecl{Type: "dataset", Path: "model/pipe"},
-			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output is a file or a folder of files",
+			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output must be a file or a folder of files",
 		},
 		"a named pipe in a folder": {
 			"model/pipe", pipe,
 			spec.OutputDecl{Type: "checkpoint", Path: "model"},
-			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output is a file or a folder of files",
+			"model/pipe in $SLUICE_OUTPUT_DIR is a named pipe, but an output must be a file or a folder of files",
 		},
 		"a name that is not UTF-8": {
 			"model/caf\xe9", mkdir,
 			spec.OutputDecl{Type: "model", Path: "model"},
-			`"model/caf\xe9" in $SLUICE_OUTPUT_DIR has a name that is not valid UTF-8; let the program use another name`,
+			`"model/caf\xe9" in $SLUICE_OUTPUT_DIR has a name that is not valid UTF-8; let the program write it under another name`,
 		},
 		"a path below a file": {
 			"file", func(file string) error { return os.WriteFile(file, nil, 0o600) },
@@ -160,12 +160,12 @@ func TestCollectRefusesWhatIsNoFile(t *testing.T) {
 		"a model without files": {
 			"empty/inner", mkdir,
 			spec.OutputDecl{Type: "model", Path: "empty"},
-			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a model has at least one",
+			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a model needs at least one",
 		},
 		"a checkpoint without files": {
 			"empty", mkdir,
 			spec.OutputDecl{Type: "checkpoint", Path: "empty"},
-			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a checkpoint has at least one",
+			"the program created no file in $SLUICE_OUTPUT_DIR/empty, but a checkpoint needs at least one",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
