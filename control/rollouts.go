@@ -161,7 +161,7 @@ func wayBack(doc routing.Document, releases []routing.Past, version string) (rou
 		if why != "" {
 			why = " (" + why + ")"
 		}
-		return routing.Past{}, invalid("release %s was never promoted: its rollout was taken back%s\nhelp: promoted were %s; to release its model again, run its pipeline",
+		return routing.Past{}, invalid("release %s was never promoted: its rollout was rolled back%s\nhelp: the promoted releases are %s; to release this model, run its pipeline again",
 			found.Version, why, strings.Join(promoted, ", "))
 	}
 	return *found, nil

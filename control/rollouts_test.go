@@ -78,7 +78,7 @@ func TestRollBack(t *testing.T) {
 	ended("4", routing.Promoted)
 	set(4, release("2", 0), release("4", 1))
 
-	check("3", "", "release 3 was never promoted: its rollout was taken back (seen)")
+	check("3", "", "release 3 was never promoted: its rollout was rolled back (seen)")
 	check("5", "", `no release "5"; its releases are 4, 3, 2, 1`)
 	check("", "2", "")
 	check("", "5", "") // it takes 1 back, which is not loaded any more
@@ -111,7 +111,7 @@ func TestRollBack(t *testing.T) {
 	check("1", "", "files of the model of release 1 have been removed") // what lists them is still there
 	set(9, release("8", 1), release("9", 0))
 	set(9, release("8", 1)) // nobody has said how the rollout of 9 ended
-	check("9", "", "release 9 was never promoted: its rollout was taken back\nhelp: promoted were")
+	check("9", "", "release 9 was never promoted: its rollout was rolled back\nhelp: the promoted releases are")
 }
 
 // TestWithdraw: a rollout that nobody executes any more leaves the stable release with all traffic.

@@ -27,8 +27,8 @@ func NewCheckpoint() *cobra.Command {
 many as ` + "`checkpoint: {keep: N}`" + ` says, are kept after the step has ended,
 whatever its result, until ` + "`sluice data gc --checkpoints`" + ` removes them. A
 checkpoint is named RUN/STEP@TRAINING-STEP; RUN/STEP is the newest of the step.
-RUN is the name of a run or a prefix of it, or the name of a pipeline, for its
-newest run.`,
+RUN is the name of a run, a prefix of one, or the name of a pipeline, which
+stands for its newest run.`,
 		Example: `  sluice checkpoint ls reviews-20260301-120000
   sluice checkpoint export reviews-20260301-120000/fit@1200 checkpoint/`,
 	}, newCheckpointList(), newCheckpointShow(), newCheckpointVerify(), newCheckpointExport(), newCheckpointRestore(), newCheckpointRemove())

@@ -95,7 +95,7 @@ func currentOf(ctx context.Context, s *store.Store, text string) (registry.Publi
 	case 1:
 		return found[0], nil
 	}
-	return registry.Published{}, kit.Invalidf("a dataset and a model are published as %q\nhelp: say dataset:%s or model:%s", name, name, name)
+	return registry.Published{}, kit.Invalidf("a dataset and a model are published as %q\nhelp: write dataset:%s or model:%s", name, name, name)
 }
 
 func unpublished(name string, known []string) error {

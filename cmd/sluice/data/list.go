@@ -132,7 +132,7 @@ how much of it ` + "`sluice data gc`" + ` would remove. Like gc, it reads all re
 		}
 		if *disk {
 			if len(args) > 0 {
-				return kit.UsageError(cmd, "--disk is of the whole store, not of one name")
+				return kit.UsageError(cmd, "--disk applies to the whole store, not to one name")
 			}
 			return printDisk(cmd, s, *format)
 		}

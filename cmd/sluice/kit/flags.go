@@ -69,10 +69,10 @@ func AddState(root *cobra.Command) {
 	root.PersistentFlags().String("state", dir, "state folder, also set by $"+StateVariable)
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) {
-			return UsageError(cmd, "an argument is empty, perhaps a variable that is not set")
+			return UsageError(cmd, "an argument is empty; perhaps a shell variable is not set")
 		}
 		if StateGiven(cmd) && StateDir(cmd) == "" {
-			return UsageError(cmd, "--state is empty: set a folder, or leave the flag out for "+dir)
+			return UsageError(cmd, "--state is empty: name a folder, or omit the flag to use "+dir)
 		}
 		return nil
 	}

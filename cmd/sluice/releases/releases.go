@@ -95,8 +95,8 @@ func newReleaseList() *cobra.Command {
 		Long: `List all releases that a target ever had, newest first: the share of traffic, the
 state (serving, shadow, loaded or removed), how the rollout ended, when the
 state last changed, and the step that made the release. --format json also says
-by whom and why. All this is what the gateways of the target are to do; if each
-has been stopped, a line says that none is running.
+by whom and why. The list shows what the gateways of the target should serve; if
+no gateway is running, a line says so.
 
 A loaded release has no traffic, but can take it over immediately. A removed one
 comes back as a new release by ` + "`sluice rollout rollback`" + `.`,
@@ -129,7 +129,7 @@ comes back as a new release by ` + "`sluice rollout rollback`" + `.`,
 		return kit.Print(cmd, *format, listed, func(out io.Writer) error {
 			err := releasesText(out, listed)
 			if err == nil && !slices.ContainsFunc(gateways, func(g replica.Report) bool { return !g.Closed }) {
-				_, err = fmt.Fprintf(out, "no gateway is running now: `sluice up` or `sluice serve %s` serves what gets traffic\n", args[0])
+				_, err = fmt.Fprintf(out, "no gateway is running: start one with `sluice up`, or with `sluice serve %s -e ENVIRONMENT`\n", args[0])
 			}
 			return err
 		})

@@ -63,7 +63,7 @@ func newRolloutPromote() *cobra.Command {
 	return newOrder(contract.RolloutPromote, &cobra.Command{
 		Use:   "promote TARGET",
 		Short: "Give the candidate of a rollout all traffic now",
-		Long: `Give the candidate of a rollout all traffic now, without the remaining looks and
+		Long: `Give the candidate of a rollout all traffic now, without the remaining tests and
 stages, and wait until that has happened. The rollout step succeeds.`,
 		Example: `  sluice rollout promote spam --reason "the fix cannot wait"`,
 	})
@@ -258,7 +258,7 @@ func (d rolledBack) text(out io.Writer) error {
 	case !d.Done:
 		text = "gets all traffic as soon as the gateways have loaded it"
 	case d.Gateways == 0:
-		text = "gets all traffic; no gateway is running now"
+		text = "gets all traffic; no gateway is running"
 	default:
 		text = "has all traffic, at " + human.Plural(int64(d.Gateways), "gateway")
 	}
@@ -299,7 +299,7 @@ func awaitTraffic(ctx context.Context, s *store.Store, doc routing.Document) (ga
 		return 0, false, nil
 	}
 	if _, ok := errors.AsType[*gateway.LoadError](err); ok {
-		err = fault.New(fault.User, err.Error()+"\nhelp: the previous release keeps serving; `sluice rollout rollback "+doc.Target+" --to RELEASE` takes another release back", err)
+		err = fault.New(fault.User, err.Error()+"\nhelp: the previous release keeps serving; `sluice rollout rollback "+doc.Target+" --to RELEASE` rolls back to another release", err)
 	}
 	return gateways, err == nil, err
 }

@@ -191,9 +191,9 @@ func (s status) rollout() string {
 	case r == nil:
 		text := "none; release " + s.Last.Version + " " + outcomeText(s.Last) + " " + shortTime(s.Last.At)
 		if b := s.RolledBack; b != nil {
-			text += "; rolled back since to release " + cmp.Or(b.Of, b.To)
+			text += "; later rolled back to release " + cmp.Or(b.Of, b.To)
 			if b.Of != "" {
-				text += ", as release " + b.To + ","
+				text += " (loaded again as release " + b.To + ")"
 			}
 			text += " " + shortTime(b.At)
 		}

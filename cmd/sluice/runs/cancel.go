@@ -26,7 +26,7 @@ func NewCancel() *cobra.Command {
 terminated, and killed if they have not exited after their grace period; a
 rollout returns the traffic to the previous release. The steps of on_failure
 and finally still run: cancel again to stop those that are running then, also
-in child pipelines. RUN is the name of a run or a prefix of it, or the name of
+in child pipelines. RUN is the name of a run, a prefix of one, or the name of
 a pipeline with one open run; if it has several, the command for each is shown.
 
 If Temporal has lost the run, its record is closed. If several state folders

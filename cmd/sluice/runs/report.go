@@ -30,7 +30,7 @@ func NewReport() *cobra.Command {
 		Long: `Write a report of a run as one HTML page that needs neither network nor
 scripts: the graph, the gates with the values they evaluated, what cleaning
 dropped and why, the loss curve with its interruptions, a comparison of the
-compile variants, and the looks of a rollout.`,
+compile variants, and the tests of a rollout.`,
 		Example: `  sluice report
   sluice report spam-filter -o spam.html`,
 		Args:              cobra.MaximumNArgs(1),

@@ -37,8 +37,8 @@ func NewShow() *cobra.Command {
 		Short: "Show a run: its steps, gates and outputs",
 		Long: `Show a run: its steps, gates with the values they evaluated, outputs, attempts
 and their reasons, times and costs, who decided, and what is waiting for whom.
-RUN is the name of a run or a prefix of it, or the name of a pipeline, for its
-newest run; without RUN the newest run is shown.
+RUN is the name of a run, a prefix of one, or the name of a pipeline, which
+stands for its newest run; without RUN the newest run is shown.
 
 With STEP, only that step is shown, with its outputs and its instances, if any:
 failed ones come first. STEP.3 is one instance. If the only argument names a
@@ -100,7 +100,7 @@ func showRun(cmd *cobra.Command, format string, run record.Run, l live) error {
 const notCarried = "no process executes this run now: resume it with the command that started it, or with `sluice up`. Steps shown as pending may have started"
 
 // notAnswered says that the records are all there is to know of a run that has not ended.
-const notAnswered = "the process that executes this run does not answer: this is what its records say. Steps shown as pending may have started"
+const notAnswered = "the process that executes this run does not answer, so only what is recorded is shown. Steps shown as pending may have started"
 
 // showStep shows a step, or an instance of one.
 func showStep(cmd *cobra.Command, format string, run record.Run, id string, doing map[string]view.Detail) error {

@@ -116,7 +116,7 @@ func openStore(cmd *cobra.Command, env string, e *spec.Environment) (*store.Stor
 func named(cmd *cobra.Command, e *spec.Environment, names []string) (map[string]spec.ServedTarget, error) {
 	if e == nil {
 		if len(names) > 0 {
-			return nil, kit.UsageError(cmd, "name the environment of the targets with -e; without it, all that this state folder has served before are served")
+			return nil, kit.UsageError(cmd, "name the environment of the targets with -e; without it, all targets that this state folder has served before are served")
 		}
 		return nil, nil
 	}
@@ -131,7 +131,7 @@ func named(cmd *cobra.Command, e *spec.Environment, names []string) (map[string]
 	for _, name := range names {
 		target, ok := targets[name]
 		if !ok {
-			return nil, kit.UsageError(cmd, fmt.Sprintf("the environment has no target `%s`; give one that has with -e", name))
+			return nil, kit.UsageError(cmd, fmt.Sprintf("the environment has no target `%s`; name one that has it with -e", name))
 		}
 		some[name] = target
 	}

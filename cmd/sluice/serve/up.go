@@ -41,7 +41,7 @@ serves Prometheus metrics at /metrics.
 
 A line is printed when a run starts, continues or ends, and when a target
 serves another release. If a target cannot be served, that is reported, and it
-is retried. If one is still not served at the end, the exit code is 1.
+is retried. If one is not served when the command ends, the exit code is 1.
 
 If another process already holds the folder, the command exits with 1
 immediately. With --wait it waits until that process has ended and takes over.
