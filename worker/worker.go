@@ -157,7 +157,7 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 	w.sweepInstances(background)
 	if !o.Stateless {
 		if err := w.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
-			s.Log.Error("what was served before could not be served", "error", err)
+			s.Log.Error("the targets that were served before could not be served", "error", err)
 		}
 	}
 	if w.metrics != nil {

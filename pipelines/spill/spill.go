@@ -48,7 +48,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errDamaged is the error for data that was read back differently from how it was written. The step is retried.
-var errDamaged = errors.New("the checksum is another than when it was written: the disk or the memory of this machine is at fault")
+var errDamaged = errors.New("the checksum differs from the one that was written: the disk or the memory of this machine is faulty")
 
 // Add appends a row and returns its offset.
 func (s *File) Add(from rows.Origin, text []byte) (offset uint64, err error) {

@@ -200,7 +200,7 @@ func (r Rules) CheckAgreement(outputs []oip.TensorMetadata) error {
 			}
 		}
 		if wide > 1 {
-			return fmt.Errorf("a check reads delta.agreement, but the model's output %q (%s %v) has no class in a row: say by `compare` when two answers agree,"+
+			return fmt.Errorf("a check reads delta.agreement, but the model's output %q (%s %v) has no class in a row: say with `compare` when two answers agree,"+
 				" such as {rule: tolerance, rtol: 0.01}", out.Name, out.Datatype, out.Shape)
 		}
 	}
@@ -211,7 +211,7 @@ func (r Rules) CheckAgreement(outputs []oip.TensorMetadata) error {
 func (r Rules) CheckAnswers(outputs []oip.Tensor) error {
 	for _, rule := range r.orDefault() {
 		if name, v, found := noClass(rule, outputs); found {
-			return fmt.Errorf("a check reads delta.agreement, but the model's output %q is %v, which is no class and no probability: say by `compare` when"+
+			return fmt.Errorf("a check reads delta.agreement, but the model's output %q is %v, which is neither a class nor a probability: say with `compare` when"+
 				" two answers agree, such as {rule: tolerance, rtol: 0.05}", name, v)
 		}
 	}
@@ -221,7 +221,7 @@ func (r Rules) CheckAnswers(outputs []oip.Tensor) error {
 // CheckLabelledAnswers says why answers that were given agree with no label: a classifier's may be logits, whose sign is the class.
 func (r Rules) CheckLabelledAnswers(outputs []oip.Tensor) error {
 	if name, v, found := noClass(r.orDefault()[0], outputs); found {
-		return fmt.Errorf("the model's output %[1]q is %[2]v, which is no class and no probability, so that no label agrees with it: say by `compare` when an answer is"+
+		return fmt.Errorf("the model's output %[1]q is %[2]v, which is neither a class nor a probability, so no label agrees with it: say with `compare` when an answer is"+
 			" right, such as {output: %[1]q, rule: threshold, threshold: 0} for logits of two classes or {output: %[1]q, rule: tolerance, rtol: 0.05} for a regression",
 			name, v)
 	}

@@ -35,8 +35,8 @@ func Serve(
 // load opens the one .onnx file of a model artifact, and runs the sizes of its batches once.
 func load(ctx context.Context, t spec.EmbeddedTarget, dir string, log *slog.Logger) (gateway.Upstream, error) {
 	if _, err := os.Stat(filepath.Join(dir, plan.File)); err == nil {
-		return nil, errors.New("the model is a TensorRT engine, which only a server with a GPU can load, and an embedded target runs ONNX " +
-			"Runtime on the CPU: release an `onnx` variant of the compile step")
+		return nil, errors.New("the model is a TensorRT engine, which only a server with a GPU can load, but an embedded target runs ONNX " +
+			"Runtime: release an `onnx` variant of the compile step, or use a target with `triton`")
 	}
 	file, err := onnx.ModelFile(dir)
 	if err != nil {

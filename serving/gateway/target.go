@@ -108,7 +108,7 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 	}
 	_, err = t.watch(ctx, doc.Revision, one, func() {
 		if waiting != nil {
-			waiting("a gateway of " + t.name + ", of which none reports to this store")
+			waiting("a gateway of " + t.name + ": none reports to this store")
 		}
 	})
 	return doc, r, err
@@ -238,7 +238,7 @@ func (t *Target) watch(ctx context.Context, revision int64, settled func(replica
 		case pending == 0 && (ready > 0 || alone == nil && now.Sub(began) > Lease):
 			return ready, nil
 		case ready+pending == 0 && now.Sub(began) > silenceMax:
-			return 0, fmt.Errorf("target %s: %w: no gateway serves it; start `sluice serve %s`, `sluice up`, or a worker that is not stateless", t.name, ErrUnavailable, t.name)
+			return 0, fmt.Errorf("target %s: %w: no gateway serves it; start `sluice up`, `sluice serve %s -e ENVIRONMENT`, or a worker that is not stateless", t.name, ErrUnavailable, t.name)
 		case ready+pending == 0 && alone != nil:
 			alone()
 		}

@@ -139,7 +139,7 @@ func TestLoadNeedsAGateway(t *testing.T) {
 				tc.reports(f)
 				waited := map[string]bool{}
 				loaded, release, err := f.Load(t.Context(), doc.Revision, candidate, func(what string) { waited[what] = true })
-				if alone := waited["a gateway of "+f.name+", of which none reports to this store"]; alone != (tc.err == "unavailable") {
+				if alone := waited["a gateway of "+f.name+": none reports to this store"]; alone != (tc.err == "unavailable") {
 					t.Errorf("it said that there is no gateway: %v; it waited for %v", alone, waited)
 				}
 				got := ""

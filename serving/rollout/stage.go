@@ -177,7 +177,7 @@ func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reas
 const maxCrashes = 2
 
 func crashed(n int64) string {
-	return fmt.Sprintf("%d gateways ended without a word while the candidate was in use; a stage with %d such does not pass", n, maxCrashes)
+	return fmt.Sprintf("%d gateways stopped reporting while the candidate was in use; a stage does not pass with %d or more", n, maxCrashes)
 }
 
 func evaluateChecks(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {

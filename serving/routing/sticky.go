@@ -23,7 +23,7 @@ func (s *Sticky) validate(target string) error {
 	switch {
 	case s == nil:
 	case (s.Header == "") == (s.Field == ""):
-		return fmt.Errorf("the sticky traffic of target %s has its key in the header %q and the field %q; it must be one of both", target, s.Header, s.Field)
+		return fmt.Errorf("the sticky traffic of target %s has its key in the header %q and the field %q; set only one of them", target, s.Header, s.Field)
 	case s.Header != "" && !headerName.MatchString(s.Header):
 		return fmt.Errorf("the sticky traffic of target %s has its key in the header %q, which is not a valid name", target, s.Header)
 	case math.IsNaN(s.Held) || s.Held < 0 || s.Held > 1:

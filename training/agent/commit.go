@@ -285,7 +285,7 @@ func (c *committer) putMetrics(ctx context.Context, part *store.Store, path stri
 			err = c.ranks.metrics.feed(noted)
 		}
 		if err != nil { // not a reason to fail the commit
-			c.ranks.node.log.Warn("what the framework noted of its steps could not be read", "step", step, "error", err)
+			c.ranks.node.log.Warn("the framework's record of its steps could not be read", "step", step, "error", err)
 		}
 	}
 	lines, err := c.ranks.metrics.upTo(step)

@@ -57,7 +57,7 @@ func (r *ranks) storeLog(nodes int) (*ranklog.Writer, error) {
 		return nil, err
 	}
 	w := ranklog.NewWriter(r.node.store, r.key, r.p.index, nodes, r.launch.ranks, func(err error) {
-		r.node.log.Warn("what the ranks print cannot be stored at the moment, and is tried again", "error", err)
+		r.node.log.Warn("the output of the ranks cannot be stored at the moment; trying again", "error", err)
 	})
 	w.Write(ranklog.NoRank, []byte(r.p.mask.Text(string(prepared))))
 	return w, nil

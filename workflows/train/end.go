@@ -335,7 +335,7 @@ func (l *generation) wasStopped(end *trainEnd) bool {
 		return false
 	}
 	end.how, end.errType = spec.EndCrashed, fault.Infrastructure
-	end.reason = fmt.Sprintf("the nodes were asked to stop by something else than Sluice, and the ranks exited with 0 at step %d", end.step)
+	end.reason = fmt.Sprintf("something other than Sluice asked the nodes to stop, and the ranks exited with 0 at step %d", end.step)
 	if last := cmp.Or(l.plan.TotalSteps, l.nodes[0].result.Of); last > 0 {
 		end.reason += fmt.Sprintf(" of %d", last)
 	}
