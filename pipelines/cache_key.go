@@ -189,7 +189,7 @@ func (c *Cache) withDigests(config string) string {
 	dirs := slices.SortedFunc(maps.Keys(c.Inputs), func(a, b string) int { return len(b) - len(a) }) // "held" also begins "held_out"
 	var pairs []string
 	for _, dir := range dirs {
-		text, _ := json.Marshal(dir) //nolint:errcheck // a string can be encoded
+		text, _ := json.Marshal(dir)
 		pairs = append(pairs, strings.Trim(string(text), `"`), c.Inputs[dir])
 	}
 	return strings.NewReplacer(pairs...).Replace(config)
