@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +143,33 @@ func TestFeedDeadLetter(t *testing.T) {
 	}
 	if got := rejections(t, second); got[0]["reason"] != "not_json" {
 		t.Errorf("rejected again: %v", got)
+	}
+}
+
+// The rows of a dead letter are as they were: doubles that are whole remain doubles, and keep all their digits.
+func TestDeadLetterKeepsDoubles(t *testing.T) {
+	const texts = `{"a":-0.0}` + "\n" + `{"a":1.0}` + "\n" + `{"a":100000000000000000000.0}` + "\n" + `{"a":123456789012345680.0}` + "\n" + `{"a":1e+22}` + "\n" + `{"a":[2]}` + "\n"
+	input, first, second := write(t, map[string]string{"in": texts}), t.TempDir(), t.TempDir()
+	mustRun(t, job(first, chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/in}}
+- {type: ValidateWithSchema, config: {schema: {required: [b]}}}
+- {type: WriteToJson}
+`)))
+	mustRun(t, job(second, chain(t, first, `
+- {type: ReadFromJson, config: {path: INPUT/rejected/*, format: dead_letter}}
+- {type: WriteToJson, config: {shards: 1}}
+`)))
+	var got []string
+	for _, file := range glob(t, filepath.Join(second, "out", "all", "*")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, strings.Fields(string(text))...)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(strings.Fields(texts), got); diff != "" {
+		t.Error(diff)
 	}
 }
 
