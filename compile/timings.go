@@ -57,7 +57,11 @@ func (job Job) fetchTimings(ctx context.Context, p trtexec.Platform, path string
 		return false, err
 	}
 	_, err = io.Copy(file, blob)
-	return true, errors.Join(err, file.Close())
+	err = errors.Join(err, file.Close())
+	if errors.Is(err, store.ErrCorrupt) {
+		return false, os.Remove(path) // TensorRT measures again, and a good one is stored
+	}
+	return true, err
 }
 
 // storeTimings keeps the timing cache of a platform for the next engine. Of two that are built at once, the later one's is kept.

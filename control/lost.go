@@ -45,12 +45,14 @@ func (s *Session) CloseLost(ctx context.Context, run string) (bool, error) {
 // CloseAllLost is CloseLost for each run whose record is open.
 func (s *Session) CloseAllLost(ctx context.Context) error {
 	all, err := record.Runs(ctx, s.Store)
+	errs := []error{err}
 	for _, rec := range all {
-		if rec.Status == spec.StatusRunning && rec.Home != "" && err == nil { // without, it may be another server's
-			_, err = s.CloseLost(ctx, rec.Run)
+		if rec.Status == spec.StatusRunning && rec.Home != "" { // without, it may be another server's
+			_, err := s.CloseLost(ctx, rec.Run)
+			errs = append(errs, err)
 		}
 	}
-	return err
+	return errors.Join(errs...)
 }
 
 // lostEnd is how a run ended that could not say so itself.

@@ -205,7 +205,7 @@ func Withdraw(ctx context.Context, s *store.Store, target, by, reason string) (r
 				}
 			}
 		}
-		doc.Releases, doc.Shadow, doc.Candidate, doc.Stable, doc.By, doc.Reason = kept, nil, "", "", by, reason
+		doc.Releases, doc.Shadow, doc.Sticky, doc.Candidate, doc.Stable, doc.By, doc.Reason = kept, nil, nil, "", "", by, reason
 		if _, err := routing.Set(ctx, s, doc.Revision, doc); errors.Is(err, routing.ErrConflict) {
 			continue
 		} else if err != nil {

@@ -51,18 +51,19 @@ type lostRuns struct {
 func (l *lostRuns) look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lostTimeout)
 	defer cancel()
+	var errs []error
 	if !l.opened {
 		if err := l.session.CloseAllLost(ctx); err != nil {
-			return err
+			errs = append(errs, err) // that of one run must not keep the others below from being closed
+		} else {
+			l.opened = true
 		}
-		l.opened = true
 	}
 	now := time.Now()
 	seen := map[string]bool{}
 	query := &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf(
 		"WorkflowType = '%s' AND ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut') AND CloseTime >= '%s'",
 		contract.PipelineWorkflow, l.since.Add(-listLag).UTC().Format(time.RFC3339Nano))}
-	var errs []error
 	for {
 		page, err := l.session.Client.ListWorkflow(ctx, query)
 		if err != nil {

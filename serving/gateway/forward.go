@@ -194,6 +194,9 @@ func (p *passage) relay(ctx context.Context, resp *http.Response) error {
 	if streams {
 		gone = out.Flush() != nil
 	}
+	// HTTP/2 resets a stream whose write deadline has passed, even if nothing is written: it must not run while the model is awaited.
+	takenBy(p.w, time.Time{})
+	defer func() { takenBy(p.w, time.Now().Add(answerTime)) }()
 	part := make([]byte, partSize)
 	watched := false
 	for {
@@ -208,6 +211,7 @@ func (p *passage) relay(ctx context.Context, resp *http.Response) error {
 				takenBy(p.w, time.Now().Add(answerTime))
 				_, werr := p.w.Write(part[:n])
 				gone = werr != nil || resp.ContentLength < 0 && out.Flush() != nil
+				takenBy(p.w, time.Time{})
 			}
 			if !watched && (!streams || p.tokens.seen > 0) {
 				watched = true // what matters has been measured

@@ -85,6 +85,7 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 		r.Version, r.Weight = strconv.FormatInt(doc.Versions, 10), 0
 		stable, _ := doc.Serving()
 		doc.Releases, doc.Candidate, doc.Stable = append(doc.Releases, r), r.Version, stable.Version
+		doc.Sticky = nil // of an earlier rollout that was not ended in order
 		doc.By, doc.Reason = r.Run+"/"+r.Step, ""
 		if doc, err = routing.Set(ctx, t.store, expected, doc); err != nil {
 			return routing.Document{}, routing.Release{}, err

@@ -130,10 +130,13 @@ func (w *wait) look(ctx context.Context) (*remote.Model, error) {
 			at.URL, at.Host = w.spec.Ingress, service.host()
 		}
 		var model *remote.Model
-		if model, err = remote.Open(ctx, at); err == nil {
+		asking, done := context.WithTimeout(ctx, callTimeout)
+		model, err = remote.Open(asking, at)
+		done()
+		if err == nil {
 			return model, nil
 		}
-		if errors.Is(err, remote.ErrNotReady) {
+		if errors.Is(err, remote.ErrNotReady) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			err = &notYet{fmt.Sprintf("InferenceService %s is ready, but %s cannot be reached from here: %v; set `ingress` of the target to "+
 				"the address of the ingress", w.name, at.URL, err)}
 		}

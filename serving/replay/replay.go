@@ -303,10 +303,14 @@ func (r *replay) request(inputs []oip.TensorMetadata, row rows.Row) ([]byte, err
 	return json.Marshal(req)
 }
 
-// infer sends one request. Failures of the model are the server's to count; what it refuses ends the replay, for every row would be.
+// infer sends one request. Failures of the model are the server's to count; a row or key that it refuses ends the replay: it would refuse the others as well.
 func (r *replay) infer(ctx context.Context, body []byte) {
 	status, answer, err := r.call(ctx, http.MethodPost, "/infer", body)
-	if err == nil && (status == http.StatusBadRequest || status == http.StatusUnauthorized || status == http.StatusForbidden) {
+	if err == nil && (status == http.StatusUnauthorized || status == http.StatusForbidden) {
+		r.fail(fmt.Errorf("%w: %s: %s", ErrRefused, r.URL, refusal(answer)))
+		return
+	}
+	if err == nil && status == http.StatusBadRequest {
 		r.fail(fmt.Errorf("%w: %s rejects a row: %s", ErrUnfit, r.Model, strings.TrimSpace(string(answer))))
 		return
 	}

@@ -50,12 +50,17 @@ type server interface {
 }
 
 // open asks a server once whether it is healthy, and what its model is.
-func open(ctx context.Context, opts Options) (server, error) {
+func open(ctx context.Context, opts Options) (_ server, err error) {
 	at, err := url.Parse(opts.URL)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 		return nil, fmt.Errorf("%q is not the URL of a server", opts.URL)
 	}
 	p := newPassed(at, cmp.Or(opts.Health, defaultHealth))
+	defer func() {
+		if err != nil {
+			p.client.CloseIdleConnections() // a server that loads is asked often
+		}
+	}()
 	if opts.Protocol != gateway.OIP {
 		return p, p.healthy(ctx)
 	}
@@ -82,6 +87,14 @@ func (s *inferring) healthy(ctx context.Context) error {
 		return s.health.healthy(ctx)
 	}
 	return s.Ready(ctx)
+}
+
+// Close implements server.
+func (s *inferring) Close() error {
+	if s.health != nil {
+		_ = s.health.Close() // it only closes idle connections
+	}
+	return s.Model.Close()
 }
 
 // Forward implements gateway.Forwarder. It is not called: the gateway reads what is for such a server.
