@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -64,7 +65,32 @@ func (e *Engine) lookup(
 	if err != nil {
 		return nil, err
 	}
+	if fits, err := e.fitsInstance(ctx, in.StepRef, entry.At, rec); !fits || err != nil {
+		return nil, err
+	}
 	return e.take(ctx, program, node, entry.At, rec)
+}
+
+// fitsInstance reports whether an instance of a fan-out may reuse the result of another instance of the same step. If nothing that the step
+// reads differs between instances, all have the same key, but are meant to be executed: an iteration looks at the world again, and a
+// sibling may draw other random numbers. So an instance reuses nothing of its own run, and of another run only what was made for the same
+// iteration, or for the same position, item or combination.
+func (e *Engine) fitsInstance(ctx context.Context, now, made record.StepRef, rec record.StepRecord) (bool, error) {
+	switch {
+	case now.Instance == nil || made.Instance == nil || now.Step != made.Step:
+		return true, nil
+	case now.Run == made.Run:
+		return false, nil
+	case now.Instance.Index == made.Instance.Index:
+		return true, nil
+	case now.Instance.List == "":
+		return false, nil
+	}
+	var wanted record.StepRecord
+	if err := e.describe(ctx, *now.Instance, &wanted); err != nil {
+		return false, err
+	}
+	return bytes.Equal(wanted.Item, rec.Item) && bytes.Equal(wanted.Matrix, rec.Matrix), nil
 }
 
 // passesNow turns the record of a step that only its gate refused into a success if the gate passes in its current form, or asks for an
