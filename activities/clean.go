@@ -61,6 +61,9 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 		return record.StepOutput{}, typed(ctx, err)
 	}
 	defer closeLog()
+	if err := c.list(ctx, in, job); err != nil {
+		return record.StepOutput{}, typed(ctx, err)
+	}
 	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p meter.Progress) { at.Store(&p) })
 	ended, typed := fault.As(err)
 	switch {
@@ -143,6 +146,23 @@ func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning)
 		return nil, err
 	}
 	return closeLog, nil
+}
+
+// list lists the files that are read in place, so that the cleaning reads those, and as they were when the step's key was made, or fails.
+func (c *Cleaner) list(ctx context.Context, in record.StepInput, job *cleaning) error {
+	if len(in.InPlace) == 0 || !c.Engine.Here {
+		return nil
+	}
+	files, err := c.Engine.ListInPlace(ctx, in.InPlace)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(files)
+	if err != nil {
+		return err
+	}
+	job.Listed = pipelines.Listed{File: filepath.Join(job.dir, "listed.json"), Own: job.dir}
+	return os.WriteFile(job.Listed.File, text, 0o600)
 }
 
 // maxCleanCache bounds what is kept of files that were read.

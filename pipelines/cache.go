@@ -63,6 +63,9 @@ func (u *task) cached(p format.Piece, key string, read func() error) error {
 	if err == nil {
 		err = u.drain()
 	}
+	if err == nil {
+		err = p.File.Unchanged() // the key is of what was listed
+	}
 	if err == nil && u.caching {
 		err = u.store(path, p, spillAt, deadAt)
 	}

@@ -26,7 +26,7 @@ type Cache struct {
 	// cached.
 	Limit int64 `json:"limit,omitempty"`
 	// Digests is the path of a JSON object that maps file paths to the digests of files whose content the caller knows. Other files are
-	// identified by path, size and modification time, and objects by their version.
+	// identified by path, size and the times of their last change, and objects by their version.
 	Digests string `json:"digests,omitempty"`
 	// Inputs maps folders to the digests of their content, for paths in the spec that lie in them.
 	Inputs map[string]string `json:"inputs,omitempty"`
@@ -104,12 +104,11 @@ func contentOf(f format.File, digests map[string]string) string {
 		}
 		return fmt.Sprintf("object %q in %+v of %d bytes, version %q", f.Path, f.Bucket, f.Size, f.Version)
 	}
-	info, err := os.Stat(f.Path)
-	path, absErr := filepath.Abs(f.Path)
-	if err != nil || absErr != nil || info.Size() != f.Size {
+	path, err := filepath.Abs(f.Path)
+	if err != nil || f.Stamp == (format.Stamp{}) {
 		return ""
 	}
-	return fmt.Sprintf("file %q of %d bytes at %d", path, info.Size(), info.ModTime().UnixNano())
+	return fmt.Sprintf("file %q of %d bytes at %d, %d", path, f.Size, f.Stamp.Modified, f.Stamp.Changed)
 }
 
 // within returns the nodes of the segment that begins at an entry, including its ends, in plan order.

@@ -29,6 +29,10 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	defer sessions.Delete(job.WorkDir)
 	s.programs = newPrograms(ctx, job.Programs)
 	defer s.programs.close() //nolint:errcheck // what is wrong with one that succeeds is told below
+	var err error
+	if s.listed, err = readListed(job.Listed); err != nil {
+		return spec.CleanOutput{}, err
+	}
 	p, err := compilePlan(job)
 	if err != nil {
 		return spec.CleanOutput{}, err
@@ -36,12 +40,18 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	if err := p.refuse(job); err != nil {
 		return spec.CleanOutput{}, err
 	}
-	sources, err := p.findSources(ctx)
+	sources, files, err := p.findSources(ctx, s.Settle)
 	if err != nil {
 		return spec.CleanOutput{}, err
 	}
 	if err := p.addCacheKeys(job, sources); err != nil {
 		return spec.CleanOutput{}, err
+	}
+	if err := s.listed.complete(); err != nil {
+		return spec.CleanOutput{}, err
+	}
+	if job.Runner.elsewhere() {
+		withoutStamps(sources)
 	}
 	defer job.Cache.prune() //nolint:errcheck // a cache that is too large is no reason to fail
 	if err := makeFolders(job.WorkDir, p); err != nil {
@@ -58,6 +68,9 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	err = runGraph(ctx, job, graph)
 	if ctx.Err() != nil {
 		return spec.CleanOutput{}, stopped(ctx)
+	}
+	if changed := unchanged(files); changed != nil { // it may also be why the graph failed
+		return spec.CleanOutput{}, changed
 	}
 	if err != nil {
 		return spec.CleanOutput{}, diskHint(s.cause(err))

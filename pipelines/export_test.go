@@ -20,7 +20,7 @@ func GraphOf(ctx context.Context, job Job) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources, err := p.findSources(ctx)
+	sources, _, err := p.findSources(ctx, s.Settle)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,12 @@ package pipelines
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/sluiceml/sluice/pipelines/format"
 )
@@ -81,18 +84,25 @@ func (p *plan) tellApart(files map[int][]format.File) {
 	}
 }
 
-// findSources lists the units of all sources by node, numbered consecutively.
-func (p *plan) findSources(ctx context.Context) (map[int][]numberedSource, error) {
+// findSources lists the units of all sources by node, numbered consecutively, and the files. settle keeps of the files that were found
+// those that may be read.
+func (p *plan) findSources(
+	ctx context.Context, settle func([]format.File) ([]format.File, error),
+) (units map[int][]numberedSource, read []format.File, err error) {
 	files := map[int][]format.File{}
 	for at, n := range p.nodes {
 		if n.source.Format == nil {
 			continue
 		}
 		found, err := format.Find(ctx, n.source.Paths)
+		if err == nil {
+			found, err = settle(found)
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		files[at] = found
+		read = append(read, found...)
 	}
 	p.tellApart(files)
 	all := map[int][]numberedSource{}
@@ -100,12 +110,85 @@ func (p *plan) findSources(ctx context.Context) (map[int][]numberedSource, error
 	for _, at := range slices.Sorted(maps.Keys(files)) {
 		found, err := cutSources(ctx, p.nodes[at].source.Format, files[at])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, s := range found {
 			all[at] = append(all[at], numberedSource{Unit: unit, Source: s})
 			unit++
 		}
 	}
-	return all, nil
+	return all, read, nil
+}
+
+// unchanged returns an error if one of the files is no longer what was listed.
+func unchanged(files []format.File) error {
+	for _, f := range files {
+		if err := f.Unchanged(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withoutStamps removes what files of this machine are known by: another machine may see other inodes and rounded times.
+func withoutStamps(sources map[int][]numberedSource) {
+	for _, list := range sources {
+		for _, s := range list {
+			for i := range s.Source.Pieces {
+				s.Source.Pieces[i].File.Stamp = format.Stamp{}
+			}
+		}
+	}
+}
+
+// listed are the files that a caller has listed, by path.
+type listed struct {
+	own   string
+	files map[string]format.File // nil: there is no list
+}
+
+func readListed(from Listed) (listed, error) {
+	if from.File == "" {
+		return listed{}, nil
+	}
+	text, err := os.ReadFile(from.File)
+	if err != nil {
+		return listed{}, err
+	}
+	var files []format.File
+	if err := json.Unmarshal(text, &files); err != nil {
+		return listed{}, fmt.Errorf("the list of files: %w", err)
+	}
+	l := listed{own: from.Own, files: map[string]format.File{}}
+	for _, f := range files {
+		l.files[f.Path] = f
+	}
+	return l, nil
+}
+
+// complete returns an error if one of the files is no longer what was listed, and so was perhaps not found.
+func (l listed) complete() error { return unchanged(slices.Collect(maps.Values(l.files))) }
+
+// settle keeps of the files that were found those that were listed, as they were listed, and those that need not be. A file that has come
+// since then is left for the next job, as one that comes while this job runs.
+func (l listed) settle(found []format.File) ([]format.File, error) {
+	if l.files == nil {
+		return found, nil
+	}
+	var kept []format.File
+	for _, f := range found {
+		before, known := l.files[f.Path]
+		switch {
+		case f.IsObject() || strings.HasPrefix(f.Path, l.own+"/"):
+		case !known:
+			continue
+		default:
+			f.Size, f.Stamp = before.Size, before.Stamp
+			if err := f.Unchanged(); err != nil {
+				return nil, err
+			}
+		}
+		kept = append(kept, f)
+	}
+	return kept, nil
 }

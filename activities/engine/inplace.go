@@ -7,12 +7,15 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/pipelines/format"
 )
@@ -55,15 +58,15 @@ func (e *Engine) keyParts(ctx context.Context, sub *Submitted, node spec.Node, r
 		case !e.Here:
 			why.reason = "it reads files that are not part of its key, since they are on machines of the cluster: " + pattern
 		default:
-			digest, err := e.inPlaceDigest(ctx, pattern)
+			_, digest, err := e.inPlaceDigest(ctx, pattern)
 			if ctx.Err() != nil {
 				return nil, why, context.Cause(ctx)
 			}
 			if err != nil { // the step itself says so
-				parts["read."+pattern], resolved.Cache.Enabled = rand.Text(), false
+				parts[partRead+pattern], resolved.Cache.Enabled, resolved.InPlace = rand.Text(), false, nil
 				return parts, uncached{reason: "it would fail: " + err.Error(), fails: true}, nil
 			}
-			parts["read."+pattern] = digest
+			parts[partRead+pattern] = digest
 		}
 	}
 	if why.reason != "" && !resolved.CacheGiven {
@@ -72,11 +75,43 @@ func (e *Engine) keyParts(ctx context.Context, sub *Submitted, node spec.Node, r
 	return parts, why, nil
 }
 
-// inPlaceDigest is one of the files of this machine that a pattern matches.
-func (e *Engine) inPlaceDigest(ctx context.Context, pattern string) (string, error) {
+// partRead begins the names of the parts that stand for files read in place; a pattern follows.
+const partRead = "read."
+
+// readInPlace are the digests of the files that a step with these parts reads in place, by pattern.
+func readInPlace(resolved dsl.Resolved, parts map[string]string) map[string]string {
+	digests := map[string]string{}
+	for _, pattern := range resolved.InPlace {
+		if digest := parts[partRead+pattern]; digest != "" {
+			digests[pattern] = digest
+		}
+	}
+	return digests
+}
+
+// ListInPlace lists the files that a step reads in place, given their digests by pattern. It fails if they are not those of the digests: the
+// step's key is of other files then, and what is made of these must not be found by it.
+func (e *Engine) ListInPlace(ctx context.Context, digests map[string]string) ([]format.File, error) {
+	var all []format.File
+	for _, pattern := range slices.Sorted(maps.Keys(digests)) {
+		files, digest, err := e.inPlaceDigest(ctx, pattern)
+		if err != nil {
+			return nil, err
+		}
+		if digest != digests[pattern] {
+			return nil, fault.Errorf(fault.User, "the files %s changed while the step waited to begin, after its cache key was made of them; "+
+				"run it again when nothing else writes there", pattern)
+		}
+		all = append(all, files...)
+	}
+	return all, nil
+}
+
+// inPlaceDigest lists the files of this machine that a pattern matches, and makes a digest of them.
+func (e *Engine) inPlaceDigest(ctx context.Context, pattern string) ([]format.File, string, error) {
 	files, err := format.Find(ctx, []string{pattern})
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	var bytes int64
 	for _, f := range files {
@@ -84,35 +119,32 @@ func (e *Engine) inPlaceDigest(ctx context.Context, pattern string) (string, err
 	}
 	sum := sha256.New()
 	for _, f := range files {
-		info, err := os.Stat(f.Path)
-		if err != nil {
-			return "", err
-		}
-		known := fmt.Sprintf("%q of %d bytes", f.Path, info.Size())
-		if changed := info.ModTime(); bytes > inPlaceBytes || len(files) > inPlaceFiles {
-			known = fmt.Sprintf("%s at %d", known, changed.UnixNano())
+		known := fmt.Sprintf("%q of %d bytes", f.Path, f.Size)
+		if bytes > inPlaceBytes || len(files) > inPlaceFiles {
+			known = fmt.Sprintf("%s at %d", known, f.Stamp.Modified)
 		} else {
-			content, err := e.contentOf(ctx, f.Path, changed, fmt.Sprintf("%s at %d", known, changed.UnixNano()))
+			content, err := e.contentOf(ctx, f)
 			if err != nil {
-				return "", err
+				return nil, "", err
 			}
 			known += " with " + content
 		}
 		fmt.Fprintln(sum, known) //nolint:errcheck // a hash takes everything
 	}
-	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+	return files, hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
-// contentOf is the digest of a file that was changed at a time; known is what it is remembered under.
-func (e *Engine) contentOf(ctx context.Context, path string, changed time.Time, known string) (string, error) {
+// contentOf is the digest of a file. It fails if that is no longer what was listed.
+func (e *Engine) contentOf(ctx context.Context, listed format.File) (string, error) {
+	known := fmt.Sprintf("%q of %d bytes, %+v", listed.Path, listed.Size, listed.Stamp)
 	if d, ok := e.inPlace.find(known); ok {
 		return d, nil
 	}
 	if err := context.Cause(ctx); err != nil {
 		return "", err
 	}
-	isSettled := time.Since(changed) > settled
-	f, err := os.Open(path)
+	isSettled := time.Since(time.Unix(0, max(listed.Stamp.Modified, listed.Stamp.Changed))) > settled
+	f, err := os.Open(listed.Path)
 	if err != nil {
 		return "", err
 	}
@@ -120,6 +152,13 @@ func (e *Engine) contentOf(ctx context.Context, path string, changed time.Time, 
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !listed.Same(info) {
+		return "", fault.Errorf(fault.User, "%s changed while it was read", listed.Path)
 	}
 	digest := hex.EncodeToString(sum.Sum(nil))
 	if isSettled {

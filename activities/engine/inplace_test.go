@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -140,5 +141,35 @@ func TestCleaningThatReadsInPlace(t *testing.T) {
 				t.Errorf("the plan (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestListInPlace: an attempt at a cleaning reads the files that its key was made of, or fails.
+func TestListInPlace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.csv")
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("id\n1\n")
+	pattern := filepath.Join(dir, "*.csv")
+	b := newBench(t, strings.NewReplacer("CACHE", "", "{type: string}", "{type: string, default: \""+pattern+"\"}").Replace(readsInPlace))
+	b.engine.Here = true
+	b.begin("r1")
+	resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "rows"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := b.engine.ListInPlace(t.Context(), resolved.Step.InPlace)
+	if err != nil || len(files) != 1 || files[0].Path != path {
+		t.Errorf("%+v, %v", files, err)
+	}
+	write("id\n2\n")
+	_, err = b.engine.ListInPlace(t.Context(), resolved.Step.InPlace)
+	if fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), "the files "+pattern+" changed while the step waited to begin") {
+		t.Errorf("%v", err)
 	}
 }

@@ -519,7 +519,7 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 		reflect.TypeFor[record.StepInput](): {
 			"Run": "says who asks", "Step": "says who asks", "Kind": "kind", "Spec": "its keys", "SpecRef": "its keys", "Env": "env",
 			"Secrets": "secrets", "Workspace": "files", "Submission": "pools, params", "Fresh": "is about the cache itself",
-			"ResumeRun":      "did the same",
+			"InPlace": "read", "ResumeRun": "did the same",
 			"AttemptTimeout": "bounds an attempt", "AnyWorker": "is about where it runs",
 		},
 		reflect.TypeFor[dsl.Resolved](): {

@@ -75,7 +75,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		out.Skip = "it was not selected, and there is no earlier result to reuse"
 		return out, nil
 	}
-	if out.Step, err = e.stepInput(ctx, sub, in, node, resolved); err != nil {
+	if out.Step, err = e.stepInput(ctx, sub, in, node, resolved, parts); err != nil {
 		return out, err
 	}
 	if left, run, err := e.unfinished(ctx, node, in, out.Key); err != nil {
@@ -95,11 +95,11 @@ func isLeftOut(reuse record.Reuse, node spec.Node) bool {
 
 // stepInput is what the activity or child of the step is given.
 func (e *Engine) stepInput(
-	ctx context.Context, sub *Submitted, in contract.ResolveInput, node spec.Node, resolved dsl.Resolved,
+	ctx context.Context, sub *Submitted, in contract.ResolveInput, node spec.Node, resolved dsl.Resolved, parts map[string]string,
 ) (record.StepInput, error) {
 	step := record.StepInput{
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
-		Workspace: sub.Workspace, Submission: in.Submission,
+		Workspace: sub.Workspace, Submission: in.Submission, InPlace: readInPlace(resolved, parts),
 		Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain || slices.Contains(in.Reuse.Again, in.StepRef.Step),
 	}
 	if sub.Program.Environment().Limits != (spec.WorkerLimits{}) && node.Kind.DefaultTimeout() > 0 && !node.OnPool {

@@ -115,10 +115,6 @@ func (f File) object(ctx context.Context, offset, length int64) (io.ReadCloser, 
 	return r, nil
 }
 
-func (f File) changed() error {
-	return fault.Errorf(fault.User, "%s has been changed or removed since it was listed; run the step again when nothing else writes there", f.Name)
-}
-
 // bucketFault wraps an error of a bucket: an invalid address or configuration is of type invalid, anything else of type infrastructure.
 func bucketFault(what, where string, at objectstore.Address, err error) error {
 	why := cloud.Explain(at, err)

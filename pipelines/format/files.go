@@ -26,6 +26,8 @@ type File struct {
 	// Bucket and Version are set for objects. Version detects that an object was replaced.
 	Bucket  objectstore.Address `json:"bucket,omitzero"`
 	Version string              `json:"version,omitempty"`
+	// Stamp is set for files of this machine, and detects that a file was changed or replaced. Zero: that is not checked.
+	Stamp Stamp `json:"stamp,omitzero"`
 
 	read *atomic.Int64 // if not nil, counts the bytes read
 }
@@ -112,7 +114,7 @@ func matchFiles(pattern, base string) ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the input: %w", err)
 		}
-		if file.Size = info.Size(); info.Mode().IsRegular() {
+		if file.Size, file.Stamp = info.Size(), StampOf(info); info.Mode().IsRegular() {
 			files = append(files, file)
 		}
 	}

@@ -20,7 +20,7 @@ func (f File) openAt(ctx context.Context) (io.ReaderAt, func(), error) {
 	if f.IsObject() {
 		return objectAt{ctx, f}, func() {}, nil
 	}
-	file, err := os.Open(f.Path)
+	file, err := f.openLocal()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -36,14 +36,31 @@ func (f File) open(ctx context.Context, offset int64) (io.ReadCloser, error) {
 		}
 		return countedFile{f, r}, nil
 	}
-	file, err := os.Open(f.Path)
+	file, err := f.openLocal()
 	if err != nil {
 		return nil, err
 	}
 	if _, err := file.Seek(offset, io.SeekStart); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return countedFile{f, file}, nil
+	return countedFile{f, whole{file, f}}, nil
+}
+
+// whole is an open file whose end counts only if it is the end of what was listed: a file that is being cut short ends too early.
+type whole struct {
+	*os.File
+	listed File
+}
+
+// Read implements io.Reader.
+func (w whole) Read(b []byte) (int, error) {
+	n, err := w.File.Read(b)
+	if errors.Is(err, io.EOF) {
+		if changed := w.listed.verify(w.File); changed != nil {
+			return n, changed
+		}
+	}
+	return n, err
 }
 
 type countedFile struct {

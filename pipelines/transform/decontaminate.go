@@ -22,7 +22,7 @@ func (c *Compiled) decontaminate(config transform.Decontaminate, given Deps) err
 	if config.Ngram < 1 {
 		return fmt.Errorf("ngram: %d is not at least 1", config.Ngram)
 	}
-	set, err := given.Shared.HeldOut(c.name, func() (*ngram.HeldOut, error) { return readHeldOut(config) })
+	set, err := given.Shared.HeldOut(c.name, func() (*ngram.HeldOut, error) { return readHeldOut(config, given.Shared.Settle) })
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *Compiled) decontaminate(config transform.Decontaminate, given Deps) err
 }
 
 // readHeldOut reads the held-out rows. It fails rather than skip invalid ones: rows that are not compared with are not held out.
-func readHeldOut(c transform.Decontaminate) (*ngram.HeldOut, error) {
+func readHeldOut(c transform.Decontaminate, settle func([]format.File) ([]format.File, error)) (*ngram.HeldOut, error) {
 	if len(c.AgainstFields) == 0 {
 		c.AgainstFields = c.Fields
 	}
@@ -47,6 +47,9 @@ func readHeldOut(c transform.Decontaminate) (*ngram.HeldOut, error) {
 	}
 	files, err := format.Find(context.Background(), from.Paths)
 	if err != nil {
+		return nil, fmt.Errorf("against: %w", err)
+	}
+	if files, err = settle(files); err != nil {
 		return nil, fmt.Errorf("against: %w", err)
 	}
 	set := ngram.NewHeldOut(c.Ngram)
@@ -63,6 +66,9 @@ func readHeldOut(c transform.Decontaminate) (*ngram.HeldOut, error) {
 		})
 		if errors.Is(err, ngram.ErrFull) {
 			err = fmt.Errorf("more than %d runs of %d words; hold out less, or split it among several Decontaminate transforms", ngram.MaxGrams, c.Ngram)
+		}
+		if err == nil {
+			err = file.Unchanged()
 		}
 		if err != nil {
 			return nil, fault.Errorf(fault.User, "against: %s: %w", file.Name, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/text/ngram"
@@ -57,6 +58,8 @@ type Deps struct {
 type Shared interface {
 	// HeldOut returns the held-out texts of a Decontaminate by its name. They are read once.
 	HeldOut(name string, read func() (*ngram.HeldOut, error)) (*ngram.HeldOut, error)
+	// Settle keeps of the files that were found those that may be read.
+	Settle(found []format.File) ([]format.File, error)
 	// Pool returns the process pool of an Exec by its name.
 	Pool(name string, c transform.Exec) (*program.Pool, error)
 }

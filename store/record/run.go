@@ -134,6 +134,8 @@ type StepInput struct {
 	Submission string `json:"submission"`
 	// Fresh is set if no earlier result may be reused.
 	Fresh bool `json:"fresh,omitempty"`
+	// InPlace are the digests of the files that a cleaning reads in place, by pattern, as they are in its cache key.
+	InPlace map[string]string `json:"in_place,omitempty"`
 	// ResumeRun is an earlier run that did the same step and did not finish it, if this step continues from what that run left.
 	ResumeRun string `json:"resume_run,omitempty"`
 	// AttemptTimeout bounds an attempt of a step that may first have to wait until the limits of its environment leave room for it. It starts
