@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/internal/artifact"
@@ -22,6 +23,29 @@ type Move struct {
 	Reason string `json:"reason,omitempty"`
 	// Version is the current version since then.
 	Version Published `json:"version"`
+	// Removed are short digests of versions that were removed from the name, of this move or, if a version never was the current one, of
+	// any. They are not references: garbage collection does not keep the content.
+	Removed []string `json:"removed,omitempty"`
+}
+
+// shortDigest identifies a version that was removed.
+func shortDigest(digest string) string {
+	_, hex, _ := strings.Cut(digest, ":")
+	if hex == "" {
+		hex = digest
+	}
+	return hex[:min(len(hex), 32)]
+}
+
+// hadVersion reports whether a version was removed from the name. An earlier build did not record which version it removed, but which run
+// and step had made it.
+func hadVersion(ctx context.Context, s *store.Store, v Published) (bool, error) {
+	moves, err := History(ctx, s, v.Artifact.Type, v.Name)
+	short := shortDigest(v.Artifact.Digest)
+	return slices.ContainsFunc(moves, func(m Move) bool {
+		unnamed := m.Version.Artifact.Digest == "" && len(m.Removed) == 0
+		return slices.Contains(m.Removed, short) || unnamed && m.Version.Run == v.Run && m.Version.Step == v.Step
+	}), err
 }
 
 // ByHand reports whether a person moved the name.

@@ -58,7 +58,7 @@ func versionsPrefix(typ artifact.Type, name string) string {
 }
 
 // Publish registers a version and makes it the current one of its name, unless a newer one is current, or a person has pointed the name to
-// another version and this one had been published before. A reused result is ignored if the name has ever had that version, because nothing
+// another version and this one had been published before, also if it was removed since. A reused result is ignored if the name has ever had that version, because nothing
 // new was made. registered reports whether the version was registered. behind says why another version stays current; it is empty if none
 // does.
 func Publish(ctx context.Context, s *store.Store, v Published) (registered bool, behind string, err error) {
@@ -67,8 +67,16 @@ func Publish(ctx context.Context, s *store.Store, v Published) (registered bool,
 		return false, "", err
 	}
 	known, err := hasVersion(ctx, s, v)
-	if err != nil || known && v.By != "" {
+	if err != nil {
 		return false, "", err
+	}
+	if !known {
+		if known, err = hadVersion(ctx, s, v); err != nil {
+			return false, "", err
+		}
+	}
+	if known && v.By != "" {
+		return false, "", nil
 	}
 	key := versionKey(v)
 	if err := s.PutJSON(ctx, key, v, store.WriteOptions{}); err != nil {

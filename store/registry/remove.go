@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store"
@@ -13,7 +14,7 @@ import (
 var ErrCurrent = errors.New("is the current version")
 
 // Remove removes a version of a name with its tags. If digest is empty, it removes the name with all versions and its history. After the
-// removal of one version, the history still shows that it existed, but not what it held. The error is ErrCurrent if the version is the
+// removal of one version, the history still shows that it existed, but not what it held; a rollback still holds if a step makes it again. The error is ErrCurrent if the version is the
 // current one.
 func Remove(ctx context.Context, s *store.Store, typ artifact.Type, name, digest string) error {
 	last, err := lastMove(ctx, s, typ, name)
@@ -37,14 +38,24 @@ func Remove(ctx context.Context, s *store.Store, typ artifact.Type, name, digest
 	}
 	if digest == "" {
 		keys = append(append(keys, moves...), newestKey(typ, name))
-	} else if err := redact(ctx, s, moves); err != nil {
+	} else if err := redact(ctx, s, typ, name, digest, moves); err != nil {
 		return err
 	}
 	return s.Forget(ctx, append(tags, keys...)...)
 }
 
-// redact removes from moves what the versions held. It keeps when, by whom and why they were made.
-func redact(ctx context.Context, s *store.Store, moves []string) error {
+// redact removes from moves what the version held. It keeps when, by whom and why they were made, and that the name had this version. If
+// the version never was the current one, that is kept with the first move.
+func redact(ctx context.Context, s *store.Store, typ artifact.Type, name, digest string, moves []string) error {
+	if len(moves) == 0 {
+		for info, err := range s.Driver().List(ctx, historyPrefix(typ, name)) {
+			if err != nil {
+				return err
+			}
+			moves = append(moves, info.Key)
+			break
+		}
+	}
 	if err := s.NoteForgotten(ctx, moves...); err != nil {
 		return err
 	}
@@ -53,7 +64,13 @@ func redact(ctx context.Context, s *store.Store, moves []string) error {
 		if err := s.GetJSON(ctx, moves[i], &m); err != nil {
 			return err
 		}
+		if short := shortDigest(digest); !slices.Contains(m.Removed, short) {
+			m.Removed = append(m.Removed, short)
+		}
 		v := m.Version
+		if v.Artifact.Digest != digest {
+			return s.PutJSON(ctx, moves[i], m, store.WriteOptions{})
+		}
 		m.Version = Published{Name: v.Name, Run: v.Run, Step: v.Step, At: v.At, By: v.By, Pointed: v.Pointed}
 		return s.PutJSON(ctx, moves[i], m, store.WriteOptions{})
 	})

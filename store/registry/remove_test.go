@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -78,5 +79,62 @@ func TestRemove(t *testing.T) {
 	}
 	if got := leadsTo("mail"); len(got) > 0 || current(t, s) != "" {
 		t.Errorf("the name is left in %q", got)
+	}
+}
+
+// A rollback holds when a step makes a version again that was removed, and a result that is reused does not bring it back.
+//
+// promise: docs/data.md#p-rollback-holds
+func TestRollbackOutlivesRemove(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, bad, late := "sha256:"+strings.Repeat("1", 64), "sha256:"+strings.Repeat("2", 64), "sha256:"+strings.Repeat("3", 64)
+	publish(t, s, version("r1", good, 1))
+	publish(t, s, version("r2", bad, 3))
+	publish(t, s, version("r3", late, 2)) // never the current one
+	if err := registry.PointTo(t.Context(), s, version("r1", good, 1), "user:anna", "", day.Add(4*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	for _, digest := range []string{bad, late} {
+		if err := registry.Remove(t.Context(), s, artifact.Dataset, "mail", digest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reused := version("r2", bad, 5)
+	reused.By = "r5"
+	if registered, _, err := registry.Publish(t.Context(), s, reused); registered || err != nil {
+		t.Errorf("the reused result is registered: %v, %v", registered, err)
+	}
+	for i, digest := range []string{bad, late} {
+		registered, behind, err := registry.Publish(t.Context(), s, version("again"+digest[7:8], digest, 6+i))
+		if !registered || behind == "" || err != nil || current(t, s) != good {
+			t.Errorf("%s made again: registered %v, %q, %v, current is %s", digest, registered, behind, err, current(t, s))
+		}
+	}
+	if publish(t, s, version("r9", "sha256:"+strings.Repeat("4", 64), 9)); current(t, s) == good {
+		t.Error("a version that the name never had does not become the current one")
+	}
+}
+
+// A version that a build before this one has removed is known by the run that made it.
+func TestRemovedByEarlierBuild(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, s, version("r1", "d1", 1))
+	gone := registry.Move{Number: 2, At: day, By: "r2/clean", Version: version("r2", "", 2)}
+	if err := s.PutJSON(t.Context(), store.HistoryPrefix+"dataset/mail/0000000002.json", gone, store.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.PointTo(t.Context(), s, version("r1", "d1", 1), "user:anna", "", day.Add(4*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	reused := version("r2", "d2", 5)
+	reused.By = "r5"
+	if registered, _, err := registry.Publish(t.Context(), s, reused); registered || err != nil || current(t, s) != "d1" {
+		t.Errorf("registered: %v, %v, current is %s", registered, err, current(t, s))
 	}
 }
