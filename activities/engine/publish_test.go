@@ -18,6 +18,7 @@ import (
 // made, and moves no name back.
 //
 // promise: docs/data.md#p-taken-published
+// promise: docs/data.md#p-says-not-current
 func TestPublishingWhatIsTakenOver(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -57,6 +58,10 @@ steps:
 	end("november", "", "d2", day.Add(time.Hour))
 	if word := end("again", "elsewhere", "d1", day.Add(2*time.Hour)); len(word.Published) != 0 || current().Artifact.Digest != "d2" {
 		t.Errorf("taken over, an old version is published: %+v, current is %s", word.Published, current().Artifact.Digest)
+	}
+	want := []string{"dataset letters (not current, because the reused result had been published before, and another version since)"}
+	if diff := cmp.Diff(want, b.record("again", "make").Published); diff != "" {
+		t.Errorf("what the run says (-want +got):\n%s", diff)
 	}
 	all, err := registry.Versions(t.Context(), b.engine.Store, artifact.Dataset, "letters")
 	if err != nil || len(all) != 2 {

@@ -249,7 +249,7 @@ func hold(sub *Submitted, in contract.StepEnd, c spec.Check, at int) *contract.A
 }
 
 // publish registers the outputs a step publishes, one version per run and step, so that a retry writes the same again. It returns those
-// that are registered, and the words for it in the step's record.
+// that are registered, and the words for it in the step's record, also for those that are not registered again and are not the current ones.
 func (e *Engine) publish(
 	ctx context.Context, sub *Submitted, in contract.StepEnd, vars spec.Vars, outputs json.RawMessage,
 ) (done []record.Version, words []string, err error) {
@@ -285,8 +285,10 @@ func (e *Engine) publish(
 		switch registered, behind, err := registry.Publish(ctx, e.Store, version); {
 		case err != nil:
 			return nil, nil, err
-		case registered:
-			done = append(done, record.Version{Type: ref.Type, Name: names[output]})
+		case registered || behind != "":
+			if registered {
+				done = append(done, record.Version{Type: ref.Type, Name: names[output]})
+			}
 			published := string(ref.Type) + " " + names[output] // see versionOf
 			if behind != "" {
 				published += " (" + behind + ")"

@@ -76,7 +76,8 @@ func Publish(ctx context.Context, s *store.Store, v Published) (registered bool,
 		}
 	}
 	if known && v.By != "" {
-		return false, "", nil
+		behind, err := staysBehind(ctx, s, v)
+		return false, behind, err
 	}
 	key := versionKey(v)
 	if err := s.PutJSON(ctx, key, v, store.WriteOptions{}); err != nil {
@@ -92,7 +93,7 @@ func Publish(ctx context.Context, s *store.Store, v Published) (registered bool,
 		case newest.Artifact.Digest == v.Artifact.Digest: // it is already the current one, whichever step made it
 			behind = ""
 		case pointed:
-			behind = "not current, because a rollback to another version is in effect"
+			behind = behindRollback
 		default:
 			behind = "not current, because another version is newer"
 		}
@@ -100,6 +101,20 @@ func Publish(ctx context.Context, s *store.Store, v Published) (registered bool,
 	})
 	return err == nil, behind, err
 }
+
+// staysBehind says why a reused result, whose version the name has had, does not become the current one; empty if it is.
+func staysBehind(ctx context.Context, s *store.Store, v Published) (string, error) {
+	last, err := lastMove(ctx, s, v.Artifact.Type, v.Name)
+	switch {
+	case err != nil || last.Version.Artifact.Digest == v.Artifact.Digest:
+		return "", err
+	case last.ByHand():
+		return behindRollback, nil
+	}
+	return "not current, because the reused result had been published before, and another version since", nil
+}
+
+const behindRollback = "not current, because a rollback to another version is in effect"
 
 // placed returns a version as it is recorded. If another version is already recorded for the run and step that made a reused result, which
 // happens when a step with another name made it, the version is recorded for the run that reused it.
