@@ -207,6 +207,9 @@ func (f *openedParquet) open(size int64, options ...parquet.FileOption) (err err
 	if err != nil {
 		return rows.Reject(rows.ReasonDamaged, "this is not a complete Parquet file: %v", err)
 	}
+	if err := repairColumns(file.Root()); err != nil {
+		return err
+	}
 	schema := parquetSchema{elements: file.Metadata().Schema}
 	f.root = schema.node("", file.Root(), 0, 0)
 	f.groups = file.RowGroups()
