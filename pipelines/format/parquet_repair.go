@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/encoding"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -24,6 +25,11 @@ func repairColumns(column *parquet.Column) error {
 	if !column.Leaf() {
 		return nil
 	}
+	if codec := column.Compression(); codec != nil {
+		if err := setField(column, "compression", compress.Codec(inPlace{codec})); err != nil {
+			return err
+		}
+	}
 	if t := column.Type(); t.Kind() == parquet.Boolean {
 		return setField(column, "typ", parquet.Type(booleans{t}))
 	}
@@ -38,6 +44,20 @@ func setField[T any](column *parquet.Column, name string, value T) error {
 	}
 	*(*T)(unsafe.Pointer(field.UnsafeAddr())) = value
 	return nil
+}
+
+// inPlace decompresses into the buffer that it is given. The library drops a page for which its codec has allocated another buffer of the
+// same length, and reads whatever was in the first one: most pages of LZ4_RAW that do not shrink to a third
+// (https://github.com/parquet-go/parquet-go/issues/608).
+type inPlace struct{ compress.Codec }
+
+// Decode implements compress.Codec. The length of dst is that of the page by its header.
+func (c inPlace) Decode(dst, src []byte) ([]byte, error) {
+	decoded, err := c.Codec.Decode(dst, src)
+	if err == nil && len(decoded) <= len(dst) {
+		copy(dst, decoded)
+	}
+	return decoded, err
 }
 
 // booleans is the type of a column of booleans. The library's own sets only the first of the eight bits of each byte of a run, and extends

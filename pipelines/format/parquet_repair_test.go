@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,5 +69,19 @@ func TestBooleanRuns(t *testing.T) {
 	}
 	if decodeBits(make([]byte, 1), []byte{200, 0, 0, 0, 2, 1}) == nil {
 		t.Error("a length beyond the page: no error")
+	}
+}
+
+// A page is read from the buffer into which its codec has decompressed it.
+func TestParquetCodecs(t *testing.T) {
+	var want []rows.Row
+	for i := range int64(150) {
+		want = append(want, rows.Row{"i": i, "text": fmt.Sprintf("%08x", uint32(i*2654435761)), "float": float64(i) / 7})
+	}
+	for _, name := range []string{"lz4-v1", "lz4-v2"} {
+		got, reasons := rowsIn(t, parquetFile{}, readFixture(t, "testdata/"+name+".parquet"), true)
+		if diff := cmp.Diff(want, got); diff != "" || reasons != nil {
+			t.Errorf("%s: %q (-want +got):\n%s", name, reasons, diff)
+		}
 	}
 }
