@@ -15,7 +15,7 @@ type Clean struct {
 	// composite each transform names its `input`.
 	Type string `json:"type,omitempty" dsl:"enum=chain|composite,literal"`
 	// Read is short for a first transform that reads files, by their extensions: .jsonl and .ndjson (one row per line), .json (one row per
-	// file), .csv, .tsv, .txt, .parquet or .avro, optionally followed by .gz, .zst or .bz2.
+	// file), .csv, .tsv or .txt, optionally followed by .gz, .zst or .bz2; .parquet or .avro, which are compressed inside.
 	Read Paths `json:"read,omitempty" dsl:"single"`
 	// Source is the first transform of a chain, if it is not in `transforms`.
 	Source *Transform `json:"source,omitempty"`

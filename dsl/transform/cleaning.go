@@ -73,6 +73,7 @@ func checkConfig(r document.Reporter, in StepFacts, typ string, config *yaml.Nod
 	if IsReader(typ) && Config(typ) != nil {
 		checkPatterns(r, document.Lookup(config, "path"))
 		checkFormat(r, typ, config, document.Lookup(config, "path"))
+		checkPacked(r, typ, document.Lookup(config, "path"))
 	}
 }
 
@@ -87,6 +88,19 @@ func checkFormat(r document.Reporter, typ string, config, paths *yaml.Node) {
 			r.Warnf(n, "file-format", "read them with "+other.transform, "`%s` are read with %s, which reads other files", n.Value, typ)
 		case other.key == "delimiter" && document.Lookup(config, "delimiter") == nil:
 			r.Warnf(n, "file-format", "add `delimiter: \"\\t\"`", "the values of `%s` are separated by tabs, and %s looks for commas", n.Value, typ)
+		}
+	}
+}
+
+// checkPacked reports compressed files that a transform cannot read: of a Parquet or an Avro file, the content is compressed, not the file.
+func checkPacked(r document.Reporter, typ string, paths *yaml.Node) {
+	if !Is[ReadFromParquet](typ) && !Is[ReadFromAvro](typ) {
+		return
+	}
+	for n := range document.Scalars(paths) {
+		if _, packed := fileEndings(n.Value); packed != "" {
+			r.Errorf(n, "file-format", "decompress the files first; Parquet and Avro files are compressed inside, by an option of the program that writes them",
+				"%s cannot read files that end with %s", typ, packed)
 		}
 	}
 }

@@ -109,14 +109,21 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 
 // fileEnding tells the format of files, which may be compressed, and in a bucket that has options.
 func fileEnding(name string) string {
+	ending, _ := fileEndings(name)
+	return ending
+}
+
+// fileEndings tells the format of files, and how they are compressed: empty, or one of .gz, .zst and .bz2.
+func fileEndings(name string) (format, packed string) {
 	name = strings.ToLower(name)
 	if strings.Contains(name, "://") {
 		name, _, _ = strings.Cut(name, "?")
 	}
-	for _, packed := range []string{".gz", ".zst", ".bz2"} {
-		name = strings.TrimSuffix(name, packed)
+	switch packed = path.Ext(name); packed {
+	case ".gz", ".zst", ".bz2":
+		return path.Ext(strings.TrimSuffix(name, packed)), packed
 	}
-	return path.Ext(name)
+	return packed, ""
 }
 
 // unread is a reader in the place of one that could not be told, which was reported: what follows it is not to blame.

@@ -203,3 +203,27 @@ func FuzzColumns(f *testing.F) {
 		}
 	})
 }
+
+// A Parquet or Avro file that is compressed as a whole is an error of the user before any row is read, and not one damaged row.
+func TestPackedColumns(t *testing.T) {
+	for _, f := range []struct {
+		Format
+		data []byte
+	}{{parquetFile{}, parquetData(t, []parquetRecord{{ID: 1}}, 10)}, {avroFile{}, avroData(t)}} {
+		for _, form := range []string{"gzip", "zstd"} {
+			data := compressed(t, form, string(f.data))
+			path := filepath.Join(t.TempDir(), "in")
+			if err := os.WriteFile(path, data, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			size := int64(len(data))
+			err := f.Read(t.Context(), Piece{File{Path: path, Name: "in.packed", Size: size}, 0, size}, func(r Record) error {
+				t.Errorf("%T in %s: the row %v", f.Format, form, r)
+				return nil
+			})
+			if err == nil || fault.Of(err).Type != fault.User || !strings.HasPrefix(err.Error(), "in.packed is compressed with "+form) {
+				t.Errorf("%T in %s: %v", f.Format, form, err)
+			}
+		}
+	}
+}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 // compressions are the supported compression formats, recognized by a file's first bytes, never by its name.
@@ -21,6 +23,22 @@ var compressions = []struct {
 	{"gzip", func(head []byte) bool { return bytes.HasPrefix(head, []byte{0x1f, 0x8b, 8}) }, openGzip},
 	{"zstd", func(head []byte) bool { return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) }, openZstd},
 	{"bzip2", isBzip2, openBzip2},
+}
+
+// compressionOf returns the name of the compression of a file that begins with head, or nothing.
+func compressionOf(head []byte) string {
+	for _, form := range compressions {
+		if form.is(head) {
+			return form.name
+		}
+	}
+	return ""
+}
+
+// errPacked is the error for a file that is compressed as a whole, in a format that is compressed inside.
+func errPacked(file File, format, compression string) error {
+	return fault.Errorf(fault.User, "%s is compressed with %s, and a compressed %s file cannot be read"+
+		"\nhelp: decompress it first; %[3]s files are compressed inside, by an option of the program that writes them", file.Name, compression, format)
 }
 
 // maxMagic is how many bytes are needed to recognize the compression.

@@ -44,7 +44,11 @@ func (avroFile) Read(ctx context.Context, p Piece, yield func(Record) error) err
 	}
 	defer file.Close()
 	raw := &countedReader{r: file}
-	in, broken := avro.NewReader(bufio.NewReaderSize(raw, lineBuffer))
+	buffered := bufio.NewReaderSize(raw, lineBuffer)
+	if head, _ := buffered.Peek(maxMagic); compressionOf(head) != "" { // an error comes again
+		return errPacked(p.File, "Avro", compressionOf(head))
+	}
+	in, broken := avro.NewReader(buffered)
 	if errors.Is(broken, avro.ErrNoRecords) {
 		return fault.Errorf(fault.User, "%s: %w", p.File.Name, broken)
 	}

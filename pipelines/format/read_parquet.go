@@ -190,7 +190,13 @@ func openParquet(ctx context.Context, in File) (*openedParquet, error) {
 		options = append(options, parquet.OptimisticRead(true), parquet.SkipPageIndex(true), parquet.ReadBufferSize(remoteBuffer))
 	}
 	f := &openedParquet{from: &parquetSource{file: in, r: r, close: done}}
-	err = f.open(in.Size, options...)
+	if err = f.open(in.Size, options...); err != nil {
+		head := make([]byte, maxMagic)
+		n, _ := f.from.ReadAt(head, 0)
+		if by := compressionOf(head[:n]); by != "" {
+			err = errPacked(in, "Parquet", by)
+		}
+	}
 	if f.from.err != nil {
 		err = f.from.err
 	}
