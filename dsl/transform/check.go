@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"fmt"
 	"iter"
 	"path"
 	"regexp"
@@ -36,14 +37,25 @@ func checkPlainName(r document.Reporter, n *yaml.Node, what string) {
 	}
 }
 
-// checkPatterns demands patterns of paths that something can match.
-func checkPatterns(r document.Reporter, paths *yaml.Node) {
+// inputFolder matches the path of an input with nothing behind it, which is a folder.
+var inputFolder = regexp.MustCompile(`^\$\{\s*inputs\.\w+\.path\s*\}/*$`)
+
+// folderRead reports that an input is read itself, and not the files in it, whose names have the ending.
+func folderRead(r document.Reporter, n *yaml.Node, ending string) {
+	r.Errorf(n, "path", fmt.Sprintf("name the files in it: \"%s/*%s\"", strings.TrimRight(n.Value, "/"), ending), "`%s` is a folder", n.Value)
+}
+
+// checkPatterns demands patterns of paths that something can match; ending is that of the files in a hint.
+func checkPatterns(r document.Reporter, paths *yaml.Node, ending string) {
 	checkNotEmpty(r, paths)
 	for n := range document.Scalars(paths) {
 		scheme, rest, isURL := strings.Cut(n.Value, "://")
 		switch {
 		case n.Value == "":
 			r.Errorf(n, "required", "for example data/*.jsonl", "the path is empty")
+			continue
+		case inputFolder.MatchString(n.Value):
+			folderRead(r, n, ending)
 			continue
 		case isURL && scheme != "s3" && scheme != "gs":
 			r.Errorf(n, "path", "fetch it in a `run` step, and use that step's output as an input", "rows are read from files, s3:// and gs://, not from %s://", scheme)

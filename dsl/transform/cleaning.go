@@ -71,7 +71,7 @@ func checkConfig(r document.Reporter, in StepFacts, typ string, config *yaml.Nod
 	}
 	checkErrorHandling(r, document.Lookup(config, "error_handling"))
 	if IsReader(typ) && Config(typ) != nil {
-		checkPatterns(r, document.Lookup(config, "path"))
+		checkPatterns(r, document.Lookup(config, "path"), endingOf(typ))
 		checkFormat(r, typ, config, document.Lookup(config, "path"))
 		checkPacked(r, typ, document.Lookup(config, "path"))
 	}

@@ -28,6 +28,6 @@ func (Decontaminate) Check(r document.Reporter, _ StepFacts, config *yaml.Node) 
 	for _, key := range []string{"fields", "against_fields"} {
 		checkNotEmpty(r, document.Lookup(config, key))
 	}
-	checkPatterns(r, document.Lookup(config, "against"))
+	checkPatterns(r, document.Lookup(config, "against"), ".jsonl")
 	checkFormat(r, TypeOf[ReadFromJSON](), config, document.Lookup(config, "against"))
 }

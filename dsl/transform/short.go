@@ -69,6 +69,16 @@ func WriteOut(r document.Reporter, body *yaml.Node) *yaml.Node {
 	return &long
 }
 
+// endingOf returns an ending of the files that a transform of a type reads.
+func endingOf(typ string) string {
+	for _, ending := range slices.Sorted(maps.Keys(readers)) {
+		if reader := readers[ending]; reader.transform == typ && reader.key == "" {
+			return ending
+		}
+	}
+	return ""
+}
+
 // unreadable are endings of files of rows or documents in formats that no transform reads.
 var unreadable = regexp.MustCompile(`^\.(?:xlsx?|xlsm|ods|docx?|pdf|feather|arrow|orc|npy|npz|h5|hdf5|pkl|tfrecords?|sqlite3?|db)$`)
 
@@ -81,6 +91,10 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 	}
 	for n := range document.Scalars(paths) {
 		ending := fileEnding(n.Value)
+		if inputFolder.MatchString(n.Value) {
+			folderRead(r, n, ".jsonl")
+			return unread(paths)
+		}
 		if _, ok := readers[ending]; !ok {
 			if unreadable.MatchString(ending) {
 				r.Errorf(n, "file-format", "convert the files in a `run` step first, to one of "+strings.Join(slices.Sorted(maps.Keys(readers)), ", "), "`read` cannot read files that end with %s", ending)

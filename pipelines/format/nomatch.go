@@ -21,7 +21,7 @@ func errNoMatch(pattern string) error {
 	folder, name := filepath.Split(pattern)
 	if info, err := os.Stat(pattern); err == nil {
 		if info.IsDir() {
-			help = "it is a folder; to read the files in it, write " + strings.TrimRight(pattern, "/") + "/*"
+			help = "it is a folder; to read the files in it, add /* to the path"
 		} else if literal := literalPattern(pattern); literal != pattern {
 			help = "* ? and [] are wildcards; to read the file with exactly this name, write " + literal
 		}
