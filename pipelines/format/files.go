@@ -2,6 +2,7 @@ package format
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -103,7 +104,11 @@ func matchFiles(pattern, base string) ([]File, error) {
 			return nil, fault.Errorf(fault.Invalid, "path %q: %w", pattern, err)
 		}
 	}
-	names, err := globNames(base, rest)
+	names, err := globNames(os.DirFS(base), rest)
+	if at := (*fs.PathError)(nil); errors.As(err, &at) && errors.Is(err, fs.ErrPermission) {
+		return nil, fault.Errorf(fault.User, "read %s: permission denied for %s\nhelp: give the user that runs Sluice the permission to read it",
+			pattern, filepath.Join(base, at.Path))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
@@ -122,21 +127,56 @@ func matchFiles(pattern, base string) ([]File, error) {
 }
 
 // globNames lists the names in a folder that match a pattern. It walks the whole tree only for a pattern with **.
-func globNames(base, pattern string) ([]string, error) {
+func globNames(base fs.FS, pattern string) ([]string, error) {
 	segments := strings.Split(pattern, "/")
 	matches := func(name string) bool { return matchName(segments, strings.Split(name, "/")) }
 	if !slices.Contains(segments, "**") {
-		names, err := fs.Glob(os.DirFS(base), pattern)
-		return slices.DeleteFunc(names, func(name string) bool { return !matches(name) }), err
+		return globBelow(base, ".", segments)
 	}
 	var names []string
-	err := fs.WalkDir(os.DirFS(base), ".", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(base, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && matches(name) {
 			names = append(names, name)
 		}
 		return err
 	})
 	return names, err
+}
+
+// globBelow lists what matches a pattern without **, below a folder. Unlike fs.Glob it fails if a folder cannot be listed: the files in it
+// would be missing among the rows.
+func globBelow(base fs.FS, folder string, pattern []string) (names []string, err error) {
+	var found []string
+	if literal := path.Join(folder, pattern[0]); !strings.ContainsAny(pattern[0], `*?[\`) {
+		if _, err := fs.Stat(base, literal); err == nil {
+			found = []string{literal}
+		} else if errors.Is(err, fs.ErrPermission) {
+			return nil, err
+		}
+	} else {
+		entries, err := fs.ReadDir(base, folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if info, unknown := fs.Stat(base, folder); unknown != nil || info.IsDir() {
+				return nil, err
+			}
+		}
+		for _, e := range entries {
+			if matchName(pattern[:1], []string{e.Name()}) {
+				found = append(found, path.Join(folder, e.Name()))
+			}
+		}
+	}
+	if len(pattern) == 1 {
+		return found, nil
+	}
+	for _, name := range found {
+		below, err := globBelow(base, name, pattern[1:])
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, below...)
+	}
+	return names, nil
 }
 
 // matchName matches a name, split into segments. A segment ** matches any number of segments, including none. As in a shell, a leading dot

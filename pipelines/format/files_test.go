@@ -1,10 +1,13 @@
 package format
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -74,5 +77,46 @@ func TestFindFiles(t *testing.T) {
 		if _, err := Find(t.Context(), []string{filepath.Join(dir, "a/*"), filepath.Join(dir, pattern)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error with %q", pattern, err, want)
 		}
+	}
+}
+
+// closedFS is a file system with a folder that cannot be listed. Root can list every folder of the disk.
+type closedFS struct {
+	fstest.MapFS
+	closed string
+}
+
+func (c closedFS) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == c.closed {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return c.MapFS.ReadDir(name)
+}
+
+// A folder that cannot be listed may have files that match.
+func TestFindInClosedFolder(t *testing.T) {
+	file := &fstest.MapFile{}
+	files := closedFS{fstest.MapFS{"raw/a.jsonl": file, "raw/closed/b.jsonl": file, "raw/open/c.jsonl": file, "x": file}, "raw/closed"}
+	for _, pattern := range []string{"raw/closed/*.jsonl", "raw/*/*.jsonl", "raw/**/*.jsonl", "raw/c*/b*"} {
+		if names, err := globNames(files, pattern); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%s: %v and %v", pattern, names, err)
+		}
+	}
+	for pattern, want := range map[string][]string{
+		"raw/*.jsonl": {"raw/a.jsonl"}, "raw/closed/b.jsonl": {"raw/closed/b.jsonl"}, "raw/o*/*": {"raw/open/c.jsonl"}, "none/*": nil, "x/*": nil, "none": nil,
+	} {
+		if names, err := globNames(files, pattern); err != nil || !cmp.Equal(want, names) {
+			t.Errorf("%s: %v and %v; want %v", pattern, names, err, want)
+		}
+	}
+	if os.Geteuid() == 0 {
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "raw")
+	if err := os.Mkdir(dir, 0o311); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(t.Context(), []string{dir + "/*.jsonl"}); err == nil || !strings.Contains(err.Error(), "permission denied for "+dir) {
+		t.Error(err)
 	}
 }
