@@ -21,7 +21,7 @@ var compressions = []struct {
 	open func(io.Reader) (io.Reader, func(), error)
 }{
 	{"gzip", func(head []byte) bool { return bytes.HasPrefix(head, []byte{0x1f, 0x8b, 8}) }, openGzip},
-	{"zstd", func(head []byte) bool { return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) }, openZstd},
+	{"zstd", isZstd, openZstd},
 	{"bzip2", isBzip2, openBzip2},
 }
 
@@ -43,6 +43,11 @@ func errPacked(file File, format, compression string) error {
 
 // maxMagic is how many bytes are needed to recognize the compression.
 const maxMagic = 10
+
+// isZstd recognizes a frame of data, or one to skip, with which parallel and seekable writers begin: 0x184D2A50 to 0x184D2A5F.
+func isZstd(head []byte) bool {
+	return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) || len(head) >= 4 && head[0]>>4 == 5 && bytes.HasPrefix(head[1:], []byte{0x2a, 0x4d, 0x18})
+}
 
 // isBzip2 also checks for the marker of a block or of the end: the header alone could be text.
 func isBzip2(head []byte) bool {

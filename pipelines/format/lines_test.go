@@ -157,6 +157,20 @@ func TestCompression(t *testing.T) {
 	}
 }
 
+// A zstd file may begin with a frame to skip.
+func TestSkippableFrame(t *testing.T) {
+	for _, first := range []byte{0x50, 0x5f} {
+		data := append([]byte{first, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 'x', '\n', 'y'}, compressed(t, "zstd", "a\nb")...)
+		_, texts, errs := readAll(t, data, "", "")
+		if !cmp.Equal(texts, []string{"a", "b"}) || !cmp.Equal(errs, []string{"", ""}) {
+			t.Errorf("%x: %q, %q", first, texts, errs)
+		}
+	}
+	if _, texts, _ := readAll(t, []byte("P*M"), "", ""); !cmp.Equal(texts, []string{"P*M"}) {
+		t.Errorf("text: %q", texts)
+	}
+}
+
 // promise: docs/data.md#p-first-bytes
 func TestBzip2(t *testing.T) {
 	_, texts, _ := readAll(t, []byte(bzipped+bzipped), "", "")
