@@ -61,7 +61,8 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 		return record.StepOutput{}, typed(ctx, err)
 	}
 	defer closeLog()
-	if err := c.list(ctx, in, job); err != nil {
+	keyed, err := c.list(ctx, in, job)
+	if err != nil {
 		return record.StepOutput{}, typed(ctx, err)
 	}
 	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p meter.Progress) { at.Store(&p) })
@@ -74,7 +75,9 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 	case err != nil:
 		return record.StepOutput{}, err
 	}
-	return c.keep(ctx, job.Job, out)
+	kept, err := c.keep(ctx, job.Job, out)
+	kept.Unkeyed = !keyed
+	return kept, err
 }
 
 // job prepares the folder of the attempt.
@@ -148,21 +151,22 @@ func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning)
 	return closeLog, nil
 }
 
-// list lists the files that are read in place, so that the cleaning reads those, and as they were when the step's key was made, or fails.
-func (c *Cleaner) list(ctx context.Context, in record.StepInput, job *cleaning) error {
+// list lists the files that are read in place, so that the cleaning reads those as they are now, or fails. keyed reports whether the step's
+// key was made of the same.
+func (c *Cleaner) list(ctx context.Context, in record.StepInput, job *cleaning) (keyed bool, err error) {
 	if len(in.InPlace) == 0 || !c.Engine.Here {
-		return nil
+		return true, nil
 	}
-	files, err := c.Engine.ListInPlace(ctx, in.InPlace)
+	files, keyed, err := c.Engine.ListInPlace(ctx, in.InPlace)
 	if err != nil {
-		return err
+		return false, err
 	}
 	text, err := json.Marshal(files)
 	if err != nil {
-		return err
+		return false, err
 	}
 	job.Listed = pipelines.Listed{File: filepath.Join(job.dir, "listed.json"), Own: job.dir}
-	return os.WriteFile(job.Listed.File, text, 0o600)
+	return keyed, os.WriteFile(job.Listed.File, text, 0o600)
 }
 
 // maxCleanCache bounds what is kept of files that were read.

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -172,6 +173,25 @@ func TestKeySeesChanges(t *testing.T) {
 				t.Errorf("parts that changed (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// What earlier builds have read from Parquet is not reused.
+func TestKeyOfParquet(t *testing.T) {
+	for suffix, version := range map[string]string{"jsonl": pipelines.Version, "parquet": pipelines.ParquetVersion} {
+		b := newBench(t, `
+steps:
+  rows: {clean: {read: "/data/*.`+suffix+`", transforms: [], write: json}}
+`)
+		b.begin("r1")
+		resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "rows"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, err := b.engine.keys.get(resolved.Key, nil)
+		if err != nil || parts["tools"] != ShortDigest([]byte(version)) {
+			t.Errorf("%s: the key is made of %v, %v", suffix, parts, err)
+		}
 	}
 }
 

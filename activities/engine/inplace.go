@@ -89,22 +89,19 @@ func readInPlace(resolved dsl.Resolved, parts map[string]string) map[string]stri
 	return digests
 }
 
-// ListInPlace lists the files that a step reads in place, given their digests by pattern. It fails if they are not those of the digests: the
-// step's key is of other files then, and what is made of these must not be found by it.
-func (e *Engine) ListInPlace(ctx context.Context, digests map[string]string) ([]format.File, error) {
-	var all []format.File
+// ListInPlace lists the files that a step reads in place, given their digests by pattern. keyed is false if the files are not those of the
+// digests any more, because some have come or changed while the step waited to begin: its key does not stand for the result then.
+func (e *Engine) ListInPlace(ctx context.Context, digests map[string]string) (all []format.File, keyed bool, err error) {
+	keyed = true
 	for _, pattern := range slices.Sorted(maps.Keys(digests)) {
 		files, digest, err := e.inPlaceDigest(ctx, pattern)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if digest != digests[pattern] {
-			return nil, fault.Errorf(fault.User, "the files %s changed while the step waited to begin, after its cache key was made of them; "+
-				"run it again when nothing else writes there", pattern)
-		}
+		keyed = keyed && digest == digests[pattern]
 		all = append(all, files...)
 	}
-	return all, nil
+	return all, keyed, nil
 }
 
 // inPlaceDigest lists the files of this machine that a pattern matches, and makes a digest of them.

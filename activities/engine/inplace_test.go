@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -144,7 +144,9 @@ func TestCleaningThatReadsInPlace(t *testing.T) {
 	}
 }
 
-// TestListInPlace: an attempt at a cleaning reads the files that its key was made of, or fails.
+// TestListInPlace: what a cleaning makes of other files than those that its key was made of is not found by the key.
+//
+// promise: docs/pipelines.md#p-key-waits
 func TestListInPlace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.csv")
@@ -163,13 +165,31 @@ func TestListInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := b.engine.ListInPlace(t.Context(), resolved.Step.InPlace)
-	if err != nil || len(files) != 1 || files[0].Path != path {
-		t.Errorf("%+v, %v", files, err)
+	files, keyed, err := b.engine.ListInPlace(t.Context(), resolved.Step.InPlace)
+	if err != nil || !keyed || len(files) != 1 || files[0].Path != path {
+		t.Errorf("%+v, keyed %v, %v", files, keyed, err)
 	}
 	write("id\n2\n")
-	_, err = b.engine.ListInPlace(t.Context(), resolved.Step.InPlace)
-	if fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), "the files "+pattern+" changed while the step waited to begin") {
-		t.Errorf("%v", err)
+	files, keyed, err = b.engine.ListInPlace(t.Context(), resolved.Step.InPlace)
+	if err != nil || keyed || len(files) != 1 {
+		t.Errorf("of a changed file: %+v, keyed %v, %v", files, keyed, err)
+	}
+
+	// What was made of the changed file is not found by the key of the file before.
+	end := contract.StepEnd{
+		StepRef: b.at("r1", "rows").StepRef, Kind: spec.KindClean, Status: spec.StatusSucceeded, Key: resolved.Key,
+		Output: record.StepOutput{Outputs: json.RawMessage(`{}`), Unkeyed: true},
+	}
+	if _, err := b.engine.Verdict(t.Context(), end); err != nil {
+		t.Fatal(err)
+	}
+	write("id\n1\n")
+	b.begin("r2")
+	for _, reuse := range []record.Reuse{{}, {From: "r1"}} {
+		in := b.at("r2", "rows")
+		in.Reuse = reuse
+		if again, err := b.engine.Resolve(t.Context(), in); err != nil || again.Key != resolved.Key || again.Hit != "" {
+			t.Errorf("%+v: reused from %q, %v", reuse, again.Hit, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/pipelines"
 )
@@ -29,7 +31,11 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 		return nil, err
 	}
 	of := kindOf(node)
-	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(pipelines.Version))}
+	tools := pipelines.Version
+	if of.cleans && bytes.Contains(sp["transforms"], []byte(`"`+transform.TypeOf[transform.ReadFromParquet]()+`"`)) {
+		tools = pipelines.ParquetVersion
+	}
+	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(tools))}
 	for key, value := range sp {
 		if of.cleans && (key == "drift" || key == "row_params") {
 			continue // a dataset is compared when it is evaluated, and the parameters are added below

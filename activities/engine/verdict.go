@@ -80,8 +80,8 @@ func (e *Engine) resolveAll(ctx context.Context, steps []contract.ResolveInput, 
 // keep writes the record, and makes the result findable by its key. A result gets no younger by being taken over.
 func (e *Engine) keep(ctx context.Context, in contract.StepEnd, rec record.StepRecord) error {
 	opts := store.WriteOptions{Unsynced: in.Unsynced}
-	if rec.Status == spec.StatusSucceeded && in.Key != "" && in.ReusedFrom == "" {
-		opts.LinkAs = record.CacheKey(in.Key)
+	if rec.Status == spec.StatusSucceeded && rec.Key != "" && in.ReusedFrom == "" {
+		opts.LinkAs = record.CacheKey(rec.Key)
 	}
 	return e.Store.PutJSON(ctx, record.Key(in.StepRef), record.Result{StepRecord: rec, Cached: record.Cached{At: in.StepRef}}, opts)
 }
@@ -99,7 +99,9 @@ func (e *Engine) recordOf(ctx context.Context, in contract.StepEnd) (record.Step
 			return rec, err
 		}
 	}
-	if in.Key != "" {
+	if in.Output.Unkeyed {
+		rec.Key = ""
+	} else if in.Key != "" {
 		rec.Parts, _ = e.keys.get(in.Key, func() (map[string]string, error) { return nil, nil })
 	}
 	if !in.Output.IsZero() {

@@ -152,6 +152,8 @@ type StepOutput struct {
 	OutputsRef string          `json:"outputs_ref,omitempty"`
 	// Account is a spec.TrainOutput: what nodes of pools did for the step and what they cost, unless that is part of the outputs.
 	Account json.RawMessage `json:"account,omitempty"`
+	// Unkeyed says that the step's key does not stand for the outputs: what the step read has changed since the key was made.
+	Unkeyed bool `json:"unkeyed,omitempty"`
 }
 
 // IsZero reports whether there are no outputs, and no account.
