@@ -65,7 +65,11 @@ func TestNotifier(t *testing.T) {
 		}
 		w.Header().Set("Retry-After", "90")
 		w.WriteHeader(status)
-		fmt.Fprintf(w, "I do not know http://%s%s", r.Host, r.URL.Path)
+		if status == http.StatusNotFound {
+			fmt.Fprintf(w, "I do not know http://%s%s", r.Host, r.URL.Path)
+		} else {
+			fmt.Fprintf(w, "Cannot POST %s", r.URL.Path) // as Express does
+		}
 	}))
 	defer server.Close()
 	t.Setenv("HOOK_URL", server.URL+"/hooks/T0/B0/hidden")
@@ -131,7 +135,7 @@ func TestNotifier(t *testing.T) {
 		says   string
 	}{
 		{"board", 404, fault.Invalid, false, 0, "404 Not Found: I do not know ***"},
-		{"chat", 503, fault.Infrastructure, true, 90 * time.Second, "503"},
+		{"chat", 503, fault.Infrastructure, true, 90 * time.Second, "503 Service Unavailable: Cannot POST ***"},
 		{"later", 200, fault.Invalid, false, 0, "NOT_SET_AT_ALL is not set"},
 		{"team", 200, fault.Infrastructure, true, 0, "mail server 127.0.0.1:1"},
 		{"nobody", 200, fault.Invalid, false, 0, "no longer has this notification"},

@@ -46,7 +46,7 @@ func Webhook(ctx context.Context, address, key string, m Message) error {
 	if key != "" {
 		header.Set(SignatureHeader, Sign(key, time.Now(), body))
 	}
-	return post(ctx, address, body, header)
+	return post(ctx, address, body, header, key)
 }
 
 // Slack posts a message to an incoming webhook of Slack's form.
@@ -67,8 +67,9 @@ func Sign(key string, at time.Time, body []byte) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// post sends a body. Its errors do not name the address, which may be a secret.
-func post(ctx context.Context, address string, body []byte, header http.Header) error {
+// post sends a body. Its errors do not name the address, which may be a secret, and what others say is masked in them: pages of errors
+// repeat the path that was asked for. secrets are masked, too.
+func post(ctx context.Context, address string, body []byte, header http.Header, secrets ...string) error {
 	to, err := url.Parse(address)
 	switch {
 	case err != nil || to.Host == "" || (to.Scheme != "https" && to.Scheme != "http"):
@@ -87,22 +88,24 @@ func post(ctx context.Context, address string, body []byte, header http.Header) 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "sluice")
+	mask := secret.NewMask(append(secret.URLParts(address), append(secrets, address)...)...)
 	resp, err := client.Do(req)
 	if err != nil {
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err // without the address
 		}
-		return temporary("%s does not respond: %v", to.Host, err)
+		return temporary("%s does not respond: %s", to.Host, mask.Text(err.Error()))
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the status says it all
-	return answerError(to.Host, resp, said)
+	return answerError(to.Host, resp, said, mask)
 }
 
 // answerError turns an answer into an error, or none.
-func answerError(host string, resp *http.Response, said []byte) error {
-	text := fmt.Sprintf("%s answers %s", host, resp.Status)
-	if shown := strings.TrimSpace(string(said[:min(len(said), shownAnswer)])); shown != "" {
+func answerError(host string, resp *http.Response, said []byte, mask *secret.Mask) error {
+	text := fmt.Sprintf("%s answers %s", host, mask.Text(resp.Status))
+	all := mask.Text(string(said)) // before it is cut: a part of a secret would not be recognized
+	if shown := strings.TrimSpace(all[:min(len(all), shownAnswer)]); shown != "" {
 		text += ": " + strings.ToValidUTF8(shown, "")
 	}
 	switch code := resp.StatusCode; {

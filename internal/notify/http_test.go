@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -184,6 +185,51 @@ func TestAnswers(t *testing.T) {
 		if len(r.got) != 1 {
 			t.Errorf("%d: %d requests", tt.status, len(r.got))
 		}
+	}
+}
+
+// TestAnswerHidesAddress: pages of errors repeat the address, or what of it the receiver sees, and so may a broken server.
+//
+// promise: docs/notify.md#p-notify-parts
+func TestAnswerHidesAddress(t *testing.T) {
+	const path = "/hooks/T0SECRET1/B0SECRET2?token=hunter2hunter2"
+	for _, answer := range []string{
+		"Cannot POST /hooks/T0SECRET1/B0SECRET2", "no B0SECRET2", "no token hunter2hunter2", strings.Repeat("x", 190) + " T0SECRET1/B0SECRET2",
+		"signed with signing key",
+	} {
+		r := newReceiver(t, http.StatusNotFound)
+		r.answer = answer
+		err := Webhook(t.Context(), r.URL+path, "signing key", message())
+		if err == nil || !strings.Contains(err.Error(), "404 Not Found: ") {
+			t.Errorf("%q: %v", answer, err)
+		}
+		for _, part := range []string{"SECRET", "hunter2", "T0S", "signing"} {
+			if err != nil && strings.Contains(err.Error(), part) {
+				t.Errorf("%q: %v", answer, err)
+			}
+		}
+	}
+
+	var listen net.ListenConfig
+	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 4096))
+			_, _ = io.WriteString(conn, "HTTP/1.1 /hooks/T0SECRET1/B0SECRET2\r\n\r\n")
+			_ = conn.Close()
+		}
+	}()
+	err = Slack(t.Context(), "http://"+l.Addr().String()+path, message())
+	if err == nil || !strings.Contains(err.Error(), "does not respond") || strings.Contains(err.Error(), "SECRET") {
+		t.Errorf("a broken answer: %v", err)
 	}
 }
 
