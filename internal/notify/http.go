@@ -114,8 +114,24 @@ func answerError(host string, resp *http.Response, said []byte, mask *secret.Mas
 	case code >= 300 && code < 400:
 		return permanent("%s, and redirects are not followed: use the address that it redirects to", text)
 	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
-		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return &Error{Text: text, After: min(time.Duration(max(0, seconds))*time.Second, maxAfter)}
+		return &Error{Text: text, After: retryAfter(resp.Header.Get("Retry-After"))}
 	}
 	return permanent("%s", text)
+}
+
+// retryAfter is the pause that another side wants, in seconds or until a date, at most maxAfter, which is also what one that cannot be
+// read is taken for; 0, for the usual pause, where there is none.
+func retryAfter(given string) time.Duration {
+	given = strings.TrimSpace(given)
+	if given == "" || strings.HasPrefix(given, "-") {
+		return 0
+	}
+	if at, err := http.ParseTime(given); err == nil {
+		return min(max(0, time.Until(at)), maxAfter)
+	}
+	seconds, err := strconv.Atoi(given)
+	if err != nil {
+		return maxAfter
+	}
+	return time.Duration(min(seconds, int(maxAfter/time.Second))) * time.Second
 }

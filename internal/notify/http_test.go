@@ -171,6 +171,7 @@ func TestAnswers(t *testing.T) {
 		{status: 408, says: "408"},
 		{status: 429, header: http.Header{"Retry-After": {"7"}}, after: 7 * time.Second, says: "429"},
 		{status: 503, header: http.Header{"Retry-After": {"100000"}}, after: 10 * time.Minute, says: "503"},
+		{status: 503, header: http.Header{"Retry-After": {"99999999999999999999"}}, after: 10 * time.Minute, says: "503"},
 		{status: 503, header: http.Header{"Retry-After": {"-5"}}, says: "503"},
 		{status: 500, says: "500"},
 		{status: 307, header: http.Header{"Location": {"http://127.0.0.1:1/elsewhere"}}, permanent: true, says: "redirects are not followed"},
@@ -185,6 +186,24 @@ func TestAnswers(t *testing.T) {
 		if len(r.got) != 1 {
 			t.Errorf("%d: %d requests", tt.status, len(r.got))
 		}
+	}
+}
+
+// TestRetryAfter: no pause is shorter than nothing or longer than is promised, whatever another side asks for.
+//
+// promise: docs/notify.md#p-notify-again
+func TestRetryAfter(t *testing.T) {
+	for given, want := range map[string]time.Duration{
+		"": 0, "0": 0, " 7 ": 7 * time.Second, "600": maxAfter, "601": maxAfter, "-1": 0, "-99999999999999999999": 0,
+		"9223372036": maxAfter, "9223372037": maxAfter, "9223372036854775807": maxAfter, "99999999999999999999": maxAfter, "soon": maxAfter,
+		"Wed, 21 Oct 2015 07:28:00 GMT": 0, "Wed, 21 Oct 2320 07:28:00 GMT": maxAfter,
+	} {
+		if got := retryAfter(given); got != want {
+			t.Errorf("%q: %v, want %v", given, got, want)
+		}
+	}
+	if got := retryAfter(time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)); got < 50*time.Second || got > time.Minute {
+		t.Errorf("in a minute: %v", got)
 	}
 }
 

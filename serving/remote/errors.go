@@ -54,7 +54,7 @@ func complaint(resp *http.Response) error {
 func retryAfter(header http.Header) time.Duration {
 	given := header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(given); err == nil {
-		return min(time.Duration(max(seconds, 0))*time.Second, maxRetryAfter)
+		return time.Duration(min(max(seconds, 0), int(maxRetryAfter/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(given); err == nil {
 		return min(max(time.Until(at), 0).Round(time.Second), maxRetryAfter)

@@ -297,7 +297,7 @@ func TestBusy(t *testing.T) {
 		"7":             7 * time.Second,
 		"-1":            0,
 		"soon":          0,
-		"9999999999999": maxRetryAfter,
+		"9999999999999": maxRetryAfter, "9223372037": maxRetryAfter,
 		time.Now().Add(90 * time.Minute).UTC().Format(http.TimeFormat): maxRetryAfter,
 		time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat):     0,
 	} {
