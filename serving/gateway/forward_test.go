@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/testing/memory"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
@@ -289,6 +290,22 @@ func TestKeysOfJSON(t *testing.T) {
 	}
 	if _, err := keyOfJSON("user", []byte(`{"user": {"name": "ada"}}`)); oip.ErrorStatus(err) != http.StatusBadRequest {
 		t.Errorf("an object as a key: %v", err)
+	}
+	// No field takes memory but the one that is wanted.
+	fields := `"` + strings.Repeat(`a":1,"`, 500_000) + `b":2`
+	for body, says := range map[string]string{
+		`{` + fields + `,"user":"ada"}`:                              "",
+		`{"user":[` + strings.Repeat("[],", 1_000_000) + `[]]}`:      "must be a string",
+		`{"user":{` + strings.Replace(fields, "a", "é", 1000) + `}}`: "must be a string",
+	} {
+		var err error
+		raw := []byte(body)
+		if used := memory.Allocated(func() { _, err = keyOfJSON("user", raw) }); used > 1<<20 {
+			t.Errorf("%.40s: %d bytes of memory", body, used)
+		}
+		if text := fmt.Sprint(err); says != "" && (!strings.Contains(text, says) || len(text) > 3000) || says == "" && err != nil {
+			t.Errorf("%.40s: %.300v", body, err)
+		}
 	}
 }
 

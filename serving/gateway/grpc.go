@@ -102,10 +102,23 @@ func (g *Gateway) serveGRPC(w http.ResponseWriter, r *http.Request) {
 		refuseGRPC(w, asStatus(err))
 		return
 	}
+	if err := bounded(r.URL.Path, body); err != nil {
+		refuseGRPC(w, asStatus(err))
+		return
+	}
 	takenBy(w, time.Now().Add(g.opts.Timeout+answerTime))
 	r = r.WithContext(context.WithValue(r.Context(), arrivedKey{}, arrived{header: r.Header, done: done}))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	g.grpc.ServeHTTP(w, r)
+}
+
+// bounded refuses an inference that would take many times its bytes when grpc decodes it.
+func bounded(path string, body []byte) error {
+	const prefix = 5 // of a message: whether it is compressed, and its length
+	if path != inference.GRPCInferenceService_ModelInfer_FullMethodName || len(body) < prefix {
+		return nil
+	}
+	return inference.Bounded(body[prefix:])
 }
 
 // refuseGRPC answers with an error and no message.
@@ -120,7 +133,7 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 
 // asStatus is an error as gRPC says it.
 func asStatus(err error) *status.Status {
-	return status.New(code(oip.ErrorStatus(err)), err.Error())
+	return status.New(code(oip.ErrorStatus(err)), oip.Shorten(err.Error()))
 }
 
 // code is what gRPC calls a status of HTTP.

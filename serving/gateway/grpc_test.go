@@ -323,3 +323,24 @@ func TestGRPCNeedsHTTP2(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+// promise: docs/serving.md#p-oip-bounds
+func TestGRPCBounds(t *testing.T) {
+	b := newBench(t, 0)
+	_, client := dial(t, b)
+	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
+	b.untilServing(t, doc.Revision)
+	m := typed(1)
+	for range oip.MaxTensors {
+		m.Inputs = append(m.Inputs, &inference.ModelInferRequest_InferInputTensor{})
+	}
+	_, err := client.ModelInfer(t.Context(), m)
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "more than 1024 inputs") {
+		t.Errorf("too many inputs: %v", err)
+	}
+	m = typed(1)
+	m.ModelName = strings.Repeat("m", 1<<20)
+	if _, err := client.ModelInfer(t.Context(), m); status.Code(err) != codes.NotFound || len(err.Error()) > 3000 {
+		t.Errorf("a long name: %.100v", err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -69,12 +70,15 @@ func keyOfRequest(name string, req *oip.InferRequest) (string, error) {
 
 // keyOfJSON is a field of a JSON object; a body that is none has no key.
 func keyOfJSON(name string, body []byte) (string, error) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(body, &fields) != nil || fields[name] == nil {
+	raw := oip.Field(body, name)
+	switch {
+	case raw == nil:
 		return "", nil
+	case raw[0] == '[' || raw[0] == '{': // which takes many times its bytes when it is decoded
+		return "", noKey(name, string(raw[:min(len(raw), maxShownKey+1)]))
 	}
 	var value any
-	if err := json.Unmarshal(fields[name], &value); err != nil || value == nil {
+	if err := json.Unmarshal(raw, &value); err != nil || value == nil {
 		return "", err
 	}
 	return keyOfParameter(name, value)
@@ -92,7 +96,17 @@ func keyOfParameter(name string, value any) (string, error) {
 	case int64:
 		return strconv.FormatInt(v, 10), nil
 	}
-	return "", oip.Invalid("%s is %v; it decides which release answers, so it must be a string, a number or a boolean", name, value)
+	return "", noKey(name, fmt.Sprint(value))
+}
+
+// maxShownKey bounds what an error shows of a key, in bytes.
+const maxShownKey = 100
+
+func noKey(name, shown string) error {
+	if len(shown) > maxShownKey {
+		shown = strings.ToValidUTF8(shown[:maxShownKey], "") + "…"
+	}
+	return oip.Invalid("%s is %s; it decides which release answers, so it must be a string, a number or a boolean", name, shown)
 }
 
 // keyOfTensor is the key that all elements of an input are.

@@ -71,6 +71,12 @@ func cells(raw []byte) iter.Seq[[]byte] {
 
 // valueLength is how long the value is that JSON begins with.
 func valueLength(raw []byte) int {
+	n, _ := extent(raw)
+	return n
+}
+
+// extent is valueLength, and how many commas there are between the entries of the value.
+func extent(raw []byte) (length, commas int) {
 	depth, inText := 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -79,20 +85,22 @@ func valueLength(raw []byte) int {
 		case c == '"':
 			inText = !inText
 			if !inText && depth == 0 {
-				return i + 1
+				return i + 1, commas
 			}
 		case inText:
 		case c == '[' || c == '{':
 			depth++
 		case depth > 0 && (c == ']' || c == '}'):
 			if depth--; depth == 0 {
-				return i + 1
+				return i + 1, commas
 			}
-		case depth == 0 && (c == ',' || c == ']' || c <= ' '):
-			return i
+		case depth == 0 && (c == ',' || c == ']' || c == '}' || c <= ' '):
+			return i, commas
+		case depth == 1 && c == ',':
+			commas++
 		}
 	}
-	return len(raw)
+	return len(raw), commas
 }
 
 func readBool(cell []byte) (v, ok bool) {

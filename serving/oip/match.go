@@ -19,10 +19,10 @@ func Match(described []TensorMetadata, inputs []Tensor) ([]Tensor, error) {
 			return nil, Invalid("input %q has datatype %s, but the model needs %s", want.Name, t.Datatype(), want.Datatype)
 		}
 		if slices.Contains(t.Shape, 0) {
-			return nil, Invalid("input %q is empty: its shape is %v", want.Name, t.Shape)
+			return nil, Invalid("input %q is empty: its shape is %s", want.Name, shown(t.Shape))
 		}
 		if !fits(t.Shape, want.Shape) {
-			return nil, Invalid("input %q has shape %v, but the model needs %v", want.Name, t.Shape, want.Shape)
+			return nil, Invalid("input %q has shape %s, but the model needs %v", want.Name, shown(t.Shape), want.Shape)
 		}
 		ordered[i] = t
 	}

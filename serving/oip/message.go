@@ -79,7 +79,7 @@ func (e *Error) Error() string { return e.Message }
 
 // Invalid makes the error of a request that is itself wrong.
 func Invalid(format string, args ...any) error {
-	return &Error{Status: http.StatusBadRequest, Message: fmt.Sprintf(format, args...)}
+	return &Error{Status: http.StatusBadRequest, Message: Shorten(fmt.Sprintf(format, args...))}
 }
 
 // ErrorStatus returns the HTTP status that err is answered with: an Error's own, else 500.
@@ -114,5 +114,5 @@ func WriteError(w http.ResponseWriter, err error) {
 	if e, ok := errors.AsType[*Error](err); ok && e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.FormatFloat(e.RetryAfter.Seconds(), 'f', 0, 64))
 	}
-	WriteJSON(w, ErrorStatus(err), map[string]string{"error": err.Error()})
+	WriteJSON(w, ErrorStatus(err), map[string]string{"error": Shorten(err.Error())})
 }

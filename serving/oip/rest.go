@@ -60,7 +60,7 @@ func cut(body []byte, header http.Header) (head, binary []byte, err error) {
 // tensorJSON is a tensor in the JSON of a message that is read.
 type tensorJSON struct {
 	Name       string           `json:"name"`
-	Shape      []int64          `json:"shape"`
+	Shape      dimensions       `json:"shape"`
 	Datatype   Datatype         `json:"datatype"`
 	Parameters tensorParameters `json:"parameters"`
 	Data       json.RawMessage  `json:"data"`
@@ -116,7 +116,7 @@ func (w tensorJSON) tensor(binary []byte) (Tensor, []byte, error) {
 		return Tensor{}, nil, err
 	}
 	if int64(have) != n {
-		return Tensor{}, nil, fmt.Errorf("shape %v has %d elements, but data has %d", w.Shape, n, have)
+		return Tensor{}, nil, fmt.Errorf("shape %s has %d elements, but data has %d", shown(w.Shape), n, have)
 	}
 	t.Data = data
 	return t, binary, nil
@@ -213,7 +213,7 @@ func encode(envelope any, key string, list []Tensor, binary func(Tensor) bool) (
 
 type requestJSON struct {
 	ID         string            `json:"id,omitempty"`
-	Parameters map[string]any    `json:"parameters,omitempty"`
+	Parameters requestParameters `json:"parameters,omitempty"`
 	Outputs    []RequestedOutput `json:"outputs,omitempty"`
 	Inputs     []tensorJSON      `json:"inputs,omitempty"`
 }
@@ -313,6 +313,9 @@ func ParseRequest(body []byte, header http.Header) (*InferRequest, error) {
 	if err != nil {
 		return nil, Invalid("%v", err)
 	}
+	if err := bounded(head); err != nil {
+		return nil, err
+	}
 	var wire requestJSON
 	if err := json.Unmarshal(head, &wire); err != nil {
 		return nil, Invalid("the request is not an inference request: %v", misread(err))
@@ -354,7 +357,12 @@ func (r *InferRequest) Check() error {
 			return Invalid("parameters.%s is %v; it must be a boolean", BinaryOutput, all)
 		}
 	}
+	asked := make(map[string]bool, len(r.Outputs))
 	for _, out := range r.Outputs {
+		if asked[out.Name] {
+			return Invalid("output %q is asked for twice", out.Name)
+		}
+		asked[out.Name] = true
 		if out.Parameters.Classification != 0 {
 			return Invalid("output %q is asked for as classes (parameters.classification), which is not supported; ask for the output itself", out.Name)
 		}

@@ -100,7 +100,7 @@ func (t Tensor) Float64s() ([]float64, bool) {
 // Concat puts the rows of b behind those of a. Both have the same element type, and the same shape but for the first dimension.
 func Concat(a, b Tensor) (Tensor, error) {
 	if len(a.Shape) == 0 || len(a.Shape) != len(b.Shape) || !slices.Equal(a.Shape[1:], b.Shape[1:]) || a.Datatype() != b.Datatype() {
-		return Tensor{}, fmt.Errorf("tensor %q of shape %v and %s does not continue one of shape %v and %s", b.Name, b.Shape, b.Datatype(), a.Shape, a.Datatype())
+		return Tensor{}, fmt.Errorf("tensor %q of shape %s and %s does not continue one of shape %s and %s", b.Name, shown(b.Shape), b.Datatype(), shown(a.Shape), a.Datatype())
 	}
 	shape := slices.Clone(a.Shape)
 	shape[0] += b.Shape[0]
@@ -146,13 +146,16 @@ func CountElements(shape []int64) (int64, error) {
 	if len(shape) == 0 {
 		return 0, errors.New("shape is missing")
 	}
+	if len(shape) > MaxDimensions {
+		return 0, tooManyDimensions(len(shape))
+	}
 	n := int64(1)
 	for _, d := range shape {
 		if d < 0 {
-			return 0, fmt.Errorf("shape %v has a negative dimension", shape)
+			return 0, fmt.Errorf("shape %s has a negative dimension", shown(shape))
 		}
 		if d > maxElements || n*d > maxElements {
-			return 0, fmt.Errorf("shape %v is larger than %d elements", shape, maxElements)
+			return 0, fmt.Errorf("shape %s is larger than %d elements", shown(shape), maxElements)
 		}
 		n *= d
 	}
