@@ -109,8 +109,10 @@ func TestScheduleTrigger(t *testing.T) {
 		t.Errorf("described as %+v", got)
 	}
 
-	if err := s.Schedules().Pause(t.Context(), id, "a test"); err != nil {
-		t.Fatal(err)
+	for _, reason := range []string{"an earlier reason", "a test", ""} { // none keeps the one before
+		if err := s.Schedules().Pause(t.Context(), id, reason); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := trigger(t, s, id); !got.Paused || got.Note != "a test" || len(got.Next) != 0 {
 		t.Errorf("paused, it is described as %+v", got)

@@ -19,6 +19,15 @@ import (
 // Pause keeps a trigger from starting runs, and its watch from checking.
 func (s *Schedules) Pause(ctx context.Context, id, reason string) error {
 	return s.withTrigger(ctx, id, func(h client.ScheduleHandle) error {
+		if reason == "" { // that of an earlier pause stays
+			before, err := h.Describe(ctx)
+			if err != nil {
+				return err
+			}
+			if before.Schedule.State.Paused {
+				reason = before.Schedule.State.Note
+			}
+		}
 		reason = cmp.Or(reason, "by hand")
 		if err := errors.Join(h.Pause(ctx, client.SchedulePauseOptions{Note: reason}), s.recordPause(ctx, id, true, reason)); err != nil {
 			return err

@@ -21,7 +21,7 @@ func newSchedulePause() *cobra.Command {
 		Short: "Pause triggers",
 		Long: `Pause triggers: they start no runs, and do not check for new data, until they
 are resumed. Runs that they started continue. Applying the pipeline again does
-not resume them.`,
+not resume them. Pausing one again keeps its reason, unless you give another.`,
 		Example:           `  sluice schedule pause spam-filter/nightly --reason "the mail server is down"`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeTriggers,
