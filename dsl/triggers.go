@@ -132,20 +132,10 @@ func (c *checker) checkCron(n *yaml.Node, timezone string) {
 		} else if parsed.RestrictsBothDays() {
 			c.src.Warnf(item, "cron", "write two expressions to start on days that match either", "a day must match both the day of the month and the day of the week here")
 		} else if zone, err := time.LoadLocation(timezone); err == nil && timezone != "Local" {
-			c.checkClocks(item, parsed, zone)
+			if what, hint := parsed.WhenClocksChange(zone); what != "" {
+				c.src.Warnf(item, "cron", hint, "%s", what)
+			}
 		}
-	}
-}
-
-// checkClocks warns of a time of day that the zone skips, or has twice, when its clocks are changed.
-func (c *checker) checkClocks(n *yaml.Node, times cron.Expression, zone *time.Location) {
-	clock, twice, found := times.AmongSkipped(zone)
-	switch {
-	case !found:
-	case twice:
-		c.src.Warnf(n, "cron", "choose another time, or write `timezone: UTC`", "when the clocks in %s go back, %s comes twice that night, and the run starts twice", zone, clock)
-	default:
-		c.src.Warnf(n, "cron", "choose another time, or write `timezone: UTC`", "when the clocks in %s go forward, there is no %s that night, and no run starts", zone, clock)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -59,41 +58,6 @@ func TestCronRanges(t *testing.T) {
 			t.Fatalf("%v: %b, want %b (%v)", parts, got, want, err)
 		}
 	})
-}
-
-// Clocks are changed in Berlin at two o'clock on the last Sundays of March and October, and in New York on Sundays in the first halves of
-// March and November.
-func TestAmongSkipped(t *testing.T) {
-	for _, c := range []struct {
-		cron, zone, clock string
-		twice             bool
-	}{
-		{cron: "30 2 * * *", zone: "Europe/Berlin", clock: "02:30"},
-		{cron: "30 2 * * 1-6", zone: "Europe/Berlin"},
-		{cron: "30 2 * * 0", zone: "Europe/Berlin", clock: "02:30"},
-		{cron: "30 2 * * 7", zone: "America/New_York", clock: "02:30"},
-		{cron: "30 1 * * *", zone: "America/New_York", clock: "01:30", twice: true},
-		{cron: "30 2 * 10 *", zone: "Europe/Berlin", clock: "02:30", twice: true},
-		{cron: "30 2 * 6,7 *", zone: "Europe/Berlin"},
-		{cron: "30 2 1-24 * *", zone: "Europe/Berlin"},
-		{cron: "30 2 25 3 *", zone: "Europe/Berlin", clock: "02:30"}, // such as in 2029
-		{cron: "30 3 * * *", zone: "Europe/Berlin"},
-		{cron: "30 2 * * *", zone: "UTC"},
-		{cron: "30 * * * *", zone: "Europe/Berlin"},
-	} {
-		zone, err := time.LoadLocation(c.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		times, bad := Parse(c.cron)
-		if bad != nil {
-			t.Fatal(bad)
-		}
-		clock, twice, found := times.AmongSkipped(zone)
-		if clock != c.clock || twice != c.twice || found != (c.clock != "") {
-			t.Errorf("%s in %s: %q, twice: %v, found: %v", c.cron, c.zone, clock, twice, found)
-		}
-	}
 }
 
 func FuzzCron(f *testing.F) {
