@@ -26,7 +26,7 @@ const (
 	module = "github.com/sluiceml/sluice/"
 
 	maxFileLines    = 500
-	maxPackageLines = 4000
+	maxPackageLines = 4100
 	maxPackageFiles = 40
 )
 

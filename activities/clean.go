@@ -19,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines"
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/meter"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -165,7 +166,7 @@ func (c *Cleaner) list(ctx context.Context, in record.StepInput, job *cleaning) 
 	if err != nil {
 		return false, err
 	}
-	job.Listed = pipelines.Listed{File: filepath.Join(job.dir, "listed.json"), Own: job.dir}
+	job.Listed = format.Listed{File: filepath.Join(job.dir, "listed.json"), Own: job.dir}
 	return keyed, os.WriteFile(job.Listed.File, text, 0o600)
 }
 

@@ -61,7 +61,7 @@ func TestFileChanges(t *testing.T) {
 // TestListed: a job that is given a list of files reads those of it alone, and fails if one is not what was listed.
 func TestListed(t *testing.T) {
 	input := write(t, map[string]string{"a.jsonl": numberedRows(0, 10), "b.jsonl": numberedRows(10, 20)})
-	list := func() pipelines.Listed {
+	list := func() format.Listed {
 		t.Helper()
 		files, err := format.Find(t.Context(), []string{filepath.Join(input, "*")})
 		if err != nil {
@@ -75,7 +75,7 @@ func TestListed(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return pipelines.Listed{File: path, Own: "/nowhere"}
+		return format.Listed{File: path, Own: "/nowhere"}
 	}
 	j := job(t.TempDir(), chain(t, input+"/*", fromJSON))
 	j.Listed = list()

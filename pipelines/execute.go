@@ -18,6 +18,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines/account"
+	"github.com/sluiceml/sluice/pipelines/format"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/shard"
 )
@@ -30,7 +31,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	s.programs = newPrograms(ctx, job.Programs)
 	defer s.programs.close() //nolint:errcheck // what is wrong with one that succeeds is told below
 	var err error
-	if s.listed, err = readListed(job.Listed); err != nil {
+	if s.listed, err = job.Listed.Read(); err != nil {
 		return spec.CleanOutput{}, err
 	}
 	p, err := compilePlan(job)
@@ -47,7 +48,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	if err := p.addCacheKeys(job, sources); err != nil {
 		return spec.CleanOutput{}, err
 	}
-	if err := s.listed.complete(); err != nil {
+	if err := s.listed.Complete(); err != nil {
 		return spec.CleanOutput{}, err
 	}
 	if job.Runner.elsewhere() {
@@ -69,7 +70,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	if ctx.Err() != nil {
 		return spec.CleanOutput{}, stopped(ctx)
 	}
-	if changed := unchanged(files); changed != nil { // it may also be why the graph failed
+	if changed := format.Unchanged(files); changed != nil { // it may also be why the graph failed
 		return spec.CleanOutput{}, changed
 	}
 	if err != nil {

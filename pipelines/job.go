@@ -1,6 +1,9 @@
 package pipelines
 
-import "github.com/sluiceml/sluice/dsl/spec"
+import (
+	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/pipelines/format"
+)
 
 // Job describes one cleaning.
 type Job struct {
@@ -25,7 +28,7 @@ type Job struct {
 	// apply as to ProfileFile.
 	AccountFile string `json:"account_file,omitempty"`
 	// Listed is what the caller has already listed.
-	Listed Listed `json:"listed,omitzero"`
+	Listed format.Listed `json:"listed,omitzero"`
 	// Cache avoids reading again what an earlier job has read. It does not change the result.
 	Cache Cache `json:"cache,omitzero"`
 	// Memory bounds the memory of the child process, in bytes. Default 1 GiB. MemoryKey is the setting that errors tell the user to
@@ -38,15 +41,6 @@ type Job struct {
 	Parallelism int `json:"parallelism,omitempty"`
 	// WorkDir holds spill files and unfinished output. Run creates it next to OutputDir and removes it.
 	WorkDir string `json:"work_dir,omitempty"`
-}
-
-// Listed is a list of files, in whose content the caller is interested: the job reads no other files of this machine, and fails if one of
-// them is no longer what was listed.
-type Listed struct {
-	// File is the path of the list, a []format.File as JSON. Empty: there is no list.
-	File string `json:"file,omitempty"`
-	// Own is a folder whose files may be read although they are not in the list, because nothing else writes there.
-	Own string `json:"own,omitempty"`
 }
 
 // defaultMemory is the memory limit of a job that sets none, and defaultMemoryKey the setting for it.

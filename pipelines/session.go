@@ -34,7 +34,7 @@ type session struct {
 	typed    sync.Map          // set of the files whose types were recorded, by reading node and name
 	held     sync.Map          // func() (*ngram.HeldOut, error) by transform
 	programs *programs
-	listed   listed
+	listed   format.List
 	cached   atomic.Int64 // bytes added to the cache
 	mu       sync.Mutex
 	first    error
@@ -90,7 +90,7 @@ func (s *session) HeldOut(transform string, read func() (*ngram.HeldOut, error))
 }
 
 // Settle keeps of the files that were found those that the caller has listed, if it has, as it has listed them.
-func (s *session) Settle(found []format.File) ([]format.File, error) { return s.listed.settle(found) }
+func (s *session) Settle(found []format.File) ([]format.File, error) { return s.listed.Settle(found) }
 
 // Pool returns the process pool of an Exec.
 func (s *session) Pool(name string, c transform.Exec) (*program.Pool, error) {

@@ -2,12 +2,9 @@ package pipelines
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/sluiceml/sluice/pipelines/format"
 )
@@ -120,16 +117,6 @@ func (p *plan) findSources(
 	return all, read, nil
 }
 
-// unchanged returns an error if one of the files is no longer what was listed.
-func unchanged(files []format.File) error {
-	for _, f := range files {
-		if err := f.Unchanged(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // withoutStamps removes what files of this machine are known by: another machine may see other inodes and rounded times.
 func withoutStamps(sources map[int][]numberedSource) {
 	for _, list := range sources {
@@ -139,56 +126,4 @@ func withoutStamps(sources map[int][]numberedSource) {
 			}
 		}
 	}
-}
-
-// listed are the files that a caller has listed, by path.
-type listed struct {
-	own   string
-	files map[string]format.File // nil: there is no list
-}
-
-func readListed(from Listed) (listed, error) {
-	if from.File == "" {
-		return listed{}, nil
-	}
-	text, err := os.ReadFile(from.File)
-	if err != nil {
-		return listed{}, err
-	}
-	var files []format.File
-	if err := json.Unmarshal(text, &files); err != nil {
-		return listed{}, fmt.Errorf("the list of files: %w", err)
-	}
-	l := listed{own: from.Own, files: map[string]format.File{}}
-	for _, f := range files {
-		l.files[f.Path] = f
-	}
-	return l, nil
-}
-
-// complete returns an error if one of the files is no longer what was listed, and so was perhaps not found.
-func (l listed) complete() error { return unchanged(slices.Collect(maps.Values(l.files))) }
-
-// settle keeps of the files that were found those that were listed, as they were listed, and those that need not be. A file that has come
-// since then is left for the next job, as one that comes while this job runs.
-func (l listed) settle(found []format.File) ([]format.File, error) {
-	if l.files == nil {
-		return found, nil
-	}
-	var kept []format.File
-	for _, f := range found {
-		before, known := l.files[f.Path]
-		switch {
-		case f.IsObject() || strings.HasPrefix(f.Path, l.own+"/"):
-		case !known:
-			continue
-		default:
-			f.Size, f.Stamp = before.Size, before.Stamp
-			if err := f.Unchanged(); err != nil {
-				return nil, err
-			}
-		}
-		kept = append(kept, f)
-	}
-	return kept, nil
 }
