@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -100,17 +99,14 @@ func (p *Interpreter) Digest(ctx context.Context) (string, error) {
 	if p.digest != "" && p.unchanged() {
 		return p.digest, nil
 	}
-	out, err := venv{base: p.Env, env: os.Environ(), progress: io.Discard}.python(ctx, "-c", installedPython)
-	if fault.TypeOf(err) == fault.User {
-		return "none", nil
-	} else if err != nil {
-		return "", fmt.Errorf("ask Python what is installed: %w", err)
-	}
 	var about struct {
 		Is    []string `json:"is"`
 		Watch []string `json:"watch"`
 	}
-	if err := json.Unmarshal([]byte(out), &about); err != nil {
+	_, err := venv{base: p.Env, env: os.Environ(), progress: io.Discard}.ask(ctx, installedPython, &about)
+	if fault.TypeOf(err) == fault.User {
+		return "none", nil
+	} else if err != nil {
 		return "", fmt.Errorf("ask Python what is installed: %w", err)
 	}
 	sum := sha256.New()

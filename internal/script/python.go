@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,18 +43,22 @@ type venv struct {
 	progress   io.Writer
 }
 
-// dir returns the environment's folder. There is one for all steps that want the same on the same base, in the user's cache, where it may be
-// removed at any time that no step runs.
+// dir returns the environment's folder. There is one for all steps that want the same on the same base while the same is installed there: pip
+// leaves out what the base has, and the environment then finds it there. It is in the user's cache, where it may be removed at any time that
+// no step runs. A package of the base whose files change and whose version does not is not told from what it was.
 func (v venv) dir(ctx context.Context) (string, error) {
 	wanted, err := readRequirements(v.work, v.file)
 	if err != nil {
 		return "", err
 	}
-	about, err := v.python(ctx, "-c", aboutPython)
+	var about struct {
+		Paths []string `json:"paths"`
+	}
+	said, err := v.ask(ctx, aboutPython, &about)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256([]byte(v.base + "\x00" + about + "\x00" + wanted))
+	sum := sha256.Sum256([]byte(v.base + "\x00" + said + "\x00" + wanted))
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		if cache, err = ownTemp(); err != nil {
@@ -78,7 +83,7 @@ func (v venv) dir(ctx context.Context) (string, error) {
 	if err := os.RemoveAll(dir); err != nil { // half of one
 		return "", err
 	}
-	return dir, v.install(ctx, dir, about)
+	return dir, v.install(ctx, dir, about.Paths)
 }
 
 // ownTemp returns a folder for what is kept where there is no cache folder, as without HOME. Everybody may write to the folder that it is
@@ -98,14 +103,17 @@ func ownTemp() (string, error) {
 	return dir, nil
 }
 
-// aboutPython says which interpreter it is, then where it finds packages.
-const aboutPython = `import sys
-print(sys.version.replace("\n", " "))
-print("\n".join(p for p in sys.path if p.endswith("-packages")))`
+// aboutPython says which interpreter it is, where it finds packages, and which distributions it finds in which of its folders.
+const aboutPython = `import json, os, sys
+print(json.dumps({
+    "is": sys.version,
+    "paths": [p for p in sys.path if p.endswith("-packages")],
+    "installed": [sorted(e for e in os.listdir(p) if e.endswith((".dist-info", ".egg-info", ".egg-link"))) for p in sys.path if os.path.isdir(p)],
+}))`
 
 // install makes the environment. Packages of the base are found behind its own, by a path file: --system-site-packages would mean those of
 // the interpreter that the base was made by. So is its pip.
-func (v venv) install(ctx context.Context, dir, about string) error {
+func (v venv) install(ctx context.Context, dir string, paths []string) error {
 	if _, err := v.python(ctx, "-m", "venv", "--without-pip", dir); err != nil {
 		return err
 	}
@@ -113,8 +121,7 @@ func (v venv) install(ctx context.Context, dir, about string) error {
 	if err != nil || len(sites) != 1 {
 		return fmt.Errorf("the virtual environment %s has no folder for packages: %w", dir, err)
 	}
-	_, paths, _ := strings.Cut(about, "\n")
-	if err := os.WriteFile(filepath.Join(sites[0], "sluice-base.pth"), []byte(paths), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(sites[0], "sluice-base.pth"), []byte(strings.Join(paths, "\n")+"\n"), 0o644); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(v.progress, "installing %s\n", v.file)
@@ -130,7 +137,21 @@ func (v venv) install(ctx context.Context, dir, about string) error {
 	return err
 }
 
-// python runs the base's interpreter and returns what it printed. That it fails is the user's error.
+// ask runs a program of Python that prints JSON, and returns that line. What the interpreter prints before, as a sitecustomize may, is not it.
+func (v venv) ask(ctx context.Context, program string, answer any) (string, error) {
+	out, err := v.python(ctx, "-c", program)
+	if err != nil {
+		return "", err
+	}
+	out = strings.TrimSpace(out)
+	line := out[strings.LastIndex(out, "\n")+1:]
+	if err := json.Unmarshal([]byte(line), answer); err != nil {
+		return "", fmt.Errorf("python3 printed no answer: %w", err)
+	}
+	return line, nil
+}
+
+// python runs the base's interpreter and returns what it printed; of a module also its complaints. That it fails is the user's error.
 func (v venv) python(ctx context.Context, args ...string) (string, error) {
 	path := filepath.Join(v.base, "bin", "python3")
 	if v.base == "" {
@@ -141,10 +162,10 @@ func (v venv) python(ctx context.Context, args ...string) (string, error) {
 	}
 	var out bytes.Buffer
 	tail := proc.NewTail(installTail)
-	stderr := io.MultiWriter(&out, tail, v.progress)
-	stdout := io.Writer(&out)
+	stdout, stderr := io.Writer(&out), io.MultiWriter(tail, v.progress)
 	if args[0] == "-m" {
-		stdout = stderr
+		stdout = io.MultiWriter(&out, stderr)
+		stderr = stdout
 	}
 	child, err := proc.Start(ctx, proc.Command{Path: path, Args: args, Env: v.env, Dir: v.work, Stdout: stdout, Stderr: stderr})
 	if err != nil {

@@ -2,6 +2,7 @@ package script
 
 import (
 	"archive/zip"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,67 @@ func TestRequirementsAreInstalledOnce(t *testing.T) {
 	_, _, err = prepare()
 	if fault.TypeOf(err) != fault.User || !strings.Contains(err.Error(), "No matching distribution found for thing==1.3") {
 		t.Errorf("a version that there is not: %v", err)
+	}
+}
+
+// TestEnvironmentFollowsItsBase: pip does not install what the base has, so an environment is made anew when another version is there.
+func TestEnvironmentFollowsItsBase(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	base := filepath.Join(t.TempDir(), "base")
+	if out, err := exec.CommandContext(t.Context(), "python3", "-m", "venv", "--without-pip", base).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sites, err := filepath.Glob(filepath.Join(base, "lib", "python*", "site-packages"))
+	if err != nil || len(sites) != 1 {
+		t.Fatal(sites, err)
+	}
+	// A pip to which all is installed already, and an interpreter that prints before and beside its answer.
+	for name, text := range map[string]string{
+		"pip/__main__.py":  "print('Requirement already satisfied')\n",
+		"sitecustomize.py": "import sys\nprint('hello')\nprint('a warning', file=sys.stderr)\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(sites[0], name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(sites[0], name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info := func(version string) string { return filepath.Join(sites[0], "foo-"+version+".dist-info") }
+	if err := os.Mkdir(info("1.0"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	v := venv{base: base, file: "requirements.txt", work: folder(t, map[string]string{"requirements.txt": "foo==1.0\n"}), env: os.Environ(), progress: io.Discard}
+	dir := func() string {
+		t.Helper()
+		d, err := v.dir(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	first := dir()
+	paths, err := filepath.Glob(filepath.Join(first, "lib", "python*", "site-packages", "sluice-base.pth"))
+	if err != nil || len(paths) != 1 {
+		t.Fatal(paths, err)
+	}
+	if text, err := os.ReadFile(paths[0]); err != nil || string(text) != sites[0]+"\n" {
+		t.Errorf("the path file has %q, %v; want %q", text, err, sites[0])
+	}
+	if again := dir(); again != first {
+		t.Errorf("nothing changed, and the environment is %s, want %s", again, first)
+	}
+	if err := os.Rename(info("1.0"), info("2.0")); err != nil {
+		t.Fatal(err)
+	}
+	if second := dir(); second == first {
+		t.Error("the base has another version than the one that was asked for, and the environment is the same")
+	}
+	if err := os.Rename(info("2.0"), info("1.0")); err != nil {
+		t.Fatal(err)
+	}
+	if again := dir(); again != first {
+		t.Errorf("the base is what it was, and the environment is %s, want %s", again, first)
 	}
 }
 
