@@ -24,8 +24,8 @@ func (c *checker) readRequirements(at *yaml.Node, file string) {
 		if err != nil {
 			continue // whoever installs it says why
 		}
-		if line := pipfile.Folder(data); line != "" {
-			c.src.Errorf(at, "runtime", "import it from the workspace, where the command runs, or use a published package", "%q has the line `%s`, which would install a folder", seen[i], line)
+		if line := pipfile.Local(data); line != "" {
+			c.src.Errorf(at, "runtime", "import it from the workspace, where the command runs, or use a published package", "%q has the line `%s`, which would install from a folder or a file", seen[i], line)
 		}
 		for _, name := range pipfile.Included(seen[i], data) {
 			if slices.Contains(seen, name) {

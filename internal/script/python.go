@@ -213,8 +213,8 @@ func readRequirements(work, file string) (string, error) {
 			return "", err
 		}
 		all.Write(text)
-		if line := pipfile.Folder(text); line != "" {
-			return "", fault.Errorf(fault.User, "%s: %q would install a folder; import it from the workspace, where the command runs, or use a published package", name, line)
+		if line := pipfile.Local(text); line != "" {
+			return "", fault.Errorf(fault.User, "%s: %q would install from a folder or a file; import it from the workspace, where the command runs, or use a published package", name, line)
 		}
 		todo = append(todo, pipfile.Included(name, text)...)
 	}

@@ -53,9 +53,9 @@ func TestRequirementsAreInstalledOnce(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	s := openStore(t)
 	files := map[string]string{
-		"requirements.txt": "--no-index\n--find-links wheels\n-r more.txt\n", "more.txt": "thing==1.2\n",
-		"wheels/thing-1.2-py3-none-any.whl": wheel(t, "thing", "1.2"),
+		"requirements.txt": "--no-index\n-r more.txt\n", "more.txt": "thing==1.2\n",
 	}
+	t.Setenv("PIP_FIND_LINKS", folder(t, map[string]string{"thing-1.2-py3-none-any.whl": wheel(t, "thing", "1.2")}))
 	prepare := func() (*Folder, string, error) {
 		var said strings.Builder
 		f, err := Prepare(t.Context(), Setup{
@@ -152,8 +152,10 @@ func TestEnvironmentFollowsItsBase(t *testing.T) {
 
 // promise: docs/scripts.md#p-no-folders
 func TestRequirementsOfTheWorkspaceAreRefused(t *testing.T) {
+	const refused = "would install from a folder or a file"
 	for text, want := range map[string]string{
-		"-e .\n": "would install a folder", "numpy\n./lib\n": "would install a folder", "--editable=lib": "would install a folder",
+		"-e .\n": refused, "numpy\n./lib\n": refused, "--editable=lib": refused, "dist/a-1.0-py3-none-any.whl\n": refused, "a @ file:///a.whl": refused,
+		"a-1.0.tar.gz\n": refused, "--find-links wheels\na\n": refused, "-f wheels\na\n": refused, "--index-url file:simple\na\n": refused,
 		"-r ../other.txt": "outside its folder", "-r none.txt\n": `no requirements file "none.txt"`,
 	} {
 		work := folder(t, map[string]string{"requirements.txt": text})
