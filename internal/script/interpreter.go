@@ -26,7 +26,16 @@ type Interpreter struct {
 	digest string
 	// changed are the times of change of the files and folders that the digest was made of.
 	changed map[string]time.Time
+	// path is where python3 was found, target what that leads to.
+	path, target string
+	// shim: the target is not the interpreter but something that starts one. asked is when it was asked last.
+	shim  bool
+	asked time.Time
 }
+
+// shimAge is how long the digest of an interpreter behind a shim is taken for true. `pyenv global` changes which one that is, and no file
+// that is known here. To ask takes a tenth of a second or two, which is little beside steps, and too much for each of those that come at once.
+const shimAge = 10 * time.Second
 
 // Pythons are the virtual environments that programs may run in on this machine.
 type Pythons struct {
@@ -88,22 +97,34 @@ folders = [p for p in sys.path if os.path.isdir(p)]
 installed = {e for p in folders for e in os.listdir(p) if e.endswith((".dist-info", ".egg-info", ".egg-link"))}
 print(json.dumps({
     "is": [sys.version, *sorted(installed)],
+    "executable": os.path.realpath(sys.executable),
     "watch": [os.path.realpath(sys.executable), os.path.join(sys.prefix, "pyvenv.cfg"), *folders],
 }))`
 
-// Digest names the interpreter as it is now. It is asked only when a folder has changed that it looks for packages in. A machine without
-// Python, or with one that does not start, has a digest too.
+// Digest names the interpreter as it is now. It is asked only when another one is found, when a folder has changed that it looks for
+// packages in, and now and then when it is behind a shim. A machine without Python, or with one that does not start, has a digest too.
 func (p *Interpreter) Digest(ctx context.Context) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.digest != "" && p.unchanged() {
+	asked := venv{base: p.Env, env: os.Environ(), progress: io.Discard}
+	path, err := asked.interpreter()
+	if err != nil {
+		return "none", nil //nolint:nilerr // there is no Python
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		target = path
+	}
+	if p.digest != "" && path == p.path && target == p.target && p.unchanged() {
 		return p.digest, nil
 	}
+	now := time.Now()
 	var about struct {
-		Is    []string `json:"is"`
-		Watch []string `json:"watch"`
+		Is         []string `json:"is"`
+		Executable string   `json:"executable"`
+		Watch      []string `json:"watch"`
 	}
-	_, err := venv{base: p.Env, env: os.Environ(), progress: io.Discard}.ask(ctx, installedPython, &about)
+	_, err = asked.ask(ctx, installedPython, &about)
 	if fault.TypeOf(err) == fault.User {
 		return "none", nil
 	} else if err != nil {
@@ -117,10 +138,14 @@ func (p *Interpreter) Digest(ctx context.Context) (string, error) {
 	for _, path := range about.Watch {
 		p.changed[path] = changedAt(path)
 	}
+	p.path, p.target, p.shim, p.asked = path, target, target != about.Executable, now
 	return p.digest, nil
 }
 
 func (p *Interpreter) unchanged() bool {
+	if p.shim && time.Since(p.asked) > shimAge {
+		return false
+	}
 	for path, at := range p.changed {
 		if !changedAt(path).Equal(at) {
 			return false

@@ -1,9 +1,11 @@
 package script
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -49,6 +51,66 @@ func TestInterpreter(t *testing.T) {
 	}
 	if got, err := (&Interpreter{Env: t.TempDir()}).Digest(t.Context()); got != "none" || err != nil {
 		t.Errorf("without Python the digest is %q, %v", got, err)
+	}
+}
+
+// The python3 in PATH is another one as soon as another is found there, and some time after a shim starts another.
+func TestInterpreterInPath(t *testing.T) {
+	a, b, links, bin := withPython(t), withPython(t), t.TempDir(), t.TempDir()
+	in := func(dir string) string { return filepath.Join(dir, "bin", "python3") }
+	digest := func(p *Interpreter) string {
+		t.Helper()
+		d, err := p.Digest(t.Context())
+		if err != nil || d == "none" {
+			t.Fatalf("digest %q, %v", d, err)
+		}
+		return d
+	}
+	ofA, ofB := digest(&Interpreter{Env: a}), digest(&Interpreter{Env: b})
+	link := func(to string) {
+		t.Helper()
+		at := filepath.Join(links, "python3")
+		if err := errors.Join(os.RemoveAll(at), os.Symlink(to, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", strings.Join([]string{bin, links, os.Getenv("PATH")}, ":"))
+	link(in(a))
+	p := &Interpreter{}
+	if got := digest(p); got != ofA {
+		t.Fatalf("digest %s, want %s", got, ofA)
+	}
+	link(in(b))
+	if got := digest(p); got != ofB {
+		t.Errorf("the link leads elsewhere, and the digest is %s, want %s", got, ofB)
+	}
+	if err := os.Symlink(in(a), filepath.Join(bin, "python3")); err != nil {
+		t.Fatal(err)
+	}
+	if got := digest(p); got != ofA {
+		t.Errorf("another comes first in PATH, and the digest is %s, want %s", got, ofA)
+	}
+	program, err := os.ReadFile(in(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(in(a), program, 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	if got := digest(p); got != ofA {
+		t.Errorf("a shim was asked again at once: %s, want %s", got, ofA)
+	}
+	p.asked = p.asked.Add(-2 * shimAge)
+	if got := digest(p); got != ofB {
+		t.Errorf("the shim starts another, and the digest is %s, want %s", got, ofB)
+	}
+	python, err := exec.LookPath("/usr/bin/python3")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("PATH", filepath.Dir(python))
+	if digest(p); p.shim {
+		t.Error("an interpreter is taken for a shim")
 	}
 }
 

@@ -151,14 +151,19 @@ func (v venv) ask(ctx context.Context, program string, answer any) (string, erro
 	return line, nil
 }
 
+// interpreter is where the base's is. That there is none is the user's error.
+func (v venv) interpreter() (string, error) {
+	if v.base == "" {
+		return LookPath("python3", v.work, v.env)
+	}
+	return filepath.Join(v.base, "bin", "python3"), nil
+}
+
 // python runs the base's interpreter and returns what it printed; of a module also its complaints. That it fails is the user's error.
 func (v venv) python(ctx context.Context, args ...string) (string, error) {
-	path := filepath.Join(v.base, "bin", "python3")
-	if v.base == "" {
-		var err error
-		if path, err = LookPath("python3", v.work, v.env); err != nil {
-			return "", err
-		}
+	path, err := v.interpreter()
+	if err != nil {
+		return "", err
 	}
 	var out bytes.Buffer
 	tail := proc.NewTail(installTail)
