@@ -5,23 +5,33 @@ package bysluice
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/built"
 	"github.com/sluiceml/sluice/internal/cleaned"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/inherit"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/release"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/internal/stepargs"
+	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// versionLimit bounds how long sluice may take to say its version.
-const versionLimit = time.Minute
+const (
+	// versionLimit bounds how long sluice may take to say its version, and versionGrace how long it may then take to end.
+	versionLimit, versionGrace = time.Minute, time.Second
+	// maxAnswer bounds what is kept of what it says.
+	maxAnswer = 64 << 10
+)
 
 // Find returns the program: that of the worker, where it is on this machine, else the one in PATH. That must be of this agent's release, which
 // is the worker's: what it does, and how it is asked, differ from release to release. Where it is not the error is the user's.
@@ -37,13 +47,17 @@ func Find(ctx context.Context, ofWorker string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, path, "version", "--format", "json").Output()
+	var said answer
+	exit, err := proc.Run(ctx, proc.Command{Path: path, Args: []string{"version", "--format", "json"}, Env: environ(), Stdout: &said, Grace: versionGrace})
 	if ctx.Err() != nil {
 		return "", fault.Errorf(fault.Infrastructure, "%s did not report its version: %v", path, context.Cause(ctx))
 	}
+	if err == nil && !exit.OK() {
+		err = errors.New(exit.String())
+	}
 	var has struct{ Sluice string }
 	if err == nil {
-		err = json.Unmarshal(said, &has)
+		err = json.Unmarshal(said.kept, &has)
 	}
 	switch {
 	case err != nil:
@@ -52,6 +66,24 @@ func Find(ctx context.Context, ofWorker string) (string, error) {
 		return "", fault.Errorf(fault.User, "the node has sluice %s, but the worker is %s: %s", has.Sluice, want, help)
 	}
 	return path, nil
+}
+
+// environ is what a program of the user's image may know of this process's environment, which may have credentials for Temporal and for
+// buckets: no more than programs beside a worker.
+func environ() []string {
+	return slices.DeleteFunc(protocol.Scrub(os.Environ()), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return !inherit.Inheritable(name)
+	})
+}
+
+// answer keeps the beginning of what is written to it.
+type answer struct{ kept []byte }
+
+// Write implements io.Writer.
+func (a *answer) Write(p []byte) (int, error) {
+	a.kept = append(a.kept, p[:min(len(p), maxAnswer-len(a.kept))]...)
+	return len(p), nil
 }
 
 // Broke is the error of a program that ended with an exit code of its own accord: what is wrong with the step it would have reported, so it is

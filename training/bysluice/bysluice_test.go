@@ -34,8 +34,9 @@ func TestFind(t *testing.T) {
 		{"the same", says("v1.2.3"), "", ""},
 		{"another", says("v1.2.4"), "", "the node has sluice v1.2.4, but the worker is v1.2.3: use an image with sluice v1.2.3"},
 		{"none", "", "", "needs the program sluice, and it is not in PATH there: use an image with sluice v1.2.3"},
-		{"one that fails", "exit 1", "", "does not report its version (exit status 1)"},
+		{"one that fails", "exit 1", "", "does not report its version (exit code 1)"},
 		{"one that says something else", "echo v1.2.3", "", "does not report its version (invalid character"},
+		{"one that says much", "/usr/bin/head -c 10000000 /dev/zero", "", "does not report its version (invalid character"},
 		{"on the worker's machine", says("v1.2.4"), "/opt/sluice", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,6 +59,28 @@ func TestFind(t *testing.T) {
 				t.Errorf("got a %s error %v, want one of the user's that says %q", fault.TypeOf(err), err, tt.want)
 			}
 		})
+	}
+}
+
+// TestFindTellsNoCredentials: the program is the user's, and the environment the agent's.
+func TestFindTellsNoCredentials(t *testing.T) {
+	release.Linked = "v1.2.3"
+	t.Cleanup(func() { release.Linked = "" })
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	for _, name := range []string{"SLUICE_TEMPORAL_TOKEN", "TEMPORAL_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
+		t.Setenv(name, "hunter-2-hunter")
+	}
+	script := fmt.Sprintf("#!/bin/sh\n/usr/bin/env > %s\necho '{\"sluice\": \"v1.2.3\"}'\n", filepath.Join(dir, "environ"))
+	if err := os.WriteFile(filepath.Join(dir, "sluice"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+	if err != nil || !strings.Contains(string(environ), "PATH="+dir) || strings.Contains(string(environ), "hunter") {
+		t.Errorf("%v; it was told:\n%s", err, environ)
 	}
 }
 
