@@ -104,28 +104,31 @@ func gangOf(key training.Key, claim *corev1.ConfigMap) (gang, error) {
 	}, nil
 }
 
-// claim returns the gang of a key, and makes it when there is none, or one of which nothing lives. It has at most so many nodes.
-func (p *Pool) claim(ctx context.Context, r training.Request, most int) (gang, error) {
+// claim returns the gang of a key, and makes it when there is none, or one of which nothing lives. It has at most so many nodes. Gangs that
+// it has replaced are in ended, also when it fails: their nodes are paid for.
+func (p *Pool) claim(ctx context.Context, r training.Request, most int) (_ gang, ended []training.Gang, _ error) {
 	for range 3 { // it may go, or come, at any moment
 		g, found, err := p.find(ctx, r.Key)
 		if err != nil {
-			return g, err
+			return g, ended, err
 		}
 		if !found {
 			if g, err = p.newClaim(ctx, r, most); err == nil || !apierrors.IsAlreadyExists(err) {
-				return g, err
+				return g, ended, err
 			}
 			continue
 		}
 		replace, err := p.replace(ctx, g, r)
 		if err != nil || !replace {
-			return g, err
+			return g, ended, err
 		}
-		if _, err := p.remove(ctx, g); err != nil {
-			return g, err
+		paid, err := p.remove(ctx, g)
+		ended = append(ended, paid)
+		if err != nil {
+			return g, ended, err
 		}
 	}
-	return gang{}, fmt.Errorf("other workers keep acquiring and releasing %s", r.Key)
+	return gang{}, ended, fmt.Errorf("other workers keep acquiring and releasing %s", r.Key)
 }
 
 // newClaim claims nodes, as many as the limits leave. The error is the API's own when somebody else was faster.

@@ -352,7 +352,7 @@ func TestAcquireGoesOn(t *testing.T) {
 	s := newSite(t, spec.Pool{})
 	s.AddNode(t, "m1", kubetest.Machine{})
 	r := request(1, 3, 3)
-	g, err := s.pool.claim(bounded(t), r, 3)
+	g, _, err := s.pool.claim(bounded(t), r, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,8 @@ func (p *Pool) Acquire(ctx context.Context, r training.Request) (training.Gang, 
 	most := r.MaxNodes
 	var ended []training.Gang
 	for {
-		g, err := p.claim(ctx, r, most)
+		g, replaced, err := p.claim(ctx, r, most)
+		ended = append(ended, replaced...)
 		if err != nil {
 			return training.Gang{}, training.FailedStart(err, ended...)
 		}

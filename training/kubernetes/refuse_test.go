@@ -181,6 +181,57 @@ func TestAsManyAsThereAreMachines(t *testing.T) {
 	}
 }
 
+// A gang that was asked for as spot makes way for one on demand, and what its pods on machines cost is not lost, whether or not the other
+// gets its machines.
+func TestReplacedGangIsPaidFor(t *testing.T) {
+	for name, nodes := range map[string]int{"the other starts": 1, "the other does not": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, spec.Pool{USDPerHour: spec.Prices{OnDemand: 3, Spot: 1}})
+			s.AddNode(t, "m1", kubetest.Machine{CPU: "1", Labels: map[string]string{spotLabels[0].label: spotLabels[0].value}})
+			s.AddNode(t, "m2", kubetest.Machine{CPU: "1"})
+			r := request(1, 2, 2)
+			r.Capacity, r.Resources.CPU = spec.CapacitySpot, 1
+			ctx, cancel := context.WithCancel(bounded(t))
+			failed := make(chan error, 1)
+			go func() {
+				_, err := s.pool.Acquire(ctx, r)
+				failed <- err
+			}()
+			kubetest.Eventually(t, "one of two pods runs", func(context.Context) bool {
+				n := 0
+				for _, pod := range s.pods(r.Key) {
+					if runs(&pod) {
+						n++
+					}
+				}
+				return n == 1
+			})
+			cancel() // as when the time for spot is over
+			if err := <-failed; err == nil {
+				t.Fatal("a gang of two has started on a machine for one")
+			}
+			r.Capacity, r.MinNodes, r.MaxNodes = spec.CapacityOnDemand, nodes, nodes
+			s.pool.patience = 2 * time.Second
+			gang, err := s.pool.Acquire(bounded(t), r)
+			t.Cleanup(func() { s.release(r.Key) })
+			ended := gang.Ended
+			if failure, ok := errors.AsType[*training.FailedStartError](err); ok {
+				ended = failure.Gangs
+			}
+			if (err == nil) != (nodes == 1) || len(ended) != nodes {
+				t.Fatalf("%v; ended: %+v, want %d", err, ended, nodes)
+			}
+			spot := ended[0]
+			if len(spot.Nodes) != 1 || spot.Capacity != spec.CapacitySpot || spot.USDPerHour != 1 {
+				t.Fatalf("ended: %+v, want the spot node that had a machine", spot)
+			}
+			if n := spot.Nodes[0]; n.BeganAt.IsZero() || n.EndedAt.IsZero() {
+				t.Errorf("it began at %s and ended at %s", n.BeganAt, n.EndedAt)
+			}
+		})
+	}
+}
+
 // A gang that queues keeps its place until it is admitted, all of it.
 //
 // promise: docs/kubernetes.md#p-queue-place
