@@ -2,6 +2,7 @@ package script
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,13 +149,22 @@ func readValues(path string) (map[string]any, error) {
 		return nil, fmt.Errorf("read the outputs: %w", err)
 	}
 	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxValues+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the outputs: %w", err)
+	}
+	if len(text) > maxValues {
+		return nil, fault.New(fault.User, valuesFile+" is larger than 1 MiB: pass large values as files, in an output of type dataset", nil)
+	}
 	var values spec.Values
-	bounded := &io.LimitedReader{R: f, N: maxValues}
-	if err := json.NewDecoder(bounded).Decode(&values); err != nil {
-		if bounded.N == 0 {
-			return nil, fault.New(fault.User, valuesFile+" is larger than 1 MiB: pass large values as files, in an output of type dataset", nil)
-		}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if err := dec.Decode(&values); err != nil {
 		return nil, fault.Errorf(fault.User, "%s is not a JSON object: %v", valuesFile, err)
+	}
+	if rest := bytes.TrimLeft(text[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		line := 1 + bytes.Count(text[:len(text)-len(rest)], []byte("\n"))
+		return nil, fault.Errorf(fault.User, "%s must hold one JSON object, but something follows it in line %d: %s; write all values into one object, and the file anew instead of appending to it",
+			valuesFile, line, human.Cut(human.Line(string(rest)), 60))
 	}
 	return values, nil
 }

@@ -75,6 +75,8 @@ func TestCollectRefuses(t *testing.T) {
 		{"a number for a bool", `{"x": 1}`, spec.OutputDecl{Type: "bool"}, []string{"declared as bool"}},
 		{"no JSON", `{"x": NaN}`, spec.OutputDecl{Type: "double"}, []string{"outputs.json is not a JSON object"}},
 		{"a list", `[1]`, spec.OutputDecl{Type: "int"}, []string{"outputs.json is not a JSON object"}},
+		{"two objects", "{\"x\": 1}\n\n{\"x\": 2}\n", spec.OutputDecl{Type: "int"}, []string{"outputs.json must hold one JSON object", `line 3: {"x": 2}`}},
+		{"an object and no JSON", `{"x": 1} garbage }{`, spec.OutputDecl{Type: "int"}, []string{"outputs.json must hold one JSON object", "line 1: garbage }{"}},
 		{"too much", `{"y": "` + strings.Repeat("a", maxValues) + `"}`, spec.OutputDecl{Type: "int"}, []string{"larger than 1 MiB", "dataset"}},
 		{"an artifact that is missing", "", spec.OutputDecl{Type: "model", Path: "m/model"}, []string{`"x"`, "did not create $SLUICE_OUTPUT_DIR/m/model"}},
 		{"a path that leads out", "", spec.OutputDecl{Type: "dataset", Path: "../work"}, []string{"outside its folder"}},
