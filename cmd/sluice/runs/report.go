@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
@@ -50,7 +49,7 @@ compile variants, and the tests of a rollout.`,
 		if err != nil {
 			return err
 		}
-		if file == "-" {
+		if file == "-" || file != "" && kit.IsStdout(file) {
 			return report.Write(cmd.OutOrStdout(), data)
 		}
 		if file == "" {
@@ -68,8 +67,8 @@ compile variants, and the tests of a rollout.`,
 		if err := report.Write(&page, data); err != nil {
 			return err
 		}
-		if err := renameio.WriteFile(file, page.Bytes(), 0o644, renameio.WithTempDir(filepath.Dir(file))); err != nil {
-			return fmt.Errorf("write %s: %w", file, err)
+		if err := kit.WriteFile(file, page.Bytes()); err != nil {
+			return err
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), file)
 		return err

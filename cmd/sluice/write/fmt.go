@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"path/filepath"
 
-	"github.com/google/renameio/v2"
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
@@ -84,7 +82,7 @@ func formatFile(cmd *cobra.Command, file string, check, showDiff bool) (changed 
 	case check:
 		_, err = fmt.Fprintln(out, name)
 	default:
-		if err = rewrite(file, text); err == nil {
+		if err = kit.WriteFile(file, text); err == nil {
 			_, err = fmt.Fprintln(out, name)
 		}
 	}
@@ -101,16 +99,4 @@ func readInput(cmd *cobra.Command, file string) (name string, source []byte, err
 		return "", nil, fmt.Errorf("read the file: %w", err)
 	}
 	return file, source, nil
-}
-
-// rewrite gives a file a new content. A link goes on leading to it, and its mode stays.
-func rewrite(path string, content []byte) error {
-	path, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	if err := renameio.WriteFile(path, content, 0o644, renameio.WithTempDir(filepath.Dir(path))); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }
