@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
+	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/internal/fault"
 )
@@ -34,6 +36,23 @@ func (o Options) tellSilent(ctx context.Context) (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+// Ask returns an error that wraps ErrSilent if the process that holds a state folder does not answer in time. That it takes connections is
+// no answer: the kernel does so for a process that is stopped.
+func Ask(ctx context.Context, dir string, info holder.Info, within time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within))
+	defer cancel()
+	token, err := embedded.ReadToken(info.TokenFile)
+	if err != nil {
+		return err
+	}
+	c, err := dialOwner(ctx, info, token, Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return silentError(dir, info.PID, err)
+	}
+	c.Close()
+	return nil
 }
 
 // silentError says what to do about a holder that does not answer. It wraps ErrSilent.

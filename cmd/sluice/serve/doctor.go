@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/worker"
@@ -33,6 +33,8 @@ const (
 	checkTimeout = time.Minute
 	// countTimeout bounds the counting of what is kept, which in a large store takes longer than anybody waits for.
 	countTimeout = 5 * time.Second
+	// answerTimeout bounds the wait for the holder of the state folder.
+	answerTimeout = 5 * time.Second
 	// enoughDisk is what a small pipeline needs: data, checkpoints and models are all kept.
 	enoughDisk = 2 << 30
 )
@@ -227,25 +229,18 @@ func checkTemporal(ctx context.Context, state string, theme view.Theme) view.Fin
 		f.State, f.Detail = view.Missing, err.Error()
 	case !held:
 		f.Detail = "built in; not running now"
-	case !answers(ctx, info.TemporalAddress):
-		f.State, f.Detail = view.Missing, fmt.Sprintf("process %d holds the state folder, but %s does not answer", info.PID, info.TemporalAddress)
-		f.Help = fmt.Sprintf("end process %d; runs continue when Sluice is next started", info.PID)
 	default:
+		if err := connect.Ask(ctx, state, info, answerTimeout); err != nil {
+			f.State = view.Missing
+			f.Detail, f.Help, _ = strings.Cut(fault.Message(err), "\nhelp: ")
+			return f
+		}
 		f.Detail = fmt.Sprintf("built in; running in process %d at %s", info.PID, info.TemporalAddress)
 		if token, err := embedded.ReadToken(info.TokenFile); err == nil {
 			f.Detail += "\nits UI is at " + theme.Page(token.WorkflowURL(info.UIAddress, info.Namespace, "", ""))
 		}
 	}
 	return f
-}
-
-func answers(ctx context.Context, address string) bool {
-	conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return false
-	}
-	conn.Close() //nolint:errcheck // it was only tried
-	return true
 }
 
 // checkLibrary loads ONNX Runtime as serving would; absent is how bad it is when it is not there.
