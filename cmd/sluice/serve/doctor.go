@@ -249,8 +249,8 @@ func checkLibrary(absent view.Health) view.Finding {
 	v, err := onnx.LibraryVersion()
 	if err != nil {
 		f.State, f.Detail = absent, err.Error()
-		f.Help = "`compile` steps and embedded targets need it: `pip install onnxruntime` in a .venv in the folder where Sluice is started, or above; or set its path with " +
-			"its library with $" + onnx.LibraryVariable
+		f.Help = "`compile` steps and embedded targets need it: `pip install onnxruntime` in a .venv in the folder where Sluice is started, or above; or set its path with $" +
+			onnx.LibraryVariable
 		return f
 	}
 	f.Detail = v

@@ -29,7 +29,7 @@ func checkGPUs(ctx context.Context) []view.Finding {
 	if inv.Source == gpu.SourceSMI {
 		all.State = view.Note
 		all.Help = "sluice-gpu is missing, so links between GPUs, MIG instances and XID errors are not detected: it is built with sluice if there is a " +
-			"C compiler; put it beside sluice, or set its path with $" + gpu.HelperVariable + " says"
+			"C compiler; put it beside sluice, or set its path with $" + gpu.HelperVariable
 	}
 	findings := []view.Finding{all}
 	for _, g := range inv.GPUs {
