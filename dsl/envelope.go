@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -23,6 +24,9 @@ func (c *checker) checkEnvelope(s *step) {
 	c.checkTimes(s)
 	c.checkInputPaths(s)
 	c.checkSluiceVariables(s)
+	retry := document.Lookup(s.node, "retry")
+	decode.Positive(c.src, retry, "backoff")
+	decode.Positive(c.src, retry, "max_backoff")
 	if s.Retry.MaxBackoff < s.Retry.Backoff {
 		c.src.Errorf(document.PlaceOf(s.node, "retry", "max_backoff"), "range", "", "`max_backoff` %s is shorter than `backoff` %s", s.Retry.MaxBackoff, s.Retry.Backoff)
 	}
