@@ -97,7 +97,7 @@ func FindTarget(ctx context.Context, s *store.Store, name string) error {
 }
 
 // RollBack gives all traffic of a target back to a release that was promoted there: version or, if that is empty, the newest one before what
-// serves. It is an invalid error when that release cannot serve, or may not: while a rollout goes on, its end decides.
+// serves that has another model. It is an invalid error when that release cannot serve, or may not: while a rollout goes on, its end decides.
 func RollBack(ctx context.Context, s *store.Store, target, version, by, reason string) (routing.Document, error) {
 	for {
 		doc, err := routing.Current(ctx, s, target)
@@ -133,7 +133,7 @@ func wayBack(doc routing.Document, releases []routing.Past, version string) (rou
 	var promoted, known []string
 	var found *routing.Past
 	before := func(r routing.Past) bool {
-		return ok && versionNumber(r.Original()) < versionNumber(serving.Original())
+		return ok && versionNumber(r.Original()) < versionNumber(serving.Original()) && r.Model.Digest != serving.Model.Digest
 	}
 	for i, r := range releases { // newest first
 		if _, loaded := doc.Release(r.Version); loaded && r.End.Decision == "" {
@@ -153,7 +153,7 @@ func wayBack(doc routing.Document, releases []routing.Past, version string) (rou
 	list := "\nhelp: `sluice release ls " + doc.Target + "` lists the releases"
 	switch {
 	case found == nil && version == "":
-		return routing.Past{}, invalid("target %s has no earlier release that was promoted%s", doc.Target, list)
+		return routing.Past{}, invalid("target %s has no earlier release that was promoted and has another model than what serves%s", doc.Target, list)
 	case found == nil:
 		return routing.Past{}, invalid("target %s has no release %q; its releases are %s%s", doc.Target, version, strings.Join(known, ", "), list)
 	case found.End.Decision != routing.Promoted:

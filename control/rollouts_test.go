@@ -22,16 +22,25 @@ func TestRollBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "weights"), []byte("1"), 0o600); err != nil {
-		t.Fatal(err)
+	made := func(weights string) artifact.Ref {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "weights"), []byte(weights), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		model, err := s.PutTree(t.Context(), artifact.Model, dir, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return model
 	}
-	model, err := s.PutTree(t.Context(), artifact.Model, dir, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := made("1")
+	models := map[string]artifact.Ref{"2": made("2"), "4": made("4"), "8": made("8")}
 	release := func(version string, weight float64) routing.Release {
-		return routing.Release{Version: version, Model: model, Run: "r" + version, Step: "ship", Weight: weight}
+		r := routing.Release{Version: version, Model: model, Run: "r" + version, Step: "ship", Weight: weight}
+		if other, ok := models[version]; ok {
+			r.Model = other
+		}
+		return r
 	}
 	revision := int64(0)
 	set := func(versions int64, releases ...routing.Release) {
@@ -112,6 +121,28 @@ func TestRollBack(t *testing.T) {
 	set(9, release("8", 1), release("9", 0))
 	set(9, release("8", 1)) // nobody has said how the rollout of 9 ended
 	check("9", "", "release 9 was never promoted: its rollout was rolled back\nhelp: the promoted releases are")
+}
+
+// TestRollBackToAnotherModel: a model that was released twice is not taken back to itself, unless somebody names that release.
+//
+// promise: docs/rollouts.md#p-ro-rollback-model
+func TestRollBackToAnotherModel(t *testing.T) {
+	release := func(version, digest string, weight float64) routing.Past {
+		return routing.Past{
+			Release: routing.Release{Version: version, Model: artifact.Ref{Type: artifact.Model, Digest: digest}, Weight: weight},
+			End:     routing.Outcome{Decision: routing.Promoted},
+		}
+	}
+	all := []routing.Past{release("4", "b", 1), release("3", "b", 0), release("2", "b", 0), release("1", "a", 0)}
+	doc := routing.Document{Target: "t", Versions: 4, Releases: []routing.Release{all[0].Release, all[1].Release}}
+	for version, want := range map[string]string{"": "1", "3": "3"} {
+		if got, err := wayBack(doc, all, version); err != nil || got.Version != want {
+			t.Errorf("to %q: release %s, %v; want %s", version, got.Version, err, want)
+		}
+	}
+	if got, err := wayBack(doc, all[:3], ""); err == nil || !strings.Contains(err.Error(), "has another model than what serves") {
+		t.Errorf("without another model: release %s, %v", got.Version, err)
+	}
 }
 
 // TestWithdraw: a rollout that nobody executes any more leaves the stable release with all traffic.

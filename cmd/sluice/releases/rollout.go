@@ -212,7 +212,8 @@ func newRolloutRollback() *cobra.Command {
 		Use:   "rollback TARGET",
 		Short: "Give all traffic to an earlier release again",
 		Long: `Give all traffic of a target to a release that was promoted before: the newest
-one before the serving release, or the one of --to, which may also be newer. A
+one of another model before the serving release, or the one of --to, which may
+also be newer and have the same model. A
 release that is still loaded serves within a second. One that is not is loaded
 first, as a new release with its model, while the current one continues to serve.
 
@@ -226,7 +227,7 @@ running it is refused; abort the rollout first.`,
 		ValidArgsFunction: completeTargets,
 	}
 	format := kit.AddFormat(cmd)
-	to := cmd.Flags().String("to", "", "release that is to serve; default: the one promoted before the serving release")
+	to := cmd.Flags().String("to", "", "release that is to serve; default: the one promoted before the serving release, of another model")
 	reason := cmd.Flags().String("reason", "", "reason, for the target's history")
 	kit.Must(cmd.RegisterFlagCompletionFunc("to", completeReleases))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
