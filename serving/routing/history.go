@@ -73,6 +73,8 @@ type Past struct {
 	Reason  string    `json:"reason,omitempty"`
 	// End is how its rollout ended; zero while that goes on.
 	End Outcome `json:"rollout,omitzero"`
+	// tried: it had traffic, or copies of it.
+	tried bool
 }
 
 // Releases returns all releases that a target ever had, newest first, with their weights now.
@@ -95,6 +97,12 @@ func Releases(ctx context.Context, s *store.Store, target string) ([]Past, error
 		}
 	}
 	for _, p := range all {
+		if p.End.Decision == "" && p.State == Gone && !p.tried { // it could not be loaded, and nothing was left for the rollout's end to record
+			p.End = Outcome{Target: target, Version: p.Version, Run: p.Run, Step: p.Step, Decision: RolledBack, Reason: p.Reason, At: p.Changed}
+			if strings.HasPrefix(p.By, person) {
+				p.End.By = p.By
+			}
+		}
 		if p.Of != "" { // no rollout made it
 			p.End = Outcome{
 				Target: target, Version: p.Version, Run: p.Run, Step: p.Step, Decision: Promoted, Reason: "takes release " + p.Of + " back", At: p.Added, By: p.AddedBy,
@@ -123,6 +131,7 @@ func follow(all map[string]*Past, doc Document) {
 		if there {
 			p.Release = r
 		}
+		p.tried = p.tried || p.State == Serving || p.State == Mirrored
 		if p.Weight != was || p.State != had {
 			p.Changed, p.By, p.Reason = doc.UpdatedAt, doc.By, doc.Reason
 		}

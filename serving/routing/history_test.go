@@ -78,7 +78,7 @@ func TestReleases(t *testing.T) {
 	}
 	want = []row{
 		{"4", 1, Serving, "user:bob", "bad", Promoted},
-		{"3", 0, Gone, "user:bob", "bad", ""},
+		{"3", 0, Gone, "user:bob", "bad", RolledBack}, // it never had traffic
 		{"2", 0, Loaded, "user:bob", "bad", Promoted},
 		{"1", 0, Gone, "r3/ship", "", ""},
 	}
@@ -90,6 +90,34 @@ func TestReleases(t *testing.T) {
 	}
 	if doc, err = RollBack(t.Context(), s, doc, release("1", 0), "user:bob", ""); err != nil || doc.Versions != 4 || doc.Releases[0].Version != "4" {
 		t.Errorf("back to the release that takes 1 back: %+v, %v", doc, err)
+	}
+}
+
+// TestReleaseThatWasNotLoaded: a candidate that left the document before it had traffic has no rollout that goes on, and the reason is its.
+func TestReleaseThatWasNotLoaded(t *testing.T) {
+	s, err := store.Open(t.Context(), "file://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := artifact.Ref{Type: artifact.Model, Digest: "sha256:x"}
+	served, bad := Release{Version: "1", Model: model, Run: "r1", Step: "ship", Weight: 1}, Release{Version: "2", Model: model, Run: "r2", Step: "ship"}
+	doc := set(t, s, Document{Target: "t", Versions: 2, Releases: []Release{served, bad}, Candidate: "2", Stable: "1", By: "r2/ship"})
+	last := func() Outcome {
+		t.Helper()
+		all, err := Releases(t.Context(), s, "t")
+		if err != nil || len(all) != 2 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		return all[0].End
+	}
+	if end := last(); end != (Outcome{}) {
+		t.Errorf("while it is loaded: %+v", end)
+	}
+	doc.Releases, doc.Candidate, doc.Stable, doc.Reason = []Release{served}, "", "", "it is garbage"
+	doc = set(t, s, doc)
+	want := Outcome{Target: "t", Version: "2", Run: "r2", Step: "ship", Decision: RolledBack, Reason: "it is garbage", At: doc.UpdatedAt}
+	if diff := cmp.Diff(want, last()); diff != "" {
+		t.Errorf("afterwards (-want +got):\n%s", diff)
 	}
 }
 
