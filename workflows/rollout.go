@@ -74,7 +74,13 @@ func Rollout(ctx workflow.Context, in contract.RolloutInput) (record.StepOutput,
 		return record.StepOutput{}, workflow.NewContinueAsNewError(ctx, contract.RolloutWorkflow, contract.RolloutInput{StepInput: r.in, Continuation: &r.at})
 	}
 	out, err := r.settle(ctx, reason, failed)
-	r.await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) }) // who ordered the end hears of it
+	return r.finish(ctx, out, err)
+}
+
+// finish ends a rollout, whatever came of it, once everybody who ordered its end has been answered.
+func (r *rollout) finish(ctx workflow.Context, out record.StepOutput, err error) (record.StepOutput, error) {
+	r.at.State.Phase, r.failed = phaseDone, err
+	r.await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
 	return out, err
 }
 
@@ -84,6 +90,8 @@ type rollout struct {
 	spec spec.Rollout
 	// at is what the next history would begin with.
 	at contract.RolloutContinuation
+	// failed is what the rollout ended with.
+	failed error
 }
 
 // open loads the candidate.
@@ -103,14 +111,15 @@ func (r *rollout) open(ctx workflow.Context) error {
 // unopened ends a rollout whose candidate was not loaded, and leaves nothing of it loaded.
 func (r *rollout) unopened(ctx workflow.Context, failed error) (record.StepOutput, error) {
 	if r.at.State.Ordered != nil {
-		return r.settle(ctx, r.ordered(), nil)
+		out, err := r.settle(ctx, r.ordered(), nil)
+		return r.finish(ctx, out, err)
 	}
 	if durable.Since(ctx, changeUnopened) {
 		if err := r.end(ctx, false, "it could not be loaded: "+fault.Message(failed)); err != nil {
-			return record.StepOutput{}, errors.Join(failed, err)
+			failed = errors.Join(failed, err)
 		}
 	}
-	return record.StepOutput{}, failed
+	return r.finish(ctx, record.StepOutput{}, failed)
 }
 
 // stages executes the stages while traffic is replayed; if midway, it continues with the stage that an earlier history began. It returns

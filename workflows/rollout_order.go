@@ -74,6 +74,9 @@ func (r *rollout) obey(ctx workflow.Context, o contract.RolloutOrder) (contract.
 		if err := workflow.Await(ctx, func() bool { return s.Phase == phaseDone }); err != nil {
 			return *s, err
 		}
+		if s.Decision == "" { // neither promoted nor rolled back
+			return *s, fault.Errorf(fault.Infrastructure, "the rollout failed: %s", fault.Message(r.failed))
+		}
 	}
 	return *s, nil
 }

@@ -108,6 +108,21 @@ func TestAPersonEndsARollout(t *testing.T) {
 	}
 }
 
+// TestAnOrderIsAnsweredWhateverComesOfIt: where the rollback that a person ordered fails, the rollout ends, and the person hears why.
+func TestAnOrderIsAnsweredWhateverComesOfIt(t *testing.T) {
+	for _, look := range []int{0, 2} { // 0: while the candidate is loaded
+		f := &target{previous: "1", broken: "rollback"}
+		env := f.environment()
+		answers, _ := give(env, orders{look: order(contract.RolloutAbort)})
+		if _, err := f.roll(env, canary()); fault.TypeOf(err) != fault.Invalid {
+			t.Errorf("abort in look %d: the rollout ended with %v", look, err)
+		}
+		if a := answers[look]; a.rejected != nil || a.err == nil || !strings.Contains(a.err.Error(), "rollback is broken") {
+			t.Errorf("abort in look %d: the answer is %v, rejected %v", look, a.err, a.rejected)
+		}
+	}
+}
+
 // TestAPauseHoldsTheStage: no look passes it, and the time of the pause is added to what the stage may take.
 //
 // promise: docs/rollouts.md#p-ro-pause

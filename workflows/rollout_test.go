@@ -112,7 +112,7 @@ func (f *target) environment() *testsuite.TestWorkflowEnvironment {
 		if in.Promote {
 			return f.fails("promote")
 		}
-		return nil
+		return f.fails("rollback")
 	})
 	return env
 }
