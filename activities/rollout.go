@@ -144,8 +144,7 @@ func refuseSecond(doc routing.Document, in record.StepInput) error {
 
 // refuseTakenBack refuses, in a run that a trigger started, to release a model again that a person has taken back: nobody asked for it.
 func (r *Rollouts) refuseTakenBack(ctx context.Context, in record.StepInput, sp spec.Rollout) error {
-	var run record.RunRecord
-	err := r.Store.GetJSON(ctx, record.RunKey(record.RootRun(in.Run)), &run)
+	run, err := record.LoadRoot(ctx, r.Store, in.Run)
 	if errors.Is(err, store.ErrNotFound) || err == nil && run.Trigger.Name == "" {
 		return nil
 	} else if err != nil {

@@ -389,6 +389,8 @@ func TestTakenBackModel(t *testing.T) {
 		}{
 			{"night", night, "second", "as release 2 (customers complain)\nhelp: a run that a trigger starts does not release it again; `sluice rerun night` does"},
 			{"night.child", spec.TriggerFacts{}, "second", "`sluice rerun night` does"},
+			{"to.night", night, "second", "`sluice rerun to.night` does"},
+			{"to.night.child", spec.TriggerFacts{}, "second", "`sluice rerun to.night` does"},
 			{"night", night, "third", ""},
 			{"byhand", spec.TriggerFacts{}, "second", ""},
 		} {

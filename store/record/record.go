@@ -128,6 +128,20 @@ func Apart(all []RunRecord) (own, children []RunRecord) {
 	return own, children
 }
 
+// LoadRoot returns the record of the run at the top of a run's chain of parents; for a run that is not a child, its own. A dot may also be
+// in the name of a pipeline, so the root is the shortest beginning that is a run.
+func LoadRoot(ctx context.Context, s *store.Store, run string) (root RunRecord, err error) {
+	for i := range len(run) + 1 {
+		if i < len(run) && run[i] != '.' {
+			continue
+		}
+		if err = s.GetJSON(ctx, RunKey(run[:i]), &root); !errors.Is(err, store.ErrNotFound) {
+			break
+		}
+	}
+	return root, err
+}
+
 // LoadSubmission returns what was submitted under a digest.
 func LoadSubmission(ctx context.Context, s *store.Store, digest string) (sub Submission, err error) {
 	if err := ReadBlob(ctx, s, digest, &sub); err != nil {

@@ -102,12 +102,6 @@ func ChildRun(run, step string, attempt int) string {
 	return id
 }
 
-// RootRun returns the run at the top of a run's chain of parents; for a run that is not a child, itself.
-func RootRun(run string) string {
-	root, _, _ := strings.Cut(run, ".")
-	return root
-}
-
 // RunContext is what steps that run after the main ones can refer to.
 type RunContext struct {
 	Status  spec.Status       `json:"status,omitempty"`
