@@ -116,7 +116,8 @@ func (e *Engine) baseline(ctx context.Context, at record.StepRef, against string
 		}
 	}
 	var out spec.CleanOutput
-	if rec.Status == spec.StatusSucceeded {
+	isOne := rec.Of == 0 && len(rec.Outputs) > 0 // and not what a fanned-out step gathered
+	if rec.Status == spec.StatusSucceeded && isOne {
 		err = json.Unmarshal(rec.Outputs, &out)
 	}
 	return registry.Published{Artifact: out.Dataset, Statistics: out.Statistics}, err

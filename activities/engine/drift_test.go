@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
 )
@@ -137,6 +138,33 @@ func TestDriftOfWhatIsTakenOver(t *testing.T) {
 	}
 	if got := b.outputs("r3").Drift; got == nil || got.Against != "d2" {
 		t.Errorf("what is taken over was compared with %+v, want d2", got)
+	}
+}
+
+// TestDriftAgainstAFannedOutStep: a step that was fanned out in the last accepted run made several datasets, of which none is the baseline.
+func TestDriftAgainstAFannedOutStep(t *testing.T) {
+	for _, large := range []bool{false, true} {
+		b := newBench(t, string(bytes.ReplaceAll([]byte(drifting), []byte("BASELINE"), []byte("last"))))
+		b.endClean("r1", b.began, b.cleaned("d1", "len", 1, 2, 3, 4))
+		gathered := record.StepRecord{
+			Step: "mail", Kind: spec.KindClean, Status: spec.StatusSucceeded, Of: 2, Outputs: json.RawMessage(`[{}, {}]`),
+		}
+		if large {
+			digest, _, err := b.engine.Store.PutBlob(t.Context(), bytes.NewReader(gathered.Outputs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			gathered.Outputs, gathered.OutputsRef = nil, digest
+		}
+		if err := b.engine.Store.PutJSON(t.Context(), record.Key(b.at("r1", "mail").StepRef), gathered, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if word := b.endClean("r2", b.began.Add(time.Hour), b.cleaned("d2", "len", 4, 3, 2, 1)); word.Status != spec.StatusSucceeded {
+			t.Fatalf("the second run ended as %s: %s", word.Status, word.Error)
+		}
+		if got := b.outputs("r2").Drift; got != nil {
+			t.Errorf("it was compared with %+v", got)
+		}
 	}
 }
 
