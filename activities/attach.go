@@ -142,9 +142,14 @@ func (e *Executions) begin(
 		out, err := guarded(apart, do)
 		e.mu.Lock()
 		defer e.mu.Unlock()
+		ended := apart.Err() != nil
 		x.out, x.err, x.ctx = out, err, nil
 		end(nil)
 		close(x.done)
+		if ended && err != nil { // an attempt that waits for its end starts its own, and does not get this error
+			e.forget(x)
+			return
+		}
 		e.keep(x)
 	}()
 	return x

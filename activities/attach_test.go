@@ -113,6 +113,34 @@ func TestAttach(t *testing.T) {
 	})
 }
 
+// TestAttachAfterTheEnd: an attempt that comes while the execution of the one before is ending starts its own, and does not get its error.
+func TestAttachAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	inActivity(t, func(ctx context.Context) {
+		var e Executions
+		p := newProgram()
+		in := record.StepInput{Run: "r", Step: "fit"}
+		old, err := e.join(ctx, in, p.do)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.began
+		old.end(errors.New("canceled"))
+		<-old.done // before its own attempt has left
+		next, err := e.join(ctx, in, p.do)
+		if err != nil || next == old {
+			t.Fatalf("it waits for what has ended with %v: %v", old.err, err)
+		}
+		<-p.began
+		p.letGo <- nil
+		<-next.done
+		e.leave(old)
+		if again, err := e.join(ctx, in, p.do); err != nil || again != next {
+			t.Errorf("the result of the second is forgotten: %v", err)
+		}
+	})
+}
+
 // TestAttachForgets: of the results of steps that have ended only the newest are kept.
 func TestAttachForgets(t *testing.T) {
 	t.Parallel()
