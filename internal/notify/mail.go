@@ -97,15 +97,15 @@ func login(c *smtp.Client, server spec.SMTP, password string) error {
 	if _, methods := c.Extension("AUTH"); !strings.Contains(" "+methods+" ", " PLAIN ") {
 		return permanent("mail server %s does not support AUTH PLAIN (but %q), the only method that Sluice supports", server.Host, methods)
 	}
-	err := c.Auth(smtp.PlainAuth("", server.User, password, server.Host))
-	var answer *textproto.Error
-	if err != nil && !errors.As(err, &answer) {
-		return permanent("mail server %s: %v: passwords are only sent over TLS, or to this machine", server.Host, err)
-	} else if err != nil {
-		return refused("log in to mail server "+server.Host+" as "+server.User, err)
+	if _, encrypted := c.TLSConnectionState(); !encrypted && !isLocal(server.Host) {
+		return permanent("mail server %s: unencrypted connection: passwords are only sent over TLS, or to this machine", server.Host)
 	}
-	return nil
+	err := c.Auth(smtp.PlainAuth("", server.User, password, server.Host))
+	return refused("log in to mail server "+server.Host+" as "+server.User, err)
 }
+
+// isLocal reports whether smtp.PlainAuth sends a password to a host without TLS.
+func isLocal(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
 
 // send hands the mail over for the addresses that the server takes.
 func send(c *smtp.Client, from *mail.Address, to []*mail.Address, raw []byte) error {

@@ -83,6 +83,9 @@ func (s *mailServer) talk(conn net.Conn, encrypted bool) {
 		verb, rest, _ := strings.Cut(line, " ")
 		answer, special := s.answers[line]
 		switch {
+		case special && answer == "": // the connection breaks
+			s.mu.Unlock()
+			return
 		case special:
 			say(answer)
 		case verb == "EHLO":
@@ -212,6 +215,10 @@ func TestMailRefused(t *testing.T) {
 			s.spec.User = "sluice"
 			s.answers["AUTH PLAIN AHNsdWljZQBwYXNzd29yZA=="] = "535 5.7.8 wrong"
 		}, true, "535 5.7.8 wrong", 0},
+		{"a connection that breaks at the login", func(s *mailServer) {
+			s.spec.User = "sluice"
+			s.answers["AUTH PLAIN AHNsdWljZQBwYXNzd29yZA=="] = ""
+		}, false, "log in to mail server", 0},
 		{"busy", func(s *mailServer) { s.answers["MAIL FROM:<sluice@acme.test> BODY=8BITMIME"] = "451 come back later" }, false, "451 come back", 0},
 		{"a recipient to be tried later", func(s *mailServer) { s.answers[recipient] = "450 greylisted" }, false, "450 greylisted", 0},
 		{"one recipient of two", func(s *mailServer) { s.answers[other] = "550 no such user" }, true, "recipient j@acme.test: 550", 1},
