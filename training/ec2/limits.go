@@ -66,14 +66,14 @@ func (p *Pool) afford(ctx context.Context, r training.Request, fit []types.Insta
 		tooDear = training.ErrPrice
 	}
 	switch {
-	case least > limit:
+	case !training.Affordable(least, limit):
 		return 0, fmt.Errorf("%s at $%s an hour cost more than limits.usd_per_hour, $%s: %w",
 			instances(r.MinNodes), dollars(each), dollars(limit), tooDear)
-	case spent+least > limit:
+	case !training.Affordable(spent+least, limit):
 		return 0, fmt.Errorf("%s at $%s an hour, and the $%s that others cost now, exceed limits.usd_per_hour, $%s: %w",
 			instances(r.MinNodes), dollars(each), dollars(spent), dollars(limit), training.ErrNoCapacity)
 	}
-	return min(n, max(r.MinNodes, int((limit-spent)/each))), nil
+	return min(n, max(r.MinNodes, training.NodesFor(limit, spent, each))), nil
 }
 
 func dollars(usd float64) string { return strconv.FormatFloat(usd, 'f', -1, 64) }

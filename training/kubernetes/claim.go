@@ -74,8 +74,7 @@ func (p *Pool) left(capacity string, nodes int, usd float64) int {
 		left = max(0, limits.Nodes-nodes)
 	}
 	if limits.USDPerHour > 0 && price > 0 {
-		const cent = 0.01 // sums of prices are not exact
-		left = min(left, max(0, int((limits.USDPerHour-usd+cent)/price)))
+		left = min(left, training.NodesFor(limits.USDPerHour, usd, price))
 	}
 	return left
 }

@@ -38,17 +38,17 @@ func (m *market) sells(r training.Request, gangs map[training.Key]*gang, now tim
 	switch {
 	case r.MinNodes > m.nodes:
 		return 0, fmt.Errorf("%d nodes are needed, but the pool has %d: %w", r.MinNodes, m.nodes, training.ErrTooLarge)
-	case m.limit > 0 && least > m.limit:
+	case m.limit > 0 && !training.Affordable(least, m.limit):
 		return 0, fmt.Errorf("%d nodes at $%g an hour are more than its limit of $%g: %w", r.MinNodes, price, m.limit, training.ErrTooLarge)
 	case r.Capacity == spec.CapacitySpot && now.UnixNano() < m.dryUntil.Load():
 		return 0, fmt.Errorf("no spot capacity: %w", training.ErrNoCapacity)
 	case r.MinNodes > free:
 		return 0, fmt.Errorf("%d nodes are needed, but %d of %d are free: %w", r.MinNodes, free, m.nodes, training.ErrNoCapacity)
-	case m.limit > 0 && spent+least > m.limit:
+	case m.limit > 0 && !training.Affordable(spent+least, m.limit):
 		return 0, fmt.Errorf("$%g of its limit of $%g an hour are in use: %w", spent, m.limit, training.ErrNoCapacity)
 	}
 	n := min(r.MaxNodes, free)
-	for m.limit > 0 && n > r.MinNodes && spent+float64(n)*price > m.limit {
+	for m.limit > 0 && n > r.MinNodes && !training.Affordable(spent+float64(n)*price, m.limit) {
 		n--
 	}
 	return n, nil
