@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/scratch"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -23,7 +24,7 @@ func AttemptDir(ctx context.Context, state string, in record.StepInput) (dir str
 		return "", nil, fault.New(fault.Infrastructure, "make a folder for the step: "+err.Error(), err)
 	}
 	return dir, func() {
-		if err := errors.Join(os.RemoveAll(dir), hold.Close()); err != nil {
+		if err := errors.Join(scratch.Remove(dir), hold.Close()); err != nil {
 			activity.GetLogger(ctx).Warn("the folder of an attempt could not be removed", "folder", dir, "error", err)
 		}
 	}, nil
@@ -54,16 +55,20 @@ func makeAttempt(parent, prefix string) (dir string, hold *os.File, err error) {
 // SweepAttempts removes the folders of attempts whose worker was killed, among all workers that share a state folder. It keeps folders
 // without a lock file, because another version of Sluice created them and may use them.
 func SweepAttempts(state string) error {
-	locks, err := filepath.Glob(filepath.Join(state, "tmp", "*", attemptLock))
-	for _, lock := range locks {
-		err = errors.Join(err, sweepAttempt(lock))
+	parent := filepath.Join(state, "tmp")
+	attempts, err := os.ReadDir(parent)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, attempt := range attempts {
+		err = errors.Join(err, sweepAttempt(filepath.Join(parent, attempt.Name(), attemptLock)))
 	}
 	return err
 }
 
 func sweepAttempt(lock string) error {
 	f, err := os.Open(lock)
-	if errors.Is(err, os.ErrNotExist) { // its worker is done with it
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // its worker is done with it, or it is no attempt's
 		return nil
 	}
 	if err != nil {
@@ -73,5 +78,5 @@ func sweepAttempt(lock string) error {
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		return nil
 	}
-	return os.RemoveAll(filepath.Dir(lock))
+	return scratch.Remove(filepath.Dir(lock))
 }

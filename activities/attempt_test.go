@@ -9,7 +9,7 @@ import (
 // TestSweepAttempts: what a killed worker has left is removed, and not what another uses or one of another version may.
 func TestSweepAttempts(t *testing.T) {
 	t.Parallel()
-	state := t.TempDir()
+	state := filepath.Join(t.TempDir(), "[state") // which is no pattern
 	parent := filepath.Join(state, "tmp")
 	used, hold, err := makeAttempt(parent, "r-used-")
 	if err != nil {

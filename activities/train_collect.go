@@ -143,6 +143,9 @@ func readMetrics(r io.Reader, declared []string, generations []spec.Generation) 
 		if err != nil {
 			return read, err
 		}
+		if line.OfOtherRank() {
+			continue
+		}
 		for _, name := range declared {
 			if v, ok := line[name]; ok {
 				read.last[name] = v

@@ -26,6 +26,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/scratch"
 	"github.com/sluiceml/sluice/internal/script"
 )
 
@@ -113,9 +114,7 @@ func (w *Worker) askPython(ctx context.Context) {
 func (w *Worker) start(ctx context.Context, o Options) error {
 	s := w.session
 	kubernetesLog.Do(func() { klog.SetSlogLogger(s.Log) })
-	if err := sweep(s); err != nil {
-		return err
-	}
+	sweep(s)
 	w.gateways = NewGateways(s.Store, s.Dir, s.Log)
 	w.gateways.host = o.ServeListen
 	if s.Holder == nil {
@@ -180,17 +179,16 @@ func (w *Worker) stopWorkers() {
 }
 
 // sweep removes the folders of attempts that a killed process left behind.
-func sweep(s *control.Session) error {
+func sweep(s *control.Session) {
+	var err error
 	if s.Holder == nil { // a shared state folder may be in use by other workers
-		if err := activities.SweepAttempts(s.Dir); err != nil {
-			s.Log.Warn("could not remove everything that an earlier worker left", "error", err)
-		}
-		return nil
+		err = activities.SweepAttempts(s.Dir)
+	} else {
+		err = scratch.Remove(filepath.Join(s.Dir, "tmp"))
 	}
-	if err := os.RemoveAll(filepath.Join(s.Dir, "tmp")); err != nil {
-		return fmt.Errorf("remove what an earlier process left in %s: %w", s.Dir, err)
+	if err != nil {
+		s.Log.Warn("could not remove everything that an earlier worker left", "error", err)
 	}
-	return nil
 }
 
 // Targets returns where every target that this process serves is, by name.

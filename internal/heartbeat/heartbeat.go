@@ -160,6 +160,9 @@ func (b *beats) loop(ctx, calls context.Context) {
 			return
 		case err == nil:
 			heard = time.Now()
+			if ctx.Err() == nil { // the server was back in time
+				b.alone.Store(false)
+			}
 		case ctx.Err() != nil: // it knows
 		case isWord(err):
 			// The SDK asks for itself, hears the same, and cancels the activity's context with that as the cause.

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/internal/scratch"
 )
 
 const (
@@ -80,7 +81,7 @@ func (v venv) dir(ctx context.Context) (string, error) {
 	if isWhole(dir) {
 		return dir, nil
 	}
-	if err := os.RemoveAll(dir); err != nil { // half of one
+	if err := scratch.Remove(dir); err != nil { // half of one
 		return "", err
 	}
 	return dir, v.install(ctx, dir, about.Paths)

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/freeport"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/scratch"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/internal/stepargs"
@@ -104,7 +105,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out proto
 	n.mu.Unlock()
 	if before != nil && before.dirs.root != p.dirs.root {
 		n.near.Forget(before.dirs.root)
-		if err := os.RemoveAll(before.dirs.root); err != nil {
+		if err := scratch.Remove(before.dirs.root); err != nil {
 			n.log.Warn("the folder of the generation before could not be removed", "error", err)
 		}
 	}
@@ -164,7 +165,7 @@ func (n *node) isFree() error {
 
 func (p *prepared) makeDirs(c protocol.AgentConfig) error {
 	root := filepath.Join(c.Dir, "g"+strconv.Itoa(p.key.Generation))
-	if err := os.RemoveAll(root); err != nil {
+	if err := scratch.Remove(root); err != nil {
 		return err
 	}
 	p.dirs = dirs{

@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/scratch"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -58,13 +60,19 @@ func bootID() string {
 
 // clear removes a gang's folder. What its agents say of broken GPUs is kept first.
 func (p *Pool) clear(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "node*", protocol.FaultFile))
-	if err != nil {
+	nodes, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, path := range paths {
+	for _, node := range nodes {
+		if !strings.HasPrefix(node.Name(), "node") {
+			continue
+		}
+		path := filepath.Join(dir, node.Name(), protocol.FaultFile)
 		raw, err := os.ReadFile(path)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			continue
+		} else if err != nil {
 			return err
 		}
 		f := fault{At: time.Now().UTC(), Boot: bootID()}
@@ -75,7 +83,7 @@ func (p *Pool) clear(dir string) error {
 			return fmt.Errorf("record the broken GPU: %w", err)
 		}
 	}
-	return os.RemoveAll(dir)
+	return scratch.Remove(dir)
 }
 
 // appendFault adds a line to the file of faults. Several processes may.
