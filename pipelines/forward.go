@@ -44,7 +44,7 @@ func (u *task) again(id spill.ID, offset uint64, from rows.Origin, text []byte) 
 	u.files.Of(from.Name).Reached[u.at()]--
 	group, m, err := s.mark(r, text)
 	if err != nil {
-		return u.reject(n.blames, from, r, err)
+		return u.reject(n.blames, from, map[string]any(r), err)
 	}
 	m.ID, m.Offset, m.Size = id, offset, uint32(len(text))
 	return u.mark(u.straight, group, m, from)

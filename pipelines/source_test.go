@@ -44,6 +44,7 @@ func TestFindSources(t *testing.T) {
 		for i := range u.Pieces {
 			u.Pieces[i].File.Path = ""
 			u.Pieces[i].File.Size = 0
+			u.Pieces[i].File.Stamp = format.Stamp{}
 		}
 	}
 	want := [][]format.Piece{
