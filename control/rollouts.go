@@ -153,7 +153,7 @@ func wayBack(doc routing.Document, releases []routing.Past, version string) (rou
 	list := "\nhelp: `sluice release ls " + doc.Target + "` lists the releases"
 	switch {
 	case found == nil && version == "":
-		return routing.Past{}, invalid("target %s has no earlier release that was promoted and has another model than what serves%s", doc.Target, list)
+		return routing.Past{}, invalid("target %s has no earlier release that was promoted and has another model than what serves%s; name one with --to", doc.Target, list)
 	case found == nil:
 		return routing.Past{}, invalid("target %s has no release %q; its releases are %s%s", doc.Target, version, strings.Join(known, ", "), list)
 	case found.End.Decision != routing.Promoted:
