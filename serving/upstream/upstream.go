@@ -56,9 +56,10 @@ func open(ctx context.Context, opts Options) (_ server, err error) {
 		return nil, fmt.Errorf("%q is not the URL of a server", opts.URL)
 	}
 	p := newPassed(at, cmp.Or(opts.Health, defaultHealth))
+	client := p.client
 	defer func() {
 		if err != nil {
-			p.client.CloseIdleConnections() // a server that loads is asked often
+			client.CloseIdleConnections() // a server that loads is asked often
 		}
 	}()
 	if opts.Protocol != gateway.OIP {
