@@ -104,12 +104,12 @@ func TestInterpreterInPath(t *testing.T) {
 	if got := digest(p); got != ofB {
 		t.Errorf("the shim starts another, and the digest is %s, want %s", got, ofB)
 	}
-	real, err := exec.Command(in(a), "-c", "import os, sys; print(os.path.realpath(sys.executable))").Output()
+	started, err := exec.Command(in(a), "-c", "import os, sys; print(os.path.realpath(sys.executable))").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := filepath.Join(t.TempDir(), "python3")
-	if err := os.Symlink(strings.TrimSpace(string(real)), first); err != nil {
+	if err := os.Symlink(strings.TrimSpace(string(started)), first); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Dir(first))
