@@ -24,6 +24,7 @@ func (c *checker) checkEnvelope(s *step) {
 	c.checkTimes(s)
 	c.checkInputPaths(s)
 	c.checkSluiceVariables(s)
+	c.checkLength(s)
 	retry := document.Lookup(s.node, "retry")
 	decode.Positive(c.src, retry, "backoff")
 	decode.Positive(c.src, retry, "max_backoff")
@@ -56,5 +57,22 @@ func (c *checker) checkEnvelope(s *step) {
 		case !isDocumentName(s.Publish[name]):
 			c.src.Errorf(at, "name", "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a valid name in the registry", s.Publish[name])
 		}
+	}
+}
+
+// checkLength reports an ID that the store could not keep a record under: at most 200 bytes of STEP.json, of the run of a child, RUN.STEP, and
+// of a published version, RUN-STEP.json.
+func (c *checker) checkLength(s *step) {
+	const part, suffix = 200, len(".json")
+	run := len(c.pipeline.Name) + len("-20060102-150405-1f3a.")
+	most := part - suffix
+	if isA[*spec.ChildPipeline](s) {
+		most = min(most, part-run)
+	}
+	if len(s.Publish) > 0 {
+		most = min(most, part-suffix-run)
+	}
+	if len(s.ID) > most {
+		c.src.Errorf(s.key, "name", "use a shorter one", "the name of this step has %d bytes, but %d is the maximum here", len(s.ID), most)
 	}
 }

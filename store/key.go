@@ -1,8 +1,9 @@
 package store
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/sluiceml/sluice/internal/fault"
 )
 
 const (
@@ -18,17 +19,17 @@ func checkKeys(key string, opts WriteOptions) error {
 	return checkKey(opts.LinkAs)
 }
 
-// checkKey returns ErrKey, with the reason, if no driver accepts the key.
+// checkKey returns ErrKey, with the reason, if no driver accepts the key. It has a type, for to try again would not help.
 func checkKey(key string) error {
 	if len(key) > maxKey {
-		return fmt.Errorf("%w %q...: it has %d bytes, more than the maximum of %d", ErrKey, key[:40], len(key), maxKey)
+		return fault.Errorf(fault.Invalid, "%w %q...: it has %d bytes, more than the maximum of %d", ErrKey, key[:40], len(key), maxKey)
 	}
 	for part := range strings.SplitSeq(key, "/") {
 		switch {
 		case part == "" || part == "." || part == "..":
-			return fmt.Errorf("%w %q: not a clean relative path", ErrKey, key)
+			return fault.Errorf(fault.Invalid, "%w %q: not a clean relative path", ErrKey, key)
 		case len(part) > maxPart:
-			return fmt.Errorf("%w %q: a part has %d bytes, more than the maximum of %d", ErrKey, key, len(part), maxPart)
+			return fault.Errorf(fault.Invalid, "%w %q: a part has %d bytes, more than the maximum of %d", ErrKey, key, len(part), maxPart)
 		}
 	}
 	return checkChars(key)
@@ -39,7 +40,7 @@ func checkChars(key string) error {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.ContainsRune("._=@+-/", c):
 		default:
-			return fmt.Errorf("%w %q: %q is not allowed; use letters, digits and ._=@+-/", ErrKey, key, c)
+			return fault.Errorf(fault.Invalid, "%w %q: %q is not allowed; use letters, digits and ._=@+-/", ErrKey, key, c)
 		}
 	}
 	return nil
