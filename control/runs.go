@@ -3,10 +3,13 @@ package control
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -37,6 +40,29 @@ func FindOpenRuns(ctx context.Context, s *store.Store, name string) ([]record.Ru
 	if len(open) == 0 {
 		return nil, fault.Errorf(fault.Invalid,
 			"no run %q is open: %s has already ended: %s", cmp.Or(name, newest.Pipeline), newest.Run, newest.Status)
+	}
+	return open, nil
+}
+
+// OpenRuns counts the runs that have not ended and that the server of this session has, without those of child pipelines.
+func (s *Session) OpenRuns(ctx context.Context) (open int, err error) {
+	all, err := record.Runs(ctx, s.Store)
+	if err != nil {
+		return 0, err
+	}
+	own, _ := record.Apart(all)
+	for _, r := range own {
+		if r.Status != spec.StatusRunning {
+			continue
+		}
+		desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(r.Run), "")
+		switch {
+		case connect.IsNotFound(err): // another server's
+		case err != nil:
+			return 0, fmt.Errorf("ask for run %s: %w", r.Run, err)
+		case connect.IsRunning(desc.GetWorkflowExecutionInfo().GetStatus()):
+			open++
+		}
 	}
 	return open, nil
 }

@@ -166,9 +166,10 @@ func TestKilledHolder(t *testing.T) {
 }
 
 // TestHolderStays: the command that holds the folder is done first. It does not take along what another command follows, and stays no
-// longer for a run that nobody follows.
+// longer for a run that nobody follows, which continues in the background.
 //
 // promise: docs/operations.md#p-holder-stays
+// promise: docs/operations.md#p-background
 func TestHolderStays(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -185,6 +186,14 @@ func TestHolderStays(t *testing.T) {
 	write(t, filepath.Join(s.dir, "go2"), "")
 	second.expect(0)
 	first.expect(0)
+	first.says("1 run goes on in the background")
+	s.await("the detached program again", func() bool { return s.ledger("ledger")["detached"] > 1 })
+	info, _, err := holder.Find(s.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(t, info.PID, syscall.SIGTERM)
+	s.nothingLeft()
 	if got := s.ledger("ledger")["second"]; got != 1 {
 		t.Errorf("the followed program ran %d times", got)
 	}

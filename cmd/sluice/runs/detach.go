@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,36 +14,91 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	folder "github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/store/record"
 )
 
-// holderPatience is how long a Sluice in the background may take to come up.
-const holderPatience = time.Minute
+const (
+	// holderPatience is how long a Sluice in the background may take to come up.
+	holderPatience = time.Minute
+	// beginPatience is how long a detached run may take to begin.
+	beginPatience = 10 * time.Second
+)
 
-// ensureHolder sees to it that some process carries runs on after this one: the folder's holder, or a `sluice up` it starts in a
-// session of its own. On a cluster the cluster's workers do.
-func ensureHolder(ctx context.Context, state string) error {
+// background carries on the runs that a command leaves behind.
+type background struct {
+	state string
+	notes io.Writer
+	pid   int // of the Sluice that this command started; 0 if there is none
+}
+
+// takeOver sees to it that the runs which a command leaves behind, so many, go on when it exits, and says where, if that is its doing. The
+// command no longer holds the folder.
+func (b *background) takeOver(ctx context.Context, runs int) error {
+	if runs == 0 {
+		return nil
+	}
+	if err := b.ensure(ctx); err != nil || b.pid == 0 {
+		return err
+	}
+	what := "1 run goes"
+	if runs > 1 {
+		what = human.Plural(int64(runs), "run") + " go"
+	}
+	_, err := fmt.Fprintf(b.notes, "sluice: %s on in the background (process %d); see `sluice list`\n", what, b.pid)
+	return err
+}
+
+// detached waits until a run that a command has started has begun, so that the holder of the folder knows of it when it looks for open runs,
+// and returns how many runs the command leaves behind. It does not wait for a holder that ends without having begun the run.
+func detached(ctx context.Context, s *control.Session, run string) (runs int, err error) {
+	if connect.ClusterNamed() {
+		return 0, nil // the cluster's workers execute it
+	}
+	waiting, cancel := context.WithTimeout(ctx, beginPatience)
+	defer cancel()
+	for range poll.Every(waiting, 20*time.Millisecond) {
+		if s.Store.GetJSON(waiting, record.RunKey(run), &record.RunRecord{}) == nil {
+			break
+		}
+		if now, held, err := holder.Find(s.Dir); err != nil || !held || now.PID != s.Info.PID {
+			break
+		}
+	}
+	if s.Holder == nil {
+		return 1, nil
+	}
+	runs, err = s.OpenRuns(ctx)
+	return max(runs, 1), err
+}
+
+// ensure sees to it that a process holds the folder, and so executes its runs: the one that does already, or a `sluice up` that it starts in
+// a session of its own. On a cluster the cluster's workers execute them.
+func (b *background) ensure(ctx context.Context) error {
 	if connect.ClusterNamed() {
 		return nil
 	}
-	if err := folder.Check(state); err != nil {
+	if err := folder.Check(b.state); err != nil {
 		return err
 	}
-	if _, held, err := holder.Find(state); err != nil || held {
+	if _, held, err := holder.Find(b.state); err != nil || held {
 		return err
 	}
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("start Sluice in the background: %w", err)
 	}
-	if err := os.MkdirAll(state, 0o700); err != nil {
+	if err := os.MkdirAll(b.state, 0o700); err != nil {
 		return fmt.Errorf("start Sluice in the background: %w", err)
 	}
-	path := filepath.Join(state, "up.log")
+	path := filepath.Join(b.state, "up.log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("start Sluice in the background: %w", err)
 	}
-	up := exec.Command(exe, "up", "--state", state) //nolint:noctx // it outlives this process
+	up := exec.Command(exe, "up", "--state", b.state) //nolint:noctx // it outlives this process
 	up.Stdout, up.Stderr = log, log
 	up.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = errors.Join(up.Start(), log.Close())
@@ -54,24 +110,31 @@ func ensureHolder(ctx context.Context, state string) error {
 		up.Wait() //nolint:errcheck // its log says why
 		close(ended)
 	}()
-	return awaitHolder(ctx, state, path, ended)
+	now, err := awaitHolder(ctx, b.state, path, ended)
+	if err == nil && now == up.Process.Pid { // or another process was faster
+		b.pid = now
+	}
+	return err
 }
 
-// awaitHolder waits until the folder is held.
-func awaitHolder(ctx context.Context, state, log string, ended <-chan struct{}) error {
+// awaitHolder waits until the folder is held, and returns the process that holds it.
+func awaitHolder(ctx context.Context, state, log string, ended <-chan struct{}) (pid int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, holderPatience, fmt.Errorf("it is not ready after %s", holderPatience))
 	defer cancel()
 	again := time.Tick(50 * time.Millisecond)
-	for {
-		if _, held, err := holder.Find(state); err != nil || held {
-			return err
+	for exited := false; ; {
+		if info, held, err := holder.Find(state); err != nil || held {
+			return info.PID, err
+		}
+		if exited {
+			return 0, fmt.Errorf("start Sluice in the background: the process exited immediately; see %s", log)
 		}
 		select {
 		case <-again:
 		case <-ended:
-			return fmt.Errorf("start Sluice in the background: the process exited immediately; see %s", log)
+			exited = true // perhaps since another process holds the folder
 		case <-ctx.Done():
-			return fmt.Errorf("start Sluice in the background: %w; see %s", context.Cause(ctx), log)
+			return 0, fmt.Errorf("start Sluice in the background: %w; see %s", context.Cause(ctx), log)
 		}
 	}
 }

@@ -28,7 +28,14 @@ process holds the state folder, the run is started there.
 A run is durable: after a crash, or a lost connection, the same command resumes
 the run, as long as the pipeline, the parameters and the files are unchanged.
 If other commands follow their runs in this process, it does not exit before
-those runs have ended too.
+those runs have ended too. If it executes more runs that are still open when it
+exits, they go on in a Sluice process in the background, which it starts.
+
+--detach returns when the run has begun. The run goes on in the process that
+holds the state folder, or else in one in the background. A process in the
+background is a ` + "`sluice up`" + ` that writes to up.log in the state folder; it stays
+until it is stopped with ` + "`kill PID`" + `. The command prints its PID, and later
+` + "`sluice doctor`" + ` does.
 
 Ctrl-C cancels the run and waits for its end; a second Ctrl-C exits without
 waiting. Ctrl-\ (SIGQUIT), SIGTERM and SIGHUP end this command but not the run,
@@ -52,7 +59,7 @@ The exit code tells how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "rerun only these steps; there must be results of the others to reuse")
 	cmd.Flags().BoolVar(&req.NoCache, "no-cache", false, "do not reuse results of earlier runs")
 	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
-	cmd.Flags().BoolVar(&detach, "detach", false, "start the run in the background and return")
+	cmd.Flags().BoolVar(&detach, "detach", false, "return when the run has begun; it goes on in the background")
 	kit.Must(cmd.RegisterFlagCompletionFunc("param", kit.CompleteParams))
 	kit.Must(cmd.RegisterFlagCompletionFunc("from", kit.CompleteSteps))
 	kit.Must(cmd.RegisterFlagCompletionFunc("only", kit.CompleteSteps))
@@ -86,8 +93,9 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 	ctx, stop := signals.Until(cmd.Context())
 	defer stop()
 	state := kit.StateDir(cmd)
+	behind := background{state: state, notes: cmd.ErrOrStderr()}
 	if detach {
-		if err := ensureHolder(ctx, state); err != nil {
+		if err := behind.ensure(ctx); err != nil {
 			return err
 		}
 	}
@@ -96,13 +104,24 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.Close(), s.Close()) }()
+	left := 0 // runs that are to go on without this process
+	defer func() {
+		err = errors.Join(err, w.Close(), s.Close())
+		stop()
+		ctx, stop := signals.Until(cmd.Context())
+		defer stop()
+		err = errors.Join(err, behind.takeOver(ctx, left)) // now that the folder is free
+	}()
 	sub, err := submit(ctx, s)
 	if err != nil {
 		return err
 	}
 	f := newFollower(s, w, sub, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	if err := f.announce(); err != nil || detach {
+	if err := f.announce(); err != nil {
+		return err
+	}
+	if detach {
+		left, err = detached(ctx, s, sub.Run)
 		return err
 	}
 	stop() // from here on the follower hears the signals
@@ -113,6 +132,11 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 				ctx, stop := signals.Until(cmd.Context())
 				defer stop()
 				err = errors.Join(err, linger(ctx, s, w, cmd.ErrOrStderr()))
+				if ctx.Err() == nil {
+					var uncounted error
+					left, uncounted = s.OpenRuns(ctx)
+					err = errors.Join(err, uncounted)
+				}
 			}
 			return err
 		}
@@ -141,7 +165,7 @@ edited pipeline and the files beside it. The results of steps that succeeded,
 and would do the same again, are reused. A train step that did not finish goes
 on from its last checkpoint, if it would do the same again. --from reruns that
 step and all that depend on it, and --only reruns the steps it names; a train
-step then starts from the beginning.`,
+step then starts from the beginning. --detach is that of ` + "`sluice run`" + `.`,
 		Example: `  sluice rerun
   sluice rerun spam-filter-20260314-091500-1f3a --from fit
   sluice rerun spam-filter --file pipeline.yaml -e environment.yaml`,
@@ -152,7 +176,7 @@ step then starts from the beginning.`,
 	kit.AddEnvironment(cmd, &req.EnvFile)
 	cmd.Flags().StringVar(&req.From, "from", "", "rerun this step and all that depend on it")
 	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "rerun only these steps; there must be results of the others to reuse")
-	cmd.Flags().BoolVar(&detach, "detach", false, "start the run in the background and return")
+	cmd.Flags().BoolVar(&detach, "detach", false, "return when the run has begun; it goes on in the background")
 	cmd.Flags().StringArrayP("param", "p", nil, "rejected, with what to do instead")
 	kit.Must(cmd.Flags().MarkHidden("param"))
 	kit.Must(cmd.RegisterFlagCompletionFunc("from", completeStepsOfRun))
