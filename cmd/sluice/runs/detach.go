@@ -51,6 +51,13 @@ func (b *background) takeOver(ctx context.Context, runs int) error {
 	return err
 }
 
+// tell says that other runs may not go on, to a user whose own run has ended: the exit code is that run's.
+func (b *background) tell(err error) {
+	if err != nil {
+		fmt.Fprintf(b.notes, "sluice: other runs that are still open continue when Sluice is next started: %v\n", err) //nolint:errcheck // the exit code says how the run ended
+	}
+}
+
 // detached waits until a run that a command has started has begun, so that the holder of the folder knows of it when it looks for open runs,
 // and returns how many runs the command leaves behind. It does not wait for a holder that ends without having begun the run.
 func detached(ctx context.Context, s *control.Session, run string) (runs int, err error) {
@@ -110,31 +117,33 @@ func (b *background) ensure(ctx context.Context) error {
 		up.Wait() //nolint:errcheck // its log says why
 		close(ended)
 	}()
-	now, err := awaitHolder(ctx, b.state, path, ended)
-	if err == nil && now == up.Process.Pid { // or another process was faster
-		b.pid = now
+	held, err := awaitHolder(ctx, b.state, path, up.Process.Pid, ended)
+	if held {
+		b.pid = up.Process.Pid
 	}
 	return err
 }
 
-// awaitHolder waits until the folder is held, and returns the process that holds it.
-func awaitHolder(ctx context.Context, state, log string, ended <-chan struct{}) (pid int, err error) {
+// awaitHolder waits until the process pid holds the folder, and reports whether it does. If another process was faster, this one exits. Whose
+// address is found before that may be the earlier holder's, which is withdrawn a moment after the folder is taken.
+func awaitHolder(ctx context.Context, state, log string, pid int, ended <-chan struct{}) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, holderPatience, fmt.Errorf("it is not ready after %s", holderPatience))
 	defer cancel()
 	again := time.Tick(50 * time.Millisecond)
 	for exited := false; ; {
-		if info, held, err := holder.Find(state); err != nil || held {
-			return info.PID, err
+		info, held, err := holder.Find(state)
+		if err != nil || held && (exited || info.PID == pid) {
+			return held && info.PID == pid, err
 		}
 		if exited {
-			return 0, fmt.Errorf("start Sluice in the background: the process exited immediately; see %s", log)
+			return false, fmt.Errorf("start Sluice in the background: the process exited immediately; see %s", log)
 		}
 		select {
 		case <-again:
 		case <-ended:
 			exited = true // perhaps since another process holds the folder
 		case <-ctx.Done():
-			return 0, fmt.Errorf("start Sluice in the background: %w; see %s", context.Cause(ctx), log)
+			return false, fmt.Errorf("start Sluice in the background: %w; see %s", context.Cause(ctx), log)
 		}
 	}
 }

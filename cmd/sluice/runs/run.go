@@ -110,7 +110,11 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 		stop()
 		ctx, stop := signals.Until(cmd.Context())
 		defer stop()
-		err = errors.Join(err, behind.takeOver(ctx, left)) // now that the folder is free
+		if lost := behind.takeOver(ctx, left); detach { // now that the folder is free
+			err = errors.Join(err, lost)
+		} else {
+			behind.tell(lost)
+		}
 	}()
 	sub, err := submit(ctx, s)
 	if err != nil {
@@ -133,9 +137,9 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 				defer stop()
 				err = errors.Join(err, linger(ctx, s, w, cmd.ErrOrStderr()))
 				if ctx.Err() == nil {
-					var uncounted error
-					left, uncounted = s.OpenRuns(ctx)
-					err = errors.Join(err, uncounted)
+					var unknown error
+					left, unknown = s.OpenRuns(ctx)
+					behind.tell(unknown)
 				}
 			}
 			return err
