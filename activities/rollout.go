@@ -34,6 +34,10 @@ type Rollouts struct {
 	Gauges *prom.Gauges
 	// Target opens a serving target as its environment describes it.
 	Target func(ctx context.Context, name string, spec spec.ServedTarget) (*gateway.Target, error)
+	// CheckFront says why Turn could not, and Turn gives the gateways of a target the front of an environment, which the document of this
+	// revision has, and returns the target's URL.
+	CheckFront func(ctx context.Context, name string, spec spec.ServedTarget) error
+	Turn       func(ctx context.Context, name string, spec spec.ServedTarget, revision int64) (string, error)
 }
 
 // target opens the target of a rollout step.
@@ -76,6 +80,9 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 		return contract.RolloutOpened{}, err
 	}
 	if err := r.refuseTakenBack(ctx, in, spec); err != nil {
+		return contract.RolloutOpened{}, err
+	}
+	if err := r.checkFront(ctx, in, spec, doc); err != nil {
 		return contract.RolloutOpened{}, err
 	}
 	opened := contract.RolloutOpened{URL: target.URL()}
@@ -234,14 +241,14 @@ func stableOf(doc routing.Document, candidate string) string {
 func by(in record.StepInput) string { return in.Run + "/" + in.Step }
 
 // Settle ends a rollout. It moves the traffic first and writes the record afterwards, because users depend on the traffic.
-func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error {
+func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) (settled contract.RolloutSettled, err error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "settling", Share: -1} })
 	if in.Opened.Version == "" {
-		return r.unload(ctx, in)
+		return settled, r.unload(ctx, in)
 	}
 	target, spec, err := r.target(ctx, in.Step)
 	if err != nil {
-		return err
+		return settled, err
 	}
 	outcome := routing.Outcome{
 		Target: spec.Target, Version: in.Opened.Version, Previous: in.Opened.Previous, Run: in.Step.Run, Step: in.Step.Step,
@@ -255,14 +262,14 @@ func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) error 
 		if in.Opened.Previous != "" {
 			split.Weights[in.Opened.Previous] = 0 // stays loaded: the way back is one document
 		}
-		err = r.force(ctx, target, split)
+		settled.URL, err = r.promote(ctx, in.Step, spec, target, split)
 	} else {
 		err = r.withdraw(ctx, target, in.Opened.Previous, who, in.Reason)
 	}
 	if err != nil {
-		return err
+		return settled, err
 	}
-	return routing.PutOutcome(ctx, r.Store, outcome)
+	return settled, routing.PutOutcome(ctx, r.Store, outcome)
 }
 
 // unload removes a candidate that was not loaded from its target's document, if it is there and has no traffic. It does not need the

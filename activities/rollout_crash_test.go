@@ -204,7 +204,8 @@ func (w *site) traffic(r *Rollouts, weight, shadow spec.Share) error {
 }
 
 func (w *site) end(r *Rollouts, promote bool) error {
-	return r.Settle(w.Context(), contract.RolloutSettle{Step: w.step, Opened: w.opened, Promote: promote, Reason: "test"})
+	_, err := r.Settle(w.Context(), contract.RolloutSettle{Step: w.step, Opened: w.opened, Promote: promote, Reason: "test"})
+	return err
 }
 
 // wants checks the releases of the document with their weights, that no rollout is left in it, what the gateways have loaded, and how the
@@ -354,7 +355,7 @@ func TestSecondRolloutIsRefused(t *testing.T) {
 		if fault.TypeOf(err) != fault.Invalid || err.Error() != want {
 			w.Errorf("got %v, want %s", err, want)
 		}
-		if err := w.worker(lives).Settle(w.Context(), contract.RolloutSettle{Step: second}); err != nil {
+		if _, err := w.worker(lives).Settle(w.Context(), contract.RolloutSettle{Step: second}); err != nil {
 			w.Error(err)
 		}
 		after, err := routing.Current(w.Context(), w.store, "local")
@@ -412,7 +413,7 @@ func TestTakenBackModel(t *testing.T) {
 			case tc.want == "" && err != nil:
 				w.Errorf("%s, %s: %v", tc.run, tc.model, err)
 			}
-			if err := w.worker(lives).Settle(w.Context(), contract.RolloutSettle{Step: in, Opened: opened}); err != nil {
+			if _, err := w.worker(lives).Settle(w.Context(), contract.RolloutSettle{Step: in, Opened: opened}); err != nil {
 				w.Fatal(err)
 			}
 		}

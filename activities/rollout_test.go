@@ -42,7 +42,7 @@ func TestUnopenedCandidateIsUnloaded(t *testing.T) {
 	rollouts := &Rollouts{Store: s}
 	settle := func(run string) {
 		in := contract.RolloutSettle{Step: record.StepInput{Run: run, Step: "ship", Kind: spec.KindRollout, Spec: raw}, Reason: "it could not be loaded"}
-		if err := rollouts.Settle(t.Context(), in); err != nil {
+		if _, err := rollouts.Settle(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +31,7 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve"
 	"github.com/sluiceml/sluice/serving/process"
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/triton"
 	"github.com/sluiceml/sluice/store"
 )
@@ -75,6 +75,7 @@ type Gateways struct {
 	served map[string]*gateway.Server
 	specs  map[string]spec.ServedTarget // as the environments gave them
 	failed map[string]error             // of the targets that were served before, those that are not now
+	fronts map[string]int64             // the revisions of the routing documents whose fronts are here
 
 	// alone: this is `sluice serve`, whose gateways are those that clients reach at a target's URL.
 	alone   bool
@@ -89,7 +90,7 @@ type Gateways struct {
 func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
 	return &Gateways{
 		store: s, state: state, log: log, secrets: secret.NewResolver(), stop: func() {},
-		served: map[string]*gateway.Server{}, specs: map[string]spec.ServedTarget{}, failed: map[string]error{},
+		served: map[string]*gateway.Server{}, specs: map[string]spec.ServedTarget{}, failed: map[string]error{}, fronts: map[string]int64{},
 	}
 }
 
@@ -105,8 +106,13 @@ func NewGatewaysAlone(s *store.Store, state string, log *slog.Logger, stdout io.
 func (g *Gateways) Serve(ctx context.Context, target string, spec spec.ServedTarget) (Address, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.serve(ctx, target, spec)
+}
+
+// serve is Serve for a caller that holds the lock.
+func (g *Gateways) serve(ctx context.Context, target string, spec spec.ServedTarget) (Address, error) {
 	old, before := g.served[target], g.specs[target]
-	if old != nil && reflect.DeepEqual(before, spec) {
+	if old != nil && before.Is(spec) {
 		return addressOf(old), nil
 	}
 	inTheWay := old != nil && before.SharesPort(spec.Target)
@@ -198,7 +204,10 @@ func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedT
 		d.Close()
 		return gateway.Ports{}, fmt.Errorf("target %s: %w", target, err)
 	}
-	return gateway.Ports{Host: front.Listen, MetricsHost: front.MetricsListen, Control: front.AdminPort, Door: d, Access: log}, nil
+	return gateway.Ports{
+		Host: front.Listen, MetricsHost: front.MetricsListen, Control: front.AdminPort, Door: d, Access: log,
+		Read: func(doc routing.Document) { go g.follow(doc) },
+	}, nil
 }
 
 // accessLog opens the access log of a target; nil for none. One that cannot be opened is no error again: a disk must not be an outage.

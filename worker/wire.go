@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"go.temporal.io/sdk/activity"
@@ -20,7 +19,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/secret"
-	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu/helper"
 	"github.com/sluiceml/sluice/training/local"
@@ -53,7 +51,7 @@ func (w *Worker) register() error {
 		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(w.pythons.Own, secrets), Gauges: w.metrics.held(), Progress: s.TrainProgress,
 	}
 	triggers := &activities.Triggers{Store: kept, Stands: s.Schedules().Stands}
-	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, Gauges: w.metrics.held()}
+	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, CheckFront: w.checkFront, Turn: w.turn, Gauges: w.metrics.held()}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 
 	workflowTypes := map[string]any{
@@ -197,21 +195,4 @@ func AgentPath() string {
 		return "sluice-agent"
 	}
 	return filepath.Join(filepath.Dir(exe), "sluice-agent")
-}
-
-// target opens a serving target: whatever serves its releases, this process has its gateway, unless others are said to.
-func (w *Worker) target(ctx context.Context, name string, spec spec.ServedTarget) (*gateway.Target, error) {
-	kept := activities.Patient(w.session.Store)
-	var t *gateway.Target
-	if url := spec.URL(); url != "" {
-		t = gateway.NewTarget(kept, name, strings.TrimSuffix(url, "/"), "")
-	} else {
-		at, err := w.gateways.Serve(ctx, name, spec)
-		if err != nil {
-			return nil, err
-		}
-		t = gateway.NewTarget(kept, name, at.URL, at.control)
-	}
-	t.Front = spec.Gateway
-	return t, nil
 }

@@ -408,7 +408,10 @@ func (r *rollout) end(ctx workflow.Context, promote bool, reason string) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if promote {
 		r.at.State.Phase = phasePromoting
-		return r.order(ctx, contract.RolloutSettleActivity, r.at.State.Phase, in, nil)
+		var settled contract.RolloutSettled // of an earlier build, nothing
+		err := r.order(ctx, contract.RolloutSettleActivity, r.at.State.Phase, in, &settled)
+		r.at.Opened.URL = cmp.Or(settled.URL, r.at.Opened.URL)
+		return err
 	}
 	r.at.State.Phase = phaseRollingBack
 	options := orderOptions(r.at.State.Phase)

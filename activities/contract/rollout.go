@@ -147,6 +147,12 @@ type RolloutSettle struct {
 	By string `json:"by,omitempty"`
 }
 
+// RolloutSettled is what a promotion has changed besides the traffic.
+type RolloutSettled struct {
+	// URL where the target answers now; empty where it answers as before.
+	URL string `json:"url,omitempty"`
+}
+
 // RolloutTrafficSet is the routing document's revision after a change.
 type RolloutTrafficSet struct {
 	Revision int64 `json:"revision"`

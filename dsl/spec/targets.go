@@ -85,19 +85,25 @@ type KServeTarget struct {
 
 // URL is where clients reach gateways that are not a worker's; empty where workers run them.
 func (t Target) URL() string {
+	_, _, url := t.place()
+	return *url
+}
+
+// place is where the driver says that gateways listen, and where others do.
+func (t Target) place() (port, metricsPort *int, url *string) {
 	switch {
 	case t.Embedded != nil:
-		return t.Embedded.URL
+		return &t.Embedded.Port, &t.Embedded.MetricsPort, &t.Embedded.URL
 	case t.External != nil:
-		return t.External.URL
+		return &t.External.Port, &t.External.MetricsPort, &t.External.URL
 	case t.Process != nil:
-		return t.Process.URL
+		return &t.Process.Port, &t.Process.MetricsPort, &t.Process.URL
 	case t.Triton != nil:
-		return t.Triton.URL
+		return &t.Triton.Port, &t.Triton.MetricsPort, &t.Triton.URL
 	case t.KServe != nil:
-		return t.KServe.URL
+		return &t.KServe.Port, &t.KServe.MetricsPort, &t.KServe.URL
 	}
-	return ""
+	return new(int), new(int), new(string)
 }
 
 // The protocols of targets.
@@ -128,21 +134,9 @@ type Port struct {
 
 // Ports are all those that the environment gives.
 func (t Target) Ports() []Port {
-	ports := []int{0, 0} // of the model and of its metrics
-	switch {
-	case t.Embedded != nil:
-		ports = []int{t.Embedded.Port, t.Embedded.MetricsPort}
-	case t.External != nil:
-		ports = []int{t.External.Port, t.External.MetricsPort}
-	case t.Process != nil:
-		ports = []int{t.Process.Port, t.Process.MetricsPort}
-	case t.Triton != nil:
-		ports = []int{t.Triton.Port, t.Triton.MetricsPort}
-	case t.KServe != nil:
-		ports = []int{t.KServe.Port, t.KServe.MetricsPort}
-	}
+	port, metricsPort, _ := t.place()
 	g := t.Gateway
-	all := []Port{{"port", g.Listen, ports[0]}, {"metrics_port", g.MetricsListen, ports[1]}, {"admin_port", "", g.AdminPort}}
+	all := []Port{{"port", g.Listen, *port}, {"metrics_port", g.MetricsListen, *metricsPort}, {"admin_port", "", g.AdminPort}}
 	return slices.DeleteFunc(all, func(p Port) bool { return p.Number == 0 })
 }
 

@@ -67,6 +67,8 @@ type Options struct {
 	Door *door.Door
 	// Access is the log of the model's requests; nil for none. The caller closes it.
 	Access *access.Log
+	// Read, if set, is told of every document that the gateway follows. It must not wait.
+	Read func(routing.Document)
 	// URL is the address at which this machine reaches the model, for readers of its reports.
 	URL string
 	// Timeout of one inference; of an answer that is passed on, until it begins and between two parts of it. Default 30s.
@@ -238,6 +240,9 @@ func (g *Gateway) read(ctx context.Context) {
 	}
 	if doc.Revision != before {
 		g.moved = began
+		if g.opts.Read != nil {
+			g.opts.Read(doc)
+		}
 	}
 	g.doc, g.followed, g.problem = doc, followed, err
 }

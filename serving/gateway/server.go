@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/access"
 	"github.com/sluiceml/sluice/serving/door"
+	"github.com/sluiceml/sluice/serving/routing"
 )
 
 // ErrPortInUse says that another process listens where the gateway should.
@@ -33,6 +34,8 @@ type Ports struct {
 	Door *door.Door
 	// Access is the log of the model's requests; nil for none. It is closed like the Door.
 	Access *access.Log
+	// Read, if set, is told of every document that the gateway follows. It must not wait.
+	Read func(routing.Document)
 }
 
 const (
@@ -71,7 +74,7 @@ func Serve(ctx context.Context, ports Ports, opts Options) (*Server, error) {
 		}
 		listeners = append(listeners, listener)
 	}
-	opts.Door, opts.Access = ports.Door, ports.Access
+	opts.Door, opts.Access, opts.Read = ports.Door, ports.Access, ports.Read
 	model, atMetrics := secure(listeners[0], ports.Door), listeners[1]
 	opts.URL = addressOf(model)
 	g := New(opts)

@@ -42,6 +42,8 @@ type Target struct {
 	at    string // of the Control of a gateway on this machine; empty for none
 	// Front is the front door of its gateways.
 	Front spec.TargetGateway
+	// Known is the front that Load records if the document has none to keep; nil if it is not known here.
+	Known *spec.Front
 }
 
 // client is that of all targets, which come and go with each question.
@@ -83,6 +85,9 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 	if i < 0 {
 		doc.Versions++
 		r.Version, r.Weight = strconv.FormatInt(doc.Versions, 10), 0
+		if t.Known != nil && (doc.Front == nil || !doc.Protected()) {
+			doc.Front = t.Known
+		}
 		stable, _ := doc.Serving()
 		doc.Releases, doc.Candidate, doc.Stable = append(doc.Releases, r), r.Version, stable.Version
 		doc.Sticky = nil // of an earlier rollout that was not ended in order

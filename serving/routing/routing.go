@@ -38,8 +38,11 @@ type Document struct {
 	// Shadow mirrors requests to a release, when set.
 	Shadow *Shadow `json:"shadow,omitempty"`
 	// Sticky, when set, gives the requests of one key the same release. Only rollouts set it.
-	Sticky    *Sticky   `json:"sticky,omitempty"`
-	UpdatedAt time.Time `json:"updated_at"`
+	Sticky *Sticky `json:"sticky,omitempty"`
+	// Front is where the gateways of workers listen and whom they let in: what the environment of the first release said, or of the one that
+	// was promoted last. It is nil where an earlier version of Sluice released all; then each process keeps the one that it has.
+	Front     *spec.Front `json:"front,omitempty"`
+	UpdatedAt time.Time   `json:"updated_at"`
 	// By is the step of a run, RUN/STEP, or the person that made this revision, and Reason why; empty where an earlier version of Sluice did.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -126,6 +129,12 @@ func (d Document) Judged() (Release, bool) {
 func (d Document) UnderWay() bool {
 	serving, _ := d.Serving()
 	return d.Candidate != "" || d.Shadow != nil || serving.Weight > 0 && serving.Weight < 1
+}
+
+// Protected reports whether a release serves that no rollout is trying, so that clients depend on the front that there is.
+func (d Document) Protected() bool {
+	serving, ok := d.Serving()
+	return ok && (serving.Version != d.Candidate || d.Stable != "")
 }
 
 var targetName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)

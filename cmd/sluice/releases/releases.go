@@ -2,6 +2,7 @@
 package releases
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/serving/replica"
@@ -258,8 +260,30 @@ func changeText(before, doc routing.Document) string {
 	case s == nil && before.Shadow != nil:
 		parts = append(parts, "end the shadow of "+before.Shadow.Version)
 	}
+	if front := frontText(before.Front, doc.Front); front != "" {
+		parts = append(parts, front)
+	}
 	if len(parts) == 0 {
 		return "no change"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// frontText says what is another than before in where a target listens and whom it lets in; of the first, nothing.
+func frontText(before, front *spec.Front) string {
+	var parts []string
+	switch {
+	case before == nil || front == nil || before.Is(*front):
+		return ""
+	case front.URL != before.URL:
+		parts = append(parts, "url "+cmp.Or(front.URL, "none"))
+	case front.Port != before.Port:
+		parts = append(parts, fmt.Sprintf("port %d", front.Port))
+	}
+	was := *before
+	was.Port, was.URL = front.Port, front.URL
+	if !was.Is(*front) {
+		parts = append(parts, "another gateway configuration")
 	}
 	return strings.Join(parts, ", ")
 }
