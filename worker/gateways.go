@@ -121,7 +121,7 @@ func (g *Gateways) serve(ctx context.Context, target string, spec spec.ServedTar
 	}
 	if err := g.start(ctx, target, spec, false); err != nil {
 		if inTheWay {
-			err = errors.Join(err, g.start(ctx, target, before, true))
+			err = errors.Join(err, g.start(context.WithoutCancel(ctx), target, before, true)) // whoever asked may have left
 		}
 		return Address{}, err
 	}
@@ -241,9 +241,14 @@ func (g *Gateways) Addresses() map[string]Address {
 	return all
 }
 
-// save writes state.TargetsFile; the caller holds the lock.
+// save writes state.TargetsFile, in which targets stay that this process does not serve; the caller holds the lock.
 func (g *Gateways) save() error {
-	raw, err := json.Marshal(g.specs)
+	specs, err := g.saved()
+	if err != nil {
+		return err
+	}
+	maps.Copy(specs, g.specs)
+	raw, err := json.Marshal(specs)
 	if err != nil {
 		return err
 	}
@@ -253,18 +258,27 @@ func (g *Gateways) save() error {
 	return nil
 }
 
+// saved reads state.TargetsFile.
+func (g *Gateways) saved() (map[string]spec.ServedTarget, error) {
+	specs := map[string]spec.ServedTarget{}
+	raw, err := os.ReadFile(filepath.Join(g.state, state.TargetsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return specs, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read the targets: %w", err)
+	}
+	if err := json.Unmarshal(raw, &specs); err != nil {
+		return nil, fmt.Errorf("read the targets: %s: %w", state.TargetsFile, err)
+	}
+	return specs, nil
+}
+
 // Restore serves what was served when the state folder was last held, as far as it can: the error tells of every target that it
 // could not serve, such as one whose port is taken meanwhile. Those are tried again until Close; see Troubles.
 func (g *Gateways) Restore(ctx context.Context) error {
-	raw, err := os.ReadFile(filepath.Join(g.state, state.TargetsFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("read the targets: %w", err)
-	}
-	var specs map[string]spec.ServedTarget
-	if err := json.Unmarshal(raw, &specs); err != nil {
-		return fmt.Errorf("read the targets: %s: %w", state.TargetsFile, err)
+	specs, err := g.saved()
+	if err != nil {
+		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -382,6 +382,27 @@ func TestRestoreOfAnEmptyFolder(t *testing.T) {
 	}
 }
 
+// TestGatewaysOfSeveralProcesses: a `sluice serve` of one target, or a rollout that comes first, does not make the folder forget the others.
+func TestGatewaysOfSeveralProcesses(t *testing.T) {
+	dir := t.TempDir()
+	holder, one := gateways(t, dir), gateways(t, dir)
+	want := map[string]string{"spam": serveTarget(t, holder, "spam", freePort(t)), "words": serveTarget(t, holder, "words", freePort(t))}
+	if err := holder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want["words"] = serveTarget(t, one, "words", freePort(t))
+	if err := one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := gateways(t, dir)
+	if err := again.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, urls(again)); diff != "" {
+		t.Errorf("served after a restart (-want +got):\n%s", diff)
+	}
+}
+
 func TestGatewaysCannotRemember(t *testing.T) {
 	g := gateways(t, filepath.Join(t.TempDir(), "gone"))
 	if err := g.save(); err == nil || !strings.Contains(err.Error(), "targets.json") {

@@ -145,6 +145,11 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 	if err := w.register(); err != nil {
 		return err
 	}
+	if !o.Stateless { // before a rollout asks for one of them
+		if err := w.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
+			s.Log.Error("the targets that were served before could not be served", "error", err)
+		}
+	}
 	for _, each := range w.workers {
 		if err := each.Start(); err != nil {
 			return fmt.Errorf("start the worker: %w", err)
@@ -154,11 +159,6 @@ func (w *Worker) start(ctx context.Context, o Options) error {
 	w.stopClosing = stop
 	w.closeLost(background)
 	w.sweepInstances(background)
-	if !o.Stateless {
-		if err := w.gateways.Restore(ctx); err != nil { // a run that needs the target says so itself
-			s.Log.Error("the targets that were served before could not be served", "error", err)
-		}
-	}
 	if w.metrics != nil {
 		return w.metrics.listen(ctx, o.MetricsListen, s.Info.Namespace, w.gateways, s.Log)
 	}
