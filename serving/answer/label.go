@@ -43,8 +43,8 @@ func (r Rules) Wrong(label Label, outputs []oip.Tensor) bool {
 		values := numbersOf(t)
 		return err != nil || len(values) == 0 || slices.ContainsFunc(values, func(v float64) bool { return !near(rule, v, reference) })
 	}
-	if t != nil && t.Datatype() == oip.FP32 && rule.Rule == spec.CompareExact {
-		label = rounded(label)
+	if t != nil && t.Datatype() != oip.Bytes {
+		label = asNumber(label, t.Datatype() == oip.FP32 && rule.Rule == spec.CompareExact)
 	}
 	answers := answersOf(rule, t)
 	return len(answers) == 0 || slices.ContainsFunc(answers, func(a string) bool { return a != string(label) })
@@ -64,9 +64,13 @@ func (r Rules) Loss(label Label, outputs []oip.Tensor, bound float64) (loss floa
 	return loss, true
 }
 
-// rounded is a label as an output of single precision would say it.
-func rounded(label Label) Label {
-	v, err := strconv.ParseFloat(string(label), 32)
+// asNumber is a label as an output of numbers says it: 1 for 1.0, which a dataset may have for the class; and as one of single precision would.
+func asNumber(label Label, single bool) Label {
+	bits := 64
+	if single {
+		bits = 32
+	}
+	v, err := strconv.ParseFloat(string(label), bits)
 	if err != nil {
 		return label
 	}

@@ -56,8 +56,11 @@ func TestLabels(t *testing.T) {
 		{nil, scores, 1.0, false},
 		{nil, scores, 0.0, true},
 		{nil, scores, 2.0, true},
+		{nil, scores, "1.0", false}, // the class of a dataset that went through floating point
+		{nil, scores, "0.0", true},
 		{nil, scores, nil, false},
 		{nil, price, "x", false},
+		{nil, []oip.Tensor{{Shape: []int64{1}, Data: []string{"1"}}}, "1.0", true}, // a text is what it is
 		{nil, price, "y", true},
 		{near, price, 0.14, false},
 		{near, price, 0.16, true},
