@@ -54,7 +54,7 @@ type GatewayJWT struct {
 	Audience string `json:"audience"`
 	// JWKS has the issuer's public keys: an https URL, or the absolute path of a file.
 	JWKS string `json:"jwks"`
-	// Claims are further claims that the token must have: the value itself, one of the words of a text, or one of a list.
+	// Claims are further claims that the token must have: the value itself, one of a list, or one of the words of `scope` or `scp`.
 	Claims map[string]string `json:"claims,omitempty"`
 	// Allow is what who sends the token may do, as in `keys`.
 	Allow []string `json:"allow" dsl:"single,enum=infer|label|metrics|admin"`

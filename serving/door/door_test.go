@@ -99,7 +99,8 @@ func TestVerbs(t *testing.T) {
 	jwks := t.TempDir() + "/jwks.json"
 	doortest.Write(t, jwks, doortest.KeySet(t, signer))
 	issuer := spec.GatewayJWT{Issuer: "https://issuer.test", Audience: "shop", JWKS: jwks}
-	infers, labels := issuer, issuer
+	infers, labels, metrics := issuer, issuer, issuer
+	metrics.Allow, metrics.Claims = []string{"metrics"}, map[string]string{"name": "ops"}
 	infers.Allow = []string{"infer"}
 	labels.Allow, labels.Claims = []string{"label"}, map[string]string{"scope": "models.label"}
 	r := &rig{secrets: map[string]string{"web": webKey, "labels": labelKey, "ops": opsKey}}
@@ -108,7 +109,7 @@ func TestVerbs(t *testing.T) {
 		Keys: []spec.GatewayKey{
 			{Secret: "web", Allow: []string{"infer"}}, {Secret: "labels", Allow: []string{"infer", "label"}}, {Secret: "ops", Allow: []string{"metrics", "admin"}},
 		},
-		JWT: []spec.GatewayJWT{infers, labels},
+		JWT: []spec.GatewayJWT{infers, labels, metrics},
 	}, time.Hour)
 	open, loopback := r.open(t, spec.TargetGateway{Listen: "0.0.0.0", Open: true}, time.Hour), r.open(t, spec.TargetGateway{}, time.Hour)
 	token := func(scope any) string { return signer.Token(t, doortest.Claims(map[string]any{"scope": scope})) }
@@ -129,6 +130,8 @@ func TestVerbs(t *testing.T) {
 		{"a token with the scope", keyed, token("openid models.label"), map[Verb]int{Infer: 200, Label: 200, Metrics: 403}},
 		{"a token with the scope in a list", keyed, token([]string{"models.label"}), map[Verb]int{Infer: 200, Label: 200}},
 		{"a token with another scope", keyed, token("models.labels"), map[Verb]int{Infer: 200, Label: 403}},
+		{"a token whose name has the word", keyed, signer.Token(t, doortest.Claims(map[string]any{"name": "Eve ops"})), map[Verb]int{Infer: 200, Metrics: 403}},
+		{"a token with the name", keyed, signer.Token(t, doortest.Claims(map[string]any{"name": "ops"})), map[Verb]int{Infer: 200, Label: 403, Metrics: 200}},
 		{"a token with a number for a scope", keyed, token(7), map[Verb]int{Infer: 200, Label: 403}},
 		{"everybody, where it is open", open, "", map[Verb]int{Infer: 200, Label: 403, Metrics: 200, Admin: 403}},
 		{"with a key that nobody asked for", open, webKey, map[Verb]int{Infer: 200, Label: 403, Admin: 403}},

@@ -137,7 +137,7 @@ func (r rule) hasClaims(token *jwt.JSONWebToken) bool {
 	for name, want := range r.Claims {
 		switch have := all[name].(type) {
 		case string:
-			if have != want && !slices.Contains(strings.Fields(have), want) {
+			if have != want && (!isScope(name) || !slices.Contains(strings.Fields(have), want)) {
 				return false
 			}
 		case []any:
@@ -150,6 +150,10 @@ func (r rule) hasClaims(token *jwt.JSONWebToken) bool {
 	}
 	return true
 }
+
+// isScope reports whether a claim is a list of words (RFC 8693, section 4.2; Entra calls it scp). A name that a person gave themselves must not
+// count as its words.
+func isScope(claim string) bool { return claim == "scope" || claim == "scp" }
 
 func untrusted(format string, args ...any) error {
 	return refuse(http.StatusUnauthorized, "the token is not accepted: "+format, args...)
