@@ -73,8 +73,8 @@ type Past struct {
 	Reason  string    `json:"reason,omitempty"`
 	// End is how its rollout ended; zero while that goes on.
 	End Outcome `json:"rollout,omitzero"`
-	// tried: it had traffic, or copies of it.
-	tried bool
+	// tried: it had traffic, or copies of it. onTrial: it is, or was at last, the candidate of a rollout.
+	tried, onTrial bool
 }
 
 // Releases returns all releases that a target ever had, newest first, with their weights now.
@@ -97,7 +97,7 @@ func Releases(ctx context.Context, s *store.Store, target string) ([]Past, error
 		}
 	}
 	for _, p := range all {
-		if p.End.Decision == "" && p.State == Gone && !p.tried { // it could not be loaded, and nothing was left for the rollout's end to record
+		if p.End.Decision == "" && p.State == Gone && (p.onTrial || !p.tried) { // who took it out recorded no end, or could not
 			p.End = Outcome{Target: target, Version: p.Version, Run: p.Run, Step: p.Step, Decision: RolledBack, Reason: p.Reason, At: p.Changed}
 			if strings.HasPrefix(p.By, person) {
 				p.End.By = p.By
@@ -129,7 +129,7 @@ func follow(all map[string]*Past, doc Document) {
 		r, there := doc.Release(version)
 		p.Weight, p.State = r.Weight, doc.stateOf(version)
 		if there {
-			p.Release = r
+			p.Release, p.onTrial = r, doc.Candidate == version
 		}
 		p.tried = p.tried || p.State == Serving || p.State == Mirrored
 		if p.Weight != was || p.State != had {

@@ -93,8 +93,15 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// TestReleaseThatWasNotLoaded: a candidate that left the document before it had traffic has no rollout that goes on, and the reason is its.
-func TestReleaseThatWasNotLoaded(t *testing.T) {
+// TestReleaseWithoutAnEnd: a candidate that left the document has no rollout that goes on, also where nobody could record its end, and the
+// reason is that of the revision.
+func TestReleaseWithoutAnEnd(t *testing.T) {
+	for name, weight := range map[string]float64{"not loaded": 0, "it had traffic": 0.1} {
+		t.Run(name, func(t *testing.T) { testReleaseWithoutAnEnd(t, weight) })
+	}
+}
+
+func testReleaseWithoutAnEnd(t *testing.T, weight float64) {
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -110,8 +117,10 @@ func TestReleaseThatWasNotLoaded(t *testing.T) {
 		}
 		return all[0].End
 	}
+	doc.Releases[0].Weight, doc.Releases[1].Weight = 1-weight, weight
+	doc = set(t, s, doc)
 	if end := last(); end != (Outcome{}) {
-		t.Errorf("while it is loaded: %+v", end)
+		t.Errorf("while it is there: %+v", end)
 	}
 	doc.Releases, doc.Candidate, doc.Stable, doc.Reason = []Release{served}, "", "", "it is garbage"
 	doc = set(t, s, doc)
