@@ -45,6 +45,15 @@ func (e trainEnd) message() string {
 	return e.reason + "\n" + e.tail
 }
 
+// isLast reports whether the training ends with this generation because it has finished, or failed for good.
+func (e trainEnd) isLast() bool { return e.how == spec.EndFinished || e.failure != nil }
+
+// unreleased warns of nodes that outlast their training. Its result does not depend on them, and its account counts them up to its end only.
+func unreleased(pool string, err error) string {
+	return fmt.Sprintf("pool %s did not confirm the release of its nodes, so look there whether they still run; what they cost from now on is not counted: %s",
+		pool, fault.Message(err))
+}
+
 // classify determines how the generation ended, from all ranks. Causes come before their consequences: if a node is lost, errors of its
 // peers follow from that, and a rank that a signal killed makes the others exit with an error.
 func (l *generation) classify() trainEnd {

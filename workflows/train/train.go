@@ -134,6 +134,10 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	}
 	released, err := t.release(ctx, l.gangKey(), l.lost(), t.current.Pool)
 	end = l.reconsider(ctx, end, released)
+	if err != nil && end.isLast() && durable.Since(ctx, changeUnreleased) {
+		workflow.GetLogger(ctx).Error("release the nodes of the last generation", "error", err)
+		end.reason, err = strings.TrimPrefix(end.reason+"; "+unreleased(l.current.Pool, err), "; "), nil
+	}
 	l.close(ctx, end, released)
 	if err != nil {
 		t.dropNext(ctx)

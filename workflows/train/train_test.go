@@ -53,6 +53,8 @@ type stage struct {
 	// timeout of the step, and what an earlier history hands over.
 	timeout time.Duration
 	carried contract.TrainContinuation
+	// stuck is why no gang can be released.
+	stuck error
 	// falls: the only node goes once its ranks have run.
 	falls bool
 	// deadline of the step, that ends it: so long after its start.
@@ -251,7 +253,7 @@ func (s *stage) watch(in contract.GangInput) {
 
 func (s *stage) release(_ context.Context, in contract.ReleaseInput) error {
 	s.note(func() { s.released = append(s.released, in.Key.Generation) })
-	return nil
+	return s.stuck
 }
 
 // train runs a training and returns its error.
@@ -368,6 +370,42 @@ func TestTrainGivesUpOnGangsThatNeverStart(t *testing.T) {
 		t.Errorf("ended with %v, want infrastructure and the reason", err)
 	}
 	s.wantReleased(t, 5)
+}
+
+// The last generation decides how the training ends, whatever its pool makes of the release.
+//
+// promise: docs/operations.md#p-dies-unreleased
+func TestTrainEndsThoughItsNodesAreNotReleased(t *testing.T) {
+	away := errors.New("the API is away")
+	for _, tt := range []struct {
+		name  string
+		ranks protocol.RanksEnded
+		lost  bool // the first gang, before its ranks run
+		fails string
+	}{
+		{"it has finished", protocol.RanksEnded{}, false, ""},
+		{"its program failed", protocol.RanksEnded{Code: 3}, false, "rank 0 ended with exit code 3"},
+		{"it would go on with other nodes", protocol.RanksEnded{}, true, "the API is away"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &stage{price: 3600, stuck: away, unwatched: true}
+			s.ranks = func(int) (protocol.RanksEnded, error) { return tt.ranks, nil }
+			if tt.lost {
+				s.prepare = func(int) error { return fault.New(fault.Preempted, "the node cannot reach the store", nil) }
+			}
+			err := s.train(t, s.environment(t), spec.Retry{})
+			if tt.fails == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.fails) {
+				t.Errorf("it ended with %v, want %q", err, tt.fails)
+			}
+			generations := append(s.collected.Generations, s.accounted...)
+			if len(generations) != 1 || generations[0].CostUSD == 0 && !tt.lost {
+				t.Fatalf("its generations are %+v", generations)
+			}
+			if said := strings.Contains(generations[0].Reason, "pool p did not confirm the release of its nodes"); said == tt.lost {
+				t.Errorf("its end is because %q", generations[0].Reason)
+			}
+		})
+	}
 }
 
 // promise: docs/scripts.md#p-exit-other

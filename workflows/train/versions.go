@@ -28,4 +28,6 @@ const (
 	changeAsksAgain = "asks-again"
 	// changeGoneBeforeBudget: nodes that were gone before they had used up the budget were lost.
 	changeGoneBeforeBudget = "gone-before-budget"
+	// changeUnreleased: a training whose last nodes cannot be released ends as its ranks did.
+	changeUnreleased = "unreleased"
 )
