@@ -59,8 +59,13 @@ func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
 	second := start("2")
 	awaitStep(first, "tidy")
 	third := start("3")
-	out, _ := wait(t, s, second)
+	out, waiting := wait(t, s, second)
 	got := []spec.Status{out.Status}
+	for _, step := range []string{"work", "tidy"} {
+		if rec := recordOf(t, waiting, step); rec.Status != spec.StatusCanceled {
+			t.Errorf("%s of the run that waited is recorded as %q, want canceled", step, rec.Status)
+		}
+	}
 	if err := os.Remove(block); err != nil {
 		t.Fatal(err)
 	}

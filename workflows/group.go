@@ -18,7 +18,8 @@ import (
 const firstAsk, lastAsk = 30 * time.Second, 10 * time.Minute
 
 // acquireGroup takes the lock of the run's concurrency group. If out is not nil, the run has ended: another run holds the group and this
-// one does not wait, or this one was canceled while it waited. durable.ErrLong means that it must continue to wait in a new history.
+// one does not wait, or never gets its turn. If this one was canceled while it waited, r.unbegun is set. durable.ErrLong means that it must
+// continue to wait in a new history.
 func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err error) {
 	group := r.begun.Concurrency.Group
 	if group == "" {
@@ -112,7 +113,7 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 	return held, by, err
 }
 
-// rejected ends a run that was canceled while it waited, or that cannot get a turn.
+// rejected ends a run that cannot get a turn, and takes one that was canceled out of the queue.
 func (r *run) rejected(ctx workflow.Context, err error) (*record.RunOutput, error) {
 	out := r.outcome(ctx)
 	if !r.isCanceled(ctx) {
@@ -120,6 +121,10 @@ func (r *run) rejected(ctx workflow.Context, err error) (*record.RunOutput, erro
 	}
 	closing, _ := workflow.NewDisconnectedContext(ctx)
 	r.releaseGroup(closing)
+	if r.isCanceled(ctx) && durable.Since(ctx, changeUnbegun) {
+		r.unbegun = true
+		return nil, nil
+	}
 	if failed := r.close(closing, &out); failed != nil {
 		return &out, failed
 	}

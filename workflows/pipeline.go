@@ -20,7 +20,8 @@ import (
 )
 
 // Pipeline executes a run's graph: the main steps, then those of on_failure if something failed, then those of finally in every case. A
-// cancellation stops the main steps; another one stops the section that is running. The workflow fails with the error type of the first
+// cancellation stops the main steps; another one stops the section that is running. One that comes while the run waits for its concurrency
+// group stops all of them, because whatever they work on belongs to the run that holds the group. The workflow fails with the error type of the first
 // failed step, and ends as canceled if its main steps were canceled; a declined or skipped run completes.
 func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, error) {
 	ctx = durable.Measured(ctx)
@@ -44,8 +45,9 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, next)
 		case out != nil:
 			return *out, err
+		case !r.unbegun:
+			r.notify(ctx, spec.EventStart, "")
 		}
-		r.notify(ctx, spec.EventStart, "")
 	}
 	r.listen(ctx)
 	r.listenForCancels(ctx)
@@ -100,6 +102,7 @@ type run struct {
 	datasets    []string                  // published by the run, as are the models
 	models      []string
 	overBudget  bool // the budget is spent
+	unbegun     bool // it was canceled while it waited for its concurrency group: none of its steps runs
 	canceled    bool // before the history that this is, or before the main steps had ended
 	mainOver    bool // the main steps have ended: a cancel comes too late for them
 	stop        workflow.CancelFunc
@@ -139,6 +142,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	if c := in.Continuation; c != nil {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begin, c.Steps, c.Failed
 		r.declined, r.skipped, r.canceled, r.overBudget, r.cut = c.Declined, c.Skipped, c.Canceled, c.OverBudget, c.Cut
+		r.unbegun = c.Unbegun
 		r.mainOver = !slices.ContainsFunc(in.Graph, func(n spec.Node) bool {
 			return n.Section == spec.SectionMain && !r.steps[r.index[n.ID]].Status.IsEnd()
 		})
@@ -168,7 +172,7 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
 	in.Continuation = &contract.RunContinuation{
 		StartedAt: r.startedAt, Begin: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined, Skipped: r.skipped,
-		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), OverBudget: r.overBudget, Cut: r.cut, Datasets: r.datasets, Models: r.models,
+		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), OverBudget: r.overBudget, Cut: r.cut, Unbegun: r.unbegun, Datasets: r.datasets, Models: r.models,
 		Tries: r.tries,
 	}
 	return in
@@ -258,7 +262,9 @@ func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	out := r.outcome(ctx)
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	err := r.close(ctx, &out)
-	r.releaseGroup(ctx)
+	if !r.unbegun { // it does not wait any more
+		r.releaseGroup(ctx)
+	}
 	if err != nil {
 		if durable.Since(ctx, changeEnds) {
 			r.notify(ctx, spec.EventFail, fault.Message(err))

@@ -13,6 +13,8 @@ const (
 	changeNoLimit = "no-limit"
 	// changeUnevaluated: a step that cannot be evaluated has a record that says so.
 	changeUnevaluated = "unevaluated"
+	// changeUnbegun: the steps of a run that was canceled while it waited for its concurrency group are recorded as canceled.
+	changeUnbegun = "unbegun"
 	// changeUnopened: a candidate that was not loaded completely is unloaded.
 	changeUnopened = "unopened"
 	// changeOrders: a look at a stage ends when somebody gives an order; on a cancellation it ends after the replayed traffic.
