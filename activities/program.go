@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sluiceml/sluice/activities/engine"
@@ -125,7 +124,7 @@ func (p *Programs) attempt(
 	return outputs, script.RefuseSecrets(outputs, mask)
 }
 
-// start runs the program to its end. Any exit other than 0 is a user error, with the last lines of output.
+// start runs the program to its end. Any exit other than 0 is a user error, with the last lines of output, unless it was killed.
 func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Folder, said io.Writer, mask *secret.Mask) error {
 	log, err := openLog(p.State, in)
 	if err != nil {
@@ -151,8 +150,8 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 		return ctx.Err()
 	case err != nil:
 		return fmt.Errorf("run %s: %w", f.Argv[0], err)
-	case exit.Signal == syscall.SIGKILL: // nothing a program does to itself
-		return fault.Errorf(fault.Infrastructure, "%s was killed, by a person or for lack of memory\n%s", name(in, f), tail)
+	case exit.Killed(): // nothing a program does to itself
+		return fault.Errorf(fault.Infrastructure, "%s was killed (%s), by a person or for lack of memory\n%s", name(in, f), exit, tail)
 	case !exit.OK():
 		return fault.Errorf(fault.User, "%s ended with %s%s%s", name(in, f), exit, tail.Explain(), f.PythonOf(tail.String()))
 	}

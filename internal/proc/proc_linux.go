@@ -63,6 +63,12 @@ type Exit struct {
 	Signal syscall.Signal
 }
 
+// ExitKilled is the exit code by which shells and container runtimes report that a process which they had started was killed by SIGKILL.
+const ExitKilled = 128 + int(syscall.SIGKILL)
+
+// Killed reports whether SIGKILL ended the command, or a process that it reports on.
+func (e Exit) Killed() bool { return e.Signal == syscall.SIGKILL || e.Code == ExitKilled }
+
 // OK reports whether the command exited with code 0.
 func (e Exit) OK() bool { return e == Exit{} }
 

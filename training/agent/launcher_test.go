@@ -213,6 +213,25 @@ func TestTorchrunMissing(t *testing.T) {
 	}
 }
 
+// TestRankKilledUnderItsShell: the shell is what is watched of a rank, with a launcher and without.
+//
+// promise: docs/scripts.md#p-exit-killed
+func TestRankKilledUnderItsShell(t *testing.T) {
+	const text = `echo "it works"; bash -c 'kill -9 $$'; exit $?`
+	specs := map[string]spec.Train{"no launcher": {}}
+	if _, err := exec.LookPath("mpirun"); err == nil {
+		specs["mpirun"] = spec.Train{Launcher: spec.LauncherMPI, Placement: spec.Placement{Resources: spec.Resources{CPU: 1}}}
+	}
+	for name, sp := range specs {
+		t.Run(name, func(t *testing.T) {
+			g := startGang(t, 1, sp, text)
+			if end := g.end(t, 0); syscall.Signal(end.Signal) != syscall.SIGKILL || end.Code != -1 {
+				t.Errorf("ended %+v, want it killed", end)
+			}
+		})
+	}
+}
+
 // promise: docs/scripts.md#p-mpi
 // promise: docs/scripts.md#p-ranks-count
 func TestMPI(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -55,6 +56,14 @@ type rankEnd struct {
 
 func (e rankEnd) ok() bool      { return e.Code == 0 && e.Signal == 0 }
 func (e rankEnd) stopped() bool { return e.Code == exitStopped }
+
+// orKilled is the end of a rank that SIGKILL ended if all that is left of it is a shell that says so.
+func (e rankEnd) orKilled() rankEnd {
+	if e.Code == proc.ExitKilled {
+		e.Code, e.Signal = -1, int(syscall.SIGKILL)
+	}
+	return e
+}
 
 // Rank runs the command of one rank for a launcher, and returns the exit code for this process. When the node is told to stop, the rank
 // gets SIGTERM from here and not from the launcher. When ranks stop, this process does not exit before all of them have: the launcher would
@@ -124,7 +133,7 @@ func (w *watcher) run(argv []string) (rankEnd, error) {
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		end.Signal = int(status.Signal())
 	}
-	return end, nil
+	return end.orKilled(), nil
 }
 
 // watch sends the rank SIGTERM on a signal or the order to stop, until the rank has ended.

@@ -218,7 +218,7 @@ func (r *ranks) markTraining() {
 
 // outcome returns how the node's ranks ended.
 func (r *ranks) outcome(exit proc.Exit) (rankEnd, error) {
-	end := rankEnd{Code: exit.Code, Signal: int(exit.Signal), EndedAt: r.proc.EndedAt()}
+	end := rankEnd{Code: exit.Code, Signal: int(exit.Signal), EndedAt: r.proc.EndedAt()}.orKilled()
 	if !r.launch.watched() {
 		return end, nil
 	}
