@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -74,9 +76,12 @@ func (e *Engine) lookup(
 // fitsInstance reports whether an instance of a fan-out may reuse the result of another instance of the same step. If nothing that the step
 // reads differs between instances, all have the same key, but are meant to be executed: an iteration looks at the world again, and a
 // sibling may draw other random numbers. So an instance reuses nothing of its own run, and of another run only what was made for the same
-// iteration, or for the same position, item or combination.
+// iteration, or for the same position, item or combination. Likewise, a step of a child pipeline that is an instance reuses nothing of another
+// instance of its child.
 func (e *Engine) fitsInstance(ctx context.Context, now, made record.StepRef, rec record.StepRecord) (bool, error) {
 	switch {
+	case areSiblings(now.Run, made.Run):
+		return false, nil
 	case now.Instance == nil || made.Instance == nil || now.Step != made.Step:
 		return true, nil
 	case now.Run == made.Run:
@@ -91,6 +96,30 @@ func (e *Engine) fitsInstance(ctx context.Context, now, made record.StepRef, rec
 		return false, err
 	}
 	return bytes.Equal(wanted.Item, rec.Item) && bytes.Equal(wanted.Matrix, rec.Matrix), nil
+}
+
+// areSiblings reports whether two runs belong to different iterations or instances of a step that runs child pipelines, at whatever depth.
+// Attempts of one instance are none.
+func areSiblings(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := 1; i < min(len(as), len(bs)) && as[0] == bs[0]; i++ {
+		if as[i] == bs[i] {
+			continue
+		}
+		n, isOne := indexOf(as[i])
+		m, isOther := indexOf(bs[i])
+		if !isOne || !isOther || n != m {
+			return isOne && isOther
+		}
+	}
+	return false
+}
+
+// indexOf reads the part of a child run's name that is the index of an instance, and may end with the number of an attempt.
+func indexOf(part string) (int, bool) {
+	index, _, _ := strings.Cut(part, "-")
+	n, err := strconv.Atoi(index)
+	return n, err == nil
 }
 
 // passesNow turns the record of a step that only its gate refused into a success if the gate passes in its current form, or asks for an

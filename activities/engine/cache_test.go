@@ -601,3 +601,25 @@ func TestAChangedHashKeyIsAnotherResult(t *testing.T) {
 		t.Errorf("another process makes the key %s, want %s", again, first)
 	}
 }
+
+func TestSiblings(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"r.poll.0", "r.poll.1", true},
+		{"r.poll.0-2", "r.poll.1", true},
+		{"r.poll.0-2", "r.poll.0", false},
+		{"r.poll.0-2.seed.1", "r.poll.0.seed.2", true},
+		{"r.poll.0.kid", "r.poll.11.kid-2", true},
+		{"r.kid-2", "r.kid", false},
+		{"r.kid", "r.other", false},
+		{"r", "r.poll.1", false},
+		{"r.poll.0", "q.poll.1", false},
+		{"r-1", "r-2", false},
+	} {
+		if got, back := areSiblings(tt.a, tt.b), areSiblings(tt.b, tt.a); got != tt.want || back != tt.want {
+			t.Errorf("%s and %s are siblings: %v and %v, want %v", tt.a, tt.b, got, back, tt.want)
+		}
+	}
+}
