@@ -66,7 +66,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		end.Error = fmt.Sprintf("`until` did not hold after %d iterations", done.Passed)
 	}
 	verdict := r.gather(ctx, end)
-	verdict.CostUSD, verdict.CostUnknown = done.CostUSD, done.CostUnknown
+	verdict.CostUSD, verdict.CostUnknown = max(verdict.CostUSD, done.CostUSD), verdict.CostUnknown || done.CostUnknown
 	return verdict
 }
 

@@ -143,6 +143,16 @@ func TestFan(t *testing.T) {
 	}
 }
 
+// TestRunCountsTheCostOfALostLane: the lane cannot tell of it any more.
+//
+// promise: docs/pipelines.md#p-cost-lost-lane
+func TestRunCountsTheCostOfALostLane(t *testing.T) {
+	w := &world{of: map[string]int{"fit": 3}, lanes: map[string]error{"fit": fault.New(fault.Infrastructure, "terminated", nil)}, recorded: 4}
+	if _, run := w.statuses(t, []spec.Node{wide("fit", spec.FanForeach)}); run.CostUSD != 4 {
+		t.Errorf("the run cost %v, want 4", run.CostUSD)
+	}
+}
+
 // clone lets two tests use the same errors.
 func clone(ends map[string][]error) map[string][]error {
 	all := map[string][]error{}

@@ -34,7 +34,9 @@ type world struct {
 	// hits maps a step to the run that its result is taken over from; costs to what it costs.
 	hits  map[string]string
 	costs map[string]float64
-	begun contract.BeginOutput
+	// recorded is what the instances of a step have cost by their records.
+	recorded float64
+	begun    contract.BeginOutput
 	// publishes are the steps that are not judged where they are done.
 	publishes map[string]bool
 	// full makes records that were written stay where a crash would lose them.
@@ -317,7 +319,7 @@ func (w *world) gather(_ context.Context, in contract.GatherInput) (contract.Ste
 	defer w.mu.Unlock()
 	w.gathered[in.Step] = in
 	w.end(in.Step, in.Status)
-	return contract.StepVerdict{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType}, nil
+	return contract.StepVerdict{Status: in.Status, Error: in.Error, ErrorType: in.ErrorType, CostUSD: w.recorded}, nil
 }
 
 // statuses runs a graph and returns how each step and the run ended.

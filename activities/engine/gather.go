@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -37,7 +38,10 @@ func (e *Engine) Gather(ctx context.Context, in contract.GatherInput) (contract.
 		return contract.StepVerdict{}, err
 	}
 	e.results.put(in.Run+"/"+in.Step, result)
-	return contract.StepVerdict{Status: rec.Status, Error: rec.Error, ErrorType: rec.ErrorType, Summary: rec.Summary, Published: published}, nil
+	return contract.StepVerdict{
+		Status: rec.Status, Error: rec.Error, ErrorType: rec.ErrorType, Summary: rec.Summary, Published: published,
+		CostUSD: rec.CostUSD, CostUnknown: rec.CostUnknown,
+	}, nil
 }
 
 // gathered is how many records of instances are read between two heartbeats.
@@ -62,6 +66,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 		}
 	}
 	outputs := []json.RawMessage{}
+	var cost fault.Costs
 	from := map[string]bool{}     // the runs that the results are of, "" for this one
 	var some []*record.StepRecord // those of the instances from the last multiple of gathered on
 	for i := range in.Of {
@@ -76,6 +81,9 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 			}
 		}
 		one := some[i%gathered]
+		if one != nil {
+			cost = cost.Add(fault.Costs{USD: one.CostUSD, Unknown: one.CostUnknown})
+		}
 		if one == nil || one.Status != spec.StatusSucceeded { // not begun, since others had failed; or failed
 			continue
 		}
@@ -96,6 +104,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 		}
 		outputs = append(outputs, with)
 	}
+	rec.CostUSD, rec.CostUnknown = max(rec.CostUSD, cost.USD), rec.CostUnknown || cost.Unknown // a lost lane tells of no cost
 	if all := slices.Collect(maps.Keys(from)); rec.Passed == in.Of && len(all) == 1 {
 		rec.ReusedFrom = all[0]
 	}

@@ -24,6 +24,34 @@ func TestWithInstance(t *testing.T) {
 	}
 }
 
+// TestGatherCountsWhatInstancesCost: what ended in a lane that was lost is counted by its records, whether or not it succeeded.
+func TestGatherCountsWhatInstancesCost(t *testing.T) {
+	b := newBench(t, `steps: {make: {run: {command: [make]}, foreach: "['a', 'b', 'c']"}}`)
+	b.begin("r1")
+	all, err := b.engine.Expand(t.Context(), b.at("r1", "make"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, status := range []spec.Status{spec.StatusSucceeded, spec.StatusFailed} { // the third left no record
+		at := b.at("r1", "make").StepRef
+		at.Instance = &record.Instance{Index: i, List: all.List}
+		rec := record.StepRecord{Step: "make", Index: i, Status: status, CostUSD: 2, CostUnknown: status == spec.StatusFailed}
+		if err := b.engine.Store.PutJSON(t.Context(), record.Key(at), rec, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, told := range []float64{0, 5} { // the lanes may know of more
+		end := contract.StepEnd{StepRef: b.at("r1", "make").StepRef, Kind: spec.KindRun, Status: spec.StatusFailed, CostUSD: told}
+		verdict, err := b.engine.Gather(t.Context(), contract.GatherInput{StepEnd: end, Fan: spec.FanForeach, List: all.List, Require: 1, Of: all.Of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := max(told, 4); verdict.CostUSD != want || !verdict.CostUnknown {
+			t.Errorf("it cost %v (unknown: %v), want %v and more", verdict.CostUSD, verdict.CostUnknown, want)
+		}
+	}
+}
+
 // TestWhatInstancesPublishIsTold: the run can be found by it.
 func TestWhatInstancesPublishIsTold(t *testing.T) {
 	b := newBench(t, `steps: {make: {run: {command: [make]}, foreach: "['a', 'b', 'c']"}}`)
