@@ -25,8 +25,24 @@ type Machine struct {
 	GPUs   gpu.Inventory
 	// Unlisted is why the GPUs are not known, where they could not be listed.
 	Unlisted error
-	// taken are the UUIDs of the units that are not to be had.
-	taken []string
+	// taken are the UUIDs of the units that are not to be had, and hidden says why none is, if the variable hides all.
+	taken  []string
+	hidden string
+}
+
+// seeing is what a value of CUDA_VISIBLE_DEVICES leaves of the machine: whoever starts a worker may have given the other GPUs to somebody else.
+func (m Machine) seeing(value string) Machine {
+	visible := gpu.Visible(m.GPUs.Units(), value)
+	if len(visible) == 0 {
+		m.hidden = gpu.VisibleVariable + " of the worker names none"
+	}
+	m.taken = slices.Clone(m.taken)
+	for _, u := range m.GPUs.Units() {
+		if !slices.Contains(visible, u) {
+			m.taken = append(m.taken, u.UUID)
+		}
+	}
+	return m
 }
 
 // free are the units that are to be had.
@@ -64,8 +80,8 @@ func (m Machine) holds(r spec.Resources, least, most int) (int, error) {
 	if r.GPU <= 0 {
 		return n, nil
 	}
-	if len(m.GPUs.Units()) == 0 {
-		why := cmp.Or(m.GPUs.Absent, "those in MIG mode have no instances")
+	if len(m.GPUs.Units()) == 0 || m.hidden != "" {
+		why := cmp.Or(m.GPUs.Absent, m.hidden, "those in MIG mode have no instances")
 		return 0, fmt.Errorf("each node must have a GPU, but the pool has no GPU: %s", why)
 	}
 	fit := gpu.OfTypes(m.free(), r.GPUType)
@@ -85,7 +101,11 @@ func ofType(types []string) string {
 // Inspect looks at this machine. helperPath is where sluice-gpu is.
 func Inspect(ctx context.Context, helperPath string) Machine {
 	inv, err := helper.Inspect(ctx, helperPath)
-	return Machine{Memory: memory("/"), SHM: sizeOf("/dev/shm"), GPUs: inv, Unlisted: err}
+	m := Machine{Memory: memory("/"), SHM: sizeOf("/dev/shm"), GPUs: inv, Unlisted: err}
+	if value, set := os.LookupEnv(gpu.VisibleVariable); set {
+		m = m.seeing(value)
+	}
+	return m
 }
 
 // memory is the least of what the kernel says there is and what the control groups of this process allow. root is "/", but for tests.

@@ -94,6 +94,23 @@ func TestGangsShareTheMachine(t *testing.T) {
 	}
 }
 
+// TestGangsGetVisibleGPUs: what the variable of the worker hides is somebody else's.
+//
+// promise: docs/gpus.md#p-visible-gpus
+func TestGangsGetVisibleGPUs(t *testing.T) {
+	p := newPool(t, 4, nil)
+	p.opts.Machine = func() Machine { return Machine{GPUs: l4s}.seeing("1") }
+	r := training.Request{Key: training.Key{Run: "r", Step: "a", Generation: 1}, MinNodes: 1, MaxNodes: 2, Workflow: "w", Resources: spec.Resources{GPU: 1}}
+	if g, err := p.Acquire(t.Context(), r); err != nil || len(g.Nodes) != 1 || p.gangs[r.Key].gpus[0][0].UUID != "GPU-b" {
+		t.Errorf("%+v, %v, want one node with GPU-b", g, err)
+	}
+	p = newPool(t, 4, nil)
+	p.opts.Machine = func() Machine { return Machine{GPUs: l4s}.seeing("") }
+	if _, err := p.Acquire(t.Context(), r); !errors.Is(err, training.ErrTooLarge) || !strings.Contains(err.Error(), "CUDA_VISIBLE_DEVICES of the worker names none") {
+		t.Errorf("where all are hidden: %v, want too large", err)
+	}
+}
+
 // An instance of a GPU in MIG mode is given to a node as a GPU is.
 //
 // promise: docs/gpus.md#p-mig-instance
