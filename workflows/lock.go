@@ -89,8 +89,8 @@ func (l *lock) wait(ctx workflow.Context) (err error) {
 	return err
 }
 
-// enqueue adds a run to the queue. A run that asks again gets another answer, and a run that cannot or does not want to wait is told so. A
-// run that evicts others cancels all that came before it.
+// enqueue adds a run to the queue. The holder is told again if it asks again, a run that waits already keeps its place, and one that cannot or
+// does not want to wait is told so. A run that evicts others cancels all that came before it.
 func (l *lock) enqueue(ctx workflow.Context, want contract.LockRequest) {
 	switch {
 	case want.Run == l.in.Run:

@@ -36,7 +36,8 @@ const acquiringPhase = "acquiring: "
 // capacityWords are what people call what was bought.
 var capacityWords = map[string]string{spec.CapacitySpot: "spot", spec.CapacityOnDemand: "on-demand"}
 
-// acquire acquires the gang. It waits for capacity as long as it takes, which uses up no retry.
+// acquire acquires the gang. It waits for capacity until the attempt's timeout or the deadline, if there are any, which uses up no retry but
+// that of the timeout.
 func (t *train) acquire(ctx workflow.Context, l *generation) error {
 	t.enter(ctx, "acquiring")
 	t.askedAhead = false // what the generation before asked for is this one's
