@@ -20,18 +20,6 @@ func (s ServedTarget) Front() Front {
 
 // Behind returns the target behind another front.
 func (s ServedTarget) Behind(f Front) ServedTarget {
-	switch {
-	case s.Embedded != nil:
-		s.Embedded = new(*s.Embedded)
-	case s.External != nil:
-		s.External = new(*s.External)
-	case s.Process != nil:
-		s.Process = new(*s.Process)
-	case s.Triton != nil:
-		s.Triton = new(*s.Triton)
-	case s.KServe != nil:
-		s.KServe = new(*s.KServe)
-	}
 	port, metricsPort, url := s.place()
 	*port, *metricsPort, *url = f.Port, f.MetricsPort, f.URL
 	s.Gateway, s.Secrets, s.Vault = f.Gateway, f.Secrets, f.Vault

@@ -89,18 +89,24 @@ func (t Target) URL() string {
 	return *url
 }
 
-// place is where the driver says that gateways listen, and where others do.
-func (t Target) place() (port, metricsPort *int, url *string) {
+// place is where the driver says that gateways listen, and where others do. The driver is t's own from then on, so that what is changed there
+// changes no other target.
+func (t *Target) place() (port, metricsPort *int, url *string) {
 	switch {
 	case t.Embedded != nil:
+		t.Embedded = new(*t.Embedded)
 		return &t.Embedded.Port, &t.Embedded.MetricsPort, &t.Embedded.URL
 	case t.External != nil:
+		t.External = new(*t.External)
 		return &t.External.Port, &t.External.MetricsPort, &t.External.URL
 	case t.Process != nil:
+		t.Process = new(*t.Process)
 		return &t.Process.Port, &t.Process.MetricsPort, &t.Process.URL
 	case t.Triton != nil:
+		t.Triton = new(*t.Triton)
 		return &t.Triton.Port, &t.Triton.MetricsPort, &t.Triton.URL
 	case t.KServe != nil:
+		t.KServe = new(*t.KServe)
 		return &t.KServe.Port, &t.KServe.MetricsPort, &t.KServe.URL
 	}
 	return new(int), new(int), new(string)
