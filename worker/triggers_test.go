@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/api/workflowservice/v1"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/watch"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -254,16 +254,16 @@ triggers: {inbox: {data: {url: "file://`+inbox+`", glob: "*.csv", settle: 1s, ev
 	}
 
 	// As if the worker had died after it started the run.
-	state, err := activities.LoadTriggerState(t.Context(), s.Store, pipeline, "inbox")
+	state, err := watch.LoadState(t.Context(), s.Store, pipeline, "inbox")
 	if err != nil {
 		t.Fatal(err)
 	}
 	state.Due, state.Run = &contract.Look{Run: first.Run, Trigger: first.Trigger}, ""
-	if err := s.Store.PutJSON(t.Context(), activities.TriggerKey(pipeline, "inbox"), state, store.WriteOptions{}); err != nil {
+	if err := s.Store.PutJSON(t.Context(), watch.Key(pipeline, "inbox"), state, store.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the run to be noted", func() bool {
-		state, err := activities.LoadTriggerState(t.Context(), s.Store, pipeline, "inbox")
+		state, err := watch.LoadState(t.Context(), s.Store, pipeline, "inbox")
 		return err == nil && state.Due == nil && state.Run == first.Run
 	})
 	write("22")

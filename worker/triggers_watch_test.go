@@ -19,8 +19,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/watch"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
@@ -270,7 +270,7 @@ func TestDueRunSurvivesRestart(t *testing.T) {
 	wait(t, s, submit(t, s, lead).Run)
 	var due []string
 	for _, id := range ids { // the worker looks, and dies before it starts what is due
-		look, err := (&activities.Triggers{Store: s.Store}).Look(t.Context(), watchInput(t, s, id))
+		look, err := (&watch.Triggers{Store: s.Store}).Look(t.Context(), watchInput(t, s, id))
 		if err != nil || look.Run == "" {
 			t.Fatalf("look of %s: %+v, %v", id, look, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
+	"github.com/sluiceml/sluice/activities/watch"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -50,7 +51,7 @@ func (w *Worker) register() error {
 	trainings := &activities.Trainings{
 		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(w.pythons.Own, secrets), Gauges: w.metrics.held(), Progress: s.TrainProgress,
 	}
-	triggers := &activities.Triggers{Store: kept, Stands: s.Schedules().Stands}
+	triggers := &watch.Triggers{Store: kept, Stands: s.Schedules().Stands}
 	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, CheckFront: w.checkFront, Turn: w.turn, Gauges: w.metrics.held()}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/watch"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
@@ -89,7 +89,7 @@ func (s *Schedules) triggered(ctx context.Context, run string, at time.Time) (co
 
 // watched adds what the watch of a trigger last saw, and the run that it started.
 func (s *Schedules) watched(ctx context.Context, m mark, t *contract.Trigger) error {
-	state, err := activities.LoadTriggerState(ctx, s.Store, m.Pipeline, m.Trigger)
+	state, err := watch.LoadState(ctx, s.Store, m.Pipeline, m.Trigger)
 	if err != nil {
 		return err
 	}

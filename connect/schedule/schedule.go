@@ -19,8 +19,8 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/watch"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -147,7 +147,7 @@ func (s *Schedules) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return s.Store.Driver().Delete(ctx, activities.TriggerKey(pipeline, trigger))
+	return s.Store.Driver().Delete(ctx, watch.Key(pipeline, trigger))
 }
 
 // split reads the name of a trigger: pipeline/trigger.

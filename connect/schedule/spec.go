@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/activities/watch"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 )
@@ -49,7 +49,7 @@ func Declare(name string, sp spec.Trigger, run contract.RunInput) (Declared, err
 	}
 	d.run.Trigger = spec.TriggerFacts{Name: name, Kind: d.Kind}
 	if sp.Data != nil {
-		if err := activities.CheckData(*sp.Data); err != nil {
+		if err := watch.CheckData(*sp.Data); err != nil {
 			return d, fault.New(fault.Invalid, "trigger "+name+": "+fault.Message(err), err)
 		}
 	}

@@ -1,4 +1,5 @@
-package activities
+// Package watch decides when triggers that watch data, a metric or another pipeline start a run.
+package watch
 
 import (
 	"cmp"
@@ -30,8 +31,8 @@ type Triggers struct {
 	Now func() time.Time
 }
 
-// TriggerState is triggers/<pipeline>/<trigger>.json: what a trigger that watches something has seen and done.
-type TriggerState struct {
+// State is triggers/<pipeline>/<trigger>.json: what a trigger that watches something has seen and done.
+type State struct {
 	// Spec is the digest of the trigger as it was at the last look.
 	Spec     string    `json:"spec"`
 	LookedAt time.Time `json:"looked_at"`
@@ -54,15 +55,15 @@ type TriggerState struct {
 	Accepted string `json:"accepted,omitempty"`
 }
 
-// TriggerKey is where a trigger's state is in the store.
-func TriggerKey(pipeline, trigger string) string {
+// Key is where a trigger's state is in the store.
+func Key(pipeline, trigger string) string {
 	return store.TriggersPrefix + pipeline + "/" + trigger + ".json"
 }
 
-// LoadTriggerState reads a trigger's state; the zero state when it has never looked.
-func LoadTriggerState(ctx context.Context, s *store.Store, pipeline, trigger string) (TriggerState, error) {
-	var state TriggerState
-	if err := s.GetJSON(ctx, TriggerKey(pipeline, trigger), &state); err != nil && !errors.Is(err, store.ErrNotFound) {
+// LoadState reads a trigger's state; the zero state when it has never looked.
+func LoadState(ctx context.Context, s *store.Store, pipeline, trigger string) (State, error) {
+	var state State
+	if err := s.GetJSON(ctx, Key(pipeline, trigger), &state); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return state, fmt.Errorf("state of trigger %s: %w", contract.ScheduleID(pipeline, trigger), err)
 	}
 	return state, nil
@@ -79,7 +80,7 @@ func (t *Triggers) Look(ctx context.Context, in contract.WatchInput) (contract.L
 		}
 	}
 	pipeline, trigger := in.Run.Name, in.Run.Trigger.Name
-	state, err := LoadTriggerState(ctx, t.Store, pipeline, trigger)
+	state, err := LoadState(ctx, t.Store, pipeline, trigger)
 	if err != nil {
 		return contract.Look{}, err
 	}
@@ -101,7 +102,7 @@ func (t *Triggers) Look(ctx context.Context, in contract.WatchInput) (contract.L
 	if err := context.Cause(ctx); err != nil {
 		return contract.Look{}, err // the next look may be under way: what this one saw is old
 	}
-	if err := t.Store.PutJSON(ctx, TriggerKey(pipeline, trigger), state, store.WriteOptions{}); err != nil {
+	if err := t.Store.PutJSON(ctx, Key(pipeline, trigger), state, store.WriteOptions{}); err != nil {
 		return contract.Look{}, err
 	}
 	if state.Due != nil {
@@ -118,7 +119,7 @@ type cause struct {
 }
 
 // look is Look for one kind of trigger: it brings the state up to date and returns the cause of a run, or nil.
-func (t *Triggers) look(ctx context.Context, in contract.WatchInput, state *TriggerState, now time.Time) (*cause, error) {
+func (t *Triggers) look(ctx context.Context, in contract.WatchInput, state *State, now time.Time) (*cause, error) {
 	spec, err := specDigest(in.Spec)
 	if err != nil {
 		return nil, err
@@ -161,7 +162,7 @@ func (t *Triggers) now() time.Time {
 
 // Note removes a run that was started, or records why a check failed. It ignores a run that is not due, because that was noted before.
 func (t *Triggers) Note(ctx context.Context, in contract.WatchNote) error {
-	state, err := LoadTriggerState(ctx, t.Store, in.Pipeline, in.Trigger)
+	state, err := LoadState(ctx, t.Store, in.Pipeline, in.Trigger)
 	if err != nil {
 		return err
 	}
@@ -173,11 +174,11 @@ func (t *Triggers) Note(ctx context.Context, in contract.WatchNote) error {
 	default:
 		state.Due, state.Run = nil, in.Run
 	}
-	return t.Store.PutJSON(ctx, TriggerKey(in.Pipeline, in.Trigger), state, store.WriteOptions{})
+	return t.Store.PutJSON(ctx, Key(in.Pipeline, in.Trigger), state, store.WriteOptions{})
 }
 
 // pipeline is due once for each accepted run that ended after the trigger was applied.
-func (state *TriggerState) pipeline(spec spec.PipelineTrigger, newest record.Accepted, since time.Time) *cause {
+func (state *State) pipeline(spec spec.PipelineTrigger, newest record.Accepted, since time.Time) *cause {
 	state.Saw = cmp.Or(newest.Run, "no accepted run of "+spec.Name+" yet")
 	if newest.Run == "" || newest.Run == state.Accepted || !newest.EndedAt.After(since) {
 		return nil

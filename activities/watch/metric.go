@@ -1,4 +1,4 @@
-package activities
+package watch
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ const (
 
 // metric is due when the condition has held for the time of `for`, and the last start is the cooldown ago. A nil value means that there
 // is no number: then the condition does not hold. last is when the trigger looked before.
-func (state *TriggerState) metric(sp spec.MetricTrigger, value *float64, last, now time.Time) (*cause, error) {
+func (state *State) metric(sp spec.MetricTrigger, value *float64, last, now time.Time) (*cause, error) {
 	if value == nil {
 		state.Saw, state.HoldsSince = "no value", time.Time{}
 		return nil, nil

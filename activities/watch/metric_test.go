@@ -1,4 +1,4 @@
-package activities
+package watch
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func TestMetric(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var state TriggerState
+			var state State
 			causes := map[string]bool{}
 			for _, look := range tt.looks {
 				now := began.Add(look.after)

@@ -1,4 +1,4 @@
-package activities
+package watch
 
 import (
 	"cmp"
@@ -42,7 +42,7 @@ type KnownObject struct {
 }
 
 // data is due for the objects whose version has not changed for the time of settle and has had no run.
-func (state *TriggerState) data(sp spec.DataTrigger, found sightings, now time.Time) *cause {
+func (state *State) data(sp spec.DataTrigger, found sightings, now time.Time) *cause {
 	known := make(map[string]KnownObject, len(found))
 	for url, o := range state.Objects {
 		if _, there := found[url]; there {

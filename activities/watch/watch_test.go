@@ -1,4 +1,4 @@
-package activities
+package watch
 
 import (
 	"context"
@@ -137,7 +137,7 @@ func TestDataOnce(test *testing.T) {
 			}
 		}
 		settle()
-		state, err := LoadTriggerState(context.Background(), w.Store, "spam", "t")
+		state, err := LoadState(context.Background(), w.Store, "spam", "t")
 		if err != nil || state.Due != nil {
 			t.Fatalf("state %+v, %v", state.Due, err)
 		}
@@ -224,7 +224,7 @@ func TestDataInParts(t *testing.T) {
 	for i := range maxFiles + 5 {
 		found[fmt.Sprintf("file:///in/%05d", i)] = "1"
 	}
-	var state TriggerState
+	var state State
 	spec := spec.DataTrigger{}
 	first, second, third := state.data(spec, found, began), state.data(spec, found, began), state.data(spec, found, began)
 	if len(first.facts.Files) != 1000 || len(second.facts.Files) != 5 || third != nil {
@@ -234,7 +234,7 @@ func TestDataInParts(t *testing.T) {
 	for i := range 100 {
 		long[strings.Repeat("x", maxFileBytes/10)+fmt.Sprint(i)] = "1"
 	}
-	state = TriggerState{}
+	state = State{}
 	if got := len(state.data(spec, long, began).facts.Files); got != 9 {
 		t.Errorf("%d files with long names", got)
 	}
@@ -244,7 +244,7 @@ func TestDataInParts(t *testing.T) {
 //
 // promise: docs/triggers.md#p-no-news
 func TestDataForgets(t *testing.T) {
-	var state TriggerState
+	var state State
 	spec := spec.DataTrigger{}
 	state.data(spec, map[string]string{"a": "1"}, began)
 	state.data(spec, map[string]string{}, began.Add(time.Hour))
@@ -367,7 +367,7 @@ func TestWatchOver(t *testing.T) {
 	if _, failed := w.Look(t.Context(), w.in); !errors.Is(failed, err) {
 		t.Errorf("when nobody can tell: %v", failed)
 	}
-	if state, err := LoadTriggerState(t.Context(), w.Store, "spam", "t"); err != nil || !state.LookedAt.Equal(began) {
+	if state, err := LoadState(t.Context(), w.Store, "spam", "t"); err != nil || !state.LookedAt.Equal(began) {
 		t.Errorf("it looked at %v, %v", state.LookedAt, err)
 	}
 	if stands, err = true, nil; w.look(t, 3).Over {
@@ -382,9 +382,9 @@ func TestFailedLookIsNoted(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "lead"}})
 	w.look(t, 3)
 	w.now = began.Add(time.Minute)
-	state := func() TriggerState {
+	state := func() State {
 		t.Helper()
-		state, err := LoadTriggerState(t.Context(), w.Store, "spam", "t")
+		state, err := LoadState(t.Context(), w.Store, "spam", "t")
 		if err != nil {
 			t.Fatal(err)
 		}
