@@ -22,6 +22,7 @@ var deleters = map[string]string{
 	"store/record/accepted.go":          "the note of the accepted run before the last",
 	"store/registry/registry.go":        "tags that somebody deletes",
 	"store/sweep.go":                    "what nothing refers to, by `sluice data gc --yes`",
+	"store/verify.go":                   "damaged files, by `sluice data verify --remove`",
 	"training/checkpoint/prune.go":      "checkpoints that newer ones replace, and by `sluice data gc --checkpoints --yes`",
 	"training/delivery/delivery.go":     "what agents are told before they begin",
 }

@@ -44,8 +44,14 @@ func (s *Store) PutBlob(ctx context.Context, r io.Reader) (digest string, size i
 	return s.putSeeker(ctx, spool)
 }
 
-// putSeeker stores all of r. It reads r once to compute the digest and, unless the store already has the blob, again to write it.
+// putSeeker stores all of r. It reads r once to compute the digest and, unless the store already has a blob of this digest and size, again
+// to write it. The content of that blob is not read: Verify finds out whether it is damaged, and RemoveDamaged makes room for it.
 func (s *Store) putSeeker(ctx context.Context, r io.ReadSeeker) (digest string, size int64, err error) {
+	return s.put(ctx, r, func(string) (bool, error) { return true, nil })
+}
+
+// put is putSeeker. isSound reports whether a blob that has the right size is to be kept; if not, it is written again.
+func (s *Store) put(ctx context.Context, r io.ReadSeeker, isSound func(digest string) (bool, error)) (digest string, size int64, err error) {
 	digest, size, err = digestOf(ctx, r)
 	if err != nil {
 		return "", 0, err
@@ -55,7 +61,11 @@ func (s *Store) putSeeker(ctx context.Context, r io.ReadSeeker) (digest string, 
 		return "", 0, err
 	}
 	if info, err := s.driver.Stat(ctx, key); err == nil && info.Bytes == size {
-		if there, err := s.reuse(ctx, key, info); there || err != nil {
+		sound, err := isSound(digest)
+		if err == nil && sound {
+			sound, err = s.reuse(ctx, key, info)
+		}
+		if sound || err != nil {
 			return digest, size, err
 		}
 	}

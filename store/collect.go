@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,10 +51,16 @@ func digestOfKey(key string) string { return digestPrefix + key[strings.LastInde
 // each record.
 func (s *Store) referenced(ctx context.Context, before time.Time, listed func(Info), read func()) (map[string]artifact.Type, error) {
 	m := &marker{store: s, used: map[string]artifact.Type{}, done: read}
+	return m.used, m.mark(ctx, before, listed)
+}
+
+// mark reads what can be reached from records, and from those that were removed since a time.
+func (m *marker) mark(ctx context.Context, before time.Time, listed func(Info)) error {
+	s := m.store
 	var records []Info
 	for info, err := range s.driver.List(ctx, "") {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		listed(info)
 		isContent := func(prefix string) bool { return strings.HasPrefix(info.Key, prefix) }
@@ -65,7 +70,7 @@ func (s *Store) referenced(ctx context.Context, before time.Time, listed func(In
 	}
 	err := m.read(ctx, records)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Read these after the records, to include what records that were removed in the meantime referred to.
 	forgotten, err := s.forgotten(ctx, func(info Info) bool { return !info.Modified.Before(before) })
@@ -77,7 +82,7 @@ func (s *Store) referenced(ctx context.Context, before time.Time, listed func(In
 		m.todo = nil
 		err = Each(ctx, len(todo), func(ctx context.Context, i int) error { return m.follow(ctx, todo[i]) })
 	}
-	return m.used, err
+	return err
 }
 
 // Naming lists the keys of the records under prefix that contain one of the digests.
@@ -115,6 +120,10 @@ type marker struct {
 	used  map[string]artifact.Type
 	todo  []string
 	done  func()
+	// naming, if not nil, collects what names a digest: keys of records, and digests of blobs. Of the files of artifacts, which are many,
+	// it has only those in files.
+	naming map[string][]string
+	files  map[string]bool
 }
 
 // read adds the digests in the records.
@@ -125,21 +134,34 @@ func (m *marker) read(ctx context.Context, records []Info) error {
 		if errors.Is(err, ErrNotFound) {
 			return nil // removed meanwhile
 		}
-		m.add(text)
+		m.add(records[i].Key, text)
 		return err
 	})
 }
 
-func (m *marker) add(text []byte) {
+// add adds the digests in the text of a record, or of a blob that a record refers to.
+func (m *marker) add(from string, text []byte) {
 	found := digestIn.FindAll(text, -1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, digest := range found {
 		digest := string(digest)
+		m.note(from, digest)
 		if _, known := m.used[digest]; !known {
 			m.used[digest] = ""
 			m.todo = append(m.todo, digest)
 		}
+	}
+}
+
+// note notes that from names a digest. m.mu is held.
+func (m *marker) note(from, digest string) {
+	if m.naming == nil {
+		return
+	}
+	// A text may name a digest more than once.
+	if named := m.naming[digest]; len(named) == 0 || named[len(named)-1] != from {
+		m.naming[digest] = append(named, from)
 	}
 }
 
@@ -173,13 +195,16 @@ func (m *marker) follow(ctx context.Context, digest string) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for _, f := range manifest.Files {
+			if m.files[f.Digest] {
+				m.note(digest, f.Digest)
+			}
 			if typ := m.used[f.Digest]; typ == "" || manifest.Type < typ {
 				m.used[f.Digest] = manifest.Type
 			}
 		}
 		return nil
 	}
-	m.add(text)
+	m.add(digest, text)
 	return nil
 }
 
@@ -193,75 +218,4 @@ func (s *Store) readAll(ctx context.Context, key string, size int64) ([]byte, er
 		return nil, fmt.Errorf("read %s: more than the %d bytes of a record", key, maxManifest)
 	}
 	return io.ReadAll(ctxReader{ctx, r})
-}
-
-// Verified is what Verify has found so far.
-type Verified struct {
-	Blobs int64 `json:"blobs"`
-	Bytes int64 `json:"bytes"`
-	// Damaged are the digests of blobs whose content does not match. Missing are those that an artifact needs and the store does not have.
-	Damaged []string `json:"damaged"`
-	Missing []string `json:"missing"`
-}
-
-// Verify reads every blob and checks it against its digest; it calls done after each. It returns an error if it cannot continue, not if
-// something is damaged.
-func (s *Store) Verify(ctx context.Context, done func(Verified)) (Verified, error) {
-	v := Verified{Damaged: []string{}, Missing: []string{}}
-	needed := map[string]bool{}
-	there := map[string]bool{}
-	for info, err := range s.driver.List(ctx, blobsPrefix) {
-		if err != nil {
-			return v, err
-		}
-		digest := digestOfKey(info.Key)
-		there[digest] = true
-		switch err := s.verify(ctx, digest, info.Bytes, needed); {
-		case errors.Is(err, ErrCorrupt):
-			v.Damaged = append(v.Damaged, digest)
-		case err != nil:
-			return v, err
-		}
-		v.Blobs++
-		v.Bytes += info.Bytes
-		done(v)
-	}
-	for _, digest := range slices.Sorted(maps.Keys(needed)) {
-		if !there[digest] {
-			v.Missing = append(v.Missing, digest)
-		}
-	}
-	return v, nil
-}
-
-// mayBeManifest begins the canonical form of a manifest.
-const mayBeManifest = `{"type":"`
-
-// verify reads one blob to its end, and notes the files it needs if it is a manifest.
-func (s *Store) verify(ctx context.Context, digest string, size int64, needed map[string]bool) error {
-	r, err := s.Blob(ctx, digest)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	head := make([]byte, len(mayBeManifest))
-	n, err := io.ReadFull(r, head)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
-	}
-	if err != nil || string(head[:n]) != mayBeManifest || size > maxManifest {
-		_, err = io.Copy(io.Discard, r)
-		return err
-	}
-	rest, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-	var m artifact.Manifest
-	if json.Unmarshal(append(head, rest...), &m) == nil {
-		for _, f := range m.Files {
-			needed[f.Digest] = true
-		}
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,5 +127,95 @@ func TestVerify(t *testing.T) {
 	damage(ref.Digest, "{}")
 	if got := verify(); len(got.Damaged) != 2 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A damaged list of files is mended when the artifact is stored again, and a damaged file once RemoveDamaged has deleted it. A blob that is
+// not damaged stays.
+func TestDamagedIsStoredAgain(t *testing.T) {
+	s, dir := openFolder(t)
+	files := map[string]string{"a": "first", "b": "second"}
+	ref, first, second := folder(t, s, files), blob(t, s, "first"), blob(t, s, "second")
+	damage := func(digest string) {
+		t.Helper()
+		path := filepath.Join(dir, "blobs", digest[7:9], digest[7:])
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[0]++ // its size stays
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged := func() []string {
+		t.Helper()
+		v, err := s.Verify(t.Context(), func(store.Verified) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Damaged
+	}
+	damage(ref.Digest)
+	if folder(t, s, files); len(damaged()) > 0 {
+		t.Errorf("damaged after the artifact was stored again: %v", damaged())
+	}
+	damage(first)
+	removed, err := s.RemoveDamaged(t.Context(), []string{first, second})
+	if err != nil || !slices.Equal(removed, []string{first}) {
+		t.Fatalf("got %v, %v; want that %s is removed", removed, err, first)
+	}
+	if whole, err := s.HasTree(t.Context(), ref); whole || err != nil {
+		t.Errorf("got %t, %v for an artifact without its file", whole, err)
+	}
+	folder(t, s, files)
+	if whole, err := s.HasTree(t.Context(), ref); !whole || err != nil || len(damaged()) > 0 {
+		t.Errorf("got %t, %v, damaged %v", whole, err, damaged())
+	}
+}
+
+// An artifact of which a file has been cut short is not whole.
+func TestCutFileIsNotWhole(t *testing.T) {
+	s, dir := openFolder(t)
+	ref, first := folder(t, s, map[string]string{"a": "first"}), blob(t, s, "first")
+	path := filepath.Join(dir, "blobs", first[7:9], first[7:])
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 2); err != nil {
+		t.Fatal(err)
+	}
+	if whole, err := s.HasTree(t.Context(), ref); whole || err != nil {
+		t.Errorf("got %t, %v", whole, err)
+	}
+}
+
+// The records that lead to a file are found, through lists of files and through blobs that records refer to, but not through the content of
+// files.
+func TestReferrers(t *testing.T) {
+	s, _ := openFolder(t)
+	ref := folder(t, s, map[string]string{"a": "file"})
+	file := blob(t, s, "file")
+	other := folder(t, s, map[string]string{"a": "it names " + file})
+	outputs := blob(t, s, fmt.Sprintf(`{"data": {"digest": %q}}`, ref.Digest))
+	for key, record := range map[string]any{"runs/a/run.json": ref, "runs/b/run.json": outputs, "runs/c/run.json": other, "runs/d/run.json": file} {
+		if err := s.PutJSON(t.Context(), key, record, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.Referrers(t.Context(), []string{file, blob(t, s, "lost")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]store.Referrer{file: {
+		{Key: "runs/a/run.json", Via: []string{ref.Digest, file}},
+		{Key: "runs/b/run.json", Via: []string{outputs, ref.Digest, file}},
+		{Key: "runs/d/run.json", Via: []string{file}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

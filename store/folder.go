@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -28,10 +27,5 @@ func (s *Store) PutFolder(
 	if len(m.Files) == 0 {
 		return artifact.Ref{}, fmt.Errorf("%s %s has no folder %s", of.Type, of.Digest, folder)
 	}
-	data, err := encodeManifest(m)
-	if err != nil {
-		return artifact.Ref{}, err
-	}
-	digest, _, err := s.putSeeker(ctx, bytes.NewReader(data))
-	return refOf(m, digest), err
+	return s.putManifest(ctx, m)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -49,11 +48,5 @@ func (s *Store) MergeTrees(ctx context.Context, refs []artifact.Ref) (artifact.R
 		}
 	}
 	files := slices.SortedFunc(maps.Values(merged), func(a, b artifact.File) int { return cmp.Compare(a.Path, b.Path) })
-	m := artifact.Manifest{Type: refs[0].Type, Files: files}
-	data, err := encodeManifest(m)
-	if err != nil {
-		return artifact.Ref{}, err
-	}
-	digest, _, err := s.putSeeker(ctx, bytes.NewReader(data))
-	return refOf(m, digest), err
+	return s.putManifest(ctx, artifact.Manifest{Type: refs[0].Type, Files: files})
 }

@@ -35,15 +35,32 @@ func (s *Store) PutTree(ctx context.Context, typ artifact.Type, dir string, meta
 	}
 	s.near.add(manifest.Files, dir)
 	manifest.Type, manifest.Meta = typ, meta
-	data, err := encodeManifest(manifest)
-	if err != nil {
-		return artifact.Ref{}, err
-	}
-	digest, _, err := s.putSeeker(ctx, bytes.NewReader(data))
+	ref, err := s.putManifest(ctx, manifest)
 	if err != nil {
 		return artifact.Ref{}, fmt.Errorf("store %s as a %s: %w", dir, typ, err)
 	}
-	return refOf(manifest, digest), nil
+	return ref, nil
+}
+
+// putManifest stores the list of an artifact's files. Unlike those, a list that is already stored is read, and replaced if it is damaged:
+// it is small, and an artifact with a damaged list counts as missing (HasTree), so the step that makes the artifact again has to mend it.
+func (s *Store) putManifest(ctx context.Context, m artifact.Manifest) (artifact.Ref, error) {
+	data, err := encodeManifest(m)
+	if err != nil {
+		return artifact.Ref{}, err
+	}
+	digest, _, err := s.put(ctx, bytes.NewReader(data), func(digest string) (bool, error) {
+		switch damaged, err := s.isDamaged(ctx, digest); {
+		case errors.Is(err, ErrNotFound): // a sweep has just deleted it
+			return false, nil
+		default:
+			return !damaged, err
+		}
+	})
+	if err != nil {
+		return artifact.Ref{}, err
+	}
+	return refOf(m, digest), nil
 }
 
 // ListTree returns the files that PutTree would store, with their digests, and stores nothing.
@@ -165,7 +182,7 @@ func (s *Store) Manifest(ctx context.Context, ref artifact.Ref) (artifact.Manife
 	return m, nil
 }
 
-// HasTree reports whether an artifact is in the store with all its files.
+// HasTree reports whether an artifact is in the store with all its files. It compares the sizes of the files, and does not read them.
 func (s *Store) HasTree(ctx context.Context, ref artifact.Ref) (bool, error) {
 	manifest, err := s.Manifest(ctx, ref)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) {
@@ -173,11 +190,21 @@ func (s *Store) HasTree(ctx context.Context, ref artifact.Ref) (bool, error) {
 	} else if err != nil {
 		return false, err
 	}
-	digests := make([]string, len(manifest.Files))
-	for i, f := range manifest.Files {
-		digests[i] = f.Digest
+	err = Each(ctx, len(manifest.Files), func(ctx context.Context, i int) error {
+		key, err := blobKey(manifest.Files[i].Digest)
+		if err != nil {
+			return err
+		}
+		info, err := s.driver.Stat(ctx, key)
+		if err == nil && info.Bytes != manifest.Files[i].Bytes {
+			err = ErrCorrupt
+		}
+		return err
+	})
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) {
+		return false, nil
 	}
-	return s.HasBlobs(ctx, digests)
+	return err == nil, err
 }
 
 func (s *Store) manifest(ctx context.Context, ref artifact.Ref) (m artifact.Manifest, err error) {
@@ -228,7 +255,10 @@ func (s *Store) Fetch(ctx context.Context, ref artifact.Ref, dir string) error {
 		return fmt.Errorf("fetch: %w", err)
 	}
 	dir = filepath.Clean(dir)
-	if err := s.fetch(ctx, manifest, dir); err != nil {
+	switch err := s.fetch(ctx, manifest, dir); {
+	case errors.Is(err, ErrCorrupt):
+		return fmt.Errorf("fetch %s %s: %w\nhelp: `sluice data verify` lists what the file belongs to, and how to replace it", ref.Type, ref.Digest, err)
+	case err != nil:
 		return fmt.Errorf("fetch %s %s: %w", ref.Type, ref.Digest, writeError(err))
 	}
 	s.near.add(manifest.Files, dir)

@@ -175,56 +175,6 @@ func noneOpen(ctx context.Context, s *store.Store) error {
 	return nil
 }
 
-func newDataVerify() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Check the files in the store against their digests",
-		Long: `Read every file in the store and compare it with its digest, and find files
-that an artifact refers to but that are missing. If there are damaged or
-missing files, the exit code is 1. A damaged file can be removed by hand: the
-step that created it creates it again when it is needed.`,
-		Example: `  sluice data verify
-  sluice data verify --format json`,
-		Args: cobra.NoArgs,
-	}
-	format := kit.AddFormat(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, err := dataStore(cmd)
-		if err != nil {
-			return err
-		}
-		said := time.Now()
-		found, err := s.Verify(cmd.Context(), func(v store.Verified) {
-			if time.Since(said) < sayEvery {
-				return
-			}
-			said = time.Now()
-			fmt.Fprintf(cmd.ErrOrStderr(), "sluice: %s read, %s\n", human.Plural(v.Blobs, "file"), human.Bytes(v.Bytes)) //nolint:errcheck // it goes on
-		})
-		if err != nil {
-			return err
-		}
-		err = kit.Print(cmd, *format, found, func(out io.Writer) error { return verifiedText(out, found) })
-		if err == nil && len(found.Damaged)+len(found.Missing) > 0 {
-			err = kit.ExitWith(kit.ExitInfrastructure)
-		}
-		return err
-	}
-	return cmd
-}
-
-func verifiedText(out io.Writer, found store.Verified) error {
-	for _, digest := range found.Damaged {
-		fmt.Fprintln(out, "damaged", digest) //nolint:errcheck // the last line has the error
-	}
-	for _, digest := range found.Missing {
-		fmt.Fprintln(out, "missing", digest) //nolint:errcheck // the last line has the error
-	}
-	_, err := fmt.Fprintf(out, "%s read, %s: %d damaged, %d missing\n", human.Plural(found.Blobs, "file"), human.Bytes(found.Bytes),
-		len(found.Damaged), len(found.Missing))
-	return err
-}
-
 // resumable are the runs whose checkpoints a run that is open may go on from, or writes.
 func resumable(ctx context.Context, s *store.Store, runs []record.RunRecord) (map[string]bool, error) {
 	all := map[string]bool{}
