@@ -179,6 +179,27 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// A value that a row cannot hold is reported with its column, and the other values of the row are shown.
+//
+// promise: docs/data.md#p-column-named
+func TestColumnIsNamed(t *testing.T) {
+	schema := `{"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}, {"name": "in", "type": ` + record(`{"type": "array", "items": "float"}`) +
+		`}]}`
+	schema = strings.Replace(schema, `"name": "r", "fields": [{"name": "x"`, `"name": "i", "fields": [{"name": "x"`, 1)
+	r, err := NewReader(bytes.NewReader(avroFile(schema, 1, 4, 4, 0, 0, 0x80, 0x3f, 0, 0, 0xc0, 0x7f, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, rejected, err := r.Next()
+	want := rows.Row{"id": int64(2), "in": map[string]any{"x": []any{1.0, nil}}}
+	if diff := cmp.Diff(want, row); diff != "" || err != nil {
+		t.Errorf("%v, -want +got:\n%s", err, diff)
+	}
+	if why := fmt.Sprint(rejected); !strings.HasPrefix(why, "number_range: column in.x: NaN is not a number") {
+		t.Errorf("rejected: %s", why)
+	}
+}
+
 // Files that claim more than they have are broken, at little cost.
 func TestBounds(t *testing.T) {
 	nothing := `{"type": "record", "name": "e", "fields": []}`

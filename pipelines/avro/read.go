@@ -3,6 +3,7 @@
 package avro
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -45,7 +46,8 @@ func NewReader(r Source) (*Reader, error) {
 // Type returns the type of the records.
 func (r *Reader) Type() *columns.Type { return r.schema.rowType() }
 
-// Next returns the next record, or the reason why it cannot be a row. At the end of a complete file err is io.EOF; any other err means that
+// Next returns the next record. If it cannot be a row, rejected is the reason, and row has null for the values that are to blame; it is nil
+// if there is nothing to show. At the end of a complete file err is io.EOF; any other err means that
 // the file is corrupt, and nothing more can be read.
 func (r *Reader) Next() (row rows.Row, rejected, err error) {
 	for r.left == 0 {
@@ -84,6 +86,8 @@ type decoder struct {
 	depth int
 	// size is the approximate size of the row so far, as JSON. Once it is too large, the rest of the row is read but not stored.
 	size int
+	// path are the names of the fields that the current value is in.
+	path []string
 	// rejected is the reason why the current record cannot be a row.
 	rejected error
 	// err is set if the data is corrupt; nothing after it can be read.
@@ -91,15 +95,12 @@ type decoder struct {
 }
 
 func (d *decoder) record(s *schema) (row rows.Row, rejected error) {
-	d.size, d.rejected = 0, nil
+	d.size, d.rejected, d.path = 0, nil, d.path[:0]
 	row, _ = d.value(s).(map[string]any)
 	if d.full() {
-		d.reject(rows.Reject("too_long", "the row has more than %d bytes", rows.MaxSize))
+		d.rejected = cmp.Or(d.rejected, rows.Reject("too_long", "the row has more than %d bytes", rows.MaxSize))
 	}
-	if d.rejected != nil {
-		return nil, d.rejected
-	}
-	return row, nil
+	return row, d.rejected
 }
 
 // full reports whether the row exceeds the maximum size.
@@ -107,7 +108,7 @@ func (d *decoder) full() bool { return d.size > rows.MaxSize }
 
 func (d *decoder) reject(err error) {
 	if d.rejected == nil {
-		d.rejected = err
+		d.rejected = rows.InColumn(d.path, err)
 	}
 }
 
@@ -226,7 +227,9 @@ func (d *decoder) fields(s *schema) any {
 	object := make(map[string]any, len(s.names))
 	for i, name := range s.names {
 		d.size += len(name) + 4
+		d.path = append(d.path, name)
 		object[name] = d.value(s.parts[i])
+		d.path = d.path[:len(d.path)-1]
 	}
 	return object
 }

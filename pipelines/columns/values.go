@@ -266,7 +266,7 @@ func (t *Type) decimal(text string) (raw any, ok bool) {
 // Finite rejects NaN and infinities, which JSON cannot represent.
 func Finite(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, rows.Reject("number_range", "%v is not a number that a row can hold", f)
+		return nil, rows.Reject("number_range", "%v is not a number that a row can hold, because JSON has none; write null or another number to the file instead", f)
 	}
 	return f, nil
 }

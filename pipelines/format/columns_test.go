@@ -132,6 +132,47 @@ func TestParquet(t *testing.T) {
 	}
 }
 
+// A value that a row cannot hold is reported with its column, and the other values of the row are shown.
+//
+// promise: docs/data.md#p-column-named
+func TestParquetNamesColumn(t *testing.T) {
+	type inner struct {
+		Scores []float64 `parquet:"scores,list"`
+	}
+	type record struct {
+		ID    int64   `parquet:"id"`
+		Score float64 `parquet:"score"`
+		Inner inner   `parquet:"inner"`
+	}
+	var out bytes.Buffer
+	w := parquet.NewGenericWriter[record](&out)
+	if _, err := w.Write([]record{{ID: 1, Score: math.NaN()}, {ID: 2, Inner: inner{[]float64{1, math.Inf(-1)}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := File{Path: filepath.Join(t.TempDir(), "in"), Name: "in", Size: int64(out.Len())}
+	if err := os.WriteFile(file.Path, out.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := (parquetFile{}).Read(t.Context(), Piece{File: file, End: file.Size}, func(r Record) error {
+		got = append(got, string(r.Text), fmt.Sprint(r.Rejected))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const why = " is not a number that a row can hold, because JSON has none; write null or another number to the file instead"
+	want := []string{
+		`{"id":1,"inner":{"scores":[]},"score":null}`, "number_range: column score: NaN" + why,
+		`{"id":2,"inner":{"scores":[1.0,null]},"score":0.0}`, "number_range: column inner.scores.element: -Inf" + why,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // A Parquet file that is cut off or broken is rejected, its rows are not lost silently, and nothing panics.
 func TestParquetDamage(t *testing.T) {
 	var rows []parquetRecord

@@ -1,8 +1,10 @@
 package format
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"math"
 	"time"
 
@@ -103,7 +105,16 @@ func (f *parquetNode) itemType() *columns.Type {
 	return t
 }
 
-// assemble builds the field's value from the values of its columns, for one row or one item of a list.
+// unfit is the error for a value that a row cannot hold.
+type unfit struct {
+	path []string // of fields, from the innermost
+	why  error
+}
+
+func (u *unfit) Error() string { return u.why.Error() }
+
+// assemble builds the field's value from the values of its columns, for one row or one item of a list. If a row cannot hold a part of it, the
+// error is an *unfit, and the value is returned with null in that place.
 func (f *parquetNode) assemble(columns [][]parquet.Value) (any, error) {
 	first := columns[0][0]
 	switch {
@@ -111,14 +122,13 @@ func (f *parquetNode) assemble(columns [][]parquet.Value) (any, error) {
 		return []any{}, nil
 	case f.repeated:
 		items := []any{}
+		var first error
 		for _, item := range splitItems(columns, f.repetition) {
 			v, err := f.one(item)
-			if err != nil {
-				return nil, err
-			}
+			first = cmp.Or(first, err)
 			items = append(items, v)
 		}
-		return items, nil
+		return items, first
 	case f.optional && first.DefinitionLevel() < f.definition:
 		return nil, nil
 	}
@@ -128,26 +138,30 @@ func (f *parquetNode) assemble(columns [][]parquet.Value) (any, error) {
 // one builds the value of a field that is present, or of one of its items.
 func (f *parquetNode) one(columns [][]parquet.Value) (any, error) {
 	if f.convert != nil {
-		return f.convert(columns[0][0])
+		v, err := f.convert(columns[0][0])
+		if err != nil {
+			return nil, &unfit{why: err}
+		}
+		return v, nil
 	}
 	if f.list || f.keys {
 		items, err := f.children[0].assemble(columns)
-		if err != nil {
-			return nil, err
-		}
-		return f.unwrap(items.([]any))
+		v, wrapped := f.unwrap(items.([]any))
+		return v, cmp.Or(err, wrapped)
 	}
 	object := make(map[string]any, len(f.children))
 	at := 0
+	var first error
 	for _, child := range f.children {
 		v, err := child.assemble(columns[at : at+child.columns])
-		if err != nil {
-			return nil, err
+		if u, ok := errors.AsType[*unfit](err); ok {
+			u.path = append(u.path, child.name)
 		}
+		first = cmp.Or(first, err)
 		object[child.name] = v
 		at += child.columns
 	}
-	return object, nil
+	return object, first
 }
 
 // unwrap removes the groups that Parquet puts around the items of lists and maps. A map whose keys are not text becomes a list of key-value
@@ -173,7 +187,7 @@ func (f *parquetNode) unwrap(items []any) (any, error) {
 		}
 		name, ok := key.(string)
 		if _, twice := object[name]; twice || !ok {
-			return nil, rows.Reject("repeated_field", "the key %.40q of a map is null or duplicated", name)
+			return nil, &unfit{why: rows.Reject("repeated_field", "the key %.40q of a map is null or duplicated", name)}
 		}
 		object[name] = value
 	}

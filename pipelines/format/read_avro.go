@@ -59,6 +59,7 @@ func (avroFile) Read(ctx context.Context, p Piece, yield func(Record) error) err
 		r := Record{Offset: number}
 		if broken == nil {
 			r.Row, r.Rejected, broken = in.Next()
+			r.showRow()
 		}
 		switch {
 		case raw.err != nil:

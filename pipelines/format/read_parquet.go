@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -92,6 +93,7 @@ func readGroup(ctx context.Context, f *openedParquet, group parquet.RowGroup, nu
 		for _, values := range batch[:n] {
 			r := Record{Offset: number}
 			r.Row, r.Rejected = parquetRow(f.root, values)
+			r.showRow()
 			if why := (*rows.Rejection)(nil); r.Rejected != nil && !errors.As(r.Rejected, &why) {
 				return r.Rejected
 			}
@@ -132,7 +134,7 @@ func (r *parquetRows) close() {
 	}
 }
 
-// parquetRow assembles a row from the values of all columns.
+// parquetRow assembles a row from the values of all columns. If it is rejected for values that a row cannot hold, those are null.
 func parquetRow(root *parquetNode, values parquet.Row) (r rows.Row, err error) {
 	defer recoverDamage(&err)
 	columns := make([][]parquet.Value, root.columns)
@@ -141,10 +143,11 @@ func parquetRow(root *parquetNode, values parquet.Row) (r rows.Row, err error) {
 		return true
 	})
 	v, err := root.one(columns)
-	if err != nil {
-		return nil, err
+	if u, ok := errors.AsType[*unfit](err); ok {
+		slices.Reverse(u.path)
+		err = rows.InColumn(u.path, u.why)
 	}
-	return v.(map[string]any), nil
+	return v.(map[string]any), err
 }
 
 // remoteBuffer is the size of the read buffer of each column of a remote file.

@@ -34,6 +34,15 @@ type Record struct {
 	Rejected error
 }
 
+// showRow makes the Row of a rejected record, which is not complete, its Text.
+func (r *Record) showRow() {
+	if r.Rejected == nil || r.Row == nil {
+		return
+	}
+	r.Text, _ = rows.Encode(r.Row) // without a text, the reason has to do
+	r.Row = nil
+}
+
 // Format reads the rows of one kind of file. It is safe for concurrent use.
 type Format interface {
 	// Cut divides a file of more than UnitSize into pieces.

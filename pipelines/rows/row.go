@@ -39,6 +39,15 @@ func Reject(reason, format string, args ...any) error {
 	return &Rejection{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
+// InColumn names the column whose value is the reason of a rejection: for a part of a value, the path to it. Other errors stay.
+func InColumn(path []string, err error) error {
+	why, ok := errors.AsType[*Rejection](err)
+	if !ok || len(path) == 0 {
+		return err
+	}
+	return Reject(why.Reason, "column %s: %s", strings.Join(path, "."), why.Message)
+}
+
 // Reasons that several packages use.
 const (
 	// ReasonDamaged is the reason at the point where a file is corrupt: nothing after it can be read.
