@@ -20,6 +20,12 @@ import (
 // node.
 const typesFolder = "types"
 
+// notedTypes is what is recorded of a file: the type of its rows, and whether there are none.
+type notedTypes struct {
+	Row   *columns.Type `json:"row"`
+	Empty bool          `json:"empty,omitempty"`
+}
+
 // noteTypes records the column types that a file declares. The worker that reads the rows does it, since each file must be opened for it.
 func (f *readFn) noteTypes(ctx context.Context, file format.File) (err error) {
 	typed, ok := f.entry().source.Format.(format.Typed)
@@ -31,8 +37,8 @@ func (f *readFn) noteTypes(ctx context.Context, file format.File) (err error) {
 	if _, noted := f.session.typed.Load(known); noted {
 		return nil
 	}
-	t, err := typed.Types(ctx, file)
-	if err != nil || t == nil {
+	var noted notedTypes
+	if noted.Row, noted.Empty, err = typed.Types(ctx, file); err != nil || noted.Row == nil {
 		return err
 	}
 	defer func() {
@@ -40,7 +46,7 @@ func (f *readFn) noteTypes(ctx context.Context, file format.File) (err error) {
 			f.session.typed.Store(known, true)
 		}
 	}()
-	text, err := json.Marshal(t)
+	text, err := json.Marshal(noted)
 	if err != nil {
 		return err
 	}
@@ -72,15 +78,18 @@ func (p *plan) writesTyped() bool {
 // flow is what is known about the types of the rows at a node. typ is nil if no row of a known type reaches it.
 type flow struct {
 	typ     *columns.Type
+	empty   bool // typ is that of files without rows
 	unknown bool // rows of unknown types reach the node
 }
 
+// join adds the rows of another flow. Files without rows have no say where others have some: their columns often have types of no meaning.
 func (f *flow) join(o flow) {
 	f.unknown = f.unknown || o.unknown
 	switch {
-	case f.typ == nil:
-		f.typ = o.typ
-	case o.typ != nil:
+	case o.typ == nil || f.typ != nil && o.empty && !f.empty:
+	case f.typ == nil || f.empty && !o.empty:
+		f.typ, f.empty = o.typ, o.empty
+	default:
 		f.typ = columns.Join(f.typ, o.typ)
 	}
 }
@@ -139,11 +148,11 @@ func sourceTypes(work string, node int, f format.Format) (out flow, err error) {
 		if err != nil {
 			return out, err
 		}
-		var t *columns.Type
-		if err := json.Unmarshal(text, &t); err != nil {
+		var noted notedTypes
+		if err := json.Unmarshal(text, &noted); err != nil {
 			return out, err
 		}
-		out.join(flow{typ: t})
+		out.join(flow{typ: noted.Row, empty: noted.Empty})
 	}
 	return out, err
 }

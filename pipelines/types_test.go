@@ -1,11 +1,14 @@
 package pipelines_test
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines"
@@ -24,7 +27,7 @@ func columnTypes(t *testing.T, path, reader string) map[string]*columns.Type {
 	if err != nil {
 		t.Fatal(err)
 	}
-	typ, err := r.Format.(format.Typed).Types(t.Context(), format.File{Path: path, Name: "x", Size: info.Size()})
+	typ, _, err := r.Format.(format.Typed).Types(t.Context(), format.File{Path: path, Name: "x", Size: info.Size()})
 	if err != nil || typ == nil {
 		t.Fatal(typ, err)
 	}
@@ -108,6 +111,44 @@ func TestTypesOfSeveral(t *testing.T) {
 	}
 	if got := columnTypes(t, filepath.Join(both.OutputDir, "alone", "part-00000-of-00001.avro"), "ReadFromAvro"); got["date"].Kind != columns.Date {
 		t.Errorf("alone: %+v", got["date"])
+	}
+}
+
+// TestTypesOfNothing: a file whose column is null in all rows, and one that has no rows, have no say in the types of the columns. Such files
+// come from programs that derive types from values.
+//
+// promise: docs/data.md#p-types-of-nothing
+func TestTypesOfNothing(t *testing.T) {
+	input := t.TempDir()
+	writeParquet := func(name string, at parquet.Node, rows ...parquet.Row) {
+		t.Helper()
+		var out bytes.Buffer
+		w := parquet.NewGenericWriter[any](&out, parquet.NewSchema("row", parquet.Group{"at": parquet.Optional(at)}))
+		if _, err := w.WriteRows(rows); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Close(), os.WriteFile(filepath.Join(input, name), out.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	instant := parquet.Timestamp(parquet.Microsecond)
+	writeParquet("a.parquet", parquet.Leaf(parquet.NullType), parquet.Row{parquet.NullValue().Level(0, 0, 0)})
+	writeParquet("b.parquet", instant, parquet.Row{parquet.Int64Value(7).Level(0, 1, 0)})
+	writeParquet("c.parquet", parquet.String())
+	for _, c := range []struct {
+		files string
+		want  *columns.Type
+	}{
+		{"*", &columns.Type{Kind: columns.Timestamp, Unit: columns.Micros, UTC: true}},
+		{"a*", &columns.Type{Kind: columns.Text}},
+		{"c*", &columns.Type{Kind: columns.Text}},
+	} {
+		j := job(t.TempDir(), chain(t, input, "- {type: ReadFromParquet, config: {path: INPUT/"+c.files+"}}\n- {type: WriteToParquet}"))
+		mustRun(t, j)
+		got := columnTypes(t, filepath.Join(j.OutputDir, "all", "part-00000-of-00001.parquet"), "ReadFromParquet")
+		if diff := cmp.Diff(map[string]*columns.Type{"at": c.want}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.files, diff)
+		}
 	}
 }
 

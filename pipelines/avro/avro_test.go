@@ -103,7 +103,7 @@ func TestType(t *testing.T) {
 	want := map[string]*columns.Type{
 		"int": {Kind: columns.Int, Bits: 32}, "long": {Kind: columns.Int, Bits: 64}, "float": {Kind: columns.Float, Bits: 32}, "string": text,
 		"fixed_again": {Kind: columns.Bytes, Size: 3}, "enum": {Kind: columns.Enum, Symbols: []string{"A", "B"}},
-		"array": {Kind: columns.List, Items: &columns.Type{Kind: columns.Int, Bits: 32}}, "either": nil, "null": nil,
+		"array": {Kind: columns.List, Items: &columns.Type{Kind: columns.Int, Bits: 32}}, "either": nil, "null": {Kind: columns.Null},
 		"map":     {Kind: columns.Map, Key: text, Items: &columns.Type{Kind: columns.Struct, Fields: map[string]*columns.Type{"n": {Kind: columns.Int, Bits: 64}}}},
 		"tree":    {Kind: columns.Struct, Fields: map[string]*columns.Type{"name": text, "under": {Kind: columns.List}}},
 		"decimal": {Kind: columns.Decimal, Precision: 30, Scale: 2}, "uuid": {Kind: columns.UUID}, "date": {Kind: columns.Date},

@@ -289,6 +289,8 @@ func (s *schema) typeIn(within map[*schema]bool, left *int) *columns.Type {
 	within[s] = true
 	defer delete(within, s)
 	switch s.kind { //nolint:exhaustive // the others have no parts
+	case kindNull:
+		return &columns.Type{Kind: columns.Null}
 	case kindArray:
 		return &columns.Type{Kind: columns.List, Items: s.items.typeIn(within, left)}
 	case kindMap:
@@ -309,9 +311,10 @@ func (s *schema) typeIn(within map[*schema]bool, left *int) *columns.Type {
 				one = part
 			}
 		}
-		if one != nil {
-			return one.typeIn(within, left)
+		if one == nil {
+			return &columns.Type{Kind: columns.Null}
 		}
+		return one.typeIn(within, left)
 	}
 	return s.typ
 }

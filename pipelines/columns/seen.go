@@ -162,7 +162,7 @@ func (s *seen) typeOf(known *Type) *Type {
 	if s == nil {
 		s = &seen{}
 	}
-	if known == nil {
+	if known == nil || known.Kind == Null {
 		return s.valueType()
 	}
 	out := *known

@@ -27,6 +27,8 @@ const (
 	List      Kind = "list"
 	Map       Kind = "map"
 	Struct    Kind = "struct"
+	// Null has no values: a program that writes a file may not know the type of a column that is null in all its rows.
+	Null Kind = "null"
 )
 
 // Type is the type of a column's values, all of which may be null. A nil *Type means that the type is derived from the values.
@@ -63,11 +65,17 @@ func NewDecimal(precision, scale int) *Type {
 	return &Type{Kind: Decimal, Precision: precision, Scale: scale}
 }
 
-// Join returns the type of values that are of type a or b. A struct gets the fields of both; other types that differ become nil, so that
-// the values decide.
+// Join returns the type of values that are of type a or b. A struct gets the fields of both, and Null adds nothing; other types that differ
+// become nil, so that the values decide.
 func Join(a, b *Type) *Type {
 	switch {
-	case a == nil || b == nil || a.Kind != b.Kind:
+	case a == nil || b == nil:
+		return nil
+	case a.Kind == Null:
+		return b
+	case b.Kind == Null:
+		return a
+	case a.Kind != b.Kind:
 		return nil
 	case a.Kind == Struct:
 		out := &Type{Kind: Struct, Fields: maps.Clone(a.Fields)}

@@ -151,6 +151,8 @@ func (t *Type) Physical(v any) (raw any, ok bool) {
 	case Map:
 		_, object := v.(map[string]any)
 		return v, object || t.Key.pairs(v)
+	case Null:
+		return nil, false
 	case Text, Bytes, UUID, Enum, Timestamp, Date, Time, Decimal:
 	}
 	text, ok := v.(string)
@@ -171,7 +173,7 @@ func (t *Type) IsText() bool {
 	switch t.Kind {
 	case Text, Bytes, UUID, Enum, Timestamp, Date, Time, Decimal:
 		return true
-	case Bool, Int, Float, JSON, List, Map, Struct:
+	case Bool, Int, Float, JSON, List, Map, Struct, Null:
 	}
 	return false
 }

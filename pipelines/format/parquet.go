@@ -259,6 +259,9 @@ func parquetValue(t parquet.Type, element format.SchemaElement) (*columns.Type, 
 		}
 	case *format.UUIDType:
 		return &columns.Type{Kind: columns.UUID}, func(v parquet.Value) (any, error) { return value(columns.UUIDText(v.ByteArray())) }
+	case *format.NullType:
+		_, convert := plainParquet(t, false)
+		return &columns.Type{Kind: columns.Null}, convert
 	case *format.IntType:
 		typ, convert := plainParquet(t, false)
 		if typ.Bits = int(of.BitWidth); !of.IsSigned {

@@ -23,18 +23,19 @@ type avroFile struct{}
 func (avroFile) Cut(_ context.Context, whole Piece) ([]Piece, error) { return []Piece{whole}, nil }
 
 // Types implements Typed.
-func (avroFile) Types(ctx context.Context, file File) (*columns.Type, error) {
+func (avroFile) Types(ctx context.Context, file File) (t *columns.Type, empty bool, err error) {
 	r, err := file.open(ctx, 0)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer r.Close()
 	raw := &countedReader{r: r}
 	in, err := avro.NewReader(bufio.NewReader(raw))
 	if err != nil {
-		return nil, raw.err // other errors are reported when the file is read
+		return nil, false, raw.err // other errors are reported when the file is read
 	}
-	return in.Type(), nil
+	_, _, err = in.Next()
+	return in.Type(), errors.Is(err, io.EOF), raw.err
 }
 
 func (avroFile) Read(ctx context.Context, p Piece, yield func(Record) error) error {

@@ -41,15 +41,19 @@ func (parquetFile) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
 }
 
 // Types implements Typed.
-func (parquetFile) Types(ctx context.Context, file File) (*columns.Type, error) {
+func (parquetFile) Types(ctx context.Context, file File) (t *columns.Type, empty bool, err error) {
 	f, err := openParquet(ctx, file)
 	if why := (*rows.Rejection)(nil); errors.As(err, &why) {
-		return nil, nil //nolint:nilnil // said when it is read
+		return nil, false, nil // said when it is read
 	} else if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	f.from.close()
-	return f.root.typ(), nil
+	n := int64(0)
+	for _, group := range f.groups {
+		n += group.NumRows()
+	}
+	return f.root.typ(), n == 0, nil
 }
 
 func (parquetFile) Read(ctx context.Context, p Piece, yield func(Record) error) error {

@@ -53,8 +53,8 @@ type Format interface {
 
 // Typed is a format whose files declare the types of their columns.
 type Typed interface {
-	// Types returns the type of a file's rows, a struct. For a corrupt file it returns nil.
-	Types(ctx context.Context, file File) (*columns.Type, error)
+	// Types returns the type of a file's rows, a struct, and whether there are none. For a corrupt file the type is nil.
+	Types(ctx context.Context, file File) (t *columns.Type, empty bool, err error)
 }
 
 // Reader is a compiled ReadFrom transform.

@@ -118,7 +118,7 @@ func parquetNodeOf(t *columns.Type) parquet.Node {
 			group[name] = parquet.Optional(parquetNodeOf(field))
 		}
 		return group
-	case columns.JSON:
+	case columns.JSON, columns.Null: // Seen.Type leaves no Null
 	}
 	return parquet.JSON()
 }
