@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -144,7 +145,7 @@ func countAlpha(words []word) int {
 }
 
 // maxAround is how many bytes of punctuation may surround a stop word.
-const maxAround = 8
+const maxAround = 16
 
 // countStopWords returns how many different stop words are among words. Case and punctuation around a word do not matter. It stops at
 // MinStopWords.
@@ -162,13 +163,16 @@ func (g *gopher) countStopWords(text string, words []word) int {
 		if len(w.text) > g.longestStop+maxAround {
 			continue
 		}
-		bare := strings.ToLower(strings.Trim(w.text, `.,;:!?"'()[]“”‘’`))
+		bare := strings.ToLower(strings.TrimFunc(w.text, isMark))
 		if slices.Contains(g.StopWords, bare) && !slices.Contains(seen, bare) {
 			seen = append(seen, bare)
 		}
 	}
 	return len(seen)
 }
+
+// isMark reports whether a character is punctuation or a symbol, of any script.
+func isMark(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
 
 func (g *gopher) judgeRepetition(text string, grams *ngrams) string {
 	chars := utf8.RuneCountInString(text)

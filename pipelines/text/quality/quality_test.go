@@ -88,6 +88,9 @@ func TestGopherWords(t *testing.T) {
 		{"one stop word", strings.Replace(all, "and", "und", 1), "stop_words"},
 		{"one stop word twice", strings.Replace(all, "and", "the", 1), "stop_words"},
 		{"stop words in quotes", strings.Replace(all, "and", `"THAT,"`, 1), ""},
+		{"stop words in guillemets", strings.Replace(all, "and", "»That…«", 1), ""},
+		{"stop words in low quotes", strings.Replace(all, "and", "„that“", 1), ""},
+		{"stop words in full-width brackets", strings.Replace(all, "and", "（that）。", 1), ""},
 	}
 	// What is measured here repeats words, which other rules are about.
 	f := filter(t, noRepetition, Gopher)
