@@ -78,7 +78,7 @@ type compiledChild struct {
 func (f *family) compile(l *loader, generation int) *checker {
 	c := &checker{
 		loader: l, env: f.env, ws: f.ws, family: f, generation: generation,
-		usedParams: map[string]bool{}, children: map[*step]*compiledChild{}, compiled: map[*step]*compiledChild{}, groups: map[string]string{},
+		usedParams: map[string]bool{}, published: map[[2]string]bool{}, children: map[*step]*compiledChild{}, compiled: map[*step]*compiledChild{}, groups: map[string]string{},
 	}
 	c.program = c.check()
 	c.src.DropFollowing(c.root)

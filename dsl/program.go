@@ -36,6 +36,8 @@ type Program struct {
 	hashKeys map[string]hashKeys
 	// childFiles are the workspace files that steps which run children depend on, where these are others than all.
 	childFiles map[string][]string
+	// published are the keys that expressions read of `datasets` and `models`, each with that name.
+	published map[[2]string]bool
 }
 
 // Compile loads and checks a pipeline against its environment, and reports all findings at once, sorted by position. A nil env.Source means
@@ -126,8 +128,9 @@ type checker struct {
 	afterVars  map[string]*cel.Type
 	envs       map[string]*cel.Env // by the signature of their variables
 	usedParams map[string]bool
-	tried      int // combinations of matrices
-	shapes     int // of rows
+	published  map[[2]string]bool // of Program
+	tried      int                // combinations of matrices
+	shapes     int                // of rows
 	cleanings  map[*step]*transform.Cleaning
 	written    map[*step]transform.Shape // the rows of the datasets of cleanings
 	// requirements: as in Program.
@@ -165,7 +168,7 @@ func (c *checker) check() *Program {
 	return &Program{
 		pipeline: &c.pipeline, env: c.env, ts: c.ts, steps: c.steps, byID: c.byID, graph: graph, outputs: c.outputs,
 		concurrency: c.concurrency, requirements: c.requirements, hashKeys: c.childHashKeys(),
-		childFiles: c.childFiles(),
+		childFiles: c.childFiles(), published: c.published,
 	}
 }
 
@@ -374,7 +377,7 @@ func (c *checker) use(e *expr.Expression) {
 			line, col := e.Locate(c.src, r)
 			c.src.Add(document.SeverityWarning, line, col, "attempt", "remove it", "`run.attempt` is always 1: expressions are evaluated once for all attempts of a step")
 		}
-		c.checkPublished(e, r)
+		c.usePublished(e, r)
 		for _, name := range r.Params(c.pipeline.Params) {
 			c.useParam(e, r, name)
 		}

@@ -56,7 +56,7 @@ func (e *Engine) compare(ctx context.Context, sub *Submitted, at record.StepRef,
 
 // checkBaseline demands that the dataset which a clean step is to be compared with is published, or will be by this pipeline: what a
 // name that nobody publishes is compared with would never be said.
-func checkBaseline(sub *Submitted, sp json.RawMessage, known map[string]artifact.Ref) error {
+func (e *Engine) checkBaseline(ctx context.Context, sub *Submitted, sp json.RawMessage, known map[string]artifact.Ref) error {
 	var clean struct {
 		Drift spec.DriftSpec `json:"drift"`
 	}
@@ -74,8 +74,12 @@ func checkBaseline(sub *Submitted, sp json.RawMessage, known map[string]artifact
 			}
 		}
 	}
-	help := "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
-	if len(known) == 0 {
+	all, err := registry.Refs(ctx, e.Store, artifact.Dataset) // known has only those that the pipeline reads
+	if err != nil {
+		return err
+	}
+	help := "there are " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+	if len(all) == 0 {
 		help = "a step with `publish: {dataset: " + against + "}` publishes it"
 	}
 	return fault.Errorf(fault.Invalid, "`drift` compares with the dataset %q, but there is no published dataset of that name\nhelp: %s", against, help)

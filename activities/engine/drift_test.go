@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -238,9 +239,16 @@ func TestVersions(t *testing.T) {
 	if _, _, err := registry.Publish(ctx, s, again); err != nil || current() != "d1" {
 		t.Errorf("the same made again undid the rollback: %s, %v", current(), err)
 	}
+	reader := *b
+	reader.submit(strings.Replace(drifting, "BASELINE", "mail", 1), document.File{})
+	reader.begin("reads")
 	b.endClean("r3", day.Add(3*time.Hour), b.cleaned("d3", "len", 2, 1))
-	if record, err := b.engine.record(ctx, "r3"); err != nil || record.Datasets["mail"].Digest != "d1" || current() != "d3" {
+	if record, err := reader.engine.record(ctx, "reads"); err != nil || record.Datasets["mail"].Digest != "d1" || current() != "d3" {
 		t.Errorf("the run saw %+v, current is %s, %v", record.Datasets, current(), err)
+	}
+	// A run whose pipeline does not read a name does not keep its version.
+	if record, err := b.engine.record(ctx, "r3"); err != nil || len(record.Datasets) > 0 {
+		t.Errorf("the run keeps %+v, %v", record.Datasets, err)
 	}
 	if got := b.outputs("r3").Drift; got == nil || got.Against != "d2" {
 		t.Errorf("the drift is against %+v, want d2, which the last accepted run made", got)

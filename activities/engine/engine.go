@@ -217,11 +217,16 @@ func (e *Engine) settle(ctx context.Context, sub *Submitted, rec *record.RunReco
 			rec.Serving[target] = run
 		}
 	}
+	// Only those that the pipeline reads: what a record names is not removed from the store as long as the run is kept.
 	if rec.Datasets, err = registry.Refs(ctx, e.Store, artifact.Dataset); err != nil {
 		return err
 	}
-	rec.Models, err = registry.Refs(ctx, e.Store, artifact.Model)
-	return err
+	maps.DeleteFunc(rec.Datasets, func(name string, _ artifact.Ref) bool { return !sub.Program.ReadsPublished("datasets", name) })
+	if rec.Models, err = registry.Refs(ctx, e.Store, artifact.Model); err != nil {
+		return err
+	}
+	maps.DeleteFunc(rec.Models, func(name string, _ artifact.Ref) bool { return !sub.Program.ReadsPublished("models", name) })
+	return nil
 }
 
 // events lists what somebody wants to hear of.

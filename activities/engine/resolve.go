@@ -45,7 +45,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		return contract.Resolved{Skip: "its `when` was false"}, nil
 	}
 	if kinds[node.Kind].cleans {
-		if err := checkBaseline(sub, resolved.Spec, vars.Datasets); err != nil {
+		if err := e.checkBaseline(ctx, sub, resolved.Spec, vars.Datasets); err != nil {
 			return contract.Resolved{}, err
 		}
 	}

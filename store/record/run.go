@@ -197,7 +197,8 @@ type RunRecord struct {
 	// Last and Serving are the runs that `last` and `serving.<target>` referred to when the run started.
 	Last    string            `json:"last,omitempty"`
 	Serving map[string]string `json:"serving,omitempty"`
-	// Datasets and Models are the versions that published names referred to at that time.
+	// Datasets and Models are the versions that published names referred to at that time, of the names that the pipeline reads. Records of
+	// older versions have all names.
 	Datasets map[string]artifact.Ref `json:"datasets,omitempty"`
 	Models   map[string]artifact.Ref `json:"models,omitempty"`
 }
