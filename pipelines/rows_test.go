@@ -162,3 +162,20 @@ func TestThreshold(t *testing.T) {
 		}
 	}
 }
+
+// A row that has become too long when it reaches a Deduplicate counts for the threshold of that.
+func TestThresholdCountsLongRows(t *testing.T) {
+	long := `{"a": "` + strings.Repeat("x", 9<<20) + `"}` + "\n"
+	for threshold, ok := range map[string]bool{"0.1": false, "0.5": true} {
+		j := job(t.TempDir(), chain(t, write(t, map[string]string{"in.jsonl": `{"a": "y"}` + "\n" + long}), `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: MapToFields, config: {fields: {a: row.a + row.a}}}
+- {type: Deduplicate, name: same, config: {error_handling: {threshold: `+threshold+`}}}
+- {type: WriteToJson}
+`))
+		_, err := run(t, j)
+		if ok && err != nil || !ok && (errorType(err) != fault.User || !strings.Contains(err.Error(), "transform same rejected 1 of 2 rows")) {
+			t.Errorf("threshold %s: got %v", threshold, err)
+		}
+	}
+}

@@ -182,11 +182,14 @@ func (u *task) finish(at int, from rows.Origin, r rows.Row) error {
 	if room := 2 * len(text); room > cap(u.text) && room <= maxRoom {
 		u.text = make([]byte, 0, room)
 	}
-	if err = u.watched(n, err); err != nil {
-		return u.refuse(n, n.blames, from, map[string]any(r), err)
+	name, element := n.blames, any(map[string]any(r))
+	if err == nil {
+		if err = rows.TooLong(text); err != nil {
+			name, element = n.name, rows.Clip(string(text[:rows.MaxText+4]), rows.MaxText)
+		}
 	}
-	if err := rows.TooLong(text); err != nil {
-		return u.refuse(n, n.name, from, rows.Clip(string(text[:rows.MaxText+4]), rows.MaxText), err)
+	if err = u.watched(n, err); err != nil {
+		return u.refuse(n, name, from, element, err)
 	}
 	if m.Offset, err = u.spill.Add(from, text); err != nil {
 		return err
