@@ -170,15 +170,18 @@ func (s State) keyedLatency(test stats.LatencyTest, of string) stats.LatencyLook
 	return all
 }
 
+// pairing numbers all pairs of numbers from 0 (Cantor's pairing function).
+func pairing(a, b int) int { return (a+b)*(a+b+1)/2 + b }
+
 // keyedLoss makes the loss test by key, and says how many keys with a label it is about, as keys does. Any gateway, and any revision of the
 // stage, may have counted the same keys, so that each is tested by itself, with its part of alpha; what is returned is the most that one knows.
 func (s State) keyedLoss(stage Stage, margin float64) (most stats.LossEvidence, samples int64) {
 	most.Finished = s.Loss.Finished
-	var n int
+	var any bool
 	var expected float64
 	var measured int64
 	for _, life := range slices.SortedFunc(maps.Values(s.Epochs), func(a, b Life) int { return cmp.Compare(a.Order, b.Order) }) {
-		for _, t := range life.Tallies {
+		for i, t := range life.Tallies {
 			if t.Keys == nil {
 				continue
 			}
@@ -190,11 +193,11 @@ func (s State) keyedLoss(stage Stage, margin float64) (most stats.LossEvidence, 
 				samples += t.Keys.Losses.N
 			}
 			e := s.Loss.Look(margin, split)
-			e.Stage += math.Log(stats.Part(n))
-			if n == 0 || e.Stage > most.Stage {
-				most = e
+			// Whatever gateways and revisions come later, each of these keeps its part: an earlier test cannot give back what it has used.
+			e.Stage += math.Log(stats.Part(pairing(life.Order, i)))
+			if !any || e.Stage > most.Stage {
+				most, any = e, true
 			}
-			n++
 		}
 	}
 	if stage.Spec.Shadow > 0 {

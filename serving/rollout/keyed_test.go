@@ -227,3 +227,40 @@ func TestLossesByKey(t *testing.T) {
 		})
 	}
 }
+
+// Each gateway and revision keeps its part of alpha when a gateway that was seen before it counts another revision: the parts that have ever
+// been used must not add up to more than all of it.
+func TestPartsOfLossesStay(t *testing.T) {
+	var worse, good stats.PairedLosses
+	for range 40 {
+		worse.Add(0.4, 0.1)
+		good.Add(0.1, 0.1)
+	}
+	stage, _ := keyedStage(0.05, 0.25)
+	stage.Spec.Shadow = 1
+	evidence := func(first, second int) float64 {
+		life := func(order, revisions int, losses stats.PairedLosses) Life {
+			l := Life{Order: order}
+			for r := range revisions {
+				l.Tallies = append(l.Tallies, Tally{Revision: int64(r), Keys: &KeyTally{Losses: losses}})
+			}
+			return l
+		}
+		s := State{Epochs: map[string]Life{"a": life(0, first, good), "b": life(1, second, worse)}}
+		most, _ := s.keyedLoss(stage, 0)
+		return most.Stage
+	}
+	if before, after := evidence(1, 1), evidence(3, 1); before != after {
+		t.Errorf("ln E of the second gateway was %v, and is %v with two more revisions of the first", before, after)
+	}
+	seen := map[int]bool{}
+	for a := range 50 {
+		for b := range 50 {
+			if n := pairing(a, b); n < 0 || seen[n] {
+				t.Fatalf("the pair %d, %d has the number %d, like another one", a, b, n)
+			} else {
+				seen[n] = true
+			}
+		}
+	}
+}
