@@ -92,13 +92,10 @@ of them runs anything.`,
 			if ended, err = checkpoint.List(cmd.Context(), s); err != nil {
 				return err
 			}
-			held, err := resumable(cmd.Context(), s, runs)
-			if err != nil {
+			ended = slices.DeleteFunc(ended, func(c checkpoint.Kept) bool { return !c.CommittedAt.Before(before) })
+			if ended, err = notHeld(cmd.Context(), s, ended); err != nil {
 				return err
 			}
-			ended = slices.DeleteFunc(ended, func(c checkpoint.Kept) bool {
-				return !c.CommittedAt.Before(before) || isOf(held, c.Run)
-			})
 		}
 		done := collected{Blobs: len(garbage), Checkpoints: len(ended), Before: before, HeldBy: heldBy, Removed: *yes}
 		if *yes {
@@ -106,11 +103,10 @@ of them runs anything.`,
 				return err
 			}
 			done.Blobs = len(garbage)
-			for _, c := range ended {
-				if err := checkpoint.Remove(cmd.Context(), s, c); err != nil {
-					return err
-				}
+			if ended, err = removeCheckpoints(cmd.Context(), s, ended); err != nil {
+				return err
 			}
+			done.Checkpoints = len(ended)
 		}
 		for _, c := range ended {
 			done.Bytes += c.Bytes
@@ -173,6 +169,39 @@ func noneOpen(ctx context.Context, s *store.Store) error {
 		}
 	}
 	return nil
+}
+
+// lookAgain is how often it is looked which runs are open while checkpoints are removed.
+const lookAgain = 10 * time.Second
+
+// removeCheckpoints removes checkpoints, and returns those that it removed. A run that has begun since they were listed, which may be long
+// ago on a large store, keeps those that it may go on from.
+func removeCheckpoints(ctx context.Context, s *store.Store, all []checkpoint.Kept) (removed []checkpoint.Kept, err error) {
+	var looked time.Time
+	for len(all) > 0 {
+		if time.Since(looked) >= lookAgain {
+			if all, err = notHeld(ctx, s, all); err != nil {
+				return removed, err
+			}
+			looked = time.Now()
+			continue
+		}
+		if err := checkpoint.Remove(ctx, s, all[0]); err != nil {
+			return removed, err
+		}
+		removed, all = append(removed, all[0]), all[1:]
+	}
+	return removed, nil
+}
+
+// notHeld returns the checkpoints that no open run may go on from.
+func notHeld(ctx context.Context, s *store.Store, all []checkpoint.Kept) ([]checkpoint.Kept, error) {
+	runs, err := record.Runs(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	held, err := resumable(ctx, s, runs)
+	return slices.DeleteFunc(all, func(c checkpoint.Kept) bool { return isOf(held, c.Run) }), err
 }
 
 // resumable are the runs whose checkpoints a run that is open may go on from, or writes.

@@ -41,3 +41,31 @@ func TestMayResume(t *testing.T) {
 		}
 	}
 }
+
+// A run that begins after the checkpoints were listed, and goes on from one of them, keeps it.
+//
+// promise: docs/data.md#p-gc-checkpoints
+func TestRunBeginsDuringGC(t *testing.T) {
+	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name string, status spec.Status, from string) {
+		t.Helper()
+		rec := record.RunRecord{Run: name, Status: status, Reuse: record.Reuse{From: from}}
+		if err := s.PutJSON(t.Context(), record.RunKey(name), rec, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("first", spec.StatusFailed, "")
+	put("other", spec.StatusFailed, "")
+	listed, err := notHeld(t.Context(), s, []checkpoint.Kept{{Run: "first", Step: "fit", Generation: 1}, {Run: "other", Step: "fit", Generation: 1}})
+	if err != nil || len(listed) != 2 {
+		t.Fatalf("got %v, %v; want both", listed, err)
+	}
+	put("again", spec.StatusRunning, "first")
+	removed, err := removeCheckpoints(t.Context(), s, listed)
+	if err != nil || len(removed) != 1 || removed[0].Run != "other" {
+		t.Errorf("got %v, %v; want that only the checkpoint of `other` is removed", removed, err)
+	}
+}
