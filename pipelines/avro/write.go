@@ -148,7 +148,7 @@ func (s schemaWriter) schema(t *columns.Type, name string) any {
 		}
 		record["fields"] = fields
 		return record
-	case columns.Text:
+	case columns.Text, columns.Null: // Seen.Type leaves Null only for keys of maps without entries
 	}
 	return "string"
 }

@@ -118,7 +118,7 @@ func parquetNodeOf(t *columns.Type) parquet.Node {
 			group[name] = parquet.Optional(parquetNodeOf(field))
 		}
 		return group
-	case columns.JSON, columns.Null: // Seen.Type leaves no Null
+	case columns.JSON, columns.Null: // Seen.Type leaves Null only for keys of maps without entries
 	}
 	return parquet.JSON()
 }

@@ -177,7 +177,7 @@ func pairing(a, b int) int { return (a+b)*(a+b+1)/2 + b }
 // stage, may have counted the same keys, so that each is tested by itself, with its part of alpha; what is returned is the most that one knows.
 func (s State) keyedLoss(stage Stage, margin float64) (most stats.LossEvidence, samples int64) {
 	most.Finished = s.Loss.Finished
-	var any bool
+	var found bool
 	var expected float64
 	var measured int64
 	for _, life := range slices.SortedFunc(maps.Values(s.Epochs), func(a, b Life) int { return cmp.Compare(a.Order, b.Order) }) {
@@ -195,8 +195,8 @@ func (s State) keyedLoss(stage Stage, margin float64) (most stats.LossEvidence, 
 			e := s.Loss.Look(margin, split)
 			// Whatever gateways and revisions come later, each of these keeps its part: an earlier test cannot give back what it has used.
 			e.Stage += math.Log(stats.Part(pairing(life.Order, i)))
-			if !any || e.Stage > most.Stage {
-				most, any = e, true
+			if !found || e.Stage > most.Stage {
+				most, found = e, true
 			}
 		}
 	}
