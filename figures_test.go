@@ -129,9 +129,9 @@ var figures = []struct{ mark, words, constant string }{
 	{"docs/training.md#p-hang-startup", "1 hour", "training/agent.startupLimit"},
 	{"docs/training.md#p-ten-in-a-row", "10 in", "workflows/train.maxFruitless"},
 	{"docs/triggers.md#p-look-limit", "1 minute", "workflows.lookTimeout"},
-	{"docs/triggers.md#p-look-limit", "45 s", "activities.listTime"},
-	{"docs/triggers.md#p-most-objects", "100,000 objects", "activities.maxObjects"},
-	{"docs/triggers.md#p-version-once", "1,000", "activities.maxFiles"},
+	{"docs/triggers.md#p-look-limit", "45 s", "activities/watch.listTime"},
+	{"docs/triggers.md#p-most-objects", "100,000 objects", "activities/watch.maxObjects"},
+	{"docs/triggers.md#p-version-once", "1,000", "activities/watch.maxFiles"},
 	{"docs/triggers.md#p-watch-back", "5 minutes", "connect/schedule.watchEvery"},
 	{"docs/triggers.md#p-watch-paused", "5 minutes", "connect/schedule.watchEvery"},
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/testing/rig"
+	"github.com/sluiceml/sluice/internal/testing/promtest"
 	"github.com/sluiceml/sluice/serving/rollout"
 )
 
@@ -21,11 +21,7 @@ import (
 // promise: docs/rollouts.md#p-ro-query
 // promise: docs/rollouts.md#p-ro-query-waits
 func TestStageQueries(t *testing.T) {
-	binary, err := rig.Installed("prometheus", "prometheus")
-	if err != nil {
-		rig.Skip(t, err)
-	}
-	base := startPrometheus(t, binary)
+	base := promtest.Start(t)
 	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
 	if err != nil {
 		t.Fatal(err)

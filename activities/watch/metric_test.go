@@ -4,20 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/promquery"
-	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -131,72 +123,5 @@ func TestMetricOfLast(t *testing.T) {
 	measure(t, w, "spam-1", "0.3")
 	if look := w.look(t, 3); look.Run != "" {
 		t.Errorf("an output that is absent starts %+v", look)
-	}
-}
-
-// TestPrometheus asks a real server.
-func TestPrometheus(t *testing.T) {
-	binary, err := rig.Installed("prometheus", "prometheus")
-	if err != nil {
-		rig.Skip(t, err)
-	}
-	base := startPrometheus(t, binary)
-	ask := func(query string) (*float64, error) {
-		return promquery.Ask(t.Context(), base, query)
-	}
-	for query, want := range map[string]float64{"vector(0.25)": 0.25, "1 + 1": 2} {
-		if value, err := ask(query); err != nil || value == nil || *value != want {
-			t.Errorf("%s: got %v, %v", query, value, err)
-		}
-	}
-	for _, query := range []string{"no_such_metric", "vector(0) / 0"} {
-		if value, err := ask(query); err != nil || value != nil {
-			t.Errorf("%s: got %v, %v, want no value", query, value, err)
-		}
-	}
-	for _, query := range []string{"sum(", `label_replace(vector(1), "a", "b", "", "") or vector(2)`} {
-		if _, err := ask(query); fault.TypeOf(err) != fault.Invalid {
-			t.Errorf("%s: %v", query, err)
-		}
-	}
-}
-
-// startPrometheus runs a server without anything to scrape until the end of the test, and returns its address.
-func startPrometheus(t *testing.T, binary string) string {
-	t.Helper()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, []byte("scrape_configs: []\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
-	server := exec.Command(binary, "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address)
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		server.Process.Kill()
-		server.Wait()
-	})
-	base := "http://" + address
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for limit := time.After(time.Minute); ; {
-		if resp, err := http.Get(base + "/-/ready"); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return base
-			}
-		}
-		select {
-		case <-again.C:
-		case <-limit:
-			t.Fatal("Prometheus is not ready within a minute")
-		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/testing/promtest"
 )
 
 // fake answers queries as Prometheus's HTTP API does.
@@ -81,5 +82,28 @@ func TestAsk(t *testing.T) {
 	}
 	if _, err := Ask(t.Context(), "file:///etc/passwd", "up"); fault.TypeOf(err) != fault.Invalid {
 		t.Errorf("another scheme: %v", err)
+	}
+}
+
+// TestPrometheus asks a real server.
+func TestPrometheus(t *testing.T) {
+	base := promtest.Start(t)
+	ask := func(query string) (*float64, error) {
+		return Ask(t.Context(), base, query)
+	}
+	for query, want := range map[string]float64{"vector(0.25)": 0.25, "1 + 1": 2} {
+		if value, err := ask(query); err != nil || value == nil || *value != want {
+			t.Errorf("%s: got %v, %v", query, value, err)
+		}
+	}
+	for _, query := range []string{"no_such_metric", "vector(0) / 0"} {
+		if value, err := ask(query); err != nil || value != nil {
+			t.Errorf("%s: got %v, %v, want no value", query, value, err)
+		}
+	}
+	for _, query := range []string{"sum(", `label_replace(vector(1), "a", "b", "", "") or vector(2)`} {
+		if _, err := ask(query); fault.TypeOf(err) != fault.Invalid {
+			t.Errorf("%s: %v", query, err)
+		}
 	}
 }
