@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/cron"
 	"github.com/sluiceml/sluice/dsl/deadline"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
@@ -77,7 +78,7 @@ func checkClock(c *checker, at, zone *yaml.Node) {
 	case at == nil:
 		c.src.Errorf(zone, "deadline", "remove it", "`timezone` is only used with `at`")
 	default:
-		c.checkTimezone(zone)
+		cron.CheckTimezone(c.src, zone)
 	}
 }
 

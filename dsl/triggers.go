@@ -70,7 +70,7 @@ func (c *checker) checkTriggers() {
 
 func (c *checker) checkSchedule(key, n *yaml.Node, s *spec.ScheduleTrigger) {
 	kind := decode.ExactlyOne[spec.ScheduleTrigger](c.src, key, n, "a schedule")
-	c.checkCron(n, s.Timezone)
+	cron.Check(c.src, document.Lookup(n, "cron"), s.Timezone)
 	c.atLeast(n, "every", time.Second)
 	c.atLeast(n, "catchup", 10*time.Second)
 	if at := document.Lookup(n, "offset"); at != nil && kind == "cron" {
@@ -81,61 +81,10 @@ func (c *checker) checkSchedule(key, n *yaml.Node, s *spec.ScheduleTrigger) {
 	if at := document.Lookup(n, "timezone"); at != nil && kind == "every" {
 		c.src.Errorf(document.KeyNode(n, "timezone"), "one-of", "remove it", "`timezone` has no effect: it is only used with `cron`")
 	} else if at != nil {
-		c.checkTimezone(at)
+		cron.CheckTimezone(c.src, at)
 	}
 	if at := document.Lookup(n, "end"); at != nil && !s.Start.IsZero() && !s.End.IsZero() && !s.Start.Before(s.End) {
 		c.src.Errorf(at, "range", "", "the schedule ends at %s, before it begins at %s", at.Value, document.Lookup(n, "start").Value)
-	}
-}
-
-var fixedOffset = regexp.MustCompile(`^[A-Za-z]*([+-])0?([0-9]{1,2})(?::?00)?$`)
-
-// checkTimezone reports what is not a time zone.
-func (c *checker) checkTimezone(at *yaml.Node) {
-	if _, err := time.LoadLocation(at.Value); err == nil && at.Value != "Local" && at.Value != "" {
-		return
-	}
-	hint := "use a name from the IANA database, such as Europe/Berlin"
-	near := []byte(strings.ReplaceAll(strings.ToLower(at.Value), " ", "_"))
-	for i := range near {
-		if i == 0 || near[i-1] == '/' || near[i-1] == '_' {
-			near[i] = strings.ToUpper(string(near[i]))[0]
-		}
-	}
-	if m := fixedOffset.FindStringSubmatch(at.Value); m != nil {
-		hint += "; or the fixed offset Etc/GMT" + map[string]string{"+": "-", "-": "+"}[m[1]] + m[2] + ", whose sign is the other way round"
-	} else if _, err := time.LoadLocation(string(near)); err == nil && string(near) != "Local" && len(near) > 0 {
-		hint = "write " + string(near)
-	}
-	c.src.Errorf(at, "timezone", hint, "%q is not a time zone", at.Value)
-}
-
-func (c *checker) checkCron(n *yaml.Node, timezone string) {
-	at := document.Lookup(n, "cron")
-	switch {
-	case at == nil:
-		return
-	case at.Kind == yaml.SequenceNode && len(at.Content) == 0:
-		c.src.Errorf(at, "cron", "write an expression, such as 0 3 * * *", "the list of times is empty")
-		return
-	}
-	for _, item := range document.Items(at) {
-		if item.Kind != yaml.ScalarNode || item.Tag == "!!null" || strings.Contains(item.Value, "${") {
-			continue
-		}
-		parsed, err := cron.Parse(item.Value)
-		if err != nil {
-			line, col := c.src.Locate(item, err.Offset)
-			c.src.Add(document.SeverityError, line, col, "cron", err.Hint, "this is not a cron expression: "+err.Message)
-		} else if unit, once := parsed.TooOften(); unit != "" {
-			c.src.Warnf(item, "cron", "write "+once+" to start once", "a run starts every %s of these times", unit)
-		} else if parsed.RestrictsBothDays() {
-			c.src.Warnf(item, "cron", "write two expressions to start on days that match either", "a day must match both the day of the month and the day of the week here")
-		} else if zone, err := time.LoadLocation(timezone); err == nil && timezone != "Local" {
-			if what, hint := parsed.WhenClocksChange(zone); what != "" {
-				c.src.Warnf(item, "cron", hint, "%s", what)
-			}
-		}
 	}
 }
 

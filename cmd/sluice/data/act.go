@@ -48,7 +48,7 @@ complete. The folder must not exist, or be empty.`,
 		} else if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s of %s\n", args[1], shortVersion(v.Artifact.Digest),
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s of %s\n", args[1], artifact.ShortVersion(v.Artifact.Digest),
 			human.Plural(int64(v.Artifact.Files), "file"), human.Bytes(v.Artifact.Bytes))
 		return err
 	}
@@ -83,7 +83,7 @@ rollback is in effect until a step publishes a new version under the name.`,
 			if err := registry.PointTo(cmd.Context(), s, v, by, "", time.Now().UTC()); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, shortVersion(v.Artifact.Digest), v.Run, v.Step)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, artifact.ShortVersion(v.Artifact.Digest), v.Run, v.Step)
 			return err
 		},
 	}
@@ -132,7 +132,7 @@ the tag.`,
 		if err != nil || was == "" || was == v.Artifact.Digest {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s@%s was %s and is now %s\n", v.Name, tag, shortVersion(was), shortVersion(v.Artifact.Digest))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s@%s was %s and is now %s\n", v.Name, tag, artifact.ShortVersion(was), artifact.ShortVersion(v.Artifact.Digest))
 		return err
 	}
 	return cmd

@@ -47,14 +47,6 @@ one of
 		newDataList(), newDataShow(), newDataDiff(), newDataCheckout(), newDataRollback(), newDataTag(), newDataRemove(), newDataGC(), newDataVerify())
 }
 
-// versionDigits is how much of a digest stands for a version where it is shown.
-const versionDigits = 12
-
-func shortVersion(digest string) string {
-	digits := strings.TrimPrefix(digest, "sha256:")
-	return digits[:min(versionDigits, len(digits))]
-}
-
 // publishedTypes are the types of artifacts that are published.
 var publishedTypes = []artifact.Type{artifact.Dataset, artifact.Model}
 

@@ -205,10 +205,10 @@ func contractInvalid(err error) error {
 
 func (d dataDiff) text(out io.Writer) error {
 	if d.Equal {
-		_, err := fmt.Fprintln(out, "equal: both are", shortVersion(d.Newer))
+		_, err := fmt.Fprintln(out, "equal: both are", artifact.ShortVersion(d.Newer))
 		return err
 	}
-	err := kit.Table(out, shortVersion(d.Older)+" -> "+shortVersion(d.Newer), func(w io.Writer) {
+	err := kit.Table(out, artifact.ShortVersion(d.Older)+" -> "+artifact.ShortVersion(d.Newer), func(w io.Writer) {
 		kit.Row(w, "rows added", human.Count(d.Rows.Added))
 		kit.Row(w, "rows removed", human.Count(d.Rows.Removed))
 		kit.Row(w, "rows changed", human.Count(d.Rows.Changed))

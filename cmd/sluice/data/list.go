@@ -86,7 +86,7 @@ func listData(ctx context.Context, s *store.Store, name string) ([]listedData, e
 
 func describeData(ctx context.Context, s *store.Store, v registry.Published) (listedData, error) {
 	l := listedData{
-		Name: v.Name, Version: shortVersion(v.Artifact.Digest), Tags: []string{}, Rows: -1, Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step, By: v.By,
+		Name: v.Name, Version: artifact.ShortVersion(v.Artifact.Digest), Tags: []string{}, Rows: -1, Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step, By: v.By,
 	}
 	tags, err := registry.Tags(ctx, s, v.Artifact.Type, v.Name)
 	if err != nil {
@@ -296,7 +296,7 @@ func (d shownData) text(out io.Writer) error {
 			kit.Row(w, "current", "with `sluice data rollback` on "+kit.Time(d.RolledBack))
 		}
 		for _, name := range slices.Sorted(maps.Keys(d.Parents)) {
-			kit.Row(w, "from", name+" "+shortVersion(d.Parents[name].Digest))
+			kit.Row(w, "from", name+" "+artifact.ShortVersion(d.Parents[name].Digest))
 		}
 		if len(d.Tags) > 0 {
 			kit.Row(w, "tags", strings.Join(d.Tags, ", "))
@@ -345,7 +345,7 @@ func historyText(out io.Writer, all []registry.Move) error {
 			case m.Version.By != "":
 				by += ", which reused it from " + m.Version.Run
 			}
-			kit.Row(w, kit.Time(m.At), shortVersion(m.Version.Artifact.Digest), by)
+			kit.Row(w, kit.Time(m.At), artifact.ShortVersion(m.Version.Artifact.Digest), by)
 		}
 		if more := len(moves) - shownMoves; more > 0 {
 			kit.Row(w, "", "", human.Plural(int64(more), "earlier change")+" with --format json")

@@ -128,7 +128,7 @@ func servedModels(ctx context.Context, s *store.Store) (map[string][]servedAt, e
 // describeModel is a version as the commands show it, given what its name means now and what targets have.
 func describeModel(ctx context.Context, s *store.Store, v, current registry.Published, served map[string][]servedAt) (listedModel, error) {
 	l := listedModel{
-		Name: v.Name, Version: shortVersion(v.Artifact.Digest), Current: v.Artifact.Digest == current.Artifact.Digest,
+		Name: v.Name, Version: artifact.ShortVersion(v.Artifact.Digest), Current: v.Artifact.Digest == current.Artifact.Digest,
 		Aliases: []registry.Tag{}, Serves: append([]servedAt{}, served[v.Artifact.Digest]...),
 		Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step, By: v.By,
 	}

@@ -65,9 +65,9 @@ the beginning of a version. --delete removes the alias.`,
 		if err != nil {
 			return err
 		}
-		text := fmt.Sprintf("%s@%s is %s", v.Name, alias, shortVersion(v.Artifact.Digest))
+		text := fmt.Sprintf("%s@%s is %s", v.Name, alias, artifact.ShortVersion(v.Artifact.Digest))
 		if was != "" && was != v.Artifact.Digest {
-			text = fmt.Sprintf("%s@%s was %s and is now %s", v.Name, alias, shortVersion(was), shortVersion(v.Artifact.Digest))
+			text = fmt.Sprintf("%s@%s was %s and is now %s", v.Name, alias, artifact.ShortVersion(was), artifact.ShortVersion(v.Artifact.Digest))
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 		return err
@@ -106,7 +106,7 @@ version is removed. What a target serves does not change: see
 		if err := registry.PointTo(cmd.Context(), s, v, by, *reason, time.Now().UTC()); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, shortVersion(v.Artifact.Digest), v.Run, v.Step)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, artifact.ShortVersion(v.Artifact.Digest), v.Run, v.Step)
 		return err
 	}
 	return cmd

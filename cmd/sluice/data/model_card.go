@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 )
 
@@ -66,10 +67,10 @@ func (c *card) origin(m shownModel) {
 		if d.Rows >= 0 {
 			count = human.Count(d.Rows)
 		}
-		rows = append(rows, []string{d.Step + "." + d.Output, orDash(d.Published), shortVersion(d.Artifact.Digest), count})
+		rows = append(rows, []string{d.Step + "." + d.Output, orDash(d.Published), artifact.ShortVersion(d.Artifact.Digest), count})
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Parents)) {
-		rows = append(rows, []string{"input " + name, "-", shortVersion(m.Parents[name].Digest), "-"})
+		rows = append(rows, []string{"input " + name, "-", artifact.ShortVersion(m.Parents[name].Digest), "-"})
 	}
 	c.some(rows, "The run's records name no dataset.", "dataset", "published as", "version", "rows")
 	c.section("Parameters")

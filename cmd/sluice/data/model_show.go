@@ -123,7 +123,7 @@ func (m shownModel) text(out io.Writer) error {
 			kit.Row(w, "alias", a.Tag+", "+givenText(a))
 		}
 		for _, name := range slices.Sorted(maps.Keys(m.Parents)) {
-			kit.Row(w, "from", name+" "+shortVersion(m.Parents[name].Digest))
+			kit.Row(w, "from", name+" "+artifact.ShortVersion(m.Parents[name].Digest))
 		}
 		m.originRows(w)
 		for _, r := range m.Releases {
@@ -171,7 +171,7 @@ func (m shownModel) originRows(w io.Writer) {
 }
 
 func (d originData) String() string {
-	text := d.Step + "." + d.Output + " " + shortVersion(d.Artifact.Digest)
+	text := d.Step + "." + d.Output + " " + artifact.ShortVersion(d.Artifact.Digest)
 	if d.Rows >= 0 {
 		text += ", " + human.Plural(d.Rows, "row")
 	}
@@ -236,7 +236,7 @@ func modelHistoryText(out io.Writer, all []registry.Move) error {
 			case m.Version.By != "":
 				by += ", which reused it from " + m.Version.Run
 			}
-			kit.Row(w, kit.Time(m.At), shortVersion(m.Version.Artifact.Digest), by)
+			kit.Row(w, kit.Time(m.At), artifact.ShortVersion(m.Version.Artifact.Digest), by)
 		}
 		if more := len(moves) - shownMoves; more > 0 {
 			kit.Row(w, "", "", human.Plural(int64(more), "earlier change")+" with --format json")
@@ -352,7 +352,7 @@ func (m shownModel) dataVersions() map[string]string {
 	values := map[string]string{}
 	if m.Origin != nil {
 		for _, d := range m.Origin.Data {
-			text := shortVersion(d.Artifact.Digest)
+			text := artifact.ShortVersion(d.Artifact.Digest)
 			if d.Rows >= 0 {
 				text += " (" + human.Plural(d.Rows, "row") + ")"
 			}
@@ -365,7 +365,7 @@ func (m shownModel) dataVersions() map[string]string {
 func (m shownModel) parentVersions() map[string]string {
 	values := map[string]string{}
 	for name, ref := range m.Parents {
-		values[name] = shortVersion(ref.Digest)
+		values[name] = artifact.ShortVersion(ref.Digest)
 	}
 	return values
 }

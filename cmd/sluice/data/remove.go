@@ -114,7 +114,7 @@ func removableData(ctx context.Context, s *store.Store, text string) (d removedD
 		}
 	}
 	for _, digest := range digests {
-		d.Versions = append(d.Versions, shortVersion(digest))
+		d.Versions = append(d.Versions, artifact.ShortVersion(digest))
 	}
 	d.Runs, err = referring(ctx, s, digests)
 	return d, typ, digests, err
@@ -134,7 +134,7 @@ func noneServed(ctx context.Context, s *store.Store, digests []string) error {
 		for _, r := range doc.Releases {
 			if slices.Contains(digests, r.Model.Digest) {
 				return kit.Invalidf("target %s serves version %s, as its release %s\nhelp: have a `rollout` step release another model there first", target,
-					shortVersion(r.Model.Digest), r.Version)
+					artifact.ShortVersion(r.Model.Digest), r.Version)
 			}
 		}
 	}
