@@ -33,11 +33,19 @@ type Data struct {
 	Curves map[string][]Point
 	// Instances are those of fanned-out steps, by step.
 	Instances map[string]Instances
+	// Waits is what the run waits for before it begins, and Waiting what people are asked now.
+	Waits   string
+	Waiting []Question
+	// Note says what the report cannot know of a run that has not ended; empty for nothing.
+	Note string
 	// URL of the run in Temporal's UI; empty for none.
 	URL string
 	// Now is when the report is written; what is still running is shown up to then.
 	Now time.Time
 }
+
+// Question is what people are asked, and the command that answers.
+type Question struct{ Text, Command string }
 
 // Instances are some of a step's, those that did not succeed first. Total is how many have ended.
 type Instances struct {
@@ -94,6 +102,9 @@ func Write(w io.Writer, d Data) error {
 // document is the page as the template sees it.
 type document struct {
 	record.RunRecord
+	Waits    string
+	Waiting  []Question
+	Note     string
 	URL      string
 	Now      time.Time
 	Seconds  float64
@@ -167,7 +178,7 @@ type section struct {
 
 func newDocument(d Data) document {
 	doc := document{
-		RunRecord: d.Run, URL: d.URL, Now: d.Now, Seconds: span(d.Run.StartedAt, d.Run.EndedAt, d.Now),
+		RunRecord: d.Run, Waits: d.Waits, Waiting: d.Waiting, Note: d.Note, URL: d.URL, Now: d.Now, Seconds: span(d.Run.StartedAt, d.Run.EndedAt, d.Now),
 		Params: fields(d.Run.Params), Outputs: fields(d.Run.Outputs),
 		Graph: newGraph(d), Timeline: newTimeline(d),
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/cmd/sluice/view"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -29,7 +31,8 @@ func NewReport() *cobra.Command {
 		Long: `Write a report of a run as one HTML page that needs neither network nor
 scripts: the graph, the gates with the values they evaluated, what cleaning
 dropped and why, the loss curve with its interruptions, a comparison of the
-compile variants, and the tests of a rollout.`,
+compile variants, and the tests of a rollout. A run that has not ended is shown
+as it is now, with what it waits for.`,
 		Example: `  sluice report
   sluice report spam-filter -o spam.html`,
 		Args:              cobra.MaximumNArgs(1),
@@ -45,9 +48,20 @@ compile variants, and the tests of a rollout.`,
 		if err != nil {
 			return err
 		}
+		l := live{carried: true}
+		if run.Status == spec.StatusRunning {
+			if l, err = refresh(cmd, &run); err != nil {
+				return err
+			}
+		}
 		data, err := collect(cmd.Context(), s, run)
 		if err != nil {
 			return err
+		}
+		data.Waits, data.Note = l.waits, l.note()
+		for _, a := range l.waiting {
+			text, command := view.Question(a, data.Now)
+			data.Waiting = append(data.Waiting, report.Question{Text: text, Command: command})
 		}
 		if file == "-" || file != "" && kit.IsStdout(file) {
 			return report.Write(cmd.OutOrStdout(), data)

@@ -86,12 +86,8 @@ func showRun(cmd *cobra.Command, format string, run record.Run, l live) error {
 	}
 	steps := view.Summary{Graph: run.Graph, Steps: run.Steps, Doing: l.doing, Attempts: true, Waits: l.waits}
 	err := view.ThemeOf(out).Show(out, run.RunRecord, steps, l.waiting, now)
-	switch {
-	case err != nil:
-	case l.silent != nil:
-		_, err = fmt.Fprintln(out, "\n"+notAnswered)
-	case !l.carried:
-		_, err = fmt.Fprintln(out, "\n"+notCarried)
+	if note := l.note(); err == nil && note != "" {
+		_, err = fmt.Fprintln(out, "\n"+note)
 	}
 	return err
 }
@@ -199,6 +195,17 @@ type live struct {
 	// carried is false when no Sluice is there to carry the run on: its record is then all there is to know.
 	carried bool
 	silent  error // it does not answer
+}
+
+// note says why the records are all there is to know; empty where they are not.
+func (l live) note() string {
+	switch {
+	case l.silent != nil:
+		return notAnswered
+	case !l.carried:
+		return notCarried
+	}
+	return ""
 }
 
 // refresh asks a run that is under way where its steps are now, what they do and what waits for a person. Of one that has ended meanwhile,
