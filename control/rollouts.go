@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -48,13 +49,22 @@ func (s *Session) Rollout(ctx context.Context, target string) (*Rollout, error) 
 	if err := s.query(ctx, id, &r.RolloutState); err != nil {
 		return nil, err
 	}
-	for _, a := range desc.GetPendingActivities() { // an activity looks many times, and its workflow hears of that at its end
-		var p contract.RolloutProgress
-		if a.GetActivityType().GetName() == contract.RolloutLookActivity && hasDetails(a) && s.details(a, &p) == nil && p.Look != nil {
-			r.Look, r.LookedAt = p.Look, p.At
-		}
+	if p := s.looked(desc.GetPendingActivities()); p.Look != nil {
+		r.Look, r.LookedAt = p.Look, p.At
 	}
 	return &r, nil
+}
+
+// looked is the newest look that the pending activities of a rollout have made: one looks many times, and its workflow learns of that when it
+// ends. One that is paused has two for a moment.
+func (s *Session) looked(pending []*workflowpb.PendingActivityInfo) (newest contract.RolloutProgress) {
+	for _, a := range pending {
+		var p contract.RolloutProgress
+		if a.GetActivityType().GetName() == contract.RolloutLookActivity && hasDetails(a) && s.details(a, &p) == nil && p.At.After(newest.At) {
+			newest = p
+		}
+	}
+	return newest
 }
 
 // OrderRollout has the rollout of a target do what a person orders, and returns where it is after that. It is an invalid error when no

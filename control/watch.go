@@ -164,6 +164,11 @@ func (s *Session) detail(ctx context.Context, workflow string, step contract.Ste
 			return d, err
 		}
 		d.Rollout = &state
+		if err != nil || state.Phase == "" {
+			return d, err
+		}
+		pending, err := s.pending(ctx, step.Child)
+		state.Look = cmp.Or(s.looked(pending).Look, state.Look)
 		return d, err
 	case step.Kind == spec.KindPipeline:
 		d.Child = &contract.RunState{}

@@ -328,9 +328,24 @@ func (r *rollout) look(ctx workflow.Context, i int, stage spec.Stage) (out contr
 	changed := func() bool { return r.at.State.Ordered != nil || paused != (r.at.State.Paused != nil) }
 	r.await(ctx, func() bool { return look.IsReady() || changed() })
 	if changed() {
+		workflow.Go(ctx, func(ctx workflow.Context) { r.keepLook(ctx, i, look) })
 		return out, false, nil
 	}
 	return out, true, look.Get(ctx, &out)
+}
+
+// keepLook shows the newest look of an activity that an order has ended, until the next activity has looked.
+func (r *rollout) keepLook(ctx workflow.Context, i int, look workflow.Future) {
+	waiting, _ := workflow.NewDisconnectedContext(ctx)
+	var stopped *temporal.CanceledError
+	var seen contract.RolloutProgress
+	if err := look.Get(waiting, nil); !errors.As(err, &stopped) || !stopped.HasDetails() || stopped.Details(&seen) != nil || seen.Look == nil {
+		return
+	}
+	if s := &r.at.State; s.Phase == phaseStage && s.Stage == i+1 && (s.Look == nil || s.Look.At < seen.Look.At) {
+		s.Look = seen.Look
+		r.show(ctx)
+	}
 }
 
 // replayEnded says why the replayed traffic has ended too early.

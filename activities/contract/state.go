@@ -57,7 +57,7 @@ type RolloutState struct {
 	Version string `json:"version"`
 	// Previous is the version that the candidate is compared with; empty when nothing else serves.
 	Previous string `json:"previous,omitempty"`
-	// Phase: waiting, loading, stage, promoting, rolling back, done.
+	// Phase: loading, stage, promoting, rolling back, done.
 	Phase string `json:"phase"`
 	// Stage counts from 1; Stages is how many there are.
 	Stage  int        `json:"stage"`

@@ -221,8 +221,6 @@ func RolloutDetail(state contract.RolloutState) Detail {
 				parts = append(parts, look.Reason)
 			}
 		}
-	case "rolling_back":
-		parts = append(parts, "rolling back")
 	case "":
 	default:
 		parts = append(parts, state.Phase)

@@ -264,7 +264,7 @@ func TestDetails(t *testing.T) {
 			Detail{"stage 2/4 10% · 312 answers · e-value 0.4 · 88 more answers are needed", -1},
 		},
 		{RolloutDetail(contract.RolloutState{Phase: "stage", Stage: 1, Stages: 4, Shadow: 1}), Detail{"stage 1/4 shadow 100%", -1}},
-		{RolloutDetail(contract.RolloutState{Phase: "rolling_back"}), Detail{"rolling back", -1}},
+		{RolloutDetail(contract.RolloutState{Phase: "rolling back"}), Detail{"rolling back", -1}},
 		{RolloutDetail(contract.RolloutState{}), Detail{"", -1}},
 	} {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
