@@ -38,12 +38,16 @@ type Mapping struct {
 	Entries expr.Mapping
 }
 
-// Known are the axes without what expressions give.
+// Known are the axes without what expressions give: an axis that one gives is nil.
 func (m *Matrix) Known() any {
 	if m == nil {
 		return nil
 	}
-	return expr.Known(m.Axes)
+	axes := make(map[string]any, len(m.Axes.Keys))
+	for i, axis := range m.Axes.Keys {
+		axes[axis] = expr.Known(m.Axes.Values[i])
+	}
+	return axes
 }
 
 // Read reads axes, include and exclude; nil after it has reported why it cannot.

@@ -68,7 +68,7 @@ func TestDiagrams(t *testing.T) {
 		{ID: "page", Kind: spec.KindRun, Section: spec.SectionOnFailure},
 		{ID: "report", Kind: spec.KindRun, Section: spec.SectionFinally},
 	}
-	plan := NewPlan(p, graph, unset, contract.Plan{Seconds: 190, CostUSD: 1.5, Steps: map[string]contract.StepPlan{
+	plan := NewPlan(program{p, graph}, contract.Plan{Seconds: 190, CostUSD: 1.5, Steps: map[string]contract.StepPlan{
 		"mail":   {Action: contract.ActionReuse, From: "spam-1"},
 		"fit":    {Action: contract.ActionRunChanged, From: "spam-1", Changed: []string{"command", "files"}, Files: []string{"train.py"}, Of: 3, Cached: 1, Seconds: 190, CostUSD: 1.5},
 		"score":  {Action: contract.ActionRun, After: []string{"fit"}},

@@ -52,10 +52,19 @@ type PlanStep struct {
 	Plan contract.StepPlan `json:"outlook,omitzero"`
 }
 
-// NewPlan puts a plan together from a pipeline, its graph in topological order and what its steps leave out. What is planned may be empty.
-func NewPlan(p *spec.Pipeline, graph []spec.Node, unset func(id string) []spec.Unset, planned contract.Plan) Plan {
+// Program is a compiled pipeline: its graph in topological order, what its steps leave out, and their instances.
+type Program interface {
+	Pipeline() *spec.Pipeline
+	Graph() []spec.Node
+	Unset(id string) []spec.Unset
+	Expand(id string, v spec.Vars) ([]spec.Instance, error)
+}
+
+// NewPlan puts a plan together. What is planned may be empty.
+func NewPlan(program Program, planned contract.Plan) Plan {
+	p := program.Pipeline()
 	plan := Plan{
-		Name: p.Name, Params: p.Params, Given: planned.Given, Steps: make([]PlanStep, 0, len(graph)), Seconds: planned.Seconds, CostUSD: planned.CostUSD,
+		Name: p.Name, Params: p.Params, Given: planned.Given, Steps: make([]PlanStep, 0, len(program.Graph())), Seconds: planned.Seconds, CostUSD: planned.CostUSD,
 		Open: planned.Open,
 	}
 	written := map[string]spec.Step{}
@@ -63,11 +72,11 @@ func NewPlan(p *spec.Pipeline, graph []spec.Node, unset func(id string) []spec.U
 		written[s.ID] = s
 	}
 	waves := map[string]int{}
-	for _, node := range graph {
+	for _, node := range program.Graph() {
 		s := written[node.ID]
 		step := PlanStep{
-			ID: node.ID, Kind: node.Kind, Section: node.Section, Wave: 1, Needs: node.Needs, After: node.After, Fan: node.Fan, FanOf: fanOf(s), Timeout: node.Timeout,
-			Retry: node.Retry.Attempts, When: s.When, Gate: s.Gate, Publish: s.Publish, Defaults: unset(node.ID),
+			ID: node.ID, Kind: node.Kind, Section: node.Section, Wave: 1, Needs: node.Needs, After: node.After, Fan: node.Fan, FanOf: fanOf(program, s, planned.Steps[node.ID]), Timeout: node.Timeout,
+			Retry: node.Retry.Attempts, When: s.When, Gate: s.Gate, Publish: s.Publish, Defaults: program.Unset(node.ID),
 			Plan: planned.Steps[node.ID],
 		}
 		for _, need := range node.After {
@@ -82,28 +91,34 @@ func NewPlan(p *spec.Pipeline, graph []spec.Node, unset func(id string) []spec.U
 	return plan
 }
 
-// fanOf says what the instances of a step are of.
-func fanOf(s spec.Step) string {
+// fanOf says what the instances of a step are of, and how many a matrix has where that is known before it runs.
+func fanOf(program Program, s spec.Step, planned contract.StepPlan) string {
 	switch {
 	case s.Foreach != "":
 		return string(s.Foreach)
 	case s.Repeat.Until != "":
 		return fmt.Sprintf("until %s, at most %d times", s.Repeat.Until, s.Repeat.Max)
+	case s.Matrix == nil:
+		return ""
 	}
-	axes, total := []string{}, 1
+	total := planned.Of
+	if all, err := program.Expand(s.ID, spec.Vars{}); err == nil {
+		total = len(all)
+	}
+	var axes, parts []string
 	for _, axis := range slices.Sorted(maps.Keys(s.Matrix)) {
-		values, isList := s.Matrix[axis].([]any)
-		switch {
-		case axis == "include" || axis == "exclude" || !isList:
-			axes, total = append(axes, axis), 0 // how many there are is known when it is resolved
-		default:
-			axes, total = append(axes, fmt.Sprintf("%s (%d)", axis, len(values))), total*len(values)
+		if values, isList := s.Matrix[axis].([]any); isList {
+			axis = fmt.Sprintf("%s (%d)", axis, len(values))
 		}
+		axes = append(axes, axis)
 	}
-	if len(axes) > 0 && total > 0 {
-		return strings.Join(axes, " × ") + ": " + human.Plural(int64(total), "instance")
+	if len(axes) > 0 {
+		parts = append(parts, strings.Join(axes, " × "))
 	}
-	return strings.Join(axes, ", ")
+	if total > 0 {
+		parts = append(parts, human.Plural(int64(total), "instance"))
+	}
+	return strings.Join(parts, ": ")
 }
 
 // openRun says what `sluice run` would do beside a run that has not ended.

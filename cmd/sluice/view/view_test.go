@@ -168,15 +168,26 @@ func TestPlan(t *testing.T) {
 		{ID: "page", Kind: spec.KindRun, Needs: map[string]spec.Need{"mail": spec.NeedFailed}, After: []string{"mail"}},
 	}
 	planned := contract.Plan{Given: map[string]string{"n": "2", "size": "large"}}
-	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(p, graph, unset, planned)) })
+	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(program{p, graph}, planned)) })
 }
 
 // unset is what the steps leave out.
-func unset(id string) []spec.Unset {
+// program is one that was not compiled.
+type program struct {
+	pipeline *spec.Pipeline
+	graph    []spec.Node
+}
+
+func (p program) Pipeline() *spec.Pipeline { return p.pipeline }
+func (p program) Graph() []spec.Node       { return p.graph }
+func (program) Unset(id string) []spec.Unset {
 	if id == "score" {
 		return nil
 	}
 	return []spec.Unset{{Key: "timeout", Value: "24h"}, {Key: "max_parallel", Value: "64"}}
+}
+func (program) Expand(string, spec.Vars) ([]spec.Instance, error) {
+	return nil, errors.New("not compiled")
 }
 
 func TestHealth(t *testing.T) {

@@ -66,7 +66,7 @@ as a picture.`,
 			return err
 		}
 		out := cmd.OutOrStdout()
-		plan := view.NewPlan(program.Pipeline(), program.Graph(), program.Unset, planned)
+		plan := view.NewPlan(program, planned)
 		switch *format {
 		case "json":
 			return view.JSON(out, plan)
