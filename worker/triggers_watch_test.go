@@ -235,6 +235,9 @@ func TestPipelineTrigger(t *testing.T) {
 	if len(runs) != 2 {
 		t.Errorf("%d runs for two that were accepted", len(runs))
 	}
+	if shown := trigger(t, s, id).Runs; len(shown) != 2 || shown[0].Run != runs[1].Run || shown[1].Run != runs[0].Run {
+		t.Errorf("the trigger shows the runs %+v, want %s and %s", shown, runs[1].Run, runs[0].Run)
+	}
 	for _, r := range runs {
 		if r.Trigger.Name != "led" || r.Trigger.Kind != "pipeline" || r.Trigger.Time.IsZero() {
 			t.Errorf("started by %+v", r.Trigger)

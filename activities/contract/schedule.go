@@ -46,7 +46,7 @@ type Trigger struct {
 	Note   string `json:"note,omitempty"`
 	// Next are the next times it starts a run, or looks.
 	Next []time.Time `json:"next"`
-	// Runs it started, newest first; of a trigger that watches, the newest only.
+	// Runs it started, newest first; in a list, of a trigger that watches the newest only.
 	Runs []TriggerRun `json:"runs"`
 	// Skipped counts starts that were left out because a run was open, and Missed those that came too late to be made up for.
 	Skipped int `json:"skipped,omitempty"`

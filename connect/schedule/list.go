@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -22,7 +23,7 @@ func (s *Schedules) List(ctx context.Context) ([]contract.Trigger, error) {
 	}
 	all := []contract.Trigger{}
 	for _, id := range ids {
-		t, err := s.Describe(ctx, id)
+		t, _, err := s.describe(ctx, id)
 		switch {
 		case fault.TypeOf(err) == fault.Invalid: // it was deleted in the meantime
 		case err != nil:
@@ -34,18 +35,37 @@ func (s *Schedules) List(ctx context.Context) ([]contract.Trigger, error) {
 	return all, nil
 }
 
-// Describe describes the trigger named pipeline/trigger.
+// shownRuns is how many runs of a trigger are listed: those of a schedule that Temporal remembers are as many.
+const shownRuns = 10
+
+// Describe describes the trigger named pipeline/trigger, with its newest runs.
 func (s *Schedules) Describe(ctx context.Context, id string) (contract.Trigger, error) {
+	t, m, err := s.describe(ctx, id)
+	if err != nil || m.Spec.Schedule != nil {
+		return t, err
+	}
+	runs, err := record.Runs(ctx, s.Store)
+	for _, r := range runs {
+		known := slices.ContainsFunc(t.Runs, func(k contract.TriggerRun) bool { return k.Run == r.Run })
+		if r.Pipeline == m.Pipeline && r.Trigger.Name == m.Trigger && !known && len(t.Runs) < shownRuns {
+			t.Runs = append(t.Runs, contract.TriggerRun{Run: r.Run, At: r.StartedAt, Status: r.Status, Error: r.Error})
+		}
+	}
+	return t, err
+}
+
+// describe describes a trigger. Of one that watches, it knows only the newest run: the others are not looked for among all records.
+func (s *Schedules) describe(ctx context.Context, id string) (contract.Trigger, mark, error) {
 	if _, _, err := split(id); err != nil {
-		return contract.Trigger{}, err
+		return contract.Trigger{}, mark{}, err
 	}
 	desc, err := s.Client.ScheduleClient().GetHandle(ctx, id).Describe(ctx)
 	if err != nil {
-		return contract.Trigger{}, s.explain(ctx, id, err)
+		return contract.Trigger{}, mark{}, s.explain(ctx, id, err)
 	}
 	m, err := s.markOf(desc)
 	if err != nil {
-		return contract.Trigger{}, fmt.Errorf("trigger %s: %w", id, err)
+		return contract.Trigger{}, m, fmt.Errorf("trigger %s: %w", id, err)
 	}
 	t := contract.Trigger{
 		Name: id, Kind: m.Kind, Spec: m.Spec, Submission: m.Submission,
@@ -57,7 +77,7 @@ func (s *Schedules) Describe(ctx context.Context, id string) (contract.Trigger, 
 		t.Note, t.Next = desc.Schedule.State.Note, []time.Time{}
 	}
 	if m.Spec.Schedule == nil {
-		return t, s.watched(ctx, m, &t)
+		return t, m, s.watched(ctx, m, &t)
 	}
 	t.Skipped = desc.Info.NumActionsSkippedOverlap
 	for i := len(desc.Info.RecentActions) - 1; i >= 0; i-- {
@@ -67,11 +87,11 @@ func (s *Schedules) Describe(ctx context.Context, id string) (contract.Trigger, 
 		}
 		run, err := s.triggered(ctx, contract.RunOf(action.StartWorkflowResult.WorkflowID), action.ActualTime)
 		if err != nil {
-			return t, err
+			return t, m, err
 		}
 		t.Runs = append(t.Runs, run)
 	}
-	return t, nil
+	return t, m, nil
 }
 
 // triggered looks up how a run went. A run without a record has only just been started, or waits for a worker.
