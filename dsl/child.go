@@ -55,6 +55,9 @@ func declaration(at *yaml.Node, p spec.Param) *yaml.Node {
 	if p.Items != "" {
 		n.Content = append(n.Content, document.NewScalar(at, "items"), document.NewScalar(at, p.Items))
 	}
+	if p.Secret {
+		n.Content = append(n.Content, document.NewScalar(at, "secret"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true", Line: at.Line, Column: at.Column})
+	}
 	return n
 }
 

@@ -387,7 +387,11 @@ func (c *checker) use(e *expr.Expression) {
 func (c *checker) useParam(e *expr.Expression, r expr.Reference, name string) {
 	c.usedParams[name] = true
 	if c.pipeline.Params[name].Secret && e.Scope != expr.ScopeSecret {
-		e.ReportReference(c.src, r, "secret", "write `secrets: {VARIABLE: \"${params."+name+"}\"}`; the step's program reads $VARIABLE",
+		hint := "write `secrets: {VARIABLE: \"${params." + name + "}\"}`; the step's program reads $VARIABLE"
+		if slices.ContainsFunc(c.steps, func(s *step) bool { return isA[*spec.ChildPipeline](s) && slices.Contains(s.exprs, e) }) {
+			hint = "declare the parameter of the child with `secret: true`"
+		}
+		e.ReportReference(c.src, r, "secret", hint,
 			"`"+name+"` is a secret parameter, which can only be read under `secrets`")
 	}
 }
