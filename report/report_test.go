@@ -74,7 +74,7 @@ func TestWrite(t *testing.T) {
 			"spam-filter ✓ succeeded", "1m 57s", "epochs 4", "min_f1 0.95",
 			"mails > 5000", "mails = 6,046", "rows.kept = 5,689", "not better than the model that serves",
 			"6,046 read 5,689 kept", "318 dropped by a rule", "39 rejected", "same_body 291", "schema: text is longer than 100000 31",
-			"email 812", "how far they have moved", "added folder", "len 1,830 31 1,204 14,200 4,120 0 0.312 0.021 0.114",
+			"email 812", "how far they have moved", "added folder", "len 1,830.5 31 1,204 14,200 4,120 0 0.312 0.021 0.114",
 			"folder 7.25 4 8 12 5 3 easy-ham-1", "compared with sha256:b4b4",
 			"spot notice", "node lost, 21 steps lost", "steps 520", "steps repeated 21", "node 0 was killed",
 			"int8 selected", "588 kB", "0.9996", "the measure",

@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
+	"golang.org/x/text/width"
 )
 
 // Duration writes a span with two units at most: "0.4 s", "12.3 s", "1m 02s", "2h 05m", "3d 04h".
@@ -75,18 +76,16 @@ func Number(v float64) string {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
 	digits := max(0, 3-int(math.Floor(math.Log10(math.Abs(v)))))
-	if digits == 0 {
-		return Count(int64(math.RoundToEven(v)))
-	}
 	s := strconv.FormatFloat(v, 'f', digits, 64)
 	for rounded, _ := strconv.ParseFloat(s, 64); rounded == math.Trunc(rounded) && digits < 9; rounded, _ = strconv.ParseFloat(s, 64) {
 		digits++
 		s = strconv.FormatFloat(v, 'f', digits, 64)
 	}
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	whole, fraction, _ := strings.Cut(s, ".")
+	if n, err := strconv.ParseInt(whole, 10, 64); err == nil && n != 0 { // not -0
+		whole = Count(n)
 	}
-	return s
+	return strings.TrimSuffix(whole+"."+strings.TrimRight(fraction, "0"), ".")
 }
 
 // Percent writes a share: "97.5%".
@@ -122,15 +121,48 @@ func Value(v any) string {
 	return Cut(s, most)
 }
 
-// Cut shortens s to so many characters, with dots for what is left out.
+// Cut shortens s to so many cells of a terminal, with dots for what is left out.
 func Cut(s string, most int) string {
 	switch {
-	case utf8.RuneCountInString(s) <= most:
+	case Width(s) <= most:
 		return s
 	case most < 1:
 		return ""
 	}
-	return string([]rune(s)[:most-1]) + "…"
+	room := most - 1
+	for i, r := range s {
+		if room -= cells(r); room < 0 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// Width is how many cells of a terminal s takes, or more: what is drawn as one sign, such as a family of emoji, counts by its parts, so that a
+// line that fits by this measure is never too long.
+func Width(s string) int {
+	n := 0
+	for _, r := range s {
+		n += cells(r)
+	}
+	return n
+}
+
+// cells are those of one character: an emoji or an East Asian one takes two, and what is drawn over the one before it none. A sign that is only
+// an emoji with U+FE0F after it is as wide as one.
+func cells(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case r == '\uFE0F':
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	}
+	if k := width.LookupRune(r).Kind(); k == width.EastAsianWide || k == width.EastAsianFullwidth {
+		return 2
+	}
+	return 1
 }
 
 // text is the first line of s, marked when there are more; what would not be seen is quoted.
@@ -153,10 +185,11 @@ func Plural(n int64, noun string) string {
 	return Count(n) + " " + noun + "s"
 }
 
-// Line is the first line of s that has any text, without control characters: safe to print on a terminal.
+// Line is the first line of s that has any text, without control characters: safe to print on a terminal. A tab, whose width depends on
+// where it stands, is a space.
 func Line(s string) string {
 	for line := range strings.Lines(s) {
-		if line = strings.TrimSpace(Printable(line)); line != "" {
+		if line = strings.TrimSpace(strings.ReplaceAll(Printable(line), "\t", " ")); line != "" {
 			return line
 		}
 	}

@@ -36,8 +36,10 @@ func TestQuantities(t *testing.T) {
 		{human.Number(0.95), "0.95"},
 		{human.Number(12.345), "12.35"},
 		{human.Number(6046), "6,046"},
-		{human.Number(1234.56), "1,235"},
-		{human.Number(-312467.3), "-312,467"},
+		{human.Number(1234.56), "1,234.6"},
+		{human.Number(2000.4), "2,000.4"},
+		{human.Number(1999.999), "1,999.999"},
+		{human.Number(-312467.3), "-312,467.3"},
 		{human.Number(0.99999), "0.99999"},
 		{human.Number(2.00003), "2.00003"},
 		{human.Number(1 - 1e-12), "1"},
@@ -54,6 +56,11 @@ func TestQuantities(t *testing.T) {
 		{human.Value(true), "true"},
 		{human.Value(nil), "nothing"},
 		{human.Value(strings.Repeat("a", 100)), strings.Repeat("a", 59) + "…"},
+		{human.Cut("日本語です", 10), "日本語です"},
+		{human.Cut("日本語です", 9), "日本語で…"},
+		{human.Cut("日本語です", 8), "日本語…"},
+		{human.Cut("a🎉b", 3), "a…"},
+		{human.Cut("ab", 0), ""},
 		{human.Plural(1, "node"), "1 node"},
 		{human.Plural(1200, "step"), "1,200 steps"},
 		{human.Line("\n  a\x1b[2Jb\nc"), "a\uFFFD[2Jb"},
@@ -64,10 +71,24 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
+func TestWidth(t *testing.T) {
+	for s, want := range map[string]int{"": 0, "abc": 3, "日本": 4, "ｶﾅ": 2, "한": 2, "🎉": 2, "e\u0301": 1, "✓ ◆ …": 5, "☺\uFE0F": 2, "ñ": 1} {
+		if got := human.Width(s); got != want {
+			t.Errorf("%q is %d cells wide, want %d", s, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s, most := rapid.String().Draw(t, "text"), rapid.IntRange(0, 20).Draw(t, "most")
+		if got := human.Width(human.Cut(s, most)); got > most {
+			t.Fatalf("%d cells, want at most %d", got, most)
+		}
+	})
+}
+
 func TestLineIsSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for _, r := range human.Line(rapid.String().Draw(t, "text")) {
-			if r < ' ' && r != '\t' || r == 0x7f || r == 0x9b {
+			if r < ' ' || r == 0x7f || r == 0x9b {
 				t.Fatalf("control character %q", r)
 			}
 		}

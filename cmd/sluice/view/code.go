@@ -3,9 +3,9 @@ package view
 import (
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/human"
 )
 
 // Codes lists the codes of findings.
@@ -50,7 +50,7 @@ func wrap(text string, width int) []string {
 	var lines []string
 	line, length := "", 0
 	for word := range strings.FieldsSeq(text) {
-		n := utf8.RuneCountInString(word)
+		n := human.Width(word)
 		if length > 0 && length+1+n > width {
 			lines = append(lines, line)
 			line, length = "", 0

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
@@ -124,9 +123,9 @@ func (t Theme) columns(out *writer, title string, profileJSON, driftJSON json.Ra
 		return cmp.Or(cmp.Compare(drift.Columns[b].PSI, drift.Columns[a].PSI), cmp.Compare(a, b))
 	})
 	shown := names[:min(len(names), fewColumns)]
-	width := utf8.RuneCountInString(title)
+	width := human.Width(title)
 	for _, name := range shown {
-		width = max(width, utf8.RuneCountInString(human.Line(name)))
+		width = max(width, human.Width(human.Line(name)))
 	}
 	width = min(width, 40)
 	number := func(x *float64) string {

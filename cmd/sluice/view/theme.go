@@ -7,11 +7,11 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/report"
 )
 
@@ -74,14 +74,14 @@ func mark(s spec.Status) (glyph, style string) {
 	return report.Glyph(s), style
 }
 
-// pad fills s with spaces to a width in characters; every character used here is one column wide.
+// pad fills s with spaces to a width in cells of the terminal.
 func pad(s string, width int) string {
-	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+	return s + strings.Repeat(" ", max(0, width-human.Width(s)))
 }
 
 // lead is pad with the spaces in front.
 func lead(s string, width int) string {
-	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))) + s
+	return strings.Repeat(" ", max(0, width-human.Width(s))) + s
 }
 
 // writer counts nothing and formats nothing: it remembers the first error, so that views need not look at each write.
@@ -113,7 +113,7 @@ func fold(line string, width, indent int) []string {
 		blank := len(rest) - len(strings.TrimLeft(rest, " "))
 		end := blank + strings.IndexByte(rest[blank:]+" ", ' ')
 		word := rest[blank:end]
-		size := utf8.RuneCountInString(styles.ReplaceAllString(word, ""))
+		size := human.Width(styles.ReplaceAllString(word, ""))
 		if begun && column+blank+size > width {
 			lines = append(lines, b.String())
 			b.Reset()

@@ -13,13 +13,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -413,8 +413,8 @@ func TestTableFits(t *testing.T) {
 			t.Fatalf("%d lines on a terminal with room for %d", len(lines), height)
 		}
 		for _, line := range lines {
-			if n := utf8.RuneCountInString(line); n > width || strings.ContainsAny(line, "\x1b\n\r") {
-				t.Fatalf("%d characters in %q, room for %d", n, line, width)
+			if n := human.Width(line); n > width || strings.ContainsAny(line, "\x1b\n\r") {
+				t.Fatalf("%d cells in %q, room for %d", n, line, width)
 			}
 		}
 		if shown := strings.Count(strings.Join(lines, ""), string(spinner[3])); running <= height-1 && shown < running {
