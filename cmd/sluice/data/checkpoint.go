@@ -105,13 +105,17 @@ func findCheckpoint(ctx context.Context, s *store.Store, all []checkpoint.Kept, 
 			return checkpoint.Kept{}, err
 		}
 		whole = run + "/" + step
+	} else if run, err := checkpointRun(ctx, s, all, name); err == nil && len(ofRun(all, run)) > 0 { // a run in place of a step of it
+		newest := ofRun(all, run)
+		whole = run + "/" + newest[len(newest)-1].Step
+		return checkpoint.Kept{}, kit.Invalidf("%q is a run, and a checkpoint is one of its steps; `sluice checkpoint ls %[1]s` lists them\nhelp: did you mean `%s`?", name, whole)
 	}
 	var known []string
 	for _, c := range slices.Backward(all) {
 		if c.Name() == whole || c.Run+"/"+c.Step == whole {
 			return c, nil
 		}
-		known = append(known, c.Name())
+		known = append(known, c.Name(), c.Run+"/"+c.Step)
 	}
 	return checkpoint.Kept{}, kit.Invalidf("there is no checkpoint %q; `sluice checkpoint ls` lists them%s", whole, nearest.HelpNear(whole, known))
 }

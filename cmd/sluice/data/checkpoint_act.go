@@ -139,6 +139,10 @@ damaged checkpoints and resumes from the one before.`,
 			}
 		}
 		err = kit.Print(cmd, *format, read, func(out io.Writer) error {
+			if len(read) == 0 {
+				_, err := fmt.Fprintln(out, "there are no checkpoints to verify")
+				return err
+			}
 			_, err := fmt.Fprintf(out, "%s read: %d damaged\n", human.Plural(int64(len(read)), "checkpoint"), bad)
 			return err
 		})

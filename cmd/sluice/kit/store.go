@@ -35,6 +35,9 @@ func OpenStore(cmd *cobra.Command) (*store.Store, error) {
 		}
 		return nil, fault.New(fault.Invalid, NoRuns(stateDir), ErrNoRuns)
 	}
+	if os.Getenv(state.StoreVariable) == "" && state.Unused(stateDir) { // opening its store would make it
+		return nil, fault.New(fault.Invalid, NoRuns(stateDir), ErrNoRuns)
+	}
 	return state.OpenStore(cmd.Context(), stateDir)
 }
 
