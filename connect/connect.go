@@ -161,7 +161,7 @@ func connectCluster(ctx context.Context, o Options) (*Connection, error) {
 // connectFolder attaches to the holder or becomes it. It tries both in turn until ctx ends, because a holder may end, or still be
 // starting, at any moment.
 func connectFolder(ctx context.Context, o Options) (*Connection, error) {
-	defer o.tellSilent(ctx)()
+	defer TellSilent(ctx, o.Dir, o.Waiting)()
 	var last error
 	var silent int // the PID of the holder that was tried last
 	for range poll.Every(ctx, 50*time.Millisecond) {

@@ -19,8 +19,9 @@ var ErrSilent = errors.New("the holder does not answer")
 // sayAfter is how long Dial waits before it says what for.
 const sayAfter = 2 * time.Second
 
-// tellSilent calls Options.Waiting if the holder does not answer for sayAfter. Waiting is not called after stop has returned.
-func (o Options) tellSilent(ctx context.Context) (stop func()) {
+// TellSilent calls waiting, if it is not nil, if the holder of a state folder keeps this process waiting for sayAfter. It is not called after
+// stop has returned.
+func TellSilent(ctx context.Context, dir string, waiting func(what string)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -31,8 +32,8 @@ func (o Options) tellSilent(ctx context.Context) (stop func()) {
 		case <-time.After(sayAfter):
 		}
 		// A server that this process starts is published only once it answers.
-		if info, found, err := holder.Find(o.Dir); o.Waiting != nil && err == nil && found && info.PID != os.Getpid() {
-			o.Waiting(fmt.Sprintf("waiting for process %d, which holds the state folder %s, to answer; if it is stopped, `kill -CONT %[1]d` continues it", info.PID, o.Dir))
+		if info, found, err := holder.Find(dir); waiting != nil && err == nil && found && info.PID != os.Getpid() {
+			waiting(fmt.Sprintf("waiting for process %d, which holds the state folder %s, to answer; if it is stopped, `kill -CONT %[1]d` continues it", info.PID, dir))
 		}
 	}()
 	return func() { cancel(); <-done }

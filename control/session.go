@@ -89,7 +89,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 		return nil, err
 	}
 	if o.Follow {
-		if err := s.follow(ctx); err != nil {
+		if err := s.follow(ctx, o.Waiting); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +118,8 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 }
 
 // follow makes this process known as one that follows a run. One that leaves at this moment is waited for.
-func (s *Session) follow(ctx context.Context) (err error) {
+func (s *Session) follow(ctx context.Context, waiting func(what string)) (err error) {
+	defer connect.TellSilent(ctx, s.Dir, waiting)()
 	ctx, cancel := context.WithTimeoutCause(ctx, connect.Timeout, fmt.Errorf("the worker has not stopped within %v", connect.Timeout))
 	defer cancel()
 	s.follower, err = holder.Follow(ctx, s.Dir)
