@@ -136,7 +136,7 @@ func (s *Session) openLog() (*slog.Logger, error) {
 	}
 	f, err := os.OpenFile(filepath.Join(s.Dir, "worker.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("state folder %s is not writable: %w: make it writable, or use another with --state", s.Dir, err)
+		return nil, fmt.Errorf("state folder %s is not writable: make it writable, or use another with --state: %w", s.Dir, holder.Explain(s.Dir, err))
 	}
 	s.logFile = f
 	return slog.New(slog.NewTextHandler(f, &slog.HandlerOptions{Level: slog.LevelInfo})), nil

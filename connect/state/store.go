@@ -61,7 +61,7 @@ func StoreURL(state string) (string, error) {
 		return strings.TrimSpace(string(noted)), nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("look where the runs of the state folder %s are kept: %w", state, err)
+		return "", fmt.Errorf("look where the runs of the state folder %s are kept: %w", state, holder.Explain(state, err))
 	}
 	dir, err := filepath.Abs(filepath.Join(state, "store"))
 	return "file://" + dir, err

@@ -128,7 +128,7 @@ func isHeld(dir string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("state folder: %w", err)
+		return false, fmt.Errorf("state folder: %w", Explain(dir, err))
 	}
 	defer f.Close()
 	probe := unix.Flock_t{Type: unix.F_WRLCK}
@@ -153,5 +153,8 @@ func read(dir string) (Info, error) {
 
 // unwritable explains that Sluice cannot keep its state in dir.
 func unwritable(dir string, err error) error {
+	if explained := Explain(dir, err); explained != err { //nolint:errorlint // whether it is another
+		return fmt.Errorf("state folder %s is not writable: %w", dir, explained)
+	}
 	return fmt.Errorf("state folder %s is not writable: %w: make it writable, or use a folder that is", dir, err)
 }
