@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
-
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -56,18 +54,10 @@ func (r *Rollouts) Look(ctx context.Context, in contract.RolloutLook) (contract.
 		newest.Store(&contract.RolloutProgress{Text: "judging", Share: -1, Look: &look, At: time.Now().UTC()})
 	})
 	if err != nil {
-		return contract.RolloutLooked{}, lookEnd(ctx, *newest.Load(), err)
+		return contract.RolloutLooked{}, heartbeat.Ended(ctx, err, *newest.Load()) // nothing else would know the newest look
 	}
 	raw, err := json.Marshal(state)
 	return contract.RolloutLooked{Looks: looks, State: raw}, err
-}
-
-// lookEnd is how looks ended early. What an order has canceled hands on its newest look, which nothing else would know.
-func lookEnd(ctx context.Context, at contract.RolloutProgress, err error) error {
-	if at.Look != nil && ctx.Err() != nil && temporal.IsCanceledError(context.Cause(ctx)) {
-		return temporal.NewCanceledError(at)
-	}
-	return err
 }
 
 // looks evaluates until a look decides or time is up, and shows each look. prometheus is the server for the stage's queries.

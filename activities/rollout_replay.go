@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -55,13 +54,9 @@ func (r *Rollouts) Replay(ctx context.Context, in contract.RolloutReplay) error 
 	return replayEnd(ctx, replay.Run(ctx, options), sent.Load())
 }
 
-// replayEnd is how the replayed traffic ended, after so many requests. Only what the server has canceled ends as canceled, which it never
-// tries again; what was given up or paused is to go on.
+// replayEnd is how the replayed traffic ended, after so many requests.
 func replayEnd(ctx context.Context, err error, sent int64) error {
-	if ctx.Err() != nil && temporal.IsCanceledError(context.Cause(ctx)) {
-		return temporal.NewCanceledError(contract.RolloutReplayed{Sent: sent})
-	}
-	return unfit(ctx, err)
+	return heartbeat.Ended(ctx, unfit(ctx, err), contract.RolloutReplayed{Sent: sent})
 }
 
 // unfit makes a problem of the rows, which no other attempt can fix, a user error.

@@ -205,22 +205,13 @@ func (c *checker) compileFile(s *step, spec *spec.ChildPipeline) *compiledChild 
 		return nil
 	}
 	c.children[s] = ch
-	c.passSecrets(s, func(name string, _ *expr.Expression) bool { return ch.params[name].Secret })
+	body, _ := s.spec.(expr.Mapping)
+	given, _ := body.Get("params").(expr.Mapping)
+	given.MarkSecrets(func(param string, _ *expr.Expression) bool { return ch.params[param].Secret })
 	if ch.broken {
 		return nil
 	}
 	return ch
-}
-
-// passSecrets lets a step give its child the names of secrets, which are no secrets themselves.
-func (c *checker) passSecrets(s *step, isSecret func(param string, e *expr.Expression) bool) {
-	body, _ := s.spec.(expr.Mapping)
-	given, _ := body.Get("params").(expr.Mapping)
-	for i, param := range given.Keys {
-		if v, ok := given.Values[i].(expr.Computed); ok && isSecret(param, v.Expr) {
-			v.Expr.Scope = expr.ScopeSecret
-		}
-	}
 }
 
 // mayBeDeep reports a child with so many generations below it that there are too many.
@@ -298,13 +289,13 @@ func (c *checker) compileInline(s *step) *compiledChild {
 // compileGiven compiles the params of a child written in place ahead of everything else, and returns them.
 func (c *checker) compileGiven(s *step) expr.Mapping {
 	c.typeFan(s)
-	c.passSecrets(s, func(_ string, e *expr.Expression) bool {
+	body, _ := s.spec.(expr.Mapping)
+	given, _ := body.Get("params").(expr.Mapping)
+	given.MarkSecrets(func(_ string, e *expr.Expression) bool {
 		return slices.ContainsFunc(e.ReferencesIn(c.base), func(r expr.Reference) bool {
 			return len(r.Path) == 2 && r.Path[0].Name == "params" && c.pipeline.Params[r.Path[1].Name].Secret
 		})
 	})
-	body, _ := s.spec.(expr.Mapping)
-	given, _ := body.Get("params").(expr.Mapping)
 	for _, e := range expr.Inside(given) {
 		c.compile(e, s)
 	}

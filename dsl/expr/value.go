@@ -119,6 +119,16 @@ func (m Mapping) Get(key string) Value {
 	return nil
 }
 
+// MarkSecrets gives the expressions that isSecret names the one place for secret parameters, with the name of a secret as their value. A pipeline
+// hands that on to its child: it is no secret itself.
+func (m Mapping) MarkSecrets(isSecret func(key string, e *Expression) bool) {
+	for i, key := range m.Keys {
+		if v, ok := m.Values[i].(Computed); ok && isSecret(key, v.Expr) {
+			v.Expr.Scope = ScopeSecret
+		}
+	}
+}
+
 // Known returns the literal part of a value: what holds ${} is left out.
 func Known(v Value) any {
 	switch v := v.(type) {

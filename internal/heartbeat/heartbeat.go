@@ -73,6 +73,15 @@ type beats struct {
 	follow  *beats        // whose words these are, if not their own
 }
 
+// Ended is the error of an activity that ends with err. Only what the server has canceled ends as canceled, which is never tried again, with
+// details for its workflow; what was given up or paused is to go on.
+func Ended(ctx context.Context, err error, details any) error {
+	if ctx.Err() != nil && temporal.IsCanceledError(context.Cause(ctx)) {
+		return temporal.NewCanceledError(details)
+	}
+	return err
+}
+
 // Detach returns a context that outlives the activity of ctx, with what its heartbeats say: see Follow. It ends by cancel alone.
 func Detach(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	apart := context.WithValue(context.WithoutCancel(ctx), key{}, &beats{shown: make(chan struct{})})

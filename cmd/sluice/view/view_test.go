@@ -171,7 +171,6 @@ func TestPlan(t *testing.T) {
 	golden(t, "plan", func(w io.Writer) error { return Theme{}.Plan(w, NewPlan(program{p, graph}, planned)) })
 }
 
-// unset is what the steps leave out.
 // program is one that was not compiled.
 type program struct {
 	pipeline *spec.Pipeline
@@ -180,12 +179,14 @@ type program struct {
 
 func (p program) Pipeline() *spec.Pipeline { return p.pipeline }
 func (p program) Graph() []spec.Node       { return p.graph }
+
 func (program) Unset(id string) []spec.Unset {
 	if id == "score" {
 		return nil
 	}
 	return []spec.Unset{{Key: "timeout", Value: "24h"}, {Key: "max_parallel", Value: "64"}}
 }
+
 func (program) Expand(string, spec.Vars) ([]spec.Instance, error) {
 	return nil, errors.New("not compiled")
 }
