@@ -41,7 +41,7 @@ func completeChild(spec *spec.ChildPipeline, s *step) error {
 		left := document.MaxPlain
 		doc = document.Plain(doc, &left)
 		for _, name := range s.childUntyped {
-			*document.Lookup(doc, "params", name) = *declaration(&yaml.Node{}, paramFor(spec.Params[name]))
+			*document.Lookup(doc, "params", name) = *declaration(&yaml.Node{}, expr.ParamFor(spec.Params[name]))
 		}
 	}
 	source, err := yaml.Marshal(doc)
@@ -61,55 +61,12 @@ func declaration(at *yaml.Node, p spec.Param) *yaml.Node {
 	return n
 }
 
-// paramFor is the parameter that takes a value as it is in JSON. Every number is a double, as what steps measure is.
-func paramFor(v any) spec.Param {
-	switch v := v.(type) {
-	case bool:
-		return spec.Param{Type: "bool"}
-	case float64, int64:
-		return spec.Param{Type: "double"}
-	case []any:
-		p := spec.Param{Type: "list"}
-		if len(v) > 0 {
-			p.Items = paramFor(v[0]).Type
-		}
-		return p
-	case map[string]any:
-		if name, ok := v["type"].(string); ok && v["digest"] != nil && expr.IsArtifact(name) {
-			return spec.Param{Type: name}
-		}
-		p := spec.Param{Type: "map"}
-		for _, item := range v {
-			p.Items = paramFor(item).Type
-		}
-		return p
-	}
-	return spec.Param{Type: "string"}
-}
-
 // childForms leave to the child what its own loader reads. It returns what puts the parent's forms back.
 func childForms(d *decode.Decoder) (restore func()) {
 	outer := d.Forms[stepsType]
 	skip := func(*yaml.Node, spec.Rules) (expr.Value, bool) { return expr.Literal{Value: nil}, true }
 	d.Forms[stepsType], d.Forms[childOutputsType] = skip, skip
 	return func() { d.Forms[stepsType] = outer }
-}
-
-// childParam is the parameter that takes values of a type; false when none does.
-func childParam(t *cel.Type) (spec.Param, bool) {
-	for _, typ := range []string{"string", "int", "double", "bool", "duration", "timestamp", "dataset", "model"} {
-		if p := (spec.Param{Type: typ}); expr.ParamType(p) != nil && expr.ParamType(p).IsExactType(t) {
-			return p, true
-		}
-	}
-	for _, typ := range []string{"list", "map"} {
-		for _, items := range []string{"string", "int", "double", "bool"} {
-			if p := (spec.Param{Type: typ, Items: items}); expr.ParamType(p) != nil && expr.ParamType(p).IsExactType(t) {
-				return p, true
-			}
-		}
-	}
-	return spec.Param{}, false
 }
 
 // takes reports whether a parameter takes values of a type.

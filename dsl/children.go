@@ -338,7 +338,7 @@ func childName(parent, id string) string {
 
 // paramOf is the parameter for a value that is handed to steps written in place; false when its type is not known.
 func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (spec.Param, bool) {
-	p, ok := childParam(t)
+	p, ok := expr.ParamOf(t)
 	switch {
 	case ok:
 		return p, true
