@@ -247,6 +247,9 @@ func (r *Rollouts) Settle(ctx context.Context, in contract.RolloutSettle) (settl
 		return settled, r.unload(ctx, in)
 	}
 	target, spec, err := r.target(ctx, in.Step)
+	if err != nil && !in.Promote && spec.Target != "" { // the way back needs the store only, and not that this worker can serve the target
+		target, err = gateway.NewTarget(r.Store, spec.Target, "", ""), nil
+	}
 	if err != nil {
 		return settled, err
 	}

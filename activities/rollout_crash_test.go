@@ -338,6 +338,26 @@ func TestGatewayDiesInRollout(t *testing.T) {
 	}
 }
 
+// TestWayBackWithoutAListener: a worker that cannot serve the target, because another process has its port, takes the traffic back all the same.
+//
+// promise: docs/rollouts.md#p-ro-way-back
+func TestWayBackWithoutAListener(t *testing.T) {
+	inSite(t, "", func(w *site) {
+		w.do(0, 3)
+		deaf := w.worker(lives)
+		deaf.Target = func(context.Context, string, spec.ServedTarget) (*gateway.Target, error) {
+			return nil, gateway.ErrPortInUse
+		}
+		if err := w.end(deaf, true); !errors.Is(err, gateway.ErrPortInUse) {
+			w.Errorf("a promotion: %v", err)
+		}
+		if err := w.end(deaf, false); err != nil {
+			w.Fatal(err)
+		}
+		w.wants(map[string]float64{"1": 1}, routing.RolledBack)
+	})
+}
+
 // TestSecondRolloutIsRefused: a rollout that finds the candidate of another one in the document changes nothing, also when it is taken back.
 //
 // promise: docs/rollouts.md#p-ro-one-at-a-time

@@ -35,10 +35,9 @@ func (w *Worker) target(ctx context.Context, name string, env spec.ServedTarget)
 		t = gateway.NewTarget(kept, name, strings.TrimSuffix(url, "/"), "")
 	} else {
 		at, err := w.gateways.Serve(ctx, name, served)
-		if errors.Is(err, gateway.ErrPortInUse) && !w.gateways.serves(name) { // nobody is served there, so it can be elsewhere
-			front, own := served.Front(), env.Front()
-			front.Port, front.MetricsPort, front.Gateway.AdminPort = own.Port, own.MetricsPort, own.Gateway.AdminPort
-			at, err = w.gateways.Serve(ctx, name, served.Behind(front))
+		if errors.Is(err, gateway.ErrPortInUse) && !served.Front().Is(env.Front()) {
+			err = fmt.Errorf("target %s keeps its port %d until a release of another environment is promoted, and there %w by another process\n"+
+				"help: stop that, or move the target with `sluice serve %[1]s -e ENVIRONMENT`", name, served.Front().Port, gateway.ErrPortInUse)
 		}
 		if err != nil {
 			return nil, err
@@ -59,16 +58,13 @@ func (w *Worker) turn(ctx context.Context, name string, env spec.ServedTarget, r
 	}
 	w.gateways.mu.Lock()
 	defer w.gateways.mu.Unlock()
-	w.gateways.fronts[name] = max(w.gateways.fronts[name], revision)
+	before := w.gateways.followed[name]
+	w.gateways.fronts[name], w.gateways.followed[name] = max(w.gateways.fronts[name], revision), new(env.Front())
 	at, err := w.gateways.serve(ctx, name, env)
+	if err != nil {
+		w.gateways.followed[name] = before
+	}
 	return at.URL, err
-}
-
-// serves reports whether this process has a gateway of the target.
-func (g *Gateways) serves(target string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.served[target] != nil
 }
 
 // standing is a target as an environment describes it, behind the front that it has. known is false where nobody here knows that.
@@ -81,12 +77,19 @@ func (g *Gateways) standing(target string, env spec.ServedTarget, doc routing.Do
 		return env, true
 	case env.URL() != "":
 		return env, false // whoever runs those gateways has said whom they let in
-	case ok && (doc.Front == nil || doc.Revision < g.fronts[target]):
+	case ok && (doc.Front == nil || doc.Revision < g.fronts[target] || g.hasFollowed(doc)):
 		return env.Behind(here.Front()), true
 	case doc.Front == nil:
 		return env, false
 	}
 	return env.Behind(*doc.Front), true
+}
+
+// hasFollowed reports whether this process, or an earlier one with its state folder, had the front of a document already: what somebody has said
+// since with `sluice serve -e` stays until another front is promoted.
+func (g *Gateways) hasFollowed(doc routing.Document) bool {
+	followed := g.followed[doc.Target]
+	return followed != nil && doc.Front != nil && followed.Is(*doc.Front)
 }
 
 // follow gives a target that this process serves the front of its document. What cannot be done leaves the one that it has.
@@ -96,20 +99,32 @@ func (g *Gateways) follow(doc routing.Document) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before := g.specs[doc.Target]
-	if g.alone || g.drained || g.served[doc.Target] == nil || doc.Front == nil || doc.Front.URL != "" || !doc.Protected() || doc.Revision < g.fronts[doc.Target] {
+	if g.drained || g.served[doc.Target] == nil || doc.Front == nil || doc.Front.URL != "" || !doc.Protected() || doc.Revision < g.fronts[doc.Target] {
 		return
 	}
 	g.fronts[doc.Target] = doc.Revision
-	if before.Front().Is(*doc.Front) {
+	given := g.given[doc.Target]
+	delete(g.given, doc.Target) // what is promoted from now on is newer
+	if g.hasFollowed(doc) {
 		return
 	}
-	wanted := before.Behind(*doc.Front)
-	err := g.check(ctx, doc.Target, before, wanted)
-	if err == nil {
-		_, err = g.serve(ctx, doc.Target, wanted)
+	var err error
+	switch wanted := before.Behind(*doc.Front); {
+	case g.alone && !given:
+		return
+	case g.alone:
+	case !before.Is(wanted):
+		if err = g.check(ctx, doc.Target, before, wanted); err == nil {
+			_, err = g.serve(ctx, doc.Target, wanted)
+		}
 	}
 	if err != nil {
 		g.log.Warn("the target keeps its port and whom it lets in, not those of the release that was promoted", "target", doc.Target, "error", err)
+		return
+	}
+	g.followed[doc.Target] = doc.Front
+	if err := g.save(); err != nil {
+		g.log.Warn("the target may be served after a restart as it was before", "target", doc.Target, "error", err)
 	}
 }
 

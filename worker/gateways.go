@@ -76,6 +76,9 @@ type Gateways struct {
 	specs  map[string]spec.ServedTarget // as the environments gave them
 	failed map[string]error             // of the targets that were served before, those that are not now
 	fronts map[string]int64             // the revisions of the routing documents whose fronts are here
+	// followed are the fronts of documents that targets last had, or were given others instead of (given); see hasFollowed.
+	followed map[string]*spec.Front
+	given    map[string]bool
 
 	// alone: this is `sluice serve`, whose gateways are those that clients reach at a target's URL.
 	alone   bool
@@ -91,6 +94,7 @@ func NewGateways(s *store.Store, state string, log *slog.Logger) *Gateways {
 	return &Gateways{
 		store: s, state: state, log: log, secrets: secret.NewResolver(), stop: func() {},
 		served: map[string]*gateway.Server{}, specs: map[string]spec.ServedTarget{}, failed: map[string]error{}, fronts: map[string]int64{},
+		followed: map[string]*spec.Front{}, given: map[string]bool{},
 	}
 }
 
@@ -106,6 +110,7 @@ func NewGatewaysAlone(s *store.Store, state string, log *slog.Logger, stdout io.
 func (g *Gateways) Serve(ctx context.Context, target string, spec spec.ServedTarget) (Address, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.given[target] = true
 	return g.serve(ctx, target, spec)
 }
 
@@ -241,14 +246,22 @@ func (g *Gateways) Addresses() map[string]Address {
 	return all
 }
 
+// savedTarget is what state.TargetsFile has of a target.
+type savedTarget struct {
+	spec.ServedTarget
+	Followed *spec.Front `json:"followed,omitempty"`
+}
+
 // save writes state.TargetsFile, in which targets stay that this process does not serve; the caller holds the lock.
 func (g *Gateways) save() error {
-	specs, err := g.saved()
+	all, err := g.saved()
 	if err != nil {
 		return err
 	}
-	maps.Copy(specs, g.specs)
-	raw, err := json.Marshal(specs)
+	for target, spec := range g.specs {
+		all[target] = savedTarget{spec, g.followed[target]}
+	}
+	raw, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}
@@ -259,32 +272,32 @@ func (g *Gateways) save() error {
 }
 
 // saved reads state.TargetsFile.
-func (g *Gateways) saved() (map[string]spec.ServedTarget, error) {
-	specs := map[string]spec.ServedTarget{}
+func (g *Gateways) saved() (map[string]savedTarget, error) {
+	all := map[string]savedTarget{}
 	raw, err := os.ReadFile(filepath.Join(g.state, state.TargetsFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return specs, nil
+		return all, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("read the targets: %w", err)
 	}
-	if err := json.Unmarshal(raw, &specs); err != nil {
+	if err := json.Unmarshal(raw, &all); err != nil {
 		return nil, fmt.Errorf("read the targets: %s: %w", state.TargetsFile, err)
 	}
-	return specs, nil
+	return all, nil
 }
 
 // Restore serves what was served when the state folder was last held, as far as it can: the error tells of every target that it
 // could not serve, such as one whose port is taken meanwhile. Those are tried again until Close; see Troubles.
 func (g *Gateways) Restore(ctx context.Context) error {
-	specs, err := g.saved()
+	all, err := g.saved()
 	if err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for target, spec := range specs {
-		g.specs[target] = spec
-		if spec.URL() == "" || g.alone {
+	for target, saved := range all {
+		g.specs[target], g.followed[target] = saved.ServedTarget, saved.Followed
+		if saved.URL() == "" || g.alone {
 			g.failed[target] = nil
 		}
 	}

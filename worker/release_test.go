@@ -44,15 +44,21 @@ func embeddedAs(target string, port int) string {
 // left at the test's end is ended.
 func ship(t *testing.T, s *control.Session, environment, target, model string, other ...string) (run string) {
 	t.Helper()
+	run = launch(t, s, environment, target, model, other...)
+	t.Cleanup(func() { end(t, s, run) })
+	return run
+}
+
+// launch is ship in a session that ends with the test, or before.
+func launch(t *testing.T, s *control.Session, environment, target, model string, other ...string) (run string) {
+	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(onnxtest.Folder(t, model), "model.onnx"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := strings.NewReplacer(append(other, "TARGET", target, "SAMPLES", "50")...).Replace(shipping)
 	pipeline := project(t, text, map[string]string{"environment.yaml": environment, model + ".onnx": string(raw)})
-	run = submit(t, s, control.SubmitRequest{
+	return submit(t, s, control.SubmitRequest{
 		PipelineFile: pipeline, EnvFile: filepath.Join(filepath.Dir(pipeline), "environment.yaml"), Params: map[string]string{"model": model},
 	}).Run
-	t.Cleanup(func() { end(t, s, run) })
-	return run
 }

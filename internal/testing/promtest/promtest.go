@@ -2,6 +2,7 @@
 package promtest
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"os"
@@ -34,17 +35,21 @@ func Start(t *testing.T) string {
 		t.Fatal(err)
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	server := exec.Command(binary, "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address)
+	server := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		server.Process.Kill()
-		server.Wait()
+		_ = server.Process.Kill() // it may have ended
+		_ = server.Wait()         // as it was killed
 	})
 	base, began := "http://"+address, time.Now()
 	for range poll.Every(t.Context(), 50*time.Millisecond) {
-		if resp, err := http.Get(base + "/-/ready"); err == nil {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/-/ready", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := http.DefaultClient.Do(req); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return base
