@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -217,6 +218,9 @@ func ParsePairs(cmd *cobra.Command, flag, noun string, given []string) (map[stri
 		}
 		if _, twice := pairs[name]; twice {
 			return nil, UsageError(cmd, fmt.Sprintf("%s %s is set twice", noun, name))
+		}
+		if !utf8.ValidString(pair) { // JSON would keep U+FFFD for it
+			return nil, Invalidf("%s %s is %q, which is not UTF-8: use a file for bytes", noun, name, value)
 		}
 		pairs[name] = value
 	}
