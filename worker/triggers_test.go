@@ -273,7 +273,7 @@ triggers: {inbox: {data: {url: "file://`+inbox+`", glob: "*.csv", settle: 1s, ev
 	if runs := runsOf(t, s, pipeline); len(runs) != 2 {
 		t.Errorf("%d runs for two versions", len(runs))
 	}
-	if got := trigger(t, s, id); got.Look.Saw != "1 object, 0 new, 0 not settled yet" || len(got.Runs) != 1 || got.Runs[0].Run == first.Run {
+	if got := trigger(t, s, id); got.Look.Saw != "1 object, 0 new, 0 not settled yet" || len(got.Runs) != 2 || got.Runs[1].Run != first.Run {
 		t.Errorf("described as %+v, %+v", got, got.Look)
 	}
 	if err := os.RemoveAll(inbox); err != nil {

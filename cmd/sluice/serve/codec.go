@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/connect/codec"
+	"github.com/sluiceml/sluice/connect/state"
 )
 
 // NewCodec makes `sluice codec`.
@@ -85,7 +86,10 @@ func isOrigin(text string) bool {
 }
 
 func codecHandler(cmd *cobra.Command) (http.Handler, error) {
-	s, err := kit.OpenStore(cmd)
+	if err := state.Check(kit.StateDir(cmd)); err != nil {
+		return nil, err
+	}
+	s, err := state.OpenStore(cmd.Context(), kit.StateDir(cmd)) // which may have no runs yet
 	if err != nil {
 		return nil, err
 	}

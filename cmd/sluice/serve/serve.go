@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/environment"
@@ -101,15 +102,16 @@ requests in progress, for at most 20 seconds. A second signal ends the wait.`,
 
 // openStore opens the store of the state folder, which is the environment's if nothing has been kept for the folder yet.
 func openStore(cmd *cobra.Command, env string, e *spec.Environment) (*store.Store, error) {
-	if e != nil {
-		if err := os.MkdirAll(kit.StateDir(cmd), 0o700); err != nil { // that of a new replica
-			return nil, fmt.Errorf("create the state folder: %w", err)
-		}
-		if err := control.UseStore(cmd.Context(), kit.StateDir(cmd), env, e.Store.URL); err != nil {
-			return nil, err
-		}
+	if e == nil {
+		return kit.OpenStore(cmd)
 	}
-	return kit.OpenStore(cmd)
+	if err := os.MkdirAll(kit.StateDir(cmd), 0o700); err != nil { // that of a new replica
+		return nil, fmt.Errorf("create the state folder: %w", err)
+	}
+	if err := control.UseStore(cmd.Context(), kit.StateDir(cmd), env, e.Store.URL); err != nil {
+		return nil, err
+	}
+	return state.OpenStore(cmd.Context(), kit.StateDir(cmd)) // in which nothing may have been released yet
 }
 
 // named are the targets of these names in an environment, all for no name.
