@@ -75,8 +75,8 @@ type exclusion struct {
 	secret    bool // it seems to hold secrets
 }
 
-// exclusionOf says why a path is no part of the workspace: what .sluiceignore names and that file itself, secrets, state folders and the
-// store, which change while they are read, and environments are not. It is nil for what is part of it.
+// exclusionOf says why a path is no part of the workspace: what .sluiceignore names, secrets, state folders and the store, which
+// change while they are read, and environments are not. It is nil for what is part of it.
 func (w *workspace) exclusionOf(p string) *exclusion {
 	file := filepath.Join(w.dir, p)
 	info, err := os.Lstat(file)
@@ -90,8 +90,6 @@ func (w *workspace) exclusionOf(p string) *exclusion {
 		return &exclusion{why: fmt.Sprintf("%s:%d excludes it", ignoreFile, last.line), help: takeAlong + ", below that one"}
 	case last != nil && !last.take:
 		return &exclusion{why: "files of this name are never included", help: elsewhere}
-	case last == nil && p == ignoreFile:
-		return &exclusion{why: "it only says what is part of the run", help: takeAlong}
 	case last == nil && isVenv(file):
 		return &exclusion{why: "it is a Python virtual environment", help: takeAlong + "; steps use the .venv beside the pipeline in place"}
 	case last == nil && isOne(file, w.keys):
