@@ -15,7 +15,7 @@ func TestValuesAreBrief(t *testing.T) {
 	}{
 		"a number":    {0.12345678, "x = 0.123457"},
 		"a count":     {float64(1392), "x = 1,392"},
-		"in between":  {312467.3, "x = 312,467"},
+		"in between":  {312467.3, "x = 312,467.3"},
 		"just missed": {1234.6, "x = 1234.6"},
 		"a text":      {"eu", "x = eu"},
 		"a list":      {[]any{1.0, "a"}, `x = [1,"a"]`},

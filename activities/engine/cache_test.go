@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/pipelines"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -176,9 +175,9 @@ func TestKeySeesChanges(t *testing.T) {
 	}
 }
 
-// What earlier builds have read from Parquet is not reused.
-func TestKeyOfParquet(t *testing.T) {
-	for suffix, version := range map[string]string{"jsonl": pipelines.Version, "parquet": pipelines.ParquetVersion} {
+// What earlier builds have read from Parquet or Avro is not reused, and everything else is.
+func TestKeyOfRevisedTransforms(t *testing.T) {
+	for suffix, version := range map[string]string{"jsonl": "7", "parquet": "7p2", "avro": "7a1"} {
 		b := newBench(t, `
 steps:
   rows: {clean: {read: "/data/*.`+suffix+`", transforms: [], write: json}}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -17,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/pipelines"
 )
@@ -32,8 +30,8 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 	}
 	of := kindOf(node)
 	tools := pipelines.Version
-	if of.cleans && bytes.Contains(sp["transforms"], []byte(`"`+transform.TypeOf[transform.ReadFromParquet]()+`"`)) {
-		tools = pipelines.ParquetVersion
+	if of.cleans {
+		tools = cleaningVersion(sp["transforms"])
 	}
 	parts := map[string]string{"kind": ShortDigest([]byte(node.Kind)), "tools": ShortDigest([]byte(tools))}
 	for key, value := range sp {
