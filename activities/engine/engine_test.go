@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,15 @@ func newBenchIn(t *testing.T, pipeline string, env document.File) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, engine: NewEngine(s), began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	t.Cleanup(func() { // what is written behind must not outlive its folder
+		behind := &b.engine.behind
+		behind.mu.Lock()
+		runs := slices.Collect(maps.Keys(behind.open))
+		behind.mu.Unlock()
+		for _, run := range runs {
+			behind.wait(run)
+		}
+	})
 	b.submit(pipeline, env)
 	return b
 }
