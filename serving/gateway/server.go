@@ -123,7 +123,8 @@ func (s *Server) MetricsURL() string { return s.metrics.url + "/metrics" }
 // ControlURL is where Control is: http://127.0.0.1:9465.
 func (s *Server) ControlURL() string { return s.control.url }
 
-// Close answers the requests under way until ctx ends, then drops the rest and lets go of the releases.
+// Close answers the requests under way until ctx ends, then drops the connections of the rest. It returns once their inferences have ended too and
+// the releases are unloaded, which may be later.
 func (s *Server) Close(ctx context.Context) error {
 	err := errors.Join(s.model.close(ctx), s.metrics.close(ctx), s.control.close(ctx), s.Gateway.Close())
 	s.door.Close()
