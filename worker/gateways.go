@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -259,7 +260,7 @@ func (g *Gateways) save() error {
 		return err
 	}
 	for target, spec := range g.specs {
-		all[target] = savedTarget{spec, g.followed[target]}
+		all[target] = savedTarget{spec, cmp.Or(g.followed[target], all[target].Followed)}
 	}
 	raw, err := json.Marshal(all)
 	if err != nil {

@@ -194,8 +194,11 @@ func TestServedEnvironmentStays(t *testing.T) {
 		if err := again.Restore(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the document is read", func() bool { return again.Troubles()["spam"] != "" }) // there is no such model
-		time.Sleep(time.Second)                                                                 // for what must not come
+		await(t, "the document is read", func() bool {
+			again.mu.Lock() // which is held until all that it means is done
+			defer again.mu.Unlock()
+			return again.fronts["spam"] == 1
+		})
 		if got := asked(port); got != http.StatusUnauthorized {
 			t.Errorf("after a restart: %d", got)
 		}
