@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -84,11 +85,12 @@ func (l *Limits) Admitted(do ActivityOf) ActivityOf {
 			return record.StepOutput{}, fault.Errorf(fault.Invalid, "resources.%s: it requests %s, but the environment `%s` allows %s beside a worker: "+
 				"request less, or raise `limits.%[1]s`", key, wanted, env.Name, limit)
 		}
-		limits, visible := env.Limits, visibleGPUs()
-		if limits.GPU > 0 && len(visible) > 0 {
+		listed, isSet := os.LookupEnv(gpu.VisibleVariable)
+		limits, visible := env.Limits, gpu.Entries(listed)
+		if limits.GPU > 0 && isSet {
 			if limits.GPU = min(limits.GPU, len(visible)); wants.GPU > limits.GPU {
 				return record.StepOutput{}, fault.Errorf(fault.Infrastructure, "resources.gpu: it requests %d GPUs, but %s of the worker lists %d: request less, or "+
-					"start the worker with more", wants.GPU, visibleVariable, len(visible))
+					"start the worker with more", wants.GPU, gpu.VisibleVariable, len(visible))
 			}
 		}
 		gpus, err := l.await(ctx, l.join(needs, limits))
@@ -253,33 +255,18 @@ func withThreads(env map[string]string, cpu float64) map[string]string {
 	return with(env, variable, strconv.Itoa(int(math.Ceil(cpu))))
 }
 
-// visibleVariable is the variable by which CUDA is told which GPUs a program may use.
-const visibleVariable = "CUDA_VISIBLE_DEVICES"
-
-// visibleGPUs are those that the worker's own environment lists; none if it leaves all or hides all. As in CUDA, -1 ends the list.
-func visibleGPUs() []string {
-	var ids []string
-	for id := range strings.SplitSeq(os.Getenv(visibleVariable), ",") {
-		if id = strings.TrimSpace(id); id == "" || id == "-1" {
-			break
-		}
-		ids = append(ids, id)
-	}
-	return ids
-}
-
 // withGPUs lets a program see the GPUs that are assigned to it: these are numbers of those that the worker sees, if that does not see all.
 func withGPUs(env map[string]string, gpus []int, visible []string) map[string]string {
 	if len(gpus) == 0 {
 		return env
 	}
 	ids := make([]string, len(gpus))
-	for i, gpu := range gpus {
-		if ids[i] = strconv.Itoa(gpu); gpu < len(visible) {
-			ids[i] = visible[gpu]
+	for i, n := range gpus {
+		if ids[i] = strconv.Itoa(n); n < len(visible) {
+			ids[i] = visible[n]
 		}
 	}
-	return with(env, visibleVariable, strings.Join(ids, ","))
+	return with(env, gpu.VisibleVariable, strings.Join(ids, ","))
 }
 
 func with(env map[string]string, name, value string) map[string]string {
