@@ -62,6 +62,7 @@ type compiledChild struct {
 	open    bool   // it is being compiled
 	broken  bool   // its own findings are errors
 	height  int    // generations below it
+	longest int    // see longestName
 	params  map[string]spec.Param
 	outputs map[string]*cel.Type
 	ts      *expr.TypeSystem
@@ -252,7 +253,7 @@ func (f *family) compileFile(name string, data []byte, generation int) *compiled
 // describe takes from a checked pipeline what its parent asks of it.
 func (c *checker) describe(ch *compiledChild) {
 	ch.ts, ch.params, ch.height, ch.groups = c.ts, c.pipeline.Params, c.height, c.groups
-	ch.waits = c.longestWait()
+	ch.waits, ch.longest = c.longestWait(), c.longestName()
 	ch.effects, ch.unpriced, ch.hashKeys, ch.files = c.effects(), c.unpricedStep(), c.hashKeys(), c.namedFiles()
 	if group := c.constantGroup(); group != "" {
 		ch.groups[group] = ch.name

@@ -60,19 +60,46 @@ func (c *checker) checkEnvelope(s *step) {
 	}
 }
 
-// checkLength reports an ID that the store could not keep a record under: at most 200 bytes of STEP.json, of the run of a child, RUN.STEP, and
-// of a published version, RUN-STEP.json.
+// maxName is how many bytes the store takes for a part of a key.
+const maxName = 200
+
+// checkLength reports an ID that the store could not keep records under: of the step, as STEP.json, and of what nameOf says.
 func (c *checker) checkLength(s *step) {
-	const part, suffix = 200, len(".json")
-	run := len(c.pipeline.Name) + len("-20060102-150405-1f3a.")
-	most := part - suffix
-	if isA[*spec.ChildPipeline](s) {
-		most = min(most, part-run)
+	run := len(c.pipeline.Name + "-20060102-150405-5cbf28")
+	for trigger := range c.pipeline.Triggers {
+		run = max(run, len(c.pipeline.Name+"-"+trigger+"-20060102T150405Z"))
 	}
-	if len(s.Publish) > 0 {
-		most = min(most, part-suffix-run)
+	most := maxName - len(".json")
+	if below := c.nameOf(s); below > 0 {
+		most = min(most, maxName-run-(below-len(s.ID)))
 	}
 	if len(s.ID) > most {
-		c.src.Errorf(s.key, "name", "use a shorter one", "the name of this step has %d bytes, but %d is the maximum here", len(s.ID), most)
+		c.src.Errorf(s.key, "name", "use a shorter one, or shorter ones in what it runs", "the name of this step has %d bytes, but %d is the maximum here", len(s.ID), max(0, most))
 	}
+}
+
+// nameOf is how many bytes the step adds at most to the name of a run, in that of a child, RUN.STEP.INDEX-ATTEMPT, and of those below it, and in
+// that of a published version, RUN-STEP.json; 0 where there are none.
+func (c *checker) nameOf(s *step) (most int) {
+	if isA[*spec.ChildPipeline](s) {
+		most = len("." + s.ID + "-99")
+		if s.fan != "" {
+			most += len(".9999")
+		}
+		if child := c.compiled[s]; child != nil {
+			most += child.longest
+		}
+	}
+	if len(s.Publish) > 0 {
+		most = max(most, len("-"+s.ID+".json"))
+	}
+	return most
+}
+
+// longestName is nameOf for the step that adds most.
+func (c *checker) longestName() (most int) {
+	for _, s := range c.steps {
+		most = max(most, c.nameOf(s))
+	}
+	return most
 }

@@ -19,7 +19,8 @@ type Decontaminate struct {
 	AgainstFields []string `json:"against_fields,omitempty"`
 	// Ngram is the number of consecutive words that a row must share to be dropped. A held-out text with fewer words only matches a text of
 	// the same words, and is not found within a longer one: choose a number that few of the held-out texts are shorter than. GPT-3 took the
-	// length that 5% of a benchmark's examples do not exceed, at least 8 and at most 13 (arXiv:2005.14165, appendix C). In scripts without spaces each letter is a word: 13 are about 8 words of Chinese and 3 of Thai, so use more there. Default 13.
+	// length that 5% of a benchmark's examples do not exceed, at least 8 and at most 13 (arXiv:2005.14165, appendix C). In scripts without
+	// spaces each letter is a word: 13 are about 8 words of Chinese and 3 of Thai, so use more there. Default 13.
 	Ngram int `json:"ngram,omitempty" dsl:"default=13,min=1,max=100"`
 	ErrorKeys
 }
