@@ -154,13 +154,13 @@ func (s *Store) Referrers(ctx context.Context, digests []string) (map[string][]R
 	for _, digest := range digests {
 		found := map[string][]string{}
 		seen := map[string]bool{digest: true}
-		for todo := [][]string{{digest}}; len(todo) > 0; todo = todo[1:] {
-			via := todo[0]
+		for paths := [][]string{{digest}}; len(paths) > 0; paths = paths[1:] {
+			via := paths[0]
 			for _, from := range m.naming[via[0]] {
 				switch isBlob := strings.HasPrefix(from, digestPrefix); {
 				case isBlob && !seen[from]:
 					seen[from] = true
-					todo = append(todo, slices.Insert(slices.Clone(via), 0, from))
+					paths = append(paths, slices.Insert(slices.Clone(via), 0, from))
 				case !isBlob && found[from] == nil:
 					found[from] = via
 				}
