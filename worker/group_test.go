@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 const grouped = `name: grouped
@@ -101,8 +102,9 @@ func TestSkipAfterTermination(t *testing.T) {
 	}
 	first := start("1")
 	awaitDetail(t, s, first, "work", func(control.Detail) bool { return true })
-	if out, _ := wait(t, s, start("2")); out.Status != spec.StatusSkipped || !strings.Contains(out.Error, first) {
-		t.Errorf("while %s held the group, the second ended as %+v", first, out)
+	out, turned := wait(t, s, start("2"))
+	if work := recordOf(t, turned, "work"); out.Status != spec.StatusSkipped || !strings.Contains(out.Error, first) || work.Status != spec.StatusSkipped {
+		t.Errorf("while %s held the group, the second ended as %+v, and its step as %q", first, out, work.Status)
 	}
 	if err := s.Client.TerminateWorkflow(t.Context(), contract.RunWorkflowID(first), "", "test"); err != nil {
 		t.Fatal(err)
@@ -128,5 +130,12 @@ func TestChildInItsParentsGroup(t *testing.T) {
 	if out.Status != spec.StatusFailed || out.ErrorType != fault.Invalid ||
 		!strings.Contains(out.Error, "run "+run+" holds the concurrency group `train-eu` and waits for this run") {
 		t.Errorf("the run ended as %+v", out)
+	}
+	child, err := record.LoadRun(t.Context(), s.Store, record.ChildRun(record.ChildRun(run, "between", 1), "child", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if only := recordOf(t, child, "only"); only.Status != spec.StatusUpstream || !strings.Contains(only.Error, "not run: run "+run) {
+		t.Errorf("the child's step is recorded as %q: %s", only.Status, only.Error)
 	}
 }

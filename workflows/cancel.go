@@ -24,7 +24,7 @@ func (r *run) endMain(ctx workflow.Context) {
 func (r *run) after(ctx workflow.Context, section spec.Section) workflow.Context {
 	within, stop := workflow.NewDisconnectedContext(ctx)
 	r.stopAfter = stop
-	if r.unbegun || r.cut == section { // the latter in an earlier history
+	if r.cut == section { // in an earlier history
 		stop()
 	}
 	return within

@@ -17,9 +17,9 @@ import (
 // to lastAsk, because a person may have terminated the lock.
 const firstAsk, lastAsk = 30 * time.Second, 10 * time.Minute
 
-// acquireGroup takes the lock of the run's concurrency group. If out is not nil, the run has ended: another run holds the group and this
-// one does not wait, or never gets its turn. If this one was canceled while it waited, r.unbegun is set. durable.ErrLong means that it must
-// continue to wait in a new history.
+// acquireGroup takes the lock of the run's concurrency group. It sets r.unbegun if this run never gets its turn: another run holds the group
+// and this one does not wait or is its child, or this one was canceled while it waited. durable.ErrLong means that it must continue to wait
+// in a new history. If out is not nil, an earlier build began the run, and it has ended.
 func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err error) {
 	group := r.begun.Concurrency.Group
 	if group == "" {
@@ -51,6 +51,10 @@ func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err err
 				"` and waits for this run, its child, which would never start: remove the child's group, or give it another one", nil))
 		case by != "":
 			end := record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
+			if durable.Since(ctx, changeUnbegun) {
+				r.unbegun = &end
+				return nil, nil
+			}
 			return &end, r.close(ctx, &end)
 		case long:
 			return nil, durable.ErrLong
@@ -121,8 +125,8 @@ func (r *run) rejected(ctx workflow.Context, err error) (*record.RunOutput, erro
 	}
 	closing, _ := workflow.NewDisconnectedContext(ctx)
 	r.releaseGroup(closing)
-	if r.isCanceled(ctx) && durable.Since(ctx, changeUnbegun) {
-		r.unbegun = true
+	if durable.Since(ctx, changeUnbegun) {
+		r.unbegun = &out
 		return nil, nil
 	}
 	if failed := r.close(closing, &out); failed != nil {

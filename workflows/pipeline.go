@@ -21,7 +21,7 @@ import (
 
 // Pipeline executes a run's graph: the main steps, then those of on_failure if something failed, then those of finally in every case. A
 // cancellation stops the main steps; another one stops the section that is running. One that comes while the run waits for its concurrency
-// group stops all of them, because whatever they work on belongs to the run that holds the group. The workflow fails with the error type of
+// group stops all of them, because whatever they work on belongs to the run that holds the group; so does a turn that it never gets. The workflow fails with the error type of
 // the first failed step, and ends as canceled if its main steps were canceled; a declined or skipped run completes.
 func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, error) {
 	ctx = durable.Measured(ctx)
@@ -45,7 +45,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, next)
 		case out != nil:
 			return *out, err
-		case !r.unbegun:
+		case r.unbegun == nil:
 			r.notify(ctx, spec.EventStart, "")
 		}
 	}
@@ -62,7 +62,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 			r.endMain(ctx)
 			within = r.after(ctx, section)
 		}
-		if out := r.outcome(ctx); section == spec.SectionOnFailure && !spec.EndOfRun(out.Status, out.ErrorType).HandlesFailure {
+		if out := r.outcome(ctx); r.unbegun == nil && section == spec.SectionOnFailure && !spec.EndOfRun(out.Status, out.ErrorType).HandlesFailure {
 			r.omit(within, section)
 		} else {
 			r.walk(within, section)
@@ -102,7 +102,7 @@ type run struct {
 	datasets    []string                  // published by the run, as are the models
 	models      []string
 	overBudget  bool // the budget is spent
-	unbegun     bool // it was canceled while it waited for its concurrency group: none of its steps runs
+	unbegun     *record.RunOutput // how it ends without a turn of its concurrency group: none of its steps runs
 	canceled    bool // before the history that this is, or before the main steps had ended
 	mainOver    bool // the main steps have ended: a cancel comes too late for them
 	stop        workflow.CancelFunc
@@ -262,7 +262,7 @@ func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	out := r.outcome(ctx)
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	err := r.close(ctx, &out)
-	if !r.unbegun { // it does not wait any more
+	if r.unbegun == nil { // else it does not wait any more
 		r.releaseGroup(ctx)
 	}
 	if err != nil {
@@ -327,6 +327,8 @@ func (r *run) outcome(ctx workflow.Context) record.RunOutput {
 	switch {
 	case r.lost != nil:
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, fault.Message(r.lost), fault.TypeOf(r.lost)
+	case r.unbegun != nil:
+		out.Status, out.Error, out.ErrorType = r.unbegun.Status, r.unbegun.Error, r.unbegun.ErrorType
 	case r.overBudget:
 		out.Status, out.ErrorType = spec.StatusFailed, fault.Budget
 		out.Error = "the run was stopped because it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.begun.BudgetUSD)

@@ -606,37 +606,6 @@ func TestCancelAtOnceHasARecord(t *testing.T) {
 	}
 }
 
-// TestCancelInTheQueue: what the sections after the main one would clean up belongs to the run that holds the group.
-//
-// promise: docs/pipelines.md#p-sections-none
-func TestCancelInTheQueue(t *testing.T) {
-	w := newWorld()
-	w.begun.Concurrency.Group = "g"
-	env := w.environment(t)
-	var said []string
-	env.RegisterWorkflowWithOptions(func(_ workflow.Context, in contract.NotifyInput) error { said = append(said, in.Event); return nil },
-		workflow.RegisterOptions{Name: contract.NotifyWorkflow})
-	env.OnSignalExternalWorkflow("default-test-namespace", contract.LockWorkflowID("g"), "", contract.FreeSignal, "r").Return(nil).Once()
-	env.RegisterDelayedCallback(env.CancelWorkflow, 0)
-	env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{
-		node("a"), node("b", "a", "ended"), in(spec.SectionOnFailure, node("page")), in(spec.SectionFinally, node("tidy")),
-	}})
-	got := map[string]spec.Status{}
-	for step, end := range w.judged {
-		got[step] = end.Status
-	}
-	want := map[string]spec.Status{"a": "canceled", "b": "canceled", "page": "canceled", "tidy": "canceled"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("steps (-want +got):\n%s", diff)
-	}
-	if w.finished.Status != spec.StatusCanceled || fault.TypeOf(env.GetWorkflowError()) != fault.Canceled {
-		t.Errorf("the record says %q, and the workflow ended with %v", w.finished.Status, env.GetWorkflowError())
-	}
-	if len(w.started) > 0 || len(said) > 0 {
-		t.Errorf("%v were started, and %v notified", w.started, said)
-	}
-}
-
 // promise: docs/pipelines.md#p-end-cancel
 func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
 	w := &world{ends: map[string][]error{"a": {fault.New(fault.Infrastructure, "disk", nil)}}}

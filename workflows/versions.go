@@ -13,7 +13,7 @@ const (
 	changeNoLimit = "no-limit"
 	// changeUnevaluated: a step that cannot be evaluated has a record that says so.
 	changeUnevaluated = "unevaluated"
-	// changeUnbegun: the steps of a run that was canceled while it waited for its concurrency group are recorded as canceled.
+	// changeUnbegun: the steps of a run that never gets its turn of its concurrency group have records that say so.
 	changeUnbegun = "unbegun"
 	// changeUnopened: a candidate that was not loaded completely is unloaded.
 	changeUnopened = "unopened"

@@ -252,6 +252,9 @@ func (r *run) label(ctx workflow.Context, verdict contract.StepVerdict) {
 
 // readiness returns pending if a step may run, or else the status with which it ends without running.
 func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
+	if r.unbegun != nil {
+		return spec.EndOfRun(r.unbegun.Status, r.unbegun.ErrorType).Unbegun
+	}
 	if ctx.Err() != nil || node.Section == spec.SectionMain && r.isCanceled(ctx) {
 		return spec.StatusCanceled
 	}
@@ -281,6 +284,10 @@ func (r *run) met(ctx workflow.Context, node spec.Node, id string) spec.Status {
 // skipReason says why node does not run.
 func (r *run) skipReason(ctx workflow.Context, node spec.Node, status spec.Status) (message, errType string) {
 	switch {
+	case r.unbegun != nil && status == spec.StatusCanceled:
+		return "not run: " + r.unbegun.Error, fault.Canceled
+	case r.unbegun != nil:
+		return "not run: " + r.unbegun.Error, ""
 	case status == spec.StatusCanceled && node.Section != spec.SectionMain:
 		return "not run: canceled", fault.Canceled
 	case status == spec.StatusCanceled:

@@ -107,8 +107,8 @@ type RunContinuation struct {
 	// Canceled and OverBudget say why no further main step starts: a person canceled the run, or the budget is spent.
 	Canceled   bool `json:"canceled,omitempty"`
 	OverBudget bool `json:"broke,omitempty"`
-	// Unbegun is set if the run was canceled while it waited for its concurrency group.
-	Unbegun bool `json:"unbegun,omitempty"`
+	// Unbegun is how the run ends if it never got its turn of its concurrency group.
+	Unbegun *record.RunOutput `json:"without_turn,omitempty"`
 	// Cut is the section after the main one that a further cancellation stopped.
 	Cut spec.Section `json:"cut,omitempty"`
 	// Datasets and Models are names that the run has published, which it can be found by.

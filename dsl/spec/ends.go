@@ -65,6 +65,8 @@ type End struct {
 	HandlesFailure bool
 	// Event is what is notified; empty for none.
 	Event string
+	// Unbegun is how the steps end of a run that ended so without a turn of its concurrency group; empty if no such run does.
+	Unbegun Status
 	// Exit is the exit code.
 	Exit int
 	// Step and StepType are how the step ends whose child run ended so.
@@ -108,18 +110,18 @@ var ends = []End{
 	{
 		Status: StatusSkipped, Type: fault.TurnedAway, Causes: "its child run was turned away by its concurrency group (`on_conflict: skip`)",
 		Passed: StatusSkipped, NotFailed: StatusPending, Failed: StatusSkipped, Instance: CountFailed, Run: StatusSkipped, Rank: rankTurnedAway,
-		OfRun: true, Step: StatusSkipped, StepType: fault.TurnedAway,
+		OfRun: true, Unbegun: StatusSkipped, Step: StatusSkipped, StepType: fault.TurnedAway,
 		Glyph: "–", Tone: ToneFaint,
 	},
 	{
 		Status: StatusSkipped,
 		Causes: "its `when` was false, its list was empty, it needs a step that was skipped, nothing failed (`on_failure`), an output that it reads is absent " +
-			"(`on_failure`, `finally`), or `--only` left it out and there was nothing to reuse",
+			"(`on_failure`, `finally`), `--only` left it out and there was nothing to reuse, or its run was turned away by its concurrency group",
 		Passed: StatusSkipped, NotFailed: StatusPending, Failed: StatusSkipped, Instance: CountLeftOut, Run: StatusSucceeded,
 		Glyph: "–", Tone: ToneFaint,
 	},
 	{
-		Status: StatusUpstream, Causes: "shown as `not run`: a step that it needs did not end as required",
+		Status: StatusUpstream, Causes: "shown as `not run`: a step that it needs did not end as required, or its run failed before any step began",
 		Passed: StatusUpstream, NotFailed: StatusUpstream, Failed: StatusSkipped, Instance: CountFailed, Run: StatusSucceeded,
 		Glyph: "–", Tone: ToneFaint,
 	},
@@ -131,7 +133,7 @@ var ends = []End{
 	{
 		Status: StatusCanceled, Causes: "the run was canceled, or the run stopped the step because the budget was spent",
 		Passed: StatusUpstream, NotFailed: StatusUpstream, Failed: StatusSkipped, Instance: CountCanceled, Run: StatusCanceled,
-		OfRun: true, HandlesFailure: true, Exit: 130, Step: StatusFailed, StepType: fault.Canceled,
+		OfRun: true, HandlesFailure: true, Unbegun: StatusCanceled, Exit: 130, Step: StatusFailed, StepType: fault.Canceled,
 		Glyph: "■", Tone: ToneLesser,
 	},
 }
@@ -141,7 +143,7 @@ func failed(typ string, exit int, causes string) End {
 	e := End{
 		Status: StatusFailed, Type: typ, Causes: causes,
 		Passed: StatusUpstream, NotFailed: StatusUpstream, Failed: StatusPending, Instance: CountFailed, Run: StatusFailed, Rank: rankFailed,
-		OfRun: true, HandlesFailure: true, Event: EventFail, Exit: exit, Step: StatusFailed, StepType: typ,
+		OfRun: true, HandlesFailure: true, Event: EventFail, Unbegun: StatusUpstream, Exit: exit, Step: StatusFailed, StepType: typ,
 		Glyph: "✗", Tone: ToneBad,
 	}
 	if typ == "" {
