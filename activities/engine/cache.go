@@ -57,8 +57,11 @@ func (e *Engine) lookup(
 		return nil, nil
 	}
 	var entry record.Cached
-	if err := e.Store.GetJSON(ctx, record.CacheKey(key), &entry); err != nil || entry.At.Run == "" {
-		return nil, nil //nolint:nilerr // an entry that is absent or broken is a miss
+	switch err := e.Store.GetJSON(ctx, record.CacheKey(key), &entry); {
+	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || err == nil && entry.At.Run == "":
+		return nil, nil
+	case err != nil: // a store that cannot be read for a moment must not have a training done again
+		return nil, err
 	}
 	if age := time.Duration(cache.MaxAge); age > 0 && in.Now.Sub(entry.At.Now) > age {
 		return nil, nil

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +19,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -86,6 +90,35 @@ func TestStepCache(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAStoreThatCannotBeReadIsNoMiss: a training is not done again because the store was away for a moment.
+func TestAStoreThatCannotBeReadIsNoMiss(t *testing.T) {
+	b := newBench(t, cacheable)
+	b.begin("r1")
+	b.end("r1", "count", `{"rows": 3}`)
+	b.begin("r2")
+	whole := b.engine.Store
+	b.engine.Store = store.New(withoutCache{whole.Driver()}, whole.URL())
+	if resolved, err := b.engine.Resolve(t.Context(), b.at("r2", "count")); !errors.Is(err, errAway) {
+		t.Errorf("while the store was away: %+v, %v", resolved, err)
+	}
+	b.engine.Store = whole
+	if resolved, err := b.engine.Resolve(t.Context(), b.at("r2", "count")); err != nil || resolved.Hit != "r1" {
+		t.Errorf("afterwards: %+v, %v", resolved, err)
+	}
+}
+
+var errAway = errors.New("connection refused")
+
+// withoutCache is a store of which the entries of the cache cannot be read.
+type withoutCache struct{ store.Driver }
+
+func (w withoutCache) Read(ctx context.Context, key string) (io.ReadCloser, error) {
+	if strings.HasPrefix(key, store.CachePrefix) {
+		return nil, errAway
+	}
+	return w.Driver.Read(ctx, key)
 }
 
 // A step that is left out is skipped, unless a step that is to be done waits for it.
