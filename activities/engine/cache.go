@@ -118,10 +118,14 @@ func areSiblings(a, b string) bool {
 	return false
 }
 
-// indexOf reads the part of a child run's name that is the index of an instance, and may end with the number of an attempt.
+// indexOf reads the part of a child run's name that is the index of an instance, and may end with the number of an attempt. A part of the
+// name of the run itself is none: a pipeline may be called model.2.
 func indexOf(part string) (int, bool) {
-	index, _, _ := strings.Cut(part, "-")
+	index, attempt, isLater := strings.Cut(part, "-")
 	n, err := strconv.Atoi(index)
+	if isLater && err == nil {
+		_, err = strconv.Atoi(attempt)
+	}
 	return n, err == nil
 }
 

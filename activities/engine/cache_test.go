@@ -649,6 +649,7 @@ func TestSiblings(t *testing.T) {
 		{"r", "r.poll.1", false},
 		{"r.poll.0", "q.poll.1", false},
 		{"r-1", "r-2", false},
+		{"model.2-20261127-154644-4bf048.poll.0", "model.2-20261127-154638-ca6c9f.poll.1", false},
 	} {
 		if got, back := areSiblings(tt.a, tt.b), areSiblings(tt.b, tt.a); got != tt.want || back != tt.want {
 			t.Errorf("%s and %s are siblings: %v and %v, want %v", tt.a, tt.b, got, back, tt.want)
