@@ -94,8 +94,10 @@ func messageOf(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
-	case errors.Is(err, store.ErrFull), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, store.ErrFull):
 		return err.Error() + "\nhelp: free some space, or use a folder elsewhere with --state; open runs continue when Sluice is next started"
+	case errors.Is(err, syscall.ENOSPC):
+		return err.Error() + "\nhelp: free some space there, or write elsewhere"
 	}
 	return err.Error()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -67,6 +68,8 @@ func TestConclude(t *testing.T) {
 		{temporal.NewCanceledError(), ExitInfrastructure, "sluice: canceled\n"}, // by another; the run's own end is its status
 		{Invalidf("there is no run %s", "r"), ExitInvalid, "sluice: there is no run r\n"},
 		{UsageError(cmd, "50% of what?"), ExitInvalid, "sluice: 50% of what?\n  help: see `sluice --help`\n"},
+		{fmt.Errorf("keep it: %w", store.ErrFull), ExitInfrastructure, "sluice: keep it: no space left\n  help: free some space, or use a folder elsewhere with --state; open runs continue when Sluice is next started\n"},
+		{WriteFile("/dev/full", []byte("x")), ExitInfrastructure, "sluice: write /dev/full: no space left on device\n  help: free some space there, or write elsewhere\n"},
 		{fmt.Errorf("load: %w", missing), ExitInvalid, "sluice: load: open p.yaml: file does not exist\n"},
 		{&control.LintError{}, ExitInvalid, ""},
 		{fmt.Errorf("wait: %w", context.Canceled), ExitCanceled, "sluice: interrupted\n"},

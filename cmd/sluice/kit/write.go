@@ -14,6 +14,9 @@ import (
 // mode stays. What is no regular file, such as a device or a named pipe, is written to and not replaced.
 func WriteFile(path string, content []byte) error {
 	err := writeFile(path, content)
+	if at, ok := errors.AsType[*fs.PathError](err); ok && at.Path == path {
+		err = at.Err // without the path a second time
+	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}

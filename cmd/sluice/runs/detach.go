@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -102,6 +103,9 @@ func (b *background) ensure(ctx context.Context) error {
 	}
 	path := filepath.Join(b.state, "up.log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(log, "# started in the background on %s\n", time.Now().UTC().Format(time.DateTime+" MST")) // fails where there is no room for its log
+	}
 	if err != nil {
 		return fmt.Errorf("start Sluice in the background: %w", err)
 	}
@@ -136,7 +140,7 @@ func awaitHolder(ctx context.Context, state, log string, pid int, ended <-chan s
 			return held && info.PID == pid, err
 		}
 		if exited {
-			return false, fmt.Errorf("start Sluice in the background: the process exited immediately; see %s", log)
+			return false, fmt.Errorf("start Sluice in the background: the process exited immediately; see %s%s", log, endOf(log))
 		}
 		select {
 		case <-again:
@@ -146,4 +150,16 @@ func awaitHolder(ctx context.Context, state, log string, pid int, ended <-chan s
 			return false, fmt.Errorf("start Sluice in the background: %w; see %s", context.Cause(ctx), log)
 		}
 	}
+}
+
+// shownLog is how much of the end of a log an error shows.
+const shownLog = 1000
+
+// endOf is the end of a log, on lines of its own; empty where there is none.
+func endOf(log string) string {
+	text, err := os.ReadFile(log)
+	if err != nil || len(text) == 0 {
+		return ""
+	}
+	return "\n" + strings.ToValidUTF8(string(text[max(0, len(text)-shownLog):]), "")
 }
