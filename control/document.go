@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -73,6 +74,24 @@ func IsBlock(source []byte) bool { return !IsPipeline(source) && blockDocument.M
 // EnvironmentPath is where the environment of a name is kept for a pipeline.
 func EnvironmentPath(pipeline, name string) string {
 	return filepath.Join(filepath.Dir(pipeline), "environments", name+".yaml")
+}
+
+// HintEnvironment says of a pipeline that was checked without an environment, where something of an environment is missing, that none was
+// given, and names the one that lies beside it.
+func HintEnvironment(pipeline string, diags document.Diagnostics) {
+	hint := "no environment was given: name one with `-e`"
+	beside, _ := filepath.Glob(filepath.Join(filepath.Dir(pipeline), "environments", "*.yaml")) // without them there is none to name
+	for _, path := range append([]string{filepath.Join(filepath.Dir(pipeline), "environment.yaml")}, beside...) {
+		if source, err := ReadDocument(path); err == nil && IsEnvironment(source) {
+			hint = "no environment was given: `-e " + path + "` uses the one found here"
+			break
+		}
+	}
+	for i, d := range diags {
+		if d.Code == "target" || d.Code == "pool" || d.Code == "secret" {
+			diags[i].Hint = strings.TrimPrefix(d.Hint+"; "+hint, "; ")
+		}
+	}
 }
 
 // suggestFile adds to the error of a file that does not exist the YAML file beside it that has nearly its name.

@@ -115,7 +115,7 @@ func (req *SubmitRequest) load() (*dsl.Program, record.Submission, error) {
 		program, diags := dsl.Compile(pipeline, environment, folder)
 		if program == nil {
 			if req.EnvFile == "" {
-				hintEnvironment(req.PipelineFile, diags)
+				HintEnvironment(req.PipelineFile, diags)
 			}
 			return nil, record.Submission{}, &LintError{diags}
 		}
@@ -129,20 +129,6 @@ func (req *SubmitRequest) load() (*dsl.Program, record.Submission, error) {
 	sub := req.loaded.submission
 	sub.Params = req.Params
 	return req.loaded.program, sub, nil
-}
-
-// hintEnvironment names the environment that lies beside a pipeline which was checked without one, where something of an environment is
-// missing.
-func hintEnvironment(pipeline string, diags document.Diagnostics) {
-	beside := filepath.Join(filepath.Dir(pipeline), "environment.yaml")
-	if source, err := ReadDocument(beside); err != nil || !IsEnvironment(source) {
-		return
-	}
-	for i, d := range diags {
-		if d.Code == "target" || d.Code == "pool" || d.Code == "secret" {
-			diags[i].Hint = strings.TrimPrefix(d.Hint+"; no environment was given: `-e "+beside+"` uses the one found here", "; ")
-		}
-	}
 }
 
 // checkPython is state.CheckPython where programs of a pipeline run on this machine.
@@ -268,11 +254,22 @@ type RerunRequest struct {
 }
 
 // Rerun starts a new run of what another run was submitted with, or of an edited file. Steps that succeeded there and would do the
-// same again are taken over as they are.
+// same again are taken over as they are. A run that has not ended is returned itself, unless something else is to be done.
 func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error) {
 	old, err := record.LoadRun(ctx, s.Store, req.Run)
 	if err != nil {
 		return Submitted{}, err
+	}
+	isOpen := false
+	if old.Status == spec.StatusRunning {
+		isLost, err := s.CloseLost(ctx, old.Run)
+		if err != nil {
+			return Submitted{}, err
+		}
+		isOpen = !isLost
+	}
+	if isOpen && req.File == "" && req.From == "" && len(req.Only) == 0 {
+		return Submitted{Run: old.Run, Name: old.Pipeline, Graph: old.Graph, Resumed: true}, nil
 	}
 	in := contract.RunInput{Name: old.Pipeline, Submission: old.Submission, Graph: old.Graph}
 	var workspace Snapshot
@@ -289,7 +286,12 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 		return Submitted{}, err
 	}
 	in.Reuse.From, in.Run = old.Run, newRunID(in.Name)
-	return Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph, Workspace: workspace}, StartRun(ctx, s.Client, in)
+	out := Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph, Workspace: workspace}
+	if isOpen {
+		out.Beside = old.Run
+		out.Differs, _ = diffSubmissions(ctx, s.Store, old.Submission, in.Submission) // what cannot be told now is no reason to fail
+	}
+	return out, StartRun(ctx, s.Client, in)
 }
 
 // paramsOf are the parameters that a run was given.

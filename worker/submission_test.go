@@ -161,6 +161,24 @@ func TestSubmitTwiceAtOnce(t *testing.T) {
 	}
 }
 
+// TestRerunOfAnOpenRun: somebody who types rerun after a crash means the run that was interrupted, and not a second one beside it.
+//
+// promise: docs/pipelines.md#p-rerun-open
+func TestRerunOfAnOpenRun(t *testing.T) {
+	s := session(t)
+	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, sleeper, nil)}).Run
+	awaitDetail(t, s, run, "nap", func(control.Detail) bool { return true })
+	if sub, err := s.Rerun(t.Context(), control.RerunRequest{Run: run}); err != nil || sub.Run != run || !sub.Resumed {
+		t.Errorf("a rerun gave %+v, %v; want the run itself", sub, err)
+	}
+	beside, err := s.Rerun(t.Context(), control.RerunRequest{Run: run, From: "nap"})
+	if err != nil || beside.Run == run || beside.Resumed || beside.Beside != run {
+		t.Errorf("a rerun of a step gave %+v, %v; want another run beside %s", beside, err, run)
+	}
+	end(t, s, run)
+	end(t, s, beside.Run)
+}
+
 func TestRerunOfNothing(t *testing.T) {
 	if _, err := session(t).Rerun(t.Context(), control.RerunRequest{Run: "no-such-run"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("got %v", err)

@@ -169,7 +169,8 @@ edited pipeline and the files beside it. The results of steps that succeeded,
 and would do the same again, are reused. A train step that did not finish goes
 on from its last checkpoint, if it would do the same again. --from reruns that
 step and all that depend on it, and --only reruns the steps it names; a train
-step then starts from the beginning. --detach is that of ` + "`sluice run`" + `.`,
+step then starts from the beginning. A run that has not ended, for example
+because Sluice was killed, continues instead. --detach is that of ` + "`sluice run`" + `.`,
 		Example: `  sluice rerun
   sluice rerun spam-filter-20260314-091500-1f3a --from fit
   sluice rerun spam-filter --file pipeline.yaml -e environment.yaml`,

@@ -87,6 +87,9 @@ func lint(cmd *cobra.Command, file, env string) (string, document.Diagnostics, e
 		return "", nil, err
 	}
 	_, findings := compile(pipeline, against, folder)
+	if env == "" {
+		control.HintEnvironment(file, findings)
+	}
 	if e, _ := environment.LoadFile(against); against.Source != nil && e != nil {
 		findings = append(control.CheckTemplates(against, e), findings...)
 	}
