@@ -19,8 +19,13 @@ import (
 // ignoreFile names what of a pipeline's folder is no part of the workspace, as .gitignore does for git.
 const ignoreFile = ".sluiceignore"
 
-// alwaysIgnored never belongs to a workspace: version control, state, environments and caches.
-var alwaysIgnored = []string{".git", ".sluice", ".venv", "__pycache__", "node_modules"}
+// alwaysIgnored never belongs to a workspace: version control, state, environments, caches, and reports by the names that `sluice report` gives
+// them, with the time at which a command or a schedule began their run: after a look at a run, all steps would be executed again.
+var alwaysIgnored = []string{
+	".git", ".sluice", ".venv", "__pycache__", "node_modules",
+	"*-[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]-[0-9][0-9][0-9][0-9][0-9][0-9]-[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]*.html",
+	"*-[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]Z*.html",
+}
 
 // secretNames are files and folders that hold keys and passwords by convention, in small letters and in others. They stay out, since a
 // workspace goes to a store that others read and onto every node; a line such as !.env in .sluiceignore takes one along.

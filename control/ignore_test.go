@@ -91,6 +91,8 @@ func TestAlwaysIgnored(t *testing.T) {
 	}
 	for p, want := range map[string]bool{
 		".git": true, "lib/__pycache__": true, ".sluice": true, ".venv": true, "web/node_modules": true, ".gitignore": false, "train.py": false,
+		"spam-filter-20261127-154644-4bf048.html": true, "out/spam-filter-20261127-154644-4bf048.fit-2.html": true, "nightly-2026-11-27T03:00:00Z.html": true,
+		"index.html": false, "spam-filter-20261127-154644-4bf048.csv": false, "log-2026-11-27.html": false,
 	} {
 		if got := leftOut(rules, p); got != want {
 			t.Errorf("%s: left out is %v, want %v", p, got, want)
