@@ -101,10 +101,10 @@ type run struct {
 	stays       bool                      // nothing that is left goes on in a new history, which could not make those records again
 	datasets    []string                  // published by the run, as are the models
 	models      []string
-	overBudget  bool // the budget is spent
+	overBudget  bool              // the budget is spent
 	unbegun     *record.RunOutput // how it ends without a turn of its concurrency group: none of its steps runs
-	canceled    bool // before the history that this is, or before the main steps had ended
-	mainOver    bool // the main steps have ended: a cancel comes too late for them
+	canceled    bool              // before the history that this is, or before the main steps had ended
+	mainOver    bool              // the main steps have ended: a cancel comes too late for them
 	stop        workflow.CancelFunc
 	cut         spec.Section        // the later section that a further cancel stopped
 	stopAfter   workflow.CancelFunc // stops the later section that is under way

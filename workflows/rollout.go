@@ -137,7 +137,7 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		next--
 	}
 	for i := next; i < len(r.spec.Stages); i++ {
-		stage := r.spec.Stages[i]
+		stage := r.stage(i)
 		if !midway {
 			if err := r.awaitResume(ctx); err != nil {
 				return "stage " + describe(i, stage) + ": " + fault.Message(err), err
@@ -179,6 +179,15 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 		}
 	}
 	return "", nil
+}
+
+// stage is a stage as it is executed: while there is no other release, the candidate answers everything.
+func (r *rollout) stage(i int) spec.Stage {
+	stage := r.spec.Stages[i]
+	if r.at.Opened.Previous == "" {
+		stage.Weight, stage.Shadow = 1, 0
+	}
+	return stage
 }
 
 // begin begins a stage.
@@ -252,9 +261,6 @@ func (r *rollout) replay(ctx workflow.Context) workflow.Future {
 func (r *rollout) traffic(ctx workflow.Context, s spec.Stage) error {
 	in := contract.RolloutTraffic{
 		Step: r.in, Version: r.at.Opened.Version, Revision: r.at.Revision, Weight: s.Weight, Shadow: s.Shadow,
-	}
-	if r.at.Opened.Previous == "" {
-		in.Weight, in.Shadow = 1, 0 // nothing else could answer
 	}
 	var set contract.RolloutTrafficSet
 	summary := fmt.Sprintf("%s: %g%% to version %s", r.spec.Target, 100*float64(in.Weight), in.Version)

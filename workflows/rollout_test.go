@@ -194,6 +194,11 @@ func TestRollout(t *testing.T) {
 			if out.Decision != tt.decision {
 				t.Errorf("decision %q, want %q", out.Decision, tt.decision)
 			}
+			for i, s := range out.Stages {
+				if says := fmt.Sprintf("traffic %g shadow %g", float64(s.Weight), float64(s.Shadow)); says != tt.target.orders[1+i] {
+					t.Errorf("stage %d says %q, and the order was %q", i+1, says, tt.target.orders[1+i])
+				}
+			}
 		})
 	}
 }
