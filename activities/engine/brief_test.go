@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,8 +24,18 @@ func TestValuesAreBrief(t *testing.T) {
 		"instances":   {[]any{map[string]any{"f1": 1.0}, map[string]any{"f1": 2.0}}, "x = a list of 2"},
 		"long":        {[]any{strings.Repeat("ä", 100)}, `x = ["` + strings.Repeat("ä", 57) + "…"},
 	} {
-		if got := values(spec.Check{Values: map[string]any{"x": tt.value}}); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		if got := values(spec.Check{Values: map[string]any{"x": tt.value}}); !slices.Equal(got, []string{tt.want}) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
+	}
+}
+
+// Several conditions of a gate read the same values, which are said once.
+func TestSummaryNamesAValueOnce(t *testing.T) {
+	got := summary([]spec.Check{
+		{Values: map[string]any{"f1": 0.98, "params.min_f1": 0.95}}, {Values: map[string]any{"f1": 0.98, "accuracy": 0.99}}, {},
+	})
+	if want := "f1 = 0.98, params.min_f1 = 0.95, accuracy = 0.99"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

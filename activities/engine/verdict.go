@@ -333,25 +333,27 @@ func refusal(c spec.Check) string {
 	if c.Message != "" {
 		said = c.Message + " (`" + c.Expression + "`)"
 	}
-	if seen := values(c); seen != "" {
-		said += ": " + seen
+	if seen := values(c); len(seen) > 0 {
+		said += ": " + strings.Join(seen, ", ")
 	}
 	return said
 }
 
-// summary is one line on a gate that passed: every value it saw.
+// summary is one line on a gate that passed: every value it saw, once.
 func summary(checks []spec.Check) string {
 	var seen []string
 	for _, c := range checks {
-		if v := values(c); v != "" && !slices.Contains(seen, v) {
-			seen = append(seen, v)
+		for _, v := range values(c) {
+			if !slices.Contains(seen, v) {
+				seen = append(seen, v)
+			}
 		}
 	}
 	return strings.Join(seen, ", ")
 }
 
-func values(c spec.Check) string {
-	var seen []string
+// values are what a condition saw, each with its name.
+func values(c spec.Check) (seen []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
 		text := human.Value(c.Values[name])
 		if v, ok := c.Values[name].(float64); ok && v != math.Trunc(v) && math.Abs(v) < 1e5 {
@@ -359,5 +361,5 @@ func values(c spec.Check) string {
 		}
 		seen = append(seen, name+" = "+text)
 	}
-	return strings.Join(seen, ", ")
+	return seen
 }

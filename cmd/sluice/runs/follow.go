@@ -306,6 +306,9 @@ func (f *follower) brief(ctx context.Context, step contract.StepState) string {
 			return step.Summary
 		}
 		f.briefs[step.ID] = report.Brief(rec)
+		if rec.ReusedFrom != "" {
+			f.briefs[step.ID] = strings.TrimPrefix(f.briefs[step.ID]+" · taken from "+rec.ReusedFrom, " · ")
+		}
 	}
 	return cmp.Or(f.briefs[step.ID], step.Summary)
 }
