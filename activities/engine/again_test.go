@@ -6,8 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sluiceml/sluice/activities/contract"
+	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -44,6 +48,71 @@ steps:
 				t.Errorf("done again: %v; the child's steps do without the cache: %v", isAgain, run.Reuse.NoCache)
 			}
 		}
+	}
+}
+
+// TestRerunOfARunWithoutCache: what a run was to execute in any case and did not finish, its rerun executes; what it finished is reused.
+//
+// promise: docs/pipelines.md#p-rerun-forced
+func TestRerunOfARunWithoutCache(t *testing.T) {
+	const three = `
+steps:
+  a: {run: {command: [a], files: none, outputs: {n: {type: int}}}}
+  b: {run: {command: [b], files: none, outputs: {n: {type: int}}}}
+  sub: {pipeline: {steps: {inner: {run: {command: [inner], outputs: {n: {type: int}}}}}}}
+`
+	for name, forced := range map[string]record.Reuse{"--no-cache": {NoCache: true}, "--from": {Again: []string{"a", "b", "sub"}}, "neither": {}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, three)
+			b.workspace = b.tree(artifact.Workspace)
+			b.submit(three, document.File{})
+			b.begin("old")
+			b.end("old", "a", `{"n": 1}`)
+			b.end("old", "b", `{"n": 1}`)
+			begin := func(run string, reuse record.Reuse) {
+				in := contract.RunInput{Run: run, Name: "p", Submission: b.submission, Graph: b.program.Graph(), Reuse: reuse}
+				if _, err := b.engine.Begin(t.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			begin("forced", forced)
+			if name != "neither" {
+				b.end("forced", "a", `{"n": 2}`) // and b failed, or never began
+			}
+			begin("queued", record.Reuse{From: "forced"}) // and canceled there
+			isForced := name != "neither"
+			for _, from := range []string{"forced", "queued"} {
+				reuse := record.Reuse{From: from}
+				begin("rerun-"+from, reuse)
+				resolve := func(step string) contract.Resolved {
+					in := b.at("rerun-"+from, step)
+					in.Reuse = reuse
+					resolved, err := b.engine.Resolve(t.Context(), in)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return resolved
+				}
+				want := map[string]string{"a": "forced", "b": ""}
+				if !isForced {
+					want = map[string]string{"a": "old", "b": "old"}
+				}
+				got := map[string]string{"a": resolve("a").Hit, "b": resolve("b").Hit}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("a rerun of %s takes over (-want +got):\n%s", from, diff)
+				}
+				child, err := b.engine.Child(t.Context(), contract.ChildInput{StepInput: resolve("sub").Step, Attempt: 1, Reuse: reuse})
+				if err != nil || child.Reuse.NoCache != isForced || isForced && !resolve("b").Step.Fresh {
+					t.Errorf("a rerun of %s has a child with %+v, %v", from, child.Reuse, err)
+				}
+				plan, err := NewPlan(t.Context(), b.engine.Store, PlanInput{
+					Submission: record.Submission{File: "p.yaml"}, Program: b.program, Reuse: reuse, Now: b.began,
+				})
+				if isReused := plan.Steps["b"].Action == contract.ActionReuse; err != nil || isReused == isForced {
+					t.Errorf("the plan of a rerun of %s is %+v, %v", from, plan.Steps["b"], err)
+				}
+			}
+		})
 	}
 }
 

@@ -199,6 +199,27 @@ func (e *Engine) earlier(ctx context.Context, in contract.ResolveInput, look fun
 	return nil
 }
 
+// withoutCache reports whether a step does without the step cache: as its own run says or, since a rerun finishes what an earlier run was to do,
+// as that one says. Otherwise a rerun of a `run --no-cache` that failed would take the results that run was not to take.
+func (e *Engine) withoutCache(ctx context.Context, reuse record.Reuse, step string) (bool, error) {
+	for seen := map[string]bool{}; ; {
+		switch {
+		case reuse.NoCache, slices.Contains(reuse.Again, step):
+			return true, nil
+		case reuse.From == "", seen[reuse.From]:
+			return false, nil
+		}
+		seen[reuse.From] = true
+		run, err := e.record(ctx, reuse.From)
+		if errors.Is(err, store.ErrNotFound) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		reuse = run.Reuse
+	}
+}
+
 // isBegun reports whether a step had begun, by its record.
 func isBegun(rec record.StepRecord) bool {
 	return rec.Key != "" && rec.Status != spec.StatusSkipped && rec.Status != spec.StatusCanceled

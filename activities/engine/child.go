@@ -54,10 +54,14 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 		return contract.RunInput{}, err
 	}
 	step, _ := record.SplitStep(in.Step)
+	noCache, err := e.withoutCache(ctx, in.Reuse, step)
+	if err != nil {
+		return contract.RunInput{}, err
+	}
 	run := contract.RunInput{
 		Run: record.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.Program.Pipeline().Name, Submission: digest,
 		Graph: compiled.Program.Graph(), BudgetUSD: in.BudgetUSD,
-		Reuse: record.Reuse{NoCache: in.Reuse.NoCache || !isMain || slices.Contains(in.Reuse.Again, step)},
+		Reuse: record.Reuse{NoCache: noCache || !isMain},
 	}
 	run.Reuse.From, err = e.earlierChild(ctx, in, isMain)
 	return run, err

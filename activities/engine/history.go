@@ -144,6 +144,9 @@ func (p *history) compare(
 	case cache.MaxAge > 0:
 		return contract.StepPlan{Action: contract.ActionRun, Reason: fmt.Sprintf("the result of %s is older than %s", run, cache.MaxAge)}, nil
 	}
+	if at.Instance != nil { // of several that did the same, it has the last result
+		return contract.StepPlan{Action: contract.ActionRun, Reason: "the cache has no result of this instance"}, nil
+	}
 	return contract.StepPlan{Action: contract.ActionRun, Reason: "the result of " + run + " no longer exists"}, nil
 }
 

@@ -177,7 +177,7 @@ func (f *planner) settle(node spec.Node, record record.StepRecord) {
 
 // plain looks at a step that runs once.
 func (f *planner) plain(ctx context.Context, node spec.Node, vars spec.Vars) (contract.StepPlan, error) {
-	one, err := f.one(ctx, node, vars, nil)
+	one, err := f.one(ctx, node, vars, nil, "")
 	if err != nil || one.hit == nil {
 		return one.look, err
 	}
@@ -213,11 +213,11 @@ type single struct {
 	look contract.StepPlan // without a hit
 }
 
-// one looks for the result of one execution.
-func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, instance *spec.Instance) (single, error) {
+// one looks for the result of one execution: of a step, or of an instance, which is of a list unless the step is repeated.
+func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, instance *spec.Instance, list string) (single, error) {
 	in := contract.ResolveInput{StepRef: record.StepRef{Run: futureRun, Step: node.ID, Now: f.Now}, Reuse: f.Reuse}
 	if vars.Instance = instance; instance != nil {
-		in.Instance = &record.Instance{Index: instance.Index}
+		in.Instance = &record.Instance{Index: instance.Index, List: list}
 	}
 	resolved, err := f.Program.Resolve(node.ID, vars)
 	if err != nil { // it would be the run's failure, not the plan's
@@ -240,12 +240,18 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 			return single{}, err
 		}
 	}
+	if in.Reuse.NoCache, err = f.engine.withoutCache(ctx, in.Reuse, node.ID); err != nil {
+		return single{}, err
+	}
 	key := keyOf(parts)
 	if h, err := f.engine.lookup(ctx, f.Program, node, in, vars, resolved.Cache, key); h != nil || err != nil {
 		return single{hit: h}, err
 	}
 	if kinds[node.Kind].asks {
 		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: "it asks a person"}}, nil
+	}
+	if in.Reuse.NoCache {
+		resolved.Cache.Enabled, why.reason = false, "earlier results are not reused"
 	}
 	look, err := f.history.compare(ctx, in.StepRef, resolved.Cache, cmp.Or(why.reason, "its results are not cached"), key, parts)
 	if err == nil && slices.Contains(look.Changed, "files") {
@@ -305,11 +311,13 @@ func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (cont
 		f.settle(node, record.StepRecord{Status: spec.StatusSkipped})
 		return contract.StepPlan{Action: contract.ActionSkip, Reason: "it has no instances: its list is empty"}, nil
 	}
+	list := futureRun + "/" + node.ID // in the engine's memory alone
+	f.engine.instances.put(list, all)
 	look := contract.StepPlan{Action: contract.ActionReuse, Of: len(all)}
 	outputs := []json.RawMessage{}
 	isKnown := true
 	for i := range all {
-		one, err := f.one(ctx, node, vars, &all[i])
+		one, err := f.one(ctx, node, vars, &all[i], list)
 		if err != nil {
 			return look, err
 		}
@@ -351,7 +359,7 @@ func (f *planner) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (c
 	look := contract.StepPlan{Action: contract.ActionReuse}
 	instance := spec.Instance{}
 	for ; look.Cached < node.Max; look.Cached++ {
-		one, err := f.one(ctx, node, vars, &instance)
+		one, err := f.one(ctx, node, vars, &instance, "")
 		if err != nil || one.hit == nil {
 			one.look.Cached = look.Cached
 			return one.look, err
