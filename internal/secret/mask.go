@@ -3,13 +3,14 @@ package secret
 import (
 	"cmp"
 	"encoding/base64"
-	"encoding/json"
 	"io"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 const (
@@ -216,11 +217,50 @@ func forms(value string) []string {
 	for _, plain := range slices.Clone(all) {
 		all = append(all, encoded(plain)...)
 		all = append(all, escaped(plain)...)
-		if quoted, err := json.Marshal(plain); err == nil {
-			all = append(all, string(quoted[1:len(quoted)-1]))
-		}
+		all = append(all, inJSON(plain)...)
 	}
 	return all
+}
+
+// inJSON is a value in JSON: with characters beyond ASCII as they are, as from Go and JavaScript, or escaped, as from Python and PHP, with
+// small or capital digits, as from .NET; with some, all or none of the characters that mean something in HTML escaped; and with \/ as from PHP.
+func inJSON(value string) []string {
+	const separators = "\u2028\u2029" // which JavaScript took for ends of lines
+	var all []string
+	for _, html := range []string{"", "<", "<&", "<>&" + separators, "<>&'" + separators, "\"&'+<>`" + separators} {
+		for _, digits := range []string{"0123456789abcdef", "0123456789ABCDEF"} {
+			for _, ascii := range []bool{false, true} {
+				text := quotedAs(value, html, digits, ascii)
+				all = append(all, text, strings.ReplaceAll(text, "/", `\/`))
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// quotedAs is a string of JSON without its quotation marks, in which the characters of a set, and with ascii those beyond ASCII, are \uXXXX.
+func quotedAs(value, set, digits string, ascii bool) string {
+	short := map[rune]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+	var b strings.Builder
+	for _, r := range value {
+		letter, isShort := short[r]
+		switch {
+		case isShort && !strings.ContainsRune(set, r):
+			b.WriteByte('\\')
+			b.WriteByte(letter)
+		case r < ' ', strings.ContainsRune(set, r), ascii && r >= utf8.RuneSelf:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				b.WriteString(`\u`)
+				for shift := 12; shift >= 0; shift -= 4 {
+					b.WriteByte(digits[unit>>shift&15])
+				}
+			}
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // encoded is the base64 of a value: whole, and as part of something longer, such as user:password, at each of the three places that
