@@ -385,11 +385,12 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 	return run, true, StartRun(ctx, s.Client, run)
 }
 
-// openRunOf returns the newest run of a pipeline that has not ended; a zero record when there is none.
+// openRunOf returns the newest run of a pipeline that has not ended; a zero record when there is none. Another server's runs do not count:
+// nothing can be done here about those.
 func (s *Session) openRunOf(ctx context.Context, pipeline string) (record.RunRecord, error) {
 	runs, err := record.Runs(ctx, s.Store)
 	for _, r := range runs {
-		if r.Pipeline != pipeline || r.Status != spec.StatusRunning {
+		if r.Pipeline != pipeline || r.Status != spec.StatusRunning || r.Home != "" && r.Home != s.Home() {
 			continue
 		}
 		if closed, err := s.CloseLost(ctx, r.Run); err != nil || !closed {

@@ -236,7 +236,7 @@ func (c *checker) node(s *step) spec.Node {
 	}
 }
 
-// Unset lists the limits that the document does not set for a step, with their defaults.
+// Unset lists the limits that the document does not set for a step, and what happens at them, with their defaults.
 func (p *Program) Unset(id string) (all []spec.Unset) {
 	s := p.byID[id]
 	note := func(key, value string, at *yaml.Node) {
@@ -252,10 +252,14 @@ func (p *Program) Unset(id string) (all []spec.Unset) {
 	switch known := s.known.(type) {
 	case *spec.Approval:
 		note("approval.timeout", withDefaults[spec.Approval]().Timeout.String(), document.Lookup(s.body, "timeout"))
+		note("approval.default", withDefaults[spec.Approval]().Default, document.Lookup(s.body, "default"))
 	case *spec.Rollout:
 		note("tests.latency", "none", document.Lookup(s.body, "tests", "latency", "quantile"))
 		for i := range known.Stages {
-			note("max_wait", withDefaults[spec.Stage]().MaxWait.String(), document.Lookup(s.body, "stages", i, "max_wait"))
+			d := withDefaults[spec.Stage]()
+			note("min_samples", strconv.FormatInt(d.MinSamples, 10), document.Lookup(s.body, "stages", i, "min_samples"))
+			note("max_wait", d.MaxWait.String(), document.Lookup(s.body, "stages", i, "max_wait"))
+			note("on_no_data", d.OnNoData, document.Lookup(s.body, "stages", i, "on_no_data"))
 		}
 	}
 	if s.fan == spec.FanMatrix || s.fan == spec.FanForeach {
@@ -268,6 +272,7 @@ func (p *Program) Unset(id string) (all []spec.Unset) {
 		}
 		if g.OnFail == spec.OnFailHold {
 			note("hold.timeout", withDefaults[spec.Hold]().Timeout.String(), document.Lookup(at, "hold", "timeout"))
+			note("hold.default", withDefaults[spec.Hold]().Default, document.Lookup(at, "hold", "default"))
 		}
 	}
 	return all

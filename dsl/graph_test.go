@@ -176,18 +176,18 @@ steps:
   wide: {run: {command: [a]}, foreach: "[1, 2]"}
   child: {pipeline: {steps: {a: {run: {command: [a]}}}}}
   ask: {approval: {}}
-  patient: {approval: {timeout: 1h}}
+  patient: {approval: {timeout: 1h, default: approve}}
   held:
     run: {command: [a], outputs: {n: {type: int}}}
     timeout: 1h
     gate:
       - {check: n > 1, on_fail: hold}
-      - {check: n > 2, on_fail: hold, hold: {timeout: 2h}}
+      - {check: n > 2, on_fail: hold, hold: {timeout: 2h, default: pass}}
   make: {run: {command: [a], outputs: {m: {type: model, path: m}}}, timeout: 1h}
   ship: {rollout: {target: shop, model: "${steps.make.m}", ungated: true, stages: [{weight: 100%}], tests: {latency: {ratio: 2}}}, timeout: 1h}
   fast:
     rollout:
-      {target: shop, model: "${steps.make.m}", ungated: true, stages: [{weight: 100%, max_wait: 1h}], tests: {latency: {quantile: 0.9}}}
+      {target: shop, model: "${steps.make.m}", ungated: true, stages: [{weight: 100%, max_wait: 1h, min_samples: 7, on_no_data: hold}], tests: {latency: {quantile: 0.9}}}
     timeout: 1h
 `
 	const env = "sluice: environment/v1\nname: e\ntargets: {shop: {embedded: {}}}\n"
@@ -196,11 +196,13 @@ steps:
 		t.Fatal(diags.Text(false))
 	}
 	for id, want := range map[string][]spec.Unset{
-		"ship": {{Key: "tests.latency", Value: "none"}, {Key: "max_wait", Value: "15m"}}, "fast": nil,
+		"ship": {
+			{Key: "tests.latency", Value: "none"}, {Key: "min_samples", Value: "100"}, {Key: "max_wait", Value: "15m"}, {Key: "on_no_data", Value: "abort"},
+		}, "fast": nil,
 		"bare": {{Key: "timeout", Value: "24h"}}, "bound": nil,
 		"wide":  {{Key: "timeout", Value: "24h"}, {Key: "max_parallel", Value: "64"}},
-		"child": {{Key: "timeout", Value: "none"}}, "ask": {{Key: "approval.timeout", Value: "72h"}}, "patient": nil,
-		"held": {{Key: "hold.timeout", Value: "72h"}},
+		"child": {{Key: "timeout", Value: "none"}}, "ask": {{Key: "approval.timeout", Value: "72h"}, {Key: "approval.default", Value: "reject"}}, "patient": nil,
+		"held": {{Key: "hold.timeout", Value: "72h"}, {Key: "hold.default", Value: "fail"}},
 	} {
 		if diff := cmp.Diff(want, program.Unset(id)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", id, diff)

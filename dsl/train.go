@@ -83,7 +83,11 @@ func checkTrainPools(sp *spec.Train, c *checker, s *step) {
 	at := document.Lookup(s.body, "pool")
 	if at == nil {
 		if len(pools) != 1 {
-			c.src.Errorf(s.kindKey(), "pool", "write `pool: NAME`; "+nearest.Hint("", pools), "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
+			hint := "write `pool: NAME`; " + nearest.Hint("", pools)
+			if len(pools) == 0 {
+				hint = "add `pools: {local: {local: {nodes: 1}}}` to the environment, for this machine"
+			}
+			c.src.Errorf(s.kindKey(), "pool", hint, "the environment `%s` has %s, and `%s` does not say which to use", c.env.Name, plural(len(pools), "pool"), s.ID)
 			return
 		}
 		sp.Pool = pools

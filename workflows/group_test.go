@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,14 +24,20 @@ import (
 // promise: docs/pipelines.md#p-end-unbegun
 func TestAnyGraphWithoutATurn(t *testing.T) {
 	for _, refusal := range []struct {
-		name string
-		run  endsAs
-		step spec.Status
-		// happens when the run has asked for its turn.
-		happens func(*environment)
+		name  string
+		child bool // the run is r.child, and r its parent
+		by    string
+		run   endsAs
+		step  spec.Status
+		news  []string
 	}{
-		{"turned away", endsAs{spec.StatusSkipped, ""}, spec.StatusSkipped, func(env *environment) { env.SignalWorkflow(contract.TakenSignal, "other") }},
-		{"canceled in the queue", endsAs{spec.StatusCanceled, fault.Canceled}, spec.StatusCanceled, func(env *environment) { env.CancelWorkflow() }},
+		{name: "turned away", by: "other", run: endsAs{spec.StatusSkipped, ""}, step: spec.StatusSkipped},
+		{name: "canceled in the queue", run: endsAs{spec.StatusCanceled, fault.Canceled}, step: spec.StatusCanceled},
+		{name: "a child is turned away", child: true, by: "other", run: endsAs{spec.StatusSkipped, ""}, step: spec.StatusSkipped},
+		{
+			name: "its parent holds the group", child: true, by: "r", run: endsAs{spec.StatusFailed, fault.Invalid}, step: spec.StatusUpstream,
+			news: []string{spec.EventFail},
+		},
 	} {
 		t.Run(refusal.name, func(t *testing.T) {
 			rapid.Check(t, func(r *rapid.T) {
@@ -38,6 +45,9 @@ func TestAnyGraphWithoutATurn(t *testing.T) {
 				w.begun.Concurrency.Group = "g"
 				lock := contract.LockWorkflowID("g")
 				in := contract.RunInput{Run: "r", Name: "p"}
+				if refusal.child {
+					in.Run = "r.child"
+				}
 				want := map[string]spec.Status{}
 				for _, d := range drawGraph(r) {
 					d.bring(w)
@@ -45,18 +55,25 @@ func TestAnyGraphWithoutATurn(t *testing.T) {
 					want[d.ID] = refusal.step
 				}
 				grows := rapid.SampledFrom([]int{0, 200, 700}).Draw(r, "history grows by")
+				var news []string
 				follow(r, w, contract.PipelineWorkflow, in, func(env *environment, _ contract.RunInput) {
 					env.grows = grows
-					env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&boundary.Interceptor{}, &taken{id: lock}}})
+					env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&boundary.Interceptor{}, &taken{id: lock, child: refusal.child}}})
 					env.RegisterWorkflowWithOptions(func(_ workflow.Context, in contract.NotifyInput) error {
-						r.Errorf("%s was notified", in.Event)
+						news = append(news, in.Event)
 						return nil
 					}, workflow.RegisterOptions{Name: contract.NotifyWorkflow})
 					const namespace = "default-test-namespace"
 					env.OnSignalExternalWorkflow(namespace, lock, "", contract.FreeSignal, in.Run).Return(nil)
-					env.OnSignalExternalWorkflow(namespace, lock, "", contract.WantSignal, contract.LockRequest{Run: in.Run}).
+					env.OnSignalExternalWorkflow(namespace, lock, "", contract.WantSignal, contract.LockRequest{Run: in.Run, Child: refusal.child}).
 						Return(func(string, string, string, string, any) error {
-							env.RegisterDelayedCallback(func() { refusal.happens(env) }, 0)
+							env.RegisterDelayedCallback(func() {
+								if refusal.by == "" {
+									env.CancelWorkflow()
+									return
+								}
+								env.SignalWorkflow(contract.TakenSignal, refusal.by)
+							}, 0)
 							return nil
 						})
 				})
@@ -66,36 +83,46 @@ func TestAnyGraphWithoutATurn(t *testing.T) {
 				if got := (endsAs{w.finished.Status, w.finished.ErrorType}); got != refusal.run {
 					r.Errorf("the run ended as %v", got)
 				}
-				if len(w.started) > 0 {
-					r.Errorf("%v were started", w.started)
+				if len(w.started) > 0 || !slices.Equal(news, refusal.news) {
+					r.Errorf("%v were started, and %v notified", w.started, news)
 				}
 			})
 		})
 	}
 }
 
-// taken lets no child start with a workflow ID, which the test environment would refuse with another error than a server.
+// taken lets no child start with a workflow ID, which the test environment would refuse with another error than a server, and may make the
+// workflow a child.
 type taken struct {
 	interceptor.WorkerInterceptorBase
-	id string
+	id    string
+	child bool
 }
 
 func (t *taken) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &takenInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, t.id}
+	return &takenInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, t}
 }
 
 type takenInbound struct {
 	interceptor.WorkflowInboundInterceptorBase
-	id string
+	*taken
 }
 
 func (t *takenInbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
-	return t.Next.Init(&takenOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}, t.id})
+	return t.Next.Init(&takenOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}, t.taken})
 }
 
 type takenOutbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
-	id string
+	*taken
+}
+
+func (t *takenOutbound) GetInfo(ctx workflow.Context) *workflow.Info {
+	info := *t.Next.GetInfo(ctx)
+	if t.child {
+		info.ParentWorkflowExecution = &workflow.Execution{ID: contract.RunWorkflowID("r")}
+	}
+	return &info
 }
 
 func (t *takenOutbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {

@@ -261,6 +261,13 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 		return single{}, err
 	}
 	left, _, err := f.engine.unfinished(ctx, node, in, key)
+	if err == nil && left == nil && f.Reuse.From == "" && !in.Reuse.NoCache { // what a rerun would go on from
+		in.Reuse.From = f.history.in[node.ID]
+		if left, _, err = f.engine.unfinished(ctx, node, in, key); left != nil {
+			look.Reason += fmt.Sprintf("; `sluice rerun %s` resumes from step %d", in.Reuse.From, left.Step)
+		}
+		return single{look: look}, err
+	}
 	if left != nil {
 		look.ResumeRun, look.ResumeStep = left.Run, left.Step
 	}

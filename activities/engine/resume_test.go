@@ -19,9 +19,11 @@ import (
 // promise: docs/training.md#p-rerun-goes-on
 // promise: docs/training.md#p-rerun-anew
 func TestUnfinished(t *testing.T) {
-	b := newBenchIn(t, "steps: {fit: {train: {command: [fit]}}}", document.File{
-		Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n"),
-	})
+	env := document.File{Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n")}
+	const pipeline = "steps: {fit: {train: {command: [fit], files: none}}}"
+	b := newBenchIn(t, pipeline, env)
+	b.workspace = b.tree(artifact.Workspace)
+	b.submit(pipeline, env)
 	b.begin("r1")
 	resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "fit"))
 	if err != nil {
@@ -61,6 +63,15 @@ func TestUnfinished(t *testing.T) {
 			got, err := b.engine.Resolve(t.Context(), in)
 			if err != nil || got.Hit != "" || got.Step.ResumeRun != tt.want {
 				t.Errorf("goes on from %q (%q, %v), want %q", got.Step.ResumeRun, got.Hit, err, tt.want)
+			}
+			if tt.reuse.From == "r0" {
+				return // of which there is no plan
+			}
+			plan, err := NewPlan(t.Context(), b.engine.Store, PlanInput{
+				Submission: record.Submission{File: "p.yaml"}, Program: b.program, Reuse: tt.reuse, Now: b.began,
+			})
+			if look := plan.Steps["fit"]; err != nil || look.ResumeRun != tt.want || strings.Contains(look.Reason, "; `sluice rerun r1` resumes from step 7") != (name == "not a rerun") {
+				t.Errorf("the plan is %+v, %v", look, err)
 			}
 		})
 	}
