@@ -36,8 +36,9 @@ stands for its newest run.`,
 
 func newCheckpointList() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls [RUN]",
-		Short: "List the checkpoints in the store",
+		Use:     "ls [RUN]",
+		Aliases: []string{"list"},
+		Short:   "List the checkpoints in the store",
 		Long: `List the committed checkpoints of all runs, or of one run, with the training
 step and the size of each.`,
 		Example: `  sluice checkpoint ls

@@ -109,8 +109,9 @@ func describeData(ctx context.Context, s *store.Store, v registry.Published) (li
 
 func newDataList() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls [NAME]",
-		Short: "List the published datasets and models and their versions, newest first",
+		Use:     "ls [NAME]",
+		Aliases: []string{"list"},
+		Short:   "List the published datasets and models and their versions, newest first",
 		Long: `List the published datasets and models and their versions, newest first. A star
 marks the current version, which a run that starts now gets from
 ` + "`${datasets[\"NAME\"]}` or `${models[\"NAME\"]}`" + `.

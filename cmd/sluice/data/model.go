@@ -178,8 +178,9 @@ func listModels(ctx context.Context, s *store.Store, name string) ([]listedModel
 
 func newModelList() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls [NAME]",
-		Short: "List the published models and their versions, newest first",
+		Use:     "ls [NAME]",
+		Aliases: []string{"list"},
+		Short:   "List the published models and their versions, newest first",
 		Long: `List the published models and their versions, newest first. A star marks the
 current version, which a run that starts now gets from ` + "`${models[\"NAME\"]}`" + `. The
 column "serves" names the targets that have the version as a release, with its

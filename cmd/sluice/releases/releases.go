@@ -92,8 +92,9 @@ type listedRelease struct {
 
 func newReleaseList() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "ls TARGET",
-		Short: "List all releases that a target ever had, newest first",
+		Use:     "ls TARGET",
+		Aliases: []string{"list"},
+		Short:   "List all releases that a target ever had, newest first",
 		Long: `List all releases that a target ever had, newest first: the share of traffic, the
 state (serving, shadow, loaded or removed), how the rollout ended, when the
 state last changed, and the step that made the release. --format json also says

@@ -23,8 +23,9 @@ func NewList() *cobra.Command {
 	var children bool
 	var f filter
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the runs, newest first, and what is waiting for whom",
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the runs, newest first, and what is waiting for whom",
 		Long: `List the runs, newest first, with their parameters, and what is waiting for
 whom. The run of a child pipeline belongs to its parent's, and is only listed
 by itself with --children; ` + "`sluice show`" + ` of the parent names it.

@@ -18,8 +18,9 @@ import (
 
 func newScheduleList() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the triggers, with their next time and last run",
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the triggers, with their next time and last run",
 		Example: `  sluice schedule list
   sluice schedule list --format json`,
 		Args: cobra.NoArgs,
