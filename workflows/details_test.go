@@ -23,7 +23,7 @@ func TestDetails(t *testing.T) {
 	}
 	got := strings.ReplaceAll(r.details(spec.StatusRunning), string(durable.Space), "")
 	for _, want := range []string{
-		"**spam** run `spam-1`: running\n", `| mail| run| succeeded| 1s| a\|b |`, "| fit| train| running| since 12:00:00| 12 of 40 ended, 1 failed |",
+		"**spam** run `spam-1`: running\n", `| mail| run| succeeded| 1s| a\|b |`, "| fit| train| running| since 2026-03-14 12:00:00 UTC| 12 of 40 ended, 1 failed |",
 		"| score| run| succeeded| 1s| 3 of 3 passed |", "| tidy (finally)| run| pending| |  |",
 	} {
 		if !strings.Contains(got, want) {

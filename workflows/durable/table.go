@@ -15,7 +15,7 @@ func Elapsed(from, to time.Time) string {
 	case from.IsZero():
 		return ""
 	case to.IsZero():
-		return "since " + from.UTC().Format("15:04:05")
+		return "since " + from.UTC().Format("2006-01-02 15:04:05") + " UTC"
 	}
 	return to.Sub(from).Round(100 * time.Millisecond).String()
 }
