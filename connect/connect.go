@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -81,6 +82,13 @@ func (c *Connection) Folder() string { return c.token.Folder() }
 // Home identifies the server among those that share a store: by its state folder or, for a cluster, by namespace and address.
 func (c *Connection) Home() string {
 	return cmp.Or(c.Folder(), c.Info.Namespace+" at "+c.Info.TemporalAddress)
+}
+
+// IsElsewhere reports whether home is the Connection.Home of another server than that of the state folder dir. It connects to nothing, and
+// so is false where it cannot know: with a cluster, or a token that cannot be read.
+func IsElsewhere(dir, home string) bool {
+	token, err := embedded.ReadToken(filepath.Join(dir, embedded.TokenFile))
+	return home != "" && !ClusterNamed() && (err == nil || errors.Is(err, fs.ErrNotExist)) && home != token.Folder()
 }
 
 // MintAgentToken makes a token that lets an agent do its work on one run and nothing else; see embedded.Token.MintAgentToken. It is empty

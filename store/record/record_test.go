@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -83,5 +84,35 @@ func TestRunsHasRunsOnly(t *testing.T) {
 	runs, err := Runs(t.Context(), s)
 	if err != nil || len(runs) != 2 || runs[0].Run == "" || runs[1].Run == "" {
 		t.Errorf("got %+v, %v, want the runs r1 and r1.child", runs, err)
+	}
+}
+
+// What an open run has stored may be known only to Temporal, however long the run has been open. This test decides what `data gc` deletes.
+//
+// promise: docs/data.md#p-gc-beside
+func TestSweepable(t *testing.T) {
+	latest := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+	run := func(name string, status spec.Status, before time.Duration) RunRecord {
+		return RunRecord{Run: name, Status: status, StartedAt: latest.Add(-before)}
+	}
+	const margin, hour, week = store.SweepMargin, time.Hour, 7 * 24 * time.Hour
+	for name, c := range map[string]struct {
+		runs   []RunRecord
+		want   time.Duration // before latest
+		heldBy string
+	}{
+		"no runs":                       {},
+		"a run that has ended":          {runs: []RunRecord{run("old", spec.StatusSucceeded, week), run("older", spec.StatusFailed, 2*week)}},
+		"an open run":                   {[]RunRecord{run("open", spec.StatusRunning, week)}, week + margin, "open"},
+		"the oldest of several":         {[]RunRecord{run("new", spec.StatusRunning, hour), run("open", spec.StatusRunning, week), run("ended", spec.StatusSucceeded, 2*week)}, week + margin, "open"},
+		"one that began at that time":   {[]RunRecord{run("open", spec.StatusRunning, 0)}, margin, "open"},
+		"one that began less after it":  {[]RunRecord{run("open", spec.StatusRunning, -margin+time.Second)}, time.Second, "open"},
+		"one that began so much after":  {runs: []RunRecord{run("open", spec.StatusRunning, -margin)}},
+		"one that began later than any": {runs: []RunRecord{run("open", spec.StatusRunning, -week)}},
+	} {
+		before, heldBy := Sweepable(c.runs, latest)
+		if got := latest.Sub(before); got != c.want || heldBy != c.heldBy {
+			t.Errorf("%s: %v before the latest time, held by %q; want %v, %q", name, got, heldBy, c.want, c.heldBy)
+		}
 	}
 }

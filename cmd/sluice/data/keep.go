@@ -31,6 +31,8 @@ type collected struct {
 	Before time.Time `json:"before"`
 	// HeldBy is the run that has been open for longer than --older-than, so that what was written since it began stays.
 	HeldBy string `json:"held_by,omitempty"`
+	// Elsewhere: HeldBy was started with another state folder, or on another cluster, which may no longer exist.
+	Elsewhere bool `json:"held_elsewhere,omitempty"`
 	// Removed is false when it was only looked.
 	Removed bool `json:"removed"`
 }
@@ -98,6 +100,9 @@ of them runs anything.`,
 			}
 		}
 		done := collected{Blobs: len(garbage), Checkpoints: len(ended), Before: before, HeldBy: heldBy, Removed: *yes}
+		if i := slices.IndexFunc(runs, func(r record.RunRecord) bool { return r.Run == heldBy }); i >= 0 {
+			done.Elsewhere = connect.IsElsewhere(kit.StateDir(cmd), runs[i].Home)
+		}
 		if *yes {
 			if garbage, err = s.Sweep(cmd.Context(), garbage, before); err != nil {
 				return err
@@ -134,6 +139,9 @@ func (c collected) text(out io.Writer) error {
 	if c.HeldBy != "" {
 		said += fmt.Sprintf("\nrun %s is open: files written since %s are kept until it has ended", c.HeldBy,
 			kit.Time(c.Before))
+		if c.Elsewhere {
+			said += fmt.Sprintf("\nit was started with another state folder, or on another cluster; if that no longer exists, `sluice cancel %s --lost` closes its record", c.HeldBy)
+		}
 	}
 	_, err := fmt.Fprintln(out, said)
 	return err
