@@ -26,6 +26,8 @@ const (
 	// done.
 	sweepPatience = 2 * sweepLimit
 	sweepPoll     = 50 * time.Millisecond
+	// sweepNotice is how long Sweep waits for another sweep before it says so.
+	sweepNotice = time.Second
 )
 
 // reuse notes that an old blob is needed again, and reports whether the blob will stay: Sweep deletes no blob with a recent note. The order
@@ -39,7 +41,7 @@ func (s *Store) reuse(ctx context.Context, key string, info Info) (there bool, e
 		if err := s.driver.Write(ctx, noteKey(key), bytes.NewReader(nil), WriteOptions{Unsynced: true}); err != nil {
 			return false, err
 		}
-		waited, err := s.awaitSweep(ctx)
+		waited, err := s.awaitSweep(ctx, nil)
 		if err != nil {
 			return false, err
 		}
@@ -64,9 +66,10 @@ type sweeping struct {
 }
 
 // awaitSweep waits until no sweep is deleting blobs, and reports whether one was. A sweep that takes longer than sweepPatience counts as
-// dead.
-func (s *Store) awaitSweep(ctx context.Context) (waited bool, err error) {
+// dead. waiting, if not nil, is called for a sweep that takes longer than sweepNotice, with the time from which it counts as dead.
+func (s *Store) awaitSweep(ctx context.Context, waiting func(until time.Time)) (waited bool, err error) {
 	var first sweeping
+	said := false
 	begun := time.Now()
 	for {
 		var who sweeping
@@ -77,9 +80,13 @@ func (s *Store) awaitSweep(ctx context.Context) (waited bool, err error) {
 			return waited, err
 		}
 		if !waited || who.ID != first.ID {
-			first, begun = who, time.Now()
+			first, begun, said = who, time.Now(), false
 		}
 		waited = true
+		if waiting != nil && !said && time.Since(begun) >= sweepNotice {
+			waiting(begun.Add(sweepPatience))
+			said = true
+		}
 		if time.Since(begun) > sweepPatience {
 			return waited, s.endSweep(ctx, who.ID)
 		}
@@ -108,11 +115,12 @@ func (s *Store) endSweep(ctx context.Context, id string) error {
 
 // Sweep deletes those blobs in garbage that have neither been written nor stored again since before, and returns them. Other processes may
 // write and sweep at the same time. before must be earlier, by SweepMargin, than the start of anything that may need blobs that no record
-// refers to yet. garbage must come from Garbage with the same time.
-func (s *Store) Sweep(ctx context.Context, garbage []Info, before time.Time) ([]Info, error) {
+// refers to yet. garbage must come from Garbage with the same time. waiting, if not nil, is called if Sweep has to wait for another sweep
+// that may be dead, with the time until which it waits at most.
+func (s *Store) Sweep(ctx context.Context, garbage []Info, before time.Time, waiting func(until time.Time)) ([]Info, error) {
 	var gone []Info
 	for batch := range slices.Chunk(garbage, sweepBatch) {
-		deleted, err := s.sweep(ctx, batch, before)
+		deleted, err := s.sweep(ctx, batch, before, waiting)
 		gone = append(gone, deleted...)
 		if err != nil {
 			return gone, err
@@ -127,7 +135,7 @@ func (s *Store) Sweep(ctx context.Context, garbage []Info, before time.Time) ([]
 }
 
 // sweep deletes one batch. Others that want to store one of its blobs again wait until it is done.
-func (s *Store) sweep(ctx context.Context, batch []Info, before time.Time) (gone []Info, err error) {
+func (s *Store) sweep(ctx context.Context, batch []Info, before time.Time, waiting func(until time.Time)) (gone []Info, err error) {
 	id := rand.Text()
 	for {
 		err := s.PutJSON(ctx, sweepKey, sweeping{ID: id, At: s.now()}, WriteOptions{IfAbsent: true})
@@ -137,7 +145,7 @@ func (s *Store) sweep(ctx context.Context, batch []Info, before time.Time) (gone
 		if !errors.Is(err, ErrExists) {
 			return nil, err
 		}
-		if _, err := s.awaitSweep(ctx); err != nil {
+		if _, err := s.awaitSweep(ctx, waiting); err != nil {
 			return nil, err
 		}
 	}

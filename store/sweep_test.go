@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -216,7 +218,7 @@ func TestNothingNeededIsSwept(t *testing.T) {
 			},
 			"sweep": func(*rapid.T) {
 				if w.looked {
-					_, err := w.Sweep(w.ctx, w.garbage, w.before)
+					_, err := w.Sweep(w.ctx, w.garbage, w.before, nil)
 					must(err)
 					w.garbage, w.looked = nil, false
 				}
@@ -273,7 +275,7 @@ func TestSweep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gone, err := s.Sweep(ctx, garbage, before)
+		gone, err := s.Sweep(ctx, garbage, before, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +331,7 @@ func meet(t *testing.T, address, inner string, at int64) (met bool) {
 	aside := &clocked{Driver: clock.Driver, ages: clock.ages} // its operations are not counted
 	other := New(aside, address)
 	other.now = aside.time
-	sweep := func(s *Store) error { _, err := s.Sweep(ctx, garbage, before); return err }
+	sweep := func(s *Store) error { _, err := s.Sweep(ctx, garbage, before, nil); return err }
 	put := func(s *Store) error { _, _, err := s.PutBlob(ctx, strings.NewReader("a")); return err }
 	first, second := put, sweep
 	if inner == "put" {
@@ -399,5 +401,55 @@ func TestSweepEndsItself(t *testing.T) {
 		if err := s.GetJSON(t.Context(), sweepKey, new(sweeping)); !errors.Is(err, of.want) {
 			t.Errorf("after the end of the %s sweep: %v, want %v", of.id, err, of.want)
 		}
+	}
+}
+
+// A sweep that was killed leaves its record, and the next one waits for minutes: it says so soon, and until when, but not of a short wait.
+//
+// promise: docs/data.md#p-gc-waits
+func TestSweepWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends time.Duration // of the other sweep; 0: never
+		want []time.Duration
+	}{
+		"killed": {want: []time.Duration{sweepPatience}},
+		"short":  {ends: sweepNotice / 2},
+		"long":   {ends: sweepLimit, want: []time.Duration{sweepPatience}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := Open(t.Context(), "mem://"+t.TempDir())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.PutJSON(t.Context(), sweepKey, sweeping{ID: "other"}, WriteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if c.ends > 0 {
+					time.AfterFunc(c.ends, func() {
+						if err := s.endSweep(t.Context(), "other"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				begun := time.Now()
+				var said []time.Duration
+				_, err = s.Sweep(t.Context(), []Info{{Key: blobsPrefix + "00/00"}}, begun, func(until time.Time) {
+					said = append(said, until.Sub(begun))
+					if waited := time.Since(begun); waited > 2*time.Second {
+						t.Errorf("it said so after %v", waited)
+					}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(said, c.want) {
+					t.Errorf("it said that it waits for at most %v, want %v", said, c.want)
+				}
+				if waited, most := time.Since(begun), cmp.Or(c.ends, sweepPatience)+2*sweepPoll; waited > most {
+					t.Errorf("it waited %v, want at most %v", waited, most)
+				}
+			})
+		})
 	}
 }

@@ -99,12 +99,16 @@ of them runs anything.`,
 				return err
 			}
 		}
+		waiting := func(until time.Time) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "sluice: waiting for another `sluice data gc` on this store; if it was killed, this one continues at %s\n", //nolint:errcheck // it goes on
+				until.Local().Format(time.TimeOnly))
+		}
 		done := collected{Blobs: len(garbage), Checkpoints: len(ended), Before: before, HeldBy: heldBy, Removed: *yes}
 		if i := slices.IndexFunc(runs, func(r record.RunRecord) bool { return r.Run == heldBy }); i >= 0 {
 			done.Elsewhere = connect.IsElsewhere(kit.StateDir(cmd), runs[i].Home)
 		}
 		if *yes {
-			if garbage, err = s.Sweep(cmd.Context(), garbage, before); err != nil {
+			if garbage, err = s.Sweep(cmd.Context(), garbage, before, waiting); err != nil {
 				return err
 			}
 			done.Blobs = len(garbage)
