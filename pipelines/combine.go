@@ -44,6 +44,9 @@ func (f *combineFn) ProcessElement(ctx context.Context, key string, packed func(
 	return nil
 }
 
+// sortMarks is a variable so that tests can see with how many marks at a time it is used.
+var sortMarks = spill.Sorted
+
 // combine merges all rows with the same key into one. They are processed in an order that depends only on their content, so the result does
 // not depend on the order in which they arrived.
 func (u *task) combine(work, key string, refs []spill.Reference) error {
@@ -63,7 +66,7 @@ func (u *task) combine(work, key string, refs []spill.Reference) error {
 		return u.resume(from, text)
 	}
 	var last rows.Digest
-	err := spill.Sorted(work, key, refs, spill.MaxSorted, func(list []spill.Mark) error {
+	err := sortMarks(work, key, refs, spill.MaxSorted, func(list []spill.Mark) error {
 		for _, m := range list {
 			if err := context.Cause(u.ctx); err != nil {
 				return err

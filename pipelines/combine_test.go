@@ -3,14 +3,18 @@ package pipelines_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/pipelines"
 )
 
 // promise: docs/data.md#p-combine
@@ -133,5 +137,60 @@ func TestCombineSameDigest(t *testing.T) {
 	}
 	if one, other := digest(1, 1), digest(7, 3); one != other {
 		t.Errorf("digests %s and %s", one, other)
+	}
+}
+
+// batchVariable names the file that a child process writes the most marks to that a Combine sorted at a time, with a bound of memory that
+// is smaller by batchFactor.
+const (
+	batchVariable = "SLUICE_TEST_BATCH"
+	batchFactor   = 32 << 10
+)
+
+func sortLess() (report func() error) {
+	path := os.Getenv(batchVariable)
+	if path == "" {
+		return func() error { return nil }
+	}
+	var mu sync.Mutex
+	most := 0
+	pipelines.SortLess(batchFactor, func(marks int) {
+		mu.Lock()
+		defer mu.Unlock()
+		most = max(most, marks)
+	})
+	return func() error { return os.WriteFile(path, []byte(strconv.Itoa(most)), 0o600) }
+}
+
+// A group whose marks do not fit the memory is divided on disk, and combined to the same row.
+func TestCombineLargeGroup(t *testing.T) {
+	const memory, mark = 32 << 20, 32 // what Combine may sort at a time, and the least that a mark takes
+	var in strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&in, `{"x": %g}`+"\n", rand.NormFloat64()*float64(int64(1)<<(i%40)))
+	}
+	input := write(t, map[string]string{"in": in.String()})
+	largest := filepath.Join(t.TempDir(), "largest")
+	digest := func(exe string) string {
+		dir := t.TempDir()
+		j := job(dir, chain(t, input, `
+- {type: ReadFromJson, config: {path: INPUT/*}}
+- {type: Combine, config: {group_by: [], combine: {sum: {value: row.x, fn: sum}, all: {value: row.x, fn: group}}}}
+- {type: WriteToJson}
+`))
+		if out, err := pipelines.Run(t.Context(), exe, j, nil); err != nil || out.Rows.Kept != 1 {
+			t.Fatal(out.Rows, err)
+		}
+		return treeDigest(t, filepath.Join(dir, "out"))
+	}
+	if whole, divided := digest(childWith(t)), digest(childWith(t, batchVariable+"="+largest)); whole != divided {
+		t.Errorf("digests %s and %s", whole, divided)
+	}
+	text, err := os.ReadFile(largest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most, err := strconv.Atoi(string(text)); err != nil || most == 0 || most > memory/batchFactor/mark {
+		t.Errorf("%s marks were sorted at a time, want at most %d", text, memory/batchFactor/mark)
 	}
 }

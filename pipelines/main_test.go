@@ -35,11 +35,12 @@ func clean() error {
 	if runner := os.Getenv(runnerVariable); runner != "" {
 		pipelines.RunOn(runner)
 	}
+	reportBatch := sortLess()
 	if err := pipelines.Main(context.Background(), os.Stdin, os.Stdout); err != nil {
 		return err
 	}
 	reportPeak()
-	return nil
+	return reportBatch()
 }
 
 // Beside a program that childWith returns lies what its environment is to have besides, and what Run gave it.
