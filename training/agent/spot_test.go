@@ -7,10 +7,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,6 +173,30 @@ func TestRebalance(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("the workflow was not told of the notice")
 	}
+}
+
+// A node may take minutes to be prepared: that its notice cannot be passed on yet is logged once, and again only when the reason changes.
+func TestNoticeBeforePrepared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged strings.Builder
+		n := &node{config: protocol.AgentConfig{Dir: t.TempDir()}, log: slog.New(slog.NewTextHandler(&logged, nil))}
+		file := filepath.Join(n.config.Dir, protocol.NoticeFile)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go n.hearNotice(ctx)
+		synctest.Wait() // until it has seen that there is no notice
+		for _, content := range []string{`{"until": "2026-10-05T08:22:00Z"}`, `{"until"`} {
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		lines := strings.Split(strings.TrimSpace(logged.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "the node has not been prepared") || !strings.Contains(lines[1], "could not be read") {
+			t.Errorf("it has logged %d lines in two minutes, want two, one for each reason; the first is %s", len(lines), lines[0])
+		}
+	})
 }
 
 func TestInterruptionThatCannotBeRead(t *testing.T) {
