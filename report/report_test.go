@@ -7,7 +7,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +117,67 @@ func TestSelfContained(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What a gate would have said is told apart from what it said.
+func TestGateMessages(t *testing.T) {
+	const message = "too few mails"
+	for verdict, want := range map[spec.Verdict]bool{spec.VerdictPass: true, spec.VerdictFail: false, spec.VerdictError: false} {
+		d := Data{Run: record.RunRecord{Pipeline: "p"}, Steps: []record.StepRecord{{
+			Step: "mail", Checks: []spec.Check{{Expression: "mails > 5000", Message: message, Verdict: verdict, OnFail: spec.OnFailFail}},
+		}}}
+		got := text(t, render(t, d))
+		if !strings.Contains(got, message) || strings.Contains(got, "else: "+message) != want {
+			t.Errorf("of a gate whose verdict is %s the page says %q; want \"else:\": %v", verdict, got, want)
+		}
+	}
+}
+
+// A telephone is 400 pixels wide. There a table must scroll, be of bars, which shrink, or have its cells below one another.
+func TestNarrowPage(t *testing.T) {
+	const width = 400
+	page := render(t, load(t, "promoted"))
+	narrow := map[string]string{} // declarations by selector
+	for _, block := range regexp.MustCompile(`(?s)@media \(max-width: (\d+)px\) \{(.*?)\n\}`).FindAllStringSubmatch(page, -1) {
+		if at, err := strconv.Atoi(block[1]); err != nil || at < width {
+			continue
+		}
+		for _, rule := range regexp.MustCompile(`(\S[^{}\n]*) \{ ([^{}]*) \}`).FindAllStringSubmatch(block[2], -1) {
+			narrow[rule[1]] += rule[2]
+		}
+	}
+	for selector, want := range map[string]string{".stacked thead": "display: none;", ".stacked tr": "display: block;", ".stacked td": "display: block;"} {
+		if !strings.Contains(narrow[selector], want) {
+			t.Errorf("at %d px, %s has the style %q, want %q", width, selector, narrow[selector], want)
+		}
+	}
+	doc, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := func(n *html.Node) string {
+		for _, a := range n.Attr {
+			if a.Key == "class" {
+				return a.Val
+			}
+		}
+		return ""
+	}
+	stacked := 0
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode || n.Data != "table" {
+			continue
+		}
+		switch {
+		case class(n) == "stacked":
+			stacked++
+		case class(n) != "bars" && class(n.Parent) != "scroll":
+			t.Errorf("a table of the class %q does not fit %d px: nothing scrolls it", class(n), width)
+		}
+	}
+	if stacked == 0 {
+		t.Error("the page has no table whose cells stand below one another")
 	}
 }
 
