@@ -11,6 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -109,7 +110,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 		rec.ReusedFrom = all[0]
 	}
 	if in.Fan == spec.FanRepeat {
-		rec.Summary = fmt.Sprintf("%d iterations", rec.Passed)
+		rec.Summary = human.Plural(int64(rec.Passed), "iteration")
 		return published, nil
 	}
 	rec.Summary = fmt.Sprintf("%d of %d passed", rec.Passed, in.Of)

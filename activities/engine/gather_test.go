@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +49,29 @@ func TestGatherCountsWhatInstancesCost(t *testing.T) {
 		}
 		if want := max(told, 4); verdict.CostUSD != want || !verdict.CostUnknown {
 			t.Errorf("it cost %v (unknown: %v), want %v and more", verdict.CostUSD, verdict.CostUnknown, want)
+		}
+	}
+}
+
+func TestGatherSummary(t *testing.T) {
+	b := newBench(t, `steps: {make: {run: {command: [make]}, repeat: {until: "true", max: 3}}}`)
+	for of, want := range map[int]string{1: "1 iteration", 2: "2 iterations"} {
+		run := fmt.Sprintf("r%d", of)
+		b.begin(run)
+		for i := range of {
+			at := b.at(run, "make").StepRef
+			at.Instance = &record.Instance{Index: i}
+			if err := b.engine.Store.PutJSON(t.Context(), record.Key(at), record.StepRecord{Step: "make", Index: i, Status: spec.StatusSucceeded}, store.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := contract.StepEnd{StepRef: b.at(run, "make").StepRef, Kind: spec.KindRun, Status: spec.StatusSucceeded}
+		if _, err := b.engine.Gather(t.Context(), contract.GatherInput{StepEnd: end, Fan: spec.FanRepeat, Require: 1, Of: of}); err != nil {
+			t.Fatal(err)
+		}
+		var rec record.StepRecord
+		if err := b.engine.Store.GetJSON(t.Context(), record.StepKey(run, "make"), &rec); err != nil || rec.Summary != want {
+			t.Errorf("the summary of a step that ran %d times is %q, %v; want %q", of, rec.Summary, err, want)
 		}
 	}
 }
