@@ -16,7 +16,7 @@ func (t Theme) Codes(w io.Writer, codes []document.Code) error {
 		width = max(width, len(c.Name))
 	}
 	for _, c := range codes {
-		out.line(t.paint(bold, pad(c.Name, width)), "  ", c.Title)
+		out.folded(t, width+2, t.paint(bold, pad(c.Name, width)), "  ", c.Title)
 	}
 	return out.err
 }
@@ -24,9 +24,13 @@ func (t Theme) Codes(w io.Writer, codes []document.Code) error {
 // Code explains one code with its examples.
 func (t Theme) Code(w io.Writer, c document.Code) error {
 	out := writer{w: w}
-	out.line(t.paint(bold, c.Name), ": ", c.Title)
+	out.folded(t, 2, t.paint(bold, c.Name), ": ", c.Title)
 	out.line()
-	for _, line := range wrap(c.Text, 100) {
+	width := 100
+	if t.Width > 0 {
+		width = min(width, t.Width)
+	}
+	for _, line := range wrap(c.Text, width) {
 		out.line(line)
 	}
 	for _, example := range []struct{ title, style, text string }{{"wrong", red, c.Wrong}, {"right", green, c.Right}} {

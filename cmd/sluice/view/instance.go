@@ -134,21 +134,26 @@ func (t Theme) columns(out *writer, title string, profileJSON, driftJSON json.Ra
 		}
 		return lead(human.Number(*x), 10)
 	}
-	head := pad(title, width) + "  " + pad("type", typeWidth) + lead("mean", 10) + lead("p01", 10) + lead("p50", 10) + lead("p99", 10) + lead("distinct", 12) + lead("nulls", 12)
-	if drift.Columns != nil {
-		head += lead("psi", 10)
+	head := []string{
+		pad(title, width) + "  ", pad("type", typeWidth), lead("mean", 10), lead("p01", 10), lead("p50", 10), lead("p99", 10), lead("distinct", 12), lead("nulls", 12),
 	}
-	out.line()
-	out.line(t.paint(faint, head))
+	if drift.Columns != nil {
+		head = append(head, lead("psi", 10))
+	}
+	var rows [][]string
 	for _, name := range shown {
 		c := profile.Columns[name]
-		line := pad(human.Cut(human.Line(name), width), width) + "  " + pad(human.Cut(c.TypeWords(), typeWidth), typeWidth) + number(c.Mean) + number(c.P01) + number(c.P50) + number(c.P99) +
-			lead(human.Count(c.Distinct), 12) + lead(human.Count(c.Nulls), 12)
-		if d, ok := drift.Columns[name]; ok {
-			line += lead(fmt.Sprintf("%.3f", d.PSI), 10)
+		row := []string{
+			pad(human.Cut(human.Line(name), width), width) + "  ", pad(human.Cut(c.TypeWords(), typeWidth), typeWidth), number(c.Mean), number(c.P01), number(c.P50), number(c.P99),
+			lead(human.Count(c.Distinct), 12), lead(human.Count(c.Nulls), 12),
 		}
-		out.line(line)
+		if d, ok := drift.Columns[name]; ok {
+			row = append(row, lead(fmt.Sprintf("%.3f", d.PSI), 10))
+		}
+		rows = append(rows, row)
 	}
+	out.line()
+	out.padded(t, head, rows)
 	if more := len(names) - len(shown); more > 0 {
 		out.line(t.paint(faint, fmt.Sprintf("and %s more; --format json shows them all", human.Plural(int64(more), "column"))))
 	}

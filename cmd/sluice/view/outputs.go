@@ -55,8 +55,7 @@ func (t Theme) losses(out *writer, raw json.RawMessage) {
 	for name := range cleaned.Reasons {
 		width = max(width, len(name))
 	}
-	out.line()
-	out.line(t.paint(faint, pad("rule or reason", width)+lead("rows", 12)))
+	var rows [][]string
 	for _, part := range []struct {
 		counts map[string]int64
 		what   string
@@ -65,9 +64,11 @@ func (t Theme) losses(out *writer, raw json.RawMessage) {
 			return cmp.Or(cmp.Compare(part.counts[b], part.counts[a]), cmp.Compare(a, b))
 		})
 		for _, name := range names {
-			out.line(pad(human.Line(name), width), lead(human.Count(part.counts[name]), 12), "  ", part.what)
+			rows = append(rows, []string{pad(human.Line(name), width), lead(human.Count(part.counts[name]), 12), "  " + part.what})
 		}
 	}
+	out.line()
+	out.padded(t, []string{pad("rule or reason", width), lead("rows", 12)}, rows)
 }
 
 // generations writes those of a training, or of a step of another kind on nodes of a pool, a line each.
@@ -76,38 +77,39 @@ func (t Theme) generations(out *writer, kind spec.Kind, raw json.RawMessage) {
 	if json.Unmarshal(raw, &trained) != nil || len(trained.Generations) == 0 {
 		return
 	}
-	out.line()
 	paid := slices.ContainsFunc(trained.Generations, func(g spec.Generation) bool { return g.CostUSD > 0 })
 	steps := report.HasSteps(kind, trained.Generations)
-	head := "generation  nodes"
+	head := []string{"generation", "  nodes"}
 	if steps {
-		head += "  from step    to step  committed       lost"
+		head = append(head, "  from step", "    to step", "  committed", "       lost")
 	}
-	head += "      time"
+	head = append(head, "      time")
 	if paid {
-		head += lead("cost", 10)
+		head = append(head, lead("cost", 10))
 	}
-	out.line(t.paint(faint, head+"  ended"))
+	var rows [][]string
 	for _, g := range trained.Generations {
 		lost := human.Count(g.StepsLost)
 		if g.StepsAtLeast {
 			lost = "≥ " + lost
 		}
-		line := lead(fmt.Sprint(g.Index), 10) + lead(fmt.Sprint(g.Nodes), 7)
+		row := []string{lead(fmt.Sprint(g.Index), 10), lead(fmt.Sprint(g.Nodes), 7)}
 		if steps {
-			line += lead(human.Count(g.FromStep), 11) + lead(human.Count(g.ToStep), 11) + lead(human.Count(g.CommittedStep), 11) + lead(lost, 11)
+			row = append(row, lead(human.Count(g.FromStep), 11), lead(human.Count(g.ToStep), 11), lead(human.Count(g.CommittedStep), 11), lead(lost, 11))
 		}
-		line += lead(human.Duration(g.EndedAt.Sub(g.StartedAt)), 10)
+		row = append(row, lead(human.Duration(g.EndedAt.Sub(g.StartedAt)), 10))
 		if paid {
-			line += lead(dollars(g.CostUSD), 10)
+			row = append(row, lead(dollars(g.CostUSD), 10))
 		}
-		line += "  " + report.EndWord(kind, g.End)
+		end := "  " + report.EndWord(kind, g.End)
 		if g.Reason != "" {
-			line += t.paint(faint, "  "+human.Line(g.Reason))
+			end += t.paint(faint, "  "+human.Line(g.Reason))
 		}
 		if g.Slow != "" {
-			line += t.paint(faint, "  slow: "+human.Line(g.Slow))
+			end += t.paint(faint, "  slow: "+human.Line(g.Slow))
 		}
-		out.folded(t, 12, line)
+		rows = append(rows, append(row, end))
 	}
+	out.line()
+	out.padded(t, append(head, "  ended"), rows)
 }

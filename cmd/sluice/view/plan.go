@@ -163,7 +163,7 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 		case !param.Optional():
 			line += t.paint(yellow, "   set it with -p "+name+"=VALUE")
 		}
-		out.line(line)
+		out.folded(t, 4, line)
 	}
 	ids, kinds := 0, 0
 	for _, s := range p.Steps {
@@ -178,7 +178,7 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 		if s.Section != spec.SectionMain && (i == 0 || s.Section != p.Steps[i-1].Section) {
 			out.line(t.paint(faint, string(s.Section)))
 		}
-		out.line(t.paint(faint, lead(number, 3)), "  ", t.paint(bold, pad(s.ID, ids)), "  ", t.paint(cyan, pad(string(s.Kind), kinds)), after(t, s))
+		out.folded(t, 5+ids+2, t.paint(faint, lead(number, 3)), "  ", t.paint(bold, pad(s.ID, ids)), "  ", t.paint(cyan, pad(string(s.Kind), kinds)), after(t, s))
 		t.planDetails(out, strings.Repeat(" ", 5+ids+2), s)
 	}
 	if p.Seconds > 0 {
@@ -195,30 +195,30 @@ func (t Theme) planDetails(out *writer, indent string, s PlanStep) {
 		if len(known.After) == len(s.Needs) {
 			known.After = nil // the line of the step names them already
 		}
-		out.line(indent, t.paint(actionStyle(a), string(a)), "  ", human.Line(planDetail(known)))
+		out.folded(t, len(indent)+2, indent, t.paint(actionStyle(a), string(a)), "  ", human.Line(planDetail(known)))
 	}
 	if s.When != "" {
-		out.line(indent, t.paint(faint, "when  "), human.Line(string(s.When)))
+		out.folded(t, len(indent)+2, indent, t.paint(faint, "when  "), human.Line(string(s.When)))
 	}
 	if s.Fan != "" {
-		out.line(indent, t.paint(faint, string(s.Fan)), "  ", human.Line(s.FanOf))
+		out.folded(t, len(indent)+2, indent, t.paint(faint, string(s.Fan)), "  ", human.Line(s.FanOf))
 	}
 	for _, g := range s.Gate {
 		line := human.Line(string(g.Check))
 		if g.OnFail != "" && g.OnFail != spec.OnFailFail {
 			line += t.paint(yellow, "   else "+string(g.OnFail))
 		}
-		out.line(indent, t.paint(green, "gate  "), line)
+		out.folded(t, len(indent)+2, indent, t.paint(green, "gate  "), line)
 	}
 	if len(s.Defaults) > 0 {
 		all := make([]string, len(s.Defaults))
 		for i, d := range s.Defaults {
 			all[i] = d.Key + " " + d.Value
 		}
-		out.line(indent, t.paint(faint, "default  "+strings.Join(all, ", ")))
+		out.folded(t, len(indent)+2, indent, t.paint(faint, "default  "+strings.Join(all, ", ")))
 	}
 	for _, output := range slices.Sorted(maps.Keys(s.Publish)) {
-		out.line(indent, t.paint(faint, "publish  "), output, " as ", s.Publish[output])
+		out.folded(t, len(indent)+2, indent, t.paint(faint, "publish  "), output, " as ", s.Publish[output])
 	}
 }
 

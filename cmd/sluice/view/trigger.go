@@ -72,18 +72,19 @@ func (t Theme) Triggers(w io.Writer, triggers []contract.Trigger, now time.Time)
 			runs = max(runs, len(tr.Runs[0].Run))
 		}
 	}
-	out.line(t.paint(faint, pad("trigger", names)+"  "+pad("kind", 8)+"  "+pad("next", clockWidth)+"  "+pad("last run", runs)+"  status"))
+	head := []string{pad("trigger", names) + "  ", pad("kind", 8) + "  ", pad("next", clockWidth) + "  ", pad("last run", runs) + "  ", "status"}
+	var rows [][]string
 	for _, tr := range triggers {
 		last, status := "", ""
 		if len(tr.Runs) > 0 {
 			last, status = tr.Runs[0].Run, t.runStatus(tr.Runs[0])
 		}
-		line := pad(tr.Name, names) + "  " + pad(tr.Kind, 8) + "  " + t.next(tr, now) + "  " + pad(last, runs) + "  " + status
 		if tr.Look != nil && tr.Look.Error != "" {
-			line += "  " + t.paint(red, human.Cut(human.Line(tr.Look.Error), 100))
+			status += "  " + t.paint(red, human.Cut(human.Line(tr.Look.Error), 100))
 		}
-		out.line(line)
+		rows = append(rows, []string{pad(tr.Name, names) + "  ", pad(tr.Kind, 8) + "  ", t.next(tr, now) + "  ", pad(last, runs) + "  ", status})
 	}
+	out.padded(t, head, rows)
 	return out.err
 }
 
@@ -130,7 +131,7 @@ func (t Theme) Trigger(w io.Writer, tr contract.Trigger) error {
 		if look.Error != "" {
 			said, style = look.Error, red
 		}
-		out.line("  ", pad("looked", 10), "  ", look.At.Local().Format(clockForm), "  ", t.paint(style, human.Line(said)))
+		out.folded(t, 14, "  ", pad("looked", 10), "  ", look.At.Local().Format(clockForm), "  ", t.paint(style, human.Line(said)))
 	}
 	for i, at := range tr.Next[:min(5, len(tr.Next))] {
 		label := ""
@@ -151,7 +152,7 @@ func (t Theme) Trigger(w io.Writer, tr contract.Trigger) error {
 		if r.Error != "" {
 			line += "  " + t.paint(faint, human.Cut(human.Line(r.Error), 100))
 		}
-		out.line("  ", line)
+		out.folded(t, 14, "  ", line)
 	}
 	return out.err
 }
