@@ -52,8 +52,9 @@ func TrainDetail(kind spec.Kind, state contract.TrainState, nodes []protocol.Tra
 	if n := len(state.Nodes); n > 0 {
 		parts = append(parts, human.Plural(int64(n), "node"))
 	}
-	if n := len(state.Ended); n > 0 && state.Phase != "running" && state.Ended[n-1].Index < state.Generation {
-		parts = append(parts, fmt.Sprintf("generation %d ended: %s", n, report.HowEnded(kind, state.Ended[n-1])))
+	if n := len(state.Ended); n > 0 && starting(state.Phase) && state.Ended[n-1].Index < state.Generation {
+		before := state.Ended[n-1]
+		parts = append(parts, fmt.Sprintf("after generation %d ended: %s", before.Index, report.HowEnded(kind, before)))
 	}
 	d := Detail{Share: -1}
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(p protocol.TrainProgress) bool { return p.Generation != state.Generation })
@@ -97,6 +98,12 @@ func TrainDetail(kind spec.Kind, state contract.TrainState, nodes []protocol.Tra
 	}
 	d.Text = strings.Join(parts, separator)
 	return d
+}
+
+// starting tells whether a generation is about to run. Then the end of the one before it is the reason; later it would be taken for the
+// reason of what happens to this one.
+func starting(phase string) bool {
+	return phase == "sealing" || strings.HasPrefix(phase, "acquiring") || phase == "preparing" // "acquiring: no capacity"
 }
 
 // gpuText says what GPUs do, as far as it is known: how busy they are on average, the fullest, the hottest, and what slows any of them.

@@ -217,9 +217,17 @@ func TestDetails(t *testing.T) {
 			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 3, Phase: "preparing", Nodes: []string{"a"}}, []protocol.TrainProgress{{Generation: 2, Step: 140, Of: 520}}),
 			Detail{"generation 3 preparing · 1 node", -1},
 		},
+		{ // nothing of what happens to this generation now
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 2, Phase: "stopping", Nodes: []string{"a"}, Ended: []spec.Generation{{Index: 1, End: spec.EndNodeLost, Reason: "node 0 is gone"}}}, nil),
+			Detail{"generation 2 stopping · 1 node", -1},
+		},
+		{
+			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 5, Phase: "acquiring: no capacity", Ended: []spec.Generation{{Index: 4, End: spec.EndNotice}}}, nil),
+			Detail{"generation 5 acquiring: no capacity · after generation 4 ended: spot notice", -1},
+		},
 		{ // why there is another generation, until its ranks run
 			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 2, Phase: "preparing", Nodes: []string{"a"}, Ended: []spec.Generation{{Index: 1, End: spec.EndNodeLost, Reason: "node 0 is gone"}}}, nil),
-			Detail{"generation 2 preparing · 1 node · generation 1 ended: node lost, node 0 is gone", -1},
+			Detail{"generation 2 preparing · 1 node · after generation 1 ended: node lost, node 0 is gone", -1},
 		},
 		{
 			TrainDetail(spec.KindTrain, contract.TrainState{Generation: 2, Phase: "running", Nodes: []string{"a"}, Ended: []spec.Generation{{Index: 1, End: spec.EndNodeLost, Reason: "node 0 is gone"}}}, nil),
