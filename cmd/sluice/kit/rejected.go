@@ -18,11 +18,12 @@ const (
 	maxRejectedRead = 128 << 20
 	maxDamagedShown = 10
 	maxMessageShown = 201
+	maxRowShown     = 101
 )
 
 // Rejected is what a person should know of a dead letter without opening it.
 type Rejected struct {
-	// First is the first case of each reason, by its name in the account.
+	// First is the first case of each reason, by its name in the account: the file, the message and the row.
 	First map[string]string
 	// damaged are messages about files that cannot be read to their end, by file.
 	damaged map[string]string
@@ -43,7 +44,10 @@ func ReadRejected(deadLetter io.Reader, reasons map[string]int64, all string) (R
 	}
 	list := json.NewDecoder(bufio.NewReader(io.LimitReader(deadLetter, maxRejectedRead)))
 	for len(why.First) < len(reasons) || damaged > 0 {
-		var r struct{ Transform, Reason, Message, Source string }
+		var r struct {
+			Element                            json.RawMessage
+			Transform, Reason, Message, Source string
+		}
 		err := list.Decode(&r)
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -52,7 +56,7 @@ func ReadRejected(deadLetter io.Reader, reasons map[string]int64, all string) (R
 			return why, fmt.Errorf("read the rejected rows: %w", err)
 		}
 		if name := r.Transform + "/" + r.Reason; why.First[name] == "" {
-			why.First[name] = shownMessage(r.Source + ": " + r.Message)
+			why.First[name] = shownMessage(r.Source+": "+r.Message) + shownRow(r.Element)
 		}
 		if all != "" && r.Reason == all {
 			damaged--
@@ -81,6 +85,19 @@ func (w Rejected) Warn(out io.Writer) {
 		}
 		fmt.Fprintf(out, "warning: %s is damaged: %s\n", human.Printable(name), shownMessage(w.damaged[name])) //nolint:errcheck // not the result
 	}
+}
+
+// shownRow is the row of a case, since few messages quote the value that is wrong. What could not be read as a row is a text.
+func shownRow(element json.RawMessage) string {
+	row := string(element)
+	var text string
+	if json.Unmarshal(element, &text) == nil {
+		row = text
+	}
+	if strings.TrimSpace(row) == "" {
+		return ""
+	}
+	return "; row: " + human.Cut(human.Line(strings.ReplaceAll(row, "\n", " ")), maxRowShown)
 }
 
 func shownMessage(text string) string {

@@ -67,9 +67,11 @@ func TestNarrowTerminal(t *testing.T) {
 		"instances": func(theme Theme, w io.Writer) error {
 			return theme.Step(w, StepView{Run: run, Node: run.Graph[1], Step: steps[1], Instances: instances(), Total: 40}, noon)
 		},
-		"plan":     func(theme Theme, w io.Writer) error { return theme.Plan(w, plan) },
-		"codes":    func(theme Theme, w io.Writer) error { return theme.Codes(w, document.Codes()) },
-		"code":     func(theme Theme, w io.Writer) error { return theme.Code(w, document.Code{Name: "odd", Title: long, Text: long}) },
+		"plan":  func(theme Theme, w io.Writer) error { return theme.Plan(w, plan) },
+		"codes": func(theme Theme, w io.Writer) error { return theme.Codes(w, document.Codes()) },
+		"code": func(theme Theme, w io.Writer) error {
+			return theme.Code(w, document.Code{Name: "odd", Title: long, Text: long})
+		},
 		"triggers": func(theme Theme, w io.Writer) error { return theme.Triggers(w, []contract.Trigger{trigger}, noon) },
 		"trigger":  func(theme Theme, w io.Writer) error { return theme.Trigger(w, trigger) },
 	} {

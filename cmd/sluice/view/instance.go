@@ -68,7 +68,7 @@ func (t Theme) Step(w io.Writer, v StepView, now time.Time) error {
 	}
 	if len(v.Rejected) > 0 {
 		out.line()
-		out.line(t.paint(faint, "the first rejected row of each reason"))
+		out.folded(t, 2, t.paint(faint, "the first rejected row of each reason; `sluice data checkout "+v.Run.Run+"/"+v.Step.Step+".dead_letter DIR` writes all"))
 		for _, reason := range slices.Sorted(maps.Keys(v.Rejected)) {
 			out.folded(t, 4, "  ", human.Printable(reason), ": ", v.Rejected[reason])
 		}
