@@ -22,7 +22,7 @@ import (
 func NewCheckpoint() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "checkpoint",
-		Short: "List, check, export, restore and remove the checkpoints of train steps",
+		Short: "List, check, export, restore and remove checkpoints of trainings",
 		Long: `Train steps commit checkpoints to the store while they run. The newest ones, as
 many as ` + "`checkpoint: {keep: N}`" + ` says, are kept after the step has ended,
 whatever its result, until ` + "`sluice data gc --checkpoints`" + ` removes them. A

@@ -111,7 +111,7 @@ func newDataList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls [NAME]",
 		Aliases: []string{"list"},
-		Short:   "List the published datasets and models and their versions, newest first",
+		Short:   "List the published datasets and models, newest versions first",
 		Long: `List the published datasets and models and their versions, newest first. A star
 marks the current version, which a run that starts now gets from
 ` + "`${datasets[\"NAME\"]}` or `${models[\"NAME\"]}`" + `.

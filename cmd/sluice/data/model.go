@@ -25,9 +25,9 @@ import (
 func NewModel() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "model",
-		Short: "List, compare, export and restore versions of models, with their origin",
-		Long: `A step with ` + "`publish: {model: NAME}`" + ` creates a new version of the model NAME when
-its gate has passed. Where a command takes a MODEL, that is one of
+		Short: "List, compare, export and restore models, with their origin",
+		Long: `A step with ` + "`publish: {model: NAME}`" + ` creates a new version of the model NAME
+when its gate has passed. Where a command takes a MODEL, that is one of
 
     NAME            the current version
     NAME@VERSION    a version, by its digest or a prefix of at least four digits

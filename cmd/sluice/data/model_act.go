@@ -79,8 +79,8 @@ func newModelRollback() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback NAME VERSION",
 		Short: "Make an earlier version of a model the current one",
-		Long: `Make an earlier version of a model the current one, or a later one again. VERSION
-is a version or an alias. Runs that start from now on get this version from
+		Long: `Make an earlier version of a model the current one, or a later one again.
+VERSION is a version or an alias. Runs that start from now on get it from
 ` + "`${models[\"NAME\"]}`" + `, until a step publishes a new version under the name; no
 version is removed. What a target serves does not change: see
 ` + "`sluice rollout rollback`" + `.`,

@@ -39,8 +39,8 @@ func newModelShow() *cobra.Command {
 		Short: "Show a version of a model: origin, metrics, releases and history",
 		Long: `Show a version of a model: the run and the step that made it, the data, the
 checkpoint and the metrics of that run, where it was released, its aliases, and
-which versions the name has referred to, since when, and who set it. --format json
-prints everything.
+which versions the name has referred to, since when, and who set it.
+--format json prints everything.
 
 --card prints a model card in Markdown instead: the same, with the parameters of
 the run, its gates with the values they saw, the parity of compiled variants and

@@ -32,7 +32,7 @@ type removedData struct {
 func newDataRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME[@VERSION]",
-		Short: "Remove a version of a dataset or model, or a name with all its versions",
+		Short: "Remove a version of a dataset or model, or all its versions",
 		Long: `Remove a version of a dataset or model with its tags, or a name with all its
 versions. Without --yes nothing is removed, only listed. The current version
 cannot be removed, nor can a model that a target serves. The name's history

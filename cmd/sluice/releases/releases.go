@@ -95,8 +95,8 @@ func newReleaseList() *cobra.Command {
 		Use:     "ls TARGET",
 		Aliases: []string{"list"},
 		Short:   "List all releases that a target ever had, newest first",
-		Long: `List all releases that a target ever had, newest first: the share of traffic, the
-state (serving, shadow, loaded or removed), how the rollout ended, when the
+		Long: `List all releases that a target ever had, newest first: the share of traffic,
+the state (serving, shadow, loaded or removed), how the rollout ended, when the
 state last changed, and the step that made the release. --format json also says
 by whom and why. The list shows what the gateways of the target should serve; if
 no gateway is running, a line says so.

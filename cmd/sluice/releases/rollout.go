@@ -26,8 +26,8 @@ func NewRollout() *cobra.Command {
 	return kit.Group(&cobra.Command{
 		Use:   "rollout",
 		Short: "Watch, pause, promote, abort and roll back releases of targets",
-		Long: `A ` + "`rollout`" + ` step moves the traffic of a target to a model in stages, and takes it
-back if a test fails. These commands show where a rollout is, act on it, and
+		Long: `A ` + "`rollout`" + ` step moves the traffic of a target to a model in stages, and takes
+it back if a test fails. These commands show where a rollout is, act on it, and
 take an earlier release back after it. Who acted, when and why is recorded.`,
 		Example: `  sluice rollout status spam
   sluice rollout pause spam --reason "the dashboard looks odd"
@@ -72,7 +72,7 @@ stages, and wait until that has happened. The rollout step succeeds.`,
 func newRolloutAbort() *cobra.Command {
 	return newOrder(contract.RolloutAbort, &cobra.Command{
 		Use:   "abort TARGET",
-		Short: "Give all traffic back to the previous release now, and end the rollout",
+		Short: "End the rollout and give all traffic back to the previous release",
 		Long: `Give all traffic back to the previous release now, and wait until that has
 happened. The rollout step fails, as it does when a test rolls the candidate
 back.`,
@@ -213,14 +213,14 @@ func newRolloutRollback() *cobra.Command {
 		Short: "Give all traffic to an earlier release again",
 		Long: `Give all traffic of a target to a release that was promoted before: the newest
 one of another model before the serving release, or the one of --to, which may
-also be newer and have the same model. A
-release that is still loaded serves within a second. One that is not is loaded
-first, as a new release with its model, while the current one continues to serve.
+also be newer and have the same model. A release that is still loaded serves
+within a second. One that is not is loaded first, as a new release with its
+model, while the current one continues to serve.
 
 The command returns when every gateway of the target, on any machine, has
 reported that it serves the release, or has been silent for the 5 seconds of its
-lease. It only needs the store: it works while no worker runs. While a rollout is
-running it is refused; abort the rollout first.`,
+lease. It only needs the store: it works while no worker runs. While a rollout
+is running it is refused; abort the rollout first.`,
 		Example: `  sluice rollout rollback spam --reason "invoices end up in spam"
   sluice rollout rollback spam --to 3`,
 		Args:              cobra.ExactArgs(1),

@@ -70,7 +70,7 @@ func rolledBackSince(doc routing.Document, releases []routing.Past, last routing
 func newRolloutStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [TARGET]",
-		Short: "Show where the rollout of a target is, and the evidence of its tests",
+		Short: "Show the stage of a target's rollout and the evidence of its tests",
 		Long: `Show where the rollout of a target is: the stage, the share of traffic of each
 release, what candidate and stable release have answered in the stage, the
 evidence of each test with the limit at which the candidate is rolled back, the

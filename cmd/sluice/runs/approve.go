@@ -33,7 +33,7 @@ the environment define who may decide, and the form's fields are validated: a
 decision that is not allowed is rejected and has no effect. The run's record
 keeps who decided, when and why.`
 	cmd.Example = `  sluice approve spam-filter
-  sluice approve spam-filter sign --field tier=gold --reason "the numbers are good"`
+  sluice approve spam-filter sign --field tier=gold --reason "good numbers"`
 	cmd.Flags().StringArrayVar(&given, "field", nil, "field of the form, name=value; may be repeated")
 	return cmd
 }

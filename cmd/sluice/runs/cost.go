@@ -37,9 +37,10 @@ func NewCost() *cobra.Command {
 		Use:   "cost RUN|PIPELINE",
 		Short: "Show what the nodes of runs cost, by step, pool or outcome",
 		Long: `Show how long the nodes of a run, or of all runs of a pipeline, were paid for,
-and what they cost. This includes failed runs, child pipelines, nodes that failed
-to boot, and nodes that were given back; results that were reused from another
-run cost nothing. A cost is unknown if the price of one of the nodes is unknown.
+and what they cost. This includes failed runs, child pipelines, nodes that
+failed to boot, and nodes that were given back; results that were reused from
+another run cost nothing. A cost is unknown if the price of one of the nodes is
+unknown.
 
 With --by outcome, the time is divided into what the nodes did: useful steps,
 steps that were lost, overhead such as booting and restoring a checkpoint, and

@@ -37,7 +37,7 @@ nothing.
 A trigger runs the pipeline, its environment and its folder as they are now.
 Paused triggers stay paused.`,
 		Example: `  sluice schedule apply pipeline.yaml --dry-run
-  sluice schedule apply pipeline.yaml -e environments/prod.yaml -p epochs=8 --yes`,
+  sluice schedule apply pipeline.yaml -e prod.yaml -p epochs=8 --yes`,
 		Args: cobra.ExactArgs(1),
 	}
 	kit.AddEnvironment(cmd, &env)

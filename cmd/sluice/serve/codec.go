@@ -56,8 +56,9 @@ func newCodecServe() *cobra.Command {
 payloads. It only answers pages of the given origins, and programs on this
 machine. Set the printed address as the codec server in the UI. The UI of
 ` + "`sluice up`" + ` does not need this.`,
-		Example: `  SLUICE_CODEC_KEYS=keys SLUICE_STORE=file:///mnt/sluice sluice codec serve --origin https://temporal.example.com`,
-		Args:    cobra.NoArgs,
+		Example: `  export SLUICE_CODEC_KEYS=keys SLUICE_STORE=file:///mnt/sluice
+  sluice codec serve --origin https://temporal.example.com`,
+		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringSliceVar(&origins, "origin", nil, "origin of the UI's pages, such as https://temporal.example.com; may be repeated")
 	cmd.Flags().IntVar(&port, "port", 8234, "port on loopback")

@@ -214,7 +214,8 @@ With --deployment and --build-id the worker uses Temporal's Worker Versioning:
 a run stays on the build that started it, and new runs go to the build set with
 ` + "`sluice worker set-current`" + `. Keep workers of the old build until its runs have
 ended: ` + "`sluice worker versions`" + ` counts them.`,
-		Example: `  TEMPORAL_ADDRESS=temporal.internal:7233 SLUICE_STORE=file:///mnt/sluice sluice worker
+		Example: `  export TEMPORAL_ADDRESS=temporal.internal:7233 SLUICE_STORE=file:///mnt/sluice
+  sluice worker
   sluice worker --stateless
   sluice worker --deployment sluice --build-id 2026-11-21
   sluice worker set-current --deployment sluice --build-id 2026-11-21`,

@@ -37,7 +37,8 @@ are open, and its workers are still needed; once it is drained they can be
 stopped. Temporal updates this status every few minutes, so it lags behind the
 count of open runs.`,
 		Example: `  sluice worker versions --deployment sluice
-  sluice worker versions --deployment sluice --format json | jq '.[] | select(.open_runs > 0) | .build_id'`,
+  sluice worker versions --deployment sluice --format json |
+    jq '.[] | select(.open_runs > 0) | .build_id'`,
 		Args: cobra.NoArgs,
 	}
 	addDeploymentName(cmd, &deployment)

@@ -51,7 +51,7 @@ func NewInit() *cobra.Command {
 	names := slices.Sorted(maps.Keys(templates))
 	var known strings.Builder
 	for _, name := range names {
-		fmt.Fprintf(&known, "    %-8s %s\n", name, templates[name].about)
+		fmt.Fprintf(&known, "    %-8s %s\n", name, strings.ReplaceAll(templates[name].about, "; ", ";\n             "))
 	}
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
@@ -61,8 +61,9 @@ a folder, by default the current one. The pipeline runs as it is. Existing files
 are never overwritten. The templates are
 
 ` + known.String() + `
-` + schemaFile + ` is written too: with it, an editor with a YAML language server completes
-and explains keys. ` + "`sluice schema`" + ` writes it for an existing pipeline.`,
+` + schemaFile + ` is written too: with it, an editor with a YAML language server
+completes and explains keys. ` + "`sluice schema`" + ` writes it for an existing
+pipeline.`,
 		Example: `  sluice init my-pipeline
   sluice init --template train my-training`,
 		Args: cobra.MaximumNArgs(1),

@@ -58,10 +58,13 @@ repeated; all windows have the same weight.
 
 --format svg draws the first windows: when there was spot, what the policy ran,
 and the work done.`,
-		Example: `  sluice simulate --work 48h --deadline 52h --spot 0.97 --on-demand 3.06 --trace v100.json
-  sluice simulate pipeline.yaml fit -e prod --work 6h --changeover 5m --trace v100.json --trace k80.json
+		Example: `  sluice simulate --work 48h --deadline 52h --spot 0.97 --on-demand 3.06 \
+    --trace v100.json
+  sluice simulate pipeline.yaml fit -e prod --work 6h --changeover 5m \
+    --trace v100.json --trace k80.json
   sluice simulate --work 48h --deadline 92h --trace v100.json --format json
-  sluice simulate --work 48h --deadline 92h --trace v100.json --format svg > v100.svg`,
+  sluice simulate --work 48h --deadline 92h --trace v100.json --format svg \
+    > v100.svg`,
 		Args: cobra.MaximumNArgs(2),
 	}
 	kit.AddEnvironment(cmd, &env)
