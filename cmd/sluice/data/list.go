@@ -289,7 +289,8 @@ func (d shownData) text(out io.Writer) error {
 			kit.Row(w, "rows", rowsText(d.Rows))
 		}
 		kit.Row(w, "size", human.Bytes(d.Artifact.Bytes)+" in "+human.Plural(int64(len(d.Shards)), files))
-		kit.Row(w, "created by", d.Run+"/"+d.Step+" on "+kit.Time(d.At))
+		kit.Row(w, "created by", d.Run+"/"+d.Step)
+		kit.Row(w, "published on", kit.Time(d.At))
 		if d.By != "" {
 			kit.Row(w, "published by", d.By+", which reused it")
 		}

@@ -21,7 +21,8 @@ func (m shownModel) card(out io.Writer) error {
 	c.table("", "", [][]string{
 		{"digest", "`" + m.Artifact.Digest + "`"},
 		{"size", human.Bytes(m.Artifact.Bytes) + " in " + human.Plural(int64(len(m.Files)), "file")},
-		{"made by", m.Run + "/" + m.Step + " on " + kit.Time(m.At)},
+		{"made by", m.Run + "/" + m.Step},
+		{"published on", kit.Time(m.At)},
 		{"aliases", orDash(aliasNames(m.Aliases))},
 		{"serves", orDash(servedText(m.Serves))},
 	})

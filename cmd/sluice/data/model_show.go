@@ -114,7 +114,7 @@ func (m shownModel) text(out io.Writer) error {
 		kit.Row(w, "digest", m.Artifact.Digest)
 		kit.Row(w, "size", human.Bytes(m.Artifact.Bytes)+" in "+human.Plural(int64(len(m.Files)), "file"))
 		kit.Row(w, "created by", m.Run+"/"+m.Step)
-		kit.Row(w, "created on", kit.Time(m.At))
+		kit.Row(w, "published on", kit.Time(m.At))
 		if m.By != "" {
 			kit.Row(w, "published by", m.By+", which reused it")
 		}
