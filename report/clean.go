@@ -87,7 +87,7 @@ func newCleanStory(out spec.CleanOutput) *cleanStory {
 	c.Splits = shares(out.Rows.Kept, largestFirst(counted(out.Splits, "accent")))
 	c.Masked = shares(0, counted(out.Masked, "accent"))
 	c.compare(out)
-	c.Profile = newProfileStory("", out.Profile, out.Drift)
+	c.Profile = newProfileStory("", out.Profile, out.Moved())
 	for _, name := range slices.Sorted(maps.Keys(out.Profiles)) {
 		if p := newProfileStory(name, out.Profiles[name], nil); len(p.Columns) > 0 {
 			c.Profiles = append(c.Profiles, p)

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -77,7 +78,7 @@ func TestWrite(t *testing.T) {
 			"mails > 5000", "mails = 6,046", "rows.kept = 5,689", "not better than the model that serves",
 			"6,046 read 5,689 kept", "318 dropped by a rule", "39 rejected", "same_body 291", "schema: text is longer than 100000 31",
 			"email 812", "how far they have moved", "added folder", "len 1,830.5 31 1,204 14,200 4,120 0 0.312 0.021 0.114",
-			"folder 7.25 4 8 12 5 3 easy-ham-1", "compared with sha256:b4b4",
+			"folder 7.25 4 8 12 5 3 easy-ham-1", "Compared with sha256:b4b4",
 			"spot notice", "node lost, 21 steps lost", "steps 520", "steps repeated 21", "node 0 was killed",
 			"int8 selected", "588 kB", "0.9996", "the measure",
 			"promoted", "shadow 100%", "99.1%", "0.22", "taken back at 100",
@@ -292,5 +293,33 @@ func TestTicks(t *testing.T) {
 	}
 	if got := strings.Join(labels, " "); got != "0.1 1 10 100 1,000" {
 		t.Errorf("decades %s", got)
+	}
+}
+
+// A dataset that is reused is compared with itself, which says nothing.
+func TestDatasetComparedWithItself(t *testing.T) {
+	out := spec.CleanOutput{Dataset: artifact.Ref{Digest: "sha256:a3"}, Profile: spec.Profile{Columns: map[string]spec.ColumnProfile{"len": {Distinct: 2}}}}
+	out.Drift = &spec.Drift{Against: "sha256:b4", Columns: map[string]spec.ColumnDrift{"len": {}}}
+	if p := newCleanStory(out).Profile; p.Against != "sha256:b4" || p.Columns[0].PSI != "0.000" {
+		t.Errorf("compared with an earlier one: %+v", p)
+	}
+	out.Drift.Against = out.Dataset.Digest
+	if p := newCleanStory(out).Profile; p.Against != "" || p.Columns[0].PSI != "" {
+		t.Errorf("compared with itself: %+v", p)
+	}
+}
+
+// Of few points there is no average, and the chart has one line.
+func TestCurveOfFewPoints(t *testing.T) {
+	d := load(t, "promoted")
+	for step, points := range d.Curves {
+		d.Curves[step] = points[:min(len(points), 12)]
+	}
+	page := render(t, d)
+	if got := text(t, page); strings.Contains(got, "Thin: as reported") || !strings.Contains(got, "No step is drawn twice.") {
+		t.Error("the page describes two lines")
+	}
+	if strings.Contains(page, `class="raw"`) || !strings.Contains(page, `class="smooth"`) {
+		t.Error("the chart does not have one line")
 	}
 }

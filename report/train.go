@@ -43,6 +43,7 @@ type lossCurve struct {
 	XTicks, YTicks                          []tick
 	Raw                                     []string // one path per generation
 	Smooth                                  string
+	Averaged                                bool // else Smooth is what is in Raw
 	Breaks                                  []interruption
 }
 
@@ -202,7 +203,7 @@ func newLossCurve(kind spec.Kind, out spec.TrainOutput, points []Point) *lossCur
 		stretch = append(stretch, xy{x.at(float64(p.Step)), y.at(float64(p.Loss))})
 		smooth = append(smooth, xy{x.at(float64(p.Step)), y.at(around(points, i))})
 	}
-	c.Raw, c.Smooth = append(c.Raw, line(stretch)), line(smooth)
+	c.Raw, c.Smooth, c.Averaged = append(c.Raw, line(stretch)), line(smooth), len(points) >= pointsPerReach
 	var room labelRows
 	for i, g := range out.Generations {
 		if i < len(out.Generations)-1 {
@@ -212,9 +213,12 @@ func newLossCurve(kind spec.Kind, out spec.TrainOutput, points []Point) *lossCur
 	return c
 }
 
+// pointsPerReach is how many points a curve has for each that the average takes in before and after a point.
+const pointsPerReach = 40
+
 // around is the average of the points near point i, as many before as after it.
 func around(points []Point, i int) float64 {
-	reach := min(len(points)/40, i, len(points)-1-i)
+	reach := min(len(points)/pointsPerReach, i, len(points)-1-i)
 	sum := 0.0
 	for _, p := range points[i-reach : i+reach+1] {
 		sum += float64(p.Loss)

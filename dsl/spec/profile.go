@@ -93,6 +93,14 @@ type Drift struct {
 	Columns map[string]ColumnDrift `json:"columns"`
 }
 
+// Moved returns how far the columns have moved; nil where there is nothing to compare with but the dataset itself, as when it is reused.
+func (o CleanOutput) Moved() *Drift {
+	if o.Drift != nil && o.Drift.Against != "" && o.Drift.Against == o.Dataset.Digest {
+		return nil
+	}
+	return o.Drift
+}
+
 // ColumnDrift compares two distributions. They are divided at the deciles of the earlier one, and what is null is a part of its own;
 // where the earlier one has texts of at most 100 different values, each ten times in the mean, they are divided by these and what is
 // none of them, and other texts by length.

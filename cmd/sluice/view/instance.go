@@ -2,7 +2,6 @@ package view
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -99,25 +98,20 @@ const typeWidth = 13
 const fewColumns = 20
 
 // profiles writes those of the Profile transforms.
-func (t Theme) profiles(out *writer, raw json.RawMessage) {
-	var all map[string]json.RawMessage
-	if json.Unmarshal(raw, &all) != nil {
-		return
-	}
+func (t Theme) profiles(out *writer, all map[string]spec.Profile) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.columns(out, "at "+human.Cut(human.Line(name), 37), all[name], nil)
 	}
 }
 
 // columns writes a profile in brief under a title, the columns that have moved most first.
-func (t Theme) columns(out *writer, title string, profileJSON, driftJSON json.RawMessage) {
-	var profile spec.Profile
-	var drift spec.Drift
-	if json.Unmarshal(profileJSON, &profile) != nil || len(profile.Columns) == 0 {
+func (t Theme) columns(out *writer, title string, profile spec.Profile, moved *spec.Drift) {
+	if len(profile.Columns) == 0 {
 		return
 	}
-	if len(driftJSON) > 0 && json.Unmarshal(driftJSON, &drift) != nil {
-		return
+	var drift spec.Drift
+	if moved != nil {
+		drift = *moved
 	}
 	names := slices.SortedFunc(maps.Keys(profile.Columns), func(a, b string) int {
 		return cmp.Or(cmp.Compare(drift.Columns[b].PSI, drift.Columns[a].PSI), cmp.Compare(a, b))

@@ -59,8 +59,8 @@ func (t Theme) Runs(w io.Writer, runs []Listed, now time.Time) error {
 		if given := params(r.RunRecord); given != "" {
 			line += "  " + t.paint(faint, given)
 		}
-		if r.Error != "" && r.Status != spec.StatusSucceeded {
-			line += "  " + t.paint(faint, human.Cut(human.Line(r.Error), 100))
+		if text := why(r.Status, r.Error); text != "" && r.Status != spec.StatusSucceeded {
+			line += "  " + t.paint(faint, human.Cut(text, 100))
 		}
 		out.folded(t, 4, line)
 		if r.Waits != "" {

@@ -20,9 +20,12 @@ func (t Theme) outputs(out *writer, kind spec.Kind, raw json.RawMessage) {
 	switch {
 	case json.Unmarshal(raw, &fields) != nil:
 	case kind == spec.KindClean:
-		t.columns(out, "column", fields["profile"], fields["drift"])
-		t.profiles(out, fields["profiles"])
-		t.losses(out, raw)
+		var cleaned spec.CleanOutput
+		if json.Unmarshal(raw, &cleaned) == nil {
+			t.columns(out, "column", cleaned.Profile, cleaned.Moved())
+			t.profiles(out, cleaned.Profiles)
+			t.losses(out, cleaned)
+		}
 		tables = []string{"profile", "profiles", "drift", "statistics", "rules", "reasons"}
 	case kind == spec.KindTrain:
 		t.generations(out, kind, raw)
@@ -42,9 +45,8 @@ func (t Theme) outputs(out *writer, kind spec.Kind, raw json.RawMessage) {
 }
 
 // losses writes which rules of a cleaning dropped rows, and for which reasons rows were rejected, the largest first.
-func (t Theme) losses(out *writer, raw json.RawMessage) {
-	var cleaned spec.CleanOutput
-	if json.Unmarshal(raw, &cleaned) != nil || len(cleaned.Rules)+len(cleaned.Reasons) == 0 {
+func (t Theme) losses(out *writer, cleaned spec.CleanOutput) {
+	if len(cleaned.Rules)+len(cleaned.Reasons) == 0 {
 		return
 	}
 	dropped := map[string]int64{}

@@ -217,8 +217,8 @@ func (t Theme) Show(w io.Writer, run record.RunRecord, s Summary, waiting []cont
 		line += "  " + dollars(run.CostUSD)
 	}
 	out.folded(t, 2, line)
-	if run.Error != "" && run.Status != spec.StatusSucceeded {
-		out.folded(t, 2, t.paint(style, human.Line(run.Error)))
+	if text := why(run.Status, run.Error); text != "" && run.Status != spec.StatusSucceeded {
+		out.folded(t, 2, t.paint(style, text))
 	}
 	if s.Waits != "" {
 		out.line(t.paint(yellow, "waiting: "+human.Line(s.Waits)))

@@ -166,3 +166,20 @@ func TestResultOfCanceledTraining(t *testing.T) {
 		t.Errorf("the result is %q", got)
 	}
 }
+
+// A canceled run has nothing to say beyond its status.
+func TestCanceledRunSaysSoOnce(t *testing.T) {
+	run := record.RunRecord{Run: "spam-1", Pipeline: "spam", Status: spec.StatusCanceled, Error: "canceled", StartedAt: noon, EndedAt: noon.Add(time.Second)}
+	for name, write := range map[string]func(w io.Writer) error{
+		"list": func(w io.Writer) error { return Theme{}.Runs(w, []Listed{{RunRecord: run}}, noon) },
+		"show": func(w io.Writer) error { return Theme{}.Show(w, run, Summary{}, nil, noon) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(b.String(), "canceled"); n != 1 {
+			t.Errorf("%s says it %d times:\n%s", name, n, b.String())
+		}
+	}
+}

@@ -578,8 +578,7 @@ func TestTables(t *testing.T) {
 		out := &writer{w: w}
 		raw, err := json.Marshal(train)
 		Theme{}.outputs(out, spec.KindTrain, raw)
-		cleaned, cleanErr := json.Marshal(clean)
-		Theme{}.losses(out, cleaned)
-		return errors.Join(out.err, err, cleanErr)
+		Theme{}.losses(out, clean)
+		return errors.Join(out.err, err)
 	})
 }
