@@ -197,7 +197,7 @@ func outputFields(raw json.RawMessage, describe func(artifact.Ref) string) []fie
 			all = append(all, field{name, describe(ref)})
 		default:
 			if value, err := exactjson.Value(outputs[name]); err == nil {
-				all = append(all, field{name, human.Value(value)})
+				all = append(all, field{name, human.Precise(value)})
 			}
 		}
 	}

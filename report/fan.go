@@ -69,7 +69,7 @@ func extremes(all []instance) []field {
 	var found []field
 	for _, name := range slices.Sorted(maps.Keys(largest)) {
 		if l, s := largest[name], smallest[name]; l.value != s.value {
-			found = append(found, field{name, fmt.Sprintf("largest of %s (%s), smallest of %s (%s)", l.id, human.Number(l.value), s.id, human.Number(s.value))})
+			found = append(found, field{name, fmt.Sprintf("largest of %s (%s), smallest of %s (%s)", l.id, human.Precise(l.value), s.id, human.Precise(s.value))})
 		}
 	}
 	return found

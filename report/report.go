@@ -250,7 +250,7 @@ func (*section) tellNothing(Data) bool { return false }
 func fields[V any](m map[string]V) []field {
 	all := make([]field, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		all = append(all, field{name, human.Value(m[name])})
+		all = append(all, field{name, human.Precise(m[name])})
 	}
 	return all
 }

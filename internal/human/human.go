@@ -121,6 +121,15 @@ func Value(v any) string {
 	return Cut(s, most)
 }
 
+// Precise is Value with six digits of a number that is not whole, for what a condition saw: what was just missed must not look as if it
+// was reached. Refusals are written so.
+func Precise(v any) string {
+	if f, ok := v.(float64); ok && f != math.Trunc(f) && math.Abs(f) < 1e5 {
+		return fmt.Sprintf("%.6g", f)
+	}
+	return Value(v)
+}
+
 // Cut shortens s to so many cells of a terminal, with dots for what is left out.
 func Cut(s string, most int) string {
 	switch {

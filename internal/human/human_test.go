@@ -94,3 +94,17 @@ func TestLineIsSafe(t *testing.T) {
 		}
 	})
 }
+
+// A value that just misses a bound does not look as if it reached it.
+func TestPrecise(t *testing.T) {
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{0.691689, "0.691689"}, {0.949996, "0.949996"}, {0.5, "0.5"}, {float64(1392), "1,392"}, {312467.3, "312,467.3"}, {math.NaN(), "nan"}, {"eu", "eu"}, {int64(7), "7"},
+	} {
+		if got := human.Precise(c.v); got != c.want {
+			t.Errorf("%v: %s, want %s", c.v, got, c.want)
+		}
+	}
+}

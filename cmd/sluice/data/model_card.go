@@ -90,7 +90,7 @@ func (c *card) origin(m shownModel) {
 	rows = nil
 	for _, of := range o.Metrics {
 		for _, name := range sortedKeys(of.Values) {
-			rows = append(rows, []string{of.Step, name, human.Number(of.Values[name])})
+			rows = append(rows, []string{of.Step, name, human.Precise(of.Values[name])})
 		}
 	}
 	c.some(rows, "No step reported metrics.", "step", "metric", "value")
@@ -117,7 +117,7 @@ func (c *card) some(rows [][]string, none string, heads ...string) {
 func sawText(check spec.Check) string {
 	var parts []string
 	for _, name := range sortedKeys(check.Values) {
-		parts = append(parts, name+" = "+human.Value(check.Values[name]))
+		parts = append(parts, name+" = "+human.Precise(check.Values[name]))
 	}
 	if check.Error != "" {
 		parts = append(parts, check.Error)

@@ -212,7 +212,7 @@ func (r modelRelease) String() string {
 func metricsText(values map[string]float64) string {
 	var parts []string
 	for _, name := range sortedKeys(values) {
-		parts = append(parts, name+" "+human.Number(values[name]))
+		parts = append(parts, name+" "+human.Precise(values[name]))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -331,7 +331,7 @@ func (m shownModel) metricValues() map[string]string {
 	if m.Origin != nil {
 		for _, of := range m.Origin.Metrics {
 			for name, v := range of.Values {
-				values[of.Step+"."+name] = human.Number(v)
+				values[of.Step+"."+name] = human.Precise(v)
 			}
 		}
 	}

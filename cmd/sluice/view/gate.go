@@ -13,7 +13,7 @@ import (
 func values(c spec.Check) string {
 	parts := make([]string, 0, len(c.Values))
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
-		parts = append(parts, name+" = "+human.Value(c.Values[name]))
+		parts = append(parts, name+" = "+human.Precise(c.Values[name]))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -183,3 +183,21 @@ func TestCanceledRunSaysSoOnce(t *testing.T) {
 		}
 	}
 }
+
+// A value is the same number in the error, in what the gate saw and in the result.
+func TestOneRounding(t *testing.T) {
+	steps := []record.StepRecord{
+		{
+			Step: "score", Kind: spec.KindRun, Status: spec.StatusFailed, Error: "metrics.accuracy >= 0.7 does not hold: metrics.accuracy = 0.691689", ErrorType: fault.Gate,
+			Checks: []spec.Check{{Expression: "metrics.accuracy >= 0.7", Verdict: spec.VerdictFail, Values: map[string]any{"metrics.accuracy": 0.6916891}}},
+		},
+		{Step: "tell", Kind: spec.KindRun, Status: spec.StatusSucceeded, Outputs: json.RawMessage(`{"metrics": {"accuracy": 0.6916891}}`)},
+	}
+	var b bytes.Buffer
+	if err := (Theme{}).Summary(&b, Summary{Steps: steps}, noon); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); strings.Count(got, "0.691689") != 3 || strings.Contains(got, "0.6917") {
+		t.Errorf("got:\n%s", got)
+	}
+}
