@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -46,6 +47,10 @@ type cleaning struct {
 	dir  string
 	env  *spec.Environment
 	mask *secret.Mask
+	// contents are the digests of files that are read in place, by path, as far as they are known.
+	contents map[string]string
+	// unkeyed: the step's key was not made of the files that are read in place.
+	unkeyed bool
 }
 
 // Clean runs a clean step in a child process and stores its output as a dataset.
@@ -62,10 +67,6 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 		return record.StepOutput{}, typed(ctx, err)
 	}
 	defer closeLog()
-	keyed, err := c.list(ctx, in, job)
-	if err != nil {
-		return record.StepOutput{}, typed(ctx, err)
-	}
 	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p meter.Progress) { at.Store(&p) })
 	ended, typed := fault.As(err)
 	switch {
@@ -77,7 +78,7 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 		return record.StepOutput{}, err
 	}
 	kept, err := c.keep(ctx, job.Job, out)
-	kept.Unkeyed = !keyed
+	kept.Unkeyed = job.unkeyed
 	return kept, err
 }
 
@@ -117,8 +118,8 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 	}}, cleanup, nil
 }
 
-// bring downloads the inputs and fills their folders into the transforms. If the transforms run programs, it also downloads the workspace
-// and opens the step's log.
+// bring downloads the inputs, fills their folders into the transforms, and lists the files that are read in place. If the transforms run
+// programs, it also downloads the workspace and opens the step's log.
 func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning) (closeLog func(), err error) {
 	programs, err := transform.Execs(&job.Spec)
 	if err != nil {
@@ -142,7 +143,7 @@ func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning)
 	refs := job.Spec.Inputs
 	if job.Spec, err = job.Spec.WithInputs(dirs); err != nil {
 		err = fault.New(fault.User, err.Error(), nil)
-	} else if !in.Fresh {
+	} else if err = c.list(ctx, in, job); err == nil && !in.Fresh {
 		err = c.useCache(ctx, in, job, programs, refs, dirs)
 	}
 	if err != nil {
@@ -152,22 +153,22 @@ func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning)
 	return closeLog, nil
 }
 
-// list lists the files that are read in place, so that the cleaning reads those as they are now, or fails. keyed reports whether the step's
-// key was made of the same.
-func (c *Cleaner) list(ctx context.Context, in record.StepInput, job *cleaning) (keyed bool, err error) {
+// list lists the files that are read in place, so that the cleaning reads those as they are now, or fails.
+func (c *Cleaner) list(ctx context.Context, in record.StepInput, job *cleaning) error {
 	if len(in.InPlace) == 0 || !c.Engine.Here {
-		return true, nil
+		return nil
 	}
-	files, keyed, err := c.Engine.ListInPlace(ctx, in.InPlace)
+	found, keyed, err := c.Engine.ListInPlace(ctx, in.InPlace)
 	if err != nil {
-		return false, err
+		return err
 	}
-	text, err := json.Marshal(files)
+	text, err := json.Marshal(found.Files)
 	if err != nil {
-		return false, err
+		return err
 	}
+	job.contents, job.unkeyed = found.Contents, !keyed
 	job.Listed = format.Listed{File: filepath.Join(job.dir, "listed.json"), Own: job.dir}
-	return keyed, os.WriteFile(job.Listed.File, text, 0o600)
+	return os.WriteFile(job.Listed.File, text, 0o600)
 }
 
 // maxCleanCache bounds what is kept of files that were read.
@@ -181,6 +182,7 @@ func (c *Cleaner) useCache(
 		Dir: filepath.Join(c.State, "cache", "clean"), Limit: maxCleanCache, Digests: filepath.Join(job.dir, "digests.json"), Inputs: map[string]string{},
 	}
 	digests := map[string]string{}
+	maps.Copy(digests, job.contents)
 	for name, ref := range refs {
 		job.Cache.Inputs[dirs[name]] = ref.Digest
 		manifest, err := c.Store.Manifest(ctx, ref)

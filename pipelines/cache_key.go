@@ -26,7 +26,7 @@ type Cache struct {
 	// cached.
 	Limit int64 `json:"limit,omitempty"`
 	// Digests is the path of a JSON object that maps file paths to the digests of files whose content the caller knows. Other files are
-	// identified by path, size, modification time and inode, and objects by their version.
+	// identified by path, size, inode and the times of their last change, and objects by their version.
 	Digests string `json:"digests,omitempty"`
 	// Inputs maps folders to the digests of their content, for paths in the spec that lie in them.
 	Inputs map[string]string `json:"inputs,omitempty"`
@@ -108,7 +108,7 @@ func contentOf(f format.File, digests map[string]string) string {
 	if err != nil || f.Stamp == (format.Stamp{}) {
 		return ""
 	}
-	return fmt.Sprintf("file %q of %d bytes at %d, inode %d", path, f.Size, f.Stamp.Modified, f.Stamp.Inode)
+	return fmt.Sprintf("file %q of %d bytes, %+v", path, f.Size, f.Stamp) // with the time of change: programs such as tar set the other
 }
 
 // within returns the nodes of the segment that begins at an entry, including its ends, in plan order.

@@ -2,12 +2,14 @@ package pipelines_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -176,6 +178,44 @@ func TestCacheOfPieces(t *testing.T) {
 	}
 	if n := len(glob(t, filepath.Join(cache, "*", "*"))); n < 2 {
 		t.Errorf("%d entries for a file of several pieces", n)
+	}
+}
+
+// A file whose content is replaced is read again, also by a program such as tar, which gives it the time that it has in the archive. A link
+// to it is a change as well, as far as can be seen, unless the caller knows the content.
+func TestCacheOfReplaced(t *testing.T) {
+	input, cache := write(t, nil), t.TempDir()
+	path, digests := filepath.Join(input, "in.jsonl"), filepath.Join(t.TempDir(), "digests.json")
+	put := func(rows string) {
+		t.Helper()
+		ago := time.Now().Add(-time.Hour).Truncate(time.Hour)
+		if err := errors.Join(os.WriteFile(path, []byte(rows), 0o666), os.Chtimes(path, ago, ago)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reused := func(change func(*pipelines.Job)) int64 {
+		t.Helper()
+		time.Sleep(10 * time.Millisecond) // for another time of change
+		return withCache(t, cache, chain(t, input, cachedChain), change)
+	}
+	known := func(j *pipelines.Job) { j.Cache.Digests = digests }
+	put(numberedRows(100, 110))
+	if n := reused(nil) + reused(nil); n != 10 {
+		t.Errorf("%d rows reused, want those of the second run", n)
+	}
+	put(numberedRows(200, 210))
+	if n := reused(nil); n != 0 {
+		t.Errorf("%d rows reused of a file that was replaced", n)
+	}
+	if err := os.WriteFile(digests, fmt.Appendf(nil, `{%q: "sha256:one"}`, path), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	reused(known)
+	if err := os.Link(path, filepath.Join(t.TempDir(), "link")); err != nil {
+		t.Fatal(err)
+	}
+	if n := reused(known); n != 10 {
+		t.Errorf("after a link was made, %d rows are reused of a file that the caller knows, want 10", n)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 
 const (
 	// inPlaceBytes and inPlaceFiles bound what is read of the files of one pattern, where a step waits to begin. Of more the sizes and the
-	// times of change count, as in a cleaning's own cache.
+	// times of modification and change count, as in a cleaning's own cache.
 	inPlaceBytes = 256 << 20
 	inPlaceFiles = 10_000
 	// settled is how long ago a file was changed whose next change has another time.
@@ -89,27 +89,36 @@ func readInPlace(resolved dsl.Resolved, parts map[string]string) map[string]stri
 	return digests
 }
 
+// InPlace are files of this machine that a step reads by their path.
+type InPlace struct {
+	Files []format.File
+	// Contents are the digests of the files whose content was read, by path.
+	Contents map[string]string
+}
+
 // ListInPlace lists the files that a step reads in place, given their digests by pattern. keyed is false if the files are not those of the
 // digests any more, because some have come or changed while the step waited to begin: its key does not stand for the result then.
-func (e *Engine) ListInPlace(ctx context.Context, digests map[string]string) (all []format.File, keyed bool, err error) {
-	keyed = true
+func (e *Engine) ListInPlace(ctx context.Context, digests map[string]string) (all InPlace, keyed bool, err error) {
+	all.Contents, keyed = map[string]string{}, true
 	for _, pattern := range slices.Sorted(maps.Keys(digests)) {
-		files, digest, err := e.inPlaceDigest(ctx, pattern)
+		found, digest, err := e.inPlaceDigest(ctx, pattern)
 		if err != nil {
-			return nil, false, err
+			return InPlace{}, false, err
 		}
 		keyed = keyed && digest == digests[pattern]
-		all = append(all, files...)
+		all.Files = append(all.Files, found.Files...)
+		maps.Copy(all.Contents, found.Contents)
 	}
 	return all, keyed, nil
 }
 
 // inPlaceDigest lists the files of this machine that a pattern matches, and makes a digest of them.
-func (e *Engine) inPlaceDigest(ctx context.Context, pattern string) ([]format.File, string, error) {
+func (e *Engine) inPlaceDigest(ctx context.Context, pattern string) (found InPlace, digest string, err error) {
 	files, err := format.Find(ctx, []string{pattern})
 	if err != nil {
-		return nil, "", err
+		return InPlace{}, "", err
 	}
+	found = InPlace{Files: files, Contents: map[string]string{}}
 	var bytes int64
 	for _, f := range files {
 		bytes += f.Size
@@ -118,17 +127,19 @@ func (e *Engine) inPlaceDigest(ctx context.Context, pattern string) ([]format.Fi
 	for _, f := range files {
 		known := fmt.Sprintf("%q of %d bytes", f.Path, f.Size)
 		if bytes > inPlaceBytes || len(files) > inPlaceFiles {
-			known = fmt.Sprintf("%s at %d", known, f.Stamp.Modified)
+			// Programs such as tar set the time of modification, and it can be that of the file before.
+			known = fmt.Sprintf("%s at %d, changed at %d", known, f.Stamp.Modified, f.Stamp.Changed)
 		} else {
 			content, err := e.contentOf(ctx, f)
 			if err != nil {
-				return nil, "", err
+				return InPlace{}, "", err
 			}
 			known += " with " + content
+			found.Contents[f.Path] = "sha256:" + content
 		}
 		fmt.Fprintln(sum, known) //nolint:errcheck // a hash takes everything
 	}
-	return files, hex.EncodeToString(sum.Sum(nil))[:16], nil
+	return found, hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
 // contentOf is the digest of a file. It fails if that is no longer what was listed.

@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +52,7 @@ func TestCleaningThatReadsInPlace(t *testing.T) {
 	same := func(string) {}
 	tests := map[string]struct {
 		cache, path string
+		big         bool // another file has so many bytes that no content is read
 		elsewhere   bool
 		change      func(dir string)
 		hit         bool
@@ -67,6 +71,15 @@ func TestCleaningThatReadsInPlace(t *testing.T) {
 			cache: "cache: true", path: "*.csv", change: func(dir string) { write(dir, "a.csv", "id\n2\n", ago.Add(time.Minute)) },
 			plan: contract.StepPlan{Action: contract.ActionRunChanged, Changed: []string{"read.DIR/*.csv"}},
 		},
+		"as long and as old": {
+			path: "*.csv", change: func(dir string) { write(dir, "a.csv", "id\n2\n", ago) },
+			plan: contract.StepPlan{Action: contract.ActionRunChanged, Changed: []string{"read.DIR/*.csv"}},
+		},
+		"as long and as old, of more bytes than are read": {
+			path: "*.csv", big: true, change: func(dir string) { write(dir, "a.csv", "id\n2\n", ago) },
+			plan: contract.StepPlan{Action: contract.ActionRunChanged, Changed: []string{"read.DIR/*.csv"}},
+		},
+		"the same, of more bytes than are read": {path: "*.csv", big: true, change: same, hit: true, plan: contract.StepPlan{Action: contract.ActionReuse}},
 		"one more file": {
 			path: "*.csv", change: func(dir string) { write(dir, "b.csv", "id\n1\n", ago) },
 			plan: contract.StepPlan{Action: contract.ActionRunChanged, Changed: []string{"read.DIR/*.csv"}},
@@ -105,6 +118,12 @@ func TestCleaningThatReadsInPlace(t *testing.T) {
 				path = filepath.Join(dir, path)
 			}
 			write(dir, "a.csv", "id\n1\n", ago)
+			if tt.big {
+				write(dir, "z.csv", "id\n", ago)
+				if err := os.Truncate(filepath.Join(dir, "z.csv"), inPlaceBytes); err != nil {
+					t.Fatal(err)
+				}
+			}
 			b := newBench(t, strings.NewReplacer("CACHE", tt.cache, "{type: string}", "{type: string, default: \""+path+"\"}").Replace(readsInPlace))
 			b.engine.Here = !tt.elsewhere
 			b.begin("r1")
@@ -165,14 +184,24 @@ func TestListInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, keyed, err := b.engine.ListInPlace(t.Context(), resolved.Step.InPlace)
-	if err != nil || !keyed || len(files) != 1 || files[0].Path != path {
-		t.Errorf("%+v, keyed %v, %v", files, keyed, err)
+	list := func() (InPlace, bool) {
+		t.Helper()
+		found, keyed, err := b.engine.ListInPlace(t.Context(), resolved.Step.InPlace)
+		text, readErr := os.ReadFile(path)
+		if err := errors.Join(err, readErr); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]string{path: fmt.Sprintf("sha256:%x", sha256.Sum256(text))}, found.Contents); diff != "" {
+			t.Errorf("of %q the contents are (-want +got):\n%s", text, diff)
+		}
+		return found, keyed
+	}
+	if found, keyed := list(); !keyed || len(found.Files) != 1 || found.Files[0].Path != path {
+		t.Errorf("%+v, keyed %v", found, keyed)
 	}
 	write("id\n2\n")
-	files, keyed, err = b.engine.ListInPlace(t.Context(), resolved.Step.InPlace)
-	if err != nil || keyed || len(files) != 1 {
-		t.Errorf("of a changed file: %+v, keyed %v, %v", files, keyed, err)
+	if found, keyed := list(); keyed || len(found.Files) != 1 {
+		t.Errorf("of a changed file: %+v, keyed %v", found, keyed)
 	}
 
 	// What was made of the changed file is not found by the key of the file before.
