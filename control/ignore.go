@@ -50,6 +50,10 @@ func readIgnore(file string) (rules []rule, err error) {
 	for _, p := range secretNames {
 		rules = append(rules, rule{segments: []string{"**", p}, secret: true})
 	}
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() { // to open a named pipe would wait for its writer
+		return nil, fault.Errorf(fault.Invalid, "%s is not a regular file\nhelp: rename or remove it; it must be a text file with one pattern per line", file)
+	}
 	f, err := os.Open(file)
 	if err == nil {
 		defer f.Close()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -153,6 +154,32 @@ func TestIgnoreWithoutFile(t *testing.T) {
 	}
 	if leftOut(rules, "train.py") || !leftOut(rules, ".git") {
 		t.Errorf("left out: train.py %v, .git %v", leftOut(rules, "train.py"), leftOut(rules, ".git"))
+	}
+}
+
+// What is no file is refused: a named pipe would be waited for until someone writes into it.
+func TestIgnoreIsNoFile(t *testing.T) {
+	for name, create := range map[string]func(string) error{
+		"folder": func(file string) error { return os.Mkdir(file, 0o700) },
+		"pipe":   func(file string) error { return syscall.Mkfifo(file, 0o600) },
+	} {
+		file := filepath.Join(t.TempDir(), ignoreFile)
+		if err := create(file); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := readIgnore(file)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if f, ok := fault.As(err); !ok || f.Type != fault.Invalid || !strings.HasPrefix(err.Error(), file+" is not a regular file\nhelp: ") {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: is waited for", name)
+		}
 	}
 }
 
