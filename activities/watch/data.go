@@ -177,14 +177,30 @@ func listFolder(ctx context.Context, spec spec.DataTrigger) (sightings, error) {
 	return found, nil
 }
 
-// matches reports whether an object belongs to a trigger: its name matches the pattern or, when that has a slash, its path.
+// matches reports whether an object belongs to a trigger: its name matches the pattern or, when that has a slash, its path. A leading dot, also
+// of a folder, must be in the pattern, as in the paths that a cleaning reads.
 func matches(glob, name string) bool {
 	if glob == "" {
 		return true
 	}
+	names := strings.Split(name, "/")
 	if !strings.Contains(glob, "/") {
-		name = path.Base(name)
+		last := len(names) - 1
+		if slices.ContainsFunc(names[:last], hidden) {
+			return false
+		}
+		names = names[last:]
 	}
-	ok, _ := path.Match(strings.TrimPrefix(glob, "/"), name)
+	glob = strings.TrimPrefix(glob, "/")
+	pattern := strings.Split(glob, "/")
+	for i, n := range names {
+		if hidden(n) && (i >= len(pattern) || !hidden(strings.TrimPrefix(pattern[i], `\`))) {
+			return false
+		}
+	}
+	ok, _ := path.Match(glob, strings.Join(names, "/"))
 	return ok
 }
+
+// hidden reports whether a name is that of a hidden file: .DS_Store, and what programs such as rsync have not written completely yet.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") }

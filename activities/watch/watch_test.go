@@ -260,6 +260,7 @@ func TestDataForgets(t *testing.T) {
 }
 
 // promise: docs/triggers.md#p-glob
+// promise: docs/triggers.md#p-glob-dot
 func TestMatches(t *testing.T) {
 	for _, tt := range []struct {
 		glob, name string
@@ -273,6 +274,17 @@ func TestMatches(t *testing.T) {
 		{"in/*.csv", "in/deep/a.csv", false},
 		{"/a.csv", "a.csv", true},
 		{"/a.csv", "in/a.csv", false},
+		{"", ".a.csv", true},
+		{"*.csv", ".a.csv", false},
+		{"?a.csv", ".a.csv", false},
+		{"[.]a.csv", ".a.csv", false},
+		{".*.csv", ".a.csv", true},
+		{`\.*.csv`, "in/.a.csv", true},
+		{"*.csv", ".in/a.csv", false},
+		{"*.csv", "in/.deep/a.csv", false},
+		{"*/*.csv", ".in/a.csv", false},
+		{".in/*.csv", ".in/a.csv", true},
+		{".in/*.csv", ".in/.a.csv", false},
 	} {
 		if got := matches(tt.glob, tt.name); got != tt.want {
 			t.Errorf("%q, %q: %v", tt.glob, tt.name, got)
