@@ -24,15 +24,15 @@ func (p *Program) Params(given map[string]string) (map[string]any, document.Diag
 	return p.typedParams(given, false)
 }
 
-// SubmittedParams is Params for a submitted run. It accepts numbers that begin with 0, as an earlier version did.
+// SubmittedParams is Params for a submitted run. It accepts numbers such as 010 and 1_000, and maps with a key twice, as an earlier version did.
 func (p *Program) SubmittedParams(given map[string]string) (map[string]any, document.Diagnostics) {
 	return p.typedParams(given, true)
 }
 
-func (p *Program) typedParams(given map[string]string, leadingZeros bool) (map[string]any, document.Diagnostics) {
+func (p *Program) typedParams(given map[string]string, submitted bool) (map[string]any, document.Diagnostics) {
 	values := make(map[string]any, len(given))
 	for name, text := range given {
-		values[name] = spec.NewTyped(text, leadingZeros)
+		values[name] = spec.NewTyped(text, submitted)
 	}
 	return p.ChildParams(values)
 }

@@ -79,6 +79,15 @@ func TestTypedParams(t *testing.T) {
 			"the parameter `share` is `00.5`, which is read as different numbers by different YAML parsers: write 0.5",
 			"the parameter `sizes` holds `-010`, which is read as different numbers by different YAML parsers: write -10",
 		}},
+		{"underscores", map[string]string{"sizes": "1,1_0", "least": "1_000", "share": "-1_0.5"}, nil, []string{
+			"the parameter `least` is `1_000`, which is read as different numbers by different YAML parsers: write 1000",
+			"the parameter `share` is `-1_0.5`, which is read as different numbers by different YAML parsers: write -10.5",
+			"the parameter `sizes` holds `1_0`, which is read as different numbers by different YAML parsers: write 10",
+		}},
+		{"hexadecimal", map[string]string{"least": "0x_1", "share": "0x1p4"}, nil, []string{
+			"the parameter `least` is \"0x_1\", but must be an int", "the parameter `share` is \"0x1p4\", but must be a double",
+		}},
+		{"a key twice", map[string]string{"rates": `{"a": 1, "b": 2, "a": 3}`}, nil, []string{"the parameter `rates` has the key `a` twice"}},
 		{"zeros elsewhere", map[string]string{"sizes": "0,100", "least": "-0", "share": "1e03", "tag": "v010", "note": "010"}, map[string]any{
 			"sizes": []any{int64(0), int64(100)}, "least": int64(0), "share": 1000.0, "tag": "v010", "note": "010",
 		}, nil},
@@ -121,13 +130,13 @@ func TestTypedParams(t *testing.T) {
 	}
 }
 
-// TestSubmittedParams: what a build took that let numbers begin with 0 is read as it was then.
+// TestSubmittedParams: what a build took that let numbers begin with 0, and have underscores, is read as it was then.
 func TestSubmittedParams(t *testing.T) {
-	got, diags := compileParams(t).SubmittedParams(map[string]string{"since": "2026-01-31T11:00:00Z", "sizes": "1,010", "least": "007"})
+	got, diags := compileParams(t).SubmittedParams(map[string]string{"since": "2026-01-31T11:00:00Z", "sizes": "1,010", "least": "007", "share": "1_0.5", "rates": `{"a": 1, "a": 2}`})
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
-	if diff := cmp.Diff([]any{[]any{int64(1), int64(10)}, int64(7)}, []any{got["sizes"], got["least"]}); diff != "" {
+	if diff := cmp.Diff([]any{[]any{int64(1), int64(10)}, int64(7), 10.5, map[string]any{"a": 2.0}}, []any{got["sizes"], got["least"], got["share"], got["rates"]}); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -19,12 +19,13 @@ import (
 
 // Typed is a parameter's value as a person typed it.
 type Typed struct {
-	text         string
-	leadingZeros bool // its numbers may begin with 0
+	text      string
+	submitted bool // an earlier version accepted it
 }
 
-// NewTyped is the value of a parameter as it was typed; leadingZeros lets its numbers begin with 0.
-func NewTyped(text string, leadingZeros bool) Typed { return Typed{text, leadingZeros} }
+// NewTyped is the value of a parameter as it was typed. One that was submitted may have other spellings of numbers than documents, and keys
+// twice, because earlier versions accepted them.
+func NewTyped(text string, submitted bool) Typed { return Typed{text, submitted} }
 
 // Convert reads a value as the parameter's type: one that was typed, or plain data. message says why it cannot.
 func (p Param) Convert(value any) (v any, message string) {
@@ -96,8 +97,14 @@ var errWrongType = errors.New("wrong type")
 func convertScalar(typ string, value any) (any, error) {
 	switch value := value.(type) {
 	case Typed:
-		if number := typ == "int" || typ == "double"; number && !value.leadingZeros && leadingZero.MatchString(value.text) {
-			return nil, &SpellingError{value.text, WithoutLeadingZeros(value.text)}
+		if number := typ == "int" || typ == "double"; number && !value.submitted {
+			if strings.ContainsAny(value.text, "xX") { // ParseFloat reads 0x1p4
+				return nil, strconv.ErrSyntax
+			}
+			decimal := WithoutLeadingZeros(strings.ReplaceAll(value.text, "_", ""))
+			if _, err := parseParam(typ, decimal); err == nil && decimal != value.text {
+				return nil, &SpellingError{value.text, decimal}
+			}
 		}
 		return parseParam(typ, value.text)
 	case string:
@@ -177,7 +184,7 @@ func (p Param) convertList(value any) (any, string) {
 	case Typed:
 		text := strings.TrimSpace(given.text)
 		if !strings.HasPrefix(text, "[") {
-			items = splitList(text, given.leadingZeros)
+			items = splitList(text, given.submitted)
 			break
 		}
 		if err := exactjson.Unmarshal([]byte(text), &items); err != nil {
@@ -197,13 +204,13 @@ func (p Param) convertList(value any) (any, string) {
 	return out, ""
 }
 
-func splitList(text string, leadingZeros bool) []any {
+func splitList(text string, submitted bool) []any {
 	if text == "" {
 		return nil
 	}
 	var items []any
 	for item := range strings.SplitSeq(text, ",") {
-		items = append(items, Typed{strings.TrimSpace(item), leadingZeros})
+		items = append(items, Typed{strings.TrimSpace(item), submitted})
 	}
 	return items
 }
@@ -217,6 +224,9 @@ func (p Param) convertMap(value any) (any, string) {
 	case Typed:
 		if err := exactjson.Unmarshal([]byte(given.text), &entries); err != nil || entries == nil {
 			return nil, fmt.Sprintf("is %q, but must be a map, written as JSON: {\"a\": 1}", given.text)
+		}
+		if key, twice := exactjson.RepeatedKey([]byte(given.text)); twice && !given.submitted {
+			return nil, fmt.Sprintf("has the key `%s` twice", key)
 		}
 	default:
 		return nil, fmt.Sprintf("is %s, but must be a map", quoted(value))

@@ -22,6 +22,27 @@ func Unmarshal(text []byte, into any) error {
 	return nil
 }
 
+// RepeatedKey returns a key that an object has twice. Unmarshal keeps the last value of such a key.
+func RepeatedKey(object []byte) (key string, twice bool) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return "", false
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		var value json.RawMessage
+		token, err := dec.Token()
+		if err != nil || dec.Decode(&value) != nil {
+			return "", false
+		}
+		if key, _ = token.(string); seen[key] {
+			return key, true
+		}
+		seen[key] = true
+	}
+	return "", false
+}
+
 // Value decodes one value; its numbers are those of Numbers.
 func Value(text []byte) (any, error) {
 	var v any

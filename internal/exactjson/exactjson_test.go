@@ -22,3 +22,18 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestRepeatedKey(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a": 1, "b": {"c": 1}, "a": 2}`: "a", ` {"\u0061": [1, 2], "a": null}`: "a", `{"": 1, "": 2}`: "",
+	} {
+		if key, twice := RepeatedKey([]byte(text)); !twice || key != want {
+			t.Errorf("%s: %q, %v", text, key, twice)
+		}
+	}
+	for _, text := range []string{`{}`, `{"a": {"b": 1}, "b": {"a": 1}}`, `["a", "a"]`, `{"a": `, ``} {
+		if key, twice := RepeatedKey([]byte(text)); twice {
+			t.Errorf("%s: %q", text, key)
+		}
+	}
+}
