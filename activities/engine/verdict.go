@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -355,11 +354,7 @@ func summary(checks []spec.Check) string {
 // values are what a condition saw, each with its name.
 func values(c spec.Check) (seen []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
-		text := human.Value(c.Values[name])
-		if v, ok := c.Values[name].(float64); ok && v != math.Trunc(v) && math.Abs(v) < 1e5 {
-			text = fmt.Sprintf("%.6g", v) // what was just missed must not look as if it was reached
-		}
-		seen = append(seen, name+" = "+text)
+		seen = append(seen, name+" = "+human.Precise(c.Values[name]))
 	}
 	return seen
 }

@@ -122,7 +122,7 @@ func Value(v any) string {
 }
 
 // Precise is Value with six digits of a number that is not whole, for what a condition saw: what was just missed must not look as if it
-// was reached. Refusals are written so.
+// was reached.
 func Precise(v any) string {
 	if f, ok := v.(float64); ok && f != math.Trunc(f) && math.Abs(f) < 1e5 {
 		return fmt.Sprintf("%.6g", f)

@@ -143,7 +143,7 @@ comes back as a new release by ` + "`sluice rollout rollback`" + `.`,
 func releasesText(out io.Writer, listed []listedRelease) error {
 	return kit.Table(out, "release\ttraffic\tstate\tmodel\trollout\tsince\tmade by", func(w io.Writer) {
 		for _, r := range listed {
-			kit.Row(w, r.Release, human.Percent(r.Weight), string(r.State), shortDigest(r.Model.Digest), outcomeText(r.Rollout), shortTime(r.Changed), r.Run+"/"+r.Step)
+			kit.Row(w, r.Release, human.Percent(r.Weight), string(r.State), shortDigest(r.Model.Digest), outcomeText(r.Rollout), seconds(r.Changed), r.Run+"/"+r.Step)
 		}
 	})
 }
@@ -164,8 +164,8 @@ func shortDigest(digest string) string {
 	return hex[:min(digits, len(hex))]
 }
 
-// shortTime leaves the zone out, which is the machine's.
-func shortTime(t time.Time) string { return t.Local().Format("01-02 15:04:05") }
+// seconds is kit.Time with seconds, by which the changes of a rollout follow each other.
+func seconds(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }
 
 func newRolloutHistory() *cobra.Command {
 	cmd := &cobra.Command{
@@ -196,7 +196,7 @@ routing document, what each changed, and by which step or which person.`,
 		return kit.Print(cmd, *format, changes, func(out io.Writer) error {
 			return kit.Table(out, "revision\twhen\tchange\tby", func(w io.Writer) {
 				for _, c := range changes {
-					kit.Row(w, fmt.Sprint(c.Revision), shortTime(c.At), c.Change, byText(c.By, c.Reason))
+					kit.Row(w, fmt.Sprint(c.Revision), seconds(c.At), c.Change, byText(c.By, c.Reason))
 				}
 			})
 		})

@@ -189,13 +189,13 @@ func (s status) rollout() string {
 	case r == nil && s.Last.Decision == "":
 		return "none"
 	case r == nil:
-		text := "none; release " + s.Last.Version + " " + outcomeText(s.Last) + " " + shortTime(s.Last.At)
+		text := "none; release " + s.Last.Version + " " + outcomeText(s.Last) + " " + seconds(s.Last.At)
 		if b := s.RolledBack; b != nil {
 			text += "; later rolled back to release " + cmp.Or(b.Of, b.To)
 			if b.Of != "" {
 				text += " (loaded again as release " + b.To + ")"
 			}
-			text += " " + shortTime(b.At)
+			text += " " + seconds(b.At)
 		}
 		return text
 	}
