@@ -264,10 +264,15 @@ func changeText(before, doc routing.Document) string {
 	if front := frontText(before.Front, doc.Front); front != "" {
 		parts = append(parts, front)
 	}
-	if len(parts) == 0 {
-		return "no change"
+	switch {
+	case len(parts) > 0:
+		return strings.Join(parts, ", ")
+	case before.Candidate != "" && doc.Candidate == "":
+		return "end the rollout of " + before.Candidate
+	case before.Front == nil && doc.Front != nil:
+		return "set who may call it, and where"
 	}
-	return strings.Join(parts, ", ")
+	return "no change"
 }
 
 // frontText says what is another than before in where a target listens and whom it lets in; of the first, nothing.
