@@ -260,13 +260,9 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 	if err != nil {
 		return Submitted{}, err
 	}
-	isOpen := false
-	if old.Status == spec.StatusRunning {
-		isLost, err := s.CloseLost(ctx, old.Run)
-		if err != nil {
-			return Submitted{}, err
-		}
-		isOpen = !isLost
+	isOpen, err := s.isOpenHere(ctx, old.RunRecord)
+	if err != nil {
+		return Submitted{}, err
 	}
 	if isOpen && req.File == "" && req.From == "" && len(req.Only) == 0 {
 		return Submitted{Run: old.Run, Name: old.Pipeline, Graph: old.Graph, Resumed: true}, nil
@@ -385,15 +381,24 @@ func (s *Session) isOpen(ctx context.Context, key string) (run contract.RunInput
 	return run, true, StartRun(ctx, s.Client, run)
 }
 
-// openRunOf returns the newest run of a pipeline that has not ended; a zero record when there is none. Another server's runs do not count:
-// nothing can be done here about those.
+// isOpenHere reports whether a run has not ended that this server executes, and closes the record of one that is lost. Another server's run is
+// not followed: the server here does not have it, and would take it for lost.
+func (s *Session) isOpenHere(ctx context.Context, rec record.RunRecord) (bool, error) {
+	if rec.Status != spec.StatusRunning || rec.Home != "" && rec.Home != s.Home() {
+		return false, nil
+	}
+	closed, err := s.CloseLost(ctx, rec.Run)
+	return !closed && err == nil, err
+}
+
+// openRunOf returns the newest run of a pipeline that has not ended here; a zero record when there is none.
 func (s *Session) openRunOf(ctx context.Context, pipeline string) (record.RunRecord, error) {
 	runs, err := record.Runs(ctx, s.Store)
 	for _, r := range runs {
-		if r.Pipeline != pipeline || r.Status != spec.StatusRunning || r.Home != "" && r.Home != s.Home() {
+		if r.Pipeline != pipeline {
 			continue
 		}
-		if closed, err := s.CloseLost(ctx, r.Run); err != nil || !closed {
+		if isOpen, err := s.isOpenHere(ctx, r); err != nil || isOpen {
 			return r, err
 		}
 	}
