@@ -20,9 +20,10 @@ import (
 )
 
 // Pipeline executes a run's graph: the main steps, then those of on_failure if something failed, then those of finally in every case. A
-// cancellation stops the main steps; another one stops the section that is running. One that comes while the run waits for its concurrency
-// group stops all of them, because whatever they work on belongs to the run that holds the group; so does a turn that it never gets. The workflow fails with the error type of
-// the first failed step, and ends as canceled if its main steps were canceled; a declined or skipped run completes.
+// cancellation stops the main steps; another one stops the section that is running. If the run never gets its turn of its concurrency group,
+// because it is turned away or canceled while it waits, none of its steps runs: whatever they work on belongs to the run that holds the
+// group. The workflow fails with the error type of the first failed step, and ends as canceled if its main steps were canceled; a declined or
+// skipped run completes.
 func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, error) {
 	ctx = durable.Measured(ctx)
 	r := newRun(ctx, in)

@@ -239,7 +239,8 @@ func inJSON(value string) []string {
 	return slices.Compact(all)
 }
 
-// quotedAs is a string of JSON without its quotation marks, in which the characters of a set, and with ascii those beyond ASCII, are \uXXXX.
+// quotedAs is a string of JSON without its quotation marks, in which the characters of a set, and with ascii those beyond ASCII, are written as
+// \u and four digits.
 func quotedAs(value, set, digits string, ascii bool) string {
 	short := map[rune]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 	var b strings.Builder
