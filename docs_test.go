@@ -15,6 +15,7 @@ var (
 	localLink = regexp.MustCompile(`\]\(([^)\s:]+)\)`)
 	anchorID  = regexp.MustCompile(`<a id="([^"]+)"`)
 	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	linkText  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	notInSlug = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
 )
 
@@ -66,7 +67,7 @@ func hasAnchor(page, anchor string) bool {
 		}
 	}
 	for _, m := range heading.FindAllStringSubmatch(page, -1) {
-		title := notInSlug.ReplaceAllString(strings.ToLower(markdownURL.ReplaceAllString(m[1], "$1")), "")
+		title := notInSlug.ReplaceAllString(strings.ToLower(linkText.ReplaceAllString(m[1], "$1")), "")
 		if strings.ReplaceAll(strings.TrimSpace(title), " ", "-") == anchor {
 			return true
 		}

@@ -15,14 +15,11 @@ import (
 // recipes are those of CONTRIBUTING.md. The patch of each, testdata/recipes/<what>.patch, does what it says.
 var recipes = []struct {
 	what, name string
-	imports    map[string]string // what packages import in addition, for imports.txt
-	tests      [][]string        // arguments of go test
+	tests      [][]string // arguments of go test
 }{
-	{"kind", "wait", nil, [][]string{{"./activities/engine", "./report", "./workflows"}, {"./cmd/sluice", "-run", "TestScripts/wait"}}},
-	{"transform", "truncate", nil, [][]string{{"./pipelines/transform"}, {"./pipelines", "-run", "TestVersion|TestFixture|TestScripts"}}},
-	{"target", "replicated", map[string]string{
-		"serving/replicated": "dsl/spec serving/gateway serving/oip serving/onnx store", "worker": "serving/replicated",
-	}, [][]string{{"./serving/replicated"}, {"./worker", "-run", "TestGateways"}}},
+	{"kind", "wait", [][]string{{"./activities/engine", "./report", "./workflows"}, {"./cmd/sluice", "-run", "TestScripts/wait"}}},
+	{"transform", "truncate", [][]string{{"./pipelines/transform"}, {"./pipelines", "-run", "TestVersion|TestFixture|TestScripts"}}},
+	{"target", "replicated", [][]string{{"./serving/replicated"}, {"./worker", "-run", "TestGateways"}}},
 }
 
 // TestRecipes adds a kind, a transform and a target to a copy of the tree. A recipe names all files that its patch touches, beside tests
@@ -37,10 +34,6 @@ func TestRecipes(t *testing.T) {
 			}
 			command(t, tree, "git", "apply", "-C1", patch)
 			touched := touchedBy(t, patch)
-			if r.imports != nil {
-				place(t, tree, r.imports)
-				touched = append(touched, "imports.txt")
-			}
 			var named []string
 			for _, name := range namedBy(t, r.what) {
 				named = append(named, strings.ReplaceAll(name, "<"+r.what+">", r.name))
@@ -71,31 +64,6 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// place adds to imports.txt what packages import.
-func place(t *testing.T, tree string, imports map[string]string) {
-	t.Helper()
-	file := filepath.Join(tree, "imports.txt")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := string(text)
-	for name, more := range imports {
-		head, rest, placed := strings.Cut(lines, "\n"+name+":")
-		if !placed {
-			lines += name + ": " + more + " |\n"
-			continue
-		}
-		ours, others, _ := strings.Cut(rest, "|")
-		all := strings.Fields(ours + " " + more)
-		slices.Sort(all)
-		lines = head + "\n" + name + ": " + strings.Join(all, " ") + " |" + others
-	}
-	if err := os.WriteFile(file, []byte(lines), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // covers reports whether a file is the one of that name, its test, or in the folder of that name.
 func covers(name, file string) bool {
 	return file == name || file == strings.TrimSuffix(name, ".go")+"_test.go" || path.Dir(file) == name
@@ -114,7 +82,7 @@ func namedBy(t *testing.T, what string) (names []string) {
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	for _, step := range regexp.MustCompile(`(?m)^\d\. .*\n(   .*\n)*`).FindAllString(section, -1) {
-		for _, name := range regexp.MustCompile("`([^` ]+/[^` ]+|imports.txt)`").FindAllStringSubmatch(step, -1) {
+		for _, name := range regexp.MustCompile("`([^` ]+/[^` ]+)`").FindAllStringSubmatch(step, -1) {
 			names = append(names, name[1])
 		}
 	}

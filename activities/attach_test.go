@@ -53,8 +53,6 @@ type attempt struct {
 
 // TestAttach: attempts at a step that do the same wait for one execution of it, and one that comes when it has succeeded gets the result. One
 // that is to do something else ends it first, and after a failure there is another try.
-//
-// promise: docs/operations.md#p-alone
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	inActivity(t, func(ctx context.Context) {

@@ -15,8 +15,6 @@ import (
 )
 
 // TestCleanOfEarlierBuild: a cleaning whose spec an earlier build has resolved, without the parameters, has them of the run.
-//
-// promise: docs/operations.md#p-new-build
 func TestCleanOfEarlierBuild(t *testing.T) {
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {

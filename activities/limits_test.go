@@ -14,8 +14,6 @@ import (
 )
 
 // TestLimitsAdmitInOrder: a step for which there is no room waits, is not overtaken by a smaller one, and says what it waits for.
-//
-// promise: docs/scaling.md#p-limits
 func TestLimitsAdmitInOrder(t *testing.T) {
 	t.Parallel()
 	limits := spec.WorkerLimits{Steps: 3, CPU: 4, Memory: 8 << 30, GPU: 2}

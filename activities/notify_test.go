@@ -49,10 +49,6 @@ func submitNotified(t *testing.T, pipeline, environment string) (*Notifier, stri
 	return &Notifier{Engine: engine.NewEngine(s), Secrets: secret.NewResolver()}, digest
 }
 
-// promise: docs/notify.md#p-notify-again
-// promise: docs/notify.md#p-notify-refused
-// promise: docs/notify.md#p-notify-secrets
-// promise: docs/notify.md#p-notify-2xx
 func TestNotifier(t *testing.T) {
 	var request *http.Request
 	var body []byte

@@ -13,8 +13,6 @@ import (
 )
 
 // TestHowProgramsEnd: a program that was killed is tried again, also when only its shell is left to say so.
-//
-// promise: docs/scripts.md#p-exit-killed
 func TestHowProgramsEnd(t *testing.T) {
 	for _, tt := range []struct{ script, errType, says string }{
 		{"true", "", ""},

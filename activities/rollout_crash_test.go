@@ -263,9 +263,6 @@ func (w *site) do(from, to int) {
 
 // TestWorkerDiesInRollout: at each transition a worker dies before and after each of its writes. Another one that does the same again goes on
 // to the same end; one that takes the rollout back instead leaves what was there before, and nothing else loaded.
-//
-// promise: docs/rollouts.md#p-ro-crash
-// promise: docs/rollouts.md#p-ro-unopened
 func TestWorkerDiesInRollout(t *testing.T) {
 	for i, crashed := range transitions {
 		for writes := int64(0); writes <= 2; writes++ {
@@ -310,8 +307,6 @@ func TestWorkerDiesInRollout(t *testing.T) {
 
 // TestGatewayDiesInRollout: at each transition a gateway dies, without a word, and another one starts in its place a while later. The
 // transition is made, and both serve the same in the end.
-//
-// promise: docs/rollouts.md#p-ro-crash
 func TestGatewayDiesInRollout(t *testing.T) {
 	for i, crashed := range transitions {
 		for _, promote := range []bool{true, false} {
@@ -339,8 +334,6 @@ func TestGatewayDiesInRollout(t *testing.T) {
 }
 
 // TestWayBackWithoutAListener: a worker that cannot serve the target, because another process has its port, takes the traffic back all the same.
-//
-// promise: docs/rollouts.md#p-ro-way-back
 func TestWayBackWithoutAListener(t *testing.T) {
 	inSite(t, "", func(w *site) {
 		w.do(0, 3)
@@ -359,8 +352,6 @@ func TestWayBackWithoutAListener(t *testing.T) {
 }
 
 // TestSecondRolloutIsRefused: a rollout that finds the candidate of another one in the document changes nothing, also when it is taken back.
-//
-// promise: docs/rollouts.md#p-ro-one-at-a-time
 func TestSecondRolloutIsRefused(t *testing.T) {
 	inSite(t, "", func(w *site) {
 		w.do(0, 3)
@@ -388,8 +379,6 @@ func TestSecondRolloutIsRefused(t *testing.T) {
 }
 
 // TestTakenBackModel: a model that a person has taken back is released again where a person asks for it, and not by what a trigger starts.
-//
-// promise: docs/rollouts.md#p-ro-taken-back
 func TestTakenBackModel(t *testing.T) {
 	inSite(t, "", func(w *site) {
 		w.do(0, len(transitions))
@@ -442,8 +431,6 @@ func TestTakenBackModel(t *testing.T) {
 
 // TestRowsThatCannotBeRead: rows to warm up with that are no rows end a rollout before anything is loaded, as the user's fault; a store
 // that does not have them is none.
-//
-// promise: docs/serving.md#p-warm-refused
 func TestRowsThatCannotBeRead(t *testing.T) {
 	inSite(t, "rows", func(w *site) {
 		dir := w.TempDir()

@@ -17,9 +17,6 @@ import (
 
 // TestStageQueries asks a real server. A query without data, and a server that does not answer, hold the stage; the names of the releases
 // stand in queries.
-//
-// promise: docs/rollouts.md#p-ro-query
-// promise: docs/rollouts.md#p-ro-query-waits
 func TestStageQueries(t *testing.T) {
 	base := promtest.Start(t)
 	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
@@ -60,8 +57,6 @@ func TestStageQueries(t *testing.T) {
 }
 
 // TestChecksWaitForQueries: while a query has no answer nothing is evaluated, and it is not asked again at once.
-//
-// promise: docs/rollouts.md#p-ro-query-waits
 func TestChecksWaitForQueries(t *testing.T) {
 	stage := rollout.Stage{Spec: spec.Stage{Queries: []spec.StageQuery{{Query: "up", Condition: "value > 0.0"}}}}
 	asks := newStageQueries("http://127.0.0.1:1", "shop", stage)
@@ -77,8 +72,6 @@ func TestChecksWaitForQueries(t *testing.T) {
 }
 
 // TestFirstReleaseIsNotCompared: what compares the candidate with a release that serves is left out where none does.
-//
-// promise: docs/rollouts.md#p-ro-one-step
 func TestFirstReleaseIsNotCompared(t *testing.T) {
 	stage := spec.Stage{
 		Shadow:  1,

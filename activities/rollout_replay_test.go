@@ -35,9 +35,6 @@ func TestReplayEnd(t *testing.T) {
 }
 
 // TestAnswersCheck: the first answers are held to what the rollout does with them, and told so.
-//
-// promise: docs/rollouts.md#p-ro-logits
-// promise: docs/rollouts.md#p-ro-incomparable
 func TestAnswersCheck(t *testing.T) {
 	labels := spec.Traffic{Label: "spam"}
 	agreeing := []spec.Stage{{Shadow: 1, Checks: []spec.Expr{"delta.agreement > 0.9"}}}

@@ -21,8 +21,6 @@ import (
 )
 
 // TestUnopenedCandidateIsUnloaded: what a rollout that was not opened has left behind goes, and nothing else.
-//
-// promise: docs/rollouts.md#p-ro-unopened
 func TestUnopenedCandidateIsUnloaded(t *testing.T) {
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {

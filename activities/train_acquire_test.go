@@ -53,8 +53,6 @@ func (p *fakePool) Release(context.Context, training.Key) ([]training.Gang, erro
 	return p.ends, nil
 }
 
-// promise: docs/training.md#p-without-deadline
-// promise: docs/operations.md#p-dies-pool-api
 func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 	none, never, passing, broken := training.ErrNoCapacity, training.ErrTooLarge, training.ErrNotStarted, context.DeadlineExceeded
 	ever := slices.Repeat([]error{none}, 100)
@@ -105,9 +103,6 @@ func TestAcquireTakesTheFirstThatIsToBeHad(t *testing.T) {
 
 // TestRefusalsThatMayPass: a step goes on asking for as long as the pool says, however many activities that takes, and the time in which
 // a pool had no capacity does not count.
-//
-// promise: docs/training.md#p-retry-for
-// promise: docs/training.md#p-refusal-kinds
 func TestRefusalsThatMayPass(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
 	hour := func(o contract.Offer) contract.Offer { o.RetryFor = time.Hour; return o }
@@ -187,8 +182,6 @@ func (p *slowPool) Acquire(ctx context.Context, _ training.Request) (training.Ga
 }
 
 // Spot that does not get ready in time leaves on-demand the time that it needs.
-//
-// promise: docs/training.md#p-deadline-bounds-start
 func TestSpotIsBoundedByTheDeadline(t *testing.T) {
 	onDemand := &fakePool{}
 	in := contract.AcquireInput{
@@ -258,8 +251,6 @@ func submit(t *testing.T, s *store.Store, pools string) string {
 	return digest
 }
 
-// promise: docs/training.md#p-without-deadline
-// promise: docs/training.md#p-waits-for-spot
 func TestOffers(t *testing.T) {
 	both := []string{spec.CapacitySpot, spec.CapacityOnDemand}
 	price := func(spot, onDemand float64) spec.Prices { return spec.Prices{Spot: spot, OnDemand: onDemand} }
@@ -297,8 +288,6 @@ func TestOffers(t *testing.T) {
 }
 
 // A local pool is this machine, which is paid for; what another costs nobody knows if nobody says it.
-//
-// promise: docs/training.md#p-local-free
 func TestPriceOfOffers(t *testing.T) {
 	priced := spec.Prices{OnDemand: 2}
 	for _, tt := range []struct {
@@ -323,8 +312,6 @@ func TestPriceOfOffers(t *testing.T) {
 }
 
 // What was paid for before a gang was there is known to whoever gets one, and stays in the ledger; so does what is given back.
-//
-// promise: docs/training.md#p-never-started
 func TestAcquireAndReleaseEnterWhatTheyPaidFor(t *testing.T) {
 	began := time.Now().UTC().Add(-2 * time.Hour)
 	node := func(name string, began, ended time.Time) training.Node {
@@ -367,8 +354,6 @@ func TestAcquireAndReleaseEnterWhatTheyPaidFor(t *testing.T) {
 }
 
 // A gang is released when its pool's API is back, and the others are not asked again; a pool that refuses is not asked again either.
-//
-// promise: docs/operations.md#p-dies-pool-api
 func TestReleaseWaitsForThePool(t *testing.T) {
 	for reason, tries := range map[error]int{context.DeadlineExceeded: 2, training.ErrInvalid: 1} {
 		var in contract.AcquireInput

@@ -21,8 +21,6 @@ var (
 	burst    = contract.Offer{Pool: "burst", Capacity: spec.CapacityOnDemand, USDPerHour: 4}
 )
 
-// promise: docs/training.md#p-unknown-speed
-// promise: docs/training.md#p-work-hint
 func TestChoose(t *testing.T) {
 	began := time.Unix(1000, 0).UTC()
 	all := []contract.Offer{gpuSpot, gpuStays, burst}
@@ -143,7 +141,6 @@ func TestStateOfMarket(t *testing.T) {
 	}
 }
 
-// promise: docs/training.md#p-unknown-speed
 func TestMeasure(t *testing.T) {
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {

@@ -23,8 +23,6 @@ import (
 )
 
 // What is known of a gang is exported while it is watched, with what its nodes said last, and nothing of it afterwards.
-//
-// promise: docs/gpus.md#p-gpu-gauges
 func TestGangGauges(t *testing.T) {
 	gauges := prom.NewGauges(telemetry.Trainings())
 	half := 0.5

@@ -14,9 +14,6 @@ import (
 )
 
 // A deadline that cannot be kept is refused by the plan, before any node is acquired, with the shortest that could be.
-//
-// promise: docs/training.md#p-deadline-impossible
-// promise: docs/training.md#p-deadline-start
 func TestPlanRefusesDeadlines(t *testing.T) {
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {

@@ -14,9 +14,6 @@ import (
 )
 
 // What a gang could not resume from is refused by the plan, before any node is acquired.
-//
-// promise: docs/training.md#p-resume-from-refused
-// promise: docs/scripts.md#p-reshard
 func TestResumeFromIsChecked(t *testing.T) {
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {

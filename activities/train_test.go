@@ -24,7 +24,6 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
-// promise: docs/scripts.md#p-nan-fails
 func TestCollect(t *testing.T) {
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
@@ -289,9 +288,6 @@ func TestThin(t *testing.T) {
 }
 
 // A simulated training counts every step it does; the account must come to the same from the generations alone.
-//
-// promise: docs/training.md#p-ledger
-// promise: docs/scripts.md#p-steps-exact
 func TestAccountAgreesWithASimulation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.Int64Range(1, 200).Draw(t, "total")

@@ -15,9 +15,6 @@ import (
 )
 
 // TestSecretsWaitForVault: a Vault that is away is asked until it is back, beyond the tries that one request gets.
-//
-// promise: docs/secrets.md#p-vault-away
-// promise: docs/operations.md#p-dies-vault
 func TestSecretsWaitForVault(t *testing.T) {
 	var left atomic.Int64 // how many requests are not answered
 	left.Store(5)         // more than are made for one answer

@@ -202,8 +202,6 @@ func TestTextModels(t *testing.T) {
 	}
 }
 
-// promise: docs/compile.md#p-tolerance
-// promise: docs/compile.md#p-zipmap
 func TestFaults(t *testing.T) {
 	dataset := samples(t, 50, vectors)
 	tight := map[string]spec.Variant{"int8": {ONNX: &spec.ONNXVariant{Precision: "int8"}, Tolerance: spec.Tolerance{MaxAbs: new(1e-9)}}}
@@ -307,7 +305,6 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// promise: docs/compile.md#p-tolerance
 func TestZeroIsATolerance(t *testing.T) {
 	worst := spec.Parity{MaxAbs: 0.1, Cosine: -0.1, Top1: -0.1, Agreement: 0.5}
 	for _, tc := range []struct{ declared, broken string }{
@@ -330,8 +327,6 @@ func TestZeroIsATolerance(t *testing.T) {
 }
 
 // TestAgreement: answers are compared by the step's rule, and the class by the model's first output.
-//
-// promise: docs/compile.md#p-agreement
 func TestAgreement(t *testing.T) {
 	price := func(v float32) []oip.Tensor {
 		return []oip.Tensor{{Name: "price", Shape: []int64{1, 1}, Data: []float32{v}}}

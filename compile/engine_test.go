@@ -59,9 +59,6 @@ func callsOf(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// promise: docs/compile.md#p-trt-comparable
-// promise: docs/compile.md#p-trt-parity
-// promise: docs/compile.md#p-trt-artifact
 func TestEngines(t *testing.T) {
 	for _, tc := range []struct {
 		version     string
@@ -115,9 +112,6 @@ func TestEngines(t *testing.T) {
 }
 
 // TestEnginesBehindText: an engine begins behind what works on text. What that makes of the samples goes into it, and it is kept beside it.
-//
-// promise: docs/compile.md#p-trt-inputs
-// promise: docs/compile.md#p-trt-front
 func TestEnginesBehindText(t *testing.T) {
 	for _, version := range []string{"10.3.0", "11.1.0"} {
 		t.Run(version, func(t *testing.T) {
@@ -252,9 +246,6 @@ func (job Job) checkArtifact(t *testing.T, name, version string, ref artifact.Re
 }
 
 // TestTimingCache: what TensorRT has measured is kept for the next engine on the same GPU and version, and no other.
-//
-// promise: docs/compile.md#p-trt-timings
-// promise: docs/compile.md#p-trt-timings-anew
 func TestTimingCache(t *testing.T) {
 	job := newJob(t, onnxtest.MLP, samples(t, 4, vectors), map[string]spec.Variant{"trt": {TensorRT: &spec.TensorRTVariant{Shapes: rowsOf("x", 4, 16)}}})
 	cache := func() string {
@@ -309,9 +300,6 @@ func TestTimingCache(t *testing.T) {
 	}
 }
 
-// promise: docs/compile.md#p-trt-shapes
-// promise: docs/compile.md#p-trt-sample
-// promise: docs/compile.md#p-trt-inputs
 func TestEngineFaults(t *testing.T) {
 	variant := func(v spec.TensorRTVariant) map[string]spec.Variant {
 		return map[string]spec.Variant{"trt": {TensorRT: &v}}

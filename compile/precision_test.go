@@ -60,8 +60,6 @@ for node in model.graph.node:
         print(node.op_type, *sorted({types[n] for n in read if n in types}))
 `
 
-// promise: docs/compile.md#p-fp16
-// promise: docs/compile.md#p-fp16-keeps
 func TestFP16(t *testing.T) {
 	job := newJob(t, onnxtest.MLP, samples(t, 50, vectors), map[string]spec.Variant{
 		"half": {ONNX: &spec.ONNXVariant{Precision: "fp16"}, Tolerance: spec.Tolerance{MaxAbs: new(0.05), Top1: new(0.95)}},
@@ -85,7 +83,6 @@ func TestFP16(t *testing.T) {
 	}
 }
 
-// promise: docs/compile.md#p-fp16-unknown
 func TestOperatorsThatAreNotThere(t *testing.T) {
 	job := newJob(t, onnxtest.MLP, samples(t, 10, vectors), map[string]spec.Variant{
 		"half": {ONNX: &spec.ONNXVariant{Precision: "fp16", KeepFP32: []string{"Softmax", "Add"}}},
@@ -109,7 +106,6 @@ for node in model.graph.node:
         print(activation.op_type, makers[activation.input[0]].op_type, weight.op_type, shapes[weight.input[1]])
 `
 
-// promise: docs/compile.md#p-int8-static
 func TestStaticInt8(t *testing.T) {
 	dir := samples(t, 50, images)
 	job := newJob(t, onnxtest.Conv, dir, nil)
@@ -163,8 +159,6 @@ onnx.save_model(model, sys.argv[1], save_as_external_data=True, location="weight
 `
 
 // TestExternalData: a model whose tensors lie beside it has variants whose tensors lie beside them, so that none is too large for a file.
-//
-// promise: docs/compile.md#p-external-data
 func TestExternalData(t *testing.T) {
 	job := newJob(t, onnxtest.MLP, samples(t, 50, vectors), map[string]spec.Variant{
 		"fp32": {ONNX: &spec.ONNXVariant{}, Tolerance: spec.Tolerance{MaxAbs: new(1e-4)}},
@@ -224,8 +218,6 @@ onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], 
 `
 
 // TestBeyondTwoGiB takes minutes, 10 GB of memory and as much disk.
-//
-// promise: docs/compile.md#p-external-data
 func TestBeyondTwoGiB(t *testing.T) {
 	if os.Getenv("SLUICE_TEST_SOAK") == "" {
 		t.Skip("SLUICE_TEST_SOAK is not set")

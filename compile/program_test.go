@@ -66,9 +66,6 @@ func (job Job) onNode(t *testing.T) (left, said string) {
 
 // TestProgram: what is built on a node of a pool has the outputs and is the artifacts that it has and is beside the worker; of a model that
 // cannot be compiled the report says so.
-//
-// promise: docs/compile.md#p-compile-pool
-// promise: docs/compile.md#p-compile-pool-progress
 func TestProgram(t *testing.T) {
 	trtexectest.Install(t, trtexectest.L4("10.3.0"))
 	job := engines(t)

@@ -45,8 +45,6 @@ func TestReadDocument(t *testing.T) {
 
 // TestEnvironmentName: a name stands for a file beside the pipeline, a file of that name goes first, and where the folder lies makes no
 // other submission of it.
-//
-// promise: docs/pipelines.md#p-env-name
 func TestEnvironmentName(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"p.yaml": "name: p\n", "environments/lab.yaml": "name: lab\n", "own.yml": "name: own\n"} {

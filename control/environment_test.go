@@ -11,9 +11,6 @@ import (
 
 // TestSettleStore: the first environment that names a store settles where a state folder's runs are kept; one that names another is told
 // where to go.
-//
-// promise: docs/operations.md#p-one-store
-// promise: docs/operations.md#p-store-variable
 func TestSettleStore(t *testing.T) {
 	t.Setenv(state.StoreVariable, "")
 	one, other := "file://"+t.TempDir(), "file://"+t.TempDir()

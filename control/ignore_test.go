@@ -20,9 +20,6 @@ import (
 )
 
 // TestIgnoreIsGits: a .sluiceignore leaves out what git would by the same lines.
-//
-// promise: docs/pipelines.md#p-workspace-copy
-// promise: docs/scripts.md#p-gitignore
 func TestIgnoreIsGits(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
@@ -79,8 +76,6 @@ func TestIgnoreIsGits(t *testing.T) {
 }
 
 // What is never part of a workspace is not, whatever .sluiceignore says.
-//
-// promise: docs/scripts.md#p-never-in
 func TestAlwaysIgnored(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, ignoreFile), []byte("!.git\n!*\n"), 0o600); err != nil {
@@ -108,10 +103,6 @@ func leftOut(rules []rule, p string) bool {
 }
 
 // TestSecretsStayOut: what seems to hold secrets, and what this process reads some from, stays out unless it is asked for.
-//
-// promise: docs/security.md#p-workspace-no-secrets
-// promise: docs/scripts.md#p-no-secrets
-// promise: docs/scripts.md#p-taken-along
 func TestSecretsStayOut(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{".env", ".env.local", "sub/.env", "tls/server.pem", "id_rsa", "ID_RSA.bak", "prod.env", ".aws/credentials", "team.keys", "train.py", "public.pem", "envs/a.py"} {
@@ -184,8 +175,6 @@ func TestIgnoreIsNoFile(t *testing.T) {
 }
 
 // What git would take for a pattern that matches nothing is refused, at its line.
-//
-// promise: docs/scripts.md#p-ignore-nothing
 func TestIgnoreRefusesWhatMatchesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), ignoreFile)
 	for pattern, why := range map[string]string{
@@ -219,8 +208,6 @@ func TestTheStateFolderIsLeftOut(t *testing.T) {
 }
 
 // A store in the pipeline's folder is no part of the pipeline: each run would store all that was stored before it.
-//
-// promise: docs/pipelines.md#p-workspace-copy
 func TestTheStoreIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	for url, want := range map[string]bool{"file://" + dir + "/kept": true, "file://" + t.TempDir() + "/kept": false, "s3://lab/kept": false} {
@@ -265,8 +252,6 @@ func TestOthersFoldersAreLeftOut(t *testing.T) {
 }
 
 // A file that this process writes to is no part of the pipeline, by whatever name; one that it has written before is.
-//
-// promise: docs/pipelines.md#p-workspace-copy
 func TestOwnOutputIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	log, err := os.Create(filepath.Join(dir, "run.log"))
@@ -290,8 +275,6 @@ func TestOwnOutputIsLeftOut(t *testing.T) {
 }
 
 // What cannot be part of a workspace is the user's error, and the line that the help names leaves it out, and nothing else.
-//
-// promise: docs/scripts.md#p-irregular
 func TestIrregularFilesAreNamedWithTheLineForThem(t *testing.T) {
 	pipe := func(file string) error { return syscall.Mkfifo(file, 0o600) }
 	for name, tt := range map[string]struct {

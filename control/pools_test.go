@@ -8,8 +8,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/environment"
 )
 
-// promise: docs/kubernetes.md#p-pods-reach
-// promise: docs/ec2.md#p-instances-reach
 func TestRemoteTrouble(t *testing.T) {
 	const far, lent = "temporal.acme:7233", "s3://acme-sluice?region=eu-central-1"
 	for _, test := range []struct{ address, store, says string }{
@@ -40,8 +38,6 @@ func templates(t *testing.T, pools string) string {
 	return CheckTemplates(file, env).Text(false)
 }
 
-// promise: docs/kubernetes.md#p-pod-checked
-// promise: docs/ec2.md#p-instance-checked
 func TestCheckTemplates(t *testing.T) {
 	for _, tt := range []struct{ pools, says string }{
 		{"{laptop: {local: {nodes: 1}}, burst: {kubernetes: {pod: {spec: {nodeSelector: {disk: ssd}}}}}}", ""},
@@ -58,8 +54,6 @@ func TestCheckTemplates(t *testing.T) {
 }
 
 // A file cache without a volume would be silently of no use.
-//
-// promise: docs/kubernetes.md#p-pod-file-cache
 func TestCheckFileCache(t *testing.T) {
 	const volume = "pod: {spec: {volumes: [{name: file-cache, emptyDir: {}}]}}"
 	for _, tt := range []struct{ pool, says string }{

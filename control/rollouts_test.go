@@ -13,10 +13,6 @@ import (
 
 // TestRollBack: the newest promoted release before what serves, or the one that is named; never one that no rollout has promoted, nor one whose
 // model is gone.
-//
-// promise: docs/rollouts.md#p-ro-rollback
-// promise: docs/rollouts.md#p-ro-rollback-refused
-// promise: docs/rollouts.md#p-ro-rollback-gone
 func TestRollBack(t *testing.T) {
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {
@@ -124,8 +120,6 @@ func TestRollBack(t *testing.T) {
 }
 
 // TestRollBackToAnotherModel: a model that was released twice is not taken back to itself, unless somebody names that release.
-//
-// promise: docs/rollouts.md#p-ro-rollback-model
 func TestRollBackToAnotherModel(t *testing.T) {
 	release := func(version, digest string, weight float64) routing.Past {
 		return routing.Past{

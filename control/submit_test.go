@@ -38,8 +38,6 @@ func pipelineIn(t *testing.T, files map[string]string) string {
 }
 
 // TestSnapshot: a run's workspace is the pipeline's folder without what is ignored.
-//
-// promise: docs/pipelines.md#p-workspace-copy
 func TestSnapshot(t *testing.T) {
 	s := &Session{Store: newStore(t)}
 	file := pipelineIn(t, map[string]string{"train.py": "", "notes.tmp": "", ".sluiceignore": "*.tmp\n"})
@@ -68,8 +66,6 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-run-from
-// promise: docs/pipelines.md#p-run-only
 func TestReuse(t *testing.T) {
 	// a ─> b ─> c, a ─> d
 	graph := []spec.Node{{ID: "a"}, {ID: "b", After: []string{"a"}}, {ID: "c", After: []string{"b"}}, {ID: "d", After: []string{"a"}}}

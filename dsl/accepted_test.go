@@ -9,8 +9,6 @@ import (
 
 // TestAccepted holds the promise that an open run goes on under a build with more rules. testdata/accepted.txt names the documents of
 // testdata/broken that the build of 7a36152e accepted.
-//
-// promise: docs/operations.md#p-new-rules
 func TestAccepted(t *testing.T) {
 	data, err := os.ReadFile("testdata/accepted.txt")
 	if err != nil {

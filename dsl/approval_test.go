@@ -58,8 +58,6 @@ func TestCheckFields(t *testing.T) {
 }
 
 // TestApprovalTimeout: no timeout is three days, and a timeout of nothing is none.
-//
-// promise: docs/pipelines.md#p-approval-default
 func TestApprovalTimeout(t *testing.T) {
 	p := mustCompile(t, `sluice: pipeline/v1
 name: p

@@ -51,8 +51,6 @@ transforms:
 }
 
 // TestCombineShort: Beam YAML's short forms are what they are short for.
-//
-// promise: docs/data.md#p-combine-short
 func TestCombineShort(t *testing.T) {
 	spec := func(combine string) string {
 		text := "transforms:\n  - {type: ReadFromJson, config: {path: a}}\n  - {type: Combine, config: {group_by: k, combine: " + combine + "}}\n  - {type: WriteToJson}\n"
@@ -149,8 +147,6 @@ steps:
 }
 
 // TestAloneNeedsNoOthers: a cleaning that is done by itself needs nothing of an environment that only other steps name.
-//
-// promise: docs/data.md#p-clean-others
 func TestAloneNeedsNoOthers(t *testing.T) {
 	source := `
 sluice: pipeline/v1

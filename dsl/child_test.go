@@ -61,7 +61,6 @@ func compileArchive(t *testing.T, text string) (*Program, archive) {
 	return p, a
 }
 
-// promise: docs/pipelines.md#p-child-params
 func TestChildren(t *testing.T) {
 	p, a := compileArchive(t, withChildren)
 	mail := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:ab", Bytes: 5, Files: 1}

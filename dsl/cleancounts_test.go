@@ -8,8 +8,6 @@ import (
 )
 
 // Nothing is counted under a rule or a reason that never came up: a gate on it reads zero.
-//
-// promise: docs/data.md#p-uncounted-zero
 func TestCountsOfNothingAreZero(t *testing.T) {
 	p := mustCompile(t, `sluice: pipeline/v1
 name: p

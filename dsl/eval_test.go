@@ -14,8 +14,6 @@ import (
 )
 
 // A cost of which a part is unknown has no value, so that no check of it can hold.
-//
-// promise: docs/training.md#p-cost-unknown
 func TestUnknownCostIsNone(t *testing.T) {
 	vars := chainVars
 	vars.Run = spec.RunFacts{ID: "r7", StartedAt: time.Unix(0, 0), CostUSD: 1.5, CostUnknown: true}
@@ -98,8 +96,6 @@ func TestExpressions(t *testing.T) {
 }
 
 // What came of the time of a training's nodes can be asked for, and the cost of nodes whose price nobody knows is absent.
-//
-// promise: docs/training.md#p-outcomes
 func TestExpressionsReadTheLedger(t *testing.T) {
 	three := 3.0
 	outputs, err := json.Marshal(spec.TrainOutput{
@@ -190,7 +186,6 @@ func TestEvaluateValues(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-param-needed
 func TestParams(t *testing.T) {
 	p := mustCompile(t, `sluice: pipeline/v1
 name: p
@@ -259,9 +254,6 @@ func TestStageCheck(t *testing.T) {
 }
 
 // TestEvaluateKnowsTooLittle: a gate that is evaluated without the end of a step that it reads is an error, in whatever way it reads it.
-//
-// promise: docs/pipelines.md#p-gate-error
-// promise: docs/pipelines.md#p-absent-runs
 func TestEvaluateKnowsTooLittle(t *testing.T) {
 	const document = `sluice: pipeline/v1
 name: p

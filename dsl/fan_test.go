@@ -45,10 +45,6 @@ func shownInstances(instances []spec.Instance) []string {
 	return out
 }
 
-// promise: docs/pipelines.md#p-matrix
-// promise: docs/pipelines.md#p-matrix-exclude
-// promise: docs/pipelines.md#p-matrix-include
-// promise: docs/pipelines.md#p-foreach-empty
 func TestExpand(t *testing.T) {
 	tests := []struct {
 		name, fan string
@@ -86,8 +82,6 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-instances-most
-// promise: docs/operations.md#p-limit-instances
 func TestExpandFails(t *testing.T) {
 	tests := []struct{ name, fan, want string }{
 		{"too many items", "foreach: params.sizes.map(x, lists.range(50500)).flatten()", "more than 100,000"},
@@ -111,9 +105,6 @@ func TestExpandFails(t *testing.T) {
 }
 
 // TestMatrixProduct: without include, the instances are the product less what exclude names, each once, in the order of the axes.
-//
-// promise: docs/pipelines.md#p-matrix
-// promise: docs/pipelines.md#p-matrix-exclude
 func TestMatrixProduct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		axes := rapid.IntRange(1, 4).Draw(t, "axes")
@@ -270,8 +261,6 @@ func TestResolveInstance(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-instances-best
-// promise: docs/pipelines.md#p-instances-none
 func TestReadInstances(t *testing.T) {
 	p := compileSearch(t)
 	instances, err := p.Expand("pick", searchVars)
@@ -319,9 +308,6 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-gate-error
-// promise: docs/pipelines.md#p-hold-only
-// promise: docs/pipelines.md#p-hold-default
 func TestEvaluateHold(t *testing.T) {
 	p := compileSearch(t)
 	vars := with(searchVars, spec.Instance{Index: 1, Matrix: json.RawMessage(`{"arch": "cnn"}`)})
@@ -388,9 +374,6 @@ func TestSections(t *testing.T) {
 }
 
 // TestDefaultsTaken: a default is taken where a step has no such key, and not where it has.
-//
-// promise: docs/pipelines.md#p-approval-timeout
-// promise: docs/pipelines.md#p-defaults-replaced
 func TestDefaultsTaken(t *testing.T) {
 	p := mustCompile(t, `sluice: pipeline/v1
 name: p

@@ -139,8 +139,6 @@ steps:
 }
 
 // TestLimits: what would take the memory or the time of the machine is a clear error at once.
-//
-// promise: docs/operations.md#p-limit-document
 func TestLimits(t *testing.T) {
 	deep := "sluice: pipeline/v1\nname: p\nsteps: {a: {clean: {transforms: [{type: ValidateWithSchema, config: {schema: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}}]}}}\n"
 	tests := []struct {
@@ -163,9 +161,6 @@ func TestLimits(t *testing.T) {
 }
 
 // TestUnset: what holds for a bound that the document leaves out is told; what it says itself is not.
-//
-// promise: docs/pipelines.md#p-timeout-default
-// promise: docs/rollouts.md#p-ro-latency-off
 func TestUnset(t *testing.T) {
 	const pipeline = `
 sluice: pipeline/v1

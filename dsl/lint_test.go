@@ -48,10 +48,6 @@ func (a archive) file(name string) []byte {
 
 // TestLint compares the whole text for each case in testdata/lint: a pipeline.yaml, perhaps an env.yaml and workspace files, and the
 // text expected in `want`. A `\t` written as <TAB> stands for a tab, which an editor would not keep.
-//
-// promise: README.md#p-type-checked
-// promise: docs/pipelines.md#p-checked-first
-// promise: docs/serving.md#p-server-url
 func TestLint(t *testing.T) {
 	cases, err := filepath.Glob("testdata/lint/*.txtar")
 	if err != nil || len(cases) < 35 {

@@ -54,8 +54,6 @@ func messages(diags document.Diagnostics) []string {
 	return out
 }
 
-// promise: docs/pipelines.md#p-plain-digits
-// promise: docs/pipelines.md#p-parent-only
 func TestTypedParams(t *testing.T) {
 	p := compileParams(t)
 	defaults := map[string]any{

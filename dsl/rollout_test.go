@@ -9,8 +9,6 @@ import (
 )
 
 // TestStagesOfParams: stages may have values that are known only when the step begins. What is wrong with them fails the step.
-//
-// promise: docs/rollouts.md#p-ro-stage-params
 func TestStagesOfParams(t *testing.T) {
 	const source = `sluice: pipeline/v1
 name: p

@@ -12,8 +12,6 @@ import (
 )
 
 // TestTextsAreAsWritten: what stands for a text is the text that was written, though YAML would read a number or a bool in it.
-//
-// promise: docs/pipelines.md#p-text-as-written
 func TestTextsAreAsWritten(t *testing.T) {
 	const doc = `sluice: pipeline/v1
 name: p

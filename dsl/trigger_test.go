@@ -13,7 +13,6 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// promise: docs/triggers.md#p-cron-fields
 func TestCalendars(t *testing.T) {
 	s := spec.ScheduleTrigger{Cron: []string{"0 3 * * *", "*/10 0 3 * * mon-fri", "@Weekly", "5\t4  1,15 jan */2"}}
 	got, err := s.Calendars()

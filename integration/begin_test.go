@@ -29,8 +29,6 @@ steps:
 
 // TestKilledAtBirth kills the worker whenever a run has just opened its record, which is before Temporal has heard of it: the run, or that of
 // a child pipeline, goes on all the same.
-//
-// promise: docs/operations.md#p-dies-at-birth
 func TestKilledAtBirth(t *testing.T) {
 	c := newChaos(t, 1)
 	write(t, filepath.Join(c.project, "pipeline.yaml"), descendPipeline)

@@ -12,8 +12,6 @@ import (
 )
 
 // TestChainInBucket runs the whole chain with its store in a bucket that only the environment names, and kills an agent meanwhile.
-//
-// promise: docs/operations.md#p-credentials-nowhere
 func TestChainInBucket(t *testing.T) {
 	address := os.Getenv("SLUICE_TEST_BUCKET") // a real one, as for the drivers' suite
 	if address == "" {

@@ -130,8 +130,6 @@ func TestCancels(t *testing.T) {
 }
 
 // TestLostLane: when a lane is terminated, all of its instances count as failed, whatever became of them.
-//
-// promise: docs/pipelines.md#p-end-lane
 func TestLostLane(t *testing.T) {
 	all := newPause()
 	var once sync.Once

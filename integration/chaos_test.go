@@ -135,13 +135,6 @@ func (c *chaos) strike() {
 // TestChaos kills workers at random moments. What it looks for is what docs/scaling.md promises: a program may run again when its
 // worker has died, never two at once and never without an attempt in the record; a step has one result, whatever happens, which all
 // later steps see; what it publishes is there once; and an effect by key is there once.
-//
-// promise: README.md#p-goes-on
-// promise: docs/scaling.md#p-runs-again
-// promise: docs/scaling.md#p-never-two
-// promise: docs/scaling.md#p-one-result
-// promise: docs/scaling.md#p-published-once
-// promise: docs/operations.md#p-dies-worker
 func TestChaos(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -25,9 +25,6 @@ print("read on this machine", file=sys.stderr)
 
 // TestCleanOnPool: a cleaning on a node that is lost is done on the next, and makes what it makes beside the worker. Errors are those of a step
 // beside the worker, with their types.
-//
-// promise: docs/data.md#p-clean-pool
-// promise: docs/data.md#p-clean-pool-fails
 func TestCleanOnPool(t *testing.T) {
 	steps := `params: {least: {type: int, default: 5}}
 steps:

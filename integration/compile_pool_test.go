@@ -59,8 +59,6 @@ func compiling(t *testing.T, beside bool, bodies map[string]string) *sandbox {
 }
 
 // TestCompileOnPool: a compilation on a node that is lost is done on the next, and makes what it makes beside the worker.
-//
-// promise: docs/compile.md#p-compile-pool
 func TestCompileOnPool(t *testing.T) {
 	s := compiling(t, true, map[string]string{"pack": `samples: {dataset: "${steps.fetch.rows}", count: 10}, select: int8, variants: {
     fp32: {onnx: {}}, int8: {onnx: {precision: int8, calibration: {dataset: "${steps.fetch.rows}"}}, tolerance: {top1: 0.5}}}`})
@@ -106,8 +104,6 @@ func TestCompileOnPool(t *testing.T) {
 }
 
 // TestCompileOnPoolFails: errors are those of a step beside the worker, with their types.
-//
-// promise: docs/compile.md#p-compile-pool-fails
 func TestCompileOnPoolFails(t *testing.T) {
 	const samples = `samples: {dataset: "${steps.fetch.rows}", count: 10}, `
 	s := compiling(t, true, map[string]string{

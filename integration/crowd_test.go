@@ -14,8 +14,6 @@ import (
 )
 
 // TestCrowd: many runs at once on the embedded server, whose SQLite file has one writer. All of them end.
-//
-// promise: docs/scaling.md#p-thousand
 func TestCrowd(t *testing.T) {
 	runs := sized(1000, 50)
 	e := newEngine(t, noop.Nothing)

@@ -10,8 +10,6 @@ import (
 )
 
 // TestDDP runs the example of a training on spot nodes, with a rank that is slower than the other.
-//
-// promise: docs/scripts.md#p-slow-node
 func TestDDP(t *testing.T) {
 	t.Parallel()
 	s := copyProject(t, "../examples/ddp")

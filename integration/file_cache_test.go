@@ -30,9 +30,6 @@ steps:
 `
 
 // TestFileCacheOfALocalPool: the nodes of all steps and runs of a state folder download a file once, unless the pool keeps none.
-//
-// promise: docs/training.md#p-file-cache
-// promise: docs/training.md#p-file-cache-local
 func TestFileCacheOfALocalPool(t *testing.T) {
 	weights := strings.Repeat("weights ", 1<<17)
 	sum := sha256.Sum256([]byte(weights))
@@ -82,8 +79,6 @@ func TestFileCacheOfALocalPool(t *testing.T) {
 }
 
 // TestFullFileCache: where a file cache has no room since something else fills its disk, files are fetched past it, and the agent's log says so.
-//
-// promise: docs/training.md#p-file-cache-full
 func TestFullFileCache(t *testing.T) {
 	bucket := s3test.Start(t, "acme", s3test.Options{})
 	for name, room := range map[string]int64{"no room at all": 0, "room for small files": 1 << 20} {

@@ -17,8 +17,6 @@ import (
 )
 
 // The example's mail, cleaned on Flink, is to the byte what it is without, and so are the rejected rows and the account.
-//
-// promise: docs/data.md#p-cluster-same
 func TestSpamOnFlink(t *testing.T) {
 	jars, err := flink.DefaultJars()
 	if err != nil {

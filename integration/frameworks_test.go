@@ -28,8 +28,6 @@ type framework struct {
 
 // TestFrameworks trains with current releases of the frameworks: once undisturbed, and once while a rank is killed and, after that, a node gets
 // a notice. Both make the same model, bit by bit.
-//
-// promise: docs/frameworks.md#p-frameworks-tested
 func TestFrameworks(t *testing.T) {
 	if os.Getenv(frameworksVariable) == "" {
 		t.Skipf("%s is not set: run `make test-frameworks`", frameworksVariable)

@@ -12,9 +12,6 @@ import (
 )
 
 // TestInvalidStartsNothing: what the linter refuses leaves no trace.
-//
-// promise: README.md#p-type-checked
-// promise: docs/pipelines.md#p-checked-first
 func TestInvalidStartsNothing(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ old, replacement, says string }{
@@ -38,8 +35,6 @@ func TestInvalidStartsNothing(t *testing.T) {
 }
 
 // TestProgramFails: a program that fails is shown with its last lines and not tried again.
-//
-// promise: docs/scripts.md#p-exit-other
 func TestProgramFails(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ script, says, unsaid string }{

@@ -19,10 +19,6 @@ import (
 )
 
 // TestKilledRunGoesOn kills Sluice in the middle of cleaning, training, compiling and a canary of one and the same run.
-//
-// promise: README.md#p-kill-things
-// promise: docs/operations.md#p-holder-goes-on
-// promise: docs/operations.md#p-holder-uncharged
 func TestKilledRunGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newChain(t)
@@ -243,8 +239,6 @@ func TestKilledChildren(t *testing.T) {
 }
 
 // TestKilledProgram kills a program of the pipeline's, which is no fault of its own.
-//
-// promise: docs/operations.md#p-dies-program
 func TestKilledProgram(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")

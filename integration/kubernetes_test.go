@@ -39,10 +39,6 @@ steps:
 
 // A training on pods survives the eviction of one of them, with a checkpoint of the very step at which its notice came: agents fetched
 // from a bucket, a Temporal that is not on the loopback, the API server, scheduler and controllers of a cluster. Its machines are played.
-//
-// promise: docs/kubernetes.md#p-pod-target
-// promise: docs/kubernetes.md#p-pod-sigterm
-// promise: docs/kubernetes.md#p-pod-logs
 func TestTrainOnPods(t *testing.T) {
 	if _, err := kubetest.Program(); err != nil {
 		rig.Skip(t, err)

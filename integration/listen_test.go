@@ -24,9 +24,6 @@ sys.stdout.writelines(rows)
 `
 
 // Nothing that runs in a pipeline, or for one, can be reached from another machine.
-//
-// promise: docs/security.md#p-loopback
-// promise: docs/security.md#p-cleaning-opens-nothing
 func TestListensOnLoopback(t *testing.T) {
 	s := newChain(t)
 	write(t, filepath.Join(s.project, "hold.py"), hold)

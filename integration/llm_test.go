@@ -11,8 +11,6 @@ import (
 )
 
 // TestLLM runs the example of a language model: one is released, and one that is slow to say its first word is taken back.
-//
-// promise: docs/serving.md#p-openai-rollback
 func TestLLM(t *testing.T) {
 	t.Parallel()
 	s := copyProject(t, "../examples/llm")

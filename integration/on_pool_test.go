@@ -55,10 +55,6 @@ const interruptedOnce = `
 
 // TestStepsOnPool: a run and an evaluate on a node that is taken away do their work on the next, hand on what they made, are paid for, and
 // are not done again by another run.
-//
-// promise: docs/scripts.md#p-on-pool
-// promise: docs/scripts.md#p-on-pool-interrupted
-// promise: docs/scripts.md#p-on-pool-cost
 func TestStepsOnPool(t *testing.T) {
 	s := onPool(t, "{local: {nodes: 1, interruptions: {mean_up: 200ms, notice: 2s, without_notice: 50%}}, capacity: [spot], usd_per_hour: {spot: 3600}}", `steps:
   prepare:
@@ -130,8 +126,6 @@ echo '{"lines": 7}' > "$SLUICE_OUTPUT_DIR/outputs.json"
 }
 
 // TestStepOnPoolFails: what a program does wrong is the user's error, as beside the worker.
-//
-// promise: docs/scripts.md#p-on-pool-fails
 func TestStepOnPoolFails(t *testing.T) {
 	s := onPool(t, "{local: {nodes: 2}, usd_per_hour: {on_demand: 3600}}", `steps:
   fails:
@@ -175,8 +169,6 @@ func TestStepOnPoolFails(t *testing.T) {
 }
 
 // TestStepOnPoolEnds: a cancel and a used up budget leave no process, and say what was paid.
-//
-// promise: docs/scripts.md#p-on-pool-budget
 func TestStepOnPoolEnds(t *testing.T) {
 	const steps = `steps:
   waits: {run: {pool: one, script: "echo waiting; exec sleep 98765"}}
@@ -212,8 +204,6 @@ func TestStepOnPoolEnds(t *testing.T) {
 
 // TestStepOnPoolGoesOn: a run that saves checkpoints goes on from the last of them when its run is done again. Instances of a matrix share
 // the pool, and their costs add up.
-//
-// promise: docs/scripts.md#p-on-pool-checkpoints
 func TestStepOnPoolGoesOn(t *testing.T) {
 	s := onPool(t, "{local: {nodes: 2}, usd_per_hour: {on_demand: 3600}}", `steps:
   count:

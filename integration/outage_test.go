@@ -71,10 +71,6 @@ func outagePlans() map[string]outagePlan {
 // TestOutages runs the example while what it needs is stopped, one thing after the other or several at once: Temporal's server, the store, what
 // is behind the balancer of the store, the nodes of the pool, Vault. The run ends as one that nothing disturbed: see settled for what is
 // compared. No step has more than one attempt of its own, so that a charge for an outage would end it.
-//
-// promise: docs/operations.md#p-store-waits
-// promise: docs/operations.md#p-dies-temporal-shortly
-// promise: docs/operations.md#p-dies-store
 func TestOutages(t *testing.T) {
 	var undisturbed map[string]any
 	t.Run("undisturbed", func(t *testing.T) {

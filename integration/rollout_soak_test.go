@@ -199,8 +199,6 @@ func (b *balanced) killOne(ctx context.Context) error {
 // TestReplicasUnderLoad: three replicas answer for five minutes while releases are promoted and rolled back all the time, and one of them is
 // killed every 20 seconds. A client that asks another replica when it has no answer sees no failure, and no release answers that has no
 // traffic.
-//
-// promise: docs/serving.md#p-under-load
 func TestReplicasUnderLoad(t *testing.T) {
 	if os.Getenv(soakVariable) == "" {
 		t.Skip(soakVariable + " is not set")
@@ -348,8 +346,6 @@ func (k *killed) follow(run *command, who string, act func()) (strikes int) {
 
 // TestKillsInRollout: the worker, or the gateway, is killed at each transition of a rollout that is promoted and of one that is aborted. Both
 // end as if nothing had happened.
-//
-// promise: docs/rollouts.md#p-ro-crash
 func TestKillsInRollout(t *testing.T) {
 	if os.Getenv(soakVariable) == "" {
 		t.Skip(soakVariable + " is not set")

@@ -15,9 +15,6 @@ import (
 // TestStatelessWorkersRollOut: where a target's gateways are replicas of `sluice serve`, workers that keep nothing in their processes roll
 // out, the first release as all later ones. Where traffic is sticky, a user who has had a release in a rollout does not get the one before again
 // until it is taken back.
-//
-// promise: docs/operations.md#p-rollout-anywhere
-// promise: docs/rollouts.md#p-ro-sticky-monotone
 func TestStatelessWorkersRollOut(t *testing.T) {
 	t.Parallel()
 	s := newRelease(t)

@@ -66,8 +66,6 @@ func (s *sandbox) checkReport(record shown) {
 }
 
 // TestBadModelIsTakenBack releases a model, then one that is always wrong, with nothing but the canary before it.
-//
-// promise: README.md#p-bad-model
 func TestBadModelIsTakenBack(t *testing.T) {
 	t.Parallel()
 	s := newChain(t)
@@ -95,10 +93,6 @@ func TestBadModelIsTakenBack(t *testing.T) {
 	}
 }
 
-// promise: README.md#p-gate-decides
-// promise: docs/pipelines.md#p-gate-first
-// promise: docs/pipelines.md#p-gate-fail
-// promise: docs/pipelines.md#p-gate-stop
 func TestGates(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

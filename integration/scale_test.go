@@ -44,8 +44,6 @@ func chain(steps int) string {
 }
 
 // TestScale: the largest graphs that are promised finish, in histories and in memory that stay in bounds.
-//
-// promise: docs/scaling.md#p-history-bound
 func TestScale(t *testing.T) {
 	instances, steps := sized(10_000, 500), sized(2000, 200)
 	for name, source := range map[string]string{"foreach": foreach(instances), "chain": chain(steps)} {
@@ -80,8 +78,6 @@ func TestScale(t *testing.T) {
 }
 
 // TestNothingRunsAtScale: steps that end without running, which all happens within one workflow task, leave histories in bounds too.
-//
-// promise: docs/scaling.md#p-history-bound
 func TestNothingRunsAtScale(t *testing.T) {
 	waiting := sized(4_900, 2_100)
 	var needing, onFailure strings.Builder

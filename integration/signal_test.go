@@ -29,9 +29,6 @@ func (s *sandbox) letGo() {
 	write(s.t, filepath.Join(s.dir, "go"), "")
 }
 
-// promise: README.md#p-ctrl-c
-// promise: docs/pipelines.md#p-end-cancel
-// promise: docs/operations.md#p-dies-terminal
 func TestCtrlCCancels(t *testing.T) {
 	t.Parallel()
 	s := newChain(t)
@@ -52,9 +49,6 @@ func TestCtrlCCancels(t *testing.T) {
 }
 
 // TestSecondCtrlCLeaves cancels a program that does not listen, and leaves before it is killed. The run then ends by itself.
-//
-// promise: README.md#p-ctrl-c
-// promise: docs/operations.md#p-dies-terminal
 func TestSecondCtrlCLeaves(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -77,9 +71,6 @@ func TestSecondCtrlCLeaves(t *testing.T) {
 }
 
 // TestSignalsLeave ends Sluice and not the run.
-//
-// promise: README.md#p-ctrl-backslash
-// promise: docs/operations.md#p-dies-terminal
 func TestSignalsLeave(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT} {
@@ -107,8 +98,6 @@ func TestSignalsLeave(t *testing.T) {
 }
 
 // TestNohup: a command that was started to outlive its terminal does.
-//
-// promise: docs/operations.md#p-dies-terminal
 func TestNohup(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -120,9 +109,6 @@ func TestNohup(t *testing.T) {
 }
 
 // TestTwoCommands runs one pipeline twice at once: the second command attaches to the first.
-//
-// promise: docs/pipelines.md#p-open-goes-on
-// promise: docs/scripts.md#p-same-run
 func TestTwoCommands(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -144,9 +130,6 @@ func TestTwoCommands(t *testing.T) {
 }
 
 // TestKilledHolder kills the first of two commands that follow a run: the second carries it on.
-//
-// promise: docs/operations.md#p-holder-goes-on
-// promise: docs/operations.md#p-dies-while-followed
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -167,9 +150,6 @@ func TestKilledHolder(t *testing.T) {
 
 // TestHolderStays: the command that holds the folder is done first. It does not take along what another command follows, and stays no
 // longer for a run that nobody follows, which continues in the background.
-//
-// promise: docs/operations.md#p-holder-stays
-// promise: docs/operations.md#p-background
 func TestHolderStays(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -222,8 +202,6 @@ func TestCtrlCEndsTheStay(t *testing.T) {
 
 // TestStoppedHolder stops the process that carries a run for longer than a call to Temporal lasts. Neither it, nor a command that follows
 // the run from another process, takes that for the run's end.
-//
-// promise: docs/operations.md#p-dies-while-followed
 func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")
@@ -263,8 +241,6 @@ func (c *command) awaitHolder() (address string) {
 }
 
 // TestMovedHolder: between two looks of a follower the holder is killed and another one is there, at another address.
-//
-// promise: docs/operations.md#p-dies-while-followed
 func TestMovedHolder(t *testing.T) {
 	t.Parallel()
 	s := newSandbox(t, "program")

@@ -91,8 +91,6 @@ func (s *sandbox) endStall(run string) shown {
 
 // TestStalledServer: programs outlive a server that answers nothing for some seconds, and one that is restarted. They are the same processes
 // afterwards, and their steps had one attempt.
-//
-// promise: docs/operations.md#p-dies-temporal-shortly
 func TestStalledServer(t *testing.T) {
 	s, server, _, session, run := newStall(t)
 
@@ -115,8 +113,6 @@ func TestStalledServer(t *testing.T) {
 
 // TestLostHeartbeats: programs outlive a server that is stopped, and a worker that is, until Temporal has taken the worker for dead. The next
 // attempts at their steps attach to them.
-//
-// promise: docs/operations.md#p-alone
 func TestLostHeartbeats(t *testing.T) {
 	t.Parallel()
 	s, server, worker, session, run := newStall(t)
@@ -142,8 +138,6 @@ func TestLostHeartbeats(t *testing.T) {
 
 // TestLostHeartbeatsElsewhere: when the next attempts begin on another worker, the one that was taken for dead ends its programs as soon as it
 // hears of that.
-//
-// promise: docs/operations.md#p-alone-elsewhere
 func TestLostHeartbeatsElsewhere(t *testing.T) {
 	t.Parallel()
 	s, _, worker, _, run := newStall(t)

@@ -35,8 +35,6 @@ type archived struct {
 
 // TestEarlierState opens a state folder that an earlier build has left. All that was there is there, what was done is not done again, and
 // what was under way goes on.
-//
-// promise: docs/operations.md#p-new-build
 func TestEarlierState(t *testing.T) {
 	t.Parallel()
 	if *recordFlag {

@@ -9,8 +9,6 @@ import (
 )
 
 // TestTabular runs the example of a regression: a model is released, and one that is further off is taken back for that alone.
-//
-// promise: docs/rollouts.md#p-ro-loss
 func TestTabular(t *testing.T) {
 	t.Parallel()
 	s := copyProject(t, "../examples/tabular")

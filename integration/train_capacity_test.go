@@ -64,10 +64,6 @@ func (b *trainBench) checkLedger(o outputs) {
 
 // Spot is interrupted so soon that it would take several times as long as there is time. The policy tries it, and takes on-demand while
 // that is in time.
-//
-// promise: docs/training.md#p-never-too-late
-// promise: docs/training.md#p-deadline-kept
-// promise: docs/training.md#p-ledger
 func TestTrainKeepsItsDeadline(t *testing.T) {
 	b := newTrainBench(t, bothCapacities("mean_up: 1s, notice: 1s, without_notice: 100%, gap: 10s"), engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "300", "0.03"
@@ -89,8 +85,6 @@ func TestTrainKeepsItsDeadline(t *testing.T) {
 }
 
 // Without a deadline a step that may buy either takes what there is, the cheaper first, and leaves on-demand when there is spot again.
-//
-// promise: docs/training.md#p-moves-to-spot
 func TestTrainMovesBackToSpot(t *testing.T) {
 	b := newTrainBench(t, bothCapacities("mean_up: 2s, notice: 2s, gap: 4s"), engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "500", "0.03"
@@ -109,8 +103,6 @@ func TestTrainMovesBackToSpot(t *testing.T) {
 }
 
 // A training that is to stop at its deadline keeps its last checkpoint.
-//
-// promise: docs/training.md#p-on-miss
 func TestTrainStopsAtItsDeadline(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "100000", "0.02"

@@ -17,8 +17,6 @@ import (
 
 // TestTrainOnFullDisk: when the store's disk is full, a training goes on and says why its checkpoints are not committed; when there is room
 // again the next one is. A node that is lost meanwhile costs the steps since the newest that is whole, and what waits for space says so.
-//
-// promise: docs/operations.md#p-dies-disk
 func TestTrainOnFullDisk(t *testing.T) {
 	t.Parallel()
 	s := emptySandbox(t, t.TempDir())

@@ -47,11 +47,6 @@ func (b *trainBench) gpuOf(generation, rank int) string {
 }
 
 // A GPU that needs a reset is left with a checkpoint, is not in the next gang, and is charged to nobody.
-//
-// promise: docs/gpus.md#p-own-gpus
-// promise: docs/gpus.md#p-gpu-account
-// promise: docs/gpus.md#p-gpu-reset
-// promise: docs/operations.md#p-dies-gpu
 func TestTrainLeavesBrokenGPU(t *testing.T) {
 	b, machine := newGPUBench(t, nil)
 	b.execute()
@@ -79,8 +74,6 @@ func TestTrainLeavesBrokenGPU(t *testing.T) {
 }
 
 // GPUs that are hardly used are given back, where the step says so, after a checkpoint.
-//
-// promise: docs/gpus.md#p-idle-release
 func TestTrainReleasesIdleGPUs(t *testing.T) {
 	b, machine := newGPUBench(t, &spec.Idle{Below: 0.3, For: spec.Duration(2 * time.Second), Action: spec.IdleRelease})
 	b.env["STEPS"] = "100000"

@@ -156,8 +156,6 @@ func (b *trainBench) checkNodes(o outputs, lives map[string]life) []spec.NodeCos
 }
 
 // The ledger has the wall time of each node within half a second, whatever becomes of it.
-//
-// promise: docs/training.md#p-node-time
 func TestTrainLedgerIsTheNodesWallTime(t *testing.T) {
 	b := newTrainBench(t, ", interruptions: {mean_up: 2s, notice: 2s, without_notice: 50%, gap: 1s}}, capacity: [spot, on_demand], usd_per_hour: {spot: 1, on_demand: 3", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "400", "0.03"
@@ -180,8 +178,6 @@ func TestTrainLedgerIsTheNodesWallTime(t *testing.T) {
 }
 
 // Nodes that did not come to run are in the ledger, and in what the step cost.
-//
-// promise: docs/training.md#p-never-started
 func TestTrainLedgerHasNodesThatNeverStarted(t *testing.T) {
 	b := newTrainBench(t, "}, usd_per_hour: {on_demand: 3600", engineConfig{})
 	lives, pidOf := b.watchAgents()
@@ -203,8 +199,6 @@ func TestTrainLedgerHasNodesThatNeverStarted(t *testing.T) {
 
 // The time in which Sluice is dead is nobody's: it is neither in the ledger nor in the cost, and it does not use up a budget. The budget here
 // is that of both nodes for as long as Sluice is dead.
-//
-// promise: docs/training.md#p-node-time
 func TestTrainDoesNotPayWhileSluiceIsDead(t *testing.T) {
 	const dead, perHour = 45 * time.Second, 3600
 	b := newTrainBench(t, fmt.Sprintf("}, usd_per_hour: {on_demand: %d", perHour), engineConfig{})

@@ -73,9 +73,6 @@ const networkPipeline = `steps:
 
 // TestNodeWithoutTemporal: a node whose agent cannot reach Temporal is given up, which is charged to nobody and told to who follows the logs as
 // it happens; another one does the work.
-//
-// promise: docs/training.md#p-broken-network
-// promise: docs/training.md#p-logs-lost-follow
 func TestNodeWithoutTemporal(t *testing.T) {
 	for name, line := range map[string]string{
 		"it does not answer": "SLUICE_TEMPORAL_ADDRESS=%s exec",
@@ -112,8 +109,6 @@ func TestNodeWithoutTemporal(t *testing.T) {
 }
 
 // TestNoNodeReachesTemporal: after some nodes in a row the step fails, and says why.
-//
-// promise: docs/training.md#p-broken-network
 func TestNoNodeReachesTemporal(t *testing.T) {
 	if err := exec.Command("unshare", "--net", "true").Run(); err != nil {
 		t.Skipf("a network cannot be taken away here: %v", err)

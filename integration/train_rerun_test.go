@@ -13,13 +13,6 @@ import (
 
 // TestRerunGoesOn: a training that failed goes on from its last checkpoint when its run is done again, also where a rerun in between has added
 // none; it starts anew where that is asked for, and where what it is given has changed.
-//
-// promise: docs/training.md#p-rerun-goes-on
-// promise: docs/training.md#p-rerun-chain
-// promise: docs/training.md#p-rerun-anew
-// promise: docs/pipelines.md#p-rerun-resumes
-// promise: docs/training.md#p-restore
-// promise: docs/scripts.md#p-checkpoint-export
 func TestRerunGoesOn(t *testing.T) {
 	t.Parallel()
 	s := emptySandbox(t, t.TempDir())

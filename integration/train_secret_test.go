@@ -7,8 +7,6 @@ import (
 )
 
 // TestTrainHasItsSecrets: a rank has the secrets that its step asks for, from where the environment says, on every generation, and no other.
-//
-// promise: docs/secrets.md#p-secret-not-inherited
 func TestTrainHasItsSecrets(t *testing.T) {
 	t.Parallel()
 	s := emptySandbox(t, t.TempDir())

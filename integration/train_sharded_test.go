@@ -12,10 +12,6 @@ import (
 
 // TestShardedCheckpointOfAnotherRun: two nodes each write their part of a checkpoint, and the training of another run starts from it, with
 // both parts on both nodes; three nodes are refused.
-//
-// promise: docs/scripts.md#p-shards-resume
-// promise: docs/training.md#p-resume-from
-// promise: docs/training.md#p-resume-from-refused
 func TestShardedCheckpointOfAnotherRun(t *testing.T) {
 	t.Parallel()
 	s := emptySandbox(t, t.TempDir())

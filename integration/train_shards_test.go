@@ -15,10 +15,6 @@ import (
 
 // TestShardOnEachNode trains with PyTorch on nodes that each save their own shard. One of them is killed when all others have committed their
 // shards of the newest checkpoint: the training goes on from the one before, and has the losses and the weights of one that nobody struck.
-//
-// promise: docs/frameworks.md#p-frameworks-shards
-// promise: docs/scripts.md#p-shards-resume
-// promise: docs/scripts.md#p-shards-whole
 func TestShardOnEachNode(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{2, 3} {

@@ -21,9 +21,6 @@ import (
 // TestTrainSoak interrupts a training again and again, in all ways that nodes and ranks go. Whatever was done again, each step had the loss of
 // the training that nobody interrupted, to the bit, and is counted once, as is the time of each node, whether ranks started again on it or it was
 // acquired while the gang before wrote its checkpoint.
-//
-// promise: docs/training.md#p-bit-equal
-// promise: docs/training.md#p-node-once
 func TestTrainSoak(t *testing.T) {
 	times := 30
 	if os.Getenv("SLUICE_TEST_SOAK") != "" {

@@ -26,9 +26,6 @@ func TestTrainUndisturbed(t *testing.T) {
 	b.wantEnds(o, spec.EndFinished)
 }
 
-// promise: docs/ec2.md#p-spot-notice
-// promise: docs/pipelines.md#p-train-gives-up
-// promise: docs/scripts.md#p-steps-exact
 func TestTrainSurvivesInterruptions(t *testing.T) {
 	b := newTrainBench(t, ", interruptions: {mean_up: 2s, notice: 3s, without_notice: 50%}", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"] = "250", "0.03"
@@ -50,8 +47,6 @@ func TestTrainSurvivesInterruptions(t *testing.T) {
 }
 
 // A script that saves and exits with 0 when it is told to stop, as frameworks do, has not finished.
-//
-// promise: docs/scripts.md#p-exit-zero
 func TestTrainGoesOnAfterAStopWithExitCodeZero(t *testing.T) {
 	b := newTrainBench(t, ", interruptions: {mean_up: 2s, notice: 3s}", engineConfig{})
 	b.env["STEPS"], b.env["STEP_SECONDS"], b.env["STOPPED_CODE"] = "250", "0.03", "0"
@@ -63,7 +58,6 @@ func TestTrainGoesOnAfterAStopWithExitCodeZero(t *testing.T) {
 	}
 }
 
-// promise: docs/operations.md#p-dies-agent
 func TestTrainSurvivesKilledAgent(t *testing.T) {
 	for node := range 2 {
 		t.Run(fmt.Sprintf("node %d", node), func(t *testing.T) {
@@ -79,8 +73,6 @@ func TestTrainSurvivesKilledAgent(t *testing.T) {
 }
 
 // What the ranks of a node have printed some seconds before it is killed can be read from the store.
-//
-// promise: docs/training.md#p-logs-killed
 func TestKilledNodeLeavesItsLog(t *testing.T) {
 	const late = 5 * time.Second
 	b := newTrainBench(t, "", engineConfig{})
@@ -132,7 +124,6 @@ func TestTrainChargesKilledRank(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-exit-other
 func TestTrainFailsWithTheUsersError(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.env["FAIL_AT"] = "5"
@@ -230,7 +221,6 @@ func TestTrainAttachesToNodeThatComesBack(t *testing.T) {
 	b.wantEnds(o, spec.EndFinished)
 }
 
-// promise: docs/scripts.md#p-damaged
 func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.env["COMMIT_STEPS"], b.env["STEP_SECONDS"] = "25", "0.04"
@@ -248,7 +238,6 @@ func TestTrainFallsBackFromDamagedCheckpoint(t *testing.T) {
 	}
 }
 
-// promise: docs/training.md#p-attempt-timeout
 func TestTrainTimesOut(t *testing.T) {
 	b := newTrainBench(t, "", engineConfig{})
 	b.in.Timeout, b.in.Retry = spec.Duration(5*time.Second), spec.Retry{Attempts: 1}.WithDefaults()

@@ -21,8 +21,6 @@ var tutorialPart = regexp.MustCompile("(?m)^```(\\w+) ?(\\S*)\n((?s:.*?))^```$|^
 var tutorialReuse = regexp.MustCompile(`(?m)^ +\d+ +rows +clean\n +cached `)
 
 // TestTutorial follows docs/tutorial.md to the letter: it writes the files and types the commands, each in its turn.
-//
-// promise: docs/tutorial.md#p-followed
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/tutorial.md")

@@ -22,8 +22,6 @@ func newReleased(t *testing.T) *sandbox {
 }
 
 // TestUpServesLater: the port of a target is taken when Sluice comes up. That is said, and mended when the port is free again.
-//
-// promise: docs/operations.md#p-dies-gateway
 func TestUpServesLater(t *testing.T) {
 	t.Parallel()
 	s := newReleased(t)
@@ -50,9 +48,6 @@ func TestUpServesLater(t *testing.T) {
 }
 
 // TestUpCannotLoad: what was released cannot be loaded where Sluice comes up. That is said there, and to whoever asks the model.
-//
-// promise: docs/operations.md#p-dies-gateway
-// promise: docs/operations.md#p-up-unserved
 func TestUpCannotLoad(t *testing.T) {
 	t.Parallel()
 	s := newReleased(t)

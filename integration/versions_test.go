@@ -44,10 +44,6 @@ steps: {only: {run: {script: "true"}}}
 // TestWorkerVersions rolls a new build out as somebody would by the command line. A run that began on the old build stays there to its end,
 // though the new one is current when its children on both task queues begin; a new run goes to the new one. Logs of programs are in the
 // folder of the worker that ran them.
-//
-// promise: docs/operations.md#p-logs-where-they-ran
-// promise: docs/operations.md#p-new-runs-on
-// promise: docs/operations.md#p-run-stays-on
 func TestWorkerVersions(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)
@@ -82,8 +78,6 @@ func TestWorkerVersions(t *testing.T) {
 }
 
 // TestStatelessWorkersAlone: a training waits for a worker that may train, and whoever follows the run is told so.
-//
-// promise: docs/operations.md#p-stateless-alone
 func TestStatelessWorkersAlone(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)

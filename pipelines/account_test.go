@@ -36,7 +36,6 @@ func fileAccounts(t testing.TB, path string) map[string]account.FileAccount {
 	return all
 }
 
-// promise: docs/data.md#p-file-account
 func TestAccountOfFiles(t *testing.T) {
 	input := write(t, map[string]string{
 		"a.jsonl":    `{"id": 1, "text": "x"}` + "\n" + `{"id": 2, "text": "y"}` + "\n{",
@@ -68,8 +67,6 @@ func TestAccountOfFiles(t *testing.T) {
 }
 
 // The account of each file is right, whatever is in it, and however many there are.
-//
-// promise: docs/data.md#p-file-account
 func TestAccountsOfFiles(t *testing.T) {
 	const spec = `
 - {type: ReadFromJson, config: {path: INPUT/*}}

@@ -63,8 +63,6 @@ func gzipped(t *testing.T, text string) string {
 const fromJSON = "- {type: ReadFromJson, config: {path: [INPUT]}}\n- {type: WriteToJson}"
 
 // TestReadBucket: objects are read as files are, with the same result.
-//
-// promise: docs/data.md#p-dot-files
 func TestReadBucket(t *testing.T) {
 	server := newS3(t)
 	many := strings.Join(manyRows(120_000), "") // larger than a unit of work
@@ -110,8 +108,6 @@ func TestReadBucketParquet(t *testing.T) {
 }
 
 // TestBucketChanges: an object that is another one than was listed is not read.
-//
-// promise: docs/data.md#p-two-versions
 func TestBucketChanges(t *testing.T) {
 	server := newS3(t)
 	server.Put(t, "in/a.jsonl", `{"id": 1}`+"\n")
@@ -151,8 +147,6 @@ func TestBucketErrors(t *testing.T) {
 }
 
 // TestReadGoogle: objects of Google's storage are read in the generation that was listed.
-//
-// promise: docs/data.md#p-two-versions
 func TestReadGoogle(t *testing.T) {
 	objects := map[string]string{"in/a.jsonl": `{"id": 1}` + "\n", "in/b.txt": "no row"}
 	var asked atomic.Value

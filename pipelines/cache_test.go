@@ -95,9 +95,6 @@ extra_transforms:
 }
 
 // Files that have not changed are not read again, and nothing else is taken from the cache.
-//
-// promise: docs/data.md#p-reused
-// promise: docs/data.md#p-full-run
 func TestCache(t *testing.T) {
 	input, cache := write(t, manyFiles(1, 11)), t.TempDir()
 	check := func(what string, want int64, spec string) {
@@ -262,8 +259,6 @@ func TestCacheLimit(t *testing.T) {
 }
 
 // A retry goes on with what the attempt before it has read.
-//
-// promise: docs/data.md#p-reused
 func TestCacheOfKilled(t *testing.T) {
 	dir, cache, input := t.TempDir(), t.TempDir(), heldInput(t)
 	spec := chain(t, input, slowChain)
@@ -306,8 +301,6 @@ func TestCacheOfExec(t *testing.T) {
 }
 
 // What is hashed is known by the fingerprint of the key that it is hashed with; without one nothing is kept.
-//
-// promise: docs/secrets.md#p-hash-key-changed
 func TestCacheOfHashes(t *testing.T) {
 	cache := t.TempDir()
 	spec := chain(t, write(t, manyFiles(0, 3)), `

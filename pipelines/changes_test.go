@@ -15,8 +15,6 @@ import (
 
 // TestFileChanges: a file that changes while a job runs fails the job, whenever it was read, and leaves nothing, and nothing of that file in
 // the cache. The files are changed by a program that the rows go through.
-//
-// promise: docs/data.md#p-file-changes
 func TestFileChanges(t *testing.T) {
 	tests := map[string]struct{ change, file string }{
 		"replaced":                     {`mv "$NEW/b.jsonl" "$IN/b.jsonl"`, "b.jsonl"},

@@ -19,8 +19,6 @@ import (
 )
 
 // A job on a Flink cluster of its own is canceled there, and not only forgotten here.
-//
-// promise: docs/data.md#p-cluster-cancel
 func TestClusterCanceled(t *testing.T) {
 	needFlink(t)
 	master := startCluster(t)

@@ -17,8 +17,6 @@ import (
 	"github.com/sluiceml/sluice/pipelines"
 )
 
-// promise: docs/data.md#p-combine
-// promise: docs/data.md#p-combine-exact
 func TestCombine(t *testing.T) {
 	input := write(t, map[string]string{"in": strings.Join([]string{
 		`{"k": "a", "n": 1, "x": 0.1, "t": "b", "ok": true}`,
@@ -104,8 +102,6 @@ func TestCombineLargeSum(t *testing.T) {
 }
 
 // Sums of doubles must not depend on the order of the rows, and what comes after a Combine must see its rows.
-//
-// promise: docs/data.md#p-combine-exact
 func TestCombineSameDigest(t *testing.T) {
 	var rows []string
 	for i := range 3000 {

@@ -12,9 +12,6 @@ import (
 )
 
 // The child gets no secret of the process that starts it, but for the keys of buckets that it reads.
-//
-// promise: docs/security.md#p-clean-environ
-// promise: docs/security.md#p-clean-no-credentials
 func TestChildEnviron(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)

@@ -12,8 +12,6 @@ import (
 )
 
 // A row that JSON can write and Sluice cannot keep is rejected, and none is changed on the quiet.
-//
-// promise: docs/data.md#p-not-on-the-quiet
 func TestWhatCannotBeKept(t *testing.T) {
 	input := write(t, map[string]string{"in": strings.Join([]string{
 		`{"a": 1, "b": {"c": 1, "c": 2}}`, `{"a": 1e-400}`, `{"a": 1e400}`, `{"a": "\ud83d"}`, `{"a": "\ud83d\ude00"}`, `{"a": 0e-400}`,
@@ -49,8 +47,6 @@ func TestWhatCannotBeKept(t *testing.T) {
 }
 
 // An answer that cannot be kept rejects its row, and not the whole cleaning.
-//
-// promise: docs/data.md#p-not-on-the-quiet
 func TestExecAnswersWhatCannotBeKept(t *testing.T) {
 	const answer = `import json, sys
 for line in sys.stdin:
@@ -70,8 +66,6 @@ for line in sys.stdin:
 }
 
 // A program that fails when it has answered everything fails the step.
-//
-// promise: docs/data.md#p-exec-exit
 func TestExecFailsAtTheEnd(t *testing.T) {
 	j := withPrograms(t, t.TempDir(), chain(t, write(t, map[string]string{"in": numberedRows(0, 4)}), `
 - {type: ReadFromJson, config: {path: INPUT/*}}
@@ -87,8 +81,6 @@ func TestExecFailsAtTheEnd(t *testing.T) {
 }
 
 // 1 and 1.0 are one number wherever values are compared.
-//
-// promise: docs/data.md#p-numbers
 func TestNumbersAreCompared(t *testing.T) {
 	input := write(t, map[string]string{"in": `{"k": 1, "v": [1.0, {"x": 2}]}` + "\n" + `{"k": 1.0, "v": [1, {"x": 2.0}]}` + "\n" + `{"k": 1.5, "v": []}` + "\n"})
 	for config, rows := range map[string]spec.Rows{

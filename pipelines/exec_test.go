@@ -55,10 +55,6 @@ func numberedRows(from, to int) string {
 	return text.String()
 }
 
-// promise: docs/data.md#p-exec-answers
-// promise: docs/data.md#p-exec-stdout
-// promise: docs/data.md#p-exec-dies
-// promise: docs/data.md#p-exec-no-answer
 func TestExec(t *testing.T) {
 	first, second, more := numberedRows(0, 30), numberedRows(30, 60), numberedRows(60, 100)
 	digests := map[string]bool{}
@@ -101,8 +97,6 @@ func TestExec(t *testing.T) {
 }
 
 // What a program answers first does not matter for the dead letter.
-//
-// promise: docs/data.md#p-exec-answers
 func TestExecDeadLetter(t *testing.T) {
 	const shuffle = `import json, os, random, sys
 rows = [json.loads(line) for line in sys.stdin]
@@ -131,7 +125,6 @@ for row in rows:
 	}
 }
 
-// promise: docs/data.md#p-exec-stdout
 func TestExecFails(t *testing.T) {
 	input := write(t, map[string]string{"in": numberedRows(0, 50), "reserved": `{"_row": 1}`})
 	tests := []struct{ name, command, want string }{
@@ -159,8 +152,6 @@ func TestExecFails(t *testing.T) {
 
 // What a program knows of secrets does not get into the outputs, which everyone can read: by the name of a rule, of a field, or by a value that
 // many rows have. No dataset is left.
-//
-// promise: docs/secrets.md#p-secret-in-counts
 func TestExecLeavesNoSecret(t *testing.T) {
 	for name, line := range map[string]string{
 		"a rule":   `row["_drop"] = os.environ["KEY"]`,

@@ -243,7 +243,6 @@ func TestFullCache(t *testing.T) {
 	}
 }
 
-// promise: docs/data.md#p-clean-nothing-over
 func TestOutputNotEmpty(t *testing.T) {
 	dir := t.TempDir()
 	j := job(dir, chain(t, write(t, map[string]string{"in": "{}"}), slowChain))

@@ -63,9 +63,6 @@ func parts(t testing.TB, dir string) map[string][]string {
 	return found
 }
 
-// promise: docs/data.md#p-bad-output
-// promise: docs/data.md#p-copied
-// promise: docs/data.md#p-groups
 func TestGraph(t *testing.T) {
 	input := write(t, map[string]string{
 		"a.jsonl":      `{"n": 1, "lang": "en"}` + "\n" + `{"n": 2, "lang": "de"}` + "\n" + `{"n": 3, "lang": "fr"}` + "\n" + `{"n": "x", "lang": "en"}` + "\n",
@@ -310,9 +307,6 @@ func randomGraph(t *rapid.T) string {
 }
 
 // Whatever the graph is, the account adds up, and the dataset depends on the rows alone.
-//
-// promise: docs/data.md#p-adds-up
-// promise: docs/data.md#p-copied
 func TestRandomGraph(t *testing.T) {
 	fewerChecks(t, "15")
 	rapid.Check(t, func(rt *rapid.T) {

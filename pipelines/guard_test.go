@@ -23,8 +23,6 @@ func TestCollectAt(t *testing.T) {
 }
 
 // TestNodeLimits: a cleaning on a node keeps to what its step asked for, and leaves its programs half of the memory.
-//
-// promise: docs/data.md#p-clean-pool-limits
 func TestNodeLimits(t *testing.T) {
 	exec := spec.Clean{Transforms: []spec.Transform{{Type: "Exec", Config: json.RawMessage(`{"command": ["cat"]}`)}}}
 	for _, tt := range []struct {

@@ -18,9 +18,6 @@ import (
 )
 
 // The key of the hashes reaches the transform after a grouping too, and is in no file the job leaves.
-//
-// promise: docs/security.md#p-clean-environ
-// promise: docs/secrets.md#p-hash-key-in-no-file
 func TestMaskKey(t *testing.T) {
 	const key = "a-key-that-nobody-knows"
 	input := write(t, map[string]string{"in.jsonl": `{"text": "ann@example.org"}` + "\n" + `{"text": "bob@example.org, ANN@example.org"}` + "\n" + `{"text": 1}` + "\n"})
@@ -52,8 +49,6 @@ func TestMaskKey(t *testing.T) {
 }
 
 // The graph, which others may read on a cluster, has neither rows nor secrets, however it is encoded.
-//
-// promise: docs/security.md#p-flink-graph
 func TestGraphHoldsNoSecrets(t *testing.T) {
 	const key, row, rule = "a-key-that-nobody-knows", "a-row-that-nobody-sees", "a_rule_that_all_may_see"
 	input := write(t, map[string]string{"in.jsonl": `{"text": "` + row + `", "at": 1}` + "\n"})

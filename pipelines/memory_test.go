@@ -128,8 +128,6 @@ func TestSplitGrows(t *testing.T) {
 }
 
 // The rows of a dataset do not depend on the number of its shards, nor on what lies in which of the input's files.
-//
-// promise: docs/data.md#p-rows-alone
 func TestSameRowsInAnyShards(t *testing.T) {
 	rows := manyRows(1500)
 	want := ""

@@ -31,7 +31,6 @@ func keptIDs(t *testing.T, dir string) []int {
 	return ids
 }
 
-// promise: docs/data.md#p-near-words
 func TestNearDuplicates(t *testing.T) {
 	input := write(t, map[string]string{"in": `{"id": 1, "day": 5, "text": "the quick brown fox jumps over the lazy dog"}
 {"id": 2, "day": 4, "text": "The quick brown fox jumps over the lazy dog, again."}
@@ -118,8 +117,6 @@ func TestNearSameDigest(t *testing.T) {
 }
 
 // A dataset that grows by rows of later days keeps what it had.
-//
-// promise: docs/data.md#p-near-growth
 func TestNearGrowth(t *testing.T) {
 	const days = 3
 	rows := nearRows(600, days)

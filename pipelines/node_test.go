@@ -61,9 +61,6 @@ func onNode(t *testing.T, sp spec.Clean, input string, files map[string]string) 
 }
 
 // TestNode: what is cleaned on a node of a pool is what is cleaned beside the worker, with the step's parameters, variables and secrets.
-//
-// promise: docs/data.md#p-clean-pool
-// promise: docs/data.md#p-clean-pool-progress
 func TestNode(t *testing.T) {
 	input := write(t, map[string]string{`say "a".jsonl`: numberedRows(0, 100)})
 	t.Setenv("WORD", "hello")
@@ -123,8 +120,6 @@ func texts(t *testing.T, root string) map[string]string {
 }
 
 // TestNodeFails: what is wrong with a step is in the report, with its type.
-//
-// promise: docs/data.md#p-clean-pool-fails
 func TestNodeFails(t *testing.T) {
 	t.Setenv("PEPPER", "a key of sixteen bytes")
 	sp := chain(t, inputpath.Token("rows", "sha256:ab"), nodeChain)

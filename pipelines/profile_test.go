@@ -16,8 +16,6 @@ import (
 )
 
 // A Profile describes the rows where it stands, whatever becomes of them, and changes nothing.
-//
-// promise: docs/data.md#p-profile-on-the-way
 func TestProfileOfRowsOnTheWay(t *testing.T) {
 	input := write(t, map[string]string{"a": `{"n": 1}` + "\n" + `{"n": 2}` + "\n", "b": `{"n": 3}` + "\n" + `{"n": 3}` + "\n", "c": `{"n": null}` + "\n"})
 	digest := func(profiles bool) (spec.CleanOutput, string) {

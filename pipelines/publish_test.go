@@ -16,8 +16,6 @@ import (
 )
 
 // Of two cleanings into one folder the second one is told so, and nothing of it stays.
-//
-// promise: docs/data.md#p-clean-nothing-over
 func TestPublishIntoTaken(t *testing.T) {
 	dir := t.TempDir()
 	job := Job{

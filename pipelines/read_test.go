@@ -174,8 +174,6 @@ func TestDeadLetterKeepsDoubles(t *testing.T) {
 }
 
 // Compression and encoding do not change what is in a file, nor into how many units it is cut.
-//
-// promise: docs/data.md#p-first-bytes
 func TestSameRowsInAnyForm(t *testing.T) {
 	rows := strings.Join(manyRows(80_000), "") // some 5 MB, more than one unit
 	if len(rows) < 5_000_000 {

@@ -43,7 +43,6 @@ func mailRow(folder, id, date, contentType, body string) string {
 	return string(text) + "\n"
 }
 
-// promise: docs/data.md#p-dead-letter
 func TestRun(t *testing.T) {
 	input := write(t, map[string]string{
 		"spam.jsonl": mailRow("spam", "1", "Thu, 22 Aug 2002 12:00:00 +0000", "text/html", "<p>Buy &amp; <b>win</b></p>") +
@@ -160,8 +159,6 @@ const dedupAndSplit = `
 `
 
 // The dataset must depend on the rows alone.
-//
-// promise: docs/data.md#p-rows-alone
 func TestSameDigest(t *testing.T) {
 	rows := manyRows(3000)
 	digest := func(parallelism, files int) string {
@@ -207,8 +204,6 @@ func TestSurvivor(t *testing.T) {
 }
 
 // Every row read is kept, dropped or rejected, whatever the rows are, and what is kept is in the files.
-//
-// promise: docs/data.md#p-adds-up
 func TestAccountAddsUp(t *testing.T) {
 	line := rapid.OneOf(
 		rapid.Custom(func(t *rapid.T) string {

@@ -23,8 +23,6 @@ import (
 )
 
 // What Flink makes of the rows is, to the byte, what the child process does, and so is the account.
-//
-// promise: docs/data.md#p-cluster-same
 func TestFlink(t *testing.T) {
 	needFlink(t)
 	content := map[string]string{}
@@ -76,8 +74,6 @@ func needFlink(t *testing.T) {
 }
 
 // Workers in processes of their own, as on a cluster, do the same, and tell of their progress and of their errors.
-//
-// promise: docs/data.md#p-cluster-same
 func TestWorkers(t *testing.T) {
 	needFlink(t)
 	server, err := flink.Start(t.Context(), flink.Config{Dir: t.TempDir(), Memory: 512 << 20})
@@ -133,8 +129,6 @@ func TestWorkers(t *testing.T) {
 }
 
 // What workers of a cluster could only be given by the graph, which others may read, is refused.
-//
-// promise: docs/data.md#p-cluster-secrets
 func TestClusterRefuses(t *testing.T) {
 	input := write(t, map[string]string{"in": "{}"})
 	tests := []struct{ name, transform, want string }{

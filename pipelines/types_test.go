@@ -116,8 +116,6 @@ func TestTypesOfSeveral(t *testing.T) {
 
 // TestTypesOfNothing: a file whose column is null in all rows, and one that has no rows, have no say in the types of the columns. Such files
 // come from programs that derive types from values.
-//
-// promise: docs/data.md#p-types-of-nothing
 func TestTypesOfNothing(t *testing.T) {
 	input := t.TempDir()
 	writeParquet := func(name string, at parquet.Node, rows ...parquet.Row) {
@@ -153,9 +151,6 @@ func TestTypesOfNothing(t *testing.T) {
 }
 
 // TestColumnsAreTyped: what comes from JSON is written with types of its own, and not as text.
-//
-// promise: docs/data.md#p-parquet
-// promise: docs/data.md#p-parquet-mixed
 func TestColumnsAreTyped(t *testing.T) {
 	input := write(t, map[string]string{"in.jsonl": `{"bool": true, "int": 1, "double": 0.5, "text": "a", "list": [1, 2], "object": {"a": 1, "b": "x"}, "mixed": 1, "either": "a"}
 {"bool": false, "int": 2, "double": 1.5, "text": "b", "list": [], "object": {"a": 2, "b": "y"}, "mixed": 0.5, "either": 1}

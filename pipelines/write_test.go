@@ -76,9 +76,6 @@ const (
 )
 
 // TestParquetHolds: each kind of column is read back as it was.
-//
-// promise: docs/data.md#p-parquet
-// promise: docs/data.md#p-parquet-mixed
 func TestParquetHolds(t *testing.T) {
 	rows := []map[string]any{
 		{
@@ -111,9 +108,6 @@ func deep(n int) any {
 }
 
 // TestParquetReadsBack: whatever rows are written to Parquet, the same are read.
-//
-// promise: docs/data.md#p-parquet
-// promise: docs/data.md#p-parquet-mixed
 func TestParquetReadsBack(t *testing.T) {
 	fewerChecks(t, "6")
 	rapid.Check(t, func(t2 *rapid.T) {
@@ -165,8 +159,6 @@ func anyValue(depth int) *rapid.Generator[any] {
 }
 
 // TestCSVReadsBack: texts are read from CSV as they were written.
-//
-// promise: docs/data.md#p-csv-written
 func TestCSVReadsBack(t *testing.T) {
 	fewerChecks(t, "6")
 	rapid.Check(t, func(t2 *rapid.T) {
@@ -186,7 +178,6 @@ func TestCSVReadsBack(t *testing.T) {
 	})
 }
 
-// promise: docs/data.md#p-csv-written
 func TestWriteCSV(t *testing.T) {
 	input := write(t, map[string]string{
 		"in.jsonl": `{"b": null, "a": 1.5, "c": {"x": [1, null]}}` + "\n" + `{"a": true, "b": "say \"hi\", you"}` + "\n",
@@ -241,8 +232,6 @@ func TestWriteText(t *testing.T) {
 }
 
 // TestFormatsDependOnRowsAlone: the files are the same for the same rows, however they come in.
-//
-// promise: docs/data.md#p-files-alone
 func TestFormatsDependOnRowsAlone(t *testing.T) {
 	var rows []string
 	for i := range 300 {

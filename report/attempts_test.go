@@ -10,8 +10,6 @@ import (
 )
 
 // An attempt that ended with its worker is not counted as one that failed.
-//
-// promise: docs/pipelines.md#p-lost-interrupted
 func TestUnsuccessful(t *testing.T) {
 	failed, lost := record.Attempt{ErrorType: fault.Timeout}, record.Attempt{ErrorType: fault.Infrastructure, Interrupted: true}
 	type said struct{ All, Last string }

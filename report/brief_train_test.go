@@ -22,8 +22,6 @@ func TestBriefTrainSaysWhatWasBought(t *testing.T) {
 }
 
 // What was done again is said whatever it was lost by: a node, a rank that crashed, or a damaged checkpoint.
-//
-// promise: docs/scripts.md#p-damaged-named
 func TestBriefTrainSaysWhatWasLost(t *testing.T) {
 	for _, tt := range []struct {
 		out  spec.TrainOutput

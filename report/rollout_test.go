@@ -8,8 +8,6 @@ import (
 )
 
 // TestSyntheticRequestsAreTold: who reads that a release passed must know that no user was asked.
-//
-// promise: docs/rollouts.md#p-ro-synthetic
 func TestSyntheticRequestsAreTold(t *testing.T) {
 	for _, synthetic := range []bool{true, false} {
 		out := spec.RolloutOutput{

@@ -11,7 +11,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// promise: docs/gpus.md#p-gpu-account
 func TestTrainStoryTellsOfGPUs(t *testing.T) {
 	began := time.Unix(1000, 0)
 	a100 := spec.GPUUse{

@@ -93,8 +93,6 @@ func TestBucketContended(t *testing.T) {
 }
 
 // TestBucketLarge: what is large travels in parts, and is there whole or not at all.
-//
-// promise: docs/operations.md#p-whole-objects
 func TestBucketLarge(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 3<<20/2) // 24 MiB
 	var parts, aborted atomic.Int64
@@ -152,8 +150,6 @@ func TestBucketLarge(t *testing.T) {
 }
 
 // TestBucketBrokenRead: a reader goes on where it was, and with the same object or not at all.
-//
-// promise: docs/operations.md#p-broken-download
 func TestBucketBrokenRead(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 1<<18) // 4 MiB
 	var cuts, reads atomic.Int64
@@ -225,8 +221,6 @@ func TestBucketFolder(t *testing.T) {
 }
 
 // TestBucketRefuses: what the server does not let one do is said with its type and with what to do.
-//
-// promise: docs/operations.md#p-store-refuses
 func TestBucketRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		status     int

@@ -50,8 +50,6 @@ func folder(t *testing.T, s *store.Store, files map[string]string) artifact.Ref 
 }
 
 // Garbage is what no record leads to: not the files of an artifact, not what a stored record names, and nothing that is young.
-//
-// promise: docs/data.md#p-gc-garbage
 func TestGarbage(t *testing.T) {
 	s, _ := openFolder(t)
 	lost := blob(t, s, "lost")
@@ -84,7 +82,6 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// promise: docs/data.md#p-verify
 func TestVerify(t *testing.T) {
 	s, dir := openFolder(t)
 	ref := folder(t, s, map[string]string{"a": "first", "b": "second", "c": strings.Repeat("third", 1000)})

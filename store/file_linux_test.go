@@ -70,8 +70,6 @@ func writeForEver(url string) error {
 }
 
 // TestKilledWriterLeavesWholeObjects kills writers with SIGKILL at many points of a Write.
-//
-// promise: docs/operations.md#p-whole-objects
 func TestKilledWriterLeavesWholeObjects(t *testing.T) {
 	root := t.TempDir()
 	url := "file://" + root

@@ -98,9 +98,6 @@ func (r reads) Read(ctx context.Context, key string) (io.ReadCloser, error) {
 }
 
 // TestNearCache: what one has fetched the next takes from the machine, and nothing that is done to a tree changes what others get.
-//
-// promise: docs/training.md#p-file-cache
-// promise: docs/training.md#p-file-cache-copies
 func TestNearCache(t *testing.T) {
 	files := map[string]file{"same": {Content: "twice"}, "twin": {Content: "twice", Exec: true}, "deep/data": {Content: "data"}}
 	whole, dir := openMemStore(t), filepath.Join(t.TempDir(), "cache")
@@ -152,8 +149,6 @@ func overwrite(t *testing.T, path string) {
 }
 
 // TestNearCacheDamage: what is damaged in the store is not kept, and what is damaged on the machine is read from the store.
-//
-// promise: docs/training.md#p-file-cache-damage
 func TestNearCacheDamage(t *testing.T) {
 	s, dir := openMemStore(t), filepath.Join(t.TempDir(), "cache")
 	cache, err := filecache.Open(dir, 1<<20, slog.New(slog.DiscardHandler))

@@ -18,9 +18,6 @@ import (
 )
 
 // TestPatience: every operation waits for a server that is away, and says so once.
-//
-// promise: docs/operations.md#p-store-waits
-// promise: docs/operations.md#p-dies-store
 func TestPatience(t *testing.T) {
 	for name, away := range map[string]func(http.ResponseWriter){
 		"breaks connections": hang,
@@ -83,8 +80,6 @@ func TestPatience(t *testing.T) {
 }
 
 // TestPartsThatArrivedStay: where a server was away, only what has not arrived of a large object is sent again.
-//
-// promise: docs/operations.md#p-store-parts
 func TestPartsThatArrivedStay(t *testing.T) {
 	var mu sync.Mutex
 	uploads, away, arrived := 0, 4, map[string]int{} // the SDK itself gives up after three
@@ -129,9 +124,6 @@ func TestPartsThatArrivedStay(t *testing.T) {
 
 // TestPatienceEnds: a store that stays away is waited for until the limit, one that refuses not at all, and one that has no patience
 // says which of both it is.
-//
-// promise: docs/operations.md#p-store-waits
-// promise: docs/operations.md#p-store-refuses
 func TestPatienceEnds(t *testing.T) {
 	var answer atomic.Pointer[func(http.ResponseWriter)]
 	var asked atomic.Int64

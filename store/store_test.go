@@ -119,7 +119,6 @@ func TestBlobs(t *testing.T) {
 	}
 }
 
-// promise: docs/operations.md#p-broken-download
 func TestDamagedBlob(t *testing.T) {
 	s := open(t, "mem://"+t.TempDir())
 	digest, _, err := s.PutBlob(t.Context(), strings.NewReader("content"))

@@ -157,8 +157,6 @@ func (w *world) check(t *rapid.T) {
 
 // TestNothingNeededIsSwept: whatever is stored, stored again, taken over from a record that is removed meanwhile, published and removed while
 // garbage is looked for and deleted: what a record refers to, or one who has stored or read it less than the grace period ago, is there.
-//
-// promise: docs/data.md#p-gc-beside
 func TestNothingNeededIsSwept(t *testing.T) {
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -405,8 +403,6 @@ func TestSweepEndsItself(t *testing.T) {
 }
 
 // A sweep that was killed leaves its record, and the next one waits for minutes: it says so soon, and until when, but not of a short wait.
-//
-// promise: docs/data.md#p-gc-waits
 func TestSweepWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		ends time.Duration // of the other sweep; 0: never

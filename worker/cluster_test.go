@@ -23,8 +23,6 @@ import (
 
 // A namespace of somebody else's cluster lacks the search attributes. They are created once; who may not do so is told who has to
 // do what.
-//
-// promise: docs/operations.md#p-search-attributes
 func TestSearchAttributesOfACluster(t *testing.T) {
 	s := session(t)
 	const namespace = "bare"
@@ -73,8 +71,6 @@ func (b bearer) GetHeaders(context.Context) (map[string]string, error) {
 
 // A cluster may lack the namespace that is asked for: a client says so and how to create it, and a worker that is told to creates it. The
 // namespace can be used at once, and the second worker finds it there.
-//
-// promise: docs/operations.md#p-no-namespace
 func TestNamespaceOfACluster(t *testing.T) {
 	s := session(t)
 	token, err := embedded.ReadToken(s.Info.TokenFile)

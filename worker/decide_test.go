@@ -55,9 +55,6 @@ func recordOf(t *testing.T, run record.Run, step string) record.StepRecord {
 }
 
 // TestDecide: what may not be is refused with what may, and changes nothing; what may be is kept with who and when.
-//
-// promise: docs/pipelines.md#p-approval-outputs
-// promise: docs/pipelines.md#p-approval-who
 func TestDecide(t *testing.T) {
 	s := session(t)
 	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, asking, nil)}).Run
@@ -122,8 +119,6 @@ func TestDecide(t *testing.T) {
 }
 
 // TestReject: a rejection fails the step, and the run, as a gate does.
-//
-// promise: docs/pipelines.md#p-reject
 func TestReject(t *testing.T) {
 	s := session(t)
 	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, asking, map[string]string{"reject": ""})}).Run
@@ -142,8 +137,6 @@ func TestReject(t *testing.T) {
 }
 
 // TestDecideBySignal: Temporal's UI can send a signal in every version. One that is not valid changes nothing.
-//
-// promise: docs/pipelines.md#p-approval-update
 func TestDecideBySignal(t *testing.T) {
 	s := session(t)
 	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, asking, map[string]string{"signal": ""})}).Run
@@ -162,9 +155,6 @@ func TestDecideBySignal(t *testing.T) {
 }
 
 // TestNobodyDecides: when the time is over, the default decides.
-//
-// promise: docs/pipelines.md#p-hold-default
-// promise: docs/pipelines.md#p-approval-default
 func TestNobodyDecides(t *testing.T) {
 	t.Parallel()
 	s := session(t)

@@ -35,9 +35,6 @@ steps:
 
 // TestBuilds rolls a new build out. A run stays with the build that it began on; what belongs to no run, a lock and the watch of a trigger,
 // goes on with the new build, and so the old one drains.
-//
-// promise: docs/operations.md#p-new-runs-on
-// promise: docs/operations.md#p-run-stays-on
 func TestBuilds(t *testing.T) {
 	versionedServer(t)
 	for d, want := range map[Deployment]bool{{}: true, {"a", "1.0:b"}: true, {"a", ""}: false, {"", "b"}: false, {"a.b", "c"}: false, {"a:b", "c"}: false} {
@@ -99,8 +96,6 @@ func TestBuilds(t *testing.T) {
 
 // TestRunsMoveToABuild: a run that was open before there were builds goes on with the first that is the current one, and a run of a build
 // with the current one when somebody moves it.
-//
-// promise: docs/operations.md#p-moved-on
 func TestRunsMoveToABuild(t *testing.T) {
 	versionedServer(t)
 	s := workAs(t, "")

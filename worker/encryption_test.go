@@ -46,10 +46,6 @@ steps:
 
 // TestWhatTemporalKeeps: with keys, nothing that a pipeline handles is in Temporal's database; without, it is. What is large is in
 // the store alone, encrypted as well.
-//
-// promise: docs/encryption.md#p-encrypted
-// promise: docs/encryption.md#p-moved-to-store
-// promise: docs/encryption.md#p-errors-encrypted
 func TestWhatTemporalKeeps(t *testing.T) {
 	for name, keys := range map[string]string{"plain": "", "encrypted": codec.NewKey(time.Now())} {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +76,6 @@ func TestWhatTemporalKeeps(t *testing.T) {
 }
 
 // TestAttachWithoutTheKeys: a process must not store as it is what the holder would encrypt, nor the other way round.
-//
-// promise: docs/encryption.md#p-attach-needs-keys
 func TestAttachWithoutTheKeys(t *testing.T) {
 	for name, keys := range map[string]string{"the holder": codec.NewKey(time.Now()), "the other": ""} {
 		t.Run(name, func(t *testing.T) {

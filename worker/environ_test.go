@@ -12,8 +12,6 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// promise: docs/ec2.md#p-ec2-env-secrets
-// promise: docs/security.md#p-agent-credentials
 func TestAgentEnviron(t *testing.T) {
 	dir := t.TempDir()
 	certificate := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"

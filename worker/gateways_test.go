@@ -125,8 +125,6 @@ func metricsOf(t *testing.T, g *Gateways) string {
 
 // TestMetricsPort: metrics have a port of their own, which the environment may choose, and which is the same after a restart then. One
 // that is taken is refused, and leaves the target as it is served.
-//
-// promise: docs/operations.md#p-gateway-metrics
 func TestMetricsPort(t *testing.T) {
 	state := t.TempDir()
 	g := gateways(t, state)
@@ -169,8 +167,6 @@ func TestMetricsPort(t *testing.T) {
 
 // TestMetricsOnAnyPort: an environment that says nothing of metrics, as one that an earlier build remembered, gets a free port for
 // those of each target.
-//
-// promise: docs/operations.md#p-gateway-metrics
 func TestMetricsOnAnyPort(t *testing.T) {
 	state := t.TempDir()
 	remembered := fmt.Sprintf(`{"words":{"embedded":{"port":%d}},"spam":{"embedded":{"port":%d}}}`, freePort(t), freePort(t))
@@ -289,8 +285,6 @@ func TestGatewayPortInUse(t *testing.T) {
 }
 
 // TestRolloutPortInUse: a taken port is nobody's passing trouble. The step fails at the first attempt and says which port.
-//
-// promise: docs/operations.md#p-port-is-taken
 func TestRolloutPortInUse(t *testing.T) {
 	s := session(t)
 	other, err := net.Listen("tcp", "127.0.0.1:0")
@@ -347,8 +341,6 @@ steps:
 }
 
 // TestRolloutWithoutFiles: what somebody must create is nobody's passing trouble either. The step fails at the first attempt and says what to do.
-//
-// promise: docs/serving.md#p-access-again
 func TestRolloutWithoutFiles(t *testing.T) {
 	s := session(t)
 	pipeline := project(t, `name: logged
@@ -411,8 +403,6 @@ func TestGatewaysCannotRemember(t *testing.T) {
 }
 
 // The access log is a file, or the standard output of a process that serves and does nothing else.
-//
-// promise: docs/serving.md#p-access-stdout
 func TestGatewayWithAnAccessLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access.log")
 	for _, tc := range []struct {
@@ -457,8 +447,6 @@ func TestGatewayWithAnAccessLog(t *testing.T) {
 }
 
 // A target that was served before is served again without its access log, as long as that cannot be opened.
-//
-// promise: docs/serving.md#p-access-again
 func TestGatewayWithoutItsAccessLog(t *testing.T) {
 	state, dir := t.TempDir(), filepath.Join(t.TempDir(), "logs")
 	path := filepath.Join(dir, "access.log")
@@ -503,9 +491,6 @@ func TestGatewayWithoutItsAccessLog(t *testing.T) {
 
 // A target with a front door is served as its environment says, and again after a restart, which has no environment. A worker's other
 // gateways listen where --serve-listen says.
-//
-// promise: docs/serving.md#p-door-remembered
-// promise: docs/operations.md#p-serve-listen
 func TestGatewayWithADoor(t *testing.T) {
 	const key = "the-key-of-the-web-shop"
 	file := filepath.Join(t.TempDir(), "web")

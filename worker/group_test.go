@@ -26,8 +26,6 @@ finally:
 
 // TestGroupSurvivesTheCancelOfItsHolder: the newest run of a group is the one that is left, and it starts when the one before has tidied
 // up. The lock is a child of the run that first held it, and must not be cancelled with it.
-//
-// promise: docs/pipelines.md#p-group-cancel
 func TestGroupSurvivesTheCancelOfItsHolder(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -90,8 +88,6 @@ steps:
 `
 
 // TestSkipAfterTermination: a run that does not wait is skipped while another holds the group, and not because of one that was terminated.
-//
-// promise: docs/pipelines.md#p-group-skip
 func TestSkipAfterTermination(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -116,8 +112,6 @@ func TestSkipAfterTermination(t *testing.T) {
 }
 
 // TestChildInItsParentsGroup: groups whose names are known when they run only are no reason to wait for ever.
-//
-// promise: docs/pipelines.md#p-group-child
 func TestChildInItsParentsGroup(t *testing.T) {
 	t.Parallel()
 	s := session(t)

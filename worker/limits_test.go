@@ -128,9 +128,6 @@ func terminated(t *testing.T, s *control.Session) (ids []string) {
 
 // TestWaitsReachNoLimit: whatever waits for long, a queued run with its lock, a rollout that is not decided or a run whose rollout waits
 // for that one, goes on in new histories before the server ends it, and has its turn in the end.
-//
-// promise: docs/scaling.md#p-waiting
-// promise: docs/pipelines.md#p-rollouts-wait
 func TestWaitsReachNoLimit(t *testing.T) {
 	t.Parallel()
 	s := crampedSession(t)
@@ -200,8 +197,6 @@ func TestWaitsReachNoLimit(t *testing.T) {
 }
 
 // TestManyPublishedNames: a run that publishes more names than Temporal lets it be found by ends as any other, and is found by the newest.
-//
-// promise: docs/operations.md#p-many-names
 func TestManyPublishedNames(t *testing.T) {
 	t.Parallel()
 	s := session(t)

@@ -62,9 +62,6 @@ func TestLostRunWithLiveChild(t *testing.T) {
 
 // TestTerminatedRun: the record of a run that somebody terminates is closed by the worker, its state is not said to be running, and who
 // wants to hear of failures hears of it once.
-//
-// promise: docs/operations.md#p-terminated-closed
-// promise: docs/pipelines.md#p-end-terminated
 func TestTerminatedRun(t *testing.T) {
 	t.Parallel()
 	s := session(t)

@@ -19,9 +19,6 @@ import (
 
 // TestNotificationsHoldNothingUp: a receiver that answers only after the run has ended gets its messages all the same, and one that
 // never does fails no run. The address, a secret, is nowhere.
-//
-// promise: docs/notify.md#p-notify-never-waits
-// promise: docs/notify.md#p-notify-secrets
 func TestNotificationsHoldNothingUp(t *testing.T) {
 	s := openWith(t, "")
 	ended, heard := make(chan struct{}), make(chan notify.Message, 10)
@@ -71,8 +68,6 @@ notify:
 }
 
 // TestDeliver: who ends a process with its run waits until the run's end was told.
-//
-// promise: docs/notify.md#p-notify-five-seconds
 func TestDeliver(t *testing.T) {
 	s := session(t)
 	delivering, heard := make(chan struct{}), make(chan string, 10)

@@ -44,9 +44,6 @@ func planOf(t *testing.T, s *control.Session, req control.SubmitRequest, against
 }
 
 // TestPlanIsWhatHappens: what is planned before a run, after it and after edits is what then happens.
-//
-// promise: docs/pipelines.md#p-plan-says
-// promise: docs/pipelines.md#p-plan-nothing
 func TestPlanIsWhatHappens(t *testing.T) {
 	s := session(t)
 	source := strings.ReplaceAll(predictable, "%NAME%", "predictable")

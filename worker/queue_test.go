@@ -25,10 +25,6 @@ steps:
 
 // TestGroupQueues: runs of a group go one after the other, in the order in which they came, also when the one that holds the group is
 // terminated and can no longer give it back.
-//
-// promise: docs/pipelines.md#p-group-one
-// promise: docs/pipelines.md#p-group-queue
-// promise: docs/pipelines.md#p-group-terminated
 func TestGroupQueues(t *testing.T) {
 	t.Parallel()
 	s := session(t)

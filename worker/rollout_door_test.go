@@ -13,9 +13,6 @@ import (
 )
 
 // TestRolloutAtAFrontDoor: whoever a target lets in, a rollout's own questions, rows and labels pass, over TLS and by its key.
-//
-// promise: docs/serving.md#p-door-own-key
-// promise: docs/serving.md#p-door-local
 func TestRolloutAtAFrontDoor(t *testing.T) {
 	t.Parallel()
 	s := session(t)

@@ -24,8 +24,6 @@ import (
 
 // TestRolloutKeepsTheFrontDoor: the keys and the port of a target are those of what serves, until a release of another environment is
 // promoted. A rollout that fails leaves them, also for the next start.
-//
-// promise: docs/rollouts.md#p-ro-front
 func TestRolloutKeepsTheFrontDoor(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -105,8 +103,6 @@ func TestRolloutKeepsTheFrontDoor(t *testing.T) {
 
 // TestRolloutBesideATakenPort: whoever has the port of a target meanwhile, a rollout of another environment opens none of its own before it is
 // promoted. It fails at once.
-//
-// promise: docs/rollouts.md#p-ro-front
 func TestRolloutBesideATakenPort(t *testing.T) {
 	t.Parallel()
 	dir, before, after := t.TempDir(), freePort(t), freePort(t)
@@ -135,8 +131,6 @@ func TestRolloutBesideATakenPort(t *testing.T) {
 }
 
 // TestServedEnvironmentStays: what `sluice serve -e` says of a target holds in its state folder until another front is promoted.
-//
-// promise: docs/rollouts.md#p-ro-serve-env
 func TestServedEnvironmentStays(t *testing.T) {
 	t.Parallel()
 	s, dir, port, moved := openStore(t), t.TempDir(), freePort(t), freePort(t)

@@ -18,10 +18,6 @@ import (
 
 // TestRolloutOnKServe: on a cluster a good candidate is promoted and a bad one rolled back, as they are in this process, and what lost is
 // removed from the cluster. The API server is real, KServe's controller is played, the models run.
-//
-// promise: docs/kserve.md#p-ks-same-rollout
-// promise: docs/kserve.md#p-ks-previous-stays
-// promise: docs/kserve.md#p-ks-without-pods
 func TestRolloutOnKServe(t *testing.T) {
 	if _, err := kubetest.Program(); err != nil {
 		rig.Skip(t, err)

@@ -14,10 +14,6 @@ import (
 
 // TestRolloutRefusesLabels: labels that are no class of the model, and rows that cannot be replayed, end a rollout before its candidate gets
 // any traffic.
-//
-// promise: docs/pipelines.md#p-replay-probed
-// promise: docs/pipelines.md#p-labels-refused
-// promise: docs/rollouts.md#p-ro-incomparable
 func TestRolloutRefusesLabels(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -46,9 +42,6 @@ func TestRolloutRefusesLabels(t *testing.T) {
 
 // TestRolloutRefusesAnswers: a candidate whose answers agree with no label, or with those of the release that serves by accident only, gets no
 // traffic.
-//
-// promise: docs/rollouts.md#p-ro-logits
-// promise: docs/rollouts.md#p-ro-incomparable
 func TestRolloutRefusesAnswers(t *testing.T) {
 	t.Parallel()
 	s := session(t)

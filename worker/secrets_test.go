@@ -72,10 +72,6 @@ steps:
 `
 
 // TestSecretsStayInTheStep: whatever a program does with a secret, its value is in no history, record, log, error or argument.
-//
-// promise: docs/secrets.md#p-secret-not-inherited
-// promise: docs/secrets.md#p-secret-nowhere
-// promise: docs/secrets.md#p-secret-in-output
 func TestSecretsStayInTheStep(t *testing.T) {
 	const value = "deep/quartz+9471 sphinx?vow"
 	s, gate := openWith(t, ""), t.TempDir()

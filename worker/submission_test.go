@@ -73,9 +73,6 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// promise: docs/kubernetes.md#p-pods-reach
-// promise: docs/pipelines.md#p-param-needed
-// promise: docs/operations.md#p-one-store
 func TestSubmitRefuses(t *testing.T) {
 	s := session(t)
 	good := project(t, "name: good\nparams: {n: {type: int}}\nsteps: {only: {run: {command: [\"true\"]}}}\n", map[string]string{
@@ -129,8 +126,6 @@ func TestSubmitRefuses(t *testing.T) {
 }
 
 // Two processes that submit the same at once start one run.
-//
-// promise: docs/operations.md#p-submitted-at-once
 func TestSubmitTwiceAtOnce(t *testing.T) {
 	s := session(t)
 	file := project(t, sleeper, nil)
@@ -162,8 +157,6 @@ func TestSubmitTwiceAtOnce(t *testing.T) {
 }
 
 // TestRerunOfAnOpenRun: somebody who types rerun after a crash means the run that was interrupted, and not a second one beside it.
-//
-// promise: docs/pipelines.md#p-rerun-open
 func TestRerunOfAnOpenRun(t *testing.T) {
 	s := session(t)
 	run := submit(t, s, control.SubmitRequest{PipelineFile: project(t, sleeper, nil)}).Run

@@ -15,8 +15,6 @@ import (
 
 // TestRestoreGoesOn: of triggers that the server has lost, one that cannot be put back keeps neither the others nor the worker from starting,
 // and the log names it.
-//
-// promise: docs/operations.md#p-put-back
 func TestRestoreGoesOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

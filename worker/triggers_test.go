@@ -73,11 +73,6 @@ func ended(runs []record.RunRecord, status spec.Status) int {
 
 // TestScheduleTrigger: a cron expression with seconds starts runs on the real server, each with a name and the time it is for; applying
 // again changes nothing; a pause ends it; what is no longer declared is deleted.
-//
-// promise: docs/triggers.md#p-apply
-// promise: docs/triggers.md#p-apply-twice
-// promise: docs/triggers.md#p-as-applied
-// promise: docs/triggers.md#p-run-name
 func TestScheduleTrigger(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -149,9 +144,6 @@ func TestScheduleTrigger(t *testing.T) {
 
 // TestScheduleSkips: while a run of a schedule is open, no other is started by it, nor by hand; a backfill makes up for times that are
 // past, for each once.
-//
-// promise: docs/triggers.md#p-on-conflict
-// promise: docs/triggers.md#p-time-once
 func TestScheduleSkips(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -222,9 +214,6 @@ func count(t *testing.T, s *control.Session, pipeline, status string) int {
 
 // TestDataTrigger: each settled version of a file starts one run on the real server, which is told of it; a run whose start was not
 // noted is not started again.
-//
-// promise: docs/triggers.md#p-run-trigger
-// promise: docs/triggers.md#p-version-once
 func TestDataTrigger(t *testing.T) {
 	t.Parallel()
 	s := session(t)

@@ -107,10 +107,6 @@ func moreLooks(t *testing.T, s *control.Session, id string) {
 }
 
 // TestMetricTrigger: a number that Prometheus gives starts one run when it has met the condition for the time; the run is told of it.
-//
-// promise: docs/triggers.md#p-run-trigger
-// promise: docs/triggers.md#p-metric-held
-// promise: docs/triggers.md#p-metric-value
 func TestMetricTrigger(t *testing.T) {
 	for name, serve := range map[string]func(*gauge, *testing.T) string{
 		"fake": func(g *gauge, t *testing.T) string { return g.prometheus(t, `max(feature_psi{model="spam"})`) },
@@ -151,8 +147,6 @@ func TestMetricTrigger(t *testing.T) {
 }
 
 // TestOutputTrigger: an output of the pipeline's own last accepted run starts a run.
-//
-// promise: docs/triggers.md#p-metric-value
 func TestOutputTrigger(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -199,9 +193,6 @@ steps:
 
 // TestPipelineTrigger: each accepted run of another pipeline starts one run; those that failed or were declined start none, nor do those
 // from before the trigger.
-//
-// promise: docs/triggers.md#p-run-trigger
-// promise: docs/triggers.md#p-after-accepted
 func TestPipelineTrigger(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -249,8 +240,6 @@ func TestPipelineTrigger(t *testing.T) {
 }
 
 // TestDueRunSurvivesRestart: what a trigger has decided on is started once, by whichever worker comes next.
-//
-// promise: docs/triggers.md#p-started-once
 func TestDueRunSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -345,10 +334,6 @@ func watches(t *testing.T, s *control.Session, id string) []string {
 
 // TestWatchIsOne: a trigger that watches has one workflow, however often it looks. It looks at once when it was resumed, changed, or told
 // to by hand, and not at all when it is paused or deleted, also by somebody who knows Temporal only.
-//
-// promise: docs/triggers.md#p-watch-paused
-// promise: docs/triggers.md#p-watch-one
-// promise: docs/triggers.md#p-watch-back
 func TestWatchIsOne(t *testing.T) {
 	t.Parallel()
 	s := session(t)

@@ -6,7 +6,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// promise: docs/training.md#p-file-cache-local
 func TestFileCacheOf(t *testing.T) {
 	size, none := spec.Size(1<<30), spec.Size(0)
 	for _, tt := range []struct {

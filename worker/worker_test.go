@@ -254,8 +254,6 @@ func TestOpenFails(t *testing.T) {
 }
 
 // TestSweep: folders of attempts that a killed holder left are gone when the folder is next held.
-//
-// promise: docs/operations.md#p-swept
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	left := filepath.Join(dir, "tmp", "run-step-1")

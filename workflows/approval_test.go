@@ -41,7 +41,6 @@ func question() contract.ApprovalInput {
 	}
 }
 
-// promise: docs/pipelines.md#p-approval-update
 func TestApprovalIsDecidedOnce(t *testing.T) {
 	approve := contract.Decide{Approve: true, By: "user:ann", Reason: "fine", Fields: map[string]string{"share": "0.5"}}
 	tests := []struct {
@@ -107,7 +106,6 @@ func TestSecondDecision(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-approval-update
 func TestApprovalBySignal(t *testing.T) {
 	env := (&world{}).environment(t)
 	signal := func(after time.Duration, d contract.Decide) {
@@ -122,7 +120,6 @@ func TestApprovalBySignal(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-hold-default
 func TestApprovalTimesOut(t *testing.T) {
 	for choice, approved := range map[string]bool{"": false, "reject": false, contract.DefaultApprove: true} {
 		in := question()
@@ -145,8 +142,6 @@ func TestApprovalTimesOut(t *testing.T) {
 }
 
 // TestHold: a gate that holds, of a step and of instances, and an approval step.
-//
-// promise: docs/notify.md#p-event-hold
 func TestHold(t *testing.T) {
 	limit := spec.Duration(time.Hour)
 	ask := contract.ApprovalInput{Seen: "gate", Approval: spec.Approval{Timeout: &limit}}

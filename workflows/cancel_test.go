@@ -21,11 +21,6 @@ func slow(n spec.Node, w *world) spec.Node {
 
 // TestCancelAfterTheMainSteps: the first cancel leaves on_failure and finally to their work, and how the run ends when the main steps are
 // over. Each further one stops the section that is under way.
-//
-// promise: docs/pipelines.md#p-cancel-first
-// promise: docs/pipelines.md#p-cancel-twice
-// promise: docs/pipelines.md#p-end-late-cancel
-// promise: docs/pipelines.md#p-end-cancel-again
 func TestCancelAfterTheMainSteps(t *testing.T) {
 	const minute = time.Minute
 	for _, tt := range []struct {

@@ -98,8 +98,6 @@ func count(w *world) map[string]int {
 	return got
 }
 
-// promise: docs/pipelines.md#p-side-by-side
-// promise: docs/operations.md#p-limit-history
 func TestRunContinuesAsNew(t *testing.T) {
 	in := contract.RunInput{Run: "r", Name: "p", Graph: big()}
 	t.Run("success", func(t *testing.T) {
@@ -174,8 +172,6 @@ func TestRunContinuesAsNew(t *testing.T) {
 
 // TestRetriesContinueAsNew: a step, or an instance, that fails again and again is tried as often as it may be, in as many histories as
 // that takes.
-//
-// promise: docs/scaling.md#p-retry-history
 func TestRetriesContinueAsNew(t *testing.T) {
 	const attempts = 90
 	failures := func() (errs []error) {

@@ -48,8 +48,6 @@ func TestChildRunsCost(t *testing.T) {
 
 // TestChildWithoutSuccess: a child that was canceled by itself, by a person or by another run of its group, has failed; one that was turned
 // away is skipped, and so is its run. Neither passes.
-//
-// promise: docs/pipelines.md#p-only-success
 func TestChildWithoutSuccess(t *testing.T) {
 	sub, forgiven := node("sub"), node("sub")
 	sub.Kind, forgiven.Kind, forgiven.ContinueOnError = spec.KindPipeline, spec.KindPipeline, true
@@ -101,8 +99,6 @@ func TestChildWithoutSuccess(t *testing.T) {
 }
 
 // What is left of a run's budget binds its child, whatever the child says of its own, and its attempts together.
-//
-// promise: docs/pipelines.md#p-budget-children
 func TestChildRunsKeepTheParentsBudget(t *testing.T) {
 	for name, own := range map[string]float64{"a child without one": 0, "a child with a larger one": 40} {
 		t.Run(name, func(t *testing.T) {

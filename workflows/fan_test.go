@@ -28,11 +28,6 @@ const anyNumber = -1
 
 var errLane = fault.New(fault.Invalid, "no space left on device", nil)
 
-// promise: docs/pipelines.md#p-foreach-empty
-// promise: docs/pipelines.md#p-repeat-max
-// promise: docs/pipelines.md#p-require-lost
-// promise: docs/pipelines.md#p-end-outranks
-// promise: docs/pipelines.md#p-end-lane
 func TestFan(t *testing.T) {
 	failing := map[string][]error{"fit.3": {userError()}, "fit.7": {userError()}}
 	foreach, lenient := wide("fit", spec.FanForeach), wide("fit", spec.FanForeach)
@@ -144,8 +139,6 @@ func TestFan(t *testing.T) {
 }
 
 // TestRunCountsTheCostOfALostLane: the lane cannot tell of it any more.
-//
-// promise: docs/pipelines.md#p-cost-lost-lane
 func TestRunCountsTheCostOfALostLane(t *testing.T) {
 	w := &world{of: map[string]int{"fit": 3}, lanes: map[string]error{"fit": fault.New(fault.Infrastructure, "terminated", nil)}, recorded: 4}
 	if _, run := w.statuses(t, []spec.Node{wide("fit", spec.FanForeach)}); run.CostUSD != 4 {
@@ -182,8 +175,6 @@ func noneTwice(t *testing.T, started []string) int {
 }
 
 // TestWindows: lanes together do no more instances at once than `max_parallel`, and all of them.
-//
-// promise: docs/pipelines.md#p-max-parallel
 func TestWindows(t *testing.T) {
 	for parallel, want := range map[int]int{0: 64, 65: 65, 1000: 130} {
 		w := &world{of: map[string]int{"fit": 130}}
@@ -203,7 +194,6 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-budget-spent
 func TestSpentBudgetStopsTheRunOfAFan(t *testing.T) {
 	step := wide("fit", spec.FanForeach)
 	step.MaxParallel = 2

@@ -325,8 +325,6 @@ func check(t tester, graph []*drawn, w *world, events []string, split bool) {
 }
 
 // TestEveryEnd has every end happen at every place, and compares what follows with the table.
-//
-// promise: docs/pipelines.md#p-late-rollout
 func TestEveryEnd(t *testing.T) {
 	passes := causes[0]
 	reader := func(need spec.Need, section spec.Section) *drawn {
@@ -449,12 +447,6 @@ func drawCause(t *rapid.T, kind spec.Kind) cause {
 }
 
 // TestAnyGraph: every run is as the table says, whatever its graph, its steps' ends and the length of its history.
-//
-// promise: docs/pipelines.md#p-need-passed
-// promise: docs/pipelines.md#p-need-not-failed
-// promise: docs/pipelines.md#p-need-ended
-// promise: docs/pipelines.md#p-need-failed
-// promise: docs/notify.md#p-event-rollback
 func TestAnyGraph(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		graph := drawGraph(r)

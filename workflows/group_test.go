@@ -19,9 +19,6 @@ import (
 
 // TestAnyGraphWithoutATurn: whatever a run that never gets its turn would work on or clean up belongs to the run that holds its concurrency
 // group. None of its steps runs, and each has an end.
-//
-// promise: docs/pipelines.md#p-sections-none
-// promise: docs/pipelines.md#p-end-unbegun
 func TestAnyGraphWithoutATurn(t *testing.T) {
 	for _, refusal := range []struct {
 		name  string

@@ -10,8 +10,6 @@ import (
 )
 
 // A run whose records could be lost has not succeeded, and goes on in no history that would stand on them.
-//
-// promise: docs/operations.md#p-dies-machine
 func TestRunFailsWithoutDurableRecords(t *testing.T) {
 	fanned := func(n spec.Node) spec.Node {
 		n.Fan, n.Require = spec.FanForeach, 1

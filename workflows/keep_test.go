@@ -13,8 +13,6 @@ import (
 )
 
 // Older runs are removed when the record of the run is closed, however it ended, where the pipeline says so; and no run fails of it.
-//
-// promise: docs/pipelines.md#p-keep-none
 func TestKeepFollowsTheEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		keeps    bool

@@ -92,8 +92,6 @@ func (s *street) check(t *testing.T, turns ...string) {
 	}
 }
 
-// promise: docs/pipelines.md#p-group-one
-// promise: docs/pipelines.md#p-group-queue
 func TestLockIsGivenInOrder(t *testing.T) {
 	s := newStreet(t, []string{"b", "c", "d"}, nil, nil)
 	s.want(1, "b", false)
@@ -111,7 +109,6 @@ func TestLockIsGivenInOrder(t *testing.T) {
 	s.check(t, "b", "c", "d")
 }
 
-// promise: docs/pipelines.md#p-group-terminated
 func TestLockOfATerminatedRunIsFree(t *testing.T) {
 	s := newStreet(t, []string{"b", "d"}, []string{"c"}, nil)
 	s.want(1, "b", false)
@@ -127,8 +124,6 @@ func TestLockOfATerminatedRunIsFree(t *testing.T) {
 }
 
 // TestTerminatedHolderIsMissedAtOnce: a run that comes does not wait for the time to look.
-//
-// promise: docs/pipelines.md#p-group-terminated
 func TestTerminatedHolderIsMissedAtOnce(t *testing.T) {
 	s := newStreet(t, []string{"b"}, nil, nil)
 	s.dead["a"].Store(true)
@@ -178,7 +173,6 @@ func TestWhoWaitsNoLongerGetsNoTurn(t *testing.T) {
 	s.check(t, "c")
 }
 
-// promise: docs/pipelines.md#p-group-cancel
 func TestLockCancelsTheOthers(t *testing.T) {
 	s := newStreet(t, []string{"c"}, nil, []string{"a", "b"})
 	s.want(1, "b", false)

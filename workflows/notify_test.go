@@ -59,10 +59,6 @@ func (p *post) times(to string) (n int) {
 	return n
 }
 
-// promise: docs/notify.md#p-notify-again
-// promise: docs/notify.md#p-notify-refused
-// promise: docs/notify.md#p-notify-says-why
-// promise: docs/notify.md#p-notify-id
 func TestNotify(t *testing.T) {
 	down := fault.New(fault.Infrastructure, "503", nil)
 	p := &post{
@@ -101,8 +97,6 @@ func TestNotify(t *testing.T) {
 }
 
 // TestNotifyOfARun: a run starts a workflow for an event that somebody wants to hear of, and does not wait for its end.
-//
-// promise: docs/notify.md#p-notify-never-waits
 func TestNotifyOfARun(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -10,8 +10,6 @@ import (
 // Recorded by TestPipelineRuns and TestWaitsReachNoLimit in worker/, and TestEnds, TestContinued, TestCancels and TestLostLane in
 // integration/, as are those below. *-polled*, and rollout-undecided, are of a build that knew no change of versions.go, on a server that
 // suggested new histories early; *-older are of that build, too, which ended these runs otherwise.
-//
-// promise: docs/operations.md#p-new-build
 func TestPipelineReplays(t *testing.T) {
 	historytest.Replay(t, "testdata/pipeline-*.json*", contract.PipelineWorkflow, Pipeline)
 }

@@ -357,14 +357,6 @@ func node(id string, needs ...string) spec.Node {
 
 func userError() error { return fault.New(fault.User, "exit code 1", nil) }
 
-// promise: docs/pipelines.md#p-gate-first
-// promise: docs/pipelines.md#p-need-passed
-// promise: docs/pipelines.md#p-need-not-failed
-// promise: docs/pipelines.md#p-need-ended
-// promise: docs/pipelines.md#p-need-failed
-// promise: docs/pipelines.md#p-upstream
-// promise: docs/pipelines.md#p-branches-go-on
-// promise: docs/pipelines.md#p-retry-default
 func TestHowStepsEnd(t *testing.T) {
 	infra := fault.New(fault.Infrastructure, "disk", nil)
 	tests := []struct {
@@ -454,7 +446,6 @@ func TestHowStepsEnd(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-lost-interrupted
 func TestAttemptsAreKeptWithTheirReasons(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error
@@ -495,9 +486,6 @@ func in(section spec.Section, n spec.Node) spec.Node {
 	return n
 }
 
-// promise: docs/pipelines.md#p-sections
-// promise: docs/pipelines.md#p-sections-fail
-// promise: docs/pipelines.md#p-budget-spent
 func TestSections(t *testing.T) {
 	graph := []spec.Node{node("a"), node("b", "a", "passed"), in(spec.SectionOnFailure, node("page")), in(spec.SectionFinally, node("tidy"))}
 	tests := []struct {
@@ -541,8 +529,6 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-sections
-// promise: docs/pipelines.md#p-end-cancel
 func TestFinallyRunsAfterACancel(t *testing.T) {
 	w := &world{ends: map[string][]error{"a": {fault.New(fault.Infrastructure, "disk", nil)}}}
 	env := w.environment(t)
@@ -581,7 +567,6 @@ func TestStateSaysWhyAStepIsTriedAgain(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-continue-on-error
 func TestContinueOnError(t *testing.T) {
 	a := node("a")
 	a.ContinueOnError = true
@@ -606,7 +591,6 @@ func TestCancelAtOnceHasARecord(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-end-cancel
 func TestCancelEndsEveryStepAndClosesTheRecord(t *testing.T) {
 	w := &world{ends: map[string][]error{"a": {fault.New(fault.Infrastructure, "disk", nil)}}}
 	env := w.environment(t)

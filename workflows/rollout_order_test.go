@@ -60,8 +60,6 @@ func order(action string) contract.RolloutOrder {
 	return contract.RolloutOrder{Action: action, By: "user:ann", Reason: "why"}
 }
 
-// promise: docs/rollouts.md#p-ro-promote
-// promise: docs/rollouts.md#p-ro-abort
 func TestAPersonEndsARollout(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -124,8 +122,6 @@ func TestAnOrderIsAnsweredWhateverComesOfIt(t *testing.T) {
 }
 
 // TestAPauseHoldsTheStage: no look passes it, and the time of the pause is added to what the stage may take.
-//
-// promise: docs/rollouts.md#p-ro-pause
 func TestAPauseHoldsTheStage(t *testing.T) {
 	f := &target{previous: "1"}
 	env := f.environment()

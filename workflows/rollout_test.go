@@ -203,7 +203,6 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-late-rollout
 func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
 	f := &target{previous: "1", looks: []string{"hold"}}
 	env := f.environment()
@@ -217,8 +216,6 @@ func TestACanceledRolloutGivesItsTrafficBack(t *testing.T) {
 }
 
 // TestARolloutCanceledWhileItLoads: nothing stays loaded, and no traffic was moved.
-//
-// promise: docs/rollouts.md#p-ro-unopened
 func TestARolloutCanceledWhileItLoads(t *testing.T) {
 	f := &target{previous: "1", looks: []string{"pass"}, loads: true}
 	env := f.environment()
@@ -232,8 +229,6 @@ func TestARolloutCanceledWhileItLoads(t *testing.T) {
 }
 
 // TestRolloutGoesOnInANewHistory: between stages, and midway in one, whose traffic is not ordered again.
-//
-// promise: docs/scaling.md#p-waiting
 func TestRolloutGoesOnInANewHistory(t *testing.T) {
 	f := &target{previous: "1", looks: []string{"pass", "hold", "hold", "pass"}, awaitsReplay: true}
 	spec, err := json.Marshal(canary())
@@ -273,8 +268,6 @@ func TestRolloutGoesOnInANewHistory(t *testing.T) {
 
 // TestManyStagesStayShortHistories: a rollout whose stages all pass at once goes on in a new history between two of them, and of their
 // looks it keeps no more than one payload takes.
-//
-// promise: docs/operations.md#p-limit-history
 func TestManyStagesStayShortHistories(t *testing.T) {
 	const stages, eventsEach = 600, 14
 	f := &target{previous: "1", looks: []string{"pass"}, looksEach: 40}

@@ -16,8 +16,6 @@ import (
 )
 
 // TestStepsTakeTurns: of the steps of a run that wait for the same target none tries to start its child in vain, however many there are.
-//
-// promise: docs/pipelines.md#p-rollouts-wait
 func TestStepsTakeTurns(t *testing.T) {
 	const steps = 20
 	env := flowtest.New()

@@ -80,7 +80,6 @@ func input() contract.WatchInput {
 	}, Spec: spec.Trigger{Data: &spec.DataTrigger{Every: spec.Duration(time.Minute)}}, Digest: "d"}
 }
 
-// promise: docs/triggers.md#p-watch-one
 func TestWatch(t *testing.T) {
 	due := contract.Look{
 		Run: "spam-inbox-ab12", Trigger: spec.TriggerFacts{Name: "inbox", Kind: "data", Files: []string{"file:///in/a"}},

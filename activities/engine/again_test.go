@@ -16,8 +16,6 @@ import (
 )
 
 // TestFromDoesAllOfItAgain: neither pieces of a step that are kept nor the steps of its child take the place of a step that is to be done again.
-//
-// promise: docs/pipelines.md#p-run-from
 func TestFromDoesAllOfItAgain(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -52,8 +50,6 @@ steps:
 }
 
 // TestRerunOfARunWithoutCache: what a run was to execute in any case and did not finish, its rerun executes; what it finished is reused.
-//
-// promise: docs/pipelines.md#p-rerun-forced
 func TestRerunOfARunWithoutCache(t *testing.T) {
 	const three = `
 steps:
@@ -139,8 +135,6 @@ outputs: {gain: "${steps.one.n - last.?steps.one.n.orValue(0)}"}
 }
 
 // TestStopGoesBeforeHold: a condition that stops the run leaves nothing to ask a person, and one that fails nothing to decline.
-//
-// promise: docs/pipelines.md#p-hold-only
 func TestStopGoesBeforeHold(t *testing.T) {
 	for order, want := range map[string]spec.Status{
 		"stop hold": spec.StatusDeclined, "hold stop": spec.StatusDeclined, "stop fail": spec.StatusFailed, "fail stop": spec.StatusFailed,

@@ -39,11 +39,6 @@ steps:
     cache: {max_age: 1h}
 `
 
-// promise: README.md#p-not-again
-// promise: docs/pipelines.md#p-cache-default
-// promise: docs/pipelines.md#p-cache-age
-// promise: docs/pipelines.md#p-run-goes-on
-// promise: docs/pipelines.md#p-rerun
 func TestStepCache(t *testing.T) {
 	tests := []struct {
 		name, step string
@@ -122,8 +117,6 @@ func (w withoutCache) Read(ctx context.Context, key string) (io.ReadCloser, erro
 }
 
 // A step that is left out is skipped, unless a step that is to be done waits for it.
-//
-// promise: docs/pipelines.md#p-run-only
 func TestOnlySomeSteps(t *testing.T) {
 	b := newBench(t, cacheable)
 	b.begin("r1")
@@ -144,8 +137,6 @@ func TestOnlySomeSteps(t *testing.T) {
 }
 
 // A result that is taken over twice is still the first run's, and as old as it was.
-//
-// promise: docs/pipelines.md#p-cache-age
 func TestATakenOverResultGetsNoYounger(t *testing.T) {
 	b := newBench(t, cacheable)
 	b.begin("r1")
@@ -176,8 +167,6 @@ func TestATakenOverResultGetsNoYounger(t *testing.T) {
 }
 
 // What a step depends on, and nothing else, is in its key.
-//
-// promise: docs/pipelines.md#p-key-not
 func TestKeySeesChanges(t *testing.T) {
 	parts := func(pipeline string) map[string]string {
 		b := newBench(t, pipeline)
@@ -227,7 +216,6 @@ steps:
 	}
 }
 
-// promise: docs/pipelines.md#p-cache-whole
 func TestAHitWhoseArtifactIsGoneIsAMiss(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -255,8 +243,6 @@ steps:
 }
 
 // What no gate let pass is not found, neither by the cache nor by a rerun.
-//
-// promise: docs/pipelines.md#p-cache-whole
 func TestAResultThatDidNotPassIsNotFound(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -286,9 +272,6 @@ steps:
 
 // A rerun takes over what was done, and was refused by another gate than there is now. What its gate refuses again, or what a person would be
 // asked about, is done again, and the cache knows of neither.
-//
-// promise: docs/pipelines.md#p-rerun-gate
-// promise: docs/training.md#p-rerun-anew
 func TestARerunTakesOverWhatItsGateLetsPassNow(t *testing.T) {
 	const step = "steps:\n  make:\n    run: {command: [make], files: none, outputs: {rows: {type: int}}}\n"
 	b := newBench(t, step)
@@ -325,8 +308,6 @@ func TestARerunTakesOverWhatItsGateLetsPassNow(t *testing.T) {
 }
 
 // A person who did not decide in time is asked again by a rerun, about the same result; who said no is not.
-//
-// promise: docs/pipelines.md#p-rerun-gate
 func TestARerunAsksAgain(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -424,9 +405,6 @@ steps:
 
 // TestHoldOfEachCondition: each condition that does not hold is asked about by itself, of its own people; all must be passed, and one no is
 // enough.
-//
-// promise: docs/pipelines.md#p-hold-each
-// promise: docs/pipelines.md#p-hold-all
 func TestHoldOfEachCondition(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -483,8 +461,6 @@ steps:
 
 // What a training tells of its generations is its history: their checkpoints lie in a part of the store of their own, and most of them
 // are gone by the time it is done. Only the outputs it declares must be there for its result to be taken over.
-//
-// promise: docs/pipelines.md#p-cache-checkpoints
 func TestATrainingOfManyGenerationsIsTakenOver(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -553,9 +529,6 @@ func (b *bench) lose(ref artifact.Ref) {
 }
 
 // What follows the main steps is done in every run: neither a rerun nor the cache takes its place, nor that of anything in a child of it.
-//
-// promise: docs/pipelines.md#p-cache-after
-// promise: docs/pipelines.md#p-sections-again
 func TestTheStepsAfterAreDoneAgain(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -594,8 +567,6 @@ finally:
 }
 
 // Hashes made with a key that was changed since are not taken over, and the parts of the result's key give the key to nobody.
-//
-// promise: docs/secrets.md#p-hash-key-changed
 func TestAChangedHashKeyIsAnotherResult(t *testing.T) {
 	const pipeline = `steps:
   mask:

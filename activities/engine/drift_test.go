@@ -87,9 +87,6 @@ func (b *bench) outputs(run string) (out spec.CleanOutput) {
 	return out
 }
 
-// promise: docs/data.md#p-baseline
-// promise: docs/data.md#p-baseline-passed
-// promise: docs/data.md#p-first-unchanged
 func TestDrift(t *testing.T) {
 	for _, baseline := range []string{"last", "mail"} {
 		t.Run(baseline, func(t *testing.T) {
@@ -124,8 +121,6 @@ func TestDrift(t *testing.T) {
 }
 
 // TestDriftOfWhatIsTakenOver: a result from the cache is compared with what was accepted since it was made.
-//
-// promise: docs/data.md#p-compared-again
 func TestDriftOfWhatIsTakenOver(t *testing.T) {
 	b := newBench(t, string(bytes.ReplaceAll([]byte(drifting), []byte("BASELINE"), []byte("last"))))
 	day := b.began
@@ -170,8 +165,6 @@ func TestDriftAgainstAFannedOutStep(t *testing.T) {
 }
 
 // TestDriftAgainstNothing: a baseline that nobody publishes is a mistake, and is said before anything is cleaned.
-//
-// promise: docs/data.md#p-baseline-unknown
 func TestDriftAgainstNothing(t *testing.T) {
 	b := newBench(t, string(bytes.ReplaceAll([]byte(drifting), []byte("BASELINE"), []byte("mial"))))
 	b.begin("r1")
@@ -195,9 +188,6 @@ func TestDriftIsNoPartOfTheKey(t *testing.T) {
 	}
 }
 
-// promise: docs/data.md#p-datasets-settled
-// promise: docs/data.md#p-rollback-holds
-// promise: docs/data.md#p-lineage
 func TestVersions(t *testing.T) {
 	b := newBench(t, string(bytes.ReplaceAll([]byte(drifting), []byte("BASELINE"), []byte("last"))))
 	ctx, s, day := t.Context(), b.engine.Store, b.began

@@ -146,7 +146,6 @@ steps:
     run: {command: [use, "--rows=${steps.count.rows}"]}
 `
 
-// promise: README.md#p-gate-decides
 func TestGate(t *testing.T) {
 	tests := []struct {
 		name, outputs string
@@ -208,8 +207,6 @@ func TestWhenSkips(t *testing.T) {
 }
 
 // TestWhatIsAbsent: what turns out to be absent is a mistake of a main step, and keeps a step of `finally` from running.
-//
-// promise: docs/pipelines.md#p-absent-runs
 func TestWhatIsAbsent(t *testing.T) {
 	b := newBench(t, `
 steps: {one: {run: {command: [echo, "${last.?steps.one.n.value()}"], outputs: {n: {type: int}}}}}
@@ -229,9 +226,6 @@ finally: {tidy: {run: {command: [echo, "${steps.one.n}"]}}}
 }
 
 // Only a run that succeeded and was not declined is what `last` means, and what it means is settled when a run begins.
-//
-// promise: docs/pipelines.md#p-gate-stop
-// promise: docs/pipelines.md#p-last
 func TestLastIsTheLastAcceptedRun(t *testing.T) {
 	b := newBench(t, counted)
 	b.begin("r1")
@@ -270,8 +264,6 @@ func TestOutputsOfARun(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-publish-after
-// promise: docs/data.md#p-version
 func TestPublishAfterTheGate(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -341,9 +333,6 @@ func TestASubmissionThatIsGoneIsAClearError(t *testing.T) {
 }
 
 // A run of some steps says nothing of the others: it is no baseline for `last`, and no cause for who waits for the pipeline's runs.
-//
-// promise: docs/triggers.md#p-after-accepted
-// promise: docs/pipelines.md#p-last
 func TestARunOfSomeStepsIsNotAccepted(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one]}}, two: {run: {command: [two]}}}\n")
 	b.begin("whole")

@@ -18,8 +18,6 @@ import (
 
 // TestAGateSeesWhatLintAccepts: whatever the graph, a gate that lint accepts is judged with the true end of every step it reads. The
 // test knows these ends from a walk of its own over the steps it made, and writes each condition such that it knows the verdict too.
-//
-// promise: docs/pipelines.md#p-gate-reads
 func TestAGateSeesWhatLintAccepts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		g := drawGraph(r)

@@ -32,10 +32,6 @@ steps:
 
 // A cleaning that reads files in place is taken over as long as these are the same, also where the document says that it is cached, and
 // a plan says so, or why not.
-//
-// promise: docs/pipelines.md#p-cache-in-place
-// promise: docs/pipelines.md#p-key-in-place
-// promise: docs/pipelines.md#p-plan-says
 func TestCleaningThatReadsInPlace(t *testing.T) {
 	const bucket = "s3://acme/x.csv?region=eu-central-1"
 	ago := time.Now().Add(-time.Hour).Truncate(time.Second)
@@ -164,8 +160,6 @@ func TestCleaningThatReadsInPlace(t *testing.T) {
 }
 
 // TestListInPlace: what a cleaning makes of other files than those that its key was made of is not found by the key.
-//
-// promise: docs/pipelines.md#p-key-waits
 func TestListInPlace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.csv")

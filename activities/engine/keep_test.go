@@ -13,8 +13,6 @@ import (
 )
 
 // A pipeline with `keep` says so when it begins, and its older runs go when one ends: again, after a kill, is no different.
-//
-// promise: docs/pipelines.md#p-keep-stays
 func TestKeep(t *testing.T) {
 	b := newBench(t, "keep: {runs: 2}\nsteps: {one: {run: {command: [echo]}}}\n")
 	for i := range 4 {

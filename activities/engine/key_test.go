@@ -169,17 +169,6 @@ func nodeOf(t *testing.T, program *dsl.Program, step string) spec.Node {
 }
 
 // TestKeys: what a step is given is in its key, and what says nothing of its result is not.
-//
-// promise: docs/pipelines.md#p-key-params
-// promise: docs/pipelines.md#p-key-env
-// promise: docs/pipelines.md#p-key-pools
-// promise: docs/pipelines.md#p-key-requirements
-// promise: docs/pipelines.md#p-key-python
-// promise: docs/pipelines.md#p-key-tensorrt
-// promise: docs/compile.md#p-compile-pool-key
-// promise: docs/pipelines.md#p-key-files
-// promise: docs/pipelines.md#p-key-no-files
-// promise: docs/pipelines.md#p-key-not
 func TestKeys(t *testing.T) {
 	edit := func(old, replacement string) func(*keyed) {
 		return func(k *keyed) {
@@ -350,8 +339,6 @@ finally:
 `
 
 // TestKeysOfChildrenHaveTheirHashKeys: what a child of whatever depth makes hashes with is in the key of the step that runs it.
-//
-// promise: docs/secrets.md#p-hash-key-of-child
 func TestKeysOfChildrenHaveTheirHashKeys(t *testing.T) {
 	const mask = `clean: {transforms: [{type: ReadFromJson, config: {path: /rows}}, {type: MaskPII, config: {fields: "${['text']}", action: hash, key: K}}, {type: WriteToJson}]}, secrets: {K: one}`
 	one, two, unknown := "secrets.one.value", "secrets.two.value", "secrets.value"
@@ -398,8 +385,6 @@ func TestKeysOfChildrenHaveTheirHashKeys(t *testing.T) {
 }
 
 // TestKeyHasTheWholeSpec sets every field of every kind's spec in turn, and wants another key of each.
-//
-// promise: docs/pipelines.md#p-key-spec
 func TestKeyHasTheWholeSpec(t *testing.T) {
 	b := newBench(t, "steps: {one: {run: {command: [one]}}}\n")
 	sub := &Submitted{Program: b.program, files: []artifact.File{}}
@@ -512,8 +497,6 @@ func settersOf(typ reflect.Type, depth int) map[string]func(reflect.Value) {
 }
 
 // TestKeyHasAllThatAStepIsGiven fails when somebody gives steps something else, until that is in the key or is said to have no place there.
-//
-// promise: docs/pipelines.md#p-key-env
 func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 	known := map[reflect.Type]map[string]string{
 		reflect.TypeFor[record.StepInput](): {

@@ -16,9 +16,6 @@ import (
 
 // A result that is taken over was made by another run, and long ago maybe: it is published where the name never had it, as what that run
 // made, and moves no name back.
-//
-// promise: docs/data.md#p-taken-published
-// promise: docs/data.md#p-says-not-current
 func TestPublishingWhatIsTakenOver(t *testing.T) {
 	b := newBench(t, `
 steps:
@@ -74,8 +71,6 @@ steps:
 
 // TestPublishingWhatAnotherStepMade: a cache key does not name the step, so a step that publishes may reuse the result of another step. The
 // version then names that other step, and the version that the publishing step made itself is kept.
-//
-// promise: docs/data.md#p-taken-published
 func TestPublishingWhatAnotherStepMade(t *testing.T) {
 	b := newBench(t, `
 steps:

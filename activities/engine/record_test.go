@@ -15,8 +15,6 @@ import (
 )
 
 // A machine that dies may undo a volatile record, or leave it empty: readers are told, and the same is made again.
-//
-// promise: docs/operations.md#p-dies-machine
 func TestLostRecordsAreMadeAgain(t *testing.T) {
 	for name, lose := range map[string]func(string) error{
 		"gone":  os.Remove,

@@ -15,9 +15,6 @@ import (
 )
 
 // TestUnfinished: only a training that did the same and did not finish is gone on with, and only where the run is done again.
-//
-// promise: docs/training.md#p-rerun-goes-on
-// promise: docs/training.md#p-rerun-anew
 func TestUnfinished(t *testing.T) {
 	env := document.File{Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n")}
 	const pipeline = "steps: {fit: {train: {command: [fit], files: none}}}"
@@ -78,9 +75,6 @@ func TestUnfinished(t *testing.T) {
 }
 
 // TestRerunOfWhatDidNotBegin: a rerun that ended before a step had begun hands on what the run before it left, unless it was to do the step anew.
-//
-// promise: docs/training.md#p-rerun-chain
-// promise: docs/pipelines.md#p-rerun-queued
 func TestRerunOfWhatDidNotBegin(t *testing.T) {
 	b := newBenchIn(t, "steps: {fit: {train: {command: [fit]}}, prep: {run: {command: [prep]}, cache: false}}", document.File{
 		Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n"),
@@ -153,8 +147,6 @@ func (b *bench) commit(k training.Key, step int64) {
 }
 
 // The key of a training that starts from a checkpoint is made of what its name means now, and the training is given that.
-//
-// promise: docs/training.md#p-resume-from-key
 func TestResumeFromIsInTheKey(t *testing.T) {
 	b := newBenchIn(t, "steps: {fit: {train: {command: [fit], resume_from: r0/pre}}}", document.File{
 		Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n"),
@@ -208,8 +200,6 @@ func TestResumeFromIsInTheKey(t *testing.T) {
 }
 
 // A result outlives the checkpoint that it was made from: the same run done again takes it over, and one that was submitted otherwise does not.
-//
-// promise: docs/training.md#p-resume-from-gone
 func TestResultOutlivesItsCheckpoint(t *testing.T) {
 	env := document.File{Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n")}
 	const tune = "steps: {tune: {train: {command: [tune], resume_from: r0/pre}}}"

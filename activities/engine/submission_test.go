@@ -11,8 +11,6 @@ import (
 
 // TestSubmissionIsNotJudgedAgain runs what an earlier build accepted and this one would not: a condition that never holds, a server that
 // cannot be, a shell's variable in the name of a program, a field of rows that is not there. What no program can be made of is refused.
-//
-// promise: docs/operations.md#p-new-rules
 func TestSubmissionIsNotJudgedAgain(t *testing.T) {
 	const begin = "sluice: pipeline/v1\nname: p\nsteps:\n"
 	env := []byte("sluice: environment/v1\nname: e\nprometheus: nowhere\n")

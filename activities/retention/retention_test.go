@@ -102,8 +102,6 @@ func (b *bench) keys(with string) []string {
 	return keys
 }
 
-// promise: docs/pipelines.md#p-keep-stays
-// promise: docs/training.md#p-rerun-keeps
 func TestNeeded(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusSucceeded, "")
@@ -156,7 +154,6 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-keep-either
 func TestExpired(t *testing.T) {
 	b := newBench(t)
 	for i := range 6 {
@@ -187,9 +184,6 @@ func TestExpired(t *testing.T) {
 }
 
 // A run goes with its children, and nothing is left that leads to it; a run whose name only begins like it stays.
-//
-// promise: docs/pipelines.md#p-keep-goes
-// promise: docs/training.md#p-logs-removed
 func TestRemove(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusSucceeded, "")
@@ -218,8 +212,6 @@ func TestRemove(t *testing.T) {
 }
 
 // A result that a later run has taken over can be taken over from that run when the one that made it is gone, and is as old as it was.
-//
-// promise: docs/pipelines.md#p-keep-heirs
 func TestRemoveLeavesResultsToHeirs(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusSucceeded, "")
@@ -240,8 +232,6 @@ func TestRemoveLeavesResultsToHeirs(t *testing.T) {
 }
 
 // A run stays that is the source of a training which another one that stays has not finished, and goes with that.
-//
-// promise: docs/pipelines.md#p-keep-source
 func TestSpare(t *testing.T) {
 	b := newBench(t)
 	for name, status := range map[string]spec.Status{
@@ -273,9 +263,6 @@ func TestSpare(t *testing.T) {
 }
 
 // Checkpoints of trainings that succeeded go; what could still be resumed stays, and so does what a training of an open run started from.
-//
-// promise: docs/pipelines.md#p-keep-checkpoints
-// promise: docs/training.md#p-resume-from-keeps
 func TestRemoveCheckpoints(t *testing.T) {
 	b := newBench(t)
 	b.run("a-1", "a", spec.StatusFailed, "")

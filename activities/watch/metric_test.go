@@ -15,10 +15,6 @@ import (
 )
 
 // TestMetric: the condition must hold for its time without a break, and starts are the cooldown apart.
-//
-// promise: docs/triggers.md#p-metric-held
-// promise: docs/triggers.md#p-metric-no-answer
-// promise: docs/triggers.md#p-metric-anew
 func TestMetric(t *testing.T) {
 	spec := spec.MetricTrigger{Condition: "value > 0.2", For: 3 * minute, Cooldown: 10 * minute, Every: minute}
 	high, low := new(float64), new(float64)
@@ -74,8 +70,6 @@ func TestMetric(t *testing.T) {
 
 // TestMetricCooldown: whatever is measured, starts are at least the cooldown apart, and wherever a look is cut off, a decision that was
 // made once is the same when it is asked for again.
-//
-// promise: docs/triggers.md#p-metric-held
 func TestMetricCooldown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := watch(t, spec.Trigger{Metric: &spec.MetricTrigger{

@@ -51,11 +51,6 @@ func newS3(t *testing.T) *s3Server {
 
 // TestDataS3: what settles in turn in a bucket. An object that is written anew is a new version even when neither its size nor its time
 // differ, and none when it is the same to the byte.
-//
-// promise: docs/triggers.md#p-objects-new
-// promise: docs/triggers.md#p-glob
-// promise: docs/triggers.md#p-slash-keys
-// promise: docs/triggers.md#p-s3-folder
 func TestDataS3(t *testing.T) {
 	server := newS3(t)
 	w := watch(t, spec.Trigger{Data: &spec.DataTrigger{URL: server.At("in"), Glob: "*.csv", Settle: minute, Every: minute}})
@@ -150,8 +145,6 @@ func said(status int, code, message string, header ...string) http.HandlerFunc {
 }
 
 // TestDataS3Errors: what is wrong is said with its type and with what to do, and never with a secret.
-//
-// promise: docs/triggers.md#p-cannot-look
 func TestDataS3Errors(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -220,8 +213,6 @@ func checkFault(t *testing.T, url, typ, want string) {
 }
 
 // TestDataS3Endless: neither a list without an end, nor an answer without one, nor a server that says nothing is waited for.
-//
-// promise: docs/triggers.md#p-most-objects
 func TestDataS3Endless(t *testing.T) {
 	type object struct {
 		Key, LastModified string

@@ -85,10 +85,6 @@ func (w *watcher) look(t TB, strokes int) contract.Look {
 
 // TestDataOnce: whatever is written, replaced, taken away or brought back, and wherever a look is cut off, each settled version starts
 // exactly one run, and none that did not settle starts any.
-//
-// promise: docs/triggers.md#p-version-once
-// promise: docs/triggers.md#p-no-news
-// promise: docs/triggers.md#p-started-once
 func TestDataOnce(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		dir := test.TempDir()
@@ -172,10 +168,6 @@ func count(looks []contract.Look) map[string]int {
 }
 
 // TestData: what settles in turn.
-//
-// promise: docs/triggers.md#p-objects-new
-// promise: docs/triggers.md#p-glob
-// promise: docs/triggers.md#p-links
 func TestData(t *testing.T) {
 	dir := t.TempDir()
 	w := watch(t, spec.Trigger{Data: &spec.DataTrigger{URL: "file://" + dir, Glob: "*.csv", Settle: minute, Every: minute}})
@@ -217,8 +209,6 @@ func TestData(t *testing.T) {
 }
 
 // TestDataInParts: one run is started for so many files only; the next look starts another for the rest.
-//
-// promise: docs/triggers.md#p-version-once
 func TestDataInParts(t *testing.T) {
 	found := map[string]string{}
 	for i := range maxFiles + 5 {
@@ -241,8 +231,6 @@ func TestDataInParts(t *testing.T) {
 }
 
 // TestDataForgets: what has been gone for long is forgotten, so that the state stays small.
-//
-// promise: docs/triggers.md#p-no-news
 func TestDataForgets(t *testing.T) {
 	var state State
 	spec := spec.DataTrigger{}
@@ -259,8 +247,6 @@ func TestDataForgets(t *testing.T) {
 	}
 }
 
-// promise: docs/triggers.md#p-glob
-// promise: docs/triggers.md#p-glob-dot
 func TestMatches(t *testing.T) {
 	for _, tt := range []struct {
 		glob, name string
@@ -293,9 +279,6 @@ func TestMatches(t *testing.T) {
 }
 
 // TestPipelineTrigger: each accepted run that ended after the trigger was applied starts one run.
-//
-// promise: docs/triggers.md#p-after-accepted
-// promise: docs/triggers.md#p-newest
 func TestPipelineTrigger(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean", Every: minute}})
 	accepted := func(run string, ended time.Time) {
@@ -340,8 +323,6 @@ func TestPipelineTrigger(t *testing.T) {
 }
 
 // TestNoteOfAnother: a note that comes late does not strike out the run that is due now.
-//
-// promise: docs/triggers.md#p-started-once
 func TestNoteOfAnother(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "clean"}})
 	if err := record.Accept(t.Context(), w.Store, record.RunRecord{Run: "clean-1", Pipeline: "clean", EndedAt: began.Add(time.Hour)}); err != nil {
@@ -357,8 +338,6 @@ func TestNoteOfAnother(t *testing.T) {
 }
 
 // TestWatchOver: a watch whose trigger does not stand any more looks at nothing; the first look is made whatever the trigger is now.
-//
-// promise: docs/triggers.md#p-watch-paused
 func TestWatchOver(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "lead"}})
 	stands, err := false, error(nil)
@@ -388,8 +367,6 @@ func TestWatchOver(t *testing.T) {
 }
 
 // TestFailedLookIsNoted until one succeeds.
-//
-// promise: docs/triggers.md#p-cannot-look
 func TestFailedLookIsNoted(t *testing.T) {
 	w := watch(t, spec.Trigger{Pipeline: &spec.PipelineTrigger{Name: "lead"}})
 	w.look(t, 3)

@@ -7,8 +7,6 @@ import (
 
 // TestJudges is the bench in small: our judge aborts few rollouts of equal models and finds the others, where those that are not made for many
 // looks abort many.
-//
-// promise: docs/rollouts.md#p-ro-judged
 func TestJudges(t *testing.T) {
 	const rollouts = 60
 	for _, kind := range kinds {

@@ -23,8 +23,6 @@ import (
 )
 
 // TestCodecServe asks the codec server what the pages of two origins ask.
-//
-// promise: docs/encryption.md#p-codec-origins
 func TestCodecServe(t *testing.T) {
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")

@@ -71,8 +71,6 @@ func decode(c *Codec, p *commonpb.Payload) (string, error) {
 }
 
 // TestRoundTrip: whatever goes in comes out, with keys and without, and with keys nothing of it can be seen.
-//
-// promise: docs/encryption.md#p-encrypted
 func TestRoundTrip(t *testing.T) {
 	for name, c := range map[string]*Codec{"plain": open(t), "encrypted": open(t, "a", "b")} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
@@ -122,8 +120,6 @@ func payloads() *rapid.Generator[*commonpb.Payload] {
 }
 
 // TestSmallPayloadsCostNothing: without keys, small payloads pass untouched.
-//
-// promise: docs/encryption.md#p-compressed
 func TestSmallPayloadsCostNothing(t *testing.T) {
 	c := open(t)
 	small := []*commonpb.Payload{{Data: make([]byte, 1<<10-1)}, {}}
@@ -143,7 +139,6 @@ func TestSmallPayloadsCostNothing(t *testing.T) {
 	}
 }
 
-// promise: docs/encryption.md#p-compressed
 func TestCompression(t *testing.T) {
 	c := open(t)
 	if p := encode(t, c, strings.Repeat("sluice ", 1000)); encodingOf(p) != encodingZstd || len(p.Data) > 100 {
@@ -159,9 +154,6 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// promise: docs/encryption.md#p-plain-is-read
-// promise: docs/encryption.md#p-key-lines
-// promise: docs/encryption.md#p-key-missing
 func TestRotation(t *testing.T) {
 	before, during, after := open(t, "old"), open(t, "new", "old"), open(t, "new")
 	old, fresh := encode(t, before, "hello"), encode(t, during, "hello")
@@ -197,8 +189,6 @@ func TestRotation(t *testing.T) {
 }
 
 // TestTampering changes every byte and every part of the metadata of a sealed payload.
-//
-// promise: docs/encryption.md#p-tampering
 func TestTampering(t *testing.T) {
 	c := open(t, "a", "b")
 	sealed := encode(t, c, "hello")
@@ -271,7 +261,6 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// promise: docs/encryption.md#p-errors-encrypted
 func TestConfigure(t *testing.T) {
 	secret := errors.New("the secret cause")
 	for _, tt := range []struct {

@@ -47,9 +47,6 @@ func post(t *testing.T, h http.Handler, path string, payloads ...*commonpb.Paylo
 }
 
 // TestHandler: payloads go through all stages and back, the large ones by way of the store.
-//
-// promise: docs/encryption.md#p-moved-to-store
-// promise: docs/operations.md#p-limit-payload
 func TestHandler(t *testing.T) {
 	large := &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte("json/plain")}, Data: []byte(noise())}
 	small := &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte("json/plain")}, Data: []byte(`"hello"`)}

@@ -16,7 +16,6 @@ func keyOf(id string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// promise: docs/encryption.md#p-key-file-private
 func TestReadRing(t *testing.T) {
 	secret := keyOf("a")
 	for _, tt := range []struct {

@@ -112,10 +112,6 @@ func TestAgentDoesItsWork(t *testing.T) {
 }
 
 // TestRefused: what an agent, or somebody without a token, must not be able to do.
-//
-// promise: docs/security.md#p-state-token
-// promise: docs/security.md#p-start-needs-token
-// promise: docs/security.md#p-agent-token
 func TestRefused(t *testing.T) {
 	s, token := start(t)
 	ctx := bounded(t)
@@ -220,8 +216,6 @@ func pollQueue(ctx context.Context, queue string) func(workflowservice.WorkflowS
 
 // TestPorts: everything listens on loopback, and but for the frontend and the UI no port talks to somebody without the certificate, which
 // is another at each start and in no file.
-//
-// promise: docs/security.md#p-internal-certificate
 func TestPorts(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)

@@ -163,7 +163,6 @@ func bounded(t testing.TB) context.Context {
 	return ctx
 }
 
-// promise: docs/operations.md#p-ninety-days
 func TestNamespaceIsSetUp(t *testing.T) {
 	s, token := start(t)
 	c := connect(t, s, string(token))

@@ -27,8 +27,6 @@ func taskToken(t *testing.T, workflowID string) []byte {
 	return token
 }
 
-// promise: docs/security.md#p-state-token
-// promise: docs/operations.md#p-token-file
 func TestEnsureToken(t *testing.T) {
 	dir := t.TempDir()
 	first, err := EnsureToken(dir)
@@ -52,7 +50,6 @@ func TestEnsureToken(t *testing.T) {
 	}
 }
 
-// promise: docs/security.md#p-state-token
 func TestReadTokenRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name, content string

@@ -13,9 +13,6 @@ import (
 )
 
 // TestUI opens a printed URL as a browser does, and knocks without the key.
-//
-// promise: docs/security.md#p-ui-key
-// promise: docs/encryption.md#p-ui-decodes
 func TestUI(t *testing.T) {
 	s, token := start(t)
 	c := connect(t, s, string(token))

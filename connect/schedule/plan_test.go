@@ -27,7 +27,6 @@ func must(t *testing.T, name string, spec spec.Trigger, submission string) Decla
 	return d
 }
 
-// promise: docs/triggers.md#p-apply
 func TestPlan(t *testing.T) {
 	applied := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	on := func(d Declared) mark {
@@ -103,9 +102,6 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// promise: docs/triggers.md#p-cron-fields
-// promise: docs/triggers.md#p-on-conflict
-// promise: docs/triggers.md#p-catchup
 func TestSpec(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	minute := func(d time.Duration) spec.Duration { return spec.Duration(d) }

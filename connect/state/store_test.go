@@ -6,8 +6,6 @@ import (
 )
 
 // TestStoreVariable: the store may be elsewhere than in the state folder.
-//
-// promise: docs/operations.md#p-store-variable
 func TestStoreVariable(t *testing.T) {
 	state, elsewhere := t.TempDir(), "file://"+t.TempDir()
 	for variable, want := range map[string]string{"": "file://" + filepath.Join(state, "store"), elsewhere: elsewhere} {

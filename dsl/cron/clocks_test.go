@@ -13,8 +13,6 @@ import (
 
 // Clocks are changed in Berlin at two o'clock on the last Sundays of March and October, and in New York on Sundays in the first halves of
 // March and November.
-//
-// promise: docs/triggers.md#p-cron-clocks
 func TestWhenClocksChange(t *testing.T) {
 	for _, c := range []struct{ cron, zone, what string }{
 		{"30 2 * * *", "Europe/Berlin", "forward, there is no 02:30"},
@@ -78,8 +76,6 @@ func temporal(t interface{ Fatal(...any) }, cron, zone string, from, to time.Tim
 }
 
 // TestClocksGoBack: what docs/triggers.md and docs/decisions/open.md say of Temporal's schedules is so.
-//
-// promise: docs/triggers.md#p-cron-clocks
 func TestClocksGoBack(t *testing.T) {
 	berlin, newYork := time.Date(2026, 10, 24, 22, 30, 0, 0, time.UTC), time.Date(2026, 11, 1, 3, 45, 0, 0, time.UTC)
 	for _, c := range []struct {

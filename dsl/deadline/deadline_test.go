@@ -40,8 +40,6 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// promise: docs/training.md#p-deadline-impossible
-// promise: docs/training.md#p-deadline-start
 func TestUnkeptDeadline(t *testing.T) {
 	began := time.Date(2026, 3, 1, 6, 30, 0, 0, time.UTC)
 	const start = 20 * time.Minute
@@ -81,8 +79,6 @@ func TestUnkeptDeadline(t *testing.T) {
 }
 
 // The nodes of the fastest pool count, and on-demand before spot.
-//
-// promise: docs/training.md#p-deadline-start
 func TestStartWithin(t *testing.T) {
 	pools := map[string]spec.Pool{
 		"cloud": {EC2: &spec.EC2Pool{}, Capacity: []string{spec.CapacitySpot, spec.CapacityOnDemand}}, "pods": {Kubernetes: &spec.KubernetesPool{}},

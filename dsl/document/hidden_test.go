@@ -8,8 +8,6 @@ import (
 )
 
 // TestPasswordsAreHidden: neither a message nor the line that is shown with it has a password, and columns stay as they are.
-//
-// promise: docs/serving.md#p-server-url
 func TestPasswordsAreHidden(t *testing.T) {
 	for text, want := range map[string]string{
 		`url: "http://ann:secret@host/v1"`:         `url: "http://ann:******@host/v1"`,

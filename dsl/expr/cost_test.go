@@ -12,8 +12,6 @@ import (
 )
 
 // A hostile row ends the evaluation over it before a call is made that would take minutes, or all memory.
-//
-// promise: docs/operations.md#p-limit-cost
 func TestRowCost(t *testing.T) {
 	word := strings.Repeat("a", 1<<20)
 	list := func(n int, v any) []any {
@@ -140,8 +138,6 @@ func TestLargestRow(t *testing.T) {
 }
 
 // A row ends what would take minutes for the objects in it; what looks at each field once it does not.
-//
-// promise: docs/operations.md#p-limit-cost
 func TestLargeObjects(t *testing.T) {
 	const n = 10_000
 	env, err := envWithin(2_000_000)

@@ -12,8 +12,6 @@ import (
 
 // A pattern over a text ends before it is looked for when all of its instructions at each byte would be too much, whether it stands in
 // the expression or in the row, and whether the expression is watched or not. In full, each of these would take minutes.
-//
-// promise: docs/operations.md#p-limit-cost
 func TestPatternCost(t *testing.T) {
 	row := map[string]any{"t": strings.Repeat("a", 2<<20) + "b", "p": `(a{1,100}){1,10}$`, "list": []any{"x"}}
 	for _, expr := range []spec.Expr{

@@ -17,7 +17,6 @@ func TestUnsetIsBounded(_ *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-lint-scripts
 func TestUnset(t *testing.T) {
 	for _, tt := range []struct {
 		code  string

@@ -22,8 +22,6 @@ func TestParseShare(t *testing.T) {
 }
 
 // TestUnitsAreDecimal: what has a unit is a text to everyone who reads YAML, and its digits are decimal.
-//
-// promise: docs/pipelines.md#p-decimal-units
 func TestUnitsAreDecimal(t *testing.T) {
 	if d, err := ParseDuration("010s"); err != nil || d.String() != "10s" {
 		t.Errorf("010s is %s, %v", d, err)

@@ -97,8 +97,6 @@ func total(dir string) (sum int64, err error) {
 }
 
 // TestKeeps: a file is fetched once, and found by who opens the folder next.
-//
-// promise: docs/training.md#p-file-cache-owner
 func TestKeeps(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "cache")
 	c, _ := open(t, dir, 1000)
@@ -122,8 +120,6 @@ func TestKeeps(t *testing.T) {
 }
 
 // TestDamage: what is damaged on the disk is never handed out, and fetched again.
-//
-// promise: docs/training.md#p-file-cache-damage
 func TestDamage(t *testing.T) {
 	damages := map[string]func(path string) error{
 		"a flipped bit": func(path string) error { return os.WriteFile(path, []byte("wEights"), 0o600) },
@@ -164,8 +160,6 @@ func TestDamage(t *testing.T) {
 
 // TestBound: the least recently used files go first, a file that is larger than the cache drives no other out, and one that lacks its end is
 // not kept.
-//
-// promise: docs/training.md#p-file-cache-bound
 func TestBound(t *testing.T) {
 	c, said := open(t, t.TempDir()+"/cache", 100)
 	content := func(name string, size int) string { return name + strings.Repeat(".", size-len(name)) }
@@ -202,8 +196,6 @@ func TestBound(t *testing.T) {
 }
 
 // TestUnknownSize: content whose size is not known beforehand is bounded all the same.
-//
-// promise: docs/training.md#p-file-cache-bound
 func TestUnknownSize(t *testing.T) {
 	c, _ := open(t, t.TempDir()+"/cache", 3<<20)
 	for _, size := range []int{2 << 20, 4 << 20} {
@@ -220,8 +212,6 @@ func TestUnknownSize(t *testing.T) {
 }
 
 // TestSpare: the disk is never filled, and what others need of it is given back.
-//
-// promise: docs/training.md#p-file-cache-spare
 func TestSpare(t *testing.T) {
 	c, said := open(t, t.TempDir()+"/cache", 1<<30)
 	var free atomic.Int64
@@ -263,8 +253,6 @@ func TestSpare(t *testing.T) {
 }
 
 // TestFullDisk: a file that finds no room after all, since somebody else was faster, is not kept, and its fetch goes on.
-//
-// promise: docs/training.md#p-file-cache-full
 func TestFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
@@ -304,8 +292,6 @@ func TestFullDisk(t *testing.T) {
 }
 
 // TestForeignFolder: a folder that others can read, or could have made, is not used.
-//
-// promise: docs/training.md#p-file-cache-owner
 func TestForeignFolder(t *testing.T) {
 	for name, lay := range map[string]func(dir string) error{
 		"open to others": func(dir string) error { return os.Mkdir(dir, 0o755) },
@@ -323,8 +309,6 @@ func TestForeignFolder(t *testing.T) {
 }
 
 // TestRemoved: whoever removes the folder has agents go on without, and then with the next.
-//
-// promise: docs/training.md#p-file-cache-removed
 func TestRemoved(t *testing.T) {
 	dir := t.TempDir() + "/cache"
 	c, _ := open(t, dir, 1000)
@@ -376,8 +360,6 @@ func helper(t *testing.T, how, dir string) *exec.Cmd {
 }
 
 // TestKilled: others wait for a process that fetches a file, and not for one that is dead; nothing half is left of it.
-//
-// promise: docs/training.md#p-file-cache-killed
 func TestKilled(t *testing.T) {
 	for _, next := range []string{"the same file", "another", "a new process"} {
 		t.Run(next, func(t *testing.T) {
@@ -452,8 +434,6 @@ func TestFrozen(t *testing.T) {
 }
 
 // TestFetchedOnce: of many that want a file at once, one fetches it, and the others get it from the cache.
-//
-// promise: docs/training.md#p-file-cache-once
 func TestFetchedOnce(t *testing.T) {
 	dir := t.TempDir() + "/cache"
 	var caches []*Cache
@@ -499,8 +479,6 @@ func churn(c *Cache) {
 }
 
 // TestBoundHolds: while several processes fill the cache, it never has more than it may.
-//
-// promise: docs/training.md#p-file-cache-bound
 func TestBoundHolds(t *testing.T) {
 	dir := t.TempDir() + "/cache"
 	open(t, dir, churnLimit)

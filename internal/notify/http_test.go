@@ -55,8 +55,6 @@ func newReceiver(t *testing.T, status int) *receiver {
 	return r
 }
 
-// promise: docs/notify.md#p-notify-2xx
-// promise: docs/notify.md#p-notify-signature
 func TestWebhook(t *testing.T) {
 	r := newReceiver(t, http.StatusAccepted)
 	if err := Webhook(t.Context(), r.URL+"/hook?x=1", "signing key", message()); err != nil {
@@ -93,9 +91,6 @@ func TestWebhook(t *testing.T) {
 }
 
 // TestDocumentedVerification runs the code by which docs/notify.md tells receivers to verify a signature.
-//
-// promise: docs/notify.md#p-notify-signature
-// promise: docs/notify.md#p-notify-verify
 func TestDocumentedVerification(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/notify.md")
 	if err != nil {
@@ -137,7 +132,6 @@ func TestDocumentedVerification(t *testing.T) {
 	}
 }
 
-// promise: docs/notify.md#p-notify-slack
 func TestSlack(t *testing.T) {
 	r := newReceiver(t, http.StatusOK)
 	if err := Slack(t.Context(), r.URL, message()); err != nil {
@@ -155,8 +149,6 @@ func TestSlack(t *testing.T) {
 	}
 }
 
-// promise: docs/notify.md#p-notify-again
-// promise: docs/notify.md#p-notify-refused
 func TestAnswers(t *testing.T) {
 	tests := []struct {
 		status    int
@@ -190,8 +182,6 @@ func TestAnswers(t *testing.T) {
 }
 
 // TestRetryAfter: no pause is shorter than nothing or longer than is promised, whatever another side asks for.
-//
-// promise: docs/notify.md#p-notify-again
 func TestRetryAfter(t *testing.T) {
 	for given, want := range map[string]time.Duration{
 		"": 0, "0": 0, " 7 ": 7 * time.Second, "600": maxAfter, "601": maxAfter, "-1": 0, "-99999999999999999999": 0,
@@ -208,8 +198,6 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // TestAnswerHidesAddress: pages of errors repeat the address, or what of it the receiver sees, and so may a broken server.
-//
-// promise: docs/notify.md#p-notify-parts
 func TestAnswerHidesAddress(t *testing.T) {
 	const path = "/hooks/T0SECRET1/B0SECRET2?token=hunter2hunter2"
 	for _, answer := range []string{
@@ -261,7 +249,6 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// promise: docs/notify.md#p-notify-https
 func TestAddresses(t *testing.T) {
 	tests := []struct {
 		address   string
@@ -282,7 +269,6 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// promise: docs/notify.md#p-notify-text
 func TestShorten(t *testing.T) {
 	for text, want := range map[string]int{"short": 5, strings.Repeat("x", 4000): 4000, strings.Repeat("é", 4000): 4000} {
 		if got := Shorten(text); len(got) > want || len(got) < want-1 || strings.ToValidUTF8(got, "?") != got {

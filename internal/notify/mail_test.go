@@ -135,8 +135,6 @@ func (s *mailServer) talk(conn net.Conn, encrypted bool) {
 	}
 }
 
-// promise: docs/notify.md#p-mail-plain
-// promise: docs/notify.md#p-mail-id
 func TestMail(t *testing.T) {
 	s := newMailServer(t, false)
 	s.spec.User = "sluice"
@@ -182,7 +180,6 @@ func TestMail(t *testing.T) {
 	}
 }
 
-// promise: docs/notify.md#p-mail-tls
 func TestMailWays(t *testing.T) {
 	implicit := newMailServer(t, true)
 	implicit.spec.TLS, implicit.spec.User = "tls", "sluice"
@@ -196,9 +193,6 @@ func TestMailWays(t *testing.T) {
 	}
 }
 
-// promise: docs/notify.md#p-notify-refused
-// promise: docs/notify.md#p-mail-tls
-// promise: docs/notify.md#p-mail-plain
 func TestMailRefused(t *testing.T) {
 	const recipient, other = "RCPT TO:<ops@acme.test>", "RCPT TO:<j@acme.test>"
 	tests := []struct {

@@ -213,7 +213,6 @@ func TestSignalReachesTheCommandOnly(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-late-program
 func TestTerminate(t *testing.T) {
 	const (
 		politely = `trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done`
@@ -263,7 +262,6 @@ setsid bash -c '(setsid bash -c "trap \"\" TERM HUP INT; echo \$BASHPID; exec sl
 
 const detachedCount = 3
 
-// promise: docs/scripts.md#p-left-running
 func TestNothingOutlivesTheCommand(t *testing.T) {
 	tests := []struct {
 		name string
@@ -331,8 +329,6 @@ func TestPDEATHSIGIsTheLastResort(t *testing.T) {
 }
 
 // TestNothingOutlivesTheParent kills a real parent, of which this test is the parent, as the kernel's out-of-memory killer would.
-//
-// promise: docs/operations.md#p-dies-holder
 func TestNothingOutlivesTheParent(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGQUIT} {
 		t.Run(sig.String(), func(t *testing.T) {

@@ -25,8 +25,6 @@ func fake(t *testing.T, status int, body string) string {
 	return server.URL + "/base"
 }
 
-// promise: docs/triggers.md#p-metric-one-number
-// promise: docs/triggers.md#p-metric-no-answer
 func TestAsk(t *testing.T) {
 	vector := func(samples string) string {
 		return `{"status":"success","data":{"resultType":"vector","result":[` + samples + `]}}`

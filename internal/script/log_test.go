@@ -19,7 +19,6 @@ type kept struct {
 
 func (k *kept) Close() error { k.closed = true; return nil }
 
-// promise: docs/operations.md#p-log-head
 func TestLogKeepsHeadAndTail(t *testing.T) {
 	var k kept
 	l := &Log{to: &k, head: 10, tail: 12}

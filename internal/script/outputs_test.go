@@ -22,7 +22,6 @@ import (
 	"github.com/sluiceml/sluice/internal/secret"
 )
 
-// promise: docs/scripts.md#p-outputs-json
 func TestCollect(t *testing.T) {
 	s := openStore(t)
 	output := folder(t, map[string]string{
@@ -53,8 +52,6 @@ func TestCollectNeedsNoFileForNothing(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-outputs-json
-// promise: docs/operations.md#p-limit-values
 func TestCollectRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -96,8 +93,6 @@ func TestCollectRefuses(t *testing.T) {
 
 // What a program leaves in place of an output is its own fault, and said with the output's name. A link does not carry a file of the machine
 // into an artifact.
-//
-// promise: docs/scripts.md#p-output-files
 func TestCollectRefusesWhatIsNoFile(t *testing.T) {
 	outside := filepath.Join(folder(t, map[string]string{"secret": "key"}), "secret")
 	link := func(to string) func(string) error { return func(file string) error { return os.Symlink(to, file) } }
@@ -220,7 +215,6 @@ func TestCollectReadsNoPipe(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-last-metric
 func TestMetrics(t *testing.T) {
 	path := filepath.Join(folder(t, map[string]string{
 		"m": `{"step": 1, "of": 2, "loss": 0.9}` + "\n\n" + `{"step": 2, "loss": 0.3, "f1": 1, "precision": 0.2}` + "\n" + `{"f1": 0.5}`,
@@ -238,7 +232,6 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-evaluate-numbers
 func TestMetricsRefuses(t *testing.T) {
 	tests := []struct {
 		name, lines string
@@ -292,7 +285,6 @@ func FuzzScanMetrics(f *testing.F) {
 	})
 }
 
-// promise: docs/secrets.md#p-secret-in-output
 func TestRefuseSecrets(t *testing.T) {
 	mask := secret.NewMask("swordfish", "12345678")
 	fine := map[string]any{"rows": 12.0, "ok": true, "best": "fish", "model": artifact.Ref{}, "metrics": map[string]float64{"f1": 0.5}}

@@ -41,7 +41,6 @@ func wheel(t *testing.T, name, version string) string {
 	return b.String()
 }
 
-// promise: docs/scripts.md#p-one-environment
 func TestRequirementsAreInstalledOnce(t *testing.T) {
 	base, err := filepath.Abs("../../.venv")
 	if err != nil {
@@ -150,7 +149,6 @@ func TestEnvironmentFollowsItsBase(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-no-folders
 func TestRequirementsOfTheWorkspaceAreRefused(t *testing.T) {
 	const refused = "would install from a folder or a file"
 	for text, want := range map[string]string{

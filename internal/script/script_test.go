@@ -76,12 +76,6 @@ func refused(t testing.TB, err error, says ...string) {
 	}
 }
 
-// promise: docs/security.md#p-run-no-credentials
-// promise: docs/security.md#p-run-not-told
-// promise: docs/secrets.md#p-secret-not-inherited
-// promise: docs/secrets.md#p-vault-token-not-inherited
-// promise: docs/encryption.md#p-keys-not-inherited
-// promise: docs/scripts.md#p-inherits
 func TestPrepare(t *testing.T) {
 	for _, secret := range []string{
 		"SLUICE_TEMPORAL_TOKEN", "TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_TLS_CLIENT_KEY_PATH",
@@ -142,8 +136,6 @@ func TestPrepare(t *testing.T) {
 }
 
 // TestPrepareForSluice: a program of a step finds sluice, and that its run.
-//
-// promise: docs/scripts.md#p-sluice-in-path
 func TestPrepareForSluice(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin")
 	s := openStore(t)

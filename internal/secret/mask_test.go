@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// promise: docs/secrets.md#p-secret-masked
 func TestMaskText(t *testing.T) {
 	const value = "s3cr3t/+ word"
 	tests := []struct {
@@ -102,8 +101,6 @@ func TestMaskCut(t *testing.T) {
 }
 
 // TestMaskBasicAuth: a password as curl -v shows it, after users' names of any length.
-//
-// promise: docs/secrets.md#p-secret-masked
 func TestMaskBasicAuth(t *testing.T) {
 	const password = "correct horse"
 	m := NewMask(password)
@@ -174,8 +171,6 @@ func TestWriterTellsOfErrors(t *testing.T) {
 }
 
 // TestMaskHowever: however a text is cut into writes, it comes out the same, and no secret is in it.
-//
-// promise: docs/secrets.md#p-secret-masked
 func TestMaskHowever(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.StringMatching(`[ab+/ ]{4,9}`), 1, 3).Draw(t, "secrets")

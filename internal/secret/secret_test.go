@@ -50,9 +50,6 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// promise: docs/secrets.md#p-secret-length
-// promise: docs/secrets.md#p-vault-away
-// promise: docs/operations.md#p-limit-secret
 func TestValueRefuses(t *testing.T) {
 	t.Setenv("SHORT", "hij")
 	t.Setenv("SLUICE_TEMPORAL_TOKEN", "rules them all")

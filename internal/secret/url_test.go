@@ -2,7 +2,6 @@ package secret
 
 import "testing"
 
-// promise: docs/notify.md#p-notify-parts
 func TestURLParts(t *testing.T) {
 	const address = "https://tokenuser:pass1@hooks.example.com/v1/T0123456789/a%2Fb%20secret%27s?key=q+s3cret%2Fvalue&x=1&barekey123"
 	for before, want := range map[string]string{

@@ -112,8 +112,6 @@ func fromVault(ctx context.Context, r *Resolver, server spec.Vault, ref string) 
 	return r.Value(ctx, &spec.Environment{Name: "test", Vault: server, Secrets: map[string]spec.SecretSource{"a": {Vault: ref}}}, "a")
 }
 
-// promise: docs/secrets.md#p-vault-values
-// promise: docs/secrets.md#p-vault-https
 func TestVault(t *testing.T) {
 	v := newFakeVault(t)
 	tests := []struct {
@@ -170,8 +168,6 @@ func TestVault(t *testing.T) {
 }
 
 // An environment that does not say where Vault is reads from where Vault's own command would.
-//
-// promise: docs/secrets.md#p-vault-of-the-machine
 func TestVaultOfTheMachine(t *testing.T) {
 	v := newFakeVault(t)
 	r := resolver(t)
@@ -194,8 +190,6 @@ func TestVaultOfTheMachine(t *testing.T) {
 }
 
 // Vault Agent renews the token in its file.
-//
-// promise: docs/secrets.md#p-vault-token-file
 func TestVaultTokenIsReadAnew(t *testing.T) {
 	v, r := newFakeVault(t), resolver(t)
 	server := byToken(t, v.URL, "reader")
@@ -210,9 +204,6 @@ func TestVaultTokenIsReadAnew(t *testing.T) {
 	}
 }
 
-// promise: docs/secrets.md#p-vault-four-times
-// promise: docs/secrets.md#p-vault-away
-// promise: docs/operations.md#p-dies-vault
 func TestVaultTriesAgain(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -244,8 +235,6 @@ func TestVaultTriesAgain(t *testing.T) {
 }
 
 // TestVaultGone: a server that is not there, and one that never answers.
-//
-// promise: docs/secrets.md#p-vault-away
 func TestVaultGone(t *testing.T) {
 	v := newFakeVault(t)
 	address := v.URL
@@ -263,8 +252,6 @@ func TestVaultGone(t *testing.T) {
 }
 
 // TestVaultLogin: one login serves many reads, a revoked token is replaced once, and a role that is refused stays refused.
-//
-// promise: docs/secrets.md#p-vault-login
 func TestVaultLogin(t *testing.T) {
 	v, r := newFakeVault(t), resolver(t)
 	server := byPod(v.URL)
@@ -296,8 +283,6 @@ func TestVaultLogin(t *testing.T) {
 }
 
 // TestVaultLease: a token is not used up to the end of its life, and one that lives long is asked for anew.
-//
-// promise: docs/secrets.md#p-vault-login
 func TestVaultLease(t *testing.T) {
 	v, r := newFakeVault(t), resolver(t)
 	for life, want := range map[int]time.Duration{3600: 40 * time.Minute, 24 * 3600: time.Hour, 0: time.Hour} {

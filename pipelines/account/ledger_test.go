@@ -9,8 +9,6 @@ import (
 )
 
 // Work that is done twice counts once, and what ends at the same moment is not forgotten.
-//
-// promise: docs/data.md#p-adds-up
 func TestCounts(t *testing.T) {
 	work := t.TempDir()
 	if err := os.Mkdir(filepath.Join(work, Folder), 0o700); err != nil {

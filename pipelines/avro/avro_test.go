@@ -180,8 +180,6 @@ func TestValues(t *testing.T) {
 }
 
 // A value that a row cannot hold is reported with its column, and the other values of the row are shown.
-//
-// promise: docs/data.md#p-column-named
 func TestColumnIsNamed(t *testing.T) {
 	schema := `{"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}, {"name": "in", "type": ` + record(`{"type": "array", "items": "float"}`) +
 		`}]}`

@@ -133,8 +133,6 @@ func TestParquet(t *testing.T) {
 }
 
 // A value that a row cannot hold is reported with its column, and the other values of the row are shown.
-//
-// promise: docs/data.md#p-column-named
 func TestParquetNamesColumn(t *testing.T) {
 	type inner struct {
 		Scores []float64 `parquet:"scores,list"`

@@ -39,7 +39,6 @@ func readCSV(t testing.TB, text string, quotes bool) (records [][]string, offset
 	}
 }
 
-// promise: docs/data.md#p-open-quote
 func TestCSV(t *testing.T) {
 	tests := []struct {
 		name, text string
@@ -173,8 +172,6 @@ func TestCSVOpenQuoteUTF16(t *testing.T) {
 }
 
 // Whatever quotes do, what is read are the records of a plain reading.
-//
-// promise: docs/data.md#p-open-quote
 func TestCSVRecords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("a\",\n\r"))).Draw(rt, "text")

@@ -12,8 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// promise: docs/data.md#p-dot-files
-// promise: docs/data.md#p-read-relative
 func TestFindFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{

@@ -139,7 +139,6 @@ func compressed(t testing.TB, form string, parts ...string) []byte {
 // bzipped is "a\nb\n" as bzip2 packs it; Go has no writer of it.
 const bzipped = "BZh91AY&SY\x3c\x85A\x12\x00\x00\x01A\x00\x00\x10\x30\x00 \x00\x30\xcc\x0cz\x82qw$S\x85\x09\x03\xc8T\x11\x20"
 
-// promise: docs/data.md#p-first-bytes
 func TestCompression(t *testing.T) {
 	for _, form := range []string{"gzip", "zstd"} {
 		t.Run(form, func(t *testing.T) {
@@ -171,7 +170,6 @@ func TestSkippableFrame(t *testing.T) {
 	}
 }
 
-// promise: docs/data.md#p-first-bytes
 func TestBzip2(t *testing.T) {
 	_, texts, _ := readAll(t, []byte(bzipped+bzipped), "", "")
 	if diff := cmp.Diff([]string{"a", "b", "a", "b"}, texts); diff != "" {

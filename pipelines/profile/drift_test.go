@@ -25,8 +25,6 @@ func normal(seed uint64, n int, mean, deviation float64) []any {
 }
 
 // The deciles of 1 to 10 are parts of one number each, so that the figures can be worked out by hand.
-//
-// promise: docs/data.md#p-psi
 func TestDriftByHand(t *testing.T) {
 	var base, now []any
 	for i := range 10 {
@@ -63,8 +61,6 @@ func TestDriftOfCategories(t *testing.T) {
 }
 
 // A column of categories that gets more values is compared by the categories that it had, however many there are now.
-//
-// promise: docs/data.md#p-others
 func TestDriftOfMoreCategories(t *testing.T) {
 	texts := func(first, n, times int) (list []any) {
 		for i := range n {

@@ -46,8 +46,6 @@ func encoded(t testing.TB, p *profile.Profile) string {
 	return string(text)
 }
 
-// promise: docs/data.md#p-nulls
-// promise: docs/data.md#p-top
 func TestSummary(t *testing.T) {
 	all := rows{
 		{"n": int64(1), "text": "abc", "flag": true, "list": []any{int64(1), "x"}, "void": nil},
@@ -104,8 +102,6 @@ func anyValue() *rapid.Generator[any] {
 }
 
 // A profile must not depend on the order of the rows, on how they were divided, or on whether a part was written down in between.
-//
-// promise: docs/data.md#p-same-figures
 func TestOrderAndParts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		values := rapid.SliceOf(anyValue()).Draw(rt, "values")
@@ -137,8 +133,6 @@ func TestOrderAndParts(t *testing.T) {
 }
 
 // Quantiles are within 0.4% of the number at their place, and exact for whole numbers below 512.
-//
-// promise: docs/data.md#p-quantiles
 func TestQuantiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {
@@ -188,8 +182,6 @@ func TestMean(t *testing.T) {
 	}
 }
 
-// promise: docs/data.md#p-distinct
-// promise: docs/data.md#p-top
 func TestDistinct(t *testing.T) {
 	for _, n := range []int{1, 1000, 1001, 5000, 100_000} {
 		var values []any
@@ -209,7 +201,6 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// promise: docs/data.md#p-nulls
 func TestComputed(t *testing.T) {
 	p := profile.New("all")
 	if err := p.Add("all", map[string]any{"text": "abc", "n": int64(9)}, map[string]any{"len": int64(3), "n": nil}); err != nil {

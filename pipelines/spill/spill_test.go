@@ -67,8 +67,6 @@ var readings = map[string]func(work string, m Mark) (string, error){
 }
 
 // A row is read as it was written, or not at all: whichever bit of the file is another, and wherever the file ends.
-//
-// promise: docs/data.md#p-spill-checksum
 func TestDamagedSpill(t *testing.T) {
 	texts := []string{`{"id":1}`, `{"id":2,"text":"` + strings.Repeat("x", 20) + `"}`, `{}`}
 	work, marks := spilled(t, texts...)

@@ -80,7 +80,6 @@ func inTime(t *testing.T, to *sink, size int, test func(t *testing.T, l *Log)) {
 	})
 }
 
-// promise: docs/serving.md#p-access-soon
 func TestLinesAreWrittenWithinASecond(t *testing.T) {
 	to := &sink{}
 	inTime(t, to, queueSize, func(t *testing.T, l *Log) {
@@ -99,8 +98,6 @@ func TestLinesAreWrittenWithinASecond(t *testing.T) {
 }
 
 // A writer that takes nothing keeps nobody waiting, neither requests nor the end of the process.
-//
-// promise: docs/serving.md#p-access-bounded
 func TestAFullQueue(t *testing.T) {
 	to := &sink{blocked: make(chan struct{})}
 	inTime(t, to, 2, func(t *testing.T, l *Log) {
@@ -127,7 +124,6 @@ func TestAFullQueue(t *testing.T) {
 	})
 }
 
-// promise: docs/serving.md#p-access-bounded
 func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 	to := &sink{err: errors.New("no space left on device")}
 	inTime(t, to, queueSize, func(t *testing.T, l *Log) {
@@ -152,8 +148,6 @@ func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
 
 // A disk that gets full takes a part of the last lines. Those that it has whole are not lost, and what comes when it has room again is no
 // part of a torn one.
-//
-// promise: docs/serving.md#p-access-torn
 func TestTornLines(t *testing.T) {
 	var line bytes.Buffer
 	if err := json.NewEncoder(&line).Encode(Entry{Path: "/0"}); err != nil {
@@ -199,7 +193,6 @@ func TestTornLines(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-access-rotated
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "access.log")
@@ -267,8 +260,6 @@ func TestOpen(t *testing.T) {
 }
 
 // What is no file is refused, at once, before requests and with them.
-//
-// promise: docs/serving.md#p-access-again
 func TestOnlyFilesAreWrittenTo(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -303,7 +294,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-access-again
 func TestOpenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "logs")

@@ -66,7 +66,6 @@ func TestSameWithoutARule(t *testing.T) {
 	}
 }
 
-// promise: docs/rollouts.md#p-ro-compare
 func TestRules(t *testing.T) {
 	floats := func(name string, shape []int64, values ...float32) oip.Tensor {
 		return oip.Tensor{Name: name, Shape: shape, Data: values}
@@ -136,7 +135,6 @@ func TestOutputsThatRulesCannotCompare(t *testing.T) {
 	}
 }
 
-// promise: docs/rollouts.md#p-ro-incomparable
 func TestOutputsWithNothingToAgreeOn(t *testing.T) {
 	described := func(datatype oip.Datatype, shape ...int64) []oip.TensorMetadata {
 		return []oip.TensorMetadata{{Name: "y", Datatype: datatype, Shape: shape}}

@@ -6,7 +6,6 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
-// promise: docs/pipelines.md#p-labels-refused
 func TestLabelsThatNoAnswerCanBe(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

@@ -147,7 +147,6 @@ func together(t *testing.T, b *Batcher, requests ...[]oip.Tensor) {
 	group.Wait()
 }
 
-// promise: docs/serving.md#p-batch-joined
 func TestRequestsThatWaitRunTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoubler()
@@ -162,7 +161,6 @@ func TestRequestsThatWaitRunTogether(t *testing.T) {
 	})
 }
 
-// promise: docs/serving.md#p-batch-alone
 func TestAClientAloneNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoubler()
@@ -180,8 +178,6 @@ func TestAClientAloneNeverWaits(t *testing.T) {
 }
 
 // Clients that ask again when they are answered stay together, even though one of them comes back first.
-//
-// promise: docs/serving.md#p-batch-delay
 func TestClientsAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoubler()
@@ -211,7 +207,6 @@ func TestClientsAreWaitedFor(t *testing.T) {
 	})
 }
 
-// promise: docs/serving.md#p-batch-preferred
 func TestPreferredSizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoubler()
@@ -229,7 +224,6 @@ func TestPreferredSizes(t *testing.T) {
 	})
 }
 
-// promise: docs/serving.md#p-batch-gone
 func TestWhoHasGoneIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoubler()
@@ -269,7 +263,6 @@ func TestWhoHasGoneIsNotServed(t *testing.T) {
 	})
 }
 
-// promise: docs/serving.md#p-batch-fails
 func TestABadRequestHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoubler()
@@ -342,7 +335,6 @@ func TestCloseWhileRequestsWait(t *testing.T) {
 	})
 }
 
-// promise: docs/serving.md#p-batch-which
 func TestModelsThatAreNotBatched(t *testing.T) {
 	shaped := func(shape ...int64) func(*doubler) {
 		return func(d *doubler) { d.inputs[0].Shape = shape }
@@ -400,7 +392,6 @@ func TestMadeUpRowsDiffer(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-batch-warm
 func TestWarmUp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		opts Options
@@ -428,7 +419,6 @@ func TestWarmUp(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-batch-target
 func TestTargetP99(t *testing.T) {
 	for _, tc := range []struct {
 		target time.Duration

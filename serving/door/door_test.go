@@ -92,8 +92,6 @@ const (
 	opsKey   = "the-key-of-operations"
 )
 
-// promise: docs/serving.md#p-door-verbs
-// promise: docs/serving.md#p-door-own-key
 func TestVerbs(t *testing.T) {
 	signer := doortest.NewSigner(t, "1")
 	jwks := t.TempDir() + "/jwks.json"
@@ -153,8 +151,6 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-door-open
-// promise: docs/serving.md#p-door-short-key
 func TestWhatCannotBeOpened(t *testing.T) {
 	r := &rig{secrets: map[string]string{"short": "0123456789abcde", "web": webKey}}
 	infer := []string{"infer"}
@@ -196,8 +192,6 @@ func TestWhatCannotBeOpened(t *testing.T) {
 }
 
 // TestCheck: it says all that would keep a door closed, and asks nobody for keys.
-//
-// promise: docs/serving.md#p-door-doctor
 func TestCheck(t *testing.T) {
 	r := &rig{secrets: map[string]string{"short": "0123456789abcde", "web": webKey}}
 	dir := t.TempDir()
@@ -232,7 +226,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-door-told
 func TestWhatIsToldAtTheStart(t *testing.T) {
 	for _, tc := range []struct {
 		g    spec.TargetGateway
@@ -250,7 +243,6 @@ func TestWhatIsToldAtTheStart(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-door-key-changes
 func TestKeysChange(t *testing.T) {
 	r := &rig{secrets: map[string]string{"web": webKey}}
 	d := r.open(t, spec.TargetGateway{Keys: []spec.GatewayKey{{Secret: "web", Allow: []string{"infer"}}}}, 5*time.Millisecond)
@@ -327,8 +319,6 @@ func listener(t *testing.T, d *Door) string {
 	return l.Addr().String()
 }
 
-// promise: docs/serving.md#p-door-tls
-// promise: docs/serving.md#p-door-renewed
 func TestCertificates(t *testing.T) {
 	ca := doortest.NewCA(t)
 	files := ca.Files(t, "shop.test", "first.test")
@@ -362,7 +352,6 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-door-client-ca
 func TestClientCertificates(t *testing.T) {
 	ca, clients, others := doortest.NewCA(t), doortest.NewCA(t), doortest.NewCA(t)
 	files := ca.Files(t, "shop.test")

@@ -63,7 +63,6 @@ func past(d *Door) {
 	}
 }
 
-// promise: docs/serving.md#p-door-tokens
 func TestTokens(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -135,7 +134,6 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-door-jwks
 func TestKeySetsChange(t *testing.T) {
 	first, second := doortest.NewSigner(t, "1"), doortest.NewSigner(t, "2")
 	i := newIssuer(t)
@@ -170,7 +168,6 @@ func TestKeySetsChange(t *testing.T) {
 	admitted(first, 200)
 }
 
-// promise: docs/serving.md#p-door-jwks-away
 func TestAnIssuerThatIsAway(t *testing.T) {
 	signer := doortest.NewSigner(t, "1")
 	token := signer.Token(t, doortest.Claims(nil))

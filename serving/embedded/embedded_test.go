@@ -33,8 +33,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// promise: docs/kserve.md#p-ks-same-rollout
-// promise: docs/operations.md#p-dies-gateway
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		return servingtest.Open(t, s, func(ports gateway.Ports) *gateway.Server { return serve(t, s, ports) })
@@ -42,8 +40,6 @@ func TestConformance(t *testing.T) {
 }
 
 // TestEngineIsRefused: a release that only a GPU can serve does not look like one that has lost its model.
-//
-// promise: docs/compile.md#p-embedded-no-engine
 func TestEngineIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, plan.File), []byte("engine"), 0o600); err != nil {
@@ -59,8 +55,6 @@ func TestEngineIsRefused(t *testing.T) {
 var target = *spec.DefaultEnvironment().Targets["local"].Embedded
 
 // TestBatches: clients that ask at the same time get what each would get alone, from fewer inferences, which the gateway counts.
-//
-// promise: docs/serving.md#p-batch-metrics
 func TestBatches(t *testing.T) {
 	batched := target
 	batched.Instances = 1

@@ -20,8 +20,6 @@ import (
 
 // TestARolloutOverTwoGateways: workers on two machines have a gateway each for one target, and looks at a stage fall on either. Every
 // request is counted once, whichever gateway answered it and however often the looks change sides.
-//
-// promise: docs/operations.md#p-counted-once
 func TestARolloutOverTwoGateways(t *testing.T) {
 	s := servingtest.NewStore(t)
 	var targets []*gateway.Target

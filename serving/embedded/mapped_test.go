@@ -19,8 +19,6 @@ import (
 
 // TestWeightsAreMapped: a model with external data is published, fetched and loaded. Its weights are in memory as pages of their file, and only
 // those that an inference has needed.
-//
-// promise: docs/serving.md#p-weights-mapped
 func TestWeightsAreMapped(t *testing.T) {
 	s := servingtest.NewStore(t)
 	server := serve(t, s, gateway.Ports{})

@@ -103,9 +103,6 @@ func (c *client) seen(version string) (int, time.Time) {
 // TestThreeReplicas: three processes serve a target, one is killed and one frozen during a rollout. The roll back is in effect at the one
 // that lives within a second, is done when the lease of the frozen one has run out, and that one serves only the stable release when it
 // wakes up. What was counted is counted once.
-//
-// promise: docs/serving.md#p-bounded-by-the-lease
-// promise: docs/serving.md#p-only-the-stable-one
 func TestThreeReplicas(t *testing.T) {
 	s := servingtest.NewStore(t)
 	processes := make([]*proctest.Process, 3)

@@ -10,8 +10,6 @@ import (
 )
 
 // TestThreads: a model has the threads that its target says, from the time that it is loaded.
-//
-// promise: docs/serving.md#p-threads
 func TestThreads(t *testing.T) {
 	load := func(threads int) (grown int) {
 		asked := target
@@ -48,8 +46,6 @@ func threadsOf(t *testing.T) int {
 }
 
 // TestInstances: unless the target says how many inferences run at once, their threads are as many as there are processors.
-//
-// promise: docs/serving.md#p-threads
 func TestInstances(t *testing.T) {
 	for _, tc := range []struct{ instances, threads, processors, want int }{
 		{0, 0, 8, 8},

@@ -19,12 +19,6 @@ import (
 )
 
 // TestTritonClient: NVIDIA's own client asks a gateway with a real model, over REST and over gRPC on the same port.
-//
-// promise: docs/serving.md#p-oip-tritonclient
-// promise: docs/serving.md#p-oip-grpc
-// promise: docs/serving.md#p-oip-binary
-// promise: docs/serving.md#p-oip-index
-// promise: docs/serving.md#p-oip-load
 func TestTritonClient(t *testing.T) {
 	python, err := rig.Program("tritonclient", "bin/python3")
 	if err != nil {

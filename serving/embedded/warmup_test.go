@@ -17,8 +17,6 @@ import (
 )
 
 // TestWarmUpWithTexts: a model that fails for made-up texts is warmed up with real ones, before it is ready.
-//
-// promise: docs/serving.md#p-warm-rows
 func TestWarmUpWithTexts(t *testing.T) {
 	s := servingtest.NewStore(t)
 	server, err := Serve(t.Context(), s, servingtest.Name, target, gateway.Ports{}, t.TempDir(), "", slog.New(slog.DiscardHandler))

@@ -79,7 +79,6 @@ func (s *servers) load(ctx context.Context, version string) (*onnx.Session, erro
 	return session, err
 }
 
-// promise: docs/serving.md#p-target-same
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		mux := http.NewServeMux()
@@ -108,9 +107,6 @@ func ref(digit string) artifact.Ref {
 
 // TestUnread: whatever the server speaks passes through as it is, and a release is judged by status. A server that is not healthy gets
 // nothing.
-//
-// promise: docs/serving.md#p-http-unread
-// promise: docs/serving.md#p-target-unhealthy
 func TestUnread(t *testing.T) {
 	var ill atomic.Bool
 	var asked atomic.Int64
@@ -210,8 +206,6 @@ func TestUnread(t *testing.T) {
 }
 
 // TestServersInTurn: the candidate has the server that does not serve, whatever became of those before it.
-//
-// promise: docs/serving.md#p-external-pair
 func TestServersInTurn(t *testing.T) {
 	s := servingtest.NewStore(t)
 	at := target()
@@ -246,7 +240,6 @@ func TestServersInTurn(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-target-never-healthy
 func TestNeverHealthy(t *testing.T) {
 	s := servingtest.NewStore(t)
 	at := target()

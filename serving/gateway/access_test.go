@@ -81,10 +81,6 @@ const (
 )
 
 // TestAccessLog: each request has a line, those too that are refused, and no line has what may be secret.
-//
-// promise: docs/serving.md#p-access-line
-// promise: docs/serving.md#p-access-secret
-// promise: docs/serving.md#p-access-health
 func TestAccessLog(t *testing.T) {
 	signer := doortest.NewSigner(t, "1")
 	jwks := filepath.Join(t.TempDir(), "jwks.json")
@@ -153,8 +149,6 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-access-line
-// promise: docs/serving.md#p-access-health
 func TestAccessLogOfGRPC(t *testing.T) {
 	f := openFront(t, spec.TargetGateway{Keys: keyed("").Keys}, "shop.test")
 	client, ctx := f.dial(t, webKey)
@@ -188,8 +182,6 @@ func TestAccessLogOfGRPC(t *testing.T) {
 }
 
 // TestAccessLogOfStreams: a stream has its line when it has ended, and says when its client has not got all of it.
-//
-// promise: docs/serving.md#p-access-line
 func TestAccessLogOfStreams(t *testing.T) {
 	var lines accessLines
 	log := access.New(&lines, slog.New(slog.DiscardHandler))
@@ -243,8 +235,6 @@ func TestAccessLogOfStreams(t *testing.T) {
 }
 
 // TestAccessLogOfClientsThatLeave: a short answer is kept back until its handler ends, so that writing it to nobody does not fail.
-//
-// promise: docs/serving.md#p-access-aborted
 func TestAccessLogOfClientsThatLeave(t *testing.T) {
 	short := func(w http.ResponseWriter) { _, _ = w.Write([]byte("short")) }
 	canceled := int(codes.Canceled)
@@ -297,8 +287,6 @@ func TestAccessLogOfClientsThatLeave(t *testing.T) {
 }
 
 // TestAccessLogOfRouting: a line says how its release was chosen.
-//
-// promise: docs/serving.md#p-access-line
 func TestAccessLogOfRouting(t *testing.T) {
 	var lines accessLines
 	log := access.New(&lines, slog.New(slog.DiscardHandler))
@@ -334,7 +322,6 @@ func TestAccessLogOfRouting(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-access-bounded
 func TestLostLinesAreCounted(t *testing.T) {
 	broken, said := io.Pipe()
 	_ = broken.Close() // nobody reads

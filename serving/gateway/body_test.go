@@ -75,7 +75,6 @@ func dribble(t *testing.T, server *httptest.Server, length int, part string) (ne
 	return conn, in
 }
 
-// promise: docs/security.md#p-gateway-slow-clients
 func TestClientsThatAreSlowToSendHoldUpNobody(t *testing.T) {
 	b := newBench(t, 0)
 	server := serveBench(t, b, "echo")
@@ -87,7 +86,6 @@ func TestClientsThatAreSlowToSendHoldUpNobody(t *testing.T) {
 	}
 }
 
-// promise: docs/security.md#p-gateway-minute
 func TestARequestThatDoesNotArriveInTimeIsEnded(t *testing.T) {
 	b := newBench(t, 0)
 	if b.bodies.timeout != time.Minute {
@@ -136,8 +134,6 @@ func TestAModelMayTakeLongerThanARequestMayArrive(t *testing.T) {
 }
 
 // The bodies of all requests have so many bytes together; who has gone away has none.
-//
-// promise: docs/security.md#p-gateway-bytes
 func TestTheBytesOfBodiesAreBounded(t *testing.T) {
 	b := newBench(t, 0)
 	server := serveBench(t, b, "echo")
@@ -168,8 +164,6 @@ func TestTheBytesOfBodiesAreBounded(t *testing.T) {
 }
 
 // A place among the inferences under way is not kept until the client has read its answer.
-//
-// promise: docs/security.md#p-gateway-slow-clients
 func TestClientsThatAreSlowToReadHoldUpNobody(t *testing.T) {
 	b := newBench(t, 0)
 	b.places = make(chan struct{}, 1)
@@ -188,7 +182,6 @@ func TestClientsThatAreSlowToReadHoldUpNobody(t *testing.T) {
 	b.until(t, func() bool { return post(t, server, request).status == http.StatusOK })
 }
 
-// promise: docs/security.md#p-gateway-half-minute
 func TestAnAnswerIsTakenInTime(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
@@ -213,8 +206,6 @@ func (p *patient) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// promise: docs/security.md#p-gateway-slow-clients
-// promise: docs/security.md#p-gateway-bytes
 func TestInferencesUnderWayAreBounded(t *testing.T) {
 	b := newBench(t, 0)
 	if cap(b.places) != 256 {

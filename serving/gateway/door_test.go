@@ -160,10 +160,6 @@ func keyed(jwks string) spec.TargetGateway {
 	}
 }
 
-// promise: docs/serving.md#p-door-verbs
-// promise: docs/serving.md#p-door-refused
-// promise: docs/serving.md#p-door-health
-// promise: docs/serving.md#p-door-listeners
 func TestWhoMayDoWhat(t *testing.T) {
 	signer := doortest.NewSigner(t, "1")
 	jwks := filepath.Join(t.TempDir(), "jwks.json")
@@ -208,8 +204,6 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-door-refused
-// promise: docs/serving.md#p-door-tls
 func TestWhoMayDoWhatOverGRPC(t *testing.T) {
 	f := openFront(t, spec.TargetGateway{Keys: keyed("").Keys}, "shop.test")
 	message := func(label bool) *inference.ModelInferRequest {
@@ -249,7 +243,6 @@ func TestWhoMayDoWhatOverGRPC(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-door-other-name
 func TestACertificateForAnotherName(t *testing.T) {
 	f := openFront(t, spec.TargetGateway{}, "other.test")
 	err := live(f.client, f.URL())
@@ -266,7 +259,6 @@ func TestACertificateForAnotherName(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-door-local
 func TestThisMachineKnowsTheCertificateByItsFile(t *testing.T) {
 	f := openFront(t, spec.TargetGateway{}, "shop.test")
 	own, _ := f.ca.Issue(t, "127.0.0.1")
@@ -289,8 +281,6 @@ func TestThisMachineKnowsTheCertificateByItsFile(t *testing.T) {
 }
 
 // Clients that connect and say nothing, send a header too long, or have no key for what they begin to send, hold nothing.
-//
-// promise: docs/serving.md#p-door-slow
 func TestClientsAtTheDoorHoldNothing(t *testing.T) {
 	f := openFront(t, spec.TargetGateway{Keys: keyed("").Keys}, "shop.test")
 	at, err := url.Parse(f.URL())

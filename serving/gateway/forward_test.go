@@ -99,9 +99,6 @@ const (
 )
 
 // TestStream: each event is with the client before the server makes the next one, and the times of tokens are counted.
-//
-// promise: docs/serving.md#p-openai-stream
-// promise: docs/serving.md#p-openai-tokens
 func TestStream(t *testing.T) {
 	seen := make(chan struct{})
 	g, url := passing(t, OpenAI, time.Minute, func(w http.ResponseWriter, r *http.Request) {
@@ -152,8 +149,6 @@ func TestStream(t *testing.T) {
 }
 
 // TestBrokenAnswers: what is no whole answer is a failure of the release, and the client sees that it is not whole.
-//
-// promise: docs/serving.md#p-http-judged
 func TestBrokenAnswers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		serve  http.HandlerFunc
@@ -198,8 +193,6 @@ func TestBrokenAnswers(t *testing.T) {
 }
 
 // TestClientLeaves: a client that goes away after the first token ends the work of the server, and hides nothing before.
-//
-// promise: docs/serving.md#p-http-client-leaves
 func TestClientLeaves(t *testing.T) {
 	left, ended := make(chan struct{}), make(chan struct{}, 2)
 	g, url := passing(t, OpenAI, time.Minute, func(w http.ResponseWriter, r *http.Request) {
@@ -273,7 +266,6 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-// promise: docs/rollouts.md#p-ro-sticky-key
 func TestKeysOfJSON(t *testing.T) {
 	for _, tt := range []struct{ body, key string }{
 		{`{"user": "ada", "messages": []}`, "ada"},
@@ -310,8 +302,6 @@ func TestKeysOfJSON(t *testing.T) {
 }
 
 // A key's first answer is what the tests of its tokens count.
-//
-// promise: docs/rollouts.md#p-ro-sticky-once
 func TestTokensAreCountedByKey(t *testing.T) {
 	c := newCounters()
 	c.begin(3, map[string]float64{"1": 0.5, "2": 0.5}, &stats.Keyed{To: stats.Cells / 2, First: map[string]stats.Counts{}})

@@ -204,7 +204,6 @@ const (
 	request   = `{"id":"1","inputs":[{"name":"x","shape":[1,1],"datatype":"FP32","data":[0.75]}]}`
 )
 
-// promise: docs/serving.md#p-named-uncounted
 func TestProtocol(t *testing.T) {
 	b := newBench(t, 0)
 	b.until(t, func() bool { return b.do(http.MethodGet, "/v2/health/ready", "").Code == http.StatusOK })
@@ -257,8 +256,6 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// promise: docs/kserve.md#p-ks-misfit
-// promise: docs/pipelines.md#p-labels-refused
 func TestOutcomesAreCounted(t *testing.T) {
 	labelled := strings.Replace(request, `{`, `{"parameters":{"label":0},`, 1)
 	for _, tc := range []struct {
@@ -332,9 +329,6 @@ func TestReleasesThatAreNotNamedAreUnloaded(t *testing.T) {
 }
 
 // A gateway that starts in the middle of a rollout and cannot load the stable release must not give the candidate its traffic.
-//
-// promise: docs/operations.md#p-dies-gateway
-// promise: docs/operations.md#p-share-unserved
 func TestTheShareOfAReleaseThatFailedIsNotServed(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "unloadable", 0.9}, weightedBehaviour{"2", "echo", 0.1})
@@ -364,7 +358,6 @@ func TestTheShareOfAReleaseThatFailedIsNotServed(t *testing.T) {
 	}
 }
 
-// promise: docs/kserve.md#p-ks-goes-on
 func TestWhatServesGoesOnWhenTheNextRevisionFails(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
@@ -387,7 +380,6 @@ func TestWhatServesGoesOnWhenTheNextRevisionFails(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-mirror-bounded
 func TestShadowQueueNeverDelaysUsers(t *testing.T) {
 	b := newBench(t, 0)
 	first := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
@@ -420,8 +412,6 @@ func TestShadowQueueNeverDelaysUsers(t *testing.T) {
 }
 
 // TestShadowQueueIsBoundedInBytes: large requests are dropped before there are too many to keep, and make room when they have been repeated.
-//
-// promise: docs/serving.md#p-mirror-bounded
 func TestShadowQueueIsBoundedInBytes(t *testing.T) {
 	c := newCounters()
 	c.begin(1, nil, nil)
@@ -500,8 +490,6 @@ func TestMetrics(t *testing.T) {
 }
 
 // A process that sees many releases has the metrics of those that are served, or were so lately.
-//
-// promise: docs/metrics.md#p-metrics-versions
 func TestMetricsOfReleasesLongGoneEnd(t *testing.T) {
 	b := newBench(t, 0)
 	has := func(version int) bool {
@@ -524,8 +512,6 @@ func TestMetricsOfReleasesLongGoneEnd(t *testing.T) {
 }
 
 // TestDrain: a gateway that is to end says so to load balancers, and answers those who have not heard.
-//
-// promise: docs/serving.md#p-drain
 func TestDrain(t *testing.T) {
 	b := newBench(t, time.Minute)
 	b.untilServing(t, b.route(t, nil, weightedBehaviour{"1", "", 1}).Revision)

@@ -55,8 +55,6 @@ func raw(content string) *inference.ModelInferRequest {
 	return m
 }
 
-// promise: docs/serving.md#p-oip-grpc
-// promise: docs/serving.md#p-named-uncounted
 func TestGRPC(t *testing.T) {
 	b := newBench(t, 0)
 	_, client := dial(t, b)
@@ -124,9 +122,6 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-oip-errors
-// promise: docs/serving.md#p-oip-media
-// promise: docs/serving.md#p-oip-busy
 func TestErrorsOverGRPC(t *testing.T) {
 	b := newBench(t, 50*time.Millisecond)
 	b.opts.LabelKey = "key"
@@ -197,7 +192,6 @@ func TestAPanicOverGRPCIsAnError(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-oip-binary
 func TestBinaryDataOverREST(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
@@ -214,8 +208,6 @@ func TestBinaryDataOverREST(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-oip-index
-// promise: docs/serving.md#p-oip-load
 func TestRepository(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
@@ -263,9 +255,6 @@ func TestRepository(t *testing.T) {
 }
 
 // The trace of a request reaches whatever answers it.
-//
-// promise: docs/serving.md#p-oip-trace
-// promise: docs/serving.md#p-warm-all
 func TestTheTraceIsHandedOn(t *testing.T) {
 	got := make(chan oip.Call, warmUps+1)
 	ready := make(chan struct{})
@@ -324,7 +313,6 @@ func TestGRPCNeedsHTTP2(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-oip-bounds
 func TestGRPCBounds(t *testing.T) {
 	b := newBench(t, 0)
 	_, client := dial(t, b)

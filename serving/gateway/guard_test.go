@@ -9,10 +9,6 @@ import (
 	"testing"
 )
 
-// promise: docs/security.md#p-gateway-pages
-// promise: docs/security.md#p-gateway-control
-// promise: docs/security.md#p-gateway-model-port
-// promise: docs/serving.md#p-oip-media
 func TestPagesAreRefused(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
@@ -69,11 +65,6 @@ func TestPagesAreRefused(t *testing.T) {
 	}
 }
 
-// promise: docs/security.md#p-label-needs-key
-// promise: docs/security.md#p-label-key-file
-// promise: docs/security.md#p-label-refused
-// promise: docs/security.md#p-unlabelled
-// promise: docs/operations.md#p-label-key
 func TestLabelsNeedTheKey(t *testing.T) {
 	state := t.TempDir()
 	key, err := EnsureLabelKey(state)

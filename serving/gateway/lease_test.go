@@ -52,8 +52,6 @@ func (p *partition) List(ctx context.Context, prefix string) iter.Seq2[store.Inf
 
 // TestLeaseRunsOut: a gateway that cannot read the document serves only the stable release of a rollout after the lease, and what it then
 // answers is no part of the comparison. When it reads again, it serves what the document says by then.
-//
-// promise: docs/serving.md#p-only-the-stable-one
 func TestLeaseRunsOut(t *testing.T) {
 	b := newBench(t, time.Minute)
 	doc := b.route(t, nil, weightedBehaviour{"1", "", 0.5}, weightedBehaviour{"2", "other", 0.5})

@@ -13,8 +13,6 @@ import (
 )
 
 // TestLosses: during a rollout, answers of both releases are compared with labels as the candidate's release says.
-//
-// promise: docs/rollouts.md#p-ro-loss
 func TestLosses(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1}, weightedBehaviour{"2", "echo", 0})

@@ -97,8 +97,6 @@ func TestAnswerWhileLoading(t *testing.T) {
 }
 
 // TestSweepWaitsForWhatIsUnderWay: what serves a release that was dropped is removed when nobody waits for its answer.
-//
-// promise: docs/kserve.md#p-ks-swept
 func TestSweepWaitsForWhatIsUnderWay(t *testing.T) {
 	var b *bench
 	var answered atomic.Bool

@@ -42,8 +42,6 @@ func (b *bench) try(t *testing.T, stable, candidate string, ready func()) routin
 
 // A candidate that does not answer keeps the places of its share, and all other requests are answered by the stable release. There are as
 // many clients as places, so that those who find none do so because of the candidate.
-//
-// promise: docs/serving.md#p-share-slots
 func TestASlowCandidateLeavesTheStableReleaseItsPlaces(t *testing.T) {
 	b := newBench(t, time.Minute)
 	doc := b.try(t, "echo", "waits", func() {

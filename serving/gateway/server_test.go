@@ -73,8 +73,6 @@ func TestServe(t *testing.T) {
 }
 
 // A gateway that listens on all addresses has its models there. Control stays on one, of loopback.
-//
-// promise: docs/operations.md#p-serve-listen
 func TestServeOnAllAddresses(t *testing.T) {
 	server, err := serveNothing(t, Ports{Host: "0.0.0.0"})
 	if err != nil {

@@ -29,8 +29,6 @@ func trialTable(weight float64, sticky *routing.Sticky) *table {
 }
 
 // TestSplitMatchesTheWeight: whatever tenth of a percent the weight is, over many requests and over many keys the candidate gets its share.
-//
-// promise: docs/rollouts.md#p-ro-weights
 func TestSplitMatchesTheWeight(t *testing.T) {
 	const requests = 40000
 	rapid.Check(t, func(t *rapid.T) {
@@ -52,8 +50,6 @@ func TestSplitMatchesTheWeight(t *testing.T) {
 }
 
 // TestKeysKeepTheirRelease: a key has one release at one weight, in any gateway, and one that has the candidate keeps it at a larger weight.
-//
-// promise: docs/rollouts.md#p-ro-sticky-monotone
 func TestKeysKeepTheirRelease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.StringN(1, -1, -1).Draw(t, "key")
@@ -129,8 +125,6 @@ func (b *bench) routeSticky(t *testing.T, sticky routing.Sticky, releases ...wei
 }
 
 // TestKeysOverRESTAndGRPC: a key is the same key in a header, in metadata, in a parameter and in an input, and has one release.
-//
-// promise: docs/rollouts.md#p-ro-sticky-key
 func TestKeysOverRESTAndGRPC(t *testing.T) {
 	b := newBench(t, 0)
 	releases := []weightedBehaviour{{"1", "echo", 0.5}, {"2", "echo", 0.5}}
@@ -193,9 +187,6 @@ func byRelease(versions map[string]string) map[string]bool {
 
 // TestKeysAreCountedOnce: a key that fails again and again is one error; one that had the candidate before is served and not counted; one that
 // names its release is neither.
-//
-// promise: docs/rollouts.md#p-ro-sticky-once
-// promise: docs/serving.md#p-named-uncounted
 func TestKeysAreCountedOnce(t *testing.T) {
 	b := newBench(t, 0)
 	doc := b.routeSticky(t, routing.Sticky{Header: "X-User", Held: 0.25}, weightedBehaviour{"1", "echo", 0.5}, weightedBehaviour{"2", "fails", 0.5})
@@ -238,8 +229,6 @@ func TestKeysAreCountedOnce(t *testing.T) {
 
 // TestKeysWithoutEnd: the memory for keys does not grow with them, and few of many are taken for others; requests without a key are keys of
 // their own that need no memory.
-//
-// promise: docs/rollouts.md#p-ro-sticky-bound
 func TestKeysWithoutEnd(t *testing.T) {
 	k := newKeyCounter(&stats.Keyed{To: stats.Cells / 2, First: map[string]stats.Counts{}})
 	count := func(n int, byKey bool) {

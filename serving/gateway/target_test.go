@@ -67,8 +67,6 @@ func (f fleet) released() routing.Document {
 
 // TestTrafficWaitsForEveryGateway: a change of traffic is done when those that live serve it, and not before the lease of one has run out
 // that does not answer; one that has ended in order, or was silent long before, is not waited for.
-//
-// promise: docs/serving.md#p-bounded-by-the-lease
 func TestTrafficWaitsForEveryGateway(t *testing.T) {
 	split := Split{Weights: map[string]float64{"1": 0.5, "2": 0.5}, Candidate: "2", Stable: "1"}
 	for _, tc := range []struct {
@@ -114,8 +112,6 @@ func TestTrafficWaitsForEveryGateway(t *testing.T) {
 
 // TestLoadNeedsAGateway: a release is loaded when every gateway that lives has it, and there is one; one that died while it loaded is not
 // waited for, and one that cannot load it fails it.
-//
-// promise: docs/serving.md#p-no-gateway
 func TestLoadNeedsAGateway(t *testing.T) {
 	candidate := routing.Release{Model: artifact.Ref{Type: artifact.Model, Digest: "d3"}, Run: "r", Step: "s"}
 	ready, failed := replica.Release{Version: "3", State: Ready}, replica.Release{Version: "3", State: Failed, Error: "no such model"}

@@ -50,9 +50,6 @@ func (p *picky) Close() error {
 
 // TestWarmUpWithRows: a model is asked the rows that its release names, one by one and then at once. What it refuses is an error before it
 // gets traffic.
-//
-// promise: docs/serving.md#p-warm-rows
-// promise: docs/serving.md#p-warm-refused
 func TestWarmUpWithRows(t *testing.T) {
 	many, first := "", make([]float32, warmUpRows)
 	for i := range first {
@@ -125,8 +122,6 @@ func (b *bench) dataset(t *testing.T, rows string) artifact.Ref {
 
 // TestWarmUpWithoutItsRows: rows that cannot be read any more, or that a model refuses now, are no reason not to load what was loaded before,
 // and those that cannot be read are none for a candidate.
-//
-// promise: docs/serving.md#p-warm-anyway
 func TestWarmUpWithoutItsRows(t *testing.T) {
 	gone := artifact.Ref{Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)}
 	for _, tc := range []struct {
@@ -174,8 +169,6 @@ func TestWarmUpWithoutItsRows(t *testing.T) {
 }
 
 // TestRefusedReleaseGetsTraffic: a candidate that failed for its rows is loaded when the document gives it traffic all the same.
-//
-// promise: docs/serving.md#p-warm-anyway
 func TestRefusedReleaseGetsTraffic(t *testing.T) {
 	var b *bench
 	b = openerBench(t, func(context.Context, routing.Release, func(string)) (Upstream, error) {

@@ -81,9 +81,6 @@ func (s *site) predictor(name string) map[string]any {
 }
 
 // TestEngine: an engine lies as Triton wants it, with a description, and gets a GPU.
-//
-// promise: docs/kserve.md#p-ks-engine-config
-// promise: docs/kserve.md#p-ks-one-gpu
 func TestEngine(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	r := here.releases("shop")
@@ -125,8 +122,6 @@ func TestEngine(t *testing.T) {
 
 // TestEngineWithFront: an engine of which a front makes the inputs takes what the source model takes. It is served, and replaced, as any
 // other release.
-//
-// promise: docs/kserve.md#p-ks-engine-front
 func TestEngineWithFront(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	target := here.target("shop")
@@ -177,9 +172,6 @@ func must[T any](v T, ok bool) *T {
 }
 
 // TestEngineIsRefused: what cannot serve an engine says so, and which engine it is that a server does not load.
-//
-// promise: docs/kserve.md#p-ks-engine-needs-triton
-// promise: docs/kserve.md#p-ks-engine-message
 func TestEngineIsRefused(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	here.controller.Report("shop-v1", kservetest.Failed("ModelLoadFailed", "unable to load plan file to auto complete config"))

@@ -125,10 +125,6 @@ func (s *site) serve(target string, ports gateway.Ports) *gateway.Server {
 	return server
 }
 
-// promise: docs/kserve.md#p-ks-same-rollout
-// promise: docs/kserve.md#p-ks-rights
-// promise: docs/kserve.md#p-ks-goes-on
-// promise: docs/kserve.md#p-ks-interface
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		here := newSite(t, s, role)
@@ -183,9 +179,6 @@ func (s *site) until(what string, holds func() bool) {
 }
 
 // TestWhatIsDroppedIsRemoved: InferenceServices and models of releases that the document drops go, and no others.
-//
-// promise: docs/kserve.md#p-ks-swept
-// promise: docs/kserve.md#p-ks-untouched
 func TestWhatIsDroppedIsRemoved(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	shop, other := here.target("shop_window"), here.target("other")
@@ -219,8 +212,6 @@ func TestWhatIsDroppedIsRemoved(t *testing.T) {
 }
 
 // TestOtherGateways: what another gateway still sends requests to is not removed before that gateway has moved on or gone.
-//
-// promise: docs/kserve.md#p-ks-others
 func TestOtherGateways(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	r := here.releases("shop")
@@ -247,11 +238,6 @@ func TestOtherGateways(t *testing.T) {
 }
 
 // TestWhyAReleaseFails: the reason reaches who asked for the release.
-//
-// promise: docs/kserve.md#p-ks-goes-on
-// promise: docs/kserve.md#p-ks-does-not-load
-// promise: docs/kserve.md#p-ks-no-runtime
-// promise: docs/kserve.md#p-ks-no-pods
 func TestWhyAReleaseFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status map[string]any
@@ -303,8 +289,6 @@ func TestWhatIsWaitedFor(t *testing.T) {
 }
 
 // TestForbidden: what the role lacks is named.
-//
-// promise: docs/kserve.md#p-ks-forbidden
 func TestForbidden(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), []rbacv1.PolicyRule{
 		{APIGroups: []string{"serving.kserve.io"}, Resources: []string{"inferenceservices"}, Verbs: []string{"get", "list"}},
@@ -318,8 +302,6 @@ func TestForbidden(t *testing.T) {
 }
 
 // TestPodsThatCannotStart: KServe does not tell of images that cannot be pulled, so the pods are looked at.
-//
-// promise: docs/kserve.md#p-ks-no-pods
 func TestPodsThatCannotStart(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	here.AddNode(t, "machine", kubetest.Machine{})
@@ -342,9 +324,6 @@ func TestPodsThatCannotStart(t *testing.T) {
 }
 
 // TestWithoutKServe: on a cluster that does not know InferenceServices that is said, and a cluster that is not there is asked again.
-//
-// promise: docs/kserve.md#p-ks-forbidden
-// promise: docs/kserve.md#p-ks-api-away
 func TestWithoutKServe(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	client, err := dynamic.NewForConfig(here.Config)
@@ -369,8 +348,6 @@ func TestWithoutKServe(t *testing.T) {
 }
 
 // TestIngress: through an ingress an InferenceService is asked by its name.
-//
-// promise: docs/kserve.md#p-ks-ingress
 func TestIngress(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	plain := here.target("shop")
@@ -417,8 +394,6 @@ func TestIngress(t *testing.T) {
 }
 
 // TestAnotherSluice: of two stores whose targets have one name in one namespace, the second is told.
-//
-// promise: docs/kserve.md#p-ks-untouched
 func TestAnotherSluice(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	release := routing.Release{Model: here.model(onnxtest.Text), Run: "r", Step: "ship"}
@@ -434,8 +409,6 @@ func TestAnotherSluice(t *testing.T) {
 }
 
 // TestAnInferenceServiceThatSomebodyRemoved is made again when the gateway starts.
-//
-// promise: docs/kserve.md#p-ks-made-again
 func TestAnInferenceServiceThatSomebodyRemoved(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t), role)
 	server := here.serve("shop", gateway.Ports{})

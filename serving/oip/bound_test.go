@@ -10,8 +10,6 @@ import (
 )
 
 // TestBounds: what takes many times its bytes in memory is refused before anything is decoded.
-//
-// promise: docs/serving.md#p-oip-bounds
 func TestBounds(t *testing.T) {
 	const most = 4 << 20
 	list := func(entry string) string { return "[" + strings.Repeat(entry+",", most/(len(entry)+1)) + entry + "]" }
@@ -55,8 +53,6 @@ func TestBounds(t *testing.T) {
 }
 
 // TestErrorsAreShort: an error repeats little of its request.
-//
-// promise: docs/serving.md#p-oip-bounds
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("7", 1<<20)
 	shape := "1" + strings.Repeat(",1", MaxDimensions-1)

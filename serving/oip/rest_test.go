@@ -32,7 +32,6 @@ var values = map[Datatype]*rapid.Generator[any]{
 	Bytes:  rapid.SliceOfN(rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }), 6, 6).AsAny(),
 }
 
-// promise: docs/serving.md#p-oip-types
 func TestMessagesRoundTrip(t *testing.T) {
 	if len(values) != len(elements) {
 		t.Fatalf("%d of %d datatypes are tried", len(values), len(elements))
@@ -128,8 +127,6 @@ func jsonLength(n int) http.Header {
 	return h
 }
 
-// promise: docs/serving.md#p-oip-bad-request
-// promise: docs/serving.md#p-oip-before-memory
 func TestBinaryDataThatAreRefused(t *testing.T) {
 	for _, tc := range []struct{ name, input, data, says string }{
 		{"too few bytes", `"shape":[2],"datatype":"FP32","parameters":{"binary_data_size":7}`, "1234567", "2 elements of FP32 are 8 bytes of binary data, not 7"},

@@ -85,7 +85,6 @@ func TestEveryElementTypeSurvives(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-oip-types
 func TestTheOtherElementTypesSurvive(t *testing.T) {
 	s := openModel(t, onnxtest.EchoSmall)
 	for _, rows := range []int64{1, 2} { // the room for halves is made anew for each
@@ -113,7 +112,6 @@ func TestTheOtherElementTypesSurvive(t *testing.T) {
 	}
 }
 
-// promise: docs/compile.md#p-zipmap
 func TestModelsWithOutputsThatCannotBeServed(t *testing.T) {
 	for model, says := range map[string]string{
 		onnxtest.ZipMap:   `"probabilities" is a sequence or a map, not a tensor. scikit-learn's classifiers put out such probabilities unless they are converted without ZipMap: convert_sklearn(model, ..., options={'zipmap': False})`,
@@ -129,8 +127,6 @@ func TestModelsWithOutputsThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-oip-empty
-// promise: docs/serving.md#p-oip-bad-request
 func TestInputsThatDoNotFit(t *testing.T) {
 	s := openModel(t, onnxtest.Text)
 	for name, inputs := range map[string][]oip.Tensor{
@@ -274,8 +270,6 @@ func TestFindLibrary(t *testing.T) {
 }
 
 // A library without a provider says so, and what to do; it has nothing to answer with then.
-//
-// promise: docs/serving.md#p-provider
 func TestProvidersThatTheLibraryLacks(t *testing.T) {
 	path := filepath.Join(onnxtest.Folder(t, "mlp"), "model.onnx")
 	for _, provider := range []string{CUDA, TensorRT} {

@@ -127,7 +127,6 @@ func serve(t *testing.T, s *store.Store, at spec.ProcessTarget, dir string, port
 	return server
 }
 
-// promise: docs/serving.md#p-target-same
 func TestConformance(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -169,11 +168,6 @@ func folder(t *testing.T, s *store.Store) artifact.Ref {
 
 // TestKilled: a process that is killed comes back, before it was ever healthy and after. It has nothing of the gateway's environment, and what
 // it printed is in its log. Nothing of it is left when the gateway has ended.
-//
-// promise: docs/serving.md#p-process-restarted
-// promise: docs/serving.md#p-process-environment
-// promise: docs/serving.md#p-process-log
-// promise: docs/serving.md#p-any-model
 func TestKilled(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -252,8 +246,6 @@ func TestKilled(t *testing.T) {
 }
 
 // TestNeverHealthy: why a process does not serve is in the error, with what it printed, and nothing stays.
-//
-// promise: docs/serving.md#p-target-never-healthy
 func TestNeverHealthy(t *testing.T) {
 	for want, command := range map[string][]string{
 		"its server was never healthy: the process ended with exit code 3: no such GPU":           {"sh", "-c", "echo no such GPU >&2; exit 3"},

@@ -151,8 +151,6 @@ func TestWhatComesOfAnAnswer(t *testing.T) {
 }
 
 // A server that lists the extension gets and sends binary data, of types too that have no JSON form. The request's ID and trace come along.
-//
-// promise: docs/serving.md#p-oip-trace
 func TestBinaryData(t *testing.T) {
 	var got oip.InferRequest
 	var header http.Header
@@ -196,7 +194,6 @@ func TestBinaryData(t *testing.T) {
 	}
 }
 
-// promise: docs/kserve.md#p-ks-misfit
 func TestInputsThatDoNotFitAreNotSent(t *testing.T) {
 	m := open(t, serve(t, func(http.ResponseWriter, *http.Request) { t.Error("they were sent") }))
 	if _, err := m.Infer(t.Context(), inputs()[:1]); oip.ErrorStatus(err) != http.StatusBadRequest {
@@ -289,8 +286,6 @@ func TestHostAndPath(t *testing.T) {
 }
 
 // TestBusy: what a server says of when to ask again is handed on.
-//
-// promise: docs/serving.md#p-oip-busy-server
 func TestBusy(t *testing.T) {
 	for given, want := range map[string]time.Duration{
 		"":              0,
@@ -312,7 +307,6 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-door-other-name
 func TestACertificateForAnotherName(t *testing.T) {
 	s := httptest.NewUnstartedServer(answers(http.StatusOK, described))
 	s.StartTLS()

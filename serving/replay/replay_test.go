@@ -128,8 +128,6 @@ func TestAReplayGoesOnWhereItWas(t *testing.T) {
 }
 
 // TestPassesAreShuffled: every pass has all rows, each in an order of its own that the seed repeats.
-//
-// promise: docs/rollouts.md#p-ro-replayed
 func TestPassesAreShuffled(t *testing.T) {
 	const n = 100
 	first := orderOf(1, 0, n)
@@ -196,8 +194,6 @@ func TestAServerThatIsNotThereYet(t *testing.T) {
 	}
 }
 
-// promise: docs/pipelines.md#p-replay-probed
-// promise: docs/rollouts.md#p-ro-incomparable
 func TestProbe(t *testing.T) {
 	s := &server{}
 	if err := Probe(t.Context(), options(t, s), "2"); err != nil {
@@ -234,8 +230,6 @@ func TestProbe(t *testing.T) {
 }
 
 // TestProbeLooksAtAllRows: the first rows are sent, and what is wrong with a later one is said before any traffic all the same.
-//
-// promise: docs/pipelines.md#p-replay-probed
 func TestProbeLooksAtAllRows(t *testing.T) {
 	for last, want := range map[string]string{
 		`{"txt":"a","spam":true}`:     `row 61 of split test: the model needs a column "text"`,
@@ -260,8 +254,6 @@ func TestProbeLooksAtAllRows(t *testing.T) {
 }
 
 // A server with another's certificate, or one that does not let the replay in, is not asked again, and says what is wrong.
-//
-// promise: docs/serving.md#p-door-clients
 func TestRunsAreRefused(t *testing.T) {
 	var authorization atomic.Value
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,6 @@ import (
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
-// promise: docs/rollouts.md#p-ro-full
 func TestFullDecisions(t *testing.T) {
 	failing := func(requests, failures int64) stats.Counts {
 		return stats.Counts{Requests: requests, Failures: failures}

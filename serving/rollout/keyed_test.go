@@ -29,8 +29,6 @@ func keyedSnapshot(epoch string, k stats.Keyed, candidate, stable stats.Counts) 
 
 // TestKeysAtSeveralGateways: whichever gateways answered a key how often, and whichever of them ended and began anew, it is one of the errors,
 // on the side of its release.
-//
-// promise: docs/rollouts.md#p-ro-sticky-replicas
 func TestKeysAtSeveralGateways(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stage, from := keyedStage(0.05, 0.25)
@@ -129,8 +127,6 @@ func TestKeyedDecisions(t *testing.T) {
 }
 
 // TestRequestsWithoutKeys: a key that no request has is a mistake in `sticky`, and a look says so, over all gateways.
-//
-// promise: docs/rollouts.md#p-ro-sticky-unsent
 func TestRequestsWithoutKeys(t *testing.T) {
 	stage, keyed := keyedStage(0.05, 0.25)
 	reason := func(with, without int64) string {
@@ -170,8 +166,6 @@ func TestKeyedStages(t *testing.T) {
 }
 
 // TestKeysOfTheShare: how many keys a stage has does not depend on which of them chance gave to the candidate.
-//
-// promise: docs/rollouts.md#p-ro-sticky-samples
 func TestKeysOfTheShare(t *testing.T) {
 	for _, tc := range []struct{ candidate, stable, want int64 }{
 		{25, 75, 25}, {30, 70, 25}, {20, 80, 25}, {12, 88, 24}, {0, 100, 0},
@@ -186,9 +180,6 @@ func TestKeysOfTheShare(t *testing.T) {
 
 // TestLossesByKey: losses are compared by key, whatever all requests were off by, and those of two gateways, which may be of the same keys, are
 // not added up. Mirrored keys count in the same way.
-//
-// promise: docs/rollouts.md#p-ro-sticky-replicas
-// promise: docs/rollouts.md#p-ro-sticky-once
 func TestLossesByKey(t *testing.T) {
 	const margin = 0
 	worse, good := priced(40, 20), priced(40, 5)

@@ -26,9 +26,6 @@ func priced(requests int64, off float64) stats.Counts {
 	return c
 }
 
-// promise: docs/rollouts.md#p-ro-loss
-// promise: docs/rollouts.md#p-ro-loss-samples
-// promise: docs/rollouts.md#p-ro-loss-first
 func TestLossDecisions(t *testing.T) {
 	first := lossStage(1)
 	first.Stable = ""

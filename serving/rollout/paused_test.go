@@ -9,8 +9,6 @@ import (
 )
 
 // TestPausedStage: with all its samples it does not pass, and is not aborted for its checks; the error test still ends it.
-//
-// promise: docs/rollouts.md#p-ro-pause-tests
 func TestPausedStage(t *testing.T) {
 	checked := false
 	checks := func(spec.SideCounts, spec.SideCounts, spec.Delta) []spec.Check {

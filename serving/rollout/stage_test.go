@@ -48,11 +48,6 @@ func shadowed(s stats.Shadow) stats.Snapshot {
 	return stats.Snapshot{Epoch: "e", Revision: 7, Revisions: []stats.Revision{{Revision: 7, Shadow: &s}}}
 }
 
-// promise: docs/pipelines.md#p-first-release
-// promise: docs/rollouts.md#p-ro-bake
-// promise: docs/rollouts.md#p-ro-blind
-// promise: docs/rollouts.md#p-ro-query-waits
-// promise: docs/rollouts.md#p-ro-latency-off
 func TestDecisions(t *testing.T) {
 	ms := time.Millisecond
 	late := func(s Stage) Stage { s.Elapsed = 2 * time.Minute; return s }

@@ -38,8 +38,6 @@ func (r *replica) report(weights map[int64]float64) {
 
 // TestCountsOfReplicas: whatever requests come to which replica under which revision, and whenever replicas report, die and start anew,
 // each look sees what was reported by then, each request once and with the share behind it, and what a dead one had not reported never.
-//
-// promise: docs/operations.md#p-counted-once
 func TestCountsOfReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := map[int64]float64{6: 0.9, 7: 0.1, 8: 0.5, 9: 0.25} // 6 is before the stage
@@ -142,8 +140,6 @@ func TestSharesAreKeptApart(t *testing.T) {
 
 // TestCrashes: a gateway that falls silent without its closing mark is a crash of the releases in use there, and two with the candidate
 // hold the stage; one that was only frozen, or that nobody looked at, is none.
-//
-// promise: docs/serving.md#p-crashes-hold
 func TestCrashes(t *testing.T) {
 	stage := weightStage(0.5)
 	stage.Spec.MaxWait = spec.Duration(10 * time.Minute)

@@ -10,8 +10,6 @@ import (
 )
 
 // TestTokensAreJudged: a candidate whose answers take as long as others', and whose first token is late, is rolled back by the test of that.
-//
-// promise: docs/serving.md#p-openai-judged
 func TestTokensAreJudged(t *testing.T) {
 	counts := func(first, each time.Duration) stats.Counts {
 		c := stats.Counts{Requests: 400}
@@ -44,8 +42,6 @@ func TestTokensAreJudged(t *testing.T) {
 }
 
 // A test of the times of tokens needs answers that were streamed: a stage without them does not pass.
-//
-// promise: docs/serving.md#p-openai-samples
 func TestTokensAreNeeded(t *testing.T) {
 	stage := weightStage(0.5)
 	stage.Tests.Latency = spec.LatencyTest{Quantile: 0.5, Of: "first_token"}

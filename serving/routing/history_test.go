@@ -22,8 +22,6 @@ func set(t *testing.T, s *store.Store, doc Document) Document {
 }
 
 // TestReleases: those that left the document are still known, with who changed them last and how their rollouts ended.
-//
-// promise: docs/rollouts.md#p-ro-history
 func TestReleases(t *testing.T) {
 	s, err := store.Open(t.Context(), "file://"+t.TempDir())
 	if err != nil {

@@ -127,8 +127,6 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 }
 
 // TestRowsKeepNoDataset: the rows that a release is warmed up with keep their dataset from no collector, in any revision.
-//
-// promise: docs/serving.md#p-warm-removed
 func TestRowsKeepNoDataset(t *testing.T) {
 	s := open(t)
 	dir := t.TempDir()

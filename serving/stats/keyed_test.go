@@ -68,8 +68,6 @@ func TestCellSetRefused(t *testing.T) {
 }
 
 // TestShareOfCells: each tenth of a percent is a whole number of cells, and keys fall into them evenly.
-//
-// promise: docs/rollouts.md#p-ro-weights
 func TestShareOfCells(t *testing.T) {
 	for permille := range 1001 {
 		if got := CellsOf(float64(permille) / 1000); got != 64*permille {
@@ -125,7 +123,6 @@ func keyedFalls(seed uint64, stages int, alpha float64) (byKey, byRequest float6
 	return byKey / float64(stages), byRequest / float64(stages)
 }
 
-// promise: docs/rollouts.md#p-ro-sticky-once
 func TestKeysCountOnce(t *testing.T) {
 	const alpha = 0.05
 	byKey, byRequest := keyedFalls(31, 400, alpha)

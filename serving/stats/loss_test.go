@@ -48,7 +48,6 @@ func rare(rng *rand.Rand, p float64) func() float64 {
 	}
 }
 
-// promise: docs/rollouts.md#p-ro-loss-false
 func TestLossTestFalseAlarms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 1))
 	hour := 0.0
@@ -77,7 +76,6 @@ func TestLossTestFalseAlarms(t *testing.T) {
 	}
 }
 
-// promise: docs/rollouts.md#p-ro-loss
 func TestLossTestPower(t *testing.T) {
 	rng := rand.New(rand.NewPCG(32, 1))
 	for _, tc := range []struct {

@@ -28,8 +28,6 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// promise: docs/serving.md#p-target-same
-// promise: docs/serving.md#p-triton-removed
 func TestConformance(t *testing.T) {
 	servingtest.Run(t, func(t *testing.T, s *store.Store) servingtest.Harness {
 		here := newSite(t, s)
@@ -54,8 +52,6 @@ func TestConformance(t *testing.T) {
 }
 
 // TestWritten: a release is a model of its own, whole, which answers by its own name.
-//
-// promise: docs/serving.md#p-triton-layout
 func TestWritten(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	here.spec.MaxBatch = 2
@@ -87,8 +83,6 @@ func TestWritten(t *testing.T) {
 }
 
 // TestStays: what is there of a release stays as it was written when the target gets another max_batch.
-//
-// promise: docs/serving.md#p-triton-batch
 func TestStays(t *testing.T) {
 	for _, open := range []func(dir string) repository{
 		func(dir string) repository { return folder(dir) },
@@ -115,9 +109,6 @@ func TestStays(t *testing.T) {
 }
 
 // TestFailures: what stands in the way is said in Triton's words, and what to do.
-//
-// promise: docs/serving.md#p-triton-reason
-// promise: docs/serving.md#p-triton-explicit
 func TestFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files map[string]string
@@ -185,8 +176,6 @@ func TestNames(t *testing.T) {
 }
 
 // TestAway: a Triton that is not there yet is waited for, and what stands in the way is said meanwhile.
-//
-// promise: docs/serving.md#p-triton-away
 func TestAway(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	here.Stop()
@@ -204,8 +193,6 @@ func TestAway(t *testing.T) {
 
 // TestLoadedAgain: a Triton that was started again has nothing loaded, until the gateway has it load what it serves; and so has one whose
 // repository was emptied.
-//
-// promise: docs/serving.md#p-triton-lost
 func TestLoadedAgain(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	upstream := here.mustOpen("1", here.onnx(onnxtest.Text))
@@ -221,8 +208,6 @@ func TestLoadedAgain(t *testing.T) {
 }
 
 // TestOnlyItsOwn: what a sweep removes is what it made for releases that the document has dropped, and nothing else.
-//
-// promise: docs/serving.md#p-triton-untouched
 func TestOnlyItsOwn(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	for _, version := range []string{"1", "2", "9"} {
@@ -265,8 +250,6 @@ func TestOnlyItsOwn(t *testing.T) {
 }
 
 // TestOtherGateways: a model is not unloaded while another gateway may send it requests.
-//
-// promise: docs/serving.md#p-triton-others
 func TestOtherGateways(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	here.mustOpen("1", here.onnx(onnxtest.Text))
@@ -292,8 +275,6 @@ func TestOtherGateways(t *testing.T) {
 
 // TestStillServed: a gateway that goes on sending requests by an earlier revision, as one does where the new release does not load, keeps its
 // model until it has gone.
-//
-// promise: docs/serving.md#p-triton-behind
 func TestStillServed(t *testing.T) {
 	for how, closed := range map[string]bool{"closed": true, "killed": false} {
 		t.Run(how, func(t *testing.T) {
@@ -318,8 +299,6 @@ func TestStillServed(t *testing.T) {
 }
 
 // TestKilled: a gateway that is killed while Triton loads a release leaves a model that the next one finds.
-//
-// promise: docs/serving.md#p-triton-killed
 func TestKilled(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	loading, resume := make(chan string, 8), make(chan struct{})
@@ -353,8 +332,6 @@ func TestKilled(t *testing.T) {
 }
 
 // TestEngine: an engine whose inputs a front makes is three models, which come and go together.
-//
-// promise: docs/serving.md#p-triton-engine
 func TestEngine(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	upstream := here.mustOpen("1", here.engine(content(t, onnxtest.WordsBack)))
@@ -377,7 +354,6 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-triton-doctor
 func TestCheck(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	if err := Check(t.Context(), here.spec); err != nil {
@@ -412,8 +388,6 @@ func TestCheck(t *testing.T) {
 }
 
 // TestBucket: Triton's repository may be a bucket. Here its server reads what it is told to load from there.
-//
-// promise: docs/serving.md#p-triton-bucket
 func TestBucket(t *testing.T) {
 	here := newSite(t, servingtest.NewStore(t))
 	here.spec.Repository = s3test.Start(t, "models", s3test.Options{}).At("triton")

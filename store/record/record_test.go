@@ -88,8 +88,6 @@ func TestRunsHasRunsOnly(t *testing.T) {
 }
 
 // What an open run has stored may be known only to Temporal, however long the run has been open. This test decides what `data gc` deletes.
-//
-// promise: docs/data.md#p-gc-beside
 func TestSweepable(t *testing.T) {
 	latest := time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 	run := func(name string, status spec.Status, before time.Duration) RunRecord {

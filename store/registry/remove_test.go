@@ -83,8 +83,6 @@ func TestRemove(t *testing.T) {
 }
 
 // A rollback holds when a step makes a version again that was removed, and a result that is reused does not bring it back.
-//
-// promise: docs/data.md#p-rollback-holds
 func TestRollbackOutlivesRemove(t *testing.T) {
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {

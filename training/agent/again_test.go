@@ -87,8 +87,6 @@ func (n *node) wantFile(t *testing.T, path, want string) {
 
 // TestPrepareAgain: a node that has served a generation takes from it what the next one needs, also the checkpoint that it committed. What
 // the ranks have changed it fetches, and the old folder goes.
-//
-// promise: docs/training.md#p-not-fetched-again
 func TestPrepareAgain(t *testing.T) {
 	n, in, prepare := again(t)
 	first := n.prepared.dirs.root

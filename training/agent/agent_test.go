@@ -36,10 +36,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// promise: docs/security.md#p-gloo-lo
-// promise: docs/gpus.md#p-own-gpus
-// promise: docs/scripts.md#p-resume-dir
-// promise: docs/scripts.md#p-omp
 func TestRankEnvironment(t *testing.T) {
 	p := &prepared{
 		key: training.Key{Run: "r", Step: "s", Generation: 2}, index: 1,

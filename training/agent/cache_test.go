@@ -124,11 +124,6 @@ func (m *machine) train(run, step string) {
 
 // TestFileCache: what one agent has fetched, the agents of other steps and runs do not fetch again, whatever its ranks do to it. What is
 // damaged on the machine is fetched again.
-//
-// promise: docs/training.md#p-file-cache
-// promise: docs/training.md#p-file-cache-copies
-// promise: docs/training.md#p-file-cache-damage
-// promise: docs/training.md#p-file-cache-said
 func TestFileCache(t *testing.T) {
 	m := newMachine(t)
 	for i, training := range []struct {
@@ -173,8 +168,6 @@ func (m *machine) damage(content string) {
 }
 
 // TestFileCacheOfAGang: of nodes that begin at the same time one fetches each file.
-//
-// promise: docs/training.md#p-file-cache-once
 func TestFileCacheOfAGang(t *testing.T) {
 	m := newMachine(t)
 	var all sync.WaitGroup
@@ -193,8 +186,6 @@ func TestFileCacheOfAGang(t *testing.T) {
 }
 
 // TestNoFileCache: an agent that cannot use the folder fetches everything, and says why.
-//
-// promise: docs/training.md#p-file-cache-owner
 func TestNoFileCache(t *testing.T) {
 	m := newMachine(t)
 	if err := os.MkdirAll(filepath.Join(m.dir, strconv.Itoa(os.Geteuid())), 0o755); err != nil {

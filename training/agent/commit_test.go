@@ -39,8 +39,6 @@ while true; do sleep 0.05; done
 `
 
 // TestNoticeCommitsTheNewest: at a notice the upload under way gives way to the checkpoint that is written then.
-//
-// promise: docs/training.md#p-newest-at-notice
 func TestNoticeCommitsTheNewest(t *testing.T) {
 	s := openMem(t)
 	stuck := &stuckStore{Driver: s.Driver(), part: "/step-5/"}
@@ -73,8 +71,6 @@ func (s *fullStore) Write(ctx context.Context, key string, r io.Reader, opts sto
 }
 
 // TestFailingCommitIsSaid: while the store is full a node says so, and no longer when the checkpoint has been committed.
-//
-// promise: docs/operations.md#p-dies-disk
 func TestFailingCommitIsSaid(t *testing.T) {
 	s := openMem(t)
 	full := &fullStore{Driver: s.Driver(), part: "/step-5/"}

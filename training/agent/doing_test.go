@@ -14,10 +14,6 @@ import (
 
 // TestDoing: heartbeats pass on how far sluice is with a step that it does itself, once it says so, but for secrets: programs of the step could
 // write the file.
-//
-// promise: docs/secrets.md#p-secret-nowhere
-// promise: docs/compile.md#p-compile-pool-progress
-// promise: docs/data.md#p-clean-pool-progress
 func TestDoing(t *testing.T) {
 	n := &node{}
 	r := &ranks{node: n, p: &prepared{step: record.StepInput{Kind: spec.KindClean}, dirs: dirs{root: t.TempDir()}, mask: secret.NewMask("hunter-2")}, metrics: &follower{}}

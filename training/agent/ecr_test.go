@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// promise: docs/ec2.md#p-ecr
 func TestECRPassword(t *testing.T) {
 	token := base64.StdEncoding.EncodeToString([]byte("AWS:it's:secret"))
 	for name, tt := range map[string]struct {

@@ -96,9 +96,6 @@ const broken = "GPU 3 (GPU-3): XID 119, GSP RPC timeout: the GPU needs a reset"
 
 // A GPU that needs a reset: the workflow is told, the pool is told, and how the ranks ended says so. Errors that ask for less, and those of other
 // nodes' GPUs, end nothing.
-//
-// promise: docs/gpus.md#p-gpu-reset
-// promise: docs/gpus.md#p-gpu-events-kept
 func TestGPUFault(t *testing.T) {
 	machine := t.TempDir()
 	t.Setenv(gputest.Variable, machine)
@@ -129,8 +126,6 @@ func TestGPUFault(t *testing.T) {
 }
 
 // A program notices that its GPU is broken before the driver has said so: its failure is explained by that.
-//
-// promise: docs/gpus.md#p-gpu-uncharged
 func TestGPUFaultAfterFailure(t *testing.T) {
 	machine := t.TempDir()
 	t.Setenv(gputest.Variable, machine)
@@ -154,8 +149,6 @@ func TestGPUFaultAfterFailure(t *testing.T) {
 	}
 }
 
-// promise: docs/gpus.md#p-gpu-idle
-// promise: docs/gpus.md#p-gpu-read
 func TestGPUReadings(t *testing.T) {
 	machine := t.TempDir()
 	t.Setenv(gputest.Variable, machine)
@@ -187,8 +180,6 @@ func TestGPUReadings(t *testing.T) {
 }
 
 // What is kept of the readings: averages over all, peaks, and the errors of memory that came since the watch began.
-//
-// promise: docs/gpus.md#p-gpu-account
 func TestGPUUse(t *testing.T) {
 	busy, rest := 1.0, 0.5
 	var u gpuUse
@@ -212,8 +203,6 @@ func TestGPUUse(t *testing.T) {
 }
 
 // Without a driver the ranks run, and that nothing is known of the GPUs is said once.
-//
-// promise: docs/gpus.md#p-no-gpu-trains
 func TestNoGPUHelper(t *testing.T) {
 	t.Setenv("PATH", "/bin")
 	r, _, log := gpuNode(t, "sleep 0.3", "", nil)
@@ -227,8 +216,6 @@ func TestNoGPUHelper(t *testing.T) {
 }
 
 // GPUs are idle when the mean over the whole window is below the limit: neither a moment of rest makes them, nor does a moment of work end it.
-//
-// promise: docs/gpus.md#p-gpu-idle
 func TestIdleWindow(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -125,8 +125,6 @@ var hangsSoon = &spec.Hang{After: spec.Duration(time.Second), Startup: spec.Dura
 
 // The stacks of a rank that hangs are in its log and in its error before it is killed: by py-spy where there is one, which need not kill it,
 // else by Python's own fault handler.
-//
-// promise: docs/training.md#p-hang-stacks
 func TestHangStacks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pySpy  string
@@ -182,9 +180,6 @@ func TestHangStacksUnderTorchrun(t *testing.T) {
 }
 
 // How long ranks may be without progress depends on what they have done, and what is declared.
-//
-// promise: docs/training.md#p-hang-after
-// promise: docs/training.md#p-hang-startup
 func TestHangLimit(t *testing.T) {
 	declared := func(after, startup time.Duration, action string) *spec.Hang {
 		return &spec.Hang{After: spec.Duration(after), Startup: spec.Duration(startup), Action: action}
@@ -233,8 +228,6 @@ func TestHangLimit(t *testing.T) {
 }
 
 // An evaluation that prints, and an export that writes a file, go on without steps, and are no hang.
-//
-// promise: docs/training.md#p-hang-progress
 func TestProgressWithoutSteps(t *testing.T) {
 	now := time.Now()
 	for name, does := range map[string]func(r *ranks, dir string) error{

@@ -14,8 +14,6 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
-// promise: docs/ec2.md#p-agent-idle
-// promise: docs/kubernetes.md#p-pod-idle
 func TestIdleness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -37,9 +35,6 @@ func TestIdleness(t *testing.T) {
 }
 
 // TestReadyNodeWaits: a node that is ready is not idle while its gang is not, however long another node takes for its inputs.
-//
-// promise: docs/ec2.md#p-node-waits
-// promise: docs/kubernetes.md#p-pod-waits
 func TestReadyNodeWaits(t *testing.T) {
 	key := training.Key{Run: "r", Step: "s", Generation: 1}
 	open := &describer{status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING}

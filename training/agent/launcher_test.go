@@ -139,10 +139,6 @@ while true; do sleep 0.05; done
 `
 
 // TestTorchrunStopsOnNotice: torchrun takes the first rank that exits for a failure and kills the others, and its own exit code is 1.
-//
-// promise: docs/scripts.md#p-torchrun
-// promise: docs/scripts.md#p-ranks-count
-// promise: docs/scripts.md#p-ranks-wait
 func TestTorchrunStopsOnNotice(t *testing.T) {
 	needsTorch(t)
 	g := startGang(t, 2, spec.Train{Launcher: spec.LauncherTorchrun, Placement: spec.Placement{Resources: spec.Resources{GPU: 2}}}, stopping)
@@ -170,8 +166,6 @@ func TestTorchrunStopsOnNotice(t *testing.T) {
 }
 
 // TestTorchrunTellsWhoFailed: of four ranks one fails by itself; torchrun ends the other on its node.
-//
-// promise: docs/scripts.md#p-five-seconds
 func TestTorchrunTellsWhoFailed(t *testing.T) {
 	needsTorch(t)
 	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun, Placement: spec.Placement{Resources: spec.Resources{GPU: 2}}}, `
@@ -184,8 +178,6 @@ while true; do sleep 0.05; done`)
 }
 
 // TestTorchrunInScript: a torchrun that the command starts makes one world of all nodes.
-//
-// promise: docs/scripts.md#p-pet
 func TestTorchrunInScript(t *testing.T) {
 	needsTorch(t)
 	g := startGang(t, 2, spec.Train{}, `exec python3 -m torch.distributed.run --redirects=1 --tee=1 --no_python sh -c 'echo "I am $RANK of $WORLD_SIZE"'`)
@@ -214,8 +206,6 @@ func TestTorchrunMissing(t *testing.T) {
 }
 
 // TestRankKilledUnderItsShell: the shell is what is watched of a rank, with a launcher and without.
-//
-// promise: docs/scripts.md#p-exit-killed
 func TestRankKilledUnderItsShell(t *testing.T) {
 	const text = `echo "it works"; bash -c 'kill -9 $$'; exit $?`
 	specs := map[string]spec.Train{"no launcher": {}}
@@ -232,8 +222,6 @@ func TestRankKilledUnderItsShell(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-mpi
-// promise: docs/scripts.md#p-ranks-count
 func TestMPI(t *testing.T) {
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		rig.Skip(t, "mpirun is not installed")
@@ -260,7 +248,6 @@ while true; do sleep 0.05; done`)
 	}
 }
 
-// promise: docs/scripts.md#p-ranks-count
 func TestOutcome(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
 	var (
@@ -304,8 +291,6 @@ func TestOutcome(t *testing.T) {
 }
 
 // What is left on a node does not live on for long when it is over there.
-//
-// promise: docs/scripts.md#p-five-seconds
 func TestPatience(t *testing.T) {
 	const failedLimit = 5 * time.Second // whatever that of the agent is
 	at := time.Unix(100, 0)
@@ -332,7 +317,6 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-tensorflow
 func TestTensorFlowConfig(t *testing.T) {
 	p := &prepared{index: 1, spec: spec.Train{Launcher: spec.LauncherTensorFlow}, folder: &script.Folder{Argv: []string{"/bin/fit"}}}
 	l, err := launchOf(p, protocol.RunRanksInput{Nodes: 2, Peers: []string{"10.0.0.1:20001", "10.0.0.2:20002"}}, "/bin/agent")
@@ -352,7 +336,6 @@ func TestTensorFlowConfig(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-memory
 func TestMemoryIsBounded(t *testing.T) {
 	spec := spec.Train{Placement: spec.Placement{Resources: spec.Resources{Memory: 100 << 20}}}
 	g := startGang(t, 1, spec, `echo hungry; (python3 -c 'import time; x = b"x" * (200 << 20); time.sleep(60)' & wait)`)
@@ -363,8 +346,6 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 // What processes share counts once.
-//
-// promise: docs/scripts.md#p-shared-pages
 func TestSharedMemoryCountsOnce(t *testing.T) {
 	procfs := t.TempDir()
 	for pid, parent := range map[int]int{10: 1, 11: 10, 12: 10, 13: 1} {
@@ -390,7 +371,6 @@ func TestSharedMemoryCountsOnce(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-kernel-kills
 func TestKillsOfTheKernel(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{

@@ -34,7 +34,6 @@ func place(t *testing.T, dir string, files ...string) {
 	}
 }
 
-// promise: docs/scripts.md#p-layout-folder
 func TestLayoutsFindCheckpoints(t *testing.T) {
 	for _, tt := range []struct {
 		layout string
@@ -69,8 +68,6 @@ func TestLayoutsFindCheckpoints(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-layout-huggingface
-// promise: docs/scripts.md#p-layout-lightning
 func TestWholeCheckpoints(t *testing.T) {
 	dir := t.TempDir()
 	trainer := layoutOf(spec.LayoutHuggingFace)
@@ -115,8 +112,6 @@ func ckpt(t *testing.T) []byte {
 	return []byte(b.String())
 }
 
-// promise: docs/scripts.md#p-layout-huggingface
-// promise: docs/scripts.md#p-layout-lightning
 func TestSettling(t *testing.T) {
 	const settleTime = 2 * time.Second // whatever that of the agent is
 	dir, s, start := t.TempDir(), settling{}, time.Now()
@@ -149,10 +144,6 @@ while true; do sleep 0.05; done
 `
 
 // TestHalfACheckpointIsNeverCommitted, and the one before it is, and is brought back as it was.
-//
-// promise: docs/scripts.md#p-resume-dir
-// promise: docs/scripts.md#p-layout-huggingface
-// promise: docs/scripts.md#p-not-whole
 func TestHalfACheckpointIsNeverCommitted(t *testing.T) {
 	g := startGang(t, 1, spec.Train{Checkpoint: spec.CheckpointSpec{Layout: spec.LayoutHuggingFace}}, trainer)
 	r := g.ranks[0]

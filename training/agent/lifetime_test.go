@@ -11,7 +11,6 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// promise: docs/kubernetes.md#p-pod-sigterm
 func TestSIGTERMIsTheNotice(t *testing.T) {
 	c := protocol.AgentConfig{Dir: filepath.Join(t.TempDir(), "node"), Grace: time.Hour}
 	ctx, cancel := Lifetime(c)

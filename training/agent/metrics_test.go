@@ -31,7 +31,6 @@ func followed(t testing.TB, resumed string, from int64) (*follower, *os.File) {
 	return m, f
 }
 
-// promise: docs/scripts.md#p-train-numbers
 func TestMetricsAreFollowed(t *testing.T) {
 	m, f := followed(t, `{"step":5,"of":50,"loss":9}`+"\n", 5)
 	if first, got := m.read(false), m.state(); first || got.Step != 5 || got.Of != 50 || got.Loss != 9 {
@@ -66,8 +65,6 @@ func TestMetricsAreFollowed(t *testing.T) {
 }
 
 // What a line says beside numbers is passed over, and so is a NaN, as Python's json.dumps writes it: the step was made all the same.
-//
-// promise: docs/scripts.md#p-train-numbers
 func TestMetricsKeepWhatIsANumber(t *testing.T) {
 	m, f := followed(t, "", 0)
 	all := `{"step":1,"loss":2,"phase":"eval","ok":true,"lrs":[0.1],"none":null}` + "\n" +

@@ -15,8 +15,6 @@ import (
 )
 
 // TestTrainerNotes: a script with the Trainer of transformers writes no metrics; its steps and losses come from its checkpoints.
-//
-// promise: docs/scripts.md#p-framework-steps
 func TestTrainerNotes(t *testing.T) {
 	g := startGang(t, 1, spec.Train{Checkpoint: spec.CheckpointSpec{Layout: spec.LayoutHuggingFace}}, `
 save() {

@@ -67,8 +67,6 @@ func within[T any](t *testing.T, what string, c <-chan T) (got T) {
 var ofFirst = protocol.RunRanksInput{Protocol: protocol.AgentProtocol, Generation: 1}
 
 // Ranks that Temporal has given up go on while their workflow is open, or cannot be asked for, until Attach takes them over.
-//
-// promise: docs/operations.md#p-ranks-outlive
 func TestRanksOutliveTemporal(t *testing.T) {
 	for name, d := range map[string]*describer{
 		"the workflow is open":     {status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING},
@@ -102,8 +100,6 @@ func TestRanksOutliveTemporal(t *testing.T) {
 }
 
 // How ranks ended while Temporal was away is kept for Attach.
-//
-// promise: docs/operations.md#p-ranks-outlive
 func TestAnEndMeanwhileIsKept(t *testing.T) {
 	g, left := giveUp(t, &describer{status: enums.WORKFLOW_EXECUTION_STATUS_RUNNING})
 	if err := os.WriteFile(filepath.Join(g.ranks[0].p.folder.Output, "end"), nil, 0o600); err != nil {
@@ -116,8 +112,6 @@ func TestAnEndMeanwhileIsKept(t *testing.T) {
 }
 
 // Ranks that nobody can want any more are stopped, and Attach hears that they are gone.
-//
-// promise: docs/operations.md#p-ranks-end
 func TestUnwantedRanksEnd(t *testing.T) {
 	running := enums.WORKFLOW_EXECUTION_STATUS_RUNNING
 	for name, tt := range map[string]struct {
@@ -151,8 +145,6 @@ func TestUnwantedRanksEnd(t *testing.T) {
 }
 
 // An agent that is ended from outside says that its ranks were not asked to stop by anybody else.
-//
-// promise: docs/training.md#p-node-stopped
 func TestAgentIsEnded(t *testing.T) {
 	g := startGang(t, 1, spec.Train{}, `trap 'exit 143' TERM; touch "$SLUICE_OUTPUT_DIR/up"; while true; do sleep 0.02; done`)
 	g.await(t, 0, "../up")

@@ -42,8 +42,6 @@ func storedLines(t *testing.T, s *store.Store) map[int][]string {
 }
 
 // What the ranks of several nodes print is in the store when they have ended, also what they print when they are stopped.
-//
-// promise: docs/training.md#p-logs-stored
 func TestOutputIsStored(t *testing.T) {
 	s := openMem(t)
 	g := startGangOn(t, s, 2, spec.Train{}, `
@@ -74,8 +72,6 @@ while true; do sleep 0.05; done
 }
 
 // Of several ranks on a node each one's lines are its own.
-//
-// promise: docs/training.md#p-logs-rank
 func TestOutputOfRanksIsToldApart(t *testing.T) {
 	if _, err := exec.LookPath("mpirun"); err != nil {
 		rig.Skip(t, err)

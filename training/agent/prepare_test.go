@@ -14,8 +14,6 @@ import (
 )
 
 // A node that cannot reach the store says so as one that is lost. What is not there is another matter.
-//
-// promise: docs/training.md#p-broken-network
 func TestCutOff(t *testing.T) {
 	s3test.Environment(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -64,10 +64,6 @@ func (n *node) lay(t *testing.T, in record.StepInput, program string) (*prepared
 }
 
 // TestRanksKeepSecrets: a rank is given the secrets it asks for and no others, and their values are in nothing that it leaves behind.
-//
-// promise: docs/secrets.md#p-secret-not-inherited
-// promise: docs/secrets.md#p-secret-nowhere
-// promise: docs/secrets.md#p-secret-in-output
 func TestRanksKeepSecrets(t *testing.T) {
 	const said = `; echo '{"said": "nothing"}' > "$SLUICE_OUTPUT_DIR/outputs.json"`
 	asked := map[string]string{"TOKEN": "token"}

@@ -64,8 +64,6 @@ func sealFirst(t *testing.T, s *store.Store) {
 	}
 }
 
-// promise: docs/scripts.md#p-layout-sharded
-// promise: docs/scripts.md#p-shards-resume
 func TestShardsOfAllNodesAreOneCheckpoint(t *testing.T) {
 	s := openMem(t)
 	sealFirst(t, s)
@@ -96,8 +94,6 @@ func TestShardsOfAllNodesAreOneCheckpoint(t *testing.T) {
 }
 
 // All nodes commit the checkpoint of the step that they agree on at a notice, although uploads of an earlier one are under way.
-//
-// promise: docs/training.md#p-newest-at-notice
 func TestNoticeCommitsTheNewestShards(t *testing.T) {
 	s := openMem(t)
 	sealFirst(t, s)
@@ -119,8 +115,6 @@ func TestNoticeCommitsTheNewestShards(t *testing.T) {
 }
 
 // When a node is killed, what the others have beyond its last part is not whole, and nobody waits for it.
-//
-// promise: docs/scripts.md#p-shards-whole
 func TestPartsWithoutALostNodesAreNotResumedFrom(t *testing.T) {
 	s := openMem(t)
 	sealFirst(t, s)
@@ -158,7 +152,6 @@ func (g gang) end1(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-shards-conflict
 func TestShardsWithTheSameNameAreRefused(t *testing.T) {
 	s := openMem(t)
 	sealFirst(t, s)
@@ -178,7 +171,6 @@ func TestShardsWithTheSameNameAreRefused(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-shards-missing
 func TestNodeWithoutAPartIsRefused(t *testing.T) {
 	s := openMem(t)
 	g := startGangOn(t, s, 2, sharded, shardSaver+`[ $RANK = 1 ] || save 5; while true; do sleep 0.05; done`)

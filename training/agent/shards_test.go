@@ -11,8 +11,6 @@ import (
 
 // A part of a checkpoint on the second node ends the training when it appears, and not hours later when its ranks end, which these do
 // not by themselves.
-//
-// promise: docs/scripts.md#p-rank-zero-writes
 func TestPartsOfCheckpointsAreRefusedAtOnce(t *testing.T) {
 	for layout, file := range map[string]string{
 		spec.LayoutFolder:      "step-5/shard-1.pt",
@@ -41,8 +39,6 @@ func TestPartsOfCheckpointsAreRefusedAtOnce(t *testing.T) {
 }
 
 // What the frameworks leave on every node, and a checkpoint does not need, is no part of one.
-//
-// promise: docs/scripts.md#p-random-state
 func TestWhatEveryNodeWritesIsNoPart(t *testing.T) {
 	for layout, file := range map[string]string{
 		spec.LayoutFolder:      ".new-5/weights",

@@ -81,9 +81,6 @@ func (i *instance) interrupt(until time.Time) {
 }
 
 // What EC2's metadata service tells reaches the train workflow, though it has forgotten the session.
-//
-// promise: docs/ec2.md#p-spot-notice
-// promise: docs/ec2.md#p-spot-every
 func TestNoticeOfTheMetadataService(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -128,8 +125,6 @@ func TestNoticeOfTheMetadataService(t *testing.T) {
 }
 
 // A recommendation is told to people, and does not end what runs, nor keep the notice that comes later from being heard.
-//
-// promise: docs/ec2.md#p-rebalance
 func TestRebalance(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -10,8 +10,6 @@ import (
 
 // A program that exits with 0 before its last step, without its outputs, may have been asked to by a peer that was told to stop: the agent
 // says what there is not, and leaves it to the workflow whose fault that is. At the last step it is the program's.
-//
-// promise: docs/scripts.md#p-exit-zero
 func TestExitBeforeTheLastStep(t *testing.T) {
 	var sp spec.Train
 	sp.Outputs = map[string]spec.OutputDecl{"model": {Type: "model", Path: "model"}}

@@ -11,7 +11,6 @@ import (
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
-// promise: docs/scripts.md#p-work-seconds
 func TestWorkOfRanks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics")
 	m := follow(path, 0)

@@ -19,8 +19,6 @@ import (
 )
 
 // TestFind: a node does a step with the worker's own program, or with one of the same version in PATH.
-//
-// promise: docs/compile.md#p-compile-pool-version
 func TestFind(t *testing.T) {
 	release.Linked = "v1.2.3"
 	t.Cleanup(func() { release.Linked = "" })
@@ -86,9 +84,6 @@ func TestFindTellsNoCredentials(t *testing.T) {
 
 // TestEnds: what is wrong with the model or the rows has the type it has beside the worker, what is wrong with the machine is no error of the
 // user's.
-//
-// promise: docs/compile.md#p-compile-pool-fails
-// promise: docs/data.md#p-clean-pool-fails
 func TestEnds(t *testing.T) {
 	compiles, cleans := new(spec.CompileModel).Train().Outputs, new(spec.Clean).Train().Outputs
 	output := t.TempDir()
@@ -135,8 +130,6 @@ func TestEnds(t *testing.T) {
 
 // TestCheckRefusesSecrets: what programs on a node know of secrets does not get into the outputs of a cleaning, which everyone can read. What
 // the engine counts, and the document names, is no secret.
-//
-// promise: docs/secrets.md#p-secret-in-counts
 func TestCheckRefusesSecrets(t *testing.T) {
 	cleans, output := new(spec.Clean).Train().Outputs, t.TempDir()
 	made := filepath.Join(output, spec.CleanMade)

@@ -121,7 +121,6 @@ func TestZombieCommitsForNobody(t *testing.T) {
 	b.wantSeal(b.seal(4), 1, 10) // generation 3 committed nothing, and generation 2's commit came after the seal of 3
 }
 
-// promise: docs/scripts.md#p-damaged
 func TestUnusableFallsBackToTheOneBefore(t *testing.T) {
 	b := newBench(t, t)
 	b.seal(1)
@@ -147,8 +146,6 @@ func TestIncompleteCommitIsPassedOver(t *testing.T) {
 }
 
 // A commit whose record, or whose list of files, cannot be read any more costs the steps since the one before, not the training.
-//
-// promise: docs/scripts.md#p-damaged
 func TestDamagedCommitIsPassedOver(t *testing.T) {
 	const record = "checkpoints/r/fit/g1/step-20.json"
 	for name, damage := range map[string]func(b *bench, ref artifact.Ref){

@@ -12,7 +12,6 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
-// promise: docs/training.md#p-resume-from
 func TestFind(t *testing.T) {
 	b := newBench(t, t)
 	b.seal(1)
@@ -47,8 +46,6 @@ func TestFind(t *testing.T) {
 
 // A training starts from the checkpoint that its step names, which may be of another step, and goes back to exactly that until it has
 // committed itself; a rerun that follows does so, too.
-//
-// promise: docs/training.md#p-resume-from
 func TestNamedCheckpointIsResumedFrom(t *testing.T) {
 	b := newBench(t, t)
 	b.seal(1)

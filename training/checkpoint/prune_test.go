@@ -47,7 +47,6 @@ func (b *bench) wantCommits(names ...string) {
 	}
 }
 
-// promise: docs/scripts.md#p-keep
 func TestPruneLeavesTheNewest(t *testing.T) {
 	b := newBench(t, t)
 	b.seal(1)
@@ -73,8 +72,6 @@ func TestPruneLeavesTheNewest(t *testing.T) {
 }
 
 // What the seal names stays, although newer commits that cannot be used are there.
-//
-// promise: docs/scripts.md#p-keep
 func TestPruneLeavesWhatTheSealNames(t *testing.T) {
 	b := newBench(t, t)
 	b.seal(1)

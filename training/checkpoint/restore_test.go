@@ -12,8 +12,6 @@ import (
 )
 
 // Whatever its generations committed, a training goes on from the checkpoint that it was taken back to, or that is refused because it never would.
-//
-// promise: docs/training.md#p-restore
 func TestRestore(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, rt)

@@ -113,9 +113,6 @@ func (b *bench) wantWhole(nodes int, step int64) {
 
 // TestCommitThatEndsAnywhere: whichever write of a commit is the last that is carried out, by one node of a gang or by all, the training
 // resumes from the commit before, or from this one if that is whole; and so it does when the rest of the commit is done again.
-//
-// promise: docs/scripts.md#p-not-whole
-// promise: docs/scripts.md#p-shards-whole
 func TestCommitThatEndsAnywhere(t *testing.T) {
 	for _, nodes := range []int{1, 2} {
 		for _, again := range []bool{false, true} {
@@ -152,8 +149,6 @@ func TestCommitThatEndsAnywhere(t *testing.T) {
 // TestCommitIsDamagedAnywhere: whichever object of a commit is cut off, has a bit turned over, or is lost, a training
 // never resumes from other than what was written: what is missing makes the seal name the commit before, and what has changed fails the
 // fetch, after which the seal names that, too.
-//
-// promise: docs/scripts.md#p-damaged
 func TestCommitIsDamagedAnywhere(t *testing.T) {
 	for name, damage := range map[string]func(path string, raw []byte) error{
 		"truncated": func(path string, raw []byte) error { return os.WriteFile(path, raw[:len(raw)/2], 0o600) },

@@ -13,8 +13,6 @@ import (
 )
 
 // Each code has one kind, which the error says, with what to do about it.
-//
-// promise: docs/training.md#p-refusal-kinds
 func TestExplain(t *testing.T) {
 	for _, tt := range []struct {
 		code, message string
@@ -49,8 +47,6 @@ func TestExplain(t *testing.T) {
 }
 
 // An instance that ended before it served has a kind by why it did.
-//
-// promise: docs/training.md#p-refusal-kinds
 func TestFailedStart(t *testing.T) {
 	w := newWorld(t, nil)
 	for code, want := range map[string]training.Refusal{

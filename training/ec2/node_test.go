@@ -9,8 +9,6 @@ import (
 )
 
 // A node works on the disk that its image mounted, if there is one. Nothing can be fetched here, so the script ends right after that choice.
-//
-// promise: docs/ec2.md#p-own-disk
 func TestNodeDisk(t *testing.T) {
 	for _, tt := range []struct {
 		name string

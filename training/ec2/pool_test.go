@@ -125,7 +125,6 @@ func request(generation, least, most int) training.Request {
 	}
 }
 
-// promise: docs/ec2.md#p-min-or-none
 func TestPool(t *testing.T) {
 	pooltest.Run(t, func(t *testing.T) pooltest.Harness {
 		w := newWorld(t, nil)
@@ -139,12 +138,6 @@ func TestPool(t *testing.T) {
 }
 
 // What an instance is told reaches its agent, in a container, and is nowhere any more when the gang is there.
-//
-// promise: docs/ec2.md#p-no-instance-left
-// promise: docs/ec2.md#p-agent-idle
-// promise: docs/ec2.md#p-handover
-// promise: docs/ec2.md#p-imds-v2
-// promise: docs/ec2.md#p-image-user
 func TestNode(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(keys, []byte("key one\nit's two\n"), 0o600); err != nil {
@@ -225,11 +218,6 @@ func release(t *testing.T, p *Pool, key training.Key) {
 	}
 }
 
-// promise: docs/ec2.md#p-min-or-none
-// promise: docs/ec2.md#p-ec2-waits
-// promise: docs/ec2.md#p-ec2-refuses
-// promise: docs/ec2.md#p-ec2-quota
-// promise: docs/training.md#p-refusal-kinds
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -263,10 +251,6 @@ func TestRefusals(t *testing.T) {
 }
 
 // What moto itself refuses has its kind, too.
-//
-// promise: docs/ec2.md#p-ec2-waits
-// promise: docs/ec2.md#p-ec2-refuses
-// promise: docs/training.md#p-refusal-kinds
 func TestRefusalsOfMoto(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(o *Options)
@@ -286,7 +270,6 @@ func TestRefusalsOfMoto(t *testing.T) {
 	}
 }
 
-// promise: docs/ec2.md#p-min-or-none
 func TestCapacityComesBack(t *testing.T) {
 	w := newWorld(t, nil)
 	w.front.set(func(f *front) { f.capacity = 1 })
@@ -302,13 +285,6 @@ func TestCapacityComesBack(t *testing.T) {
 }
 
 // What is wrong with a node's start is told by what its script said, and the try is ended.
-//
-// promise: docs/ec2.md#p-instance-reason
-// promise: docs/ec2.md#p-no-instance-left
-// promise: docs/ec2.md#p-agent-idle
-// promise: docs/ec2.md#p-ec2-no-start
-// promise: docs/ec2.md#p-ec2-no-image
-// promise: docs/ec2.md#p-ec2-digest
 func TestStartFails(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -355,8 +331,6 @@ func TestStartFails(t *testing.T) {
 }
 
 // A registry that was away when the gang was asked for first does not matter to who asks again.
-//
-// promise: docs/ec2.md#p-ec2-no-start
 func TestRegistryComesBack(t *testing.T) {
 	w := newWorld(t, nil)
 	w.front.set(func(f *front) {
@@ -425,8 +399,6 @@ func swapAgent(o *Options) {
 	}
 }
 
-// promise: docs/ec2.md#p-instance-gone
-// promise: docs/ec2.md#p-instance-reason
 func TestInterruption(t *testing.T) {
 	w := newWorld(t, nil)
 	gang, err := w.Acquire(t.Context(), request(1, 2, 2))
@@ -453,8 +425,6 @@ func TestInterruption(t *testing.T) {
 }
 
 // A worker that dies when its fleet was launched, but before it knows, leaves a gang that the next one finds.
-//
-// promise: docs/ec2.md#p-one-fleet
 func TestWorkerDiesInTheMiddle(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx, die := context.WithCancel(t.Context())
@@ -478,7 +448,6 @@ func TestWorkerDiesInTheMiddle(t *testing.T) {
 	release(t, w.Pool, request(1, 2, 2).Key)
 }
 
-// promise: docs/ec2.md#p-one-fleet
 func TestTwoWorkersAtOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	type result struct {
@@ -518,8 +487,6 @@ func TestReleaseOfATry(t *testing.T) {
 	}
 }
 
-// promise: docs/ec2.md#p-types-left-out
-// promise: docs/ec2.md#p-ec2-too-large
 func TestResources(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, test := range []struct {
@@ -549,9 +516,6 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// promise: docs/ec2.md#p-ec2-limits
-// promise: docs/ec2.md#p-ec2-waits
-// promise: docs/ec2.md#p-ec2-too-large
 func TestMoneyLimit(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Prices, o.Limits = spec.Prices{Spot: 2}, spec.PoolLimits{USDPerHour: 5}
@@ -582,8 +546,6 @@ func TestThrottled(t *testing.T) {
 }
 
 // Where the pool does not say what an instance costs, AWS does.
-//
-// promise: docs/ec2.md#p-ec2-price
 func TestPriceOfAGang(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits.USDPerHour = 2 })
 	for capacity, want := range map[string]float64{

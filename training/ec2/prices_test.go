@@ -59,7 +59,6 @@ func pricedPool(t *testing.T, prices map[string]string) *Pool {
 	return p
 }
 
-// promise: docs/ec2.md#p-ec2-price
 func TestListPrice(t *testing.T) {
 	p := pricedPool(t, map[string]string{"g5.2xlarge": "1.5150000000"})
 	for range 2 {

@@ -16,9 +16,6 @@ import (
 
 // An image is pulled with the logins of the environment, and with the role's from Amazon ECR. They are in no user data, and nowhere on the
 // machine when the image runs.
-//
-// promise: docs/ec2.md#p-registries
-// promise: docs/ec2.md#p-ecr
 func TestRegistries(t *testing.T) {
 	const password = "ghp it's a token"
 	hub := base64.StdEncoding.EncodeToString([]byte("acme:" + password))
@@ -65,7 +62,6 @@ func TestRegistries(t *testing.T) {
 	}
 }
 
-// promise: docs/ec2.md#p-ecr
 func TestNoLogin(t *testing.T) {
 	t.Run("the role may not", func(t *testing.T) {
 		w := newWorld(t, nil)

@@ -43,8 +43,6 @@ func inEC2(left []string) []string {
 }
 
 // What nobody will release is ended, by any number of workers at once.
-//
-// promise: docs/ec2.md#p-sweep
 func TestSweep(t *testing.T) {
 	w := newWorld(t, nil)
 	w.orphan(t)
@@ -69,8 +67,6 @@ func TestSweep(t *testing.T) {
 }
 
 // What somebody may still release is left alone.
-//
-// promise: docs/ec2.md#p-sweep
 func TestSweepLeaves(t *testing.T) {
 	w := newWorld(t, nil)
 	left := w.orphan(t)

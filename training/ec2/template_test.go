@@ -39,11 +39,6 @@ var instance = map[string]any{
 }
 
 // What the environment says of instances reaches EC2, and with it what Sluice relies on.
-//
-// promise: docs/ec2.md#p-instance
-// promise: docs/ec2.md#p-instance-own-words
-// promise: docs/ec2.md#p-disks-encrypted
-// promise: docs/ec2.md#p-imds-v2
 func TestInstance(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Spec.Instance, o.Spec.SecurityGroups = instance, []string{"sg-1"} })
 	gang, err := w.Acquire(t.Context(), request(1, 1, 1))
@@ -111,7 +106,6 @@ func tagKeys(form map[string]string, prefix string) []string {
 	return keys
 }
 
-// promise: docs/ec2.md#p-disks-encrypted
 func TestDefaults(t *testing.T) {
 	p := &Pool{}
 	data := p.complete(types.RequestLaunchTemplateData{}, training.Request{}, "")
@@ -131,8 +125,6 @@ func TestDefaults(t *testing.T) {
 }
 
 // A launch template of the account is as good as one in the environment.
-//
-// promise: docs/ec2.md#p-launch-template
 func TestLaunchTemplate(t *testing.T) {
 	w := newWorld(t, nil)
 	in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("acme-" + t.Name()), LaunchTemplateData: &types.RequestLaunchTemplateData{

@@ -35,11 +35,6 @@ func indexes(placed [][]Unit) [][]int {
 	return all
 }
 
-// promise: docs/gpus.md#p-best-connected
-// promise: docs/gpus.md#p-mig-instance
-// promise: docs/gpus.md#p-mig-last
-// promise: docs/gpus.md#p-mig-profile
-// promise: docs/gpus.md#p-mig-one
 func TestPlace(t *testing.T) {
 	bridged := machine(5, Link{A: 0, B: 3, NVLinks: 4}, Link{A: 1, B: 2, NVLinks: 4})
 	chain := machine(4, Link{A: 0, B: 1, NVLinks: 5}, Link{A: 1, B: 2, NVLinks: 6}, Link{A: 2, B: 3, NVLinks: 5})
@@ -83,8 +78,6 @@ func TestPlace(t *testing.T) {
 }
 
 // What is placed is disjoint, free, and connected best: no other way to divide GPUs among the nodes has more within a node.
-//
-// promise: docs/gpus.md#p-best-connected
 func TestPlaceIsBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 7).Draw(t, "gpus")

@@ -13,8 +13,6 @@ import (
 )
 
 // The documentation lists all XIDs that ask for a reset.
-//
-// promise: docs/gpus.md#p-gpu-reset
 func TestDocumentedXIDs(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/gpus.md")
 	if err != nil {
@@ -35,7 +33,6 @@ func TestDocumentedXIDs(t *testing.T) {
 	}
 }
 
-// promise: docs/gpus.md#p-gpu-reset
 func TestEvents(t *testing.T) {
 	for _, tt := range []struct {
 		event    Event

@@ -13,8 +13,6 @@ import (
 	"github.com/sluiceml/sluice/training"
 )
 
-// promise: docs/kubernetes.md#p-pool-context
-// promise: docs/kubernetes.md#p-pool-refuses
 func TestConnect(t *testing.T) {
 	c := cluster(t)
 	namespace := c.Namespace(t)

@@ -105,8 +105,6 @@ func ignored(training.Notice) error { return nil }
 
 // A pod that is the target of a disruption is a notice for its node: when it will be killed, and why. It comes again until it has been passed
 // on, and then no more; whoever takes over the watch hears of it as well.
-//
-// promise: docs/kubernetes.md#p-pod-target
 func TestNotices(t *testing.T) {
 	for _, test := range takes {
 		if test.name == "deleted" {
@@ -189,8 +187,6 @@ func (s *site) kill(t *testing.T, pod string) {
 }
 
 // A node that is taken away is a loss with its reason, however it is taken.
-//
-// promise: docs/kubernetes.md#p-pod-reason
 func TestLosses(t *testing.T) {
 	for _, test := range takes {
 		t.Run(test.name, func(t *testing.T) {
@@ -216,8 +212,6 @@ func TestLosses(t *testing.T) {
 }
 
 // A machine that is gone from the cluster takes its node along, though no kubelet is left to say so.
-//
-// promise: docs/kubernetes.md#p-pod-machine-gone
 func TestNodeDeath(t *testing.T) {
 	s, r := onTwoMachines(t, idle)
 	lost, _ := s.on("m1", r.Key)
@@ -313,9 +307,6 @@ func TestAcquireAtOnce(t *testing.T) {
 }
 
 // Gangs that come at once stay within the limits together, and one of them gets what it wants.
-//
-// promise: docs/kubernetes.md#p-limits-at-once
-// promise: docs/kubernetes.md#p-pool-waits
 func TestLimitsAtOnce(t *testing.T) {
 	s := newSite(t, spec.Pool{
 		Limits: spec.PoolLimits{Nodes: 10, USDPerHour: 7}, USDPerHour: spec.Prices{OnDemand: 2},

@@ -19,11 +19,6 @@ import (
 )
 
 // Pods go to machines with the capacity and the GPUs that are wanted, whoever labelled them.
-//
-// promise: docs/gpus.md#p-gpu-avoid
-// promise: docs/kubernetes.md#p-pod-resources
-// promise: docs/kubernetes.md#p-pod-gpu-type
-// promise: docs/kubernetes.md#p-pod-spot
 func TestPlacement(t *testing.T) {
 	s := newSite(t, spec.Pool{})
 	tainted := []corev1.Taint{{Key: gpuResource, Value: "present", Effect: corev1.TaintEffectNoSchedule}}
@@ -58,9 +53,6 @@ func TestPlacement(t *testing.T) {
 }
 
 // Keys that do not end go into no Secret, unless the pool says so.
-//
-// promise: docs/kubernetes.md#p-session-keys
-// promise: docs/kubernetes.md#p-share-keys
 func TestKeysThatDoNotEnd(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-store")
 	for _, test := range []struct {
@@ -82,10 +74,6 @@ func TestKeysThatDoNotEnd(t *testing.T) {
 }
 
 // What a pod is told is in the Secret and nowhere else, and it may do little.
-//
-// promise: docs/kubernetes.md#p-session-keys
-// promise: docs/kubernetes.md#p-pod-resources
-// promise: docs/kubernetes.md#p-pod-rights
 func TestPod(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "of-the-store")
 	keys := filepath.Join(t.TempDir(), "keys")
@@ -132,10 +120,6 @@ func TestPod(t *testing.T) {
 }
 
 // What ranks do in a pod is theirs to say, but they are given no more rights than a program needs, and a while to end.
-//
-// promise: docs/kubernetes.md#p-no-machine
-// promise: docs/kubernetes.md#p-pod-rights
-// promise: docs/kubernetes.md#p-pool-refuses
 func TestPodRights(t *testing.T) {
 	p := New(Options{Spec: spec.Pool{Kubernetes: &spec.KubernetesPool{}}})
 	made, err := p.podOf(gang{name: "sluice-g", uid: "01234567-89ab"}, request(1, 1, 1), corev1.PodTemplateSpec{}, 0)

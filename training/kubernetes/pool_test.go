@@ -182,7 +182,6 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// promise: docs/kubernetes.md#p-pool-role
 func TestPool(t *testing.T) {
 	pooltest.Run(t, func(t *testing.T) pooltest.Harness {
 		s := newSite(t, spec.Pool{Limits: spec.PoolLimits{Nodes: 3}})
@@ -206,8 +205,6 @@ func TestPool(t *testing.T) {
 }
 
 // Where a worker may read the cluster's nodes, the ledger has their type and zone; where it may not, it does without.
-//
-// promise: docs/kubernetes.md#p-machine-labels
 func TestMachineLabels(t *testing.T) {
 	s := newSite(t, spec.Pool{})
 	s.AddNode(t, "m1", kubetest.Machine{Labels: map[string]string{

@@ -22,16 +22,6 @@ import (
 func isNoCapacity(err error) bool { return errors.Is(err, training.ErrNoCapacity) }
 
 // A refusal has its type, says why, and leaves nothing behind.
-//
-// promise: docs/kubernetes.md#p-agent-digest
-// promise: docs/kubernetes.md#p-pool-forbidden
-// promise: docs/kubernetes.md#p-no-machine
-// promise: docs/kubernetes.md#p-pool-waits
-// promise: docs/kubernetes.md#p-pool-refuses
-// promise: docs/kubernetes.md#p-pool-retries
-// promise: docs/kubernetes.md#p-pool-too-large
-// promise: docs/kubernetes.md#p-pool-quota
-// promise: docs/training.md#p-refusal-kinds
 func TestRefusals(t *testing.T) {
 	gpu := func(types ...string) training.Request {
 		r := request(1, 1, 1)
@@ -88,8 +78,6 @@ func TestRefusals(t *testing.T) {
 
 // A registry that is away for a while is got over: within the patience for images by the gang that waits for it, and else by the next one that
 // is asked for, as a step does for `retry_for`.
-//
-// promise: docs/kubernetes.md#p-pool-retries
 func TestRegistryComesBack(t *testing.T) {
 	for name, patience := range map[string]time.Duration{"while the gang waits": time.Minute, "when it is asked for again": time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -165,8 +153,6 @@ func withWrongAgent(_ *testing.T, s *site) {
 }
 
 // A gang that may be smaller is as large as there are machines for.
-//
-// promise: docs/kubernetes.md#p-fewer-nodes
 func TestAsManyAsThereAreMachines(t *testing.T) {
 	s := newSite(t, spec.Pool{})
 	s.pool.patience = 2 * time.Second
@@ -233,9 +219,6 @@ func TestReplacedGangIsPaidFor(t *testing.T) {
 }
 
 // A gang that queues keeps its place until it is admitted, all of it.
-//
-// promise: docs/kubernetes.md#p-queue-place
-// promise: docs/kubernetes.md#p-pool-waits
 func TestQueue(t *testing.T) {
 	s := newSite(t, spec.Pool{Kubernetes: &spec.KubernetesPool{Queue: "team-a"}})
 	s.pool.patience = time.Second

@@ -17,9 +17,6 @@ import (
 
 // Pods go where the pool's template lets them, also in a namespace that enforces the strictest of Kubernetes's Pod Security Standards, and
 // where that forbids a pod the error says so.
-//
-// promise: docs/kubernetes.md#p-pod-template
-// promise: docs/kubernetes.md#p-pod-restricted
 func TestTemplate(t *testing.T) {
 	template := map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{"team": "ml"}},
@@ -68,8 +65,6 @@ func (s *site) restrict() {
 }
 
 // The volume of the template keeps what the pods fetch, up to the pool's size; without it nothing is kept.
-//
-// promise: docs/kubernetes.md#p-pod-file-cache
 func TestFileCacheVolume(t *testing.T) {
 	volume := map[string]any{"spec": map[string]any{"volumes": []any{map[string]any{"name": "file-cache", "hostPath": map[string]any{"path": "/nvme"}}}}}
 	size, none := spec.Size(100<<30), spec.Size(0)

@@ -160,9 +160,6 @@ func finished(g spec.Generation) spec.Generation {
 }
 
 // What came of the time of nodes.
-//
-// promise: docs/training.md#p-outcomes
-// promise: docs/training.md#p-never-started
 func TestAccount(t *testing.T) {
 	type part struct {
 		Node       string
@@ -342,8 +339,6 @@ func TestAccount(t *testing.T) {
 }
 
 // The sum of what is unknown is unknown, and never 0.
-//
-// promise: docs/training.md#p-cost-unknown
 func TestSum(t *testing.T) {
 	two, three, five := 2.0, 3.0, 5.0
 	costs := []spec.NodeCost{

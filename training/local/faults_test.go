@@ -49,8 +49,6 @@ func acquireGPUs(t *testing.T, p *Pool, step string, generation, nodes, each int
 }
 
 // Nodes get GPUs that are near each other, by what sluice-gpu says of the topology.
-//
-// promise: docs/gpus.md#p-best-connected
 func TestPoolPlacesByTopology(t *testing.T) {
 	p := gpuPool(t, 9)
 	if diff := cmp.Diff([][]string{gputest.UUIDs(0, 1)}, acquireGPUs(t, p, "pair", 1, 1, 2)); diff != "" {
@@ -74,10 +72,6 @@ func breakGPU(t *testing.T, p *Pool, key training.Key, event gpu.Event) {
 }
 
 // A GPU that is broken is in no gang any more, of any pool of the machine, until it has been reset.
-//
-// promise: docs/gpus.md#p-gpu-faults-kept
-// promise: docs/gpus.md#p-gpu-waits
-// promise: docs/gpus.md#p-gpu-again
 func TestBrokenGPU(t *testing.T) {
 	p := gpuPool(t, 2)
 	key := training.Key{Run: "r", Step: "fit", Generation: 1}
@@ -106,7 +100,6 @@ func TestBrokenGPU(t *testing.T) {
 	}
 }
 
-// promise: docs/gpus.md#p-gpu-again
 func TestFaultsEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "faults")
 	inv := gpu.Inventory{GPUs: []gpu.GPU{
@@ -164,9 +157,6 @@ func TestMachineCache(t *testing.T) {
 }
 
 // A step waits for a GPU that is lost, and one whose GPUs cannot be listed fails of that, to be tried again. Neither is larger than the pool.
-//
-// promise: docs/gpus.md#p-gpus-unlisted
-// promise: docs/gpus.md#p-gpu-waits
 func TestLostGPU(t *testing.T) {
 	p := newPool(t, 2, nil)
 	r := training.Request{Key: training.Key{Run: "r", Step: "fit", Generation: 1}, MinNodes: 1, MaxNodes: 1, Resources: spec.Resources{GPU: 3, GPUType: []string{"L4"}}}

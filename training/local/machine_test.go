@@ -22,8 +22,6 @@ var l4s = gpu.Inventory{GPUs: []gpu.GPU{
 	{Index: 0, UUID: "GPU-a", Model: "NVIDIA L4"}, {Index: 1, UUID: "GPU-b", Model: "NVIDIA L4"}, {Index: 2, UUID: "GPU-c", Model: "NVIDIA H100 80GB HBM3"},
 }}
 
-// promise: docs/scripts.md#p-resources-refused
-// promise: docs/scripts.md#p-gpu-words
 func TestMachineHolds(t *testing.T) {
 	m := Machine{Memory: 24 << 30, SHM: 8 << 30, GPUs: l4s}
 	for _, tt := range []struct {
@@ -54,9 +52,6 @@ func TestMachineHolds(t *testing.T) {
 }
 
 // Gangs that run side by side have GPUs of their own, and memory that is taken is not given out again.
-//
-// promise: docs/gpus.md#p-own-gpus
-// promise: docs/scripts.md#p-resources-refused
 func TestGangsShareTheMachine(t *testing.T) {
 	p := newPool(t, 4, nil)
 	p.opts.Machine = func() Machine { return Machine{Memory: 10 << 30, GPUs: l4s} }
@@ -95,8 +90,6 @@ func TestGangsShareTheMachine(t *testing.T) {
 }
 
 // TestGangsGetVisibleGPUs: what the variable of the worker hides is somebody else's.
-//
-// promise: docs/gpus.md#p-visible-gpus
 func TestGangsGetVisibleGPUs(t *testing.T) {
 	p := newPool(t, 4, nil)
 	p.opts.Machine = func() Machine { return Machine{GPUs: l4s}.seeing("1") }
@@ -112,9 +105,6 @@ func TestGangsGetVisibleGPUs(t *testing.T) {
 }
 
 // An instance of a GPU in MIG mode is given to a node as a GPU is.
-//
-// promise: docs/gpus.md#p-mig-instance
-// promise: docs/gpus.md#p-mig-profile
 func TestNodesGetInstances(t *testing.T) {
 	m := gputest.New()
 	m.Divide(7, 3)
@@ -144,8 +134,6 @@ func TestNodesGetInstances(t *testing.T) {
 }
 
 // So do gangs of several pools: what one has, another cannot give out.
-//
-// promise: docs/gpus.md#p-pools-share-gpus
 func TestPoolsShareTheMachine(t *testing.T) {
 	gangs := &Gangs{}
 	pools := []*Pool{newPool(t, 4, nil), newPool(t, 4, nil)}

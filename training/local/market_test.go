@@ -9,7 +9,6 @@ import (
 	"github.com/sluiceml/sluice/training"
 )
 
-// promise: docs/training.md#p-local-market
 func TestMarket(t *testing.T) {
 	spot, stays := spec.CapacitySpot, spec.CapacityOnDemand
 	running := func(n int, price float64) map[training.Key]*gang {
@@ -53,8 +52,6 @@ func TestMarket(t *testing.T) {
 }
 
 // Spot that was taken away is gone for a while; on-demand is neither taken away nor gone.
-//
-// promise: docs/training.md#p-local-market
 func TestSpotAndOnDemandSideBySide(t *testing.T) {
 	p := newPool(t, 4, &spec.Interruptions{MeanUp: spec.Duration(50 * time.Millisecond), WithoutNotice: 1, Gap: spec.Duration(time.Hour)})
 	p.opts.Prices = spec.Prices{Spot: 1, OnDemand: 3}

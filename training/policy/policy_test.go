@@ -11,8 +11,6 @@ import (
 )
 
 // Where prices are not known, the decisions are those for spot at a third of the price, and not for other shares.
-//
-// promise: docs/training.md#p-unknown-spot-price
 func TestDecideWithoutPrices(t *testing.T) {
 	decisions := func(prices spec.Prices) (all []policy.Decision) {
 		for up := time.Second; up < 4*time.Hour; up += time.Minute {
@@ -32,9 +30,6 @@ func TestDecideWithoutPrices(t *testing.T) {
 	}
 }
 
-// promise: docs/training.md#p-without-deadline
-// promise: docs/training.md#p-moves-to-spot
-// promise: docs/training.md#p-unknown-speed
 func TestDecide(t *testing.T) {
 	const h = time.Hour
 	spot, onDemand, both, wait := policy.Decision{Spot: true}, policy.Decision{OnDemand: true}, policy.Decision{Spot: true, OnDemand: true}, policy.Decision{Spot: true}
@@ -113,8 +108,6 @@ func TestDecide(t *testing.T) {
 }
 
 // A wait ends while there is time for on-demand, however often it is reviewed.
-//
-// promise: docs/training.md#p-never-too-late
 func TestWaitEnds(t *testing.T) {
 	s := policy.State{
 		Deadline: true, Work: 10 * time.Hour, Left: 20 * time.Hour, TotalWork: 10 * time.Hour, Window: 20 * time.Hour,

@@ -82,9 +82,6 @@ func TestCostsLessThanTheBetter(t *testing.T) {
 }
 
 // Whatever spot does, and whatever work it takes along, a deadline that on-demand from the start would keep is kept.
-//
-// promise: docs/training.md#p-never-too-late
-// promise: docs/training.md#p-deadline-kept
 func TestMissesNoDeadline(t *testing.T) {
 	for range 20 { // what goes wrong may be rare
 		rapid.Check(t, missesNoDeadline)
@@ -115,7 +112,6 @@ func missesNoDeadline(t *rapid.T) {
 	}
 }
 
-// promise: docs/training.md#p-simulate
 func TestReplay(t *testing.T) {
 	job := policy.Job{Work: 4 * time.Hour, Within: 10 * time.Hour, Changeover: 30 * time.Minute, Prices: spec.Prices{Spot: 1, OnDemand: 3}}
 	spotOnly := func(policy.State) policy.Decision { return policy.Decision{Spot: true} }

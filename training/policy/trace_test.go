@@ -12,8 +12,6 @@ import (
 )
 
 // What skypilot-org/spot-traces has is read as it is.
-//
-// promise: docs/training.md#p-spot-traces
 func TestReadTraceOfSpotTraces(t *testing.T) {
 	const file = `{"metadata": {"gap_seconds": 600}, "prices": {"us-east-1c": [1]}, "data": [4, 1, 0, 2, 4, 4, 3]}`
 	for _, tt := range []struct {

@@ -130,8 +130,6 @@ g2 n1 r3 � (shared)
 }
 
 // What is printed can be read while the ranks run, each line once, and a rank that prints nothing makes no writes.
-//
-// promise: docs/training.md#p-logs-follow
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{}
@@ -199,8 +197,6 @@ func (w *Writer) awaitRoom() {
 }
 
 // A store that is away holds nobody up. What was printed meanwhile is stored when it is back, of too much the end, with a word about the rest.
-//
-// promise: docs/training.md#p-logs-away
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{}
@@ -253,8 +249,6 @@ func TestStoreGone(t *testing.T) {
 }
 
 // Of what never ends the head is stored, and the end when it has ended after all.
-//
-// promise: docs/training.md#p-logs-bounded
 func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openMem(t)

@@ -28,8 +28,6 @@ func pauses(retry spec.Retry, ends ...error) []time.Duration {
 	return all
 }
 
-// promise: docs/pipelines.md#p-retry-default
-// promise: docs/operations.md#p-dies-program
 func TestRetryBudget(t *testing.T) {
 	disk, user := fault.New(fault.Infrastructure, "disk", nil), fault.New(fault.User, "exit code 1", nil)
 	for _, tt := range []struct {
@@ -57,10 +55,6 @@ func TestRetryBudget(t *testing.T) {
 }
 
 // A worker that dies under a step costs the step none of its attempts, and is not replaced for ever.
-//
-// promise: docs/pipelines.md#p-lost-uncharged
-// promise: docs/pipelines.md#p-lost-twenty
-// promise: docs/operations.md#p-dies-worker
 func TestLostWorkersAreNotCharged(t *testing.T) {
 	lost := temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil)
 	budget := NewRetryBudget(spec.Retry{Attempts: 1}.WithDefaults())

@@ -306,10 +306,6 @@ func (w *world) play() error {
 }
 
 // Whatever the market, the pools and the training do within their bounds, a deadline that on-demand from the start would keep is kept.
-//
-// promise: docs/training.md#p-deadline-kept
-// promise: docs/training.md#p-unknown-speed
-// promise: docs/training.md#p-asks-again
 func TestTrainMissesNoDeadline(t *testing.T) {
 	played, folder := 0, t.TempDir() // what is played again, to shrink it, begins with nothing
 	rapid.Check(t, func(t *rapid.T) {

@@ -29,10 +29,6 @@ func failed(err error) nodeState {
 	return nodeState{prepared: true, started: true, ended: true, err: err}
 }
 
-// promise: docs/gpus.md#p-gpu-uncharged
-// promise: docs/scripts.md#p-exit-zero
-// promise: docs/training.md#p-peers-of-stopped
-// promise: docs/training.md#p-node-stopped
 func TestClassifyGeneration(t *testing.T) {
 	var (
 		ok       = ended(protocol.RanksEnded{EndedAt: at(9)})
@@ -187,8 +183,6 @@ func TestWhichRankFailedFirst(t *testing.T) {
 }
 
 // A node that will go is told of by its agent, by its pool, or by both: the reason is the pool's, which alone knows it, whoever was first.
-//
-// promise: docs/kubernetes.md#p-pod-target
 func TestTrainHearsTheNodeAndThePool(t *testing.T) {
 	agent := protocol.Notice{Generation: 1, Node: 0}
 	pool, other := agent, agent

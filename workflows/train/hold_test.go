@@ -24,8 +24,6 @@ func first(r protocol.RanksEnded, err error) func(int) (protocol.RanksEnded, err
 
 // Ranks that failed on nodes that are well start again on these, and each second of the nodes is in the account once. Else, and where the
 // pause is long, there is a new gang.
-//
-// promise: docs/training.md#p-same-nodes
 func TestTrainStartsAgainOnTheSameNodes(t *testing.T) {
 	crash := protocol.RanksEnded{Code: -1, Signal: 9}
 	retried := spec.Retry{Backoff: spec.Duration(time.Millisecond), Errors: []string{fault.User, fault.Infrastructure}}
@@ -111,8 +109,6 @@ func TestTrainLosesTheNodeBetweenTwoGenerations(t *testing.T) {
 
 // What is said of the nodes while the next attempt is waited for counts: a notice releases them, as do a cancel and a budget that ends before.
 // The time that they were kept for nothing is in the account.
-//
-// promise: docs/training.md#p-kept-let-go
 func TestTrainLetsGoOfTheNodesItKept(t *testing.T) {
 	const pause = time.Minute
 	for _, tt := range []struct {

@@ -92,9 +92,6 @@ const (
 
 // Each node is paid for once, from when it was acquired until it was released, whatever came of it: though several generations ran on it, and
 // though two gangs were paid for at a time. The generations' costs add up to that.
-//
-// promise: docs/training.md#p-node-once
-// promise: docs/training.md#p-never-started
 func TestTrainPaysForEachNodeOnce(t *testing.T) {
 	const pause, noticeAt = time.Minute, 8 * time.Second
 	crash := protocol.RanksEnded{Code: -1, Signal: 9, Step: 4}

@@ -17,8 +17,6 @@ import (
 )
 
 // At a notice the next gang is asked for while the ranks stop, and if there is no room for it yet, again when the old one has been released.
-//
-// promise: docs/training.md#p-next-at-notice
 func TestTrainAsksForTheNextGangAtANotice(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

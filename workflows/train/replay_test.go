@@ -9,8 +9,6 @@ import (
 
 // Recorded by TestTrainSurvivesInterruptions, TestTrainFailsWithTheUsersError, TestTrainCancelLeavesNothing, TestTrainKeepsItsDeadline,
 // TestTrainMovesBackToSpot, TestTrainLeavesBrokenGPU and TestTrainReleasesIdleGPUs in integration/.
-//
-// promise: docs/operations.md#p-new-build
 func TestTrainReplays(t *testing.T) {
 	historytest.Replay(t, "../testdata/train-*.json*", contract.TrainWorkflow, Train)
 }

@@ -288,8 +288,6 @@ func (s *stage) wantReleased(t *testing.T, n int) {
 	}
 }
 
-// promise: docs/training.md#p-waits-for-spot
-// promise: docs/training.md#p-uncharged
 func TestTrainWaitsForCapacity(t *testing.T) {
 	none := fault.New(fault.Preempted, "no capacity now", nil)
 	s := &stage{acquire: []error{none, none, none}}
@@ -303,8 +301,6 @@ func TestTrainWaitsForCapacity(t *testing.T) {
 }
 
 // Since when pools have refused goes from one Acquire to the next, and ends with a gang.
-//
-// promise: docs/training.md#p-retry-for
 func TestTrainCountsHowLongItIsRefused(t *testing.T) {
 	since := time.Unix(1000, 0).UTC()
 	blocked := fault.WithOutputs(fault.Preempted, "a quota", []byte(`{"blocked_since":"1970-01-01T00:16:40Z"}`))
@@ -319,8 +315,6 @@ func TestTrainCountsHowLongItIsRefused(t *testing.T) {
 }
 
 // A training that waits for spot does not wait for what is refused for good, and does not fail for it either.
-//
-// promise: docs/training.md#p-refused-spot
 func TestTrainBuysOnDemandWhereSpotIsRefused(t *testing.T) {
 	s := &stage{acquire: []error{fault.New(fault.Invalid, "no permission to buy spot", nil)}, spot: func(int) bool { return true }, waits: true}
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
@@ -331,7 +325,6 @@ func TestTrainBuysOnDemandWhereSpotIsRefused(t *testing.T) {
 	}
 }
 
-// promise: docs/training.md#p-inputs-day
 func TestTrainGivesNodesADayForTheirInputs(t *testing.T) {
 	s := &stage{}
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
@@ -362,7 +355,6 @@ func TestTrainReleasesWhatAFailedAcquireMayHaveStarted(t *testing.T) {
 	s.wantReleased(t, 1)
 }
 
-// promise: docs/pipelines.md#p-train-gives-up
 func TestTrainGivesUpOnGangsThatNeverStart(t *testing.T) {
 	s := &stage{lost: func(int) bool { return true }}
 	err := s.train(t, s.environment(t), spec.Retry{})
@@ -373,8 +365,6 @@ func TestTrainGivesUpOnGangsThatNeverStart(t *testing.T) {
 }
 
 // The last generation decides how the training ends, whatever its pool makes of the release.
-//
-// promise: docs/operations.md#p-dies-unreleased
 func TestTrainEndsThoughItsNodesAreNotReleased(t *testing.T) {
 	away := errors.New("the API is away")
 	for _, tt := range []struct {
@@ -408,7 +398,6 @@ func TestTrainEndsThoughItsNodesAreNotReleased(t *testing.T) {
 	}
 }
 
-// promise: docs/scripts.md#p-exit-other
 func TestTrainChargesItsRetries(t *testing.T) {
 	crash := protocol.RanksEnded{Code: -1, Signal: 11, Tail: "Segmentation fault"}
 	exit := protocol.RanksEnded{Code: 1, Tail: "Traceback"}
@@ -443,9 +432,6 @@ func TestTrainChargesItsRetries(t *testing.T) {
 	}
 }
 
-// promise: docs/training.md#p-uncharged
-// promise: docs/pipelines.md#p-lost-uncharged
-// promise: docs/operations.md#p-dies-agent
 func TestTrainDoesNotChargePreemption(t *testing.T) {
 	s := &stage{lost: func(generation int) bool { return generation < 4 }}
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
@@ -455,8 +441,6 @@ func TestTrainDoesNotChargePreemption(t *testing.T) {
 }
 
 // A node that cannot reach the store is followed by another, which is charged to nobody.
-//
-// promise: docs/training.md#p-broken-network
 func TestTrainDoesNotChargeNodesWithoutTheStore(t *testing.T) {
 	cutOff := fault.Final(fault.New(fault.Preempted, "it cannot reach the store: no route", nil))
 	s := &stage{prepare: func(generation int) error {
@@ -478,8 +462,6 @@ func TestTrainDoesNotChargeNodesWithoutTheStore(t *testing.T) {
 }
 
 // Ranks that would go on are stopped when the step has cost what it may, and the error says what that was.
-//
-// promise: docs/pipelines.md#p-budget-ranks
 func TestTrainStopsAtItsBudget(t *testing.T) {
 	stopped := make(chan struct{})
 	s := &stage{price: 3600 * 100, budget: 20, ranks: func(int) (protocol.RanksEnded, error) {
@@ -505,9 +487,6 @@ func TestTrainStopsAtItsBudget(t *testing.T) {
 }
 
 // A gang whose price nobody knows is not bought on a budget, which could not end anything.
-//
-// promise: docs/training.md#p-cost-unknown
-// promise: docs/pipelines.md#p-budget-refused
 func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 	s := &stage{unpriced: true, budget: 20}
 	err := s.train(t, s.environment(t), spec.Retry{Attempts: 3})
@@ -518,8 +497,6 @@ func TestTrainRefusesABudgetWithoutAPrice(t *testing.T) {
 }
 
 // What a training of unknown price has cost is unknown, also when it fails.
-//
-// promise: docs/training.md#p-cost-unknown
 func TestTrainSaysThatItsCostIsUnknown(t *testing.T) {
 	s := &stage{unpriced: true, ranks: func(int) (protocol.RanksEnded, error) { return protocol.RanksEnded{Code: 1}, nil }}
 	err := s.train(t, s.environment(t), spec.Retry{Attempts: 1})
@@ -529,8 +506,6 @@ func TestTrainSaysThatItsCostIsUnknown(t *testing.T) {
 }
 
 // The timeout of an attempt bounds its wait for capacity too: it is not waited longer than is left, and nothing is bought any more then.
-//
-// promise: docs/training.md#p-attempt-timeout
 func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 	s := &stage{timeout: 5 * time.Minute}
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
@@ -556,9 +531,6 @@ func TestTrainTimesOutWhileItWaitsForCapacity(t *testing.T) {
 }
 
 // Gangs that are lost are charged to nobody as long as each brings the training on; a program that gets nowhere on any ends.
-//
-// promise: docs/training.md#p-ten-in-a-row
-// promise: docs/pipelines.md#p-train-gives-up
 func TestTrainEndsWithoutProgress(t *testing.T) {
 	lost := func(int) (protocol.RanksEnded, error) {
 		return protocol.RanksEnded{}, fault.New(fault.Infrastructure, "the node no longer exists", nil)
@@ -614,9 +586,6 @@ func TestTrainGoesOnInANewHistory(t *testing.T) {
 }
 
 // Once there is spot, a gang on on-demand is left for it, and the next generation is on that.
-//
-// promise: docs/training.md#p-moves-to-spot
-// promise: docs/training.md#p-uncharged
 func TestTrainMovesToSpot(t *testing.T) {
 	t.Parallel() // the first look out for spot comes after a while
 	s, stopped := moving(t, 2)
@@ -638,8 +607,6 @@ func TestTrainMovesToSpot(t *testing.T) {
 }
 
 // Spot that the deadline leaves no time to lose is left, when there is on-demand to leave it for.
-//
-// promise: docs/training.md#p-leaves-spot
 func TestTrainLeavesSpot(t *testing.T) {
 	t.Parallel() // the first look comes after a while
 	s, stopped := moving(t, 1)
@@ -658,8 +625,6 @@ func TestTrainLeavesSpot(t *testing.T) {
 }
 
 // On a budget a gang is not left for one whose price nobody knows: that one goes back at once.
-//
-// promise: docs/training.md#p-move-has-a-gang
 func TestTrainDoesNotMoveOutOfItsBudget(t *testing.T) {
 	t.Parallel() // the first look out for spot comes after a while
 	stopped, back := make(chan struct{}), make(chan struct{})
@@ -716,8 +681,6 @@ func moving(t *testing.T, spot int) (s *stage, stop func(context.Context, protoc
 }
 
 // A training that is to stop at its deadline does, without another try.
-//
-// promise: docs/training.md#p-on-miss
 func TestTrainStopsAtItsDeadline(t *testing.T) {
 	s, stopped := moving(t, 0)
 	s.spot, s.deadline = nil, 300*time.Millisecond
@@ -731,8 +694,6 @@ func TestTrainStopsAtItsDeadline(t *testing.T) {
 }
 
 // One that is to go on does, and says that it was late.
-//
-// promise: docs/training.md#p-on-miss
 func TestTrainGoesOnAfterItsDeadline(t *testing.T) {
 	for deadline, late := range map[time.Duration]bool{-time.Second: true, time.Hour: false} {
 		s := &stage{deadline: deadline, goesOn: true}
@@ -751,8 +712,6 @@ func TestTrainStopsAtItsDeadlineWithoutCapacity(t *testing.T) {
 }
 
 // A wait for capacity that makes a history long goes on in a new one.
-//
-// promise: docs/scaling.md#p-waiting
 func TestTrainWaitsOnInANewHistory(t *testing.T) {
 	s := &stage{acquire: []error{fault.New(fault.Preempted, "no capacity now", nil)}}
 	env := s.environment(t)
@@ -801,8 +760,6 @@ func TestTrainTellsLess(t *testing.T) {
 
 // A gang on on-demand for which no spot is found, however long it runs: once the spot watcher has filled much of the history it pauses between any
 // two tries.
-//
-// promise: docs/training.md#p-move-has-a-gang
 func TestScoutGrowsQuiet(t *testing.T) {
 	t.Parallel() // the clock does not skip ahead while ranks run
 	const grows, after = 100, 5

@@ -10,8 +10,6 @@ import (
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
 
-// promise: docs/training.md#p-rerun-keeps
-// promise: docs/training.md#p-resume-from-keeps
 func TestMayResume(t *testing.T) {
 	run := func(name string, status spec.Status, from string) record.RunRecord {
 		return record.RunRecord{Run: name, Status: status, Reuse: record.Reuse{From: from}}
@@ -43,8 +41,6 @@ func TestMayResume(t *testing.T) {
 }
 
 // A run that begins after the checkpoints were listed, and goes on from one of them, keeps it.
-//
-// promise: docs/data.md#p-gc-checkpoints
 func TestRunBeginsDuringGC(t *testing.T) {
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {

@@ -19,9 +19,6 @@ import (
 )
 
 // TestCodeOfRun: only what went well has the exit code 0.
-//
-// promise: docs/pipelines.md#p-group-skip
-// promise: docs/pipelines.md#p-only-success
 func TestCodeOfRun(t *testing.T) {
 	tests := []struct {
 		status  spec.Status
@@ -45,8 +42,6 @@ func TestCodeOfRun(t *testing.T) {
 }
 
 // TestConclude: the exit code says what kind of thing went wrong, wherever an error was typed, and the message what did.
-//
-// promise: docs/pipelines.md#p-budget-spent
 func TestConclude(t *testing.T) {
 	cmd := &cobra.Command{Use: "sluice"}
 	missing := &fs.PathError{Op: "open", Path: "p.yaml", Err: fs.ErrNotExist}

@@ -12,8 +12,6 @@ import (
 )
 
 // TestSamples: what the stage counts is what is shown, whichever build has looked.
-//
-// promise: docs/rollouts.md#p-ro-samples-shown
 func TestSamples(t *testing.T) {
 	answered := spec.Look{Candidate: spec.SideCounts{Requests: 4000}, Delta: spec.Delta{Samples: 12}}
 	keys := answered

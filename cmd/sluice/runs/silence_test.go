@@ -6,8 +6,6 @@ import (
 )
 
 // TestSilence: a silence is said once it is long, and so is its end.
-//
-// promise: docs/operations.md#p-dies-while-followed
 func TestSilence(t *testing.T) {
 	began := time.Now()
 	s := silence{heard: began}

@@ -12,8 +12,6 @@ import (
 	"github.com/sluiceml/sluice/training/gpu"
 )
 
-// promise: docs/gpus.md#p-gpus-unlisted
-// promise: docs/gpus.md#p-doctor-gpus
 func TestDoctorListsGPUs(t *testing.T) {
 	dir := t.TempDir()
 	for name, prints := range map[string]string{

@@ -10,7 +10,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// promise: docs/triggers.md#p-cannot-look
 func TestTriggers(t *testing.T) {
 	local := time.Local
 	time.Local = time.UTC

@@ -201,7 +201,6 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// promise: docs/data.md#p-clean-pool-progress
 func TestDetails(t *testing.T) {
 	busy, idle := 0.9, 0.0
 	for _, c := range []struct {

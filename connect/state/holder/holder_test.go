@@ -178,8 +178,6 @@ func TestUnwritable(t *testing.T) {
 }
 
 // TestFolderOfBefore: a folder that was open to others is closed to them, since it has logs and the server's database.
-//
-// promise: docs/operations.md#p-folder-closed
 func TestFolderOfBefore(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {

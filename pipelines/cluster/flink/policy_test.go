@@ -13,8 +13,6 @@ import (
 )
 
 // The job server runs any command for whom it answers, so it answers nobody beyond this machine, whatever interface it is asked on.
-//
-// promise: docs/security.md#p-flink-hangs-up
 func TestAnswersThisMachineOnly(t *testing.T) {
 	jars, err := flink.DefaultJars()
 	_, noJars := os.Stat(jars)

@@ -14,9 +14,6 @@ import (
 )
 
 // Whoever does not know the job cannot have its process work for him; the job's runner can, by what the job's environment says.
-//
-// promise: docs/security.md#p-start-needs-token
-// promise: docs/security.md#p-flink-pool-token
 func TestPoolWantsToken(t *testing.T) {
 	p, err := openPool(t.Context())
 	if err != nil {

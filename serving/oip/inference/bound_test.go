@@ -19,8 +19,6 @@ func field(number protowire.Number, value []byte) []byte {
 }
 
 // TestBounded: what takes many times its bytes in memory is refused before anything is decoded.
-//
-// promise: docs/serving.md#p-oip-bounds
 func TestBounded(t *testing.T) {
 	const most = 4 << 20
 	long := func(part []byte) []byte { return bytes.Repeat(part, most/len(part)) }

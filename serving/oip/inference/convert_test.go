@@ -39,7 +39,6 @@ func asRequest(answer *ModelInferResponse) *ModelInferRequest {
 	return req
 }
 
-// promise: docs/serving.md#p-oip-types
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		some := rapid.SliceOfNDistinct(rapid.SampledFrom(tensors), 1, -1, func(t oip.Tensor) string { return t.Name }).Draw(t, "tensors")
@@ -88,7 +87,6 @@ func TestAnswersAreAsRawAsTheirRequests(t *testing.T) {
 	}
 }
 
-// promise: docs/serving.md#p-oip-bad-request
 func TestRequestsThatAreRefused(t *testing.T) {
 	input := func(datatype oip.Datatype, n int64, c *InferTensorContents) *ModelInferRequest {
 		return &ModelInferRequest{Inputs: []*ModelInferRequest_InferInputTensor{{Name: "x", Datatype: string(datatype), Shape: []int64{n}, Contents: c}}}

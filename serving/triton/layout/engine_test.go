@@ -41,8 +41,6 @@ func tensor(name string, kind oip.Datatype, shape ...int64) oip.TensorMetadata {
 
 func list(tensors ...oip.TensorMetadata) []oip.TensorMetadata { return tensors }
 
-// promise: docs/kserve.md#p-ks-engine-config
-// promise: docs/kserve.md#p-ks-engine-front
 func TestEngine(t *testing.T) {
 	ids := tensor("ids", oip.Int64, -1, -1)
 	for name, tc := range map[string]struct {

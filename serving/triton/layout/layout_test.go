@@ -10,7 +10,6 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-// promise: docs/kserve.md#p-ks-layout
 func TestONNX(t *testing.T) {
 	for name, tc := range map[string]struct {
 		files []string

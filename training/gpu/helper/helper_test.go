@@ -87,8 +87,6 @@ func fake(t *testing.T, script string) string {
 }
 
 // A program that hangs, fails, or is of another build is an error that says so, and leaves nothing behind.
-//
-// promise: docs/gpus.md#p-gpus-unlisted
 func TestInspectFails(t *testing.T) {
 	for _, tt := range []struct{ name, script, want string }{
 		{"hangs, and has started another", "sleep 4711 & wait", "did not answer within 1s"},
@@ -126,8 +124,6 @@ func TestInspectFails(t *testing.T) {
 }
 
 // The two programs may be of different builds: one that cannot be understood is not.
-//
-// promise: docs/gpus.md#p-gpu-format
 func TestOtherFormat(t *testing.T) {
 	t.Setenv(gputest.Variable, t.TempDir())
 	for _, command := range []string{"inventory", "watch"} {
@@ -228,8 +224,6 @@ const smiPrints = `case "$1" in
 esac`
 
 // Where the program is missing, nvidia-smi is asked.
-//
-// promise: docs/gpus.md#p-smi
 func TestSMI(t *testing.T) {
 	installSMI(t, smiPrints)
 	inv, err := Inspect(t.Context(), "")
@@ -257,8 +251,6 @@ func TestSMI(t *testing.T) {
 }
 
 // A driver that does not work is not the same as none.
-//
-// promise: docs/gpus.md#p-gpus-unlisted
 func TestSMIFails(t *testing.T) {
 	installSMI(t, "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
 	if inv, err := Inspect(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "exit code 18: Failed to initialize NVML: Driver/library version mismatch") {
@@ -270,7 +262,6 @@ func TestSMIFails(t *testing.T) {
 	}
 }
 
-// promise: docs/gpus.md#p-smi
 func TestNothingInstalled(t *testing.T) {
 	installSMI(t, "")
 	if inv, err := Inspect(t.Context(), ""); err != nil || inv.Absent != "neither sluice-gpu nor nvidia-smi is installed" {

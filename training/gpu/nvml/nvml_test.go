@@ -252,8 +252,6 @@ func TestWatchEvents(t *testing.T) {
 }
 
 // A GPU that has fallen off the bus is said to have, once, also where the driver has no event of it; the others are read on.
-//
-// promise: docs/gpus.md#p-gpu-reset
 func TestWatchLost(t *testing.T) {
 	m := gputest.New()
 	reports := watching(t, m, "GPU-0", "GPU-1")
@@ -270,8 +268,6 @@ func TestWatchLost(t *testing.T) {
 }
 
 // What a GPU needs is reported, once, also when the error that led to it came before the watch; and one that was lost before is reported too.
-//
-// promise: docs/gpus.md#p-gpu-reset
 func TestWatchBroken(t *testing.T) {
 	m := gputest.New()
 	m.Set(1, func(s *gputest.State) { s.Recovery = nvml.GPU_RECOVERY_ACTION_GPU_RESET })

@@ -45,8 +45,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// promise: docs/kubernetes.md#p-pod-own-words
-// promise: docs/kubernetes.md#p-pod-home
 func TestMerge(t *testing.T) {
 	const template = `
 metadata:
