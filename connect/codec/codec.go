@@ -4,8 +4,8 @@
 // digest. So the store gets encrypted payloads, too. Compression and the move to the store are always on; encryption is on if a key file is
 // named (ReadRing). Search attributes are never changed, because Temporal must read them.
 //
-// A process without keys can read payloads that are not encrypted; for others, the error names the missing key. A process with keys also
-// accepts payloads that are not encrypted. So encryption can be turned on while runs are open.
+// A process without keys can read payloads that are not encrypted; for others, the error names the missing key. A process with keys refuses
+// payloads that are not encrypted, unless its key file has the line accept-plain, with which encryption can be turned on while runs are open.
 //
 // The node agent imports this package, so it must depend on neither the Temporal server nor cgo.
 package codec

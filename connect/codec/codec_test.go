@@ -46,6 +46,10 @@ func keyFile(t testing.TB, ids ...string) string {
 	}
 	var text strings.Builder
 	for _, id := range ids {
+		if id == acceptPlain {
+			fmt.Fprintln(&text, id)
+			continue
+		}
 		fmt.Fprintf(&text, "%s %s\n", id, keyOf(id))
 	}
 	path := filepath.Join(t.TempDir(), "keys")
@@ -172,7 +176,8 @@ func TestRotation(t *testing.T) {
 		{name: "old payload, key retired", codec: after, p: old, err: []string{`"old"`, after.KeyFile(), "add it, and restart"}},
 		{name: "new payload, not rotated yet", codec: before, p: fresh, err: []string{`"new"`}},
 		{name: "no keys at all", codec: open(t), p: fresh, err: []string{`"new"`, KeysVariable}},
-		{name: "plain payload, keys", codec: after, p: encode(t, open(t), "hello")},
+		{name: "plain payload, keys", codec: after, p: encode(t, open(t), "hello"), err: []string{"not encrypted", "accept-plain"}},
+		{name: "plain payload, accepted", codec: open(t, "new", acceptPlain), p: encode(t, open(t), "hello")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := decode(tt.codec, tt.p)

@@ -16,6 +16,10 @@ const (
 	metadataKeyID     = "encryption-key-id"
 )
 
+// errPlain is the error of a payload that anybody who can write to Temporal may have put there.
+var errPlain = errors.New("the payload is not encrypted, and this process has keys: to continue what was started without keys, add the line " +
+	acceptPlain + " to the key file until it has ended")
+
 var errTampered = errors.New("the payload was changed after it was written, or the key with that ID is a different one")
 
 // encryption is a payload codec that seals the whole payload, including its metadata, with AES-256-GCM and a random nonce. The encoding and
@@ -45,6 +49,9 @@ func (e encryption) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, e
 func (e encryption) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	return each(payloads, func(p *commonpb.Payload) (*commonpb.Payload, error) {
 		if encodingOf(p) != encodingEncrypted {
+			if e.ring != nil && !e.ring.acceptsPlain {
+				return nil, errPlain
+			}
 			return p, nil
 		}
 		id := string(p.GetMetadata()[metadataKeyID])

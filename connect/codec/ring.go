@@ -24,7 +24,9 @@ const KeysVariable = "SLUICE_CODEC_KEYS"
 const (
 	keySize    = 32 // AES-256
 	maxKeyFile = 64 << 10
-	howToMake  = "`sluice codec key` prints a line for it"
+	// acceptPlain is the line of a key file that lets a process read payloads that are not encrypted.
+	acceptPlain = "accept-plain"
+	howToMake   = "`sluice codec key` prints a line for it"
 )
 
 // keyID is the form of a key's ID, which is readable in Temporal.
@@ -34,11 +36,13 @@ var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 type Ring struct {
 	path   string // absolute
 	active string
-	keys   map[string]cipher.AEAD // each use of a key has a random nonce
+	// acceptsPlain is true while payloads that are not encrypted are read.
+	acceptsPlain bool
+	keys         map[string]cipher.AEAD // each use of a key has a random nonce
 }
 
 // ReadRing reads a key file, which has a line "<id> <key in base64>" per key. The first key encrypts, and all keys decrypt. Empty lines and
-// lines that begin with # are skipped. A file that users other than its owner can read is rejected. No error contains a key.
+// lines that begin with # are skipped, and the line accept-plain lets the process read payloads that are not encrypted. A file that users other than its owner can read is rejected. No error contains a key.
 func ReadRing(path string) (*Ring, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -78,6 +82,10 @@ func parseRing(data []byte) (*Ring, error) {
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if line == acceptPlain {
+			ring.acceptsPlain = true
 			continue
 		}
 		id, key, err := parseKey(line)
