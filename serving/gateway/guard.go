@@ -83,6 +83,20 @@ func onLoopback(next http.Handler) http.Handler {
 	})
 }
 
+// readOnLoopback is onLoopback for reads: a browser names no Origin where a page reads from its own name, which may have been made to mean this
+// machine. Load balancers ask for health by any name.
+func readOnLoopback(next http.Handler) http.Handler {
+	local := onLoopback(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
+		if isRead && r.URL.Path != livePath && r.URL.Path != readyPath {
+			local.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // ofInference takes the media types of inference requests; some clients, such as NVIDIA's, name none.
 func ofInference(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

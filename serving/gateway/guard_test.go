@@ -14,7 +14,7 @@ func TestPagesAreRefused(t *testing.T) {
 	doc := b.route(t, nil, weightedBehaviour{"1", "echo", 1})
 	b.untilServing(t, doc.Revision)
 	const control = "/sluice/v1/targets/m"
-	model, controller, metrics := http.Handler(b), b.Control(), onLoopback(b.Metrics())
+	model, controller, metrics := readOnLoopback(b), b.Control(), onLoopback(b.Metrics())
 	for _, tc := range []struct {
 		door                     http.Handler
 		name, method, path, host string
@@ -27,6 +27,9 @@ func TestPagesAreRefused(t *testing.T) {
 		{model, "a page in a frame", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "application/json", "Origin", "null"}, 403},
 		{model, "a page of a name that was rebound", "POST", inferPath, "example.com:8080", []string{"Content-Type", "application/json", "Origin", "http://example.com:8080"}, 403},
 		{model, "a page that reads", "GET", "/v2/models/m", "127.0.0.1:8080", []string{"Origin", "https://example.com"}, 403},
+		{model, "a page that reads from its own name", "GET", "/v2/models/m", "example.com:8080", nil, 403},
+		{model, "a client that reads", "GET", "/v2/models/m", "localhost:8080", nil, 200},
+		{model, "a load balancer", "GET", "/v2/health/ready", "models.example.com", nil, 200},
 		{model, "a type that needs no leave", "POST", inferPath, "127.0.0.1:8080", []string{"Content-Type", "text/plain"}, 415},
 		{model, "a client that names no type", "POST", inferPath, "127.0.0.1:8080", nil, 200},
 		{model, "a page that names no type", "POST", inferPath, "127.0.0.1:8080", []string{"Origin", "https://example.com"}, 403},

@@ -78,13 +78,16 @@ func Serve(ctx context.Context, ports Ports, opts Options) (*Server, error) {
 	model, atMetrics := secure(listeners[0], ports.Door), listeners[1]
 	opts.URL = addressOf(model)
 	g := New(opts)
-	metrics := onLoopback(g.Metrics())
+	metrics, answer := onLoopback(g.Metrics()), http.Handler(g)
+	if spec.IsLoopback(ports.Host) && !ports.Door.Keyed() {
+		answer = readOnLoopback(g)
+	}
 	if !spec.IsLoopback(ports.MetricsHost) {
 		metrics, atMetrics = g.admitted(g.Metrics(), func(*http.Request) (door.Verb, bool) { return door.Metrics, true }), secure(atMetrics, ports.Door)
 	}
 	return &Server{
 		Gateway: g, door: ports.Door, access: ports.Access,
-		model: open(model, g, g), metrics: open(atMetrics, metrics, g), control: open(listeners[2], g.Control(), g),
+		model: open(model, answer, g), metrics: open(atMetrics, metrics, g), control: open(listeners[2], g.Control(), g),
 	}, nil
 }
 

@@ -73,6 +73,34 @@ func TestServe(t *testing.T) {
 }
 
 // A gateway that listens on all addresses has its models there. Control stays on one, of loopback.
+// TestServeByName: on loopback, the model is not read under another name; on other addresses names are the user's.
+func TestServeByName(t *testing.T) {
+	for host, status := range map[string]int{"": 403, "0.0.0.0": 404} {
+		server, err := serveNothing(t, Ports{Host: host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := server.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL()+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "example.com"
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != status {
+			t.Errorf("on %q: status %d, want %d", host, resp.StatusCode, status)
+		}
+	}
+}
+
 func TestServeOnAllAddresses(t *testing.T) {
 	server, err := serveNothing(t, Ports{Host: "0.0.0.0"})
 	if err != nil {
