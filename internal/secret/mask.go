@@ -28,7 +28,13 @@ const (
 //
 // A nil Mask masks nothing. A Mask may be used from several goroutines.
 type Mask struct {
-	needles [256][]string // by their first byte, the longest first
+	needles [256][]needle // by their first byte, the longest first
+}
+
+// needle is one form of a secret.
+type needle struct {
+	text    string
+	wrapped bool // it may be broken into lines, as base64 is
 }
 
 // NewMask masks values. Those that are too short to be secrets it leaves out.
@@ -39,13 +45,15 @@ func NewMask(values ...string) *Mask {
 			continue
 		}
 		for _, form := range forms(v) {
-			if len(form) >= minLength {
-				m.needles[form[0]] = append(m.needles[form[0]], form)
+			if len(form.text) >= minLength {
+				m.needles[form.text[0]] = append(m.needles[form.text[0]], form)
 			}
 		}
 	}
 	for i, same := range m.needles {
-		slices.SortFunc(same, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+		slices.SortFunc(same, func(a, b needle) int {
+			return cmp.Or(cmp.Compare(len(b.text), len(a.text)), cmp.Compare(a.text, b.text))
+		})
 		m.needles[i] = slices.Compact(same)
 	}
 	return m
@@ -131,15 +139,58 @@ func (m *Mask) Writer(w io.Writer) io.WriteCloser {
 // beginning of, 0 for none.
 func (m *Mask) match(b []byte) (whole, begun int) {
 	for _, needle := range m.needles[b[0]] {
-		if len(b) >= len(needle) {
-			if string(b[:len(needle)]) == needle {
-				return len(needle), begun // what follows is shorter
-			}
-		} else if begun == 0 && needle[:len(b)] == string(b) {
-			begun = len(needle)
+		n, all := needle.in(b)
+		if all {
+			return n, begun // what follows is shorter
+		}
+		if begun == 0 && n == len(b) {
+			begun = len(needle.text)
 		}
 	}
 	return 0, begun
+}
+
+// in returns how many bytes at the beginning of b are the needle or a beginning of it, and whether it is all there.
+func (n *needle) in(b []byte) (length int, all bool) {
+	at, broken := 0, false // broken: the last byte before length belongs to a line break
+	for length < len(b) && at < len(n.text) {
+		if b[length] == n.text[at] {
+			length, at, broken = length+1, at+1, false
+			continue
+		}
+		space := lineBreak(b[length:])
+		if !n.wrapped || broken || space == 0 {
+			return length, false
+		}
+		length, broken = length+space, true
+	}
+	if broken && at < minLength { // or the end of every line that ends with the needle's first character would be held back
+		return 0, false
+	}
+	return length, at == len(n.text)
+}
+
+// maxIndent is how far a line may be indented for it to continue a secret that is broken into lines.
+const maxIndent = 32
+
+// lineBreak returns the length of the line break that b begins with, with the indentation after it: \n, \r\n, or these as escaped in JSON, of
+// which the end may be missing. It is 0 if there is none.
+func lineBreak(b []byte) int {
+	n := 0
+	for _, ends := range []string{"\r\n", "\n", `\r\n`, `\n`} {
+		shared := min(len(b), len(ends))
+		if string(b[:shared]) == ends[:shared] {
+			n = shared
+			break
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	for indent := 0; n < len(b) && indent < maxIndent && (b[n] == ' ' || b[n] == '\t'); indent++ {
+		n++
+	}
+	return n
 }
 
 // stream masks a text that comes in pieces.
@@ -209,15 +260,22 @@ func (w *writer) Close() error {
 }
 
 // forms are the ways in which programs write a value.
-func forms(value string) []string {
-	all := []string{value}
+func forms(value string) []needle {
+	plain := []string{value}
 	if lines := strings.FieldsFunc(value, func(r rune) bool { return r == '\n' || r == '\r' }); len(lines) > 1 {
-		all = append(all, slices.DeleteFunc(lines, func(l string) bool { return len(l) < minLine })...)
+		plain = append(plain, slices.DeleteFunc(lines, func(l string) bool { return len(l) < minLine })...)
 	}
-	for _, plain := range slices.Clone(all) {
-		all = append(all, encoded(plain)...)
-		all = append(all, escaped(plain)...)
-		all = append(all, inJSON(plain)...)
+	var all []needle
+	add := func(wrapped bool, texts ...string) {
+		for _, text := range texts {
+			all = append(all, needle{text, wrapped})
+		}
+	}
+	for _, text := range plain {
+		add(false, text)
+		add(true, encoded(text)...)
+		add(false, escaped(text)...)
+		add(false, inJSON(text)...)
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,8 @@ import (
 
 func TestMaskText(t *testing.T) {
 	const value = "s3cr3t/+ word"
+	long := strings.Repeat(value, 12)
+	encodedLong := base64.StdEncoding.EncodeToString([]byte(long))
 	tests := []struct {
 		name         string
 		values       []string
@@ -26,6 +29,12 @@ func TestMaskText(t *testing.T) {
 		{"twice", []string{value}, value + value, "******"},
 		{"base64", []string{value}, base64.StdEncoding.EncodeToString([]byte(value)), "***"},
 		{"base64 for URLs", []string{value}, "t=" + base64.RawURLEncoding.EncodeToString([]byte(value)) + "&", "t=***&"},
+		{"base64 in lines", []string{long}, "a\n" + lines(encodedLong, 76, "\n") + "\nb", "a\n***\nb"},
+		{"base64 in lines of mail", []string{long}, lines(encodedLong, 64, "\r\n"), "***"},
+		{"base64 in indented lines", []string{long}, "key: |\n  " + lines(encodedLong, 40, "\n  "), "key: |\n  ***"},
+		{"base64 in lines in JSON", []string{long}, quoted(t, lines(encodedLong, 76, "\n")), `"***"`},
+		{"base64 across a break", []string{value}, "eHl6czNjc\njN0LysgxxxxIHdvcmQ=", "eHl6czNjc\njN0LysgxxxxIHdvcmQ="},
+		{"base64 in words", []string{"abcdef"}, "YWJj ZGVm", "YWJj ZGVm"},
 		{"in a query", []string{value}, "?t=" + url.QueryEscape(value) + "&x=1", "?t=***&x=1"},
 		{"in a path", []string{value}, "/" + url.PathEscape(value) + "/x", "/***/x"},
 		{"by Python's quote", []string{value}, "s3cr3t/%2B%20word!", "***!"},
@@ -50,6 +59,15 @@ func TestMaskText(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lines breaks a text into lines of a length.
+func lines(text string, length int, end string) string {
+	var all []string
+	for piece := range slices.Chunk([]byte(text), length) {
+		all = append(all, string(piece))
+	}
+	return strings.Join(all, end)
 }
 
 func quoted(t *testing.T, s string) string {
@@ -147,6 +165,11 @@ func TestWriterHoldsLittle(t *testing.T) {
 		}
 	}
 	write("!")
+	write("Y\nYWJh\n" + strings.Repeat(" ", 100)) // begins as the base64 of abab
+	if len(w.stream.held) > 0 {
+		t.Errorf("%q is held", w.stream.held)
+	}
+	out.Truncate(len("hello\n***!"))
 	if got := out.String(); got != "hello\n***!" {
 		t.Errorf("in the end: %q", got)
 	}

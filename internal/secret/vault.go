@@ -118,9 +118,9 @@ func SafeURL(u *url.URL) bool {
 	return u.Scheme == "https" || u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
-// sameServer follows the redirects of a standby to its active node, but never from https to http.
+// sameServer follows redirects within a server only: another one would get the token.
 func sameServer(req *http.Request, via []*http.Request) error {
-	if len(via) > 2 || req.URL.Scheme != via[0].URL.Scheme {
+	if first := via[0].URL; len(via) > 2 || req.URL.Scheme != first.Scheme || req.URL.Host != first.Host {
 		return http.ErrUseLastResponse
 	}
 	return nil
@@ -270,6 +270,10 @@ func (v *vault) once(ctx context.Context, server spec.Vault, method, endpoint, t
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return a, true, fail(ErrUnavailable, "Vault at %s broke off its answer: %v", server.Address, err)
+	}
+	if to, err := resp.Location(); err == nil {
+		return a, false, fail(ErrUnusable, "Vault at %s redirects to %s://%s, which Sluice does not follow, since that server would get the token: "+
+			"set `address` to it, or let standbys forward requests", server.Address, to.Scheme, to.Host)
 	}
 	parseErr := json.Unmarshal(raw, &a)
 	if resp.StatusCode != http.StatusOK {

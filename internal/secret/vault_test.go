@@ -11,6 +11,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -295,24 +297,39 @@ func TestVaultLease(t *testing.T) {
 	}
 }
 
-// TestVaultRedirect: a standby sends to the active node, but tokens never go from https to http.
+// TestVaultRedirect: a redirect to another path of the server is followed, one to another server or from https to http is not.
 func TestVaultRedirect(t *testing.T) {
 	v := newFakeVault(t)
-	to := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server, err := url.Parse(v.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(server)
+	moved := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path, isOld := strings.CutPrefix(r.URL.Path, "/old"); isOld {
+			http.Redirect(w, r, path, http.StatusTemporaryRedirect)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	defer moved.Close()
+	got, err := fromVault(t.Context(), resolver(t), byToken(t, moved.URL+"/old", "reader"), "kv/ml/warehouse#dsn")
+	if err != nil || got != "postgres://secret" {
+		t.Errorf("to another path: %q, %v", got, err)
+	}
+	elsewhere := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, v.URL+r.URL.Path, http.StatusTemporaryRedirect)
 	})
-	standby := httptest.NewServer(to)
-	defer standby.Close()
-	got, err := fromVault(t.Context(), resolver(t), byToken(t, standby.URL, "reader"), "kv/ml/warehouse#dsn")
-	if err != nil || got != "postgres://secret" {
-		t.Errorf("by a standby: %q, %v", got, err)
-	}
-	encrypted := httptest.NewTLSServer(to)
+	plain, encrypted := httptest.NewServer(elsewhere), httptest.NewTLSServer(elsewhere)
+	defer plain.Close()
 	defer encrypted.Close()
-	r, before := resolver(t), len(v.seen)
-	r.vault.http.Transport = encrypted.Client().Transport
-	if _, err := fromVault(t.Context(), r, byToken(t, encrypted.URL, "reader"), "kv/ml/warehouse#dsn"); err == nil || len(v.seen) != before {
-		t.Errorf("from https to http: %v, %d requests came through", err, len(v.seen)-before)
+	for _, server := range []*httptest.Server{plain, encrypted} {
+		r, before := resolver(t), len(v.seen)
+		r.vault.http.Transport = server.Client().Transport
+		_, err := fromVault(t.Context(), r, byToken(t, server.URL, "reader"), "kv/ml/warehouse#dsn")
+		if len(v.seen) != before || err == nil || !strings.Contains(err.Error(), "redirects to "+v.URL+", which Sluice does not follow") {
+			t.Errorf("from %s: %v, %d requests came through", server.URL, err, len(v.seen)-before)
+		}
 	}
 }
 
