@@ -137,6 +137,9 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 	if err != nil {
 		return err
 	}
+	if _, err := io.WriteString(out, f.Note); err != nil {
+		return fmt.Errorf("write the step's log: %w", err)
+	}
 	child, err := proc.Start(ctx, proc.Command{
 		Path: path, Args: f.Argv[1:], Env: f.Env, Dir: f.Work, Stdout: out, Stderr: out, Grace: grace,
 	})

@@ -1,43 +1,138 @@
-// Package inherit says which variables of a worker the user's programs get.
+// Package inherit lists the variables of a worker's environment that users' programs get.
 package inherit
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// names are the variables of a worker that the user's programs get: what tells them where they are, in which language and zone,
-// how the network is reached and which certificates are trusted. Everything else a step names in `env` or `secrets`.
-var names = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP",
-	"HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "NIX_SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "AWS_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS",
-	"LD_LIBRARY_PATH", "JAVA_HOME", "VIRTUAL_ENV", "SLUICE_CACHE",
-}
+// names are the variables that describe the machine: where things are, language and zone, how the network is reached, which certificates are
+// trusted, and how language runtimes, package managers and numeric libraries are set up. Each is spelt out, because a prefix lets credentials
+// through: TF_VAR_password is Terraform's, not TensorFlow's. Everything else a step names in `env` or `secrets`.
+var names = set(`
+	PATH HOME USER LOGNAME SHELL HOSTNAME TERM TZ TMPDIR TMP TEMP LD_LIBRARY_PATH JAVA_HOME VIRTUAL_ENV SLUICE_CACHE
+	LANG LANGUAGE LC_ALL LC_CTYPE LC_NUMERIC LC_TIME LC_COLLATE LC_MONETARY LC_MESSAGES LC_PAPER LC_NAME LC_ADDRESS LC_TELEPHONE
+	LC_MEASUREMENT LC_IDENTIFICATION
+	XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR XDG_CONFIG_DIRS XDG_DATA_DIRS
 
-// prefixes begin the variables of language runtimes, package managers and numeric libraries.
-var prefixes = []string{
-	"LC_", "XDG_", "PYTHON", "PYENV_", "CONDA_", "PIP_", "UV_", "NPM_CONFIG_", "npm_config_",
-	"CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "HIP_", "ROCR_", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "TORCH", "TF_", "XLA_", "ORT_", "HF_", "TRANSFORMERS_",
-}
+	HTTP_PROXY HTTPS_PROXY FTP_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy ftp_proxy all_proxy no_proxy
+	SSL_CERT_FILE SSL_CERT_DIR NIX_SSL_CERT_FILE CURL_CA_BUNDLE REQUESTS_CA_BUNDLE AWS_CA_BUNDLE GIT_SSL_CAINFO NODE_EXTRA_CA_CERTS
 
-// secretWords are in the names of variables that hold credentials, whatever they begin with: HF_TOKEN, NPM_CONFIG__AUTH, PIP_PASSWORD.
-var secretWords = []string{"TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "API_KEY", "ACCESS_KEY", "PRIVATE"}
+	PYTHONPATH PYTHONHOME PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING PYTHONWARNINGS PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX
+	PYTHONUSERBASE PYTHONNOUSERSITE PYTHONFAULTHANDLER PYTHONOPTIMIZE PYTHONMALLOC PYTHONDEVMODE PYTHONTRACEMALLOC PYTHONSAFEPATH
+	PYTHONUNBUFFERED PYENV_ROOT PYENV_VERSION CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE CONDA_PYTHON_EXE CONDA_SHLVL CONDA_ENVS_PATH
+	CONDA_PKGS_DIRS
+	PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS PIP_NO_INDEX PIP_TRUSTED_HOST PIP_CERT PIP_PROXY PIP_CONFIG_FILE PIP_CACHE_DIR
+	PIP_NO_CACHE_DIR PIP_DEFAULT_TIMEOUT PIP_RETRIES PIP_CONSTRAINT PIP_ONLY_BINARY PIP_NO_BINARY PIP_PREFER_BINARY PIP_REQUIRE_VIRTUALENV
+	PIP_BREAK_SYSTEM_PACKAGES PIP_DISABLE_PIP_VERSION_CHECK PIP_ROOT_USER_ACTION
+	UV_INDEX UV_DEFAULT_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_INSECURE_HOST UV_NATIVE_TLS UV_SYSTEM_CERTS UV_CONFIG_FILE
+	UV_CACHE_DIR UV_NO_CACHE UV_OFFLINE UV_LINK_MODE UV_HTTP_TIMEOUT UV_PYTHON UV_PYTHON_DOWNLOADS UV_PYTHON_INSTALL_DIR
+	UV_PYTHON_PREFERENCE UV_PROJECT_ENVIRONMENT UV_TORCH_BACKEND
+	NPM_CONFIG_REGISTRY NPM_CONFIG_CACHE NPM_CONFIG_PREFIX NPM_CONFIG_USERCONFIG NPM_CONFIG_GLOBALCONFIG NPM_CONFIG_CAFILE NPM_CONFIG_PROXY
+	NPM_CONFIG_HTTPS_PROXY npm_config_registry npm_config_cache npm_config_prefix npm_config_userconfig npm_config_globalconfig
+	npm_config_cafile npm_config_proxy npm_config_https_proxy
 
-// Inheritable reports whether the user's programs get a variable of the worker's.
-func Inheritable(name string) bool {
-	if slices.Contains(names, name) {
-		return true
+	CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER CUDA_HOME CUDA_PATH CUDA_VERSION CUDA_CACHE_PATH CUDA_CACHE_DISABLE CUDA_CACHE_MAXSIZE
+	CUDA_LAUNCH_BLOCKING CUDA_MODULE_LOADING CUDA_DEVICE_MAX_CONNECTIONS CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+	CUDA_MPS_ACTIVE_THREAD_PERCENTAGE NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES NVIDIA_TF32_OVERRIDE
+	HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES
+	NCCL_DEBUG NCCL_DEBUG_FILE NCCL_DEBUG_SUBSYS NCCL_CONF_FILE NCCL_SOCKET_IFNAME NCCL_SOCKET_FAMILY NCCL_SOCKET_NTHREADS
+	NCCL_NSOCKS_PERTHREAD NCCL_OOB_NET_IFNAME NCCL_NET NCCL_NET_PLUGIN NCCL_NET_GDR_LEVEL NCCL_NET_GDR_READ NCCL_CROSS_NIC
+	NCCL_IB_DISABLE NCCL_IB_HCA NCCL_IB_TIMEOUT NCCL_IB_RETRY_CNT NCCL_IB_GID_INDEX NCCL_IB_TC NCCL_IB_SL NCCL_IB_QPS_PER_CONNECTION
+	NCCL_IB_PCI_RELAXED_ORDERING NCCL_IB_ADAPTIVE_ROUTING NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_SHM_DISABLE NCCL_CUMEM_ENABLE
+	NCCL_NVLS_ENABLE NCCL_ALGO NCCL_PROTO NCCL_BUFFSIZE NCCL_NTHREADS NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS NCCL_TOPO_FILE
+	NCCL_GRAPH_FILE NCCL_TUNER_PLUGIN NCCL_IGNORE_CPU_AFFINITY NCCL_ASYNC_ERROR_HANDLING NCCL_BLOCKING_WAIT GLOO_SOCKET_IFNAME
+	OMP_NUM_THREADS OMP_SCHEDULE OMP_PROC_BIND OMP_PLACES OMP_DYNAMIC OMP_STACKSIZE OMP_WAIT_POLICY OMP_MAX_ACTIVE_LEVELS
+	MKL_NUM_THREADS MKL_DYNAMIC MKL_THREADING_LAYER MKL_INTERFACE_LAYER MKL_SERVICE_FORCE_INTEL MKL_CBWR MKL_ENABLE_INSTRUCTIONS
+	MKL_DEBUG_CPU_TYPE KMP_AFFINITY KMP_BLOCKTIME KMP_DUPLICATE_LIB_OK KMP_SETTINGS OPENBLAS_NUM_THREADS OPENBLAS_CORETYPE
+	OPENBLAS_L2_SIZE OPENBLAS_MAIN_FREE OPENBLAS_VERBOSE NUMEXPR_NUM_THREADS NUMEXPR_MAX_THREADS
+	TORCH_HOME TORCH_EXTENSIONS_DIR TORCH_CUDA_ARCH_LIST TORCH_LOGS TORCH_CPP_LOG_LEVEL TORCH_SHOW_CPP_STACKTRACES TORCH_DISTRIBUTED_DEBUG
+	TORCH_NCCL_ASYNC_ERROR_HANDLING TORCH_NCCL_BLOCKING_WAIT TORCH_NCCL_ENABLE_MONITORING TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC
+	TORCH_NCCL_TRACE_BUFFER_SIZE TORCH_NCCL_DUMP_ON_TIMEOUT TORCHINDUCTOR_CACHE_DIR TORCHDYNAMO_DISABLE
+	TF_CPP_MIN_LOG_LEVEL TF_FORCE_GPU_ALLOW_GROWTH TF_GPU_ALLOCATOR TF_GPU_THREAD_MODE TF_GPU_THREAD_COUNT TF_ENABLE_ONEDNN_OPTS
+	TF_NUM_INTEROP_THREADS TF_NUM_INTRAOP_THREADS TF_DETERMINISTIC_OPS TF_CUDNN_DETERMINISTIC TF_USE_LEGACY_KERAS TF_XLA_FLAGS
+	XLA_FLAGS XLA_PYTHON_CLIENT_PREALLOCATE XLA_PYTHON_CLIENT_MEM_FRACTION XLA_PYTHON_CLIENT_ALLOCATOR
+	HF_HOME HF_HUB_CACHE HF_DATASETS_CACHE HF_ASSETS_CACHE HF_MODULES_CACHE HF_XET_CACHE HF_ENDPOINT HF_HUB_OFFLINE HF_DATASETS_OFFLINE
+	HF_HUB_DISABLE_TELEMETRY HF_HUB_DISABLE_PROGRESS_BARS HF_HUB_DOWNLOAD_TIMEOUT HF_HUB_ETAG_TIMEOUT HF_HUB_ENABLE_HF_TRANSFER
+	TRANSFORMERS_CACHE TRANSFORMERS_OFFLINE TRANSFORMERS_VERBOSITY`)
+
+// storeNames are the variables by which stores in buckets, and Temporal, are reached.
+var storeNames = set(`
+	AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_REGION AWS_DEFAULT_REGION AWS_PROFILE AWS_DEFAULT_PROFILE AWS_CONFIG_FILE
+	AWS_SHARED_CREDENTIALS_FILE AWS_ROLE_ARN AWS_ROLE_SESSION_NAME AWS_WEB_IDENTITY_TOKEN_FILE AWS_CONTAINER_CREDENTIALS_FULL_URI
+	AWS_CONTAINER_CREDENTIALS_RELATIVE_URI AWS_CONTAINER_AUTHORIZATION_TOKEN AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE AWS_ENDPOINT_URL
+	AWS_ENDPOINT_URL_S3 AWS_EC2_METADATA_DISABLED AWS_EC2_METADATA_SERVICE_ENDPOINT AWS_MAX_ATTEMPTS AWS_RETRY_MODE
+	AWS_USE_FIPS_ENDPOINT AWS_USE_DUALSTACK_ENDPOINT AWS_REQUEST_CHECKSUM_CALCULATION AWS_RESPONSE_CHECKSUM_VALIDATION AWS_SDK_LOAD_CONFIG
+	GOOGLE_APPLICATION_CREDENTIALS GOOGLE_CLOUD_PROJECT GOOGLE_CLOUD_QUOTA_PROJECT GOOGLE_API_USE_CLIENT_CERTIFICATE
+	AZURE_STORAGE_ACCOUNT AZURE_STORAGE_KEY AZURE_STORAGE_SAS_TOKEN AZURE_STORAGE_CONNECTION_STRING AZURE_STORAGE_DOMAIN
+	AZURE_STORAGE_PROTOCOL AZURE_STORAGE_IS_CDN AZURE_STORAGE_IS_LOCAL_EMULATOR AZURE_CLIENT_ID AZURE_CLIENT_SECRET AZURE_TENANT_ID
+	AZURE_CLIENT_CERTIFICATE_PATH AZURE_FEDERATED_TOKEN_FILE AZURE_AUTHORITY_HOST AZURE_USERNAME AZURE_PASSWORD
+	TEMPORAL_ADDRESS TEMPORAL_NAMESPACE TEMPORAL_API_KEY TEMPORAL_CONFIG_FILE TEMPORAL_PROFILE TEMPORAL_TLS TEMPORAL_TLS_CLIENT_CERT_DATA
+	TEMPORAL_TLS_CLIENT_CERT_PATH TEMPORAL_TLS_SERVER_CA_CERT_DATA TEMPORAL_TLS_SERVER_CA_CERT_PATH TEMPORAL_TLS_SERVER_NAME
+	TEMPORAL_TLS_DISABLE_HOST_VERIFICATION TEMPORAL_CODEC_ENDPOINT`)
+
+// set returns the words of text.
+func set(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range strings.Fields(text) {
+		all[name] = true
 	}
-	upper := strings.ToUpper(name)
-	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) &&
-		!slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(upper, w) })
+	return all
 }
 
-// storePrefixes begin the variables by which stores in buckets, and Temporal, are reached. A program that may call sluice needs them.
-var storePrefixes = []string{"AWS_", "GOOGLE_", "AZURE_", "TEMPORAL_"}
+// Inheritable reports whether users' programs get a variable of the worker's.
+func Inheritable(name string) bool { return names[name] }
 
-// OfStore reports whether a program that may call sluice gets a variable, beside those that all get.
-func OfStore(name string) bool {
-	return slices.ContainsFunc(storePrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+// OfStore reports whether a program that may call sluice gets a variable, in addition to those that all programs get.
+func OfStore(name string) bool { return storeNames[name] }
+
+// toolPrefixes begin the variables of tools whose libraries read them in a user's program without its code naming them.
+var toolPrefixes = []string{
+	"MLFLOW_", "WANDB_", "COMET_", "NEPTUNE_", "CLEARML_", "DVC_", "KAGGLE_", "DATABRICKS_", "SNOWFLAKE_", "OPENAI_", "ANTHROPIC_",
+	"AWS_", "GOOGLE_", "AZURE_", "HF_", "NCCL_", "PYTORCH_",
+}
+
+// maxCode bounds a file that is searched for names of variables.
+const maxCode = 1 << 20
+
+var (
+	word     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+	filename = regexp.MustCompile(`[^\s'"=,;:()\[\]{}]+`)
+)
+
+// Withheld returns the variables of environ that a program would expect and does not get, sorted: those of well-known tools, and those that text,
+// which starts the program, or a file in dir that text names, contains as a word. gets reports which variables the program has.
+func Withheld(environ []string, text, dir string, gets func(variable string) bool) []string {
+	named := map[string]bool{}
+	search := func(code string) {
+		for _, w := range word.FindAllString(code, -1) {
+			named[w] = true
+		}
+	}
+	search(text)
+	for _, name := range filename.FindAllString(text, -1) {
+		if !filepath.IsLocal(name) {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Size() > maxCode {
+			continue
+		}
+		if code, err := os.ReadFile(file); err == nil {
+			search(string(code))
+		}
+	}
+	var all []string
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		isTool := slices.ContainsFunc(toolPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+		if (isTool || named[name]) && !gets(name) {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -38,6 +38,21 @@ func (s *Setup) inherited() []string {
 	}), nil)
 }
 
+// note names the variables of this process that the program may expect and does not get.
+func (s *Setup) note(f *Folder) string {
+	if s.Node {
+		return ""
+	}
+	withheld := inherit.Withheld(os.Environ(), strings.Join(s.Command.Command, "\n"), f.Work, func(variable string) bool {
+		return credential(variable) || slices.Contains(s.Withhold, variable) ||
+			slices.ContainsFunc(f.Env, func(kv string) bool { return strings.HasPrefix(kv, variable+"=") })
+	})
+	if len(withheld) == 0 {
+		return ""
+	}
+	return "sluice: this program does not get " + strings.Join(withheld, ", ") + " of the worker's environment: name what it needs in `env` or `secrets` of the step\n"
+}
+
 // Merge returns base without Sluice's credentials and with vars set, sorted.
 func Merge(base []string, vars map[string]string) []string {
 	var env []string

@@ -58,6 +58,8 @@ type Folder struct {
 	Argv []string
 	// Env is the whole environment, ready to hand to the process: what is inherited, then the contract's variables, then the step's.
 	Env []string
+	// Note is a line for the program's log about variables that it may expect and does not get; empty when there are none.
+	Note string
 }
 
 // Prepare lays an execution out: it fetches the workspace and the inputs, verified, and fills in the paths.
@@ -91,6 +93,7 @@ func Prepare(ctx context.Context, s Setup) (*Folder, error) {
 	if f.Env, err = environment(s, f, dirs); err != nil {
 		return nil, err
 	}
+	f.Note = s.note(f)
 	return f, nil
 }
 

@@ -86,15 +86,18 @@ func TestPrepare(t *testing.T) {
 	t.Setenv("NPM_TOKEN", "do not pass on")
 	t.Setenv("WAREHOUSE", "do not pass on")
 	t.Setenv("HARMLESS", "passed on")
+	t.Setenv("CORPUS", "do not pass on") // train.py reads it
+	t.Setenv("LR", "do not pass on")     // the command names it
+	t.Setenv("UNREAD", "do not pass on")
 	t.Setenv("PATH", "/usr/bin")
 	s := openStore(t)
 	mail := put(t, s, artifact.Dataset, map[string]string{"train/0.jsonl": "{}\n"})
 	dir := filepath.Join(t.TempDir(), "attempt")
 	f, err := Prepare(t.Context(), Setup{
 		Dir: dir, Store: s, Python: "/venv",
-		Workspace: put(t, s, artifact.Workspace, map[string]string{"train.py": "print()", "lib/a.py": ""}),
+		Workspace: put(t, s, artifact.Workspace, map[string]string{"train.py": "print(os.getenv('CORPUS'))", "lib/a.py": ""}),
 		Command: spec.Command{
-			Command: []string{"python3", "train.py", "--mail=" + inputpath.Token("mail", mail.Digest) + "/train"},
+			Command: []string{"python3", "train.py", "--mail=" + inputpath.Token("mail", mail.Digest) + "/train", "--rate=$LR"},
 			Inputs:  map[string]artifact.Ref{"mail": mail},
 		},
 		Env:     map[string]string{"MAIL": inputpath.Token("mail", mail.Digest), "HARMLESS": "the step's own"},
@@ -106,10 +109,15 @@ func TestPrepare(t *testing.T) {
 	input := filepath.Join(dir, "inputs", "mail")
 	want := &Folder{
 		Root: dir, Work: filepath.Join(dir, "work"), Output: filepath.Join(dir, "output"), Metrics: filepath.Join(dir, "metrics.jsonl"),
-		Argv: []string{"python3", "train.py", "--mail=" + input + "/train"},
+		Argv: []string{"python3", "train.py", "--mail=" + input + "/train", "--rate=$LR"},
 	}
-	env := f.Env
-	f.Env = nil
+	env, note := f.Env, f.Note
+	f.Env, f.Note = nil, ""
+	for name, isIn := range map[string]bool{"AWS_SECRET_ACCESS_KEY": true, "CORPUS": true, "LR": true, "HARMLESS": false, "UNREAD": false, "NPM_TOKEN": false} {
+		if strings.Contains(note, name) != isIn {
+			t.Errorf("%s is in the note: %v: %s", name, !isIn, note)
+		}
+	}
 	if diff := cmp.Diff(want, f); diff != "" {
 		t.Errorf("folder (-want +got):\n%s", diff)
 	}
@@ -124,7 +132,7 @@ func TestPrepare(t *testing.T) {
 	if at := slices.IndexFunc(env, func(kv string) bool { return strings.Contains(kv, "do not pass on") }); at >= 0 {
 		t.Errorf("the program is given %s", env[at])
 	}
-	if got := read(t, filepath.Join(want.Work, "train.py")); got != "print()" {
+	if got := read(t, filepath.Join(want.Work, "train.py")); got != "print(os.getenv('CORPUS'))" {
 		t.Errorf("train.py is %q", got)
 	}
 	if got := read(t, filepath.Join(input, "train", "0.jsonl")); got != "{}\n" {

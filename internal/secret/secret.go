@@ -101,15 +101,12 @@ func (r *Resolver) Value(ctx context.Context, env *spec.Environment, name string
 type Values struct {
 	// ByVariable are the values by the variable that a program finds each in.
 	ByVariable map[string]string
-	// Mask masks them all. It is nil when there are none.
+	// Mask masks them all, and the passwords in URLs that every program inherits. It is nil when there are none.
 	Mask *Mask
 }
 
 // Resolve finds the values of the secrets in names, which maps variables to secrets' names.
 func (r *Resolver) Resolve(ctx context.Context, env *spec.Environment, names map[string]string) (Values, error) {
-	if len(names) == 0 {
-		return Values{}, nil
-	}
 	found := make(map[string]string, len(names))
 	for _, variable := range slices.Sorted(maps.Keys(names)) {
 		value, err := r.Value(ctx, env, names[variable])
@@ -118,7 +115,11 @@ func (r *Resolver) Resolve(ctx context.Context, env *spec.Environment, names map
 		}
 		found[variable] = value
 	}
-	return Values{ByVariable: found, Mask: NewMask(slices.Collect(maps.Values(found))...)}, nil
+	values := append(slices.Collect(maps.Values(found)), inheritedPasswords()...)
+	if len(values) == 0 {
+		return Values{}, nil
+	}
+	return Values{ByVariable: found, Mask: NewMask(values...)}, nil
 }
 
 // Variables are the environment variables that hold secrets of an environment, sorted. A program that has not asked for a secret must

@@ -106,11 +106,30 @@ func TestResolve(t *testing.T) {
 	if said := got.Mask.Text("first value, second value"); said != "***, ***" {
 		t.Errorf("masked: %q", said)
 	}
+	for _, variable := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "PIP_INDEX_URL", "UV_DEFAULT_INDEX"} {
+		t.Setenv(variable, "")
+	}
 	if none, err := NewResolver().Resolve(t.Context(), env, nil); err != nil || none.Mask != nil || none.ByVariable != nil {
 		t.Errorf("of no names: %v, %v", none, err)
 	}
 	if _, err := NewResolver().Resolve(t.Context(), env, map[string]string{"C": "three"}); err == nil || !strings.HasPrefix(err.Error(), "C: ") {
 		t.Errorf("an unknown one: %v", err)
+	}
+}
+
+// TestInheritedPasswords: passwords in the URLs that all programs inherit are masked, whether a step has secrets or not.
+func TestInheritedPasswords(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://somebody:pr%2Foxy@proxy:3128")
+	t.Setenv("PIP_EXTRA_INDEX_URL", "https://pypi.example/simple https://token-of-pip@pypi.example/private/simple")
+	t.Setenv("DATABASE_URL", "postgres://somebody:postgres@db/")
+	got, err := NewResolver().Resolve(t.Context(), environment(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const before = "via http://somebody:pr%2Foxy@proxy:3128 (pr/oxy), https://token-of-pip@pypi.example/private, postgres"
+	const want = "via http://somebody:***@proxy:3128 (***), https://***@pypi.example/private, postgres"
+	if said := got.Mask.Text(before); said != want {
+		t.Errorf("masked: %q, want %q", said, want)
 	}
 }
 

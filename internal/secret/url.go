@@ -3,11 +3,45 @@ package secret
 import (
 	"html"
 	"net/url"
+	"os"
 	"strings"
+	"unicode"
+
+	"github.com/sluiceml/sluice/internal/inherit"
 )
 
 // minPart is how long a segment of a path or a value of a query must be to be masked on its own: shorter ones are words of ordinary text.
 const minPart = 8
+
+// inheritedPasswords are the passwords in URLs of this process's environment that every program inherits, those of proxies and package indexes:
+// as they are written and as they are meant. A user without a password is a token.
+func inheritedPasswords() []string {
+	var all []string
+	for _, kv := range os.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		if !inherit.Inheritable(name) {
+			continue
+		}
+		for address := range strings.FieldsFuncSeq(value, func(r rune) bool { return unicode.IsSpace(r) || r == ',' }) {
+			_, rest, isURL := strings.Cut(address, "://")
+			authority, _, _ := strings.Cut(rest, "/")
+			at := strings.LastIndexByte(authority, '@')
+			if !isURL || at < 0 {
+				continue
+			}
+			user, password, has := strings.Cut(authority[:at], ":")
+			if !has {
+				password = user
+			}
+			plain, err := url.PathUnescape(password)
+			if err != nil {
+				plain = password
+			}
+			all = append(all, password, plain)
+		}
+	}
+	return all
+}
 
 // URLParts are the parts of a URL that a receiver may repeat and that may be its secret, as they are written and as they are meant: the
 // path, the query, who logs in, and each long segment and value. The host is none of them.

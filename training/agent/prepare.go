@@ -208,6 +208,9 @@ func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) err
 	})
 	switch {
 	case err == nil:
+		if _, err := log.WriteString(p.folder.Note); err != nil {
+			return fault.New(fault.Infrastructure, "write the node's log: "+err.Error(), err)
+		}
 		return nil
 	case fault.TypeOf(err) == fault.User:
 		return fault.New(fault.User, err.Error(), err)

@@ -26,6 +26,8 @@ type Plan struct {
 	CostUSD float64 `json:"cost_usd,omitempty"`
 	// Open is the open run of the pipeline that `sluice run` would resume, or else the newest.
 	Open *contract.OpenRun `json:"open,omitempty"`
+	// Withheld are variables of this environment that programs may expect and do not get.
+	Withheld []string `json:"withheld,omitempty"`
 }
 
 // PlanStep is a step of a Plan.
@@ -164,6 +166,9 @@ func (t Theme) Plan(w io.Writer, p Plan) error {
 			line += t.paint(yellow, "   set it with -p "+name+"=VALUE")
 		}
 		out.folded(t, 4, line)
+	}
+	if len(p.Withheld) > 0 {
+		out.folded(t, 4, "  ", t.paint(yellow, "programs do not get "+strings.Join(p.Withheld, ", ")+" of this environment: name what they need in `env` or `secrets` of their step"))
 	}
 	ids, kinds := 0, 0
 	for _, s := range p.Steps {

@@ -67,6 +67,9 @@ as a picture.`,
 		}
 		out := cmd.OutOrStdout()
 		plan := view.NewPlan(program, planned)
+		if plan.Withheld, err = control.Withheld(req.PipelineFile); err != nil {
+			return err
+		}
 		switch *format {
 		case "json":
 			return view.JSON(out, plan)
