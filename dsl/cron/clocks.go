@@ -9,33 +9,30 @@ import (
 // WhenClocksChange says what becomes of a start of the expression in a night in which the clocks of a zone are changed, and what to write
 // instead; it is empty where each happens as on other days.
 func (c Expression) WhenClocksChange(zone *time.Location) (what, hint string) {
-	const year, years = 2026, 28 // any from now on: that there is summer time seldom changes; after 28 years the days of the week are the same
-	for day := range years * 365 {
-		midnight := time.Date(year, 1, 1+day, 0, 0, 0, 0, zone)
-		if _, before, after := changes(midnight, 25*time.Hour); before == after {
+	// Any years from now on: that there is summer time seldom changes; after 28 years the days of the week are the same.
+	at, until := time.Date(2026, 1, 1, 0, 0, 0, 0, zone), time.Date(2054, 1, 1, 0, 0, 0, 0, zone)
+	for {
+		_, change := at.ZoneBounds()
+		if change.IsZero() || change.After(until) {
+			return "", ""
+		}
+		if !change.After(at) { // on the last day of some leap years, ZoneBounds takes the end of the year's rules for the end of the zone
+			at = at.Add(24 * time.Hour)
 			continue
 		}
-		for hour := range time.Duration(25) {
-			change, before, after := changes(midnight.Add(hour*time.Hour), time.Hour)
-			switch by := time.Duration(after-before) * time.Second; {
-			case by > 0:
-				what, hint = c.skipped(change, by)
-			case by < 0:
-				what, hint = c.repeated(change, -by)
-			}
-			if what != "" {
-				return what, hint
-			}
+		_, before := change.Add(-time.Second).Zone()
+		_, after := change.Zone()
+		switch by := time.Duration(after-before) * time.Second; {
+		case by > 0:
+			what, hint = c.skipped(change, by)
+		case by < 0:
+			what, hint = c.repeated(change, -by)
 		}
+		if what != "" {
+			return what, hint
+		}
+		at = change
 	}
-	return "", ""
-}
-
-// changes returns the hour that begins behind a moment, and the offsets from UTC, in seconds, at that moment and a while later.
-func changes(at time.Time, while time.Duration) (hour time.Time, before, after int) {
-	_, before = at.Zone()
-	_, after = at.Add(while).Zone()
-	return at.Add(time.Hour).Truncate(time.Hour), before, after
 }
 
 const (
