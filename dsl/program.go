@@ -304,13 +304,16 @@ func (c *checker) compileStep(s *step) {
 		if name == "previous" && isA[*spec.Rollout](s) {
 			continue // a rollout is not repeated, which is reported
 		}
-		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
-			at := s.key
-			for _, section := range []string{"outputs", "fields"} {
-				if document.Lookup(s.body, section, name) != nil {
-					at = document.KeyNode(document.Lookup(s.body, section), name)
-				}
+		at := s.key
+		for _, section := range []string{"outputs", "fields"} {
+			if document.Lookup(s.body, section, name) != nil {
+				at = document.KeyNode(document.Lookup(s.body, section), name)
 			}
+		}
+		if expr.IsReserved(name) {
+			c.src.Errorf(at, "name", "give it another name, such as `"+name+"_`", "%q is a reserved word in CEL: a gate, which reads outputs by their names alone, could not read it", name)
+		}
+		if _, ofInstance := s.instance[name]; taken || ofInstance || name == "inputs" {
 			c.src.Errorf(at, "reserved", "give it another name", "`%s` is a reserved name and cannot be an output of `%s`", name, s.ID)
 		}
 	}

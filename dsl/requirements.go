@@ -10,6 +10,19 @@ import (
 	"github.com/sluiceml/sluice/dsl/pipfile"
 )
 
+// otherFormats are files that other tools keep requirements in, each with how to make one that pip reads.
+var otherFormats = map[string]string{
+	"pyproject.toml":   "write one with `uv pip compile pyproject.toml -o requirements.txt`, or `uv export --no-hashes --no-emit-project -o requirements.txt`",
+	"uv.lock":          "write one with `uv export --no-hashes --no-emit-project -o requirements.txt`",
+	"poetry.lock":      "write one with `poetry export -o requirements.txt`",
+	"Pipfile":          "write one with `pipenv requirements > requirements.txt`",
+	"Pipfile.lock":     "write one with `pipenv requirements > requirements.txt`",
+	"environment.yml":  "write one with `pip list --format=freeze > requirements.txt`",
+	"environment.yaml": "write one with `pip list --format=freeze > requirements.txt`",
+	"setup.py":         "list the packages in a requirements.txt",
+	"setup.cfg":        "list the packages in a requirements.txt",
+}
+
 // readRequirements notes which files a requirements file includes, which a result depends on as it does on that, and reports those that
 // a run would lack; at is what names the requirements file.
 func (c *checker) readRequirements(at *yaml.Node, file string) {
@@ -18,6 +31,10 @@ func (c *checker) readRequirements(at *yaml.Node, file string) {
 		return
 	}
 	c.requirements[root] = nil
+	if how, isOther := otherFormats[path.Base(root)]; isOther {
+		c.src.Errorf(at, "runtime", how, "pip cannot read `%s` as a requirements file", file)
+		return
+	}
 	seen := []string{root}
 	for i := 0; i < len(seen); i++ {
 		data, err := c.ws.ReadFile(seen[i])

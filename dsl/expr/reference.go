@@ -151,6 +151,14 @@ func rootOf(x ast.Expr) int64 {
 	return x.ID()
 }
 
+// reserved are the words that CEL's specification reserves: they can be fields, but no expression can begin with one.
+var reserved = []string{
+	"as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
+}
+
+// IsReserved reports whether CEL reserves a word, so that it cannot be the name of a variable.
+func IsReserved(word string) bool { return slices.Contains(reserved, word) }
+
 // IsIdentifier reports whether s is a name of the language: [a-z][a-z0-9_]*.
 func IsIdentifier(s string) bool {
 	if s == "" || s[0] < 'a' || s[0] > 'z' {
