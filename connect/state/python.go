@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // FindPython returns the virtual environment whose programs the users' commands find first in PATH: $SLUICE_PYTHON_ENV, or else the
-// folder .venv in the working folder or the nearest folder above it. Empty when there is none.
+// folder .venv in the working folder or the nearest folder above it, or else the one that is activated. Empty when there is none.
 func FindPython() string { return PythonBeside(".") }
 
 // PythonBeside is FindPython for the folder of a pipeline in place of the working folder.
@@ -25,13 +26,20 @@ func PythonBeside(folder string) string {
 	if err != nil {
 		return ""
 	}
-	for _, env := range onnx.EnvironmentsAbove(dir) {
+	for _, env := range append(onnx.EnvironmentsAbove(dir), ActivatedPython()) {
+		if env == "" {
+			continue
+		}
 		if info, err := os.Stat(filepath.Join(env, "bin", "python3")); err == nil && !info.IsDir() {
 			return env
 		}
 	}
 	return ""
 }
+
+// ActivatedPython returns the environment that is activated in the user's shell: of venv, virtualenv or uv, or else of conda. Empty when there
+// is none.
+func ActivatedPython() string { return cmp.Or(os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX")) }
 
 // PythonNamed reports whether FindPython returns the environment that $SLUICE_PYTHON_ENV names.
 func PythonNamed() bool { return os.Getenv(onnx.EnvironmentVariable) != "" }

@@ -41,15 +41,25 @@ func TestFindPython(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(env, "bin", "python3"), nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	tests := []struct{ name, cwd, variable, want string }{
-		{"beside", filepath.Join(root, "project"), "", env},
-		{"above, past a folder of that name without Python", below, "", env},
-		{"nowhere", filepath.Join(root, "other"), "", ""},
-		{"named", below, "/opt/env", "/opt/env"},
+	active := filepath.Join(root, "active")
+	if err := os.CopyFS(active, os.DirFS(env)); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ name, cwd, variable, activated, conda, want string }{
+		{"beside", filepath.Join(root, "project"), "", "", "", env},
+		{"above, past a folder of that name without Python", below, "", "", "", env},
+		{"nowhere", filepath.Join(root, "other"), "", "", "", ""},
+		{"named", below, "/opt/env", active, "", "/opt/env"},
+		{"activated", filepath.Join(root, "other"), "", active, "", active},
+		{"activated by conda", filepath.Join(root, "other"), "", "", active, active},
+		{"activated, and beside", below, "", active, "", env},
+		{"activated, and removed since", filepath.Join(root, "other"), "", filepath.Join(root, "gone"), "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv(onnx.EnvironmentVariable, tt.variable)
+			t.Setenv("VIRTUAL_ENV", tt.activated)
+			t.Setenv("CONDA_PREFIX", tt.conda)
 			t.Chdir(tt.cwd)
 			if got := FindPython(); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)

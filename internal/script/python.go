@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -54,6 +55,7 @@ func (v venv) dir(ctx context.Context) (string, error) {
 	}
 	var about struct {
 		Paths []string `json:"paths"`
+		Pip   bool     `json:"pip"`
 	}
 	said, err := v.ask(ctx, aboutPython, &about)
 	if err != nil {
@@ -84,7 +86,7 @@ func (v venv) dir(ctx context.Context) (string, error) {
 	if err := scratch.Remove(dir); err != nil { // half of one
 		return "", err
 	}
-	return dir, v.install(ctx, dir, about.Paths)
+	return dir, v.install(ctx, dir, about.Paths, about.Pip)
 }
 
 // ownTemp returns a folder for what is kept where there is no cache folder, as without HOME. Everybody may write to the folder that it is
@@ -104,18 +106,26 @@ func ownTemp() (string, error) {
 	return dir, nil
 }
 
-// aboutPython says which interpreter it is, where it finds packages, and which distributions it finds in which of its folders.
-const aboutPython = `import json, os, sys
+// aboutPython says which interpreter it is, whether it has pip, where it finds packages, and which distributions it finds in which of its folders.
+const aboutPython = `import importlib.util, json, os, sys
 print(json.dumps({
     "is": sys.version,
+    "pip": importlib.util.find_spec("pip") is not None,
     "paths": [p for p in sys.path if p.endswith("-packages")],
     "installed": [sorted(e for e in os.listdir(p) if e.endswith((".dist-info", ".egg-info", ".egg-link"))) for p in sys.path if os.path.isdir(p)],
 }))`
 
 // install makes the environment. Packages of the base are found behind its own, by a path file: --system-site-packages would mean those of
-// the interpreter that the base was made by. So is its pip.
-func (v venv) install(ctx context.Context, dir string, paths []string) error {
-	if _, err := v.python(ctx, "-m", "venv", "--without-pip", dir); err != nil {
+// the interpreter that the base was made by. So is its pip; for a base without pip, as uv makes them, Python brings its own.
+func (v venv) install(ctx context.Context, dir string, paths []string, hasPip bool) error {
+	args := []string{"-m", "venv", "--without-pip", dir}
+	if !hasPip {
+		args = []string{"-m", "venv", dir}
+	}
+	if _, err := v.python(ctx, args...); err != nil {
+		if !hasPip && fault.TypeOf(err) == fault.User {
+			return fault.Errorf(fault.User, "the Python environment %s has no pip: install it (`uv pip install pip`, or `apt-get install python3-venv`)\n%w", cmp.Or(v.base, "in PATH"), err)
+		}
 		return err
 	}
 	sites, err := filepath.Glob(filepath.Join(dir, "lib", "python*", "site-packages"))

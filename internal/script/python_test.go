@@ -88,6 +88,31 @@ func TestRequirementsAreInstalledOnce(t *testing.T) {
 	}
 }
 
+// TestBaseWithoutPip: the environments that uv makes have no pip.
+func TestBaseWithoutPip(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("PIP_FIND_LINKS", folder(t, map[string]string{"thing-1.2-py3-none-any.whl": wheel(t, "thing", "1.2")}))
+	base := filepath.Join(t.TempDir(), "base")
+	if out, err := exec.CommandContext(t.Context(), "python3", "-m", "venv", "--without-pip", base).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s := openStore(t)
+	f, err := Prepare(t.Context(), Setup{
+		Dir: t.TempDir(), Store: s, Workspace: put(t, s, artifact.Workspace, map[string]string{"requirements.txt": "--no-index\nthing==1.2\n"}), Python: base,
+		Command: spec.Command{Command: []string{"python3"}, Runtime: spec.Runtime{Python: "requirements.txt"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, err := LookPath("python3", f.Work, f.Env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), python, "-c", "import thing; print(thing.version)").CombinedOutput(); err != nil || string(out) != "1.2\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestEnvironmentFollowsItsBase: pip does not install what the base has, so an environment is made anew when another version is there.
 func TestEnvironmentFollowsItsBase(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

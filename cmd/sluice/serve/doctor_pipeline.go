@@ -60,6 +60,8 @@ func pythonFor(stateDir, file string) (env, why string) {
 		return held, "named by " + onnx.EnvironmentVariable
 	case state.PythonNamed():
 		return beside, "named by " + onnx.EnvironmentVariable
+	case beside != "" && beside == state.ActivatedPython():
+		return beside, "the activated environment"
 	case beside != "" && file != "":
 		return beside, "the nearest .venv of the pipeline"
 	case beside != "":
