@@ -11,7 +11,8 @@ func newExitCodes() *cobra.Command {
 parse messages:
 
     0  success; also if a gate stopped the run (on_fail: stop), or another run
-       held the concurrency group (on_conflict: skip), which are normal ends
+       held the concurrency group (on_conflict: skip), which are normal ends;
+       with --fail-declined, a run that a gate stopped ends with 4
     1  infrastructure: a process, disk, network or server failed, or Sluice
        itself
     2  invalid: the pipeline, the environment, a parameter or the command line

@@ -47,8 +47,10 @@ type follower struct {
 	live  *view.Live
 	plain *view.Plain
 	note  string
-	over  bool            // the run has ended
-	asked map[string]bool // the questions that a log has
+	over  bool // the run has ended
+	// failDeclined: a declined run ends the process as a failed gate does.
+	failDeclined bool
+	asked        map[string]bool // the questions that a log has
 
 	briefs map[string]string    // of steps that succeeded; poll's own, and
 	mute   map[string]time.Time // since when trainings and rollouts have not answered
@@ -417,6 +419,9 @@ func (f *follower) finish(ctx context.Context, end ending) error {
 		return err
 	}
 	code := kit.CodeOfRun(end.out)
+	if f.failDeclined && end.out.Status == spec.StatusDeclined {
+		code = kit.ExitGate
+	}
 	if f.format == "json" {
 		err = view.Event(f.out, "ended", view.NewRecord(run.RunRecord, run.Steps, nil, time.Now()))
 	} else {

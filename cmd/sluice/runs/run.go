@@ -17,7 +17,6 @@ import (
 func NewRun() *cobra.Command {
 	var req control.SubmitRequest
 	var given []string
-	var detach bool
 	cmd := &cobra.Command{
 		Use:   "run PIPELINE",
 		Short: "Run a pipeline and show its progress",
@@ -59,11 +58,10 @@ The exit code tells how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "rerun only these steps; there must be results of the others to reuse")
 	cmd.Flags().BoolVar(&req.NoCache, "no-cache", false, "do not reuse results of earlier runs")
 	cmd.Flags().StringArrayVarP(&given, "param", "p", nil, "parameter of the pipeline, name=value; may be repeated")
-	cmd.Flags().BoolVar(&detach, "detach", false, "return when the run has begun; it goes on in the background")
 	kit.Must(cmd.RegisterFlagCompletionFunc("param", kit.CompleteParams))
 	kit.Must(cmd.RegisterFlagCompletionFunc("from", kit.CompleteSteps))
 	kit.Must(cmd.RegisterFlagCompletionFunc("only", kit.CompleteSteps))
-	format := kit.AddFormat(cmd)
+	how := addFollowing(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
 		if req.Params, err = kit.ParseParams(cmd, given); err != nil {
@@ -79,22 +77,36 @@ The exit code tells how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 		if err := control.SettleStore(cmd.Context(), kit.StateDir(cmd), &req); err != nil {
 			return err
 		}
-		return launch(cmd, *format, detach, func(ctx context.Context, s *control.Session) (control.Submitted, error) {
+		return launch(cmd, *how, func(ctx context.Context, s *control.Session) (control.Submitted, error) {
 			return s.Submit(ctx, req)
 		})
 	}
 	return cmd
 }
 
+// following are the flags of commands that start a run and follow it.
+type following struct {
+	format               *string
+	detach, failDeclined bool
+}
+
+func addFollowing(cmd *cobra.Command) *following {
+	var f following
+	cmd.Flags().BoolVar(&f.detach, "detach", false, "return when the run has begun; it goes on in the background")
+	cmd.Flags().BoolVar(&f.failDeclined, "fail-declined", false, "exit with 4, as for a failed gate, if the run is declined")
+	f.format = kit.AddFormat(cmd)
+	return &f
+}
+
 // launch opens a session, starts a run in it by submit and follows the run, or leaves it to a Sluice in the background.
-func launch(cmd *cobra.Command, format string, detach bool, submit func(context.Context, *control.Session) (control.Submitted, error)) (err error) {
+func launch(cmd *cobra.Command, how following, submit func(context.Context, *control.Session) (control.Submitted, error)) (err error) {
 	signals := kit.Listen()
 	defer signals.Close()
 	ctx, stop := signals.Until(cmd.Context())
 	defer stop()
 	state := kit.StateDir(cmd)
 	behind := background{state: state, notes: cmd.ErrOrStderr()}
-	if detach {
+	if how.detach {
 		if err := behind.ensure(ctx); err != nil {
 			return err
 		}
@@ -110,7 +122,7 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 		stop()
 		ctx, stop := signals.Until(cmd.Context())
 		defer stop()
-		if lost := behind.takeOver(ctx, left); detach { // now that the folder is free
+		if lost := behind.takeOver(ctx, left); how.detach { // now that the folder is free
 			err = errors.Join(err, lost)
 		} else {
 			behind.tell(lost)
@@ -120,11 +132,12 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 	if err != nil {
 		return err
 	}
-	f := newFollower(s, w, sub, format, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	f := newFollower(s, w, sub, *how.format, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	f.failDeclined = how.failDeclined
 	if err := f.announce(); err != nil {
 		return err
 	}
-	if detach {
+	if how.detach {
 		left, err = detached(ctx, s, sub.Run)
 		return err
 	}
@@ -159,7 +172,6 @@ func launch(cmd *cobra.Command, format string, detach bool, submit func(context.
 // NewRerun starts a finished run again.
 func NewRerun() *cobra.Command {
 	var req control.RerunRequest
-	var detach bool
 	cmd := &cobra.Command{
 		Use:   "rerun [RUN]",
 		Short: "Run a pipeline again, reusing the steps that succeeded",
@@ -181,12 +193,11 @@ because Sluice was killed, continues instead. --detach is that of ` + "`sluice r
 	kit.AddEnvironment(cmd, &req.EnvFile)
 	cmd.Flags().StringVar(&req.From, "from", "", "rerun this step and all that depend on it")
 	cmd.Flags().StringSliceVar(&req.Only, "only", nil, "rerun only these steps; there must be results of the others to reuse")
-	cmd.Flags().BoolVar(&detach, "detach", false, "return when the run has begun; it goes on in the background")
 	cmd.Flags().StringArrayP("param", "p", nil, "rejected, with what to do instead")
 	kit.Must(cmd.Flags().MarkHidden("param"))
 	kit.Must(cmd.RegisterFlagCompletionFunc("from", completeStepsOfRun))
 	kit.Must(cmd.RegisterFlagCompletionFunc("only", completeStepsOfRun))
-	format := kit.AddFormat(cmd)
+	how := addFollowing(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("param") {
 			return kit.Invalidf("a rerun keeps the parameters of its run\n" +
@@ -197,7 +208,7 @@ because Sluice was killed, continues instead. --detach is that of ` + "`sluice r
 			return err
 		}
 		req.Run = old.Run
-		return launch(cmd, *format, detach, func(ctx context.Context, s *control.Session) (control.Submitted, error) {
+		return launch(cmd, *how, func(ctx context.Context, s *control.Session) (control.Submitted, error) {
 			return s.Rerun(ctx, req)
 		})
 	}
