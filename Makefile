@@ -15,6 +15,11 @@ VERSION ?=
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# What a target needs of the system comes first. Where it cannot be installed, nothing is built.
+.NOTPARALLEL:
+needs-%:
+	@scripts/install.sh $*
+
 .PHONY: setup
 setup: ## create .venv with PyTorch and ONNX Runtime, and download the example's mail
 	@scripts/python.sh
@@ -30,11 +35,11 @@ build: ## build bin/sluice and bin/sluice-agent; with a C compiler also bin/slui
 	else echo 'no C compiler: bin/sluice-gpu is not built; Sluice asks nvidia-smi for GPUs'; fi
 
 .PHONY: demo
-demo: setup build ## run examples/spam, from raw mail to a served spam filter
+demo: needs-demo setup build ## run examples/spam, from raw mail to a served spam filter
 	bin/sluice run examples/spam/pipeline.yaml -e examples/spam/environment.yaml
 
 .PHONY: flink
-flink: ## fetch Flink's job server for Beam into the cache folder, for cleaning on Flink
+flink: needs-flink ## fetch Flink's job server for Beam into the cache folder, for cleaning on Flink
 	@scripts/flink.sh
 
 .PHONY: kube
@@ -58,37 +63,37 @@ s3: ## build an S3 server into the cache folder, for the tests of buckets
 	go -C tools/s3 build -trimpath -o "$(SLUICE_CACHE)/s3/s3" .
 
 .PHONY: cluster
-cluster: setup build prometheus ## start the services of docker-compose.yml as processes: Temporal on PostgreSQL, S3, Prometheus, two workers
+cluster: needs-cluster prometheus setup build ## start the services of docker-compose.yml as processes: Temporal on PostgreSQL, S3, Prometheus, two workers
 	@scripts/cluster.sh
 	@PATH="$$PATH:$(SLUICE_CACHE)/prometheus" $(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
 
 .PHONY: test
-test: setup build flink moto tritonclient kube prometheus s3 ## run all tests
+test: needs-test prometheus setup build flink moto tritonclient kube s3 ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long
-test-long: build ## test the documented limits (10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers) and the recipes of CONTRIBUTING.md
+test-long: needs-test-long setup build ## test the documented limits (10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers) and the recipes of CONTRIBUTING.md
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'AtScale|TestScale|TestCrowd|TestChaos'
 	SLUICE_TEST_LONG=1 go test -count=1 -timeout 20m -v . -run TestRecipes
 
 .PHONY: test-cluster
-test-cluster: setup build prometheus ## run the example on the services of `make cluster` while each of them is killed (5 minutes)
+test-cluster: needs-cluster prometheus setup build ## run the example on the services of `make cluster` while each of them is killed (5 minutes)
 	@scripts/cluster.sh
 	go -C tools/cluster test ./...
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_CLUSTER=$(SLUICE_CACHE)/cluster PATH="$$PATH:$(SLUICE_CACHE)/prometheus" go test -count=1 -timeout 30m -v ./integration -run TestCluster
 
 .PHONY: test-frameworks
-test-frameworks: setup build ## train with current PyTorch, Hugging Face and Lightning through interruptions (downloads 3 GB, then 8 minutes)
+test-frameworks: needs-test-frameworks setup build ## train with current PyTorch, Hugging Face and Lightning through interruptions (downloads 3 GB, then 8 minutes)
 	@scripts/frameworks.sh
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_FRAMEWORKS=1 SLUICE_PYTHON_ENV=$(SLUICE_CACHE)/frameworks go test -count=1 -timeout 30m -v ./integration -run TestFrameworks
 
 .PHONY: soak
-soak: build setup s3 ## long tests: outages of server, store, pool and Vault for up to ten minutes, a training with 200 interruptions, killed workers and gateways during rollouts, and a model beyond 2 GiB (90 minutes)
+soak: needs-soak setup build s3 ## long tests: outages of server, store, pool and Vault for up to ten minutes, a training with 200 interruptions, killed workers and gateways during rollouts, and a model beyond 2 GiB (90 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 90m -v ./integration -run 'TestOutages|TestTrainSoak|TestReplicasUnderLoad|TestKillsInRollout'
 
 .PHONY: lint
-lint: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck, govulncheck and a check of modules that only tests need
+lint: needs-lint $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck, govulncheck and a check of modules that only tests need
 	$(TOOLS)/golangci-lint run
 	@scripts/modules.sh
 	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
@@ -103,7 +108,7 @@ fmt: $(TOOLS)/golangci-lint ## format all Go files
 	$(TOOLS)/golangci-lint fmt
 
 .PHONY: generate
-generate: ## regenerate schema.json and the generated pages and tables of docs/
+generate: needs-generate ## regenerate schema.json and the generated pages and tables of docs/
 	go generate ./...
 
 .PHONY: check-generated
@@ -111,7 +116,7 @@ check-generated: generate ## fail if generated files are stale
 	@git diff --exit-code || { echo 'generated files are stale: commit what `make generate` writes' >&2; exit 1; }
 
 .PHONY: histories
-histories: build ## record the histories for the replay tests again, after an intended change of workflow code
+histories: setup build ## record the histories for the replay tests again, after an intended change of workflow code
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./worker -run 'TestPipelineRuns|TestRolloutRuns|TestGroupQueues|TestOutputTrigger|TestWatchIsOne|TestWaitsReachNoLimit' -record ../workflows/testdata
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves|KeepsIts|MovesBack|LeavesBroken|ReleasesIdle)|TestEnds|TestContinued' -record ../workflows/testdata
 
@@ -120,7 +125,7 @@ state: setup build ## record the state folder that this build and later ones mus
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run '^TestEarlierState$$' -record-state
 
 .PHONY: bench
-bench: build ## run a benchmark: NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint; the last two need `make setup s3`, serve and rollback `make setup`
+bench: needs-bench $(if $(filter serve rollback recovery checkpoint,$(NAME)),setup) $(if $(filter recovery checkpoint,$(NAME)),s3) build ## run a benchmark: NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint
 	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint))
 
 .PHONY: release

@@ -1,22 +1,12 @@
 #!/usr/bin/env bash
 # Makes what `make cluster` runs, in cluster/ in the cache folder ($SLUICE_CACHE), unless it is there and made of the same: the program
 # that starts the Compose file's services as processes, Temporal's server, schema tool and UI, and versitygw, an S3 server, from their Go
-# modules. PostgreSQL comes from Debian or Ubuntu, unless it is installed. Progress goes to stderr.
+# modules. PostgreSQL is the system's (scripts/install.sh).
+# Progress goes to stderr.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../tools/cluster"
 
 readonly dir="${SLUICE_CACHE:?where to put the programs}/cluster"
-
-missing=()
-compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null || missing+=(postgresql)
-command -v wget >/dev/null || missing+=(wget)
-if ((${#missing[@]})); then
-    echo "cluster: apt-get install ${missing[*]}" >&2
-    root=()
-    ((EUID == 0)) || root=(sudo)
-    "${root[@]}" apt-get -qq update >&2 </dev/null
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >&2 </dev/null
-fi
 
 made="$(cat go.mod go.sum ./*.go | sha256sum)"
 if [[ "$(cat "$dir/.from" 2>/dev/null)" == "$made" ]]; then

@@ -11,6 +11,9 @@ fi
 echo "prometheus: unpacking Debian's package" >&2
 unpacked="$(mktemp -d)"
 trap 'rm -rf "$unpacked"' EXIT
-(cd "$unpacked" && apt-get -qq -o APT::Sandbox::User=root download prometheus >&2 && dpkg-deb -x prometheus_*.deb .)
+# With package lists of its own it needs no rights, and none that the machine has and that may be old.
+mkdir -p "$unpacked"/{lists,cache/archives}/partial
+apt=(apt-get -qq -o APT::Sandbox::User=root -o "Dir::State::Lists=$unpacked/lists" -o "Dir::Cache=$unpacked/cache")
+(cd "$unpacked" && "${apt[@]}" update >&2 && "${apt[@]}" download prometheus >&2 && dpkg-deb -x prometheus_*.deb .)
 mkdir -p "$dir"
 install "$unpacked"/usr/bin/{prometheus,promtool} "$dir"

@@ -42,19 +42,6 @@ has_torch() { imports "$1" torch; }
 # Debian and Ubuntu keep ensurepip, which venv needs, in a package of its own.
 can_venv() { imports "$1" ensurepip; }
 
-# Fails where there is no apt or no right to use it. sudo may ask for a password where there is a terminal.
-apt_install() {
-    command -v apt-get >/dev/null || return 1
-    local root=()
-    if ((EUID != 0)); then
-        command -v sudo >/dev/null || return 1
-        root=(sudo)
-    fi
-    say "apt-get install $*"
-    "${root[@]}" apt-get -qq update >&2 </dev/null &&
-        "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >&2 </dev/null
-}
-
 resolve() {
     if [[ -n ${SLUICE_PYTHON:-} ]]; then
         recent "$SLUICE_PYTHON" || die "SLUICE_PYTHON=$SLUICE_PYTHON is no Python $oldest or newer"
@@ -62,7 +49,7 @@ resolve() {
         echo "$SLUICE_PYTHON"
     elif first_that has_torch; then
         return
-    elif recent /usr/bin/python3 && apt_install python3-torch python3-venv && has_torch /usr/bin/python3; then
+    elif recent /usr/bin/python3 && scripts/install.sh --packages python3-torch python3-venv && has_torch /usr/bin/python3; then
         echo /usr/bin/python3
     else
         first_that can_venv || first_that true || die "no python3 of version $oldest or newer on this machine; install one, or name one in SLUICE_PYTHON"
@@ -78,7 +65,7 @@ flock 9 # two makes at once: the second waits, then finds the work done
 current && exit
 
 python="$(resolve)"
-can_venv "$python" || apt_install python3-venv || true
+can_venv "$python" || scripts/install.sh --packages python3-venv || true
 can_venv "$python" ||
     die "$python cannot make a .venv, for it has no ensurepip; have root run 'apt-get install python3-venv', or name a Python with PyTorch in SLUICE_PYTHON"
 

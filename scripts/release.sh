@@ -25,8 +25,9 @@ for platform in "${platforms[@]}"; do
         echo "release: no release for $platform: PLATFORMS may have ${!compilers[*]}" >&2
         exit 2
     }
-    [[ $platform == "$here" ]] || command -v "$compiler" >/dev/null || {
-        echo "release: $platform needs $compiler: apt-get install ${packages[$platform]} libc6-dev-${platform#*/}-cross" >&2
+    needed=("${packages[$platform]}" "libc6-dev-${platform#*/}-cross")
+    [[ $platform == "$here" ]] || command -v "$compiler" >/dev/null || scripts/install.sh --packages "${needed[@]}" || {
+        echo "release: $platform needs $compiler: apt-get install ${needed[*]}" >&2
         exit 2
     }
 done
