@@ -116,12 +116,12 @@ check-generated: generate ## fail if generated files are stale
 	@git diff --exit-code || { echo 'generated files are stale: commit what `make generate` writes' >&2; exit 1; }
 
 .PHONY: histories
-histories: setup build ## record the histories for the replay tests again, after an intended change of workflow code
+histories: setup build ## record the histories for the replay tests again, in place of those of the release before; only at a release
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./worker -run 'TestPipelineRuns|TestRolloutRuns|TestGroupQueues|TestOutputTrigger|TestWatchIsOne|TestWaitsReachNoLimit' -record ../workflows/testdata
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves|KeepsIts|MovesBack|LeavesBroken|ReleasesIdle)|TestEnds|TestContinued' -record ../workflows/testdata
 
 .PHONY: state
-state: setup build ## record the state folder that this build and later ones must be able to open, in place of the older one
+state: setup build ## record the state folder that TestEarlierState opens, in place of that of the release before; only at a release
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run '^TestEarlierState$$' -record-state
 
 .PHONY: bench
