@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Makes what `make cluster` runs, in cluster/ in the cache folder ($SLUICE_CACHE), unless it is there and made of the same: the program
 # that starts the Compose file's services as processes, Temporal's server, schema tool and UI, and versitygw, an S3 server, from their Go
-# modules. PostgreSQL is the system's (scripts/install.sh).
-# Progress goes to stderr.
+# modules. PostgreSQL is the system's (scripts/install.sh). Progress goes to stderr.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../tools/cluster"
 
