@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect/state/holder"
 )
 
@@ -75,14 +76,23 @@ func ReadToken(path string) (Token, error) {
 	return Token(token), nil
 }
 
-// WorkflowURL returns the page of a workflow in the UI at uiAddress ("http://127.0.0.1:8233"). The URL contains the key of the browser,
-// which opens the UI and nothing else. An empty runID means the latest run.
+// runsQuery is the query under which the UI lists runs, without the locks, watches and notifications around them.
+const runsQuery = `WorkflowType="` + contract.PipelineWorkflow + `"`
+
+// WorkflowURL returns the page of a workflow in the UI at uiAddress ("http://127.0.0.1:8233"), or, if workflowID is empty, of the list of runs,
+// the newest first. The URL contains the key of the browser, which opens the UI and nothing else. An empty runID means the latest run.
 func (t Token) WorkflowURL(uiAddress, namespace, workflowID, runID string) string {
-	page := uiAddress + "/namespaces/" + url.PathEscape(namespace) + "/workflows/" + url.PathEscape(workflowID)
-	if runID != "" {
-		page += "/" + url.PathEscape(runID) + "/history"
+	page := uiAddress + "/namespaces/" + url.PathEscape(namespace) + "/workflows"
+	query := url.Values{uiKeyParam: {t.uiKey()}}
+	switch {
+	case workflowID == "":
+		query.Set("query", runsQuery)
+	case runID == "":
+		page += "/" + url.PathEscape(workflowID)
+	default:
+		page += "/" + url.PathEscape(workflowID) + "/" + url.PathEscape(runID) + "/history"
 	}
-	return page + "?" + uiKeyParam + "=" + t.uiKey()
+	return page + "?" + query.Encode()
 }
 
 // uiKey is the key that the browser presents in place of the token, so that neither its history nor its cookies contain the token.

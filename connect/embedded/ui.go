@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"html/template"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -100,6 +101,21 @@ func uiRoutes(codec http.Handler, conn *grpc.ClientConn) (http.Handler, error) {
 	return e, route.SetUIRoutes(e, "", pages)
 }
 
+// landing gives a browser that has chosen no columns for its list of workflows those that tell runs apart: Temporal calls a run that was declined
+// Completed. The UI keeps the choice in the browser, under this key.
+var landing = template.Must(template.New("landing").Parse(`<!doctype html>
+<meta charset="utf-8"><title>Sluice</title>
+<script>
+try {
+  const key = "namespace-workflow-table-columns", chosen = JSON.parse(localStorage.getItem(key) || "{}")
+  chosen[{{.Namespace}}] ??= ["Status", "SluiceVerdict", "SluicePipeline", "Workflow ID", "Start", "End"].map(label => ({label}))
+  localStorage.setItem(key, JSON.stringify(chosen))
+} catch {}
+location.replace({{.To}})
+</script>
+<noscript><a href="{{.To}}">Temporal</a></noscript>
+`))
+
 // uiDoor lets in a browser that opens a printed URL, and moves the key in it to a cookie. Cookies do not distinguish ports, so the cookie's
 // name contains the port; the UIs of two state folders can then be open at the same time.
 func uiDoor(token Token, port int, next http.Handler) http.Handler {
@@ -110,7 +126,9 @@ func uiDoor(token Token, port int, next http.Handler) http.Handler {
 			http.SetCookie(w, &http.Cookie{Name: name, Value: key, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 			query.Del(uiKeyParam)
 			clean := url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: query.Encode()}
-			http.Redirect(w, r, clean.String(), http.StatusSeeOther)
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.Header().Set("Cache-Control", "no-store")
+			_ = landing.Execute(w, map[string]string{"To": clean.String(), "Namespace": Namespace}) // a browser that has left needs none
 			return
 		}
 		cookie, err := r.Cookie(name)

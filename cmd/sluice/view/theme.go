@@ -4,6 +4,7 @@ package view
 
 import (
 	"io"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -138,9 +139,13 @@ func (w *writer) line(parts ...string) {
 }
 
 // Page is the address of a page in Temporal's UI. The key in it is for the person at a terminal: a log is read by others, too.
-func (t Theme) Page(url string) string {
-	if !t.Terminal {
-		url, _, _ = strings.Cut(url, "?")
+func (t Theme) Page(address string) string {
+	u, err := url.Parse(address)
+	if t.Terminal || err != nil {
+		return address
 	}
-	return url
+	query := u.Query()
+	query.Del("key")
+	u.RawQuery = query.Encode()
+	return u.String()
 }
