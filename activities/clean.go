@@ -92,12 +92,6 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 	if err != nil {
 		return nil, nil, err
 	}
-	if spec.RowParams == nil { // resolved by a build that did not put them there
-		step, _ := record.SplitStep(in.Step)
-		if spec.RowParams, err = sub.Program.RowParams(step, sub.ParamValues); err != nil {
-			return nil, nil, err
-		}
-	}
 	secrets, err := resolveSecrets(ctx, c.Secrets, sub.Program.Environment(), in.Secrets)
 	if err != nil {
 		return nil, nil, secret.Typed(err)

@@ -122,9 +122,6 @@ func needsOf(kind spec.Kind, wants spec.Resources, env *spec.Environment) share 
 
 // within applies the step's timeout after its admission.
 func within(ctx context.Context, in record.StepInput, do ActivityOf) (record.StepOutput, error) {
-	if in.AttemptTimeout == 0 { // admitted for a workflow of an earlier release, whose activity has the timeout
-		return do(ctx, in)
-	}
 	bounded, cancel := context.WithTimeoutCause(ctx, in.AttemptTimeout, errTooLate)
 	defer cancel()
 	out, err := do(bounded, in)

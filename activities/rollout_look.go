@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,12 +19,8 @@ import (
 	"github.com/sluiceml/sluice/serving/rollout"
 )
 
-const (
-	// lookEvery is the interval between two looks at a stage. The tests remain valid however often they are evaluated.
-	lookEvery = time.Second
-	// lookFor is how long one activity evaluates a stage if its workflow, of an earlier build, does not say.
-	lookFor = 30 * time.Second
-)
+// lookEvery is the interval between two looks at a stage. The tests remain valid however often they are evaluated.
+const lookEvery = time.Second
 
 // Look evaluates a stage once a second until a look decides or its time has passed. It reads cumulative counts, so an activity that is lost
 // and repeated decides the same.
@@ -89,7 +84,7 @@ func (r *Rollouts) looks(
 		looks = append(looks, look)
 		show(look)
 		evidence.Set(evidenceOf(rolled.Target, stage, state))
-		if look.Decision != rollout.Hold || time.Since(began) >= cmp.Or(in.For, lookFor) {
+		if look.Decision != rollout.Hold || time.Since(began) >= in.For {
 			return looks, state, nil
 		}
 	}

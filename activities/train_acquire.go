@@ -33,13 +33,9 @@ const noticeLimit = 2 * time.Second
 // maxPause is the longest pause between tries to reach a pool.
 const maxPause = 10 * time.Second
 
-const (
-	// retryFor is how long refusals that may pass are retried where the offer does not say: it was made by an earlier release.
-	retryFor = 30 * time.Minute
-	// firstRest and lastRest bound how long an offer is not asked for that was refused for a reason that may pass; the rests double. A node
-	// that does not start costs money each time.
-	firstRest, lastRest = 15 * time.Second, 10 * time.Minute
-)
+// firstRest and lastRest bound how long an offer is not asked for that was refused for a reason that may pass; the rests double. A node
+// that does not start costs money each time.
+const firstRest, lastRest = 15 * time.Second, 10 * time.Minute
 
 // Acquire requests the offers in their order, again and again, until a pool provides one or the patience is exhausted, which is an error of
 // type preempted. It waits for a store that cannot be written to as it waits for pools. If no pool lacks capacity, but each is unavailable
@@ -120,7 +116,7 @@ func (a *acquiring) judge(err error) error {
 func (a *acquiring) limit() time.Duration {
 	var limit time.Duration
 	for _, o := range a.in.Offers {
-		limit = max(limit, cmp.Or(o.RetryFor, retryFor))
+		limit = max(limit, o.RetryFor)
 	}
 	return limit
 }

@@ -31,10 +31,10 @@ func (t *Trainings) resumeFrom(ctx context.Context, sp spec.Train, plan contract
 	return m, fits(m, sp, plan)
 }
 
-// fits is an error if a gang cannot resume from a checkpoint. One of an earlier build does not say how it was written.
+// fits is an error if a gang cannot resume from a checkpoint.
 func fits(m *checkpoint.Manifest, sp spec.Train, plan contract.TrainPlan) error {
 	layout := cmp.Or(sp.Checkpoint.Layout, spec.LayoutFolder)
-	if format := formats[m.Layout]; m.Layout != "" && format != formats[layout] {
+	if format := formats[m.Layout]; format != formats[layout] {
 		return fault.Errorf(fault.Invalid, "`resume_from`: %s/%s@%d was written with `layout: %s`, and this step has `layout: %s`: use the same layout",
 			m.Run, m.Training, m.Step, m.Layout, layout)
 	}

@@ -33,7 +33,6 @@ func TestResumeFromIsChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	commit("old", "", 0, false)
 	commit("folder", spec.LayoutFolder, 2, false)
 	commit("hf", spec.LayoutHuggingFace, 2, false)
 	commit("sharded", spec.LayoutSharded, 2, false)
@@ -45,7 +44,6 @@ func TestResumeFromIsChecked(t *testing.T) {
 		want     string // part of the error; empty: none
 	}{
 		"nothing":                 {"", spec.CheckpointSpec{}, 1, 4, ""},
-		"an earlier build's":      {"old/fit@7", spec.CheckpointSpec{}, 3, 3, ""},
 		"a folder":                {"folder/fit", spec.CheckpointSpec{}, 3, 3, ""},
 		"a folder as one part":    {"folder/fit", spec.CheckpointSpec{Layout: spec.LayoutSharded}, 3, 3, ""},
 		"missing":                 {"folder/fit@8", spec.CheckpointSpec{}, 1, 1, "no such checkpoint"},

@@ -21,7 +21,7 @@ func TestIsElsewhere(t *testing.T) {
 		{name: "another folder", dir: dir, home: "0123456789abcdef", want: true},
 		{name: "a cluster", dir: dir, home: "default at temporal:7233", want: true},
 		{name: "a folder that nothing has used", dir: unused, home: token.Folder(), want: true},
-		{name: "the record of an older version", dir: dir},
+		{name: "a record without a server", dir: dir},
 		{name: "on a cluster, whose name only a connection knows", dir: dir, home: "default at temporal:7233", cluster: "temporal:7233"},
 	} {
 		t.Setenv("TEMPORAL_ADDRESS", c.cluster)

@@ -44,7 +44,7 @@ func UsersOf(ctx context.Context, s *store.Store, digests []string) (map[string]
 
 // minor are records that name what runs and versions name, too.
 var minor = []string{
-	store.HistoryPrefix, store.PublishedPrefix, store.TagsPrefix, store.RegistryPrefix, store.CachePrefix, store.OpenPrefix,
+	store.HistoryPrefix, store.TagsPrefix, store.RegistryPrefix, store.CachePrefix, store.OpenPrefix,
 }
 
 // userOf describes a record that refers to a file. There is nothing to say of a minor one.

@@ -21,18 +21,9 @@ import (
 // Params checks the parameters that were given for a run on a command line, and fills in defaults. Values are plain JSON: string (also for
 // a duration, a timestamp and an enum), int64, float64, bool, []any and map[string]any.
 func (p *Program) Params(given map[string]string) (map[string]any, document.Diagnostics) {
-	return p.typedParams(given, false)
-}
-
-// SubmittedParams is Params for a submitted run. It accepts numbers such as 010 and 1_000, and maps with a key twice, as an earlier version did.
-func (p *Program) SubmittedParams(given map[string]string) (map[string]any, document.Diagnostics) {
-	return p.typedParams(given, true)
-}
-
-func (p *Program) typedParams(given map[string]string, submitted bool) (map[string]any, document.Diagnostics) {
 	values := make(map[string]any, len(given))
 	for name, text := range given {
-		values[name] = spec.NewTyped(text, submitted)
+		values[name] = spec.Typed(text)
 	}
 	return p.ChildParams(values)
 }

@@ -128,17 +128,6 @@ func TestTypedParams(t *testing.T) {
 	}
 }
 
-// TestSubmittedParams: what a build took that let numbers begin with 0, and have underscores, is read as it was then.
-func TestSubmittedParams(t *testing.T) {
-	got, diags := compileParams(t).SubmittedParams(map[string]string{"since": "2026-01-31T11:00:00Z", "sizes": "1,010", "least": "007", "share": "1_0.5", "rates": `{"a": 1, "a": 2}`})
-	if len(diags) > 0 {
-		t.Fatal(diags)
-	}
-	if diff := cmp.Diff([]any{[]any{int64(1), int64(10)}, int64(7), 10.5, map[string]any{"a": 2.0}}, []any{got["sizes"], got["least"], got["share"], got["rates"]}); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestChildParams: what a parent gives is held to the same declarations, and travels as JSON.
 func TestChildParams(t *testing.T) {
 	p := compileParams(t)

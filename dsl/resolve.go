@@ -132,15 +132,7 @@ func (p *Program) completeClean(s *step, params map[string]any, out *Resolved) e
 	return nil
 }
 
-// RowParams returns the given parameters that the row expressions of a cleaning read.
-func (p *Program) RowParams(id string, given map[string]any) (map[string]spec.RowParam, error) {
-	s, err := p.step(id)
-	if err != nil {
-		return nil, err
-	}
-	return p.rowParams(s, given)
-}
-
+// rowParams returns the given parameters that the row expressions of a cleaning read.
 func (p *Program) rowParams(s *step, given map[string]any) (map[string]spec.RowParam, error) {
 	read := map[string]spec.RowParam{}
 	for _, e := range s.exprs {

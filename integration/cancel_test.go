@@ -53,7 +53,7 @@ func (p pause) step(ctx context.Context) error {
 }
 
 // TestCancels: what is canceled by itself is no success, a cancel that comes after the main steps does not change how they ended, and a
-// further one stops what is still done. It records what workflows/ replays, as older versions did, which ended these runs otherwise.
+// further one stops what is still done. It records what workflows/ replays.
 func TestCancels(t *testing.T) {
 	const succeeded, failed, skipped, upstream, stopped = spec.StatusSucceeded, spec.StatusFailed, spec.StatusSkipped, spec.StatusUpstream, spec.StatusCanceled
 	type ends = map[string]spec.Status

@@ -45,7 +45,7 @@ func briefClean(out spec.CleanOutput) []string {
 }
 
 func briefTrain(out spec.TrainOutput) []string {
-	if len(out.Generations) == 0 { // it ended before any, or is of an older version, which kept none of what failed
+	if len(out.Generations) == 0 { // it ended before any
 		return nil
 	}
 	ends, failures := map[spec.GenerationEnd]int64{}, int64(0)

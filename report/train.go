@@ -130,7 +130,7 @@ func newTrainStory(kind spec.Kind, out spec.TrainOutput, points []Point) *trainS
 // HasSteps reports whether the story's generations have training steps.
 func (t *trainStory) HasSteps() bool { return HasSteps(t.Kind, t.Generations) }
 
-// newSpent is what the node time was spent on; none where nobody says, as in records of earlier versions.
+// newSpent is what the node time was spent on; none where no node ran.
 func newSpent(o spec.Outcomes) []spentOn {
 	all := []spentOn{
 		{Name: "useful steps", Class: "succeeded", Spent: o.Useful},

@@ -25,7 +25,7 @@ func TestTrainStorySaysWhatIsNotExactAndWhatDiverged(t *testing.T) {
 	}
 }
 
-// The report shows what node time was spent on, and a cost that nobody knows as such. Records of earlier versions do not say it.
+// The report shows what node time was spent on, and a cost that nobody knows as such.
 func TestTrainStoryShowsOutcomes(t *testing.T) {
 	usd := 3.0
 	story := newTrainStory(spec.KindTrain, spec.TrainOutput{Outcomes: spec.Outcomes{
@@ -42,8 +42,5 @@ func TestTrainStoryShowsOutcomes(t *testing.T) {
 	want := []row{{"useful steps", "$3.00", 100, 0.5}, {"lost steps", "unknown", 50, 0.25}, {"overhead", "unknown", 0, 0}, {"never started", "$3.00", 50, 0.25}}
 	if diff := cmp.Diff(want, rows); diff != "" || !story.HasSpent() {
 		t.Errorf("node time (-want +got):\n%s", diff)
-	}
-	if old := newTrainStory(spec.KindTrain, spec.TrainOutput{NodeSeconds: 60}, nil); len(old.Spent) > 0 {
-		t.Errorf("of an earlier version: %+v", old.Spent)
 	}
 }

@@ -10,15 +10,13 @@ const (
 	RunsPrefix         = "runs/"         // <run>/run.json: the record of a run; <run>/steps/<step>.json: that of a step
 	InstancesPrefix    = "instances/"    // <run>/<step>/<index>.json: the record of an instance of a step
 	OpenPrefix         = "open/"         // <sha256>/<number>.json: the runs of a submission; the newest may still be open
-	AcceptedPrefix     = "accepted/"     // <pipeline>.json: the last accepted run of a pipeline, as earlier versions keep it
 	AcceptancesPrefix  = "acceptances/"  // <pipeline>/<time>/<run>.json: an accepted run of a pipeline; the newest is the last
 	CachePrefix        = "cache/"        // <hh>/<key>.json: the step or instance whose result has a cache key
 	FingerprintsPrefix = "fingerprints/" // salt.json: the salt of the store's fingerprints of secrets
 
-	RegistryPrefix  = "registry/"  // <type>/<name>/<run>-<step>.json: a published version of a dataset or model
-	PublishedPrefix = "published/" // <type>/<name>.json: the current version of a published name, as earlier versions keep it
-	HistoryPrefix   = "history/"   // <type>/<name>/<number>.json: the changes of a name's current version; the last one is in effect
-	TagsPrefix      = "tags/"      // <type>/<name>/<tag>.json: a tag that a person gave to a version
+	RegistryPrefix = "registry/" // <type>/<name>/<run>-<step>.json: a published version of a dataset or model
+	HistoryPrefix  = "history/"  // <type>/<name>/<number>.json: the changes of a name's current version; the last one is in effect
+	TagsPrefix     = "tags/"     // <type>/<name>/<tag>.json: a tag that a person gave to a version
 
 	AppliedPrefix  = "applied/"  // <home>/<pipeline>/<trigger>.json: a trigger as it was last applied
 	TriggersPrefix = "triggers/" // <pipeline>/<trigger>.json: what a trigger has seen

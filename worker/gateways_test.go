@@ -165,7 +165,7 @@ func TestMetricsPort(t *testing.T) {
 	}
 }
 
-// TestMetricsOnAnyPort: an environment that says nothing of metrics, as one that an earlier build remembered, gets a free port for
+// TestMetricsOnAnyPort: an environment that says nothing of metrics gets a free port for
 // those of each target.
 func TestMetricsOnAnyPort(t *testing.T) {
 	state := t.TempDir()

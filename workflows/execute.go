@@ -166,12 +166,7 @@ func (j *job) child(ctx workflow.Context, name, id, queue, summary string, in, o
 	}
 	before := j.state.Summary
 	j.state.Summary = "waiting: another run holds " + id
-	var child workflow.ChildWorkflowFuture
-	if !durable.Since(ctx, changeVacancy) {
-		child, err = startAgain(ctx, start)
-	} else {
-		child, err = j.turns.startWhenFree(ctx, id, start)
-	}
+	child, err := j.turns.startWhenFree(ctx, id, start)
 	if err != nil {
 		return err
 	}
@@ -182,7 +177,7 @@ func (j *job) child(ctx workflow.Context, name, id, queue, summary string, in, o
 // within cancels f when the job's timeout, if it has one, expires. A child workflow then gets time to undo what it did.
 func (j *job) within(ctx workflow.Context, f func(workflow.Context) error) error {
 	timeout := j.timeout()
-	if j.node.Timeout == 0 && durable.Since(ctx, changeNoLimit) {
+	if j.node.Timeout == 0 {
 		return f(ctx)
 	}
 	ctx, cancel := workflow.WithCancel(ctx)

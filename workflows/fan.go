@@ -39,7 +39,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	r.show(ctx, true)
 	done := r.lanes(ctx, i, in, all)
 	end.CostUSD, end.CostUnknown = done.CostUSD, done.CostUnknown
-	if done.RolledBack != "" && durable.Since(ctx, changeEnds) {
+	if done.RolledBack != "" {
 		r.notify(ctx, spec.EventRollback, node.ID+": "+done.RolledBack)
 	}
 	if node.Fan == spec.FanRepeat {
@@ -48,7 +48,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	switch allowed := allowedFailures(node, all.Of); {
 	case ctx.Err() != nil:
 		end.Status, end.Error, end.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
-	case done.LeftOut > 0 && (done.Failed <= allowed || !durable.Since(ctx, changeEnds)):
+	case done.LeftOut > 0 && done.Failed <= allowed:
 		end.Status = spec.StatusSkipped
 		end.Error = fmt.Sprintf("%d of its %d instances did not run, the first because: %s", done.LeftOut, all.Of, done.LeftOutWhy)
 	case done.Failed > allowed:
@@ -68,15 +68,6 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	verdict := r.gather(ctx, end)
 	verdict.CostUSD, verdict.CostUnknown = max(verdict.CostUSD, done.CostUSD), verdict.CostUnknown || done.CostUnknown
 	return verdict
-}
-
-// addEnds sums up the ends of instances. In earlier builds the first instance that did not pass counted, even if it was declined and others
-// failed.
-func addEnds(ctx workflow.Context, sum, more contract.LaneOutput) contract.LaneOutput {
-	if sum.Declined && more.Error != "" && more.Worst() == spec.StatusFailed && !durable.Since(ctx, changeEnds) {
-		more.Error, more.ErrorType = "", ""
-	}
-	return sum.Add(more)
 }
 
 // stopped returns the number of instances that neither passed nor failed because their lane was canceled.
@@ -130,7 +121,7 @@ func (r *run) lanes(ctx workflow.Context, i int, in contract.ResolveInput, all c
 	for range lanes {
 		var one contract.LaneOutput
 		results.Receive(waiting, &one)
-		sum = addEnds(ctx, sum, one)
+		sum = sum.Add(one)
 		if enough := sum.Failed > allowedFailures(node, all.Of) || usesUp(r.left(), sum.CostUSD); !enough || drained {
 			continue
 		}
@@ -152,7 +143,7 @@ func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contra
 	summary := fmt.Sprintf("%s: instances %d to %d", in.Node.ID, in.Next, in.To-1)
 	if err := j.child(ctx, contract.LaneWorkflow, id, contract.TaskQueue, summary, in, &out); err != nil && ctx.Err() == nil {
 		lost := 1
-		if in.Node.Fan != spec.FanRepeat && durable.Since(ctx, changeLostLane) {
+		if in.Node.Fan != spec.FanRepeat {
 			lost = in.To - in.Next // what passed in it is not known
 		}
 		out = contract.LaneOutput{Failed: lost, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}

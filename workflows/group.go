@@ -18,46 +18,45 @@ import (
 const firstAsk, lastAsk = 30 * time.Second, 10 * time.Minute
 
 // acquireGroup takes the lock of the run's concurrency group. It sets r.unbegun if this run never gets its turn: another run holds the group
-// and this one does not wait or is its child, or this one was canceled while it waited. durable.ErrLong means that it must continue to wait
-// in a new history. If out is not nil, an earlier build began the run, and it has ended.
-func (r *run) acquireGroup(ctx workflow.Context) (out *record.RunOutput, err error) {
+// and this one does not wait or is its child, or this one was canceled while it waited. long means that it must continue to wait in
+// a new history.
+func (r *run) acquireGroup(ctx workflow.Context) (long bool) {
 	group := r.begun.Concurrency.Group
 	if group == "" {
-		return nil, nil
+		return false
 	}
 	defer func() { r.waits = "" }()
 	for pause := firstAsk; ; pause = min(2*pause, lastAsk) {
 		taken, err := r.lock(ctx)
 		switch {
 		case err != nil:
-			return r.rejected(ctx, err)
+			r.reject(ctx, err)
+			return false
 		case !taken:
-			return nil, nil
+			return false
 		}
 		r.waits = "another run holds the group `" + group + "`"
 		workflow.SetCurrentDetails(ctx, "waiting: "+r.waits)
 		held, by, err := r.queue(ctx, pause)
-		long := err == nil && !held && by == "" && ctx.Err() == nil && durable.IsLong(ctx, durable.NeverLong)
+		long = err == nil && !held && by == "" && ctx.Err() == nil && durable.IsLong(ctx)
 		if long {
 			held, by = r.answer(ctx)
 		}
 		switch {
 		case err != nil:
-			return r.rejected(ctx, err)
+			r.reject(ctx, err)
+			return false
 		case held:
-			return nil, nil
+			return false
 		case by != "" && r.isChild(ctx) && contract.Within(r.in.Run, by):
-			return r.rejected(ctx, fault.New(fault.Invalid, "run "+by+" holds the concurrency group `"+group+
+			r.reject(ctx, fault.New(fault.Invalid, "run "+by+" holds the concurrency group `"+group+
 				"` and waits for this run, its child, which would never start: remove the child's group, or give it another one", nil))
+			return false
 		case by != "":
-			end := record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
-			if durable.Since(ctx, changeUnbegun) {
-				r.unbegun = &end
-				return nil, nil
-			}
-			return &end, r.close(ctx, &end)
+			r.unbegun = &record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
+			return false
 		case long:
-			return nil, durable.ErrLong
+			return true
 		}
 	}
 }
@@ -117,25 +116,15 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 	return held, by, err
 }
 
-// rejected ends a run that cannot get a turn, and takes one that was canceled out of the queue.
-func (r *run) rejected(ctx workflow.Context, err error) (*record.RunOutput, error) {
+// reject ends a run that cannot get a turn, and takes one that was canceled out of the queue.
+func (r *run) reject(ctx workflow.Context, err error) {
 	out := r.outcome(ctx)
 	if !r.isCanceled(ctx) {
 		out = record.RunOutput{Status: spec.StatusFailed, Error: fault.Message(err), ErrorType: fault.TypeOf(err)}
 	}
 	closing, _ := workflow.NewDisconnectedContext(ctx)
 	r.releaseGroup(closing)
-	if durable.Since(ctx, changeUnbegun) {
-		r.unbegun = &out
-		return nil, nil
-	}
-	if failed := r.close(closing, &out); failed != nil {
-		return &out, failed
-	}
-	if event := spec.EndOfRun(out.Status, out.ErrorType).Event; event != "" && durable.Since(ctx, changeEnds) {
-		r.notify(closing, event, out.Error)
-	}
-	return &out, err
+	r.unbegun = &out
 }
 
 // releaseGroup releases the lock, and waits until the lock has received that: signals that are still unsent when a workflow ends are lost.

@@ -114,13 +114,13 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 		})
 		pause, again := budget.Again(err)
 		if again && kindOf(j.node).retriesItself { // begun anew, it would know nothing of what it did and cost
-			again = !durable.Since(ctx, changeEnds)
+			again = false
 		}
 		if !again {
 			return
 		}
 		j.announce(*end)
-		if ctx.Err() == nil && durable.IsLong(ctx, durable.NeverLong) {
+		if ctx.Err() == nil && durable.IsLong(ctx) {
 			j.postponed = true
 			j.tries = contract.Tries{
 				Attempts: end.Attempts, Used: budget.Used, Lost: budget.Lost, Again: workflow.Now(ctx).Add(pause), CostUSD: j.cost.USD, CostUnknown: j.cost.Unknown,
@@ -147,7 +147,7 @@ func (j *job) conclude(ctx workflow.Context, end contract.StepEnd) contract.Step
 	for {
 		end.EndedAt = workflow.Now(ctx)
 		verdict, written, err := j.evaluate(ctx, recording, end)
-		if end.Status == spec.StatusSucceeded && fault.TypeOf(err) == fault.Invalid && durable.Since(recording, changeUnevaluated) {
+		if end.Status == spec.StatusSucceeded && fault.TypeOf(err) == fault.Invalid {
 			end.Status, end.Error, end.ErrorType = spec.StatusFailed, fault.Message(err), fault.Invalid
 			continue // nothing is evaluated of a failure: its record is written
 		}

@@ -134,7 +134,7 @@ func (l *lane) ahead(steps []contract.ResolveInput, resolved []*contract.Resolve
 
 // goesOn reports whether this history may start another instance.
 func (l *lane) goesOn(ctx workflow.Context) bool {
-	return l.more(ctx) && !durable.IsLong(ctx, durable.LongByLength)
+	return l.more(ctx) && !durable.IsLong(ctx)
 }
 
 // work executes one instance after the other.
@@ -205,7 +205,7 @@ func (l *lane) count(ctx workflow.Context, verdict contract.StepVerdict) {
 		if rolledBack(l.in.Node, verdict) {
 			one.RolledBack = verdict.Error
 		}
-		l.out = addEnds(ctx, l.out, one)
+		l.out = l.out.Add(one)
 	}
 	l.in.Untold++
 	l.report(ctx)

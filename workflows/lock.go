@@ -33,7 +33,7 @@ func Lock(ctx workflow.Context, in contract.LockInput) error {
 		case l.in.Run == "":
 			l.next(ctx)
 			continue
-		case durable.IsLong(ctx, durable.LongByLength):
+		case durable.IsLong(ctx):
 			return workflow.NewContinueAsNewError(ctx, contract.LockWorkflow, l.in)
 		}
 		if err := l.wait(ctx); err != nil {

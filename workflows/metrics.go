@@ -22,7 +22,7 @@ func countStep(ctx workflow.Context, kind spec.Kind, verdict contract.StepVerdic
 	}
 }
 
-// countRows counts the rows of a finished cleaning. rows is nil for other steps, and for workers of an earlier build.
+// countRows counts the rows of a finished cleaning. rows is nil for other steps.
 func countRows(ctx workflow.Context, rows *spec.Rows) {
 	if rows == nil {
 		return

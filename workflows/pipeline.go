@@ -4,7 +4,6 @@ package workflows
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -39,14 +38,12 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 		}
 	}
 	if in.Continuation == nil || in.Continuation.Queued {
-		switch out, err := r.acquireGroup(ctx); {
-		case errors.Is(err, durable.ErrLong):
+		if r.acquireGroup(ctx) {
 			next := r.carry(ctx)
 			next.Continuation.Queued = true
 			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, next)
-		case out != nil:
-			return *out, err
-		case r.unbegun == nil:
+		}
+		if r.unbegun == nil {
 			r.notify(ctx, spec.EventStart, "")
 		}
 	}
@@ -69,9 +66,6 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 			r.walk(within, section)
 		}
 		if len(r.ready) > 0 { // only a long history kept them from being started
-			if r.lost != nil && !durable.Since(ctx, changeEnds) {
-				break
-			}
 			if r.lost != nil {
 				r.abandon()
 				continue
@@ -267,9 +261,7 @@ func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 		r.releaseGroup(ctx)
 	}
 	if err != nil {
-		if durable.Since(ctx, changeEnds) {
-			r.notify(ctx, spec.EventFail, fault.Message(err))
-		}
+		r.notify(ctx, spec.EventFail, fault.Message(err))
 		return out, fault.WithCost(err, r.cost)
 	}
 	if event := spec.EndOfRun(out.Status, out.ErrorType).Event; event != "" {
@@ -309,7 +301,7 @@ const (
 
 // keep removes the runs that the pipeline's `keep` does not keep. If it fails, the run does not.
 func (r *run) keep(ctx workflow.Context) {
-	if !r.begun.Keeps { // no history of an earlier version says so
+	if !r.begun.Keeps {
 		return
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{

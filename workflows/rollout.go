@@ -30,8 +30,6 @@ const (
 	replayLimit = 365 * 24 * time.Hour
 	// wayBackLimit limits all attempts to roll back together.
 	wayBackLimit = 24 * time.Hour
-	// defaultMaxWait is the max_wait of a stage whose spec has none, because an earlier version submitted it.
-	defaultMaxWait = spec.Duration(15 * time.Minute)
 )
 
 // The phases of a rollout.
@@ -114,10 +112,8 @@ func (r *rollout) unopened(ctx workflow.Context, failed error) (record.StepOutpu
 		out, err := r.settle(ctx, r.ordered(), nil)
 		return r.finish(ctx, out, err)
 	}
-	if durable.Since(ctx, changeUnopened) {
-		if err := r.end(ctx, false, "it could not be loaded: "+fault.Message(failed)); err != nil {
-			failed = errors.Join(failed, err)
-		}
+	if err := r.end(ctx, false, "it could not be loaded: "+fault.Message(failed)); err != nil {
+		failed = errors.Join(failed, err)
 	}
 	return r.finish(ctx, record.StepOutput{}, failed)
 }
@@ -128,10 +124,6 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 	replaying, stop := workflow.WithCancel(ctx)
 	defer stop()
 	replay := r.replay(replaying)
-	watching := ctx
-	if durable.Since(ctx, changeOrders) { // below what is replayed: what is canceled side by side is canceled in no fixed order
-		watching = replaying
-	}
 	next := len(r.at.Results)
 	if midway = midway && r.at.Results[next-1].Decision != decisionPass; midway {
 		next--
@@ -150,7 +142,7 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 			}
 		}
 		midway = false
-		err := r.watch(watching, i, stage, replay)
+		err := r.watch(replaying, i, stage, replay) // below what is replayed: what is canceled side by side is canceled in no fixed order
 		if err == nil && r.at.State.Ordered != nil {
 			return r.ordered(), nil
 		}
@@ -160,14 +152,14 @@ func (r *rollout) stages(ctx workflow.Context, midway bool) (reason string, fail
 			if result.Decision != decisionPass {
 				return "stage " + describe(i, stage) + ": " + result.Reason, nil
 			}
-			if i+1 < len(r.spec.Stages) && durable.IsLongSince(ctx, changeLongStages) {
+			if i+1 < len(r.spec.Stages) && durable.IsLong(ctx) {
 				err = durable.ErrLong
 			}
 		}
 		if errors.Is(err, durable.ErrLong) {
 			stop()
 			err = r.halt(ctx, replay)
-			if err == nil && r.at.State.Ordered != nil && durable.Since(ctx, changeLongStages) { // whoever ordered it waits for this history
+			if err == nil && r.at.State.Ordered != nil { // whoever ordered it waits for this history
 				return r.ordered(), nil
 			}
 			if err == nil {
@@ -300,7 +292,7 @@ func (r *rollout) watch(ctx workflow.Context, i int, stage spec.Stage, replay wo
 			return nil
 		case replay.IsReady():
 			return replayEnded(ctx, replay)
-		case ctx.Err() == nil && durable.IsLong(ctx, durable.NeverLong):
+		case ctx.Err() == nil && durable.IsLong(ctx):
 			return durable.ErrLong
 		}
 	}
@@ -316,7 +308,7 @@ func (r *rollout) keeps() int { return max(1, min(keptOfStage, keptLooks/len(r.s
 func (r *rollout) look(ctx workflow.Context, i int, stage spec.Stage) (out contract.RolloutLooked, saw bool, err error) {
 	asked := stage
 	if r.at.Held > 0 {
-		asked.MaxWait = cmp.Or(asked.MaxWait, defaultMaxWait) + spec.Duration(r.at.Held)
+		asked.MaxWait += spec.Duration(r.at.Held)
 	}
 	paused := r.at.State.Paused != nil
 	in := contract.RolloutLook{
@@ -324,10 +316,7 @@ func (r *rollout) look(ctx workflow.Context, i int, stage spec.Stage) (out contr
 		Stages: len(r.spec.Stages), Revision: r.at.Revision, Elapsed: workflow.Now(ctx).Sub(r.at.Began).Seconds(), State: r.at.Looked,
 		Begins: len(r.at.Results[i].Looks) == 0, For: durable.Every(ctx, lookFor), Paused: paused,
 	}
-	looking, stop := ctx, workflow.CancelFunc(func() {})
-	if durable.Since(ctx, changeOrders) {
-		looking, stop = workflow.WithCancel(ctx)
-	}
+	looking, stop := workflow.WithCancel(ctx)
 	defer stop()
 	options := workflow.WithActivityOptions(looking, orderOptions("evaluate stage "+describe(i, stage)))
 	look := workflow.ExecuteActivity(options, contract.RolloutLookActivity, in)
@@ -429,7 +418,7 @@ func (r *rollout) end(ctx workflow.Context, promote bool, reason string) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if promote {
 		r.at.State.Phase = phasePromoting
-		var settled contract.RolloutSettled // of an earlier build, nothing
+		var settled contract.RolloutSettled
 		err := r.order(ctx, contract.RolloutSettleActivity, r.at.State.Phase, in, &settled)
 		r.at.Opened.URL = cmp.Or(settled.URL, r.at.Opened.URL)
 		return err

@@ -63,16 +63,3 @@ func awaitVacancy(ctx workflow.Context, id string) error {
 	})
 	return workflow.ExecuteActivity(ctx, contract.VacantActivity, id).Get(ctx, nil)
 }
-
-// startAgain tries to start a child workflow until its ID is free, as earlier builds did.
-func startAgain(ctx workflow.Context, start func() workflow.ChildWorkflowFuture) (workflow.ChildWorkflowFuture, error) {
-	for pause := time.Second; ; pause = min(2*pause, 10*time.Minute) {
-		if err := durable.Sleep(ctx, durable.Every(ctx, pause), "before the next start"); err != nil {
-			return nil, err
-		}
-		child := start()
-		if err := child.GetChildWorkflowExecution().Get(ctx, nil); !isTaken(err) {
-			return child, nil
-		}
-	}
-}

@@ -45,7 +45,7 @@ func (r *run) walk(ctx workflow.Context, section spec.Section) {
 func (r *run) omit(ctx workflow.Context, section spec.Section) {
 	for i, node := range r.in.Graph {
 		if node.Section == section && !r.steps[i].Status.IsEnd() {
-			if durable.IsLong(ctx, durable.NeverLong) {
+			if durable.IsLong(ctx) {
 				r.ready = append(r.ready, i)
 				r.sync(ctx)
 				return
@@ -67,7 +67,7 @@ func (r *run) end(ctx workflow.Context, i int, status spec.Status, message, errT
 
 // startReady starts the steps that are ready, each in a coroutine of its own, and reports whether there were any.
 func (r *run) startReady(ctx workflow.Context) (started bool) {
-	for len(r.ready) > 0 && (r.stays || !durable.IsLong(ctx, durable.LongByLength)) {
+	for len(r.ready) > 0 && (r.stays || !durable.IsLong(ctx)) {
 		i := r.ready[0]
 		weighs := weight(r.in.Graph[i])
 		if r.inFlight > 0 && r.inFlight+weighs > maxInFlight {
@@ -219,11 +219,11 @@ func (r *run) setVerdict(ctx workflow.Context, i int, verdict contract.StepVerdi
 		default:
 		}
 	}
-	if node := r.in.Graph[i]; rolledBack(node, verdict) && (node.Fan == spec.FanNone || !durable.Since(ctx, changeEnds)) { // instances: see fan
+	if node := r.in.Graph[i]; rolledBack(node, verdict) && node.Fan == spec.FanNone { // instances: see fan
 		r.notify(ctx, spec.EventRollback, state.ID+": "+verdict.Error)
 	}
 	r.charge(fault.Costs{USD: verdict.CostUSD, Unknown: verdict.CostUnknown})
-	if verdict.ErrorType == fault.Budget && !r.overBudget && (r.hasSpent() || !durable.Since(ctx, changeEnds)) {
+	if verdict.ErrorType == fault.Budget && !r.overBudget && r.hasSpent() {
 		r.stopOverBudget() // a step that was given what is left has spent it; that of a child run may be its own budget
 	}
 	r.label(ctx, verdict)
@@ -275,9 +275,6 @@ func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
 func (r *run) met(ctx workflow.Context, node spec.Node, id string) spec.Status {
 	up := r.index[id]
 	status, forgiven := r.steps[up].Status, r.in.Graph[up].ContinueOnError
-	if forgiven && status == spec.StatusDeclined {
-		forgiven = durable.Since(ctx, changeEnds)
-	}
 	return node.Needs[id].Met(status, forgiven)
 }
 

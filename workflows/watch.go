@@ -38,7 +38,7 @@ func Watch(ctx workflow.Context, in contract.WatchInput) error {
 			workflow.SetCurrentDetails(ctx, look.Summary)
 		}
 		in.Looked = true
-		if durable.IsLong(ctx, durable.LongByLength) {
+		if durable.IsLong(ctx) {
 			return workflow.NewContinueAsNewError(ctx, contract.WatchWorkflow, in)
 		}
 		if err := durable.Sleep(ctx, time.Duration(in.Spec.Interval()), "wait for the next check"); err != nil {

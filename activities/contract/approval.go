@@ -27,8 +27,7 @@ type ApprovalInput struct {
 	Users []string `json:"users,omitempty"`
 	// Seen is what led to the question: a gate's expression with the values it saw.
 	Seen string `json:"seen,omitempty"`
-	// Check is the position in the gate, from 1, of the condition in question; 0 if the question is that of an approval step, or that of an
-	// older version about the first condition that holds the step.
+	// Check is the position in the gate, from 1, of the condition in question; 0 if the question is that of an approval step.
 	Check int `json:"check,omitempty"`
 }
 

@@ -193,7 +193,7 @@ type GangInput struct {
 	GangGeneration int `json:"gang_generation,omitempty"`
 	// Keep is how many checkpoints are to stay in the store, while the gang is watched.
 	Keep int `json:"keep,omitempty"`
-	// Gang is what is watched, for metrics; empty in a workflow of an earlier build.
+	// Gang is what is watched, for metrics.
 	Gang training.Gang `json:"gang,omitzero"`
 }
 

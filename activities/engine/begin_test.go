@@ -18,7 +18,7 @@ func TestBeginOnce(t *testing.T) {
 		RunInput:  contract.RunInput{Run: "p-nightly-20260102T030405Z", Name: "p", Submission: b.submission, Graph: b.program.Graph()},
 		Execution: "first", StartedAt: b.began,
 	}
-	again, other, older := in, in, in
+	again, other := in, in
 	again.StartedAt = b.began.Add(time.Minute)
 	other.Execution, other.StartedAt = "second", b.began.Add(time.Hour)
 	for _, known := range []contract.BeginInput{in, again} {
@@ -37,18 +37,5 @@ func TestBeginOnce(t *testing.T) {
 	record, err := record.LoadRun(t.Context(), b.engine.Store, in.Run)
 	if err != nil || !record.StartedAt.Equal(b.began) {
 		t.Errorf("the record is %+v, %v", record.RunRecord, err)
-	}
-
-	older.Run, older.Execution = "p-older", "" // an older version kept no more than the time
-	if _, err := b.engine.Begin(t.Context(), older); err != nil {
-		t.Fatal(err)
-	}
-	older.Execution, older.StartedAt = "first", b.began.Add(-time.Second)
-	if _, err := b.engine.Begin(t.Context(), older); err != nil {
-		t.Errorf("a record that was opened after the workflow's start is its own: %v", err)
-	}
-	older.StartedAt = b.began.Add(time.Hour)
-	if _, err := b.engine.Begin(t.Context(), older); fault.TypeOf(err) != fault.Invalid {
-		t.Errorf("a record from before the workflow's start is another's: %v", err)
 	}
 }

@@ -109,7 +109,7 @@ func (s *Submitted) given(program *dsl.Program) (map[string]any, document.Diagno
 	if s.Values != nil {
 		return program.ChildParams(s.Values)
 	}
-	return program.SubmittedParams(s.Params)
+	return program.Params(s.Params)
 }
 
 // workspace is a submitted folder, as the language looks into it for child pipelines.
@@ -173,7 +173,7 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	key := record.RunKey(in.Run)
 	var rec record.RunRecord
 	if err := e.Store.GetJSON(ctx, key, &rec); err == nil {
-		isRetry := opened(rec, in) // what was settled stays settled
+		isRetry := rec.Execution == in.Execution // what was settled stays settled
 		begun.MadeUp = !isRetry && !in.ScheduledAt.IsZero()
 		if isRetry || begun.MadeUp {
 			return begun, nil
@@ -190,15 +190,6 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 		return begun, err
 	}
 	return begun, e.Store.PutJSON(ctx, key, rec, store.WriteOptions{})
-}
-
-// opened reports whether in opened the record before: its worker may have been killed before Temporal heard of it. A record of an older
-// version does not say who opened it. Temporal lets one workflow of an ID run at a time, so one that is no older than the workflow is its own.
-func opened(record record.RunRecord, in contract.BeginInput) bool {
-	if record.Execution == "" {
-		return !record.StartedAt.Before(in.StartedAt)
-	}
-	return record.Execution == in.Execution
 }
 
 // settle writes down what the names of things outside the run mean for it.

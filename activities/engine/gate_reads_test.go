@@ -421,24 +421,3 @@ func (g *graph) compare(s *drawn, in contract.StepEnd, word contract.StepVerdict
 		g.r.Fatalf("%s ended as %s (%s), want %s\n%s", s.id, word.Status, word.Error, want, g.document())
 	}
 }
-
-// A run that an older build began has a graph without the edges of gates. Its gates see what they read all the same.
-func TestAGateSeesWhatAnOlderGraphHasNoEdgeFor(t *testing.T) {
-	b := newBench(t, `
-steps:
-  champion: {run: {command: [echo], outputs: {n: {type: int}}}}
-  challenger:
-    run: {command: [echo], outputs: {n: {type: int}}}
-    gate: n >= steps.?champion.n.orValue(0)
-`)
-	graph := slices.Clone(b.program.Graph())
-	graph[1].Needs, graph[1].After = nil, nil
-	in := contract.RunInput{Run: "r1", Name: "p", Submission: b.submission, Graph: graph}
-	if _, err := b.engine.Begin(b.Context(), contract.BeginInput{RunInput: in, StartedAt: b.began}); err != nil {
-		t.Fatal(err)
-	}
-	b.end("r1", "champion", `{"n": 95}`)
-	if word := b.end("r1", "challenger", `{"n": 10}`); word.Status != spec.StatusFailed || !strings.Contains(word.Error, "steps.?champion.n = 95") {
-		t.Errorf("judged %s: %s", word.Status, word.Error)
-	}
-}

@@ -83,8 +83,7 @@ func (e *Engine) outside(ctx context.Context, rec record.RunRecord, vars *spec.V
 	return nil
 }
 
-// upstream reads the results of the steps that node may read, but for those that are known. What these are is asked of the program that
-// evaluates the expressions: the graph in the record may be of an older build, which drew fewer edges.
+// upstream reads the results of the steps that node may read, but for those that are known.
 func (e *Engine) upstream(
 	ctx context.Context, record *begun, program *dsl.Program, node spec.Node, known, results map[string]spec.StepResult,
 ) (err error) {

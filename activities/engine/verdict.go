@@ -153,7 +153,7 @@ func (e *Engine) evaluateGate(ctx context.Context, in contract.StepEnd, record *
 		}
 	}
 	record.Checks, record.Verdict = sub.Program.EvaluateGate(in.Step, record.Outputs, vars)
-	said := decisions(in, record.Checks)
+	said := decisions(in)
 	if open := undecided(record.Checks, said); record.Verdict == spec.VerdictHold && open >= 0 {
 		verdict.Status = spec.StatusHold
 		verdict.Hold = hold(sub, in, record.Checks[open], open)
@@ -173,20 +173,13 @@ func (e *Engine) evaluateGate(ctx context.Context, in contract.StepEnd, record *
 }
 
 // decisions are what people said of the conditions of a gate, by the condition's place.
-func decisions(in contract.StepEnd, checks []spec.Check) map[int]record.Decision {
+func decisions(in contract.StepEnd) map[int]record.Decision {
 	said := map[int]record.Decision{}
-	keep := func(d record.Decision) {
-		at := d.Check - 1
-		if d.Check == 0 { // an older version asked, about the first of them
-			at = slices.IndexFunc(checks, holds)
-		}
-		said[at] = d
-	}
 	for _, d := range in.Earlier {
-		keep(d)
+		said[d.Check-1] = d
 	}
 	if in.Decision != nil {
-		keep(*in.Decision)
+		said[in.Decision.Check-1] = *in.Decision
 	}
 	return said
 }

@@ -54,13 +54,10 @@ func (s *Schedules) record(ctx context.Context, d Declared) error {
 	return s.Store.PutJSON(ctx, s.appliedKey(d.id()), a, store.WriteOptions{})
 }
 
-// recordPause records whether a trigger is paused. A trigger that an earlier version of Sluice applied has no record.
+// recordPause records whether a trigger is paused.
 func (s *Schedules) recordPause(ctx context.Context, id string, paused bool, note string) error {
 	var a Applied
-	err := s.Store.GetJSON(ctx, s.appliedKey(id), &a)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	} else if err != nil {
+	if err := s.Store.GetJSON(ctx, s.appliedKey(id), &a); err != nil {
 		return err
 	}
 	a.Paused, a.Note = paused, note

@@ -58,8 +58,7 @@ func (s *Schedules) Apply(ctx context.Context, plan Plan) error {
 			err = s.update(ctx, plan.want[change.Trigger])
 		case contract.TriggerDelete:
 			err = s.Delete(ctx, change.Trigger)
-		case contract.TriggerKeep: // an earlier version of Sluice left no record
-			err = s.record(ctx, plan.want[change.Trigger])
+		case contract.TriggerKeep:
 		}
 		if err != nil {
 			return fmt.Errorf("%s trigger %s: %w", change.Action, change.Trigger, err)

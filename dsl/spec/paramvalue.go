@@ -18,14 +18,7 @@ import (
 )
 
 // Typed is a parameter's value as a person typed it.
-type Typed struct {
-	text      string
-	submitted bool // an earlier version accepted it
-}
-
-// NewTyped is the value of a parameter as it was typed. One that was submitted may have other spellings of numbers than documents, and keys
-// twice, because earlier versions accepted them.
-func NewTyped(text string, submitted bool) Typed { return Typed{text, submitted} }
+type Typed string
 
 // Convert reads a value as the parameter's type: one that was typed, or plain data. message says why it cannot.
 func (p Param) Convert(value any) (v any, message string) {
@@ -97,16 +90,16 @@ var errWrongType = errors.New("wrong type")
 func convertScalar(typ string, value any) (any, error) {
 	switch value := value.(type) {
 	case Typed:
-		if number := typ == "int" || typ == "double"; number && !value.submitted {
-			if strings.ContainsAny(value.text, "xX") { // ParseFloat reads 0x1p4
+		if number := typ == "int" || typ == "double"; number {
+			if strings.ContainsAny(string(value), "xX") { // ParseFloat reads 0x1p4
 				return nil, strconv.ErrSyntax
 			}
-			decimal := WithoutLeadingZeros(strings.ReplaceAll(value.text, "_", ""))
-			if _, err := parseParam(typ, decimal); err == nil && decimal != value.text {
-				return nil, &SpellingError{value.text, decimal}
+			decimal := WithoutLeadingZeros(strings.ReplaceAll(string(value), "_", ""))
+			if _, err := parseParam(typ, decimal); err == nil && decimal != string(value) {
+				return nil, &SpellingError{string(value), decimal}
 			}
 		}
-		return parseParam(typ, value.text)
+		return parseParam(typ, string(value))
 	case string:
 		switch typ {
 		case "string", "enum", "duration", "timestamp":
@@ -182,9 +175,9 @@ func (p Param) convertList(value any) (any, string) {
 	case []any:
 		items = given
 	case Typed:
-		text := strings.TrimSpace(given.text)
+		text := strings.TrimSpace(string(given))
 		if !strings.HasPrefix(text, "[") {
-			items = splitList(text, given.submitted)
+			items = splitList(text)
 			break
 		}
 		if err := exactjson.Unmarshal([]byte(text), &items); err != nil {
@@ -204,13 +197,13 @@ func (p Param) convertList(value any) (any, string) {
 	return out, ""
 }
 
-func splitList(text string, submitted bool) []any {
+func splitList(text string) []any {
 	if text == "" {
 		return nil
 	}
 	var items []any
 	for item := range strings.SplitSeq(text, ",") {
-		items = append(items, Typed{strings.TrimSpace(item), submitted})
+		items = append(items, Typed(strings.TrimSpace(item)))
 	}
 	return items
 }
@@ -222,10 +215,10 @@ func (p Param) convertMap(value any) (any, string) {
 	case map[string]any:
 		entries = given
 	case Typed:
-		if err := exactjson.Unmarshal([]byte(given.text), &entries); err != nil || entries == nil {
-			return nil, fmt.Sprintf("is %q, but must be a map, written as JSON: {\"a\": 1}", given.text)
+		if err := exactjson.Unmarshal([]byte(given), &entries); err != nil || entries == nil {
+			return nil, fmt.Sprintf("is %q, but must be a map, written as JSON: {\"a\": 1}", string(given))
 		}
-		if key, twice := exactjson.RepeatedKey([]byte(given.text)); twice && !given.submitted {
+		if key, twice := exactjson.RepeatedKey([]byte(given)); twice {
 			return nil, fmt.Sprintf("has the key `%s` twice", key)
 		}
 	default:
@@ -269,7 +262,7 @@ func quoted(value any) string {
 	case nil:
 		return "null"
 	case Typed:
-		return strconv.Quote(value.text)
+		return strconv.Quote(string(value))
 	case string:
 		return strconv.Quote(value)
 	case float64:

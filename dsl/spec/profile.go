@@ -58,7 +58,7 @@ type ColumnProfile struct {
 // typeWords are types for people, each with what of such a value the numbers describe.
 var typeWords = map[string]string{"boolean": "bool", "string": "text (length)", "array": "list (size)", "object": "object (size)"}
 
-// TypeWords are the column's types for people; empty where an earlier version of Sluice made the profile.
+// TypeWords are the column's types for people.
 func (c ColumnProfile) TypeWords() string {
 	words := make([]string, len(c.Types))
 	for i, typ := range c.Types {

@@ -209,8 +209,7 @@ type Look struct {
 	Candidate SideCounts `json:"candidate"`
 	Stable    SideCounts `json:"stable"`
 	Delta     Delta      `json:"delta"`
-	// Samples are what the stage compares with its `min_samples`, and Counted says what they are, such as "keys answered by the candidate". Both
-	// are empty in looks of earlier builds.
+	// Samples are what the stage compares with its `min_samples`, and Counted says what they are, such as "keys answered by the candidate".
 	Samples int64  `json:"samples,omitempty"`
 	Counted string `json:"counted,omitempty"`
 	// EValue of the error test; the rollout is aborted at 1/alpha.

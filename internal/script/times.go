@@ -59,7 +59,7 @@ func (t *timesWriter) close() error {
 // Times say when a log was written.
 type Times []byte
 
-// ReadTimes reads when a log was written; nothing of one that an earlier version of Sluice wrote.
+// ReadTimes reads when a log was written; nothing where that was not noted.
 func ReadTimes(log string) (Times, error) {
 	f, err := os.Open(log + timesSuffix)
 	if errors.Is(err, fs.ErrNotExist) {

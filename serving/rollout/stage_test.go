@@ -172,20 +172,6 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestStateOfAnEarlierBuild: a stage that an earlier build began goes on with what it has counted.
-func TestStateOfAnEarlierBuild(t *testing.T) {
-	var state State
-	const earlier = `{"errors":{"finished":0,"stage":0,"worse":false},"epoch":"e","seen":{"candidate":{"requests":20},"stable":{"requests":20}},` +
-		`"earlier":{"candidate":{"requests":10},"stable":{"requests":10}}}`
-	if err := json.Unmarshal([]byte(earlier), &state); err != nil {
-		t.Fatal(err)
-	}
-	_, look, _ := EvaluateStage(weightStage(0.5), state, []stats.Snapshot{snapshot("e", counts(30, 0, 0), counts(30, 0, 0))}, nil)
-	if look.Candidate.Requests != 40 {
-		t.Errorf("%d requests, want 30 of the gateway that goes on and 10 of the one before", look.Candidate.Requests)
-	}
-}
-
 // TestEqualCandidatesPass: a candidate that is as good as what serves passes two stages of 15 looks each, and one that is worse is
 // found, with requests drawn one by one.
 func TestEqualCandidatesPass(t *testing.T) {

@@ -33,13 +33,6 @@ type State struct {
 	Before Past `json:"before,omitzero"`
 	// Looked is when the stage was last looked at, in seconds since its start.
 	Looked float64 `json:"looked,omitempty"`
-
-	// What earlier builds left in place of Epochs, which knew one revision per stage: Lives by epoch; before those, Seen for the newest
-	// look's counts in Epoch, and Earlier for the sum over epochs before.
-	Lives   map[string]Counts `json:"lives,omitempty"`
-	Epoch   string            `json:"epoch,omitempty"`
-	Seen    *Counts           `json:"seen,omitempty"`
-	Earlier *Counts           `json:"earlier,omitempty"`
 }
 
 // Life is one epoch of a gateway.
@@ -82,7 +75,6 @@ func (s State) NextStage() State {
 
 // seen adds what all gateways have counted to the state.
 func (s State) seen(stage Stage, now []stats.Snapshot) State {
-	s = s.upgraded(stage)
 	gap := min(max(stage.Elapsed.Seconds()-s.Looked, 0), maxGap.Seconds())
 	s.Looked = stage.Elapsed.Seconds()
 	s.Epochs, s.Crashed, s.Cells = maps.Clone(s.Epochs), maps.Clone(s.Crashed), maps.Clone(s.Cells)
@@ -145,31 +137,6 @@ func tallies(stage Stage, snapshot stats.Snapshot) []Tally {
 		all = append(all, t)
 	}
 	return all
-}
-
-// upgraded is a state of an earlier build as this one keeps it.
-func (s State) upgraded(stage Stage) State {
-	if len(s.Lives) == 0 && s.Seen == nil && s.Earlier == nil {
-		return s
-	}
-	epochs := maps.Clone(s.Epochs)
-	if epochs == nil {
-		epochs = map[string]Life{}
-	}
-	add := func(epoch string, c Counts) {
-		epochs[epoch] = Life{Tallies: []Tally{{Revision: stage.Revision, Share: float64(stage.Spec.Weight), Counts: c}}}
-	}
-	for epoch, c := range s.Lives {
-		add(epoch, c)
-	}
-	if s.Seen != nil {
-		add(s.Epoch, *s.Seen)
-	}
-	if s.Earlier != nil {
-		add("before "+s.Epoch, *s.Earlier)
-	}
-	s.Epochs, s.Lives, s.Epoch, s.Seen, s.Earlier = epochs, nil, "", nil, nil
-	return s
 }
 
 // byRevision are the stage's counts, over all gateways, by routing revision.

@@ -40,10 +40,10 @@ type Document struct {
 	// Sticky, when set, gives the requests of one key the same release. Only rollouts set it.
 	Sticky *Sticky `json:"sticky,omitempty"`
 	// Front is where the gateways of workers listen and whom they let in: what the environment of the first release said, or of the one that
-	// was promoted last. It is nil where an earlier version of Sluice released all; then each process keeps the one that it has.
+	// was promoted last. It is nil before the first release.
 	Front     *spec.Front `json:"front,omitempty"`
 	UpdatedAt time.Time   `json:"updated_at"`
-	// By is the step of a run, RUN/STEP, or the person that made this revision, and Reason why; empty where an earlier version of Sluice did.
+	// By is the step of a run, RUN/STEP, or the person that made this revision, and Reason why.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }

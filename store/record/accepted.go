@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -42,8 +41,6 @@ const (
 	acceptancesLeft = 4
 )
 
-func acceptedKey(pipeline string) string { return store.AcceptedPrefix + pipeline + ".json" }
-
 func acceptancesOf(pipeline string) string { return store.AcceptancesPrefix + pipeline + "/" }
 
 // Accept makes a run its pipeline's last accepted one, unless a newer one is already. Concurrent calls are safe: each acceptance is an object
@@ -68,11 +65,7 @@ func Accept(ctx context.Context, s *store.Store, run RunRecord) error {
 			return err
 		}
 	}
-	last, err := LastAccepted(ctx, s, run.Pipeline)
-	if err != nil {
-		return err
-	}
-	return s.PutJSON(ctx, acceptedKey(run.Pipeline), last, store.WriteOptions{}) // for workers of earlier versions
+	return nil
 }
 
 // acceptances lists the keys of a pipeline's acceptances, the newest last.
@@ -89,9 +82,6 @@ func acceptances(ctx context.Context, s *store.Store, pipeline string) ([]string
 
 // LastAccepted returns the last accepted run of a pipeline. It is zero if there is none.
 func LastAccepted(ctx context.Context, s *store.Store, pipeline string) (last Accepted, err error) {
-	if err := s.GetJSON(ctx, acceptedKey(pipeline), &last); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return last, err // earlier versions kept only this record
-	}
 	keys, err := acceptances(ctx, s, pipeline)
 	if err != nil {
 		return last, err

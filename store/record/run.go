@@ -160,7 +160,6 @@ type Attempt struct {
 	ErrorType string    `json:"error_type"`
 	Error     string    `json:"error"`
 	// Interrupted is set if the worker stopped responding during the attempt. The attempt then did not fail by itself and used up no retry.
-	// Records of earlier versions do not have this field.
 	Interrupted bool `json:"interrupted,omitempty"`
 }
 
@@ -173,10 +172,9 @@ type Version struct {
 // RunRecord is runs/<run>/run.json.
 type RunRecord struct {
 	Run string `json:"run"`
-	// Execution is BeginInput.Execution. It is empty in records of older versions.
+	// Execution is BeginInput.Execution.
 	Execution string `json:"execution,omitempty"`
-	// Home identifies the Temporal server of the run's workflow among the servers that share the store. It is empty in records of older
-	// versions.
+	// Home identifies the Temporal server of the run's workflow among the servers that share the store.
 	Home        string            `json:"home,omitempty"`
 	Pipeline    string            `json:"pipeline"`
 	Submission  string            `json:"submission"`
@@ -197,8 +195,7 @@ type RunRecord struct {
 	// Last and Serving are the runs that `last` and `serving.<target>` referred to when the run started.
 	Last    string            `json:"last,omitempty"`
 	Serving map[string]string `json:"serving,omitempty"`
-	// Datasets and Models are the versions that published names referred to at that time, of the names that the pipeline reads. Records of
-	// older versions have all names.
+	// Datasets and Models are the versions that published names referred to at that time, of the names that the pipeline reads.
 	Datasets map[string]artifact.Ref `json:"datasets,omitempty"`
 	Models   map[string]artifact.Ref `json:"models,omitempty"`
 }

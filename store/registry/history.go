@@ -16,8 +16,7 @@ import (
 type Move struct {
 	Number int64     `json:"number"`
 	At     time.Time `json:"at"`
-	// By is the RUN/STEP that published the version, or the person who moved the name to it by hand. It is empty if an earlier version of
-	// Sluice did not record it.
+	// By is the RUN/STEP that published the version, or the person who moved the name to it by hand.
 	By string `json:"by,omitempty"`
 	// Reason is the reason that the person gave.
 	Reason string `json:"reason,omitempty"`
@@ -37,14 +36,12 @@ func shortDigest(digest string) string {
 	return hex[:min(len(hex), 32)]
 }
 
-// hadVersion reports whether a version was removed from the name. An earlier build did not record which version it removed, but which run
-// and step had made it.
+// hadVersion reports whether a version was removed from the name.
 func hadVersion(ctx context.Context, s *store.Store, v Published) (bool, error) {
 	moves, err := History(ctx, s, v.Artifact.Type, v.Name)
 	short := shortDigest(v.Artifact.Digest)
 	return slices.ContainsFunc(moves, func(m Move) bool {
-		unnamed := m.Version.Artifact.Digest == "" && len(m.Removed) == 0
-		return slices.Contains(m.Removed, short) || unnamed && m.Version.Run == v.Run && m.Version.Step == v.Step
+		return slices.Contains(m.Removed, short)
 	}), err
 }
 
@@ -80,15 +77,13 @@ func move(ctx context.Context, s *store.Store, typ artifact.Type, name string, d
 		switch err := s.PutJSON(ctx, key, next, store.WriteOptions{IfAbsent: true}); {
 		case errors.Is(err, store.ErrExists):
 			continue // another process was faster: decide again
-		case err != nil:
+		default:
 			return err
 		}
-		return s.PutJSON(ctx, newestKey(typ, name), next.Version, store.WriteOptions{}) // for workers of earlier versions
 	}
 }
 
-// lastMove returns the last move of a name. Its number is 0 if an earlier version of Sluice published the name, and all of it is zero if
-// there is none.
+// lastMove returns the last move of a name. It is zero if there is none.
 func lastMove(ctx context.Context, s *store.Store, typ artifact.Type, name string) (last Move, err error) {
 	key := ""
 	for info, err := range s.Driver().List(ctx, historyPrefix(typ, name)) {
@@ -97,11 +92,8 @@ func lastMove(ctx context.Context, s *store.Store, typ artifact.Type, name strin
 		}
 		key = info.Key
 	}
-	if key != "" {
-		return last, s.GetJSON(ctx, key, &last)
+	if key == "" {
+		return last, nil
 	}
-	if err := s.GetJSON(ctx, newestKey(typ, name), &last.Version); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return last, err
-	}
-	return last, nil
+	return last, s.GetJSON(ctx, key, &last)
 }

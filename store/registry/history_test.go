@@ -59,13 +59,6 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An earlier version of Sluice kept only what the name means.
-	if err := s.PutJSON(t.Context(), store.PublishedPrefix+"dataset/mail.json", version("r0", "d0", 0), store.WriteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := current(t, s); got != "d0" {
-		t.Errorf("current is %q, want what an earlier version has left", got)
-	}
 	taken := version("r1", "d1", 1)
 	taken.By = "r1b"
 	publish(t, s, taken)

@@ -47,11 +47,6 @@ func (v Published) since() time.Time {
 	return v.Pointed
 }
 
-// newestKey returns the key of the current version of a name, as earlier versions of Sluice keep it.
-func newestKey(typ artifact.Type, name string) string {
-	return store.PublishedPrefix + string(typ) + "/" + name + ".json"
-}
-
 // versionsPrefix returns the prefix of the versions of a name.
 func versionsPrefix(typ artifact.Type, name string) string {
 	return store.RegistryPrefix + string(typ) + "/" + name + "/"
@@ -169,21 +164,13 @@ func Current(ctx context.Context, s *store.Store, typ artifact.Type) (map[string
 	if err != nil {
 		return nil, err
 	}
-	// Names that an earlier version of Sluice has published, and that have not been moved since.
-	prefix = store.PublishedPrefix + string(typ) + "/"
-	versions, err := store.RecordsIn[Published](ctx, s, prefix, func(key string) bool {
-		return last[strings.TrimSuffix(strings.TrimPrefix(key, prefix), ".json")] == ""
-	})
+	all := make(map[string]Published, len(moves))
 	for _, m := range moves {
 		if m != nil { // not removed in the meantime
-			versions = append(versions, m.Version)
+			all[m.Version.Name] = m.Version
 		}
 	}
-	all := make(map[string]Published, len(versions))
-	for _, v := range versions {
-		all[v.Name] = v
-	}
-	return all, err
+	return all, nil
 }
 
 // Refs returns the current version of every published name and, as NAME@TAG, every tagged version.
@@ -264,7 +251,7 @@ type Tag struct {
 	Tag    string    `json:"tag"`
 	Digest string    `json:"digest"`
 	At     time.Time `json:"at"`
-	// By is the person. It is empty if an earlier version of Sluice did not record it.
+	// By is the person.
 	By string `json:"by,omitempty"`
 }
 

@@ -37,7 +37,7 @@ func Remove(ctx context.Context, s *store.Store, typ artifact.Type, name, digest
 		return err
 	}
 	if digest == "" {
-		keys = append(append(keys, moves...), newestKey(typ, name))
+		keys = append(keys, moves...)
 	} else if err := redact(ctx, s, typ, name, digest, moves); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func TestRemove(t *testing.T) {
 	if refs, err := registry.Refs(t.Context(), s, artifact.Dataset); err != nil || refs["mail@golden"].Digest != "" {
 		t.Errorf("a tag of what was removed: %v, %v", refs, err)
 	}
-	want := []string{"history/dataset/letters/0000000001.json", "published/dataset/letters.json", "registry/dataset/letters/r1-clean.json"}
+	want := []string{"history/dataset/letters/0000000001.json", "registry/dataset/letters/r1-clean.json"}
 	if diff := cmp.Diff(want, leadsTo(one)); diff != "" {
 		t.Errorf("what leads to it (-want +got):\n%s", diff)
 	}
@@ -113,26 +113,5 @@ func TestRollbackOutlivesRemove(t *testing.T) {
 	}
 	if publish(t, s, version("r9", "sha256:"+strings.Repeat("4", 64), 9)); current(t, s) == good {
 		t.Error("a version that the name never had does not become the current one")
-	}
-}
-
-// A version that a build before this one has removed is known by the run that made it.
-func TestRemovedByEarlierBuild(t *testing.T) {
-	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	publish(t, s, version("r1", "d1", 1))
-	gone := registry.Move{Number: 2, At: day, By: "r2/clean", Version: version("r2", "", 2)}
-	if err := s.PutJSON(t.Context(), store.HistoryPrefix+"dataset/mail/0000000002.json", gone, store.WriteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := registry.PointTo(t.Context(), s, version("r1", "d1", 1), "user:anna", "", day.Add(4*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	reused := version("r2", "d2", 5)
-	reused.By = "r5"
-	if registered, _, err := registry.Publish(t.Context(), s, reused); registered || err != nil || current(t, s) != "d1" {
-		t.Errorf("registered: %v, %v, current is %s", registered, err, current(t, s))
 	}
 }

@@ -41,7 +41,7 @@ type Manifest struct {
 	// Metrics is the blob of all metrics lines up to Step, those of earlier generations included.
 	Metrics     string    `json:"metrics"`
 	CommittedAt time.Time `json:"committed_at"`
-	// Layout is the step's checkpoint.layout, and Nodes and Ranks how many wrote it; a commit of an earlier build does not say.
+	// Layout is the step's checkpoint.layout, and Nodes and Ranks how many wrote it.
 	Layout string `json:"layout,omitempty"`
 	Nodes  int    `json:"nodes,omitempty"`
 	Ranks  int    `json:"ranks,omitempty"`

@@ -20,18 +20,13 @@ import (
 // are made of, or the last checkpoint of a training that did not finish, is useful, and that of the others is lost. Work that a program
 // reports no steps of is useful if it finished. All other time is overhead. The nodes of a gang that ran no generation never started.
 //
-// Generations of earlier builds, which have no entries, have nodes that were paid for from when they were asked for until they were released.
 // progress is how far each generation is known to have come, and now ends what is still open.
 func Account(entries []Entry, generations []spec.Generation, progress []checkpoint.Progress, now time.Time) []spec.NodeCost {
 	ran := make([][]int, len(entries)) // by entry, the places of its generations
-	known := entries
 	for i, g := range generations {
-		at := entryOf(known, g)
-		if at < 0 {
-			entries, ran = append(entries, implied(g)), append(ran, nil)
-			at = len(entries) - 1
+		if at := entryOf(entries, g); at >= 0 {
+			ran[at] = append(ran[at], i)
 		}
-		ran[at] = append(ran[at], i)
 	}
 	worked := workOf(generations, progress)
 	var costs []spec.NodeCost
@@ -48,28 +43,16 @@ func Account(entries []Entry, generations []spec.Generation, progress []checkpoi
 }
 
 // entryOf is the gang that a generation ran on: the newest that was handed out for it, or for the one whose gang it went on with. It is -1
-// where there is none. One that is not whole was handed out by an earlier build if it outlasted the generation's ranks.
+// where there is none.
 func entryOf(entries []Entry, g spec.Generation) int {
 	at := -1
 	for i := range entries {
 		e := &entries[i]
-		if e.Generation != cmp.Or(g.Gang, g.Index) || e.Pool != g.Pool {
-			continue
-		}
-		if e.Whole || (at < 0 || !entries[at].Whole) && e.ended().After(g.StoppedAt) {
+		if e.Whole && e.Generation == cmp.Or(g.Gang, g.Index) && e.Pool == g.Pool {
 			at = i
 		}
 	}
 	return at
-}
-
-// implied is the gang of a generation that has no entry.
-func implied(g spec.Generation) Entry {
-	e := Entry{Generation: g.Index, Pool: g.Pool, PriceUnknown: g.PriceUnknown, Gang: training.Gang{Capacity: g.Capacity, USDPerHour: g.USDPerHour}}
-	for range g.Nodes {
-		e.Gang.Nodes = append(e.Gang.Nodes, training.Node{BeganAt: g.StartedAt, EndedAt: g.EndedAt})
-	}
-	return e
 }
 
 // work is what a generation made, and when.
@@ -86,10 +69,7 @@ func workOf(generations []spec.Generation, progress []checkpoint.Progress) []wor
 	kept := int64(math.MaxInt64) // what later generations began with at least
 	for i, g := range slices.Backward(generations) {
 		w := work{Generation: g, from: g.RanAt, to: g.StoppedAt}
-		w.ran = !g.RanAt.IsZero() || g.ToStep > g.FromStep || g.End == spec.EndFinished
-		if g.RanAt.IsZero() { // earlier builds do not say
-			w.from, w.to = g.StartedAt, g.EndedAt
-		}
+		w.ran = !g.RanAt.IsZero()
 		if p := progress[i]; p.Pace() > 0 {
 			w.from = later(w.from, p.FirstAt.Add(-time.Duration(p.FirstStep-g.FromStep)*p.Pace()))
 		}

@@ -69,9 +69,6 @@ func put(ctx context.Context, s *store.Store, k training.Key, e Entry) error {
 // Open enters a gang that was handed out. What its pool has had of the key before ended at the latest when this one began, for it has one
 // gang at a time. It returns what those gangs of the key have cost that have ended.
 func Open(ctx context.Context, s *store.Store, k training.Key, e Entry) (fault.Costs, error) {
-	if e.began().IsZero() {
-		return fault.Costs{}, nil // an earlier build started it
-	}
 	e.Generation, e.Whole = k.Generation, true
 	known, err := load(ctx, s, generation(k))
 	if err != nil || slices.ContainsFunc(known, func(old Entry) bool { return old.has(e.Gang.Nodes[0].Queue) }) {
@@ -112,7 +109,7 @@ func closeAll(ctx context.Context, s *store.Store, k training.Key, pool string, 
 		e.Generation, e.Pool = k.Generation, pool
 		e.Gang.Nodes = slices.DeleteFunc(slices.Clone(e.Gang.Nodes), func(n training.Node) bool {
 			return n.BeganAt.IsZero() || slices.ContainsFunc(known, func(old Entry) bool { return old.has(n.Queue) })
-		}) // a gang that an earlier build started may not say when it began
+		})
 		if len(e.Gang.Nodes) == 0 {
 			continue
 		}
@@ -168,18 +165,6 @@ func (e *Entry) has(queue string) bool {
 // began is when the first node did.
 func (e *Entry) began() time.Time {
 	return slices.MinFunc(e.Gang.Nodes, func(a, b training.Node) int { return a.BeganAt.Compare(b.BeganAt) }).BeganAt
-}
-
-// ended is when the last node did; zero while one has not.
-func (e *Entry) ended() time.Time {
-	var last time.Time
-	for _, n := range e.Gang.Nodes {
-		if n.EndedAt.IsZero() {
-			return time.Time{}
-		}
-		last = later(last, n.EndedAt)
-	}
-	return last
 }
 
 // paid is what the nodes that have ended have cost.

@@ -114,11 +114,6 @@ func TestEntries(t *testing.T) {
 			[]Entry{whole(gang(2, "gpu", node("a", 0, 0)))},
 			0,
 		},
-		{
-			"an earlier build started it",
-			[]func(*store.Store) (fault.Costs, error){open(Entry{Pool: "gpu", Gang: training.Gang{Nodes: []training.Node{{Queue: "q"}}}})},
-			nil, 0,
-		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := opened(t)
@@ -167,7 +162,6 @@ func TestAccount(t *testing.T) {
 		Outcome    spec.Outcome
 		Seconds    float64
 	}
-	old := spec.Generation{Index: 1, Pool: "gpu", Nodes: 1, End: spec.EndFinished, ToStep: 10, StartedAt: at(0), EndedAt: at(10)}
 	lostAgain := spec.Generation{Index: 2, Pool: "gpu", Nodes: 2, End: spec.EndNodeLost, FromStep: 20, ToStep: 20, CommittedStep: 20, StartedAt: at(13), EndedAt: at(20)}
 	neverRan := spec.Generation{Index: 1, Pool: "gpu", Nodes: 1, End: spec.EndNodeLost, StartedAt: at(0), EndedAt: at(10)}
 	stopped := ran(1, 0, 10, 0, 2, 12, 13)
@@ -307,14 +301,6 @@ func TestAccount(t *testing.T) {
 				{"b", 2, spec.OutcomeUseful, 10},
 				{"b", 2, spec.OutcomeOverhead, 5},
 			},
-		},
-		{"of an earlier build", nil, []spec.Generation{old}, nil, []part{{"", 1, spec.OutcomeUseful, 10}}},
-		{
-			"begun by an earlier build and ended by this",
-			[]Entry{gang(1, "gpu", node("a", 1, 10))},
-			[]spec.Generation{old},
-			nil,
-			[]part{{"a", 1, spec.OutcomeUseful, 9}},
 		},
 		{"nothing ran at all", []Entry{gang(1, "gpu", node("a", 0, 5))}, nil, nil, []part{{"a", 1, spec.OutcomeNeverStarted, 5}}},
 		{"still there", []Entry{gang(1, "gpu", node("a", 0, 0))}, nil, nil, []part{{"a", 1, spec.OutcomeNeverStarted, 100}}},

@@ -89,7 +89,7 @@ type RanksEnded struct {
 	Fault string `json:"fault,omitempty"`
 	// GPUs is what the node's GPUs did.
 	GPUs *spec.GPUUse `json:"gpus,omitempty"`
-	// Hung: the ranks made no progress and were killed for it. HungWhy says since when; an agent of an earlier release does not send it.
+	// Hung: the ranks made no progress and were killed for it. HungWhy says since when.
 	Hung    bool      `json:"hung,omitempty"`
 	HungWhy string    `json:"hung_why,omitempty"`
 	EndedAt time.Time `json:"ended_at"`
@@ -109,7 +109,7 @@ type RanksEnded struct {
 	Unfinished string `json:"unfinished,omitempty"`
 	// Tail is the end of what the rank printed, when it failed.
 	Tail string `json:"tail,omitempty"`
-	// Last is the last line of it, which usually says why; an agent of an earlier release does not send it.
+	// Last is the last line of it, which usually says why.
 	Last string `json:"last,omitempty"`
 	// Outputs are the declared outputs, and Metrics the blob of all metrics lines, when it finished. Node 0 only.
 	Outputs spec.Values `json:"outputs,omitempty"`

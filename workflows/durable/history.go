@@ -15,16 +15,6 @@ const LongHistory = 2500
 // ErrLong ends a wait because the history has become long: the workflow must continue in a new one.
 var ErrLong = errors.New("the history is long")
 
-// Before says when builds without ChangeLong considered a history long.
-type Before int
-
-// Never, by LongHistory alone, or by the server's suggestion alone.
-const (
-	NeverLong Before = iota
-	LongByLength
-	LongBySuggestion
-)
-
 // growthKey is the context key of the growth of a history.
 type growthKey struct{}
 
@@ -55,26 +45,11 @@ func growthOf(ctx workflow.Context) *growth {
 
 // IsLong reports whether a workflow should start nothing new in its history: because of its events, or because the server suggests to
 // continue as new, which also depends on bytes and on limits that an operator may have lowered.
-func IsLong(ctx workflow.Context, before Before) bool {
-	events, suggested := length(ctx)
-	switch {
-	case events && before == LongByLength, suggested && before == LongBySuggestion:
+func IsLong(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	if info.GetCurrentHistoryLength() >= LongHistory || info.GetContinueAsNewSuggested() {
 		return true
-	case events || suggested:
-		return Since(ctx, ChangeLong)
 	}
 	g := growthOf(ctx)
-	return g != nil && g.events+g.added >= LongHistory && Since(ctx, changeGrowth)
-}
-
-// IsLongSince is IsLong for workflows that, before a change, never looked at the length of their history.
-func IsLongSince(ctx workflow.Context, change string) bool {
-	events, suggested := length(ctx)
-	return (events || suggested) && Since(ctx, change)
-}
-
-// length reports why a history is long: by its events, or by the server's suggestion.
-func length(ctx workflow.Context) (events, suggested bool) {
-	info := workflow.GetInfo(ctx)
-	return info.GetCurrentHistoryLength() >= LongHistory, info.GetContinueAsNewSuggested()
+	return g != nil && g.events+g.added >= LongHistory
 }

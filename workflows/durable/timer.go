@@ -13,10 +13,7 @@ func Sleep(ctx workflow.Context, pause time.Duration, about string) error {
 
 // Await waits for cond, and returns false if cond is not true within limit. about is the name of the timer in Temporal's UI.
 func Await(ctx workflow.Context, limit time.Duration, about string, cond func() bool) (bool, error) {
-	if Since(ctx, changeStopTimers) {
-		var stop workflow.CancelFunc
-		ctx, stop = workflow.WithCancel(ctx)
-		defer stop()
-	}
+	ctx, stop := workflow.WithCancel(ctx) // the timer ends with the wait
+	defer stop()
 	return workflow.AwaitWithOptions(ctx, workflow.AwaitOptions{Timeout: limit, TimerOptions: workflow.TimerOptions{Summary: about}}, cond)
 }

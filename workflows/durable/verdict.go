@@ -12,9 +12,6 @@ const maxSummary = 300
 // Conclude records in the history how something ended, for Temporal's UI, which names events when they are scheduled, before their end is
 // known.
 func Conclude(ctx workflow.Context, about, end, why string) {
-	if !Since(ctx, changeVerdicts) {
-		return
-	}
 	grow(ctx)
 	options := workflow.SideEffectOptions{Summary: Summary(about+": "+end, why)}
 	workflow.SideEffectWithOptions(ctx, options, func(workflow.Context) any { return end })

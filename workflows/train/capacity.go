@@ -53,7 +53,7 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 		if t.missed(ctx) {
 			return t.abandon(ctx, fault.New(fault.Timeout, t.missedReason(), nil))
 		}
-		if left, ok := t.attemptLeft(ctx); ok && left <= 0 && durable.Since(ctx, changeTimeoutBoundsWait) {
+		if left, ok := t.attemptLeft(ctx); ok && left <= 0 {
 			return t.abandon(ctx, errLate)
 		}
 		choice, err := t.choose(ctx)
@@ -70,7 +70,7 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 			l.take(got)
 			return t.priced(ctx, got.Offer)
 		}
-		if fault.TypeOf(err) == fault.Invalid && choice.Waits && durable.Since(ctx, changeRefusedSpot) {
+		if fault.TypeOf(err) == fault.Invalid && choice.Waits {
 			t.drop(choice.Offers) // what is refused for good is not waited for
 			continue
 		}
@@ -81,7 +81,7 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 			continue
 		}
 		failed = 0
-		if t.phase = acquiringPhase + fault.Message(err); durable.IsLong(ctx, durable.LongBySuggestion) {
+		if t.phase = acquiringPhase + fault.Message(err); durable.IsLong(ctx) {
 			return durable.ErrLong
 		}
 	}
@@ -90,7 +90,7 @@ func (t *train) acquire(ctx workflow.Context, l *generation) error {
 // asksAgain reports, after a pause, whether to decide again after that many failed calls in a row. Without a deadline the same call has
 // been retried; with one, something else may have to be requested by now.
 func (t *train) asksAgain(ctx workflow.Context, err error, failed int) bool {
-	if why := fault.Of(err); why.Final || why.Type == fault.User || ctx.Err() != nil || t.plan.Deadline.IsZero() || failed >= maxTries || !durable.Since(ctx, changeAsksAgain) {
+	if why := fault.Of(err); why.Final || why.Type == fault.User || ctx.Err() != nil || t.plan.Deadline.IsZero() || failed >= maxTries {
 		return false
 	}
 	t.phase = acquiringPhase + fault.Message(err)
@@ -271,7 +271,7 @@ func (l *generation) mayMove(ctx workflow.Context) bool {
 	if l.current.Capacity == spec.CapacityOnDemand {
 		return offers(spec.CapacitySpot)
 	}
-	return !l.plan.Deadline.IsZero() && offers(spec.CapacityOnDemand) && durable.Since(ctx, changeLeavesSpot)
+	return !l.plan.Deadline.IsZero() && offers(spec.CapacityOnDemand)
 }
 
 // looked considers a move, and tries it while it is worthwhile. It reports whether the spot watcher is finished, or else after what time to
@@ -293,7 +293,7 @@ func (l *generation) looked(ctx workflow.Context, w *spotWatcher) (done bool, re
 			return ctx.Err() != nil, choice.Tick // spot is to be left
 		case fault.TypeOf(err) != fault.Preempted:
 			return ctx.Err() != nil, 0 // a pool that fails is asked again later
-		case l.isSpared(ctx):
+		case l.hasMany(ctx):
 			return false, 0
 		}
 	}

@@ -42,7 +42,7 @@ func (l *generation) settleCost(released contract.Released) {
 }
 
 // paidSince is what has been paid for a gang since that came to before: as its pool said when it was released, or by the price while it is
-// kept. Workers of earlier builds do not say what nodes cost.
+// kept.
 func paidSince(before fault.Costs, released contract.Released, byPrice float64) float64 {
 	if released == (contract.Released{}) {
 		return byPrice
@@ -56,7 +56,7 @@ func (l *generation) reconsider(ctx workflow.Context, end trainEnd, released con
 	if end.how != spec.EndBudget || released == (contract.Released{}) || l.cost().USD+paidSince(l.paid, released, 0) >= l.in.BudgetUSD {
 		return end
 	}
-	if lost := end; l.wasLost(&lost) && durable.Since(ctx, changeGoneBeforeBudget) {
+	if lost := end; l.wasLost(&lost) {
 		lost.failure, lost.pause = nil, 0
 		l.budget.Used-- // see charge
 		return lost
@@ -84,7 +84,7 @@ func (t *train) withAccount(ctx workflow.Context, err error) error {
 	if durable.WorkerLost(err) {
 		return err
 	}
-	if t.hasAccount() && durable.Since(ctx, changeAccount) {
+	if t.hasAccount() {
 		ctx, _ = workflow.NewDisconnectedContext(ctx)
 		in := contract.AccountInput{StepInput: t.in.StepInput, Generations: t.carried.Generations, Unusable: t.carried.Unusable}
 		var out json.RawMessage

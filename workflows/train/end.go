@@ -237,7 +237,7 @@ func (l *generation) hung(end *trainEnd) bool {
 		return false
 	}
 	end.how, end.errType = spec.EndHung, fault.Infrastructure
-	why := cmp.Or(l.nodes[i].result.HungWhy, fmt.Sprintf("no progress since step %d for far longer than usual", end.step))
+	why := l.nodes[i].result.HungWhy
 	end.reason, end.tail = fmt.Sprintf("%s hung: %s", l.who(i), why), l.nodes[i].result.Tail
 	return true
 }
@@ -297,7 +297,7 @@ func (l *generation) failed(r protocol.RanksEnded) bool {
 // isConsequence reports whether a rank ended because a peer had left that was stopped on a notice or for a move: one that handles no SIGTERM
 // closes its connections before the next node is even told.
 func (l *generation) isConsequence(r protocol.RanksEnded) bool {
-	return !l.unexcused && l.left() && !r.Stopped && !finished(r) && slices.ContainsFunc(l.nodes, func(n nodeState) bool {
+	return l.left() && !r.Stopped && !finished(r) && slices.ContainsFunc(l.nodes, func(n nodeState) bool {
 		return n.ended && n.err == nil && n.result.Stopped && n.result.EndedAt.Before(r.EndedAt.Add(together))
 	})
 }

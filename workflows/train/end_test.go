@@ -108,7 +108,6 @@ func TestClassifyGeneration(t *testing.T) {
 		{"fails because a peer was stopped on notice", generation{nodes: []nodeState{severed, stopped}, notice: notice}, spec.EndNodeLost, "", "rank 0 did not stop in time"},
 		{"aborts because a peer was stopped on notice", generation{nodes: []nodeState{stopped, aborted}, notice: notice}, spec.EndNodeLost, "", "rank 1 did not stop in time"},
 		{"fails because a peer was stopped for a move", generation{nodes: []nodeState{severed, stopped}, watcher: &spotWatcher{found: &contract.Acquired{}}}, spec.EndMoved, "", "spot"},
-		{"fails because a peer was stopped, by an older history", generation{nodes: []nodeState{severed, stopped}, notice: notice, unexcused: true}, spec.EndUserError, fault.User, "exit code 1"},
 		{"had failed before anybody was stopped", generation{nodes: []nodeState{failsA, stopped}, notice: notice}, spec.EndUserError, fault.User, "exit code 1"},
 		{"a node is stopped by hand", generation{nodes: []nodeState{shutDown, shutDown}}, spec.EndNodeLost, "", "node 0 was stopped from outside Sluice"},
 		{"a node is stopped by hand, and its peers fail", generation{nodes: []nodeState{failsA, shutDown}}, spec.EndNodeLost, "", "node 1 was stopped from outside Sluice"},

@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -68,9 +67,6 @@ type generation struct {
 	overBudget bool // the step has cost what it may
 	overdue    bool // the step's deadline has passed, and it is to stop then
 
-	// unexcused: histories of older versions blamed ranks that fail after a peer was stopped.
-	unexcused bool
-
 	began   int          // length of the history when the ranks were started
 	watcher *spotWatcher // nil where there is nothing to look out for
 	ahead   bool         // it asks for the next gang since this one got a notice
@@ -118,16 +114,7 @@ func (l *generation) live(ctx workflow.Context) trainEnd {
 		l.stop(nodes)
 	}
 	l.waitForLoss(nodes)
-	return l.ending(ctx)
-}
-
-// ending says how the generation ended. Histories of older versions took every exit code of 0 for a finish.
-func (l *generation) ending(ctx workflow.Context) trainEnd {
-	end := l.classify()
-	if end.ran && l.exitedZero() && l.cutShort() && !durable.Since(ctx, changeStopIsNoFinish) {
-		end.how, end.reason, end.errType = spec.EndFinished, "", ""
-	}
-	return end
+	return l.classify()
 }
 
 // await waits for cond, a cancel of the workflow, or the first of the limits of time and money.
@@ -288,7 +275,7 @@ func (l *generation) run(ctx workflow.Context, i int) {
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), name, in).Get(ctx, &node.result)
 		// An agent that is frozen may take up Attach, for it had asked for work before, and stay as silent as it was.
 		silent := name == protocol.AttachActivity && workflow.Now(ctx).Sub(began) < ranksHeartbeat
-		if !durable.WorkerLost(err) || node.gone || silent || l.isSpared(ctx) {
+		if !durable.WorkerLost(err) || node.gone || silent || l.hasMany(ctx) {
 			// Whoever cannot be attached to, or does not take up a command, is out of reach.
 			node.gone = node.gone || err != nil && (name == protocol.AttachActivity || fault.TypeOf(err) == fault.Timeout)
 			node.err, node.ended = err, true
@@ -302,11 +289,6 @@ func (l *generation) run(ctx workflow.Context, i int) {
 // hasMany reports whether many events have been added to the history since the ranks were started.
 func (l *generation) hasMany(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).GetCurrentHistoryLength()-l.began >= manyEvents+10*len(l.nodes)
-}
-
-// isSpared reports whether what can be left out of the history is to be, for it has become long.
-func (l *generation) isSpared(ctx workflow.Context) bool {
-	return l.hasMany(ctx) && durable.Since(ctx, durable.ChangeLong)
 }
 
 // stop ends the ranks on every node that can be reached, and waits until they have committed what they leave.
@@ -365,16 +347,13 @@ func (l *generation) grace(ctx workflow.Context) time.Duration {
 
 // waitForLoss gives the pool time to say that a node is gone, where ranks failed in a way that this would explain.
 func (l *generation) waitForLoss(ctx workflow.Context) {
-	if slices.ContainsFunc(l.nodes, func(n nodeState) bool { return l.isConsequence(n.result) }) {
-		l.unexcused = !durable.Since(ctx, changePeersOfStopped)
-	}
 	failed := slices.ContainsFunc(l.nodes, func(n nodeState) bool {
 		return n.ended && (n.err != nil || l.failed(n.result) || n.result.Signal != 0 && !n.result.Stopped)
 	})
 	if !failed || l.loss != nil || len(l.nodes) == 1 && l.nodes[0].err == nil {
 		return
 	}
-	if l.all((*nodeState).isWell) && slices.ContainsFunc(l.nodes, func(n nodeState) bool { return endedItself(n.result) }) && durable.Since(ctx, changeOwnSignal) {
+	if l.all((*nodeState).isWell) && slices.ContainsFunc(l.nodes, func(n nodeState) bool { return endedItself(n.result) }) {
 		return
 	}
 	if ok, err := durable.Await(ctx, lossLimit, "check for lost nodes", func() bool { return l.loss != nil }); err == nil && ok {

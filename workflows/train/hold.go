@@ -14,7 +14,6 @@ import (
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/ledger"
 	"github.com/sluiceml/sluice/training/protocol"
-	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // maxHold is the longest pause before an attempt during which a gang is kept for it. Nodes that have to wait longer cost more than new ones.
@@ -30,10 +29,7 @@ func (l *generation) goesOn(ctx workflow.Context, end trainEnd) bool {
 	if left, ok := l.affords(ctx); ok && left <= end.pause {
 		return false
 	}
-	if l.plan.StopOnMiss && !workflow.Now(ctx).Add(end.pause).Before(l.plan.Deadline) {
-		return false
-	}
-	return durable.Since(ctx, changeSameNodes)
+	return !l.plan.StopOnMiss || workflow.Now(ctx).Add(end.pause).Before(l.plan.Deadline)
 }
 
 // isWell reports whether the node worked until the ranks ended, so that their failure is the program's.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/workflows/durable"
 )
 
 // askAhead requests the next generation's gang as soon as a notice says that nodes of this one will go, while its ranks write their last
@@ -16,7 +15,7 @@ import (
 // generation requests it again under the same key, so a pool that has begun to start it continues.
 func (l *generation) askAhead(ctx workflow.Context) {
 	ends := l.notice == nil || l.loss != nil || l.canceled || l.late || l.overBudget || l.overdue
-	if ends || l.watcher != nil && (l.watcher.asking || l.watcher.found != nil) || !durable.Since(ctx, changeNextAtNotice) {
+	if ends || l.watcher != nil && (l.watcher.asking || l.watcher.found != nil) {
 		return
 	}
 	w := &spotWatcher{asked: l.watcher != nil && l.watcher.asked}

@@ -63,7 +63,7 @@ func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, err
 			t.dropNext(ctx)
 			return record.StepOutput{}, t.withAccount(ctx, err)
 		}
-		if durable.IsLong(ctx, durable.LongBySuggestion) {
+		if durable.IsLong(ctx) {
 			return record.StepOutput{}, t.goOn(ctx)
 		}
 	}
@@ -110,7 +110,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	if err := t.seal(ctx, l); err != nil {
 		return trainEnd{}, t.abandon(ctx, err)
 	}
-	if err := t.fruitful(ctx); err != nil {
+	if err := t.fruitful(); err != nil {
 		return trainEnd{}, t.abandon(ctx, err)
 	}
 	if err := t.acquire(ctx, l); errors.Is(err, errLate) {
@@ -134,7 +134,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 	}
 	released, err := t.release(ctx, l.gangKey(), l.lost(), t.current.Pool)
 	end = l.reconsider(ctx, end, released)
-	if err != nil && end.isLast() && durable.Since(ctx, changeUnreleased) {
+	if err != nil && end.isLast() {
 		workflow.GetLogger(ctx).Error("release the nodes of the last generation", "error", err)
 		end.reason, err = strings.TrimPrefix(end.reason+"; "+unreleased(l.current.Pool, err), "; "), nil
 	}
@@ -198,7 +198,7 @@ func (l *generation) close(ctx workflow.Context, end trainEnd, released contract
 const maxFruitless = 10
 
 // fruitful returns an error if the last generations have made no progress.
-func (t *train) fruitful(ctx workflow.Context) error {
+func (t *train) fruitful() error {
 	n := 0
 	for _, g := range slices.Backward(t.carried.Generations) {
 		if g.FromStep < t.current.FromStep || g.End != spec.EndNotice && g.End != spec.EndNodeLost && g.End != spec.EndMoved && g.End != spec.EndDamaged {
@@ -206,7 +206,7 @@ func (t *train) fruitful(ctx workflow.Context) error {
 		}
 		n++
 	}
-	if n < maxFruitless || !durable.Since(ctx, changeFruitlessEnds) {
+	if n < maxFruitless {
 		return nil
 	}
 	last := t.carried.Generations[len(t.carried.Generations)-1]
@@ -308,7 +308,7 @@ func (t *train) enter(ctx workflow.Context, phase string) {
 // which cannot continue as new while the training runs.
 func (t *train) report(ctx workflow.Context) {
 	n := t.current.Index
-	if t.in.Unheard || n&(n-1) != 0 && durable.Since(ctx, changeNotes) {
+	if t.in.Unheard || n&(n-1) != 0 {
 		return
 	}
 	text := fmt.Sprintf("generation %d on %s", n, strings.Join(t.nodes, ", "))

@@ -312,14 +312,7 @@ func stageRows(w io.Writer, r control.Rollout, now time.Time) {
 	if asks == nil {
 		return
 	}
-	samples, what := look.Samples, look.Counted
-	if what == "" { // an earlier build has looked
-		samples, what = look.Candidate.Requests, "answers"
-		if r.Shadow > 0 {
-			samples, what = look.Delta.Samples, "answers compared"
-		}
-	}
-	kit.Row(w, "samples", fmt.Sprintf("%s of %s %s", human.Count(samples), human.Count(asks.MinSamples), what))
+	kit.Row(w, "samples", fmt.Sprintf("%s of %s %s", human.Count(look.Samples), human.Count(asks.MinSamples), look.Counted))
 	name := "checks"
 	for _, check := range asks.Checks {
 		kit.Row(w, name, string(check)+", when the stage has its samples")

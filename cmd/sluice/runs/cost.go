@@ -168,7 +168,7 @@ func (b *bill) addRun(ctx context.Context, s *store.Store, parent, name string) 
 	return nil
 }
 
-// addStep adds what a step says its nodes cost. Records of earlier versions do not say what came of the time.
+// addStep adds what a step says its nodes cost.
 func (b *bill) addStep(ctx context.Context, s *store.Store, run, label string, step record.StepRecord) error {
 	trained := step.Trained()
 	if trained == nil {
@@ -178,15 +178,6 @@ func (b *bill) addStep(ctx context.Context, s *store.Store, run, label string, s
 	if err := json.Unmarshal(trained, &out); err != nil {
 		return fmt.Errorf("the outputs of step %s of %s: %w", step.Step, run, err)
 	}
-	if len(out.Costs) == 0 {
-		for _, l := range out.Ledger {
-			line := spec.CostLine{Pool: l.Pool, Capacity: l.Capacity, Spent: spec.Spent{NodeSeconds: l.NodeSeconds, CostUSD: &l.CostUSD}}
-			if out.CostUnknown {
-				line.CostUSD = nil
-			}
-			out.Costs = append(out.Costs, line)
-		}
-	}
 	for _, c := range out.Costs {
 		line := billLine{Spent: c.Spent}
 		switch b.By {
@@ -195,7 +186,7 @@ func (b *bill) addStep(ctx context.Context, s *store.Store, run, label string, s
 		case byPool:
 			line.Pool, line.Type, line.Zone, line.Capacity = c.Pool, c.Type, c.Zone, c.Capacity
 		case byOutcome:
-			line.Outcome = cmp.Or(c.Outcome, notRecorded)
+			line.Outcome = c.Outcome
 		}
 		b.add(line)
 	}
@@ -212,9 +203,6 @@ func (b *bill) addStep(ctx context.Context, s *store.Store, run, label string, s
 	return nil
 }
 
-// notRecorded is the outcome of node time in records of earlier versions.
-const notRecorded spec.Outcome = "not_recorded"
-
 // add adds to the line that is alike.
 func (b *bill) add(line billLine) {
 	like := func(l billLine) bool {
@@ -229,7 +217,7 @@ func (b *bill) add(line billLine) {
 }
 
 // outcomes are those of a bill, in order.
-var outcomes = []spec.Outcome{spec.OutcomeUseful, spec.OutcomeLost, spec.OutcomeOverhead, spec.OutcomeNeverStarted, notRecorded}
+var outcomes = []spec.Outcome{spec.OutcomeUseful, spec.OutcomeLost, spec.OutcomeOverhead, spec.OutcomeNeverStarted}
 
 // sort puts the lines in order, steps as they are in the pipeline, and adds them up.
 func (b *bill) sort() {

@@ -79,11 +79,6 @@ func (l *logs) training(ctx context.Context, place int, from string, patterns []
 	if err != nil {
 		return err
 	}
-	if len(steps) == 0 && !l.running() && !l.selects() { // what an earlier version of Sluice has trained is not in the store
-		if err := l.files(ctx, place, from, patterns); err != nil {
-			return err
-		}
-	}
 	if len(steps) == 0 && l.run.Graph[place].Fan == spec.FanNone { // its nodes may have been lost before they printed anything
 		steps = patterns[:1]
 	}
