@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/control"
@@ -211,6 +212,18 @@ func TestRolloutRuns(t *testing.T) {
 			}
 			if out.Status != tt.want.Status || out.ErrorType != tt.want.ErrorType {
 				t.Fatalf("the run ended as %+v, want %+v", out, tt.want)
+			}
+			described, err := s.Client.DescribeWorkflow(t.Context(), contract.RunWorkflowID(run), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			said, _ := described.TypedSearchAttributes.GetKeyword(temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict))
+			want := string(out.Status)
+			if tt.out.Decision == "rolled_back" {
+				want = contract.VerdictRolledBack
+			}
+			if said != want {
+				t.Errorf("Temporal's list of workflows says %q of the run", said)
 			}
 			var got spec.RolloutOutput
 			if err := json.Unmarshal(record.Steps[1].Outputs, &got); err != nil {

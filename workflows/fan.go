@@ -40,6 +40,7 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 	done := r.lanes(ctx, i, in, all)
 	end.CostUSD, end.CostUnknown = done.CostUSD, done.CostUnknown
 	if done.RolledBack != "" {
+		r.rolledBack = true
 		r.notify(ctx, spec.EventRollback, node.ID+": "+done.RolledBack)
 	}
 	if node.Fan == spec.FanRepeat {

@@ -29,7 +29,9 @@ func (r *run) notify(ctx workflow.Context, event, text string) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a canceled run has news too
+	r.notified++
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:               contract.NotifyWorkflowID(r.in.Run, event, r.notified),
 		WorkflowExecutionTimeout: contract.NotifyLimit,
 		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
 		StaticSummary:            "notify: " + event,

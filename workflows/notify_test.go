@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -122,6 +123,11 @@ func TestNotifyOfARun(t *testing.T) {
 				ended = workflow.Now(ctx)
 				return nil
 			}, workflow.RegisterOptions{Name: "test"})
+			env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
+				if id := info.WorkflowExecution.ID; id != "notify/r/fail-1" {
+					t.Errorf("the workflow is called %s", id)
+				}
+			})
 			env.ExecuteWorkflow("test", true)
 			if err := env.GetWorkflowError(); err != nil {
 				t.Fatal(err)

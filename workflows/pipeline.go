@@ -96,6 +96,8 @@ type run struct {
 	stays       bool                      // nothing that is left goes on in a new history, which could not make those records again
 	datasets    []string                  // published by the run, as are the models
 	models      []string
+	notified    int               // events that people were notified of
+	rolledBack  bool              // a release was
 	overBudget  bool              // the budget is spent
 	unbegun     *record.RunOutput // how it ends without a turn of its concurrency group: none of its steps runs
 	canceled    bool              // before the history that this is, or before the main steps had ended
@@ -142,7 +144,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 			return n.Section == spec.SectionMain && !r.steps[r.index[n.ID]].Status.IsEnd()
 		})
 		r.cost = fault.Costs{USD: c.CostUSD, Unknown: c.CostUnknown}
-		r.datasets, r.models = c.Datasets, c.Models
+		r.datasets, r.models, r.notified, r.rolledBack = c.Datasets, c.Models, c.Notified, c.RolledBack
 		if c.Tries != nil {
 			r.tries = c.Tries
 		}
@@ -168,7 +170,7 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in.Continuation = &contract.RunContinuation{
 		StartedAt: r.startedAt, Begin: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined, Skipped: r.skipped,
 		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), OverBudget: r.overBudget, Cut: r.cut, Unbegun: r.unbegun, Datasets: r.datasets, Models: r.models,
-		Tries: r.tries,
+		Tries: r.tries, Notified: r.notified, RolledBack: r.rolledBack,
 	}
 	return in
 }
@@ -289,7 +291,11 @@ func (r *run) close(ctx workflow.Context, out *record.RunOutput) error {
 	r.ended = out.Status
 	countRun(ctx, out.Status)
 	workflow.SetCurrentDetails(ctx, r.details(out.Status))
-	verdict := temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict).ValueSet(string(out.Status))
+	how := string(out.Status)
+	if out.Status == spec.StatusFailed && r.rolledBack {
+		how = contract.VerdictRolledBack
+	}
+	verdict := temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict).ValueSet(how)
 	return workflow.UpsertTypedSearchAttributes(ctx, verdict)
 }
 

@@ -220,6 +220,7 @@ func (r *run) setVerdict(ctx workflow.Context, i int, verdict contract.StepVerdi
 		}
 	}
 	if node := r.in.Graph[i]; rolledBack(node, verdict) && node.Fan == spec.FanNone { // instances: see fan
+		r.rolledBack = true
 		r.notify(ctx, spec.EventRollback, state.ID+": "+verdict.Error)
 	}
 	r.charge(fault.Costs{USD: verdict.CostUSD, Unknown: verdict.CostUnknown})

@@ -1,12 +1,20 @@
 package contract
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // NotifyWorkflow notifies the receivers of one event of a run. It outlives the run.
 const NotifyWorkflow = "sluice.notify"
 
 // NotifyLimit bounds that workflow.
 const NotifyLimit = 2 * time.Hour
+
+// NotifyWorkflowID is the ID of the NotifyWorkflow of the n-th event of a run.
+func NotifyWorkflowID(run, event string, n int) string {
+	return fmt.Sprintf("notify/%s/%s-%d", run, event, n)
+}
 
 // LostNotifyWorkflowID is the ID of the NotifyWorkflow of a run whose own workflow was ended from outside, or is lost.
 func LostNotifyWorkflowID(run string) string { return "notify/" + run + "/lost" }

@@ -111,6 +111,10 @@ type RunContinuation struct {
 	Unbegun *record.RunOutput `json:"without_turn,omitempty"`
 	// Cut is the section after the main one that a further cancellation stopped.
 	Cut spec.Section `json:"cut,omitempty"`
+	// Notified is how many events people were notified of.
+	Notified int `json:"notified,omitempty"`
+	// RolledBack: a release of the run was rolled back.
+	RolledBack bool `json:"rolled_back,omitempty"`
 	// Datasets and Models are names that the run has published, which it can be found by.
 	Datasets []string `json:"datasets,omitempty"`
 	Models   []string `json:"models,omitempty"`
