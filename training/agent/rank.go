@@ -150,7 +150,9 @@ func (w *watcher) watch(pid int, heard <-chan os.Signal, ended <-chan error) err
 			}
 			w.stopping = true
 		}
-		_ = syscall.Kill(-pid, syscall.SIGTERM) // it may have ended just now
+		if !tellRank(pid) {
+			_ = syscall.Kill(-pid, syscall.SIGTERM) // it may have ended just now
+		}
 	}
 }
 

@@ -315,7 +315,7 @@ func (r *ranks) stop(ctx context.Context, grace time.Duration) {
 	<-r.proc.Done()
 }
 
-// tell tells the ranks to stop. A launcher is not told once it has started ranks.
+// tell tells the ranks to stop. A launcher is not told once it has started ranks. Where no process catches SIGTERM, it ends all of them.
 func (r *ranks) tell() error {
 	if r.launch.watched() {
 		if err := os.WriteFile(filepath.Join(r.launch.dir, stopFile), nil, 0o644); err != nil {
@@ -324,6 +324,9 @@ func (r *ranks) tell() error {
 		if started, err := filepath.Glob(filepath.Join(r.launch.dir, startedFiles+"*")); err != nil || len(started) > 0 {
 			return err
 		}
+	}
+	if tellRank(r.proc.PID()) {
+		return nil
 	}
 	return r.proc.SignalGroup(syscall.SIGTERM)
 }
