@@ -35,6 +35,7 @@ type committer struct {
 	ranks    *ranks
 	layout   layout
 	settling settling
+	arrivals *arrivals
 	nodes    int          // of the gang
 	shards   *sharding    // nil where node 0 commits alone
 	done     atomic.Int64 // the newest committed step, at first that of the checkpoint resumed from
@@ -45,7 +46,7 @@ type committer struct {
 
 func newCommitter(s *store.Store, r *ranks, nodes int) *committer {
 	layout := r.p.spec.Checkpoint.Layout
-	c := &committer{store: s, ranks: r, layout: layoutOf(layout), settling: settling{}, nodes: nodes}
+	c := &committer{store: s, ranks: r, layout: layoutOf(layout), settling: settling{}, arrivals: watchArrivals(r), nodes: nodes}
 	c.done.Store(r.p.seal.FromStep())
 	if layout == spec.LayoutSharded && nodes > 1 {
 		c.shards = &sharding{mine: r.p.seal.FromStep()}
@@ -173,12 +174,27 @@ func (c *committer) after(step int64, ended bool) (written, error) {
 		if w.step <= step {
 			break
 		}
-		path := filepath.Join(c.ranks.p.dirs.checkpoints, w.name)
-		if c.layout.whole(path, w.step) && (!c.layout.inPlace || ended || c.settling.settled(path, time.Now())) {
+		if c.isComplete(w, ended) {
 			return w, nil
 		}
 	}
 	return written{}, err
+}
+
+// isComplete reports whether a checkpoint is complete. One that was renamed is. Of one that is written in place, nothing may have changed for
+// some time, and no process may have a file of it open for writing; once the ranks have ended, it is as they left it.
+func (c *committer) isComplete(w written, ended bool) bool {
+	path := filepath.Join(c.ranks.p.dirs.checkpoints, w.name)
+	if !c.layout.whole(path, w.step) {
+		return false
+	}
+	if !c.layout.inPlace && c.arrivals.renamed(w.name) {
+		return true
+	}
+	if ended {
+		return wholeFiles(path) && (c.layout.isProof(path) || !c.ranks.brokeOff(path))
+	}
+	return c.settling.settled(path, time.Now()) && wholeFiles(path) && !c.ranks.areWriting(path)
 }
 
 // errNewer cancels a commit for which there is no time left.
@@ -232,7 +248,11 @@ func (c *committer) commit(ctx context.Context, w written) error {
 	if c.layout.inPlace { // the framework wants it back under its own name
 		target = filepath.Join(own, w.name)
 	}
-	err := linkTree(filepath.Join(c.ranks.p.dirs.checkpoints, w.name), target)
+	source := filepath.Join(c.ranks.p.dirs.checkpoints, w.name)
+	before, err := shapeOf(source)
+	if err == nil {
+		err = linkTree(source, target)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // deleted in the meantime: there is a newer one
 	} else if err != nil {
@@ -242,6 +262,17 @@ func (c *committer) commit(ctx context.Context, w written) error {
 	ref, err := part.PutTree(ctx, artifact.Checkpoint, own, nil, nil)
 	if err != nil {
 		return err
+	}
+	after, err := shapeOf(source)
+	if errors.Is(err, fs.ErrNotExist) {
+		after, err = shapeOf(target)
+	}
+	if err != nil {
+		return err
+	} else if after != before {
+		c.arrivals.forget(w.name)
+		c.ranks.node.log.Warn("a checkpoint changed while it was uploaded, so it is not committed yet", "step", w.step)
+		return nil
 	}
 	metrics, err := c.putMetrics(ctx, part, target, w.step)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"archive/zip"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,10 +26,12 @@ const settleTime = 2 * time.Second
 type layout struct {
 	// step reads the step from the name of a checkpoint.
 	step func(e fs.DirEntry) (int64, bool)
-	// inPlace is true if a checkpoint is written under its final name. It is complete once it has settled and whole, which checks what is
-	// written last, returns true.
+	// inPlace is true if frameworks write a checkpoint under its final name, by which they also want it back. It is complete once it has
+	// settled and whole, which checks what is written last, returns true.
 	inPlace bool
 	whole   func(path string, step int64) bool
+	// isProof reports whether whole leaves no doubt, even if the ranks were killed soon after the last change.
+	isProof func(path string) bool
 	// spare reports whether a file is one that every rank writes and that is not needed to resume a training; nil: there are none.
 	spare func(name string) bool
 	// notes reads what the framework itself has recorded of its steps up to a checkpoint; nil: nothing.
@@ -38,11 +42,13 @@ type layout struct {
 func layoutOf(name string) layout {
 	switch name {
 	case spec.LayoutHuggingFace:
-		return layout{step: numbered("checkpoint-"), inPlace: true, whole: wholeTrainer, spare: randomState, notes: trainerNotes}
+		return layout{step: numbered("checkpoint-"), inPlace: true, whole: wholeTrainer, isProof: func(string) bool { return true }, spare: randomState, notes: trainerNotes}
 	case spec.LayoutLightning:
-		return layout{step: lightningStep, inPlace: true, whole: wholeLightning, notes: lightningNotes}
+		return layout{step: lightningStep, inPlace: true, whole: wholeLightning, isProof: isZip, notes: lightningNotes}
 	}
-	return layout{step: numbered("step-"), whole: func(string, int64) bool { return true }}
+	return layout{
+		step: numbered("step-"), whole: func(string, int64) bool { return true }, isProof: func(string) bool { return false },
+	}
 }
 
 // numbered reads names of folders such as step-12.
@@ -79,16 +85,38 @@ func randomState(name string) bool { return strings.HasPrefix(name, "rng_state")
 
 // wholeLightning checks that a file is complete: torch.save writes the directory of the zip file last. A folder cannot be checked.
 func wholeLightning(path string, _ int64) bool {
+	info, err := os.Stat(path)
+	return err == nil && (info.IsDir() || isZip(path))
+}
+
+// wholeFiles checks the files of a checkpoint that torch.save began.
+func wholeFiles(path string) bool {
+	err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && startsAsZip(file) && !isZip(file) {
+			err = errors.New("its end is missing")
+		}
+		return err
+	})
+	return err == nil
+}
+
+func startsAsZip(path string) bool {
+	const magic = "PK\x03\x04"
 	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || info.IsDir() {
-		return err == nil
+	head := make([]byte, len(magic))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == magic
+}
+
+func isZip(path string) bool {
+	r, err := zip.OpenReader(path)
+	if err == nil {
+		r.Close()
 	}
-	_, err = zip.NewReader(f, info.Size())
 	return err == nil
 }
 
@@ -130,14 +158,12 @@ func (l layout) within(dir string) (string, error) {
 }
 
 // settling tracks the changes of checkpoints that are written in place, by path.
-type settling map[string]shape
+type settling map[string]settled
 
-// shape is what a checkpoint looked like, and since when.
-type shape struct {
-	files  int
-	bytes  int64
-	newest time.Time
-	since  time.Time
+// settled is what a checkpoint looked like, and since when.
+type settled struct {
+	shape
+	since time.Time
 }
 
 // settled reports whether a checkpoint has not changed for settleTime.
@@ -147,17 +173,23 @@ func (s settling) settled(path string, now time.Time) bool {
 		return false
 	}
 	before, ok := s[path]
-	seen.since = before.since
-	if !ok || seen != before {
-		seen.since = now
+	if !ok || seen != before.shape {
+		before = settled{seen, now}
 	}
-	s[path] = seen
-	return now.Sub(seen.since) >= settleTime
+	s[path] = before
+	return now.Sub(before.since) >= settleTime
+}
+
+// shape is what the files of a checkpoint look like from outside.
+type shape struct {
+	sum    uint64 // of their names, sizes and times
+	newest time.Time
 }
 
 func shapeOf(path string) (shape, error) {
 	var s shape
-	err := filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+	sum := fnv.New64a()
+	err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -165,15 +197,15 @@ func shapeOf(path string) (shape, error) {
 		if err != nil {
 			return err
 		}
-		s.files++
-		s.bytes += info.Size()
+		fmt.Fprintln(sum, strings.TrimPrefix(file, path), info.Size(), info.ModTime().UnixNano())
 		if info.ModTime().After(s.newest) {
 			s.newest = info.ModTime()
 		}
 		return nil
 	})
-	if err == nil && s.files == 0 {
+	if err == nil && s.newest.IsZero() {
 		err = errors.New("it is empty")
 	}
+	s.sum = sum.Sum64()
 	return s, err
 }

@@ -129,6 +129,7 @@ func (r *ranks) supervise() {
 	defer close(r.done)
 	defer r.log.Close() //nolint:errcheck // a log that cannot be written does not end the training
 	defer r.stored.Close()
+	defer r.commits.arrivals.close()
 	quit, committed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(committed)

@@ -96,6 +96,9 @@ func (c *committer) asked(ctx context.Context) (written, error) {
 	if w == (written{}) && !begun {
 		c.checkEmpty(step)
 	}
+	if w != (written{}) && !c.isComplete(w, false) {
+		return written{}, nil
+	}
 	return w, nil
 }
 
@@ -200,7 +203,7 @@ func (c *committer) finishAsked(ctx context.Context, together bool) error {
 		return err
 	}
 	found, err := c.layout.find(c.ranks.p.dirs.checkpoints)
-	if w := of(found, step); err == nil && w != (written{}) {
+	if w := of(found, step); err == nil && w != (written{}) && c.isComplete(w, true) {
 		err = c.put(ctx, w)
 	}
 	return err

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// arrivals knows which entries of the folder of checkpoints came there by a rename, and so were complete when they came. It knows of none
+// where the kernel cannot tell.
+type arrivals struct {
+	fd    int
+	mu    sync.Mutex
+	whole map[string]bool
+}
+
+func watchArrivals(r *ranks) *arrivals {
+	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
+	if err == nil {
+		_, err = syscall.InotifyAddWatch(fd, r.p.dirs.checkpoints, syscall.IN_CREATE|syscall.IN_MOVED_TO|syscall.IN_ONLYDIR)
+	}
+	if err != nil {
+		r.node.log.Warn("renames of checkpoints cannot be seen, so each is committed once it has not changed for some time", "error", err)
+	}
+	return &arrivals{fd: fd, whole: map[string]bool{}}
+}
+
+func (a *arrivals) renamed(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := syscall.Read(a.fd, buffer)
+		if err != nil || n <= 0 {
+			return a.whole[name]
+		}
+		for events := buffer[:n]; len(events) >= syscall.SizeofInotifyEvent; {
+			mask, size := binary.NativeEndian.Uint32(events[4:]), binary.NativeEndian.Uint32(events[12:])
+			name := string(bytes.TrimRight(events[syscall.SizeofInotifyEvent:][:size], "\x00"))
+			if a.whole[name] = mask&syscall.IN_MOVED_TO != 0; mask&syscall.IN_Q_OVERFLOW != 0 {
+				clear(a.whole)
+			}
+			events = events[syscall.SizeofInotifyEvent+size:]
+		}
+	}
+}
+
+// forget makes an entry count as written in place.
+func (a *arrivals) forget(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.whole, name)
+}
+
+func (a *arrivals) close() { _ = syscall.Close(a.fd) }
+
+// brokeOff reports whether the ranks may have been writing a checkpoint when they ended: they were killed or failed soon after its last
+// change.
+func (r *ranks) brokeOff(path string) bool {
+	exit, _ := r.proc.Wait()
+	end, _ := r.outcome(exit)
+	if end.Signal == 0 && (end.ok() || end.stopped() || r.wasTold()) {
+		return false
+	}
+	seen, err := shapeOf(path)
+	return err != nil || r.proc.EndedAt().Sub(seen.newest) < settleTime
+}
+
+// areWriting reports whether a process of the ranks has a file of a checkpoint open for writing, or writes to it in memory.
+func (r *ranks) areWriting(path string) bool {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	for _, pid := range household("/proc", r.proc.PID()) {
+		if isWriting(filepath.Join("/proc", strconv.Itoa(pid)), path) {
+			return true
+		}
+	}
+	return false
+}
+
+func isWriting(process, path string) bool {
+	open, _ := os.ReadDir(filepath.Join(process, "fd"))
+	for _, fd := range open {
+		file, _ := os.Readlink(filepath.Join(process, "fd", fd.Name()))
+		if file != path && !strings.HasPrefix(file, path+"/") {
+			continue
+		}
+		info, _ := os.ReadFile(filepath.Join(process, "fdinfo", fd.Name()))
+		var pos, flags int64
+		if n, _ := fmt.Sscanf(string(info), "pos: %d\nflags: %o", &pos, &flags); n == 2 && flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+			return true
+		}
+	}
+	maps, _ := os.ReadFile(filepath.Join(process, "maps"))
+	for line := range strings.Lines(string(maps)) {
+		if strings.Contains(line, " rw-s ") && strings.Contains(line, " "+path) {
+			return true
+		}
+	}
+	return false
+}
