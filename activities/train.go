@@ -138,21 +138,21 @@ func (t *Trainings) Seal(ctx context.Context, in contract.SealInput) (contract.S
 	before := in.Key
 	before.Generation--
 	out := contract.SealOutput{Seal: seal}
-	out.Reached, out.Exact, err = t.reached(ctx, before)
+	progress, err := checkpoint.GetProgress(ctx, t.Store, before)
+	if err != nil {
+		return out, err
+	}
+	out.Began = progress.Began
+	out.Reached, out.Exact, err = t.reached(before, progress)
 	return out, err
 }
 
 // reached returns the last step that a generation is known to have made: by its metrics file, which is exact, if this worker can read it,
 // and by its progress record, which is a second old when a node is lost.
-func (t *Trainings) reached(ctx context.Context, k training.Key) (step int64, exact bool, err error) {
-	progress, err := checkpoint.GetProgress(ctx, t.Store, k)
-	if err != nil {
-		return 0, false, err
-	}
-	step = progress.Step
+func (t *Trainings) reached(k training.Key, progress checkpoint.Progress) (step int64, exact bool, err error) {
 	f, err := os.Open(filepath.Join(t.LogDir, training.MetricsPath(k, 0)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return step, false, nil
+		return progress.Step, false, nil
 	} else if err != nil {
 		return 0, false, fmt.Errorf("metrics of generation %d: %w", k.Generation, err)
 	}
@@ -161,9 +161,14 @@ func (t *Trainings) reached(ctx context.Context, k training.Key) (step int64, ex
 		if err != nil {
 			return 0, false, fmt.Errorf("metrics of generation %d: %w", k.Generation, err)
 		}
-		if made, _ := line.Step(); !line.OfOtherRank() {
+		made, ok := line.Step()
+		switch {
+		case !ok || line.OfOtherRank():
+		case progress.Began != nil && made <= *progress.Began: // what is before is of earlier generations
+			step = made
+		default:
 			step = max(step, made)
 		}
 	}
-	return step, true, nil
+	return max(step, progress.Step), true, nil
 }

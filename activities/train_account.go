@@ -37,7 +37,11 @@ func (t *Trainings) Account(ctx context.Context, in contract.AccountInput) (spec
 		return spec.TrainOutput{}, err
 	}
 	k.Generation = last.Index
-	reached, exact, err := t.reached(ctx, k)
+	progress, err := checkpoint.GetProgress(ctx, t.Store, k)
+	if err != nil {
+		return spec.TrainOutput{}, err
+	}
+	reached, exact, err := t.reached(k, progress)
 	if err != nil {
 		return spec.TrainOutput{}, err
 	}

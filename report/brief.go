@@ -67,6 +67,9 @@ func briefTrain(out spec.TrainOutput) []string {
 	if damaged > 0 {
 		parts = append(parts, human.Plural(damaged, "damaged checkpoint"))
 	}
+	if began := notResumed(out.Generations); began > 0 {
+		parts = append(parts, human.Plural(began, "generation")+" did not resume")
+	}
 	if lost+failures+damaged > 0 {
 		parts = append(parts, atLeast(out.StepsAtLeast, human.Plural(out.StepsLost, "step"))+" lost", human.Count(out.StepsRepeated)+" repeated")
 	}
@@ -77,6 +80,16 @@ func briefTrain(out spec.TrainOutput) []string {
 		parts = append(parts, "after its deadline")
 	}
 	return append(append(parts, bought(out.Ledger)...), texts(fields(out.Metrics))...)
+}
+
+// notResumed counts the generations whose script did not resume from its checkpoint.
+func notResumed(generations []spec.Generation) (n int64) {
+	for _, g := range generations {
+		if g.NotResumed {
+			n++
+		}
+	}
+	return n
 }
 
 // briefAccount says of a step that is no training what became of its nodes.

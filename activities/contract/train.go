@@ -148,6 +148,8 @@ type SealOutput struct {
 	Seal    checkpoint.Seal `json:"seal"`
 	Reached int64           `json:"reached"`
 	Exact   bool            `json:"exact,omitempty"`
+	// Began is the first step that the previous generation is known to have reported; nil if it reported none.
+	Began *int64 `json:"began,omitempty"`
 }
 
 // AcquireInput requests a gang from the first offer that is available; the activity returns an Acquired.

@@ -171,6 +171,9 @@ type Generation struct {
 	ToStep        int64 `json:"to_step"`
 	CommittedStep int64 `json:"committed_step"`
 	StepsLost     int64 `json:"steps_lost"`
+	// NotResumed: it was given a checkpoint, and the first step it reported was not after that one's: the script did not resume. FromStep is
+	// then the step before its first.
+	NotResumed bool `json:"not_resumed,omitempty"`
 	// StepsAtLeast: it may have come further than ToStep, and lost more than StepsLost; what its ranks wrote last went with the node.
 	StepsAtLeast bool      `json:"steps_at_least,omitempty"`
 	StartedAt    time.Time `json:"started_at"`

@@ -115,7 +115,7 @@ func (c *committer) progress(ctx context.Context) {
 	if now.Step == c.said || c.ranks.p.index != 0 {
 		return
 	}
-	p := checkpoint.Progress{Step: now.Step, Of: now.Of, At: now.At, FirstStep: now.FirstStep, FirstAt: now.FirstAt}
+	p := checkpoint.Progress{Step: now.Step, Of: now.Of, At: now.At, FirstStep: now.FirstStep, FirstAt: now.FirstAt, Began: c.ranks.metrics.began()}
 	if err := checkpoint.PutProgress(ctx, c.store, c.ranks.key, p); err != nil {
 		c.ranks.node.log.Warn("progress could not be recorded", "error", err)
 		return

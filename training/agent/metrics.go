@@ -2,10 +2,13 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,13 +30,19 @@ type metricsState struct {
 type follower struct {
 	path string
 	mask *secret.Mask // lines that contain a secret are not stored
+	// before is a file with the lines up to the step resumed from; path begins with the same lines, unless the script has truncated it.
+	before string
+	from   int64
 
 	mu      sync.Mutex
-	offset  int64 // of the first byte that has not been read
+	base    int64  // where in path the lines of this generation begin
+	offset  int64  // of the first byte that has not been read
+	tail    []byte // what is before offset
 	now     metricsState
 	stepAt  time.Time
 	spacing []spacing // of the last lines with new steps
 	started bool
+	first   int64               // the step of its first line, once started
 	work    map[int64][]float64 // by rank, if it reports this, the seconds that it worked on each of its last steps
 
 	// fed is true if the lines are those of a framework, appended by feed, up to the step fedTo.
@@ -43,10 +52,24 @@ type follower struct {
 
 // follow follows the metrics from the current end of the file. The existing lines come from the checkpoint resumed from, and do not count
 // for this generation.
-func follow(path string, from int64) *follower {
+func follow(path, before string, from int64) *follower {
 	m := &follower{path: path}
 	m.read(false)
-	return &follower{path: path, fedTo: from, offset: m.offset, now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss}}
+	return &follower{
+		path: path, before: before, from: from, fedTo: from, base: m.offset, offset: m.offset, tail: m.tail,
+		now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss},
+	}
+}
+
+// began returns the first step that this generation reported; nil if none.
+func (m *follower) began() *int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.started {
+		return nil
+	}
+	first := m.first
+	return &first
 }
 
 // state returns the current state. The rate falls if the next steps take more than twice as long as the last ones did, and approaches 0 if
@@ -75,6 +98,7 @@ func (m *follower) read(ended bool) (first bool) {
 		return false
 	}
 	defer f.Close()
+	m.restart(f)
 	if _, err := f.Seek(m.offset, io.SeekStart); err != nil {
 		return false
 	}
@@ -83,23 +107,42 @@ func (m *follower) read(ended bool) (first bool) {
 	for {
 		text, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			m.offset += int64(len(text))
+			m.pass(text)
 			continue
 		}
 		line, ok := metrics.Parse(text)
 		if err != nil && !(ok && ended) {
 			break // the rest of the line is still to come
 		}
-		m.offset += int64(len(text))
+		m.pass(text)
 		m.take(line)
 		if err != nil {
 			break
 		}
 	}
+	if m.started && !was {
+		before = min(before, m.first-1)
+	}
 	if m.now.Step > before {
 		m.pace(m.now.Step - before)
 	}
 	return m.started && !was
+}
+
+// pass moves on behind a text that has been read.
+func (m *follower) pass(text []byte) {
+	const kept = 64
+	m.offset += int64(len(text))
+	m.tail = append(m.tail, text[max(0, len(text)-kept):]...)
+	m.tail = slices.Clone(m.tail[max(0, len(m.tail)-kept):])
+}
+
+// restart begins at the start of a file that no longer has what was read of it: the script has truncated it, as opening it for writing does.
+func (m *follower) restart(f io.ReaderAt) {
+	now := make([]byte, len(m.tail))
+	if n, _ := f.ReadAt(now, m.offset-int64(len(now))); n < len(now) || !bytes.Equal(now, m.tail) {
+		m.base, m.offset, m.tail = 0, 0, nil
+	}
 }
 
 func (m *follower) take(line metrics.Line) {
@@ -108,8 +151,11 @@ func (m *follower) take(line metrics.Line) {
 	if !ok || line.OfOtherRank() {
 		return
 	}
+	if !m.started {
+		m.started, m.first = true, step
+		m.now.Step = min(m.now.Step, step) // a script that does not resume begins earlier
+	}
 	m.now.Step = max(m.now.Step, step)
-	m.started = true
 	if of, ok := line.Of(); ok {
 		m.now.Of = of
 	}
@@ -146,15 +192,47 @@ func (m *follower) pace(steps int64) {
 	}
 }
 
-// upTo reads the lines of the file up to a step, except those that contain a secret.
+// upTo reads the lines up to a step, except those that contain a secret. Where the script began at an earlier step than it was to resume
+// from, its own lines replace those of earlier generations.
 func (m *follower) upTo(step int64) (io.ReadCloser, error) {
 	f, err := os.Open(m.path)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	lines := metrics.UpTo(f, step, func(text []byte) bool { return !leaks(m.mask, text) })
-	return struct {
-		io.Reader
-		io.Closer
-	}{lines, f}, nil
+	m.mu.Lock()
+	base, resumed := m.base, m.from
+	if m.started && m.first < m.from {
+		resumed = m.first - 1
+	}
+	m.mu.Unlock()
+	all := &linesOf{files: []*os.File{f}}
+	if _, err := f.Seek(base, io.SeekStart); err != nil {
+		return nil, errors.Join(err, all.Close())
+	}
+	own := metrics.UpTo(f, step, func(text []byte) bool { return !leaks(m.mask, text) })
+	before, err := os.Open(m.before)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		all.Reader = own
+		return all, nil
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), all.Close())
+	}
+	all.files = append(all.files, before)
+	all.Reader = io.MultiReader(metrics.UpTo(before, min(step, resumed), func([]byte) bool { return true }), own)
+	return all, nil
+}
+
+// linesOf reads lines of files, and closes these.
+type linesOf struct {
+	io.Reader
+	files []*os.File
+}
+
+func (l *linesOf) Close() error {
+	var errs []error
+	for _, f := range l.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
 }

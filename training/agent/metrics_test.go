@@ -22,7 +22,10 @@ func followed(t testing.TB, resumed string, from int64) (*follower, *os.File) {
 	if err := os.WriteFile(path, []byte(resumed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := follow(path, from)
+	if err := os.WriteFile(path+".before", []byte(resumed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := follow(path, path+".before", from)
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

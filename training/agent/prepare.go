@@ -42,12 +42,14 @@ type prepared struct {
 	dirs     dirs
 	// resumeFrom is the checkpoint that the script continues from: the folder or file that it wrote.
 	resumeFrom string
+	// linked are the names by which it is in the folder of checkpoints, too.
+	linked []string
 }
 
 // dirs are the folders and files of one generation on this node, except those of folder.
 type dirs struct {
 	root, checkpoints, commits, resume string
-	metrics, log                       string
+	metrics, before, log               string
 }
 
 // Prepare fetches what the ranks need, unless the node has it from the previous generation, whose folder it removes at the end. A retry
@@ -174,6 +176,7 @@ func (p *prepared) makeDirs(c protocol.AgentConfig) error {
 		commits:     filepath.Join(root, "commits"),
 		resume:      filepath.Join(root, "resume"),
 		metrics:     filepath.Join(c.LogDir, training.MetricsPath(p.key, p.index)),
+		before:      filepath.Join(root, "metrics"),
 		log:         filepath.Join(c.LogDir, training.LogPath(p.key, p.index)),
 	}
 	for _, dir := range []string{p.dirs.checkpoints, p.dirs.commits, filepath.Dir(p.dirs.log)} {
@@ -237,6 +240,9 @@ func (n *node) fetchResume(ctx context.Context, p *prepared) error {
 	if err == nil {
 		p.resumeFrom, err = layoutOf(p.spec.Checkpoint.Layout).within(p.dirs.resume)
 	}
+	if err == nil {
+		err = p.linkResumed()
+	}
 	if err == nil && p.index == 0 {
 		err = n.fetchMetrics(ctx, p)
 	}
@@ -249,6 +255,24 @@ func (n *node) fetchResume(ctx context.Context, p *prepared) error {
 	return fault.New(fault.Infrastructure, "fetch the checkpoint: "+err.Error(), err)
 }
 
+// linkResumed makes the checkpoint appear where the script writes its own: many look there for the newest. Files are hard-linked, so a script
+// that deletes or replaces them there leaves those of resumeFrom as they are.
+func (p *prepared) linkResumed() error {
+	p.linked = []string{"step-" + strconv.FormatInt(p.seal.Resume.Step, 10)}
+	switch p.spec.Checkpoint.Layout {
+	case spec.LayoutHuggingFace:
+		p.linked = []string{filepath.Base(p.resumeFrom)}
+	case spec.LayoutLightning: // whose ckpt_path="last" looks for this name
+		p.linked = []string{filepath.Base(p.resumeFrom), "last.ckpt"}
+	}
+	for _, name := range p.linked {
+		if err := linkTree(p.resumeFrom, filepath.Join(p.dirs.checkpoints, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
 	lines, err := p.seal.Files(n.store, p.key).Blob(ctx, p.seal.Resume.Metrics)
 	if err != nil {
@@ -259,8 +283,13 @@ func (n *node) fetchMetrics(ctx context.Context, p *prepared) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, lines)
-	return errors.Join(err, f.Close())
+	defer f.Close()
+	before, err := os.Create(p.dirs.before) // the script may truncate the other
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.MultiWriter(f, before), lines)
+	return errors.Join(err, before.Close())
 }
 
 // isDamage reports whether err means that the checkpoint itself is damaged or missing, as opposed to out of reach.

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -82,7 +83,7 @@ func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error)
 	}
 	r := &ranks{
 		key: p.key, node: n, p: p, log: script.NewLog(file), oomKills: oomKills("/"),
-		startedAt: time.Now(), metrics: follow(p.dirs.metrics, p.seal.FromStep()), done: make(chan struct{}),
+		startedAt: time.Now(), metrics: follow(p.dirs.metrics, p.dirs.before, p.seal.FromStep()), done: make(chan struct{}),
 	}
 	r.metrics.mask = p.mask
 	r.commits = newCommitter(n.store, r, in.Nodes)
@@ -242,6 +243,7 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 		Code: end.Code, Signal: end.Signal, Stopped: !r.stopped.IsZero() && end.EndedAt.After(r.stopped), Hung: r.hung, EndedAt: end.EndedAt,
 		Ranks: r.launch.ranks, Local: end.Local, OverMemory: cmp.Or(r.over, r.starved(end)),
 		Step: r.metrics.state().Step, Of: r.metrics.state().Of, CommittedStep: r.commits.committed(), Work: r.metrics.slowest(),
+		Began: r.began(),
 	}
 	if last := r.said.last.Load(); last != 0 {
 		e.SaidAt = time.Unix(0, last)
@@ -255,6 +257,18 @@ func (r *ranks) ending(end rankEnd, commitErr error) protocol.RanksEnded {
 	}
 	e.GPUs, e.Fault = r.gpus.summary()
 	return e
+}
+
+// began returns the first step that the ranks made, as far as their metrics say, or the checkpoints that they have left; nil if none.
+func (r *ranks) began() *int64 {
+	first := r.metrics.began()
+	found, _ := r.commits.layout.find(r.p.dirs.checkpoints)
+	for _, w := range found {
+		if first == nil && w.step <= r.p.seal.FromStep() && !slices.Contains(r.p.linked, w.name) {
+			first = &w.step
+		}
+	}
+	return first
 }
 
 // collect stores the declared outputs and the metrics of a program that has finished.
@@ -342,6 +356,9 @@ func (r *ranks) progress() protocol.TrainProgress {
 		Generation: r.key.Generation, Node: r.p.index,
 		Step: m.Step, Of: m.Of, Loss: m.Loss, StepsPerSecond: m.Rate, CommittedStep: r.commits.committed(), Work: r.metrics.slowest(),
 		CommitError: r.commits.failure(),
+	}
+	if from := r.p.seal.FromStep(); from > 0 {
+		p.Resumed = protocol.Resumption{From: from, Began: r.began()}
 	}
 	if r.p.step.BySluice() {
 		if told, ok := stepargs.ReadProgress(r.p.dirs.root); ok {

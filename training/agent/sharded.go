@@ -106,7 +106,7 @@ func (c *committer) asked(ctx context.Context) (written, error) {
 func (c *committer) checkEmpty(step int64) {
 	entries, err := os.ReadDir(c.ranks.p.dirs.checkpoints)
 	switch {
-	case err != nil || len(entries) > 0:
+	case err != nil || len(entries) > len(c.ranks.p.linked):
 		c.shards.emptySince = time.Time{}
 	case c.shards.emptySince.IsZero():
 		c.shards.emptySince = time.Now()

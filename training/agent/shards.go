@@ -3,6 +3,7 @@ package agent
 import (
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -19,6 +20,9 @@ func (r *ranks) refuseShards() error {
 		return nil // the folder is not needed on this node
 	}
 	for _, w := range found {
+		if slices.Contains(r.p.linked, w.name) {
+			continue
+		}
 		part, err := r.commits.layout.part(filepath.Join(r.p.dirs.checkpoints, w.name))
 		if err != nil || part == "" {
 			continue // deleted in the meantime, or nothing that matters

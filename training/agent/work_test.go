@@ -13,7 +13,7 @@ import (
 
 func TestWorkOfRanks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics")
-	m := follow(path, 0)
+	m := follow(path, path+".before", 0)
 	if got := m.slowest(); got != nil {
 		t.Errorf("before any line: %+v", got)
 	}

@@ -60,7 +60,13 @@ type Seal struct {
 	Generation int `json:"generation"`
 	// Resume is what the generation starts from; nil at the beginning, and where no checkpoint can be used.
 	Resume *Manifest `json:"resume,omitempty"`
+	// Over is the step of a newer commit that is passed over because the program failed to resume from it; 0: none. Another run of the
+	// training may try it again, since the program may have failed for another reason.
+	Over int64 `json:"over,omitempty"`
 }
+
+// upTo is the step up to which commits of earlier generations count.
+func (s Seal) upTo() int64 { return max(s.FromStep(), s.Over) }
 
 // FromStep is the step that the generation starts after.
 func (s Seal) FromStep() int64 {
@@ -79,6 +85,8 @@ type Progress struct {
 	At        time.Time `json:"at,omitzero"`
 	FirstStep int64     `json:"first_step,omitempty"`
 	FirstAt   time.Time `json:"first_at,omitzero"`
+	// Began is the first step that it reported, also where that is not after the one that it was to resume from.
+	Began *int64 `json:"began,omitempty"`
 }
 
 // Pace is how long a step takes, with what happens between steps; 0 when that is not known yet.
@@ -139,7 +147,17 @@ func MakeSeal(ctx context.Context, s *store.Store, k training.Key, origin Origin
 	if err != nil {
 		return Seal{}, err
 	}
-	err = s.PutJSON(ctx, sealKey(k), Seal{Generation: k.Generation, Resume: resume}, store.WriteOptions{IfAbsent: true})
+	seal := Seal{Generation: k.Generation, Resume: resume}
+	if len(unusable) > 0 {
+		newest, err := Newest(ctx, s, k, nil)
+		if err != nil {
+			return Seal{}, err
+		}
+		if newer := (Seal{Resume: newest}).FromStep(); newer > seal.FromStep() && newest.Run == "" {
+			seal.Over = newer
+		}
+	}
+	err = s.PutJSON(ctx, sealKey(k), seal, store.WriteOptions{IfAbsent: true})
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return Seal{}, err
 	}
@@ -181,7 +199,7 @@ func Newest(ctx context.Context, s *store.Store, k training.Key, unusable []arti
 		if err != nil {
 			return nil, fmt.Errorf("seal of generation %d: %w", g, err)
 		}
-		limit, first = seal.FromStep(), seal
+		limit, first = seal.upTo(), seal
 	}
 	if first.Resume != nil && first.Resume.Training != "" && !slices.Contains(unusable, first.Resume.Checkpoint) {
 		return first.Resume, nil

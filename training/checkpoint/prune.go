@@ -115,7 +115,7 @@ func staying(ctx context.Context, s *store.Store, k training.Key, all []commit, 
 		if err != nil {
 			return nil, fmt.Errorf("seal of generation %d: %w", g, err)
 		}
-		limit = seal.FromStep()
+		limit = seal.upTo()
 	}
 	return stay, nil
 }

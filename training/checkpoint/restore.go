@@ -21,7 +21,7 @@ func Newer(ctx context.Context, s *store.Store, c Kept) ([]Kept, error) {
 	case errors.Is(err, store.ErrNotFound): // c's generation was the last
 	case err != nil:
 		return nil, fmt.Errorf("seal of generation %d: %w", next.Generation, err)
-	case c.TrainingStep > seal.FromStep():
+	case c.TrainingStep > seal.upTo():
 		return nil, fmt.Errorf("%s: %w", c.Name(), ErrLeft)
 	}
 	all, err := list(ctx, s, folder(c.key())+"/")

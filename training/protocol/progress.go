@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"fmt"
+
 	"github.com/sluiceml/sluice/internal/metrics"
 	"github.com/sluiceml/sluice/training/gpu"
 )
@@ -10,6 +12,23 @@ type Progress struct {
 	Text string `json:"text"`
 	// Share done, 0 to 1; negative when unknown.
 	Share float64 `json:"share"`
+}
+
+// Resumption is how a generation that was given a checkpoint began.
+type Resumption struct {
+	From  int64  `json:"from"` // the checkpoint's step
+	Began *int64 `json:"began,omitempty"`
+}
+
+// String returns an empty text before the first step.
+func (r Resumption) String() string {
+	switch {
+	case r.From == 0 || r.Began == nil:
+		return ""
+	case *r.Began > r.From:
+		return fmt.Sprintf("began at step %d", *r.Began)
+	}
+	return fmt.Sprintf("the script began at step %d and did not resume from the checkpoint of step %d", *r.Began, r.From)
 }
 
 // TrainProgress is the content of the heartbeats of a node's RunRanks activity.
@@ -23,6 +42,8 @@ type TrainProgress struct {
 	CommittedStep  int64          `json:"committed_step"`
 	// Doing is how far sluice is, where it does the step itself, as far as it has said.
 	Doing *Progress `json:"doing,omitempty"`
+	// Resumed says where the ranks began, if they were given a checkpoint.
+	Resumed Resumption `json:"resumed,omitzero"`
 	// CommitError says why a checkpoint could not be committed, until one is or nothing is left to commit.
 	CommitError string `json:"commit_error,omitempty"`
 	// Work is how long the slowest of the node's ranks works on a step; nil unless the script says it.

@@ -100,6 +100,8 @@ type RanksEnded struct {
 	Step          int64 `json:"step,omitempty"`
 	Of            int64 `json:"of,omitempty"`
 	CommittedStep int64 `json:"committed_step,omitempty"`
+	// Began is the first step that the ranks reported; nil if they reported none. Node 0 only.
+	Began *int64 `json:"began,omitempty"`
 	// Work is how long the slowest of the node's ranks worked on a step; nil unless the script says it.
 	Work *StepWork `json:"work,omitempty"`
 	// CommitError says why the last checkpoint could not be committed. Node 0 only.

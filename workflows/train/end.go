@@ -31,6 +31,8 @@ type trainEnd struct {
 	ran, unusable bool
 	// step is the last one reported, committed that of the newest committed checkpoint, as far as node 0 could say.
 	step, committed int64
+	// began is the first one reported, nil if none was.
+	began *int64
 	// unread: node 0 ran, and its agent could not say how far it came.
 	unread  bool
 	outputs map[string]any
@@ -66,13 +68,14 @@ func (l *generation) classify() trainEnd {
 		zero := node.result
 		end.unread = node.started && (!node.ended || node.err != nil)
 		end.step, end.committed, end.outputs, end.metrics = zero.Step, zero.CommittedStep, zero.Outputs, zero.Metrics
+		end.began = zero.Began
 	}
 	if end.ran && l.exitedZero() && !l.cutShort() {
 		end.how, end.reason = spec.EndFinished, ""
 		return end
 	}
 	for _, explains := range []func(*trainEnd) bool{
-		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasFaulty, l.wasLost, l.wasIdle, l.wasShutDown, l.starved, l.hung, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved, l.wasStopped,
+		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasFaulty, l.wasLost, l.wasIdle, l.wasShutDown, l.starved, l.hung, l.wasNotResumable, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved, l.wasStopped,
 	} {
 		if explains(&end) {
 			return end
@@ -239,6 +242,35 @@ func (l *generation) hung(end *trainEnd) bool {
 	end.how, end.errType = spec.EndHung, fault.Infrastructure
 	why := l.nodes[i].result.HungWhy
 	end.reason, end.tail = fmt.Sprintf("%s hung: %s", l.who(i), why), l.nodes[i].result.Tail
+	return true
+}
+
+// wasNotResumable: the ranks failed before they made a step from the checkpoint that they were given, and so they did before with the same
+// one: it may not be whole, so the next generation takes the one before. The first time it is tried again, since other reasons are as
+// likely, and pass. If they fail with the one before, too, the checkpoint is not to blame.
+func (l *generation) wasNotResumable(end *trainEnd) bool {
+	if l.seal.Resume == nil || l.seal.Resume.Training != "" || end.began != nil || end.committed > l.current.FromStep || l.left() {
+		return false
+	}
+	if !l.crashed(end) && (l.first(l.failed) < 0 || !l.userFailed(end)) {
+		return false
+	}
+	tried := false
+	for _, g := range slices.Backward(l.carried.Generations) {
+		if g.ToStep > g.FromStep || g.CommittedStep > g.FromStep || g.NotResumed {
+			break
+		}
+		if g.End == spec.EndDamaged && !g.RanAt.IsZero() {
+			return false
+		}
+		tried = tried || g.Checkpoint == l.current.Checkpoint && (g.End == spec.EndCrashed || g.End == spec.EndUserError)
+	}
+	end.errType = ""
+	end.reason = fmt.Sprintf("before its first step from the checkpoint of step %d, %s", l.current.FromStep, end.reason)
+	if tried {
+		end.how, end.unusable = spec.EndDamaged, true
+		end.reason += "; it did so twice, so the next generation resumes from the checkpoint before"
+	}
 	return true
 }
 

@@ -22,7 +22,7 @@ const maxHold = 2 * time.Minute
 // goesOn reports whether the next generation continues with this one's gang: its ranks failed, may be retried soon, and no node is to
 // blame.
 func (l *generation) goesOn(ctx workflow.Context, end trainEnd) bool {
-	failed := end.how == spec.EndCrashed || end.how == spec.EndUserError || end.how == spec.EndHung
+	failed := end.how == spec.EndCrashed || end.how == spec.EndUserError || end.how == spec.EndHung || end.how == spec.EndDamaged
 	if !failed || end.failure != nil || ctx.Err() != nil || end.pause > maxHold || l.loss != nil || l.left() || !l.all((*nodeState).isWell) {
 		return false
 	}

@@ -27,8 +27,8 @@ func countSteps(ctx workflow.Context, n int64) {
 }
 
 // countLost counts the steps of a generation that the next one does again.
-func countLost(ctx workflow.Context, g spec.Generation) {
-	durable.Count(ctx, telemetry.TrainStepsLost, g.StepsLost, nil)
+func countLost(ctx workflow.Context, steps int64) {
+	durable.Count(ctx, telemetry.TrainStepsLost, steps, nil)
 }
 
 // countNotice counts a notice that a node is to be left.

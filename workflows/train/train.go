@@ -166,7 +166,12 @@ func (t *train) seal(ctx workflow.Context, l *generation) error {
 		before.CommittedStep = t.current.FromStep
 		before.StepsLost = max(0, before.ToStep-before.CommittedStep)
 		before.StepsAtLeast = before.StepsAtLeast && !out.Exact
-		countLost(ctx, *before)
+		countLost(ctx, before.StepsLost)
+		t.noteBegin(ctx, before, t.carried.Generations[:n-1], out.Began, out.Reached)
+		worked := before.ToStep > 0 || before.StoppedAt.Sub(before.RanAt) > time.Minute
+		if out.Seal.Resume == nil && worked && isInterrupted(before.End) && t.in.Kind.Work() == "" {
+			before.Reason += "; no checkpoint had been committed, so the training begins again: is one written to $SLUICE_CHECKPOINT_DIR?"
+		}
 	}
 	return nil
 }
@@ -179,6 +184,7 @@ func (l *generation) close(ctx workflow.Context, end trainEnd, released contract
 	g.ToStep = max(g.ToStep, end.step)
 	g.CommittedStep = max(g.FromStep, end.committed)
 	g.StepsAtLeast = end.unread
+	l.noteBegin(ctx, g, l.carried.Generations, end.began, end.step)
 	l.settleCost(released)
 	l.carried.Generations = append(l.carried.Generations, *g)
 	countGeneration(ctx, *g)
@@ -193,6 +199,27 @@ func (l *generation) close(ctx workflow.Context, end trainEnd, released contract
 	}
 }
 
+// noteBegin corrects the account if a generation that was given a checkpoint began at or before its step, so that steps until then were lost.
+func (t *train) noteBegin(ctx workflow.Context, g *spec.Generation, before []spec.Generation, began *int64, reached int64) {
+	r := protocol.Resumption{From: g.FromStep, Began: began}
+	if g.NotResumed || g.FromStep == 0 || began == nil || *began > g.FromStep {
+		return
+	}
+	g.NotResumed, g.Reason = true, strings.TrimPrefix(g.Reason+"; "+r.String(), "; ")
+	g.FromStep = max(0, *began-1)
+	g.ToStep = max(g.FromStep, reached)
+	if n := len(before); n > 0 {
+		lost := max(0, before[n-1].ToStep-g.FromStep)
+		countLost(ctx, lost-before[n-1].StepsLost)
+		before[n-1].StepsLost = lost
+	}
+}
+
+// isInterrupted reports whether a generation ended for a reason other than its program.
+func isInterrupted(end spec.GenerationEnd) bool {
+	return end == spec.EndNotice || end == spec.EndNodeLost || end == spec.EndMoved
+}
+
 // maxFruitless is how many generations in a row may be taken away without a newer checkpoint than the one they began with. If machines last
 // long enough at all, one does within this number; a program that crashes its machines, or saves too rarely, never makes progress.
 const maxFruitless = 10
@@ -201,7 +228,11 @@ const maxFruitless = 10
 func (t *train) fruitful() error {
 	n := 0
 	for _, g := range slices.Backward(t.carried.Generations) {
-		if g.FromStep < t.current.FromStep || g.End != spec.EndNotice && g.End != spec.EndNodeLost && g.End != spec.EndMoved && g.End != spec.EndDamaged {
+		newer := g.FromStep < t.current.FromStep
+		if g.NotResumed {
+			newer = g.Checkpoint != t.current.Checkpoint
+		}
+		if newer || !isInterrupted(g.End) && g.End != spec.EndDamaged {
 			break
 		}
 		n++
@@ -210,6 +241,11 @@ func (t *train) fruitful() error {
 		return nil
 	}
 	last := t.carried.Generations[len(t.carried.Generations)-1]
+	if last.NotResumed {
+		return fault.Errorf(fault.User,
+			"the nodes were lost %d times in a row, and each time the training began again: the script does not resume from the checkpoint of step %d, "+
+				"which is in $SLUICE_RESUME_DIR and in $SLUICE_CHECKPOINT_DIR. The last time: %s", n, t.current.FromStep, last.Reason)
+	}
 	return fault.Errorf(fault.Preempted,
 		"the nodes were lost %d times in a row without a new checkpoint, each time from step %d on, the last time because: %s. Either the program takes its machines "+
 			"down, or they do not last until it saves: write checkpoints more often, or use `capacity: on_demand`",

@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/testing/flowtest"
@@ -46,6 +47,8 @@ type stage struct {
 	from func(generation int) int64
 	// reached is the last step that checkpoints or metrics show of the generation before.
 	reached int64
+	// began is the first step that they show.
+	began *int64
 	// price of a node; budget of the step.
 	price, budget float64
 	// unpriced: nobody knows what a node costs; unpricedSpot: what one on spot does.
@@ -77,6 +80,7 @@ type stage struct {
 	mu       sync.Mutex
 	ended    bool
 	now      func() time.Time
+	unusable []artifact.Ref // of the last seal
 	acquired int
 	patience time.Duration // of the last call of Acquire
 	// prepareLimit is how long the last node may take to get ready.
@@ -155,9 +159,11 @@ func (s *stage) environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 		contract.SealActivity: func(_ context.Context, in contract.SealInput) (contract.SealOutput, error) {
 			seal := checkpoint.Seal{Generation: in.Generation}
 			if s.from != nil && s.from(in.Generation) > 0 {
-				seal.Resume = &checkpoint.Manifest{Generation: in.Generation - 1, Step: s.from(in.Generation)}
+				step := s.from(in.Generation)
+				seal.Resume = &checkpoint.Manifest{Generation: in.Generation - 1, Step: step, Checkpoint: artifact.Ref{Digest: fmt.Sprint(step)}}
 			}
-			return contract.SealOutput{Seal: seal, Reached: s.reached}, nil
+			s.note(func() { s.unusable = in.Unusable })
+			return contract.SealOutput{Seal: seal, Reached: s.reached, Began: s.began}, nil
 		},
 		contract.AcquireActivity: s.acquireGang,
 		contract.WatchActivity: func(ctx context.Context, in contract.GangInput) (training.Loss, error) {

@@ -61,6 +61,9 @@ func TrainDetail(kind spec.Kind, state contract.TrainState, nodes []protocol.Tra
 	slices.SortFunc(nodes, func(a, b protocol.TrainProgress) int { return cmp.Compare(a.Node, b.Node) })
 	if len(nodes) > 0 && nodes[0].Node == 0 && nodes[0].Step > 0 {
 		p := nodes[0]
+		if began := p.Resumed.String(); began != "" {
+			parts = append(parts, began)
+		}
 		step := "step " + human.Count(p.Step)
 		if p.Of > 0 {
 			step += "/" + human.Count(p.Of)
