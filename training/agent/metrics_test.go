@@ -164,3 +164,41 @@ func FuzzMetrics(f *testing.F) {
 		}
 	})
 }
+
+// A script that opens its metrics for writing truncates them. Its steps are followed all the same, and those before it are kept.
+func TestTruncatedMetricsAreFollowed(t *testing.T) {
+	line := func(step int) string { return fmt.Sprintf(`{"step":%d,"loss":0.5}`+"\n", step) }
+	for name, tt := range map[string]struct {
+		resumed, own []int
+		want         string
+	}{
+		"shorter than before": {[]int{1, 2, 3, 4, 5}, []int{6}, line(1) + line(2) + line(3) + line(4) + line(5) + line(6)},
+		"longer than before":  {[]int{1, 2}, []int{3, 4, 5, 6}, line(1) + line(2) + line(3) + line(4) + line(5) + line(6)},
+		"not resumed":         {[]int{1, 2, 3}, []int{2, 3, 4, 5, 6}, line(1) + line(2) + line(3) + line(4) + line(5) + line(6)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var resumed, own string
+			for _, step := range tt.resumed {
+				resumed += line(step)
+			}
+			for _, step := range tt.own {
+				own += line(step)
+			}
+			m, _ := followed(t, resumed, int64(len(tt.resumed)))
+			if err := os.WriteFile(m.path, []byte(own), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if !m.read(false) || m.state().Step != 6 || *m.began() != int64(tt.own[0]) {
+				t.Errorf("it is at step %d, and began at %v", m.state().Step, m.began())
+			}
+			r, err := m.upTo(math.MaxInt64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if got, err := io.ReadAll(r); err != nil || string(got) != tt.want {
+				t.Errorf("%v, lines\n%swant\n%s", err, got, tt.want)
+			}
+		})
+	}
+}
