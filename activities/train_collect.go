@@ -33,6 +33,16 @@ type curvePoint struct {
 // Collect builds the step's outputs from the course of the training. The metrics that it gets are those of the finished chain: each step
 // occurs once, whatever was lost and repeated. For a step of another kind, the outputs are those of its program, as beside the worker.
 func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (record.StepOutput, error) {
+	out, err := t.collect(ctx, in)
+	if err != nil || len(in.World) == 0 {
+		return out, err
+	}
+	isSame, err := t.Engine.IsWorld(ctx, in.Submission, in.World, in.Secrets) // each generation began in the world of its time
+	out.Unkeyed = !isSame
+	return out, err
+}
+
+func (t *Trainings) collect(ctx context.Context, in contract.CollectInput) (record.StepOutput, error) {
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: "collecting the outputs", Share: -1} })
 	sp, err := record.LoadTraining(ctx, t.Store, in.StepInput)
 	if err != nil {

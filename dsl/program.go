@@ -102,6 +102,31 @@ func (p *Program) Needs(id string) map[string]spec.Need {
 	return nil
 }
 
+// Listed returns the steps that the `foreach` or `matrix` of a step reads, each with whether nothing else of the step needs it. An instance
+// depends on such a step by its item or combination.
+func (p *Program) Listed(id string) map[string]bool {
+	s, listed := p.byID[id], map[string]bool{}
+	if s == nil || !s.listed() {
+		return listed
+	}
+	each := func(byList bool, do func(id string)) {
+		for _, e := range s.exprs {
+			for _, r := range e.Refs {
+				if byList == (e.Scope == expr.ScopeOnce && e != s.when) && r.Path[0].Name == "steps" && len(r.Path) > 1 {
+					do(r.Path[1].Name)
+				}
+			}
+		}
+	}
+	each(true, func(id string) { _, explicit := s.Needs[id]; listed[id] = !explicit })
+	each(false, func(id string) {
+		if listed[id] {
+			listed[id] = false
+		}
+	})
+	return listed
+}
+
 // Publishes returns the outputs that a step publishes, each with the name it is published under.
 func (p *Program) Publishes(id string) map[string]string {
 	if s := p.byID[id]; s != nil {

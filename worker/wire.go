@@ -46,7 +46,7 @@ func (w *Worker) register() error {
 	compiler := &activities.Compiler{Store: kept, State: s.Dir, Engine: engine, Pythons: w.pythons, Executable: exe}
 	limits := &activities.Limits{Store: kept, Engine: engine}
 	step := func(do activities.ActivityOf) any {
-		return engine.WithVerdict(w.executions.Attachable(limits.Admitted(do)))
+		return engine.WithVerdict(w.executions.Attachable(limits.Admitted(engine.Keyed(do))))
 	}
 	trainings := &activities.Trainings{
 		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(w.pythons.Own, secrets), Gauges: w.metrics.held(), Progress: s.TrainProgress,

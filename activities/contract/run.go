@@ -83,6 +83,8 @@ type RunInput struct {
 	Reuse record.Reuse `json:"reuse,omitzero"`
 	// BudgetUSD is the rest of the parent run's budget, for a child, whose own may be smaller; 0 means that the parent has no budget.
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
+	// Parent is that of the run of a child pipeline.
+	Parent record.Parent `json:"parent,omitzero"`
 	// Trigger is what started the run, unless a person did.
 	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
 	// Continuation is the state that an earlier history of the run hands over when it has become long.

@@ -76,18 +76,17 @@ func (e *Engine) lookup(
 	return e.take(ctx, program, node, entry.At, rec)
 }
 
-// fitsInstance reports whether an instance of a fan-out may reuse the result of another instance of the same step. If nothing that the step
-// reads differs between instances, all have the same key, but are meant to be executed: an iteration looks at the world again, and a
-// sibling may draw other random numbers. So an instance reuses nothing of its own run, and of another run only what was made for the same
-// iteration, or for the same position, item or combination. Likewise, a step of a child pipeline that is an instance reuses nothing of another
-// instance of its child.
+// fitsInstance reports whether an instance of a fan-out may reuse a result. If nothing that the step reads differs between instances, all have
+// the same key, but are meant to be executed: an iteration looks at the world again, and a sibling may draw other random numbers. So an
+// instance reuses nothing of its own run or of another step, and of another run only what was made for the same iteration, or for the same
+// position, item or combination. Likewise, a step of a child pipeline that is an instance reuses nothing of another such child of its run.
 func (e *Engine) fitsInstance(ctx context.Context, now, made record.StepRef, rec record.StepRecord) (bool, error) {
 	switch {
 	case areSiblings(now.Run, made.Run):
 		return false, nil
-	case now.Instance == nil || made.Instance == nil || now.Step != made.Step:
+	case now.Instance == nil:
 		return true, nil
-	case now.Run == made.Run:
+	case made.Instance == nil || now.Step != made.Step || now.Run == made.Run:
 		return false, nil
 	case now.Instance.Index == made.Instance.Index:
 		return true, nil
@@ -101,7 +100,7 @@ func (e *Engine) fitsInstance(ctx context.Context, now, made record.StepRef, rec
 	return bytes.Equal(wanted.Item, rec.Item) && bytes.Equal(wanted.Matrix, rec.Matrix), nil
 }
 
-// areSiblings reports whether two runs belong to different iterations or instances of a step that runs child pipelines, at whatever depth.
+// areSiblings reports whether two runs belong to different iterations or instances of steps that run child pipelines, at whatever depth.
 // Attempts of one instance are none.
 func areSiblings(a, b string) bool {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
@@ -111,6 +110,11 @@ func areSiblings(a, b string) bool {
 		}
 		n, isOne := indexOf(as[i])
 		m, isOther := indexOf(bs[i])
+		if !isOne && !isOther && i+1 < min(len(as), len(bs)) { // of different steps
+			_, isOne = indexOf(as[i+1])
+			_, isOther = indexOf(bs[i+1])
+			return isOne && isOther
+		}
 		if !isOne || !isOther || n != m {
 			return isOne && isOther
 		}

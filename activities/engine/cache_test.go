@@ -611,6 +611,8 @@ func TestSiblings(t *testing.T) {
 		{"r.poll.0.kid", "r.poll.11.kid-2", true},
 		{"r.kid-2", "r.kid", false},
 		{"r.kid", "r.other", false},
+		{"r.poll.0", "r.pull.0", true},
+		{"r.poll.0", "r.pull", false},
 		{"r", "r.poll.1", false},
 		{"r.poll.0", "q.poll.1", false},
 		{"r-1", "r-2", false},

@@ -184,7 +184,7 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	}
 	rec = record.RunRecord{
 		Run: in.Run, Execution: in.Execution, Home: e.Home, Pipeline: in.Name, Submission: in.Submission, Status: spec.StatusRunning, StartedAt: in.StartedAt,
-		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.ParamValues, Graph: in.Graph, Reuse: in.Reuse, Serving: map[string]string{},
+		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.ParamValues, Graph: in.Graph, Reuse: in.Reuse, Parent: in.Parent, Serving: map[string]string{},
 	}
 	if err := e.settle(ctx, sub, &rec); err != nil {
 		return begun, err
@@ -249,6 +249,11 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.Ru
 		if out.Outputs, err = record.StoreOutputs(ctx, e.Store, rec.Outputs); err != nil {
 			return out, err
 		}
+		isSame, err := e.IsWorld(ctx, in.Submission, rec.Parent.World, nil)
+		if err != nil {
+			return out, err
+		}
+		out.Outputs.Unkeyed = !isSame
 	}
 	rec.Status, rec.Error, rec.ErrorType, rec.EndedAt = out.Status, out.Error, out.ErrorType, in.EndedAt
 	rec.CostUSD, rec.CostUnknown = in.CostUSD, in.CostUnknown

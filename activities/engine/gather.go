@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -66,6 +68,15 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 			return nil, err
 		}
 	}
+	run, err := e.record(ctx, in.Run)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := e.Submission(ctx, in.Submission)
+	if err != nil {
+		return nil, err
+	}
+	results, asides := sha256.New(), e.asidesOf(run, sub.Program.Listed(in.Step))
 	outputs := []json.RawMessage{}
 	var cost fault.Costs
 	from := map[string]bool{}     // the runs that the results are of, "" for this one
@@ -96,9 +107,10 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 			}
 		}
 		if in.Fan == spec.FanRepeat {
-			rec.Outputs = one.Outputs
+			rec.Outputs, rec.Result = one.Outputs, digestOf(*one, one.Outputs)
 			continue
 		}
+		addInstance(results, list[i], asides, *one)
 		with, err := withInstance(one.Outputs, list[i])
 		if err != nil {
 			return nil, fmt.Errorf("outputs of %s: %w", at.ID(), err)
@@ -113,6 +125,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 		rec.Summary = human.Plural(int64(rec.Passed), "iteration")
 		return published, nil
 	}
+	rec.Result = hex.EncodeToString(results.Sum(nil))
 	rec.Summary = fmt.Sprintf("%d of %d passed", rec.Passed, in.Of)
 	out, err := record.StoreOutputs(ctx, e.Store, outputs)
 	rec.Outputs, rec.OutputsRef = out.Outputs, out.OutputsRef

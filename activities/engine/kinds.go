@@ -27,6 +27,8 @@ type kind struct {
 	cleans bool
 	// asks: it waits for a person.
 	asks bool
+	// asides are outputs that tell how its result was made, or compare it with another. Steps that need it do not depend on them.
+	asides []string
 	// resumes: what it leaves when it does not finish is of use to the next run.
 	resumes bool
 	// undone: what it did is undone when its gate refuses it.
@@ -43,8 +45,13 @@ type kind struct {
 
 // kinds are all that this version has.
 var kinds = map[spec.Kind]kind{
-	spec.KindClean:    {runsHere: ifPrograms, hashKeys: hashKeysOfClean, cleans: true},
-	spec.KindTrain:    {files: true, pools: poolsOfStep, runsHere: ifPoolIsHere, resumes: true, poolFiles: true},
+	spec.KindClean: {runsHere: ifPrograms, hashKeys: hashKeysOfClean, cleans: true, asides: []string{
+		"rows", "rules", "reasons", "splits", "masked", "profile", "profiles", "schema", "drift", "duplicates", "account", "statistics",
+	}},
+	spec.KindTrain: {files: true, pools: poolsOfStep, runsHere: ifPoolIsHere, resumes: true, poolFiles: true, asides: []string{
+		"steps_done", "steps_lost", "steps_repeated", "steps_at_least", "generations", "curve", "late", "ledger", "node_seconds", "cost_usd",
+		"cost_unknown", "outcomes", "costs", "nodes",
+	}},
 	spec.KindEvaluate: {files: true, runsHere: always},
 	spec.KindCompile:  {runsHere: always, buildsEngines: hasTensorRT},
 	spec.KindRollout:  {inline: true, undone: true, target: targetOfRollout},

@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,7 +173,8 @@ func (f *planner) admit(node spec.Node) (look contract.StepPlan, isOut bool) {
 // settle notes an end that is known in advance, for the steps after it.
 func (f *planner) settle(node spec.Node, record record.StepRecord) {
 	f.known[node.ID] = record
-	result := spec.StepResult{Status: record.Status, Outputs: record.Outputs, Error: record.Error}
+	record.Kind = node.Kind
+	result := spec.StepResult{Status: record.Status, Outputs: record.Outputs, Error: record.Error, Digest: digestOf(record, record.Outputs)}
 	f.engine.results.put(futureRun+"/"+node.ID, result)
 }
 
@@ -223,7 +226,7 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 	if err != nil { // it would be the run's failure, not the plan's
 		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: "it would fail: " + err.Error()}}, nil
 	}
-	parts, why, err := f.engine.keyParts(ctx, f.sub, node, &resolved)
+	parts, why, err := f.engine.keyParts(ctx, f.sub, in.StepRef, node, vars, &resolved)
 	if err != nil {
 		return single{}, err
 	}
@@ -322,6 +325,11 @@ func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (cont
 	f.engine.instances.put(list, all)
 	look := contract.StepPlan{Action: contract.ActionReuse, Of: len(all)}
 	outputs := []json.RawMessage{}
+	run, err := f.engine.record(ctx, futureRun)
+	if err != nil {
+		return contract.StepPlan{}, err
+	}
+	results, asides := sha256.New(), f.engine.asidesOf(run, f.Program.Listed(node.ID))
 	isKnown := true
 	for i := range all {
 		one, err := f.one(ctx, node, vars, &all[i], list)
@@ -352,12 +360,13 @@ func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (cont
 			return look, err
 		}
 		outputs = append(outputs, with)
+		addInstance(results, all[i], asides, record)
 	}
 	if !isKnown {
 		return look, nil
 	}
 	raw, err := json.Marshal(outputs)
-	f.settle(node, record.StepRecord{Status: spec.StatusSucceeded, Outputs: raw})
+	f.settle(node, record.StepRecord{Status: spec.StatusSucceeded, Outputs: raw, Result: hex.EncodeToString(results.Sum(nil))})
 	return look, err
 }
 
@@ -385,7 +394,7 @@ func (f *planner) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (c
 		if done {
 			look.Cached++
 			look.Of = look.Cached
-			f.settle(node, record.StepRecord{Status: spec.StatusSucceeded, Outputs: rec.Outputs})
+			f.settle(node, record.StepRecord{Status: spec.StatusSucceeded, Outputs: rec.Outputs, Result: digestOf(rec, rec.Outputs)})
 			return look, nil
 		}
 		instance = spec.Instance{Index: instance.Index + 1, Previous: rec.Outputs}

@@ -53,7 +53,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	if in.Reuse.NoCache, err = e.withoutCache(ctx, in.Reuse, in.Step); err != nil {
 		return out, err
 	}
-	parts, why, err := e.keyParts(ctx, sub, node, &resolved)
+	parts, why, err := e.keyParts(ctx, sub, in.StepRef, node, vars, &resolved)
 	if err == nil && why.fails && kinds[node.Kind].resumes {
 		parts, err = e.outlived(ctx, in, parts)
 	}
@@ -103,7 +103,13 @@ func (e *Engine) stepInput(
 	step := record.StepInput{
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
 		Workspace: sub.Workspace, Submission: in.Submission, InPlace: readInPlace(resolved, parts),
-		Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain,
+		Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain, World: worldOf(parts),
+	}
+	if kinds[node.Kind].isRun {
+		var err error
+		if step.Needs, err = e.needsOf(ctx, sub, in.StepRef, parts); err != nil {
+			return step, err
+		}
 	}
 	if sub.Program.Environment().Limits != (spec.WorkerLimits{}) && node.Kind.DefaultTimeout() > 0 && !node.OnPool {
 		step.AttemptTimeout = time.Duration(cmp.Or(node.Timeout, node.Kind.DefaultTimeout()))

@@ -204,7 +204,7 @@ func (e *Engine) allResults(ctx context.Context, run string) (map[string]spec.St
 // resultOf is a record as expressions see it. The outputs of many instances lie in a blob of their own.
 func (e *Engine) resultOf(ctx context.Context, r record.StepRecord) (spec.StepResult, error) {
 	outputs, err := record.LoadOutputs(ctx, e.Store, record.StepOutput{Outputs: r.Outputs, OutputsRef: r.OutputsRef})
-	return spec.StepResult{Status: r.Status, Outputs: outputs, Error: r.Error}, err
+	return spec.StepResult{Status: r.Status, Outputs: outputs, Error: r.Error, Digest: digestOf(r, outputs)}, err
 }
 
 // recent is a small cache that forgets the oldest entry first. Values must not be changed once they are in it.

@@ -59,6 +59,8 @@ type StepResult struct {
 	Outputs json.RawMessage `json:"outputs,omitempty"`
 	// Error is set when the step failed.
 	Error string `json:"error,omitempty"`
+	// Digest stands for the result in the keys of steps that need it.
+	Digest string `json:"-"`
 }
 
 // Instance is one of a fanned-out step's.

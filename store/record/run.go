@@ -46,6 +46,15 @@ type Reuse struct {
 	NoCache bool `json:"no_cache,omitempty"`
 }
 
+// Parent is the step of another run that a child run belongs to, and what it hands to the child's keys.
+type Parent struct {
+	Run string `json:"run"`
+	// Step is the ID of the step, or of an instance.
+	Step  string            `json:"step"`
+	World map[string]string `json:"world,omitempty"`
+	Needs Needs             `json:"needs,omitzero"`
+}
+
 // RunOutput is a pipeline workflow's result.
 type RunOutput struct {
 	Status spec.Status `json:"status"`
@@ -138,6 +147,17 @@ type StepInput struct {
 	// AnyWorker is set if the step needs nothing in the process of a particular worker, as with a target that has a URL, whose gateways run
 	// elsewhere. A stateless worker may then run it, even if its kind is otherwise left to other workers.
 	AnyWorker bool `json:"any_worker,omitempty"`
+	// World is what the step's key has of things that may change until its program starts, such as the installed Python.
+	World map[string]string `json:"world,omitempty"`
+	// Needs are those of a step that runs a child pipeline.
+	Needs Needs `json:"needs,omitzero"`
+}
+
+// Needs stand for the results that the step of a child run needs, in the keys of the child's steps: those of Direct needs, and of All that
+// come before.
+type Needs struct {
+	Direct string `json:"direct,omitempty"`
+	All    string `json:"all,omitempty"`
 }
 
 // StepOutput is the result of a step: its outputs object, inline, or by digest above 4 KiB.
@@ -187,6 +207,7 @@ type RunRecord struct {
 	Graph       []spec.Node       `json:"graph"`
 	Outputs     spec.Values       `json:"outputs,omitempty"`
 	Reuse       Reuse             `json:"reuse,omitzero"`
+	Parent      Parent            `json:"parent,omitzero"`
 	Trigger     spec.TriggerFacts `json:"trigger,omitzero"`
 	ScheduledAt time.Time         `json:"scheduled_at,omitzero"`
 	CostUSD     float64           `json:"cost_usd,omitempty"`
@@ -227,6 +248,8 @@ type StepRecord struct {
 	Index  int `json:"index,omitempty"`
 	Of     int `json:"of,omitempty"`
 	Passed int `json:"passed,omitempty"`
+	// Result stands for the results of the instances of a fanned-out step in the keys of steps that need it.
+	Result string `json:"result,omitempty"`
 	// Matrix or Item is what an instance is about.
 	Matrix json.RawMessage `json:"matrix,omitempty"`
 	Item   json.RawMessage `json:"item,omitempty"`
