@@ -82,6 +82,9 @@ func (r *Rollouts) Open(ctx context.Context, in record.StepInput) (contract.Roll
 	if err := r.refuseTakenBack(ctx, in, spec); err != nil {
 		return contract.RolloutOpened{}, err
 	}
+	if err := r.Engine.Recheck(ctx, in, spec.Target); err != nil {
+		return contract.RolloutOpened{}, err
+	}
 	if err := r.checkFront(ctx, in, spec, doc); err != nil {
 		return contract.RolloutOpened{}, err
 	}

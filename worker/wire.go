@@ -67,6 +67,7 @@ func (w *Worker) register() error {
 	}
 	activityTypes := map[string]any{
 		contract.BeginActivity:   w.begin(engine),
+		contract.SettleActivity:  engine.Settle,
 		contract.ResolveActivity: engine.Resolve,
 		contract.ExpandActivity:  engine.Expand,
 		contract.VerdictActivity: engine.Verdict,

@@ -22,6 +22,11 @@ func (j *job) execute(ctx workflow.Context, resolved contract.Resolved, end cont
 	if kind.perform == nil {
 		return j.callActivity(ctx, kind.activity, summary, resolved.Step, end)
 	}
+	if kind.rechecks && j.in.Instance == nil { // a run's lanes begin when all its records are durable
+		if err := j.journal.sync(ctx); err != nil {
+			return record.StepOutput{}, err
+		}
+	}
 	j.journal.write(ctx) // no activity takes the ends along, and it may be long until one does
 	return kind.perform(j, ctx, resolved, summary)
 }

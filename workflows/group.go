@@ -33,6 +33,7 @@ func (r *run) acquireGroup(ctx workflow.Context) (long bool) {
 			r.reject(ctx, err)
 			return false
 		case !taken:
+			r.settle(ctx)
 			return false
 		}
 		r.waits = "another run holds the group `" + group + "`"
@@ -47,6 +48,7 @@ func (r *run) acquireGroup(ctx workflow.Context) (long bool) {
 			r.reject(ctx, err)
 			return false
 		case held:
+			r.settle(ctx)
 			return false
 		case by != "" && r.isChild(ctx) && contract.Within(r.in.Run, by):
 			r.reject(ctx, fault.New(fault.Invalid, "run "+by+" holds the concurrency group `"+group+
@@ -58,6 +60,14 @@ func (r *run) acquireGroup(ctx workflow.Context) (long bool) {
 		case long:
 			return true
 		}
+	}
+}
+
+// settle has the run read what others have done, now that it has its turn.
+func (r *run) settle(ctx workflow.Context) {
+	in := contract.SettleInput{Run: r.in.Run, Submission: r.in.Submission}
+	if err := durable.Local(ctx, contract.SettleActivity, "read the runs before", in, nil); err != nil {
+		r.reject(ctx, err)
 	}
 }
 

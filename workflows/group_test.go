@@ -88,6 +88,40 @@ func TestAnyGraphWithoutATurn(t *testing.T) {
 	}
 }
 
+// A queued run reads what others have done when it has its turn, and does nothing without.
+func TestAQueuedRunSettlesAtItsTurn(t *testing.T) {
+	for name, failure := range map[string]error{"settled": nil, "not settled": fault.New(fault.Invalid, "the store is broken", nil)} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.unsettled, w.begun = failure, contract.BeginOutput{Concurrency: spec.Concurrency{Group: "g"}}
+			lock := contract.LockWorkflowID("g")
+			env := w.environment(t)
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&boundary.Interceptor{}, &taken{id: lock}}})
+			const namespace = "default-test-namespace"
+			before, freed := -1, 0
+			env.OnSignalExternalWorkflow(namespace, lock, "", contract.WantSignal, contract.LockRequest{Run: "r"}).
+				Return(func(string, string, string, string, any) error {
+					env.RegisterDelayedCallback(func() {
+						w.mu.Lock()
+						before = w.settled
+						w.mu.Unlock()
+						env.SignalWorkflow(contract.TurnSignal, nil)
+					}, 0)
+					return nil
+				})
+			env.OnSignalExternalWorkflow(namespace, lock, "", contract.FreeSignal, "r").
+				Return(func(string, string, string, string, any) error { freed++; return nil })
+			env.ExecuteWorkflow(contract.PipelineWorkflow, contract.RunInput{Run: "r", Name: "p", Graph: []spec.Node{node("a")}})
+			if before != 0 || w.settled != 1 || freed != 1 {
+				t.Errorf("it was settled %d times before its turn, and %d times in all; the lock was released %d times", before, w.settled, freed)
+			}
+			if done := len(w.started) == 1; done != (failure == nil) || (w.finished.Status == spec.StatusFailed) != (failure != nil) {
+				t.Errorf("the run ended as %+v, and did %v", w.finished, w.started)
+			}
+		})
+	}
+}
+
 // taken lets no child start with a workflow ID, which the test environment would refuse with another error than a server, and may make the
 // workflow a child.
 type taken struct {

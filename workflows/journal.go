@@ -17,6 +17,8 @@ import (
 type journal struct {
 	run  string
 	ends []contract.StepEnd
+	// synced is how many ends there were before those.
+	synced int
 	// unwritten are the ends whose records no activity has been asked to write yet.
 	unwritten []contract.StepEnd
 }
@@ -53,13 +55,13 @@ func (l *journal) write(ctx workflow.Context) {
 
 // sync makes the records durable. If it fails, the caller must not continue with anything that relies on the store alone.
 func (l *journal) sync(ctx workflow.Context) error {
-	if len(l.ends) == 0 {
+	if l == nil || len(l.ends) == 0 {
 		return nil
 	}
 	l.write(ctx)
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	in := contract.SyncInput{Run: l.run}
-	for _, end := range l.ends {
+	in, upTo := contract.SyncInput{Run: l.run}, l.synced+len(l.ends)
+	for _, end := range l.ends { // others may end meanwhile, and sync
 		in.Ends = append(in.Ends, end.StepRef)
 	}
 	summary := "make the records durable"
@@ -72,7 +74,9 @@ func (l *journal) sync(ctx workflow.Context) error {
 	if err != nil {
 		return fault.New(fault.Infrastructure, "the records of its steps could not be made durable: "+fault.Message(err), nil)
 	}
-	l.ends = l.ends[:0]
+	if upTo > l.synced {
+		l.ends, l.synced = l.ends[upTo-l.synced:], upTo
+	}
 	return nil
 }
 

@@ -20,6 +20,8 @@ type kindInfo struct {
 	costsAtEnd bool
 	// failsEmpty is set if a failed step has no outputs: of a child run that failed, only the cost is kept.
 	failsEmpty bool
+	// rechecks is set if the step may look again at what the run decided, in the records of its steps.
+	rechecks bool
 	// rollsBack is set if the step is undone when its gate does not pass, which people are notified of.
 	rollsBack bool
 }
@@ -38,8 +40,8 @@ var kinds = map[spec.Kind]kindInfo{
 	spec.KindTrain:    {perform: (*job).train, retriesItself: true, costsAtEnd: true},
 	spec.KindEvaluate: {activity: contract.EvaluateActivity},
 	spec.KindCompile:  {activity: contract.CompileActivity},
-	spec.KindRollout:  {perform: (*job).rollOut, rollsBack: true},
+	spec.KindRollout:  {perform: (*job).rollOut, rechecks: true, rollsBack: true},
 	spec.KindRun:      {activity: contract.RunActivity},
 	spec.KindApproval: {perform: (*job).approve},
-	spec.KindPipeline: {perform: (*job).runChild, costsAtEnd: true, failsEmpty: true},
+	spec.KindPipeline: {perform: (*job).runChild, costsAtEnd: true, failsEmpty: true, rechecks: true},
 }

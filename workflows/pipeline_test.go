@@ -56,6 +56,10 @@ type world struct {
 	outcomes map[string]outcome
 	asks     map[string]contract.ApprovalInput
 
+	// unsettled is why a run cannot read what it reads of others, settled how often it did.
+	unsettled error
+	settled   int
+
 	mu      sync.Mutex
 	started []string
 	// begunLanes are the lanes, as they begin.
@@ -98,6 +102,12 @@ func (w *world) environment(t tester) *testsuite.TestWorkflowEnvironment {
 	}
 	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
 	register(contract.BeginActivity, func(context.Context, contract.BeginInput) (contract.BeginOutput, error) { return w.begun, nil })
+	register(contract.SettleActivity, func(context.Context, contract.SettleInput) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.settled++
+		return w.unsettled
+	})
 	register(contract.ChildActivity, func(_ context.Context, in contract.ChildInput) (contract.RunInput, error) {
 		return contract.RunInput{Run: record.ChildRun(in.Run, in.Step, in.Attempt), Name: "child", Graph: w.descends}, nil
 	})

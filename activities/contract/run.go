@@ -30,6 +30,7 @@ const (
 // Activity types of the engine. All but Gather, Keep, Alive and Vacant run as local activities.
 const (
 	BeginActivity   = "sluice.begin"
+	SettleActivity  = "sluice.settle"
 	ResolveActivity = "sluice.resolve"
 	ExpandActivity  = "sluice.expand"
 	VerdictActivity = "sluice.judge"
@@ -143,6 +144,12 @@ type BeginOutput struct {
 	Keeps bool `json:"keeps,omitempty"`
 	// MadeUp is set if a schedule makes up for a time that has had its run, which is left as it is.
 	MadeUp bool `json:"made_up,omitempty"`
+}
+
+// SettleInput requests what a run reads of others, now that it has its turn.
+type SettleInput struct {
+	Run        string `json:"run"`
+	Submission string `json:"submission"`
 }
 
 // KeepInput requests what a pipeline's `keep` does at the end of a run.

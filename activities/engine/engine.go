@@ -157,7 +157,7 @@ func (w *workspace) read(path string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// Begin opens the run's record. It resolves `last`, `serving`, `datasets` and `models` once, for the whole run.
+// Begin opens the run's record. A run without a concurrency group has its turn at once: see Settle.
 func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.BeginOutput, error) {
 	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
@@ -184,30 +184,39 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	}
 	rec = record.RunRecord{
 		Run: in.Run, Execution: in.Execution, Home: e.Home, Pipeline: in.Name, Submission: in.Submission, Status: spec.StatusRunning, StartedAt: in.StartedAt,
-		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.ParamValues, Graph: in.Graph, Reuse: in.Reuse, Parent: in.Parent, Serving: map[string]string{},
+		ScheduledAt: in.ScheduledAt, Trigger: in.Trigger, Params: sub.ParamValues, Graph: in.Graph, Reuse: in.Reuse, Parent: in.Parent,
 	}
-	if err := e.settle(ctx, sub, &rec); err != nil {
-		return begun, err
+	if begun.Concurrency.Group == "" {
+		if err := e.settle(ctx, sub, &rec); err != nil {
+			return begun, err
+		}
 	}
 	return begun, e.Store.PutJSON(ctx, key, rec, store.WriteOptions{})
 }
 
-// settle writes down what the names of things outside the run mean for it.
-func (e *Engine) settle(ctx context.Context, sub *Submitted, rec *record.RunRecord) (err error) {
-	last, err := record.LastAccepted(ctx, e.Store, rec.Pipeline)
+// Settle resolves `last`, `serving`, `datasets` and `models` once, for the whole run, when it has its turn in its concurrency group: the run
+// before it may have changed them.
+func (e *Engine) Settle(ctx context.Context, in contract.SettleInput) error {
+	sub, err := e.Submission(ctx, in.Submission)
 	if err != nil {
 		return err
 	}
-	rec.Last = last.Run
-	for target := range sub.Program.Environment().Targets {
-		run, err := servingRun(ctx, e.Store, target)
-		if err != nil {
-			return err
-		}
-		if run != "" {
-			rec.Serving[target] = run
-		}
+	var rec record.RunRecord
+	if err := e.Store.GetJSON(ctx, record.RunKey(in.Run), &rec); err != nil || rec.Settled {
+		return err
 	}
+	if err := e.settle(ctx, sub, &rec); err != nil {
+		return err
+	}
+	return e.Store.PutJSON(ctx, record.RunKey(in.Run), rec, store.WriteOptions{})
+}
+
+// settle writes down what the names of things outside the run mean for it.
+func (e *Engine) settle(ctx context.Context, sub *Submitted, rec *record.RunRecord) (err error) {
+	if err := e.settleRuns(ctx, sub, rec); err != nil {
+		return err
+	}
+	rec.Settled = true
 	// Only those that the pipeline reads: what a record names is not removed from the store as long as the run is kept.
 	if rec.Datasets, err = registry.Refs(ctx, e.Store, artifact.Dataset); err != nil {
 		return err
@@ -217,6 +226,36 @@ func (e *Engine) settle(ctx context.Context, sub *Submitted, rec *record.RunReco
 		return err
 	}
 	maps.DeleteFunc(rec.Models, func(name string, _ artifact.Ref) bool { return !sub.Program.ReadsPublished("models", name) })
+	return nil
+}
+
+// settleRuns is settle for `last` and `serving`. The runs of a child's own family are not its `last`: it would depend on which of them ends first.
+func (e *Engine) settleRuns(ctx context.Context, sub *Submitted, rec *record.RunRecord) error {
+	family, err := record.Family(ctx, e.Store, *rec)
+	if err != nil {
+		return err
+	}
+	last, err := record.LastAccepted(ctx, e.Store, rec.Pipeline, family)
+	if err != nil {
+		return err
+	}
+	if rec.Parent.Run != "" && last.Run != "" { // one of before its family may have been removed since
+		if _, err := e.record(ctx, last.Run); errors.Is(err, store.ErrNotFound) {
+			last.Run = ""
+		} else if err != nil {
+			return err
+		}
+	}
+	rec.Last, rec.Serving = last.Run, map[string]string{}
+	for target := range sub.Program.Environment().Targets {
+		run, err := servingRun(ctx, e.Store, target)
+		if err != nil {
+			return err
+		}
+		if run != "" {
+			rec.Serving[target] = run
+		}
+	}
 	return nil
 }
 

@@ -345,7 +345,7 @@ func TestARunOfSomeStepsIsNotAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.finish("part", spec.StatusSucceeded)
-	if last, err := record.LastAccepted(t.Context(), b.engine.Store, "p"); last.Run != "whole" || err != nil {
+	if last, err := record.LastAccepted(t.Context(), b.engine.Store, "p", ""); last.Run != "whole" || err != nil {
 		t.Errorf("the last accepted run is %q, %v; want the whole one", last.Run, err)
 	}
 }

@@ -20,28 +20,33 @@ func (b *bench) execute(run string, reuse record.Reuse, outputs map[string]strin
 	b.Helper()
 	b.begin(run)
 	for _, node := range b.program.Graph() {
-		in := b.at(run, node.ID)
-		in.Reuse = reuse
-		if node.Fan == spec.FanNone {
-			done = append(done, b.executeOne(in, node, outputs)...)
-			continue
-		}
-		all, err := b.engine.Expand(b.Context(), in)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if node.Fan == spec.FanRepeat {
-			all.Of = 1
-		}
-		for i := range all.Of {
-			one := in
-			one.Instance = &record.Instance{Index: i, List: all.List}
-			done = append(done, b.executeOne(one, node, outputs)...)
-		}
-		end := contract.StepEnd{StepRef: in.StepRef, Kind: node.Kind, Status: spec.StatusSucceeded}
-		if _, err := b.engine.Gather(b.Context(), contract.GatherInput{StepEnd: end, Fan: node.Fan, List: all.List, Of: all.Of}); err != nil {
-			b.Fatal(err)
-		}
+		done = append(done, b.executeStep(run, node, reuse, outputs)...)
+	}
+	return done
+}
+
+func (b *bench) executeStep(run string, node spec.Node, reuse record.Reuse, outputs map[string]string) (done []string) {
+	b.Helper()
+	in := b.at(run, node.ID)
+	in.Reuse = reuse
+	if node.Fan == spec.FanNone {
+		return b.executeOne(in, node, outputs)
+	}
+	all, err := b.engine.Expand(b.Context(), in)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if node.Fan == spec.FanRepeat {
+		all.Of = 1
+	}
+	for i := range all.Of {
+		one := in
+		one.Instance = &record.Instance{Index: i, List: all.List}
+		done = append(done, b.executeOne(one, node, outputs)...)
+	}
+	end := contract.StepEnd{StepRef: in.StepRef, Kind: node.Kind, Status: spec.StatusSucceeded}
+	if _, err := b.engine.Gather(b.Context(), contract.GatherInput{StepEnd: end, Fan: node.Fan, List: all.List, Of: all.Of}); err != nil {
+		b.Fatal(err)
 	}
 	return done
 }

@@ -103,7 +103,7 @@ func (f *planner) begin(ctx context.Context) error {
 		return fault.New(fault.Invalid, bad.Text(false), nil)
 	}
 	b := newBegun(record.RunRecord{
-		Run: futureRun, Pipeline: f.Program.Pipeline().Name, StartedAt: f.Now, Graph: f.Program.Graph(), Serving: map[string]string{},
+		Run: futureRun, Pipeline: f.Program.Pipeline().Name, StartedAt: f.Now, Graph: f.Program.Graph(),
 	})
 	f.engine.begun.put(futureRun, b)
 	return f.engine.settle(ctx, f.sub, &b.RunRecord)

@@ -15,19 +15,24 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// begun is a run's record as Begin settled it, with its graph by step.
+// begun is a run's record as it was settled, with its graph by step.
 type begun struct {
 	record.RunRecord
 	nodes map[string]spec.Node
 }
 
-// record returns a run's record as Begin settled it.
+// record returns a run's record as it was settled.
 func (e *Engine) record(ctx context.Context, run string) (*begun, error) {
-	return e.begun.get(run, func() (*begun, error) {
-		var rec record.RunRecord
-		err := e.Store.GetJSON(ctx, record.RunKey(run), &rec)
-		return newBegun(rec), err
-	})
+	if b, ok := e.begun.find(run); ok {
+		return b, nil
+	}
+	var rec record.RunRecord
+	err := e.Store.GetJSON(ctx, record.RunKey(run), &rec)
+	b := newBegun(rec)
+	if err == nil && (rec.Settled || rec.Status.IsEnd()) {
+		e.begun.put(run, b)
+	}
+	return b, err
 }
 
 func newBegun(rec record.RunRecord) *begun {

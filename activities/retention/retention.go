@@ -46,7 +46,7 @@ func Needed(ctx context.Context, s *store.Store, all []record.RunRecord) (map[st
 		}
 	}
 	for pipeline := range pipelines {
-		last, err := record.LastAccepted(ctx, s, pipeline)
+		last, err := record.LastAccepted(ctx, s, pipeline, "")
 		if err != nil {
 			return nil, err
 		}

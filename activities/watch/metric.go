@@ -58,7 +58,7 @@ func (t *Triggers) measure(ctx context.Context, sp spec.MetricTrigger, pipeline 
 	if sp.Query != "" {
 		return promquery.Ask(ctx, cmp.Or(sp.Prometheus, spec.DefaultPrometheus), sp.Query)
 	}
-	last, err := record.LastAccepted(ctx, t.Store, pipeline)
+	last, err := record.LastAccepted(ctx, t.Store, pipeline, "")
 	if err != nil || last.Run == "" {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func (t *Triggers) look(ctx context.Context, in contract.WatchInput, state *Stat
 		}
 		return state.metric(*in.Spec.Metric, value, last, now)
 	case in.Spec.Pipeline != nil:
-		newest, err := record.LastAccepted(ctx, t.Store, in.Spec.Pipeline.Name)
+		newest, err := record.LastAccepted(ctx, t.Store, in.Spec.Pipeline.Name, "")
 		if err != nil {
 			return nil, err
 		}

@@ -26,16 +26,29 @@ func (e *Expression) Holds(names cel.Activation) (holds bool, values map[string]
 	return ok && bool(b), values, nil
 }
 
+// Reads evaluates an expression and returns its value and those of its references. Other than those of Holds, they are whole.
+func (e *Expression) Reads(names cel.Activation) (value any, values map[string]any) {
+	v, evaluation, err := e.watch(names)
+	if err != nil {
+		v = types.WrapErr(err)
+	}
+	return whole(v), e.collect(evaluation, whole)
+}
+
 // seen collects the values that an evaluation had for the expression's references. What was absent says so; what a short circuit
 // left alone is left out.
 func (e *Expression) seen(in *meter.Evaluation) map[string]any {
+	return e.collect(in, func(v ref.Val) any { return bounded(whole(v)) })
+}
+
+func (e *Expression) collect(in *meter.Evaluation, show func(ref.Val) any) map[string]any {
 	if in == nil {
 		return nil
 	}
 	values := make(map[string]any, len(e.Refs))
 	for _, r := range slices.Concat(e.Refs, e.deciding(in)) {
 		if v, ok := in.Value(r.id); ok {
-			values[r.String()] = shown(v)
+			values[r.String()] = show(v)
 		}
 	}
 	return values
@@ -60,13 +73,13 @@ func (e *Expression) deciding(in *meter.Evaluation) (refs []Reference) {
 	return refs
 }
 
-func shown(v ref.Val) any {
+func whole(v ref.Val) any {
 	switch v := v.(type) {
 	case *types.Optional:
 		if !v.HasValue() {
 			return "absent"
 		}
-		return shown(v.GetValue())
+		return whole(v.GetValue())
 	case *types.Err:
 		return "absent"
 	}
@@ -74,7 +87,7 @@ func shown(v ref.Val) any {
 	if err != nil {
 		return v.Type().TypeName()
 	}
-	return bounded(native)
+	return native
 }
 
 // maxShown is how long a value is shown whole, as JSON: what is shown is kept in records and goes through histories.

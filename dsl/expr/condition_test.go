@@ -21,7 +21,7 @@ func TestShownIsBounded(t *testing.T) {
 		{strings.Repeat("ä", 1000), strings.Repeat("ä", 500) + "…"},
 		{"short", "short"},
 	} {
-		got := shown(types.DefaultTypeAdapter.NativeToValue(c.value))
+		got := bounded(whole(types.DefaultTypeAdapter.NativeToValue(c.value)))
 		if list, ok := got.([]any); ok {
 			for i, n := range list {
 				if n, ok := n.(int64); ok {

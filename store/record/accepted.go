@@ -2,7 +2,9 @@ package record
 
 import (
 	"context"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluiceml/sluice/store"
@@ -36,8 +38,8 @@ const (
 	clockSkew = time.Hour
 	// acceptedTime is the format of the end of a run at the start of an acceptance's key, so that keys are in the order of time.
 	acceptedTime = "20060102T150405.000000000Z"
-	// acceptancesLeft is how many acceptances are kept. The last one would do; the others are for readers that list the folder while it
-	// changes.
+	// acceptancesLeft is how many acceptances are kept of a family of runs, and of all others. The last one would do; the others are for
+	// readers that list the folder while it changes.
 	acceptancesLeft = 4
 )
 
@@ -60,7 +62,18 @@ func Accept(ctx context.Context, s *store.Store, run RunRecord) error {
 	if now := time.Now(); !mine.isAhead(now) {
 		ahead, _ = slices.BinarySearch(keys, acceptancesOf(run.Pipeline)+now.Add(clockSkew).UTC().Format(acceptedTime))
 	}
-	for _, old := range slices.Concat(keys[:max(0, ahead-acceptancesLeft)], keys[ahead:]) {
+	family, err := Family(ctx, s, run)
+	if err != nil {
+		return err
+	}
+	replaced, left := keys[ahead:], map[bool]int{}
+	for _, older := range slices.Backward(keys[:ahead]) { // runs of a family need those of another
+		within := InFamily(strings.TrimSuffix(path.Base(older), ".json"), family)
+		if left[within]++; left[within] > acceptancesLeft {
+			replaced = append(slices.Clip(replaced), older)
+		}
+	}
+	for _, old := range replaced {
 		if err := s.Driver().Delete(ctx, old); err != nil {
 			return err
 		}
@@ -80,8 +93,20 @@ func acceptances(ctx context.Context, s *store.Store, pipeline string) ([]string
 	return keys, nil
 }
 
-// LastAccepted returns the last accepted run of a pipeline. It is zero if there is none.
-func LastAccepted(ctx context.Context, s *store.Store, pipeline string) (last Accepted, err error) {
+// Family returns the run at the top of a run's chain of parents, which begins the names of all that are below it.
+func Family(ctx context.Context, s *store.Store, run RunRecord) (string, error) {
+	if run.Parent.Run == "" {
+		return run.Run, nil
+	}
+	root, err := LoadRoot(ctx, s, run.Run)
+	return root.Run, err
+}
+
+// InFamily reports whether a run belongs to a family.
+func InFamily(run, family string) bool { return run == family || strings.HasPrefix(run, family+".") }
+
+// LastAccepted returns the last accepted run of a pipeline, except those of a family, if one is given. It is zero if there is none.
+func LastAccepted(ctx context.Context, s *store.Store, pipeline, except string) (last Accepted, err error) {
 	keys, err := acceptances(ctx, s, pipeline)
 	if err != nil {
 		return last, err
@@ -92,7 +117,7 @@ func LastAccepted(ctx context.Context, s *store.Store, pipeline string) (last Ac
 	}
 	now := time.Now()
 	for _, one := range found {
-		if one != nil && one.newer(last, now) {
+		if one != nil && one.newer(last, now) && (except == "" || !InFamily(one.Run, except)) {
 			last = *one
 		}
 	}

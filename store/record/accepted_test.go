@@ -23,7 +23,7 @@ func accept(t *testing.T, s *store.Store, run string, ended time.Time) {
 
 func last(t *testing.T, s *store.Store) string {
 	t.Helper()
-	last, err := record.LastAccepted(t.Context(), s, "p")
+	last, err := record.LastAccepted(t.Context(), s, "p", "")
 	if err != nil {
 		t.Error(err)
 	}

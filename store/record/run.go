@@ -213,10 +213,12 @@ type RunRecord struct {
 	CostUSD     float64           `json:"cost_usd,omitempty"`
 	// CostUnknown is set if the price of some part is not known. CostUSD does not include that part.
 	CostUnknown bool `json:"cost_unknown,omitempty"`
-	// Last and Serving are the runs that `last` and `serving.<target>` referred to when the run started.
+	// Settled is set when the run has had its turn in its concurrency group. The names below were resolved then.
+	Settled bool `json:"settled,omitempty"`
+	// Last and Serving are the runs that `last` and `serving.<target>` referred to.
 	Last    string            `json:"last,omitempty"`
 	Serving map[string]string `json:"serving,omitempty"`
-	// Datasets and Models are the versions that published names referred to at that time, of the names that the pipeline reads.
+	// Datasets and Models are the versions that published names referred to, of the names that the pipeline reads.
 	Datasets map[string]artifact.Ref `json:"datasets,omitempty"`
 	Models   map[string]artifact.Ref `json:"models,omitempty"`
 }
