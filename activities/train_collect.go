@@ -34,10 +34,10 @@ type curvePoint struct {
 // occurs once, whatever was lost and repeated. For a step of another kind, the outputs are those of its program, as beside the worker.
 func (t *Trainings) Collect(ctx context.Context, in contract.CollectInput) (record.StepOutput, error) {
 	out, err := t.collect(ctx, in)
-	if err != nil || len(in.World) == 0 {
+	if err != nil {
 		return out, err
 	}
-	isSame, err := t.Engine.IsWorld(ctx, in.Submission, in.World, in.Secrets) // each generation began in the world of its time
+	isSame, err := t.Engine.HasPython(ctx, in.Submission, in.Python) // each generation began with that of its time
 	out.Unkeyed = !isSame
 	return out, err
 }

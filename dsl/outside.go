@@ -8,38 +8,15 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Outside is a value that may change while a run works: `last`, or what a target serves. Target is empty for `last`, and for `serving` where
-// it is read as a whole.
-type Outside struct{ Root, Target string }
-
-// outsideOf returns the outside value that a reference reads; has is false if it reads none. isPart is set if it reads something of a step
-// there.
-func outsideOf(r expr.Reference) (of Outside, isPart, has bool) {
-	switch root := r.Path[0].Name; {
-	case root == "last":
-		return Outside{Root: root}, len(r.Path) > 2, true
-	case root == "serving" && len(r.Path) > 1:
-		return Outside{root, r.Path[1].Name}, len(r.Path) > 3, true
-	case root == "serving":
-		return Outside{Root: root}, false, true
-	}
-	return Outside{}, false, false
+// ReadsOutside reports whether a step reads `last` or `serving`, which may change while a run works.
+func (p *Program) ReadsOutside(id string) bool {
+	return slices.ContainsFunc(p.byID[id].exprs, func(e *expr.Expression) bool { return slices.ContainsFunc(e.Refs, isOutside) })
 }
 
-// Outside lists the outside values that a step reads.
-func (p *Program) Outside(id string) (all []Outside) {
-	for _, e := range p.byID[id].exprs {
-		for _, r := range e.Refs {
-			if of, _, has := outsideOf(r); has && !slices.Contains(all, of) {
-				all = append(all, of)
-			}
-		}
-	}
-	return all
-}
+func isOutside(r expr.Reference) bool { return r.Path[0].Name == "last" || r.Path[0].Name == "serving" }
 
-// Reads returns what a step reads of outside values, by how it is written: its gate, or, given a target, everything else in the step of what
-// that target serves. Of an expression that reads such a value as a whole it is what the expression makes of it.
+// Reads returns what a step reads of `last` and `serving`, by how it is written: its gate, or, given a target, everything else in the step of
+// what that target serves. Of an expression that reads such a value as a whole it is what the expression makes of it.
 func (p *Program) Reads(id, target string, outputs json.RawMessage, v spec.Vars) map[string]any {
 	s := p.byID[id]
 	names := p.names(s, v)
@@ -50,12 +27,12 @@ func (p *Program) Reads(id, target string, outputs json.RawMessage, v spec.Vars)
 			continue
 		}
 		for _, r := range e.Refs {
-			of, isPart, has := outsideOf(r)
-			if !has || target != "" && (of.Root != "serving" || of.Target != target && of.Target != "") {
+			isServing := r.Path[0].Name == "serving"
+			if !isOutside(r) || target != "" && (!isServing || len(r.Path) > 1 && r.Path[1].Name != target) {
 				continue
 			}
 			value, values := e.Reads(names)
-			if isPart {
+			if len(r.Path) > 3 || len(r.Path) > 2 && !isServing {
 				read[r.String()] = values[r.String()]
 			} else {
 				read[e.Text] = value

@@ -102,28 +102,16 @@ func (p *Program) Needs(id string) map[string]spec.Need {
 	return nil
 }
 
-// Listed returns the steps that the `foreach` or `matrix` of a step reads, each with whether nothing else of the step needs it. An instance
-// depends on such a step by its item or combination.
+// Listed returns the steps that the `foreach` or `matrix` of a step reads.
 func (p *Program) Listed(id string) map[string]bool {
 	s, listed := p.byID[id], map[string]bool{}
-	if s == nil || !s.listed() {
-		return listed
-	}
-	each := func(byList bool, do func(id string)) {
-		for _, e := range s.exprs {
-			for _, r := range e.Refs {
-				if byList == (e.Scope == expr.ScopeOnce && e != s.when) && r.Path[0].Name == "steps" && len(r.Path) > 1 {
-					do(r.Path[1].Name)
-				}
+	for _, e := range s.exprs {
+		for _, r := range e.Refs {
+			if e.Scope == expr.ScopeOnce && e != s.when && r.Path[0].Name == "steps" && len(r.Path) > 1 {
+				listed[r.Path[1].Name] = true
 			}
 		}
 	}
-	each(true, func(id string) { _, explicit := s.Needs[id]; listed[id] = !explicit })
-	each(false, func(id string) {
-		if listed[id] {
-			listed[id] = false
-		}
-	})
 	return listed
 }
 

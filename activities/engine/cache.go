@@ -44,6 +44,11 @@ func (e *Engine) lookup(
 		if err != nil || rec.Key != key {
 			return begun, err
 		}
+		if kinds[node.Kind].asks {
+			if still, err := e.isStillSo(ctx, program, node, at.Run, in.Run); err != nil || !still {
+				return begun, err
+			}
+		}
 		if rec, err = e.passesNow(ctx, program, node, vars, rec); err != nil {
 			return begun, err
 		}

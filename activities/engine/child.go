@@ -62,7 +62,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 		Run: record.ChildRun(in.Run, in.Step, in.Attempt), Name: compiled.Program.Pipeline().Name, Submission: digest,
 		Graph: compiled.Program.Graph(), BudgetUSD: in.BudgetUSD,
 		Reuse:  record.Reuse{NoCache: noCache || !isMain},
-		Parent: record.Parent{Run: in.Run, Step: in.Step, World: in.World, Needs: in.Needs},
+		Parent: record.Parent{Run: in.Run, Step: in.Step, Python: in.Python, Needs: in.Needs},
 	}
 	run.Reuse.From, err = e.earlierChild(ctx, in, isMain)
 	return run, err

@@ -288,7 +288,7 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.Ru
 		if out.Outputs, err = record.StoreOutputs(ctx, e.Store, rec.Outputs); err != nil {
 			return out, err
 		}
-		isSame, err := e.IsWorld(ctx, in.Submission, rec.Parent.World, nil)
+		isSame, err := e.HasPython(ctx, in.Submission, rec.Parent.Python)
 		if err != nil {
 			return out, err
 		}

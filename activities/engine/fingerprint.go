@@ -72,25 +72,22 @@ func (e *Engine) hashKeyParts(ctx context.Context, program *dsl.Program, node sp
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "the resolved spec of "+node.ID+" cannot be read: "+err.Error(), err)
 	}
+	within, cancel := context.WithTimeout(ctx, secretLimit)
+	defer cancel()
 	parts := map[string]string{}
 	if open {
 		parts["secrets.value"] = rand.Text()
 	}
 	for what, name := range secrets {
-		if parts["secrets."+what+".value"], err = e.secretPart(ctx, program, name); err != nil {
+		part := "secrets." + what + ".value"
+		value, err := e.Secrets.Value(within, program.Environment(), name)
+		if err != nil {
+			parts[part] = rand.Text()
+			continue
+		}
+		if parts[part], err = e.Fingerprint(ctx, value); err != nil {
 			return nil, err
 		}
 	}
 	return parts, nil
-}
-
-// secretPart is the fingerprint of a secret's value as it is now.
-func (e *Engine) secretPart(ctx context.Context, program *dsl.Program, name string) (string, error) {
-	within, cancel := context.WithTimeout(ctx, secretLimit)
-	defer cancel()
-	value, err := e.Secrets.Value(within, program.Environment(), name)
-	if err != nil {
-		return rand.Text(), nil //nolint:nilerr // the step itself says why
-	}
-	return e.Fingerprint(ctx, value)
 }

@@ -76,7 +76,7 @@ func (e *Engine) collect(ctx context.Context, in contract.GatherInput, rec *reco
 	if err != nil {
 		return nil, err
 	}
-	results, asides := sha256.New(), e.asidesOf(run, sub.Program.Listed(in.Step))
+	results, asides := sha256.New(), run.asides(sub.Program.Listed(in.Step))
 	outputs := []json.RawMessage{}
 	var cost fault.Costs
 	from := map[string]bool{}     // the runs that the results are of, "" for this one

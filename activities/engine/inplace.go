@@ -18,7 +18,6 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/pipelines/format"
-	"github.com/sluiceml/sluice/store/record"
 )
 
 const (
@@ -40,14 +39,14 @@ type uncached struct {
 // keyParts are the parts of a step's key, with those for the files that it reads in place. Where these are not known, the step is not
 // cached, unless the document says so.
 func (e *Engine) keyParts(
-	ctx context.Context, sub *Submitted, at record.StepRef, node spec.Node, vars spec.Vars, resolved *dsl.Resolved,
+	ctx context.Context, sub *Submitted, run string, node spec.Node, vars spec.Vars, resolved *dsl.Resolved,
 ) (map[string]string, uncached, error) {
 	var why uncached
 	parts, err := e.parts(ctx, sub, node, *resolved)
 	if err != nil {
 		return nil, why, err
 	}
-	if err := e.addNeeds(ctx, sub, at, node, vars, resolved.Cache.Enabled, parts); err != nil {
+	if err := e.addNeeds(ctx, sub, run, node, vars, resolved.Cache.Enabled, parts); err != nil {
 		return nil, why, err
 	}
 	if kinds[node.Kind].resumes {

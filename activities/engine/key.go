@@ -77,16 +77,8 @@ func (e *Engine) parts(ctx context.Context, sub *Submitted, node spec.Node, reso
 		if err := e.addPython(ctx, sub, parts); err != nil {
 			return nil, err
 		}
-		builds := false
-		if of.buildsEngines != nil {
-			if builds, err = of.buildsEngines(resolved.Spec); err != nil {
-				return nil, err
-			}
-		}
-		if builds {
-			if err := e.addPlatform(ctx, parts); err != nil {
-				return nil, err
-			}
+		if err := e.addPlatform(ctx, of, resolved.Spec, parts); err != nil {
+			return nil, err
 		}
 	}
 	if of.files || resolved.Programs {
@@ -140,11 +132,14 @@ const (
 	partTensorRT          = "tensorrt"
 )
 
-// addPlatform adds what a TensorRT engine is bound to: on another GPU or version it is to be built again. Where the GPU does not say what it
-// is, nothing is taken over, and the step itself says why.
-func (e *Engine) addPlatform(ctx context.Context, parts map[string]string) error {
-	if e.Platform == nil {
+// addPlatform adds what a TensorRT engine is bound to, where the step may build one: on another GPU or version it is to be built again. Where
+// the GPU does not say what it is, nothing is taken over, and the step itself says why.
+func (e *Engine) addPlatform(ctx context.Context, of kind, resolved json.RawMessage, parts map[string]string) error {
+	if e.Platform == nil || of.buildsEngines == nil {
 		return nil
+	}
+	if builds, err := of.buildsEngines(resolved); err != nil || !builds {
+		return err
 	}
 	platform, err := e.Platform(ctx)
 	var none *trtexec.UnavailableError

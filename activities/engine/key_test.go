@@ -503,7 +503,7 @@ func TestKeyHasAllThatAStepIsGiven(t *testing.T) {
 			"Run": "says who asks", "Step": "says who asks", "Kind": "kind", "Spec": "its keys", "SpecRef": "its keys", "Env": "env",
 			"Secrets": "secrets", "Workspace": "files", "Submission": "pools, params", "Fresh": "is about the cache itself",
 			"InPlace": "read", "ResumeRun": "did the same",
-			"AttemptTimeout": "bounds an attempt", "AnyWorker": "is about where it runs", "World": "python, gpu, secrets", "Needs": "needs",
+			"AttemptTimeout": "bounds an attempt", "AnyWorker": "is about where it runs", "Python": "python", "Needs": "needs",
 		},
 		reflect.TypeFor[dsl.Resolved](): {
 			"Run": "is `when`", "Spec": "its keys", "Env": "env", "Secrets": "secrets", "Summary": "is for people",

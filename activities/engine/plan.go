@@ -226,7 +226,7 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 	if err != nil { // it would be the run's failure, not the plan's
 		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: "it would fail: " + err.Error()}}, nil
 	}
-	parts, why, err := f.engine.keyParts(ctx, f.sub, in.StepRef, node, vars, &resolved)
+	parts, why, err := f.engine.keyParts(ctx, f.sub, in.Run, node, vars, &resolved)
 	if err != nil {
 		return single{}, err
 	}
@@ -329,7 +329,7 @@ func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (cont
 	if err != nil {
 		return contract.StepPlan{}, err
 	}
-	results, asides := sha256.New(), f.engine.asidesOf(run, f.Program.Listed(node.ID))
+	results, asides := sha256.New(), run.asides(f.Program.Listed(node.ID))
 	isKnown := true
 	for i := range all {
 		one, err := f.one(ctx, node, vars, &all[i], list)

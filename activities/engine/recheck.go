@@ -27,23 +27,19 @@ func (e *Engine) Recheck(ctx context.Context, in record.StepInput, target string
 	if c.family, err = record.Family(ctx, e.Store, run.RunRecord); err != nil {
 		return err
 	}
-	for id := in.Step; ; { // of the run, and of the step that runs it
-		step, _ := record.SplitStep(id)
-		if err := c.steps(ctx, run, step); err != nil {
-			return err
-		}
-		if run.Parent.Run == "" {
+	step, _ := record.SplitStep(in.Step)
+	for err = c.run(ctx, run, step); err == nil && run.Parent.Run != ""; err = c.run(ctx, run, step) { // and what runs it
+		step, _ = record.SplitStep(run.Parent.Step)
+		if run, err = e.record(ctx, run.Parent.Run); err != nil {
 			break
 		}
-		id = run.Parent.Step
-		if run, err = e.record(ctx, run.Parent.Run); err != nil {
-			return err
-		}
 	}
-	typ, why := fault.Gate, ""
+	if err != nil {
+		return fmt.Errorf("look again at what the rollout waited for: %w", err)
+	}
+	typ, why := fault.Gate, c.read
 	switch {
-	case c.read != "":
-		why = c.read
+	case why != "":
 	case c.changed != "" && c.approved != "":
 		why = c.changed + ", and " + c.approved + " before this was known"
 	case c.ended.Error != "":
@@ -69,8 +65,8 @@ type recheck struct {
 	ended                   record.StepRecord
 }
 
-// steps looks at those that a step of a run waited for, and at what the step itself reads; without a step, at all main steps of the run.
-func (c *recheck) steps(ctx context.Context, run *begun, last string) error {
+// run looks at the steps of a run that one waits for, and at what that reads itself; without one, at all main steps.
+func (c *recheck) run(ctx context.Context, run *begun, last string) error {
 	sub, err := c.Submission(ctx, run.Submission)
 	if err != nil {
 		return err
@@ -79,156 +75,133 @@ func (c *recheck) steps(ctx context.Context, run *begun, last string) error {
 	if err := c.settleRuns(ctx, sub, &now); err != nil {
 		return err
 	}
-	for target, serving := range now.Serving {
-		if !record.InFamily(serving, c.family) {
-			continue
-		}
-		if now.Serving[target] = run.Serving[target]; now.Serving[target] == "" {
-			delete(now.Serving, target)
-		}
+	maps.DeleteFunc(now.Serving, func(_, serving string) bool { return record.InFamily(serving, c.family) })
+	for target, serving := range run.Serving {
+		now.Serving[target] = cmp.Or(now.Serving[target], serving)
 	}
-	before := map[string]bool{last: true}
-	for _, node := range slices.Backward(run.Graph) {
-		if before[node.ID] {
-			for id := range sub.Program.Needs(node.ID) {
-				before[id] = true
-			}
-		}
+	var before map[string]bool
+	if last != "" {
+		before = c.before(sub.Program, last, false)
 	}
 	for _, node := range run.Graph {
-		if last == "" && node.Section == spec.SectionMain || before[node.ID] {
+		if before == nil && node.Section == spec.SectionMain || before[node.ID] || node.ID == last {
 			if err := c.step(ctx, sub, run, now, node, node.ID == last); err != nil {
-				return fmt.Errorf("look again at what the rollout waited for: %s: %w", node.ID, err)
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// step looks at the executions of a step; isRollout if it has only begun.
-func (c *recheck) step(ctx context.Context, sub *Submitted, run *begun, now record.RunRecord, node spec.Node, isRollout bool) error {
+// whole looks at all main steps of a run.
+func (c *recheck) whole(ctx context.Context, name string) error {
+	run, err := c.record(ctx, name)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, run, "")
+}
+
+// step looks at the executions of a step; isLast if it is the one that waits.
+func (c *recheck) step(ctx context.Context, sub *Submitted, run *begun, now record.RunRecord, node spec.Node, isLast bool) error {
 	at := record.StepRef{Run: run.Run, Step: node.ID}
 	step, err := c.stepRecord(ctx, at)
 	if err != nil {
 		return err
 	}
 	all := []*record.StepRecord{&step}
-	if step.Of > 0 && !isRollout {
+	if isLast {
+		step = record.StepRecord{}
+	} else if step.Of > 0 {
 		if all, err = c.readInstances(ctx, at, 0, step.Of); err != nil {
 			return err
 		}
 	}
-	reads := len(sub.Program.Outside(node.ID)) > 0
 	for _, rec := range all {
-		if rec == nil {
+		if rec == nil || rec.Status == spec.StatusUpstream {
 			continue
 		}
-		id := node.ID
-		if step.Of > 0 && !isRollout {
+		if step.Of > 0 {
 			at.Instance = &record.Instance{Index: rec.Index}
-			id = at.ID()
 		}
-		if err := c.child(ctx, run, node, id, *rec); err != nil {
-			return err
+		if kinds[node.Kind].isRun && rec.Status == spec.StatusSucceeded {
+			name, err := NewestChild(ctx, c.Store, cmp.Or(rec.ReusedFrom, run.Run), at.ID())
+			if err == nil && name != "" { // else it was removed
+				err = c.whole(ctx, name)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		c.person(node, id, *rec)
-		if !reads || rec.Status == spec.StatusUpstream {
-			continue
+		if by := personOf(*rec); by != "" {
+			c.approved = cmp.Or(c.approved, by+" approved `"+at.ID()+"`")
 		}
-		if err := c.reads(ctx, sub, at, now, *rec, isRollout); err != nil {
-			return err
+		if sub.Program.ReadsOutside(node.ID) {
+			if err := c.reads(ctx, sub, at, now, *rec); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// child looks at all steps of the child run of a step.
-func (c *recheck) child(ctx context.Context, run *begun, node spec.Node, id string, rec record.StepRecord) error {
-	if !kinds[node.Kind].isRun || rec.Status != spec.StatusSucceeded {
-		return nil
+// personOf returns who approved a step, or let its gate pass.
+func personOf(rec record.StepRecord) string {
+	var person struct {
+		By string `json:"by"`
 	}
-	name, err := NewestChild(ctx, c.Store, cmp.Or(rec.ReusedFrom, run.Run), id)
-	if err != nil || name == "" {
-		return err
+	if kinds[rec.Kind].asks && rec.Status == spec.StatusSucceeded {
+		_ = json.Unmarshal(rec.Outputs, &person) // an approval wrote it
 	}
-	child, err := c.record(ctx, name)
-	if err != nil {
-		return err
+	if d := rec.Decision; d != nil && d.Approved {
+		person.By = d.By
 	}
-	return c.steps(ctx, child, "")
-}
-
-// person notes who approved a step, or let its gate pass.
-func (c *recheck) person(node spec.Node, id string, rec record.StepRecord) {
-	var by struct{ By string }
-	if kinds[node.Kind].asks && rec.Status == spec.StatusSucceeded {
-		_ = json.Unmarshal(rec.Outputs, &by) // it was written by an approval
-	}
-	decisions := rec.Earlier
-	if rec.Decision != nil {
-		decisions = append(slices.Clip(decisions), *rec.Decision)
-	}
-	for _, d := range decisions {
-		if d.Approved {
-			by.By = cmp.Or(by.By, d.By)
-		}
-	}
-	if by.By != "" {
-		c.approved = cmp.Or(c.approved, by.By+" approved `"+id+"`")
-	}
+	return person.By
 }
 
 // reads compares what an execution of a step read with what that is now, and evaluates its gate with the latter.
-func (c *recheck) reads(ctx context.Context, sub *Submitted, at record.StepRef, now record.RunRecord, rec record.StepRecord, isRollout bool) error {
-	var context record.RunContext
+func (c *recheck) reads(ctx context.Context, sub *Submitted, at record.StepRef, now record.RunRecord, rec record.StepRecord) error {
+	var facts record.RunContext
 	for _, check := range rec.Checks { // the cost is not that of now
 		if usd, ok := check.Values["run.cost.usd"].(float64); ok {
-			context.CostUSD = usd
+			facts.CostUSD = usd
 		}
 	}
-	_, then, err := c.vars(ctx, sub, record.StepRef{Run: at.Run, Step: at.Step}, context, nil)
+	_, then, err := c.vars(ctx, sub, record.StepRef{Run: at.Run, Step: at.Step}, facts, nil)
 	if err != nil {
 		return err
 	}
 	if at.Instance != nil {
 		then.Instance = &spec.Instance{Index: rec.Index, Matrix: rec.Matrix, Item: rec.Item}
-		if rec.Matrix == nil && rec.Item == nil && rec.Index > 0 {
-			before, err := c.stepRecord(ctx, record.StepRef{Run: at.Run, Step: at.Step, Instance: &record.Instance{Index: rec.Index - 1}})
-			if err != nil {
-				return err
-			}
-			then.Instance.Previous = before.Outputs
-		}
 	}
 	vars := then
 	vars.Last, vars.Serving = nil, nil
 	if err := c.outside(ctx, now, &vars); err != nil {
 		return err
 	}
-	note := func(said *string, what, target string) bool {
+	note := func(said *string, reader, target string) bool {
 		old, present := sub.Program.Reads(at.Step, target, rec.Outputs, then), sub.Program.Reads(at.Step, target, rec.Outputs, vars)
 		for _, name := range slices.Sorted(maps.Keys(old)) {
 			if !reflect.DeepEqual(old[name], present[name]) {
-				*said = cmp.Or(*said, fmt.Sprintf("`%s` was %s when %s `%s` read it, and is %s now", name, human.Precise(old[name]), what, at.ID(), human.Precise(present[name])))
+				*said = cmp.Or(*said, fmt.Sprintf("`%s` was %s when %s `%s` read it, and is %s now",
+					name, human.Precise(old[name]), reader, at.ID(), human.Precise(present[name])))
 				return true
 			}
 		}
 		return false
 	}
 	note(&c.read, "the step", c.target)
-	if isRollout || rec.Status != spec.StatusSucceeded {
+	if rec.Status != spec.StatusSucceeded {
 		return nil
 	}
 	isChanged := note(&c.changed, "the gate of", "")
-	again := rec
 	var verdict spec.Verdict
-	again.Checks, verdict = sub.Program.EvaluateGate(at.Step, rec.Outputs, vars)
-	decide(&again, nil)
-	if again.Error == "" && verdict == spec.VerdictHold && isChanged {
-		again.Error = "the gate asks a person now"
+	rec.Checks, verdict = sub.Program.EvaluateGate(at.Step, rec.Outputs, vars)
+	if decide(&rec, nil); rec.Error == "" && verdict == spec.VerdictHold && isChanged {
+		rec.Error = "the gate asks a person now"
 	}
 	if c.ended.Error == "" {
-		c.ended = again
+		c.ended = rec
 	}
 	return nil
 }

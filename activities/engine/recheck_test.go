@@ -278,3 +278,28 @@ func TestChildrenAreNotEachOthersLast(t *testing.T) {
 		t.Errorf("the last run of another is %q, want that of the last child", last)
 	}
 }
+
+// A rerun asks a person again if what the gates before had compared with has changed, unless the run itself had changed that.
+func TestARerunAsksAgainAboutOtherValues(t *testing.T) {
+	const pipeline = `steps:
+  score: {evaluate: {command: [score], files: none, metrics: [f1]}, gate: "metrics.f1 >= serving.live.?steps.score.metrics.f1.orValue(0.0)"}
+  sign: {needs: [score], approval: {message: ship}}
+`
+	outputs := map[string]string{"score": `{"metrics": {"f1": 0.9}}`, "sign": `{"by": "user:anna", "at": "2026-01-02T03:04:05Z", "reason": ""}`}
+	for serves, want := range map[string][]string{"first": nil, "r1": nil, "r1.sub": nil, "other": {"sign"}} {
+		b := newBenchIn(t, pipeline, twoTargets)
+		for _, run := range []string{"first", "other"} {
+			b.execute(run, record.Reuse{NoCache: true}, outputs)
+		}
+		b.serve("live", "first")
+		b.execute("r1", record.Reuse{NoCache: true}, outputs)
+		b.begin("r1.sub")
+		b.serve("live", serves)
+		if done := b.execute("r2", record.Reuse{From: "r1"}, outputs); !cmp.Equal(want, done) {
+			t.Errorf("while %s serves, a rerun did %v, want %v", serves, done, want)
+		}
+		if done := b.execute("r3", record.Reuse{From: "r2"}, outputs); len(done) > 0 {
+			t.Errorf("while %s serves, a rerun of the rerun did %v", serves, done)
+		}
+	}
+}

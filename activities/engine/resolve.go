@@ -53,7 +53,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 	if in.Reuse.NoCache, err = e.withoutCache(ctx, in.Reuse, in.Step); err != nil {
 		return out, err
 	}
-	parts, why, err := e.keyParts(ctx, sub, in.StepRef, node, vars, &resolved)
+	parts, why, err := e.keyParts(ctx, sub, in.Run, node, vars, &resolved)
 	if err == nil && why.fails && kinds[node.Kind].resumes {
 		parts, err = e.outlived(ctx, in, parts)
 	}
@@ -103,13 +103,10 @@ func (e *Engine) stepInput(
 	step := record.StepInput{
 		Run: in.Run, Step: in.ID(), Kind: node.Kind, Spec: resolved.Spec, Env: resolved.Env, Secrets: resolved.Secrets,
 		Workspace: sub.Workspace, Submission: in.Submission, InPlace: readInPlace(resolved, parts),
-		Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain, World: worldOf(parts),
+		Fresh: in.Reuse.NoCache || !resolved.Cache.Enabled || node.Section != spec.SectionMain, Python: parts[partPython],
 	}
 	if kinds[node.Kind].isRun {
-		var err error
-		if step.Needs, err = e.needsOf(ctx, sub, in.StepRef, parts); err != nil {
-			return step, err
-		}
+		step.Needs = needsOf(sub.Program, in.Step, parts)
 	}
 	if sub.Program.Environment().Limits != (spec.WorkerLimits{}) && node.Kind.DefaultTimeout() > 0 && !node.OnPool {
 		step.AttemptTimeout = time.Duration(cmp.Or(node.Timeout, node.Kind.DefaultTimeout()))

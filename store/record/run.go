@@ -50,9 +50,9 @@ type Reuse struct {
 type Parent struct {
 	Run string `json:"run"`
 	// Step is the ID of the step, or of an instance.
-	Step  string            `json:"step"`
-	World map[string]string `json:"world,omitempty"`
-	Needs Needs             `json:"needs,omitzero"`
+	Step   string `json:"step"`
+	Python string `json:"python,omitempty"`
+	Needs  Needs  `json:"needs,omitzero"`
 }
 
 // RunOutput is a pipeline workflow's result.
@@ -147,8 +147,8 @@ type StepInput struct {
 	// AnyWorker is set if the step needs nothing in the process of a particular worker, as with a target that has a URL, whose gateways run
 	// elsewhere. A stateless worker may then run it, even if its kind is otherwise left to other workers.
 	AnyWorker bool `json:"any_worker,omitempty"`
-	// World is what the step's key has of things that may change until its program starts, such as the installed Python.
-	World map[string]string `json:"world,omitempty"`
+	// Python is what the step's key has of the installed Python, which may change until its program starts.
+	Python string `json:"python,omitempty"`
 	// Needs are those of a step that runs a child pipeline.
 	Needs Needs `json:"needs,omitzero"`
 }
