@@ -113,6 +113,7 @@ func (j *job) task(ctx workflow.Context, in record.StepInput, end contract.StepE
 // cancelable runs an activity and cancels it with ctx, unless the activity ended at the same moment: the SDK would still ask Temporal to
 // cancel an activity with an ID of its own, Temporal would reject that, and the workflow would be stuck (sdk-go#2512).
 func cancelable(ctx workflow.Context, name string, in, out any) error {
+	durable.Admit(ctx, in)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -152,6 +153,7 @@ func (j *job) runChild(ctx workflow.Context, resolved contract.Resolved, summary
 // waits.
 func (j *job) child(ctx workflow.Context, name, id, queue, summary string, in, out any) error {
 	j.state.Child = id
+	durable.Admit(ctx, in)
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID:            id,
 		TaskQueue:             queue,

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 )
 
 const (
@@ -25,10 +26,8 @@ const (
 	// memory.
 	maxPayload = 64 << 20
 
-	// storeFrom is the size from which a payload goes to the store. Temporal warns at 4 times and fails at 16 times this size, for all
-	// payloads of a message together. With a lower value, the write to the store, which waits for the disk or for a bucket, would cost more
-	// than the bytes in history.
-	storeFrom = 128 << 10
+	// maxMessage bounds the message of an error, and its stack trace, in bytes: no store takes them.
+	maxMessage = 16 << 10
 )
 
 // Codec turns payloads into what Temporal keeps, and back. It is safe for concurrent use.
@@ -45,7 +44,7 @@ func New(ring *Ring, s *store.Store) *Codec {
 		codecs: []converter.PayloadCodec{encryption{ring}, compression{}}, // the SDK encodes from last to first
 		storage: converter.ExternalStorage{
 			Drivers:              []converter.StorageDriver{driver{s}},
-			PayloadSizeThreshold: storeFrom,
+			PayloadSizeThreshold: record.PayloadLimit,
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
@@ -320,4 +321,14 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%d bytes took %v", len(data), took)
 		}
 	})
+}
+
+// TestLongMessage: an error that quotes too much for Temporal keeps its beginning and its end.
+func TestLongMessage(t *testing.T) {
+	converter := open(t).FailureConverter()
+	err := fmt.Errorf("first: %w", errors.New(strings.Repeat("é", 3<<20)+" last"))
+	failed := converter.ErrorToFailure(err)
+	if got := failed.GetMessage(); failed.Size() > 4*maxMessage || !strings.HasPrefix(got, "first: ") || !strings.HasSuffix(got, " last") || !utf8.ValidString(got) {
+		t.Errorf("a failure of %d bytes, with the message %.20q", failed.Size(), got)
+	}
 }

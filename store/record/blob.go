@@ -14,6 +14,10 @@ import (
 // InlineLimit is the maximum size, in bytes, of outputs and specs in workflow history. Larger ones are passed by digest.
 const InlineLimit = 4 << 10
 
+// PayloadLimit is the maximum size, in bytes, of a payload in workflow history: an input or a result with whatever it has, compressed. Larger
+// ones are moved to the store on their way to Temporal.
+const PayloadLimit = 8 << 10
+
 // WriteBlob stores v as a blob of JSON.
 func WriteBlob(ctx context.Context, s *store.Store, v any) (digest string, err error) {
 	raw, err := json.Marshal(v)

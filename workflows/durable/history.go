@@ -18,12 +18,17 @@ var ErrLong = errors.New("the history is long")
 // growthKey is the context key of the growth of a history.
 type growthKey struct{}
 
-// growth is the growth of a history: events is its length when the workflow task began, and added is what the workflow has added since. The
-// SDK counts the latter only in the next task, and one task can go through a whole graph if its steps are skipped, canceled or reused.
-type growth struct{ events, added int }
+// growth is the growth of a history: events is its length when the workflow task began, added is how many events the workflow has added since,
+// and bytes is how much their payloads have. The SDK counts the latter only in the next task, and one task can go through a whole graph if
+// its steps are skipped, canceled or reused. turn is the timer that ends the task when these are many bytes.
+type growth struct {
+	events, added, bytes int
+	turn                 workflow.Future
+}
 
-// Measured returns the context of a workflow that may have many steps: IsLong then includes the local activities and ends of steps that the
-// current workflow task has added. Other additions are few, and the distance from LongHistory to 4,096 is enough for them.
+// Measured returns the context of a workflow that may have many steps or nodes: IsLong then includes the local activities and ends of steps
+// that the current workflow task has added, and Admit bounds their bytes. Other additions are few, and the distance from LongHistory to 4,096
+// is enough for them.
 func Measured(ctx workflow.Context) workflow.Context {
 	return workflow.WithValue(ctx, growthKey{}, &growth{})
 }

@@ -30,6 +30,9 @@ func LocalOptions(summary string) workflow.LocalActivityOptions {
 
 // Local runs one of the engine's local activities.
 func Local(ctx workflow.Context, name, summary string, in, out any) error {
+	admit(ctx)
 	grow(ctx)
-	return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, LocalOptions(summary)), name, in).Get(ctx, out)
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, LocalOptions(summary)), name, in).Get(ctx, out)
+	weigh(ctx, []any{out, fault.Message(err)}) // history has the result, and not the input
+	return err
 }

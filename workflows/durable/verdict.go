@@ -13,6 +13,7 @@ const maxSummary = 300
 // known.
 func Conclude(ctx workflow.Context, about, end, why string) {
 	grow(ctx)
+	weigh(ctx, end)
 	options := workflow.SideEffectOptions{Summary: Summary(about+": "+end, why)}
 	workflow.SideEffectWithOptions(ctx, options, func(workflow.Context) any { return end })
 }

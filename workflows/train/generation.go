@@ -242,6 +242,7 @@ func (l *generation) prepare(ctx workflow.Context, i int) {
 	})
 	in := protocol.PrepareInput{Protocol: protocol.AgentProtocol, Step: l.in.StepInput, Seal: l.seal, Node: i}
 	var out protocol.PrepareOutput
+	durable.Admit(ctx, in)
 	if err := workflow.ExecuteActivity(ctx, protocol.PrepareActivity, in).Get(ctx, &out); err != nil {
 		node.gone = node.gone || fault.TypeOf(err) == fault.Timeout || fault.TypeOf(err) == fault.Preempted || l.held() && fault.TypeOf(err) != fault.User
 		node.err, node.ended = err, true
@@ -271,6 +272,7 @@ func (l *generation) run(ctx workflow.Context, i int) {
 	}
 	name := protocol.RunRanksActivity
 	for {
+		durable.Admit(ctx, in)
 		began := workflow.Now(ctx)
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), name, in).Get(ctx, &node.result)
 		// An agent that is frozen may take up Attach, for it had asked for work before, and stay as silent as it was.

@@ -32,6 +32,7 @@ const maxFalseStarts = 5
 // One that ends by a crash, a hang or an error of the program uses up a retry, and is followed by one on the same nodes if these are
 // healthy. When it is canceled, it first stops the ranks and releases the gang.
 func Train(ctx workflow.Context, in contract.TrainInput) (record.StepOutput, error) {
+	ctx = durable.Measured(ctx)
 	t := &train{in: in, carried: in.Continuation, notices: workflow.GetSignalChannel(ctx, protocol.NoticeSignal)}
 	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, t.query); err != nil {
 		return record.StepOutput{}, err
