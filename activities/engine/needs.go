@@ -18,8 +18,8 @@ import (
 )
 
 // partNeeds is the part of a key that stands for what the step needs that runs a child pipeline, and begins those for the results of other
-// steps.
-const partNeeds = "needs"
+// steps; partItem stands for what an instance is about.
+const partNeeds, partItem = "needs", "item"
 
 // addNeeds adds the results that a step depends on without being given them: those of the steps that it needs. A step whose results are not
 // cached decides or has an effect, which may be about everything that came before; all of it is added. An instance depends on what it is
@@ -53,7 +53,7 @@ func (e *Engine) addNeeds(
 		parts[partNeeds] = above.Direct
 	}
 	if of := vars.Instance; of != nil && node.Fan != spec.FanRepeat && (!cached || len(listed) > 0) {
-		parts[partNeeds+"."] = ShortDigest(fmt.Appendf(nil, "%s %s", withoutAsides(of.Item, rec.asides(listed)), withoutAsides(of.Matrix, nil)))
+		parts[partItem] = ShortDigest(fmt.Appendf(nil, "%s %s", withoutAsides(of.Item, rec.asides(listed)), withoutAsides(of.Matrix, nil)))
 	}
 	return nil
 }
@@ -77,10 +77,10 @@ func needsOf(program *dsl.Program, step string, parts map[string]string) (needs 
 	direct, all := map[string]string{}, map[string]string{}
 	for name, part := range parts {
 		id, isNeed := strings.CutPrefix(name, partNeeds+".")
-		if _, isDirect := program.Needs(step)[id]; isDirect || isNeed && id == "" {
+		if _, isDirect := program.Needs(step)[id]; isDirect || name == partItem {
 			direct[name] = part
 		}
-		if isNeed || name == partNeeds {
+		if isNeed || name == partNeeds || name == partItem {
 			all[name] = part
 		}
 	}
