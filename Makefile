@@ -88,9 +88,9 @@ test-frameworks: needs-test-frameworks setup build ## train with current PyTorch
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_FRAMEWORKS=1 SLUICE_PYTHON_ENV=$(SLUICE_CACHE)/frameworks go test -count=1 -timeout 30m -v ./integration -run TestFrameworks
 
 .PHONY: soak
-soak: needs-soak setup build s3 ## long tests: outages of server, store, pool and Vault for up to ten minutes, a training with 200 interruptions, killed workers and gateways during rollouts, and a model beyond 2 GiB (90 minutes)
+soak: needs-soak setup build s3 ## long tests: outages of server, store, pool and Vault for up to ten minutes, a training with 200 interruptions, killed workers and gateways during rollouts, pipelines with large values, and a model beyond 2 GiB (90 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB
-	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 90m -v ./integration -run 'TestOutages|TestTrainSoak|TestReplicasUnderLoad|TestKillsInRollout'
+	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 90m -v ./integration -run 'TestOutages|TestTrainSoak|TestReplicasUnderLoad|TestKillsInRollout|TestManyBytesOfAnyPipeline'
 
 .PHONY: lint
 lint: needs-lint $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## run golangci-lint (with vet and gofumpt), workflowcheck, govulncheck and a check of modules that only tests need
