@@ -282,6 +282,7 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 		return Submitted{}, err
 	}
 	in.Reuse.From, in.Run = old.Run, newRunID(in.Name)
+	in.Trigger, in.ScheduledAt = old.Trigger, old.ScheduledAt
 	out := Submitted{Run: in.Run, Name: in.Name, Graph: in.Graph, Workspace: workspace}
 	if isOpen {
 		out.Beside = old.Run

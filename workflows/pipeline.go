@@ -80,7 +80,6 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 type run struct {
 	in          contract.RunInput
 	startedAt   time.Time
-	scheduledAt time.Time
 	begun       contract.BeginOutput
 	waits       string      // what for, before anything has begun
 	ended       spec.Status // how; empty until its record is closed
@@ -127,7 +126,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	}
 	r.journal.run = r.in.Run
 	if at, ok := workflow.GetTypedSearchAttributes(ctx).GetTime(scheduledStart); ok {
-		r.scheduledAt = at
+		r.in.ScheduledAt = at
 		if r.in.Trigger.Name != "" && r.in.Trigger.Time.IsZero() {
 			r.in.Trigger.Time = at
 		}
@@ -183,7 +182,7 @@ func (r *run) state() (contract.RunState, error) {
 func (r *run) begin(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a run that is cancelled at once has a record too
 	in := contract.BeginInput{
-		RunInput: r.in, Execution: workflow.GetInfo(ctx).FirstRunID, StartedAt: r.startedAt, ScheduledAt: r.scheduledAt,
+		RunInput: r.in, Execution: workflow.GetInfo(ctx).FirstRunID, StartedAt: r.startedAt,
 	}
 	if err := durable.Local(ctx, contract.BeginActivity, "open the run's record", in, &r.begun); err != nil {
 		return err

@@ -86,8 +86,10 @@ type RunInput struct {
 	BudgetUSD float64 `json:"budget_usd,omitempty"`
 	// Parent is that of the run of a child pipeline.
 	Parent record.Parent `json:"parent,omitzero"`
-	// Trigger is what started the run, unless a person did.
-	Trigger spec.TriggerFacts `json:"trigger,omitzero"`
+	// Trigger is what started the run, unless a person did, and ScheduledAt the time for which a schedule did. A rerun has those of the run that
+	// it repeats.
+	Trigger     spec.TriggerFacts `json:"trigger,omitzero"`
+	ScheduledAt time.Time         `json:"scheduled_at,omitzero"`
 	// Continuation is the state that an earlier history of the run hands over when it has become long.
 	Continuation *RunContinuation `json:"carried,omitempty"`
 }
@@ -129,8 +131,7 @@ type BeginInput struct {
 	// Execution is the run ID that Temporal gave to the first execution of the workflow. It stays the same in later attempts and histories.
 	Execution string `json:"execution,omitempty"`
 	// StartedAt is when that execution was started.
-	StartedAt   time.Time `json:"started_at"`
-	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
+	StartedAt time.Time `json:"started_at"`
 }
 
 // BeginOutput is what the workflow needs to know about the pipeline as a whole.

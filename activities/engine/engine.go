@@ -174,7 +174,7 @@ func (e *Engine) Begin(ctx context.Context, in contract.BeginInput) (contract.Be
 	var rec record.RunRecord
 	if err := e.Store.GetJSON(ctx, key, &rec); err == nil {
 		isRetry := rec.Execution == in.Execution // what was settled stays settled
-		begun.MadeUp = !isRetry && !in.ScheduledAt.IsZero()
+		begun.MadeUp = !isRetry && !in.ScheduledAt.IsZero() && in.Reuse.From == ""
 		if isRetry || begun.MadeUp {
 			return begun, nil
 		}
