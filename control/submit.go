@@ -288,6 +288,11 @@ func (s *Session) Rerun(ctx context.Context, req RerunRequest) (Submitted, error
 		out.Beside = old.Run
 		out.Differs, _ = diffSubmissions(ctx, s.Store, old.Submission, in.Submission) // what cannot be told now is no reason to fail
 	}
+	if in.Trigger.Name != "" { // the trigger need not make up for the run that it repeats
+		if err := s.Store.Driver().Delete(ctx, record.ReturnedKey(old.Pipeline, in.Trigger)); err != nil {
+			return Submitted{}, err
+		}
+	}
 	return out, StartRun(ctx, s.Client, in)
 }
 

@@ -19,7 +19,7 @@ const (
 	TagsPrefix     = "tags/"     // <type>/<name>/<tag>.json: a tag that a person gave to a version
 
 	AppliedPrefix  = "applied/"  // <home>/<pipeline>/<trigger>.json: a trigger as it was last applied
-	TriggersPrefix = "triggers/" // <pipeline>/<trigger>.json: what a trigger has seen
+	TriggersPrefix = "triggers/" // <pipeline>/<trigger>.json: what a trigger has seen; <pipeline>/<trigger>/<time>.json: a run that gave way
 
 	CheckpointsPrefix = "checkpoints/" // <run>/<step>/: commits, progress and seals of a training (training/checkpoint)
 	HandoverPrefix    = "handover/"    // <run>/<step>/g<generation>/<try>: the configuration of a gang's agents while it starts

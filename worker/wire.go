@@ -51,7 +51,7 @@ func (w *Worker) register() error {
 	trainings := &activities.Trainings{
 		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(w.pythons.Own, secrets), Gauges: w.metrics.held(), Progress: s.TrainProgress,
 	}
-	triggers := &watch.Triggers{Store: kept, Stands: s.Schedules().Stands}
+	triggers := &watch.Triggers{Store: kept, Stands: s.Schedules().Stands, Open: w.alive}
 	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, CheckFront: w.checkFront, Turn: w.turn, Gauges: w.metrics.held()}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -294,7 +295,10 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.Ru
 		}
 		out.Outputs.Unkeyed = !isSame
 	}
-	rec.Status, rec.Error, rec.ErrorType, rec.EndedAt = out.Status, out.Error, out.ErrorType, in.EndedAt
+	rec.Status, rec.Error, rec.ErrorType, rec.GaveWayTo, rec.EndedAt = out.Status, out.Error, out.ErrorType, out.GaveWayTo, in.EndedAt
+	if err := e.handBack(ctx, rec); err != nil {
+		return out, err
+	}
 	rec.CostUSD, rec.CostUnknown = in.CostUSD, in.CostUnknown
 	if err := e.Store.PutJSON(ctx, record.RunKey(in.Run), rec, store.WriteOptions{}); err != nil {
 		return out, err
@@ -303,6 +307,31 @@ func (e *Engine) Finish(ctx context.Context, in contract.FinishInput) (record.Ru
 		return out, record.Accept(ctx, e.Store, rec)
 	}
 	return out, nil
+}
+
+// handBack records for the trigger of a run that the run has not processed what it was started for, because it, or a child of it, gave way to
+// another run of a concurrency group.
+func (e *Engine) handBack(ctx context.Context, rec record.RunRecord) error {
+	if rec.Trigger.Name == "" || !rec.ScheduledAt.IsZero() || rec.Status != spec.StatusSkipped && rec.ErrorType != fault.Canceled {
+		return nil
+	}
+	back := record.Returned{At: rec.Trigger.Time, By: rec.GaveWayTo, Evicted: rec.Status != spec.StatusSkipped}
+	if back.By == "" {
+		children, err := store.RecordsIn[record.RunRecord](ctx, e.Store, store.RunsPrefix+rec.Run+".", func(key string) bool {
+			_, is := record.RunOf(key)
+			return is
+		})
+		if err != nil {
+			return err
+		}
+		for _, child := range children {
+			back.By = cmp.Or(back.By, child.GaveWayTo)
+		}
+	}
+	if back.By == "" && back.Evicted { // a person canceled it
+		return nil
+	}
+	return e.Store.PutJSON(ctx, record.ReturnedKey(rec.Pipeline, rec.Trigger), back, store.WriteOptions{})
 }
 
 // outputs evaluates the pipeline's outputs over all steps. An output that cannot be evaluated, because its step was skipped, is absent.

@@ -35,8 +35,9 @@ type KnownObject struct {
 	// Version it was last seen in, and since when.
 	Version string    `json:"version"`
 	Since   time.Time `json:"since"`
-	// Started is the version a run was started for; empty: none yet.
-	Started string `json:"started,omitempty"`
+	// Started is the version a run was started for, at the time Handed; empty: none yet.
+	Started string    `json:"started,omitempty"`
+	Handed  time.Time `json:"handed,omitzero"`
 	// Gone is since when it has been missing.
 	Gone time.Time `json:"gone,omitzero"`
 }
@@ -79,7 +80,7 @@ func (state *State) data(sp spec.DataTrigger, found sightings, now time.Time) *c
 	is := make([]string, len(files))
 	for i, url := range files {
 		o := known[url]
-		o.Started = o.Version
+		o.Started, o.Handed = o.Version, now
 		known[url] = o
 		is[i] = url + "\n" + o.Version
 	}

@@ -27,6 +27,8 @@ type Triggers struct {
 	Store *store.Store
 	// Stands reports whether a watch still belongs to its trigger: not if the trigger is paused, was changed or is gone.
 	Stands func(context.Context, contract.WatchInput) (bool, error)
+	// Open reports whether a run has not ended.
+	Open func(ctx context.Context, run string) (bool, error)
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
 }
@@ -87,14 +89,24 @@ func (t *Triggers) Look(ctx context.Context, in contract.WatchInput) (contract.L
 	if state.Due != nil {
 		return *state.Due, nil
 	}
+	returned, holder, err := t.takeBack(ctx, pipeline, trigger, &state)
+	if err != nil {
+		return contract.Look{}, err
+	}
 	cause, err := t.look(ctx, in, &state, t.now())
 	if err != nil {
 		return contract.Look{}, err
 	}
+	if cause != nil && holder != "" {
+		state.FiredAt, cause = state.LookedAt, nil
+		state.takeBack(state.LookedAt)
+		state.Saw += ", waiting for the end of run " + holder + ", which holds the concurrency group"
+	}
 	if cause != nil {
 		cause.facts.Name, cause.facts.Kind, cause.facts.Time = trigger, in.Run.Trigger.Kind, state.LookedAt
 		state.Due = &contract.Look{
-			Run:     contract.ScheduledRun(pipeline, trigger) + "-" + shortDigest(pipeline, trigger, cause.is),
+			// A trigger that was deleted and applied again, and what a run has returned, start other runs for the same cause.
+			Run:     contract.ScheduledRun(pipeline, trigger) + "-" + shortDigest(pipeline, trigger, in.Since.Format(time.RFC3339Nano), state.Run, cause.is),
 			Trigger: cause.facts, Summary: state.Saw,
 		}
 		state.FiredAt = state.LookedAt
@@ -105,10 +117,59 @@ func (t *Triggers) Look(ctx context.Context, in contract.WatchInput) (contract.L
 	if err := t.Store.PutJSON(ctx, Key(pipeline, trigger), state, store.WriteOptions{}); err != nil {
 		return contract.Look{}, err
 	}
+	for _, r := range returned {
+		facts := spec.TriggerFacts{Name: trigger, Time: r.At}
+		if err := t.Store.Driver().Delete(ctx, record.ReturnedKey(pipeline, facts)); err != nil {
+			return contract.Look{}, err // a repeated look finds it taken back
+		}
+	}
 	if state.Due != nil {
 		return *state.Due, nil
 	}
 	return contract.Look{Summary: state.Saw}, nil
+}
+
+// takeBack makes due again what was handed to runs that gave way to others, and returns these runs. It waits until all of those others have
+// ended: a run that is started earlier would be turned away too, or cancel the run that took the place of the last. If a new run would be turned
+// away for any cause, holder is the run that holds the group.
+func (t *Triggers) takeBack(ctx context.Context, pipeline, trigger string, state *State) (returned []record.Returned, holder string, err error) {
+	returned, err = store.RecordsIn[record.Returned](ctx, t.Store, record.ReturnedPrefix(pipeline, trigger), nil)
+	if err != nil {
+		return nil, "", err
+	}
+	waits := false
+	for _, r := range returned {
+		if r.By == "" {
+			continue
+		}
+		open, err := t.Open(ctx, r.By)
+		if err != nil {
+			return nil, "", err
+		}
+		if waits = waits || open; open && !r.Evicted {
+			holder = r.By
+		}
+	}
+	if waits {
+		return nil, holder, nil
+	}
+	for _, r := range returned {
+		state.takeBack(r.At)
+	}
+	return returned, "", nil
+}
+
+// takeBack makes due again what was handed to the run that the trigger started at a time.
+func (state *State) takeBack(at time.Time) {
+	for url, o := range state.Objects {
+		if o.Handed.Equal(at) {
+			o.Started, o.Handed = "", time.Time{}
+			state.Objects[url] = o
+		}
+	}
+	if state.FiredAt.Equal(at) {
+		state.FiredAt, state.Accepted = time.Time{}, ""
+	}
 }
 
 // cause is why a run is due.

@@ -61,6 +61,8 @@ type RunOutput struct {
 	// Error is the first failure, for people; ErrorType its type.
 	Error     string `json:"error,omitempty"`
 	ErrorType string `json:"error_type,omitempty"`
+	// GaveWayTo is the run of the concurrency group that turned this one away or canceled it.
+	GaveWayTo string `json:"gave_way_to,omitempty"`
 	// Outputs are the outputs of the pipeline, and CostUSD is its cost. Both are for the step of a parent run.
 	Outputs StepOutput `json:"outputs,omitzero"`
 	CostUSD float64    `json:"cost_usd,omitempty"`
@@ -201,6 +203,7 @@ type RunRecord struct {
 	Status      spec.Status       `json:"status"`
 	Error       string            `json:"error,omitempty"`
 	ErrorType   string            `json:"error_type,omitempty"`
+	GaveWayTo   string            `json:"gave_way_to,omitempty"` // as in RunOutput
 	StartedAt   time.Time         `json:"started_at"`
 	EndedAt     time.Time         `json:"ended_at,omitzero"`
 	Params      spec.Values       `json:"params,omitempty"`
