@@ -129,8 +129,23 @@ func TestOnlySomeSteps(t *testing.T) {
 	if _, err := b.engine.Resolve(t.Context(), in); fault.TypeOf(err) != fault.Invalid || !strings.Contains(err.Error(), "not selected") {
 		t.Errorf("a step that is needed: %v; want an invalid error", err)
 	}
+	b.began = b.began.Add(time.Hour)
 	b.begin("r0")
 	b.end("r0", "count", `{"rows": 3}`)
+	b.end("r0", "fresh", `{}`)
+	b.finish("r0", spec.StatusSucceeded)
+	b.began = b.began.Add(time.Hour)
+	b.begin("r2")
+	in = b.at("r2", "fresh")
+	in.Reuse = record.Reuse{Only: []string{"tell"}, Needed: []string{"count", "fresh"}}
+	if _, err := b.engine.Resolve(t.Context(), in); err == nil || !strings.Contains(err.Error(), "`sluice rerun r0 --only tell` reuses those of that run") {
+		t.Errorf("a step that is needed and not cached: %v; want the command that reuses its result", err)
+	}
+	in.Reuse.From = "r0"
+	if resolved, err := b.engine.Resolve(t.Context(), in); err != nil || resolved.Hit != "r0" {
+		t.Errorf("that command: %+v, %v; want it taken over from r0", resolved, err)
+	}
+	in.Step = "count"
 	if resolved, err := b.engine.Resolve(t.Context(), in); err != nil || resolved.Hit != "r0" {
 		t.Errorf("a step that is needed and done: %+v, %v; want it taken over from r0", resolved, err)
 	}

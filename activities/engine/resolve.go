@@ -72,8 +72,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		out.Output, err = e.handOn(ctx, found.record)
 		return out, err
 	case isLeftOut(in.Reuse, node) && slices.Contains(in.Reuse.Needed, node.ID):
-		return out, fault.New(fault.Invalid, "it was not selected, but the selected steps need it, and there is no earlier result "+
-			"to reuse: select it too, or run all steps", nil)
+		return out, e.nothingToReuse(ctx, in, resolved.Cache)
 	case isLeftOut(in.Reuse, node):
 		out.Skip = "it was not selected, and there is no earlier result to reuse"
 		return out, nil
@@ -90,6 +89,19 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		out.Ask, err = question(sub, in.StepRef, resolved.Spec)
 	}
 	return out, err
+}
+
+// nothingToReuse is the error of a step that selected steps need, and that was not selected itself.
+func (e *Engine) nothingToReuse(ctx context.Context, in contract.ResolveInput, cache spec.Cache) error {
+	why, help := "there is no earlier result to reuse", "select it too, or run all steps"
+	if in.Reuse.From == "" && (in.Reuse.NoCache || !cache.Enabled) {
+		rec, err := e.record(ctx, in.Run)
+		if err != nil {
+			return err
+		}
+		why, help = "the cache is not used for it", "`sluice rerun " + cmp.Or(rec.Last, "RUN") + " --only " + strings.Join(in.Reuse.Only, ",") + "` reuses those of that run, or select it too"
+	}
+	return fault.Errorf(fault.Invalid, "it was not selected, but the selected steps need it, and %s: %s", why, help)
 }
 
 func isLeftOut(reuse record.Reuse, node spec.Node) bool {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
@@ -81,7 +82,7 @@ func (e *Engine) pinResume(ctx context.Context, resolved *dsl.Resolved, parts ma
 	if err := json.Unmarshal(sp[resumeFrom], &reference); err != nil {
 		return uncached{}, err
 	}
-	m, err := checkpoint.Find(ctx, e.Store, reference)
+	m, err := e.findCheckpoint(ctx, reference)
 	if errors.Is(err, checkpoint.ErrNone) || errors.Is(err, checkpoint.ErrDamaged) {
 		resolved.Cache.Enabled = false
 		return uncached{reason: "it would fail: `resume_from`: " + err.Error(), fails: true}, nil
@@ -93,4 +94,34 @@ func (e *Engine) pinResume(ctx context.Context, resolved *dsl.Resolved, parts ma
 		resolved.Spec, err = json.Marshal(sp)
 	}
 	return uncached{}, err
+}
+
+// findCheckpoint finds the checkpoint that a reference names. A step whose result was reused has those of the step that made the result.
+func (e *Engine) findCheckpoint(ctx context.Context, reference string) (*checkpoint.Manifest, error) {
+	m, err := checkpoint.Find(ctx, e.Store, reference)
+	run, named, isName := strings.Cut(reference, "/")
+	if !isName || !errors.Is(err, checkpoint.ErrNone) {
+		return m, err
+	}
+	id, step, isExact := strings.Cut(named, "@")
+	at := record.StepRef{Run: run}
+	index := 0
+	if at.Step, index = record.SplitStep(id); index >= 0 {
+		at.Instance = &record.Instance{Index: index}
+	}
+	switch rec, failed := e.stepRecord(ctx, at); {
+	case failed != nil:
+		return nil, failed
+	case rec.ReusedFrom == "":
+		return nil, err
+	default:
+		if at, failed = e.madeAt(ctx, at, rec.ReusedFrom, rec.Key); failed != nil {
+			return nil, failed
+		}
+	}
+	made := at.Run + "/" + at.ID()
+	if isExact {
+		made += "@" + step
+	}
+	return checkpoint.Find(ctx, e.Store, made)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -240,5 +241,43 @@ func TestResultOutlivesItsCheckpoint(t *testing.T) {
 	b.submit(tune[:len(tune)-len("r0/pre}}}")]+"r9/pre}}}", env)
 	if got := again("r1"); got != "" {
 		t.Errorf("with another name, it takes over the result of %q, want none", got)
+	}
+}
+
+// TestResumeFromAReusedResult: the name of an instance whose result was reused is that of the checkpoint of the instance that made the result,
+// wherever that is in its list.
+func TestResumeFromAReusedResult(t *testing.T) {
+	b := newBenchIn(t, "steps: {sweep: {matrix: {lr: [1, 2]}, train: {command: [fit]}}}", document.File{
+		Name: "e.yaml", Source: []byte("sluice: environment/v1\nname: lab\npools: {local: {local: {nodes: 1}}}\n"),
+	})
+	instance := func(run string, index int) record.StepRef {
+		at := b.at(run, "sweep").StepRef
+		at.Instance = &record.Instance{Index: index}
+		return at
+	}
+	keep := func(at record.StepRef, key, reusedFrom string) {
+		t.Helper()
+		end := contract.StepEnd{StepRef: at, Kind: spec.KindTrain, Status: spec.StatusSucceeded, Key: key, ReusedFrom: reusedFrom, EndedAt: b.began}
+		rec := record.StepRecord{Step: at.ID(), Kind: spec.KindTrain, Status: spec.StatusSucceeded, Key: key, ReusedFrom: reusedFrom}
+		if err := b.engine.keep(t.Context(), end, rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.begin("r1")
+	keep(instance("r1", 0), "two", "")
+	keep(instance("r1", 1), "one", "")
+	b.commit(training.Key{Run: "r1", Step: "sweep.1", Generation: 1}, 60)
+	keep(instance("r2", 0), "one", "r1")
+	for reference, want := range map[string]string{
+		"r2/sweep.0": "r1/sweep.1@60", "r2/sweep.0@60": "r1/sweep.1@60", "r2/sweep.0@50": "", "r2/sweep.1": "", "r1/sweep.1": "r1/sweep.1@60", "r1/sweep.0": "",
+	} {
+		m, err := b.engine.findCheckpoint(t.Context(), reference)
+		got := ""
+		if err == nil {
+			got, _, _ = strings.Cut(m.Pinned(), "#")
+		}
+		if got != want || err != nil && !errors.Is(err, checkpoint.ErrNone) {
+			t.Errorf("%s is %q, %v; want %q", reference, got, err, want)
+		}
 	}
 }

@@ -267,7 +267,7 @@ func (e *Engine) publish(
 		}
 		version := registry.Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
 		if in.ReusedFrom != "" {
-			made, err := e.madeAt(ctx, in)
+			made, err := e.madeAt(ctx, in.StepRef, in.ReusedFrom, in.Key)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -295,15 +295,14 @@ func (e *Engine) publish(
 
 // madeAt returns the step that made a reused result: the step of the same name in that run, or the one that the step cache names, because a
 // step with another name may have the same key.
-func (e *Engine) madeAt(ctx context.Context, in contract.StepEnd) (record.StepRef, error) {
-	at := in.StepRef
-	at.Run = in.ReusedFrom
-	rec, err := e.madeFrom(ctx, at, in.Key)
-	if err != nil || rec.Key != "" || in.Key == "" {
+func (e *Engine) madeAt(ctx context.Context, at record.StepRef, reusedFrom, key string) (record.StepRef, error) {
+	at.Run = reusedFrom
+	rec, err := e.madeFrom(ctx, at, key)
+	if err != nil || rec.Key != "" || key == "" {
 		return at, err
 	}
 	var entry record.Cached
-	if err := e.Store.GetJSON(ctx, record.CacheKey(in.Key), &entry); err == nil && entry.At.Run == at.Run {
+	if err := e.Store.GetJSON(ctx, record.CacheKey(key), &entry); err == nil && entry.At.Run == at.Run {
 		return entry.At, nil
 	}
 	return at, nil
