@@ -47,6 +47,7 @@ type SubmitRequest struct {
 type loaded struct {
 	program    *dsl.Program
 	submission record.Submission
+	unpriced   document.Diagnostics
 }
 
 // Submitted is a run that was started or found open.
@@ -83,6 +84,9 @@ func Compile(req *SubmitRequest) error {
 	_, _, err := req.compile()
 	return err
 }
+
+// Unpriced are the limits of the run's cost, of a request that was compiled, that have no effect because a price is not known.
+func (req *SubmitRequest) Unpriced() document.Diagnostics { return req.loaded.unpriced }
 
 func (req *SubmitRequest) compile() (*dsl.Program, record.Submission, error) {
 	program, sub, err := req.load()
@@ -124,7 +128,7 @@ func (req *SubmitRequest) load() (*dsl.Program, record.Submission, error) {
 		}
 		req.loaded = &loaded{program, record.Submission{
 			File: req.PipelineFile, Pipeline: pipeline.Source, EnvFile: environment.Name, Environment: environment.Source, Python: pythonBeside(req.PipelineFile),
-		}}
+		}, slices.DeleteFunc(diags, func(d document.Diagnostic) bool { return d.Code != "price" })}
 	}
 	sub := req.loaded.submission
 	sub.Params = req.Params

@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -57,6 +58,10 @@ func (c *checker) checkFan(s *step) {
 		c.src.Errorf(document.KeyNode(s.node, "publish"), "instances", "publish from a step that picks one instance: ${steps."+s.ID+".best(x, ...)}",
 			"the instances of `%s` would publish under the same name", s.ID)
 	}
+	if child := c.compiled[s]; s.listed() && child != nil && child.effects.publishes {
+		c.src.Errorf(s.kindKey(), "instances", "publish from a step of this pipeline that picks one instance: ${steps."+s.ID+".best(x, ...)}",
+			"the instances of `%s` would publish under the same name, in their child", s.ID)
+	}
 }
 
 // checkContinue warns if other steps read the instances of a step that may fail without failing the run: they would be skipped.
@@ -74,10 +79,13 @@ func (c *checker) checkContinue(s *step) {
 	}
 }
 
-// checkBest warns of the best of a list that may be empty.
-func (c *checker) checkBest(s *step) {
+// checkNone warns of the best of a list that may be empty, and of a condition on all of it.
+func (c *checker) checkNone(s *step) {
 	for _, e := range s.exprs {
-		if s.when != nil || !strings.Contains(e.Text, ".best(") || strings.Contains(e.Text, "optMap") {
+		then, hint := "there is no best one", "write `when: steps.%[1]s.size() > 0`, or `require: 10%%` at `%[1]s`"
+		if strings.Contains(e.Text, ".all(") && !strings.Contains(e.Text, "size(") {
+			then, hint = "`all` says nothing", "write `steps.%[1]s.size() > 0 && ...`, or `require: 10%%` at `%[1]s`"
+		} else if s.when != nil || !strings.Contains(e.Text, ".best(") || strings.Contains(e.Text, "optMap") {
 			continue
 		}
 		for _, r := range e.Refs {
@@ -86,8 +94,7 @@ func (c *checker) checkBest(s *step) {
 			}
 			if of := c.byID[r.Path[1].Name]; of != nil && of.listed() && of.Require == 0 {
 				line, col := e.Locate(c.src, r)
-				c.src.Add(document.SeverityWarning, line, col, "instances", "write `when: steps."+of.ID+".size() > 0`, or `require: 10%` at `"+of.ID+"`",
-					"with `require: 0%` no instance of `"+of.ID+"` need pass, and then there is no best one")
+				c.src.Add(document.SeverityWarning, line, col, "instances", fmt.Sprintf(hint, of.ID), "with `require: 0%` no instance of `"+of.ID+"` need pass, and then "+then)
 				return
 			}
 		}

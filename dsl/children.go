@@ -72,14 +72,15 @@ type compiledChild struct {
 	hashKeys hashKeys
 	waits    spec.Duration     // how long a step of it, or of its children, may take
 	files    []string          // of the workspace that its steps name, and those of its children
-	groups   map[string]string // constant concurrency groups of it and its children, each with the name of whose it is
+	groups   map[string]member // constant concurrency groups of it and its children
+	orders   orders            // in which runs of it and its children take groups
 }
 
 // compile checks a pipeline that was loaded, at some generation below the root.
 func (f *family) compile(l *loader, generation int) *checker {
 	c := &checker{
 		loader: l, env: f.env, ws: f.ws, family: f, generation: generation,
-		usedParams: map[string]bool{}, published: map[[2]string]bool{}, children: map[*step]*compiledChild{}, compiled: map[*step]*compiledChild{}, groups: map[string]string{},
+		usedParams: map[string]bool{}, published: map[[2]string]bool{}, children: map[*step]*compiledChild{}, compiled: map[*step]*compiledChild{}, groups: map[string]member{}, orders: orders{},
 	}
 	c.program = c.check()
 	c.src.DropFollowing(c.root)
@@ -148,7 +149,7 @@ func (c *checker) outputsOf(s *step) *expr.ObjectType { return c.ts.Lookup("step
 // setOutputs notes what a child hands on as the outputs of its step, and of each of its instances. Of a nil child nothing is known, and
 // anything may be read.
 func (c *checker) setOutputs(s *step, ch *compiledChild) {
-	for _, o := range []*expr.ObjectType{c.outputsOf(s), c.ts.Lookup("instance of " + s.ID)} {
+	for _, o := range []*expr.ObjectType{c.outputsOf(s), c.ts.Lookup(expr.InstanceOf + s.ID)} {
 		if o == nil {
 			continue
 		}
@@ -252,11 +253,16 @@ func (f *family) compileFile(name string, data []byte, generation int) *compiled
 
 // describe takes from a checked pipeline what its parent asks of it.
 func (c *checker) describe(ch *compiledChild) {
-	ch.ts, ch.params, ch.height, ch.groups = c.ts, c.pipeline.Params, c.height, c.groups
+	ch.ts, ch.params, ch.height, ch.groups, ch.orders = c.ts, c.pipeline.Params, c.height, c.groups, c.orders
 	ch.waits, ch.longest = c.longestWait(), c.longestName()
 	ch.effects, ch.unpriced, ch.hashKeys, ch.files = c.effects(), c.unpricedStep(), c.hashKeys(), c.namedFiles()
 	if group := c.constantGroup(); group != "" {
-		ch.groups[group] = ch.name
+		ch.groups[group] = member{ch.name, c.pipeline.Concurrency.OnConflict == spec.OnConflictQueue || ch.groups[group].waits}
+		for order, names := range ch.orders {
+			if order[0] == group && names[0] == "" {
+				ch.orders[order] = [2]string{ch.name, names[1]}
+			}
+		}
 	}
 	ch.outputs = make(map[string]*cel.Type, len(c.outputs.Keys))
 	for i, name := range c.outputs.Keys {

@@ -16,7 +16,7 @@ import (
 // checkEnvelope reports what types alone do not say of the keys every step has.
 func (c *checker) checkEnvelope(s *step) {
 	c.checkFan(s)
-	c.checkBest(s)
+	c.checkNone(s)
 	c.checkHolds(s)
 	c.checkCache(s)
 	c.checkVariables(s)

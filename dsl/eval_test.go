@@ -334,3 +334,53 @@ steps:
 		t.Errorf("values (-want +got):\n%s", diff)
 	}
 }
+
+// TestConditionOnNone: a condition on the instances of a step does not hold because there are none, unless it says so.
+func TestConditionOnNone(t *testing.T) {
+	for condition, want := range map[string]map[string]spec.Verdict{ // by the loss of each instance that passed
+		"steps.sweep.all(s, s.metrics.loss < 1.0)":                                  {"": spec.VerdictError, "0.5": spec.VerdictPass, "2": spec.VerdictFail},
+		"!steps.sweep.exists(s, s.metrics.loss > 1.0)":                              {"": spec.VerdictError, "0.5": spec.VerdictPass, "2": spec.VerdictFail},
+		"steps.sweep.filter(s, s.metrics.loss > 1.0).size() == 0":                   {"": spec.VerdictError, "0.5": spec.VerdictPass, "2": spec.VerdictFail},
+		"steps.sweep.map(s, s.metrics.loss).all(l, l < 1.0)":                        {"": spec.VerdictError, "0.5": spec.VerdictPass},
+		"steps.?sweep.orValue([]).all(s, s.metrics.loss < 1.0)":                     {"": spec.VerdictError, "0.5": spec.VerdictPass},
+		"steps.sweep.filter(s, s.metrics.loss > 1.0).all(s, s.index == 0)":          {"": spec.VerdictError, "0.5": spec.VerdictPass},
+		"steps.sweep.size() == 0 || steps.sweep.all(s, s.metrics.loss < 1.0)":       {"": spec.VerdictPass, "0.5": spec.VerdictPass, "2": spec.VerdictFail},
+		"steps.sweep.all(s, s.metrics.loss < 1.0) && size(steps.sweep) >= 0":        {"": spec.VerdictPass, "2": spec.VerdictFail},
+		"steps.sweep.size() > 0 && steps.sweep.all(s, s.metrics.loss < 1.0)":        {"": spec.VerdictFail, "0.5": spec.VerdictPass},
+		"steps.sweep.exists(s, s.metrics.loss < 1.0)":                               {"": spec.VerdictFail, "0.5": spec.VerdictPass},
+		"params.force || steps.sweep.all(s, s.metrics.loss < 1.0)":                  {"": spec.VerdictError, "0.5": spec.VerdictPass},
+		"[].all(x, x == 1) && params.names.all(n, n != '')":                         {"": spec.VerdictPass},
+		"last.?steps.sweep.orValue([]).all(s, s.metrics.loss >= 0.1) && n >= 0":     {"": spec.VerdictPass},
+		"steps.sweep.best(s, s.metrics.loss).metrics.loss < 1.0 && params.n == 0.0": {"": spec.VerdictError, "0.5": spec.VerdictPass},
+	} {
+		p := mustCompile(t, `sluice: pipeline/v1
+name: p
+params: {force: {type: bool, default: false}, names: {type: list, items: string, default: []}, n: {type: double, default: 0}}
+steps:
+  sweep:
+    matrix: {lr: [1, 2]}
+    require: 0%
+    evaluate: {command: [fit], metrics: [loss]}
+  pick:
+    run: {command: [pick], outputs: {n: {type: int}}}
+    gate: >-
+      `+condition+`
+`)
+		for loss, verdict := range want {
+			outputs := "[]"
+			if loss != "" {
+				outputs = `[{"metrics": {"loss": ` + loss + `}, "index": 0, "matrix": {"lr": 1}}]`
+			}
+			vars := spec.Vars{Params: map[string]any{"force": false, "names": []any{}, "n": 0.0}, Steps: map[string]spec.StepResult{
+				"sweep": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(outputs)},
+			}}
+			checks, got := p.EvaluateGate("pick", json.RawMessage(`{"n": 1}`), vars)
+			if got != verdict {
+				t.Errorf("%s of %s: %s (%s), want %s", condition, outputs, got, checks[0].Error, verdict)
+			}
+			if help := "write `steps.sweep.size() > 0 && ...`"; got == spec.VerdictError && !strings.Contains(condition, "best") && !strings.Contains(checks[0].Error, help) {
+				t.Errorf("%s: %s", condition, checks[0].Error)
+			}
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 // when typeFan has seen the expressions; until then it is anything.
 func (c *checker) instanceType(s *step) *cel.Type {
 	own := c.ts.Lookup("steps." + s.ID)
-	o := &expr.ObjectType{Name: "instance of " + s.ID, What: own.What, Fields: maps.Clone(own.Fields), Optional: own.Optional, Zeros: own.Zeros}
+	o := &expr.ObjectType{Name: expr.InstanceOf + s.ID, What: own.What, Fields: maps.Clone(own.Fields), Optional: own.Optional, Zeros: own.Zeros}
 	o.Fields["index"] = cel.IntType
 	o.Fields[s.instanceName()] = cel.DynType
 	return c.ts.Define(o)
@@ -59,7 +59,7 @@ func (c *checker) typeFan(s *step) {
 	}
 	t := c.itemType(s)
 	s.instance[s.instanceName()] = t
-	c.ts.Lookup("instance of " + s.ID).Fields[s.instanceName()] = t
+	c.ts.Lookup(expr.InstanceOf + s.ID).Fields[s.instanceName()] = t
 }
 
 func (c *checker) itemType(s *step) *cel.Type {

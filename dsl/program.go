@@ -152,7 +152,8 @@ type checker struct {
 	family             *family
 	children           map[*step]*compiledChild // of those that are files
 	compiled           map[*step]*compiledChild // of those that could be compiled, files or not
-	groups             map[string]string        // as in compiledChild, without this pipeline's own
+	groups             map[string]member        // as in compiledChild, without this pipeline's own
+	orders             orders
 	generation, height int
 	program            *Program
 }

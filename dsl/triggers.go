@@ -1,7 +1,6 @@
 package dsl
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -294,21 +293,4 @@ func (c *checker) checkKeep() {
 	if at := document.Lookup(c.root, "keep"); at != nil && at.Kind == yaml.MappingNode && len(at.Content) == 0 {
 		c.src.Errorf(at, "required", "set `runs`, `days` or both; remove `keep` to keep all runs", "`keep` has neither `runs` nor `days`")
 	}
-}
-
-// constantGroup is the pipeline's concurrency group; empty when it has none, or when it depends on params.
-func (c *checker) constantGroup() string {
-	group, _ := c.concurrency.Get("group").(expr.Literal)
-	name, _ := group.Value.(string)
-	return name
-}
-
-// checkGroups reports a child that is to wait for a group which the run that waits for it holds, and notes those of the child.
-func (c *checker) checkGroups(s *step, ch *compiledChild) {
-	if whose, taken := ch.groups[c.constantGroup()]; taken {
-		at := cmp.Or(document.Lookup(s.body, "file"), document.KeyNode(s.body, "steps"))
-		c.src.Errorf(at, "deadlock", "give it a group of its own, or none",
-			"%s is in the concurrency group of this pipeline, whose runs hold it until their children have ended", whose)
-	}
-	maps.Copy(c.groups, ch.groups)
 }

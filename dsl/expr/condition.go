@@ -9,8 +9,10 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/sluiceml/sluice/dsl/expr/meter"
 )
@@ -23,7 +25,55 @@ func (e *Expression) Holds(names cel.Activation) (holds bool, values map[string]
 		return false, values, e.explain(err)
 	}
 	b, ok := v.(types.Bool)
-	return ok && bool(b), values, nil
+	if holds = ok && bool(b); holds {
+		err = e.ofNone(evaluation)
+	}
+	return holds && err == nil, values, err
+}
+
+// InstanceOf begins the names of the types of instances, before the ID of their step.
+const InstanceOf = "instance of "
+
+// ofNone is an error if a condition holds although it looked for something among the instances of a step and there are none, unless it asked how
+// many there are.
+func (e *Expression) ofNone(in *meter.Evaluation) (err error) {
+	instances := func(x ast.Expr) (step string, size ref.Val) {
+		t := e.tree.GetType(x.ID())
+		v, _ := in.Value(x.ID())
+		list, isList := v.(traits.Lister)
+		if !isList || t.Kind() != types.ListKind || x.Kind() == ast.ComprehensionKind {
+			return "", nil
+		}
+		step, isInstance := strings.CutPrefix(t.Parameters()[0].TypeName(), objectPrefix+InstanceOf)
+		var refs []Reference
+		walkReferences(x, map[string]int{}, &refs)
+		if !isInstance || !slices.ContainsFunc(refs, func(r Reference) bool { return r.Path[0].Name == "steps" }) { // `last` may well have had none
+			return "", nil
+		}
+		return step, list.Size()
+	}
+	asked := false
+	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
+		switch {
+		case x.Kind() == ast.ComprehensionKind:
+			if step, size := instances(x.AsComprehension().IterRange()); size == types.IntZero && err == nil {
+				of := "steps." + step
+				err = fmt.Errorf("no instance of `%s` passed, so this would hold without any: write `%s.size() > 0 && ...`, or `%s.size() == 0 || ...` if that is meant", step, of, of)
+			}
+		case x.Kind() == ast.CallKind && x.AsCall().FunctionName() == overloads.Size:
+			call := x.AsCall()
+			of := call.Target()
+			if !call.IsMemberFunction() {
+				of = call.Args()[0]
+			}
+			_, size := instances(of)
+			asked = asked || size != nil
+		}
+	}))
+	if asked {
+		return nil
+	}
+	return err
 }
 
 // Reads evaluates an expression and returns its value and those of its references. Other than those of Holds, they are whole.

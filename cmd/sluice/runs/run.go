@@ -5,6 +5,7 @@ package runs
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -73,6 +74,11 @@ The exit code tells how the run ended: see ` + "`sluice help exit-codes`" + `.`,
 		}
 		if err := kit.SayLarge(cmd, req); err != nil {
 			return err
+		}
+		if unpriced := req.Unpriced(); len(unpriced) > 0 {
+			if _, err := fmt.Fprintln(cmd.ErrOrStderr(), unpriced.Text(false)); err != nil {
+				return err
+			}
 		}
 		if err := control.SettleStore(cmd.Context(), kit.StateDir(cmd), &req); err != nil {
 			return err
