@@ -78,40 +78,40 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 
 // run is the state of one pipeline workflow.
 type run struct {
-	in          contract.RunInput
-	startedAt   time.Time
-	begun       contract.BeginOutput
-	waits       string      // what for, before anything has begun
-	ended       spec.Status // how; empty until its record is closed
-	steps       []contract.StepState
-	failed      []spec.FailedStep
-	declined    string
-	skipped     string // a child was turned away, and no continue_on_error forgives that
-	cost        fault.Costs
-	journal     journal
-	turns       turns
-	tries       map[string]contract.Tries // of steps that failed and are to be tried again
-	lost        error                     // records of steps that ended could not be kept
-	stays       bool                      // nothing that is left goes on in a new history, which could not make those records again
-	datasets    []string                  // published by the run, as are the models
-	models      []string
-	notified    int               // events that people were notified of
-	rolledBack  bool              // a release was
-	overBudget  bool              // the budget is spent
-	unbegun     *record.RunOutput // how it ends without a turn of its concurrency group: none of its steps runs
-	canceled    bool              // before the history that this is, or before the main steps had ended
-	mainOver    bool              // the main steps have ended: a cancel comes too late for them
-	stop        workflow.CancelFunc
-	cut         spec.Section        // the later section that a further cancel stopped
-	stopAfter   workflow.CancelFunc // stops the later section that is under way
-	index       map[string]int
-	waiting     []int   // how many needed steps have not ended
-	readers     [][]int // who waits for a step
-	resolved    map[int]*contract.Resolved
-	section     spec.Section
-	ready       []int     // steps that wait for nothing, and were not started yet
-	inFlight    int       // weight of the steps that are under way
-	shown       time.Time // when the details were last written
+	in         contract.RunInput
+	startedAt  time.Time
+	begun      contract.BeginOutput
+	waits      string      // what for, before anything has begun
+	ended      spec.Status // how; empty until its record is closed
+	steps      []contract.StepState
+	failed     []spec.FailedStep
+	declined   string
+	skipped    string // a child was turned away, and no continue_on_error forgives that
+	cost       fault.Costs
+	journal    journal
+	turns      turns
+	tries      map[string]contract.Tries // of steps that failed and are to be tried again
+	lost       error                     // records of steps that ended could not be kept
+	stays      bool                      // nothing that is left goes on in a new history, which could not make those records again
+	datasets   []string                  // published by the run, as are the models
+	models     []string
+	notified   int               // events that people were notified of
+	rolledBack bool              // a release was
+	overBudget bool              // the budget is spent
+	unbegun    *record.RunOutput // how it ends without a turn of its concurrency group: none of its steps runs
+	canceled   bool              // before the history that this is, or before the main steps had ended
+	mainOver   bool              // the main steps have ended: a cancel comes too late for them
+	stop       workflow.CancelFunc
+	cut        spec.Section        // the later section that a further cancel stopped
+	stopAfter  workflow.CancelFunc // stops the later section that is under way
+	index      map[string]int
+	waiting    []int   // how many needed steps have not ended
+	readers    [][]int // who waits for a step
+	resolved   map[int]*contract.Resolved
+	section    spec.Section
+	ready      []int     // steps that wait for nothing, and were not started yet
+	inFlight   int       // weight of the steps that are under way
+	shown      time.Time // when the details were last written
 }
 
 func newRun(ctx workflow.Context, in contract.RunInput) *run {
