@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -62,12 +61,19 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 	defer cleanup()
 	var at atomic.Pointer[meter.Progress]
 	heartbeat.Show(ctx, func() any { return cleanProgress(at.Load()) })
-	closeLog, err := c.bring(ctx, in, job)
-	if err != nil {
+	if err := c.bring(ctx, in, job); err != nil {
 		return record.StepOutput{}, typed(ctx, err)
 	}
-	defer closeLog()
-	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p meter.Progress) { at.Store(&p) })
+	log := openLog(ctx, c.Store, in)
+	defer log.Close()
+	masked := job.mask.Writer(log.Program())
+	defer masked.Close() //nolint:errcheck // a log without its end is no reason to fail
+	job.Programs.Log = masked
+	show := meter.Printer(masked)
+	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p meter.Progress) {
+		at.Store(&p)
+		show(p)
+	})
 	ended, typed := fault.As(err)
 	switch {
 	case ctx.Err() != nil:
@@ -113,26 +119,25 @@ func (c *Cleaner) job(ctx context.Context, in record.StepInput) (*cleaning, func
 }
 
 // bring downloads the inputs, fills their folders into the transforms, and lists the files that are read in place. If the transforms run
-// programs, it also downloads the workspace and opens the step's log.
-func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning) (closeLog func(), err error) {
+// programs, it also downloads the workspace.
+func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning) error {
 	programs, err := transform.Execs(&job.Spec)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	inputs := filepath.Join(job.dir, "inputs")
 	var dirs map[string]string
 	if len(programs) == 0 {
-		closeLog = func() {}
 		dirs, err = script.FetchInputs(ctx, c.Store, job.Spec.Inputs, inputs)
 	} else {
 		dirs = map[string]string{}
 		for name := range job.Spec.Inputs {
 			dirs[name] = filepath.Join(inputs, name) // where the folder of a program has them
 		}
-		closeLog, err = c.bringProgram(ctx, in, job)
+		err = c.bringProgram(ctx, in, job)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	refs := job.Spec.Inputs
 	if job.Spec, err = job.Spec.WithInputs(dirs); err != nil {
@@ -140,11 +145,7 @@ func (c *Cleaner) bring(ctx context.Context, in record.StepInput, job *cleaning)
 	} else if err = c.list(ctx, in, job); err == nil && !in.Fresh {
 		err = c.useCache(ctx, in, job, programs, refs, dirs)
 	}
-	if err != nil {
-		closeLog()
-		return nil, err
-	}
-	return closeLog, nil
+	return err
 }
 
 // list lists the files that are read in place, so that the cleaning reads those as they are now, or fails.
@@ -217,27 +218,20 @@ func (c *Cleaner) programsDigest(ctx context.Context, in record.StepInput, job *
 }
 
 // bringProgram prepares the folder in which programs run, with the inputs.
-func (c *Cleaner) bringProgram(ctx context.Context, in record.StepInput, job *cleaning) (closeLog func(), err error) {
+func (c *Cleaner) bringProgram(ctx context.Context, in record.StepInput, job *cleaning) error {
 	sub, err := c.Engine.Submission(ctx, in.Submission)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	folder, err := script.Prepare(ctx, script.Setup{
 		Dir: job.dir, Store: c.Store, Command: spec.Command{Inputs: job.Spec.Inputs}, Workspace: in.Workspace, Env: in.Env, Python: c.Pythons.For(sub.Python),
 		Secrets: job.Secrets, Withhold: secret.Variables(job.env),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	log, err := openLog(c.State, in)
-	if err != nil {
-		return nil, err
-	}
-	masked := job.mask.Writer(log)
-	job.Programs = pipelines.Programs{Dir: folder.Work, Env: folder.Env, Log: masked}
-	return func() {
-		_ = errors.Join(masked.Close(), log.Close()) // a log without its end is no reason to fail
-	}, nil
+	job.Programs = pipelines.Programs{Dir: folder.Work, Env: folder.Env}
+	return nil
 }
 
 // keep stores the dataset and the dead letter.

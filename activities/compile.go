@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -48,9 +49,15 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	var says atomic.Value
 	says.Store("fetching the model")
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: says.Load().(string), Share: -1} })
+	log := openLog(ctx, c.Store, in)
+	defer log.Close()
 	job := compile.Job{
 		Spec: spec, Model: filepath.Join(dir, "model"), Dataset: filepath.Join(dir, "dataset"), Dir: filepath.Join(dir, "variants"),
-		Store: c.Store, Python: pythonIn(c.Pythons.For(sub.Python)), Executable: c.Executable, Progress: func(text string) { says.Store(text) },
+		Store: c.Store, Python: pythonIn(c.Pythons.For(sub.Python)), Executable: c.Executable,
+		Progress: func(text string) {
+			says.Store(text)
+			fmt.Fprintln(log.Program(), text) //nolint:errcheck // it never fails
+		},
 	}
 	err = errors.Join(
 		c.Store.Fetch(ctx, spec.Model, job.Model), c.Store.Fetch(ctx, spec.Samples.Dataset, job.Dataset), os.Mkdir(job.Dir, 0o755))

@@ -8,10 +8,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
+	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
@@ -21,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
+	"github.com/sluiceml/sluice/store/steplog"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -34,7 +37,7 @@ const (
 // Programs has the activities that run the user's programs on the worker: the kinds `run` and `evaluate`.
 type Programs struct {
 	Store *store.Store
-	// State is the state folder: attempts work under tmp/, logs go to logs/<run>/<step>/.
+	// State is the state folder: attempts work under tmp/.
 	State string
 	// Pythons are the virtual environments whose programs come first in PATH.
 	Pythons *script.Pythons
@@ -126,13 +129,10 @@ func (p *Programs) attempt(
 
 // start runs the program to its end. Any exit other than 0 is a user error, with the last lines of output, unless it was killed.
 func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Folder, said io.Writer, mask *secret.Mask) error {
-	log, err := openLog(p.State, in)
-	if err != nil {
-		return err
-	}
-	defer log.Close() //nolint:errcheck // a log without its end is no reason to fail
+	log := openLog(ctx, p.Store, in)
+	defer log.Close()
 	tail := proc.NewTail(tailLines)
-	out := mask.Writer(io.MultiWriter(log, tail, said))
+	out := mask.Writer(io.MultiWriter(log.Program(), tail, said))
 	path, err := script.LookPath(f.Argv[0], f.Work, f.Env)
 	if err != nil {
 		return err
@@ -184,22 +184,10 @@ func typed(ctx context.Context, err error) error {
 	return err
 }
 
-// LogDir is where a step's logs are.
-func LogDir(state, run, step string) string { return filepath.Join(state, "logs", run, step) }
-
-// openLog makes the log of this attempt.
-func openLog(state string, in record.StepInput) (*script.Log, error) {
-	dir := LogDir(state, in.Run, in.Step)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("create the step's log: %w", err)
-	}
-	for n := 1; ; n++ {
-		f, err := os.OpenFile(filepath.Join(dir, "attempt-"+strconv.Itoa(n)+".log"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		switch {
-		case err == nil:
-			return script.NewLog(f), nil
-		case !errors.Is(err, os.ErrExist):
-			return nil, fmt.Errorf("create the step's log: %w", err)
-		}
-	}
+// openLog begins the log of this attempt. Nothing is stored unless the program prints.
+func openLog(ctx context.Context, s *store.Store, in record.StepInput) *steplog.Writer {
+	of := steplog.Source{Run: in.Run, Step: in.Step, Generation: contract.AttemptOf(activity.GetInfo(ctx).ActivityID)}
+	return steplog.NewWriter(s, of, 1, 1, func(err error) {
+		activity.GetLogger(ctx).Warn("the log of a step cannot be stored at the moment; trying again", "step", in.Step, "error", err)
+	})
 }

@@ -2,15 +2,12 @@ package integration
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/gpu/gputest"
 )
 
@@ -36,12 +33,7 @@ func newGPUBench(t *testing.T, idle *spec.Idle) (*trainBench, string) {
 // gpuOf is the GPU that a rank of a generation was given.
 func (b *trainBench) gpuOf(generation, rank int) string {
 	b.t.Helper()
-	key := training.Key{Run: b.in.Run, Step: b.in.Step, Generation: generation}
-	raw, err := os.ReadFile(filepath.Join(b.dir, "logs", training.LogPath(key, rank)))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	_, said, _ := strings.Cut(string(raw), " has ")
+	_, said, _ := strings.Cut(b.said(generation)[rank], " has ")
 	said, _, _ = strings.Cut(said, "\n")
 	return said
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/historytest"
+	"github.com/sluiceml/sluice/internal/testing/logtest"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/steplog"
 	"github.com/sluiceml/sluice/training/protocol"
-	"github.com/sluiceml/sluice/training/ranklog"
 )
 
 func TestTrainUndisturbed(t *testing.T) {
@@ -85,21 +86,26 @@ func TestKilledNodeLeavesItsLog(t *testing.T) {
 		kill(t, b.agentOf(1, node), syscall.SIGKILL)
 	}
 	b.await("the loss of the gang", func() bool { return len(b.state().Ended) > 0 })
-	s, err := store.Open(t.Context(), storeURL(b.dir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := ranklog.NewReader(s, b.in.Run, b.in.Step, ranklog.Selection{Generation: 1, Node: ranklog.Any, Rank: ranklog.Any})
-	if _, err := r.List(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	said := map[int]string{}
-	err = r.Read(t.Context(), 1, true, func(l ranklog.Line) error { said[l.Rank] += l.Text + "\n"; return nil })
+	said := b.said(1)
 	for rank := range 2 {
-		if !strings.HasPrefix(said[rank], fmt.Sprintf("rank %d has ", rank)) || err != nil {
-			t.Errorf("rank %d said %q, %v", rank, said[rank], err)
+		if !strings.HasPrefix(said[rank], fmt.Sprintf("rank %d has ", rank)) {
+			t.Errorf("rank %d said %q", rank, said[rank])
 		}
 	}
+}
+
+// said is what the ranks of a generation have printed.
+func (b *trainBench) said(generation int) map[int]string {
+	b.t.Helper()
+	s, err := store.Open(b.t.Context(), storeURL(b.dir))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	said := map[int]string{}
+	for _, l := range logtest.Lines(b.t, s, b.in.Run, b.in.Step, steplog.Selection{Generation: generation, Node: steplog.Any, Rank: steplog.Any}) {
+		said[l.Rank] += l.Text + "\n"
+	}
+	return said
 }
 
 func TestTrainChargesKilledRank(t *testing.T) {

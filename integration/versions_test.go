@@ -42,8 +42,8 @@ steps: {only: {run: {script: "true"}}}
 `
 
 // TestWorkerVersions rolls a new build out as somebody would by the command line. A run that began on the old build stays there to its end,
-// though the new one is current when its children on both task queues begin; a new run goes to the new one. Logs of programs are in the
-// folder of the worker that ran them.
+// though the new one is current when its children on both task queues begin; a new run goes to the new one. What agents leave is in the
+// folder of the worker that started them.
 func TestWorkerVersions(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)

@@ -24,7 +24,7 @@ const (
 	CheckpointsPrefix = "checkpoints/" // <run>/<step>/: commits, progress and seals of a training (training/checkpoint)
 	HandoverPrefix    = "handover/"    // <run>/<step>/g<generation>/<try>: the configuration of a gang's agents while it starts
 	PlacesPrefix      = "places/"      // ec2/<region>: where pools have started machines, to find those that are left over
-	LogsPrefix        = "logs/"        // <run>/<step>/g<generation>/n<node>/: what the ranks of a training print (training/ranklog)
+	LogsPrefix        = "logs/"        // <run>/<step>/g<part>/n<node>/: the output of an attempt, or of a node of a generation (store/steplog)
 	TimingsPrefix     = "timings/"     // <platform>.json: what TensorRT has measured on a platform
 
 	RoutingPrefix   = "routing/"   // <target>/<revision>: the routing document of a serving target, every revision

@@ -16,7 +16,7 @@ const (
 	KindModels      = "models"
 	KindWorkspaces  = "workspaces"    // the folders of pipelines, as they were submitted
 	KindCheckpoints = "checkpoints"   // of trainings
-	KindLogs        = "logs"          // of the ranks of trainings
+	KindLogs        = "logs"          // of the programs of steps
 	KindServed      = "served models" // copies of models for servers that read the bucket themselves
 	KindRecords     = "records"       // of runs, versions, triggers and releases, and large values in them
 	KindUnused      = "unused"        // blobs that no record refers to, directly or through other blobs

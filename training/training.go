@@ -135,8 +135,3 @@ type Pool interface {
 func MetricsPath(k Key, rank int) string {
 	return path.Join(k.Run, k.Step, fmt.Sprintf("g%d-rank%d.metrics.jsonl", k.Generation, rank))
 }
-
-// LogPath is the path of the output of a node's rank, relative to the log folder.
-func LogPath(k Key, rank int) string {
-	return path.Join(k.Run, k.Step, fmt.Sprintf("g%d-rank%d.log", k.Generation, rank))
-}

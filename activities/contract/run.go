@@ -61,6 +61,12 @@ func RunWorkflowID(run string) string { return runPrefix + extended(run) }
 // ActivityID is the ID of a step's activity, by which the progress of the step is found.
 func ActivityID(step string, attempt int) string { return step + "/" + strconv.Itoa(attempt) }
 
+// AttemptOf returns the attempt in the ID of a step's activity, from 1.
+func AttemptOf(activityID string) int {
+	attempt, _ := strconv.Atoi(activityID[strings.LastIndexByte(activityID, '/')+1:])
+	return max(1, attempt)
+}
+
 // trainPrefix begins the workflow IDs of trainings.
 const trainPrefix = "train/"
 

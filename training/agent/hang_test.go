@@ -149,12 +149,9 @@ func TestHangStacks(t *testing.T) {
 			if !end.Hung || syscall.Signal(end.Signal) != tt.signal || !strings.Contains(end.HungWhy, "after step 3") {
 				t.Errorf("ended %+v, want a hang after step 3 and %v", end, tt.signal)
 			}
-			log, err := os.ReadFile(g.ranks[0].p.dirs.log)
-			if err != nil {
-				t.Fatal(err)
-			}
+			log := storedLog(t, g.nodes[0].store, 0)
 			for _, want := range append(tt.want, "rank 0 waits") {
-				if inLog := strings.Contains(string(log), want); !inLog || tt.pySpy == "" && !strings.Contains(end.Tail, want) {
+				if inLog := strings.Contains(log, want); !inLog || tt.pySpy == "" && !strings.Contains(end.Tail, want) {
 					t.Errorf("%q is missing; in the log: %v; the error ends with:\n%s", want, inLog, end.Tail)
 				}
 			}
@@ -170,11 +167,11 @@ func TestHangStacksUnderTorchrun(t *testing.T) {
 	needsTorch(t)
 	g := startGang(t, 1, spec.Train{Launcher: spec.LauncherTorchrun, Placement: spec.Placement{Resources: spec.Resources{GPU: 2}}, Hang: hangsSoon}, stuck)
 	end := g.end(t, 0)
-	log, err := os.ReadFile(g.ranks[0].p.dirs.log)
-	if n := strings.Count(string(log), "in all_reduce"); err != nil || !end.Hung || n != 2 {
-		t.Errorf("%v, ended %+v with %d stacks of ranks in its log, want 2:\n%s", err, end, n, log)
+	log := storedLog(t, g.nodes[0].store, 0)
+	if n := strings.Count(log, "in all_reduce"); !end.Hung || n != 2 {
+		t.Errorf("ended %+v with %d stacks of ranks in its log, want 2:\n%s", end, n, log)
 	}
-	if strings.Contains(string(log), "elastic") {
+	if strings.Contains(log, "elastic") {
 		t.Errorf("the launcher's own stack is in the log:\n%s", log)
 	}
 }

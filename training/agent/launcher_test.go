@@ -155,9 +155,9 @@ func TestTorchrunStopsOnNotice(t *testing.T) {
 		if end.Code != exitStopped || end.Signal != 0 || !end.Stopped || end.Ranks != 2 {
 			t.Errorf("node %d ended %+v, want 143", i, end)
 		}
-		log, err := os.ReadFile(g.ranks[i].p.dirs.log)
-		if want := fmt.Sprintf("I am %d of 4, 1 of 2 here", 2*i+1); err != nil || !strings.Contains(string(log), want) {
-			t.Errorf("%v, the log of node %d lacks %q:\n%s", err, i, want, log)
+		log := storedLog(t, n.store, i)
+		if want := fmt.Sprintf("I am %d of 4, 1 of 2 here", 2*i+1); !strings.Contains(log, want) {
+			t.Errorf("the log of node %d lacks %q:\n%s", i, want, log)
 		}
 	}
 	if step := g.ranks[0].ended.CommittedStep; step != 7 {
@@ -185,9 +185,9 @@ func TestTorchrunInScript(t *testing.T) {
 		if end := g.end(t, i); end.Code != 0 || end.Signal != 0 {
 			t.Errorf("node %d ended %+v, want 0", i, end)
 		}
-		log, err := os.ReadFile(g.ranks[i].p.dirs.log)
-		if want := fmt.Sprintf("I am %d of 2", i); err != nil || !strings.Contains(string(log), want) {
-			t.Errorf("%v, the log of node %d lacks %q:\n%s", err, i, want, log)
+		log := storedLog(t, g.nodes[i].store, i)
+		if want := fmt.Sprintf("I am %d of 2", i); !strings.Contains(log, want) {
+			t.Errorf("the log of node %d lacks %q:\n%s", i, want, log)
 		}
 	}
 }

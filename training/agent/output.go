@@ -5,37 +5,22 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/sluiceml/sluice/internal/proc"
-	"github.com/sluiceml/sluice/internal/script"
-	"github.com/sluiceml/sluice/training/ranklog"
+	"github.com/sluiceml/sluice/store/steplog"
 )
 
-// rankLog is the node's log, to which its ranks and their launcher write. An error, as on a full disk, must not end the training.
-type rankLog struct {
-	mu  sync.Mutex
-	log *script.Log
-}
-
-func (l *rankLog) write(b []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, _ = l.log.Write(b)
-}
-
-// output copies what is printed to the logs, on the node and in the store, and to a tail.
+// output copies what is printed to the log and to a tail.
 type output struct {
-	log    *rankLog
-	stored *ranklog.Writer
+	stored *steplog.Writer
 	tail   *proc.Tail
 	last   atomic.Int64 // when it was last written to, in nanoseconds since 1970
 }
 
-// of returns the writer for the output of one rank, or for ranklog.NoRank.
+// of returns the writer for the output of one rank, or for steplog.NoRank.
 func (o *output) of(rank int) io.Writer { return rankOutput{o, rank} }
 
 type rankOutput struct {
@@ -45,22 +30,18 @@ type rankOutput struct {
 
 func (o rankOutput) Write(b []byte) (int, error) {
 	o.last.Store(time.Now().UnixNano())
-	o.log.write(b)
 	o.stored.Write(o.rank, b)
 	return o.tail.Write(b)
 }
 
-// storeLog starts the node's log in the store with what the preparation has printed.
-func (r *ranks) storeLog(nodes int) (*ranklog.Writer, error) {
-	prepared, err := os.ReadFile(r.p.dirs.log)
-	if err != nil {
-		return nil, err
-	}
-	w := ranklog.NewWriter(r.node.store, r.key, r.p.index, nodes, r.launch.ranks, func(err error) {
-		r.node.log.Warn("the output of the ranks cannot be stored at the moment; trying again", "error", err)
+// openLog starts the node's log with the output of the preparation.
+func (n *node) openLog(p *prepared, nodes, ranks int) *steplog.Writer {
+	of := steplog.Source{Run: p.key.Run, Step: p.key.Step, Generation: p.key.Generation, Node: p.index}
+	w := steplog.NewWriter(n.store, of, nodes, ranks, func(err error) {
+		n.log.Warn("the output of the ranks cannot be stored at the moment; trying again", "error", err)
 	})
-	w.Write(ranklog.NoRank, []byte(r.p.mask.Text(string(prepared))))
-	return w, nil
+	w.Write(steplog.NoRank, []byte(p.mask.Text(p.said.String())))
+	return w
 }
 
 // rank returns the global number of one of the node's ranks.
@@ -68,18 +49,14 @@ func (r *ranks) rank(local int) int { return r.p.index*r.launch.ranks + local }
 
 // openOutput opens the outputs of the ranks and of their launcher.
 func (r *ranks) openOutput(nodes int) error {
-	var err error
-	if r.stored, err = r.storeLog(nodes); err != nil {
-		return err
-	}
-	shared := &rankLog{log: r.log}
-	r.said = &output{log: shared, stored: r.stored, tail: proc.NewTail(tailLines)}
+	r.stored = r.node.openLog(r.p, nodes, r.launch.ranks)
+	r.said = &output{stored: r.stored, tail: proc.NewTail(tailLines)}
 	r.started, r.out = r.said, r.p.mask.Writer(r.said.of(r.rank(0)))
 	if !r.launch.watched() {
 		return nil
 	}
-	r.started = &output{log: shared, stored: r.stored, tail: proc.NewTail(tailLines)}
-	r.out = r.p.mask.Writer(r.started.of(ranklog.NoRank))
+	r.started = &output{stored: r.stored, tail: proc.NewTail(tailLines)}
+	r.out = r.p.mask.Writer(r.started.of(steplog.NoRank))
 	for local := range r.launch.ranks {
 		p, err := openPipe(outputPipe(r.launch.dir, local), r.p.mask.Writer(r.said.of(r.rank(local))))
 		if err != nil {

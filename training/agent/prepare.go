@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ type prepared struct {
 	python   string // the virtual environment that folder uses; empty for none
 	mask     *secret.Mask
 	dirs     dirs
+	said     bytes.Buffer // the output of the preparation
 	// resumeFrom is the checkpoint that the script continues from: the folder or file that it wrote.
 	resumeFrom string
 	// linked are the names by which it is in the folder of checkpoints, too.
@@ -49,7 +51,7 @@ type prepared struct {
 // dirs are the folders and files of one generation on this node, except those of folder.
 type dirs struct {
 	root, checkpoints, commits, resume string
-	metrics, before, log               string
+	metrics, before                    string
 }
 
 // Prepare fetches what the ranks need, unless the node has it from the previous generation, whose folder it removes at the end. A retry
@@ -85,6 +87,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out proto
 		}
 	}
 	if err := n.layOut(ctx, p, in.Step); err != nil {
+		n.openLog(p, in.Node+1, 1).Close()
 		return out, err
 	}
 	if p.seal.Resume != nil {
@@ -177,9 +180,8 @@ func (p *prepared) makeDirs(c protocol.AgentConfig) error {
 		resume:      filepath.Join(root, "resume"),
 		metrics:     filepath.Join(c.LogDir, training.MetricsPath(p.key, p.index)),
 		before:      filepath.Join(root, "metrics"),
-		log:         filepath.Join(c.LogDir, training.LogPath(p.key, p.index)),
 	}
-	for _, dir := range []string{p.dirs.checkpoints, p.dirs.commits, filepath.Dir(p.dirs.log)} {
+	for _, dir := range []string{p.dirs.checkpoints, p.dirs.commits, filepath.Dir(p.dirs.metrics)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -195,25 +197,18 @@ func (n *node) layOut(ctx context.Context, p *prepared, in record.StepInput) err
 		return err
 	}
 	p.mask = secrets.Mask
-	log, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return fault.New(fault.Infrastructure, "open the node's log: "+err.Error(), err)
-	}
-	defer log.Close()
 	p.python, err = n.python(ctx, in)
 	if err != nil {
 		return fault.New(fault.Infrastructure, err.Error(), err)
 	}
 	p.folder, err = script.Prepare(ctx, script.Setup{
 		Dir: p.dirs.root, Store: n.store, Command: p.spec.Command, Workspace: in.Workspace, Env: in.Env, Python: p.python,
-		Requirements: n.config.Requirements, Progress: log, Node: !n.config.Shared,
+		Requirements: n.config.Requirements, Progress: &p.said, Node: !n.config.Shared,
 		Secrets: secrets.ByVariable, Withhold: withhold,
 	})
 	switch {
 	case err == nil:
-		if _, err := log.WriteString(p.folder.Note); err != nil {
-			return fault.New(fault.Infrastructure, "write the node's log: "+err.Error(), err)
-		}
+		p.said.WriteString(p.folder.Note)
 		return nil
 	case fault.TypeOf(err) == fault.User:
 		return fault.New(fault.User, err.Error(), err)

@@ -20,10 +20,10 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/stepargs"
+	"github.com/sluiceml/sluice/store/steplog"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/bysluice"
 	"github.com/sluiceml/sluice/training/protocol"
-	"github.com/sluiceml/sluice/training/ranklog"
 )
 
 const (
@@ -42,8 +42,7 @@ type ranks struct {
 	p       *prepared
 	launch  launch
 	proc    *proc.Process
-	log     *script.Log
-	stored  *ranklog.Writer
+	stored  *steplog.Writer
 	said    *output        // what the ranks print
 	started *output        // what proc prints: the only rank, or a launcher
 	out     io.WriteCloser // started, without secrets
@@ -77,18 +76,13 @@ type ranks struct {
 
 // startRanks starts the node's ranks and supervises them until they have ended.
 func startRanks(n *node, p *prepared, in protocol.RunRanksInput) (*ranks, error) {
-	file, err := os.OpenFile(p.dirs.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, fault.New(fault.Infrastructure, "open the rank's log: "+err.Error(), err)
-	}
 	r := &ranks{
-		key: p.key, node: n, p: p, log: script.NewLog(file), oomKills: oomKills("/"),
+		key: p.key, node: n, p: p, oomKills: oomKills("/"),
 		startedAt: time.Now(), metrics: follow(p.dirs.metrics, p.dirs.before, p.seal.FromStep()), done: make(chan struct{}),
 	}
 	r.metrics.mask = p.mask
 	r.commits = newCommitter(n.store, r, in.Nodes)
 	if err := r.start(n.config, in); err != nil {
-		file.Close()
 		if fault.TypeOf(err) == fault.User || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return nil, fault.New(fault.User, "command: "+err.Error(), err)
 		}
@@ -128,7 +122,6 @@ func (r *ranks) start(c protocol.AgentConfig, in protocol.RunRanksInput) error {
 // supervise watches the ranks until they have ended, then commits what they left and collects what they made.
 func (r *ranks) supervise() {
 	defer close(r.done)
-	defer r.log.Close() //nolint:errcheck // a log that cannot be written does not end the training
 	defer r.stored.Close()
 	defer r.commits.arrivals.close()
 	quit, committed := make(chan struct{}), make(chan struct{})

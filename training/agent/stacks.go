@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluiceml/sluice/internal/script"
-	"github.com/sluiceml/sluice/training/ranklog"
+	"github.com/sluiceml/sluice/store/steplog"
 )
 
 const (
@@ -57,7 +57,7 @@ func (r *ranks) logStacks() {
 
 // spy logs the output of py-spy for processes, and reports whether it succeeded for each.
 func (r *ranks) spy(ctx context.Context, path string, env []string, pids []int) bool {
-	out := r.p.mask.Writer(r.said.of(ranklog.NoRank))
+	out := r.p.mask.Writer(r.said.of(steplog.NoRank))
 	defer out.Close()
 	for _, pid := range pids {
 		cmd := exec.CommandContext(ctx, path, "dump", "--pid", strconv.Itoa(pid))

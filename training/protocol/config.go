@@ -26,7 +26,7 @@ type AgentConfig struct {
 	Queue string
 	// Dir is the node's own folder: the pool writes the file "notice" there, the agent the file "training".
 	Dir string
-	// LogDir takes the ranks' output and metrics, in <run>/<step>/.
+	// LogDir takes the ranks' metrics, in <run>/<step>/.
 	LogDir string
 	// Host is the address at which the other nodes reach this one.
 	Host string

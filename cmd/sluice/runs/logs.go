@@ -1,14 +1,10 @@
 package runs
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,14 +16,13 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/poll"
-	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
-	"github.com/sluiceml/sluice/training/ranklog"
+	"github.com/sluiceml/sluice/store/steplog"
 )
 
-// followEvery spaces looks at logs that are still written.
-const followEvery = 300 * time.Millisecond
+// followEvery spaces the polls of a run and its logs: each lists a part of the store.
+const followEvery = time.Second
 
 // NewLogs makes `sluice logs`.
 func NewLogs() *cobra.Command {
@@ -42,19 +37,19 @@ step are printed; fit.3 is one instance of a step with several; see
 earlier run the logs are those of that run, and for a child pipeline those of
 the child's run.
 
-The output of trainings comes from the store, wherever their nodes are, about
-three seconds after it was printed. Where a generation has several ranks, each
-line begins with its generation, node and rank: g2 n1 r3; --generation, --node
-and --rank select from them. If a training lost a gang, a line after its output
-says which and why, and another one that the next generation begins; --follow
-prints them as soon as that has happened. The logs of the agents of a local
-pool's nodes are in the state folder, under logs.
+Logs come from the store, wherever the programs run, about three seconds after
+they were printed. Where a generation of a training has several ranks, each line
+begins with its generation, node and rank: g2 n1 r3; --generation, --node and
+--rank select from them. If a training lost a gang, a line after its output says
+which and why, and another one that the next generation begins; --follow prints
+them as soon as that has happened. The logs of the agents of a local pool's
+nodes are in the state folder, under logs.
 
 With --timestamps every line begins with the time when it was written, to the
-second, or with - if the time is not known. With --format json every line is one
-JSON object: its step, text, time, and the log of the program it is from, or the
-generation, node and rank of the training. An object with end tells how a
-generation ended, and one with begins that it begins.`,
+second. With --format json every line is one JSON object: its step, text, time,
+and as its log the attempt of the program, or the generation, node and rank of
+the training. An object with end tells how a generation ended, and one with
+begins that it begins.`,
 		Example: `  sluice logs
   sluice logs fit
   sluice logs fit.3
@@ -85,11 +80,10 @@ generation ended, and one with begins that it begins.`,
 			return err
 		}
 		l := &logs{
-			dir: filepath.Join(kit.StateDir(cmd), "logs"), step: step, run: run, store: s, timestamps: *timestamps,
+			step: step, run: run, store: s, timestamps: *timestamps,
 			json: *format == "json", out: cmd.OutOrStdout(), errOut: cmd.ErrOrStderr(), selection: selected,
-			read: map[string]int64{}, told: map[string]int{}, begun: map[string]int{},
-			readers: map[string]*ranklog.Reader{},
-			asker:   asker{stateDir: kit.StateDir(cmd), states: map[string]contract.TrainState{}},
+			told: map[string]int{}, begun: map[string]int{}, readers: map[string]*steplog.Reader{},
+			asker: asker{stateDir: kit.StateDir(cmd), states: map[string]contract.TrainState{}},
 		}
 		if err := l.checkSelection(); err != nil {
 			return err
@@ -155,15 +149,11 @@ func (l *logs) silent(ctx context.Context) error {
 				continue
 			}
 			from := cmp.Or(l.run.Steps[place].ReusedFrom, l.run.Run)
-			files, err := filepath.Glob(filepath.Join(l.dir, from, node.ID, "*.log"))
-			if err != nil {
-				return fmt.Errorf("find logs: %w", err)
-			}
-			stored, err := ranklog.Steps(ctx, l.store, from, node.ID)
+			stored, err := steplog.List(ctx, l.store, from, node.ID)
 			if err != nil {
 				return err
 			}
-			if len(stored) > 0 || slices.ContainsFunc(files, func(file string) bool { info, err := os.Stat(file); return err == nil && info.Size() > 0 }) {
+			if len(stored) > 0 {
 				wrote = append(wrote, node.ID)
 			}
 		}
@@ -198,22 +188,20 @@ func (l *logs) children(cmd *cobra.Command) error {
 
 // logs copies a run's logs, each from where it was left.
 type logs struct {
-	dir, step   string // dir holds a folder a run
+	step        string
 	run         record.Run
 	store       *store.Store
 	timestamps  bool
 	json        bool // a JSON object for each line
 	out, errOut io.Writer
-	read        map[string]int64 // bytes copied, by file
-	printed     bool             // a line was
-	last        string           // the heading printed last
-	told        map[string]int   // the last generation of which was said how it ended, by the step or instance
-	begun       map[string]int   // the last one of which was said that it begins
+	printed     bool           // a line was
+	last        string         // the heading printed last
+	told        map[string]int // the last generation of which was said how it ended, by the step or instance
+	begun       map[string]int // the last one of which was said that it begins
 	asker       asker
 
-	selection ranklog.Selection
-	readers   map[string]*ranklog.Reader // of trainings, by the step or instance
-	lookedAt  time.Time                  // when they were last read
+	selection steplog.Selection
+	readers   map[string]*steplog.Reader // by the step or instance
 	warned    bool                       // that the selection has no output yet
 }
 
@@ -240,102 +228,32 @@ func (l *logs) follow(ctx context.Context) error {
 
 // copy prints what is new, steps in graph order.
 func (l *logs) copy(ctx context.Context) error {
-	look := !l.running() || time.Since(l.lookedAt) >= lookEvery
-	if look {
-		l.lookedAt = time.Now()
-		l.asker.looks++
-	}
-	for place, node := range l.run.Graph {
-		from := cmp.Or(l.run.Steps[place].ReusedFrom, l.run.Run) // whose program it was
-		patterns := []string{node.ID, node.ID + ".*"}            // the step, and its instances
-		if id, index := record.SplitStep(l.step); l.step != "" && id != node.ID {
-			continue
-		} else if index >= 0 {
-			patterns = []string{l.step}
-		}
-		var err error
-		switch {
-		case !ranked(node) && !l.selects():
-			err = l.files(ctx, place, from, patterns)
-		case ranked(node) && look:
-			err = l.training(ctx, place, from, patterns)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// files prints what is new in the files of a step and its instances, attempts by name. Logs of agents are no program's of a step.
-func (l *logs) files(ctx context.Context, place int, from string, patterns []string) error {
-	for _, pattern := range patterns {
-		files, err := filepath.Glob(filepath.Join(l.dir, from, pattern, "*.log"))
-		if err != nil {
-			return fmt.Errorf("find logs: %w", err)
-		}
-		files = slices.DeleteFunc(files, func(file string) bool { return strings.Contains(filepath.Base(file), "-agent") })
-		slices.SortFunc(files, func(a, b string) int { // fit.2 before fit.10, attempt-2 before attempt-10
-			da, db := filepath.Dir(a), filepath.Dir(b)
-			return cmp.Or(cmp.Compare(len(da), len(db)), cmp.Compare(da, db), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-		})
-		for i, file := range files {
-			step := filepath.Base(filepath.Dir(file))
-			if err := l.file(step, file); err != nil {
-				return err
-			}
-			if ranked(l.run.Graph[place]) && (i+1 == len(files) || generationOf(files[i+1]) != generationOf(file)) {
-				all, err := l.generations(ctx, place, step, false)
-				if err == nil {
-					err = l.ended(step, all, generationOf(file))
-				}
-				if err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// generationOf is the number of the generation whose log a file is: 2 of g2-rank0.log.
-func generationOf(file string) (generation int) {
-	_, _ = fmt.Sscanf(filepath.Base(file), "g%d-", &generation)
-	return generation
-}
-
-// file prints the whole lines a file has more than were read of it.
-func (l *logs) file(step, path string) (err error) {
-	f, err := os.Open(path)
+	l.asker.looks++
+	found, err := steplog.List(ctx, l.store, l.run.Run, l.step)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.Seek(l.read[path], io.SeekStart); err != nil {
-		return err
-	}
-	var times script.Times
-	if l.timestamps || l.json {
-		if times, err = script.ReadTimes(path); err != nil {
+	for place, node := range l.run.Graph {
+		if id, _ := record.SplitStep(l.step); l.step != "" && id != node.ID || l.selects() && !ranked(node) {
+			continue
+		}
+		var logs []steplog.Log
+		if from := l.run.Steps[place].ReusedFrom; from != "" { // the run that executed it
+			if logs, err = steplog.List(ctx, l.store, from, cmp.Or(l.step, node.ID)); err != nil {
+				return err
+			}
+		} else {
+			for _, log := range found {
+				if id, _ := record.SplitStep(log.Step); id == node.ID {
+					logs = append(logs, log)
+				}
+			}
+		}
+		if err := l.node(ctx, place, logs); err != nil {
 			return err
 		}
 	}
-	from := strings.TrimSuffix(filepath.Base(path), ".log")
-	r := bufio.NewReader(f)
-	for {
-		line, err := r.ReadString('\n')
-		if line == "" || errors.Is(err, io.EOF) && l.running() {
-			return nil // the rest of the line is still to come
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		at := times.At(l.read[path])
-		l.read[path] += int64(len(line))
-		if err := l.line(logLine{Step: step, Log: from, At: at, Text: strings.TrimSuffix(line, "\n")}); err != nil {
-			return err
-		}
-	}
+	return nil
 }
 
 func (l *logs) running() bool { return l.run.Status == spec.StatusRunning }

@@ -13,7 +13,7 @@ import (
 type logLine struct {
 	// Step is its ID, or that of one instance.
 	Step string `json:"step"`
-	// Log is the name of the program's log file, such as attempt-2; none has what ranks print.
+	// Log names the attempt, such as attempt-2, of a step that a worker executes.
 	Log string `json:"log,omitempty"`
 	// Generation, Node and Rank are those of a training. A launcher has no rank.
 	Generation int  `json:"generation,omitempty"`
@@ -22,7 +22,7 @@ type logLine struct {
 	// End is how the generation ended. Begins is set where it begins.
 	End    spec.GenerationEnd `json:"end,omitempty"`
 	Begins bool               `json:"begins,omitempty"`
-	// At is when it was written, the zero time if that is not known.
+	// At is when it was written, or when the generation ended.
 	At   time.Time `json:"at,omitzero"`
 	Text string    `json:"text"`
 
@@ -62,10 +62,7 @@ func (l *logs) line(line logLine) error {
 	}
 	when := ""
 	if l.timestamps {
-		when = "- "
-		if !line.At.IsZero() {
-			when = line.At.Local().Format(time.RFC3339) + " "
-		}
+		when = line.At.Local().Format(time.RFC3339) + " "
 	}
 	_, err := io.WriteString(l.out, when+line.whose()+line.Text+"\n")
 	return err

@@ -5,25 +5,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store/record"
-	"github.com/sluiceml/sluice/training/ranklog"
+	"github.com/sluiceml/sluice/store/steplog"
 )
 
-// lookEvery spaces looks at what trainings print: each lists a part of the store.
-const lookEvery = time.Second
-
 // everything is the selection without flags.
-var everything = ranklog.Selection{Generation: ranklog.Any, Node: ranklog.Any, Rank: ranklog.Any}
+var everything = steplog.Selection{Generation: steplog.Any, Node: steplog.Any, Rank: steplog.Any}
 
 // addSelection adds the flags that select from the output of trainings; the function reads them.
-func addSelection(cmd *cobra.Command) func() (ranklog.Selection, error) {
-	var s ranklog.Selection
+func addSelection(cmd *cobra.Command) func() (steplog.Selection, error) {
+	var s steplog.Selection
 	flags := []struct {
 		name, usage string
 		to          *int
@@ -36,11 +32,11 @@ func addSelection(cmd *cobra.Command) func() (ranklog.Selection, error) {
 	for _, f := range flags {
 		cmd.Flags().IntVar(f.to, f.name, 0, f.usage)
 	}
-	return func() (ranklog.Selection, error) {
+	return func() (steplog.Selection, error) {
 		for _, f := range flags {
 			switch {
 			case !cmd.Flags().Changed(f.name):
-				*f.to = ranklog.Any
+				*f.to = steplog.Any
 			case *f.to < f.least:
 				return s, fault.Errorf(fault.Invalid, "--%s=%d: must be at least %d", f.name, *f.to, f.least)
 			}
@@ -56,7 +52,7 @@ func ranked(n spec.Node) bool { return n.Kind == spec.KindTrain || n.OnPool }
 func (l *logs) selects() bool { return l.selection != everything }
 
 func (l *logs) selectsGeneration(generation int) bool {
-	return l.selection.Generation == ranklog.Any || l.selection.Generation == generation
+	return l.selection.Generation == steplog.Any || l.selection.Generation == generation
 }
 
 // checkSelection checks that there is a training to select from.
@@ -72,43 +68,40 @@ func (l *logs) checkSelection() error {
 	return fault.Errorf(fault.Invalid, "step `%s` is not a training: --rank, --node and --generation have nothing to select from", l.step)
 }
 
-// training prints what is new of a training, or of its instances where it has several. patterns are its ID and what its instances are called, or
-// one instance.
-func (l *logs) training(ctx context.Context, place int, from string, patterns []string) error {
-	steps, err := ranklog.Steps(ctx, l.store, from, patterns[0])
-	if err != nil {
-		return err
+// node prints the new output of a step or of its instances.
+func (l *logs) node(ctx context.Context, place int, found []steplog.Log) error {
+	node := l.run.Graph[place]
+	if len(found) == 0 && ranked(node) && node.Fan == spec.FanNone { // its nodes may have been lost before they printed anything
+		found = []steplog.Log{{Step: node.ID}}
 	}
-	if len(steps) == 0 && l.run.Graph[place].Fan == spec.FanNone { // its nodes may have been lost before they printed anything
-		steps = patterns[:1]
-	}
-	for i, step := range steps {
-		all, err := l.generations(ctx, place, step, l.asker.isDue(i, len(steps)))
-		if err == nil {
-			err = l.gangs(ctx, from, step, all)
+	for i, log := range found {
+		var all generations
+		if ranked(node) {
+			var err error
+			if all, err = l.generations(ctx, place, log.Step, l.asker.isDue(i, len(found))); err != nil {
+				return err
+			}
 		}
-		if err != nil {
+		if err := l.parts(ctx, node, log, all); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// gangs prints what is new of a training without instances, or of one, whose generations are known.
-func (l *logs) gangs(ctx context.Context, from, step string, all generations) error {
+// parts prints the new output of the attempts or generations of a step or an instance. all are its generations, as far as they are known.
+func (l *logs) parts(ctx context.Context, node spec.Node, log steplog.Log, all generations) error {
+	step := log.Step
 	if l.readers[step] == nil {
-		l.readers[step] = ranklog.NewReader(l.store, from, step, l.selection)
+		l.readers[step] = steplog.NewReader(l.store, l.selection)
 	}
-	printed, err := l.readers[step].List(ctx)
-	if err != nil {
-		return err
-	}
+	printed := l.readers[step].Add(log)
 	for i, g := range printed {
 		if err := l.ended(step, all, g-1); err != nil { // of those before that have printed nothing
 			return err
 		}
 		ended := !l.running() || i+1 < len(printed) || g <= len(all.ended)
-		err := l.readers[step].Read(ctx, g, ended, func(line ranklog.Line) error { return l.rankLine(step, line) })
+		err := l.readers[step].Read(ctx, g, ended, func(line steplog.Line) error { return l.stepLine(node, step, line) })
 		if err != nil {
 			return err
 		}
@@ -116,10 +109,13 @@ func (l *logs) gangs(ctx context.Context, from, step string, all generations) er
 	return l.ended(step, all, len(all.ended))
 }
 
-// rankLine prints a line of a training.
-func (l *logs) rankLine(step string, line ranklog.Line) error {
+// stepLine prints a line of a step.
+func (l *logs) stepLine(node spec.Node, step string, line steplog.Line) error {
+	if !ranked(node) {
+		return l.line(logLine{Step: step, Log: fmt.Sprintf("attempt-%d", line.Generation), At: line.At, Text: line.Text})
+	}
 	printed := logLine{Step: step, Generation: line.Generation, Node: &line.Node, At: line.At, Text: line.Text, shared: line.Shared}
-	if line.Rank != ranklog.NoRank {
+	if line.Rank != steplog.NoRank {
 		printed.Rank = &line.Rank
 	}
 	return l.line(printed)

@@ -1,10 +1,11 @@
-package ranklog
+package steplog
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 // Any selects all generations, nodes or ranks.
 const Any = -1
 
-// Selection is what to read of the log of a training. Each field is a number or Any.
+// Selection is what to read of a log. Each field is a number or Any.
 type Selection struct{ Generation, Node, Rank int }
 
 // Line is one line of what was printed, without the newline.
@@ -33,9 +34,8 @@ type Line struct {
 // Reader reads the log of one step or instance, each time what was added to it.
 type Reader struct {
 	store     *store.Store
-	prefix    string
 	selection Selection
-	chunks    map[int]map[int][]store.Info // by generation and node, as List found them
+	chunks    map[int]map[int][]store.Info // by generation and node, as of the last Add
 	gangs     map[int]gang                 // by generation
 	seen      map[string]seen              // by the key of a chunk
 	begun     map[source]Line              // lines that have not ended
@@ -52,54 +52,57 @@ type seen struct {
 
 type source struct{ generation, node, rank int }
 
-// NewReader makes a reader of a selection from the log of a step, or of an instance such as fit.3.
-func NewReader(s *store.Store, run, step string, selection Selection) *Reader {
+// NewReader returns a reader of a selection from one log.
+func NewReader(s *store.Store, selection Selection) *Reader {
 	return &Reader{
-		store: s, prefix: StepPrefix(run, step), selection: selection,
+		store: s, selection: selection,
 		gangs: map[int]gang{}, seen: map[string]seen{}, begun: map[source]Line{},
 	}
 }
 
-// Steps lists the step with an ID, or its instances, as far as they have printed something; fit.2 before fit.10.
-func Steps(ctx context.Context, s *store.Store, run, id string) ([]string, error) {
-	steps := map[string]bool{}
-	above := strings.TrimSuffix(StepPrefix(run, id), id+"/")
+// Log is what a step, or an instance such as fit.3, has printed.
+type Log struct {
+	Step   string
+	chunks map[int]map[int][]store.Info // by generation and node
+}
+
+// List returns the log of the step with an ID, and those of its instances, if they have printed something; fit.2 before fit.10. Without an ID it
+// returns those of all steps.
+func List(ctx context.Context, s *store.Store, run, id string) ([]Log, error) {
+	var logs []Log
+	above := path.Join(store.LogsPrefix, run) + "/"
 	for info, err := range s.Driver().List(ctx, above+id) {
 		if err != nil {
 			return nil, err
 		}
-		step, _, _ := strings.Cut(strings.TrimPrefix(info.Key, above), "/")
-		if step == id || strings.HasPrefix(step, id+".") {
-			steps[step] = true
-		}
-	}
-	return slices.SortedFunc(maps.Keys(steps), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-	}), nil
-}
-
-// List looks for what was added, and returns the selected generations that have printed something, in their order.
-func (r *Reader) List(ctx context.Context) ([]int, error) {
-	r.chunks = map[int]map[int][]store.Info{}
-	for info, err := range r.store.Driver().List(ctx, r.prefix) {
-		if err != nil {
-			return nil, err
-		}
+		step, within, _ := strings.Cut(strings.TrimPrefix(info.Key, above), "/")
 		var generation, node int
-		if n, err := fmt.Sscanf(strings.TrimPrefix(info.Key, r.prefix), "g%d/n%d/", &generation, &node); n < 2 || err != nil {
+		n, err := fmt.Sscanf(within, "g%d/n%d/", &generation, &node)
+		if n < 2 || err != nil || id != "" && step != id && !strings.HasPrefix(step, id+".") {
 			continue
 		}
-		if r.chunks[generation] == nil {
-			r.chunks[generation] = map[int][]store.Info{}
+		if len(logs) == 0 || logs[len(logs)-1].Step != step {
+			logs = append(logs, Log{step, map[int]map[int][]store.Info{}})
 		}
-		r.chunks[generation][node] = append(r.chunks[generation][node], info)
+		chunks := logs[len(logs)-1].chunks
+		if chunks[generation] == nil {
+			chunks[generation] = map[int][]store.Info{}
+		}
+		chunks[generation][node] = append(chunks[generation][node], info)
 	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.chunks)), func(g int) bool {
-		return r.selection.Generation != Any && r.selection.Generation != g
-	}), nil
+	slices.SortFunc(logs, func(a, b Log) int { return cmp.Or(cmp.Compare(len(a.Step), len(b.Step)), cmp.Compare(a.Step, b.Step)) })
+	return logs, nil
 }
 
-// Read calls each with the new lines of a generation that List has found, ordered by time as far as they are new. Where ended is true, also
+// Add takes the latest state of the log, and returns the selected generations that have printed something, in their order.
+func (r *Reader) Add(found Log) []int {
+	r.chunks = found.chunks
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.chunks)), func(g int) bool {
+		return r.selection.Generation != Any && r.selection.Generation != g
+	})
+}
+
+// Read calls each with the new lines of a generation that Add has returned, ordered by time as far as they are new. Where ended is true, also
 // with those that lack their newline.
 func (r *Reader) Read(ctx context.Context, generation int, ended bool, each func(Line) error) error {
 	g, err := r.gang(ctx, generation)
@@ -214,7 +217,7 @@ func (r *Reader) rest(generation int, each func(Line) error) error {
 	return nil
 }
 
-// Missing says which part of the selection there is not, as far as List and Read have found, and in a second line what there is; empty where
+// Missing says which part of the selection there is not, as far as Add and Read have found, and in a second line what there is; empty where
 // there is all of it, or nothing was printed yet.
 func (r *Reader) Missing() string {
 	generations := slices.Sorted(maps.Keys(r.chunks))

@@ -1,19 +1,19 @@
-package ranklog
+package steplog
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/training"
 )
 
 const (
-	// headBytes of what a node prints in a generation are stored as they come, and of the rest the end.
+	// headBytes of what a node prints are stored as they come, and of the rest the end.
 	headBytes = 64 << 20
 	// pendingBytes bounds what waits to be stored, and with it what is kept of the end. Beyond it the oldest is dropped.
 	pendingBytes = 4 << 20
@@ -26,9 +26,11 @@ const (
 	putTimeout   = 30 * time.Second
 	closeTimeout = 10 * time.Second
 	closePause   = 500 * time.Millisecond
+	// roomTimeout bounds how long a program waits for a store that is slower than it prints.
+	roomTimeout = time.Second
 )
 
-// Writer stores what is printed on one node in one generation.
+// Writer stores what is printed on one node.
 type Writer struct {
 	store  *store.Store
 	prefix string // of the keys of its chunks
@@ -43,6 +45,8 @@ type Writer struct {
 	bytes   int            // of the texts of pending
 	omitted int64          // bytes that were dropped before pending
 	begun   map[int][]byte // the first bytes of a character of which the rest is still to come, by rank
+	room    chan struct{}  // closed when pending is next moved to chunk
+	behind  bool           // no program waits for room: the store is away or slow, or the head is full
 
 	// The rest belongs to the goroutine that stores.
 	chunk   chunk
@@ -60,18 +64,18 @@ type printed struct {
 	text []byte
 }
 
-// NewWriter begins the log of a node in a generation of some nodes with some ranks each. failed is called when the store begins to
-// fail; it is tried again. Close ends the writer.
-func NewWriter(s *store.Store, k training.Key, node, nodes, ranks int, failed func(error)) *Writer {
-	return newWriter(s, k, node, chunk{Nodes: nodes, Ranks: ranks}, headBytes, failed)
+// NewWriter begins the log of one of some nodes with some ranks each. failed is called when the store begins to fail; it is tried again. Close
+// ends the writer.
+func NewWriter(s *store.Store, of Source, nodes, ranks int, failed func(error)) *Writer {
+	return newWriter(s, of, chunk{Nodes: nodes, Ranks: ranks}, headBytes, failed)
 }
 
-func newWriter(s *store.Store, k training.Key, node int, empty chunk, head int, failed func(error)) *Writer {
+func newWriter(s *store.Store, of Source, empty chunk, head int, failed func(error)) *Writer {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Writer{
-		store: s, prefix: fmt.Sprintf("%s%013d-", nodePrefix(k, node), time.Now().UnixMilli()), failed: failed, cancel: cancel,
+		store: s, prefix: fmt.Sprintf("%s%013d-", of.prefix(), time.Now().UnixMilli()), failed: failed, cancel: cancel,
 		full: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
-		begun: map[int][]byte{}, chunk: empty, left: head,
+		begun: map[int][]byte{}, room: make(chan struct{}), chunk: empty, left: head,
 	}
 	go w.run(ctx)
 	return w
@@ -85,6 +89,33 @@ func (w *Writer) Write(rank int, text []byte) {
 	whole := wholeRunes(text)
 	w.begun[rank] = text[whole:]
 	w.add(time.Now(), rank, text[:whole])
+}
+
+// Program is the writer for the only program of a node. It waits for the store for a moment where the program prints faster than that, so
+// that nothing of the head is lost.
+func (w *Writer) Program() io.Writer { return program{w} }
+
+type program struct{ *Writer }
+
+func (p program) Write(text []byte) (int, error) {
+	p.Writer.Write(0, text)
+	p.mu.Lock()
+	room, wait := p.room, p.bytes > pendingBytes/2 && !p.behind
+	p.mu.Unlock()
+	if wait {
+		select {
+		case <-room:
+		case <-time.After(roomTimeout):
+			p.setBehind(true)
+		}
+	}
+	return len(text), nil
+}
+
+func (w *Writer) setBehind(behind bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.behind = behind
 }
 
 // add appends to what is pending, and drops the oldest of it where that becomes too much.
@@ -204,9 +235,11 @@ func (w *Writer) flush(ctx context.Context, end bool) bool {
 			w.failed(err)
 		}
 		w.failing = true
+		w.setBehind(true)
 		return false
 	}
 	w.dirty, w.failing = false, false
+	w.setBehind(w.left <= 0)
 	if w.size >= chunkBytes {
 		w.chunk.Entries, w.size, w.chunks = nil, 0, w.chunks+1
 	}
@@ -228,9 +261,11 @@ func (w *Writer) take(end bool) {
 	}
 	w.left -= w.bytes
 	w.pending, w.bytes, w.omitted = nil, 0, 0
+	close(w.room)
+	w.room = make(chan struct{})
 	if w.left <= 0 && !end {
 		w.put(printed{time.Now(), noteRank, fmt.Appendf(nil,
-			"[sluice: the log has reached its maximum size; only the last %s of the rest are kept, and added when the ranks have ended]\n",
+			"[sluice: the log has reached its maximum size; only the last %s of the rest are kept, and added at the end]\n",
 			human.Bytes(pendingBytes))})
 	}
 }

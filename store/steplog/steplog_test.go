@@ -1,4 +1,4 @@
-package ranklog
+package steplog
 
 import (
 	"context"
@@ -14,13 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/training"
 )
 
 var all = Selection{Generation: Any, Node: Any, Rank: Any}
 
-func key(generation int) training.Key {
-	return training.Key{Run: "r", Step: "fit", Generation: generation}
+func from(generation, node int) Source {
+	return Source{Run: "r", Step: "fit", Generation: generation, Node: node}
 }
 
 func openMem(t *testing.T) *store.Store {
@@ -33,17 +32,21 @@ func openMem(t *testing.T) *store.Store {
 }
 
 func write(t *testing.T, s *store.Store, generation, node, nodes, ranks int) *Writer {
-	return NewWriter(s, key(generation), node, nodes, ranks, func(err error) { t.Errorf("generation %d, node %d: %v", generation, node, err) })
+	return NewWriter(s, from(generation, node), nodes, ranks, func(err error) { t.Errorf("generation %d, node %d: %v", generation, node, err) })
 }
 
 // read reads all that is new, as the command prints it.
 func read(t *testing.T, r *Reader, ended bool) string {
 	t.Helper()
-	generations, err := r.List(t.Context())
+	logs, err := List(t.Context(), r.store, "r", "fit")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
+	var generations []int
+	if len(logs) > 0 {
+		generations = r.Add(logs[0])
+	}
 	for _, g := range generations {
 		err := r.Read(t.Context(), g, ended, func(l Line) error {
 			if time.Since(l.At) > time.Minute {
@@ -79,7 +82,7 @@ func TestSelections(t *testing.T) {
 		}
 		w.Close()
 	}
-	other := NewWriter(s, training.Key{Run: "r", Step: "fit.1", Generation: 1}, 0, 1, 1, func(err error) { t.Error(err) })
+	other := NewWriter(s, Source{Run: "r", Step: "fit.1", Generation: 1}, 1, 1, func(err error) { t.Error(err) })
 	other.Write(0, []byte("other\n"))
 	other.Close()
 	for _, test := range []struct {
@@ -114,7 +117,7 @@ g2 n1 r3 � (shared)
 		{name: "no such rank", selection: Selection{Any, Any, 4}, missing: "rank 4\nhelp: there are ranks 0 to 3"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := NewReader(s, "r", "fit", test.selection)
+			r := NewReader(s, test.selection)
 			if diff := cmp.Diff(test.want, read(t, r, true)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -123,9 +126,15 @@ g2 n1 r3 � (shared)
 			}
 		})
 	}
-	steps, err := Steps(t.Context(), s, "r", "fit")
-	if diff := cmp.Diff([]string{"fit", "fit.1"}, steps); diff != "" || err != nil {
-		t.Errorf("steps: %v (-want +got):\n%s", err, diff)
+	for id, want := range map[string][]string{"fit": {"fit", "fit.1"}, "fit.1": {"fit.1"}, "fi": nil, "": {"fit", "fit.1"}} {
+		logs, err := List(t.Context(), s, "r", id)
+		var steps []string
+		for _, log := range logs {
+			steps = append(steps, log.Step)
+		}
+		if diff := cmp.Diff(want, steps); diff != "" || err != nil {
+			t.Errorf("%q: %v (-want +got):\n%s", id, err, diff)
+		}
 	}
 }
 
@@ -135,7 +144,7 @@ func TestFollow(t *testing.T) {
 		c := &counted{}
 		s := openOn(t, c)
 		w := write(t, s, 1, 0, 1, 1)
-		r := NewReader(s, "r", "fit", all)
+		r := NewReader(s, all)
 		for i := range 3 {
 			w.Write(0, fmt.Appendf(nil, "line %d\nbegun", i))
 			want := "g1 n0 r0 line 0\n"
@@ -170,30 +179,48 @@ func TestChunks(t *testing.T) {
 	s := openOn(t, c)
 	w := write(t, s, 1, 0, 1, 1)
 	line := strings.Repeat("x", 99) + "\n"
-	const lines = 50_000 // 5 MB
+	const lines = 200_000 // 20 MB
 	for range lines / 100 {
-		w.Write(0, []byte(strings.Repeat(line, 100)))
-		w.awaitRoom()
+		if n, err := io.WriteString(w.Program(), strings.Repeat(line, 100)); n != 100*len(line) || err != nil {
+			t.Fatal(n, err)
+		}
 	}
 	w.Close()
-	if got := strings.Count(read(t, NewReader(s, "r", "fit", all), true), "\n"); got != lines {
+	if got := strings.Count(read(t, NewReader(s, all), true), "\n"); got != lines {
 		t.Errorf("%d lines, want %d", got, lines)
 	}
-	if n := c.writes.Load(); n > 20 {
-		t.Errorf("%d writes of 5 MB", n)
+	if n := c.writes.Load(); n > 80 {
+		t.Errorf("%d writes of 20 MB", n)
 	}
 }
 
-// awaitRoom waits while more than half of what may wait does.
-func (w *Writer) awaitRoom() {
-	for tick := time.Tick(time.Millisecond); ; <-tick {
-		w.mu.Lock()
-		room := w.bytes <= pendingBytes/2
-		w.mu.Unlock()
-		if room {
-			return
+// A program that prints much waits once for a store that does not answer, and then goes on; so does one whose log is full.
+func TestProgramIsNotHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{answers: make(chan struct{})}
+		w := newWriter(openOn(t, c), from(1, 0), chunk{Nodes: 1, Ranks: 1}, 3*pendingBytes, func(err error) { t.Error(err) })
+		line := []byte(strings.Repeat("y", chunkBytes-1) + "\n")
+		print := func(bytes int) time.Duration {
+			began := time.Now()
+			for range bytes / chunkBytes {
+				w.Program().Write(line)
+			}
+			return time.Since(began)
 		}
-	}
+		if took := print(2 * pendingBytes); took != roomTimeout {
+			t.Errorf("it waited for %v, want %v", took, roomTimeout)
+		}
+		close(c.answers)
+		time.Sleep(2 * storeEvery)
+		if took := print(2 * pendingBytes); took >= roomTimeout {
+			t.Errorf("it waited for %v for a store that answers", took)
+		}
+		time.Sleep(2 * storeEvery)
+		if took := print(10 * pendingBytes); took > 0 {
+			t.Errorf("it waited for %v with a full log", took)
+		}
+		w.Close()
+	})
 }
 
 // A store that is away holds nobody up. What was printed meanwhile is stored when it is back, of too much the end, with a word about the rest.
@@ -202,9 +229,9 @@ func TestStoreAway(t *testing.T) {
 		c := &counted{}
 		s := openOn(t, c)
 		var failures atomic.Int64
-		w := NewWriter(s, key(1), 0, 1, 1, func(error) { failures.Add(1) })
+		w := NewWriter(s, from(1, 0), 1, 1, func(error) { failures.Add(1) })
 		w.Write(0, []byte("before\n"))
-		r := NewReader(s, "r", "fit", all)
+		r := NewReader(s, all)
 		await(t, func() bool { return read(t, r, false) == "g1 n0 r0 before\n" })
 		c.away.Store(true)
 		w.Write(0, []byte("taken\n"))
@@ -238,7 +265,7 @@ func TestStoreGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{}
 		c.away.Store(true)
-		w := NewWriter(openOn(t, c), key(1), 0, 1, 1, func(error) {})
+		w := NewWriter(openOn(t, c), from(1, 0), 1, 1, func(error) {})
 		w.Write(0, []byte("lost\n"))
 		began := time.Now()
 		w.Close()
@@ -253,13 +280,13 @@ func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openMem(t)
 		const head = 1 << 20
-		w := newWriter(s, key(1), 0, chunk{Nodes: 1, Ranks: 1}, head, func(err error) { t.Error(err) })
+		w := newWriter(s, from(1, 0), chunk{Nodes: 1, Ranks: 1}, head, func(err error) { t.Error(err) })
 		line := func(i int) []byte { return fmt.Appendf(nil, "%08d%s\n", i, strings.Repeat("z", chunkBytes-9)) }
 		const lines = (head + 3*pendingBytes) / chunkBytes
 		for i := range head / chunkBytes {
 			w.Write(0, line(i))
 		}
-		r := NewReader(s, "r", "fit", all)
+		r := NewReader(s, all)
 		got := ""
 		await(t, func() bool { got += read(t, r, false); return strings.Contains(got, "maximum size") })
 		for i := head / chunkBytes; i < lines; i++ {
@@ -311,6 +338,7 @@ type counted struct {
 	store.Driver
 	writes, refused atomic.Int64
 	away            atomic.Bool
+	answers         chan struct{} // if not nil, writes wait until it is closed
 }
 
 func openOn(t *testing.T, c *counted) *store.Store {
@@ -324,6 +352,9 @@ func (c *counted) Write(ctx context.Context, key string, r io.Reader, opts store
 	if c.away.Load() {
 		c.refused.Add(1)
 		return errors.New("away")
+	}
+	if c.answers != nil {
+		<-c.answers
 	}
 	c.writes.Add(1)
 	return c.Driver.Write(ctx, key, r, opts)

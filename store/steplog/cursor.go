@@ -1,4 +1,4 @@
-package ranklog
+package steplog
 
 import (
 	"context"
