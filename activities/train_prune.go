@@ -14,7 +14,7 @@ import (
 const (
 	// pruneEvery is how often checkpoints are removed that newer ones replace, while a gang trains.
 	pruneEvery = time.Minute
-	// replaceAfter is how old a checkpoint must be to replace others then: longer than a seal takes to be made.
+	// replaceAfter is how old a checkpoint of the gang must be to replace others then: longer than a seal takes to be made.
 	replaceAfter = time.Minute
 )
 
@@ -25,11 +25,11 @@ func (t *Trainings) prune(ctx context.Context, k training.Key, keep int) (end fu
 	done.Go(func() {
 		tick := time.Tick(pruneEvery)
 		for {
+			t.pruneNow(ctx, k, keep, replaceAfter) // at once: a generation may be shorter than pruneEvery
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick:
-				t.pruneNow(ctx, k, keep, replaceAfter)
 			}
 		}
 	})

@@ -44,8 +44,8 @@ func (c commit) key(k training.Key) training.Key {
 }
 
 // Prune removes the commits of generation k and of those before that newer ones replace. It leaves the newest keep, and whatever the
-// newest seal names. A commit replaces others when it is older than settle: a seal that is being made may name the one before it. When a
-// newer generation than k has been sealed, nothing is removed; that is for its own Prune. It is for workers: a node may be a zombie.
+// newest seal names. A commit of generation k replaces others when it is older than settle: a seal that is being made may name the one
+// before it. Those of earlier generations do so at once, because generation k is sealed. When a newer generation than k has been sealed, nothing is removed; that is for its own Prune. It is for workers: a node may be a zombie.
 func Prune(ctx context.Context, s *store.Store, k training.Key, keep int, settle time.Duration) error {
 	seal, err := newestSeal(ctx, s, k)
 	if err != nil || seal.Generation > k.Generation {
@@ -95,8 +95,8 @@ func remove(ctx context.Context, s *store.Store, k training.Key, step int64) err
 	return s.RemovePart(ctx, partName(k, step))
 }
 
-// staying are the commits that are not to be removed: of those that generation k may build on the newest keep, and all that are too new
-// to replace others.
+// staying are the commits that are not to be removed: of those that generation k may build on the newest keep, and all of generation k
+// that are too new to replace others.
 func staying(ctx context.Context, s *store.Store, k training.Key, all []commit, keep int, before time.Time) ([]commit, error) {
 	var stay []commit
 	settled := 0
@@ -107,7 +107,7 @@ func staying(ctx context.Context, s *store.Store, k training.Key, all []commit, 
 				continue
 			}
 			stay = append(stay, c)
-			if c.at.Before(before) {
+			if g < k.Generation || c.at.Before(before) {
 				settled++
 			}
 		}

@@ -71,6 +71,23 @@ func TestPruneLeavesTheNewest(t *testing.T) {
 	b.wantCommits("g2 step-60")
 }
 
+// Generations that are over keep no more than the newest commits, however new these are.
+func TestPruneOfShortGenerations(t *testing.T) {
+	b := newBench(t, t)
+	b.seal(1)
+	for generation := 1; generation <= 5; generation++ {
+		for step := range int64(3) {
+			b.commit(generation, int64(generation)*100+step)
+		}
+		b.wantSeal(b.seal(generation+1), generation, int64(generation)*100+2)
+		b.prune(generation+1, 3, time.Hour)
+	}
+	b.wantCommits("g5 step-500", "g5 step-501", "g5 step-502")
+	b.commit(6, 600)
+	b.prune(6, 2, time.Hour) // the new one replaces none yet
+	b.wantCommits("g5 step-501", "g5 step-502", "g6 step-600")
+}
+
 // What the seal names stays, although newer commits that cannot be used are there.
 func TestPruneLeavesWhatTheSealNames(t *testing.T) {
 	b := newBench(t, t)
