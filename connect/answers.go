@@ -15,6 +15,9 @@ func IsBusy(err error) bool {
 	return errors.As(err, &late) || errors.As(err, &exhausted) || errors.Is(err, context.DeadlineExceeded)
 }
 
+// IsAway reports whether a call failed because the server or its database could not be reached, or was overloaded.
+func IsAway(err error) bool { return IsBusy(err) || errors.As(err, new(*serviceerror.Unavailable)) }
+
 // IsNotFound reports whether a call failed because the object does not exist, or no longer.
 func IsNotFound(err error) bool {
 	var gone *serviceerror.NotFound

@@ -74,6 +74,9 @@ func (c *Connection) awaitSearchAttributes(ctx context.Context) error {
 
 // attributesError says what an administrator has to do.
 func (c *Connection) attributesError(missing map[string]enums.IndexedValueType, err error) error {
+	if IsAway(err) {
+		return fmt.Errorf("search attributes of namespace %s of %s: %w", c.Info.Namespace, c.Info.TemporalAddress, err)
+	}
 	var flags []string
 	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		flags = append(flags, fmt.Sprintf("--name %s --type %s", name, missing[name]))

@@ -272,7 +272,7 @@ const awaitPause = time.Second
 func (s *Session) awaitEnd(ctx context.Context, workflow string) error {
 	for {
 		err := s.Client.GetWorkflow(ctx, workflow, "").Get(ctx, nil)
-		if over(err) || !connect.IsBusy(err) && !errors.As(err, new(*serviceerror.Unavailable)) {
+		if over(err) || !connect.IsAway(err) {
 			return err
 		}
 		select {

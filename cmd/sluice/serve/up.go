@@ -199,7 +199,8 @@ func NewWorker() *cobra.Command {
 with TEMPORAL_ADDRESS, or with a profile in Temporal's own configuration file
 (TEMPORAL_PROFILE, TEMPORAL_CONFIG_FILE), including TLS and API keys.
 SLUICE_STORE is the store that all workers share. Missing search attributes are
-created in the namespace, and with --create-namespace the namespace itself.
+created in the namespace, and with --create-namespace the namespace itself. If
+the cluster or its database does not answer, the worker says so and waits.
 
 The nodes of a local pool, and the gateways of targets that have no ` + "`url`" + ` in
 the environment, live in a worker's process. If several workers share the load,
@@ -266,9 +267,9 @@ func saysBuild(ctx context.Context, s *control.Session, d worker.Deployment) str
 func stay(cmd *cobra.Command, at control.Options, o worker.Options, log *eventLog, ready func(*control.Session, *worker.Worker) error) (err error) {
 	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
-	s, w, err := worker.Open(ctx, at, o)
+	s, w, err := open(ctx, at, o, cmd.ErrOrStderr())
 	if err != nil {
-		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		if ctx.Err() != nil && (errors.Is(err, context.Canceled) || connect.IsAway(err)) {
 			return nil
 		}
 		return err
@@ -278,6 +279,24 @@ func stay(cmd *cobra.Command, at control.Options, o worker.Options, log *eventLo
 		return err
 	}
 	return watch(ctx, w, log, cmd.ErrOrStderr())
+}
+
+// openEvery spaces attempts to join a cluster that does not answer.
+const openEvery = 2 * time.Second
+
+// open opens a session and a worker. A worker waits for a cluster that does not answer, or whose database does not, until ctx ends.
+func open(ctx context.Context, at control.Options, o worker.Options, notes io.Writer) (s *control.Session, w *worker.Worker, err error) {
+	said := ""
+	for range poll.Every(ctx, openEvery) {
+		if s, w, err = worker.Open(ctx, at, o); !o.Work || !connect.IsAway(err) {
+			break
+		}
+		if err.Error() != said {
+			said = err.Error()
+			fmt.Fprintf(notes, "sluice: %s; retrying\n", said) //nolint:errcheck // it is tried again all the same
+		}
+	}
+	return s, w, err
 }
 
 // serving writes what serves otherwise than before, and returns what does now.
