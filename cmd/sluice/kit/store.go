@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -41,13 +42,20 @@ func OpenStore(cmd *cobra.Command) (*store.Store, error) {
 	return state.OpenStore(cmd.Context(), stateDir)
 }
 
-// NoRuns says that a state folder has no runs, and where there may be some: in a folder above, where the command was not called.
+// NoRuns says that the store of a state folder has no runs, and where there may be some: in a folder above, where the command was not called.
 func NoRuns(stateDir string) string {
 	dir, err := filepath.Abs(stateDir)
 	if err != nil {
 		dir = stateDir
 	}
 	text := "there are no runs yet in " + dir
+	url, err := state.StoreURL(stateDir)
+	switch {
+	case err == nil && url != "file://"+filepath.Join(dir, "store"):
+		return "there are no runs yet in " + url + "\nhelp: start one with `sluice run PIPELINE`"
+	case connect.ClusterNamed():
+		return text + ", where this command has its store\nhelp: set " + state.StoreVariable + " to the store of the cluster's workers"
+	}
 	if filepath.IsAbs(stateDir) {
 		return text + "\nhelp: start one with `sluice run PIPELINE`"
 	}
