@@ -55,7 +55,11 @@ func briefTrain(out spec.TrainOutput) []string {
 			failures++
 		}
 	}
-	parts := []string{human.Plural(out.Steps, "step"), human.Plural(int64(len(out.Generations)), "generation")}
+	count := human.Plural(int64(len(out.Generations)), "generation")
+	if last := out.Generations[len(out.Generations)-1]; len(out.Generations) > 1 && last.FromStep > 0 {
+		count += ", the last began at step " + human.Count(last.FromStep+1)
+	}
+	parts := []string{human.Plural(out.Steps, "step"), count}
 	lost := ends[spec.EndNotice] + ends[spec.EndNodeLost]
 	if lost > 0 {
 		parts = append(parts, fmt.Sprintf("%s (%d with notice)", human.Plural(lost, "interruption"), ends[spec.EndNotice]))

@@ -34,6 +34,10 @@ func TestBriefTrainSaysWhatWasLost(t *testing.T) {
 			"60 steps, 2 generations, 1 failed attempt, 9 steps lost, 9 repeated",
 		},
 		{
+			spec.TrainOutput{Steps: 90, StepsLost: 69, StepsRepeated: 69, Generations: []spec.Generation{{End: spec.EndNotice}, {End: spec.EndNotice, NotResumed: true}, {End: spec.EndFinished, FromStep: 70}}},
+			"90 steps, 3 generations, the last began at step 71, 2 interruptions (2 with notice), 1 generation did not resume, 69 steps lost, 69 repeated",
+		},
+		{
 			spec.TrainOutput{Steps: 60, StepsLost: 8, Generations: []spec.Generation{{End: spec.EndNodeLost}, {End: spec.EndNotice}, {End: spec.EndUserError}}},
 			"60 steps, 3 generations, 2 interruptions (1 with notice), 1 failed attempt, 8 steps lost, 0 repeated",
 		},

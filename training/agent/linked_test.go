@@ -109,7 +109,7 @@ func TestCheckpointsShowThatAScriptDoesNotResume(t *testing.T) {
 		{"step-10/weights", "the script began at step 10 and did not resume from the checkpoint of step 30"},
 	} {
 		place(t, p.dirs.checkpoints, tt.write)
-		if got := (protocol.Resumption{From: 30, Began: r.began()}).String(); got != tt.want {
+		if got := (protocol.Resumption{From: 30, Began: r.began()}).Failed(); got != tt.want {
 			t.Errorf("with %s: %q, want %q", tt.write, got, tt.want)
 		}
 	}

@@ -20,13 +20,10 @@ type Resumption struct {
 	Began *int64 `json:"began,omitempty"`
 }
 
-// String returns an empty text before the first step.
-func (r Resumption) String() string {
-	switch {
-	case r.From == 0 || r.Began == nil:
+// Failed says that the script did not resume; it is empty if it did, or has made no step yet.
+func (r Resumption) Failed() string {
+	if r.From == 0 || r.Began == nil || *r.Began > r.From {
 		return ""
-	case *r.Began > r.From:
-		return fmt.Sprintf("began at step %d", *r.Began)
 	}
 	return fmt.Sprintf("the script began at step %d and did not resume from the checkpoint of step %d", *r.Began, r.From)
 }

@@ -203,10 +203,10 @@ func (l *generation) close(ctx workflow.Context, end trainEnd, released contract
 // noteBegin corrects the account if a generation that was given a checkpoint began at or before its step, so that steps until then were lost.
 func (t *train) noteBegin(ctx workflow.Context, g *spec.Generation, before []spec.Generation, began *int64, reached int64) {
 	r := protocol.Resumption{From: g.FromStep, Began: began}
-	if g.NotResumed || g.FromStep == 0 || began == nil || *began > g.FromStep {
+	if g.NotResumed || r.Failed() == "" {
 		return
 	}
-	g.NotResumed, g.Reason = true, strings.TrimPrefix(g.Reason+"; "+r.String(), "; ")
+	g.NotResumed, g.Reason = true, strings.TrimPrefix(g.Reason+"; "+r.Failed(), "; ")
 	g.FromStep = max(0, *began-1)
 	g.ToStep = max(g.FromStep, reached)
 	if n := len(before); n > 0 {

@@ -61,9 +61,6 @@ func TrainDetail(kind spec.Kind, state contract.TrainState, nodes []protocol.Tra
 	slices.SortFunc(nodes, func(a, b protocol.TrainProgress) int { return cmp.Compare(a.Node, b.Node) })
 	if len(nodes) > 0 && nodes[0].Node == 0 && nodes[0].Step > 0 {
 		p := nodes[0]
-		if began := p.Resumed.String(); began != "" {
-			parts = append(parts, began)
-		}
 		step := "step " + human.Count(p.Step)
 		if p.Of > 0 {
 			step += "/" + human.Count(p.Of)
@@ -92,6 +89,7 @@ func TrainDetail(kind spec.Kind, state contract.TrainState, nodes []protocol.Tra
 	for _, text := range []string{
 		warning("idle", nodes, func(p protocol.TrainProgress) string { return p.Idle }),
 		warning("hangs", nodes, func(p protocol.TrainProgress) string { return p.Hang }),
+		warning("not resumed", nodes, func(p protocol.TrainProgress) string { return p.Resumed.Failed() }),
 		warning("checkpoints fail", nodes, func(p protocol.TrainProgress) string { return p.CommitError }),
 		warning("at risk", nodes, func(p protocol.TrainProgress) string { return p.Risk }),
 	} {
