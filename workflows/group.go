@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluiceml/sluice/activities/contract"
@@ -55,7 +56,7 @@ func (r *run) acquireGroup(ctx workflow.Context) (long bool) {
 				"` and waits for this run, its child, which would never start: remove the child's group, or give it another one", nil))
 			return false
 		case by != "":
-			r.unbegun = &record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`"}
+			r.unbegun = &record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`", GaveWayTo: by}
 			return false
 		case long:
 			return true
@@ -95,6 +96,29 @@ func (r *run) isChild(ctx workflow.Context) bool {
 	return workflow.GetInfo(ctx).ParentWorkflowExecution != nil && r.in.Trigger.Name == ""
 }
 
+// deadlocks is an error if the run would wait for a run that in turn waits for a group of the runs above this one. The run is in the queue already,
+// so that of several runs in such a circle the last one finds it.
+func (r *run) deadlocks(ctx workflow.Context) error {
+	group := r.begun.Concurrency.Group
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 30 * time.Second,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 3},
+		Summary:             "would it wait forever for the group " + group + "?",
+	})
+	why := ""
+	in := contract.DeadlockInput{Run: r.in.Run, Group: group}
+	if err := workflow.ExecuteActivity(ctx, contract.DeadlockActivity, in).Get(ctx, &why); err != nil || why == "" {
+		return nil //nolint:nilerr // it is asked again when the run asks again for a turn
+	}
+	return fault.New(fault.Invalid, why, nil)
+}
+
+// evictedBy returns the run of the concurrency group for which the lock canceled this one, if it did.
+func (r *run) evictedBy(ctx workflow.Context) string {
+	workflow.GetSignalChannel(ctx, contract.EvictedSignal).ReceiveAsync(&r.gaveWayTo)
+	return r.gaveWayTo
+}
+
 // answer reads an answer of the lock that arrived at the last moment, which a new history would not receive.
 func (*run) answer(ctx workflow.Context) (held bool, by string) {
 	workflow.GetSignalChannel(ctx, contract.TakenSignal).ReceiveAsync(&by)
@@ -111,6 +135,11 @@ func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by st
 	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
 	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.WantSignal, want).Get(ctx, nil); err != nil {
 		return false, "", durable.Sleep(ctx, time.Second, "ask again for a turn")
+	}
+	if want.Child && conflict == spec.OnConflictQueue {
+		if err := r.deadlocks(ctx); err != nil {
+			return false, "", err
+		}
 	}
 	timing, stop := workflow.WithCancel(ctx)
 	defer stop()

@@ -25,6 +25,9 @@ func Lock(ctx workflow.Context, in contract.LockInput) error {
 	l := &lock{
 		in: in, wants: workflow.GetSignalChannel(ctx, contract.WantSignal), frees: workflow.GetSignalChannel(ctx, contract.FreeSignal),
 	}
+	if err := workflow.SetQueryHandler(ctx, contract.StateQuery, func() (contract.LockInput, error) { return l.in, nil }); err != nil {
+		return err
+	}
 	for {
 		l.hear(ctx)
 		switch {
@@ -112,6 +115,9 @@ func (l *lock) enqueue(ctx workflow.Context, want contract.LockRequest) {
 	}
 	if want.Evict {
 		for _, run := range before {
+			if err := l.tell(ctx, run, contract.EvictedSignal, want.Run).Get(ctx, nil); err != nil {
+				workflow.GetLogger(ctx).Info("a run that is canceled was not told for which other run", "run", run, "error", err)
+			}
 			workflow.RequestCancelExternalWorkflow(ctx, contract.RunWorkflowID(run), "")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -51,10 +52,16 @@ func newStreet(t *testing.T, turns, gone, canceled []string) *street {
 		s.OnSignalExternalWorkflow("default-test-namespace", contract.RunWorkflowID(run), "", contract.TurnSignal, nil).Return(errors.New("not found"))
 	}
 	for _, run := range canceled {
+		told := false
+		s.OnSignalExternalWorkflow("default-test-namespace", contract.RunWorkflowID(run), "", contract.EvictedSignal, mock.Anything).
+			Return(func(string, string, string, string, any) error {
+				told = true
+				return nil
+			})
 		s.OnRequestCancelExternalWorkflow("default-test-namespace", contract.RunWorkflowID(run), "").Return(func(string, string, string) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.canceled[run] = true
+			s.canceled[run] = told // before it is canceled
 			return nil
 		})
 	}

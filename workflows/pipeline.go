@@ -99,6 +99,7 @@ type run struct {
 	rolledBack bool              // a release was
 	overBudget bool              // the budget is spent
 	unbegun    *record.RunOutput // how it ends without a turn of its concurrency group: none of its steps runs
+	gaveWayTo  string            // the run that this one was canceled for
 	canceled   bool              // before the history that this is, or before the main steps had ended
 	mainOver   bool              // the main steps have ended: a cancel comes too late for them
 	stop       workflow.CancelFunc
@@ -138,7 +139,7 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	if c := in.Continuation; c != nil {
 		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begin, c.Steps, c.Failed
 		r.declined, r.skipped, r.canceled, r.overBudget, r.cut = c.Declined, c.Skipped, c.Canceled, c.OverBudget, c.Cut
-		r.unbegun = c.Unbegun
+		r.unbegun, r.gaveWayTo = c.Unbegun, c.GaveWayTo
 		r.mainOver = !slices.ContainsFunc(in.Graph, func(n spec.Node) bool {
 			return n.Section == spec.SectionMain && !r.steps[r.index[n.ID]].Status.IsEnd()
 		})
@@ -168,7 +169,7 @@ func (r *run) carry(ctx workflow.Context) contract.RunInput {
 	in := r.in
 	in.Continuation = &contract.RunContinuation{
 		StartedAt: r.startedAt, Begin: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined, Skipped: r.skipped,
-		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), OverBudget: r.overBudget, Cut: r.cut, Unbegun: r.unbegun, Datasets: r.datasets, Models: r.models,
+		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), OverBudget: r.overBudget, Cut: r.cut, GaveWayTo: r.evictedBy(ctx), Unbegun: r.unbegun, Datasets: r.datasets, Models: r.models,
 		Tries: r.tries, Notified: r.notified, RolledBack: r.rolledBack,
 	}
 	return in
@@ -326,12 +327,15 @@ func (r *run) outcome(ctx workflow.Context) record.RunOutput {
 	case r.lost != nil:
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, fault.Message(r.lost), fault.TypeOf(r.lost)
 	case r.unbegun != nil:
-		out.Status, out.Error, out.ErrorType = r.unbegun.Status, r.unbegun.Error, r.unbegun.ErrorType
+		out.Status, out.Error, out.ErrorType, out.GaveWayTo = r.unbegun.Status, r.unbegun.Error, r.unbegun.ErrorType, r.unbegun.GaveWayTo
 	case r.overBudget:
 		out.Status, out.ErrorType = spec.StatusFailed, fault.Budget
 		out.Error = "the run was stopped because it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
 	case r.isCanceled(ctx):
 		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
+		if out.GaveWayTo = r.evictedBy(ctx); out.GaveWayTo != "" {
+			out.Error = "canceled: run " + out.GaveWayTo + " took its place in the group `" + r.begun.Concurrency.Group + "`"
+		}
 	case len(r.failed) > 0:
 		first := r.failed[0]
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, first.Step+": "+first.Error, first.Type

@@ -3,13 +3,14 @@ package contract
 import "strings"
 
 // Signals between runs and the lock of a concurrency group. WantSignal requests the lock (with a LockRequest), TurnSignal tells a run that
-// it holds the lock, TakenSignal tells it that it will get no turn and which run holds the lock, and FreeSignal, with the run's ID,
-// releases the lock or withdraws the request.
+// it holds the lock, TakenSignal tells it that it will get no turn and which run holds the lock, EvictedSignal tells it which run it is
+// canceled for, and FreeSignal, with the run's ID, releases the lock or withdraws the request.
 const (
-	WantSignal  = "sluice.want"
-	TurnSignal  = "sluice.turn"
-	TakenSignal = "sluice.taken"
-	FreeSignal  = "sluice.free"
+	WantSignal    = "sluice.want"
+	TurnSignal    = "sluice.turn"
+	TakenSignal   = "sluice.taken"
+	EvictedSignal = "sluice.evicted"
+	FreeSignal    = "sluice.free"
 )
 
 // LockWorkflowID is the workflow ID of a concurrency group's lock.
@@ -36,3 +37,9 @@ type LockRequest struct {
 
 // Within reports whether a child pipeline's run is one of another run's children, or of theirs.
 func Within(run, parent string) bool { return strings.HasPrefix(run, parent+".") }
+
+// DeadlockInput asks whether a child run that waits for a concurrency group would wait forever.
+type DeadlockInput struct {
+	Run   string `json:"run"`
+	Group string `json:"group"`
+}

@@ -27,21 +27,22 @@ const (
 	RolloutWorkflow  = "sluice.rollout"
 )
 
-// Activity types of the engine. All but Gather, Keep, Alive and Vacant run as local activities.
+// Activity types of the engine. All but Gather, Keep, Alive, Deadlock and Vacant run as local activities.
 const (
-	BeginActivity   = "sluice.begin"
-	SettleActivity  = "sluice.settle"
-	ResolveActivity = "sluice.resolve"
-	ExpandActivity  = "sluice.expand"
-	VerdictActivity = "sluice.judge"
-	GatherActivity  = "sluice.gather"
-	ChildActivity   = "sluice.child"
-	SyncActivity    = "sluice.sync"
-	RecordActivity  = "sluice.record"
-	FinishActivity  = "sluice.finish"
-	KeepActivity    = "sluice.keep"
-	AliveActivity   = "sluice.alive"
-	VacantActivity  = "sluice.vacant"
+	BeginActivity    = "sluice.begin"
+	SettleActivity   = "sluice.settle"
+	ResolveActivity  = "sluice.resolve"
+	ExpandActivity   = "sluice.expand"
+	VerdictActivity  = "sluice.judge"
+	GatherActivity   = "sluice.gather"
+	ChildActivity    = "sluice.child"
+	SyncActivity     = "sluice.sync"
+	RecordActivity   = "sluice.record"
+	FinishActivity   = "sluice.finish"
+	KeepActivity     = "sluice.keep"
+	AliveActivity    = "sluice.alive"
+	DeadlockActivity = "sluice.deadlock"
+	VacantActivity   = "sluice.vacant"
 )
 
 // Activity types of the kinds whose effect is one activity.
@@ -120,6 +121,8 @@ type RunContinuation struct {
 	OverBudget bool `json:"broke,omitempty"`
 	// Unbegun is how the run ends if it never got its turn of its concurrency group.
 	Unbegun *record.RunOutput `json:"without_turn,omitempty"`
+	// GaveWayTo is the run of the concurrency group that canceled this one.
+	GaveWayTo string `json:"gave_way_to,omitempty"`
 	// Cut is the section after the main one that a further cancellation stopped.
 	Cut spec.Section `json:"cut,omitempty"`
 	// Notified is how many events people were notified of.

@@ -317,10 +317,7 @@ func (e *Engine) handBack(ctx context.Context, rec record.RunRecord) error {
 	}
 	back := record.Returned{At: rec.Trigger.Time, By: rec.GaveWayTo, Evicted: rec.Status != spec.StatusSkipped}
 	if back.By == "" {
-		children, err := store.RecordsIn[record.RunRecord](ctx, e.Store, store.RunsPrefix+rec.Run+".", func(key string) bool {
-			_, is := record.RunOf(key)
-			return is
-		})
+		children, err := store.RecordsIn[record.RunRecord](ctx, e.Store, store.RunsPrefix+rec.Run+".", isRun)
 		if err != nil {
 			return err
 		}

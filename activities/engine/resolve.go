@@ -99,7 +99,7 @@ func (e *Engine) nothingToReuse(ctx context.Context, in contract.ResolveInput, c
 		if err != nil {
 			return err
 		}
-		why, help = "the cache is not used for it", "`sluice rerun " + cmp.Or(rec.Last, "RUN") + " --only " + strings.Join(in.Reuse.Only, ",") + "` reuses those of that run, or select it too"
+		why, help = "the cache is not used for it", "`sluice rerun "+cmp.Or(rec.Last, "RUN")+" --only "+strings.Join(in.Reuse.Only, ",")+"` reuses those of that run, or select it too"
 	}
 	return fault.Errorf(fault.Invalid, "it was not selected, but the selected steps need it, and %s: %s", why, help)
 }

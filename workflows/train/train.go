@@ -221,24 +221,36 @@ func isInterrupted(end spec.GenerationEnd) bool {
 	return end == spec.EndNotice || end == spec.EndNodeLost || end == spec.EndMoved
 }
 
-// maxFruitless is how many generations in a row may be taken away without a newer checkpoint than the one they began with. If machines last
-// long enough at all, one does within this number; a program that crashes its machines, or saves too rarely, never makes progress.
-const maxFruitless = 10
+// maxFruitless is how many generations may lose their nodes without a newer checkpoint than all before, and maxTaken how many may end at all
+// without one, also by notices and moves, which are not the program's doing. If machines last long enough at all, one does within this number; a
+// program that crashes its machines, or saves too rarely, never makes progress.
+const (
+	maxFruitless = 10
+	maxTaken     = 30
+)
 
-// fruitful returns an error if the last generations have made no progress.
+// fruitful returns an error if the generations since the newest checkpoint have made no progress. A generation that goes back to an older one,
+// because the newest is damaged, makes none.
 func (t *train) fruitful() error {
-	n := 0
-	for _, g := range slices.Backward(t.carried.Generations) {
-		newer := g.FromStep < t.current.FromStep
-		if g.NotResumed {
-			newer = g.Checkpoint != t.current.Checkpoint
+	n, lost, furthest := 0, 0, int64(0)
+	all := append(slices.Clone(t.carried.Generations), t.current)
+	for i, g := range all {
+		given := i == 0 || g.Checkpoint != all[i-1].Checkpoint
+		newer := g.FromStep > furthest && (given || !all[i-1].NotResumed)
+		if g.NotResumed { // its FromStep is where its script began
+			newer = given
 		}
-		if newer || !isInterrupted(g.End) && g.End != spec.EndDamaged {
-			break
+		if newer {
+			n, lost, furthest = 0, 0, max(furthest, g.FromStep)
 		}
-		n++
+		switch g.End {
+		case spec.EndNodeLost, spec.EndDamaged:
+			n, lost = n+1, lost+1
+		case spec.EndNotice, spec.EndMoved:
+			n++
+		}
 	}
-	if n < maxFruitless {
+	if lost < maxFruitless && n < maxTaken {
 		return nil
 	}
 	last := t.carried.Generations[len(t.carried.Generations)-1]
@@ -248,9 +260,9 @@ func (t *train) fruitful() error {
 				"which is in $SLUICE_RESUME_DIR and in $SLUICE_CHECKPOINT_DIR. The last time: %s", n, t.current.FromStep, last.Reason)
 	}
 	return fault.Errorf(fault.Preempted,
-		"the nodes were lost %d times in a row without a new checkpoint, each time from step %d on, the last time because: %s. Either the program takes its machines "+
+		"the nodes were lost %d times in a row without a newer checkpoint than that of step %d, the last time because: %s. Either the program takes its machines "+
 			"down, or they do not last until it saves: write checkpoints more often, or use `capacity: on_demand`",
-		n, t.current.FromStep, last.Reason)
+		n, furthest, last.Reason)
 }
 
 // settle decides what follows a generation that did not finish; nil means the next generation.
