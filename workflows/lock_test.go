@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -53,11 +52,13 @@ func newStreet(t *testing.T, turns, gone, canceled []string) *street {
 	}
 	for _, run := range canceled {
 		told := false
-		s.OnSignalExternalWorkflow("default-test-namespace", contract.RunWorkflowID(run), "", contract.EvictedSignal, mock.Anything).
-			Return(func(string, string, string, string, any) error {
-				told = true
-				return nil
-			})
+		for by := range s.dead {
+			s.OnSignalExternalWorkflow("default-test-namespace", contract.RunWorkflowID(run), "", contract.EvictedSignal, by).
+				Return(func(string, string, string, string, any) error {
+					told = true
+					return nil
+				})
+		}
 		s.OnRequestCancelExternalWorkflow("default-test-namespace", contract.RunWorkflowID(run), "").Return(func(string, string, string) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
