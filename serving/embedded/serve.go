@@ -17,15 +17,23 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 )
 
-// Serve starts the gateway of a target, with ONNX Runtime in this process. dir is a folder of its own, which is emptied.
+// Serve starts the gateway of a target, with ONNX Runtime in this process. dir is a separate folder for models, which are removed, and for the
+// outcomes of their trials, which stay.
 // gateway.ErrPortInUse when a port is taken.
 func Serve(
 	ctx context.Context, s *store.Store, target string, t spec.EmbeddedTarget, ports gateway.Ports, dir, labelKey string, log *slog.Logger,
 ) (*gateway.Server, error) {
-	open, err := gateway.Local(s, dir, func(ctx context.Context, dir string) (gateway.Upstream, error) { return load(ctx, t, dir, log) })
+	tried := trials{dir: filepath.Join(dir, "trials"), store: s, target: t, log: log}
+	open, err := gateway.Local(s, filepath.Join(dir, "models"), func(ctx context.Context, r routing.Release, model string, waiting func(string)) (gateway.Upstream, error) {
+		if err := tried.pass(ctx, r, model, waiting); err != nil {
+			return nil, err
+		}
+		return load(ctx, t, model, log)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -47,6 +48,14 @@ func (g *Gateway) warmUp(ctx context.Context, r routing.Release, unproven bool, 
 	}
 	g.warmUpMadeUp(ctx, r.Version, upstream)
 	return nil
+}
+
+// Rehearse makes the inferences of a warm-up, with made-up inputs where there are no rows. It is for a process in which they may crash.
+func Rehearse(ctx context.Context, upstream Upstream, some []rows.Row) {
+	g := &Gateway{opts: Options{Timeout: defaultTimeout}, log: slog.New(slog.DiscardHandler)}
+	if len(some) == 0 || g.warmUpWith(ctx, routing.Release{WarmUp: &routing.Rows{}}, some, upstream) != nil {
+		g.warmUpMadeUp(ctx, "", upstream)
+	}
 }
 
 // WarmUpRows reads the rows that a model is asked. A rows.DataError says what is wrong with them.

@@ -107,6 +107,22 @@ var initialize = sync.OnceValue(func() error {
 	return nil
 })
 
+// Build loads ONNX Runtime and returns what tells its build from others: a model that one of them runs may crash another.
+func Build() (string, error) {
+	version, err := LibraryVersion()
+	if err != nil {
+		return "", err
+	}
+	path, err := FindLibrary()
+	if err != nil {
+		return "", err
+	}
+	if file, err := os.Stat(path); err == nil { // the dynamic linker's has no path
+		return fmt.Sprintf("%s %s %d %d", version, path, file.Size(), file.ModTime().UnixNano()), nil
+	}
+	return version, nil
+}
+
 // LibraryVersion loads ONNX Runtime and returns its version.
 func LibraryVersion() (string, error) {
 	if err := initialize(); err != nil {

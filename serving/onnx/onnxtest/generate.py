@@ -1,4 +1,8 @@
-"""Writes the small models that the tests of serving and compile use. Run by hand: python3 generate.py (needs onnx and numpy)."""
+"""Writes the small models that the tests of serving and compile use. Run by hand: python3 generate.py (needs onnx and numpy).
+
+crash.onnx is not among them: it is nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) between an embedding and a linear layer, exported
+by torch with opset 12, optimised by ONNX Runtime 1.31 (ORT_ENABLE_BASIC) and then converted by its own
+onnxruntime.transformers.float16.convert_float_to_float16(model, keep_io_types=True)."""
 
 import pathlib
 

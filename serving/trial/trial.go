@@ -1,0 +1,82 @@
+// Package trial runs native code in a child process, which is this program started again: code that crashes there has harmed nothing else.
+package trial
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/sluiceml/sluice/internal/proc"
+)
+
+// maxOutput bounds what a child may write to each of its outputs.
+const maxOutput = 1 << 20
+
+// Crash is the end of a child that was not killed from outside.
+type Crash struct{ Reason string }
+
+// Error implements error.
+func (c *Crash) Error() string { return c.Reason }
+
+// ErrKilled says that SIGKILL ended the child, which is the kernel's way when memory runs out, so that nothing is known of what it ran.
+var ErrKilled = errors.New("the process was killed; there may be too little memory")
+
+// Run starts a program with one argument, gives it a request as JSON, and returns its output. The error is a Crash if the program ended
+// with anything but exit code 0.
+func Run(ctx context.Context, program, arg string, request any) ([]byte, error) {
+	input, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	var output, said bounded
+	exit, err := proc.Run(ctx, proc.Command{Path: program, Args: []string{arg}, Stdin: bytes.NewReader(input), Stdout: &output, Stderr: &said})
+	switch {
+	case err != nil:
+		return nil, err
+	case exit.Signal == syscall.SIGKILL:
+		return nil, ErrKilled
+	case !exit.OK():
+		return nil, &Crash{Reason: reasonOf(exit, said.String())}
+	case output.Len() >= maxOutput:
+		return nil, fmt.Errorf("the process answered more than %d bytes", maxOutput)
+	}
+	return output.Bytes(), nil
+}
+
+// Yield makes this process the first one that the kernel ends when memory runs out.
+func Yield() {
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600) // without /proc, the kernel chooses by size
+}
+
+// signalled is how the runtime of Go reports a signal in native code.
+var signalled = regexp.MustCompile(`SIG[A-Z]+: [a-z-]+( [a-z]+)?`)
+
+// reasonOf is one line: the first that the program wrote, which an assertion of C++ is, and the signal.
+func reasonOf(exit proc.Exit, said string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+	signal := signalled.FindString(said)
+	switch {
+	case first == "":
+		return exit.String()
+	case signal == "" || strings.Contains(first, signal):
+		return first
+	case strings.HasPrefix(first, "fatal error:"): // Go's, of any signal
+		return signal
+	}
+	return first + " (" + signal + ")"
+}
+
+// bounded keeps the beginning of what is written to it.
+type bounded struct{ bytes.Buffer }
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	_, _ = b.Buffer.Write(p[:min(len(p), maxOutput-b.Len())]) // memory takes it
+	return len(p), nil
+}
