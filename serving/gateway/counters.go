@@ -56,7 +56,8 @@ type counters struct {
 // tally is what was counted while a revision was served.
 type tally struct {
 	stats.Revision
-	keys *keyCounter // nil where traffic is not sticky
+	keys *keyCounter    // nil where traffic is not sticky
+	open map[int64]bool // the requests that have started and not ended, by their number from 1
 }
 
 func newCounters() *counters {
@@ -74,7 +75,7 @@ func (c *counters) begin(revision int64, weights map[string]float64, keyed *stat
 		r.keys.stop()
 	}
 	begun := stats.Revision{Revision: revision, Weights: weights, Versions: map[string]stats.Counts{}}
-	c.revisions = append(c.revisions, &tally{Revision: begun, keys: newKeyCounter(keyed)})
+	c.revisions = append(c.revisions, &tally{Revision: begun, keys: newKeyCounter(keyed), open: map[int64]bool{}})
 	c.revisions = c.revisions[max(0, len(c.revisions)-keepRevisions):]
 }
 
@@ -106,6 +107,27 @@ func (c *counters) at(revision int64) *tally {
 		}
 	}
 	return nil
+}
+
+// start counts a request of a revision that begins; end says that it has been counted, or never will be. It may be called again.
+func (c *counters) start(revision int64) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.at(revision)
+	if r == nil {
+		return func() {}
+	}
+	r.Started++
+	number := r.Started
+	r.open[number] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(r.open, number)
+		for r.Settled < r.Started && !r.open[r.Settled+1] {
+			r.Settled++
+		}
+	}
 }
 
 // request counts one request that chance, or its key, gave to a version.
@@ -221,7 +243,8 @@ func (c *counters) byRevision() []stats.Revision {
 	defer c.mu.Unlock()
 	out := make([]stats.Revision, len(c.revisions))
 	for i, r := range c.revisions {
-		out[i] = stats.Revision{Revision: r.Revision.Revision, Weights: r.Weights, Versions: copyCounts(r.Versions)}
+		out[i] = r.Revision
+		out[i].Versions = copyCounts(r.Versions)
 		if r.Shadow != nil {
 			shadow := stats.Shadow{}.Plus(*r.Shadow)
 			out[i].Shadow = &shadow

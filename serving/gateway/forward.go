@@ -101,6 +101,10 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) erro
 		return err
 	}
 	defer a.inflight.Done()
+	ended := g.started(a)
+	defer ended()
+	// An answer that has hung has failed by then, since none of its parts may take longer than the timeout; what still comes may come for hours.
+	defer time.AfterFunc(2*g.opts.Timeout, ended).Stop()
 	a.dropShadow() // there is nothing to compare
 	g.note(r.Context()).assigned(a, key)
 	w.Header().Set(ReleaseHeader, a.Version)

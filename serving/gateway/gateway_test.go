@@ -111,7 +111,7 @@ func newBenchWith(t *testing.T, opts Options) *bench {
 	return b
 }
 
-func (b *bench) load(_ context.Context, dir string) (Upstream, error) {
+func (b *bench) load(_ context.Context, _ routing.Release, dir string, _ func(string)) (Upstream, error) {
 	behaviour, err := os.ReadFile(filepath.Join(dir, "model"))
 	if err != nil {
 		return nil, err

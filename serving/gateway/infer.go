@@ -74,6 +74,7 @@ func (g *Gateway) answer(ctx context.Context, version string, header http.Header
 		return nil, "", err
 	}
 	defer a.inflight.Done()
+	defer g.started(a)()
 	g.note(ctx).assigned(a, key)
 	label, err := answer.LabelOf(req.Parameters["label"])
 	if err == nil {

@@ -22,7 +22,7 @@ func newKeyCounter(k *stats.Keyed) *keyCounter {
 	return &keyCounter{Keyed: *k}
 }
 
-// stop ends the counting, and lets go of the keys: another revision is served.
+// stop ends the counting of first answers, and lets go of the keys: another revision is served. Errors that come late are still counted.
 func (k *keyCounter) stop() {
 	if k != nil {
 		k.stopped, k.answered, k.differed, k.measured = true, nil, nil, nil
@@ -31,7 +31,14 @@ func (k *keyCounter) stop() {
 
 // answer counts an answer of a version, if it is an error or its key's first.
 func (k *keyCounter) answer(version string, d drawn, isError bool, add func(*stats.Counts)) {
-	if k == nil || k.stopped {
+	if k == nil {
+		return
+	}
+	cell := stats.CellOf(d.hash)
+	if isError && cell >= k.From {
+		k.Erred.Add(cell)
+	}
+	if k.stopped {
 		return
 	}
 	if d.byKey {
@@ -39,14 +46,7 @@ func (k *keyCounter) answer(version string, d drawn, isError bool, add func(*sta
 	} else {
 		k.WithoutKey++
 	}
-	cell := stats.CellOf(d.hash)
-	if cell < k.From {
-		return
-	}
-	if isError {
-		k.Erred.Add(cell)
-	}
-	if k.answered.add(d) {
+	if cell >= k.From && k.answered.add(d) {
 		counts := k.First[version]
 		add(&counts)
 		k.First[version] = counts

@@ -93,6 +93,7 @@ func (m *mirror) run(ctx context.Context) {
 // repeat makes one mirrored request and lets go of the shadow release. Whatever goes wrong with it, users are served on.
 func (m *mirror) repeat(ctx context.Context, job mirrored) {
 	defer job.shadow.inflight.Done()
+	defer m.counters.start(job.revision)()
 	defer func() {
 		if p := recover(); p != nil {
 			m.log.Error("a mirrored request could not be compared", "release", job.shadow.Version, "panic", p, "stack", string(debug.Stack()))

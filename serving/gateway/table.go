@@ -227,6 +227,14 @@ func (g *Gateway) assign(version, key string) (*assignment, error) {
 	return a, nil
 }
 
+// started counts that a request begins which chance, or its key, gave to a release; the result says that it has ended.
+func (g *Gateway) started(a *assignment) (ended func()) {
+	if !a.counted {
+		return func() {}
+	}
+	return g.counters.start(a.revision)
+}
+
 // loadingAgain is after how long it is worth asking again while a release is being loaded.
 const loadingAgain = time.Second
 

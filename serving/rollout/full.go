@@ -49,12 +49,13 @@ func (s State) answered() (candidate, stable stats.Counts, copies int) {
 
 // moreThanBefore compares a candidate that has all the traffic with what the previous release did in earlier stages. It returns why the
 // rollout must end, or "".
-func (s State) moreThanBefore(stage Stage) string {
+func (s State) moreThanBefore(stage Stage, late stats.Counts) string {
 	if !stage.full() {
 		return ""
 	}
 	now, _, copies := s.answered()
 	before := s.Before
+	now.Requests, now.Failures = now.Requests+late.Requests, now.Failures+late.Failures
 	if risen(now.Failures, now.Requests, before.Failures, before.Requests, copies, stage.Alpha()) {
 		return fmt.Sprintf("%.2f%% of %d requests failed, and %.2f%% of %d with the release before, in earlier stages",
 			100*ratio(now.Failures, now.Requests), now.Requests, 100*ratio(before.Failures, before.Requests), before.Requests)

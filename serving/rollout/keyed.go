@@ -145,7 +145,7 @@ func (s State) worseByKey(stage Stage, look spec.Look) string {
 
 // keyedDifferences is the most that a gateway knows against the candidate of mirrored keys.
 func (s State) keyedDifferences() stats.ErrorEvidence {
-	most := stats.ErrorEvidence{Finished: s.Errors.Finished}
+	most := stats.ErrorEvidence{Finished: s.Errors.Finished, Late: s.Errors.Late}
 	for i, k := range s.byGateway() {
 		e := most.Look(stats.Split{Candidate: k.CandidateOnly, Stable: k.StableOnly, Share: 0.5})
 		e.Stage += math.Log(stats.Part(i))

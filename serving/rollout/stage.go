@@ -72,6 +72,8 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 	look := spec.Look{
 		At: stage.Elapsed.Seconds(), Delta: delta(counts.Shadow), Alpha: stage.Alpha(),
 	}
+	var late stats.Counts
+	state.Errors.Late, late = state.lateEvidence()
 	if stage.Keyed {
 		state.Errors = state.keyedErrors(stage)
 	} else {
@@ -98,17 +100,19 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 		rejected = worse(stage, look, counts.Shadow)
 	}
 	if rejected == "" {
-		rejected = state.moreThanBefore(stage)
+		rejected = state.moreThanBefore(stage, late)
+	} else if late.Failures > 0 {
+		rejected += fmt.Sprintf("; %d requests of earlier stages failed after these had ended", late.Failures)
 	}
 	if rejected != "" {
 		look.Decision, look.Reason = Abort, rejected
 		return state, look, nil
 	}
 	var made []spec.Check
-	look.Decision, look.Reason, made = evaluateSamples(stage, look, checks)
+	look.Decision, look.Reason, made = evaluateSamples(stage, look, state.unanswered, checks)
 	if look.Decision == Pass {
 		look.Reason += stage.comparedWith(state.Before)
-		if failed := cmp.Or(unusable(stage, state.Before, counts.Candidate), blind(stage, counts)); failed != "" {
+		if failed := cmp.Or(unusable(stage, state.Before, counts.Candidate.Plus(late)), blind(stage, counts)); failed != "" {
 			look.Decision, look.Reason = Abort, failed
 		}
 	}
@@ -145,8 +149,8 @@ func samplesOf(stage Stage, state State, look spec.Look) (samples int64, what st
 	return samples, what
 }
 
-// evaluateSamples decides by the number of samples, the checks and the time.
-func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reason string, made []spec.Check) {
+// evaluateSamples decides by the number of samples, the requests that are unanswered, the checks and the time.
+func evaluateSamples(stage Stage, look spec.Look, unanswered func() int64, checks Checks) (decision, reason string, made []spec.Check) {
 	if stage.Spec.Shadow > 0 && stage.Stable == "" && !stage.Paused {
 		return Pass, "no release is serving yet, so there is nothing to mirror", nil
 	}
@@ -164,6 +168,9 @@ func evaluateSamples(stage Stage, look spec.Look, checks Checks) (decision, reas
 	case samples >= needed && stage.Elapsed < time.Duration(stage.Spec.Bake):
 		return Hold, fmt.Sprintf("%d %s; baking until %v have passed", samples, what, stage.Spec.Bake), nil
 	case samples >= needed:
+		if open := unanswered(); open > 0 {
+			return Hold, fmt.Sprintf("%d %s; waiting for the end of %d requests that had begun by then", samples, what, open), nil
+		}
 		return evaluateChecks(stage, look, checks)
 	case stage.Elapsed < maxWait:
 		return Hold, fmt.Sprintf("%d of %d %s", samples, needed, what), nil

@@ -29,6 +29,10 @@ type State struct {
 	Crashed map[string][]string `json:"crashed,omitempty"`
 	// Cells are those with errors, by routing revision of the stage, where traffic is sticky.
 	Cells map[int64]stats.Keyed `json:"cells,omitempty"`
+	// Ended is what is known of the stages before this one, by routing revision.
+	Ended map[int64]Ended `json:"ended,omitempty"`
+	// Awaited is how many requests had begun when the stage had its samples, by epoch and routing revision; nil before.
+	Awaited map[string]map[int64]int64 `json:"awaited,omitempty"`
 	// Before is what the release that serves did in the stages before this one.
 	Before Past `json:"before,omitzero"`
 	// Looked is when the stage was last looked at, in seconds since its start.
@@ -52,6 +56,9 @@ type Tally struct {
 	// Share of the traffic that the candidate had, beside the stable release.
 	Share  float64 `json:"share"`
 	Counts Counts  `json:"counts"`
+	// Started and Settled are those of stats.Revision.
+	Started int64 `json:"started,omitempty"`
+	Settled int64 `json:"settled,omitempty"`
 	// Keys is set where traffic is sticky.
 	Keys *KeyTally `json:"keys,omitempty"`
 }
@@ -70,7 +77,7 @@ func (c Counts) plus(other Counts) Counts {
 // NextStage ends a stage. It keeps the evidence, what crashed, and the counts of the serving release; the other counts start anew.
 func (s State) NextStage() State {
 	_, stable, _ := s.answered()
-	return State{Errors: s.Errors.Next(), Loss: s.Loss.Next(), Crashed: s.Crashed, Before: s.Before.plus(stable)}
+	return State{Errors: s.Errors.Next(), Loss: s.Loss.Next(), Crashed: s.Crashed, Ended: s.ended(), Before: s.Before.plus(stable)}
 }
 
 // seen adds what all gateways have counted to the state.
@@ -93,7 +100,7 @@ func (s State) seen(stage Stage, now []stats.Snapshot) State {
 		if !known {
 			life.Order = len(s.Epochs)
 		}
-		s.Cells = united(s.Cells, stage, snapshot)
+		s.Cells, s.Ended = united(s.Cells, stage, snapshot), s.late(stage, snapshot)
 		for i, t := range before.Tallies { // gateways report their newest revisions only
 			if !slices.ContainsFunc(life.Tallies, func(now Tally) bool { return now.Revision == t.Revision }) {
 				life.Tallies = slices.Insert(life.Tallies, i, t)
@@ -122,21 +129,30 @@ func tallies(stage Stage, snapshot stats.Snapshot) []Tally {
 		if r.Revision < stage.Revision {
 			continue
 		}
-		t := Tally{Revision: r.Revision, Share: float64(stage.Spec.Weight), Keys: keyTally(stage, r)}
-		if r.Weights != nil {
-			candidate, stable := r.Weights[stage.Candidate], r.Weights[stage.Stable]
-			t.Share = 0
-			if candidate > 0 {
-				t.Share = candidate / (candidate + stable)
-			}
-		}
-		t.Counts = Counts{Candidate: r.Versions[stage.Candidate], Stable: r.Versions[stage.Stable]}
-		if r.Shadow != nil && r.Shadow.Version == stage.Candidate {
-			t.Counts.Shadow = *r.Shadow
+		t := tally(stage, r)
+		if snapshot.Closed {
+			t.Settled = t.Started // nothing more comes
 		}
 		all = append(all, t)
 	}
 	return all
+}
+
+// tally is what a gateway has counted of a revision.
+func tally(stage Stage, r stats.Revision) Tally {
+	t := Tally{Revision: r.Revision, Share: float64(stage.Spec.Weight), Keys: keyTally(stage, r), Started: r.Started, Settled: r.Settled}
+	if r.Weights != nil {
+		candidate, stable := r.Weights[stage.Candidate], r.Weights[stage.Stable]
+		t.Share = 0
+		if candidate > 0 {
+			t.Share = candidate / (candidate + stable)
+		}
+	}
+	t.Counts = Counts{Candidate: r.Versions[stage.Candidate], Stable: r.Versions[stage.Stable]}
+	if r.Shadow != nil && r.Shadow.Version == stage.Candidate {
+		t.Counts.Shadow = *r.Shadow
+	}
+	return t
 }
 
 // byRevision are the stage's counts, over all gateways, by routing revision.

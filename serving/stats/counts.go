@@ -110,6 +110,10 @@ type Revision struct {
 	Weights map[string]float64 `json:"weights,omitempty"`
 	// Versions by name.
 	Versions map[string]Counts `json:"versions"`
+	// Started is how many requests and copies chance has given to a release, and Settled how many of these, in the order of their start, have
+	// been counted without a gap: all of the first Settled have ended.
+	Started int64 `json:"started,omitempty"`
+	Settled int64 `json:"settled,omitempty"`
 	// Shadow is set when the revision mirrors requests.
 	Shadow *Shadow `json:"shadow,omitempty"`
 	// Keyed is set when the revision's traffic is sticky.

@@ -32,10 +32,24 @@ type Split struct {
 	Share     float64
 }
 
+// surplus is how many errors the candidate has beyond its share.
+func (s Split) surplus() float64 { return float64(s.Candidate) - s.Share*float64(s.Candidate+s.Stable) }
+
+// Carried is ln E of a split that has ended: evidence that the candidate is better counts for nothing.
+func (s Split) Carried() float64 {
+	evidence := LogEvidence(s.Candidate, s.Stable, s.Share)
+	if s.surplus() <= 0 {
+		return min(evidence, 0)
+	}
+	return evidence
+}
+
 // ErrorEvidence is the error test's state over the stages of a rollout. The zero value is the start.
 type ErrorEvidence struct {
 	// Finished is ln of the product of what earlier stages left.
 	Finished float64 `json:"finished"`
+	// Late is how much that has changed since by requests of these stages which ended later.
+	Late float64 `json:"late,omitempty"`
 	// Stage is ln E of the current stage's newest look.
 	Stage float64 `json:"stage"`
 	// Worse says that the candidate has more than its share of the current stage's errors.
@@ -49,13 +63,12 @@ func (e ErrorEvidence) Look(splits ...Split) ErrorEvidence {
 	e.Stage = 0
 	var surplus float64
 	for i, s := range splits {
-		evidence := LogEvidence(s.Candidate, s.Stable, s.Share)
-		beyond := float64(s.Candidate) - s.Share*float64(s.Candidate+s.Stable)
-		if beyond <= 0 && i < len(splits)-1 {
-			evidence = min(evidence, 0)
+		if i < len(splits)-1 {
+			e.Stage += s.Carried()
+		} else {
+			e.Stage += LogEvidence(s.Candidate, s.Stable, s.Share)
 		}
-		e.Stage += evidence
-		surplus += beyond
+		surplus += s.surplus()
 	}
 	e.Worse = surplus > 0
 	return e
@@ -68,15 +81,17 @@ func (e ErrorEvidence) Next() ErrorEvidence {
 	if !e.Worse {
 		carried = min(carried, 0)
 	}
-	return ErrorEvidence{Finished: e.Finished + carried}
+	return ErrorEvidence{Finished: e.Finished + e.Late + carried}
 }
 
 // Value is the evidence so far as an e-value, capped where JSON's numbers end.
-func (e ErrorEvidence) Value() float64 { return math.Exp(min(e.Finished+e.Stage, 690)) }
+func (e ErrorEvidence) Value() float64 { return math.Exp(min(e.Finished+e.Late+e.Stage, 690)) }
 
 // Rejects reports whether the candidate must be taken for worse: an equal one is ever rejected with probability at most alpha.
+// Late errors may reject it alone, but not with what the current stage found for it.
 func (e ErrorEvidence) Rejects(alpha float64) bool {
-	return e.Worse && e.Finished+e.Stage >= -math.Log(alpha)
+	limit, earlier := -math.Log(alpha), e.Finished+e.Late
+	return e.Worse && earlier+e.Stage >= limit || e.Late > 0 && earlier+min(e.Stage, 0) >= limit
 }
 
 func logBeta(a, b float64) float64 {
