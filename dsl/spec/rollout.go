@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluiceml/sluice/internal/artifact"
 )
@@ -79,7 +80,7 @@ type Stage struct {
 	// Queries are asked of the environment's Prometheus when the stage could pass otherwise, and all their conditions must be true.
 	Queries []StageQuery `json:"queries,omitempty"`
 	// Checks are bool CEL expressions over delta.* (delta.agreement, delta.max_abs), candidate.* and stable.* (requests, errors,
-	// error_rate, loss, p50_ms, p99_ms, crashes; of answers that are streamed with `protocol: openai` also first_token_p50_ms, first_token_p99_ms
+	// error_rate, client_errors, loss, p50_ms, p99_ms, crashes; of answers that are streamed with `protocol: openai` also first_token_p50_ms, first_token_p99_ms
 	// and tokens_per_s); all must be true for the stage to pass.
 	Checks []Expr `json:"checks,omitempty" dsl:"bool"`
 }
@@ -90,6 +91,19 @@ type StageQuery struct {
 	Query string `json:"query"`
 	// Condition is a bool CEL expression over `value`, the answer. Without an answer the stage waits.
 	Condition Expr `json:"condition" dsl:"bool"`
+}
+
+// evidencePrior is how many errors the prior of the error test is worth.
+const evidencePrior = 20
+
+// LeastErrors is how many errors of a candidate with a share of the traffic the error test needs to find that it is worse than a release
+// without errors, with evidence (its logarithm) from earlier stages. With fewer requests the test can find nothing.
+func LeastErrors(share, alpha, evidence float64) int64 {
+	n := int64(0)
+	for ; share < 1 && evidence < -math.Log(alpha); n++ {
+		evidence += math.Log((evidencePrior*share + float64(n)) / ((evidencePrior + float64(n)) * share))
+	}
+	return n
 }
 
 // Check says what is wrong with stages whose values are known only now, because expressions gave them.
@@ -250,6 +264,8 @@ type SideCounts struct {
 	Requests  int64   `json:"requests"`
 	Errors    int64   `json:"errors"`
 	ErrorRate float64 `json:"error_rate"`
+	// ClientErrors is how many further requests were refused as their sender's mistake, with a status of 4xx.
+	ClientErrors int64 `json:"client_errors,omitempty"`
 	// Loss is the mean difference of answer and label, each at most the loss test's bound; nil where there is no such test or no label.
 	Loss  *float64 `json:"loss,omitempty"`
 	P50MS float64  `json:"p50_ms"`
@@ -266,7 +282,9 @@ type SideCounts struct {
 // Values are what is known of a side, by the names of its keys: rates and latencies only of one with requests, a loss only of one with labels,
 // and what tells how fast tokens come only of one with tokens.
 func (s SideCounts) Values() map[string]float64 {
-	values := map[string]float64{"requests": float64(s.Requests), "errors": float64(s.Errors), "crashes": float64(s.Crashes)}
+	values := map[string]float64{
+		"requests": float64(s.Requests), "errors": float64(s.Errors), "client_errors": float64(s.ClientErrors), "crashes": float64(s.Crashes),
+	}
 	if s.Requests > 0 {
 		values["error_rate"], values["p50_ms"], values["p99_ms"] = s.ErrorRate, s.P50MS, s.P99MS
 	}

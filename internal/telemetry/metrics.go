@@ -138,8 +138,8 @@ var (
 // What gateways count and hold.
 var (
 	Requests = counter("sluice_requests_total",
-		"Requests that were randomly assigned to a version; `wrong` according to their label; `label_refused` requests ran no inference",
-		target, version, Label{"outcome", []string{"ok", "wrong", "failure", "label_refused"}})
+		"Requests that were randomly assigned to a version; `wrong` according to their label; `label_refused` requests ran no inference; `client_error` requests were refused with a status of 4xx, except 408, 429 and 499; the clients of `left` requests did not wait for an answer",
+		target, version, Label{"outcome", []string{"ok", "wrong", "failure", "label_refused", "client_error", "left"}})
 	RequestDuration = Metric{
 		Name: "sluice_request_duration_seconds", Type: Histogram, Labels: []Label{target, version},
 		Help: "Duration of these requests, except those that found no slot",

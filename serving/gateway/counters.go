@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -20,7 +21,20 @@ const (
 	answered outcome = "ok"
 	wrong    outcome = "wrong"
 	failure  outcome = "failure"
+	// The release refused the request as its sender's mistake, or the client left before an answer.
+	clientError outcome = "client_error"
+	clientLeft  outcome = "left"
 )
+
+// outcomeOf is that of a request with an error, by the status of its answer: a client's mistake is not the release's. A request that took too
+// long, that found no place, or whose client gave up is.
+func outcomeOf(status int) outcome {
+	switch {
+	case status < 400 || status > 499, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status == statusLeft:
+		return failure
+	}
+	return clientError
+}
 
 // comparison is one mirrored request.
 type comparison struct {
@@ -132,6 +146,13 @@ func (c *counters) start(revision int64) (end func()) {
 
 // request counts one request that chance, or its key, gave to a version.
 func (c *counters) request(a *assignment, one requestOutcome) {
+	switch one.outcome {
+	case clientError:
+		c.count(a.revision, a.Version, func(counts *stats.Counts) { counts.ClientErrors++ })
+	case clientLeft:
+		c.count(a.revision, a.Version, func(counts *stats.Counts) { counts.Left++ })
+		return
+	}
 	add := func(counts *stats.Counts) {
 		counts.Requests++
 		if one.labelled {
@@ -157,11 +178,13 @@ func (c *counters) request(a *assignment, one requestOutcome) {
 			counts.PerToken.Add(took)
 		}
 	}
-	c.count(a.revision, a.Version, add)
+	if one.outcome != clientError {
+		c.count(a.revision, a.Version, add)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.at(a.revision); r != nil {
-		r.keys.answer(a.Version, a.drawn, one.outcome != answered, add)
+		r.keys.answer(a.Version, a.drawn, one.outcome, add)
 	}
 }
 

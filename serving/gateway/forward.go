@@ -35,12 +35,8 @@ type Forwarder interface {
 // partSize is how much of an answer is held at once.
 const partSize = 32 << 10
 
-var (
-	// errSlow ends an answer that does not begin, or go on, within Options.Timeout.
-	errSlow = errors.New("no answer in time")
-	// errLeft ends an answer whose client has disconnected.
-	errLeft = errors.New("the client has disconnected")
-)
+// errSlow ends an answer that does not begin, or go on, within Options.Timeout.
+var errSlow = errors.New("no answer in time")
 
 // forwarding are the routes of a target whose requests are passed on: all but the gateway's own health.
 func (g *Gateway) forwarding() http.Handler {
@@ -87,7 +83,7 @@ func passable(r *http.Request) error {
 
 // pass makes a request of a release. An error is that there is no answer to pass back.
 func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) error {
-	leave, err := g.enter()
+	leave, err := g.enter(r.Context())
 	if err != nil {
 		return err
 	}
@@ -108,7 +104,7 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) erro
 	a.dropShadow() // there is nothing to compare
 	g.note(r.Context()).assigned(a, key)
 	w.Header().Set(ReleaseHeader, a.Version)
-	leaveShare, err := g.enterShare(a)
+	leaveShare, err := g.enterShare(r.Context(), a)
 	if err != nil {
 		return err
 	}
@@ -117,10 +113,9 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) erro
 	if !ok {
 		return fmt.Errorf("release %s does not take requests of the protocol %s", a.Version, g.opts.Protocol)
 	}
-	// The request continues without its client until the answer has begun: a client that gives up on a slow release would otherwise hide
-	// how slow it is.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
+	defer g.abandon(r.Context(), a, cancel)()
 	p := &passage{w: w, client: r.Context(), cancel: cancel, began: time.Now(), timeout: g.opts.Timeout}
 	if g.opts.Protocol == OpenAI {
 		p.tokens = &tokens{began: p.began}
@@ -149,13 +144,17 @@ func (g *Gateway) pass(w http.ResponseWriter, r *http.Request, body []byte) erro
 
 // countPassage counts what came of a request, and returns why it failed.
 func (g *Gateway) countPassage(ctx context.Context, a *assignment, p *passage, resp *http.Response, err error) error {
+	what := failure
 	switch cause := context.Cause(ctx); {
 	case err == nil && resp.StatusCode >= http.StatusBadRequest:
+		what = outcomeOf(resp.StatusCode)
 		err = fmt.Errorf("the model's server answers %s", resp.Status)
 	case err == nil && p.tokens != nil && p.tokens.failed:
 		err = errors.New("the model's server ends the answer with an error")
-	case errors.Is(cause, errLeft):
+	case errors.Is(cause, errLeft) && p.measured:
 		err = nil // as far as it was seen
+	case errors.Is(cause, errLeft):
+		what, err = clientLeft, errLeft
 	case errors.Is(cause, errSlow):
 		err = &oip.Error{Status: http.StatusGatewayTimeout, Message: fmt.Sprintf("the model's server has sent nothing for %v", p.timeout)}
 	}
@@ -164,8 +163,10 @@ func (g *Gateway) countPassage(ctx context.Context, a *assignment, p *passage, r
 	}
 	one := requestOutcome{outcome: answered, latency: time.Since(p.began), tokens: p.tokens}
 	if err != nil {
-		one.outcome, one.tokens = failure, nil
-		g.log.Warn("a request failed", "release", a.Version, "error", err)
+		one.outcome, one.tokens = what, nil
+		if what == failure {
+			g.log.Warn("a request failed", "release", a.Version, "error", err)
+		}
 	}
 	g.counters.request(a, one)
 	return err
@@ -180,6 +181,7 @@ type passage struct {
 	timeout  time.Duration
 	patience *time.Timer // until something must have come
 	tokens   *tokens     // nil when none are looked for
+	measured bool        // what matters of the answer has come
 }
 
 // relay passes an answer back as it comes.
@@ -202,7 +204,6 @@ func (p *passage) relay(ctx context.Context, resp *http.Response) error {
 	takenBy(p.w, time.Time{})
 	defer func() { takenBy(p.w, time.Now().Add(answerTime)) }()
 	part := make([]byte, partSize)
-	watched := false
 	for {
 		p.patience.Reset(p.timeout)
 		n, err := resp.Body.Read(part)
@@ -217,11 +218,11 @@ func (p *passage) relay(ctx context.Context, resp *http.Response) error {
 				gone = werr != nil || resp.ContentLength < 0 && out.Flush() != nil
 				takenBy(p.w, time.Time{})
 			}
-			if !watched && (!streams || p.tokens.seen > 0) {
-				watched = true // what matters has been measured
+			if !p.measured && (!streams || p.tokens.seen > 0) {
+				p.measured = true
 				defer context.AfterFunc(p.client, func() { p.cancel(errLeft) })()
 			}
-			if gone && watched {
+			if gone && p.measured {
 				p.cancel(errLeft)
 			}
 		}

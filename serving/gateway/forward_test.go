@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,7 +85,7 @@ func counts(t *testing.T, g *Gateway, requests int64) stats.Counts {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range poll.Every(ctx, 5*time.Millisecond) {
-		if c := g.Stats().At(2).Versions["1"]; c.Requests >= requests {
+		if c := g.Stats().At(2).Versions["1"]; c.Requests+c.ClientErrors+c.Left >= requests {
 			return c
 		}
 	}
@@ -154,26 +156,31 @@ func TestBrokenAnswers(t *testing.T) {
 		serve  http.HandlerFunc
 		status int
 		whole  bool
+		client int64 // mistakes of the client
 	}{
 		"an error in the stream": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, token, `data: {"error":{"message":"out of memory"}}`, "\n\n", done)
-		}, 200, true},
+		}, 200, true, 0},
 		"a stream that breaks off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, token)
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
-		}, 200, false},
+		}, 200, false, 0},
 		"a stream that stops": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, token)
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
-		}, 200, false},
-		"no answer":   {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); <-r.Context().Done() }, 504, true},
-		"no model":    {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, 404, true},
-		"overwhelmed": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, 429, true},
+		}, 200, false, 0},
+		"no answer":   {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); <-r.Context().Done() }, 504, true, 0},
+		"no model":    {func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, 404, true, 1},
+		"nonsense":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400) }, 400, true, 1},
+		"not allowed": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, 403, true, 1},
+		"not in time": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(408) }, 408, true, 0},
+		"overwhelmed": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, 429, true, 0},
+		"gave up":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(499) }, 499, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, url := passing(t, OpenAI, 300*time.Millisecond, tc.serve)
@@ -185,7 +192,7 @@ func TestBrokenAnswers(t *testing.T) {
 			if _, err := io.ReadAll(resp.Body); (err == nil) != tc.whole || resp.StatusCode != tc.status {
 				t.Errorf("%s, %v; want %d", resp.Status, err, tc.status)
 			}
-			if c := counts(t, g, 1); c.Failures != 1 || c.Requests != 1 || c.FirstToken.Count() != 0 {
+			if c := counts(t, g, 1); c.Failures != 1-tc.client || c.Requests != 1-tc.client || c.ClientErrors != tc.client || c.FirstToken.Count() != 0 {
 				t.Errorf("%+v", c)
 			}
 		})
@@ -221,6 +228,92 @@ func TestClientLeaves(t *testing.T) {
 	if c := counts(t, g, 1); c.Requests != 1 || c.Failures != 0 || c.FirstToken.Count() != 1 {
 		t.Errorf("%+v", c)
 	}
+}
+
+// TestClientsThatLeaveHoldNoPlace: clients that left before an answer keep nobody from being answered. The server goes on for them in a
+// rollout, which learns that they were not answered in time, and else not.
+func TestClientsThatLeaveHoldNoPlace(t *testing.T) {
+	for _, trial := range []bool{false, true} {
+		t.Run(fmt.Sprint(trial), func(t *testing.T) {
+			var begun, ended atomic.Int64
+			g, url := passing(t, OpenAI, 5*time.Second, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/state" {
+					return
+				}
+				_, _ = io.ReadAll(r.Body)
+				begun.Add(1)
+				<-r.Context().Done()
+				ended.Add(1)
+			})
+			if trial {
+				doc, err := routing.Current(t.Context(), g.opts.Store, "m")
+				if err != nil {
+					t.Fatal(err)
+				}
+				doc.Candidate = "1"
+				if doc, err = routing.Set(t.Context(), g.opts.Store, doc.Revision, doc); err != nil {
+					t.Fatal(err)
+				}
+				g.Poke()
+				eventually(t, "the rollout has begun", func() bool { return g.State().Serving == doc.Revision })
+			}
+			ctx, leave := context.WithCancel(t.Context())
+			var clients sync.WaitGroup
+			for range maxInFlight {
+				clients.Go(func() {
+					req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/completions", strings.NewReader(`{}`))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if resp, err := http.DefaultClient.Do(req); err == nil {
+						_ = resp.Body.Close()
+						t.Error(resp.Status)
+					}
+				})
+			}
+			eventually(t, "all have begun", func() bool { return begun.Load() == maxInFlight })
+			leave()
+			clients.Wait()
+			eventually(t, "another client is answered", func() bool {
+				resp, err := http.Get(url + "/state")
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = resp.Body.Close()
+				return resp.StatusCode == http.StatusOK
+			})
+			if trial && ended.Load() > 0 {
+				t.Errorf("%d requests have ended with their clients", ended.Load())
+			}
+			eventually(t, "all have ended", func() bool { return ended.Load() == maxInFlight })
+			count := func() (c stats.Counts) {
+				for _, r := range g.Stats().Revisions {
+					c = c.Plus(r.Versions["1"])
+				}
+				return c
+			}
+			eventually(t, "all are counted", func() bool {
+				c := count()
+				return trial && c.Failures == maxInFlight && c.Left == 0 || !trial && c.Failures == 0 && c.Left == maxInFlight
+			})
+			if n := len(g.abandoned) + len(g.places); n != 0 {
+				t.Errorf("%d places are still taken", n)
+			}
+		})
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range poll.Every(ctx, 5*time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("not in time: %s", what)
 }
 
 // TestTokens: a stream is read however it is cut, and nothing in it can break the reading.

@@ -86,9 +86,11 @@ type Gateway struct {
 	mirror   *mirror
 	bodies   *bodies
 	places   chan struct{} // of inferences under way
-	poke     chan struct{}
-	changed  chan struct{} // there is something to report at once
-	grpc     *grpc.Server
+	// abandoned are those whose clients have left, and that a rollout learns from.
+	abandoned chan struct{}
+	poke      chan struct{}
+	changed   chan struct{} // there is something to report at once
+	grpc      *grpc.Server
 
 	cancel     context.CancelFunc
 	background sync.WaitGroup
@@ -118,6 +120,9 @@ func New(opts Options) *Gateway {
 		counters: newCounters(),
 		bodies:   newBodies(),
 		places:   make(chan struct{}, maxInFlight),
+
+		abandoned: make(chan struct{}, maxInFlight),
+
 		poke:     make(chan struct{}, 1),
 		changed:  make(chan struct{}, 1),
 		cancel:   cancel,

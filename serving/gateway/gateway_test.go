@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -290,18 +291,51 @@ func TestOutcomesAreCounted(t *testing.T) {
 	}
 }
 
+// TestAClientThatGoesAwayIsCounted: in a rollout, a client that gives up does not hide that its release hangs. Otherwise the work ends.
 func TestAClientThatGoesAwayIsCounted(t *testing.T) {
-	b := newBench(t, 50*time.Millisecond)
-	doc := b.route(t, nil, weightedBehaviour{"1", "hangs", 1})
-	b.untilServing(t, doc.Revision)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, inferPath, strings.NewReader(request))
-	r.Header.Set("Content-Type", "application/json")
-	b.ServeHTTP(httptest.NewRecorder(), r)
-	if c := b.Stats().At(doc.Revision).Versions["1"]; c.Failures != 1 {
-		t.Errorf("counts %+v, want one failure", c)
+	for _, trial := range []bool{true, false} {
+		b := newBench(t, 50*time.Millisecond)
+		doc := b.try(t, "hangs", "hangs", func() {})
+		want := stats.Counts{Requests: 1, Failures: 1}
+		if !trial {
+			doc.Candidate, doc.Stable, want = "", "", stats.Counts{Left: 1}
+			var err error
+			if doc, err = routing.Set(t.Context(), b.store, doc.Revision, doc); err != nil {
+				t.Fatal(err)
+			}
+			b.untilServing(t, doc.Revision)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, inferPath, strings.NewReader(request))
+		r.Header.Set("Content-Type", "application/json")
+		b.ServeHTTP(httptest.NewRecorder(), r)
+		at := b.Stats().At(doc.Revision)
+		c := at.Versions["1"].Plus(at.Versions["2"])
+		if got := (stats.Counts{Requests: c.Requests, Failures: c.Failures, Left: c.Left}); !reflect.DeepEqual(got, want) {
+			t.Errorf("in a rollout: %v: counts %+v, want %+v", trial, got, want)
+		}
+		if at.Started != 1 || at.Settled != 1 {
+			t.Errorf("in a rollout: %v: %d started, %d ended, want 1", trial, at.Started, at.Settled)
+		}
 	}
+}
+
+// TestStartedRequests: what has begun is reported before it ends, and what has ended only when all before it have.
+func TestStartedRequests(t *testing.T) {
+	c := newCounters()
+	c.begin(3, nil, nil)
+	var ends []func()
+	for range 4 {
+		ends = append(ends, c.start(3))
+	}
+	for _, step := range []struct{ ended, settled int64 }{{2, 0}, {0, 1}, {2, 1}, {1, 3}, {3, 4}} {
+		ends[step.ended]()
+		if got := c.byRevision()[0]; got.Started != 4 || got.Settled != step.settled {
+			t.Errorf("after the end of %d: %d of %d have ended, want %d of 4", step.ended, got.Settled, got.Started, step.settled)
+		}
+	}
+	c.start(4)() // a revision that is forgotten
 }
 
 func TestARevisionIsFoundWithoutAPoke(t *testing.T) {

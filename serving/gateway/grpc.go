@@ -151,6 +151,8 @@ func code(httpStatus int) codes.Code {
 		return codes.DeadlineExceeded
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
 		return codes.ResourceExhausted
+	case statusLeft:
+		return codes.Canceled
 	case http.StatusUnprocessableEntity:
 		return codes.FailedPrecondition
 	case http.StatusBadGateway, http.StatusServiceUnavailable:
@@ -228,7 +230,7 @@ func (s service) ModelInfer(ctx context.Context, m *inference.ModelInferRequest)
 func (s service) infer(ctx context.Context, m *inference.ModelInferRequest) (answer *inference.ModelInferResponse, release string, err error) {
 	request, _ := ctx.Value(arrivedKey{}).(arrived)
 	defer request.done()
-	leave, err := s.g.enter()
+	leave, err := s.g.enter(ctx)
 	if err != nil {
 		return nil, "", err
 	}

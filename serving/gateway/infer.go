@@ -40,7 +40,7 @@ func (g *Gateway) respond(w http.ResponseWriter, r *http.Request) (oip.Message, 
 	if err != nil {
 		return oip.Message{}, err
 	}
-	leave, err := g.enter()
+	leave, err := g.enter(r.Context())
 	if err != nil {
 		return oip.Message{}, err
 	}
@@ -84,7 +84,7 @@ func (g *Gateway) answer(ctx context.Context, version string, header http.Header
 		g.refuseLabel(a)
 		return nil, a.Version, err
 	}
-	leave, err := g.enterShare(a)
+	leave, err := g.enterShare(ctx, a)
 	if err != nil {
 		return nil, a.Version, err
 	}
@@ -107,11 +107,13 @@ func (g *Gateway) refuseLabel(a *assignment) {
 	}
 }
 
-// run makes the inference and counts the result. It continues if the client disconnects: a client that gives up on a slow release would
-// otherwise hide how slow it is.
-func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, label answer.Label) ([]oip.Tensor, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.opts.Timeout)
-	defer cancel()
+// run makes the inference and counts the result.
+func (g *Gateway) run(client context.Context, a *assignment, inputs []oip.Tensor, label answer.Label) ([]oip.Tensor, error) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
+	defer cancel(nil)
+	defer g.abandon(client, a, cancel)()
+	ctx, stop := context.WithTimeout(ctx, g.opts.Timeout)
+	defer stop()
 	handedOver := false
 	defer func() {
 		if a.shadow != nil && !handedOver {
@@ -124,20 +126,27 @@ func (g *Gateway) run(ctx context.Context, a *assignment, inputs []oip.Tensor, l
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = &oip.Error{Status: http.StatusGatewayTimeout, Message: fmt.Sprintf("the inference took longer than %v", g.opts.Timeout)}
 	}
+	gone := err != nil && errors.Is(context.Cause(ctx), errLeft)
+	if gone {
+		err = errLeft
+	}
 	invalid := err != nil && oip.ErrorStatus(err) == http.StatusBadRequest
-	if a.counted && !invalid {
+	if a.counted {
 		what := answered
 		switch {
+		case gone:
+			what = clientLeft
 		case err != nil:
-			what = failure
-			g.log.Warn("an inference failed", "release", a.Version, "error", err)
+			if what = outcomeOf(oip.ErrorStatus(err)); what == failure {
+				g.log.Warn("an inference failed", "release", a.Version, "error", err)
+			}
 		case a.rules.Wrong(label, outputs):
 			what = wrong
 		}
 		loss, known := a.rules.Loss(label, outputs, a.lossBound)
 		g.counters.request(a, requestOutcome{outcome: what, labelled: label != "" && err == nil, loss: loss, hasLoss: known, latency: took})
 	}
-	if a.shadow != nil && !invalid {
+	if a.shadow != nil && !invalid && !gone {
 		handedOver = true
 		g.mirror.add(mirrored{
 			revision: a.revision, drawn: a.drawn, shadow: a.shadow, inputs: inputs, rules: a.rules, lossBound: a.lossBound, label: label, outputs: outputs,

@@ -30,12 +30,16 @@ func (k *keyCounter) stop() {
 }
 
 // answer counts an answer of a version, if it is an error or its key's first.
-func (k *keyCounter) answer(version string, d drawn, isError bool, add func(*stats.Counts)) {
+func (k *keyCounter) answer(version string, d drawn, what outcome, add func(*stats.Counts)) {
 	if k == nil {
 		return
 	}
 	cell := stats.CellOf(d.hash)
-	if isError && cell >= k.From {
+	switch {
+	case cell < k.From || what == answered:
+	case what == clientError:
+		k.Refused.Add(cell)
+	default:
 		k.Erred.Add(cell)
 	}
 	if k.stopped {
@@ -46,7 +50,7 @@ func (k *keyCounter) answer(version string, d drawn, isError bool, add func(*sta
 	} else {
 		k.WithoutKey++
 	}
-	if cell >= k.From && k.answered.add(d) {
+	if cell >= k.From && what != clientError && k.answered.add(d) {
 		counts := k.First[version]
 		add(&counts)
 		k.First[version] = counts

@@ -61,6 +61,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		counter(requestsDesc, n.Wrong, version, string(wrong))
 		counter(requestsDesc, n.Refused, version, "label_refused")
 		counter(requestsDesc, n.Failures, version, string(failure))
+		counter(requestsDesc, n.ClientErrors, version, string(clientError))
+		counter(requestsDesc, n.Left, version, string(clientLeft))
 		ch <- timesMetric(latencyDesc, n.Latency, target, version)
 		if c.gateway.opts.Protocol == OpenAI {
 			ch <- timesMetric(firstDesc, n.FirstToken, target, version)

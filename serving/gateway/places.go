@@ -1,8 +1,12 @@
 package gateway
 
 import (
+	"context"
 	"math"
+	"sync"
 	"sync/atomic"
+
+	"github.com/sluiceml/sluice/serving/oip"
 )
 
 // chancePlaces are for what chance gives a release beyond its share. With them placesOf is more than five standard deviations above what
@@ -23,26 +27,65 @@ func placesOf(weight float64) int64 {
 	return min(maxInFlight, int64(math.Ceil(2*weight/(1+weight)*maxInFlight))+chancePlaces)
 }
 
-// enter takes a place among the inferences under way; leave gives it back.
-func (g *Gateway) enter() (leave func(), err error) {
+// statusLeft is what servers call a client that left before its answer. It is in logs only.
+const statusLeft = 499
+
+// errLeft ends a request whose client has disconnected.
+var errLeft = &oip.Error{Status: statusLeft, Message: "the client has disconnected"}
+
+// enter takes a place among the inferences under way; leave gives it back, and so does a client that leaves.
+func (g *Gateway) enter(client context.Context) (leave func(), err error) {
 	select {
 	case g.places <- struct{}{}:
-		return func() { <-g.places }, nil
+		return leaving(client, func() { <-g.places }), nil
 	default:
 		return nil, busy("too many requests are in flight")
 	}
 }
 
+// leaving calls leave once: when the client has left, or by the function that it returns.
+func leaving(client context.Context, leave func()) func() {
+	leave = sync.OnceFunc(leave)
+	stop := context.AfterFunc(client, leave)
+	return func() { stop(); leave() }
+}
+
+// abandon ends a request whose client leaves. In a rollout it continues, without a place: a client that gives up on a slow release would
+// otherwise hide how slow it is. Only so many do, for the work is for nobody. The result is called at the request's end.
+func (g *Gateway) abandon(client context.Context, a *assignment, cancel context.CancelCauseFunc) (ended func()) {
+	continues, decided := false, make(chan struct{})
+	stop := context.AfterFunc(client, func() {
+		defer close(decided)
+		if a.trial {
+			select {
+			case g.abandoned <- struct{}{}:
+				continues = true
+				return
+			default:
+			}
+		}
+		cancel(errLeft)
+	})
+	return func() {
+		if stop() {
+			return
+		}
+		if <-decided; continues {
+			<-g.abandoned
+		}
+	}
+}
+
 // enterShare takes a place of those that the release of a request may have; leave gives it back. That there is none is the release's
 // failure, which is too slow for its share of the traffic, whereas one that enter does not find is nobody's.
-func (g *Gateway) enterShare(a *assignment) (leave func(), err error) {
+func (g *Gateway) enterShare(client context.Context, a *assignment) (leave func(), err error) {
 	s := a.share
 	if s == nil {
 		return func() {}, nil // it was named, or there is no other
 	}
 	leave = func() { s.taken.Add(-1) }
 	if s.taken.Add(1) <= s.places {
-		return leave, nil
+		return leaving(client, leave), nil
 	}
 	leave()
 	a.dropShadow()

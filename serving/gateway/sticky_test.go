@@ -233,7 +233,7 @@ func TestKeysWithoutEnd(t *testing.T) {
 	k := newKeyCounter(&stats.Keyed{To: stats.Cells / 2, First: map[string]stats.Counts{}})
 	count := func(n int, byKey bool) {
 		for range n {
-			k.answer("1", drawn{hash: rand.Uint64(), byKey: byKey}, false, func(c *stats.Counts) { c.Requests++ })
+			k.answer("1", drawn{hash: rand.Uint64(), byKey: byKey}, answered, func(c *stats.Counts) { c.Requests++ })
 		}
 	}
 	const keys = 200_000
@@ -248,19 +248,23 @@ func TestKeysWithoutEnd(t *testing.T) {
 	}
 	again := drawn{hash: 5, byKey: true}
 	for range 2 {
-		k.answer("2", again, false, func(c *stats.Counts) { c.Requests++ })
+		k.answer("2", again, answered, func(c *stats.Counts) { c.Requests++ })
 	}
 	if got := k.First["2"].Requests; got > 1 {
 		t.Errorf("a key has %d first answers", got)
 	}
-	k.answer("1", drawn{hash: 1 << 63, byKey: true}, true, func(*stats.Counts) {})
+	k.answer("1", drawn{hash: 1 << 63, byKey: true}, failure, func(*stats.Counts) {})
 	if !k.Erred.Has(stats.Cells / 2) {
 		t.Error("the error of a key is not counted")
 	}
 	k.stop()
-	k.answer("1", drawn{hash: 1, byKey: true}, true, func(*stats.Counts) {})
-	if k.Erred.Count(0, stats.Cells) != 1 {
-		t.Error("a revision that is not served any more is counted on")
+	k.answer("1", drawn{hash: 1, byKey: true}, failure, func(*stats.Counts) { t.Error("a revision that is not served any more is counted on") })
+	if k.Erred.Count(0, stats.Cells) != 2 {
+		t.Error("an error that came late is not counted")
+	}
+	k.answer("1", drawn{hash: 1 << 62, byKey: true}, clientError, func(*stats.Counts) {})
+	if k.Erred.Count(0, stats.Cells) != 2 || k.Refused.Count(0, stats.Cells) != 1 {
+		t.Error("a client's mistake is not counted apart")
 	}
 }
 

@@ -170,7 +170,9 @@ type assignment struct {
 	revision int64
 	// counted: chance chose the release, or the request's key, so its outcome may be compared.
 	counted bool
-	drawn   drawn
+	// trial: a rollout is trying a release.
+	trial bool
+	drawn drawn
 	// share has the places that the request is to take one of; nil where neither chance nor its key chose from the table.
 	share *share
 	// outputs describes what labels are compared with: of the release that was named, else of the one with the most traffic, so that a
@@ -216,7 +218,7 @@ func (g *Gateway) assign(version, key string) (*assignment, error) {
 			return nil, g.unavailable()
 		}
 		a.release = a.share.release
-		a.revision, a.counted, a.outputs, a.rules = t.revision, true, t.heaviest().upstream.Outputs(), t.rules
+		a.revision, a.counted, a.trial, a.outputs, a.rules = t.revision, true, t.trial, t.heaviest().upstream.Outputs(), t.rules
 		a.lossBound = t.lossBound
 		if t.shadow != nil && t.shadow != a.release && rand.Float64() < t.share {
 			a.shadow = t.shadow

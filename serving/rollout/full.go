@@ -1,9 +1,11 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -77,6 +79,39 @@ func risen(errors, of, before, ofBefore int64, copies int, alpha float64) bool {
 	}
 	return stats.LogEvidence(errors, of-errors, limit)/float64(copies) >= -math.Log(alpha)
 }
+
+// needed is how many samples a stage passes with: those that it asks for, and as many as its tests need to find a candidate that fails
+// every request.
+func (s State) needed(stage Stage) int64 {
+	asked := cmp.Or(stage.Spec.MinSamples, defaultMinSamples)
+	alpha := stage.Alpha()
+	switch before := s.Before; {
+	case stage.Stable == "" || stage.full() && before.Requests == 0: // then any number tells
+		return asked
+	case stage.full():
+		_, _, copies := s.answered()
+		for n := asked; n < maxNeeded; n++ {
+			if risen(n, n, before.Failures, before.Requests, copies, alpha) || tooMany(n, n, before.Failures, before.Requests, stage.maxRate(), alpha) {
+				return n
+			}
+		}
+		return asked // the release before failed so often that one which fails always is hardly worse; see unusable
+	case stage.Spec.Shadow > 0 && stage.Keyed:
+		return max(asked, spec.LeastErrors(0.5, alpha*stats.Part(0), s.Errors.Finished+s.Errors.Late))
+	case stage.Spec.Shadow > 0:
+		return max(asked, spec.LeastErrors(0.5, alpha, s.Errors.Finished+s.Errors.Late))
+	}
+	share := float64(stage.Spec.Weight)
+	for revision, cells := range s.Cells {
+		if stage.Keyed && revision >= stage.Revision {
+			share = max(share, cells.Split().Share)
+		}
+	}
+	return max(asked, spec.LeastErrors(share, alpha, s.Errors.Finished+s.Errors.Late))
+}
+
+// maxNeeded bounds the search for a number of samples.
+const maxNeeded = 10_000
 
 // tooMany reports whether a share of errors exceeds an absolute limit. If the counts of the previous release are known, chance must not
 // explain the excess, and that release must have kept to the limit itself.

@@ -64,7 +64,7 @@ func united(cells map[int64]stats.Keyed, stage Stage, snapshot stats.Snapshot) m
 		if !known {
 			seen.From, seen.To = r.Keyed.From, r.Keyed.To
 		}
-		seen.Erred = seen.Erred.Union(r.Keyed.Erred)
+		seen.Erred, seen.Refused = seen.Erred.Union(r.Keyed.Erred), seen.Refused.Union(r.Keyed.Refused)
 		cells[r.Revision] = seen
 	}
 	return cells

@@ -21,7 +21,7 @@ func TestPausedStage(t *testing.T) {
 		_, look, _ := EvaluateStage(stage, State{}, []stats.Snapshot{snapshot("e", candidate, stable)}, checks)
 		return look
 	}
-	if got := look(counts(500, 0, 0), counts(500, 0, 0)); got.Decision != Hold || !strings.Contains(got.Reason, "paused, with 500 of 10 answers") || checked {
+	if got := look(counts(500, 0, 0), counts(500, 0, 0)); got.Decision != Hold || !strings.Contains(got.Reason, "paused, with 500 of 19 answers") || checked {
 		t.Errorf("a paused stage with its samples: %s, %s; checked: %v", got.Decision, got.Reason, checked)
 	}
 	if got := look(counts(500, 100, 0), counts(500, 0, 0)); got.Decision != Abort {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -86,7 +87,11 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 		look.Candidate, look.Stable = side(counts.Candidate), side(counts.Stable)
 		rejected, look.Latency = slower(stage, state, counts)
 	}
+	look.Candidate.ClientErrors, look.Stable.ClientErrors = counts.Candidate.ClientErrors, counts.Stable.ClientErrors
 	look.Candidate.Crashes, look.Stable.Crashes = state.crashes(stage.Candidate), state.crashes(stage.Stable)
+	if state.Refusals = state.Refusals.Look(state.refusals(stage)...); state.Refusals.Rejects(look.Alpha) {
+		rejected = refusesMore(stage, look, state.Refusals.Value())
+	}
 	if further := state.further(stage, counts, &look); further != "" {
 		rejected = further
 	}
@@ -109,7 +114,11 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 		return state, look, nil
 	}
 	var made []spec.Check
-	look.Decision, look.Reason, made = evaluateSamples(stage, look, state.unanswered, checks)
+	needed := state.needed(stage)
+	look.Decision, look.Reason, made = evaluateSamples(stage, look, needed, state.unanswered, checks)
+	if asked := cmp.Or(stage.Spec.MinSamples, defaultMinSamples); look.Samples < needed && needed > asked && look.Decision != Pass {
+		look.Reason += fmt.Sprintf("; `min_samples` is %d, but with fewer than %d the error test would pass a candidate that fails every request", asked, needed)
+	}
 	if look.Decision == Pass {
 		look.Reason += stage.comparedWith(state.Before)
 		if failed := cmp.Or(unusable(stage, state.Before, counts.Candidate.Plus(late)), blind(stage, counts)); failed != "" {
@@ -121,6 +130,12 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 	}
 	if n := counts.Candidate.Refused + counts.Stable.Refused; n > 0 {
 		look.Reason += fmt.Sprintf("; %d requests were rejected because their label is not a class of the model", n)
+	}
+	if c, s := look.Candidate.ClientErrors, look.Stable.ClientErrors; c+s > 0 {
+		look.Reason += fmt.Sprintf("; %d requests of the candidate were refused with a client error, which does not count", c)
+		if stage.Stable != "" {
+			look.Reason += fmt.Sprintf(", and %d of the release that serves", s)
+		}
 	}
 	if n := counts.Shadow.NoAnswer; n > 0 && stage.Spec.Shadow > 0 {
 		look.Reason += fmt.Sprintf("; the outputs of both releases for %d requests contain no class or string, so they do not count as agreement", n)
@@ -150,11 +165,11 @@ func samplesOf(stage Stage, state State, look spec.Look) (samples int64, what st
 }
 
 // evaluateSamples decides by the number of samples, the requests that are unanswered, the checks and the time.
-func evaluateSamples(stage Stage, look spec.Look, unanswered func() int64, checks Checks) (decision, reason string, made []spec.Check) {
+func evaluateSamples(stage Stage, look spec.Look, needed int64, unanswered func() int64, checks Checks) (decision, reason string, made []spec.Check) {
 	if stage.Spec.Shadow > 0 && stage.Stable == "" && !stage.Paused {
 		return Pass, "no release is serving yet, so there is nothing to mirror", nil
 	}
-	samples, what, needed := look.Samples, look.Counted, cmp.Or(stage.Spec.MinSamples, defaultMinSamples)
+	samples, what := look.Samples, look.Counted
 	maxWait := cmp.Or(time.Duration(stage.Spec.MaxWait), defaultMaxWait)
 	switch crashes := look.Candidate.Crashes; {
 	case stage.Paused:
@@ -238,11 +253,23 @@ func worse(stage Stage, look spec.Look, shadow stats.Shadow) string {
 		100*look.Candidate.ErrorRate, look.Candidate.Requests, 100*look.Stable.ErrorRate, look.Stable.Requests, look.EValue)
 }
 
+// refusesMore says that the candidate refuses requests that the other release accepts.
+func refusesMore(stage Stage, look spec.Look, evidence float64) string {
+	what := "requests"
+	if stage.Keyed {
+		what = "requests, and more keys with such requests,"
+	}
+	return fmt.Sprintf("more %s are refused with a client error than by the release that serves: %d beside %d answers, and %d beside %d (e-value %.3g)",
+		what, look.Candidate.ClientErrors, look.Candidate.Requests, look.Stable.ClientErrors, look.Stable.Requests, evidence)
+}
+
 // unusable checks a release that a stage compares with no other, and returns what is wrong with it, or "". before counts what the release did
 // that it has taken all the traffic from.
 func unusable(stage Stage, before Past, candidate stats.Counts) string {
 	limit, alpha := stage.maxRate(), stage.Alpha()
 	switch c := candidate; {
+	case c.Requests > 0 && c.Failures == c.Requests:
+		return fmt.Sprintf("all %d requests failed", c.Requests)
 	case stage.Stable != "" && !stage.full():
 	case tooMany(c.Wrong, c.Labelled, before.Wrong, before.Labelled, limit, alpha):
 		return fmt.Sprintf("%.2f%% of %d answers to labelled requests are wrong; without a release to compare with, tests.errors.max_rate allows %.4g%%",
@@ -298,8 +325,8 @@ func slower(stage Stage, state State, counts Counts) (rejected string, seen *spe
 	if !look.Rejected {
 		return "", seen
 	}
-	return fmt.Sprintf("slower than allowed: quantile %v of its %s is at least %v, and the serving release's at most %v (allowed ratio %v)",
-		test.Quantile, what, look.CandidateLower, look.StableUpper, test.Ratio), seen
+	return fmt.Sprintf("slower than allowed: quantile %v of its %s is at least %s ms, and the serving release's at most %s ms (allowed ratio %s)",
+		test.Quantile, what, human.Number(seen.CandidateLowerMS), human.Number(seen.StableUpperMS), human.Number(test.Ratio)), seen
 }
 
 func side(c stats.Counts) spec.SideCounts {

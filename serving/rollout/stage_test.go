@@ -223,3 +223,106 @@ func simulate(rng *rand.Rand, candidateRate, stableRate float64) string {
 	}
 	return Pass
 }
+
+// TestClientErrors: what releases refuse as their clients' mistake is no error of theirs, and no sample. A candidate that refuses what the
+// other release accepts is found by that, and one that refuses everything has no samples.
+func TestClientErrors(t *testing.T) {
+	mistakes := func(answers, refused int64) stats.Counts {
+		c := counts(answers, 0, time.Millisecond)
+		c.ClientErrors = refused
+		return c
+	}
+	late := func(s Stage) Stage { s.Elapsed = 2 * time.Minute; return s }
+	full := weightStage(1)
+	for name, c := range map[string]struct {
+		stage             Stage
+		before            Past
+		candidate, stable stats.Counts
+		decision, reason  string
+	}{
+		"alike":            {stage: weightStage(0.5), candidate: mistakes(150, 900), stable: mistakes(150, 900), decision: Pass, reason: "900 requests of the candidate were refused with a client error, which does not count, and 900 of the release that serves"},
+		"by chance":        {stage: weightStage(0.5), candidate: mistakes(150, 13), stable: mistakes(150, 6), decision: Pass},
+		"the candidate":    {stage: weightStage(0.5), candidate: mistakes(150, 40), stable: mistakes(150, 2), decision: Abort, reason: "more requests are refused with a client error than by the release that serves: 40 beside 150 answers, and 2 beside 150"},
+		"the other":        {stage: weightStage(0.5), candidate: mistakes(150, 2), stable: mistakes(150, 40), decision: Pass},
+		"no samples":       {stage: weightStage(0.5), candidate: mistakes(99, 10), stable: mistakes(150, 10), decision: Hold, reason: "99 of 100"},
+		"in the last one":  {stage: full, before: Past{Requests: 150}, candidate: mistakes(150, 900), decision: Pass},
+		"everything there": {stage: late(full), before: Past{Requests: 150}, candidate: mistakes(0, 900), decision: Abort, reason: "only 0 of 100 answers of the candidate after 1m0s; 900 requests of the candidate were refused"},
+	} {
+		_, look, _ := EvaluateStage(c.stage, State{Before: c.before}, []stats.Snapshot{snapshot("e", c.candidate, c.stable)}, nil)
+		if look.Decision != c.decision || !strings.Contains(look.Reason, c.reason) {
+			t.Errorf("%s: %s, %s; want %s, %q", name, look.Decision, look.Reason, c.decision, c.reason)
+		}
+	}
+	keyed := weightStage(0.5)
+	keyed.Keyed = true
+	for name, c := range map[string]struct {
+		keys     int
+		decision string
+	}{"one key": {1, Pass}, "many keys": {40, Abort}} {
+		s := snapshot("e", mistakes(150, 40), mistakes(150, 0))
+		k := &stats.Keyed{To: stats.Cells / 2, First: map[string]stats.Counts{"1": counts(150, 0, 0), "2": counts(150, 0, 0)}, WithKey: 300}
+		for i := range c.keys {
+			k.Refused.Add(i)
+		}
+		s.Revisions[1].Keyed = k
+		if _, look, _ := EvaluateStage(keyed, State{}, []stats.Snapshot{s}, nil); look.Decision != c.decision {
+			t.Errorf("%s: %s, %s; want %s", name, look.Decision, look.Reason, c.decision)
+		}
+	}
+}
+
+// TestStageThatCouldNotFail: however few samples a stage asks for, it passes no candidate that fails each request, and none before its tests
+// could have found one that does.
+func TestStageThatCouldNotFail(t *testing.T) {
+	failing := func(n, failures int64) stats.Counts { return stats.Counts{Requests: n, Failures: failures} }
+	for _, weight := range []float64{0.01, 0.1, 0.5, 0.9, 0.99, 1} {
+		for _, before := range []Past{{}, {Requests: 100}, {Requests: 100, Failures: 5}, {Requests: 100, Failures: 70}} {
+			stage := weightStage(weight)
+			stage.Spec.MinSamples = 1
+			for n := int64(1); ; n++ {
+				if n > 2000 {
+					t.Errorf("weight %v after %+v: a candidate without failures does not pass", weight, before)
+					break
+				}
+				other := failing(1000, 0)
+				if weight == 1 {
+					other = stats.Counts{}
+				}
+				_, all, _ := EvaluateStage(stage, State{Before: before}, []stats.Snapshot{snapshot("e", failing(n, n), other)}, nil)
+				if all.Decision == Pass {
+					t.Fatalf("weight %v after %+v: %d of %d failed: %s", weight, before, n, n, all.Reason)
+				}
+				_, none, _ := EvaluateStage(stage, State{Before: before}, []stats.Snapshot{snapshot("e", failing(n, 0), other)}, nil)
+				if none.Decision == Pass {
+					if all.Decision != Abort {
+						t.Errorf("weight %v after %+v: %d samples pass, and with %d failures: %s, %s", weight, before, n, n, all.Decision, all.Reason)
+					}
+					break
+				}
+			}
+		}
+	}
+	shadow := shadowStage()
+	shadow.Spec.MinSamples = 5
+	const why = "; `min_samples` is 5, but with fewer than 19 the error test would pass a candidate that fails every request"
+	for n, want := range map[int64]string{5: Hold, 18: Hold, 19: Pass} {
+		_, look, _ := EvaluateStage(shadow, State{}, []stats.Snapshot{shadowed(stats.Shadow{Version: "2", Mirrored: n, Samples: n})}, nil)
+		if look.Decision != want || strings.HasSuffix(look.Reason, why) != (want == Hold) {
+			t.Errorf("%d copies: %s, %s; want %s", n, look.Decision, look.Reason, want)
+		}
+	}
+}
+
+// TestLeastErrors: the number that lint knows is that of the test.
+func TestLeastErrors(t *testing.T) {
+	for _, share := range []float64{0.001, 0.1, 0.5, 0.9, 0.99} {
+		for _, alpha := range []float64{0.5, 0.01, 1e-6} {
+			rejects := func(n int64) bool {
+				return stats.ErrorEvidence{Finished: -1}.Look(stats.Split{Candidate: n, Share: share}).Rejects(alpha)
+			}
+			if n := spec.LeastErrors(share, alpha, -1); !rejects(n) || rejects(n-1) {
+				t.Errorf("share %v, alpha %v: %d errors, but the test finds the candidate worse: %v, with one less: %v", share, alpha, n, rejects(n), rejects(n-1))
+			}
+		}
+	}
+}

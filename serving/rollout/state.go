@@ -20,6 +20,8 @@ const (
 type State struct {
 	// Errors is the error test's evidence over all stages.
 	Errors stats.ErrorEvidence `json:"errors"`
+	// Refusals is the same of requests that were refused as their sender's mistake, which chance gives to both releases alike.
+	Refusals stats.ErrorEvidence `json:"refusals,omitzero"`
 	// Loss is the loss test's.
 	Loss stats.LossEvidence `json:"loss,omitzero"`
 	// Epochs are the lives of gateways that were seen in the stage. What one has counted is cumulative, so that the newest of each epoch
@@ -77,7 +79,7 @@ func (c Counts) plus(other Counts) Counts {
 // NextStage ends a stage. It keeps the evidence, what crashed, and the counts of the serving release; the other counts start anew.
 func (s State) NextStage() State {
 	_, stable, _ := s.answered()
-	return State{Errors: s.Errors.Next(), Loss: s.Loss.Next(), Crashed: s.Crashed, Ended: s.ended(), Before: s.Before.plus(stable)}
+	return State{Errors: s.Errors.Next(), Refusals: s.Refusals.Next(), Loss: s.Loss.Next(), Crashed: s.Crashed, Ended: s.ended(), Before: s.Before.plus(stable)}
 }
 
 // seen adds what all gateways have counted to the state.
@@ -188,6 +190,21 @@ func (s State) splits(stage Stage) []stats.Split {
 		if stage.Spec.Shadow > 0 {
 			splits[i] = stats.Split{Candidate: t.Counts.Shadow.CandidateOnly, Stable: t.Counts.Shadow.StableOnly, Share: 0.5}
 		}
+	}
+	return splits
+}
+
+// refusals are what the test of refused requests compares, by revision or, where traffic is sticky, by key.
+func (s State) refusals(stage Stage) []stats.Split {
+	var splits []stats.Split
+	if stage.Keyed {
+		for _, revision := range slices.Sorted(maps.Keys(s.Cells)) {
+			splits = append(splits, s.Cells[revision].Refusals())
+		}
+		return splits
+	}
+	for _, t := range s.byRevision() {
+		splits = append(splits, stats.Split{Candidate: t.Counts.Candidate.ClientErrors, Stable: t.Counts.Stable.ClientErrors, Share: t.Share})
 	}
 	return splits
 }

@@ -69,6 +69,9 @@ func (s CellSet) Union(other CellSet) CellSet {
 	return union
 }
 
+// IsZero reports whether the set is empty, for JSON.
+func (s CellSet) IsZero() bool { return s.words == nil }
+
 // Equal reports whether both have the same cells.
 func (s CellSet) Equal(other CellSet) bool {
 	for i := range cellWords {

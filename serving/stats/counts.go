@@ -13,6 +13,10 @@ type Counts struct {
 	Labelled int64 `json:"labelled,omitempty"`
 	// Refused counts requests whose label is no class of the model; they are not among Requests.
 	Refused int64 `json:"refused,omitempty"`
+	// ClientErrors counts requests that the release refused as their sender's mistake, and Left those whose client left before an answer; they
+	// are not among Requests either.
+	ClientErrors int64 `json:"client_errors,omitempty"`
+	Left         int64 `json:"left,omitempty"`
 	// Losses are of answers to requests with a label, where the release says what the largest loss is.
 	Losses  Losses    `json:"losses,omitzero"`
 	Latency Histogram `json:"latency"`
@@ -32,6 +36,10 @@ func (c Counts) Plus(other Counts) Counts {
 		Wrong:    c.Wrong + other.Wrong,
 		Labelled: c.Labelled + other.Labelled,
 		Refused:  c.Refused + other.Refused,
+
+		ClientErrors: c.ClientErrors + other.ClientErrors,
+		Left:         c.Left + other.Left,
+
 		Losses:   c.Losses.Plus(other.Losses),
 		Latency:  c.Latency.Plus(other.Latency),
 

@@ -12,6 +12,8 @@ type Keyed struct {
 	// Erred are the cells with keys that have had an error. A cell is the candidate's or not, so it need not be said whose error it was; and
 	// it is in the set once, whichever gateways saw it how often.
 	Erred CellSet `json:"erred"`
+	// Refused are the cells with keys that have had a request refused as their sender's mistake.
+	Refused CellSet `json:"refused,omitzero"`
 	// First holds by version the first answer to each key, as far as one gateway knows: another may have counted the same key.
 	First map[string]Counts `json:"first,omitempty"`
 	// WithKey and WithoutKey count requests by whether they had a key.
@@ -30,10 +32,15 @@ type Keyed struct {
 // so that its bound holds. (Of n cells drawn without replacement, S the candidate's, the next factor is p/θ with probability m and
 // (1-p)/(1-θ) otherwise, p = (a+S)/(a+b+n), m = (W-S)/(N-n), θ = W/N. Its mean is 1 at m = θ and linear in m; it rises if p > θ, which
 // is if S > θn, which is if m < θ.)
-func (k Keyed) Split() Split {
+func (k Keyed) Split() Split { return k.split(k.Erred) }
+
+// Refusals is Split of refused requests, to which the same applies.
+func (k Keyed) Refusals() Split { return k.split(k.Refused) }
+
+func (k Keyed) split(cells CellSet) Split {
 	to := max(k.From, k.To)
 	return Split{
-		Candidate: k.Erred.Count(k.From, to), Stable: k.Erred.Count(to, Cells), Share: float64(to-k.From) / float64(max(1, Cells-k.From)),
+		Candidate: cells.Count(k.From, to), Stable: cells.Count(to, Cells), Share: float64(to-k.From) / float64(max(1, Cells-k.From)),
 	}
 }
 
@@ -43,7 +50,7 @@ func (k Keyed) Copy() Keyed {
 	for version, c := range k.First {
 		first[version] = Counts{}.Plus(c)
 	}
-	k.Erred, k.First = k.Erred.Union(CellSet{}), first
+	k.Erred, k.Refused, k.First = k.Erred.Union(CellSet{}), k.Refused.Union(CellSet{}), first
 	return k
 }
 
