@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -61,6 +62,29 @@ func TestModelThatCrashes(t *testing.T) {
 	servingtest.Until(t, "the release that serves answers after a restart", func() bool { return serves(server.URL()) })
 	if _, _, err = to.Load(t.Context(), doc.Revision, crashing, nil); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("after a restart: %v, want %q", err, want)
+	}
+}
+
+// TestScalars: outputs without dimensions are served, and requests that are not UTF-8 are refused.
+func TestScalars(t *testing.T) {
+	s := servingtest.NewStore(t)
+	server := serve(t, s, gateway.Ports{})
+	defer servingtest.Stop(t, server)
+	release(t, s, gateway.NewTarget(s, servingtest.Name, server.URL(), server.ControlURL()), onnxtest.Scalars)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for body, want := range map[string]string{
+		`{"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}]}`:                      `{"name":"sum","shape":[],"datatype":"FP32","data":[3]}`,
+		`{"id": "` + "\xff" + `", "inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}`: "UTF-8",
+	} {
+		res, err := client.Post(server.URL()+"/v2/models/"+servingtest.Name+"/infer", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s %s, %v; want %s", res.Status, got, err, want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -316,6 +317,9 @@ func ParseRequest(body []byte, header http.Header) (*InferRequest, error) {
 	if err := bounded(head); err != nil {
 		return nil, err
 	}
+	if !utf8.Valid(head) || hasHalfRune(head) {
+		return nil, Invalid("the request is not an inference request: JSON is Unicode in UTF-8; send other bytes as binary data")
+	}
 	var wire requestJSON
 	if err := json.Unmarshal(head, &wire); err != nil {
 		return nil, Invalid("the request is not an inference request: %v", misread(err))
@@ -326,6 +330,37 @@ func ParseRequest(body []byte, header http.Header) (*InferRequest, error) {
 	}
 	req := &InferRequest{ID: wire.ID, Parameters: wire.Parameters, Inputs: inputs, Outputs: wire.Outputs}
 	return req, req.Check()
+}
+
+// hasHalfRune reports whether JSON has an escape of half a character, \ud800 to \udfff without its other half, which would be read as another
+// character.
+func hasHalfRune(raw []byte) bool {
+	half := func(from int) rune {
+		if len(raw) < from+6 || raw[from] != '\\' || raw[from+1] != 'u' {
+			return 0
+		}
+		n, _ := strconv.ParseUint(string(raw[from+2:from+6]), 16, 16) // what is no number, the decoder refuses
+		return rune(n)
+	}
+	for i := bytes.IndexByte(raw, '\\'); i >= 0 && i < len(raw); i++ {
+		if raw[i] != '\\' {
+			next := bytes.IndexByte(raw[i:], '\\')
+			if next < 0 {
+				break
+			}
+			i += next
+		}
+		first := half(i)
+		switch {
+		case !utf16.IsSurrogate(first):
+			i++ // over what is escaped, which may be a backslash
+		case utf16.DecodeRune(first, half(i+6)) == utf8.RuneError:
+			return true
+		default:
+			i += 11
+		}
+	}
+	return false
 }
 
 // misread says what is wrong with a request's JSON without the names of Go types, which mean nothing to a client.

@@ -165,11 +165,21 @@ func TestBinaryDataThatAreRefused(t *testing.T) {
 func TestRequestsThatAreRefused(t *testing.T) {
 	const input = `{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],`
 	for body, says := range map[string]string{
-		input + `"outputs":[{"name":"y","parameters":{"classification":3}}]}`: "parameters.classification",
-		input + `"parameters":{"binary_data_output":"yes"}}`:                  "binary_data_output is yes",
+		input + `"outputs":[{"name":"y","parameters":{"classification":3}}]}`:                                                      "parameters.classification",
+		input + `"parameters":{"binary_data_output":"yes"}}`:                                                                       "binary_data_output is yes",
+		strings.Replace(input, `1],"datatype":"FP32","data":[1]`, `1],"datatype":"BYTES","data":["`+"a\xff"+`"]`, 1) + `"id":"1"}`: "UTF-8",
+		input + `"id":"\ud83d"}`:          "UTF-8",
+		input + `"id":"\ud83d\ud83d"}`:    "UTF-8",
+		input + `"id":"\ud83d\u0041"}`:    "UTF-8",
+		input + `"id":"\\\ude00 \u0041"}`: "UTF-8",
 	} {
 		if _, err := ParseRequest([]byte(body), nil); err == nil || ErrorStatus(err) != http.StatusBadRequest || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want status 400 with %q", err, says)
+		}
+	}
+	for _, id := range []string{`\ud83d\ude00`, `\\ud83d`, `\u00e9\"\n`, `😀`, `\uD83D\uDE00\uD83D\uDE00`, ``} {
+		if _, err := ParseRequest([]byte(input+`"id":"`+id+`"}`), nil); err != nil {
+			t.Errorf("%s: %v", id, err)
 		}
 	}
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x"))

@@ -105,6 +105,18 @@ func open(path string, level ort.GraphOptimizationLevel, o Options) (*Session, e
 	if err := halvesFit(s.outputs); err != nil {
 		return nil, err
 	}
+	var open []ort.InputOutputInfo
+	for i, o := range s.outputs {
+		if len(o.Shape) == 0 { // it has no dimensions, or says nothing of them
+			open, outputNames[i] = append(open, outputs[i]), o.Name+dimension
+		}
+	}
+	if len(open) > 0 {
+		if path, err = withDimension(path, open); err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.Remove(path) }() // what stays goes with its folder
+	}
 	if s.session, err = ort.NewDynamicAdvancedSession(path, inputNames, outputNames, options); err != nil {
 		return nil, err
 	}
@@ -232,6 +244,9 @@ func (s *Session) run(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, e
 			return nil, fmt.Errorf("output %q: %w", s.outputs[i].Name, err)
 		}
 		outputs[i] = oip.Tensor{Name: s.outputs[i].Name, Shape: v.GetShape(), Data: data}
+		if len(s.outputs[i].Shape) == 0 {
+			outputs[i].Shape = outputs[i].Shape[:len(outputs[i].Shape)-1] // see withDimension
+		}
 	}
 	return outputs, nil
 }

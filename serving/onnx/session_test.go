@@ -127,6 +127,24 @@ func TestModelsWithOutputsThatCannotBeServed(t *testing.T) {
 	}
 }
 
+// TestOutputsWithoutDimensions: a single value has the shape []; an output of which the model says no dimensions has those that it has.
+func TestOutputsWithoutDimensions(t *testing.T) {
+	s := openModel(t, onnxtest.Scalars)
+	got, err := s.Infer(t.Context(), []oip.Tensor{{Name: "x", Shape: []int64{3}, Data: []float32{1, 2, 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []oip.Tensor{
+		{Name: "sum", Shape: []int64{}, Data: []float32{7}},
+		{Name: "nothing", Shape: []int64{}, Data: []bool{false}},
+		{Name: "same", Shape: []int64{3}, Data: []float32{1, 2, 4}},
+		{Name: "text", Shape: []int64{}, Data: []string{"sum"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("outputs (-want +got):\n%s", diff)
+	}
+}
+
 func TestInputsThatDoNotFit(t *testing.T) {
 	s := openModel(t, onnxtest.Text)
 	for name, inputs := range map[string][]oip.Tensor{

@@ -15,10 +15,10 @@ HERE = pathlib.Path(__file__).parent
 OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("com.microsoft", 1)]
 
 
-def save(name, nodes, inputs, outputs, initializers=()):
+def save(name, nodes, inputs, outputs, initializers=(), checked=True):
     graph = helper.make_graph(nodes, name, inputs, outputs, list(initializers))
     model = helper.make_model(graph, opset_imports=OPSETS, ir_version=8)
-    if not any(uses_external_data(i) for i in initializers):  # which is not there
+    if checked and not any(uses_external_data(i) for i in initializers):  # which is not there
         onnx.checker.check_model(model)
     (HERE / f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))
 
@@ -213,6 +213,23 @@ def external(name, shape):
     return t
 
 
+def scalars():
+    """x [N] -> their sum and whether it is 0, without dimensions, and x itself, of which the model says no dimensions."""
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Equal", ["sum", "zero"], ["nothing"]),
+        helper.make_node("Identity", ["x"], ["same"]),
+        helper.make_node("Identity", ["word"], ["text"]),
+    ]
+    save(
+        "scalars", nodes,
+        [tensor("x", TensorProto.FLOAT, ["N"])],
+        [tensor("sum", TensorProto.FLOAT, []), tensor("nothing", TensorProto.BOOL, []), tensor("same", TensorProto.FLOAT, None), tensor("text", TensorProto.STRING, [])],
+        [numpy_helper.from_array(np.array(0, np.float32), "zero"), helper.make_tensor("word", TensorProto.STRING, [], [b"sum"])],
+        checked=False,  # which demands dimensions of outputs
+    )
+
+
 def table():
     """ids [N] -> rows [N, 256] of a table of 16 MiB, which is external data."""
     nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"], axis=0)]
@@ -237,4 +254,5 @@ mlp()
 conv()
 loop()
 one_hot()
+scalars()
 table()

@@ -32,6 +32,7 @@ const (
 	Conv       = "conv"        // x [N,1,8,8] -> logits [N,3]
 	OneHot     = "one_hot"     // text -> hot; an error for texts but ham and spam
 	Loop       = "loop"        // n -> n, by counting to it
+	Scalars    = "scalars"     // x [N] -> sum, nothing (whether it is 0) and a text without dimensions; same, which is x
 	Crash      = "crash"       // x [N,7] -> y [N,3]; ONNX Runtime 1.31 gets SIGSEGV when it loads it, and onnx.checker accepts it
 	Table      = "table"       // ids -> rows of a table in the file model.onnx.data, of which row 7 is 1, 2, 3 and so on; see WriteTable
 )
