@@ -34,6 +34,9 @@ const (
 	tailLines = 10
 )
 
+// hungAfter is for how long a process may be unhealthy before it is ended and started again. Tests set it.
+var hungAfter = time.Minute
+
 // kept is the process of a release.
 type kept struct {
 	*releases
@@ -116,7 +119,7 @@ func (k *kept) start(ctx, life context.Context, within time.Duration, waiting fu
 	}()
 	r.server, err = upstream.Await(alive, upstream.Options{
 		URL: "http://" + net.JoinHostPort(host, strconv.Itoa(port)), Protocol: gateway.Protocol(k.spec.Protocol),
-		Model: cmp.Or(k.spec.Model, k.target), Health: k.spec.Health,
+		Model: cmp.Or(k.spec.Model, k.target), Health: k.spec.Health, HungAfter: hungAfter,
 	}, within, waiting)
 	if err != nil {
 		r.process.Terminate(context.WithoutCancel(ctx))
@@ -128,12 +131,17 @@ func (k *kept) start(ctx, life context.Context, within time.Duration, waiting fu
 	return r, nil
 }
 
-// keep starts the process again whenever it has ended, until life ends.
+// keep starts the process again whenever it has ended or hung, until life ends.
 func (k *kept) keep(life context.Context, r *running) {
 	pause := minPause
 	for {
 		if r != nil {
-			<-r.process.Done()
+			select {
+			case <-r.process.Done():
+			case <-r.server.Hung():
+				k.log.Error("the process of a release is not healthy for too long, and is ended", "target", k.target, "release", k.version)
+				r.process.Terminate(life)
+			}
 			k.now.Store(nil)
 			err := r.server.Close()
 			if life.Err() != nil {

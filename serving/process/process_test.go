@@ -166,13 +166,15 @@ func folder(t *testing.T, s *store.Store) artifact.Ref {
 	return ref
 }
 
-// TestKilled: a process that is killed comes back, before it was ever healthy and after. It has nothing of the gateway's environment, and what
+// TestKilled: a process that is killed comes back, before it was ever healthy and after, and so does one that hangs. It has nothing of the gateway's environment, and what
 // it printed is in its log. Nothing of it is left when the gateway has ended.
 func TestKilled(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+	hungAfter = 3 * time.Second
+	defer func() { hungAfter = time.Minute }()
 	t.Setenv("SLUICE_TEST_TOKEN", "hidden")
 	s, dir, healthy := servingtest.NewStore(t), t.TempDir(), filepath.Join(t.TempDir(), "healthy")
 	at := target(self, asPlain, "${model.path}", "${port}", healthy)
@@ -227,6 +229,15 @@ func TestKilled(t *testing.T) {
 		t.Errorf("%d: the process has %s", status, env)
 	}
 	kill()
+	servingtest.Until(t, "an answer of the process that was killed", func() bool { status, _ := ask("/left"); return status == http.StatusOK })
+	hung := pid(dir, "1")
+	if err := syscall.Kill(hung, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	servingtest.Until(t, "a process in place of one that hangs", func() bool { now := pid(dir, "1"); return now != 0 && now != hung })
+	if alive(hung) {
+		t.Error("the process that hangs is still there")
+	}
 	var left int
 	servingtest.Until(t, "an answer", func() bool {
 		status, text := ask("/left")
@@ -240,8 +251,8 @@ func TestKilled(t *testing.T) {
 		t.Errorf("process %d lives: %v; what it started, %d: %v", last, alive(last), left, alive(left))
 	}
 	log, err := os.ReadFile(filepath.Join(dir, "logs", "1.log"))
-	if err != nil || strings.Count(string(log), "about to listen") != 3 {
-		t.Errorf("the log of three processes: %q, %v", log, err)
+	if err != nil || strings.Count(string(log), "about to listen") != 4 {
+		t.Errorf("the log of four processes: %q, %v", log, err)
 	}
 }
 

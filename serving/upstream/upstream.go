@@ -39,6 +39,8 @@ type Options struct {
 	Model string
 	// Health is the path that tells whether the server is healthy; empty for the protocol's.
 	Health string
+	// HungAfter is for how long a server may be ill before it is taken for hung; 0: for ever.
+	HungAfter time.Duration
 }
 
 // server is one that is asked.
@@ -107,6 +109,7 @@ func (s *inferring) Forward(context.Context, *http.Request, http.Header, []byte)
 type Watched struct {
 	server server
 	ill    atomic.Pointer[error] // why it gets no requests; nil while it does
+	hung   chan struct{}         // closed when it is taken for hung
 	stop   context.CancelFunc
 	looks  sync.WaitGroup
 }
@@ -123,7 +126,7 @@ func Await(ctx context.Context, opts Options, within time.Duration, waiting func
 		done()
 		switch {
 		case err == nil:
-			return watch(ctx, s), nil
+			return watch(ctx, s, opts.HungAfter), nil
 		case !errors.Is(err, remote.ErrNotReady):
 			return nil, err
 		}
@@ -138,28 +141,38 @@ func Await(ctx context.Context, opts Options, within time.Duration, waiting func
 	return nil, fmt.Errorf("the server at %s is not healthy after %v: %w", opts.URL, within, last)
 }
 
-func watch(ctx context.Context, s server) *Watched {
-	w := &Watched{server: s}
+func watch(ctx context.Context, s server, hungAfter time.Duration) *Watched {
+	w := &Watched{server: s, hung: make(chan struct{})}
 	ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
-	w.looks.Go(func() { w.look(ctx, checkEvery) })
+	w.looks.Go(func() { w.look(ctx, checkEvery, hungAfter) })
 	return w
 }
 
 // look keeps asking whether the server is healthy.
-func (w *Watched) look(ctx context.Context, every time.Duration) {
+func (w *Watched) look(ctx context.Context, every, hungAfter time.Duration) {
 	missed := 0
+	hung := sync.OnceFunc(func() { close(w.hung) })
+	well := time.Now()
 	for range poll.Every(ctx, every) {
 		look, done := context.WithTimeout(ctx, checkLimit)
 		err := w.server.healthy(look)
 		done()
 		if err == nil {
-			missed = 0
+			missed, well = 0, time.Now()
 			w.ill.Store(nil)
-		} else if missed++; missed >= misses {
+			continue
+		}
+		if missed++; missed >= misses {
 			w.ill.Store(&err)
+			if hungAfter > 0 && time.Since(well) >= hungAfter {
+				hung()
+			}
 		}
 	}
 }
+
+// Hung is closed when the server has been ill for so long that it will hardly recover by itself.
+func (w *Watched) Hung() <-chan struct{} { return w.hung }
 
 // unhealthy is the answer to a request that the server does not get.
 func (w *Watched) unhealthy() error {
