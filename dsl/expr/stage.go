@@ -17,10 +17,10 @@ import (
 var stageNames = sync.OnceValues(func() (*TypeSystem, map[string]*cel.Type) {
 	ts := NewTypeSystem()
 	side := ts.Define(&ObjectType{Name: "side", Code: "name", What: "a count of a side", Fields: map[string]*cel.Type{
-		"requests": cel.DoubleType, "errors": cel.DoubleType, "error_rate": cel.DoubleType, "loss": cel.DoubleType, "p50_ms": cel.DoubleType, "p99_ms": cel.DoubleType, "crashes": cel.DoubleType,
+		"requests": cel.DoubleType, "errors": cel.DoubleType, "client_errors": cel.DoubleType, "error_rate": cel.DoubleType, "loss": cel.DoubleType, "p50_ms": cel.DoubleType, "p99_ms": cel.DoubleType, "crashes": cel.DoubleType,
 		"first_token_p50_ms": cel.DoubleType, "first_token_p99_ms": cel.DoubleType, "tokens_per_s": cel.DoubleType,
 	}, Ranges: map[string]Range{
-		"requests": notNegative, "errors": notNegative, "error_rate": share, "loss": notNegative, "p50_ms": notNegative, "p99_ms": notNegative, "crashes": notNegative,
+		"requests": notNegative, "errors": notNegative, "client_errors": notNegative, "error_rate": share, "loss": notNegative, "p50_ms": notNegative, "p99_ms": notNegative, "crashes": notNegative,
 	}})
 	delta := ts.Define(&ObjectType{Name: "delta", Code: "name", What: "a difference of candidate and stable", Fields: map[string]*cel.Type{"samples": cel.DoubleType, "agreement": cel.DoubleType, "max_abs": cel.DoubleType}, Ranges: map[string]Range{
 		"samples": notNegative, "agreement": share, "max_abs": notNegative,

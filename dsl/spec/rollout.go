@@ -226,6 +226,8 @@ type Look struct {
 	// Samples are what the stage compares with its `min_samples`, and Counted says what they are, such as "keys answered by the candidate".
 	Samples int64  `json:"samples,omitempty"`
 	Counted string `json:"counted,omitempty"`
+	// Needed is how many samples the stage passes with, which is more than its `min_samples` where fewer could show nothing.
+	Needed int64 `json:"needed,omitempty"`
 	// EValue of the error test; the rollout is aborted at 1/alpha.
 	EValue float64 `json:"e_value"`
 	// Alpha of the error test: how often a candidate that is as good may be aborted.

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -59,12 +60,12 @@ func (s State) moreThanBefore(stage Stage, late stats.Counts) string {
 	before := s.Before
 	now.Requests, now.Failures = now.Requests+late.Requests, now.Failures+late.Failures
 	if risen(now.Failures, now.Requests, before.Failures, before.Requests, copies, stage.Alpha()) {
-		return fmt.Sprintf("%.2f%% of %d requests failed, and %.2f%% of %d with the release before, in earlier stages",
-			100*ratio(now.Failures, now.Requests), now.Requests, 100*ratio(before.Failures, before.Requests), before.Requests)
+		return fmt.Sprintf("%s of %d requests failed, and %s of %d with the release before, in earlier stages",
+			human.Percent(ratio(now.Failures, now.Requests)), now.Requests, human.Percent(ratio(before.Failures, before.Requests)), before.Requests)
 	}
 	if risen(now.Wrong, now.Labelled, before.Wrong, before.Labelled, copies, stage.Alpha()) {
-		return fmt.Sprintf("%.2f%% of %d answers to labelled requests are wrong, and %.2f%% of %d of the release before, in earlier stages",
-			100*ratio(now.Wrong, now.Labelled), now.Labelled, 100*ratio(before.Wrong, before.Labelled), before.Labelled)
+		return fmt.Sprintf("%s of %d answers to labelled requests are wrong, and %s of %d of the release before, in earlier stages",
+			human.Percent(ratio(now.Wrong, now.Labelled)), now.Labelled, human.Percent(ratio(before.Wrong, before.Labelled)), before.Labelled)
 	}
 	return ""
 }
@@ -137,7 +138,7 @@ func (s Stage) comparedWith(before Past) string {
 	case !s.full():
 		return ""
 	case before.Requests == 0:
-		return fmt.Sprintf("; the release before had no requests in an earlier stage to compare with, so only tests.errors.max_rate (%.4g%%) held for its errors", 100*s.maxRate())
+		return fmt.Sprintf("; the release before had no requests in an earlier stage to compare with, so only tests.errors.max_rate (%s) held for its errors", human.Percent(s.maxRate()))
 	}
-	return fmt.Sprintf("; the release before had %.2f%% of %d in earlier stages", 100*ratio(before.Failures+before.Wrong, before.Requests), before.Requests)
+	return fmt.Sprintf("; the release before had %s of %d in earlier stages", human.Percent(ratio(before.Failures+before.Wrong, before.Requests)), before.Requests)
 }

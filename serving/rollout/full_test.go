@@ -25,20 +25,20 @@ func TestFullDecisions(t *testing.T) {
 		decision    string
 		reason      string
 	}{
-		{"as good", spec.Tests{}, failing(900, 9), failing(100, 1), Pass, "the release before had 1.00% of 900 in earlier stages"},
+		{"as good", spec.Tests{}, failing(900, 9), failing(100, 1), Pass, "the release before had 1% of 900 in earlier stages"},
 		{"worse at another hour", spec.Tests{}, failing(9000, 90), failing(10000, 150), Pass, ""},
-		{"failing", spec.Tests{}, failing(900, 9), failing(100, 50), Abort, "50.00% of 100 requests failed, and 1.00% of 900 with the release before"},
-		{"failing before its samples are there", spec.Tests{}, failing(900, 0), failing(30, 15), Abort, "50.00% of 30 requests failed"},
-		{"failing a little", spec.Tests{}, failing(90000, 90), failing(10000, 100), Abort, "1.00% of 10000 requests failed"},
+		{"failing", spec.Tests{}, failing(900, 9), failing(100, 50), Abort, "50% of 100 requests failed, and 1% of 900 with the release before"},
+		{"failing before its samples are there", spec.Tests{}, failing(900, 0), failing(30, 15), Abort, "50% of 30 requests failed"},
+		{"failing a little", spec.Tests{}, failing(90000, 90), failing(10000, 100), Abort, "1% of 10000 requests failed"},
 		{"an error by chance", spec.Tests{}, failing(900, 0), failing(100, 1), Pass, ""},
 		{"failing, and the release before, too", spec.Tests{}, failing(900, 400), failing(100, 49), Pass, ""},
 		{"above a limit that the release before kept", allowing(0.1), failing(9000, 630), failing(10000, 1200), Abort, "max_rate allows 10%"},
 		{"above a limit by chance", allowing(0.1), failing(9000, 800), failing(100, 11), Pass, ""},
 		{"above a limit that the release before did not keep", allowing(0.1), failing(9000, 1100), failing(10000, 1200), Pass, ""},
-		{"wrong", spec.Tests{}, wrong(900, 27), wrong(100, 30), Abort, "30.00% of 100 answers to labelled requests are wrong, and 3.00% of 900 of the release before"},
+		{"wrong", spec.Tests{}, wrong(900, 27), wrong(100, 30), Abort, "30% of 100 answers to labelled requests are wrong, and 3% of 900 of the release before"},
 		{"labels that came later", spec.Tests{}, failing(900, 0), wrong(100, 30), Pass, ""},
 		{"labels that came later, mostly wrong", spec.Tests{}, failing(900, 0), wrong(100, 51), Abort, "max_rate allows 50%"},
-		{"nothing known", spec.Tests{}, stats.Counts{}, failing(100, 51), Abort, "51.00% of 100 requests failed"},
+		{"nothing known", spec.Tests{}, stats.Counts{}, failing(100, 51), Abort, "51% of 100 requests failed"},
 		{"too far from the labels", loss(10), priced(900, 5), priced(1000, 15), Abort, "tests.loss.max_mean allows 10"},
 		{"as far from the labels as the release before", loss(10), priced(900, 15), priced(1000, 15), Pass, ""},
 	} {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -139,8 +140,8 @@ func (s State) worseByKey(stage Stage, look spec.Look) string {
 			candidate, all, share = candidate+split.Candidate, all+split.Candidate+split.Stable, max(share, split.Share)
 		}
 	}
-	return fmt.Sprintf("more errors than the release that serves: of %d keys with errors %d got them from the candidate, which would have about %.3g%% if it were as good (e-value %.3g)",
-		all, candidate, 100*share, look.EValue)
+	return fmt.Sprintf("more errors than the release that serves: of %d keys with errors %d got them from the candidate, which would have about %s if it were as good (e-value %s)",
+		all, candidate, human.Percent(share), human.Number(look.EValue))
 }
 
 // keyedDifferences is the most that a gateway knows against the candidate of mirrored keys.

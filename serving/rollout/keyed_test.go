@@ -107,7 +107,7 @@ func TestKeyedDecisions(t *testing.T) {
 		{"too few keys", stage, []stats.Snapshot{keyedSnapshot("a", none, counts(99, 0, ms), counts(300, 0, ms))}, Hold, "84 of 100 keys"},
 		{"enough keys", stage, []stats.Snapshot{keyedSnapshot("a", none, counts(60, 0, ms), counts(300, 0, ms)), keyedSnapshot("b", none, counts(60, 0, ms), counts(300, 0, ms))}, Pass, ""},
 		{"as many errors as its share", stage, []stats.Snapshot{keyedSnapshot("a", stable(candidate(none, 21), 79), counts(99, 21, ms), counts(300, 79, ms))}, Hold, ""},
-		{"more errors", stage, []stats.Snapshot{keyedSnapshot("a", candidate(none, 30), counts(99, 30, ms), counts(300, 40, ms)), keyedSnapshot("b", stable(candidate(none, 5), 40), counts(99, 5, ms), counts(300, 0, ms))}, Abort, "of 70 keys with errors 30 got them from the candidate, which would have about 21.1%"},
+		{"more errors", stage, []stats.Snapshot{keyedSnapshot("a", candidate(none, 30), counts(99, 30, ms), counts(300, 40, ms)), keyedSnapshot("b", stable(candidate(none, 5), 40), counts(99, 5, ms), counts(300, 0, ms))}, Abort, "of 70 keys with errors 30 got them from the candidate, which would have about 21.05%"},
 		{"a gateway that does not count by key", stage, []stats.Snapshot{snapshot("a", counts(500, 500, ms), counts(500, 0, ms))}, Hold, "0 of 100 keys"},
 		{"slower", slow, []stats.Snapshot{keyedSnapshot("a", none, counts(99, 0, 9*ms), counts(300, 0, ms))}, Abort, "slower"},
 		{"as fast", slow, []stats.Snapshot{keyedSnapshot("a", none, counts(99, 0, ms), counts(300, 0, ms))}, Hold, ""},

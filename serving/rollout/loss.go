@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -29,8 +30,9 @@ func (s *State) further(stage Stage, counts Counts, look *spec.Look) (rejected s
 	if stage.Stable == "" || !s.Loss.Rejects(look.Loss.Alpha) {
 		return ""
 	}
-	return fmt.Sprintf("further from the labels than the release that serves: a mean loss of %.4g over %d answers against %.4g over %d, margin %.4g (e-value %.3g)",
-		candidate.Mean()*test.Bound, candidate.N, stable.Mean()*test.Bound, stable.N, test.Margin, look.Loss.EValue)
+	return fmt.Sprintf("further from the labels than the release that serves: a mean loss of %s over %d answers against %s over %d, margin %s (e-value %s)",
+		human.Number(candidate.Mean()*test.Bound), candidate.N, human.Number(stable.Mean()*test.Bound), stable.N,
+		human.Number(test.Margin), human.Number(look.Loss.EValue))
 }
 
 // losses is how many answers of the candidate have been measured by a label.
@@ -75,8 +77,8 @@ func tooFar(stage Stage, before Past, candidate stats.Counts) string {
 		return ""
 	}
 	if over > 0 {
-		return fmt.Sprintf("the mean loss of %d answers to labelled requests is %.4g; without a release to compare with, tests.loss.max_mean allows %.4g",
-			now.N, now.Mean()*test.Bound, limit)
+		return fmt.Sprintf("the mean loss of %d answers to labelled requests is %s; without a release to compare with, tests.loss.max_mean allows %s",
+			now.N, human.Number(now.Mean()*test.Bound), human.Number(limit))
 	}
 	return ""
 }

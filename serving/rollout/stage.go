@@ -114,10 +114,10 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 		return state, look, nil
 	}
 	var made []spec.Check
-	needed := state.needed(stage)
-	look.Decision, look.Reason, made = evaluateSamples(stage, look, needed, state.unanswered, checks)
-	if asked := cmp.Or(stage.Spec.MinSamples, defaultMinSamples); look.Samples < needed && needed > asked && look.Decision != Pass {
-		look.Reason += fmt.Sprintf("; `min_samples` is %d, but with fewer than %d the error test would pass a candidate that fails every request", asked, needed)
+	look.Needed = state.needed(stage)
+	look.Decision, look.Reason, made = evaluateSamples(stage, look, state.unanswered, checks)
+	if asked := cmp.Or(stage.Spec.MinSamples, defaultMinSamples); look.Samples < look.Needed && look.Needed > asked && look.Decision != Pass {
+		look.Reason += fmt.Sprintf("; `min_samples` is %d, but with fewer than %d the error test would pass a candidate that fails every request", asked, look.Needed)
 	}
 	if look.Decision == Pass {
 		look.Reason += stage.comparedWith(state.Before)
@@ -165,11 +165,11 @@ func samplesOf(stage Stage, state State, look spec.Look) (samples int64, what st
 }
 
 // evaluateSamples decides by the number of samples, the requests that are unanswered, the checks and the time.
-func evaluateSamples(stage Stage, look spec.Look, needed int64, unanswered func() int64, checks Checks) (decision, reason string, made []spec.Check) {
+func evaluateSamples(stage Stage, look spec.Look, unanswered func() int64, checks Checks) (decision, reason string, made []spec.Check) {
 	if stage.Spec.Shadow > 0 && stage.Stable == "" && !stage.Paused {
 		return Pass, "no release is serving yet, so there is nothing to mirror", nil
 	}
-	samples, what := look.Samples, look.Counted
+	samples, what, needed := look.Samples, look.Counted, look.Needed
 	maxWait := cmp.Or(time.Duration(stage.Spec.MaxWait), defaultMaxWait)
 	switch crashes := look.Candidate.Crashes; {
 	case stage.Paused:
@@ -234,23 +234,23 @@ func evaluateChecks(stage Stage, look spec.Look, checks Checks) (decision, reaso
 
 func summary(stage Stage, look spec.Look) string {
 	if stage.Spec.Shadow > 0 {
-		return fmt.Sprintf("%d answers compared, %.1f%% agree, largest difference %.3g",
-			look.Delta.Samples, 100*look.Delta.Agreement, look.Delta.MaxAbs)
+		return fmt.Sprintf("%d answers compared, %s agree, largest difference %s",
+			look.Delta.Samples, human.Percent(look.Delta.Agreement), human.Number(look.Delta.MaxAbs))
 	}
-	text := fmt.Sprintf("%d requests with %.2f%% errors", look.Candidate.Requests, 100*look.Candidate.ErrorRate)
+	text := fmt.Sprintf("%d requests with %s errors", look.Candidate.Requests, human.Percent(look.Candidate.ErrorRate))
 	if look.Stable.Requests > 0 {
-		text += fmt.Sprintf(", stable %.2f%%", 100*look.Stable.ErrorRate)
+		text += fmt.Sprintf(", stable %s", human.Percent(look.Stable.ErrorRate))
 	}
 	return text
 }
 
 func worse(stage Stage, look spec.Look, shadow stats.Shadow) string {
 	if stage.Spec.Shadow > 0 {
-		return fmt.Sprintf("more errors than the release that serves: of %d mirrored requests %d failed on the candidate only, %d on the other only (e-value %.3g)",
-			shadow.Mirrored, shadow.CandidateOnly, shadow.StableOnly, look.EValue)
+		return fmt.Sprintf("more errors than the release that serves: of %d mirrored requests %d failed on the candidate only, %d on the other only (e-value %s)",
+			shadow.Mirrored, shadow.CandidateOnly, shadow.StableOnly, human.Number(look.EValue))
 	}
-	return fmt.Sprintf("more errors than the release that serves: %.2f%% of %d requests against %.2f%% of %d (e-value %.3g)",
-		100*look.Candidate.ErrorRate, look.Candidate.Requests, 100*look.Stable.ErrorRate, look.Stable.Requests, look.EValue)
+	return fmt.Sprintf("more errors than the release that serves: %s of %d requests against %s of %d (e-value %s)",
+		human.Percent(look.Candidate.ErrorRate), look.Candidate.Requests, human.Percent(look.Stable.ErrorRate), look.Stable.Requests, human.Number(look.EValue))
 }
 
 // refusesMore says that the candidate refuses requests that the other release accepts.
@@ -259,8 +259,8 @@ func refusesMore(stage Stage, look spec.Look, evidence float64) string {
 	if stage.Keyed {
 		what = "requests, and more keys with such requests,"
 	}
-	return fmt.Sprintf("more %s are refused with a client error than by the release that serves: %d beside %d answers, and %d beside %d (e-value %.3g)",
-		what, look.Candidate.ClientErrors, look.Candidate.Requests, look.Stable.ClientErrors, look.Stable.Requests, evidence)
+	return fmt.Sprintf("more %s are refused with a client error than by the release that serves: %d beside %d answers, and %d beside %d (e-value %s)",
+		what, look.Candidate.ClientErrors, look.Candidate.Requests, look.Stable.ClientErrors, look.Stable.Requests, human.Number(evidence))
 }
 
 // unusable checks a release that a stage compares with no other, and returns what is wrong with it, or "". before counts what the release did
@@ -272,11 +272,11 @@ func unusable(stage Stage, before Past, candidate stats.Counts) string {
 		return fmt.Sprintf("all %d requests failed", c.Requests)
 	case stage.Stable != "" && !stage.full():
 	case tooMany(c.Wrong, c.Labelled, before.Wrong, before.Labelled, limit, alpha):
-		return fmt.Sprintf("%.2f%% of %d answers to labelled requests are wrong; without a release to compare with, tests.errors.max_rate allows %.4g%%",
-			100*ratio(c.Wrong, c.Labelled), c.Labelled, 100*limit)
+		return fmt.Sprintf("%s of %d answers to labelled requests are wrong; without a release to compare with, tests.errors.max_rate allows %s",
+			human.Percent(ratio(c.Wrong, c.Labelled)), c.Labelled, human.Percent(limit))
 	case tooMany(c.Failures, c.Requests, before.Failures, before.Requests, limit, alpha):
-		return fmt.Sprintf("%.2f%% of %d requests failed; without a release to compare with, tests.errors.max_rate allows %.4g%%",
-			100*ratio(c.Failures, c.Requests), c.Requests, 100*limit)
+		return fmt.Sprintf("%s of %d requests failed; without a release to compare with, tests.errors.max_rate allows %s",
+			human.Percent(ratio(c.Failures, c.Requests)), c.Requests, human.Percent(limit))
 	default:
 		return tooFar(stage, before, c)
 	}
@@ -295,9 +295,9 @@ func blind(stage Stage, counts Counts) string {
 		!beyond(candidate.Wrong, candidate.Labelled, limit, stage.Alpha()) || !beyond(stable.Wrong, stable.Labelled, limit, stage.Alpha()) {
 		return ""
 	}
-	return fmt.Sprintf("the releases cannot be told apart, because both are mostly wrong: %.2f%% of %d answers of the candidate and %.2f%% of %d of the release that serves"+
-		" differ from their labels, and tests.errors.max_rate allows %.4g%%; check the labels (`traffic.label`) and `compare`",
-		100*ratio(candidate.Wrong, candidate.Labelled), candidate.Labelled, 100*ratio(stable.Wrong, stable.Labelled), stable.Labelled, 100*limit)
+	return fmt.Sprintf("the releases cannot be told apart, because both are mostly wrong: %s of %d answers of the candidate and %s of %d of the release that serves"+
+		" differ from their labels, and tests.errors.max_rate allows %s; check the labels (`traffic.label`) and `compare`",
+		human.Percent(ratio(candidate.Wrong, candidate.Labelled)), candidate.Labelled, human.Percent(ratio(stable.Wrong, stable.Labelled)), stable.Labelled, human.Percent(limit))
 }
 
 // slower makes the latency test, and says what it found and why that ends the rollout, "" for not.

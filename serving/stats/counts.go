@@ -40,8 +40,8 @@ func (c Counts) Plus(other Counts) Counts {
 		ClientErrors: c.ClientErrors + other.ClientErrors,
 		Left:         c.Left + other.Left,
 
-		Losses:   c.Losses.Plus(other.Losses),
-		Latency:  c.Latency.Plus(other.Latency),
+		Losses:  c.Losses.Plus(other.Losses),
+		Latency: c.Latency.Plus(other.Latency),
 
 		FirstToken: c.FirstToken.Plus(other.FirstToken),
 		PerToken:   c.PerToken.Plus(other.PerToken),

@@ -240,7 +240,7 @@ func (s status) text(out io.Writer, now time.Time) error {
 		return err
 	}
 	fmt.Fprintln(out) //nolint:errcheck // the table has the error
-	return kit.Table(out, "\tanswers\terrors\terror rate\tp50 ms\tp99 ms", func(w io.Writer) {
+	return kit.Table(out, "\tanswers\terrors\terror rate\tclient errors\tp50 ms\tp99 ms", func(w io.Writer) {
 		sideRow(w, "candidate "+r.Version, r.Look.Candidate)
 		if r.Previous != "" {
 			sideRow(w, "stable "+r.Previous, r.Look.Stable)
@@ -256,7 +256,7 @@ func (s status) headline() string {
 }
 
 func sideRow(w io.Writer, name string, c spec.SideCounts) {
-	kit.Row(w, name, human.Count(c.Requests), human.Count(c.Errors), human.Percent(c.ErrorRate), human.Number(c.P50MS), human.Number(c.P99MS))
+	kit.Row(w, name, human.Count(c.Requests), human.Count(c.Errors), human.Percent(c.ErrorRate), human.Count(c.ClientErrors), human.Number(c.P50MS), human.Number(c.P99MS))
 }
 
 // evidenceRows say what the looks of a stage have found, and what it still needs.
@@ -312,7 +312,7 @@ func stageRows(w io.Writer, r control.Rollout, now time.Time) {
 	if asks == nil {
 		return
 	}
-	kit.Row(w, "samples", fmt.Sprintf("%s of %s %s", human.Count(look.Samples), human.Count(asks.MinSamples), look.Counted))
+	kit.Row(w, "samples", fmt.Sprintf("%s of %s %s", human.Count(look.Samples), human.Count(max(asks.MinSamples, look.Needed)), look.Counted))
 	name := "checks"
 	for _, check := range asks.Checks {
 		kit.Row(w, name, string(check)+", when the stage has its samples")
