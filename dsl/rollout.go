@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -164,6 +165,7 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 			checkDelta(sp, c, s, i)
 		}
 		checkReach(sp, c, s, i)
+		checkLeast(sp, c, at, stage)
 	}
 	if last := len(sp.Stages) - 1; sp.Stages[last].Weight != 1 && !isComputed(stages.Content[last], "weight") && !c.src.Findings.HasErrorAt(stages.Content[last]) {
 		c.src.Errorf(stages.Content[last], "stages", "add {weight: 100%}", "the last stage must have the weight 100%%")
@@ -194,6 +196,23 @@ func checkReach(sp *spec.Rollout, c *checker, s *step, stage int) {
 	if most := int64(sp.Traffic.RPS * float64(share) * time.Duration(wait).Seconds()); most < needed {
 		c.src.Warnf(document.PlaceOf(at, "min_samples"), "stages", "raise `rps` or `max_wait`",
 			"the stage needs %d answers, but rows that are replayed with `rps: %s` give it %d within `max_wait: %s`", needed, rps.Value, most, wait)
+	}
+}
+
+// checkLeast warns of a stage whose samples are too few for its tests.
+func checkLeast(sp *spec.Rollout, c *checker, at *yaml.Node, stage spec.Stage) {
+	samples := document.Lookup(at, "min_samples")
+	share := float64(stage.Weight)
+	if stage.Shadow > 0 {
+		share = 0.5 // of the errors that only one of both makes
+	}
+	if samples == nil || isComputed(at, "min_samples") || share == 0 {
+		return
+	}
+	least := spec.LeastErrors(share, cmp.Or(sp.Tests.Errors.Alpha, withDefaults[spec.ErrorTest]().Alpha), 0)
+	if stage.MinSamples > 0 && stage.MinSamples < least {
+		c.src.Warnf(samples, "stages", "write at least `min_samples: "+strconv.FormatInt(least, 10)+"`",
+			"with %d samples no test can find a candidate that fails every request: the stage takes at least %d", stage.MinSamples, least)
 	}
 }
 
