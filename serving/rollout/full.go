@@ -3,7 +3,9 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
@@ -103,10 +105,8 @@ func (s State) needed(stage Stage) int64 {
 		return max(asked, spec.LeastErrors(0.5, alpha, s.Errors.Finished+s.Errors.Late))
 	}
 	share := float64(stage.Spec.Weight)
-	for revision, cells := range s.Cells {
-		if stage.Keyed && revision >= stage.Revision {
-			share = max(share, cells.Split().Share)
-		}
+	if len(s.Cells) > 0 { // of the keys that are new
+		share = s.Cells[slices.Max(slices.Collect(maps.Keys(s.Cells)))].Split().Share
 	}
 	return max(asked, spec.LeastErrors(share, alpha, s.Errors.Finished+s.Errors.Late))
 }
