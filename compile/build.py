@@ -11,19 +11,22 @@ one file of the target's name with ".data" behind it.
 """
 
 import difflib
+import itertools
 import json
 import logging
 import pathlib
+import re
 import sys
 import tempfile
 
 import numpy
 import onnx
 import onnxruntime
+from onnx import inliner, version_converter
 from onnx.external_data_helper import uses_external_data
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.registry import IntegerOpsRegistry
-from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
+from onnxruntime.transformers.float16 import ALWAYS_FLOAT_INPUTS, DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
 LEVELS = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -64,8 +67,17 @@ QUANTIZED = [operator for operator in IntegerOpsRegistry if operator != "Conv"]
 HARDWARE_BOUND = ["NchwcTransformer"]
 
 
+# The opsets from which ONNX has an operator that quantises dynamically, and operators that quantise by channel. ONNX Runtime has the latter in
+# any.
+DYNAMICALLY, BY_CHANNEL = 11, 13
+
+
 class Fault(Exception):
     """What is wrong with the model or the job."""
+
+
+# What computes with large constants, and what TensorRT quantises.
+MATRICES = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
 
 
 def graphs(graph):
@@ -101,6 +113,22 @@ def optimize(source, target, level):
     )
 
 
+def load(path, level="all"):
+    """Loads a model as it will be loaded to be served."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = LEVELS[level]
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def reason(error):
+    """What an error of the tools says, in one line and without the names of files."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", text)
+    return re.sub(r"Load model from \S+ failed:", "", text).rstrip(".: ")
+
+
 def prepare(source, folder, level="basic"):
     """The model as the tools want it: constants folded, types known."""
     prepared = folder / "prepared.onnx"
@@ -110,11 +138,29 @@ def prepare(source, folder, level="basic"):
 
 
 def quantize(source, target):
-    """Makes the weights 8-bit integers. What goes between the operators is measured anew at each inference."""
-    quantize_dynamic(
-        str(source), str(target), weight_type=QuantType.QInt8, op_types_to_quantize=QUANTIZED,
-        use_external_data_format=is_external(source),
-    )
+    """Makes the weights integers of 7 bits, by channel. What goes between the operators is measured anew at each inference.
+
+    x86 processors without VNNI add products of two 8-bit numbers in 16 bits, which overflow, and a model is not always served on the
+    processor that it was proved on.
+    """
+    if opset_of(source) < DYNAMICALLY:
+        convert(source, DYNAMICALLY)
+    source = tidy(source)
+
+    graph = onnx.load(str(source), load_external_data=False).graph
+    large = {tensor.name for tensor in graph.initializer if len(tensor.dims) > 2}
+    deep = [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] in large]  # no kernel computes with these by channel
+
+    def build(operators, made):
+        options = {"weight_type": QuantType.QInt8, "reduce_range": True, "op_types_to_quantize": operators, "use_external_data_format": is_external(source)}
+        by_channel = made.with_name("by_channel.onnx") if deep else made
+        quantize_dynamic(str(source), str(by_channel), per_channel=True, nodes_to_exclude=deep, **options)
+        if deep:
+            quantize_dynamic(str(by_channel), str(made), nodes_to_quantize=deep, **options)
+            by_channel.unlink()
+            by_channel.with_name(data_of(by_channel)).unlink(missing_ok=True)
+
+    best([QUANTIZED, ["MatMul"]], build, target, lambda made: load(made) and 1.0)
 
 
 class Rows(CalibrationDataReader):
@@ -131,23 +177,217 @@ class Rows(CalibrationDataReader):
         return {t["name"]: numpy.array(t["data"], ROW_TYPES[t["datatype"]]).reshape(t["shape"]) for t in json.loads(line)}
 
 
-# What TensorRT quantises, and how it reads that: symmetric, weights as they are with a QDQ pair behind them, and no quantised bias.
-EXPLICIT = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
+# How TensorRT reads what is quantised: symmetric, weights as they are with a QDQ pair behind them, and no quantised bias.
 EXPLICIT_OPTIONS = {"ActivationSymmetric": True, "WeightSymmetric": True, "AddQDQPairToWeight": True, "QuantizeBias": False}
+
 
 
 def quantize_calibrated(source, target, rows, explicit):
     """Makes weights and what goes between the operators 8-bit integers, by the ranges that the rows have.
 
     Nothing is optimised after it: what loads the model fuses QDQ pairs with operators in the way of its own processor. For ONNX Runtime the
-    weights have 7 bits: x86 processors without VNNI add products of two 8-bit numbers in 16 bits, which overflow, and a model is not
-    always served on the processor that it was proved on.
+    weights have 7 bits, as in quantize.
     """
-    quantize_static(
-        str(source), str(target), Rows(rows), quant_format=QuantFormat.QDQ, per_channel=True,
-        activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, reduce_range=not explicit, use_external_data_format=is_external(source),
-        op_types_to_quantize=EXPLICIT if explicit else None, extra_options=EXPLICIT_OPTIONS if explicit else None,
-    )
+    if explicit and opset_of(source) < BY_CHANNEL:
+        convert(source, BY_CHANNEL)
+    source = tidy(source)
+    options = EXPLICIT_OPTIONS if explicit else {"UseQDQContribOps": opset_of(source) < BY_CHANNEL}
+    options = {**options, "TensorQuantOverrides": {name: [{}] for name in in_one_scale(onnx.load(str(source), load_external_data=False).graph)}}
+
+    def build(operators, made):
+        quantize_static(
+            str(source), str(made), Rows(rows), quant_format=QuantFormat.QDQ, per_channel=True,
+            activation_type=QuantType.QInt8, weight_type=QuantType.QInt8, reduce_range=not explicit, use_external_data_format=is_external(source),
+            op_types_to_quantize=operators, extra_options=options,
+        )
+
+    level = "none" if explicit else "all"  # TensorRT has 8 bits that do not overflow
+    expected = list(outputs_of(load(source), rows))
+    best([None, MATRICES][explicit:], build, target, lambda made: likeness(expected, outputs_of(load(made, level), rows)))
+
+
+# A quantised model whose outputs are less like the source model's is built in another way too.
+ALIKE = 0.95
+
+# So many rows of a calibration show it.
+COMPARED = 8
+
+
+def best(ways, build, target, judge):
+    """Builds a model in the first of several ways of which judge, by a number up to 1, thinks well, or else in the best."""
+    most, fault = -numpy.inf, None
+    for i, operators in enumerate(ways):
+        made = target.with_name(f"way-{i}") / target.name
+        made.parent.mkdir()
+        try:
+            build(operators, made)
+            found = judge(made)
+        except Exception as e:  # of the tools, which fail in many ways
+            fault = fault or e
+            continue
+        if found > most:
+            most, chosen = found, made
+        if found >= ALIKE:
+            break
+    if most == -numpy.inf:
+        raise Fault(f"ONNX Runtime's tools cannot quantise the model: {reason(fault)}") from fault
+    for file in chosen.parent.iterdir():
+        file.rename(target.with_name(file.name))
+
+
+def outputs_of(session, rows):
+    """The numbers that a model puts out for the first rows of a file, in one vector each."""
+    for row in itertools.islice(iter(Rows(rows).get_next, None), COMPARED):
+        numbers = [output for output in session.run(None, row) if isinstance(output, numpy.ndarray) and output.dtype.kind in "fiub"]
+        yield numpy.concatenate([numpy.float64(output).ravel() for output in numbers] or [numpy.zeros(1)])
+
+
+def likeness(expected, found):
+    """The least cosine of the angle between two vectors."""
+    least = 1.0
+    for a, b in zip(expected, found, strict=True):
+        size = numpy.linalg.norm(a) * numpy.linalg.norm(b)
+        least = min(least, numpy.nan_to_num(a @ b / size, nan=-1.0) if size else float(not a.any() and not b.any()))
+    return least
+
+
+def opset_of(path):
+    return max((o.version for o in onnx.load(str(path), load_external_data=False).opset_import if o.domain in ("", "ai.onnx")), default=1)
+
+
+def convert(path, opset):
+    """Writes a model in a later opset, in its place."""
+    external, own = is_external(path), opset_of(path)
+    try:
+        model = version_converter.convert_version(onnx.load(str(path)), opset)
+    except Exception as e:
+        raise Fault(
+            f"the model has opset {own}, this quantisation needs {opset}, and onnx cannot convert the model: {reason(e)}; "
+            f"export it with opset {opset} or later"
+        ) from e
+    save(model, path, external)
+    annotate(path)
+
+
+# How the names end that the quantisers give to what they add.
+ADDED = ("_scale", "_zero_point", "_quantized", "_QuantizeLinear_Output", "_QuantizeLinear_Input", "_DequantizeLinear_Output")
+
+
+def tidy(path):
+    """Rewrites what the quantisers stumble over, which changes nothing that the model computes, and returns the new file."""
+    model = onnx.load(str(path), load_external_data=False)
+    graph = model.graph
+    # The tools look for one entry of ONNX's own operators.
+    opsets = [opset for opset in model.opset_import if opset.domain not in ("", "ai.onnx")]
+    opsets.append(onnx.helper.make_opsetid("", opset_of(path)))
+    model.ClearField("opset_import")
+    model.opset_import.extend(opsets)
+    # Before IR 4, weights are inputs with a default.
+    model.ir_version = max(model.ir_version, 4)
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in weights]
+    graph.ClearField("input")
+    graph.input.extend(inputs)
+    outside = {value.name for value in (*graph.input, *graph.output)}
+    taken = {name for each in graphs(graph) for node in each.node for name in (*node.input, *node.output, node.name)}
+    taken |= outside | set(weights)
+
+    def fresh(name):
+        name = next(n for n in itertools.chain([name], (f"{name}_{i}" for i in itertools.count())) if n not in taken)
+        taken.add(name)
+        return name
+
+    # Nodes are told apart by their names.
+    for each in graphs(graph):
+        for node in each.node:
+            node.name = node.name or fresh(node.op_type)
+    # Names of tensors are not looked up before they are given.
+    given = [*(tensor.name for tensor in graph.initializer), *(name for each in graphs(graph) for node in each.node for name in node.output)]
+    rename(model, {name: fresh(name + "_") for name in given if name.endswith(ADDED) and name not in outside})
+    # A bias belongs to one operator, by whose scales it is quantised, and has a number for each channel. Factors are part of the weights.
+    readers = [name for each in graphs(graph) for node in each.node for name in read_by(node)]
+    weights = {tensor.name: tensor for tensor in graph.initializer}
+
+    def own(node, i, change=None):
+        tensor = graph.initializer.add()
+        tensor.CopyFrom(weights[node.input[i]])
+        tensor.name = fresh(node.input[i])
+        if change:
+            values = onnx.numpy_helper.to_array(weights[node.input[i]], str(path.parent))
+            tensor.CopyFrom(onnx.numpy_helper.from_array(change(values).astype(values.dtype), tensor.name))
+        node.input[i] = tensor.name
+
+    for at, node in reversed(list(enumerate(graph.node))):
+        if node.op_type == "Gemm" and node.input[1] in weights and readers.count(node.input[1]) > 1:
+            own(node, 1)  # it is transposed in its place
+            weights[node.input[1]] = graph.initializer[-1]
+        if node.op_type not in MATRICES or len(node.input) < 3 or not {*node.input[1:3]} <= set(weights):
+            continue
+        if node.op_type != "Gemm":
+            if readers.count(node.input[2]) > 1 or node.input[2] in outside:
+                own(node, 2)
+            continue
+        alpha, beta = attribute(node, "alpha", 1.0), attribute(node, "beta", 1.0)
+        count = weights[node.input[1]].dims[0 if attribute(node, "transB", 0) else 1]
+        shape = tuple(weights[node.input[2]].dims)
+        if alpha != 1:
+            own(node, 1, lambda weight: weight * alpha)
+        if shape in ((), (1,), (1, 1), (1, count)):
+            own(node, 2, lambda bias: numpy.broadcast_to(bias.ravel() * beta, count))
+        elif beta != 1 or readers.count(node.input[2]) > 1 or node.input[2] in outside:
+            own(node, 2, lambda bias: bias * beta)
+        kept = [a for a in node.attribute if a.name not in ("alpha", "beta")]
+        node.ClearField("attribute")
+        node.attribute.extend(kept)
+        if shape not in ((), (1,), (1, 1), (1, count), (count,)):  # not one for each channel
+            product, bias = fresh(node.output[0] + "_product"), node.input.pop()
+            graph.node.insert(at + 1, onnx.helper.make_node("Add", [product, bias], [node.output[0]], fresh(node.name + "_add")))
+            node.output[0] = product
+    tidied = path.with_name("tidied.onnx")
+    onnx.save(model, str(tidied))
+    return tidied
+
+
+def attribute(node, name, default):
+    return next((onnx.helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
+
+
+def rename(model, names):
+    """Gives tensors other names, everywhere."""
+    for graph in graphs(model.graph):
+        for described in (*graph.initializer, *graph.value_info, *graph.output):
+            described.name = names.get(described.name, described.name)
+        for node in graph.node:
+            for field in (node.input, node.output):
+                field[:] = [names.get(name, name) for name in field]
+
+
+def in_one_scale(graph):
+    """The weights that no kernel computes with by channel: of products with three dimensions, on the left of a product, or of several uses."""
+    axes = {tensor.name: set() for tensor in graph.initializer}
+    dims = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    matrices = set()
+    for each in graphs(graph):
+        for node in each.node:
+            for i, name in enumerate(node.input):
+                if name not in axes:
+                    continue
+                axis = None
+                if i == 1 and node.op_type in MATRICES:
+                    axis = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1 - attribute(node, "transB", 0), "MatMul": 1}[node.op_type]
+                if node.op_type == "MatMul" and dims[name] != 2:
+                    axis = None
+                axes[name].add(axis)
+                if i < 2 and node.op_type in MATRICES:
+                    matrices.add(name)
+    return sorted(name for name in matrices if len(axes[name]) > 1 or None in axes[name])
+
+
+# ONNX Runtime's own operators on integers, whose scales are fp32.
+INTEGER_OPERATORS = ("Quantize", "Dequantize", "DynamicQuantize", "QLinear", "QGemm", "QAttention", "QEmbed")
+
+# Those whose sums are larger than a number in fp16.
+INTEGER_SUMS = ("MatMulInteger", "ConvInteger")
 
 
 def halve(source, target, keep):
@@ -159,8 +399,47 @@ def halve(source, target, keep):
     known = sorted({node.op_type for graph in graphs(model.graph) for node in graph.node})
     if unknown := sorted(set(keep) - set(known)):
         raise Fault(f"keep_fp32: the model has no operator {', '.join(unknown)}; it has: {', '.join(known)}")
-    converted = convert_float_to_float16(str(source), keep_io_types=True, op_block_list=[*DEFAULT_OP_BLOCK_LIST, *keep])
-    save(converted, target, is_external(source))
+    if sums := [operator for operator in known if operator.startswith(INTEGER_SUMS)]:
+        raise Fault(f"the model is quantised already, and the sums of its {sums[0]} do not fit into fp16: make fp16 of the model before it was quantised")
+    block = {*DEFAULT_OP_BLOCK_LIST, *keep, *fp32_only(model), *(operator for operator in known if operator.startswith(INTEGER_OPERATORS))}
+    try:
+        converted = convert_float_to_float16(str(source), keep_io_types=True, op_block_list=block)
+        save(converted, target, is_external(source))
+        load(target)
+    except Exception as e:
+        raise Fault(f"ONNX Runtime's tools cannot make fp16 of the model: {reason(e)}") from e
+
+
+def fp32_only(model):
+    """The operators of ONNX that have no fp16 in the model's opset, apart from those whose exceptions the converter knows."""
+    versions = {opset.domain: opset.version for opset in model.opset_import}
+    for node in (node for graph in graphs(model.graph) for node in graph.node if node.op_type not in ALWAYS_FLOAT_INPUTS):
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if onnx.defs.has(node.op_type, versions.get(node.domain, 1), domain):
+            schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), domain)
+            if any("tensor(float)" in value.types and "tensor(float16)" not in value.types for value in (*schema.inputs, *schema.outputs)):
+                yield node.op_type
+
+
+def is_half(path):
+    """Whether a model computes in fp16 already, as far as its tensors and casts tell."""
+    model = onnx.load(str(path), load_external_data=False)
+    half = onnx.TensorProto.FLOAT16
+    return any(
+        any(tensor.data_type == half for tensor in graph.initializer)
+        or any(value.type.tensor_type.elem_type == half for value in (*graph.input, *graph.value_info))
+        or any(attribute(node, "to", None) == half for node in graph.node if node.op_type == "Cast")
+        for graph in graphs(model.graph)
+    )
+
+
+def unfold(source, folder):
+    """The model as it is, but without functions. ONNX Runtime on a CPU would write fp16 down as fp32 with casts around it."""
+    unfolded = folder / "prepared.onnx"
+    model = onnx.load(str(source))
+    save(inliner.inline_local_functions(model) if model.functions else model, unfolded, is_external(source))
+    annotate(unfolded)
+    return unfolded
 
 
 def annotate(path):
@@ -216,7 +495,8 @@ def build(job):
         folder = pathlib.Path(name)
         made = folder / "made.onnx"
         if job["precision"] == "fp16":
-            halve(prepare(source, folder, job["optimize"]), made, job["keep_fp32"])
+            prepared = unfold(source, folder) if is_half(source) else prepare(source, folder, job["optimize"])
+            halve(prepared, made, job["keep_fp32"])
         elif job["calibration"]:
             quantize_calibrated(prepare(source, folder, job["optimize"]), made, job["calibration"], job["explicit"])
         else:
@@ -349,4 +629,9 @@ if __name__ == "__main__":
         build(asked) if asked["inputs"] is None else cut(asked)
     except Fault as fault:
         print(fault, file=sys.stderr)
+        sys.exit(3)
+    except (OSError, MemoryError):
+        raise  # of the machine
+    except Exception as e:
+        print(f"ONNX Runtime's tools cannot build it: {reason(e)}", file=sys.stderr)
         sys.exit(3)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -112,9 +113,17 @@ func (job Job) inChild(ctx context.Context, asked request) (reply, error) {
 	return r, nil
 }
 
-// ended is the error of a child that did not end well.
+// ended is the error of a child that did not end well, in one line: with the one in which a program of Go or C++ says why it crashed, or else the
+// last, in which one of Python does.
 func ended(what string, exit proc.Exit, said string) error {
-	return unlessKilled(exit, strings.TrimSuffix(fmt.Sprintf("%s ended with %s:\n%s", what, exit, said), ":\n"))
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	crash := slices.IndexFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.Contains(line, "what(): ")
+	})
+	if crash < 0 {
+		crash = len(lines) - 1
+	}
+	return unlessKilled(exit, strings.TrimSuffix(fmt.Sprintf("%s ended with %s: %s", what, exit, strings.TrimSpace(lines[crash])), ": "))
 }
 
 // unlessKilled is a ModelError, unless the child was killed: then it was in the way of something, of the kernel's for want of memory at
