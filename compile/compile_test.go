@@ -135,8 +135,8 @@ func TestRun(t *testing.T) {
 	if out.Selected.Name != "int8" || out.Selected.Model != out.Variants["int8"].Model {
 		t.Errorf("selected %+v", out.Selected)
 	}
-	if p := out.Source.Parity; p != (spec.Parity{Cosine: 1, Top1: 1, Agreement: 1}) {
-		t.Errorf("the source model's parity with itself is %+v", p)
+	if diff := cmp.Diff(spec.Parity{Cosine: 1, Top1: 1, Agreement: 1, Batched: new(1.0)}, out.Source.Parity); diff != "" {
+		t.Errorf("the source model's parity with itself (-want +got):\n%s", diff)
 	}
 	if p := out.Variants["int8"].Parity; p.MaxAbs == 0 || p.Cosine == 1 || p.Top1 < 0.9 {
 		t.Errorf("parity of int8 is %+v; it cannot be the source model", p)
@@ -157,7 +157,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range out.Variants {
-		if out.Variants[name].Model != again.Variants[name].Model || out.Variants[name].Parity != again.Variants[name].Parity {
+		if out.Variants[name].Model != again.Variants[name].Model || !cmp.Equal(out.Variants[name].Parity, again.Variants[name].Parity) {
 			t.Errorf("%s: another model or parity the second time", name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
@@ -61,6 +62,9 @@ func Judge(
 		v := report.Variants[name]
 		meta := map[string]string{"variant": name}
 		maps.Copy(meta, v.Meta)
+		if v.Parity.Batched != nil {
+			meta[spec.MetaBatched] = strconv.FormatFloat(*v.Parity.Batched, 'g', -1, 64)
+		}
 		ref, err := put(name, meta)
 		if err != nil {
 			return spec.CompileOutput{}, fmt.Errorf("store variant %s: %w", name, err)

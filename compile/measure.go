@@ -88,6 +88,13 @@ func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 			}
 		}
 	}
+	for _, own := range models {
+		share, err := own.batched(ctx, m.Compare, samples)
+		if err != nil {
+			return nil, err
+		}
+		own.parity.Batched = &share
+	}
 	return results(models, len(samples)), nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 )
 
@@ -240,5 +242,44 @@ func TestBeyondTwoGiB(t *testing.T) {
 	}
 	if out.Source.Bytes <= 2<<30 || out.Variants["fp32"].Bytes <= 2<<30 || out.Variants["int8"].Bytes >= 1<<30 {
 		t.Errorf("%+v", out)
+	}
+}
+
+// TestBatched: among rows with numbers of other sizes a variant gives the answers that it gives alone, unless it takes the scale of its inputs from
+// all rows. Sums in another order change nothing.
+func TestBatched(t *testing.T) {
+	job := newJob(t, onnxtest.MLP, samples(t, 100, vectors), map[string]spec.Variant{
+		"fp32":    {ONNX: &spec.ONNXVariant{}},
+		"fp16":    {ONNX: &spec.ONNXVariant{Precision: "fp16"}},
+		"dynamic": {ONNX: &spec.ONNXVariant{Precision: "int8"}},
+	})
+	job.Spec.Variants["static"] = spec.Variant{ONNX: &spec.ONNXVariant{Precision: "int8", Calibration: job.calibrated(t, 64, vectors)}}
+	out, err := Run(t.Context(), job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"fp32", "fp16", "static"} {
+		if share := *out.Variants[name].Parity.Batched; share != 1 {
+			t.Errorf("%s: %v of the answers are the same, want all", name, share)
+		}
+	}
+	dynamic := out.Variants["dynamic"]
+	if p := dynamic.Parity; *p.Batched >= 0.9 || p.Agreement < 0.95 {
+		t.Errorf("dynamic: %+v, batched %v", p, *p.Batched)
+	}
+	manifest, err := job.Store.Manifest(t.Context(), dynamic.Model)
+	if err != nil || manifest.Meta[spec.MetaBatched] != strconv.FormatFloat(*dynamic.Parity.Batched, 'g', -1, 64) {
+		t.Errorf("the facts of its artifact are %v, %v", manifest.Meta, err)
+	}
+}
+
+// TestBatchedOfSeveralShapes: samples run among others of their shape, and a sample without one among itself.
+func TestBatchedOfSeveralShapes(t *testing.T) {
+	of := func(shape ...int64) []oip.Tensor { return []oip.Tensor{{Name: "x", Shape: shape, Data: []float32{}}} }
+	samples := [][]oip.Tensor{of(1, 2), of(1, 3), of(1, 2), of(1, 4), of(1, 2)}
+	for i, want := range []int{2, 1, 2, 1, 2} {
+		if got := fitting(samples, i); len(got) != want || !sameShapes(got[0], samples[i]) {
+			t.Errorf("sample %d: %d others %v", i, len(got), got)
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 func compileOutputs(ts *expr.TypeSystem, id string, sp *spec.CompileModel) expr.ObjectType {
 	fields := ts.StructFields(reflect.TypeFor[spec.CompileOutput]())
+	delete(ts.ObjectType(ts.StructType(reflect.TypeFor[spec.Parity]())).Optional, "batched") // it is only missing of engines
 	variants := &expr.ObjectType{Name: "steps." + id + ".variants", Code: "variant", What: "a variant of `" + id + "`", Fields: map[string]*cel.Type{}}
 	for name, v := range sp.Variants {
 		variants.Fields[name] = ts.StructType(reflect.TypeFor[spec.VariantOutput]())
@@ -28,11 +29,15 @@ func compileOutputs(ts *expr.TypeSystem, id string, sp *spec.CompileModel) expr.
 	return expr.ObjectType{Fields: fields}
 }
 
-// engineType is a VariantOutput whose `tensorrt` is always there.
+// engineType is a VariantOutput whose `tensorrt` is always there, and `parity.batched` never.
 func engineType(ts *expr.TypeSystem) *cel.Type {
 	t := reflect.TypeFor[spec.VariantOutput]()
 	o := &expr.ObjectType{Name: "EngineVariantOutput", What: "a field of an engine", Fields: ts.StructFields(t), Optional: expr.OptionalFields(t)}
 	delete(o.Optional, "tensorrt")
+	parity := reflect.TypeFor[spec.Parity]()
+	p := &expr.ObjectType{Name: "EngineParity", What: "a field of the parity of an engine", Fields: ts.StructFields(parity), Ranges: expr.StructRanges(parity)}
+	delete(p.Fields, "batched")
+	o.Fields["parity"] = ts.Define(p)
 	return ts.Define(o)
 }
 

@@ -124,11 +124,20 @@ func briefCompile(out spec.CompileOutput) []string {
 	if out.Selected.Name == "" {
 		return nil
 	}
-	return []string{
+	parts := []string{
 		"selected " + out.Selected.Name, human.Bytes(v.Bytes), "p99 " + human.Number(v.Latency.P99MS) + " ms",
 		"cosine " + human.Number(v.Parity.Cosine),
 	}
+	for _, name := range slices.Sorted(maps.Keys(out.Variants)) {
+		if same := out.Variants[name].Parity.Batched; same != nil && *same < 1 && (*same > 0 || isSteady(out.Source)) {
+			parts = append(parts, name+" is not batched by default: parity.batched is "+human.Precise(*same))
+		}
+	}
+	return parts
 }
+
+// isSteady reports whether a model gives any answer among other rows that it gives alone: it takes several rows at once.
+func isSteady(v spec.VariantOutput) bool { return v.Parity.Batched != nil && *v.Parity.Batched > 0 }
 
 func briefRollout(out spec.RolloutOutput) []string {
 	switch out.Decision {

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"regexp"
@@ -104,8 +105,8 @@ func notZero(src *document.Source, body *yaml.Node, keys ...string) {
 // checkBatching reports preferred sizes that no inference can have.
 func checkBatching(src *document.Source, body *yaml.Node, b spec.Batching) {
 	for i, size := range b.Preferred {
-		if size > b.MaxBatch {
-			src.Errorf(document.Lookup(body, "preferred", i), "range", "", "%d is more than `max_batch`, %d", size, b.MaxBatch)
+		if most := cmp.Or(b.MaxBatch, spec.DefaultMaxBatch); size > most {
+			src.Errorf(document.Lookup(body, "preferred", i), "range", "", "%d is more than `max_batch`, %d", size, most)
 		}
 	}
 }

@@ -172,7 +172,14 @@ type Parity struct {
 	Top1   float64 `json:"top1" dsl:"min=0,max=1"`
 	// Agreement is the share of samples whose answers agree by `compare`.
 	Agreement float64 `json:"agreement" dsl:"min=0,max=1"`
+	// Batched is the share of samples whose answers are the same alone and among 8 rows, of which the others are samples multiplied by 0.01, 1
+	// and 100; 0 for a model that does not run so many rows at once. It is not measured of engines. An `embedded` target batches a variant
+	// by default only if it is 1.
+	Batched *float64 `json:"batched,omitempty" dsl:"min=0,max=1"`
 }
+
+// MetaBatched is the key of Parity.Batched in the facts of a variant's artifact.
+const MetaBatched = "batched"
 
 // Latency of one inference at batch 1, warm-up excluded.
 type Latency struct {

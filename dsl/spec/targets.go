@@ -41,8 +41,9 @@ type EmbeddedTarget struct {
 // Batching joins requests whose tensors differ only in their first dimension. A model whose first dimensions are not open, or whose answer
 // to a row depends on other rows, gets each request by itself.
 type Batching struct {
-	// MaxBatch bounds the rows of an inference of several requests; 1 turns batching off. Default 32.
-	MaxBatch int `json:"max_batch,omitempty" dsl:"default=32,min=1,max=65536"`
+	// MaxBatch bounds the rows of an inference of several requests; 1 turns batching off. Default: 32 for a model whose answers do not depend on
+	// the rows that run with them, and 1 for any other, such as most models with dynamic quantisation.
+	MaxBatch int `json:"max_batch,omitempty" dsl:"min=1,max=65536"`
 	// MaxDelay bounds how long requests wait for others while the model has nothing to do. They wait only after an inference of several
 	// requests, and for no more than a quarter of the time that an inference takes. It is longer than 0. Default 5ms.
 	MaxDelay Duration `json:"max_delay,omitempty" dsl:"default=5ms"`
@@ -54,6 +55,9 @@ type Batching struct {
 	// the 99th percentile of 10 s is longer, and up again when it is shorter than 80% of this. Default: none.
 	TargetP99 Duration `json:"target_p99,omitempty"`
 }
+
+// DefaultMaxBatch is that of a model whose answers do not depend on the rows that run with them.
+const DefaultMaxBatch = 32
 
 // KServeTarget serves each release as an InferenceService of KServe, behind a gateway of Sluice that splits the traffic.
 type KServeTarget struct {

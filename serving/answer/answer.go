@@ -4,6 +4,7 @@ package answer
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -41,6 +42,54 @@ func (r Rules) Same(a, b []oip.Tensor) (same, known bool) {
 		same, known = same && alike && answered, known || answered
 	}
 	return same && known, known
+}
+
+// How far numbers of two answers may be apart, as a share of the largest of their output: by the order in which a computer adds, which depends on
+// the size of a batch, and at all.
+const (
+	rounding = 1e-4
+	steady   = 0.01
+)
+
+// Steady reports whether the answer of a model to a row that ran among others is the one that it gave alone: the same by the rules, with no number
+// further apart than 1% of the largest in its output.
+func (r Rules) Steady(alone, among []oip.Tensor) bool {
+	if Near(alone, among, rounding) {
+		return true
+	}
+	for _, rule := range r.orDefault() {
+		if t := outputOf(rule, alone); rule.Rule == "" && t != nil && isNumber(rule, t) {
+			continue // no rule says how near it has to be
+		}
+		if same, _ := (Rules{rule}).Same(among, alone); !same {
+			return false
+		}
+	}
+	return Near(alone, among, steady)
+}
+
+// isNumber reports whether the answer is a number, not a class.
+func isNumber(rule spec.Compare, t *oip.Tensor) bool {
+	return isFloat(t.Datatype()) && slices.ContainsFunc(answersOf(rule, t), func(a string) bool { return a != "0" && a != "1" }) &&
+		int64(len(numbersOf(t))) == t.Shape[0]
+}
+
+// Near reports whether two answers have the same elements, but for numbers that differ by no more than a share of the largest in their output.
+func Near(a, b []oip.Tensor, share float64) bool {
+	return slices.EqualFunc(a, b, func(x, y oip.Tensor) bool {
+		if !slices.Equal(x.Shape, y.Shape) || !isFloat(x.Datatype()) {
+			return slices.Equal(x.Shape, y.Shape) && reflect.DeepEqual(x.Data, y.Data)
+		}
+		var largest float64
+		for _, v := range numbersOf(&x) {
+			if v = math.Abs(v); !math.IsInf(v, 0) && !math.IsNaN(v) {
+				largest = max(largest, v)
+			}
+		}
+		return slices.EqualFunc(numbersOf(&x), numbersOf(&y), func(v, w float64) bool {
+			return v == w || v != v && w != w || math.Abs(v-w) <= share*largest //nolint:staticcheck // NaN is not equal to itself
+		})
+	})
 }
 
 // outputOf finds a rule's output; nil when there is none of that name.

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -180,6 +181,34 @@ func TestOutputsWithNothingToAgreeOn(t *testing.T) {
 		err := tc.rules.CheckLabelledAnswers(answers)
 		if (err == nil) != tc.fit || err != nil && (strings.Contains(err.Error(), "delta") || !strings.Contains(err.Error(), "rule: threshold")) {
 			t.Errorf("labelled answers %v: %v", tc.values, err)
+		}
+	}
+}
+
+func TestSteady(t *testing.T) {
+	of := func(values ...float32) []oip.Tensor {
+		return []oip.Tensor{{Name: "y", Shape: []int64{1, int64(len(values))}, Data: values}}
+	}
+	nan := float32(math.NaN())
+	for _, tc := range []struct {
+		name         string
+		rules        Rules
+		alone, among []oip.Tensor
+		want         bool
+	}{
+		{"the last digits", nil, of(0.3, 0.7), of(0.3000001, 0.7), true},
+		{"a tie that the last digits decide", nil, of(0.5, 0.5), of(0.5, 0.5000001), true},
+		{"another class", nil, of(0.499, 0.501), of(0.501, 0.499), false},
+		{"the same class, far off", nil, of(0.1, 0.9), of(0.2, 0.8), false},
+		{"a number", nil, of(152.25), of(152.5), true},
+		{"a number far off", nil, of(152.25), of(160), false},
+		{"a number by a rule", Rules{{Rule: "tolerance", ATol: 0.1}}, of(152.25), of(152.5), false},
+		{"not a number", nil, of(nan, 1), of(nan, 1), true},
+		{"another shape", nil, of(1, 2), of(1), false},
+		{"texts", nil, []oip.Tensor{{Shape: []int64{1}, Data: []string{"a"}}}, []oip.Tensor{{Shape: []int64{1}, Data: []string{"b"}}}, false},
+	} {
+		if got := tc.rules.Steady(tc.alone, tc.among); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }

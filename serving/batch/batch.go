@@ -41,6 +41,9 @@ type Options struct {
 	Instances int
 	// MaxBatch bounds the rows of an inference of several requests. 0 or 1: requests are never joined.
 	MaxBatch int
+	// Trusted says that the model's answers are known not to depend on other rows, or that it is accepted that they do: WarmUp then finds out just
+	// whether the first dimension is that of the rows.
+	Trusted bool
 	// MaxDelay bounds how long requests wait for others while an instance is free.
 	MaxDelay time.Duration
 	// Preferred sizes, in rows: what waits is cut to the largest of them that it fills.

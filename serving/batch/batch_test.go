@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -347,7 +348,7 @@ func TestModelsThatAreNotBatched(t *testing.T) {
 		{"fixed", shaped(1, -1), `"x" has shape [1 -1], whose first dimension is not open`},
 		{"scalar", shaped(), `"x" has shape [], whose first dimension is not open`},
 		{"output", func(d *doubler) { d.outputs[0].Shape = []int64{3} }, `"y" has shape [3], whose first dimension is not open`},
-		{"mixes", func(d *doubler) { d.mixes = true }, `the answer "y" to a row depends on the other rows`},
+		{"mixes", func(d *doubler) { d.mixes = true }, `the answer to a row depends on the other rows`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -370,6 +371,37 @@ func TestModelsThatAreNotBatched(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// quantised answers with the numbers of its inputs, in steps of the largest in all rows.
+type quantised struct{ *doubler }
+
+func (q quantised) Run(_ context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
+	var largest float64
+	for _, v := range inputs[0].Data.([]float32) {
+		largest = max(largest, math.Abs(float64(v)))
+	}
+	step := largest / 127
+	out := make([]float32, len(inputs[0].Data.([]float32)))
+	for i, v := range inputs[0].Data.([]float32) {
+		out[i] = float32(math.Round(float64(v)/step) * step)
+	}
+	return []oip.Tensor{{Name: "y", Shape: inputs[0].Shape, Data: out}}, nil
+}
+
+// TestRowsOfOtherSizes: a model that takes the scale of its inputs from all rows is not batched, unless the caller trusts it.
+func TestRowsOfOtherSizes(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		d := quantised{newDoubler()}
+		d.inputs[0].Shape = []int64{-1, 16}
+		b := New(d, Options{MaxBatch: 8, Trusted: trusted})
+		if err := b.WarmUp(t.Context()); (err == nil) != trusted {
+			t.Errorf("trusted %v: %v", trusted, err)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -410,7 +442,7 @@ func TestWarmUp(t *testing.T) {
 			}
 			got := d.since()
 			if len(got) > 0 {
-				got = got[probeRows+1:] // the probe: rows together and each alone
+				got = got[2*probed:] // rows alone and among others
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("inferences (-want +got):\n%s", diff)

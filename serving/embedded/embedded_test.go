@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/serving/batch"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -46,7 +47,7 @@ func TestEngineIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "the model is a TensorRT engine, which only a server with a GPU can load"
-	if _, err := load(t.Context(), target, dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := load(t.Context(), target, "", dir, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }
@@ -150,4 +151,34 @@ func serve(t testing.TB, s *store.Store, ports gateway.Ports) *gateway.Server {
 		t.Fatal(err)
 	}
 	return server
+}
+
+// TestDefaultOfBatching: a variant whose answers depend on other rows is batched only where the target asks for it.
+func TestDefaultOfBatching(t *testing.T) {
+	for _, tc := range []struct {
+		batched  string
+		maxBatch int
+		want     int
+	}{
+		{"", 0, spec.DefaultMaxBatch}, // the probe finds nothing
+		{"1", 0, spec.DefaultMaxBatch},
+		{"0.99", 0, 1},
+		{"0", 0, 1},
+		{"0.99", 8, 8},
+		{"1", 1, 1},
+	} {
+		of := target
+		of.Batching.MaxBatch = tc.maxBatch
+		loaded, err := load(t.Context(), of, tc.batched, onnxtest.Folder(t, onnxtest.MLP), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		batcher := loaded.(*batch.Batcher)
+		if got := batcher.Stats().Limit; got != tc.want {
+			t.Errorf("parity.batched %q, max_batch %d: up to %d rows at once, want %d", tc.batched, tc.maxBatch, got, tc.want)
+		}
+		if err := batcher.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }

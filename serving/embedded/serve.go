@@ -32,7 +32,11 @@ func Serve(
 		if err := tried.pass(ctx, r, model, waiting); err != nil {
 			return nil, err
 		}
-		return load(ctx, t, model, log)
+		manifest, err := s.Manifest(ctx, r.Model)
+		if err != nil {
+			return nil, err
+		}
+		return load(ctx, t, manifest.Meta[spec.MetaBatched], model, log.With("release", r.Version))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)
@@ -40,8 +44,9 @@ func Serve(
 	return gateway.Serve(ctx, ports, gateway.Options{Store: s, Target: target, Open: open, LabelKey: labelKey, Logger: log})
 }
 
-// load opens the one .onnx file of a model artifact, and runs the sizes of its batches once.
-func load(ctx context.Context, t spec.EmbeddedTarget, dir string, log *slog.Logger) (gateway.Upstream, error) {
+// load opens the one .onnx file of a model artifact, and runs the sizes of its batches once. batched is the share of samples whose answers are the
+// same among others, where a compile step has measured it.
+func load(ctx context.Context, t spec.EmbeddedTarget, batched, dir string, log *slog.Logger) (gateway.Upstream, error) {
 	if _, err := os.Stat(filepath.Join(dir, plan.File)); err == nil {
 		return nil, errors.New("the model is a TensorRT engine, which only a server with a GPU can load, but an embedded target runs ONNX " +
 			"Runtime: release an `onnx` variant of the compile step, or use a target with `triton`")
@@ -54,9 +59,18 @@ func load(ctx context.Context, t spec.EmbeddedTarget, dir string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
+	maxBatch, depends := t.Batching.MaxBatch, batched != "" && batched != "1"
+	switch {
+	case depends && maxBatch > 1:
+		log.Warn("requests to a release are batched, as the target's max_batch asks, although its answers depend on the rows of others", "parity.batched", batched)
+	case depends && maxBatch == 0:
+		maxBatch = 1
+		log.Info("requests to a release are not batched", "reason", "its answers depend on the rows that run with them", "parity.batched", batched)
+	}
 	batcher := batch.New(session, batch.Options{
 		Instances: instances(t, runtime.GOMAXPROCS(0)),
-		MaxBatch:  t.Batching.MaxBatch,
+		MaxBatch:  cmp.Or(maxBatch, spec.DefaultMaxBatch),
+		Trusted:   maxBatch > 0 || batched != "",
 		MaxDelay:  time.Duration(t.Batching.MaxDelay),
 		Preferred: t.Batching.Preferred,
 		MaxQueue:  t.Batching.MaxQueue,

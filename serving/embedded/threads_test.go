@@ -15,7 +15,7 @@ func TestThreads(t *testing.T) {
 		asked := target
 		asked.Threads = threads
 		before := threadsOf(t)
-		model, err := load(t.Context(), asked, onnxtest.Folder(t, onnxtest.MLP), slog.New(slog.DiscardHandler))
+		model, err := load(t.Context(), asked, "", onnxtest.Folder(t, onnxtest.MLP), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -138,10 +138,10 @@ func (c *card) variants(all []originVariant) {
 			name += " (selected)"
 		}
 		rows = append(rows, []string{
-			name, human.Number(v.Parity.MaxAbs), human.Number(v.Parity.Cosine), human.Percent(v.Parity.Top1), human.Number(v.Latency.P50MS), human.Bytes(v.Bytes),
+			name, human.Number(v.Parity.MaxAbs), human.Number(v.Parity.Cosine), human.Percent(v.Parity.Top1), batchedText(v), human.Number(v.Latency.P50MS), human.Bytes(v.Bytes),
 		})
 	}
-	c.table("variant", "largest difference", rows, "cosine", "top-1", "p50 ms", "size")
+	c.table("variant", "largest difference", rows, "cosine", "top-1", "batched", "p50 ms", "size")
 }
 
 // releases writes where the model was released, and how that went.

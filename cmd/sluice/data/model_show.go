@@ -189,8 +189,17 @@ func (t originTraining) String() string {
 	return text
 }
 
+// batchedText is the share of answers that are the same alone and among other rows, where that was measured.
+func batchedText(v originVariant) string {
+	if v.Parity.Batched == nil {
+		return "-"
+	}
+	return human.Percent(*v.Parity.Batched)
+}
+
 func (v originVariant) String() string {
-	text := fmt.Sprintf("%s: top-1 %s, largest difference %s, p50 %s ms", v.Name, human.Percent(v.Parity.Top1), human.Number(v.Parity.MaxAbs), human.Number(v.Latency.P50MS))
+	text := fmt.Sprintf("%s: top-1 %s, batched %s, largest difference %s, p50 %s ms",
+		v.Name, human.Percent(v.Parity.Top1), batchedText(v), human.Number(v.Parity.MaxAbs), human.Number(v.Latency.P50MS))
 	if v.Selected {
 		text += ", selected"
 	}
