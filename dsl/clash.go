@@ -23,7 +23,7 @@ func (c *checker) checkClashes() {
 		}
 		for _, output := range slices.Sorted(maps.Keys(s.Publish)) {
 			name := s.Publish[output]
-			t := c.outputsOf(s).Fields[output]
+			t := c.ts.At(expr.ObjectNamed("steps."+s.ID), output)
 			if t == nil {
 				continue
 			}

@@ -3,6 +3,7 @@ package dsl
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 
@@ -44,18 +45,31 @@ func (c *checker) checkEnvelope(s *step) {
 			c.src.Errorf(at, "range", help, "a timeout of %s ends every attempt immediately", at.Value)
 		}
 	}
-	outputs := c.ts.Lookup("steps." + s.ID)
+	c.checkPublished(s)
+}
+
+// checkPublished reports what is no dataset and no model, and what is not a name.
+func (c *checker) checkPublished(s *step) {
+	outputs, all := c.ts.Lookup("steps."+s.ID), expr.ObjectNamed("steps."+s.ID)
 	for _, name := range slices.Sorted(maps.Keys(s.Publish)) {
-		t, ok := outputs.Fields[name]
-		at := document.Lookup(s.node, "publish", name)
+		t, key := c.ts.At(all, name), document.KeyNode(document.Lookup(s.node, "publish"), name)
 		switch {
-		case !ok:
-			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "output", nearest.Hint(name, outputs.FieldNames()), "`%s` is not %s", name, outputs.What)
 		case t == cel.DynType: // what it is could not be read
+		case t == nil:
+			c.src.Errorf(key, "output", nearest.Hint(name, c.ts.Paths(all)), "`%s` is not %s", name, outputs.What)
 		case expr.TypeName(t) != "dataset" && expr.TypeName(t) != "model":
-			c.src.Errorf(document.KeyNode(document.Lookup(s.node, "publish"), name), "type", "", "only a dataset or a model can be published, but `%s` is %s", name, spec.Article(expr.TypeName(t)))
+			below := c.ts.Paths(t)
+			for i := range below {
+				below[i] = name + "." + below[i]
+			}
+			hint := ""
+			if len(below) > 0 {
+				hint = "publish what is in it: " + strings.Join(below, ", ")
+			}
+			c.src.Errorf(key, "type", hint, "only a dataset or a model can be published, but `%s` is %s", name, spec.Article(expr.TypeName(t)))
 		case !isDocumentName(s.Publish[name]):
-			c.src.Errorf(at, "name", "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a valid name in the registry", s.Publish[name])
+			c.src.Errorf(document.Lookup(s.node, "publish", name), "name", "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63",
+				"%q is not a valid name in the registry", s.Publish[name])
 		}
 	}
 }

@@ -260,10 +260,11 @@ func (e *Engine) publish(
 	if err != nil {
 		return nil, nil, fault.New(fault.Invalid, err.Error(), err)
 	}
+	artifacts := artifact.In(outputs)
 	for _, output := range slices.Sorted(maps.Keys(names)) {
-		var ref artifact.Ref
-		if err := json.Unmarshal(fields[output], &ref); err != nil || ref.IsZero() {
-			return nil, nil, fault.New(fault.Invalid, "publish: output `"+output+"` of "+at.Step+" is not an artifact", err)
+		ref, ok := artifacts[output]
+		if !ok || ref.Type != artifact.Dataset && ref.Type != artifact.Model {
+			return nil, nil, fault.New(fault.Invalid, "publish: output `"+output+"` of "+at.Step+" is not a dataset or a model", nil)
 		}
 		version := registry.Published{Name: names[output], Artifact: ref, Run: at.Run, Step: at.ID(), At: at.Now}
 		if in.ReusedFrom != "" {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -45,6 +46,65 @@ func (ts *TypeSystem) Artifacts(t *cel.Type, raw json.RawMessage) []artifact.Ref
 		})
 	}
 	return all
+}
+
+// At is the type of what is at a path in values of type t, as artifact.In writes it; nil where nothing is.
+func (ts *TypeSystem) At(t *cel.Type, path string) *cel.Type {
+	switch o := ts.ObjectType(t); {
+	case path == "" || t == cel.DynType:
+		return t
+	case IsOptional(t):
+		return ts.At(t.Parameters()[0], path)
+	case t.Kind() == types.ListKind:
+		if index, rest, ok := strings.Cut(path, "]"); ok && strings.HasPrefix(index, "[") && index != "[" && strings.Trim(index[1:], "0123456789") == "" {
+			return ts.At(t.Parameters()[0], strings.TrimPrefix(rest, "."))
+		}
+	case t.Kind() == types.MapKind:
+		return ts.atField(path, func(string) *cel.Type { return t.Parameters()[1] })
+	case o != nil:
+		return ts.atField(path, func(name string) *cel.Type {
+			if field, ok := o.Fields[name]; ok {
+				return field
+			}
+			return o.Rest
+		})
+	}
+	return nil
+}
+
+// atField tries every beginning of a path as a name, because names may contain dots.
+func (ts *TypeSystem) atField(path string, field func(name string) *cel.Type) *cel.Type {
+	for end := range len(path) + 1 {
+		if end < len(path) && path[end] != '.' && path[end] != '[' {
+			continue
+		}
+		if t := field(path[:end]); t != nil {
+			if found := ts.At(t, strings.TrimPrefix(path[end:], ".")); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// Paths are the paths of the artifacts in values of type t, as far as it tells them.
+func (ts *TypeSystem) Paths(t *cel.Type) (paths []string) {
+	if IsOptional(t) {
+		return ts.Paths(t.Parameters()[0])
+	}
+	if name := TypeName(t); name == "dataset" || name == "model" {
+		return []string{""}
+	}
+	o := ts.ObjectType(t)
+	if o == nil {
+		return nil
+	}
+	for _, name := range o.FieldNames() {
+		for _, below := range ts.Paths(o.Fields[name]) {
+			paths = append(paths, strings.TrimSuffix(name+"."+below, "."))
+		}
+	}
+	return paths
 }
 
 // untypedArtifacts are what looks like an artifact in a value of which nothing is known.

@@ -163,6 +163,7 @@ type Envelope struct {
 	Summary string `json:"summary,omitempty"`
 	// Env adds environment variables to the step's processes. A name consists of ASCII letters, digits and _.
 	Env map[string]string `json:"env,omitempty"`
-	// Publish registers an output under a name when the gate has passed: {dataset: spam-mail}.
-	Publish map[string]string `json:"publish,omitempty" dsl:"literal,names"`
+	// Publish registers datasets and models among the outputs under a name when the gate has passed: {dataset: spam-mail}, or
+	// {selected.model: spam}.
+	Publish map[string]string `json:"publish,omitempty" dsl:"literal"`
 }

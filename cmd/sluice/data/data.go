@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -37,7 +39,9 @@ one of
     NAME@VERSION    a version, by its digest or a prefix of at least four digits
     NAME@TAG        the version with a tag
     RUN/STEP        the output of a step of a run, published or not;
-                    RUN/STEP.OUTPUT if it has several`,
+                    RUN/STEP.OUTPUT if it has several, such as
+                    RUN/pack.variants.int8.model, and RUN/STEP.INDEX.OUTPUT
+                    for an instance of a matrix or a foreach`,
 		Example: `  sluice data ls
   sluice data diff reviews@1f0a reviews --key id
   sluice data checkout reviews@golden data/
@@ -147,53 +151,70 @@ func versionOf(ctx context.Context, s *store.Store, current registry.Published, 
 	return found, nil
 }
 
-// outputOf is a dataset that a step of a run handed on.
-func outputOf(ctx context.Context, s *store.Store, name, step string) (v registry.Published, err error) {
+// outputOf is an artifact among the outputs of a step of a run, or of one of its instances: STEP, STEP.OUTPUT, STEP.INDEX.OUTPUT.
+func outputOf(ctx context.Context, s *store.Store, name, text string) (v registry.Published, err error) {
 	run, err := control.FindRun(ctx, s, name)
 	if err != nil {
 		return v, err
 	}
-	step, output, _ := strings.Cut(step, ".")
-	record := record.StepRecord{Step: step}
-	var steps []string
-	for _, r := range run.Steps {
-		steps = append(steps, r.Step)
-		if r.Step == step {
-			record = r
-		}
+	step, output := text, ""
+	if end := strings.IndexAny(text, ".["); end >= 0 {
+		step, output = text[:end], strings.TrimPrefix(text[end:], ".")
 	}
-	if record.Kind == "" {
+	var steps []string
+	at := slices.IndexFunc(run.Steps, func(r record.StepRecord) bool {
+		steps = append(steps, r.Step)
+		return r.Step == step
+	})
+	if at < 0 {
 		return v, kit.Invalidf("run %s has no step `%s`%s", run.Run, step, nearest.Help(step, steps))
 	}
-	var outputs map[string]json.RawMessage
-	if len(record.Outputs) > 0 && json.Unmarshal(record.Outputs, &outputs) != nil {
-		return v, kit.Invalidf("step %s of %s has several instances with their own outputs: `sluice show %s %s` lists them", step, run.Run, run.Run, step)
-	}
-	sets := map[string]artifact.Ref{}
-	for key, raw := range outputs {
-		var ref artifact.Ref
-		if json.Unmarshal(raw, &ref) == nil && ref.Type == artifact.Dataset && !ref.IsZero() {
-			sets[key] = ref
+	made := run.Steps[at]
+	if number, rest := instanceIn(output); made.Of > 0 && number < 0 {
+		return v, kit.Invalidf("step %s of %s has %s with their own outputs: use one of %s/%s.0 to %s/%s.%d",
+			step, run.Run, human.Plural(int64(made.Of), "instance"), run.Run, step, run.Run, step, made.Of-1)
+	} else if made.Of > 0 {
+		if made, err = record.LoadInstance(ctx, s, run.Run, step, number); errors.Is(err, store.ErrNotFound) {
+			return v, kit.Invalidf("step %s of %s has no instance %d", step, run.Run, number)
+		} else if err != nil {
+			return v, err
 		}
+		step, output = step+"."+strconv.Itoa(number), rest
 	}
+	refs := artifact.In(made.Outputs)
 	if output == "" {
-		output = onlyOutput(sets)
+		output = onlyOutput(refs)
 	}
-	ref, ok := sets[output]
-	if !ok {
-		if len(sets) == 0 {
-			return v, kit.Invalidf("step %s of %s has no dataset among its outputs", step, run.Run)
-		}
-		if output == deadLetterOutput && isClean(record.Kind) {
-			return v, kit.Invalidf("no rows were rejected in %s/%s, so there is no dead letter", run.Run, step)
-		}
-		return v, kit.Invalidf("%s/%s has several datasets: use one of %s", run.Run, step, strings.Join(slices.Sorted(maps.Keys(sets)), ", "))
+	ref, ok := refs[output]
+	switch known := slices.Sorted(maps.Keys(refs)); {
+	case ok:
+	case len(refs) == 0:
+		return v, kit.Invalidf("step %s of %s has no dataset and no model among its outputs", step, run.Run)
+	case output == deadLetterOutput && isClean(made.Kind):
+		return v, kit.Invalidf("no rows were rejected in %s/%s, so there is no dead letter", run.Run, step)
+	case output == "":
+		return v, kit.Invalidf("%s/%s has several outputs: use one of %s", run.Run, step, strings.Join(known, ", "))
+	default:
+		return v, kit.Invalidf("%s/%s has no dataset and no model `%s`\nhelp: use one of %s", run.Run, step, output, strings.Join(known, ", "))
 	}
-	v = registry.Published{Name: run.Run + "/" + step, Artifact: ref, Run: run.Run, Step: step, At: record.EndedAt}
-	if raw, ok := outputs["statistics"]; ok && output == mainOutput {
-		err = json.Unmarshal(raw, &v.Statistics)
+	v = registry.Published{Name: run.Run + "/" + step, Artifact: ref, Run: run.Run, Step: step, At: made.EndedAt}
+	var statistics struct {
+		Statistics string `json:"statistics"`
 	}
-	return v, err
+	if output == mainOutput && json.Unmarshal(made.Outputs, &statistics) == nil {
+		v.Statistics = statistics.Statistics
+	}
+	return v, nil
+}
+
+// instanceIn cuts the index of an instance, 2 or [2], from the beginning of the name of an output; -1 where there is none.
+func instanceIn(output string) (number int, rest string) {
+	head, rest, _ := strings.Cut(output, ".")
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(head, "["), "]"))
+	if err != nil || n < 0 {
+		return -1, output
+	}
+	return n, rest
 }
 
 // What a clean step hands on: its dataset, and its dead letter where rows were rejected.
