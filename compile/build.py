@@ -148,8 +148,8 @@ def quantize(source, target):
     source = tidy(source)
 
     graph = onnx.load(str(source), load_external_data=False).graph
-    large = {tensor.name for tensor in graph.initializer if len(tensor.dims) > 2}
-    deep = [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] in large]  # no kernel computes with these by channel
+    dims = {tensor.name: len(tensor.dims) for tensor in graph.initializer}
+    deep = [node.name for node in graph.node if node.op_type == "MatMul" and dims.get(node.input[1], 2) != 2]  # not computed by channel
 
     def build(operators, made):
         options = {"weight_type": QuantType.QInt8, "reduce_range": True, "op_types_to_quantize": operators, "use_external_data_format": is_external(source)}

@@ -72,13 +72,12 @@ func corpusModel(t *testing.T, name, dir string) {
 		t.Fatal(err)
 	}
 	for variant, v := range report.Variants {
-		if v.Parity.Cosine < least[variant] {
+		// scikit-learn's classifiers put out a label, which is another number where two classes are close.
+		if v.Parity.Cosine < least[variant] && !(strings.HasPrefix(name, "skl_") && v.Parity.Top1 >= 0.95) {
 			t.Errorf("%s: parity is %+v", variant, v.Parity)
 		}
 		if was, is := *report.Source.Parity.Batched, *v.Parity.Batched; was == 1 && is < 1 && variant != "int8" {
 			t.Errorf("%s: %v of its answers are the same alone and among other rows", variant, is)
-		} else if was < 1 {
-			t.Logf("%s: source batched %v, %v", variant, was, is)
 		}
 	}
 	explicit(t, job, name, dir)
