@@ -53,7 +53,7 @@ func tryModel() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	upstream, err := load(context.Background(), a.Target, a.Model, slog.New(slog.DiscardHandler))
+	upstream, err := load(context.Background(), a.Target, "", a.Model, slog.New(slog.DiscardHandler))
 	if err == nil {
 		gateway.Rehearse(context.Background(), upstream, a.Rows)
 		_ = upstream.Close()
