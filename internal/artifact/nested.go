@@ -19,7 +19,7 @@ func collect(raw json.RawMessage, path string, found map[string]Ref) {
 	var fields map[string]json.RawMessage
 	var items []json.RawMessage
 	switch {
-	case json.Unmarshal(raw, &ref) == nil && strings.HasPrefix(ref.Digest, "sha256:") && ref.Type != "":
+	case json.Unmarshal(raw, &ref) == nil && ref.Digest != "" && ref.Type != "":
 		found[path] = ref
 	case json.Unmarshal(raw, &fields) == nil:
 		for name, field := range fields {

@@ -552,7 +552,7 @@ func TestTrainEndsWithoutProgress(t *testing.T) {
 			t.Parallel() // the clock does not skip ahead while Watch runs
 			s := &stage{from: tt.from, ranks: lost, falls: true}
 			err := s.train(t, s.environment(t), spec.Retry{})
-			if fault.TypeOf(err) != fault.Preempted || !strings.Contains(fault.Message(err), "without a new checkpoint") {
+			if fault.TypeOf(err) != fault.Preempted || !strings.Contains(fault.Message(err), "without a newer checkpoint") {
 				t.Errorf("ended with %v, want a preemption that tells of the missing checkpoints", err)
 			}
 			if s.acquired != tt.lives {
