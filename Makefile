@@ -118,7 +118,7 @@ check-generated: generate ## fail if generated files are stale
 .PHONY: histories
 histories: setup build ## record the histories for the replay tests again, in place of those of the release before; only at a release
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./worker -run 'TestPipelineRuns|TestRolloutRuns|TestGroupQueues|TestOutputTrigger|TestWatchIsOne|TestWaitsReachNoLimit' -record ../workflows/testdata
-	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves|KeepsIts|MovesBack|LeavesBroken|ReleasesIdle)|TestEnds|TestContinued' -record ../workflows/testdata
+	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run 'TestTrain(SurvivesInterruptions|FailsWith|CancelLeaves|KeepsIts|MovesBack|LeavesBroken|ReleasesIdle)|TestEnds|TestContinued|TestCancels|TestLostLane' -record ../workflows/testdata
 
 .PHONY: state
 state: setup build ## record the state folder that TestEarlierState opens, in place of that of the release before; only at a release

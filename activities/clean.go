@@ -67,7 +67,7 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 	log := openLog(ctx, c.Store, in)
 	defer log.Close()
 	masked := job.mask.Writer(log.Program())
-	defer masked.Close() //nolint:errcheck // a log without its end is no reason to fail
+	defer masked.Close()
 	job.Programs.Log = masked
 	show := meter.Printer(masked)
 	out, err := pipelines.Run(ctx, c.Executable, job.Job, func(p meter.Progress) {

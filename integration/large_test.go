@@ -63,7 +63,7 @@ func (l large) pipeline() string {
 // text makes text of a size, that no compression makes much smaller, and that is always the same for the step of a name.
 func text(name string, size int) string {
 	seed := fnv.New64a()
-	seed.Write([]byte(name)) //nolint:errcheck // a hash never fails
+	seed.Write([]byte(name))
 	random := rand.New(rand.NewPCG(seed.Sum64(), 1))
 	raw := make([]byte, size*3/4)
 	for i := range raw {

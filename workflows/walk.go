@@ -161,7 +161,7 @@ func (r *run) wouldStart(ctx workflow.Context, reader int, last string) bool {
 		return false
 	}
 	for _, id := range node.After {
-		if id != last && r.met(ctx, node, id) != spec.StatusPending {
+		if id != last && r.met(node, id) != spec.StatusPending {
 			return false
 		}
 	}
@@ -261,7 +261,7 @@ func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
 	}
 	verdict := spec.StatusPending
 	for _, id := range node.After {
-		switch r.met(ctx, node, id) {
+		switch r.met(node, id) {
 		case spec.StatusUpstream:
 			return spec.StatusUpstream
 		case spec.StatusSkipped:
@@ -273,7 +273,7 @@ func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
 }
 
 // met returns what a need makes of the end of another step: pending (the step may run), skipped or upstream.
-func (r *run) met(ctx workflow.Context, node spec.Node, id string) spec.Status {
+func (r *run) met(node spec.Node, id string) spec.Status {
 	up := r.index[id]
 	status, forgiven := r.steps[up].Status, r.in.Graph[up].ContinueOnError
 	return node.Needs[id].Met(status, forgiven)
@@ -293,7 +293,7 @@ func (r *run) skipReason(ctx workflow.Context, node spec.Node, status spec.Statu
 		return "not run: " + out.Error, out.ErrorType
 	}
 	for _, id := range node.After {
-		if r.met(ctx, node, id) != spec.StatusPending {
+		if r.met(node, id) != spec.StatusPending {
 			ended := "ended as " + string(r.steps[r.index[id]].Status)
 			if r.steps[r.index[id]].Status == spec.StatusUpstream {
 				ended = "was not run either"

@@ -66,13 +66,15 @@ func TestRecheck(t *testing.T) {
 		{"a child of the run has", score(better+"}", "") + ship, 0.7, func(b *bench) { b.serve("live", "mine.sub.0") }, "", nil},
 		{
 			"a better run was accepted", score(`{check: "metrics.f1 >= last.?steps.score.metrics.f1.orValue(0.0)"}`, "") + ship, 0.7,
-			func(b *bench) { b.finish("better", spec.StatusSucceeded) }, fault.Gate, []string{"last", "0.9"},
+			func(b *bench) { b.finish("better", spec.StatusSucceeded) }, fault.Gate,
+			[]string{"last", "0.9"},
 		},
 		{"a person approved in between", score(better+"}", "") + sign, 0.95, func(b *bench) { b.serve("live", "better") }, fault.Gate, []string{"0.5", "0.9", "user:anna", "sign"}},
 		{"a person approved what still holds", score(better+"}", "") + sign, 0.95, func(*bench) {}, "", nil},
 		{
 			"something else read it", score("{check: metrics.f1 > 0.1}", `, env: {BASE: "${serving.live.?steps.score.metrics.f1.orValue(0.0)}"}`) + ship, 0.95,
-			func(b *bench) { b.serve("live", "better") }, fault.Gate, []string{"0.5", "0.9", "`score` read it"},
+			func(b *bench) { b.serve("live", "better") }, fault.Gate,
+			[]string{"0.5", "0.9", "`score` read it"},
 		},
 		{
 			"a `when` read whether there is any", score("{check: metrics.f1 > 0.1}", `, when: serving.live.hasValue()`) + ship, 0.95,
@@ -89,7 +91,8 @@ func TestRecheck(t *testing.T) {
     evaluate: {command: [check, "${item}"], files: none, metrics: [f1]}
     gate: "metrics.f1 >= serving.live.?steps.score.metrics.f1.orValue(0.0)"
 ` + strings.Replace(ship, "score", "check", 1), 0.7,
-			func(b *bench) { b.serve("live", "better") }, fault.Gate, []string{"check.0", "0.9"},
+			func(b *bench) { b.serve("live", "better") }, fault.Gate,
+			[]string{"check.0", "0.9"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

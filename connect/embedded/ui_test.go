@@ -44,8 +44,10 @@ func TestUI(t *testing.T) {
 		{name: "no key, but a bearer", url: api, http: stranger, header: http.Header{"Authorization": {"Bearer " + string(token)}}, status: 401},
 		{name: "wrong key", url: "/?key=abc", http: stranger, status: 401},
 		{name: "printed URL", url: strings.TrimPrefix(printed, s.UIAddress()), http: browser, status: 200, body: `location.replace("/namespaces/default/workflows/rollout%2fproduction/` + run.GetRunID() + `/history")`},
-		{name: "printed list", url: strings.TrimPrefix(token.WorkflowURL(s.UIAddress(), "default", "", ""), s.UIAddress()), http: browser, status: 200,
-			body: `location.replace("/namespaces/default/workflows?query=workflowtype%3d%22sluice.pipeline%22")`},
+		{
+			name: "printed list", url: strings.TrimPrefix(token.WorkflowURL(s.UIAddress(), "default", "", ""), s.UIAddress()), http: browser, status: 200,
+			body: `location.replace("/namespaces/default/workflows?query=workflowtype%3d%22sluice.pipeline%22")`,
+		},
 		{name: "page", url: "/namespaces/default/workflows", http: browser, status: 200, body: "<!doctype html>"},
 		{name: "settings", url: "/api/v1/settings", http: browser, status: 200, body: "default"},
 		{name: "namespaces", url: "/api/v1/namespaces", http: browser, status: 200, body: "default"},

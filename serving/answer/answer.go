@@ -87,7 +87,7 @@ func Near(a, b []oip.Tensor, share float64) bool {
 			}
 		}
 		return slices.EqualFunc(numbersOf(&x), numbersOf(&y), func(v, w float64) bool {
-			return v == w || v != v && w != w || math.Abs(v-w) <= share*largest //nolint:staticcheck // NaN is not equal to itself
+			return v == w || v != v && w != w || math.Abs(v-w) <= share*largest
 		})
 	})
 }

@@ -152,6 +152,7 @@ func (c *counters) request(a *assignment, one requestOutcome) {
 	case clientLeft:
 		c.count(a.revision, a.Version, func(counts *stats.Counts) { counts.Left++ })
 		return
+	default:
 	}
 	add := func(counts *stats.Counts) {
 		counts.Requests++
@@ -167,6 +168,7 @@ func (c *counters) request(a *assignment, one requestOutcome) {
 			counts.Wrong++
 		case failure:
 			counts.Failures++
+		default:
 		}
 		if one.latency > 0 {
 			counts.Latency.Add(one.latency)

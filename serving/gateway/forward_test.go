@@ -236,7 +236,7 @@ func TestClientsThatLeaveHoldNoPlace(t *testing.T) {
 	for _, trial := range []bool{false, true} {
 		t.Run(fmt.Sprint(trial), func(t *testing.T) {
 			var begun, ended atomic.Int64
-			g, url := passing(t, OpenAI, 5*time.Second, func(w http.ResponseWriter, r *http.Request) {
+			g, url := passing(t, OpenAI, 5*time.Second, func(_ http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/state" {
 					return
 				}

@@ -200,23 +200,23 @@ func TestProgramIsNotHeldUp(t *testing.T) {
 		c := &counted{answers: make(chan struct{})}
 		w := newWriter(openOn(t, c), from(1, 0), chunk{Nodes: 1, Ranks: 1}, 3*pendingBytes, func(err error) { t.Error(err) })
 		line := []byte(strings.Repeat("y", chunkBytes-1) + "\n")
-		print := func(bytes int) time.Duration {
+		write := func(bytes int) time.Duration {
 			began := time.Now()
 			for range bytes / chunkBytes {
 				w.Program().Write(line)
 			}
 			return time.Since(began)
 		}
-		if took := print(2 * pendingBytes); took != roomTimeout {
+		if took := write(2 * pendingBytes); took != roomTimeout {
 			t.Errorf("it waited for %v, want %v", took, roomTimeout)
 		}
 		close(c.answers)
 		time.Sleep(2 * storeEvery)
-		if took := print(2 * pendingBytes); took >= roomTimeout {
+		if took := write(2 * pendingBytes); took >= roomTimeout {
 			t.Errorf("it waited for %v for a store that answers", took)
 		}
 		time.Sleep(2 * storeEvery)
-		if took := print(10 * pendingBytes); took > 0 {
+		if took := write(10 * pendingBytes); took > 0 {
 			t.Errorf("it waited for %v with a full log", took)
 		}
 		w.Close()

@@ -114,10 +114,10 @@ func startsAsZip(path string) bool {
 
 func isZip(path string) bool {
 	r, err := zip.OpenReader(path)
-	if err == nil {
-		r.Close()
+	if err != nil {
+		return false
 	}
-	return err == nil
+	return r.Close() == nil
 }
 
 // written is a checkpoint on the node's disk.
@@ -197,7 +197,7 @@ func shapeOf(path string) (shape, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(sum, strings.TrimPrefix(file, path), info.Size(), info.ModTime().UnixNano())
+		_, _ = fmt.Fprintln(sum, strings.TrimPrefix(file, path), info.Size(), info.ModTime().UnixNano())
 		if info.ModTime().After(s.newest) {
 			s.newest = info.ModTime()
 		}

@@ -233,7 +233,7 @@ type spotWatcher struct {
 
 // lookOut starts the spot watcher.
 func (l *generation) lookOut(ctx workflow.Context) {
-	if !l.mayMove(ctx) {
+	if !l.mayMove() {
 		return
 	}
 	w := &spotWatcher{}
@@ -264,7 +264,7 @@ func (l *generation) lookOut(ctx workflow.Context) {
 }
 
 // mayMove reports whether the gang may be left for another.
-func (l *generation) mayMove(ctx workflow.Context) bool {
+func (l *generation) mayMove() bool {
 	offers := func(capacity string) bool {
 		return slices.ContainsFunc(l.plan.Offers, func(o contract.Offer) bool { return o.Capacity == capacity })
 	}

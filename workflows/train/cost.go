@@ -52,7 +52,7 @@ func paidSince(before fault.Costs, released contract.Released, byPrice float64) 
 
 // reconsider takes back that the budget ended the generation where its nodes were gone before they had used that up: while no worker was
 // there time went on, and nothing was paid for.
-func (l *generation) reconsider(ctx workflow.Context, end trainEnd, released contract.Released) trainEnd {
+func (l *generation) reconsider(end trainEnd, released contract.Released) trainEnd {
 	if end.how != spec.EndBudget || released == (contract.Released{}) || l.cost().USD+paidSince(l.paid, released, 0) >= l.in.BudgetUSD {
 		return end
 	}

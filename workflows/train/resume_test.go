@@ -25,24 +25,34 @@ func TestTrainResumesFromTheCheckpointBefore(t *testing.T) {
 		err   string
 	}{
 		"it cannot be read": {
-			[]protocol.RanksEnded{fails, fails, {Step: 90, Began: ptr(int64(21))}}, []int64{30, 30, 20},
-			[]spec.GenerationEnd{spec.EndUserError, spec.EndDamaged, spec.EndFinished}, "",
+			[]protocol.RanksEnded{fails, fails, {Step: 90, Began: ptr(int64(21))}},
+			[]int64{30, 30, 20},
+			[]spec.GenerationEnd{spec.EndUserError, spec.EndDamaged, spec.EndFinished},
+			"",
 		},
 		"its program is killed": {
-			[]protocol.RanksEnded{{Code: -1, Signal: 11, CommittedStep: 30}, fails, {Began: ptr(int64(21))}}, []int64{30, 30, 20},
-			[]spec.GenerationEnd{spec.EndCrashed, spec.EndDamaged, spec.EndFinished}, "",
+			[]protocol.RanksEnded{{Code: -1, Signal: 11, CommittedStep: 30}, fails, {Began: ptr(int64(21))}},
+			[]int64{30, 30, 20},
+			[]spec.GenerationEnd{spec.EndCrashed, spec.EndDamaged, spec.EndFinished},
+			"",
 		},
 		"it can be read the second time": {
-			[]protocol.RanksEnded{fails, {Began: ptr(int64(31))}}, []int64{30, 30},
-			[]spec.GenerationEnd{spec.EndUserError, spec.EndFinished}, "",
+			[]protocol.RanksEnded{fails, {Began: ptr(int64(31))}},
+			[]int64{30, 30},
+			[]spec.GenerationEnd{spec.EndUserError, spec.EndFinished},
+			"",
 		},
 		"the program fails with any": {
-			[]protocol.RanksEnded{fails, fails, {Code: 1, Last: "no such host", CommittedStep: 20}}, []int64{30, 30, 20},
-			[]spec.GenerationEnd{spec.EndUserError, spec.EndDamaged, spec.EndUserError}, "no such host",
+			[]protocol.RanksEnded{fails, fails, {Code: 1, Last: "no such host", CommittedStep: 20}},
+			[]int64{30, 30, 20},
+			[]spec.GenerationEnd{spec.EndUserError, spec.EndDamaged, spec.EndUserError},
+			"no such host",
 		},
 		"it fails after some steps": {
-			[]protocol.RanksEnded{{Code: 1, Last: "NaN", Step: 35, Began: ptr(int64(31)), CommittedStep: 30}}, []int64{30},
-			[]spec.GenerationEnd{spec.EndUserError}, "NaN",
+			[]protocol.RanksEnded{{Code: 1, Last: "NaN", Step: 35, Began: ptr(int64(31)), CommittedStep: 30}},
+			[]int64{30},
+			[]spec.GenerationEnd{spec.EndUserError},
+			"NaN",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +155,7 @@ func TestTrainSaysThatNothingIsSaved(t *testing.T) {
 	if err := s.train(t, s.environment(t), spec.Retry{}); err != nil {
 		t.Fatal(err)
 	}
-	if g := s.collected.Generations; len(g) != 2 || !strings.Contains(g[0].Reason, "; no checkpoint had been committed, so the training begins again") {
+	if g := s.collected.Generations; len(g) < 2 || !strings.Contains(g[0].Reason, "; no checkpoint had been committed, so the training begins again") {
 		t.Errorf("generations %+v, want the first to say that nothing was committed", g)
 	}
 }

@@ -134,7 +134,7 @@ func (t *train) generation(ctx workflow.Context) (trainEnd, error) {
 		return end, nil
 	}
 	released, err := t.release(ctx, l.gangKey(), l.lost(), t.current.Pool)
-	end = l.reconsider(ctx, end, released)
+	end = l.reconsider(end, released)
 	if err != nil && end.isLast() {
 		workflow.GetLogger(ctx).Error("release the nodes of the last generation", "error", err)
 		end.reason, err = strings.TrimPrefix(end.reason+"; "+unreleased(l.current.Pool, err), "; "), nil
@@ -248,6 +248,7 @@ func (t *train) fruitful() error {
 			n, lost = n+1, lost+1
 		case spec.EndNotice, spec.EndMoved:
 			n++
+		default:
 		}
 	}
 	if lost < maxFruitless && n < maxTaken {
