@@ -147,7 +147,7 @@ func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 	}
 	var steps []contract.ResolveInput
 	for _, reader := range r.readers[i] {
-		if len(steps) < maxAhead && r.waiting[reader] == 1 && r.wouldStart(ctx, reader, node.ID) {
+		if len(steps) < maxAhead && r.waiting[reader] == 1 && r.wouldStart(reader, node.ID) {
 			steps = append(steps, r.about(ctx, reader))
 		}
 	}
@@ -155,7 +155,7 @@ func (r *run) next(ctx workflow.Context, i int) []contract.ResolveInput {
 }
 
 // wouldStart reports whether a step would start once the one that it still waits for has succeeded.
-func (r *run) wouldStart(ctx workflow.Context, reader int, last string) bool {
+func (r *run) wouldStart(reader int, last string) bool {
 	node := r.in.Graph[reader]
 	if node.Section != r.section || node.Fan != spec.FanNone || node.Needs[last] == spec.NeedFailed {
 		return false
