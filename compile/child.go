@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,13 +11,11 @@ import (
 	"syscall"
 
 	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/serving/trial"
 )
 
 // Arg is the first argument of the child process that loads models. A main that sees it calls Main and nothing else.
 const Arg = "__measure"
-
-// maxReply bounds what the child may say.
-const maxReply = 1 << 20
 
 // request is what the child reads from stdin: one of the three.
 type request struct {
@@ -85,23 +82,15 @@ func (job Job) measure(ctx context.Context, models []Model) ([]Measured, error) 
 
 // inChild runs Main in a process of its own.
 func (job Job) inChild(ctx context.Context, asked request) (reply, error) {
-	input, err := json.Marshal(asked)
+	output, err := trial.Run(ctx, job.Executable, Arg, asked)
+	if crash, ok := errors.AsType[*trial.Crash](err); ok {
+		return reply{}, &ModelError{"the process that runs the models crashed: " + crash.Reason}
+	}
 	if err != nil {
 		return reply{}, err
-	}
-	var output bytes.Buffer
-	said := proc.NewTail(errorLines)
-	exit, err := proc.Run(ctx, proc.Command{
-		Path: job.Executable, Args: []string{Arg}, Stdin: bytes.NewReader(input), Stdout: &bounded{&output}, Stderr: said,
-	})
-	if err != nil {
-		return reply{}, err
-	}
-	if !exit.OK() {
-		return reply{}, ended("the process that runs the models", exit, said.String())
 	}
 	var r reply
-	if err := json.Unmarshal(output.Bytes(), &r); err != nil {
+	if err := json.Unmarshal(output, &r); err != nil {
 		return reply{}, fmt.Errorf("the process that runs the models gave no answer: %w", err)
 	}
 	switch {
@@ -133,14 +122,4 @@ func unlessKilled(exit proc.Exit, message string) error {
 		return errors.New(message)
 	}
 	return &ModelError{message}
-}
-
-// bounded refuses more than maxReply bytes.
-type bounded struct{ buffer *bytes.Buffer }
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.buffer.Len()+len(p) > maxReply {
-		return 0, errors.New("the answer is too long")
-	}
-	return b.buffer.Write(p)
 }

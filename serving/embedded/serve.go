@@ -29,14 +29,15 @@ func Serve(
 ) (*gateway.Server, error) {
 	tried := trials{dir: filepath.Join(dir, "trials"), store: s, target: t, log: log}
 	open, err := gateway.Local(s, filepath.Join(dir, "models"), func(ctx context.Context, r routing.Release, model string, waiting func(string)) (gateway.Upstream, error) {
-		if err := tried.pass(ctx, r, model, waiting); err != nil {
-			return nil, err
-		}
 		manifest, err := s.Manifest(ctx, r.Model)
 		if err != nil {
 			return nil, err
 		}
-		return load(ctx, t, manifest.Meta[spec.MetaBatched], model, log.With("release", r.Version))
+		batched := manifest.Meta[spec.MetaBatched]
+		if err := tried.pass(ctx, r, batched, model, waiting); err != nil {
+			return nil, err
+		}
+		return load(ctx, t, batched, model, log.With("release", r.Version))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("target %s: %w", target, err)

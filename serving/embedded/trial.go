@@ -39,9 +39,10 @@ func init() {
 
 // attempt is what the child does.
 type attempt struct {
-	Target spec.EmbeddedTarget `json:"target"`
-	Model  string              `json:"model"` // folder
-	Rows   []rows.Row          `json:"rows"`
+	Target  spec.EmbeddedTarget `json:"target"`
+	Batched string              `json:"batched"`
+	Model   string              `json:"model"` // folder
+	Rows    []rows.Row          `json:"rows"`
 }
 
 // tryModel is the child: it loads a model and makes the inferences of its warm-up. Errors are for the gateway to find; the question is
@@ -53,7 +54,7 @@ func tryModel() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	upstream, err := load(context.Background(), a.Target, "", a.Model, slog.New(slog.DiscardHandler))
+	upstream, err := load(context.Background(), a.Target, a.Batched, a.Model, slog.New(slog.DiscardHandler))
 	if err == nil {
 		gateway.Rehearse(context.Background(), upstream, a.Rows)
 		_ = upstream.Close()
@@ -70,8 +71,8 @@ type trials struct {
 	log    *slog.Logger
 }
 
-// pass returns nil for a model that can be loaded into this process.
-func (t trials) pass(ctx context.Context, r routing.Release, model string, waiting func(string)) error {
+// pass returns nil for a model that can be loaded into this process. batched is that of load.
+func (t trials) pass(ctx context.Context, r routing.Release, batched, model string, waiting func(string)) error {
 	build, err := onnx.Build()
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func (t trials) pass(ctx context.Context, r routing.Release, model string, waiti
 		if r.WarmUp != nil {
 			some, unread = gateway.WarmUpRows(ctx, t.store, *r.WarmUp)
 		}
-		if crash, err = t.try(ctx, attempt{Target: t.target, Model: model, Rows: some}); err != nil {
+		if crash, err = t.try(ctx, attempt{Target: t.target, Batched: batched, Model: model, Rows: some}); err != nil {
 			return err
 		}
 		if err := cmp.Or(unread, os.MkdirAll(t.dir, 0o700), renameio.WriteFile(file, crash, 0o600)); err != nil {

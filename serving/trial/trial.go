@@ -57,9 +57,12 @@ func Yield() {
 // signalled is how the runtime of Go reports a signal in native code.
 var signalled = regexp.MustCompile(`SIG[A-Z]+: [a-z-]+( [a-z]+)?`)
 
-// reasonOf is one line: the first that the program wrote, which an assertion of C++ is, and the signal.
+// logged begins a line of ONNX Runtime's log, such as a warning about a model: 2026-03-14 09:15:00.1 [W:onnxruntime:, graph.cc:4401 ...
+var logged = regexp.MustCompile(`(?m)^.*\[[VIWE]:onnxruntime:.*\n?`)
+
+// reasonOf is one line: the first that the program wrote apart from logs, which an assertion of C++ is, and the signal.
 func reasonOf(exit proc.Exit, said string) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
+	first, _, _ := strings.Cut(strings.TrimSpace(logged.ReplaceAllString(said, "")), "\n")
 	signal := signalled.FindString(said)
 	switch {
 	case first == "":

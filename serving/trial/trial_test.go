@@ -19,6 +19,7 @@ func TestRun(t *testing.T) {
 		"message":   {script: "echo 'first' >&2; echo second >&2; exit 1", crash: "first"},
 		"signal":    {script: "kill -SEGV $$", crash: "signal 11 (segmentation fault)"},
 		"assertion": {script: "echo terminate called >&2; echo 'SIGABRT: abort' >&2; exit 2", crash: "terminate called (SIGABRT: abort)"},
+		"logs":      {script: "echo '2026-03-14 09:15:00 [W:onnxruntime:, graph.cc:44 Clean] unused' >&2; echo 'Assertion failed' >&2; exit 2", crash: "Assertion failed"},
 		"go":        {script: "echo 'fatal error: unexpected signal' >&2; echo '[signal SIGSEGV: segmentation violation code=0x1]' >&2; exit 2", crash: "SIGSEGV: segmentation violation"},
 	} {
 		t.Run(name, func(t *testing.T) {
