@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl"
@@ -96,6 +98,9 @@ func needsOf(program *dsl.Program, step string, parts map[string]string) (needs 
 // isStillSo reports whether an approval of an earlier run counts for a run: not if what the steps before it read of other runs has changed
 // since, except by the earlier run itself.
 func (e *Engine) isStillSo(ctx context.Context, program *dsl.Program, node spec.Node, earlier, run string) (bool, error) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(e.before(program, node.ID, false))), program.ReadsOutside) {
+		return true, nil
+	}
 	then, err := e.record(ctx, earlier)
 	if err != nil {
 		return false, err
@@ -105,17 +110,11 @@ func (e *Engine) isStillSo(ctx context.Context, program *dsl.Program, node spec.
 		return false, err
 	}
 	isSame := func(was, is string) bool { return was == is || record.InFamily(is, earlier) }
-	for id := range e.before(program, node.ID, false) {
-		if !program.ReadsOutside(id) {
-			continue
-		}
-		same := isSame(then.Last, now.Last)
-		for target := range program.Environment().Targets {
-			same = same && isSame(then.Serving[target], now.Serving[target])
-		}
-		return same, nil
+	same := isSame(then.Last, now.Last)
+	for target := range program.Environment().Targets {
+		same = same && isSame(then.Serving[target], now.Serving[target])
 	}
-	return true, nil
+	return same, nil
 }
 
 // asides are those of some steps of a run.

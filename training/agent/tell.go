@@ -26,7 +26,8 @@ func tellRank(command int) bool {
 	return len(told) > 0
 }
 
-// handlers lists the topmost processes below one, or itself, that catch SIGTERM. One of relays counts if none of its descendants does.
+// handlers lists the topmost processes below one, or itself, that catch SIGTERM. One of relays counts if none of its descendants does. Helpers
+// never count: those of PyTorch's DataLoader catch SIGTERM in order to end, also where the script itself does not.
 func handlers(procfs string, children map[int][]int, pid int) []int {
 	catches := handles(procfs, pid)
 	if catches && !isRelay(procfs, pid) {
@@ -34,7 +35,9 @@ func handlers(procfs string, children map[int][]int, pid int) []int {
 	}
 	var found []int
 	for _, child := range children[pid] {
-		found = append(found, handlers(procfs, children, child)...)
+		if isRelay(procfs, pid) || !isHelper(procfs, pid, child) {
+			found = append(found, handlers(procfs, children, child)...)
+		}
 	}
 	if len(found) == 0 && catches {
 		found = []int{pid}
@@ -63,10 +66,21 @@ func isRelay(procfs string, pid int) bool {
 	if slices.Contains(relays, name) || !strings.HasPrefix(name, "python") {
 		return slices.Contains(relays, name)
 	}
-	raw, _ := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "cmdline"))
-	args := bytes.Split(raw, []byte{0})
+	args := bytes.Split(commandLine(procfs, pid), []byte{0})
 	return slices.ContainsFunc(args[:min(len(args), 4)], func(arg []byte) bool {
 		name := filepath.Base(string(arg))
 		return name == "torchrun" || name == "torch.distributed.run" || name == "torch.distributed.launch"
 	})
+}
+
+// isHelper reports whether a process was forked by its parent without starting another program, or is one that Python's multiprocessing started.
+func isHelper(procfs string, parent, pid int) bool {
+	command := commandLine(procfs, pid)
+	return bytes.Equal(command, commandLine(procfs, parent)) || bytes.Contains(command, []byte("--multiprocessing-fork")) ||
+		bytes.Contains(command, []byte("from multiprocessing."))
+}
+
+func commandLine(procfs string, pid int) []byte {
+	raw, _ := os.ReadFile(filepath.Join(procfs, strconv.Itoa(pid), "cmdline"))
+	return raw
 }

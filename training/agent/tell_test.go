@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,5 +85,37 @@ func TestDeafRanksAreStopped(t *testing.T) {
 	}
 	if end := g.end(t, 0); end.Signal != 15 {
 		t.Errorf("ended %+v, want SIGTERM", end)
+	}
+}
+
+// A script that does not catch SIGTERM ends by it, although the workers of its DataLoader catch it.
+func TestRanksWithoutAHandlerAreStopped(t *testing.T) {
+	needsTorch(t)
+	work := t.TempDir()
+	script := strings.Replace(loading, "signal.signal(signal.SIGTERM, lambda *_: stop.append(1))", "", 1)
+	loop := script[strings.Index(script, "with open"):]
+	guarded := strings.Replace(script, loop, "if __name__ == '__main__':\n    "+strings.ReplaceAll(strings.TrimSpace(loop), "\n", "\n    ")+"\n", 1)
+	for name, script := range map[string]string{
+		"fork":  script,
+		"spawn": strings.Replace(guarded, "num_workers=2", "num_workers=2, multiprocessing_context='spawn'", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_ = os.Remove(filepath.Join(work, "loaded"))
+			if err := os.WriteFile(filepath.Join(work, "train.py"), []byte(script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			g := startGang(t, 1, spec.Train{}, "cd "+work+"; exec python3 train.py")
+			loaded, err := filepath.Rel(g.ranks[0].p.dirs.root, filepath.Join(work, "loaded"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.await(t, 0, loaded)
+			if err := g.nodes[0].Stop(t.Context(), protocol.StopInput{Generation: 1, Grace: 40 * time.Second}); err != nil {
+				t.Fatal(err)
+			}
+			if end := g.end(t, 0); end.Signal != 15 {
+				t.Errorf("ended %+v, want SIGTERM; it said:\n%s", end, g.ranks[0].said.tail)
+			}
+		})
 	}
 }
