@@ -125,6 +125,11 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, run := range []string{"r2", "r3"} {
+		if err := s.PutJSON(t.Context(), record.RunKey(run), record.RunRecord{Run: run, Pipeline: "p", Submission: submission}, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w := &site{T: t, store: s, step: record.StepInput{Run: "r2", Step: "ship", Kind: spec.KindRollout, Spec: raw, Submission: submission}}
 	for i := range w.gateways {
 		w.serve(i)

@@ -164,7 +164,7 @@ func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTar
 	case spec.Embedded != nil:
 		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Embedded.Port))
 		ports.Model, ports.Metrics = spec.Embedded.Port, spec.Embedded.MetricsPort
-		s, err = embedded.Serve(ctx, g.store, target, *spec.Embedded, ports, dir, labelKey, g.log)
+		s, err = embedded.Serve(ctx, g.store, target, *spec.Embedded, ports, dir, filepath.Join(g.state, "trials"), labelKey, g.log)
 	case spec.External != nil:
 		ports.Model, ports.Metrics = spec.External.Port, spec.External.MetricsPort
 		s, err = external.Serve(ctx, g.store, target, *spec.External, ports, labelKey, g.log)

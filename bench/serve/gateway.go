@@ -41,7 +41,7 @@ func serveModel(ctx context.Context, model string, maxBatch int) error {
 	}
 	target := *spec.DefaultEnvironment().Targets["local"].Embedded
 	target.Batching.MaxBatch = cmp.Or(maxBatch, target.Batching.MaxBatch)
-	server, err := embedded.Serve(ctx, s, modelName, target, gateway.Ports{}, filepath.Join(dir, "models"), "", slog.New(slog.DiscardHandler))
+	server, err := embedded.Serve(ctx, s, modelName, target, gateway.Ports{}, filepath.Join(dir, "models"), filepath.Join(dir, "trials"), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

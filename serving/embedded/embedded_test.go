@@ -60,7 +60,7 @@ func TestBatches(t *testing.T) {
 	batched := target
 	batched.Instances = 1
 	s := servingtest.NewStore(t)
-	server, err := Serve(t.Context(), s, servingtest.Name, batched, gateway.Ports{}, t.TempDir(), "", slog.New(slog.DiscardHandler))
+	server, err := Serve(t.Context(), s, servingtest.Name, batched, gateway.Ports{}, t.TempDir(), t.TempDir(), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func probability(client *http.Client, url, word string) (float32, error) {
 
 func serve(t testing.TB, s *store.Store, ports gateway.Ports) *gateway.Server {
 	t.Helper()
-	server, err := Serve(t.Context(), s, servingtest.Name, target, ports, t.TempDir(), "", slog.New(slog.DiscardHandler))
+	server, err := Serve(t.Context(), s, servingtest.Name, target, ports, t.TempDir(), t.TempDir(), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

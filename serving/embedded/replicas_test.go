@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -41,7 +42,7 @@ func replicaMain(storeURL string) int {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		server, err := Serve(context.Background(), s, servingtest.Name, spec.EmbeddedTarget{}, gateway.Ports{}, dir, "", slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		server, err := Serve(context.Background(), s, servingtest.Name, spec.EmbeddedTarget{}, gateway.Ports{}, filepath.Join(dir, "models"), filepath.Join(dir, "trials"), "", slog.New(slog.NewTextHandler(os.Stderr, nil)))
 		if err != nil {
 			return err
 		}

@@ -21,14 +21,13 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// Serve starts the gateway of a target, with ONNX Runtime in this process. dir is a separate folder for models, which are removed, and for the
-// outcomes of their trials, which stay.
-// gateway.ErrPortInUse when a port is taken.
+// Serve starts the gateway of a target, with ONNX Runtime in this process. dir is a folder of its own, which is emptied; outcomes is the folder of
+// the outcomes of trials, which all targets of the machine may share. gateway.ErrPortInUse when a port is taken.
 func Serve(
-	ctx context.Context, s *store.Store, target string, t spec.EmbeddedTarget, ports gateway.Ports, dir, labelKey string, log *slog.Logger,
+	ctx context.Context, s *store.Store, target string, t spec.EmbeddedTarget, ports gateway.Ports, dir, outcomes, labelKey string, log *slog.Logger,
 ) (*gateway.Server, error) {
-	tried := trials{dir: filepath.Join(dir, "trials"), store: s, target: t, log: log}
-	open, err := gateway.Local(s, filepath.Join(dir, "models"), func(ctx context.Context, r routing.Release, model string, waiting func(string)) (gateway.Upstream, error) {
+	tried := trials{dir: outcomes, store: s, target: t, log: log}
+	open, err := gateway.Local(s, dir, func(ctx context.Context, r routing.Release, model string, waiting func(string)) (gateway.Upstream, error) {
 		manifest, err := s.Manifest(ctx, r.Model)
 		if err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ import (
 func TestModelThatCrashes(t *testing.T) {
 	s, dir := servingtest.NewStore(t), t.TempDir()
 	start := func() (*gateway.Server, *gateway.Target) {
-		server, err := Serve(t.Context(), s, servingtest.Name, target, gateway.Ports{}, dir, "", slog.New(slog.DiscardHandler))
+		server, err := Serve(t.Context(), s, servingtest.Name, target, gateway.Ports{}, filepath.Join(dir, "models"), filepath.Join(dir, "trials"), "", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // TestWarmUpWithTexts: a model that fails for made-up texts is warmed up with real ones, before it is ready.
 func TestWarmUpWithTexts(t *testing.T) {
 	s := servingtest.NewStore(t)
-	server, err := Serve(t.Context(), s, servingtest.Name, target, gateway.Ports{}, t.TempDir(), "", slog.New(slog.DiscardHandler))
+	server, err := Serve(t.Context(), s, servingtest.Name, target, gateway.Ports{}, t.TempDir(), t.TempDir(), "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
