@@ -75,11 +75,24 @@ func openArchive(t *testing.T) *archived {
 	if out, err := exec.Command("tar", "-xzf", stateArchive, "-C", a.dir).CombinedOutput(); err != nil {
 		t.Fatalf("unpack %s: %v\n%s", stateArchive, err, out)
 	}
-	a.edit("environment.yaml", "PORT", strconv.Itoa(a.port))
-	a.edit("../state/targets.json", "PORT", strconv.Itoa(a.port))
+	a.replacePort("PORT", strconv.Itoa(a.port))
 	a.steadyPython()
 	a.read("runs.json", &a.runs)
 	return a
+}
+
+// replacePort replaces the port of the target, in the environment and where the state folder and the target's documents have it.
+func (a *archived) replacePort(old, port string) {
+	a.t.Helper()
+	a.edit("environment.yaml", old, port)
+	a.edit("../state/targets.json", old, port)
+	documents, err := filepath.Glob(filepath.Join(a.dir, "state", "store", "routing", "*", "*"))
+	if err != nil || len(documents) == 0 {
+		a.t.Fatalf("the target has no documents: %v", err)
+	}
+	for _, document := range documents {
+		a.edit("../"+strings.TrimPrefix(document, a.dir+"/"), `"port":`+old, `"port":`+port)
+	}
 }
 
 // steadyPython puts a Python before the machine's that says the same of itself on every machine. What it says is in the keys of results,
@@ -358,9 +371,7 @@ func (a *archived) keep(file string, v any) {
 // pack writes the archive, without what Sluice does not read again.
 func (a *archived) pack() {
 	a.t.Helper()
-	port := strconv.Itoa(a.port)
-	a.edit("environment.yaml", port, "PORT")
-	a.edit("../state/targets.json", port, "PORT")
+	a.replacePort(strconv.Itoa(a.port), "PORT")
 	const compact = `import glob, sqlite3
 (path,) = glob.glob("state/temporal-*.db")
 db = sqlite3.connect(path)
