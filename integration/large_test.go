@@ -33,7 +33,7 @@ func (l large) pipeline() string {
 	var b strings.Builder
 	b.WriteString("sluice: pipeline/v1\nname: large\nsteps:\n")
 	step := func(id, more string, size int) {
-		fmt.Fprintf(&b, "  %s:\n    run: {command: [noop], outputs: {text: {type: string}}}\n%s    env: {SIZE: %q", id, more, strconv.Itoa(size))
+		fmt.Fprintf(&b, "  %s:\n    run: {command: [noop], outputs: {text: {type: string}}}\n%s    env: {STEP: %s, SIZE: %q", id, more, id, strconv.Itoa(size)) // else steps that put out different texts have one key
 		if id != "first" {
 			b.WriteString(`, TEXT: "${steps.first.text}"`)
 		}
