@@ -54,6 +54,8 @@ type cleaning struct {
 
 // Clean runs a clean step in a child process and stores its output as a dataset.
 func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
+	log := openLog(ctx, c.Store, in)
+	defer log.Close()
 	job, cleanup, err := c.job(ctx, in)
 	if err != nil {
 		return record.StepOutput{}, typed(ctx, err)
@@ -64,8 +66,6 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 	if err := c.bring(ctx, in, job); err != nil {
 		return record.StepOutput{}, typed(ctx, err)
 	}
-	log := openLog(ctx, c.Store, in)
-	defer log.Close()
 	masked := job.mask.Writer(log.Program())
 	defer masked.Close()
 	job.Programs.Log = masked

@@ -41,6 +41,8 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	if err != nil {
 		return record.StepOutput{}, err
 	}
+	log := openLog(ctx, c.Store, in)
+	defer log.Close()
 	dir, cleanup, err := AttemptDir(ctx, c.State, in)
 	if err != nil {
 		return record.StepOutput{}, err
@@ -49,8 +51,6 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	var says atomic.Value
 	says.Store("fetching the model")
 	heartbeat.Show(ctx, func() any { return protocol.Progress{Text: says.Load().(string), Share: -1} })
-	log := openLog(ctx, c.Store, in)
-	defer log.Close()
 	job := compile.Job{
 		Spec: spec, Model: filepath.Join(dir, "model"), Dataset: filepath.Join(dir, "dataset"), Dir: filepath.Join(dir, "variants"),
 		Store: c.Store, Python: pythonIn(c.Pythons.For(sub.Python)), Executable: c.Executable,

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -87,12 +88,14 @@ func (p *Programs) perform(
 	if err != nil {
 		return record.StepOutput{}, typed(ctx, secret.Typed(err))
 	}
+	log := openLog(ctx, p.Store, in)
+	defer log.Close()
 	dir, cleanup, err := AttemptDir(ctx, p.State, in)
 	if err != nil {
 		return record.StepOutput{}, err
 	}
 	defer cleanup()
-	outputs, err := p.attempt(ctx, in, fixed, said, secrets.Mask, script.Setup{
+	outputs, err := p.attempt(ctx, in, fixed, log, said, secrets.Mask, script.Setup{
 		Dir: dir, Store: p.Store, Command: command, Workspace: in.Workspace, Env: in.Env, Python: p.Pythons.For(sub.Python), State: state,
 		Secrets: secrets.ByVariable, Withhold: secret.Variables(env),
 	})
@@ -104,15 +107,15 @@ func (p *Programs) perform(
 
 // attempt prepares the folder, runs the program and collects its outputs.
 func (p *Programs) attempt(
-	ctx context.Context, in record.StepInput, fixed func(*script.Folder) (map[string]any, error), said io.Writer, mask *secret.Mask,
-	setup script.Setup,
+	ctx context.Context, in record.StepInput, fixed func(*script.Folder) (map[string]any, error), log *steplog.Writer, said io.Writer,
+	mask *secret.Mask, setup script.Setup,
 ) (map[string]any, error) {
 	setup.Progress = said
 	folder, err := script.Prepare(ctx, setup)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.start(ctx, in, folder, said, mask); err != nil {
+	if err := start(ctx, in, folder, io.MultiWriter(log.Program(), said), mask); err != nil {
 		return nil, err
 	}
 	outputs, err := fixed(folder)
@@ -128,11 +131,9 @@ func (p *Programs) attempt(
 }
 
 // start runs the program to its end. Any exit other than 0 is a user error, with the last lines of output, unless it was killed.
-func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Folder, said io.Writer, mask *secret.Mask) error {
-	log := openLog(ctx, p.Store, in)
-	defer log.Close()
+func start(ctx context.Context, in record.StepInput, f *script.Folder, said io.Writer, mask *secret.Mask) error {
 	tail := proc.NewTail(tailLines)
-	out := mask.Writer(io.MultiWriter(log.Program(), tail, said))
+	out := mask.Writer(io.MultiWriter(tail, said))
 	path, err := script.LookPath(f.Argv[0], f.Work, f.Env)
 	if err != nil {
 		return err
@@ -155,10 +156,18 @@ func (p *Programs) start(ctx context.Context, in record.StepInput, f *script.Fol
 		return fmt.Errorf("run %s: %w", f.Argv[0], err)
 	case exit.Killed(): // nothing a program does to itself
 		return fault.Errorf(fault.Infrastructure, "%s was killed (%s), by a person or for lack of memory\n%s", name(in, f), exit, tail)
+	case !exit.OK() && isFull(f.Root):
+		return fault.Errorf(fault.Infrastructure, "%s ended with %s: no space left on device for %s%s", name(in, f), exit, f.Root, tail.Explain())
 	case !exit.OK():
 		return fault.Errorf(fault.User, "%s ended with %s%s%s", name(in, f), exit, tail.Explain(), f.PythonOf(tail.String()))
 	}
 	return nil
+}
+
+// isFull reports whether the file system of a folder has less than a mebibyte left.
+func isFull(dir string) bool {
+	var fs syscall.Statfs_t
+	return syscall.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) < 1<<20
 }
 
 // name returns the name of the program for messages: the script's step, or the command as the user wrote it, without paths.
@@ -184,7 +193,8 @@ func typed(ctx context.Context, err error) error {
 	return err
 }
 
-// openLog begins the log of this attempt. Nothing is stored unless the program prints.
+// openLog begins the log of this attempt. Nothing is stored unless the program prints. It is to be closed after the attempt's folder is removed:
+// what fills the disk may be in that.
 func openLog(ctx context.Context, s *store.Store, in record.StepInput) *steplog.Writer {
 	of := steplog.Source{Run: in.Run, Step: in.Step, Generation: contract.AttemptOf(activity.GetInfo(ctx).ActivityID)}
 	return steplog.NewWriter(s, of, 1, 1, func(err error) {

@@ -3,7 +3,6 @@ package activities
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -38,7 +37,10 @@ func TestHowProgramsEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			inActivity(t, func(ctx context.Context) {
-				err = (&Programs{Store: s}).start(ctx, record.StepInput{Run: "r", Step: "s", Kind: spec.KindRun}, f, io.Discard, nil)
+				in := record.StepInput{Run: "r", Step: "s", Kind: spec.KindRun}
+				log := openLog(ctx, s, in)
+				defer log.Close()
+				err = start(ctx, in, f, log.Program(), nil)
 			})
 			if got := fault.TypeOf(err); got != tt.errType || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("it ended as %q: %v; want %q: %s", got, err, tt.errType, tt.says)

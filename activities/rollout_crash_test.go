@@ -409,7 +409,7 @@ func TestTakenBackModel(t *testing.T) {
 			{"night", night, "third", ""},
 			{"byhand", spec.TriggerFacts{}, "second", ""},
 		} {
-			rec := record.RunRecord{Run: tc.run, Trigger: tc.trigger}
+			rec := record.RunRecord{Run: tc.run, Trigger: tc.trigger, Pipeline: "p", Submission: w.step.Submission}
 			if err := w.store.PutJSON(w.Context(), record.RunKey(tc.run), rec, store.WriteOptions{}); err != nil {
 				w.Fatal(err)
 			}

@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	gpuSpot  = contract.Offer{Pool: "gpu", Capacity: spec.CapacitySpot, USDPerHour: 1}
-	gpuStays = contract.Offer{Pool: "gpu", Capacity: spec.CapacityOnDemand, USDPerHour: 3}
-	burst    = contract.Offer{Pool: "burst", Capacity: spec.CapacityOnDemand, USDPerHour: 4}
+	gpuSpot  = contract.Offer{Pool: "gpu", Capacity: spec.CapacitySpot, USDPerHour: 1, RetryFor: 30 * time.Minute}
+	gpuStays = contract.Offer{Pool: "gpu", Capacity: spec.CapacityOnDemand, USDPerHour: 3, RetryFor: 30 * time.Minute}
+	burst    = contract.Offer{Pool: "burst", Capacity: spec.CapacityOnDemand, USDPerHour: 4, RetryFor: 30 * time.Minute}
 )
 
 func TestChoose(t *testing.T) {
