@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -19,34 +20,24 @@ func TestPruneAsAGenerationBegins(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := training.Key{Run: "r", Step: "fit", Generation: 1}
-	seal := func() {
-		t.Helper()
-		if _, err := checkpoint.MakeSeal(t.Context(), s, key, checkpoint.Origin{}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	seal()
 	for step := int64(1); step <= 5; step++ {
 		if err := checkpoint.Commit(t.Context(), s, key, checkpoint.Manifest{Generation: 1, Step: step}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	for _, seal := range []checkpoint.Seal{{Generation: 1}, {Generation: 2, Resume: &checkpoint.Manifest{Generation: 1, Step: 5}}} {
+		if err := s.PutJSON(t.Context(), fmt.Sprintf("checkpoints/r/fit/seal/%d", seal.Generation), seal, store.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	key.Generation = 2
-	seal()
 	inActivity(t, func(ctx context.Context) {
 		defer (&Trainings{Store: s}).prune(ctx, key, 3)()
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
 		left := 0
 		for range poll.Every(ctx, 10*time.Millisecond) {
-			left = 0
-			for info, err := range s.Driver().List(ctx, store.CheckpointsPrefix+"r/fit/g1/") {
-				if err != nil {
-					t.Fatal(info, err)
-				}
-				left++
-			}
-			if left <= 3 {
+			if left = len(commitsOf(t, s, "fit")); left <= 3 {
 				break
 			}
 		}

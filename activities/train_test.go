@@ -2,6 +2,7 @@ package activities
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/ledger"
 )
 
 func TestCollect(t *testing.T) {
@@ -52,6 +54,7 @@ func TestCollect(t *testing.T) {
 			},
 		},
 	}
+	payFor(t, s, in.Run, in.Step, in.Generations)
 	k := training.Key{Run: "r", Step: "fit", Generation: 1}
 	for _, step := range []int64{1, 2} {
 		if err := checkpoint.Commit(t.Context(), s, k, checkpoint.Manifest{Generation: 1, Step: step}); err != nil {
@@ -100,7 +103,13 @@ func TestCollect(t *testing.T) {
 		t.Errorf("commits %v are left, want the newest", left)
 	}
 
+	for info, err := range s.Driver().List(t.Context(), "checkpoints/r/fit/nodes/") {
+		if err = errors.Join(err, s.Driver().Delete(t.Context(), info.Key)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	in.Generations[0].PriceUnknown = true
+	payFor(t, s, in.Run, in.Step, in.Generations)
 	if out, err = collect(t, s, in); err != nil || strings.Contains(string(out.Outputs), `"cost_usd":0.75`) || !strings.Contains(string(out.Outputs), `"cost_unknown":true`) {
 		t.Errorf("of unknown cost: %v, %s", err, out.Outputs)
 	}
@@ -223,6 +232,7 @@ func TestAccountOfAFailedTraining(t *testing.T) {
 			{Index: 2, Nodes: 1, End: spec.EndNodeLost, ToStep: 3, StepsAtLeast: true, StartedAt: start, EndedAt: start.Add(time.Minute), USDPerHour: 15},
 		},
 	}
+	payFor(t, s, in.Run, in.Step, in.Generations)
 	type summary struct {
 		Steps, Lost, Repeated, Committed int64
 		AtLeast                          bool
@@ -329,4 +339,21 @@ func describe(generations []spec.Generation) string {
 		fmt.Fprintf(&b, "%d: %d to %d, lost %d\n", g.Index, g.FromStep, g.ToStep, g.StepsLost)
 	}
 	return b.String()
+}
+
+// payFor enters the nodes of generations that ran from their start to their end.
+func payFor(t *testing.T, s *store.Store, run, step string, generations []spec.Generation) {
+	t.Helper()
+	for i := range generations {
+		g := &generations[i]
+		g.RanAt, g.StoppedAt = g.StartedAt, g.EndedAt
+		gang := training.Gang{Capacity: g.Capacity, USDPerHour: g.USDPerHour}
+		for n := range g.Nodes {
+			gang.Nodes = append(gang.Nodes, training.Node{Queue: fmt.Sprintf("g%d/%d", g.Index, n), BeganAt: g.StartedAt, EndedAt: g.EndedAt})
+		}
+		key := training.Key{Run: run, Step: step, Generation: g.Index}
+		if _, err := ledger.Open(t.Context(), s, key, ledger.Entry{Pool: g.Pool, PriceUnknown: g.PriceUnknown, Gang: gang}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
