@@ -342,7 +342,8 @@ func TestConditionOnNone(t *testing.T) {
 		"!steps.sweep.exists(s, s.metrics.loss > 1.0)":                              {"": spec.VerdictError, "0.5": spec.VerdictPass, "2": spec.VerdictFail},
 		"steps.sweep.filter(s, s.metrics.loss > 1.0).size() == 0":                   {"": spec.VerdictError, "0.5": spec.VerdictPass, "2": spec.VerdictFail},
 		"steps.sweep.map(s, s.metrics.loss).all(l, l < 1.0)":                        {"": spec.VerdictError, "0.5": spec.VerdictPass},
-		"steps.?sweep.orValue([]).all(s, s.metrics.loss < 1.0)":                     {"": spec.VerdictError, "0.5": spec.VerdictPass},
+		"steps.?sweep.orValue([]).all(s, s.metrics.loss < 1.0)":                     {"": spec.VerdictError, "0.5": spec.VerdictPass, "skipped": spec.VerdictPass},
+		"!steps.?sweep.orValue([]).exists(s, s.metrics.loss < 1.0)":                 {"": spec.VerdictError, "0.5": spec.VerdictFail, "skipped": spec.VerdictPass},
 		"steps.sweep.filter(s, s.metrics.loss > 1.0).all(s, s.index == 0)":          {"": spec.VerdictError, "0.5": spec.VerdictPass},
 		"steps.sweep.size() == 0 || steps.sweep.all(s, s.metrics.loss < 1.0)":       {"": spec.VerdictPass, "0.5": spec.VerdictPass, "2": spec.VerdictFail},
 		"steps.sweep.all(s, s.metrics.loss < 1.0) && size(steps.sweep) >= 0":        {"": spec.VerdictPass, "2": spec.VerdictFail},
@@ -368,11 +369,16 @@ steps:
 `)
 		for loss, verdict := range want {
 			outputs := "[]"
-			if loss != "" {
+			status := spec.StatusSucceeded
+			switch loss {
+			case "":
+			case "skipped":
+				status, outputs = spec.StatusSkipped, ""
+			default:
 				outputs = `[{"metrics": {"loss": ` + loss + `}, "index": 0, "matrix": {"lr": 1}}]`
 			}
 			vars := spec.Vars{Params: map[string]any{"force": false, "names": []any{}, "n": 0.0}, Steps: map[string]spec.StepResult{
-				"sweep": {Status: spec.StatusSucceeded, Outputs: json.RawMessage(outputs)},
+				"sweep": {Status: status, Outputs: json.RawMessage(outputs)},
 			}}
 			checks, got := p.EvaluateGate("pick", json.RawMessage(`{"n": 1}`), vars)
 			if got != verdict {

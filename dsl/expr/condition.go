@@ -35,7 +35,7 @@ func (e *Expression) Holds(names cel.Activation) (holds bool, values map[string]
 const InstanceOf = "instance of "
 
 // ofNone is an error if a condition holds although it looked for something among the instances of a step and there are none, unless it asked how
-// many there are.
+// many there are, or said itself what stands for a step that did not pass (`.orValue([])`).
 func (e *Expression) ofNone(in *meter.Evaluation) (err error) {
 	instances := func(x ast.Expr) (step string, size ref.Val) {
 		t := e.tree.GetType(x.ID())
@@ -47,7 +47,12 @@ func (e *Expression) ofNone(in *meter.Evaluation) (err error) {
 		step, isInstance := strings.CutPrefix(t.Parameters()[0].TypeName(), objectPrefix+InstanceOf)
 		var refs []Reference
 		walkReferences(x, map[string]int{}, &refs)
-		if !isInstance || !slices.ContainsFunc(refs, func(r Reference) bool { return r.Path[0].Name == "steps" }) { // `last` may well have had none
+		there := func(r Reference) bool {
+			v, _ := in.Value(r.id)
+			optional, isOptional := v.(*types.Optional)
+			return r.Path[0].Name == "steps" && (!isOptional || optional.HasValue()) // `last` may well have had none
+		}
+		if !isInstance || !slices.ContainsFunc(refs, there) {
 			return "", nil
 		}
 		return step, list.Size()
