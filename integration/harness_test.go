@@ -118,7 +118,7 @@ func newSpam(t *testing.T) *sandbox {
 	t.Helper()
 	s := copyProject(t, "../examples/spam")
 	s.edit("environment.yaml", "port: 8080", fmt.Sprintf("port: %d", s.port))
-	s.edit("environment.yaml", ", interruptions: {mean_up: 8s, notice: 10s, without_notice: 50%}", "")
+	s.edit("environment.yaml", ", interruptions: {mean_steps: 150, notice: 10s, without_notice: 50%}", "")
 	s.edit("pipeline.yaml", "<= 1.5 * variants.fp32.latency.p50_ms", "<= 100.0 * variants.fp32.latency.p50_ms")
 	s.edit("pipeline.yaml", "latency: {quantile: 0.99, ratio: 3.0}", "latency: {quantile: 0.99, ratio: 100.0}")
 	return s

@@ -57,6 +57,7 @@ func checkPools(src *document.Source, root *yaml.Node, env *spec.Environment) {
 		checkKubernetes(src, document.Lookup(body, "kubernetes"))
 		decode.HasUnit(src, document.Lookup(body, "local"), "file_cache")
 		if at := document.Lookup(body, "local", "interruptions"); at != nil {
+			decode.ExactlyOne[spec.Interruptions](src, document.KeyNode(document.Lookup(body, "local"), "interruptions"), at, "`interruptions`")
 			decode.Positive(src, at, "mean_up")
 			if pool.Local != nil && !slices.Contains(pool.Sells(), spec.CapacitySpot) {
 				src.Warnf(document.Lookup(body, "capacity"), "capacity", "add `spot` to it, or remove `interruptions`", "`interruptions` has no effect: only spot nodes are interrupted")

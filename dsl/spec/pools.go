@@ -137,7 +137,9 @@ type LocalPool struct {
 // Interruptions describe a simulated spot market.
 type Interruptions struct {
 	// MeanUp is the mean time from a gang's first training step to its interruption.
-	MeanUp Duration `json:"mean_up"`
+	MeanUp Duration `json:"mean_up,omitempty" dsl:"choice"`
+	// MeanSteps is the mean number of training steps that a gang reports before its interruption, on a fast machine and on a slow one.
+	MeanSteps int64 `json:"mean_steps,omitempty" dsl:"choice,min=1,max=1000000000"`
 	// Notice is how long before its end a node gets the notice.
 	Notice Duration `json:"notice"`
 	// WithoutNotice is the share of interruptions without a notice.

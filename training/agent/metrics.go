@@ -72,6 +72,16 @@ func (m *follower) began() *int64 {
 	return &first
 }
 
+// made returns how many steps this generation has reported.
+func (m *follower) made() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.started {
+		return 0
+	}
+	return m.now.Step - m.first + 1
+}
+
 // state returns the current state. The rate falls if the next steps take more than twice as long as the last ones did, and approaches 0 if
 // none come.
 func (m *follower) state() metricsState {
@@ -88,19 +98,18 @@ func (m *follower) state() metricsState {
 	return now
 }
 
-// read reads the lines that have been appended, and reports whether the first step of this generation was among them. If ended is true,
-// nothing more will be written, and a last line without a newline counts.
-func (m *follower) read(ended bool) (first bool) {
+// read reads the lines that have been appended. If ended is true, nothing more will be written, and a last line without a newline counts.
+func (m *follower) read(ended bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f, err := os.Open(m.path)
 	if err != nil {
-		return false
+		return
 	}
 	defer f.Close()
 	m.restart(f)
 	if _, err := f.Seek(m.offset, io.SeekStart); err != nil {
-		return false
+		return
 	}
 	before, was := m.now.Step, m.started
 	r := bufio.NewReaderSize(f, metrics.MaxLine)
@@ -126,7 +135,6 @@ func (m *follower) read(ended bool) (first bool) {
 	if m.now.Step > before {
 		m.pace(m.now.Step - before)
 	}
-	return m.started && !was
 }
 
 // pass moves on behind a text that has been read.

@@ -36,30 +36,30 @@ func followed(t testing.TB, resumed string, from int64) (*follower, *os.File) {
 
 func TestMetricsAreFollowed(t *testing.T) {
 	m, f := followed(t, `{"step":5,"of":50,"loss":9}`+"\n", 5)
-	if first, got := m.read(false), m.state(); first || got.Step != 5 || got.Of != 50 || got.Loss != 9 {
-		t.Fatalf("before the first line: first %v, %+v, want the state of the line that was resumed", first, got)
+	m.read(false)
+	if got := m.state(); m.made() != 0 || got.Step != 5 || got.Of != 50 || got.Loss != 9 {
+		t.Fatalf("before the first line: %d steps, %+v, want the state of the line that was resumed", m.made(), got)
 	}
 	for _, tt := range []struct {
 		write string
-		first bool
 		step  int64
 		loss  metrics.Number
 	}{
-		{`{"step":6,"loss":0.5}` + "\n", true, 6, 0.5},
-		{`{"step":7,"loss":0.2`, false, 6, 0.5}, // half a line
-		{"5}\n", false, 7, 0.25},
-		{"no JSON\n\n[1]\n" + `{"loss":3}` + "\n", false, 7, 0.25},
-		{`{"step":7,"f1":0.9}` + "\n", false, 7, 0.25}, // a metric between two steps
-		{strings.Repeat("x", 3*metrics.MaxLine) + "\n" + `{"step":8,"loss":0.1}` + "\n", false, 8, 0.1},
-		{`{"step":8}` + "\n" + `{"step":12,"loss":0.05}` + "\n", false, 12, 0.05},
+		{`{"step":6,"loss":0.5}` + "\n", 6, 0.5},
+		{`{"step":7,"loss":0.2`, 6, 0.5}, // half a line
+		{"5}\n", 7, 0.25},
+		{"no JSON\n\n[1]\n" + `{"loss":3}` + "\n", 7, 0.25},
+		{`{"step":7,"f1":0.9}` + "\n", 7, 0.25}, // a metric between two steps
+		{strings.Repeat("x", 3*metrics.MaxLine) + "\n" + `{"step":8,"loss":0.1}` + "\n", 8, 0.1},
+		{`{"step":8}` + "\n" + `{"step":12,"loss":0.05}` + "\n", 12, 0.05},
 	} {
 		if _, err := f.WriteString(tt.write); err != nil {
 			t.Fatal(err)
 		}
-		first := m.read(false)
+		m.read(false)
 		got := m.state()
-		if first != tt.first || got.Step != tt.step || got.Loss != tt.loss || got.Of != 50 {
-			t.Errorf("after %.40q: first %v, %+v, want first %v, step %d, loss %v of 50", tt.write, first, got, tt.first, tt.step, tt.loss)
+		if m.made() != tt.step-5 || got.Step != tt.step || got.Loss != tt.loss || got.Of != 50 {
+			t.Errorf("after %.40q: %d steps made, %+v, want step %d, loss %v of 50", tt.write, m.made(), got, tt.step, tt.loss)
 		}
 		if got.FirstStep != 6 || got.FirstAt.IsZero() || got.At.Before(got.FirstAt) {
 			t.Errorf("after %.40q: the first step is %d at %v, and the last at %v; want step 6, and it first", tt.write, got.FirstStep, got.FirstAt, got.At)
@@ -188,7 +188,8 @@ func TestTruncatedMetricsAreFollowed(t *testing.T) {
 			if err := os.WriteFile(m.path, []byte(own), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if !m.read(false) || m.state().Step != 6 || *m.began() != int64(tt.own[0]) {
+			m.read(false)
+			if m.made() != 7-int64(tt.own[0]) || m.state().Step != 6 || *m.began() != int64(tt.own[0]) {
 				t.Errorf("it is at step %d, and began at %v", m.state().Step, m.began())
 			}
 			r, err := m.upTo(math.MaxInt64)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -67,6 +68,7 @@ type ranks struct {
 	hung        bool   // they were killed for it
 	over        string // why it was killed for its memory
 
+	marked  int64 // the steps that the pool was told of; only used by watch
 	refusal error // why the node ended its ranks itself; only used by supervise
 
 	done  chan struct{} // closed when ended and err are set
@@ -180,9 +182,8 @@ func (r *ranks) watch() (proc.Exit, error) {
 		case now := <-tick:
 			r.checkMemory(now)
 			r.clear(now)
-			if first := r.metrics.read(false); first {
-				r.markTraining()
-			}
+			r.metrics.read(false)
+			r.markTraining()
 			if r.refusal == nil {
 				if r.refusal = cmp.Or(r.refuseShards(), r.commits.refusal()); r.refusal != nil {
 					r.proc.Kill()
@@ -204,10 +205,15 @@ func (r *ranks) clear(now time.Time) {
 	}
 }
 
-// markTraining tells the pool that training is under way.
+// markTraining tells the pool that training is under way, and how far.
 func (r *ranks) markTraining() {
-	if err := os.WriteFile(filepath.Join(r.node.config.Dir, protocol.TrainingFile), nil, 0o644); err != nil {
-		r.node.log.Warn("could not record the start of training", "error", err)
+	made := r.metrics.made()
+	if made == r.marked {
+		return
+	}
+	r.marked = made
+	if err := os.WriteFile(filepath.Join(r.node.config.Dir, protocol.TrainingFile), strconv.AppendInt(nil, made, 10), 0o644); err != nil {
+		r.node.log.Warn("could not record the progress of training", "error", err)
 	}
 }
 

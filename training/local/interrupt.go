@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -15,12 +16,13 @@ import (
 // interruption is the end that is in store for a generation.
 type interruption struct {
 	node   int
-	after  time.Duration // counted from the gang's first training step
+	after  time.Duration // counted from the gang's first training step; 0 if it is counted in steps
+	steps  int64
 	notice time.Duration // 0: none is given
 }
 
-// interruptionOf derives a generation's interruption from its key alone, so that a run can be told again. The time lies within a
-// quarter of the mean. Notice is given or not by the generation's number, such that among the first n interruptions the share
+// interruptionOf derives a generation's interruption from its key alone, so that a run can be told again. The time, or the
+// number of steps, lies within a quarter of the mean. Notice is given or not by the generation's number, such that among the first n interruptions the share
 // without it is right to within one. The clock starts with the first step, because a market so bad that no generation gets past its
 // start-up would show nothing.
 func interruptionOf(in spec.Interruptions, k training.Key, nodes int) interruption {
@@ -31,6 +33,7 @@ func interruptionOf(in spec.Interruptions, k training.Key, nodes int) interrupti
 	i := interruption{
 		node:  int(u % uint64(nodes)),
 		after: time.Duration(float64(in.MeanUp) * (0.75 + 0.5*spread)),
+		steps: int64(float64(in.MeanSteps) * (0.75 + 0.5*spread)),
 	}
 	share, g := float64(in.WithoutNotice), float64(k.Generation)
 	if math.Floor(g*share+1e-9) == math.Floor((g-1)*share+1e-9) {
@@ -48,7 +51,7 @@ func mix(x uint64) uint64 {
 
 // interrupt plays one interruption, unless the gang is released before. It calls begins when it comes to it.
 func (g *gang) interrupt(i interruption, begins func()) {
-	if !g.training() || !g.wait(i.after) {
+	if !g.trained(max(1, i.steps)) || !g.wait(i.after) {
 		return
 	}
 	begins()
@@ -66,11 +69,12 @@ func (g *gang) interrupt(i interruption, begins func()) {
 	g.take(i.node, why)
 }
 
-// training waits for the gang's first step. It returns false when the gang is released first.
-func (g *gang) training() bool {
+// trained waits until the gang has reported so many steps. It returns false when the gang is released first.
+func (g *gang) trained(steps int64) bool {
 	for g.wait(pollEvery) {
 		for n := range g.agents {
-			if _, err := os.Stat(filepath.Join(g.nodeDir(n), protocol.TrainingFile)); err == nil {
+			text, err := os.ReadFile(filepath.Join(g.nodeDir(n), protocol.TrainingFile))
+			if made, parseErr := strconv.ParseInt(string(text), 10, 64); err == nil && parseErr == nil && made >= steps {
 				return true
 			}
 		}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 		os.Exit(gputest.Main(nvml.Main))
 	}
 	if dir := os.Getenv(agentVariable); dir != "" {
-		if err := os.WriteFile(filepath.Join(dir, protocol.TrainingFile), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, protocol.TrainingFile), []byte("40"), 0o600); err != nil {
 			os.Exit(1)
 		}
 		select {}
@@ -125,6 +126,36 @@ func TestInterruptionWithoutNotice(t *testing.T) {
 	loss, err := p.Watch(t.Context(), request(1).Key, nil)
 	if err != nil || len(loss.Nodes) != 1 || !strings.Contains(loss.Reason, "without notice") {
 		t.Errorf("loss %+v, %v, want one node, without notice", loss, err)
+	}
+}
+
+// TestInterruptionAfterSteps: an interruption that is counted in steps comes when the gang has made them, however long that takes.
+func TestInterruptionAfterSteps(t *testing.T) {
+	p := newPool(t, 2, &spec.Interruptions{MeanSteps: 100, Notice: spec.Duration(time.Hour), WithoutNotice: 1})
+	if _, err := p.Acquire(t.Context(), request(1)); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(p.dir(request(1).Key), "node0")
+	for { // the test's agent says 40 when it has started
+		if text, err := os.ReadFile(filepath.Join(dir, protocol.TrainingFile)); err == nil && len(text) > 0 {
+			break
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal("the agent does not start")
+		case <-time.After(pollEvery / 10):
+		}
+	}
+	early, cancel := context.WithTimeout(t.Context(), 3*pollEvery)
+	defer cancel()
+	if loss, err := p.Watch(early, request(1).Key, nil); err == nil {
+		t.Fatalf("after 40 steps of 75 at least: %+v", loss)
+	}
+	if err := os.WriteFile(filepath.Join(dir, protocol.TrainingFile), []byte("130"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if loss, err := p.Watch(t.Context(), request(1).Key, nil); err != nil || len(loss.Nodes) != 1 {
+		t.Errorf("loss %+v, %v, want one node", loss, err)
 	}
 }
 

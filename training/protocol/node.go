@@ -12,7 +12,7 @@ import (
 const (
 	// NoticeFile appears when the node is going to be taken away: JSON, a NodeNotice.
 	NoticeFile = "notice"
-	// TrainingFile appears with the first training step of a generation.
+	// TrainingFile appears with the first training step of a generation, and says how many it has reported: a decimal number.
 	TrainingFile = "training"
 	// FaultFile appears when one of the node's GPUs cannot be relied on until it has been reset: JSON, a gpu.Event.
 	FaultFile = "gpu-fault"
