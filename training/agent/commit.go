@@ -20,13 +20,17 @@ import (
 )
 
 const (
-	// commitLimit bounds one commit while training goes on.
-	commitLimit = 30 * time.Minute
 	// commitPause is the pause after a commit that failed.
 	commitPause = 2 * time.Second
 	// progressEvery is how often the last step is written to the store, in case the node is lost.
 	progressEvery = time.Second
 )
+
+// uploadLimit bounds the upload of so many bytes, so that one that hangs is tried again: no store that can be trained with is slower.
+func uploadLimit(bytes int64) time.Duration {
+	const latency, bytesPerSecond = 30 * time.Minute, 1 << 20
+	return latency + time.Duration(bytes/bytesPerSecond)*time.Second
+}
 
 // committer commits checkpoints while training goes on: always the newest that is complete and not committed yet. Node 0 does this; of
 // sharded checkpoints, each node commits its part.
@@ -138,7 +142,13 @@ func (c *committer) newest(ctx context.Context, ended bool) error {
 
 // put commits a checkpoint, or gives up in favor of a newer one.
 func (c *committer) put(ctx context.Context, w written) error {
-	ctx, cancel := context.WithTimeout(ctx, commitLimit)
+	size, err := shapeOf(filepath.Join(c.ranks.p.dirs.checkpoints, w.name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // deleted in the meantime: there is a newer one
+	} else if err != nil {
+		return fmt.Errorf("commit %s: %w", w.name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, uploadLimit(size.bytes))
 	defer cancel()
 	ctx, giveWay := context.WithCancelCause(ctx)
 	defer giveWay(nil)
@@ -148,7 +158,7 @@ func (c *committer) put(ctx context.Context, w written) error {
 		c.watchNewer(w.step, committed, giveWay)
 	}()
 	began := time.Now()
-	err := c.commit(ctx, w)
+	err = c.commit(ctx, w)
 	close(committed)
 	<-watched
 	switch {

@@ -81,3 +81,13 @@ func TestFailingCommitIsSaid(t *testing.T) {
 	full.full.Store(false)
 	await(t, "the commit of step 5", func() bool { p := g.ranks[0].progress(); return p.CommittedStep == 5 && p.CommitError == "" })
 }
+
+// TestUploadLimit: an upload that moves at all ends within its limit, however large it is.
+func TestUploadLimit(t *testing.T) {
+	const slowest = 1 << 20 // bytes a second
+	for _, size := range []int64{0, 5 << 20, 40 << 30, 3 << 40} {
+		if limit := uploadLimit(size); limit < 30*time.Minute || int64(limit.Seconds())*slowest < size {
+			t.Errorf("%d bytes may take %v", size, limit)
+		}
+	}
+}

@@ -183,6 +183,7 @@ func (s settling) settled(path string, now time.Time) bool {
 // shape is what the files of a checkpoint look like from outside.
 type shape struct {
 	sum    uint64 // of their names, sizes and times
+	bytes  int64
 	newest time.Time
 }
 
@@ -198,6 +199,7 @@ func shapeOf(path string) (shape, error) {
 			return err
 		}
 		_, _ = fmt.Fprintln(sum, strings.TrimPrefix(file, path), info.Size(), info.ModTime().UnixNano())
+		s.bytes += info.Size()
 		if info.ModTime().After(s.newest) {
 			s.newest = info.ModTime()
 		}

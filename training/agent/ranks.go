@@ -32,8 +32,6 @@ const (
 	lookEvery = 200 * time.Millisecond
 	// tailLines of a rank's output go into the error of a rank that fails.
 	tailLines = 20
-	// finishLimit bounds what is left to do after the ranks have ended: the last commit, and the outputs.
-	finishLimit = 30 * time.Minute
 )
 
 // ranks are the processes of one generation on this node.
@@ -140,7 +138,9 @@ func (r *ranks) supervise() {
 	err = errors.Join(err, endErr)
 	r.gpus.stop(!end.ok() && !r.wasTold())
 
-	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
+	checkpoints, _ := shapeOf(r.p.dirs.checkpoints) // of none there is nothing to upload
+	outputs, _ := shapeOf(r.p.folder.Output)
+	ctx, cancel := context.WithTimeout(context.Background(), uploadLimit(checkpoints.bytes+outputs.bytes))
 	defer cancel()
 	r.ended = r.ending(end, r.commits.last(ctx, end.ok() || r.wasTold()))
 	r.refusal = cmp.Or(r.refusal, r.commits.refusal())

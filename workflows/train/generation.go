@@ -42,7 +42,8 @@ const (
 	// noticeMargin is kept free between the end of a stop and the end of the node, for what remains to be uploaded; a fifth of a short
 	// notice.
 	noticeMargin = 2 * time.Second
-	// commitLimit is how long ranks that have been stopped may take to commit what they left.
+	// commitLimit is how long ranks that have been stopped may take to commit what they left, after a cancel or a limit of the step. Otherwise
+	// their agents bound it by its size.
 	commitLimit = 10 * time.Minute
 	// lossLimit is how long to wait, when a rank has failed, for the news that a node is gone: the peers of a lost rank fail first.
 	lossLimit = 2 * time.Second
@@ -111,7 +112,7 @@ func (l *generation) live(ctx workflow.Context) trainEnd {
 	if l.pending() {
 		l.enter(ctx, "stopping")
 		l.askAhead(nodes)
-		l.stop(nodes)
+		l.stop(ctx, nodes)
 	}
 	l.waitForLoss(nodes)
 	return l.classify()
@@ -294,14 +295,19 @@ func (l *generation) hasMany(ctx workflow.Context) bool {
 }
 
 // stop ends the ranks on every node that can be reached, and waits until they have committed what they leave.
-func (l *generation) stop(ctx workflow.Context) {
-	grace := l.grace(ctx)
+func (l *generation) stop(ctx, nodes workflow.Context) {
+	grace := l.grace(nodes)
 	for i := range l.nodes {
 		if node := &l.nodes[i]; node.started && !node.ended && !node.gone {
-			workflow.Go(ctx, func(ctx workflow.Context) { l.stopNode(ctx, i, grace) })
+			workflow.Go(nodes, func(ctx workflow.Context) { l.stopNode(ctx, i, grace) })
 		}
 	}
-	if ok, err := durable.Await(ctx, grace+commitLimit, "time limit of the stop", func() bool { return !l.pending() }); err == nil && !ok {
+	committed := func() bool { return !l.pending() }
+	ok, err := durable.Await(nodes, grace+commitLimit, "time limit of the stop", committed)
+	if err == nil && !ok && !l.canceled && !l.late && !l.overBudget && !l.overdue {
+		l.await(ctx, committed)
+	}
+	if l.pending() {
 		workflow.GetLogger(ctx).Warn("ranks that were stopped have not exited")
 	}
 }

@@ -612,6 +612,45 @@ func TestTrainMovesToSpot(t *testing.T) {
 	s.wantReleased(t, 2)
 }
 
+// TestTrainWaitsForALongCommit: a checkpoint that takes longer to upload than a cancel would wait is not given up where nothing presses.
+func TestTrainWaitsForALongCommit(t *testing.T) {
+	s := &stage{spot: func(generation int) bool { return generation == 2 }, from: func(generation int) int64 { return int64(generation-1) * 10 }}
+	env := s.environment(t)
+	var ranks []byte
+	replace := activity.RegisterOptions{DisableAlreadyRegisteredCheck: true}
+	for name, f := range map[string]any{
+		contract.WatchActivity: func(context.Context, contract.GangInput) (training.Loss, error) {
+			return training.Loss{}, activity.ErrResultPending
+		},
+		protocol.RunRanksActivity: func(ctx context.Context, in protocol.RunRanksInput) (protocol.RanksEnded, error) {
+			if in.Generation > 1 {
+				return protocol.RanksEnded{Step: 20}, nil
+			}
+			ranks = activity.GetInfo(ctx).TaskToken
+			return protocol.RanksEnded{}, activity.ErrResultPending
+		},
+		protocol.StopActivity: func(context.Context, protocol.StopInput) error {
+			env.RegisterDelayedCallback(func() {
+				saved := protocol.RanksEnded{Code: exitStopped, Stopped: true, Step: 10, CommittedStep: 10}
+				if err := env.CompleteActivity(ranks, saved, nil); err != nil {
+					t.Error(err)
+				}
+			}, 90*time.Minute)
+			return nil
+		},
+	} {
+		replace.Name = name
+		env.RegisterActivityWithOptions(f, replace)
+	}
+	if err := s.train(t, env, spec.Retry{}); err != nil {
+		t.Fatal(err)
+	}
+	got := s.collected.Generations
+	if len(got) != 2 || got[0].End != spec.EndMoved || got[0].CommittedStep != 10 || got[0].EndedAt.Sub(got[0].StoppedAt) < 90*time.Minute {
+		t.Errorf("generations %+v, want one that was moved and has committed step 10", got)
+	}
+}
+
 // Spot that the deadline leaves no time to lose is left, when there is on-demand to leave it for.
 func TestTrainLeavesSpot(t *testing.T) {
 	t.Parallel() // the first look comes after a while
