@@ -60,7 +60,7 @@ func Judge(
 	out := spec.CompileOutput{Source: output(report.Source, sp.Model, report.Source.Bytes), Variants: map[string]spec.VariantOutput{}}
 	for _, name := range names {
 		v := report.Variants[name]
-		meta := map[string]string{"variant": name}
+		meta := map[string]string{spec.MetaVariant: name, spec.MetaSource: sp.Model.Digest}
 		maps.Copy(meta, v.Meta)
 		if v.Parity.Batched != nil {
 			meta[spec.MetaBatched] = strconv.FormatFloat(*v.Parity.Batched, 'g', -1, 64)

@@ -178,8 +178,12 @@ type Parity struct {
 	Batched *float64 `json:"batched,omitempty" dsl:"min=0,max=1"`
 }
 
-// MetaBatched is the key of Parity.Batched in the facts of a variant's artifact.
-const MetaBatched = "batched"
+// The keys of a variant's artifact's facts: its name, the digest of its source, and Parity.Batched.
+const (
+	MetaVariant = "variant"
+	MetaSource  = "source"
+	MetaBatched = "batched"
+)
 
 // Latency of one inference at batch 1, warm-up excluded.
 type Latency struct {

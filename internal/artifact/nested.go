@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// In returns the artifacts in a value out of JSON, at any depth, each by its path as expressions write it: selected.model, models[0]. The path of the
+// In returns the artifacts in a value out of JSON, at any depth, each by its path as expressions write it: selected.model, parts[0]. The path of the
 // value itself is empty.
 func In(raw json.RawMessage) map[string]Ref {
 	found := map[string]Ref{}

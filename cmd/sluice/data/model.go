@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -92,21 +93,33 @@ type listedModel struct {
 	By   string `json:"by,omitempty"`
 }
 
-// servedAt is a release that holds a model.
+// servedAt is a release that holds a model, or a variant that was compiled of it.
 type servedAt struct {
 	Target  string  `json:"target"`
 	Release string  `json:"release"`
+	Variant string  `json:"variant,omitempty"`
 	Weight  float64 `json:"weight"`
 }
 
 func (s servedAt) String() string {
+	share := human.Percent(s.Weight)
 	if s.Weight == 0 {
-		return s.Target + " (loaded)"
+		share = "(loaded)"
 	}
-	return s.Target + " " + human.Percent(s.Weight)
+	return strings.TrimSuffix(s.Target+" "+share+" as "+s.Variant, " as ")
 }
 
-// servedModels are the releases that targets have now, by the digest of their model.
+// sourceOf returns the digest of the model that a model was compiled of, and the name of the variant; empty if it was not compiled, or its
+// files have been removed.
+func sourceOf(ctx context.Context, s *store.Store, model artifact.Ref) (digest, variant string, err error) {
+	manifest, err := s.Manifest(ctx, model)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", "", nil
+	}
+	return manifest.Meta[spec.MetaSource], manifest.Meta[spec.MetaVariant], err
+}
+
+// servedModels are the releases that targets have now, by the digest of their model, and of its source.
 func servedModels(ctx context.Context, s *store.Store) (map[string][]servedAt, error) {
 	targets, err := routing.Targets(ctx, s)
 	if err != nil {
@@ -119,7 +132,15 @@ func servedModels(ctx context.Context, s *store.Store) (map[string][]servedAt, e
 			return nil, err
 		}
 		for _, r := range doc.Releases {
-			served[r.Model.Digest] = append(served[r.Model.Digest], servedAt{Target: target, Release: r.Version, Weight: r.Weight})
+			at := servedAt{Target: target, Release: r.Version, Weight: r.Weight}
+			served[r.Model.Digest] = append(served[r.Model.Digest], at)
+			source, variant, err := sourceOf(ctx, s, r.Model)
+			if err != nil {
+				return nil, err
+			}
+			if at.Variant = variant; source != "" {
+				served[source] = append(served[source], at)
+			}
 		}
 	}
 	return served, nil

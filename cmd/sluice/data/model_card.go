@@ -157,7 +157,7 @@ func (c *card) releases(all []modelRelease) {
 		if r.Synthetic {
 			requests = "synthetic: replayed rows"
 		}
-		rows = append(rows, []string{r.Target, r.Release, decision, when, orDash(r.Reason), requests, human.Percent(r.Weight)})
+		rows = append(rows, []string{r.Target, r.name(), decision, when, orDash(r.Reason), requests, human.Percent(r.Weight)})
 	}
 	c.some(rows, "It was never released to a target.", "target", "release", "rollout", "ended", "reason", "requests", "traffic now")
 }

@@ -208,6 +208,8 @@ func relatedSteps(graph []spec.Node, step string) map[string]bool {
 type modelRelease struct {
 	Target  string `json:"target"`
 	Release string `json:"release"`
+	// Variant of the model that was released, if it is not the model itself.
+	Variant string `json:"variant,omitempty"`
 	Run     string `json:"run"`
 	Step    string `json:"step"`
 	// Decision is how its rollout ended: promoted or rolled_back; empty for one that has not ended.
@@ -220,7 +222,15 @@ type modelRelease struct {
 	Weight float64 `json:"weight"`
 }
 
-// modelReleases are the releases of a model at all targets, oldest first.
+// name is the release, with the variant that it released.
+func (r modelRelease) name() string {
+	if r.Variant == "" {
+		return r.Release
+	}
+	return r.Release + " (" + r.Variant + ")"
+}
+
+// modelReleases are the releases of a model and of its variants at all targets, oldest first.
 func modelReleases(ctx context.Context, s *store.Store, digest string) ([]modelRelease, error) {
 	targets, err := routing.Targets(ctx, s)
 	if err != nil {
@@ -233,9 +243,15 @@ func modelReleases(ctx context.Context, s *store.Store, digest string) ([]modelR
 			return nil, err
 		}
 		for _, r := range releases {
-			if r.Model.Digest == digest {
+			var source, variant string
+			if r.Model.Digest != digest {
+				if source, variant, err = sourceOf(ctx, s, r.Model); err != nil {
+					return nil, err
+				}
+			}
+			if r.Model.Digest == digest || source == digest {
 				all = append(all, modelRelease{
-					Target: target, Release: r.Version, Run: r.Run, Step: r.Step, Decision: r.End.Decision, Reason: r.End.Reason, At: r.End.At, Synthetic: r.End.Synthetic, Weight: r.Weight,
+					Target: target, Release: r.Version, Variant: variant, Run: r.Run, Step: r.Step, Decision: r.End.Decision, Reason: r.End.Reason, At: r.End.At, Synthetic: r.End.Synthetic, Weight: r.Weight,
 				})
 			}
 		}

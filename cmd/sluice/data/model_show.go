@@ -207,7 +207,7 @@ func (v originVariant) String() string {
 }
 
 func (r modelRelease) String() string {
-	text := r.Target + " " + r.Release + ": "
+	text := r.Target + " " + r.name() + ": "
 	if r.Decision == "" {
 		return text + "its rollout has not ended"
 	}
