@@ -78,7 +78,7 @@ func (t *Trainings) metricsSoFar(
 	} else if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	if err != nil || resume == nil || read.steps >= resume.Step {
+	if err != nil || resume == nil || read.steps >= resume.Reached() {
 		return read, err
 	}
 	blob, err := checkpoint.Seal{Resume: resume}.Files(t.Store, last).Blob(ctx, resume.Metrics)

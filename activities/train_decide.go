@@ -71,7 +71,7 @@ func (t *Trainings) measure(ctx context.Context, in contract.DecideInput) (measu
 	}
 	// The last two tell how often the program saves: what is longer ago has been removed.
 	for _, g := range generations[max(0, len(generations)-2):] {
-		committed, err := checkpoint.Steps(ctx, t.Store, training.Key{Run: in.Run, Step: in.Step, Generation: g.Index})
+		committed, err := checkpoint.Reached(ctx, t.Store, training.Key{Run: in.Run, Step: in.Step, Generation: g.Index})
 		if err != nil {
 			return m, err
 		}

@@ -42,7 +42,11 @@ type committer struct {
 	arrivals *arrivals
 	nodes    int          // of the gang
 	shards   *sharding    // nil where node 0 commits alone
-	done     atomic.Int64 // the newest committed step, at first that of the checkpoint resumed from
+	done     atomic.Int64 // the newest committed checkpoint's number, at first that of the one resumed from
+	reached  atomic.Int64 // the step of the metrics that it was written after
+	epochs   bool         // the numbers of checkpoints are other ones than the steps of the metrics
+	numbered int64        // the last checkpoint that was looked at for this, and
+	arrived  int64        // at which step it came
 	failing  atomic.Value // a string: why the last attempt to commit failed, empty if it did not
 	said     int64        // the last step in the progress record
 	kept     string       // the links to the newest committed checkpoint, for a next generation on this node
@@ -51,9 +55,12 @@ type committer struct {
 func newCommitter(s *store.Store, r *ranks, nodes int) *committer {
 	layout := r.p.spec.Checkpoint.Layout
 	c := &committer{store: s, ranks: r, layout: layoutOf(layout), settling: settling{}, arrivals: watchArrivals(r), nodes: nodes}
-	c.done.Store(r.p.seal.FromStep())
+	c.done.Store(r.p.seal.FromCheckpoint())
+	c.reached.Store(r.p.seal.FromStep())
+	c.numbered, c.arrived = c.done.Load(), c.reached.Load()
+	c.epochs = c.numbered != c.arrived
 	if layout == spec.LayoutSharded && nodes > 1 {
-		c.shards = &sharding{mine: r.p.seal.FromStep()}
+		c.shards = &sharding{mine: r.p.seal.FromCheckpoint()}
 	}
 	return c
 }
@@ -61,7 +68,26 @@ func newCommitter(s *store.Store, r *ranks, nodes int) *committer {
 // commits reports whether this node commits anything.
 func (c *committer) commits() bool { return c.ranks.p.index == 0 || c.shards != nil }
 
-func (c *committer) committed() int64 { return c.done.Load() }
+func (c *committer) committed() int64 { return c.reached.Load() }
+
+// arrival returns between which steps of the metrics a checkpoint was written, if the number in its name is clearly another one, such as that
+// of an epoch; else zero. A checkpoint that is written while training goes on arrives late, but hardly later than the one after it is begun.
+func (c *committer) arrival(w written) span {
+	at := c.arrivals.at(w.name)
+	if at == (span{}) {
+		return at
+	}
+	late := time.Duration(0)
+	if c.numbered == c.ranks.p.seal.FromCheckpoint() { // nothing to compare it with
+		late = 30 * time.Second
+	}
+	c.epochs = c.epochs || at.from-c.arrived > 4*(w.step-c.numbered)+c.ranks.metrics.within(late)
+	c.numbered, c.arrived = w.step, at.from
+	if !c.epochs {
+		return span{}
+	}
+	return at
+}
 
 // failure returns why the last attempt to commit failed. It is empty if it did not.
 func (c *committer) failure() string {
@@ -198,7 +224,7 @@ func (c *committer) isComplete(w written, ended bool) bool {
 	if !c.layout.whole(path, w.step) {
 		return false
 	}
-	if !c.layout.inPlace && c.arrivals.renamed(w.name) {
+	if !c.layout.inPlace && c.arrivals.renamed(w.name, c.ranks.metrics.state().Step) {
 		return true
 	}
 	if ended {
@@ -284,17 +310,20 @@ func (c *committer) commit(ctx context.Context, w written) error {
 		c.ranks.node.log.Warn("a checkpoint changed while it was uploaded, so it is not committed yet", "step", w.step)
 		return nil
 	}
-	metrics, err := c.putMetrics(ctx, part, target, w.step)
+	at := c.arrival(w)
+	metrics, err := c.putMetrics(ctx, part, target, cmp.Or(at.to, w.step))
 	if err != nil {
 		return err
 	}
 	if c.shards != nil {
-		err = c.commitShard(ctx, w.step, checkpoint.Shard{Files: ref, Metrics: metrics})
+		err = c.commitShard(ctx, w.step, checkpoint.Shard{Files: ref, Metrics: metrics, Reported: at.from})
 	} else {
 		m := c.manifest(w.step)
+		m.Reported = at.from
 		m.Checkpoint, m.Metrics, m.CommittedAt, m.Ranks = ref, metrics, time.Now().UTC(), c.nodes*c.ranks.launch.ranks
 		if err = checkpoint.Commit(ctx, c.store, c.ranks.key, m); err == nil {
 			c.done.Store(w.step)
+			c.reached.Store(m.Reached())
 		}
 	}
 	if err != nil {

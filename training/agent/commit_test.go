@@ -11,6 +11,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/training"
+	"github.com/sluiceml/sluice/training/checkpoint"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -80,6 +82,51 @@ func TestFailingCommitIsSaid(t *testing.T) {
 	await(t, why, func() bool { return strings.HasPrefix(g.ranks[0].progress().CommitError, why) })
 	full.full.Store(false)
 	await(t, "the commit of step 5", func() bool { p := g.ranks[0].progress(); return p.CommittedStep == 5 && p.CommitError == "" })
+}
+
+// counting makes a hundred steps and writes a checkpoint after them, three times. Its number is n times how many there are.
+const counting = `
+save() { mkdir "$SLUICE_CHECKPOINT_DIR/part-$1"; echo $1 > "$SLUICE_CHECKPOINT_DIR/part-$1/weights"; mv "$SLUICE_CHECKPOINT_DIR/part-$1" "$SLUICE_CHECKPOINT_DIR/step-$1"; }
+step=0
+for epoch in 1 2 3; do
+	for i in $(seq 100); do step=$((step + 1)); echo "{\"step\":$step}" >> "$SLUICE_METRICS"; sleep 0.005; done
+	save $((n * epoch))
+done
+while true; do sleep 0.05; done
+`
+
+// TestCheckpointsCountEpochs: where a generation begins, and so what was lost, is counted in the steps that the metrics report, also if the
+// names of checkpoints count epochs.
+func TestCheckpointsCountEpochs(t *testing.T) {
+	for n, want := range map[int64]struct{ least, most, lines int64 }{1: {250, 300, 300}, 100: {300, 300, 300}, 98: {294, 294, 294}} { // 98: they come late
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			s := openMem(t)
+			g := startGangOn(t, s, 1, spec.Train{}, fmt.Sprintf("n=%d%s", n, counting))
+			await(t, "the last commit", func() bool { return g.ranks[0].commits.done.Load() == 3*n })
+			if got := g.ranks[0].progress().CommittedStep; got < want.least || got > want.most {
+				t.Errorf("committed up to step %d, want %d to %d", got, want.least, want.most)
+			}
+			seal, err := checkpoint.MakeSeal(t.Context(), s, training.Key{Run: "r", Step: "s", Generation: 2}, checkpoint.Origin{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := seal.FromStep(); seal.FromCheckpoint() != 3*n || got < want.least || got > want.most {
+				t.Errorf("the next generation begins after step %d with checkpoint %d, want %d to %d", got, seal.FromCheckpoint(), want.least, want.most)
+			}
+			blob, err := seal.Files(s, training.Key{Run: "r", Step: "s", Generation: 2}).Blob(t.Context(), seal.Resume.Metrics)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer blob.Close()
+			if text, err := io.ReadAll(blob); err != nil || int64(strings.Count(string(text), "\n")) != want.lines {
+				t.Errorf("%d lines of metrics, %v, want %d", strings.Count(string(text), "\n"), err, want.lines)
+			}
+			reached, err := checkpoint.Reached(t.Context(), s, training.Key{Run: "r", Step: "s", Generation: 1})
+			if err != nil || reached[len(reached)-1] != seal.FromStep() {
+				t.Errorf("checkpoints at steps %v, %v", reached, err)
+			}
+		})
+	}
 }
 
 // TestUploadLimit: an upload that moves at all ends within its limit, however large it is.

@@ -56,7 +56,7 @@ func follow(path, before string, from int64) *follower {
 	m := &follower{path: path}
 	m.read(false)
 	return &follower{
-		path: path, before: before, from: from, fedTo: from, base: m.offset, offset: m.offset, tail: m.tail,
+		path: path, before: before, from: max(from, m.now.Step), fedTo: from, base: m.offset, offset: m.offset, tail: m.tail,
 		now: metricsState{Step: from, Of: m.now.Of, Loss: m.now.Loss},
 	}
 }
@@ -80,6 +80,17 @@ func (m *follower) made() int64 {
 		return 0
 	}
 	return m.now.Step - m.first + 1
+}
+
+// within is how many steps may be reported in a time, at most.
+func (m *follower) within(d time.Duration) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	steps := 1 + int64(d.Seconds()*m.now.Rate)
+	if n := len(m.spacing); n > 0 {
+		steps += m.spacing[n-1].steps
+	}
+	return steps
 }
 
 // state returns the current state. The rate falls if the next steps take more than twice as long as the last ones did, and approaches 0 if

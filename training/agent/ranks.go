@@ -183,6 +183,7 @@ func (r *ranks) watch() (proc.Exit, error) {
 			r.checkMemory(now)
 			r.clear(now)
 			r.metrics.read(false)
+			r.commits.arrivals.note(r.metrics.state().Step)
 			r.markTraining()
 			if r.refusal == nil {
 				if r.refusal = cmp.Or(r.refuseShards(), r.commits.refusal()); r.refusal != nil {
@@ -263,7 +264,7 @@ func (r *ranks) began() *int64 {
 	first := r.metrics.began()
 	found, _ := r.commits.layout.find(r.p.dirs.checkpoints)
 	for _, w := range found {
-		if first == nil && w.step <= r.p.seal.FromStep() && !slices.Contains(r.p.linked, w.name) {
+		if first == nil && w.step <= r.p.seal.FromCheckpoint() && !slices.Contains(r.p.linked, w.name) {
 			first = &w.step
 		}
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -31,6 +32,7 @@ const (
 type sharding struct {
 	mine       int64     // the newest step whose part this node has committed
 	mineAt     time.Time // since when
+	reported   int64     // the shard's
 	askedAt    time.Time
 	emptySince time.Time // since when node 0 has had a checkpoint, and this node not even the beginning of one
 
@@ -84,7 +86,7 @@ func (c *committer) nextShard(ctx context.Context, ended bool) (written, error) 
 func (c *committer) asked(ctx context.Context) (written, error) {
 	sh := c.shards
 	found, err := c.layout.find(c.ranks.p.dirs.checkpoints)
-	begun := sh.mine > c.ranks.p.seal.FromStep()
+	begun := sh.mine > c.ranks.p.seal.FromCheckpoint()
 	if err != nil || begun && (len(found) == 0 || found[0].step <= sh.mine) {
 		return written{}, err
 	}
@@ -123,7 +125,7 @@ func (c *committer) commitShard(ctx context.Context, step int64, shard checkpoin
 	if err := checkpoint.CommitShard(ctx, c.store, c.ranks.key, step, shard); err != nil {
 		return err
 	}
-	c.shards.mine, c.shards.mineAt = step, time.Now()
+	c.shards.mine, c.shards.mineAt, c.shards.reported = step, time.Now(), shard.Reported
 	return c.join(ctx)
 }
 
@@ -152,6 +154,7 @@ func (c *committer) joined(ctx context.Context) ([]int, error) {
 		return nodes, err
 	}
 	c.done.Store(step)
+	c.reached.Store(cmp.Or(c.shards.reported, step))
 	c.ranks.node.log.Info("all parts are committed", "step", step, "nodes", c.nodes)
 	return nodes, nil
 }

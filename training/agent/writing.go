@@ -12,13 +12,18 @@ import (
 	"syscall"
 )
 
-// arrivals knows which entries of the folder of checkpoints came there by a rename, and so were complete when they came. It knows of none
-// where the kernel cannot tell.
+// arrivals knows which entries of the folder of checkpoints came there by a rename, and so were complete when they came, and at which step of
+// the metrics. It knows of none where the kernel cannot tell.
 type arrivals struct {
 	fd    int
 	mu    sync.Mutex
 	whole map[string]bool
+	came  map[string]span
+	step  int64 // the last of the metrics when it looked last
 }
+
+// span is from and to a step.
+type span struct{ from, to int64 }
 
 func watchArrivals(r *ranks) *arrivals {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
@@ -28,21 +33,41 @@ func watchArrivals(r *ranks) *arrivals {
 	if err != nil {
 		r.node.log.Warn("renames of checkpoints cannot be seen, so each is committed once it has not changed for some time", "error", err)
 	}
-	return &arrivals{fd: fd, whole: map[string]bool{}}
+	return &arrivals{fd: fd, whole: map[string]bool{}, came: map[string]span{}, step: r.p.seal.FromStep()}
 }
 
-func (a *arrivals) renamed(name string) bool {
+// renamed reports whether an entry came by a rename; step is the last of the metrics now.
+func (a *arrivals) renamed(name string, step int64) bool {
+	a.note(step)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.whole[name]
+}
+
+// at returns between which steps of the metrics an entry came; zero if that is unknown.
+func (a *arrivals) at(name string) span {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.came[name]
+}
+
+// note looks for what has come; step is the last of the metrics now.
+func (a *arrivals) note(step int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer func() { a.step = step }()
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := syscall.Read(a.fd, buffer)
 		if err != nil || n <= 0 {
-			return a.whole[name]
+			return
 		}
 		for events := buffer[:n]; len(events) >= syscall.SizeofInotifyEvent; {
 			mask, size := binary.NativeEndian.Uint32(events[4:]), binary.NativeEndian.Uint32(events[12:])
 			name := string(bytes.TrimRight(events[syscall.SizeofInotifyEvent:][:size], "\x00"))
+			if a.came[name] = (span{a.step, step}); mask&syscall.IN_Q_OVERFLOW != 0 {
+				clear(a.came)
+			}
 			if a.whole[name] = mask&syscall.IN_MOVED_TO != 0; mask&syscall.IN_Q_OVERFLOW != 0 {
 				clear(a.whole)
 			}

@@ -18,6 +18,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +37,12 @@ import (
 type Manifest struct {
 	Generation int   `json:"generation"`
 	Step       int64 `json:"step"`
+	// Reported is the last step of the metrics before the checkpoint was written, if the number in its name counts something else, such as
+	// epochs; 0 if it is that step.
+	Reported int64 `json:"reported,omitempty"`
 	// Checkpoint is the folder that the script wrote.
 	Checkpoint artifact.Ref `json:"checkpoint"`
-	// Metrics is the blob of all metrics lines up to Step, those of earlier generations included.
+	// Metrics is the blob of all metrics lines up to the checkpoint, those of earlier generations included.
 	Metrics     string    `json:"metrics"`
 	CommittedAt time.Time `json:"committed_at"`
 	// Layout is the step's checkpoint.layout, and Nodes and Ranks how many wrote it.
@@ -55,6 +59,9 @@ type Manifest struct {
 	Training string `json:"training,omitempty"`
 }
 
+// Reached is the step of the metrics that the checkpoint was written after.
+func (m *Manifest) Reached() int64 { return cmp.Or(m.Reported, m.Step) }
+
 // Seal opens a generation.
 type Seal struct {
 	Generation int `json:"generation"`
@@ -66,14 +73,22 @@ type Seal struct {
 }
 
 // upTo is the step up to which commits of earlier generations count.
-func (s Seal) upTo() int64 { return max(s.FromStep(), s.Over) }
+func (s Seal) upTo() int64 { return max(s.FromCheckpoint(), s.Over) }
+
+// FromCheckpoint is the number of the checkpoint that the generation starts from.
+func (s Seal) FromCheckpoint() int64 {
+	if s.Resume == nil {
+		return 0
+	}
+	return s.Resume.Step
+}
 
 // FromStep is the step that the generation starts after.
 func (s Seal) FromStep() int64 {
 	if s.Resume == nil {
 		return 0
 	}
-	return s.Resume.Step
+	return s.Resume.Reached()
 }
 
 // Progress is how far a generation is known to have come.
@@ -153,7 +168,7 @@ func MakeSeal(ctx context.Context, s *store.Store, k training.Key, origin Origin
 		if err != nil {
 			return Seal{}, err
 		}
-		if newer := (Seal{Resume: newest}).FromStep(); newer > seal.FromStep() && newest.Run == "" {
+		if newer := (Seal{Resume: newest}).FromCheckpoint(); newer > seal.FromCheckpoint() && newest.Run == "" {
 			seal.Over = newer
 		}
 	}
@@ -241,6 +256,22 @@ func Steps(ctx context.Context, s *store.Store, k training.Key) ([]int64, error)
 	}
 	slices.Sort(steps)
 	return steps, nil
+}
+
+// Reached lists the steps of the metrics after which the checkpoints of a generation were written, rising.
+func Reached(ctx context.Context, s *store.Store, k training.Key) ([]int64, error) {
+	steps, err := Steps(ctx, s, k)
+	for i, step := range slices.Backward(steps) {
+		m, err := load(ctx, s, k, step)
+		if err != nil {
+			return nil, err
+		} else if m != nil && m.Reported == 0 { // and so it is of those before
+			break
+		} else if m != nil {
+			steps[i] = m.Reported
+		}
+	}
+	return steps, err
 }
 
 // load returns a commit, or nil when something of it is missing from the store, or damaged.

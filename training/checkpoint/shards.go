@@ -23,7 +23,9 @@ type Shard struct {
 	// Files is the folder that the node's ranks wrote.
 	Files artifact.Ref `json:"files"`
 	// Metrics is the blob of all metrics lines up to the step; only of node 0.
-	Metrics     string    `json:"metrics,omitempty"`
+	Metrics string `json:"metrics,omitempty"`
+	// Reported is that of the manifest; only of node 0.
+	Reported    int64     `json:"reported,omitempty"`
 	CommittedAt time.Time `json:"committed_at"`
 }
 
@@ -86,7 +88,7 @@ func Join(ctx context.Context, s *store.Store, k training.Key, m Manifest) error
 		refs[node] = shard.Files
 		m.Ranks += shard.Ranks
 		if node == 0 {
-			m.Metrics = shard.Metrics
+			m.Metrics, m.Reported = shard.Metrics, shard.Reported
 		}
 		if shard.CommittedAt.After(m.CommittedAt) {
 			m.CommittedAt = shard.CommittedAt
