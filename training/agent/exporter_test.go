@@ -32,7 +32,7 @@ func TestExport(t *testing.T) {
 		gpus:    &gpuWatch{readings: []gpu.Reading{{UUID: "GPU-a", Index: 1, Utilization: &half}}},
 	}
 	n.ranks.commits = &committer{ranks: n.ranks}
-	n.ranks.commits.done.Store(30)
+	n.ranks.commits.reached.Store(30)
 	n.ranks.commits.count("committed", 1000, time.Now())
 	n.noteSources(1, store.Sources{Linked: -1, Cached: -20, Fetched: -300})
 	until := time.Unix(1_900_000_000, 0)
