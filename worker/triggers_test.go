@@ -213,7 +213,7 @@ func count(t *testing.T, s *control.Session, pipeline, status string) int {
 }
 
 // TestDataTrigger: each settled version of a file starts one run on the real server, which is told of it; a run whose start was not
-// noted is not started again.
+// noted is not started again, and one that is run again is told of the same files.
 func TestDataTrigger(t *testing.T) {
 	t.Parallel()
 	s := session(t)
@@ -264,6 +264,15 @@ triggers: {inbox: {data: {url: "file://`+inbox+`", glob: "*.csv", settle: 1s, ev
 	}
 	if got := trigger(t, s, id); got.Look.Saw != "1 object, 0 new, 0 not settled yet" || len(got.Runs) != 2 || got.Runs[1].Run != first.Run {
 		t.Errorf("described as %+v, %+v", got, got.Look)
+	}
+	again, err := s.Rerun(t.Context(), control.RerunRequest{Run: first.Run, From: "only"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the rerun", succeeded(3))
+	rerun, err := record.LoadRun(t.Context(), s.Store, again.Run)
+	if diff := cmp.Diff(first.Trigger, rerun.Trigger); err != nil || diff != "" {
+		t.Errorf("the rerun is told of (-want +got): %v\n%s", err, diff)
 	}
 	if err := os.RemoveAll(inbox); err != nil {
 		t.Fatal(err)
