@@ -110,10 +110,10 @@ func (s servedAt) String() string {
 }
 
 // sourceOf returns the digest of the model that a model was compiled of, and the name of the variant; empty if it was not compiled, or its
-// files have been removed.
+// files have been removed or are damaged.
 func sourceOf(ctx context.Context, s *store.Store, model artifact.Ref) (digest, variant string, err error) {
 	manifest, err := s.Manifest(ctx, model)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
 		return "", "", nil
 	}
 	return manifest.Meta[spec.MetaSource], manifest.Meta[spec.MetaVariant], err
