@@ -86,6 +86,7 @@ def main():
             save(step, model, optimizer)
         if stop and step < STEPS:
             dist.barrier()  # no rank leaves before the checkpoint is written
+            dist.destroy_process_group()  # nor with an error because another has left
             return 143
     if rank == 0:
         torch.save(model.state_dict(), pathlib.Path(os.environ["SLUICE_OUTPUT_DIR"], "model.pt"))

@@ -99,7 +99,7 @@ var toolPrefixes = []string{
 const maxCode = 1 << 20
 
 var (
-	word     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+	word     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]+`) // not the `_` of shells and of Python
 	filename = regexp.MustCompile(`[^\s'"=,;:()\[\]{}]+`)
 )
 

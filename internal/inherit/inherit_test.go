@@ -27,7 +27,7 @@ func TestInheritable(t *testing.T) {
 
 func TestWithheld(t *testing.T) {
 	dir := t.TempDir()
-	for file, text := range map[string]string{"train.py": `corpus = os.environ["CORPUS"]`, "other.py": "UNREAD", "lib/env.sh": "echo $DEEP"} {
+	for file, text := range map[string]string{"train.py": `for _ in range(3): corpus = os.environ["CORPUS"]`, "other.py": "UNREAD", "lib/env.sh": "echo $DEEP"} {
 		file = filepath.Join(dir, file)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestWithheld(t *testing.T) {
 	}
 	environ := []string{
 		"PATH=/usr/bin", "MLFLOW_TRACKING_URI=http://mlflow", "WANDB_API_KEY=x", "AWS_REGION=eu-west-1", "CORPUS=/data", "DEEP=1", "LR=0.1", "LRS=1", "UNREAD=1",
-		"EDITOR=vi", "GIVEN=1",
+		"EDITOR=vi", "GIVEN=1", "_=/usr/bin/sluice",
 	}
 	got := Withheld(environ, `bash -c "python3 train.py --lr=$LR --given $GIVEN; . ./lib/env.sh"`+"\n../outside.py /etc/passwd", dir, func(name string) bool {
 		return Inheritable(name) || name == "GIVEN"
