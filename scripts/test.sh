@@ -23,7 +23,7 @@ test=(go test -vet=off -ldflags='-s -w')
 "$SLUICE_PYTHON_ENV/bin/python3" -B -m unittest discover -q -s examples/spam </dev/null
 "${test[@]}" -race -timeout 10m "${light[@]}" </dev/null
 "${test[@]}" -count=1 -p 2 -timeout 20m "${whole[@]}" </dev/null
-"${test[@]}" -count=1 -timeout 20m ./integration </dev/null
+"${test[@]}" -count=1 -timeout 30m ./integration </dev/null
 
 # Without a cache of workflows each of their tasks is replayed from the beginning, as after the loss of a worker.
 SLUICE_TEST_NO_CACHE=1 "${test[@]}" -count=1 -timeout 5m ./integration -run 'TestEnds|TestCancelAtScale|TestNothingRunsAtScale' </dev/null
