@@ -224,7 +224,7 @@ func (c *committer) isComplete(w written, ended bool) bool {
 	if !c.layout.whole(path, w.step) {
 		return false
 	}
-	if !c.layout.inPlace && c.arrivals.renamed(w.name, c.ranks.metrics.state().Step) {
+	if !c.layout.inPlace && c.arrivals.renamed(w.name) {
 		return true
 	}
 	if ended {

@@ -178,6 +178,7 @@ func (r *ranks) watch() (proc.Exit, error) {
 		select {
 		case <-r.proc.Done():
 			r.metrics.read(true)
+			r.commits.arrivals.note(r.metrics.state().Step)
 			return r.proc.Wait()
 		case now := <-tick:
 			r.checkMemory(now)

@@ -20,6 +20,8 @@ type arrivals struct {
 	whole map[string]bool
 	came  map[string]span
 	step  int64 // the last of the metrics when it looked last
+
+	buffer []byte // for what the kernel says
 }
 
 // span is from and to a step.
@@ -33,12 +35,11 @@ func watchArrivals(r *ranks) *arrivals {
 	if err != nil {
 		r.node.log.Warn("renames of checkpoints cannot be seen, so each is committed once it has not changed for some time", "error", err)
 	}
-	return &arrivals{fd: fd, whole: map[string]bool{}, came: map[string]span{}, step: r.p.seal.FromStep()}
+	return &arrivals{fd: fd, whole: map[string]bool{}, came: map[string]span{}, step: r.p.seal.FromStep(), buffer: make([]byte, 64<<10)}
 }
 
-// renamed reports whether an entry came by a rename; step is the last of the metrics now.
-func (a *arrivals) renamed(name string, step int64) bool {
-	a.note(step)
+// renamed reports whether an entry came by a rename.
+func (a *arrivals) renamed(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.whole[name]
@@ -51,18 +52,17 @@ func (a *arrivals) at(name string) span {
 	return a.came[name]
 }
 
-// note looks for what has come; step is the last of the metrics now.
+// note looks for what has come; step is the last of the metrics, which have just been read.
 func (a *arrivals) note(step int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer func() { a.step = step }()
-	buffer := make([]byte, 64<<10)
 	for {
-		n, err := syscall.Read(a.fd, buffer)
+		n, err := syscall.Read(a.fd, a.buffer)
 		if err != nil || n <= 0 {
 			return
 		}
-		for events := buffer[:n]; len(events) >= syscall.SizeofInotifyEvent; {
+		for events := a.buffer[:n]; len(events) >= syscall.SizeofInotifyEvent; {
 			mask, size := binary.NativeEndian.Uint32(events[4:]), binary.NativeEndian.Uint32(events[12:])
 			name := string(bytes.TrimRight(events[syscall.SizeofInotifyEvent:][:size], "\x00"))
 			if a.came[name] = (span{a.step, step}); mask&syscall.IN_Q_OVERFLOW != 0 {
