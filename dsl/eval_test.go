@@ -344,6 +344,7 @@ func TestConditionOnNone(t *testing.T) {
 		"steps.sweep.map(s, s.metrics.loss).all(l, l < 1.0)":                        {"": spec.VerdictError, "0.5": spec.VerdictPass},
 		"steps.?sweep.orValue([]).all(s, s.metrics.loss < 1.0)":                     {"": spec.VerdictError, "0.5": spec.VerdictPass, "skipped": spec.VerdictPass},
 		"!steps.?sweep.orValue([]).exists(s, s.metrics.loss < 1.0)":                 {"": spec.VerdictError, "0.5": spec.VerdictFail, "skipped": spec.VerdictPass},
+		"(has(steps.sweep) ? steps.sweep : []).all(s, s.metrics.loss < 1.0)":        {"": spec.VerdictError, "0.5": spec.VerdictPass, "skipped": spec.VerdictPass},
 		"steps.sweep.filter(s, s.metrics.loss > 1.0).all(s, s.index == 0)":          {"": spec.VerdictError, "0.5": spec.VerdictPass},
 		"steps.sweep.size() == 0 || steps.sweep.all(s, s.metrics.loss < 1.0)":       {"": spec.VerdictPass, "0.5": spec.VerdictPass, "2": spec.VerdictFail},
 		"steps.sweep.all(s, s.metrics.loss < 1.0) && size(steps.sweep) >= 0":        {"": spec.VerdictPass, "2": spec.VerdictFail},

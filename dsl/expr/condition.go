@@ -35,7 +35,7 @@ func (e *Expression) Holds(names cel.Activation) (holds bool, values map[string]
 const InstanceOf = "instance of "
 
 // ofNone is an error if a condition holds although it looked for something among the instances of a step and there are none, unless it asked how
-// many there are, or said itself what stands for a step that did not pass (`.orValue([])`).
+// many there are, or has its own value for a step that did not pass, as `.orValue([])`.
 func (e *Expression) ofNone(in *meter.Evaluation) (err error) {
 	instances := func(x ast.Expr) (step string, size ref.Val) {
 		t := e.tree.GetType(x.ID())
@@ -48,9 +48,17 @@ func (e *Expression) ofNone(in *meter.Evaluation) (err error) {
 		var refs []Reference
 		walkReferences(x, map[string]int{}, &refs)
 		there := func(r Reference) bool {
-			v, _ := in.Value(r.id)
-			optional, isOptional := v.(*types.Optional)
-			return r.Path[0].Name == "steps" && (!isOptional || optional.HasValue()) // `last` may well have had none
+			if r.Path[0].Name != "steps" { // `last` may well have had none
+				return false
+			}
+			v, read := in.Value(r.id)
+			switch v := v.(type) {
+			case types.Bool: // of has()
+				return false
+			case *types.Optional:
+				return v.HasValue()
+			}
+			return read
 		}
 		if !isInstance || !slices.ContainsFunc(refs, there) {
 			return "", nil
