@@ -21,10 +21,10 @@ type interruption struct {
 	notice time.Duration // 0: none is given
 }
 
-// interruptionOf derives a generation's interruption from its key alone, so that a run can be told again. The time, or the
-// number of steps, lies within a quarter of the mean. Notice is given or not by the generation's number, such that among the first n interruptions the share
-// without it is right to within one. The clock starts with the first step, because a market so bad that no generation gets past its
-// start-up would show nothing.
+// interruptionOf derives a generation's interruption from its key alone, so that a run can be told again. The time, or the number of steps,
+// lies within a quarter of the mean. Notice is given or not by the generation's number, such that among the first n interruptions the share
+// without it is right to within one. The clock starts with the first step, because a market so bad that no generation gets past its start-up
+// would show nothing.
 func interruptionOf(in spec.Interruptions, k training.Key, nodes int) interruption {
 	h := fnv.New64a()
 	h.Write([]byte(k.String()))
