@@ -54,6 +54,10 @@ moto: setup ## install moto, a fake of AWS, into the cache folder, for the tests
 tritonclient: setup ## install NVIDIA's client of the inference protocol into the cache folder, for the tests of the gateway
 	@scripts/tritonclient.sh
 
+.PHONY: triton
+triton: needs-triton setup ## install NVIDIA's Triton Inference Server into the cache folder, for the tests of the triton target
+	@scripts/triton.sh
+
 .PHONY: prometheus
 prometheus: ## unpack Prometheus into the cache folder, for the cluster and the tests of its alerts
 	@scripts/prometheus.sh
@@ -68,7 +72,7 @@ cluster: needs-cluster prometheus setup build ## start the services of docker-co
 	@PATH="$$PATH:$(SLUICE_CACHE)/prometheus" $(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
 
 .PHONY: test
-test: needs-test prometheus setup build flink moto tritonclient kube s3 ## run all tests
+test: needs-test prometheus setup build flink moto tritonclient triton kube s3 ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long
@@ -125,7 +129,7 @@ state: setup build ## record the state folder that TestEarlierState opens, in pl
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run '^TestEarlierState$$' -record-state
 
 .PHONY: bench
-bench: needs-bench $(if $(filter serve rollback recovery checkpoint,$(NAME)),setup) $(if $(filter recovery checkpoint,$(NAME)),s3) build ## run a benchmark: NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint
+bench: needs-bench $(if $(filter serve rollback recovery checkpoint,$(NAME)),setup) $(if $(filter serve,$(NAME)),triton) $(if $(filter recovery checkpoint,$(NAME)),s3) build ## run a benchmark: NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint
 	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint))
 
 .PHONY: release

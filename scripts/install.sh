@@ -30,17 +30,18 @@ fi
 # By target, besides Go and make.
 declare -A needs=(
     [demo]='cc python3'
-    [test]='cc python3 git curl java mvn mpirun'
+    [test]='cc python3 git curl java mvn mpirun libpython'
     [test-long]='cc python3 git'
     [cluster]='cc python3 postgres wget'
     [test-frameworks]='cc python3'
     [soak]='cc python3'
     [bench]='cc python3'
     [flink]='mvn'
+    [triton]='python3 libpython'
     [lint]='cc git curl'
     [generate]='cc git'
 )
-declare -A packages=([cc]='gcc libc6-dev' [python3]='python3 python3-venv' [java]=default-jre-headless [mvn]=maven [mpirun]=openmpi-bin [postgres]=postgresql)
+declare -A packages=([cc]='gcc libc6-dev' [python3]='python3 python3-venv' [java]=default-jre-headless [mvn]=maven [mpirun]=openmpi-bin [postgres]=postgresql [libpython]=libpython3-dev)
 
 has() {
     case $1 in
@@ -50,6 +51,8 @@ has() {
         "${SLUICE_PYTHON:-python3}" -c 'import ensurepip' || /usr/bin/python3 -c 'import ensurepip' ;;
     postgres) # Debian keeps it out of PATH
         compgen -G '/usr/lib/postgresql/*/bin/postgres' || command -v postgres ;;
+    libpython) # Debian and Ubuntu keep it out of Python's own packages; no name without a version has it alone
+        "${SLUICE_PYTHON:-/usr/bin/python3}" -c 'import ctypes, sys; ctypes.CDLL("libpython%d.%d.so.1.0" % sys.version_info[:2])' ;;
     mvn) # for Flink's jars, which may be there
         [[ -d ${SLUICE_CACHE:-.cache}/flink ]] || command -v mvn ;;
     *) command -v "$1" ;;
