@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/trust"
 )
 
@@ -27,12 +29,21 @@ var (
 	errUnseen = errors.New("the Triton server does not find it in its model repository")
 	// errNotExplicit says that Triton loads no models on request.
 	errNotExplicit = errors.New("the Triton server does not load models on request: start it with --model-control-mode=explicit")
+	// errOther says that a server has no repository of models, so it is another than Triton or much older.
+	errOther = errors.New("the server cannot be told to load models, as Triton 2 can")
 	// errNotLoaded says that a model of a Triton that answers is not ready.
 	errNotLoaded = errors.New("the Triton server has not loaded it")
 )
 
+// repositoryExtension is the extension of the Open Inference Protocol by which models are loaded and unloaded.
+const repositoryExtension = "model_repository"
+
+// nobodys is the name of no model.
+const nobodys = "sluice-asks-for-the-control-mode"
+
 // control is a Triton, as who loads and unloads its models sees it: its extension model_repository of the Open Inference Protocol, over REST.
-// What its answers mean is taken from the source of Triton (src/model_repository_manager in github.com/triton-inference-server/core).
+// What its answers mean is taken from the source of Triton (src/model_repository_manager in github.com/triton-inference-server/core), and
+// tested with a Triton.
 type control struct {
 	root   string // of the protocol: http://host:port/v2
 	client *http.Client
@@ -44,6 +55,25 @@ func newControl(server string) *control {
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// accepts says why the server does not load models on request.
+func (c *control) accepts(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	raw, err := c.ask(ctx, http.MethodGet, "")
+	if err != nil {
+		return err
+	}
+	var server oip.ServerMetadata
+	if err := json.Unmarshal(raw, &server); err != nil {
+		return fmt.Errorf("%w: what it says of itself cannot be parsed: %w", errOther, err)
+	}
+	if !slices.Contains(server.Extensions, repositoryExtension) {
+		return fmt.Errorf("%w: it is %q of version %q, without the extension %s", errOther, server.Name, server.Version, repositoryExtension)
+	}
+	// To unload a model that is not there changes nothing, and fails in every control mode but explicit.
+	return c.unload(ctx, nobodys)
 }
 
 // load returns when a model is loaded, however long that takes. One that is loaded, and whose files are the same, stays as it is.

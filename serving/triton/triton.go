@@ -124,29 +124,47 @@ func (t *releases) open(ctx context.Context, r routing.Release, waiting func(str
 
 // load writes a model to the repository and has Triton load it, which changes nothing when it is loaded. A Triton that is away is waited for.
 func (t *releases) load(ctx context.Context, m *model, waiting func(string)) error {
+	// A server that loads nothing on request gets no files: it might poll the repository and serve them unasked.
+	err := t.insist(ctx, "answer", waiting, func(ctx context.Context) (again bool, err error) {
+		err = t.control.accepts(ctx)
+		return errors.Is(err, errAway), err
+	})
+	if err != nil {
+		return err
+	}
 	waiting("its model to be in the repository " + t.spec.Repository)
 	if err := t.repository.publish(ctx, t.store, m); err != nil {
 		return err
 	}
+	began := time.Now()
+	return t.insist(ctx, "load "+m.name, waiting, func(ctx context.Context) (again bool, err error) {
+		err = t.control.load(ctx, m.name)
+		switch {
+		case err == nil || errors.Is(err, errAway):
+			return true, err
+		case !errors.Is(err, errUnseen):
+			return false, m.explain(err)
+		}
+		again = time.Since(began) < t.unseenFor
+		return again, fmt.Errorf("%w; is `repository` of the target, %s, the folder of Triton's `--model-repository`?", err, t.spec.Repository)
+	})
+}
+
+// insist asks Triton for something until that succeeds or is not worth asking for again, for at most as long as a release may take.
+func (t *releases) insist(ctx context.Context, what string, waiting func(string), ask func(context.Context) (again bool, err error)) error {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(t.spec.ReadyWithin))
 	defer cancel()
-	waiting(t.spec.Server + " to load " + m.name)
-	began := time.Now()
+	what = t.spec.Server + " to " + what
+	waiting(what)
 	var last error
 	for range poll.Every(limited, lookEvery) {
-		err := t.control.load(limited, m.name)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, errAway) || errors.Is(err, errUnseen) && time.Since(began) < t.unseenFor:
-		case errors.Is(err, errUnseen):
-			return fmt.Errorf("%w; is `repository` of the target, %s, the folder of Triton's `--model-repository`?", err, t.spec.Repository)
-		default:
-			return m.explain(err)
+		again, err := ask(limited)
+		if err == nil || !again {
+			return err
 		}
 		if limited.Err() == nil || last == nil {
 			last = err
-			waiting(t.spec.Server + " to load " + m.name + ": " + err.Error())
+			waiting(what + ": " + err.Error())
 		}
 	}
 	if ctx.Err() != nil {
