@@ -3,11 +3,13 @@ package triton
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
+	"github.com/sluiceml/sluice/internal/testing/rig"
+	"github.com/sluiceml/sluice/internal/testing/s3test"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -37,7 +41,26 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(stopping{m})
+}
+
+// stopping runs the tests, and ends the Triton that they have in common.
+type stopping struct{ *testing.M }
+
+func (m stopping) Run() int {
+	code := m.M.Run()
+	if common.Server != nil {
+		common.Stop()
+		_ = os.RemoveAll(common.repository) // it is a temporary folder
+	}
+	return code
+}
+
+// common is a Triton for all tests but those that stop it, or need another: what it has to do with a test is told by the store's identity in
+// the names of the models.
+var common struct {
+	*tritontest.Server
+	repository string
 }
 
 // gatewayMain serves until its input ends.
@@ -65,18 +88,104 @@ type site struct {
 	*tritontest.Server
 }
 
+// newSite is a site on the common Triton.
 func newSite(t *testing.T, s *store.Store) *site {
 	t.Helper()
-	here := &site{t: t, store: s, spec: spec.DefaultsOf[spec.TritonTarget]()}
-	here.spec.Repository = t.TempDir()
-	here.Server = tritontest.Start(t, here.spec.Repository)
-	here.spec.Server = here.URL
+	if common.Server == nil {
+		dir, err := os.MkdirTemp("", "sluice-triton-") //nolint:usetesting // it outlives the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := tritontest.Launch(context.Background(), tritontest.Options{Repository: dir})
+		if err != nil {
+			os.RemoveAll(dir)
+		}
+		if errors.Is(err, tritontest.ErrMissing) {
+			rig.Skip(t, err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		common.Server, common.repository = server, dir
+	}
+	here := siteOf(t, s, common.Server, common.repository)
+	t.Cleanup(func() {
+		for _, name := range here.loaded() {
+			if err := here.Unload(context.Background(), name); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, name := range here.folders() {
+			os.RemoveAll(filepath.Join(common.repository, name))
+		}
+	})
 	return here
+}
+
+// newSiteAlone is a site on a Triton of its own.
+func newSiteAlone(t *testing.T, s *store.Store, o tritontest.Options) *site {
+	t.Helper()
+	if o.Repository == "" {
+		o.Repository = t.TempDir()
+	}
+	return siteOf(t, s, tritontest.Start(t, o), o.Repository)
+}
+
+func siteOf(t *testing.T, s *store.Store, server *tritontest.Server, repository string) *site {
+	t.Helper()
+	here := &site{t: t, store: s, spec: spec.DefaultsOf[spec.TritonTarget](), Server: server}
+	here.spec.Server, here.spec.Repository = server.URL, repository
+	return here
+}
+
+// loaded lists the models of the store that Triton has ready.
+func (s *site) loaded() []string {
+	s.t.Helper()
+	names, err := s.Loaded(context.Background()) // also when the test is over
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.Contains(name, s.owner()) })
+}
+
+// folders lists what is in the repository of the store's models, whole or not.
+func (s *site) folders() []string {
+	s.t.Helper()
+	entries, err := os.ReadDir(s.spec.Repository)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if strings.Contains(entry.Name(), s.owner()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}
+
+// harness is for the conformance suite. folders lists what is in the repository.
+func (s *site) harness(t *testing.T, folders func() []string) servingtest.Harness {
+	t.Helper()
+	h := servingtest.Open(t, s.store, s.serve)
+	h.Loaded = func() []string {
+		there := append(s.loaded(), folders()...)
+		for i, name := range there {
+			there[i] = strings.TrimPrefix(name, s.name(""))
+		}
+		slices.Sort(there)
+		return slices.Compact(there)
+	}
+	return h
+}
+
+func (s *site) serveAt(ports gateway.Ports) (*gateway.Server, error) {
+	return Serve(s.t.Context(), s.store, servingtest.Name, s.spec, ports, "", slog.New(slog.DiscardHandler))
 }
 
 func (s *site) serve(ports gateway.Ports) *gateway.Server {
 	s.t.Helper()
-	server, err := Serve(s.t.Context(), s.store, servingtest.Name, s.spec, ports, "", slog.New(slog.DiscardHandler))
+	server, err := s.serveAt(ports)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -94,7 +203,7 @@ func (s *site) releases() *releases {
 // owner is the store's identity.
 func (s *site) owner() string {
 	s.t.Helper()
-	owner, err := s.store.Identity(s.t.Context())
+	owner, err := s.store.Identity(context.WithoutCancel(s.t.Context()))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -160,13 +269,16 @@ func content(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// tree lists the files of the repository.
+// tree lists the files of the store's models in the repository.
 func (s *site) tree() []string {
 	s.t.Helper()
 	var files []string
 	err := filepath.WalkDir(s.spec.Repository, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			at, _ := filepath.Rel(s.spec.Repository, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // of another test
+		}
+		at, _ := filepath.Rel(s.spec.Repository, path)
+		if err == nil && !entry.IsDir() && strings.Contains(at, s.owner()) {
 			files = append(files, strings.ReplaceAll(at, s.owner(), "OWNER"))
 		}
 		return err
@@ -198,6 +310,14 @@ func (s *site) mustOpen(version string, model artifact.Ref) gateway.Upstream {
 	return upstream
 }
 
+// mustOpenAndClose leaves a release on Triton that no gateway keeps there.
+func (s *site) mustOpenAndClose(version string, model artifact.Ref) {
+	s.t.Helper()
+	if err := s.mustOpen(version, model).Close(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // folder makes a folder in the repository, with a marker unless that is empty.
 func (s *site) folder(name, marker string) {
 	s.t.Helper()
@@ -211,28 +331,57 @@ func (s *site) folder(name, marker string) {
 	}
 }
 
-// download brings a model from a bucket to a folder.
-func download(t *testing.T, from store.Driver, name, dir string) {
-	for info, err := range from.List(t.Context(), name+"/") {
-		var r io.ReadCloser
-		if err == nil {
-			r, err = from.Read(t.Context(), info.Key)
-		}
-		var raw []byte
-		if err == nil {
-			raw, err = io.ReadAll(r)
-			_ = r.Close()
-		}
-		to := filepath.Join(dir, info.Key)
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(to), 0o700)
-		}
-		if err == nil {
-			err = os.WriteFile(to, raw, 0o600)
-		}
+// again starts a Triton that was stopped.
+func (s *site) again() {
+	s.t.Helper()
+	if err := s.Again(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// spam is the input of a request.
+var spam = []oip.Tensor{{Name: "text", Shape: []int64{1}, Data: []string{"spam"}}}
+
+func (s *site) spam(upstream gateway.Upstream) error {
+	_, err := upstream.Infer(s.t.Context(), spam)
+	return err
+}
+
+// keepFile is the object for which there is a folder.
+const keepFile = "keep"
+
+// inBucket is a model repository in a bucket.
+type inBucket struct {
+	store.Driver
+	address, asTriton string
+}
+
+func newBucket(t *testing.T) *inBucket {
+	t.Helper()
+	server := s3test.Start(t, "models", s3test.Options{})
+	b := &inBucket{address: server.At("triton"), asTriton: "s3://" + server.URL + "/models/triton"}
+	s, err := store.Open(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Driver = s.Driver()
+	// Triton does not start on a folder of a bucket in which there is nothing.
+	if err := b.Write(t.Context(), keepFile, strings.NewReader(""), store.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TRITON_AWS_MOUNT_DIRECTORY", t.TempDir()) // for what it has fetched, which it leaves when it is killed
+	return b
+}
+
+func (b *inBucket) keys(t *testing.T) (keys []string) {
+	t.Helper()
+	for info, err := range b.List(context.WithoutCancel(t.Context()), "") {
 		if err != nil {
-			t.Error(err)
-			return
+			t.Fatal(err)
+		}
+		if info.Key != keepFile {
+			keys = append(keys, info.Key)
 		}
 	}
+	return keys
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/serving/onnx"
 )
 
-// Load loads a model of a repository as Triton does: by its config.pbtxt. A model without, or with one that has no tensors, describes itself.
+// Load loads a model of a repository in this process as Triton does: by its config.pbtxt. A model without, or with one that has no tensors, describes itself.
 // The engines here are ONNX models, too.
 func Load(repository, name string) (gateway.Upstream, error) {
 	dir := filepath.Join(repository, name)

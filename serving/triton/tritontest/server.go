@@ -1,245 +1,234 @@
 package tritontest
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"sync"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
-	"github.com/sluiceml/sluice/serving/gateway"
-	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 )
 
-// Server is Sluice's own server of the Open Inference Protocol on a folder, with the models that it is told to load by the repository API. It
-// answers as Triton does, by the source of src/http_server.cc (server) and src/model_repository_manager (core), releases of 2026.
+const (
+	// startLimit bounds the start of a server, which takes a quarter of a second on an idle machine.
+	startLimit = time.Minute
+	// logLines is how much of what it says is kept: more than it says during the tests of a package.
+	logLines = 100_000
+)
+
+// Server is NVIDIA's Triton Inference Server, which `make triton` installs, as a process. Its backends for ONNX models and for TensorRT
+// engines are scripts/triton/model.py: ONNX Runtime in its Python backend.
 type Server struct {
+	// URL is that of its HTTP port, on loopback; it has no other port.
 	URL string
 
-	t    testing.TB
-	dir  string
-	at   string
-	http *http.Server
-
-	mu     sync.Mutex // of all below, and of what loads and unloads
-	loaded map[string]*loaded
-	states map[string]entry // of models that were asked for
-	calls  []string
-	other  bool // the control mode is another than explicit
-	onLoad func(name string)
+	program string
+	port    int
+	o       Options
+	log     *proc.Tail
+	process *proc.Process
 }
 
-// Dir is its repository.
-func (s *Server) Dir() string { return s.dir }
-
-// Refuse gives the server another control mode than explicit.
-func (s *Server) Refuse() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.other = true
+// Options say how a server is started.
+type Options struct {
+	// Repository is its model repository, as Triton names it.
+	Repository string
+	// Mode is its control mode; empty for explicit.
+	Mode string
+	// Args are further arguments.
+	Args []string
 }
 
-// OnLoad has a function called before a model is loaded.
-func (s *Server) OnLoad(f func(name string)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.onLoad = f
-}
-
-// loaded is a model that answers.
-type loaded struct {
-	model  gateway.Upstream
-	routes http.Handler
-}
-
-// entry is one of the index.
-type entry struct {
-	Name    string `json:"name"`
-	Version string `json:"version,omitempty"`
-	State   string `json:"state,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-}
-
-// Start starts a server on a folder, which ends with the test.
-func Start(t testing.TB, dir string) *Server {
+// Start starts a server that ends with a test. Without the program the test is skipped.
+func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	s := &Server{t: t, dir: dir}
-	s.listen("127.0.0.1:0")
+	s, err := Launch(context.WithoutCancel(t.Context()), o)
+	if errors.Is(err, ErrMissing) {
+		rig.Skip(t, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(s.Stop)
 	return s
 }
 
-func (s *Server) listen(at string) {
-	s.t.Helper()
-	listener, err := net.Listen("tcp", at) //nolint:noctx // it does not wait
+// ErrMissing says that the program is not installed.
+var ErrMissing = errors.New("tritonserver is missing")
+
+// Launch starts a server until it is stopped, or the process ends.
+func Launch(ctx context.Context, o Options) (*Server, error) {
+	program, err := rig.Program("triton", "tritonserver")
 	if err != nil {
-		s.t.Fatal(err)
+		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
 	}
-	s.at = listener.Addr().String()
-	s.URL = "http://" + s.at
-	s.mu.Lock()
-	s.loaded, s.states = map[string]*loaded{}, map[string]entry{}
-	s.mu.Unlock()
-	server := &http.Server{Handler: s.routes()} //nolint:gosec // a test's
-	s.http = server
-	go func() { _ = server.Serve(listener) }()
+	s := &Server{program: program, o: o, log: proc.NewTail(logLines)}
+	// Between the choice of a port and its use somebody else may take it.
+	for range 5 {
+		if s.port, err = freePort(ctx); err != nil {
+			return nil, err
+		}
+		s.URL = "http://127.0.0.1:" + strconv.Itoa(s.port)
+		if err = s.Again(ctx); err == nil || !strings.Contains(err.Error(), "already in use") {
+			break
+		}
+	}
+	return s, err
 }
 
-// Stop ends the server, and with it all that is loaded.
+func freePort(ctx context.Context) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// Again starts the server where it was, with nothing loaded, and returns when it is ready.
+func (s *Server) Again(ctx context.Context) error {
+	mode := s.o.Mode
+	if mode == "" {
+		mode = "explicit"
+	}
+	said := proc.NewTail(20)
+	process, err := proc.Start(context.WithoutCancel(ctx), proc.Command{
+		Path: s.program,
+		Args: append([]string{
+			"--model-repository=" + s.o.Repository, "--model-control-mode=" + mode, "--backend-config=default-max-batch-size=0",
+			"--http-address=127.0.0.1", "--http-port=" + strconv.Itoa(s.port), "--allow-grpc=false", "--allow-metrics=false", "--log-verbose=1",
+		}, s.o.Args...),
+		Stdout: s.log, Stderr: both{s.log, said},
+	})
+	if err != nil {
+		return err
+	}
+	s.process = process
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for range poll.Every(ctx, 20*time.Millisecond) {
+		if _, err := s.ask(ctx, http.MethodGet, "/v2/health/ready"); err == nil {
+			return nil
+		}
+		select {
+		case <-process.Done():
+			return fmt.Errorf("tritonserver ended:\n%s", said)
+		default:
+		}
+	}
+	s.Stop()
+	return fmt.Errorf("tritonserver is not ready after %v:\n%s", startLimit, said)
+}
+
+// both writes to two.
+type both [2]*proc.Tail
+
+func (b both) Write(p []byte) (int, error) {
+	_, _ = b[0].Write(p) // it never fails
+	return b[1].Write(p)
+}
+
+// Stop kills the server, and returns when all that it has started is gone, and what that shared in memory.
 func (s *Server) Stop() {
-	_ = s.http.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, l := range s.loaded {
-		delete(s.loaded, name)
-		_ = l.model.Close()
+	shared := s.shared()
+	s.process.Kill()
+	_, _ = s.process.Wait() // it was killed
+	for _, name := range shared {
+		os.Remove(filepath.Join("/dev/shm", name))
 	}
 }
 
-// Again starts the server where it was, with nothing loaded.
-func (s *Server) Again() {
-	s.t.Helper()
-	s.listen(s.at)
-}
+// Freeze has the server hang, with its ports open; Thaw ends that.
+func (s *Server) Freeze() error { return s.process.Signal(syscall.SIGSTOP) }
 
-// Loaded lists the models that answer.
-func (s *Server) Loaded() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var names []string
-	for name := range s.loaded {
-		names = append(names, name)
+// Thaw is the end of Freeze.
+func (s *Server) Thaw() error { return s.process.Signal(syscall.SIGCONT) }
+
+// shared names what the processes of the Python backend share with the server, which they would remove if they were not killed with it.
+func (s *Server) shared() (names []string) {
+	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range processes {
+		raw, _ := os.ReadFile(path) // of one that has ended: empty
+		args := strings.Split(string(raw), "\x00")
+		if len(args) > 5 && filepath.Base(args[0]) == "triton_python_backend_stub" && args[5] == strconv.Itoa(s.process.PID()) {
+			names = append(names, filepath.Base(args[2]))
+		}
 	}
-	slices.Sort(names)
 	return names
 }
 
-// Calls lists what was asked of the repository API, but for its index: "load x".
-func (s *Server) Calls() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.calls)
-}
-
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
-		oip.WriteJSON(w, http.StatusOK, oip.ServerMetadata{
-			Name: "triton", Extensions: []string{"model_repository", "model_repository(unload_dependents)", oip.BinaryExtension},
-		})
-	})
-	mux.HandleFunc("GET /v2/health/ready", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("POST /v2/repository/index", s.index)
-	mux.HandleFunc("POST /v2/repository/models/{model}/load", s.asked("load", s.load))
-	mux.HandleFunc("POST /v2/repository/models/{model}/unload", s.asked("unload", s.unload))
-	mux.HandleFunc("/v2/models/{model}/", s.model)
-	mux.HandleFunc("/v2/models/{model}", s.model)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "Not Found") })
-	return mux
-}
-
-func refuse(w http.ResponseWriter, status int, format string, args ...any) {
-	oip.WriteJSON(w, status, map[string]string{"error": fmt.Sprintf(format, args...)})
-}
-
-// model answers for a model that is loaded.
-func (s *Server) model(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("model")
-	s.mu.Lock()
-	l := s.loaded[name]
-	s.mu.Unlock()
-	if l == nil {
-		refuse(w, http.StatusBadRequest, "Request for unknown model: '%s' is not found", name)
-		return
-	}
-	l.routes.ServeHTTP(w, r)
-}
-
-// index lists the folders of the repository, whatever they are.
-func (s *Server) index(w http.ResponseWriter, r *http.Request) {
-	var asked struct{ Ready bool }
-	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil && !errors.Is(err, io.EOF) {
-		refuse(w, http.StatusBadRequest, "failed to parse the request JSON buffer: %v", err)
-		return
-	}
-	folders, err := os.ReadDir(s.dir)
+// Loaded lists the models that are ready.
+func (s *Server) Loaded(ctx context.Context) ([]string, error) {
+	raw, err := s.ask(ctx, http.MethodPost, "/v2/repository/index")
 	if err != nil {
-		refuse(w, http.StatusInternalServerError, "%v", err)
-		return
+		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := []entry{}
-	for _, f := range folders {
-		e, known := s.states[f.Name()]
-		if !known {
-			e = entry{Name: f.Name()}
-		}
-		if f.IsDir() && (!asked.Ready || e.State == "READY") {
-			list = append(list, e)
+	var index []struct{ Name, State string }
+	if err := json.Unmarshal(raw, &index); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, m := range index {
+		if m.State == "READY" {
+			names = append(names, m.Name)
 		}
 	}
-	oip.WriteJSON(w, http.StatusOK, list)
+	slices.Sort(names)
+	return names, nil
 }
 
-// asked is the handler of a call that changes what is loaded.
-func (s *Server) asked(what string, do func(name string) (status int, text string)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		name := r.PathValue("model")
-		s.mu.Lock()
-		s.calls = append(s.calls, what+" "+name)
-		refused, loading := s.other, s.onLoad
-		s.mu.Unlock()
-		if refused {
-			refuse(w, http.StatusServiceUnavailable, "explicit model load / unload is not allowed if polling is enabled")
-			return
-		}
-		if what == "load" && loading != nil {
-			loading(name)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if status, text := do(name); status != http.StatusOK {
-			refuse(w, status, "%s", text)
-		}
-	}
+// Unload has the server unload a model, as somebody else might.
+func (s *Server) Unload(ctx context.Context, name string) error {
+	_, err := s.ask(ctx, http.MethodPost, "/v2/repository/models/"+name+"/unload")
+	return err
 }
 
-// load loads a model. One that is loaded stays as it is: its files do not change here.
-func (s *Server) load(name string) (status int, text string) {
-	if s.loaded[name] != nil {
-		return http.StatusOK, ""
+var call = regexp.MustCompile(`HTTP request: 2 /v2/repository/models/([^/]+)/(load|unload)"`)
+
+// Calls lists what was asked of it for models whose names begin so: "load x".
+func (s *Server) Calls(prefix string) (calls []string) {
+	for _, found := range call.FindAllStringSubmatch(s.log.String(), -1) {
+		if strings.HasPrefix(found[1], prefix) {
+			calls = append(calls, found[2]+" "+found[1])
+		}
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, name)); err != nil {
-		return http.StatusInternalServerError, fmt.Sprintf("failed to load '%s', failed to poll from model repository", name)
-	}
-	model, err := Load(s.dir, name)
+	return calls
+}
+
+// Loads counts how often it has begun to load a model.
+func (s *Server) Loads(name string) int {
+	return strings.Count(s.log.String(), `"loading: `+name+`:1"`)
+}
+
+func (s *Server) ask(ctx context.Context, method, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader("{}"))
 	if err != nil {
-		s.states[name] = entry{Name: name, Version: "1", State: "UNAVAILABLE", Reason: err.Error()}
-		return http.StatusBadRequest, fmt.Sprintf("load failed for model '%s': %v\n", name, err)
+		return nil, err
 	}
-	s.loaded[name] = &loaded{model: model, routes: servingtest.Routes(name, model)}
-	s.states[name] = entry{Name: name, Version: "1", State: "READY"}
-	return http.StatusOK, ""
-}
-
-// unload returns when the inferences under way have ended, and succeeds for what is not loaded.
-func (s *Server) unload(name string) (status int, text string) {
-	l := s.loaded[name]
-	if l == nil {
-		return http.StatusOK, ""
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
 	}
-	delete(s.loaded, name)
-	s.states[name] = entry{Name: name, Version: "1", State: "UNAVAILABLE", Reason: "unloaded"}
-	if err := l.model.Close(); err != nil {
-		return http.StatusInternalServerError, err.Error()
+	defer resp.Body.Close()
+	var raw bytes.Buffer
+	if _, err = raw.ReadFrom(resp.Body); err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, raw.String())
 	}
-	return http.StatusOK, ""
+	return raw.Bytes(), err
 }

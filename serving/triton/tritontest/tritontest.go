@@ -1,5 +1,8 @@
-// Package tritontest stands for NVIDIA Triton Inference Server in tests: it reads descriptions of models by the messages of its own that
-// model_config.proto, beside it, repeats, loads models as they say, and serves a repository of them.
+// Package tritontest starts NVIDIA's Triton Inference Server for tests, and reads what is written for it.
+//
+// Two things of it stand for parts that cannot be had. Descriptions of models are read by Triton's own messages, which model_config.proto
+// repeats: a Triton would say nothing of a field that means something else than was meant. And Load stands for the pods of an
+// InferenceService, whose images cannot be had: it loads models as their descriptions say.
 package tritontest
 
 import (
