@@ -105,7 +105,11 @@ func (c *connection) ask(request []byte) error {
 	}
 	defer func() { _ = res.Body.Close() }() // only read from
 	answer, err := io.ReadAll(res.Body)
-	if err == nil && res.StatusCode != http.StatusOK {
+	switch {
+	case err != nil || res.StatusCode == http.StatusOK:
+	case res.StatusCode == http.StatusTooManyRequests:
+		err = fmt.Errorf("%w: %s", errBusy, answer)
+	default:
 		err = fmt.Errorf("%s: %s", res.Status, answer)
 	}
 	c.used = time.Now()

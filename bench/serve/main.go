@@ -1,5 +1,5 @@
 // Command serve measures what the gateway of an embedded target costs, and what its batching gains: against ONNX Runtime called directly
-// in Go, against itself without batching, and against MLServer. README.md says what exactly each figure is. It is run from the repository's
+// in Go, against itself without batching, and against MLServer and Triton. README.md says what exactly each figure is. It is run from the repository's
 // root.
 package main
 
@@ -15,7 +15,7 @@ func main() {
 	serve := flag.String("serve", "", "serve the model in this folder, until standard input ends; for the bench itself")
 	text := flag.String("answer", "", "send this text to whoever asks, until standard input ends; for the bench itself")
 	batch := flag.Int("max-batch", 0, "with -serve: max_batch of the target")
-	others := flag.Bool("peers", true, "measure MLServer too, which is installed under "+compare.Cache+" if it is missing")
+	others := flag.Bool("peers", true, "measure others too: MLServer, installed under "+compare.Cache+" if it is missing, and the Triton that make installs")
 	flag.Parse()
 	compare.Main(func(ctx context.Context) error {
 		if *serve != "" {
@@ -51,10 +51,15 @@ func run(ctx context.Context, others bool) error {
 	if !others {
 		return nil
 	}
-	if err := compareMLServer(ctx, small); ctx.Err() != nil {
-		return ctx.Err()
-	} else if err != nil {
-		compare.Say("mlserver is skipped: %v", err)
+	for _, peer := range []struct {
+		name    string
+		compare func(context.Context, mlp) error
+	}{{"mlserver", compareMLServer}, {"triton", compareTriton}} {
+		if err := peer.compare(ctx, small); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			compare.Say("%s is skipped: %v", peer.name, err)
+		}
 	}
 	return nil
 }

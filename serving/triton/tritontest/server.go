@@ -51,6 +51,8 @@ type Options struct {
 	Mode string
 	// Args are further arguments.
 	Args []string
+	// Quiet has it write no line for each request, so that Calls knows none.
+	Quiet bool
 }
 
 // Start starts a server that ends with a test. Without the program the test is skipped.
@@ -104,15 +106,15 @@ func (s *Server) Again(ctx context.Context) error {
 	if mode == "" {
 		mode = "explicit"
 	}
+	args := append([]string{
+		"--model-repository=" + s.o.Repository, "--model-control-mode=" + mode, "--backend-config=default-max-batch-size=0",
+		"--http-address=127.0.0.1", "--http-port=" + strconv.Itoa(s.port), "--allow-grpc=false", "--allow-metrics=false",
+	}, s.o.Args...)
+	if !s.o.Quiet {
+		args = append(args, "--log-verbose=1")
+	}
 	said := proc.NewTail(20)
-	process, err := proc.Start(context.WithoutCancel(ctx), proc.Command{
-		Path: s.program,
-		Args: append([]string{
-			"--model-repository=" + s.o.Repository, "--model-control-mode=" + mode, "--backend-config=default-max-batch-size=0",
-			"--http-address=127.0.0.1", "--http-port=" + strconv.Itoa(s.port), "--allow-grpc=false", "--allow-metrics=false", "--log-verbose=1",
-		}, s.o.Args...),
-		Stdout: s.log, Stderr: both{s.log, said},
-	})
+	process, err := proc.Start(context.WithoutCancel(ctx), proc.Command{Path: s.program, Args: args, Stdout: s.log, Stderr: both{s.log, said}})
 	if err != nil {
 		return err
 	}
@@ -188,6 +190,12 @@ func (s *Server) Loaded(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// Load has the server load a model.
+func (s *Server) Load(ctx context.Context, name string) error {
+	_, err := s.ask(ctx, http.MethodPost, "/v2/repository/models/"+name+"/load")
+	return err
 }
 
 // Unload has the server unload a model, as somebody else might.
