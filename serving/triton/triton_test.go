@@ -293,6 +293,20 @@ func TestHung(t *testing.T) {
 	}
 }
 
+// TestEnding: a Triton that was told to end takes no connections, and answers on those that a gateway has until it ends.
+func TestEnding(t *testing.T) {
+	here := newSiteAlone(t, servingtest.NewStore(t), tritontest.Options{Args: []string{"--exit-timeout-secs=3"}})
+	upstream := here.mustOpen("1", here.onnx(onnxtest.Text))
+	if err := errors.Join(here.spam(upstream), here.End()); err != nil {
+		t.Fatal(err)
+	}
+	servingtest.Until(t, "it takes no connections", func() bool { return errors.Is(newControl(here.URL).ready(t.Context(), here.name("1")), errAway) })
+	if err := here.spam(upstream); err != nil {
+		t.Errorf("a connection that was there: %v", err)
+	}
+	servingtest.Until(t, "it has ended", func() bool { return here.spam(upstream) != nil })
+}
+
 // TestBusyPort: a port that somebody else has keeps a gateway, or a Triton, from starting, and a release on what is there instead fails.
 func TestBusyPort(t *testing.T) {
 	here := newSiteAlone(t, servingtest.NewStore(t), tritontest.Options{})

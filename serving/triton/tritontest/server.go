@@ -41,6 +41,7 @@ type Server struct {
 	o       Options
 	log     *proc.Tail
 	process *proc.Process
+	left    []string // shared memory of one that was told to end
 }
 
 // Options say how a server is started.
@@ -145,12 +146,18 @@ func (b both) Write(p []byte) (int, error) {
 
 // Stop kills the server, and returns when all that it has started is gone, and what that shared in memory.
 func (s *Server) Stop() {
-	shared := s.shared()
+	shared := append(s.shared(), s.left...)
 	s.process.Kill()
 	_, _ = s.process.Wait() // it was killed
 	for _, name := range shared {
 		os.Remove(filepath.Join("/dev/shm", name))
 	}
+}
+
+// End tells the server to end, and does not wait for that.
+func (s *Server) End() error {
+	s.left = s.shared()
+	return s.process.Signal(syscall.SIGTERM)
 }
 
 // Freeze has the server hang, with its ports open; Thaw ends that.
