@@ -58,6 +58,10 @@ tritonclient: setup ## install NVIDIA's client of the inference protocol into th
 triton: needs-triton setup ## install NVIDIA's Triton Inference Server into the cache folder, for the tests of the triton target
 	@scripts/triton.sh
 
+.PHONY: rtx
+rtx: setup ## install TensorRT for RTX, NVIDIA's builder of engines, into the cache folder, for the tests of compile
+	@scripts/rtx.sh
+
 .PHONY: prometheus
 prometheus: ## unpack Prometheus into the cache folder, for the cluster and the tests of its alerts
 	@scripts/prometheus.sh
@@ -72,7 +76,7 @@ cluster: needs-cluster prometheus setup build ## start the services of docker-co
 	@PATH="$$PATH:$(SLUICE_CACHE)/prometheus" $(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
 
 .PHONY: test
-test: needs-test prometheus setup build flink moto tritonclient triton kube s3 ## run all tests
+test: needs-test prometheus setup build flink moto tritonclient triton rtx kube s3 ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long

@@ -44,7 +44,7 @@ type buildJob struct {
 	Front  string   `json:"front"`
 }
 
-// faultCode is the exit code of build.py where the model or the job is at fault, and its last line says how.
+// faultCode is the exit code of build.py and rtx.py where the model or the job is at fault, and its last line says how.
 const faultCode = 3
 
 // buildONNX writes a variant of the source model to target. scratch is a folder for what is needed on the way.
@@ -89,13 +89,18 @@ func (job Job) calibrationRows(ctx context.Context, of cutModel, scratch string,
 
 // runTools runs build.py.
 func runTools(ctx context.Context, python string, b buildJob) error {
-	input, err := json.Marshal(b)
+	return runProgram(ctx, python, buildScript, filepath.Dir(b.Target), b)
+}
+
+// runProgram runs a program of this package, which reads its job from stdin.
+func runProgram(ctx context.Context, python, script, dir string, job any) error {
+	input, err := json.Marshal(job)
 	if err != nil {
 		return err
 	}
 	said := proc.NewTail(errorLines)
 	child, err := proc.Start(ctx, proc.Command{
-		Path: python, Args: []string{"-c", buildScript}, Dir: filepath.Dir(b.Target),
+		Path: python, Args: []string{"-c", script}, Dir: dir,
 		Env:   append(os.Environ(), "PYTHONHASHSEED=0", onnx.NoTelemetry+"=1"), // the order of a set must not get into a model
 		Stdin: bytes.NewReader(input), Stdout: said, Stderr: said,
 	})
@@ -112,7 +117,7 @@ func runTools(ctx context.Context, python string, b buildJob) error {
 		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
 		return &ModelError{lines[len(lines)-1]}
 	case !exit.OK():
-		return ended("ONNX Runtime's tools", exit, said.String())
+		return ended("a tool of the project's Python", exit, said.String())
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
-// Package compile turns an ONNX model into named variants with ONNX Runtime's own tools and TensorRT's trtexec, proves each against the
-// source model on sample rows, and measures them: those of ONNX Runtime side by side, engines by trtexec on their GPU.
+// Package compile turns an ONNX model into named variants with ONNX Runtime's own tools, TensorRT's trtexec and TensorRT for RTX, proves each
+// against the source model on sample rows, and measures them: those of ONNX Runtime side by side, engines on their GPU.
 //
-// Variants are built by the project's Python (build.py) and trtexec, and measured by trtexec and a child of this very executable (Main),
+// Variants are built by the project's Python (build.py, rtx.py) and trtexec, and measured by trtexec and a child of this very executable (Main),
 // so that no model and no tool can take the worker along.
 package compile
 
@@ -85,7 +85,7 @@ func Build(ctx context.Context, job Job) (built.Report, error) {
 		return built.Report{}, err
 	}
 	var on *bench
-	if job.Spec.BuildsEngines() {
+	if len(job.Spec.Engines()) > 0 {
 		if on, err = job.openBench(ctx, source); err != nil {
 			return built.Report{}, named(err, "build engines")
 		}
@@ -134,7 +134,8 @@ type made struct {
 	file string
 	// meta is of its artifact, beside its name.
 	meta map[string]string
-	// engine and measured are of an engine. Models of ONNX Runtime are measured later, side by side.
+	// engine and measured are of an engine; measured is zero of one that does not run here. Models of ONNX Runtime are measured later, side by
+	// side.
 	engine   *spec.EngineOutput
 	measured *Measured
 }

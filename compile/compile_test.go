@@ -332,13 +332,13 @@ func TestAgreement(t *testing.T) {
 		return []oip.Tensor{{Name: "price", Shape: []int64{1, 1}, Data: []float32{v}}}
 	}
 	rules := answer.Rules{{Output: "price", Rule: spec.CompareTolerance, RTol: 0.01}}
-	m := model{parity: spec.Parity{Cosine: 1}}
+	p := newParity()
 	for _, own := range []float32{1000, 1009, 1011} {
-		if err := m.compare(rules, price(1000), price(own)); err != nil {
+		if err := p.add(rules, price(1000), price(own)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if m.parity.Agreement != 2 || m.parity.Top1 != 1 {
-		t.Errorf("%+v: want 2 within 1%%, and 1 that is the same", m.parity)
+	if p.sums.Agreement != 2 || p.sums.Top1 != 1 {
+		t.Errorf("%+v: want 2 within 1%%, and 1 that is the same", p.sums)
 	}
 }

@@ -29,7 +29,7 @@ const (
 	outputFile  = "output.json"
 )
 
-// bench is what the engines of a step have in common: trtexec, its GPU, and what they are built from, by partKey.
+// bench is what the engines of a step have in common: trtexec, where it builds any, its GPU, and what they are built from, by partKey.
 type bench struct {
 	tool  *trtexec.Tool
 	parts map[string]*part
@@ -38,11 +38,13 @@ type bench struct {
 // openBench looks for trtexec, cuts the source where variants ask for it, and writes the samples. All of it comes before anything is
 // built: machine, model and samples decide whether an engine can be.
 func (job Job) openBench(ctx context.Context, source string) (*bench, error) {
-	tool, err := trtexec.Find(ctx)
-	if err != nil {
-		return nil, fromTool(err)
+	b := &bench{parts: map[string]*part{}}
+	var err error
+	if slices.Contains(job.Spec.Engines(), spec.FlavorTrtexec) {
+		if b.tool, err = trtexec.Find(ctx); err != nil {
+			return nil, fromTool(err)
+		}
 	}
-	b := &bench{tool: tool, parts: map[string]*part{}}
 	for _, name := range slices.Sorted(maps.Keys(job.Spec.Variants)) {
 		v := job.Spec.Variants[name].TensorRT
 		if v == nil {
@@ -85,6 +87,9 @@ type engine struct {
 func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch string, spec spec.TensorRTVariant) (made, error) {
 	spec.Precision = cmp.Or(spec.Precision, trtexec.FP32)
 	e := &engine{part: on.parts[partKey(spec)], tool: on.tool, job: job, spec: spec, file: file, scratch: scratch}
+	if spec.IsRTX() {
+		return e.buildRTX(ctx)
+	}
 	if err := e.build(ctx); err != nil {
 		return made{}, err
 	}
@@ -100,7 +105,7 @@ func (job Job) buildEngine(ctx context.Context, on *bench, name, file, scratch s
 	if err := e.keepFront(); err != nil {
 		return made{}, err
 	}
-	return made{file: file, meta: e.describe().Meta(), engine: told, measured: &measured}, nil
+	return made{file: file, meta: e.describe(e.tool.Platform).Meta(), engine: told, measured: &measured}, nil
 }
 
 // fromTool makes an error of trtexec one of this package: a machine that has no TensorRT will not have it at the next attempt either.
@@ -152,7 +157,8 @@ func (e *engine) build(ctx context.Context) error {
 
 // typedGraph returns the ONNX file that the engine is built from: the part itself where the precision is a flag, and else one that has it.
 func (e *engine) typedGraph(ctx context.Context) (string, error) {
-	if e.spec.Precision != trtexec.INT8 && (e.spec.Precision != trtexec.FP16 || e.tool.Major == trtexec.Major10) {
+	isFlag := e.spec.Precision == trtexec.FP16 && e.tool != nil && e.tool.Major == trtexec.Major10
+	if e.spec.Precision == trtexec.FP32 || isFlag {
 		return e.graph(), nil
 	}
 	b := buildJob{Source: e.graph(), Target: e.path(graphFile), Precision: e.spec.Precision, KeepFP32: []string{}, Optimize: "none"}
@@ -180,14 +186,13 @@ func shapesOf(dims map[string][]int) trtexec.Shapes {
 
 // measure times the engine on the first sample, and compares what it puts out for all of them with the source model's.
 func (e *engine) measure(ctx context.Context) (Measured, error) {
-	parity := model{name: "the engine", parity: spec.Parity{Cosine: 1}}
+	parity := newParity()
 	var measured Measured
-	rows := 0
 	for batch, err := range e.batches() {
 		if err != nil {
 			return Measured{}, err
 		}
-		if rows == 0 {
+		if parity.rows == 0 {
 			if measured, err = e.time(ctx, batch.first); err != nil {
 				return Measured{}, err
 			}
@@ -199,17 +204,14 @@ func (e *engine) measure(ctx context.Context) (Measured, error) {
 		for i := range batch.expected {
 			own, err := batch.outputsOf(outputs, i)
 			if err == nil {
-				err = parity.compare(e.job.Spec.Compare, batch.expected[i], own)
+				err = parity.add(e.job.Spec.Compare, batch.expected[i], own)
 			}
 			if err != nil {
-				return Measured{}, &ModelError{fmt.Sprintf("sample %d: %v", rows+i+1, err)}
+				return Measured{}, &ModelError{fmt.Sprintf("sample %d: %v", parity.rows+1, err)}
 			}
 		}
-		rows += len(batch.expected)
 	}
-	parity.parity.Top1 /= float64(rows)
-	parity.parity.Agreement /= float64(rows)
-	measured.Parity = parity.parity
+	measured.Parity = parity.result()
 	return measured, nil
 }
 
@@ -273,10 +275,7 @@ func (e *engine) told() (*spec.EngineOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := e.tool.Platform
-	out := &spec.EngineOutput{
-		GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, Version: p.TensorRT, Inputs: e.spec.Inputs, Layers: map[string]int{},
-	}
+	out := e.output(e.tool.Platform)
 	for name, count := range types {
 		name = cmp.Or(name, "other")
 		out.Layers[name] += count
@@ -285,6 +284,13 @@ func (e *engine) told() (*spec.EngineOutput, error) {
 		out.Slowest = append(out.Slowest, spec.EngineLayer{Name: l.Name, MeanMS: round(l.MeanMS), Share: round(l.Share)})
 	}
 	return out, nil
+}
+
+func (e *engine) output(p trtexec.Platform) *spec.EngineOutput {
+	return &spec.EngineOutput{
+		GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, Version: p.TensorRT, Inputs: e.spec.Inputs,
+		Layers: map[string]int{}, Slowest: []spec.EngineLayer{},
+	}
 }
 
 // keepFront puts what comes before the engine beside it.
@@ -302,10 +308,9 @@ func (e *engine) keepFront() error {
 }
 
 // describe is what a server must know of the engine.
-func (e *engine) describe() plan.Engine {
-	p := e.tool.Platform
+func (e *engine) describe(p trtexec.Platform) plan.Engine {
 	return plan.Engine{
-		GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, TensorRT: p.TensorRT, Precision: e.spec.Precision,
+		Flavor: e.spec.Flavor, GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, TensorRT: p.TensorRT, Precision: e.spec.Precision,
 		Inputs: e.model.Inputs, Outputs: e.model.Outputs, MaxBatch: e.maxBatch(), Front: e.model.Front,
 	}
 }

@@ -52,6 +52,10 @@ func Judge(
 		if !ok {
 			return spec.CompileOutput{}, fmt.Errorf("variant %s was not built", name)
 		}
+		if !isMeasured(v) && sp.Variants[name].Tolerance != (spec.Tolerance{}) {
+			return spec.CompileOutput{}, &ModelError{fmt.Sprintf("variant %s has a `tolerance`, but was not measured, because this machine has no GPU on "+
+				"which it runs: run the step on a machine with such a GPU, or remove `tolerance`", name)}
+		}
 		broken = append(broken, tolerated(name, v.Parity, sp.Variants[name].Tolerance))
 	}
 	if err := errors.Join(broken...); err != nil {
@@ -72,6 +76,9 @@ func Judge(
 		out.Variants[name] = output(v, ref, ref.Bytes) // its folder has nothing else
 	}
 	selected := pick(sp.Select, names, out.Variants)
+	if selected == "" && (sp.Select == "" || sp.Select == selectFastest) {
+		return spec.CompileOutput{}, &ModelError{"select: no variant was measured, so none is the fastest: name one, or write `select: smallest`"}
+	}
 	if selected == "" {
 		return spec.CompileOutput{}, &ModelError{fmt.Sprintf("select: there is no variant %q", sp.Select)}
 	}
@@ -81,9 +88,11 @@ func Judge(
 
 func output(v built.Variant, model artifact.Ref, size int64) spec.VariantOutput {
 	return spec.VariantOutput{
-		Model: model, Parity: v.Parity, Latency: v.Latency, Throughput: v.Throughput, Bytes: size, TensorRT: v.TensorRT,
+		Model: model, Measured: isMeasured(v), Parity: v.Parity, Latency: v.Latency, Throughput: v.Throughput, Bytes: size, TensorRT: v.TensorRT,
 	}
 }
+
+func isMeasured(v built.Variant) bool { return v.Latency != (spec.Latency{}) }
 
 // tolerated compares a variant's parity with what it declared.
 func tolerated(name string, p spec.Parity, t spec.Tolerance) error {
@@ -100,13 +109,17 @@ func tolerated(name string, p spec.Parity, t spec.Tolerance) error {
 	return nil
 }
 
-// pick returns the name of the variant to select, the first of equals; "" when there is none of that name.
+// pick returns the name of the variant to select, the first of equals; "" when there is none. Only one that was measured is the fastest.
 func pick(how string, names []string, variants map[string]spec.VariantOutput) string {
 	least := func(of func(spec.VariantOutput) float64) string {
 		return slices.MinFunc(names, func(a, b string) int { return cmp.Compare(of(variants[a]), of(variants[b])) })
 	}
 	switch how {
 	case "", selectFastest:
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !variants[name].IsMeasured() })
+		if len(names) == 0 {
+			return ""
+		}
 		return least(func(v spec.VariantOutput) float64 { return v.Latency.P50MS })
 	case selectSmallest:
 		return least(func(v spec.VariantOutput) float64 { return float64(v.Bytes) })

@@ -58,7 +58,7 @@ func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 			return nil, err
 		}
 		defer func() { _ = session.Close() }() // the process ends soon
-		models[i] = &model{name: described.Name, session: session, parity: spec.Parity{Cosine: 1}}
+		models[i] = &model{name: described.Name, session: session, parity: newParity()}
 	}
 	if err := m.Compare.Check(models[0].session.Outputs()); err != nil {
 		return nil, &ModelError{err.Error()}
@@ -82,7 +82,7 @@ func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 				continue // the outputs are known
 			}
 			for j, own := range models {
-				if err := own.compare(m.Compare, outputs[0], outputs[j]); err != nil {
+				if err := own.parity.add(m.Compare, outputs[0], outputs[j]); err != nil {
 					return nil, &ModelError{fmt.Sprintf("%s: sample %d: %v", own.name, i+1, err)}
 				}
 			}
@@ -93,7 +93,7 @@ func Measure(ctx context.Context, m Measurement) ([]Measured, error) {
 		if err != nil {
 			return nil, err
 		}
-		own.parity.Batched = &share
+		own.parity.sums.Batched = &share
 	}
 	return results(models, len(samples)), nil
 }
@@ -103,7 +103,22 @@ type model struct {
 	name    string
 	session *onnx.Session
 	timings []time.Duration // pass by pass, sample by sample
-	parity  spec.Parity     // Top1 and Agreement count until results
+	parity  parity
+}
+
+// parity compares a model with the source model row by row.
+type parity struct {
+	sums spec.Parity // Top1 and Agreement count rows
+	rows int
+}
+
+func newParity() parity { return parity{sums: spec.Parity{Cosine: 1}} }
+
+// result is the parity on the rows that were added.
+func (p parity) result() spec.Parity {
+	p.sums.Top1 /= float64(p.rows)
+	p.sums.Agreement /= float64(p.rows)
+	return p.sums
 }
 
 // readSamples returns rows of a dataset, each as the inputs of a model.
@@ -160,9 +175,9 @@ func inTurn(ctx context.Context, models []*model, sample []oip.Tensor, turn int)
 	return outputs, nil
 }
 
-// compare takes one sample's outputs of the source model and of this one. Cosine and largest difference are over all numbers of all
+// add takes one row's outputs of the source model and of this one. Cosine and largest difference are over all numbers of all
 // outputs; the answer is what the gateway would read.
-func (m *model) compare(rules answer.Rules, source, own []oip.Tensor) error {
+func (p *parity) add(rules answer.Rules, source, own []oip.Tensor) error {
 	if len(source) != len(own) {
 		return fmt.Errorf("it has %d outputs, but the source model has %d", len(own), len(source))
 	}
@@ -179,13 +194,14 @@ func (m *model) compare(rules answer.Rules, source, own []oip.Tensor) error {
 		x, y = append(x, a...), append(y, b...)
 	}
 	largest, _ := answer.MaxAbs(source, own)
-	m.parity.MaxAbs = max(m.parity.MaxAbs, largest)
-	m.parity.Cosine = min(m.parity.Cosine, cosine(x, y))
+	p.rows++
+	p.sums.MaxAbs = max(p.sums.MaxAbs, largest)
+	p.sums.Cosine = min(p.sums.Cosine, cosine(x, y))
 	if same, _ := answer.Rules(nil).Same(own, source); same {
-		m.parity.Top1++
+		p.sums.Top1++
 	}
 	if same, _ := rules.Same(own, source); same {
-		m.parity.Agreement++
+		p.sums.Agreement++
 	}
 	return nil
 }
@@ -209,19 +225,22 @@ func results(models []*model, samples int) []Measured {
 	out := make([]Measured, len(models))
 	for i, m := range models {
 		latencies := medians(m.timings, samples)
-		var sum time.Duration
-		for _, l := range latencies {
-			sum += l
-		}
-		m.parity.Top1 /= float64(samples)
-		m.parity.Agreement /= float64(samples)
-		out[i] = Measured{
-			Parity:     m.parity,
-			Latency:    spec.Latency{P50MS: milliseconds(quantile(latencies, 0.5)), P99MS: milliseconds(quantile(latencies, 0.99))},
-			Throughput: round(float64(samples) / sum.Seconds()),
-		}
+		out[i] = measuredBy(latencies)
+		out[i].Parity = m.parity.result()
 	}
 	return out
+}
+
+// measuredBy is the speed by sorted latencies of inferences.
+func measuredBy(latencies []time.Duration) Measured {
+	var sum time.Duration
+	for _, l := range latencies {
+		sum += l
+	}
+	return Measured{
+		Latency:    spec.Latency{P50MS: milliseconds(quantile(latencies, 0.5)), P99MS: milliseconds(quantile(latencies, 0.99))},
+		Throughput: round(float64(len(latencies)) / sum.Seconds()),
+	}
 }
 
 // medians returns the median of each sample's timings, sorted.

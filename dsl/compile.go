@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
@@ -18,22 +19,39 @@ import (
 func compileOutputs(ts *expr.TypeSystem, id string, sp *spec.CompileModel) expr.ObjectType {
 	fields := ts.StructFields(reflect.TypeFor[spec.CompileOutput]())
 	delete(ts.ObjectType(ts.StructType(reflect.TypeFor[spec.Parity]())).Optional, "batched") // it is only missing of engines
+	always := ts.ObjectType(ts.StructType(reflect.TypeFor[spec.VariantOutput]()))
+	for _, name := range measurements { // they are only missing of engines that are built on any machine
+		delete(always.Optional, name)
+	}
+	delete(always.Fields, "measured")
 	variants := &expr.ObjectType{Name: "steps." + id + ".variants", Code: "variant", What: "a variant of `" + id + "`", Fields: map[string]*cel.Type{}}
 	for name, v := range sp.Variants {
 		variants.Fields[name] = ts.StructType(reflect.TypeFor[spec.VariantOutput]())
 		if v.TensorRT != nil {
-			variants.Fields[name] = engineType(ts)
+			variants.Fields[name] = engineType(ts, v.TensorRT.IsRTX())
 		}
 	}
 	fields["variants"] = ts.Define(variants)
 	return expr.ObjectType{Fields: fields}
 }
 
-// engineType is a VariantOutput whose `tensorrt` is always there, and `parity.batched` never.
-func engineType(ts *expr.TypeSystem) *cel.Type {
+// measurements are the fields of a variant that one has only if it was measured.
+var measurements = []string{"parity", "latency", "throughput"}
+
+// engineType is a VariantOutput whose `tensorrt` is always there, and `parity.batched` never. Only one of TensorRT for RTX may lack measurements,
+// and says whether it does.
+func engineType(ts *expr.TypeSystem, rtx bool) *cel.Type {
 	t := reflect.TypeFor[spec.VariantOutput]()
 	o := &expr.ObjectType{Name: "EngineVariantOutput", What: "a field of an engine", Fields: ts.StructFields(t), Optional: expr.OptionalFields(t)}
 	delete(o.Optional, "tensorrt")
+	if rtx {
+		o.Name = "RTXVariantOutput"
+	} else {
+		delete(o.Fields, "measured")
+		for _, name := range measurements {
+			delete(o.Optional, name)
+		}
+	}
 	parity := reflect.TypeFor[spec.Parity]()
 	p := &expr.ObjectType{Name: "EngineParity", What: "a field of the parity of an engine", Fields: ts.StructFields(parity), Ranges: expr.StructRanges(parity)}
 	delete(p.Fields, "batched")
@@ -65,6 +83,10 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	if at := document.Lookup(s.body, "select"); at != nil && spec.Select != "fastest" && spec.Select != "smallest" && !slices.Contains(names, spec.Select) {
 		c.src.Errorf(at, "variant", nearest.Hint(spec.Select, append(names, "fastest", "smallest")), "%q is not a variant, nor `fastest` or `smallest`", spec.Select)
 	}
+	unsure := func(name string) bool { return spec.Variants[name].TensorRT != nil && spec.Variants[name].TensorRT.IsRTX() }
+	if (spec.Select == "" || spec.Select == "fastest") && !slices.ContainsFunc(names, func(name string) bool { return !unsure(name) }) {
+		c.src.Warnf(variants, "variant", "write `select: "+names[0]+"`", "no variant is measured on a machine without a GPU, so none is the fastest there")
+	}
 }
 
 // checkCompilePlace checks where the step runs. Beside the worker it has no environment of its own.
@@ -75,10 +97,12 @@ func (c *checker) checkCompilePlace(s *step, spec *spec.CompileModel) {
 		return
 	}
 	c.checkPoolPython(s, spec.Runtime.Python)
-	if spec.BuildsEngines() && document.Lookup(s.body, "resources", "gpu") == nil {
+	if buildsOnGPU(spec) && document.Lookup(s.body, "resources", "gpu") == nil {
 		c.src.Errorf(s.kindKey(), "resources", "write `resources: {gpu: 1}`", "`%s` builds a TensorRT engine on a node of a pool, but does not request a GPU", s.ID)
 	}
 }
+
+func buildsOnGPU(sp *spec.CompileModel) bool { return slices.Contains(sp.Engines(), spec.FlavorTrtexec) }
 
 // checkVariant reports a variant that nothing builds, and keys that its precision has no use for.
 func (c *checker) checkVariant(name, body *yaml.Node) {
@@ -146,6 +170,7 @@ func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
 		c.src.Errorf(calibration, "variant", "add `precision: int8`", "`calibration` has no effect: only `precision: int8` calibrates")
 	}
 	c.checkNames(document.Lookup(tensorrt, "inputs"))
+	c.checkFlavor(tensorrt)
 	shapes := document.Lookup(tensorrt, "shapes")
 	if shapes == nil || shapes.Kind != yaml.MappingNode {
 		return
@@ -169,6 +194,33 @@ func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
 	}
 	if len(low) > len(opt) || len(high) > len(opt) {
 		c.src.Errorf(document.Lookup(shapes, "opt"), "variant", "", "`min`, `opt` and `max` must have the same inputs")
+	}
+}
+
+// checkFlavor checks the keys that only one of TensorRT's builders has.
+func (c *checker) checkFlavor(tensorrt *yaml.Node) {
+	compute, level := document.Lookup(tensorrt, "compute"), document.Lookup(tensorrt, "builder_level")
+	switch flavor := scalarOf(tensorrt, "flavor"); {
+	case flavor == "" || flavor == spec.FlavorTrtexec:
+		if compute != nil {
+			c.src.Errorf(compute, "variant", "add `flavor: rtx`", "`compute` has no effect: trtexec builds for the GPU that it runs on")
+		}
+		return
+	case flavor != spec.FlavorRTX:
+		return // which is reported
+	case compute == nil:
+		c.src.Errorf(document.Lookup(tensorrt, "flavor"), "variant", `add for example compute: ["8.6", L4]`, "`flavor: rtx` needs the `compute` capabilities that the engine is for")
+	case compute.Kind == yaml.SequenceNode && len(compute.Content) == 0:
+		c.src.Errorf(compute, "variant", "", "no compute capability is listed")
+	case compute.Kind == yaml.SequenceNode:
+		for _, at := range compute.Content {
+			if !slices.Contains(spec.RTXCompute, spec.ComputeOf(at.Value)) {
+				c.src.Errorf(at, "variant", "", "TensorRT for RTX does not build for %q; it builds for %s", at.Value, strings.Join(spec.RTXCompute, ", "))
+			}
+		}
+	}
+	if level != nil {
+		c.src.Errorf(level, "variant", "remove it", "`builder_level` has no effect with `flavor: rtx`")
 	}
 }
 

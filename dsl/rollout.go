@@ -49,10 +49,10 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 	checkQueries(spec, c, s)
 }
 
-// checkEngine reports an engine for a target that runs ONNX Runtime on the CPU.
+// checkEngine reports an engine for a target that cannot run it: one of ONNX Runtime, or of Triton where TensorRT for RTX built it.
 func (c *checker) checkEngine(s *step, target spec.Target) {
 	at := document.Lookup(s.body, "model")
-	if target.Embedded == nil || at == nil {
+	if at == nil {
 		return
 	}
 	for _, e := range s.exprs {
@@ -68,7 +68,12 @@ func (c *checker) checkEngine(s *step, target spec.Target) {
 			if r.Path[2].Name == "variants" {
 				name = r.Path[3].Name
 			}
-			if built.Variants[name].TensorRT != nil {
+			switch engine := built.Variants[name].TensorRT; {
+			case engine == nil:
+			case engine.IsRTX() && (target.Embedded != nil || target.Triton != nil || target.KServe != nil):
+				e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a `process` target whose command loads the engine",
+					"`"+name+"` is an engine of TensorRT for RTX, which neither ONNX Runtime nor Triton loads")
+			case target.Embedded != nil:
 				e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a target with `triton`", "`"+name+"` is an engine, and an `embedded` target runs ONNX Runtime")
 			}
 		}

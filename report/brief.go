@@ -124,9 +124,11 @@ func briefCompile(out spec.CompileOutput) []string {
 	if out.Selected.Name == "" {
 		return nil
 	}
-	parts := []string{
-		"selected " + out.Selected.Name, human.Bytes(v.Bytes), "p99 " + human.Number(v.Latency.P99MS) + " ms",
-		"cosine " + human.Number(v.Parity.Cosine),
+	parts := []string{"selected " + out.Selected.Name, human.Bytes(v.Bytes)}
+	if v.IsMeasured() {
+		parts = append(parts, "p99 "+human.Number(v.Latency.P99MS)+" ms", "cosine "+human.Number(v.Parity.Cosine))
+	} else {
+		parts = append(parts, "not measured")
 	}
 	for _, name := range slices.Sorted(maps.Keys(out.Variants)) {
 		if same := out.Variants[name].Parity.Batched; same != nil && *same < 1 && (*same > 0 || isSteady(out.Source)) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -132,29 +133,32 @@ const (
 	partTensorRT          = "tensorrt"
 )
 
-// addPlatform adds what a TensorRT engine is bound to, where the step may build one: on another GPU or version it is to be built again. Where
-// the GPU does not say what it is, nothing is taken over, and the step itself says why.
+// addPlatform adds what a TensorRT engine is bound to, where the step may build one: on another GPU or version it is to be built again. One of
+// TensorRT for RTX is built of the Python packages and measured on the GPU. Where the GPU does not say what it is, nothing is taken over, and the
+// step itself says why.
 func (e *Engine) addPlatform(ctx context.Context, of kind, resolved json.RawMessage, parts map[string]string) error {
-	if e.Platform == nil || of.buildsEngines == nil {
+	if e.Platform == nil || of.engines == nil {
 		return nil
 	}
-	if builds, err := of.buildsEngines(resolved); err != nil || !builds {
+	flavors, err := of.engines(resolved)
+	if err != nil || len(flavors) == 0 {
 		return err
 	}
 	platform, err := e.Platform(ctx)
-	var none *trtexec.UnavailableError
+	_, none := errors.AsType[*trtexec.UnavailableError](err)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.As(err, &none):
-		parts[partTensorRT] = "none"
-		return nil
-	case err != nil:
+	case err != nil && !none:
 		parts[partGPU] = rand.Text()
 		return nil
 	}
-	parts[partGPU], parts[partComputeCapability] = platform.GPU, platform.ComputeCapability
-	parts[partDriver], parts[partTensorRT] = platform.Driver, platform.TensorRT
+	if slices.Contains(flavors, spec.FlavorTrtexec) {
+		parts[partTensorRT] = cmp.Or(platform.TensorRT, "none")
+	}
+	if platform.GPU != "" && (!none || slices.Contains(flavors, spec.FlavorRTX)) {
+		parts[partGPU], parts[partComputeCapability], parts[partDriver] = platform.GPU, platform.ComputeCapability, platform.Driver
+	}
 	return nil
 }
 

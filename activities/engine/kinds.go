@@ -18,8 +18,8 @@ type kind struct {
 	pools func(env *spec.Environment, raw json.RawMessage) (runtimes, error)
 	// runsHere reports whether a step may run programs on this machine.
 	runsHere func(pools runtimes, programs bool) bool
-	// buildsEngines reports whether a step may build a TensorRT engine, where it runs here.
-	buildsEngines func(raw json.RawMessage) (bool, error)
+	// engines are the flavors of TensorRT of which a step may build engines, where it runs here.
+	engines func(raw json.RawMessage) ([]string, error)
 	// hashKeys are the secrets that a step's hashes are made with, by what a person would call them. open is true when there may be more.
 	hashKeys func(program *dsl.Program, node spec.Node, resolved dsl.Resolved) (secrets map[string]string, open bool, err error)
 
@@ -53,12 +53,12 @@ var kinds = map[spec.Kind]kind{
 		"cost_unknown", "outcomes", "costs", "nodes",
 	}},
 	spec.KindEvaluate: {files: true, runsHere: always},
-	spec.KindCompile:  {runsHere: always, buildsEngines: hasTensorRT},
+	spec.KindCompile:  {runsHere: always, engines: enginesOf},
 	spec.KindRollout:  {inline: true, undone: true, target: targetOfRollout},
 	spec.KindRun:      {files: true, runsHere: always},
 	spec.KindApproval: {asks: true},
 	spec.KindPipeline: {
-		files: true, pools: allPools, runsHere: always, buildsEngines: maybe, hashKeys: hashKeysOfChild, isRun: true,
+		files: true, pools: allPools, runsHere: always, engines: maybe, hashKeys: hashKeysOfChild, isRun: true,
 	},
 }
 
@@ -121,14 +121,16 @@ func poolsOfStep(env *spec.Environment, raw json.RawMessage) (runtimes, error) {
 }
 
 // maybe: a child pipeline may have a step that does.
-func maybe(json.RawMessage) (bool, error) { return true, nil }
+func maybe(json.RawMessage) ([]string, error) {
+	return []string{spec.FlavorTrtexec, spec.FlavorRTX}, nil
+}
 
-func hasTensorRT(raw json.RawMessage) (bool, error) {
+func enginesOf(raw json.RawMessage) ([]string, error) {
 	var compile spec.CompileModel
 	if err := json.Unmarshal(raw, &compile); err != nil {
-		return false, fault.New(fault.Invalid, "the resolved spec of a compile step cannot be read", err)
+		return nil, fault.New(fault.Invalid, "the resolved spec of a compile step cannot be read", err)
 	}
-	return compile.BuildsEngines(), nil
+	return compile.Engines(), nil
 }
 
 // hashKeysOfClean are named by the cleaning's own variables.

@@ -20,6 +20,7 @@ import (
 	"github.com/sluiceml/sluice/connect/codec"
 	"github.com/sluiceml/sluice/connect/state"
 	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/agent"
@@ -64,7 +65,7 @@ func agentMain() error {
 // The scripts are what a person would type, with what must be seen. `code N sluice ...` wants an exit code, `await FILE` waits for a
 // file, `eventually REGEX sluice ...` for an output, `term` sends SIGTERM to what runs in the background, `down` ends the process that holds .sluice.
 // $MODELS has models to serve, $ONNXRUNTIME is what serves them, $PYTHON_ENV is the project's Python, and $EXAMPLES are the examples.
-// trtexec is a stand-in of the version and on the GPU that $SLUICE_TEST_TRTEXEC names.
+// $RTX is the folder of TensorRT for RTX, on the condition rtx. trtexec is a stand-in of the version and on the GPU that $SLUICE_TEST_TRTEXEC names.
 func TestScripts(t *testing.T) {
 	models, err := filepath.Abs("../../serving/onnx/onnxtest")
 	if err != nil {
@@ -85,8 +86,18 @@ func TestScripts(t *testing.T) {
 	if !filepath.IsAbs(runtime) {
 		runtime = "" // the linker finds it, wherever one works
 	}
+	rtx, noRTX := rig.Program("rtx", ".stamp")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Condition: func(name string) (bool, error) {
+			if name != "rtx" {
+				return false, fmt.Errorf("unknown condition %s", name)
+			}
+			if noRTX != nil && os.Getenv("SLUICE_TEST_ALL") != "" {
+				return false, noRTX
+			}
+			return noRTX == nil, nil
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("SLUICE_PYTHON_ENV", "")
@@ -95,6 +106,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ONNXRUNTIME", runtime)
 			env.Setenv("PYTHON_ENV", python)
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv("RTX", filepath.Dir(rtx))
 			env.Defer(func() { // a script that failed may have left one
 				if info, held, err := holder.Find(filepath.Join(env.WorkDir, state.Dir)); err == nil && held {
 					syscall.Kill(info.PID, syscall.SIGKILL)

@@ -83,37 +83,35 @@ type Finder struct {
 	major   int
 }
 
-// Platform returns what an engine would be bound to that was built here now. Its errors are Find's.
+// Platform returns what an engine would be bound to that was built here now. Its errors are Find's; where only trtexec is missing, it has the
+// GPU all the same.
 func (f *Finder) Platform(ctx context.Context) (Platform, error) {
 	t, err := f.find(ctx)
-	if err != nil {
-		return Platform{}, err
-	}
-	return t.Platform, nil
+	return t.Platform, err
 }
 
 func (f *Finder) find(ctx context.Context) (*Tool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	path, err := findPath()
-	if err != nil {
-		return nil, err
-	}
 	t := &Tool{path: path}
-	if err := t.findGPU(ctx); err != nil {
-		return nil, err
+	if noGPU := t.findGPU(ctx); err == nil {
+		err = noGPU
+	}
+	if err != nil {
+		return t, err
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
 	if path != f.path || !info.ModTime().Equal(f.changed) {
 		said, err := t.ask(ctx, path, "--help")
 		if err != nil {
-			return nil, err
+			return t, err
 		}
 		if f.version, f.major, err = version(said); err != nil {
-			return nil, err
+			return t, err
 		}
 		f.path, f.changed = path, info.ModTime()
 	}

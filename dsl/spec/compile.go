@@ -1,6 +1,11 @@
 package spec
 
-import "github.com/sluiceml/sluice/internal/artifact"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluiceml/sluice/internal/artifact"
+)
 
 // CompileModel turns an ONNX model into faster variants and compares each with the source.
 type CompileModel struct {
@@ -20,14 +25,33 @@ type CompileModel struct {
 	Runtime Runtime `json:"runtime,omitzero" dsl:"literal"`
 }
 
-// BuildsEngines reports whether a variant is a TensorRT engine.
-func (spec *CompileModel) BuildsEngines() bool {
+// Engines returns the flavors of TensorRT of which the variants are engines, each once.
+func (spec *CompileModel) Engines() []string {
+	var flavors []string
 	for _, v := range spec.Variants {
-		if v.TensorRT != nil {
-			return true
+		if v.TensorRT != nil && !slices.Contains(flavors, v.TensorRT.flavor()) {
+			flavors = append(flavors, v.TensorRT.flavor())
 		}
 	}
-	return false
+	return flavors
+}
+
+// The flavors of TensorRT.
+const (
+	FlavorTrtexec = "trtexec"
+	FlavorRTX     = "rtx"
+)
+
+// RTXCompute lists the compute capabilities for which TensorRT for RTX builds engines.
+var RTXCompute = []string{"8.0", "8.6", "8.9", "12.0", "12.1"}
+
+// ComputeOf returns the compute capability of a GPU by name, or capability itself if it has no such name.
+func ComputeOf(capability string) string { return cmp.Or(computeOfGPU[capability], capability) }
+
+// computeOfGPU is from NVIDIA's table of CUDA GPUs, https://developer.nvidia.com/cuda-gpus.
+var computeOfGPU = map[string]string{
+	"A100": "8.0", "A30": "8.0", "A2": "8.6", "A10": "8.6", "A10G": "8.6", "A16": "8.6", "A40": "8.6", "RTX 3090": "8.6", "RTX A6000": "8.6",
+	"L4": "8.9", "L40": "8.9", "L40S": "8.9", "RTX 4090": "8.9", "RTX 6000 Ada": "8.9", "RTX 5090": "12.0", "RTX PRO 6000": "12.0", "GB10": "12.1",
 }
 
 // Samples picks rows of a dataset; columns named as the model's inputs become its tensors.
@@ -44,7 +68,8 @@ type Samples struct {
 type Variant struct {
 	// ONNX builds with ONNX Runtime's own tools.
 	ONNX *ONNXVariant `json:"onnx,omitempty"`
-	// TensorRT builds an engine with TensorRT's trtexec, 10 or 11, on the GPU of the machine that runs the step.
+	// TensorRT builds an engine: with trtexec of TensorRT 10 or 11, on the GPU of the machine that runs the step; or with TensorRT for RTX, on
+	// any machine.
 	TensorRT *TensorRTVariant `json:"tensorrt,omitempty"`
 	// Tolerance is the required parity; if a variant deviates more, the step fails.
 	Tolerance Tolerance `json:"tolerance,omitzero"`
@@ -65,8 +90,14 @@ type ONNXVariant struct {
 	Calibration *Calibration `json:"calibration,omitempty"`
 }
 
-// TensorRTVariant sets TensorRT's builder. An engine runs on the kind of GPU that it was built on alone.
+// TensorRTVariant sets TensorRT's builder.
 type TensorRTVariant struct {
+	// Flavor is whose builder it is. trtexec builds for the kind of GPU that it runs on alone. rtx is TensorRT for RTX, which needs no GPU to
+	// build; it takes `inputs`, `precision`, `calibration`, `shapes` and `compute`. Default trtexec.
+	Flavor string `json:"flavor,omitempty" dsl:"default=trtexec,enum=trtexec|rtx"`
+	// Compute lists the compute capabilities of the GPUs that the engine is for, such as "8.6", or their names, such as A10G. Required with
+	// `flavor: rtx`.
+	Compute []string `json:"compute,omitempty"`
 	// Inputs are the tensors of the model at which the engine begins, for a model with text inputs, which TensorRT does not support. The
 	// part before them is stored next to the engine, as an ONNX model. Default: the model's own inputs.
 	Inputs []string `json:"inputs,omitempty"`
@@ -81,6 +112,11 @@ type TensorRTVariant struct {
 	// BuilderLevel is how long the builder searches for faster kernels, 0 to 5. Default 3.
 	BuilderLevel *int `json:"builder_level,omitempty" dsl:"min=0,max=5"`
 }
+
+func (v TensorRTVariant) flavor() string { return cmp.Or(v.Flavor, FlavorTrtexec) }
+
+// IsRTX reports whether TensorRT for RTX builds the engine.
+func (v TensorRTVariant) IsRTX() bool { return v.Flavor == FlavorRTX }
 
 // TensorRTShapes are dimensions by input: the smallest an engine takes, those it is tuned for, and the largest.
 type TensorRTShapes struct {
@@ -131,29 +167,37 @@ type SelectedVariant struct {
 
 // VariantOutput is one built and measured variant.
 type VariantOutput struct {
-	Model   artifact.Ref `json:"model" dsl:"artifact=model"`
-	Parity  Parity       `json:"parity"`
-	Latency Latency      `json:"latency"`
+	Model artifact.Ref `json:"model" dsl:"artifact=model"`
+	// Measured is false for an engine that was built on a machine without a GPU on which it runs. It has no parity, latency and throughput.
+	Measured   bool    `json:"measured"`
+	Parity     Parity  `json:"parity,omitzero"`
+	Latency    Latency `json:"latency,omitzero"`
 	// Throughput in rows per second at batch 1, on one thread or, of an engine, on its GPU.
-	Throughput float64 `json:"throughput"`
+	Throughput float64 `json:"throughput,omitzero"`
 	// Bytes of the model file, of the files that hold its external data, and of what comes before an engine.
 	Bytes int64 `json:"bytes"`
 	// TensorRT says of an engine what it was built on and where its time goes.
 	TensorRT *EngineOutput `json:"tensorrt,omitempty"`
 }
 
+// IsMeasured is Measured, also of a variant that was built before there was that field.
+func (v VariantOutput) IsMeasured() bool { return v.Latency != Latency{} }
+
 // EngineOutput is what is known of a TensorRT engine beside its speed.
 type EngineOutput struct {
-	GPU               string `json:"gpu"`
+	// GPU on which it was built or, of `flavor: rtx`, measured; empty if it was not measured.
+	GPU string `json:"gpu"`
+	// ComputeCapability of that GPU or, of `flavor: rtx`, all those that it was built for: "8.6, 8.9".
 	ComputeCapability string `json:"compute_capability"`
-	Driver            string `json:"driver"`
+	// Driver of that GPU.
+	Driver string `json:"driver"`
 	// Version of TensorRT.
 	Version string `json:"version"`
 	// Inputs are the tensors at which it begins, where that is not the beginning of the model.
 	Inputs []string `json:"inputs,omitempty"`
-	// Layers by the element type of what they put out, such as FP16; "other" where TensorRT does not say.
+	// Layers by the element type of what they put out, such as FP16; "other" where TensorRT does not say. Empty of `flavor: rtx`.
 	Layers map[string]int `json:"layers"`
-	// Slowest layers, at most ten.
+	// Slowest layers, at most ten. Empty of `flavor: rtx`.
 	Slowest []EngineLayer `json:"slowest"`
 }
 

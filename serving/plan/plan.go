@@ -32,12 +32,16 @@ const (
 	metaOutputs           = "outputs"
 	metaMaxBatch          = "max_batch"
 	metaFront             = "front"
+	metaFlavor            = "flavor"
 
 	format = "tensorrt"
 )
 
 // Engine is a TensorRT engine.
 type Engine struct {
+	// Flavor is that of the variant. An engine of TensorRT for RTX has all compute capabilities that it was built for, and a GPU and a driver only
+	// if it was measured.
+	Flavor            string
 	GPU               string
 	ComputeCapability string
 	Driver            string
@@ -78,6 +82,9 @@ func (e Engine) Meta() map[string]string {
 		metaFormat: format, metaGPU: e.GPU, metaComputeCapability: e.ComputeCapability, metaDriver: e.Driver, metaTensorRT: e.TensorRT,
 		metaPrecision: e.Precision, metaInputs: encoded(e.Inputs), metaOutputs: encoded(e.Outputs), metaMaxBatch: strconv.FormatInt(e.MaxBatch, 10),
 	}
+	if e.Flavor != "" {
+		meta[metaFlavor] = e.Flavor
+	}
 	if e.Front != nil {
 		meta[metaFront] = encoded(e.Front)
 	}
@@ -108,7 +115,7 @@ func Describe(m artifact.Manifest) (Engine, error) {
 		return Engine{}, errors.New("the model artifact does not describe an engine: use one built by a compile step")
 	}
 	e := Engine{
-		GPU: m.Meta[metaGPU], ComputeCapability: m.Meta[metaComputeCapability], Driver: m.Meta[metaDriver], TensorRT: m.Meta[metaTensorRT],
+		Flavor: m.Meta[metaFlavor], GPU: m.Meta[metaGPU], ComputeCapability: m.Meta[metaComputeCapability], Driver: m.Meta[metaDriver], TensorRT: m.Meta[metaTensorRT],
 		Precision: m.Meta[metaPrecision],
 	}
 	if err := json.Unmarshal([]byte(m.Meta[metaInputs]), &e.Inputs); err != nil {

@@ -137,9 +137,13 @@ func (c *card) variants(all []originVariant) {
 		if v.Selected {
 			name += " (selected)"
 		}
-		rows = append(rows, []string{
-			name, human.Number(v.Parity.MaxAbs), human.Number(v.Parity.Cosine), human.Percent(v.Parity.Top1), batchedText(v), human.Number(v.Latency.P50MS), human.Bytes(v.Bytes),
-		})
+		row := []string{name, "-", "-", "-", "-", "-", human.Bytes(v.Bytes)}
+		if v.IsMeasured() {
+			row = []string{
+				name, human.Number(v.Parity.MaxAbs), human.Number(v.Parity.Cosine), human.Percent(v.Parity.Top1), batchedText(v), human.Number(v.Latency.P50MS), human.Bytes(v.Bytes),
+			}
+		}
+		rows = append(rows, row)
 	}
 	c.table("variant", "largest difference", rows, "cosine", "top-1", "batched", "p50 ms", "size")
 }

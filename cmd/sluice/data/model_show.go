@@ -198,8 +198,11 @@ func batchedText(v originVariant) string {
 }
 
 func (v originVariant) String() string {
-	text := fmt.Sprintf("%s: top-1 %s, batched %s, largest difference %s, p50 %s ms",
-		v.Name, human.Percent(v.Parity.Top1), batchedText(v), human.Number(v.Parity.MaxAbs), human.Number(v.Latency.P50MS))
+	text := v.Name + ": not measured"
+	if v.IsMeasured() {
+		text = fmt.Sprintf("%s: top-1 %s, batched %s, largest difference %s, p50 %s ms",
+			v.Name, human.Percent(v.Parity.Top1), batchedText(v), human.Number(v.Parity.MaxAbs), human.Number(v.Latency.P50MS))
+	}
 	if v.Selected {
 		text += ", selected"
 	}
