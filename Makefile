@@ -133,8 +133,8 @@ state: setup build ## record the state folder that TestEarlierState opens, in pl
 	SLUICE_BIN=$(CURDIR)/bin go test -count=1 ./integration -run '^TestEarlierState$$' -record-state
 
 .PHONY: bench
-bench: needs-bench $(if $(filter serve rollback recovery checkpoint,$(NAME)),setup) $(if $(filter serve,$(NAME)),triton) $(if $(filter recovery checkpoint,$(NAME)),s3) build ## run a benchmark: NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint
-	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, clean, policy, canary, serve, rollback, recovery or checkpoint))
+bench: needs-bench $(if $(filter serve rollback recovery checkpoint,$(NAME)),setup) $(if $(filter serve,$(NAME)),triton) $(if $(filter recovery checkpoint,$(NAME)),s3) $(if $(filter compile,$(NAME)),rtx) build ## run a benchmark: NAME=engine, clean, policy, canary, serve, rollback, recovery, checkpoint or compile
+	go run ./bench/$(or $(NAME),$(error say which: make bench NAME=engine, clean, policy, canary, serve, rollback, recovery, checkpoint or compile))
 
 .PHONY: release
 release: $(TOOLS)/cyclonedx-gomod ## write archives, SBOMs and checksums into dist/; VERSION=v1.2.3

@@ -30,6 +30,7 @@ type keyed struct {
 	beside        string // the virtual environment beside the pipeline
 	platform      trtexec.Platform
 	noTensorRT    bool
+	onlyGPU       string // without trtexec
 	envFile       string
 	inline        bool
 }
@@ -62,6 +63,7 @@ steps:
         - {type: WriteToJson}
   pack: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {a: {onnx: {}}}}}
   engine: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {a: {onnx: {}}, b: {tensorrt: {}}}}}
+  ahead: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {a: {onnx: {}}, b: {tensorrt: {flavor: rtx, compute: [L4]}}}}}
   built: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {b: {tensorrt: {}}}, pool: gpu, resources: {gpu: 1}}}
   alike: {compile: {model: "${steps.net.m}", samples: {dataset: "${steps.make.raw}"}, variants: {b: {tensorrt: {}}}, pool: cpu, resources: {gpu: 1}}}
   ocr:
@@ -139,7 +141,7 @@ func (k keyed) partsIn(t *testing.T, b *bench, step string) map[string]string {
 	b.engine.Python = func(_ context.Context, submitted string) (string, error) { return k.python + submitted, nil }
 	b.engine.Platform = func(context.Context) (trtexec.Platform, error) {
 		if k.noTensorRT {
-			return trtexec.Platform{}, &trtexec.UnavailableError{}
+			return trtexec.Platform{GPU: k.onlyGPU}, &trtexec.UnavailableError{}
 		}
 		return k.platform, nil
 	}
@@ -244,6 +246,16 @@ func TestKeys(t *testing.T) {
 			[]string{"compute_capability", "driver", "gpu", "tensorrt"},
 		},
 		{"Python, of a compile step", "pack", nil, python, []string{"python"}},
+		{"the GPU on which an engine of TensorRT for RTX is measured", "ahead", nil, func(k *keyed) { k.platform.GPU = "NVIDIA H100" }, []string{"gpu"}},
+		{"trtexec, which does not build it", "ahead", nil, func(k *keyed) { k.platform.TensorRT = "11.1.0" }, nil},
+		{
+			"a machine without GPU", "ahead", nil, func(k *keyed) { k.noTensorRT = true },
+			[]string{"compute_capability", "driver", "gpu"},
+		},
+		{
+			"a GPU without trtexec", "ahead", func(k *keyed) { k.noTensorRT = true }, func(k *keyed) { k.noTensorRT, k.onlyGPU = true, "NVIDIA L4" },
+			[]string{"compute_capability", "driver", "gpu"},
+		},
 		{"the GPU of this machine, where engines are built elsewhere", "built", nil, func(k *keyed) { k.platform.GPU = "NVIDIA H100" }, nil},
 		{"the GPU, of a pool that is here", "alike", nil, func(k *keyed) { k.platform.GPU = "NVIDIA H100" }, []string{"gpu"}},
 		{"Python, where engines are built elsewhere", "built", nil, python, nil},
