@@ -83,7 +83,9 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	if at := document.Lookup(s.body, "select"); at != nil && spec.Select != "fastest" && spec.Select != "smallest" && !slices.Contains(names, spec.Select) {
 		c.src.Errorf(at, "variant", nearest.Hint(spec.Select, append(names, "fastest", "smallest")), "%q is not a variant, nor `fastest` or `smallest`", spec.Select)
 	}
-	unsure := func(name string) bool { return spec.Variants[name].TensorRT != nil && spec.Variants[name].TensorRT.IsRTX() }
+	unsure := func(name string) bool {
+		return spec.Variants[name].TensorRT != nil && spec.Variants[name].TensorRT.IsRTX()
+	}
 	if (spec.Select == "" || spec.Select == "fastest") && !slices.ContainsFunc(names, func(name string) bool { return !unsure(name) }) {
 		c.src.Warnf(variants, "variant", "write `select: "+names[0]+"`", "no variant is measured on a machine without a GPU, so none is the fastest there")
 	}
@@ -102,7 +104,9 @@ func (c *checker) checkCompilePlace(s *step, spec *spec.CompileModel) {
 	}
 }
 
-func buildsOnGPU(sp *spec.CompileModel) bool { return slices.Contains(sp.Engines(), spec.FlavorTrtexec) }
+func buildsOnGPU(sp *spec.CompileModel) bool {
+	return slices.Contains(sp.Engines(), spec.FlavorTrtexec)
+}
 
 // checkVariant reports a variant that nothing builds, and keys that its precision has no use for.
 func (c *checker) checkVariant(name, body *yaml.Node) {

@@ -169,9 +169,9 @@ type SelectedVariant struct {
 type VariantOutput struct {
 	Model artifact.Ref `json:"model" dsl:"artifact=model"`
 	// Measured is false for an engine that was built on a machine without a GPU on which it runs. It has no parity, latency and throughput.
-	Measured   bool    `json:"measured"`
-	Parity     Parity  `json:"parity,omitzero"`
-	Latency    Latency `json:"latency,omitzero"`
+	Measured bool    `json:"measured"`
+	Parity   Parity  `json:"parity,omitzero"`
+	Latency  Latency `json:"latency,omitzero"`
 	// Throughput in rows per second at batch 1, on one thread or, of an engine, on its GPU.
 	Throughput float64 `json:"throughput,omitzero"`
 	// Bytes of the model file, of the files that hold its external data, and of what comes before an engine.
