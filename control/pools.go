@@ -1,13 +1,13 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
+	"github.com/sluiceml/sluice/internal/template"
 	"github.com/sluiceml/sluice/training/ec2/instancetemplate"
 	"github.com/sluiceml/sluice/training/kubernetes/podtemplate"
 )
@@ -64,25 +65,27 @@ func CheckTemplates(file document.File, env *spec.Environment) document.Diagnost
 	return src.Findings
 }
 
-var (
-	unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
-	pathPart     = regexp.MustCompile(`[^.\[\]]+`)
-)
+// pathPart is a key, or an index, of the path of a field.
+var pathPart = regexp.MustCompile(`[^.\[\]]+`)
 
-// notTemplate reports what is wrong of a template, at the field where that is one which nobody knows.
+// notTemplate reports what is wrong of a template, each at its field, or at what is there of the way to it.
 func notTemplate(src *document.Source, at *yaml.Node, err error, hint string) {
-	code := "type"
-	if m := unknownField.FindStringSubmatch(err.Error()); m != nil {
-		code = "unknown-key"
-		for _, part := range pathPart.FindAllString(m[1], -1) {
-			if i, err := strconv.Atoi(part); err == nil && at.Kind == yaml.SequenceNode {
-				at = document.PlaceOf(at, i)
-			} else if document.Lookup(at, part) != nil {
-				at = document.Lookup(at, part)
+	for _, err := range template.Errors(err) {
+		code, place := "type", at
+		if wrong, ok := errors.AsType[*template.FieldError](err); ok {
+			if wrong.Unknown {
+				code = "unknown-key"
+			}
+			for _, part := range pathPart.FindAllString(wrong.Field, -1) {
+				if i, err := strconv.Atoi(part); err == nil && place.Kind == yaml.SequenceNode {
+					place = document.PlaceOf(place, i)
+				} else {
+					place = document.PlaceOf(place, part)
+				}
 			}
 		}
+		src.Errorf(place, code, hint, "%v", err)
 	}
-	src.Errorf(at, code, hint, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // Unreachable says why nodes that are other machines could not work: empty when they could.

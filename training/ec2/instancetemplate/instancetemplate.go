@@ -3,14 +3,14 @@
 package instancetemplate
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	strict "sigs.k8s.io/json"
+
+	"github.com/sluiceml/sluice/internal/template"
 )
 
 // TagPrefix begins the keys of the tags by which Sluice finds its instances.
@@ -19,12 +19,7 @@ const TagPrefix = "sluice:"
 // Parse reads a template, which may be nil. The error says what is wrong of which field.
 func Parse(document map[string]any) (types.RequestLaunchTemplateData, error) {
 	var t types.RequestLaunchTemplateData
-	raw, err := json.Marshal(document)
-	if err != nil {
-		return t, err
-	}
-	wrong, err := strict.UnmarshalStrict(raw, &t)
-	if err = errors.Join(append(wrong, err)...); err != nil {
+	if err := template.Read(document, &t); err != nil {
 		return t, err
 	}
 	return t, Check(t)

@@ -4,14 +4,13 @@ package podtemplate
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	strict "sigs.k8s.io/json"
+
+	"github.com/sluiceml/sluice/internal/template"
 )
 
 // Container is the container of the pod that a template may add to.
@@ -26,32 +25,27 @@ const Private = "told"
 // Parse reads a template, which may be nil. The error says what is wrong of which field.
 func Parse(document map[string]any) (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
-	raw, err := json.Marshal(document)
-	if err != nil {
-		return t, err
-	}
-	wrong, err := strict.UnmarshalStrict(raw, &t)
-	if err = errors.Join(append(wrong, err)...); err != nil {
+	if err := template.Read(document, &t); err != nil {
 		return t, err
 	}
 	for _, c := range t.Spec.Containers {
 		switch {
 		case c.Name != Container:
-			return t, fmt.Errorf("spec.containers: %q would never end: the training's container is called %s, and a sidecar is one of `initContainers` with "+
+			return t, template.Errorf("spec.containers", "%q would never end: the training's container is called %s, and a sidecar is one of `initContainers` with "+
 				"`restartPolicy: Always`", c.Name, Container)
 		case c.Image != "":
-			return t, errors.New("spec.containers: the image is set by `runtime` of the pool or the step")
+			return t, template.Errorf("spec.containers", "the image is set by `runtime` of the pool or the step")
 		case len(c.Command)+len(c.Args) > 0:
-			return t, errors.New("spec.containers: the command is set by Sluice, and the step's `command` is run by its agent")
+			return t, template.Errorf("spec.containers", "the command is set by Sluice, and the step's `command` is run by its agent")
 		}
 		for _, v := range c.Env {
 			if strings.HasPrefix(v.Name, "SLUICE_") {
-				return t, fmt.Errorf("spec.containers: %s is set by Sluice", v.Name)
+				return t, template.Errorf("spec.containers", "%s is set by Sluice", v.Name)
 			}
 		}
 	}
 	if slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == Private }) {
-		return t, fmt.Errorf("spec.volumes: a volume called %s is Sluice's own: choose another name", Private)
+		return t, template.Errorf("spec.volumes", "a volume called %s is Sluice's own: choose another name", Private)
 	}
 	return t, nil
 }
