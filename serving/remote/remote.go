@@ -13,7 +13,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/oip"
 )
 
@@ -34,6 +38,9 @@ type Options struct {
 	// Model and, when the server has several, Version.
 	Model   string
 	Version string
+	// Reconnect is for how long requests use the same connections; 0 for as long as they last. Where several servers are behind one address,
+	// one that is added gets requests only by connections that are made then.
+	Reconnect time.Duration
 }
 
 // Model is a model of a server. It implements gateway.Upstream.
@@ -42,7 +49,9 @@ type Model struct {
 	base    string
 	host    string
 	binary  bool // the server takes and sends binary data
-	client  *http.Client
+	client  atomic.Pointer[http.Client]
+	stop    context.CancelFunc // of renewing
+	renew   sync.WaitGroup
 	inputs  []oip.TensorMetadata
 	outputs []oip.TensorMetadata
 }
@@ -60,12 +69,28 @@ func Open(ctx context.Context, opts Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the address of model %s: %w", opts.Model, err)
 	}
-	m := &Model{server: server, base: base, host: opts.Host, client: NewClient()}
+	m := &Model{server: server, base: base, host: opts.Host, stop: func() {}}
+	m.client.Store(NewClient())
 	if err := m.describe(ctx); err != nil {
-		m.client.CloseIdleConnections()
+		_ = m.Close() // it only closes connections
 		return nil, err
 	}
+	if opts.Reconnect > 0 {
+		ctx, m.stop = context.WithCancel(context.WithoutCancel(ctx))
+		m.renew.Go(func() { m.reconnect(ctx, opts.Reconnect) })
+	}
 	return m, nil
+}
+
+// reconnect gives requests new connections from time to time, until ctx ends. Those under way keep theirs.
+func (m *Model) reconnect(ctx context.Context, every time.Duration) {
+	before := m.client.Load()
+	for range poll.Every(ctx, every) {
+		before.CloseIdleConnections() // those that were in use the last time
+		before = m.client.Swap(NewClient())
+		before.CloseIdleConnections()
+	}
+	before.CloseIdleConnections()
 }
 
 // Ready asks the server whether the model is ready. ErrNotReady when it is not.
@@ -169,7 +194,9 @@ func (m *Model) ordered(outputs []oip.Tensor) ([]oip.Tensor, error) {
 
 // Close lets go of the connections. The model stays where it is.
 func (m *Model) Close() error {
-	m.client.CloseIdleConnections()
+	m.stop()
+	m.renew.Wait()
+	m.client.Load().CloseIdleConnections()
 	return nil
 }
 
@@ -202,7 +229,7 @@ func (m *Model) call(req *http.Request) ([]byte, http.Header, error) {
 	if !m.binary {
 		req.Header.Set("Accept", "application/json")
 	}
-	resp, err := m.client.Do(req)
+	resp, err := m.client.Load().Do(req)
 	if err != nil {
 		return nil, nil, Unreachable(req.Context(), err)
 	}

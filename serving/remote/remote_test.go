@@ -316,3 +316,31 @@ func TestACertificateForAnotherName(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestReconnect: of several servers behind one address, one that is added later gets requests, too; and no request is cut off for that.
+func TestReconnect(t *testing.T) {
+	const every = 20 * time.Millisecond
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(3 * every)
+		_, _ = io.WriteString(w, answered)
+	})
+	opts := Options{URL: s.URL, Model: "m", Version: "3"}
+	for _, opts.Reconnect = range []time.Duration{0, every} {
+		m, err := Open(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := s.connections.Load()
+		for range 5 {
+			if _, err := m.Infer(t.Context(), inputs()); err != nil {
+				t.Error(err)
+			}
+		}
+		if made := s.connections.Load() - before; (made >= 4) != (opts.Reconnect > 0) {
+			t.Errorf("with %v between them there were %d new connections for 5 requests one after the other", opts.Reconnect, made)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
