@@ -1,10 +1,13 @@
-// Package kservetest plays KServe for tests, on an API server that is real: a CustomResourceDefinition that takes InferenceServices as
-// they are, and a controller that serves each of them from this process and reports on it as KServe does. Models are read from the bucket
+// Package kservetest plays KServe for tests, on an API server that is real, with KServe's own CustomResourceDefinition: a controller serves
+// each InferenceService from this process and reports on it as KServe does. Models are read from the bucket
 // by the rules of KServe's storage initializer, and must lie as NVIDIA Triton wants them.
 package kservetest
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"log"
@@ -16,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -29,26 +33,33 @@ var (
 
 const lookEvery = 20 * time.Millisecond
 
+// definition is config/crd/full/serving.kserve.io_inferenceservices.yaml of github.com/kserve/kserve at v0.20.0, which is in its release's
+// install/v0.20.0/kserve-crds.yaml, too. It is under the Apache License, Version 2.0, as Sluice is.
+//
+//go:embed serving.kserve.io_inferenceservices.yaml.gz
+var definition []byte
+
+// Definition is KServe's CustomResourceDefinition of InferenceServices.
+func Definition() (*unstructured.Unstructured, error) {
+	text, err := gzip.NewReader(bytes.NewReader(definition))
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	return object, yaml.NewYAMLToJSONDecoder(text).Decode(object)
+}
+
 // Install makes the cluster know InferenceServices.
 func Install(ctx context.Context, config *rest.Config) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	_, err = client.Resource(definitions).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": services.Resource + "." + services.Group},
-		"spec": map[string]any{
-			"group": services.Group, "scope": "Namespaced",
-			"names": map[string]any{"plural": services.Resource, "singular": "inferenceservice", "kind": "InferenceService", "listKind": "InferenceServiceList"},
-			"versions": []any{map[string]any{
-				"name": services.Version, "served": true, "storage": true,
-				"subresources": map[string]any{"status": map[string]any{}},
-				"schema":       map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-			}},
-		},
-	}}, metav1.CreateOptions{})
+	definition, err := Definition()
 	if err != nil {
+		return err
+	}
+	if _, err = client.Resource(definitions).Create(ctx, definition, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	for range poll.Every(ctx, lookEvery) {
