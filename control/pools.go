@@ -17,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/objectstore"
 	"github.com/sluiceml/sluice/internal/template"
+	"github.com/sluiceml/sluice/serving/kserve/predictor"
 	"github.com/sluiceml/sluice/training/ec2/instancetemplate"
 	"github.com/sluiceml/sluice/training/kubernetes/podtemplate"
 )
@@ -35,7 +36,8 @@ func (s *Session) checkPools(program *dsl.Program) error {
 	return nil
 }
 
-// CheckTemplates reports what is no template for the pods or instances of a pool. The language knows neither Kubernetes nor EC2.
+// CheckTemplates reports what is no template for the pods or instances of a pool, or for the InferenceServices of a target. The language
+// knows neither Kubernetes nor EC2, nor KServe.
 func CheckTemplates(file document.File, env *spec.Environment) document.Diagnostics {
 	src := document.New(file)
 	root := src.Parse(file.Source)
@@ -58,6 +60,14 @@ func CheckTemplates(file document.File, env *spec.Environment) document.Diagnost
 			if _, err := instancetemplate.Parse(cloud.Instance); err != nil {
 				at := document.PlaceOf(root, "pools", name, "ec2", "instance")
 				notTemplate(src, at, err, "it is the data of a launch template: RequestLaunchTemplateData in the EC2 API reference")
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(env.Targets)) {
+		if served := env.Targets[name].KServe; served != nil {
+			if _, err := predictor.Parse(served.Predictor); err != nil {
+				at := document.PlaceOf(root, "targets", name, "kserve", "predictor")
+				notTemplate(src, at, err, "it is the predictor of KServe "+predictor.Version+": `kubectl explain inferenceservice.spec.predictor`")
 			}
 		}
 	}

@@ -53,6 +53,45 @@ func TestCheckTemplates(t *testing.T) {
 	}
 }
 
+// TestCheckPredictors: what is wrong of the predictor of a target is told at its field, all of it.
+func TestCheckPredictors(t *testing.T) {
+	for _, tt := range []struct {
+		predictor string
+		says      []string
+	}{
+		{"{minReplicas: 2, maxReplicas: 8, scaleMetric: cpu, scaleTarget: 70, model: {resources: {limits: {memory: 8Gi}}}}", nil},
+		{"\n      minReplicas: 2,\n      minReplica: 3", []string{`prod.yaml:6:19: error[unknown-key]: unknown field "minReplica"`}},
+		{"\n      minReplicas: 0", []string{"prod.yaml:5:20: error[type]: minReplicas: 0 pods cannot be"}},
+		{"\n      maxReplicas: many", []string{"prod.yaml:5:20: error[type]: maxReplicas: it is of the type string"}},
+		{"\n      tolerations: [{key: gpu}, {kei: gpu}]", []string{`prod.yaml:5:39: error[unknown-key]: unknown field "tolerations[1].kei"`}},
+		{"\n      tolerations: {key: gpu}", []string{"prod.yaml:5:20: error[type]: tolerations: it is of the type object, but has to be a list"}},
+		{"\n      model: {runtime: mine,\n              storageUri: \"s3://mine\"},\n      canaryTrafficPercent: 10", []string{
+			"prod.yaml:5:24: error[type]: model.runtime: it cannot be set: use `runtime` of the target",
+			"prod.yaml:6:27: error[type]: model.storageUri: it cannot be set",
+			"prod.yaml:7:29: error[type]: canaryTrafficPercent: it cannot be set",
+		}},
+	} {
+		source := "sluice: environment/v1\nname: prod\ntargets: {shop: {kserve: {models: \"s3://models\", predictor: PREDICTOR}}}\n"
+		if strings.HasPrefix(tt.predictor, "\n") {
+			source = "sluice: environment/v1\nname: prod\ntargets:\n  shop: {kserve: {models: \"s3://models\", predictor: {PREDICTOR}}}\n"
+		}
+		file := document.File{Name: "prod.yaml", Source: []byte(strings.Replace(source, "PREDICTOR", tt.predictor, 1))}
+		env, bad := environment.LoadFile(file)
+		if env == nil {
+			t.Fatal(bad)
+		}
+		got := CheckTemplates(file, env).Text(false)
+		if strings.Count(got, "error[") != len(tt.says) {
+			t.Errorf("%s: %s", tt.predictor, got)
+		}
+		for _, says := range tt.says {
+			if !strings.Contains(got, says) {
+				t.Errorf("%s: %s, want %q", tt.predictor, got, says)
+			}
+		}
+	}
+}
+
 // A file cache without a volume would be silently of no use.
 func TestCheckFileCache(t *testing.T) {
 	const volume = "pod: {spec: {volumes: [{name: file-cache, emptyDir: {}}]}}"

@@ -80,6 +80,10 @@ type KServeTarget struct {
 	// Runtime is the ServingRuntime, or ClusterServingRuntime, with that server. Default: KServe's own, kserve-tritonserver or
 	// kserve-openvino.
 	Runtime string `json:"runtime,omitempty"`
+	// Predictor is the predictor of KServe's InferenceServices: minReplicas, maxReplicas, scaleMetric, scaleTarget and autoScaling, node
+	// selectors, affinity, tolerations, volumes, labels and annotations of the pods, and in `model` the resources, environment, arguments and
+	// image of the server. It applies to the releases of later rollouts. What Sluice sets itself cannot be overridden.
+	Predictor map[string]any `json:"predictor,omitempty" dsl:"raw"`
 	// Ingress is the URL of the cluster's ingress, such as http://10.0.0.5, if the host names of InferenceServices cannot be resolved.
 	Ingress string `json:"ingress,omitempty"`
 	// URL is where clients reach the gateways that `sluice serve` runs for the target, such as the address of a load balancer. With it, workers

@@ -1,8 +1,11 @@
 package kserve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,9 +81,12 @@ func (c *cluster) get(ctx context.Context, name string) (*service, error) {
 	return nil, c.explain(err)
 }
 
-// create makes an InferenceService, or returns the one that another gateway has made meanwhile.
-func (c *cluster) create(ctx context.Context, object *unstructured.Unstructured) (*service, error) {
-	made, err := c.services.Create(ctx, object, metav1.CreateOptions{FieldManager: "sluice"})
+// create makes an InferenceService, or returns the one that another gateway has made meanwhile. With dryRun the cluster only says whether
+// it would. A field that its KServe does not know is an error: it would be dropped without a word.
+func (c *cluster) create(ctx context.Context, object *unstructured.Unstructured, dryRun ...string) (*service, error) {
+	made, err := c.services.Create(ctx, object, metav1.CreateOptions{
+		FieldManager: "sluice", FieldValidation: metav1.FieldValidationStrict, DryRun: dryRun,
+	})
 	switch {
 	case err == nil:
 		return serviceOf(made)
@@ -113,31 +119,42 @@ func (c *cluster) list(ctx context.Context, owner, target string) ([]*service, e
 	return all, nil
 }
 
-// pods says what is wrong with the pods of an InferenceService, and else what they wait for. Nothing when they may not be looked at.
-func (c *cluster) pods(ctx context.Context, name string) (bad, pending string, err error) {
+// pods are those of an InferenceService.
+type pods struct {
+	bad     string // what is wrong with one
+	pending string // what one waits for
+	ready   int
+	hidden  bool // they may not be looked at
+}
+
+func (c *cluster) pods(ctx context.Context, name string) (pods, error) {
 	found, err := c.core.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: podLabel + "=" + name})
 	if apierrors.IsForbidden(err) {
-		return "", "", nil
+		return pods{hidden: true}, nil
 	}
 	if err != nil {
-		return "", "", c.explain(err)
+		return pods{}, c.explain(err)
 	}
+	var all pods
 	for i := range found.Items {
-		podBad, podPending := podTrouble(&found.Items[i])
-		if podBad != "" {
-			return podBad, "", nil
-		}
-		if podPending != "" {
-			pending = podPending
+		bad, pending := podTrouble(&found.Items[i])
+		all.bad, all.pending = cmp.Or(all.bad, bad), cmp.Or(pending, all.pending)
+		if slices.ContainsFunc(found.Items[i].Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) {
+			all.ready++
 		}
 	}
-	return "", pending, nil
+	return all, nil
 }
+
+// lacksPermission is how the cluster's authorizer speaks, unlike quotas, policies and webhooks, whose refusals are forbidden too.
+var lacksPermission = regexp.MustCompile(`cannot \w+ resource "`)
 
 // explain makes an error of the API server one for the user.
 func (c *cluster) explain(err error) error {
 	switch {
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err) && lacksPermission.MatchString(err.Error()):
 		return fmt.Errorf("the cluster rejected it: %w; docs/kserve.md has the role that Sluice needs in namespace %s", err, c.namespace)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the cluster does not accept the kubeconfig's credentials: %w", err)
@@ -145,8 +162,9 @@ func (c *cluster) explain(err error) error {
 		return fmt.Errorf("the cluster has no InferenceServices: %w; is KServe installed?", err)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("namespace %s: %w", c.namespace, err)
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return fmt.Errorf("the cluster rejected the InferenceService: %w", err)
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err):
+		return fmt.Errorf("the cluster rejected the InferenceService: %w; nothing was created; the environment says in `predictor`, `runtime` "+
+			"and `service_account` of the target what is in it", err)
 	}
 	return &notYet{fmt.Sprintf("the Kubernetes API request failed: %v", err)}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
+	"github.com/sluiceml/sluice/serving/kserve/predictor"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
 	"github.com/sluiceml/sluice/serving/plan"
@@ -108,6 +109,19 @@ func TestEngine(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "batch-size must be <= 4") {
 		t.Errorf("five rows for an engine of four: %v", err)
 	}
+	// A part of a GPU is one, and a whole one beside it would be two.
+	if r.predictor, err = predictor.Parse(object{"model": object{"resources": object{"limits": object{"nvidia.com/mig-1g.10gb": 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if upstream, err = r.open(t.Context(), routing.Release{Version: "3", Model: here.mlp(), Run: "r", Step: "ship"}, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	defer upstream.Close()
+	want["resources"] = object{"limits": object{"nvidia.com/mig-1g.10gb": int64(1)}}
+	if diff := cmp.Diff(want, here.predictor("shop-v3")); diff != "" {
+		t.Errorf("model (-want +got):\n%s", diff)
+	}
+	r.predictor = predictor.Predictor{}
 	r.spec.Runtime = "triton-h100" // what it asks for is its own business
 	if upstream, err = r.open(t.Context(), routing.Release{Version: "2", Model: here.mlp(), Run: "r", Step: "ship"}, func(string) {}); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@
 package kserve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,13 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
+	"github.com/sluiceml/sluice/serving/kserve/predictor"
 	"github.com/sluiceml/sluice/serving/remote"
 	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -32,6 +35,8 @@ const (
 	// readyWithin is how long a release may take to be ready: machines may have to be started and images of gigabytes be pulled.
 	readyWithin = 15 * time.Minute
 	lookEvery   = 2 * time.Second
+	// reconnect is how long requests use the same connections: a pod that was added gets requests by new ones only.
+	reconnect = 30 * time.Second
 )
 
 // Serve starts the gateway of a target. The cluster is asked for nothing yet.
@@ -53,17 +58,18 @@ func Serve(
 
 // releases makes and removes the InferenceServices of one target.
 type releases struct {
-	cluster *cluster
-	models  *models
-	store   *store.Store
-	target  string
-	spec    spec.KServeTarget
-	inside  bool // this process is a pod of the cluster
+	cluster   *cluster
+	models    *models
+	store     *store.Store
+	target    string
+	spec      spec.KServeTarget
+	predictor predictor.Predictor
+	inside    bool // this process is a pod of the cluster
 
 	labelKey string // gateway.Options.LabelKey
 
-	lease                            time.Duration // of the other gateways
-	patience, readyWithin, lookEvery time.Duration
+	lease                                       time.Duration // of the other gateways
+	patience, readyWithin, lookEvery, reconnect time.Duration
 }
 
 func newReleases(s *store.Store, target string, spec spec.KServeTarget, config *rest.Config, namespace string) (*releases, error) {
@@ -71,13 +77,17 @@ func newReleases(s *store.Store, target string, spec spec.KServeTarget, config *
 	if err != nil {
 		return nil, err
 	}
+	own, err := predictor.Parse(spec.Predictor)
+	if err != nil {
+		return nil, fmt.Errorf("`predictor` of the target: %w", err)
+	}
 	c, err := newCluster(config, namespace)
 	if err != nil {
 		return nil, err
 	}
 	return &releases{
-		cluster: c, models: models, store: s, target: target, spec: spec,
-		lease: gateway.Lease, patience: patience, readyWithin: readyWithin, lookEvery: lookEvery,
+		cluster: c, models: models, store: s, target: target, spec: spec, predictor: own,
+		lease: gateway.Lease, patience: patience, readyWithin: readyWithin, lookEvery: lookEvery, reconnect: reconnect,
 	}, nil
 }
 
@@ -114,6 +124,7 @@ type wait struct {
 	release routing.Release
 	name    string
 	began   time.Time
+	made    bool   // the InferenceService is of this wait
 	trouble string // what stands in the way since troubled
 	since   time.Time
 }
@@ -125,7 +136,7 @@ func (w *wait) look(ctx context.Context) (*remote.Model, error) {
 		err = w.readStatus(ctx, service)
 	}
 	if err == nil {
-		at := remote.Options{URL: service.url(w.inside), Model: w.name}
+		at := remote.Options{URL: service.url(w.inside), Model: w.name, Reconnect: w.reconnect}
 		if w.spec.Ingress != "" {
 			at.URL, at.Host = w.spec.Ingress, service.host()
 		}
@@ -158,13 +169,21 @@ func (w *wait) ensure(ctx context.Context) (*service, error) {
 		return nil, err
 	}
 	if found == nil {
-		model, err := w.models.publish(ctx, owner, w.target, w.name, w.release)
+		model, err := w.models.plan(ctx, owner, w.target, w.name, w.release)
 		if err != nil {
+			return nil, err
+		}
+		// What the cluster refuses must leave no copy of the model.
+		if _, err := w.cluster.create(ctx, w.object(owner, model), metav1.DryRunAll); err != nil {
+			return nil, err
+		}
+		if err := w.models.publish(ctx, model); err != nil {
 			return nil, err
 		}
 		if found, err = w.cluster.create(ctx, w.object(owner, model)); err != nil {
 			return nil, err
 		}
+		w.made = true
 	}
 	switch {
 	case found.labels[labelStore] != owner || found.annotations[annotationModel] != w.release.Model.Digest:
@@ -176,24 +195,31 @@ func (w *wait) ensure(ctx context.Context) (*service, error) {
 	return found, nil
 }
 
-// readStatus reads from the InferenceService and its pods how far it is.
+// readStatus reads from the InferenceService and its pods how far it is. KServe calls it ready with its first pod: a new release waits for
+// those that it is to have at least, or it would be compared with one that has more. One that serves already waits for none.
 func (w *wait) readStatus(ctx context.Context, s *service) error {
-	if s.ready(w.inside || w.spec.Ingress != "") {
+	ready := s.ready(w.inside || w.spec.Ingress != "")
+	if ready && (!w.made || w.predictor.Replicas() <= 1) {
 		return nil
 	}
-	if why := s.hopeless(); why != "" {
-		return errors.New(why)
+	why, passing := "", fmt.Sprintf("InferenceService %s is not ready: ", w.name)
+	if !ready {
+		if why := s.hopeless(); why != "" {
+			return errors.New(why)
+		}
+		why, passing = s.trouble(), passing+s.waitsFor()
 	}
-	why, passing := s.trouble(), "InferenceService "+w.name+" is not ready: "+s.waitsFor()
 	if why == "" {
-		bad, pending, err := w.cluster.pods(ctx, w.name)
-		if err != nil {
+		pods, err := w.cluster.pods(ctx, w.name)
+		switch {
+		case err != nil:
 			return err
+		case ready && (pods.hidden || pods.ready >= w.predictor.Replicas()):
+			return nil
+		case ready:
+			passing += fmt.Sprintf("%d of the %d pods of `minReplicas` are", pods.ready, w.predictor.Replicas())
 		}
-		why = bad
-		if pending != "" {
-			passing = pending
-		}
+		why, passing = pods.bad, cmp.Or(pods.pending, passing)
 	}
 	if (why == "") != (w.trouble == "") {
 		w.since = time.Now()

@@ -41,9 +41,11 @@ type models struct {
 	server server
 }
 
-// published is a model where KServe can read it.
-type published struct {
-	uri string
+// planned is a model that is to lie where KServe can read it.
+type planned struct {
+	folder string // in the bucket
+	uri    string
+	layout layout.Repository
 	// engine says what the model was built on; empty where it is an ONNX model.
 	engine string
 }
@@ -65,36 +67,41 @@ func newModels(s *store.Store, spec spec.KServeTarget) (*models, error) {
 
 func folder(owner, target string) string { return store.ServingPrefix + owner + "/" + target + "/" }
 
-// publish copies the model of a release to the bucket, as far as it is not there.
-func (m *models) publish(ctx context.Context, owner, target, name string, r routing.Release) (published, error) {
+// plan says where the model of a release will lie in the bucket.
+func (m *models) plan(ctx context.Context, owner, target, name string, r routing.Release) (planned, error) {
 	manifest, err := m.from.Manifest(ctx, r.Model)
 	if err != nil {
-		return published{}, err
+		return planned{}, err
 	}
-	repository, engine, err := m.layout(name, manifest)
-	if err != nil {
-		return published{}, err
-	}
-	to, err := m.open(ctx)
-	if err != nil {
-		return published{}, err
-	}
-	of := folder(owner, target) + r.Version + "/"
-	for at, file := range repository.Files {
-		if err := m.copy(ctx, to, of+at, file); err != nil {
-			return published{}, fmt.Errorf("copy the model to %s: %w", m.at.Root(), err)
-		}
-	}
-	for at, text := range repository.Texts {
-		if err := to.Write(ctx, of+at, bytes.NewReader(text), store.WriteOptions{}); err != nil {
-			return published{}, fmt.Errorf("copy the model to %s: %w", m.at.Root(), err)
-		}
-	}
-	if m.server.oneModel {
-		of += name + "/"
+	p := planned{folder: folder(owner, target) + r.Version + "/"}
+	if p.layout, p.engine, err = m.layout(name, manifest); err != nil {
+		return planned{}, err
 	}
 	// The slash at its end matters: KServe takes every object whose key begins with what it is given, and 1 begins 10.
-	return published{uri: m.at.Root() + m.at.Path + of, engine: engine}, nil
+	p.uri = m.at.Root() + m.at.Path + p.folder
+	if m.server.oneModel {
+		p.uri += name + "/"
+	}
+	return p, nil
+}
+
+// publish copies the model of a release to the bucket, as far as it is not there.
+func (m *models) publish(ctx context.Context, p planned) error {
+	to, err := m.open(ctx)
+	if err != nil {
+		return err
+	}
+	for at, file := range p.layout.Files {
+		if err := m.copy(ctx, to, p.folder+at, file); err != nil {
+			return fmt.Errorf("copy the model to %s: %w", m.at.Root(), err)
+		}
+	}
+	for at, text := range p.layout.Texts {
+		if err := to.Write(ctx, p.folder+at, bytes.NewReader(text), store.WriteOptions{}); err != nil {
+			return fmt.Errorf("copy the model to %s: %w", m.at.Root(), err)
+		}
+	}
+	return nil
 }
 
 // open returns the bucket. It is the store's own, or one that is used as if it was a store.

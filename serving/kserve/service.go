@@ -46,7 +46,7 @@ func targetName(target string) string {
 func serviceName(target, version string) string { return targetName(target) + "-v" + version }
 
 // object is the InferenceService of the release.
-func (w *wait) object(owner string, m published) *unstructured.Unstructured {
+func (w *wait) object(owner string, m planned) *unstructured.Unstructured {
 	model := map[string]any{
 		"modelFormat":     map[string]any{"name": "onnx"},
 		"protocolVersion": "v2",
@@ -60,13 +60,13 @@ func (w *wait) object(owner string, m published) *unstructured.Unstructured {
 	if m.engine != "" {
 		model["modelFormat"] = map[string]any{"name": "tensorrt"}
 		annotations[annotationEngine] = m.engine
-		if w.spec.Runtime == "" { // KServe's own asks for no GPU; which one another has is its business
+		if w.spec.Runtime == "" && !w.predictor.HasGPU() { // KServe's own asks for no GPU; which one another has is its business
 			model["resources"] = map[string]any{"limits": map[string]any{"nvidia.com/gpu": "1"}}
 		}
 	}
-	predictor := map[string]any{"model": model}
+	own := map[string]any{"model": model}
 	if w.spec.ServiceAccount != "" {
-		predictor["serviceAccountName"] = w.spec.ServiceAccount
+		own["serviceAccountName"] = w.spec.ServiceAccount
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": resource.GroupVersion().String(),
@@ -78,7 +78,7 @@ func (w *wait) object(owner string, m published) *unstructured.Unstructured {
 			},
 			"annotations": annotations,
 		},
-		"spec": map[string]any{"predictor": predictor},
+		"spec": map[string]any{"predictor": w.predictor.Merge(own)},
 	}}
 }
 
