@@ -198,6 +198,16 @@ func TestEngineIsRefused(t *testing.T) {
 			t.Errorf("got %v, want a LoadError that says %q", err, want)
 		}
 	}
+	services, keys := len(here.inferenceServices()), here.keys()
+	rtx := here.engine(plan.Engine{Flavor: plan.RTX}, map[string]string{plan.File: onnxtest.MLP})
+	_, _, err = here.target("rtx").Load(t.Context(), 0, routing.Release{Model: rtx, Run: "r", Step: "ship"}, nil)
+	if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, "an engine of TensorRT for RTX, which Triton") {
+		t.Errorf("got %v, want a LoadError that speaks of TensorRT for RTX", err)
+	}
+	if now := len(here.inferenceServices()); now != services || !slices.Equal(keys, here.keys()) {
+		t.Errorf("there were %d InferenceServices and the models %q, and are %d and %q", services, keys, now, here.keys())
+	}
+
 	r := here.releases("window")
 	r.spec.Server, r.models.server = "openvino", servers["openvino"]
 	server, err := r.serve(t.Context(), gateway.Ports{}, slog.New(slog.DiscardHandler))

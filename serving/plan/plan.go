@@ -37,6 +37,9 @@ const (
 	format = "tensorrt"
 )
 
+// RTX is the flavor of the engines of TensorRT for RTX.
+const RTX = "rtx"
+
 // Engine is a TensorRT engine.
 type Engine struct {
 	// Flavor is that of the variant. An engine of TensorRT for RTX has all compute capabilities that it was built for, and a GPU and a driver only
@@ -82,11 +85,11 @@ func (e Engine) Meta() map[string]string {
 		metaFormat: format, metaGPU: e.GPU, metaComputeCapability: e.ComputeCapability, metaDriver: e.Driver, metaTensorRT: e.TensorRT,
 		metaPrecision: e.Precision, metaInputs: encoded(e.Inputs), metaOutputs: encoded(e.Outputs), metaMaxBatch: strconv.FormatInt(e.MaxBatch, 10),
 	}
-	if e.Flavor != "" {
-		meta[metaFlavor] = e.Flavor
-	}
 	if e.Front != nil {
 		meta[metaFront] = encoded(e.Front)
+	}
+	if e.Flavor != "" {
+		meta[metaFlavor] = e.Flavor
 	}
 	return meta
 }
@@ -115,8 +118,8 @@ func Describe(m artifact.Manifest) (Engine, error) {
 		return Engine{}, errors.New("the model artifact does not describe an engine: use one built by a compile step")
 	}
 	e := Engine{
-		Flavor: m.Meta[metaFlavor], GPU: m.Meta[metaGPU], ComputeCapability: m.Meta[metaComputeCapability], Driver: m.Meta[metaDriver], TensorRT: m.Meta[metaTensorRT],
-		Precision: m.Meta[metaPrecision],
+		GPU: m.Meta[metaGPU], ComputeCapability: m.Meta[metaComputeCapability], Driver: m.Meta[metaDriver], TensorRT: m.Meta[metaTensorRT],
+		Precision: m.Meta[metaPrecision], Flavor: m.Meta[metaFlavor],
 	}
 	if err := json.Unmarshal([]byte(m.Meta[metaInputs]), &e.Inputs); err != nil {
 		return Engine{}, fmt.Errorf("the engine's inputs: %w", err)

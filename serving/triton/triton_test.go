@@ -24,6 +24,7 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
 	"github.com/sluiceml/sluice/serving/triton/tritontest"
@@ -477,6 +478,11 @@ func TestEngine(t *testing.T) {
 	const want = "it is a TensorRT engine, built by TensorRT 10.3.0 on NVIDIA L4 (compute capability 8.9, driver 550.54.15), and may load nowhere else"
 	if _, err := here.open(here.releases(), "2", here.engine("built elsewhere")); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
+	}
+	before := here.tree()
+	rtx := here.model(map[string]string{plan.File: "an engine"}, plan.Engine{Flavor: plan.RTX}.Meta())
+	if _, err := here.open(here.releases(), "3", rtx); err == nil || !strings.Contains(err.Error(), "TensorRT for RTX") || !slices.Equal(before, here.tree()) {
+		t.Errorf("%v; the repository was %q, and is %q", err, before, here.tree())
 	}
 	if err := here.releases().sweep(t.Context(), routing.Document{Target: servingtest.Name, Versions: 2}); err != nil {
 		t.Fatal(err)

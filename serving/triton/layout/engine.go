@@ -19,6 +19,10 @@ func Engine(name string, m artifact.Manifest) (Repository, error) {
 	if err != nil {
 		return Repository{}, err
 	}
+	if e.Flavor == plan.RTX {
+		return Repository{}, errors.New("the model is an engine of TensorRT for RTX, which Triton's TensorRT backend cannot load: release an " +
+			"engine that the compile step builds without `flavor: rtx`, or an `onnx` variant")
+	}
 	r := newRepository()
 	if e.Front == nil {
 		return r, r.addEngine(name, e, m)

@@ -134,8 +134,9 @@ func TestEngine(t *testing.T) {
 
 func TestEngineThatTritonCannotServe(t *testing.T) {
 	for want, e := range map[string]plan.Engine{
-		`tensor "n" of the engine has an unsupported element type`: {Inputs: list(tensor("n", "FP8", 1)), Outputs: list(tensor("y", oip.FP32, 1))},
-		`tensor "n" of the engine has no dimensions`:               {Inputs: list(tensor("n", oip.Int64)), Outputs: list(tensor("y", oip.FP32, 1))},
+		`tensor "n" of the engine has an unsupported element type`:                   {Inputs: list(tensor("n", "FP8", 1)), Outputs: list(tensor("y", oip.FP32, 1))},
+		`tensor "n" of the engine has no dimensions`:                                 {Inputs: list(tensor("n", oip.Int64)), Outputs: list(tensor("y", oip.FP32, 1))},
+		"an engine of TensorRT for RTX, which Triton's TensorRT backend cannot load": {Flavor: plan.RTX},
 	} {
 		if _, err := Engine("m", manifest(t, e, plan.File)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
