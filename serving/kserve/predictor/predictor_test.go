@@ -123,7 +123,7 @@ func TestKServesWords(t *testing.T) {
 	}
 	document := sample(schema).(map[string]any)
 	compareFields(t, "", reflect.TypeFor[spec](), document)
-	compareFields(t, "model.", reflect.TypeFor[model](), document["model"].(map[string]any))
+	compareFields(t, "model.", reflect.TypeOf(spec{}.Model), document["model"].(map[string]any))
 	_, err = Parse(document)
 	refused := map[string]bool{}
 	for _, err := range template.Errors(err) {
