@@ -73,7 +73,7 @@ func written(document map[string]any, field string) string {
 
 // Errors are those that Read has joined.
 func Errors(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of Read's own, not of what it wraps
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	} else if err != nil {
 		return []error{err}

@@ -35,15 +35,28 @@ const (
 
 // own are the fields that Sluice sets, and those that would have KServe serve something else.
 var own = []struct{ field, why string }{
-	{"name", isNamed}, {"model.name", isNamed},
-	{"model.modelFormat", isModel}, {"model.storageUri", isModel}, {"model.storage", isModel}, {"storageUris", isModel},
+	{"name", isNamed},
+	{"model.name", isNamed},
+	{"model.modelFormat", isModel},
+	{"model.storageUri", isModel},
+	{"model.storage", isModel},
+	{"storageUris", isModel},
 	{"model.runtime", "use `runtime` of the target"},
 	{"model.protocolVersion", "the gateway speaks version 2 with the server"},
-	{"serviceAccountName", isAccount}, {"serviceAccount", isAccount},
+	{"serviceAccountName", isAccount},
+	{"serviceAccount", isAccount},
 	{"canaryTrafficPercent", "Sluice's gateway splits the traffic, by the `stages` of a rollout"},
 	{"workerSpec", "KServe serves a model on several machines only from a volume or an image, and releases lie in a bucket"},
-	{"huggingface", isServer}, {"lightgbm", isServer}, {"onnx", isServer}, {"paddle", isServer}, {"pmml", isServer},
-	{"pytorch", isServer}, {"sklearn", isServer}, {"tensorflow", isServer}, {"triton", isServer}, {"xgboost", isServer},
+	{"huggingface", isServer},
+	{"lightgbm", isServer},
+	{"onnx", isServer},
+	{"paddle", isServer},
+	{"pmml", isServer},
+	{"pytorch", isServer},
+	{"sklearn", isServer},
+	{"tensorflow", isServer},
+	{"triton", isServer},
+	{"xgboost", isServer},
 }
 
 // Predictor is what an environment says.
