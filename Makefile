@@ -62,6 +62,10 @@ triton: needs-triton setup ## install NVIDIA's Triton Inference Server into the 
 rtx: setup ## install TensorRT for RTX, NVIDIA's builder of engines, into the cache folder, for the tests of compile
 	@scripts/rtx.sh
 
+.PHONY: ggml
+ggml: setup ## install an execution provider of ONNX Runtime that needs no GPU into the cache folder, for the tests of the gateway
+	@scripts/ggml.sh
+
 .PHONY: prometheus
 prometheus: ## unpack Prometheus into the cache folder, for the cluster and the tests of its alerts
 	@scripts/prometheus.sh
@@ -76,7 +80,7 @@ cluster: needs-cluster prometheus setup build ## start the services of docker-co
 	@PATH="$$PATH:$(SLUICE_CACHE)/prometheus" $(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
 
 .PHONY: test
-test: needs-test prometheus setup build flink moto tritonclient triton rtx kube s3 ## run all tests
+test: needs-test prometheus setup build flink moto tritonclient triton rtx ggml kube s3 ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long

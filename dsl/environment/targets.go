@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-// checkTargets reports two targets on one port, impossible batch sizes, models that KServe cannot read, invalid addresses, empty commands,
+// checkTargets reports two targets on one port, impossible batch sizes, providers that are never used, models that KServe cannot read, invalid addresses, empty commands,
 // and gateways that are open to everyone.
 func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	taken := map[int]takenPort{}
@@ -46,6 +46,7 @@ func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) 
 		checkGateway(src, document.Lookup(body, "gateway"), target.Gateway, env)
 		if target.Embedded != nil {
 			checkBatching(src, document.Lookup(body, "embedded", "batching"), target.Embedded.Batching)
+			checkProviders(src, document.Lookup(body, "embedded", "provider"), target.Embedded.Provider)
 		}
 		if target.External != nil {
 			checkExternal(src, document.Lookup(body, "external"), *target.External)
@@ -107,6 +108,24 @@ func checkBatching(src *document.Source, body *yaml.Node, b spec.Batching) {
 	for i, size := range b.Preferred {
 		if most := cmp.Or(b.MaxBatch, spec.DefaultMaxBatch); size > most {
 			src.Errorf(document.Lookup(body, "preferred", i), "range", "", "%d is more than `max_batch`, %d", size, most)
+		}
+	}
+}
+
+// checkProviders reports a list that names none, one twice, or one behind the CPU, which loads every model that another does.
+func checkProviders(src *document.Source, at *yaml.Node, providers spec.Providers) {
+	if at == nil || at.Kind != yaml.SequenceNode || len(providers) != len(at.Content) { // a word that is none has its own finding
+		return
+	}
+	if len(providers) == 0 {
+		src.Errorf(at, "range", "write for example `provider: [cuda, cpu]`, or remove it for `cpu`", "the list names no provider")
+	}
+	for i, name := range providers {
+		switch {
+		case slices.Contains(providers[:i], name):
+			src.Errorf(at.Content[i], "duplicate", "remove one of them", "`%s` is listed twice", name)
+		case slices.Contains(providers[:i], "cpu"):
+			src.Errorf(at.Content[i], "range", "put `cpu` last", "`%s` is never used, because `cpu` before it loads every model", name)
 		}
 	}
 }

@@ -184,6 +184,10 @@ func setDefault(v reflect.Value, text string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
+	if v.Kind() == reflect.Slice { // of one
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		v = v.Index(0)
+	}
 	parsed, err := ParseScalar(v.Type(), text)
 	if err != nil {
 		panic(fmt.Sprintf("dsl: default %q of a %s: %v", text, v.Type(), err)) // a mistake in this package, found by any test

@@ -29,9 +29,10 @@ type EmbeddedTarget struct {
 	URL string `json:"url,omitempty"`
 	// Threads of one inference. Default 1.
 	Threads int `json:"threads,omitempty" dsl:"default=1,min=1,max=1024"`
-	// Provider is the execution provider of ONNX Runtime that computes what it can of a model; the rest is computed on the CPU. cuda and
-	// tensorrt need a library that has them, named by $SLUICE_ONNXRUNTIME, and a GPU. Default cpu.
-	Provider string `json:"provider,omitempty" dsl:"default=cpu,enum=cpu|cuda|tensorrt"`
+	// Provider is the execution provider of ONNX Runtime that computes what it can of a model; the rest is computed on the CPU. Of a list, the
+	// first that loads the model. cuda and tensorrt need a library that has them, named by $SLUICE_ONNXRUNTIME, tensorrt_rtx the Python package
+	// onnxruntime-ep-nv-tensorrt-rtx-cu13, and all of them an NVIDIA GPU. Default cpu.
+	Provider Providers `json:"provider,omitempty" dsl:"single,default=cpu,enum=cpu|cuda|tensorrt|tensorrt_rtx"`
 	// Instances is how many inferences of a release run at once. Default: the machine's processors, divided by `threads`.
 	Instances int `json:"instances,omitempty" dsl:"min=1,max=1024"`
 	// Batching joins requests that arrive together into one inference.

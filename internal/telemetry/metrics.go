@@ -112,7 +112,7 @@ func Gateways() []Metric {
 func Inferences() []Metric {
 	return []Metric{
 		InferenceSuccess, InferenceFailure, InferenceCount, InferenceExecutions, InferencePending, InferenceDuration, InferenceQueued,
-		InferenceComputed, BatchRows, BatchLimit,
+		InferenceComputed, BatchRows, BatchLimit, Provider,
 	}
 }
 
@@ -133,6 +133,7 @@ var (
 		Help: "Rows of the model's inferences",
 	}
 	BatchLimit = gauge("sluice_batch_limit", "Rows that an inference of several requests may have: `max_batch`, or less because of `target_p99`", target, version)
+	Provider   = gauge("sluice_provider", "1 for the execution provider of ONNX Runtime that computes the version, of the target's `provider`", target, version, Label{Name: "provider"})
 )
 
 // What gateways count and hold.

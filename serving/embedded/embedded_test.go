@@ -17,7 +17,6 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/serving/batch"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
@@ -173,7 +172,7 @@ func TestDefaultOfBatching(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		batcher := loaded.(*batch.Batcher)
+		batcher := loaded.(upstream)
 		if got := batcher.Stats().Limit; got != tc.want {
 			t.Errorf("parity.batched %q, max_batch %d: up to %d rows at once, want %d", tc.batched, tc.maxBatch, got, tc.want)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/serving/batch"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx"
@@ -55,9 +56,15 @@ func load(ctx context.Context, t spec.EmbeddedTarget, batched, dir string, log *
 	if err != nil {
 		return nil, err
 	}
-	session, err := onnx.OpenWith(file, onnx.Options{Threads: t.Threads, Provider: t.Provider})
+	session, err := onnx.OpenWith(file, onnx.Options{Threads: t.Threads, Providers: t.Provider})
 	if err != nil {
 		return nil, err
+	}
+	provider, refused := session.Provider()
+	if refused != nil {
+		log.Warn("a release is computed by another execution provider than the target's first", "provider", provider, "reason", refused)
+	} else {
+		log.Info("a release is computed by an execution provider", "provider", provider)
 	}
 	maxBatch, depends := t.Batching.MaxBatch, batched != "" && batched != "1"
 	switch {
@@ -83,7 +90,25 @@ func load(ctx context.Context, t spec.EmbeddedTarget, batched, dir string, log *
 	if ctx.Err() != nil {
 		return nil, errors.Join(context.Cause(ctx), batcher.Close())
 	}
-	return batcher, nil
+	return upstream{batcher, provider}, nil
+}
+
+// upstream is a model and the execution provider that computes it.
+type upstream struct {
+	*batch.Batcher
+	provider string
+}
+
+// Provider is for the gateway's metrics.
+func (u upstream) Provider() string { return u.provider }
+
+// Check returns why no execution provider of a target can be used by this process; nil if one can. A gateway with such a target would lose the
+// releases that another one serves.
+func Check(t spec.EmbeddedTarget) error {
+	if err := onnx.CheckProviders(t.Provider); err != nil {
+		return fault.Errorf(fault.Invalid, "%w", err)
+	}
+	return nil
 }
 
 // instances is how many inferences of a release run at once: as many as the processors have threads for, unless the target says.

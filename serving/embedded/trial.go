@@ -73,7 +73,7 @@ type trials struct {
 
 // pass returns nil for a model that can be loaded into this process. batched is that of load.
 func (t trials) pass(ctx context.Context, r routing.Release, batched, model string, waiting func(string)) error {
-	build, err := onnx.Build()
+	build, err := onnx.Build(t.target.Provider)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,9 @@ import (
 // counted is an Upstream that counts the inferences it makes.
 type counted interface{ Stats() batch.Stats }
 
+// provided is one that an execution provider of ONNX Runtime computes.
+type provided interface{ Provider() string }
+
 // rowBounds of the histogram of batches.
 var rowBounds = []int64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
 
@@ -33,7 +36,7 @@ var inferenceValues = []struct {
 	{prom.Desc(telemetry.BatchLimit), prometheus.GaugeValue, func(s batch.Stats) float64 { return float64(s.Limit) }},
 }
 
-var batchRowsDesc = prom.Desc(telemetry.BatchRows)
+var batchRowsDesc, providerDesc = prom.Desc(telemetry.BatchRows), prom.Desc(telemetry.Provider)
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
@@ -42,6 +45,7 @@ func describeInferences(ch chan<- *prometheus.Desc) {
 		ch <- v.desc
 	}
 	ch <- batchRowsDesc
+	ch <- providerDesc
 }
 
 // collectInferences sends what the models that are loaded have run.
@@ -56,6 +60,9 @@ func (g *Gateway) collectInferences(ch chan<- prometheus.Metric) {
 	g.mu.RUnlock()
 	for version, model := range models {
 		stats := model.Stats()
+		if by, ok := model.(provided); ok {
+			ch <- prometheus.MustNewConstMetric(providerDesc, prometheus.GaugeValue, 1, g.opts.Target, version, by.Provider())
+		}
 		for _, v := range inferenceValues {
 			ch <- prometheus.MustNewConstMetric(v.desc, v.kind, v.value(stats), g.opts.Target, version)
 		}

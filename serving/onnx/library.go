@@ -98,7 +98,7 @@ var initialize = sync.OnceValue(func() error {
 	ort.SetSharedLibraryPath(path)
 	// What it would log of an error is in the error, too; it knows no log but the terminal.
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
-		return fmt.Errorf("%w: %s: %w; set %s to the path of libonnxruntime.so, or create a Python environment with onnxruntime "+
+		return fmt.Errorf("%w: %s: %w; set %s to the path of libonnxruntime.so of version 1.29 or newer, or create a Python environment with onnxruntime "+
 			"(set with %s, default .venv)", ErrNoLibrary, path, err, LibraryVariable, EnvironmentVariable)
 	}
 	if err := ort.DisableTelemetry(); err != nil {
@@ -107,8 +107,9 @@ var initialize = sync.OnceValue(func() error {
 	return nil
 })
 
-// Build loads ONNX Runtime and returns what tells its build from others: a model that one of them runs may crash another.
-func Build() (string, error) {
+// Build loads ONNX Runtime and returns what tells its build, and that of what some providers load, from others: a model that one of them runs may
+// crash another.
+func Build(providers []string) (string, error) {
 	version, err := LibraryVersion()
 	if err != nil {
 		return "", err
@@ -117,10 +118,20 @@ func Build() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	build := version
 	if file, err := os.Stat(path); err == nil { // the dynamic linker's has no path
-		return fmt.Sprintf("%s %s %d %d", version, path, file.Size(), file.ModTime().UnixNano()), nil
+		build = fmt.Sprintf("%s %s %d %d", version, path, file.Size(), file.ModTime().UnixNano())
 	}
-	return version, nil
+	if slices.ContainsFunc(providers, func(name string) bool { return name != CPU }) {
+		driver, _ := os.ReadFile("/proc/driver/nvidia/version") // without one, the next provider of the list loads the model
+		build += " " + string(driver)
+	}
+	if slices.Contains(providers, TensorRTRTX) {
+		if p, err := findRTX(); err == nil {
+			build += fmt.Sprint(" ", p.library, p.needs)
+		}
+	}
+	return build, nil
 }
 
 // LibraryVersion loads ONNX Runtime and returns its version.

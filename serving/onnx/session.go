@@ -28,6 +28,9 @@ type Session struct {
 	session *ort.DynamicAdvancedSession
 	inputs  []oip.TensorMetadata
 	outputs []oip.TensorMetadata
+
+	provider string
+	refused  error
 }
 
 // ModelFile returns the single *.onnx file in dir, at any depth.
@@ -55,8 +58,8 @@ func ModelFile(dir string) (string, error) {
 type Options struct {
 	// Threads of each inference on the CPU; several inferences share them. Default 1.
 	Threads int
-	// Provider is CPU, which is the default, CUDA or TensorRT.
-	Provider string
+	// Providers of which the first that loads the model computes it. Default: CPU.
+	Providers []string
 }
 
 // Open loads the model file at path, to be computed by one thread of the CPU.
@@ -89,11 +92,6 @@ func open(path string, level ort.GraphOptimizationLevel, o Options) (*Session, e
 	if err != nil {
 		return nil, err
 	}
-	options, err := sessionOptions(level, o)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = options.Destroy() }() // fails only when called twice
 	s := &Session{}
 	inputNames, outputNames := make([]string, len(inputs)), make([]string, len(outputs))
 	if s.inputs, err = metadata(inputs, inputNames); err != nil {
@@ -117,7 +115,19 @@ func open(path string, level ort.GraphOptimizationLevel, o Options) (*Session, e
 		}
 		defer func() { _ = os.Remove(path) }() // what stays goes with its folder
 	}
-	if s.session, err = ort.NewDynamicAdvancedSession(path, inputNames, outputNames, options); err != nil {
+	s.session, s.provider, s.refused, err = firstOf(o.Providers, func(provider string) (*ort.DynamicAdvancedSession, error) {
+		options, err := sessionOptions(level, o.Threads, provider)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = options.Destroy() }() // fails only when called twice
+		session, err := ort.NewDynamicAdvancedSession(path, inputNames, outputNames, options)
+		if err != nil && provider != CPU {
+			err = fmt.Errorf("the execution provider %s cannot load it: %w", provider, err)
+		}
+		return session, err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -126,7 +136,7 @@ func open(path string, level ort.GraphOptimizationLevel, o Options) (*Session, e
 // describe reads the inputs and outputs of a model file. ONNX Runtime tells them of a session only, so one is made for it, as cheaply
 // as can be.
 func describe(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
-	options, err := sessionOptions(ort.GraphOptimizationLevelDisableAll, Options{})
+	options, err := sessionOptions(ort.GraphOptimizationLevelDisableAll, 1, CPU)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,23 +144,26 @@ func describe(path string) (inputs, outputs []ort.InputOutputInfo, err error) {
 	return ort.GetInputOutputInfoWithOptions(path, options)
 }
 
-func sessionOptions(level ort.GraphOptimizationLevel, o Options) (*ort.SessionOptions, error) {
+func sessionOptions(level ort.GraphOptimizationLevel, threads int, provider string) (*ort.SessionOptions, error) {
 	options, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, err
 	}
 	err = errors.Join(
-		options.SetIntraOpNumThreads(max(o.Threads, 1)), options.SetInterOpNumThreads(1), options.SetGraphOptimizationLevel(level),
+		options.SetIntraOpNumThreads(max(threads, 1)), options.SetInterOpNumThreads(1), options.SetGraphOptimizationLevel(level),
 		options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0"), // threads that wait would take the time of other requests
 	)
 	if err == nil {
-		err = addProvider(options, o.Provider)
+		err = addProvider(options, provider)
 	}
 	if err != nil {
 		return nil, errors.Join(err, options.Destroy())
 	}
 	return options, nil
 }
+
+// Provider is what computes the session, of the Options' Providers, and why those before it do not; nil for the first one.
+func (s *Session) Provider() (name string, refused error) { return s.provider, s.refused }
 
 // Inputs describes the inputs in the graph's order. The result must not be changed.
 func (s *Session) Inputs() []oip.TensorMetadata { return s.inputs }

@@ -286,20 +286,3 @@ func TestFindLibrary(t *testing.T) {
 		t.Errorf("nowhere: %q, %v, want %q", got, err, systemLibrary)
 	}
 }
-
-// A library without a provider says so, and what to do; it has nothing to answer with then.
-func TestProvidersThatTheLibraryLacks(t *testing.T) {
-	path := filepath.Join(onnxtest.Folder(t, "mlp"), "model.onnx")
-	for _, provider := range []string{CUDA, TensorRT} {
-		s, err := OpenWith(path, Options{Provider: provider})
-		if err == nil { // the machine has a GPU and the library for it
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-			continue
-		}
-		if want := "cannot use the execution provider " + provider; !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "provider: cpu") {
-			t.Errorf("%v, want %q and what to do", err, want)
-		}
-	}
-}
