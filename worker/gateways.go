@@ -121,6 +121,11 @@ func (g *Gateways) serve(ctx context.Context, target string, spec spec.ServedTar
 	if old != nil && before.Is(spec) {
 		return addressOf(old), nil
 	}
+	if spec.Embedded != nil {
+		if err := embedded.Check(*spec.Embedded); err != nil {
+			return Address{}, fmt.Errorf("target %s: %w", target, err)
+		}
+	}
 	inTheWay := old != nil && before.SharesPort(spec.Target)
 	if inTheWay {
 		g.end(ctx, target, old)
