@@ -99,6 +99,16 @@ test-frameworks: needs-test-frameworks setup build ## train with current PyTorch
 	@scripts/frameworks.sh
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_FRAMEWORKS=1 SLUICE_PYTHON_ENV=$(SLUICE_CACHE)/frameworks go test -count=1 -timeout 30m -v ./integration -run TestFrameworks
 
+.PHONY: test-gpu
+test-gpu: ## check what only a machine with an NVIDIA GPU can show, in at most 8 minutes: with bin/ and a python3 that has PyTorch, without Go and network
+	@python3 -B scripts/test-gpu.py
+
+.PHONY: test-gpu-archive
+test-gpu-archive: build ## write dist/test-gpu.tar.xz, in which `make test-gpu` has all that it needs of this folder
+	@mkdir -p dist
+	tar -cJf dist/test-gpu.tar.xz Makefile bin examples/ddp scripts/test-gpu.py
+	@ls -sh dist/test-gpu.tar.xz
+
 .PHONY: soak
 soak: needs-soak setup build s3 ## long tests: outages of server, store, pool and Vault for up to ten minutes, a training with 200 interruptions, killed workers and gateways during rollouts, pipelines with large values, and a model beyond 2 GiB (90 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB
