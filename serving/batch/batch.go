@@ -110,6 +110,9 @@ func (b *Batcher) Inputs() []oip.TensorMetadata { return b.model.Inputs() }
 // Outputs describes the model's outputs.
 func (b *Batcher) Outputs() []oip.TensorMetadata { return b.model.Outputs() }
 
+// Batching is how requests are joined, and whether they are.
+func (b *Batcher) Batching() (opts Options, joins bool) { return b.opts, b.joins }
+
 // Infer returns the model's answer. Inputs that do not fit the model are an oip.Error with status 400, and a request for which the queue
 // has no room is one with status 429. When ctx ends, a request that still waits is dropped.
 func (b *Batcher) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor, error) {
@@ -133,7 +136,7 @@ func (b *Batcher) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor,
 		b.runAlone(r)
 		return r.outputs, r.err
 	case len(b.queue) >= b.opts.MaxQueue:
-		b.counts.Failed++
+		b.counts.fail(r.arrived, time.Now())
 		b.mu.Unlock()
 		return nil, &oip.Error{
 			Status: http.StatusTooManyRequests, RetryAfter: time.Second,
@@ -159,9 +162,13 @@ func (b *Batcher) Infer(ctx context.Context, inputs []oip.Tensor) ([]oip.Tensor,
 
 // dropGone takes requests whose callers have gone out of the queue; the caller holds the lock.
 func (b *Batcher) dropGone() {
-	before := len(b.queue)
-	b.queue = slices.DeleteFunc(b.queue, func(r *request) bool { return r.ctx.Err() != nil })
-	b.counts.Failed += int64(before - len(b.queue))
+	b.queue = slices.DeleteFunc(b.queue, func(r *request) bool {
+		gone := r.ctx.Err() != nil
+		if gone {
+			b.counts.fail(r.arrived, time.Now())
+		}
+		return gone
+	})
 }
 
 // runAlone runs a request that found an instance free, and then what has arrived meanwhile, if anything, on a goroutine of its own.
@@ -296,7 +303,7 @@ func (b *Batcher) execute(batch []*request) {
 		b.run(batch[0], began)
 		return
 	}
-	outputs, err := b.runJoined(batch)
+	outputs, parts, err := b.runJoined(batch)
 	took := time.Since(began)
 	if err != nil && !allGone(batch) {
 		// Whatever it was in one of the requests, or in all of them together, that failed: the others are not to suffer for it.
@@ -311,17 +318,18 @@ func (b *Batcher) execute(batch []*request) {
 			r.outputs = outputs[i]
 		}
 	}
-	b.finish(batch, began, took)
+	b.finish(batch, began, took, parts)
 }
 
 // run runs a request by itself.
 func (b *Batcher) run(r *request, began time.Time) {
 	r.outputs, r.err = guarded(func() ([]oip.Tensor, error) { return b.model.Run(r.ctx, r.inputs) })
-	b.finish([]*request{r}, began, time.Since(began))
+	took := time.Since(began)
+	b.finish([]*request{r}, began, took, Parts{Ran: took})
 }
 
 // runJoined makes one inference of several requests and returns the outputs of each. It goes on until the last of them is not waited for.
-func (b *Batcher) runJoined(batch []*request) (outputs [][]oip.Tensor, err error) {
+func (b *Batcher) runJoined(batch []*request) (outputs [][]oip.Tensor, parts Parts, err error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(batch[0].ctx))
 	defer cancel(nil)
 	var waiting sync.Mutex
@@ -336,14 +344,20 @@ func (b *Batcher) runJoined(batch []*request) (outputs [][]oip.Tensor, err error
 		})
 		defer stop()
 	}
-	return guarded(func() ([][]oip.Tensor, error) {
+	outputs, err = guarded(func() ([][]oip.Tensor, error) {
+		began := time.Now()
 		joined := join(batch)
+		ready := time.Now()
 		all, err := b.model.Run(ctx, joined)
 		if err != nil {
 			return nil, err
 		}
-		return split(batch, all)
+		ran := time.Now()
+		apart, err := split(batch, all)
+		parts = Parts{Joined: ready.Sub(began), Ran: ran.Sub(ready), Split: time.Since(ran)}
+		return apart, err
 	})
+	return outputs, parts, err
 }
 
 // guarded calls the model: one that panics has failed.
@@ -361,11 +375,11 @@ func allGone(batch []*request) bool {
 }
 
 // finish counts an inference that has ended, and tells those who wait for it.
-func (b *Batcher) finish(batch []*request, began time.Time, took time.Duration) {
+func (b *Batcher) finish(batch []*request, began time.Time, took time.Duration, parts Parts) {
 	b.mu.Lock()
 	now := time.Now()
 	b.usual += (took - b.usual) / 4
-	b.counts.add(batch, began, took, now)
+	b.counts.add(batch, began, took, parts, now)
 	b.limit.add(len(batch), took)
 	p99, changed := b.limit.adjust(now)
 	rows := b.limit.rows

@@ -300,6 +300,30 @@ func TestABadRequestHarmsNoOther(t *testing.T) {
 	})
 }
 
+// TestStats: the time of an inference counts for each request in it, and once for its size.
+func TestStats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoubler()
+		d.perCall = 100 * time.Millisecond
+		b := ready(t, d, Options{MaxBatch: 8})
+		defer closed(t, b)
+		together(t, b, rows(1), rows(2), rows(3))
+		last := time.Now()
+		if _, err := b.Infer(t.Context(), rows(13)); !errors.Is(err, errThirteen) {
+			t.Fatal(err)
+		}
+		want := Stats{
+			Succeeded: 3, Failed: 1, Rows: 3, Inferences: 2, Requests: 6 * d.perCall, Queued: 2 * d.perCall, FailedAfter: d.perCall,
+			Sizes:    map[int64]Size{1: {Inferences: 1, Parts: Parts{Ran: d.perCall}}, 2: {Inferences: 1, Parts: Parts{Ran: d.perCall}}},
+			Computed: 3 * d.perCall, Last: last, Limit: 8,
+		}
+		want.Answered.Queued, want.Answered.Ran = 2*d.perCall, 3*d.perCall
+		if diff := cmp.Diff(want, b.Stats()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestInstancesRunAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoubler()

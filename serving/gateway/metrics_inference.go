@@ -68,9 +68,9 @@ func (g *Gateway) collectInferences(ch chan<- prometheus.Metric) {
 		}
 		buckets := make(map[float64]uint64, len(rowBounds))
 		for _, bound := range rowBounds {
-			for rows, n := range stats.Sizes {
+			for rows, size := range stats.Sizes {
 				if rows <= bound {
-					buckets[float64(bound)] += uint64(n)
+					buckets[float64(bound)] += uint64(size.Inferences)
 				}
 			}
 		}
