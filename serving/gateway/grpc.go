@@ -72,11 +72,13 @@ type arrived struct {
 
 type arrivedKey struct{}
 
-// methods are those whose messages are read.
+var servicePath = "/" + inference.GRPCInferenceService_ServiceDesc.ServiceName + "/"
+
+// methods are those that have one message, which is read.
 var methods = func() map[string]bool {
 	known := map[string]bool{}
 	for _, m := range inference.GRPCInferenceService_ServiceDesc.Methods {
-		known["/"+inference.GRPCInferenceService_ServiceDesc.ServiceName+"/"+m.MethodName] = true
+		known[servicePath+m.MethodName] = true
 	}
 	return known
 }()
@@ -89,6 +91,10 @@ func (g *Gateway) serveGRPC(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !methods[r.URL.Path] {
+		if err := lack(strings.TrimPrefix(r.URL.Path, servicePath)); err != nil {
+			refuseGRPC(w, asStatus(err))
+			return
+		}
 		r.Body = http.NoBody
 		g.grpc.ServeHTTP(w, r) // which says so
 		return
@@ -155,6 +161,8 @@ func code(httpStatus int) codes.Code {
 		return codes.Canceled
 	case http.StatusUnprocessableEntity:
 		return codes.FailedPrecondition
+	case http.StatusNotImplemented:
+		return codes.Unimplemented
 	case http.StatusBadGateway, http.StatusServiceUnavailable:
 		return codes.Unavailable
 	}

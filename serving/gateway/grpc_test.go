@@ -126,6 +126,9 @@ func TestErrorsOverGRPC(t *testing.T) {
 	b := newBench(t, 50*time.Millisecond)
 	b.opts.LabelKey = "key"
 	conn, client := dial(t, b)
+	call := func(name string) error {
+		return conn.Invoke(t.Context(), "/inference.GRPCInferenceService/"+name, typed(1), &inference.ModelInferResponse{})
+	}
 	infer := func(m *inference.ModelInferRequest, opts ...grpc.CallOption) error {
 		_, err := client.ModelInfer(t.Context(), m, opts...)
 		return err
@@ -156,7 +159,11 @@ func TestErrorsOverGRPC(t *testing.T) {
 		{"a model that takes too long", infer(hangs), codes.DeadlineExceeded, "the inference took longer than 50ms"},
 		{"too large", infer(long), codes.ResourceExhausted, "the request is larger than 16777216 bytes"},
 		{"compressed", infer(typed(1), grpc.UseCompressor(gzip.Name)), codes.Unimplemented, "compressed messages are not supported"},
-		{"no such method", conn.Invoke(t.Context(), "/inference.GRPCInferenceService/ModelStreamInfer", typed(1), &inference.ModelInferResponse{}), codes.Unimplemented, "ModelStreamInfer"},
+		{"no such method", call("ModelTrain"), codes.Unimplemented, "ModelTrain"},
+		{"shared memory", call("SystemSharedMemoryRegister"), codes.Unimplemented, "shared memory is not supported; send the tensors in the request"},
+		{"a GPU's", call("CudaSharedMemoryStatus"), codes.Unimplemented, "shared memory is not supported; send the tensors in the request"},
+		{"trace settings", call("TraceSetting"), codes.Unimplemented, "there are no trace settings"},
+		{"log settings", call("LogSettings"), codes.Unimplemented, "there are no log settings"},
 	} {
 		if status.Code(tc.err) != tc.code || !strings.Contains(tc.err.Error(), tc.says) {
 			t.Errorf("%s: %v, want %v with %q", tc.name, tc.err, tc.code, tc.says)

@@ -120,9 +120,7 @@ func (g *Gateway) run(client context.Context, a *assignment, inputs []oip.Tensor
 			a.shadow.inflight.Done()
 		}
 	}()
-	start := time.Now()
-	outputs, err := inferFinite(ctx, a.upstream, inputs)
-	took := time.Since(start)
+	outputs, took, err := a.infer(ctx, inputs)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = &oip.Error{Status: http.StatusGatewayTimeout, Message: fmt.Sprintf("the inference took longer than %v", g.opts.Timeout)}
 	}

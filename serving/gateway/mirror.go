@@ -101,9 +101,7 @@ func (m *mirror) repeat(ctx context.Context, job mirrored) {
 	}()
 	deadline, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
-	start := time.Now()
-	outputs, err := inferFinite(deadline, job.shadow.upstream, job.inputs)
-	took := time.Since(start)
+	outputs, took, err := job.shadow.infer(deadline, job.inputs)
 	if ctx.Err() != nil {
 		return // the gateway is closing: this says nothing of the release
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/sluiceml/sluice/serving/batch"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -32,6 +34,34 @@ type release struct {
 	opened   bool               // upstream is set, and the release not yet admitted
 	upstream Upstream
 	inflight sync.WaitGroup
+
+	counting sync.Mutex
+	counts   batch.Stats // of an upstream that does not count itself
+}
+
+// stats are what the release has been asked; the caller knows that it was ready.
+func (r *release) stats() batch.Stats {
+	if model, ok := r.upstream.(counted); ok {
+		return model.Stats()
+	}
+	r.counting.Lock()
+	defer r.counting.Unlock()
+	s := r.counts
+	s.Sizes = maps.Clone(s.Sizes)
+	return s
+}
+
+// infer asks the release. Requests that are mistakes of the client count as little as those that a model here refuses.
+func (r *release) infer(ctx context.Context, inputs []oip.Tensor) (outputs []oip.Tensor, took time.Duration, err error) {
+	began := time.Now()
+	outputs, err = inferFinite(ctx, r.upstream, inputs)
+	took = time.Since(began)
+	if _, ok := r.upstream.(counted); !ok && (err == nil || outcomeOf(oip.ErrorStatus(err)) != clientError) {
+		r.counting.Lock()
+		defer r.counting.Unlock()
+		r.counts.One(began, took, err)
+	}
+	return outputs, took, err
 }
 
 // close waits for the inferences under way and lets go of the upstream. The release must be out of the gateway's reach.

@@ -28,6 +28,7 @@ func (g *Gateway) routes() http.Handler {
 		mux.HandleFunc("GET "+base+"/ready", g.modelReady)
 		mux.HandleFunc("POST "+base+"/infer", ofInference(g.infer))
 	}
+	g.triton(mux)
 	g.repository(mux)
 	mux.HandleFunc("/", g.nothing)
 	return g.exactly(mux)
@@ -69,7 +70,9 @@ func writeReady(w http.ResponseWriter, ready bool) {
 }
 
 // serverMetadata is the answer to GET v2.
-var serverMetadata = oip.ServerMetadata{Name: "sluice", Version: "2", Extensions: []string{oip.BinaryExtension, "model_repository"}}
+var serverMetadata = oip.ServerMetadata{Name: "sluice", Version: "2", Extensions: []string{
+	oip.BinaryExtension, "model_repository", "model_configuration", "statistics",
+}}
 
 func (g *Gateway) server(w http.ResponseWriter, _ *http.Request) {
 	oip.WriteJSON(w, http.StatusOK, serverMetadata)

@@ -206,7 +206,7 @@ func (g *Gateway) assign(version, key string) (*assignment, error) {
 	if version != "" {
 		r, ok := g.releases[version]
 		if !ok || r.state != Ready {
-			return nil, &oip.Error{Status: http.StatusNotFound, Message: g.opts.Target + " has no version " + version + " that is serving"}
+			return nil, g.noVersion(version)
 		}
 		a.release, a.outputs, a.rules = r, r.upstream.Outputs(), r.Compare
 	} else {
@@ -227,6 +227,10 @@ func (g *Gateway) assign(version, key string) (*assignment, error) {
 	}
 	a.release.inflight.Add(1)
 	return a, nil
+}
+
+func (g *Gateway) noVersion(version string) error {
+	return &oip.Error{Status: http.StatusNotFound, Message: g.opts.Target + " has no version " + version + " that is serving"}
 }
 
 // started counts that a request begins which chance, or its key, gave to a release; the result says that it has ended.

@@ -35,6 +35,190 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type DataType int32
+
+const (
+	DataType_TYPE_INVALID DataType = 0
+	DataType_TYPE_BOOL    DataType = 1
+	DataType_TYPE_UINT8   DataType = 2
+	DataType_TYPE_UINT16  DataType = 3
+	DataType_TYPE_UINT32  DataType = 4
+	DataType_TYPE_UINT64  DataType = 5
+	DataType_TYPE_INT8    DataType = 6
+	DataType_TYPE_INT16   DataType = 7
+	DataType_TYPE_INT32   DataType = 8
+	DataType_TYPE_INT64   DataType = 9
+	DataType_TYPE_FP16    DataType = 10
+	DataType_TYPE_FP32    DataType = 11
+	DataType_TYPE_FP64    DataType = 12
+	DataType_TYPE_STRING  DataType = 13
+	DataType_TYPE_BF16    DataType = 14
+)
+
+// Enum value maps for DataType.
+var (
+	DataType_name = map[int32]string{
+		0:  "TYPE_INVALID",
+		1:  "TYPE_BOOL",
+		2:  "TYPE_UINT8",
+		3:  "TYPE_UINT16",
+		4:  "TYPE_UINT32",
+		5:  "TYPE_UINT64",
+		6:  "TYPE_INT8",
+		7:  "TYPE_INT16",
+		8:  "TYPE_INT32",
+		9:  "TYPE_INT64",
+		10: "TYPE_FP16",
+		11: "TYPE_FP32",
+		12: "TYPE_FP64",
+		13: "TYPE_STRING",
+		14: "TYPE_BF16",
+	}
+	DataType_value = map[string]int32{
+		"TYPE_INVALID": 0,
+		"TYPE_BOOL":    1,
+		"TYPE_UINT8":   2,
+		"TYPE_UINT16":  3,
+		"TYPE_UINT32":  4,
+		"TYPE_UINT64":  5,
+		"TYPE_INT8":    6,
+		"TYPE_INT16":   7,
+		"TYPE_INT32":   8,
+		"TYPE_INT64":   9,
+		"TYPE_FP16":    10,
+		"TYPE_FP32":    11,
+		"TYPE_FP64":    12,
+		"TYPE_STRING":  13,
+		"TYPE_BF16":    14,
+	}
+)
+
+func (x DataType) Enum() *DataType {
+	p := new(DataType)
+	*p = x
+	return p
+}
+
+func (x DataType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DataType) Descriptor() protoreflect.EnumDescriptor {
+	return file_open_inference_grpc_proto_enumTypes[0].Descriptor()
+}
+
+func (DataType) Type() protoreflect.EnumType {
+	return &file_open_inference_grpc_proto_enumTypes[0]
+}
+
+func (x DataType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DataType.Descriptor instead.
+func (DataType) EnumDescriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{0}
+}
+
+type ModelQueuePolicy_TimeoutAction int32
+
+const (
+	ModelQueuePolicy_REJECT ModelQueuePolicy_TimeoutAction = 0
+	ModelQueuePolicy_DELAY  ModelQueuePolicy_TimeoutAction = 1
+)
+
+// Enum value maps for ModelQueuePolicy_TimeoutAction.
+var (
+	ModelQueuePolicy_TimeoutAction_name = map[int32]string{
+		0: "REJECT",
+		1: "DELAY",
+	}
+	ModelQueuePolicy_TimeoutAction_value = map[string]int32{
+		"REJECT": 0,
+		"DELAY":  1,
+	}
+)
+
+func (x ModelQueuePolicy_TimeoutAction) Enum() *ModelQueuePolicy_TimeoutAction {
+	p := new(ModelQueuePolicy_TimeoutAction)
+	*p = x
+	return p
+}
+
+func (x ModelQueuePolicy_TimeoutAction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ModelQueuePolicy_TimeoutAction) Descriptor() protoreflect.EnumDescriptor {
+	return file_open_inference_grpc_proto_enumTypes[1].Descriptor()
+}
+
+func (ModelQueuePolicy_TimeoutAction) Type() protoreflect.EnumType {
+	return &file_open_inference_grpc_proto_enumTypes[1]
+}
+
+func (x ModelQueuePolicy_TimeoutAction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ModelQueuePolicy_TimeoutAction.Descriptor instead.
+func (ModelQueuePolicy_TimeoutAction) EnumDescriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{27, 0}
+}
+
+type ModelInstanceGroup_Kind int32
+
+const (
+	ModelInstanceGroup_KIND_AUTO ModelInstanceGroup_Kind = 0
+	ModelInstanceGroup_KIND_GPU  ModelInstanceGroup_Kind = 1
+	ModelInstanceGroup_KIND_CPU  ModelInstanceGroup_Kind = 2
+	// The model's server decides.
+	ModelInstanceGroup_KIND_MODEL ModelInstanceGroup_Kind = 3
+)
+
+// Enum value maps for ModelInstanceGroup_Kind.
+var (
+	ModelInstanceGroup_Kind_name = map[int32]string{
+		0: "KIND_AUTO",
+		1: "KIND_GPU",
+		2: "KIND_CPU",
+		3: "KIND_MODEL",
+	}
+	ModelInstanceGroup_Kind_value = map[string]int32{
+		"KIND_AUTO":  0,
+		"KIND_GPU":   1,
+		"KIND_CPU":   2,
+		"KIND_MODEL": 3,
+	}
+)
+
+func (x ModelInstanceGroup_Kind) Enum() *ModelInstanceGroup_Kind {
+	p := new(ModelInstanceGroup_Kind)
+	*p = x
+	return p
+}
+
+func (x ModelInstanceGroup_Kind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ModelInstanceGroup_Kind) Descriptor() protoreflect.EnumDescriptor {
+	return file_open_inference_grpc_proto_enumTypes[2].Descriptor()
+}
+
+func (ModelInstanceGroup_Kind) Type() protoreflect.EnumType {
+	return &file_open_inference_grpc_proto_enumTypes[2]
+}
+
+func (x ModelInstanceGroup_Kind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ModelInstanceGroup_Kind.Descriptor instead.
+func (ModelInstanceGroup_Kind) EnumDescriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{29, 0}
+}
+
 type ServerLiveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1432,6 +1616,1120 @@ func (*RepositoryModelUnloadResponse) Descriptor() ([]byte, []int) {
 	return file_open_inference_grpc_proto_rawDescGZIP(), []int{20}
 }
 
+type ModelStreamInferResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why the request failed; empty if it has not.
+	ErrorMessage string `protobuf:"bytes,1,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
+	// The answer; of a request that failed, only its id and model.
+	InferResponse *ModelInferResponse `protobuf:"bytes,2,opt,name=infer_response,json=inferResponse,proto3" json:"infer_response,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelStreamInferResponse) Reset() {
+	*x = ModelStreamInferResponse{}
+	mi := &file_open_inference_grpc_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStreamInferResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStreamInferResponse) ProtoMessage() {}
+
+func (x *ModelStreamInferResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStreamInferResponse.ProtoReflect.Descriptor instead.
+func (*ModelStreamInferResponse) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ModelStreamInferResponse) GetErrorMessage() string {
+	if x != nil {
+		return x.ErrorMessage
+	}
+	return ""
+}
+
+func (x *ModelStreamInferResponse) GetInferResponse() *ModelInferResponse {
+	if x != nil {
+		return x.InferResponse
+	}
+	return nil
+}
+
+type ModelConfigRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Empty for the version that is asked when none is named.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelConfigRequest) Reset() {
+	*x = ModelConfigRequest{}
+	mi := &file_open_inference_grpc_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelConfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelConfigRequest) ProtoMessage() {}
+
+func (x *ModelConfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelConfigRequest.ProtoReflect.Descriptor instead.
+func (*ModelConfigRequest) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ModelConfigRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelConfigRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+type ModelConfigResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Config        *ModelConfig           `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelConfigResponse) Reset() {
+	*x = ModelConfigResponse{}
+	mi := &file_open_inference_grpc_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelConfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelConfigResponse) ProtoMessage() {}
+
+func (x *ModelConfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelConfigResponse.ProtoReflect.Descriptor instead.
+func (*ModelConfigResponse) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ModelConfigResponse) GetConfig() *ModelConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+type ModelInput struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Name     string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DataType DataType               `protobuf:"varint,2,opt,name=data_type,json=dataType,proto3,enum=inference.DataType" json:"data_type,omitempty"`
+	// Without the dimension of the batch if max_batch_size is not 0.
+	Dims          []int64 `protobuf:"varint,4,rep,packed,name=dims,proto3" json:"dims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelInput) Reset() {
+	*x = ModelInput{}
+	mi := &file_open_inference_grpc_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelInput) ProtoMessage() {}
+
+func (x *ModelInput) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelInput.ProtoReflect.Descriptor instead.
+func (*ModelInput) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ModelInput) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelInput) GetDataType() DataType {
+	if x != nil {
+		return x.DataType
+	}
+	return DataType_TYPE_INVALID
+}
+
+func (x *ModelInput) GetDims() []int64 {
+	if x != nil {
+		return x.Dims
+	}
+	return nil
+}
+
+type ModelOutput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	DataType      DataType               `protobuf:"varint,2,opt,name=data_type,json=dataType,proto3,enum=inference.DataType" json:"data_type,omitempty"`
+	Dims          []int64                `protobuf:"varint,3,rep,packed,name=dims,proto3" json:"dims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelOutput) Reset() {
+	*x = ModelOutput{}
+	mi := &file_open_inference_grpc_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelOutput) ProtoMessage() {}
+
+func (x *ModelOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelOutput.ProtoReflect.Descriptor instead.
+func (*ModelOutput) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ModelOutput) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelOutput) GetDataType() DataType {
+	if x != nil {
+		return x.DataType
+	}
+	return DataType_TYPE_INVALID
+}
+
+func (x *ModelOutput) GetDims() []int64 {
+	if x != nil {
+		return x.Dims
+	}
+	return nil
+}
+
+type ModelVersionPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to PolicyChoice:
+	//
+	//	*ModelVersionPolicy_Specific_
+	PolicyChoice  isModelVersionPolicy_PolicyChoice `protobuf_oneof:"policy_choice"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelVersionPolicy) Reset() {
+	*x = ModelVersionPolicy{}
+	mi := &file_open_inference_grpc_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelVersionPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelVersionPolicy) ProtoMessage() {}
+
+func (x *ModelVersionPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelVersionPolicy.ProtoReflect.Descriptor instead.
+func (*ModelVersionPolicy) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ModelVersionPolicy) GetPolicyChoice() isModelVersionPolicy_PolicyChoice {
+	if x != nil {
+		return x.PolicyChoice
+	}
+	return nil
+}
+
+func (x *ModelVersionPolicy) GetSpecific() *ModelVersionPolicy_Specific {
+	if x != nil {
+		if x, ok := x.PolicyChoice.(*ModelVersionPolicy_Specific_); ok {
+			return x.Specific
+		}
+	}
+	return nil
+}
+
+type isModelVersionPolicy_PolicyChoice interface {
+	isModelVersionPolicy_PolicyChoice()
+}
+
+type ModelVersionPolicy_Specific_ struct {
+	Specific *ModelVersionPolicy_Specific `protobuf:"bytes,3,opt,name=specific,proto3,oneof"`
+}
+
+func (*ModelVersionPolicy_Specific_) isModelVersionPolicy_PolicyChoice() {}
+
+type ModelQueuePolicy struct {
+	state                      protoimpl.MessageState         `protogen:"open.v1"`
+	TimeoutAction              ModelQueuePolicy_TimeoutAction `protobuf:"varint,1,opt,name=timeout_action,json=timeoutAction,proto3,enum=inference.ModelQueuePolicy_TimeoutAction" json:"timeout_action,omitempty"`
+	DefaultTimeoutMicroseconds uint64                         `protobuf:"varint,2,opt,name=default_timeout_microseconds,json=defaultTimeoutMicroseconds,proto3" json:"default_timeout_microseconds,omitempty"`
+	AllowTimeoutOverride       bool                           `protobuf:"varint,3,opt,name=allow_timeout_override,json=allowTimeoutOverride,proto3" json:"allow_timeout_override,omitempty"`
+	MaxQueueSize               uint32                         `protobuf:"varint,4,opt,name=max_queue_size,json=maxQueueSize,proto3" json:"max_queue_size,omitempty"`
+	unknownFields              protoimpl.UnknownFields
+	sizeCache                  protoimpl.SizeCache
+}
+
+func (x *ModelQueuePolicy) Reset() {
+	*x = ModelQueuePolicy{}
+	mi := &file_open_inference_grpc_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelQueuePolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelQueuePolicy) ProtoMessage() {}
+
+func (x *ModelQueuePolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelQueuePolicy.ProtoReflect.Descriptor instead.
+func (*ModelQueuePolicy) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ModelQueuePolicy) GetTimeoutAction() ModelQueuePolicy_TimeoutAction {
+	if x != nil {
+		return x.TimeoutAction
+	}
+	return ModelQueuePolicy_REJECT
+}
+
+func (x *ModelQueuePolicy) GetDefaultTimeoutMicroseconds() uint64 {
+	if x != nil {
+		return x.DefaultTimeoutMicroseconds
+	}
+	return 0
+}
+
+func (x *ModelQueuePolicy) GetAllowTimeoutOverride() bool {
+	if x != nil {
+		return x.AllowTimeoutOverride
+	}
+	return false
+}
+
+func (x *ModelQueuePolicy) GetMaxQueueSize() uint32 {
+	if x != nil {
+		return x.MaxQueueSize
+	}
+	return 0
+}
+
+type ModelDynamicBatching struct {
+	state                     protoimpl.MessageState `protogen:"open.v1"`
+	PreferredBatchSize        []int32                `protobuf:"varint,1,rep,packed,name=preferred_batch_size,json=preferredBatchSize,proto3" json:"preferred_batch_size,omitempty"`
+	MaxQueueDelayMicroseconds uint64                 `protobuf:"varint,2,opt,name=max_queue_delay_microseconds,json=maxQueueDelayMicroseconds,proto3" json:"max_queue_delay_microseconds,omitempty"`
+	PreserveOrdering          bool                   `protobuf:"varint,3,opt,name=preserve_ordering,json=preserveOrdering,proto3" json:"preserve_ordering,omitempty"`
+	DefaultQueuePolicy        *ModelQueuePolicy      `protobuf:"bytes,6,opt,name=default_queue_policy,json=defaultQueuePolicy,proto3" json:"default_queue_policy,omitempty"`
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
+}
+
+func (x *ModelDynamicBatching) Reset() {
+	*x = ModelDynamicBatching{}
+	mi := &file_open_inference_grpc_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelDynamicBatching) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelDynamicBatching) ProtoMessage() {}
+
+func (x *ModelDynamicBatching) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelDynamicBatching.ProtoReflect.Descriptor instead.
+func (*ModelDynamicBatching) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ModelDynamicBatching) GetPreferredBatchSize() []int32 {
+	if x != nil {
+		return x.PreferredBatchSize
+	}
+	return nil
+}
+
+func (x *ModelDynamicBatching) GetMaxQueueDelayMicroseconds() uint64 {
+	if x != nil {
+		return x.MaxQueueDelayMicroseconds
+	}
+	return 0
+}
+
+func (x *ModelDynamicBatching) GetPreserveOrdering() bool {
+	if x != nil {
+		return x.PreserveOrdering
+	}
+	return false
+}
+
+func (x *ModelDynamicBatching) GetDefaultQueuePolicy() *ModelQueuePolicy {
+	if x != nil {
+		return x.DefaultQueuePolicy
+	}
+	return nil
+}
+
+type ModelInstanceGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How many inferences run at once.
+	Count         int32                   `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	Kind          ModelInstanceGroup_Kind `protobuf:"varint,4,opt,name=kind,proto3,enum=inference.ModelInstanceGroup_Kind" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelInstanceGroup) Reset() {
+	*x = ModelInstanceGroup{}
+	mi := &file_open_inference_grpc_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelInstanceGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelInstanceGroup) ProtoMessage() {}
+
+func (x *ModelInstanceGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelInstanceGroup.ProtoReflect.Descriptor instead.
+func (*ModelInstanceGroup) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ModelInstanceGroup) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelInstanceGroup) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ModelInstanceGroup) GetKind() ModelInstanceGroup_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return ModelInstanceGroup_KIND_AUTO
+}
+
+type ModelTransactionPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False: each request has exactly one answer.
+	Decoupled     bool `protobuf:"varint,1,opt,name=decoupled,proto3" json:"decoupled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelTransactionPolicy) Reset() {
+	*x = ModelTransactionPolicy{}
+	mi := &file_open_inference_grpc_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelTransactionPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelTransactionPolicy) ProtoMessage() {}
+
+func (x *ModelTransactionPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelTransactionPolicy.ProtoReflect.Descriptor instead.
+func (*ModelTransactionPolicy) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ModelTransactionPolicy) GetDecoupled() bool {
+	if x != nil {
+		return x.Decoupled
+	}
+	return false
+}
+
+type ModelConfig struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Platform      string                 `protobuf:"bytes,2,opt,name=platform,proto3" json:"platform,omitempty"`
+	VersionPolicy *ModelVersionPolicy    `protobuf:"bytes,3,opt,name=version_policy,json=versionPolicy,proto3" json:"version_policy,omitempty"`
+	// How many rows are joined; 0 if requests are not joined.
+	MaxBatchSize           int32                   `protobuf:"varint,4,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"`
+	Input                  []*ModelInput           `protobuf:"bytes,5,rep,name=input,proto3" json:"input,omitempty"`
+	Output                 []*ModelOutput          `protobuf:"bytes,6,rep,name=output,proto3" json:"output,omitempty"`
+	InstanceGroup          []*ModelInstanceGroup   `protobuf:"bytes,7,rep,name=instance_group,json=instanceGroup,proto3" json:"instance_group,omitempty"`
+	DynamicBatching        *ModelDynamicBatching   `protobuf:"bytes,11,opt,name=dynamic_batching,json=dynamicBatching,proto3" json:"dynamic_batching,omitempty"`
+	Backend                string                  `protobuf:"bytes,17,opt,name=backend,proto3" json:"backend,omitempty"`
+	ModelTransactionPolicy *ModelTransactionPolicy `protobuf:"bytes,19,opt,name=model_transaction_policy,json=modelTransactionPolicy,proto3" json:"model_transaction_policy,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
+}
+
+func (x *ModelConfig) Reset() {
+	*x = ModelConfig{}
+	mi := &file_open_inference_grpc_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelConfig) ProtoMessage() {}
+
+func (x *ModelConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelConfig.ProtoReflect.Descriptor instead.
+func (*ModelConfig) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ModelConfig) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelConfig) GetPlatform() string {
+	if x != nil {
+		return x.Platform
+	}
+	return ""
+}
+
+func (x *ModelConfig) GetVersionPolicy() *ModelVersionPolicy {
+	if x != nil {
+		return x.VersionPolicy
+	}
+	return nil
+}
+
+func (x *ModelConfig) GetMaxBatchSize() int32 {
+	if x != nil {
+		return x.MaxBatchSize
+	}
+	return 0
+}
+
+func (x *ModelConfig) GetInput() []*ModelInput {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *ModelConfig) GetOutput() []*ModelOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *ModelConfig) GetInstanceGroup() []*ModelInstanceGroup {
+	if x != nil {
+		return x.InstanceGroup
+	}
+	return nil
+}
+
+func (x *ModelConfig) GetDynamicBatching() *ModelDynamicBatching {
+	if x != nil {
+		return x.DynamicBatching
+	}
+	return nil
+}
+
+func (x *ModelConfig) GetBackend() string {
+	if x != nil {
+		return x.Backend
+	}
+	return ""
+}
+
+func (x *ModelConfig) GetModelTransactionPolicy() *ModelTransactionPolicy {
+	if x != nil {
+		return x.ModelTransactionPolicy
+	}
+	return nil
+}
+
+type ModelStatisticsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty for all models.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Empty for all versions.
+	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelStatisticsRequest) Reset() {
+	*x = ModelStatisticsRequest{}
+	mi := &file_open_inference_grpc_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStatisticsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStatisticsRequest) ProtoMessage() {}
+
+func (x *ModelStatisticsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStatisticsRequest.ProtoReflect.Descriptor instead.
+func (*ModelStatisticsRequest) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ModelStatisticsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelStatisticsRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+type ModelStatisticsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelStats    []*ModelStatistics     `protobuf:"bytes,1,rep,name=model_stats,json=modelStats,proto3" json:"model_stats,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelStatisticsResponse) Reset() {
+	*x = ModelStatisticsResponse{}
+	mi := &file_open_inference_grpc_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStatisticsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStatisticsResponse) ProtoMessage() {}
+
+func (x *ModelStatisticsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStatisticsResponse.ProtoReflect.Descriptor instead.
+func (*ModelStatisticsResponse) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ModelStatisticsResponse) GetModelStats() []*ModelStatistics {
+	if x != nil {
+		return x.ModelStats
+	}
+	return nil
+}
+
+type StatisticDuration struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many there were.
+	Count uint64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// The sum of their times.
+	Ns            uint64 `protobuf:"varint,2,opt,name=ns,proto3" json:"ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatisticDuration) Reset() {
+	*x = StatisticDuration{}
+	mi := &file_open_inference_grpc_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatisticDuration) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatisticDuration) ProtoMessage() {}
+
+func (x *StatisticDuration) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatisticDuration.ProtoReflect.Descriptor instead.
+func (*StatisticDuration) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *StatisticDuration) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *StatisticDuration) GetNs() uint64 {
+	if x != nil {
+		return x.Ns
+	}
+	return 0
+}
+
+type InferStatistics struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Success *StatisticDuration     `protobuf:"bytes,1,opt,name=success,proto3" json:"success,omitempty"`
+	Fail    *StatisticDuration     `protobuf:"bytes,2,opt,name=fail,proto3" json:"fail,omitempty"`
+	// Those that follow are of requests that succeeded.
+	Queue         *StatisticDuration `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	ComputeInput  *StatisticDuration `protobuf:"bytes,4,opt,name=compute_input,json=computeInput,proto3" json:"compute_input,omitempty"`
+	ComputeInfer  *StatisticDuration `protobuf:"bytes,5,opt,name=compute_infer,json=computeInfer,proto3" json:"compute_infer,omitempty"`
+	ComputeOutput *StatisticDuration `protobuf:"bytes,6,opt,name=compute_output,json=computeOutput,proto3" json:"compute_output,omitempty"`
+	CacheHit      *StatisticDuration `protobuf:"bytes,7,opt,name=cache_hit,json=cacheHit,proto3" json:"cache_hit,omitempty"`
+	CacheMiss     *StatisticDuration `protobuf:"bytes,8,opt,name=cache_miss,json=cacheMiss,proto3" json:"cache_miss,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InferStatistics) Reset() {
+	*x = InferStatistics{}
+	mi := &file_open_inference_grpc_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InferStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InferStatistics) ProtoMessage() {}
+
+func (x *InferStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InferStatistics.ProtoReflect.Descriptor instead.
+func (*InferStatistics) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *InferStatistics) GetSuccess() *StatisticDuration {
+	if x != nil {
+		return x.Success
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetFail() *StatisticDuration {
+	if x != nil {
+		return x.Fail
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetQueue() *StatisticDuration {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetComputeInput() *StatisticDuration {
+	if x != nil {
+		return x.ComputeInput
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetComputeInfer() *StatisticDuration {
+	if x != nil {
+		return x.ComputeInfer
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetComputeOutput() *StatisticDuration {
+	if x != nil {
+		return x.ComputeOutput
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetCacheHit() *StatisticDuration {
+	if x != nil {
+		return x.CacheHit
+	}
+	return nil
+}
+
+func (x *InferStatistics) GetCacheMiss() *StatisticDuration {
+	if x != nil {
+		return x.CacheMiss
+	}
+	return nil
+}
+
+type InferBatchStatistics struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Rows of an inference.
+	BatchSize     uint64             `protobuf:"varint,1,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
+	ComputeInput  *StatisticDuration `protobuf:"bytes,2,opt,name=compute_input,json=computeInput,proto3" json:"compute_input,omitempty"`
+	ComputeInfer  *StatisticDuration `protobuf:"bytes,3,opt,name=compute_infer,json=computeInfer,proto3" json:"compute_infer,omitempty"`
+	ComputeOutput *StatisticDuration `protobuf:"bytes,4,opt,name=compute_output,json=computeOutput,proto3" json:"compute_output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InferBatchStatistics) Reset() {
+	*x = InferBatchStatistics{}
+	mi := &file_open_inference_grpc_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InferBatchStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InferBatchStatistics) ProtoMessage() {}
+
+func (x *InferBatchStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InferBatchStatistics.ProtoReflect.Descriptor instead.
+func (*InferBatchStatistics) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *InferBatchStatistics) GetBatchSize() uint64 {
+	if x != nil {
+		return x.BatchSize
+	}
+	return 0
+}
+
+func (x *InferBatchStatistics) GetComputeInput() *StatisticDuration {
+	if x != nil {
+		return x.ComputeInput
+	}
+	return nil
+}
+
+func (x *InferBatchStatistics) GetComputeInfer() *StatisticDuration {
+	if x != nil {
+		return x.ComputeInfer
+	}
+	return nil
+}
+
+func (x *InferBatchStatistics) GetComputeOutput() *StatisticDuration {
+	if x != nil {
+		return x.ComputeOutput
+	}
+	return nil
+}
+
+type ModelStatistics struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// When the last request arrived, in milliseconds since 1970; 0 for never.
+	LastInference uint64 `protobuf:"varint,3,opt,name=last_inference,json=lastInference,proto3" json:"last_inference,omitempty"`
+	// Rows of the inferences that succeeded.
+	InferenceCount uint64 `protobuf:"varint,4,opt,name=inference_count,json=inferenceCount,proto3" json:"inference_count,omitempty"`
+	// Inferences that succeeded.
+	ExecutionCount uint64                  `protobuf:"varint,5,opt,name=execution_count,json=executionCount,proto3" json:"execution_count,omitempty"`
+	InferenceStats *InferStatistics        `protobuf:"bytes,6,opt,name=inference_stats,json=inferenceStats,proto3" json:"inference_stats,omitempty"`
+	BatchStats     []*InferBatchStatistics `protobuf:"bytes,7,rep,name=batch_stats,json=batchStats,proto3" json:"batch_stats,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ModelStatistics) Reset() {
+	*x = ModelStatistics{}
+	mi := &file_open_inference_grpc_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStatistics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStatistics) ProtoMessage() {}
+
+func (x *ModelStatistics) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStatistics.ProtoReflect.Descriptor instead.
+func (*ModelStatistics) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ModelStatistics) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelStatistics) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ModelStatistics) GetLastInference() uint64 {
+	if x != nil {
+		return x.LastInference
+	}
+	return 0
+}
+
+func (x *ModelStatistics) GetInferenceCount() uint64 {
+	if x != nil {
+		return x.InferenceCount
+	}
+	return 0
+}
+
+func (x *ModelStatistics) GetExecutionCount() uint64 {
+	if x != nil {
+		return x.ExecutionCount
+	}
+	return 0
+}
+
+func (x *ModelStatistics) GetInferenceStats() *InferStatistics {
+	if x != nil {
+		return x.InferenceStats
+	}
+	return nil
+}
+
+func (x *ModelStatistics) GetBatchStats() []*InferBatchStatistics {
+	if x != nil {
+		return x.BatchStats
+	}
+	return nil
+}
+
 // Metadata for a tensor.
 type ModelMetadataResponse_TensorMetadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1448,7 +2746,7 @@ type ModelMetadataResponse_TensorMetadata struct {
 
 func (x *ModelMetadataResponse_TensorMetadata) Reset() {
 	*x = ModelMetadataResponse_TensorMetadata{}
-	mi := &file_open_inference_grpc_proto_msgTypes[21]
+	mi := &file_open_inference_grpc_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +2758,7 @@ func (x *ModelMetadataResponse_TensorMetadata) String() string {
 func (*ModelMetadataResponse_TensorMetadata) ProtoMessage() {}
 
 func (x *ModelMetadataResponse_TensorMetadata) ProtoReflect() protoreflect.Message {
-	mi := &file_open_inference_grpc_proto_msgTypes[21]
+	mi := &file_open_inference_grpc_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +2816,7 @@ type ModelInferRequest_InferInputTensor struct {
 
 func (x *ModelInferRequest_InferInputTensor) Reset() {
 	*x = ModelInferRequest_InferInputTensor{}
-	mi := &file_open_inference_grpc_proto_msgTypes[23]
+	mi := &file_open_inference_grpc_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +2828,7 @@ func (x *ModelInferRequest_InferInputTensor) String() string {
 func (*ModelInferRequest_InferInputTensor) ProtoMessage() {}
 
 func (x *ModelInferRequest_InferInputTensor) ProtoReflect() protoreflect.Message {
-	mi := &file_open_inference_grpc_proto_msgTypes[23]
+	mi := &file_open_inference_grpc_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +2892,7 @@ type ModelInferRequest_InferRequestedOutputTensor struct {
 
 func (x *ModelInferRequest_InferRequestedOutputTensor) Reset() {
 	*x = ModelInferRequest_InferRequestedOutputTensor{}
-	mi := &file_open_inference_grpc_proto_msgTypes[24]
+	mi := &file_open_inference_grpc_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +2904,7 @@ func (x *ModelInferRequest_InferRequestedOutputTensor) String() string {
 func (*ModelInferRequest_InferRequestedOutputTensor) ProtoMessage() {}
 
 func (x *ModelInferRequest_InferRequestedOutputTensor) ProtoReflect() protoreflect.Message {
-	mi := &file_open_inference_grpc_proto_msgTypes[24]
+	mi := &file_open_inference_grpc_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +2955,7 @@ type ModelInferResponse_InferOutputTensor struct {
 
 func (x *ModelInferResponse_InferOutputTensor) Reset() {
 	*x = ModelInferResponse_InferOutputTensor{}
-	mi := &file_open_inference_grpc_proto_msgTypes[28]
+	mi := &file_open_inference_grpc_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +2967,7 @@ func (x *ModelInferResponse_InferOutputTensor) String() string {
 func (*ModelInferResponse_InferOutputTensor) ProtoMessage() {}
 
 func (x *ModelInferResponse_InferOutputTensor) ProtoReflect() protoreflect.Message {
-	mi := &file_open_inference_grpc_proto_msgTypes[28]
+	mi := &file_open_inference_grpc_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +3032,7 @@ type RepositoryIndexResponse_ModelIndex struct {
 
 func (x *RepositoryIndexResponse_ModelIndex) Reset() {
 	*x = RepositoryIndexResponse_ModelIndex{}
-	mi := &file_open_inference_grpc_proto_msgTypes[31]
+	mi := &file_open_inference_grpc_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +3044,7 @@ func (x *RepositoryIndexResponse_ModelIndex) String() string {
 func (*RepositoryIndexResponse_ModelIndex) ProtoMessage() {}
 
 func (x *RepositoryIndexResponse_ModelIndex) ProtoReflect() protoreflect.Message {
-	mi := &file_open_inference_grpc_proto_msgTypes[31]
+	mi := &file_open_inference_grpc_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,6 +3086,50 @@ func (x *RepositoryIndexResponse_ModelIndex) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+type ModelVersionPolicy_Specific struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Versions      []int64                `protobuf:"varint,1,rep,packed,name=versions,proto3" json:"versions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelVersionPolicy_Specific) Reset() {
+	*x = ModelVersionPolicy_Specific{}
+	mi := &file_open_inference_grpc_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelVersionPolicy_Specific) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelVersionPolicy_Specific) ProtoMessage() {}
+
+func (x *ModelVersionPolicy_Specific) ProtoReflect() protoreflect.Message {
+	mi := &file_open_inference_grpc_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelVersionPolicy_Specific.ProtoReflect.Descriptor instead.
+func (*ModelVersionPolicy_Specific) Descriptor() ([]byte, []int) {
+	return file_open_inference_grpc_proto_rawDescGZIP(), []int{26, 0}
+}
+
+func (x *ModelVersionPolicy_Specific) GetVersions() []int64 {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
 }
 
 var File_open_inference_grpc_proto protoreflect.FileDescriptor
@@ -1948,7 +3290,121 @@ const file_open_inference_grpc_proto_rawDesc = "" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x129\n" +
 	"\x05value\x18\x02 \x01(\v2#.inference.ModelRepositoryParameterR\x05value:\x028\x01\"\x1f\n" +
-	"\x1dRepositoryModelUnloadResponse2\xae\x06\n" +
+	"\x1dRepositoryModelUnloadResponse\"\x85\x01\n" +
+	"\x18ModelStreamInferResponse\x12#\n" +
+	"\rerror_message\x18\x01 \x01(\tR\ferrorMessage\x12D\n" +
+	"\x0einfer_response\x18\x02 \x01(\v2\x1d.inference.ModelInferResponseR\rinferResponse\"B\n" +
+	"\x12ModelConfigRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"E\n" +
+	"\x13ModelConfigResponse\x12.\n" +
+	"\x06config\x18\x01 \x01(\v2\x16.inference.ModelConfigR\x06config\"f\n" +
+	"\n" +
+	"ModelInput\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
+	"\tdata_type\x18\x02 \x01(\x0e2\x13.inference.DataTypeR\bdataType\x12\x12\n" +
+	"\x04dims\x18\x04 \x03(\x03R\x04dims\"g\n" +
+	"\vModelOutput\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
+	"\tdata_type\x18\x02 \x01(\x0e2\x13.inference.DataTypeR\bdataType\x12\x12\n" +
+	"\x04dims\x18\x03 \x03(\x03R\x04dims\"\x93\x01\n" +
+	"\x12ModelVersionPolicy\x12D\n" +
+	"\bspecific\x18\x03 \x01(\v2&.inference.ModelVersionPolicy.SpecificH\x00R\bspecific\x1a&\n" +
+	"\bSpecific\x12\x1a\n" +
+	"\bversions\x18\x01 \x03(\x03R\bversionsB\x0f\n" +
+	"\rpolicy_choice\"\xaa\x02\n" +
+	"\x10ModelQueuePolicy\x12P\n" +
+	"\x0etimeout_action\x18\x01 \x01(\x0e2).inference.ModelQueuePolicy.TimeoutActionR\rtimeoutAction\x12@\n" +
+	"\x1cdefault_timeout_microseconds\x18\x02 \x01(\x04R\x1adefaultTimeoutMicroseconds\x124\n" +
+	"\x16allow_timeout_override\x18\x03 \x01(\bR\x14allowTimeoutOverride\x12$\n" +
+	"\x0emax_queue_size\x18\x04 \x01(\rR\fmaxQueueSize\"&\n" +
+	"\rTimeoutAction\x12\n" +
+	"\n" +
+	"\x06REJECT\x10\x00\x12\t\n" +
+	"\x05DELAY\x10\x01\"\x85\x02\n" +
+	"\x14ModelDynamicBatching\x120\n" +
+	"\x14preferred_batch_size\x18\x01 \x03(\x05R\x12preferredBatchSize\x12?\n" +
+	"\x1cmax_queue_delay_microseconds\x18\x02 \x01(\x04R\x19maxQueueDelayMicroseconds\x12+\n" +
+	"\x11preserve_ordering\x18\x03 \x01(\bR\x10preserveOrdering\x12M\n" +
+	"\x14default_queue_policy\x18\x06 \x01(\v2\x1b.inference.ModelQueuePolicyR\x12defaultQueuePolicy\"\xb9\x01\n" +
+	"\x12ModelInstanceGroup\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\x126\n" +
+	"\x04kind\x18\x04 \x01(\x0e2\".inference.ModelInstanceGroup.KindR\x04kind\"A\n" +
+	"\x04Kind\x12\r\n" +
+	"\tKIND_AUTO\x10\x00\x12\f\n" +
+	"\bKIND_GPU\x10\x01\x12\f\n" +
+	"\bKIND_CPU\x10\x02\x12\x0e\n" +
+	"\n" +
+	"KIND_MODEL\x10\x03\"6\n" +
+	"\x16ModelTransactionPolicy\x12\x1c\n" +
+	"\tdecoupled\x18\x01 \x01(\bR\tdecoupled\"\x8f\x04\n" +
+	"\vModelConfig\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bplatform\x18\x02 \x01(\tR\bplatform\x12D\n" +
+	"\x0eversion_policy\x18\x03 \x01(\v2\x1d.inference.ModelVersionPolicyR\rversionPolicy\x12$\n" +
+	"\x0emax_batch_size\x18\x04 \x01(\x05R\fmaxBatchSize\x12+\n" +
+	"\x05input\x18\x05 \x03(\v2\x15.inference.ModelInputR\x05input\x12.\n" +
+	"\x06output\x18\x06 \x03(\v2\x16.inference.ModelOutputR\x06output\x12D\n" +
+	"\x0einstance_group\x18\a \x03(\v2\x1d.inference.ModelInstanceGroupR\rinstanceGroup\x12J\n" +
+	"\x10dynamic_batching\x18\v \x01(\v2\x1f.inference.ModelDynamicBatchingR\x0fdynamicBatching\x12\x18\n" +
+	"\abackend\x18\x11 \x01(\tR\abackend\x12[\n" +
+	"\x18model_transaction_policy\x18\x13 \x01(\v2!.inference.ModelTransactionPolicyR\x16modelTransactionPolicy\"F\n" +
+	"\x16ModelStatisticsRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"V\n" +
+	"\x17ModelStatisticsResponse\x12;\n" +
+	"\vmodel_stats\x18\x01 \x03(\v2\x1a.inference.ModelStatisticsR\n" +
+	"modelStats\"9\n" +
+	"\x11StatisticDuration\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x0e\n" +
+	"\x02ns\x18\x02 \x01(\x04R\x02ns\"\xf2\x03\n" +
+	"\x0fInferStatistics\x126\n" +
+	"\asuccess\x18\x01 \x01(\v2\x1c.inference.StatisticDurationR\asuccess\x120\n" +
+	"\x04fail\x18\x02 \x01(\v2\x1c.inference.StatisticDurationR\x04fail\x122\n" +
+	"\x05queue\x18\x03 \x01(\v2\x1c.inference.StatisticDurationR\x05queue\x12A\n" +
+	"\rcompute_input\x18\x04 \x01(\v2\x1c.inference.StatisticDurationR\fcomputeInput\x12A\n" +
+	"\rcompute_infer\x18\x05 \x01(\v2\x1c.inference.StatisticDurationR\fcomputeInfer\x12C\n" +
+	"\x0ecompute_output\x18\x06 \x01(\v2\x1c.inference.StatisticDurationR\rcomputeOutput\x129\n" +
+	"\tcache_hit\x18\a \x01(\v2\x1c.inference.StatisticDurationR\bcacheHit\x12;\n" +
+	"\n" +
+	"cache_miss\x18\b \x01(\v2\x1c.inference.StatisticDurationR\tcacheMiss\"\x80\x02\n" +
+	"\x14InferBatchStatistics\x12\x1d\n" +
+	"\n" +
+	"batch_size\x18\x01 \x01(\x04R\tbatchSize\x12A\n" +
+	"\rcompute_input\x18\x02 \x01(\v2\x1c.inference.StatisticDurationR\fcomputeInput\x12A\n" +
+	"\rcompute_infer\x18\x03 \x01(\v2\x1c.inference.StatisticDurationR\fcomputeInfer\x12C\n" +
+	"\x0ecompute_output\x18\x04 \x01(\v2\x1c.inference.StatisticDurationR\rcomputeOutput\"\xbf\x02\n" +
+	"\x0fModelStatistics\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12%\n" +
+	"\x0elast_inference\x18\x03 \x01(\x04R\rlastInference\x12'\n" +
+	"\x0finference_count\x18\x04 \x01(\x04R\x0einferenceCount\x12'\n" +
+	"\x0fexecution_count\x18\x05 \x01(\x04R\x0eexecutionCount\x12C\n" +
+	"\x0finference_stats\x18\x06 \x01(\v2\x1a.inference.InferStatisticsR\x0einferenceStats\x12@\n" +
+	"\vbatch_stats\x18\a \x03(\v2\x1f.inference.InferBatchStatisticsR\n" +
+	"batchStats*\xfa\x01\n" +
+	"\bDataType\x12\x10\n" +
+	"\fTYPE_INVALID\x10\x00\x12\r\n" +
+	"\tTYPE_BOOL\x10\x01\x12\x0e\n" +
+	"\n" +
+	"TYPE_UINT8\x10\x02\x12\x0f\n" +
+	"\vTYPE_UINT16\x10\x03\x12\x0f\n" +
+	"\vTYPE_UINT32\x10\x04\x12\x0f\n" +
+	"\vTYPE_UINT64\x10\x05\x12\r\n" +
+	"\tTYPE_INT8\x10\x06\x12\x0e\n" +
+	"\n" +
+	"TYPE_INT16\x10\a\x12\x0e\n" +
+	"\n" +
+	"TYPE_INT32\x10\b\x12\x0e\n" +
+	"\n" +
+	"TYPE_INT64\x10\t\x12\r\n" +
+	"\tTYPE_FP16\x10\n" +
+	"\x12\r\n" +
+	"\tTYPE_FP32\x10\v\x12\r\n" +
+	"\tTYPE_FP64\x10\f\x12\x0f\n" +
+	"\vTYPE_STRING\x10\r\x12\r\n" +
+	"\tTYPE_BF16\x10\x0e2\xb7\b\n" +
 	"\x14GRPCInferenceService\x12K\n" +
 	"\n" +
 	"ServerLive\x12\x1c.inference.ServerLiveRequest\x1a\x1d.inference.ServerLiveResponse\"\x00\x12N\n" +
@@ -1961,7 +3417,10 @@ const file_open_inference_grpc_proto_rawDesc = "" +
 	"ModelInfer\x12\x1c.inference.ModelInferRequest\x1a\x1d.inference.ModelInferResponse\"\x00\x12Z\n" +
 	"\x0fRepositoryIndex\x12!.inference.RepositoryIndexRequest\x1a\".inference.RepositoryIndexResponse\"\x00\x12f\n" +
 	"\x13RepositoryModelLoad\x12%.inference.RepositoryModelLoadRequest\x1a&.inference.RepositoryModelLoadResponse\"\x00\x12l\n" +
-	"\x15RepositoryModelUnload\x12'.inference.RepositoryModelUnloadRequest\x1a(.inference.RepositoryModelUnloadResponse\"\x00b\x06proto3"
+	"\x15RepositoryModelUnload\x12'.inference.RepositoryModelUnloadRequest\x1a(.inference.RepositoryModelUnloadResponse\"\x00\x12N\n" +
+	"\vModelConfig\x12\x1d.inference.ModelConfigRequest\x1a\x1e.inference.ModelConfigResponse\"\x00\x12Z\n" +
+	"\x0fModelStatistics\x12!.inference.ModelStatisticsRequest\x1a\".inference.ModelStatisticsResponse\"\x00\x12[\n" +
+	"\x10ModelStreamInfer\x12\x1c.inference.ModelInferRequest\x1a#.inference.ModelStreamInferResponse\"\x00(\x010\x01b\x06proto3"
 
 var (
 	file_open_inference_grpc_proto_rawDescOnce sync.Once
@@ -1975,90 +3434,146 @@ func file_open_inference_grpc_proto_rawDescGZIP() []byte {
 	return file_open_inference_grpc_proto_rawDescData
 }
 
-var file_open_inference_grpc_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_open_inference_grpc_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_open_inference_grpc_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_open_inference_grpc_proto_goTypes = []any{
-	(*ServerLiveRequest)(nil),                    // 0: inference.ServerLiveRequest
-	(*ServerLiveResponse)(nil),                   // 1: inference.ServerLiveResponse
-	(*ServerReadyRequest)(nil),                   // 2: inference.ServerReadyRequest
-	(*ServerReadyResponse)(nil),                  // 3: inference.ServerReadyResponse
-	(*ModelReadyRequest)(nil),                    // 4: inference.ModelReadyRequest
-	(*ModelReadyResponse)(nil),                   // 5: inference.ModelReadyResponse
-	(*ServerMetadataRequest)(nil),                // 6: inference.ServerMetadataRequest
-	(*ServerMetadataResponse)(nil),               // 7: inference.ServerMetadataResponse
-	(*ModelMetadataRequest)(nil),                 // 8: inference.ModelMetadataRequest
-	(*ModelMetadataResponse)(nil),                // 9: inference.ModelMetadataResponse
-	(*ModelInferRequest)(nil),                    // 10: inference.ModelInferRequest
-	(*ModelInferResponse)(nil),                   // 11: inference.ModelInferResponse
-	(*InferParameter)(nil),                       // 12: inference.InferParameter
-	(*InferTensorContents)(nil),                  // 13: inference.InferTensorContents
-	(*RepositoryIndexRequest)(nil),               // 14: inference.RepositoryIndexRequest
-	(*RepositoryIndexResponse)(nil),              // 15: inference.RepositoryIndexResponse
-	(*ModelRepositoryParameter)(nil),             // 16: inference.ModelRepositoryParameter
-	(*RepositoryModelLoadRequest)(nil),           // 17: inference.RepositoryModelLoadRequest
-	(*RepositoryModelLoadResponse)(nil),          // 18: inference.RepositoryModelLoadResponse
-	(*RepositoryModelUnloadRequest)(nil),         // 19: inference.RepositoryModelUnloadRequest
-	(*RepositoryModelUnloadResponse)(nil),        // 20: inference.RepositoryModelUnloadResponse
-	(*ModelMetadataResponse_TensorMetadata)(nil), // 21: inference.ModelMetadataResponse.TensorMetadata
-	nil, // 22: inference.ModelMetadataResponse.PropertiesEntry
-	(*ModelInferRequest_InferInputTensor)(nil),           // 23: inference.ModelInferRequest.InferInputTensor
-	(*ModelInferRequest_InferRequestedOutputTensor)(nil), // 24: inference.ModelInferRequest.InferRequestedOutputTensor
-	nil, // 25: inference.ModelInferRequest.ParametersEntry
-	nil, // 26: inference.ModelInferRequest.InferInputTensor.ParametersEntry
-	nil, // 27: inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry
-	(*ModelInferResponse_InferOutputTensor)(nil), // 28: inference.ModelInferResponse.InferOutputTensor
-	nil, // 29: inference.ModelInferResponse.ParametersEntry
-	nil, // 30: inference.ModelInferResponse.InferOutputTensor.ParametersEntry
-	(*RepositoryIndexResponse_ModelIndex)(nil), // 31: inference.RepositoryIndexResponse.ModelIndex
-	nil, // 32: inference.RepositoryModelLoadRequest.ParametersEntry
-	nil, // 33: inference.RepositoryModelUnloadRequest.ParametersEntry
+	(DataType)(0),                                // 0: inference.DataType
+	(ModelQueuePolicy_TimeoutAction)(0),          // 1: inference.ModelQueuePolicy.TimeoutAction
+	(ModelInstanceGroup_Kind)(0),                 // 2: inference.ModelInstanceGroup.Kind
+	(*ServerLiveRequest)(nil),                    // 3: inference.ServerLiveRequest
+	(*ServerLiveResponse)(nil),                   // 4: inference.ServerLiveResponse
+	(*ServerReadyRequest)(nil),                   // 5: inference.ServerReadyRequest
+	(*ServerReadyResponse)(nil),                  // 6: inference.ServerReadyResponse
+	(*ModelReadyRequest)(nil),                    // 7: inference.ModelReadyRequest
+	(*ModelReadyResponse)(nil),                   // 8: inference.ModelReadyResponse
+	(*ServerMetadataRequest)(nil),                // 9: inference.ServerMetadataRequest
+	(*ServerMetadataResponse)(nil),               // 10: inference.ServerMetadataResponse
+	(*ModelMetadataRequest)(nil),                 // 11: inference.ModelMetadataRequest
+	(*ModelMetadataResponse)(nil),                // 12: inference.ModelMetadataResponse
+	(*ModelInferRequest)(nil),                    // 13: inference.ModelInferRequest
+	(*ModelInferResponse)(nil),                   // 14: inference.ModelInferResponse
+	(*InferParameter)(nil),                       // 15: inference.InferParameter
+	(*InferTensorContents)(nil),                  // 16: inference.InferTensorContents
+	(*RepositoryIndexRequest)(nil),               // 17: inference.RepositoryIndexRequest
+	(*RepositoryIndexResponse)(nil),              // 18: inference.RepositoryIndexResponse
+	(*ModelRepositoryParameter)(nil),             // 19: inference.ModelRepositoryParameter
+	(*RepositoryModelLoadRequest)(nil),           // 20: inference.RepositoryModelLoadRequest
+	(*RepositoryModelLoadResponse)(nil),          // 21: inference.RepositoryModelLoadResponse
+	(*RepositoryModelUnloadRequest)(nil),         // 22: inference.RepositoryModelUnloadRequest
+	(*RepositoryModelUnloadResponse)(nil),        // 23: inference.RepositoryModelUnloadResponse
+	(*ModelStreamInferResponse)(nil),             // 24: inference.ModelStreamInferResponse
+	(*ModelConfigRequest)(nil),                   // 25: inference.ModelConfigRequest
+	(*ModelConfigResponse)(nil),                  // 26: inference.ModelConfigResponse
+	(*ModelInput)(nil),                           // 27: inference.ModelInput
+	(*ModelOutput)(nil),                          // 28: inference.ModelOutput
+	(*ModelVersionPolicy)(nil),                   // 29: inference.ModelVersionPolicy
+	(*ModelQueuePolicy)(nil),                     // 30: inference.ModelQueuePolicy
+	(*ModelDynamicBatching)(nil),                 // 31: inference.ModelDynamicBatching
+	(*ModelInstanceGroup)(nil),                   // 32: inference.ModelInstanceGroup
+	(*ModelTransactionPolicy)(nil),               // 33: inference.ModelTransactionPolicy
+	(*ModelConfig)(nil),                          // 34: inference.ModelConfig
+	(*ModelStatisticsRequest)(nil),               // 35: inference.ModelStatisticsRequest
+	(*ModelStatisticsResponse)(nil),              // 36: inference.ModelStatisticsResponse
+	(*StatisticDuration)(nil),                    // 37: inference.StatisticDuration
+	(*InferStatistics)(nil),                      // 38: inference.InferStatistics
+	(*InferBatchStatistics)(nil),                 // 39: inference.InferBatchStatistics
+	(*ModelStatistics)(nil),                      // 40: inference.ModelStatistics
+	(*ModelMetadataResponse_TensorMetadata)(nil), // 41: inference.ModelMetadataResponse.TensorMetadata
+	nil, // 42: inference.ModelMetadataResponse.PropertiesEntry
+	(*ModelInferRequest_InferInputTensor)(nil),           // 43: inference.ModelInferRequest.InferInputTensor
+	(*ModelInferRequest_InferRequestedOutputTensor)(nil), // 44: inference.ModelInferRequest.InferRequestedOutputTensor
+	nil, // 45: inference.ModelInferRequest.ParametersEntry
+	nil, // 46: inference.ModelInferRequest.InferInputTensor.ParametersEntry
+	nil, // 47: inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry
+	(*ModelInferResponse_InferOutputTensor)(nil), // 48: inference.ModelInferResponse.InferOutputTensor
+	nil, // 49: inference.ModelInferResponse.ParametersEntry
+	nil, // 50: inference.ModelInferResponse.InferOutputTensor.ParametersEntry
+	(*RepositoryIndexResponse_ModelIndex)(nil), // 51: inference.RepositoryIndexResponse.ModelIndex
+	nil,                                 // 52: inference.RepositoryModelLoadRequest.ParametersEntry
+	nil,                                 // 53: inference.RepositoryModelUnloadRequest.ParametersEntry
+	(*ModelVersionPolicy_Specific)(nil), // 54: inference.ModelVersionPolicy.Specific
 }
 var file_open_inference_grpc_proto_depIdxs = []int32{
-	21, // 0: inference.ModelMetadataResponse.inputs:type_name -> inference.ModelMetadataResponse.TensorMetadata
-	21, // 1: inference.ModelMetadataResponse.outputs:type_name -> inference.ModelMetadataResponse.TensorMetadata
-	22, // 2: inference.ModelMetadataResponse.properties:type_name -> inference.ModelMetadataResponse.PropertiesEntry
-	25, // 3: inference.ModelInferRequest.parameters:type_name -> inference.ModelInferRequest.ParametersEntry
-	23, // 4: inference.ModelInferRequest.inputs:type_name -> inference.ModelInferRequest.InferInputTensor
-	24, // 5: inference.ModelInferRequest.outputs:type_name -> inference.ModelInferRequest.InferRequestedOutputTensor
-	29, // 6: inference.ModelInferResponse.parameters:type_name -> inference.ModelInferResponse.ParametersEntry
-	28, // 7: inference.ModelInferResponse.outputs:type_name -> inference.ModelInferResponse.InferOutputTensor
-	31, // 8: inference.RepositoryIndexResponse.models:type_name -> inference.RepositoryIndexResponse.ModelIndex
-	32, // 9: inference.RepositoryModelLoadRequest.parameters:type_name -> inference.RepositoryModelLoadRequest.ParametersEntry
-	33, // 10: inference.RepositoryModelUnloadRequest.parameters:type_name -> inference.RepositoryModelUnloadRequest.ParametersEntry
-	26, // 11: inference.ModelInferRequest.InferInputTensor.parameters:type_name -> inference.ModelInferRequest.InferInputTensor.ParametersEntry
-	13, // 12: inference.ModelInferRequest.InferInputTensor.contents:type_name -> inference.InferTensorContents
-	27, // 13: inference.ModelInferRequest.InferRequestedOutputTensor.parameters:type_name -> inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry
-	12, // 14: inference.ModelInferRequest.ParametersEntry.value:type_name -> inference.InferParameter
-	12, // 15: inference.ModelInferRequest.InferInputTensor.ParametersEntry.value:type_name -> inference.InferParameter
-	12, // 16: inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry.value:type_name -> inference.InferParameter
-	30, // 17: inference.ModelInferResponse.InferOutputTensor.parameters:type_name -> inference.ModelInferResponse.InferOutputTensor.ParametersEntry
-	13, // 18: inference.ModelInferResponse.InferOutputTensor.contents:type_name -> inference.InferTensorContents
-	12, // 19: inference.ModelInferResponse.ParametersEntry.value:type_name -> inference.InferParameter
-	12, // 20: inference.ModelInferResponse.InferOutputTensor.ParametersEntry.value:type_name -> inference.InferParameter
-	16, // 21: inference.RepositoryModelLoadRequest.ParametersEntry.value:type_name -> inference.ModelRepositoryParameter
-	16, // 22: inference.RepositoryModelUnloadRequest.ParametersEntry.value:type_name -> inference.ModelRepositoryParameter
-	0,  // 23: inference.GRPCInferenceService.ServerLive:input_type -> inference.ServerLiveRequest
-	2,  // 24: inference.GRPCInferenceService.ServerReady:input_type -> inference.ServerReadyRequest
-	4,  // 25: inference.GRPCInferenceService.ModelReady:input_type -> inference.ModelReadyRequest
-	6,  // 26: inference.GRPCInferenceService.ServerMetadata:input_type -> inference.ServerMetadataRequest
-	8,  // 27: inference.GRPCInferenceService.ModelMetadata:input_type -> inference.ModelMetadataRequest
-	10, // 28: inference.GRPCInferenceService.ModelInfer:input_type -> inference.ModelInferRequest
-	14, // 29: inference.GRPCInferenceService.RepositoryIndex:input_type -> inference.RepositoryIndexRequest
-	17, // 30: inference.GRPCInferenceService.RepositoryModelLoad:input_type -> inference.RepositoryModelLoadRequest
-	19, // 31: inference.GRPCInferenceService.RepositoryModelUnload:input_type -> inference.RepositoryModelUnloadRequest
-	1,  // 32: inference.GRPCInferenceService.ServerLive:output_type -> inference.ServerLiveResponse
-	3,  // 33: inference.GRPCInferenceService.ServerReady:output_type -> inference.ServerReadyResponse
-	5,  // 34: inference.GRPCInferenceService.ModelReady:output_type -> inference.ModelReadyResponse
-	7,  // 35: inference.GRPCInferenceService.ServerMetadata:output_type -> inference.ServerMetadataResponse
-	9,  // 36: inference.GRPCInferenceService.ModelMetadata:output_type -> inference.ModelMetadataResponse
-	11, // 37: inference.GRPCInferenceService.ModelInfer:output_type -> inference.ModelInferResponse
-	15, // 38: inference.GRPCInferenceService.RepositoryIndex:output_type -> inference.RepositoryIndexResponse
-	18, // 39: inference.GRPCInferenceService.RepositoryModelLoad:output_type -> inference.RepositoryModelLoadResponse
-	20, // 40: inference.GRPCInferenceService.RepositoryModelUnload:output_type -> inference.RepositoryModelUnloadResponse
-	32, // [32:41] is the sub-list for method output_type
-	23, // [23:32] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	41, // 0: inference.ModelMetadataResponse.inputs:type_name -> inference.ModelMetadataResponse.TensorMetadata
+	41, // 1: inference.ModelMetadataResponse.outputs:type_name -> inference.ModelMetadataResponse.TensorMetadata
+	42, // 2: inference.ModelMetadataResponse.properties:type_name -> inference.ModelMetadataResponse.PropertiesEntry
+	45, // 3: inference.ModelInferRequest.parameters:type_name -> inference.ModelInferRequest.ParametersEntry
+	43, // 4: inference.ModelInferRequest.inputs:type_name -> inference.ModelInferRequest.InferInputTensor
+	44, // 5: inference.ModelInferRequest.outputs:type_name -> inference.ModelInferRequest.InferRequestedOutputTensor
+	49, // 6: inference.ModelInferResponse.parameters:type_name -> inference.ModelInferResponse.ParametersEntry
+	48, // 7: inference.ModelInferResponse.outputs:type_name -> inference.ModelInferResponse.InferOutputTensor
+	51, // 8: inference.RepositoryIndexResponse.models:type_name -> inference.RepositoryIndexResponse.ModelIndex
+	52, // 9: inference.RepositoryModelLoadRequest.parameters:type_name -> inference.RepositoryModelLoadRequest.ParametersEntry
+	53, // 10: inference.RepositoryModelUnloadRequest.parameters:type_name -> inference.RepositoryModelUnloadRequest.ParametersEntry
+	14, // 11: inference.ModelStreamInferResponse.infer_response:type_name -> inference.ModelInferResponse
+	34, // 12: inference.ModelConfigResponse.config:type_name -> inference.ModelConfig
+	0,  // 13: inference.ModelInput.data_type:type_name -> inference.DataType
+	0,  // 14: inference.ModelOutput.data_type:type_name -> inference.DataType
+	54, // 15: inference.ModelVersionPolicy.specific:type_name -> inference.ModelVersionPolicy.Specific
+	1,  // 16: inference.ModelQueuePolicy.timeout_action:type_name -> inference.ModelQueuePolicy.TimeoutAction
+	30, // 17: inference.ModelDynamicBatching.default_queue_policy:type_name -> inference.ModelQueuePolicy
+	2,  // 18: inference.ModelInstanceGroup.kind:type_name -> inference.ModelInstanceGroup.Kind
+	29, // 19: inference.ModelConfig.version_policy:type_name -> inference.ModelVersionPolicy
+	27, // 20: inference.ModelConfig.input:type_name -> inference.ModelInput
+	28, // 21: inference.ModelConfig.output:type_name -> inference.ModelOutput
+	32, // 22: inference.ModelConfig.instance_group:type_name -> inference.ModelInstanceGroup
+	31, // 23: inference.ModelConfig.dynamic_batching:type_name -> inference.ModelDynamicBatching
+	33, // 24: inference.ModelConfig.model_transaction_policy:type_name -> inference.ModelTransactionPolicy
+	40, // 25: inference.ModelStatisticsResponse.model_stats:type_name -> inference.ModelStatistics
+	37, // 26: inference.InferStatistics.success:type_name -> inference.StatisticDuration
+	37, // 27: inference.InferStatistics.fail:type_name -> inference.StatisticDuration
+	37, // 28: inference.InferStatistics.queue:type_name -> inference.StatisticDuration
+	37, // 29: inference.InferStatistics.compute_input:type_name -> inference.StatisticDuration
+	37, // 30: inference.InferStatistics.compute_infer:type_name -> inference.StatisticDuration
+	37, // 31: inference.InferStatistics.compute_output:type_name -> inference.StatisticDuration
+	37, // 32: inference.InferStatistics.cache_hit:type_name -> inference.StatisticDuration
+	37, // 33: inference.InferStatistics.cache_miss:type_name -> inference.StatisticDuration
+	37, // 34: inference.InferBatchStatistics.compute_input:type_name -> inference.StatisticDuration
+	37, // 35: inference.InferBatchStatistics.compute_infer:type_name -> inference.StatisticDuration
+	37, // 36: inference.InferBatchStatistics.compute_output:type_name -> inference.StatisticDuration
+	38, // 37: inference.ModelStatistics.inference_stats:type_name -> inference.InferStatistics
+	39, // 38: inference.ModelStatistics.batch_stats:type_name -> inference.InferBatchStatistics
+	46, // 39: inference.ModelInferRequest.InferInputTensor.parameters:type_name -> inference.ModelInferRequest.InferInputTensor.ParametersEntry
+	16, // 40: inference.ModelInferRequest.InferInputTensor.contents:type_name -> inference.InferTensorContents
+	47, // 41: inference.ModelInferRequest.InferRequestedOutputTensor.parameters:type_name -> inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry
+	15, // 42: inference.ModelInferRequest.ParametersEntry.value:type_name -> inference.InferParameter
+	15, // 43: inference.ModelInferRequest.InferInputTensor.ParametersEntry.value:type_name -> inference.InferParameter
+	15, // 44: inference.ModelInferRequest.InferRequestedOutputTensor.ParametersEntry.value:type_name -> inference.InferParameter
+	50, // 45: inference.ModelInferResponse.InferOutputTensor.parameters:type_name -> inference.ModelInferResponse.InferOutputTensor.ParametersEntry
+	16, // 46: inference.ModelInferResponse.InferOutputTensor.contents:type_name -> inference.InferTensorContents
+	15, // 47: inference.ModelInferResponse.ParametersEntry.value:type_name -> inference.InferParameter
+	15, // 48: inference.ModelInferResponse.InferOutputTensor.ParametersEntry.value:type_name -> inference.InferParameter
+	19, // 49: inference.RepositoryModelLoadRequest.ParametersEntry.value:type_name -> inference.ModelRepositoryParameter
+	19, // 50: inference.RepositoryModelUnloadRequest.ParametersEntry.value:type_name -> inference.ModelRepositoryParameter
+	3,  // 51: inference.GRPCInferenceService.ServerLive:input_type -> inference.ServerLiveRequest
+	5,  // 52: inference.GRPCInferenceService.ServerReady:input_type -> inference.ServerReadyRequest
+	7,  // 53: inference.GRPCInferenceService.ModelReady:input_type -> inference.ModelReadyRequest
+	9,  // 54: inference.GRPCInferenceService.ServerMetadata:input_type -> inference.ServerMetadataRequest
+	11, // 55: inference.GRPCInferenceService.ModelMetadata:input_type -> inference.ModelMetadataRequest
+	13, // 56: inference.GRPCInferenceService.ModelInfer:input_type -> inference.ModelInferRequest
+	17, // 57: inference.GRPCInferenceService.RepositoryIndex:input_type -> inference.RepositoryIndexRequest
+	20, // 58: inference.GRPCInferenceService.RepositoryModelLoad:input_type -> inference.RepositoryModelLoadRequest
+	22, // 59: inference.GRPCInferenceService.RepositoryModelUnload:input_type -> inference.RepositoryModelUnloadRequest
+	25, // 60: inference.GRPCInferenceService.ModelConfig:input_type -> inference.ModelConfigRequest
+	35, // 61: inference.GRPCInferenceService.ModelStatistics:input_type -> inference.ModelStatisticsRequest
+	13, // 62: inference.GRPCInferenceService.ModelStreamInfer:input_type -> inference.ModelInferRequest
+	4,  // 63: inference.GRPCInferenceService.ServerLive:output_type -> inference.ServerLiveResponse
+	6,  // 64: inference.GRPCInferenceService.ServerReady:output_type -> inference.ServerReadyResponse
+	8,  // 65: inference.GRPCInferenceService.ModelReady:output_type -> inference.ModelReadyResponse
+	10, // 66: inference.GRPCInferenceService.ServerMetadata:output_type -> inference.ServerMetadataResponse
+	12, // 67: inference.GRPCInferenceService.ModelMetadata:output_type -> inference.ModelMetadataResponse
+	14, // 68: inference.GRPCInferenceService.ModelInfer:output_type -> inference.ModelInferResponse
+	18, // 69: inference.GRPCInferenceService.RepositoryIndex:output_type -> inference.RepositoryIndexResponse
+	21, // 70: inference.GRPCInferenceService.RepositoryModelLoad:output_type -> inference.RepositoryModelLoadResponse
+	23, // 71: inference.GRPCInferenceService.RepositoryModelUnload:output_type -> inference.RepositoryModelUnloadResponse
+	26, // 72: inference.GRPCInferenceService.ModelConfig:output_type -> inference.ModelConfigResponse
+	36, // 73: inference.GRPCInferenceService.ModelStatistics:output_type -> inference.ModelStatisticsResponse
+	24, // 74: inference.GRPCInferenceService.ModelStreamInfer:output_type -> inference.ModelStreamInferResponse
+	63, // [63:75] is the sub-list for method output_type
+	51, // [51:63] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_open_inference_grpc_proto_init() }
@@ -2079,18 +3594,22 @@ func file_open_inference_grpc_proto_init() {
 		(*ModelRepositoryParameter_StringParam)(nil),
 		(*ModelRepositoryParameter_BytesParam)(nil),
 	}
+	file_open_inference_grpc_proto_msgTypes[26].OneofWrappers = []any{
+		(*ModelVersionPolicy_Specific_)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_open_inference_grpc_proto_rawDesc), len(file_open_inference_grpc_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   34,
+			NumEnums:      3,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_open_inference_grpc_proto_goTypes,
 		DependencyIndexes: file_open_inference_grpc_proto_depIdxs,
+		EnumInfos:         file_open_inference_grpc_proto_enumTypes,
 		MessageInfos:      file_open_inference_grpc_proto_msgTypes,
 	}.Build()
 	File_open_inference_grpc_proto = out.File
