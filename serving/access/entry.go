@@ -19,6 +19,8 @@ type Entry struct {
 	Status int    `json:"status"`
 	// GRPC is the status of gRPC, whose Status is 200; nil for other requests.
 	GRPC *int `json:"grpc_status,omitempty"`
+	// Message is the number of a request in its stream, from 1; 0 for a request by itself, and for the stream as a whole.
+	Message int64 `json:"message,omitempty"`
 	// Duration in milliseconds, until the answer was written.
 	Duration float64 `json:"duration_ms"`
 	// In and Out are bytes of bodies.

@@ -81,13 +81,9 @@ func (g *Gateway) logged(next http.Handler, verbOf func(*http.Request) (verb doo
 		r.Body = in
 		ended := false
 		defer func() {
-			e := n.line()
-			e.Time, e.Target, e.Method, e.Path = began.UTC().Truncate(time.Millisecond), g.opts.Target, r.Method, r.URL.Path
-			e.Duration = float64(time.Since(began).Microseconds()) / 1000
+			e := g.line(n, r, began)
 			e.Aborted = !ended || out.failed || (out.silent || isGRPC(r)) && out.left() // the end of an answer over gRPC is yet to be sent
 			e.Status, e.GRPC, e.In, e.Out = out.status, out.grpcStatus(r, e.Aborted), in.bytes, out.bytes
-			e.Client, _, _ = net.SplitHostPort(r.RemoteAddr) // empty where there is no connection
-			e.Trace = oip.CallOf("", r.Header).TraceID()
 			g.opts.Access.Add(e)
 		}()
 		next.ServeHTTP(out, r)
@@ -97,6 +93,28 @@ func (g *Gateway) logged(next http.Handler, verbOf func(*http.Request) (verb doo
 			out.status = http.StatusOK // which net/http says for those who say nothing
 		}
 	})
+}
+
+// line is what a line says of a request that began at a time, but for what was read and answered.
+func (g *Gateway) line(n *note, r *http.Request, began time.Time) access.Entry {
+	e := n.line()
+	e.Time, e.Target, e.Method, e.Path = began.UTC().Truncate(time.Millisecond), g.opts.Target, r.Method, r.URL.Path
+	e.Duration = float64(time.Since(began).Microseconds()) / 1000
+	e.Client, _, _ = net.SplitHostPort(r.RemoteAddr) // empty where there is no connection
+	e.Trace = oip.CallOf("", r.Header).TraceID()
+	return e
+}
+
+// logMessage adds the line of a message of a stream. That of the stream follows at its end.
+func (g *Gateway) logMessage(r *http.Request, a streamAnswer, aborted bool) {
+	if g.opts.Access == nil {
+		return
+	}
+	e := g.line(a.note, r, a.to.arrived)
+	status := int(a.status)
+	e.Message, e.Status, e.GRPC, e.Aborted = a.to.number, http.StatusOK, &status, aborted
+	e.In, e.Out = int64(messagePrefix+len(a.to.content)), int64(len(a.frame))
+	g.opts.Access.Add(e)
 }
 
 // countedRequest counts the bytes of a request's body that were read.

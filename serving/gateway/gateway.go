@@ -91,6 +91,7 @@ type Gateway struct {
 	poke      chan struct{}
 	changed   chan struct{} // there is something to report at once
 	grpc      *grpc.Server
+	streams   streams
 
 	cancel     context.CancelFunc
 	background sync.WaitGroup
@@ -119,6 +120,7 @@ func New(opts Options) *Gateway {
 		log:      opts.Logger.With("target", opts.Target),
 		counters: newCounters(),
 		bodies:   newBodies(),
+		streams:  newStreams(),
 		places:   make(chan struct{}, maxInFlight),
 
 		abandoned: make(chan struct{}, maxInFlight),
@@ -148,6 +150,7 @@ func New(opts Options) *Gateway {
 
 // Close stops following the document and unloads the releases after the inferences in progress have ended.
 func (g *Gateway) Close() error {
+	g.streams.end()
 	g.cancel()
 	g.background.Wait()
 	g.grpc.Stop()

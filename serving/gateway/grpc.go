@@ -87,12 +87,16 @@ var methods = func() map[string]bool {
 func (g *Gateway) serveGRPC(w http.ResponseWriter, r *http.Request) {
 	if encoding := r.Header.Get("Grpc-Encoding"); encoding != "" && encoding != "identity" {
 		w.Header().Set("Grpc-Accept-Encoding", "identity")
-		refuseGRPC(w, status.New(codes.Unimplemented, "compressed messages are not supported; send them as they are"))
+		refuseGRPC(w, errCompressed)
+		return
+	}
+	if r.URL.Path == inference.GRPCInferenceService_ModelStreamInfer_FullMethodName {
+		g.serveStream(w, r)
 		return
 	}
 	if !methods[r.URL.Path] {
 		if err := lack(strings.TrimPrefix(r.URL.Path, servicePath)); err != nil {
-			refuseGRPC(w, asStatus(err))
+			refuseGRPC(w, err)
 			return
 		}
 		r.Body = http.NoBody
@@ -102,14 +106,11 @@ func (g *Gateway) serveGRPC(w http.ResponseWriter, r *http.Request) {
 	body, done, err := g.bodies.read(w, r)
 	defer done()
 	if err != nil {
-		if e, ok := errors.AsType[*oip.Error](err); ok && e.RetryAfter > 0 {
-			w.Header().Set(pushback, milliseconds(e.RetryAfter))
-		}
-		refuseGRPC(w, asStatus(err))
+		refuseGRPC(w, err)
 		return
 	}
 	if err := bounded(r.URL.Path, body); err != nil {
-		refuseGRPC(w, asStatus(err))
+		refuseGRPC(w, err)
 		return
 	}
 	takenBy(w, time.Now().Add(g.opts.Timeout+answerTime))
@@ -120,19 +121,29 @@ func (g *Gateway) serveGRPC(w http.ResponseWriter, r *http.Request) {
 
 // bounded refuses an inference that would take many times its bytes when grpc decodes it.
 func bounded(path string, body []byte) error {
-	const prefix = 5 // of a message: whether it is compressed, and its length
-	if path != inference.GRPCInferenceService_ModelInfer_FullMethodName || len(body) < prefix {
+	if path != inference.GRPCInferenceService_ModelInfer_FullMethodName || len(body) < messagePrefix {
 		return nil
 	}
-	return inference.Bounded(body[prefix:])
+	return inference.Bounded(body[messagePrefix:])
 }
 
+var errCompressed = &oip.Error{Status: http.StatusNotImplemented, Message: "compressed messages are not supported; send them as they are"}
+
 // refuseGRPC answers with an error and no message.
-func refuseGRPC(w http.ResponseWriter, s *status.Status) {
+func refuseGRPC(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/grpc")
-	w.Header().Set("Grpc-Status", strconv.Itoa(int(s.Code())))
-	w.Header().Set("Grpc-Message", url.PathEscape(s.Message()))
+	if e, ok := errors.AsType[*oip.Error](err); ok && e.RetryAfter > 0 {
+		w.Header().Set(pushback, milliseconds(e.RetryAfter))
+	}
+	setStatus(w.Header(), asStatus(err))
 	w.WriteHeader(http.StatusOK)
+}
+
+func setStatus(h http.Header, s *status.Status) {
+	h.Set("Grpc-Status", strconv.Itoa(int(s.Code())))
+	if s.Message() != "" {
+		h.Set("Grpc-Message", url.PathEscape(s.Message()))
+	}
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -42,7 +42,7 @@ func (g *Gateway) admitted(next http.Handler, verbOf func(*http.Request) (verb d
 // refuse answers a request with an error, in the form that its protocol has.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if isGRPC(r) {
-		refuseGRPC(w, asStatus(err))
+		refuseGRPC(w, err)
 		return
 	}
 	if oip.ErrorStatus(err) == http.StatusUnauthorized {

@@ -129,6 +129,7 @@ func (s *Server) ControlURL() string { return s.control.url }
 // Close answers the requests under way until ctx ends, then drops the connections of the rest. It returns once their inferences have ended too and
 // the releases are unloaded, which may be later.
 func (s *Server) Close(ctx context.Context) error {
+	s.Gateway.streams.end() // else they would last as long as their clients want
 	err := errors.Join(s.model.close(ctx), s.metrics.close(ctx), s.control.close(ctx), s.Gateway.Close())
 	s.door.Close()
 	s.access.Close()

@@ -82,6 +82,11 @@ func Invalid(format string, args ...any) error {
 	return &Error{Status: http.StatusBadRequest, Message: Shorten(fmt.Sprintf(format, args...))}
 }
 
+// TooLarge makes the error of a request of more than so many bytes.
+func TooLarge(limit int64) error {
+	return &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is larger than %d bytes", limit)}
+}
+
 // ErrorStatus returns the HTTP status that err is answered with: an Error's own, else 500.
 func ErrorStatus(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {

@@ -283,9 +283,8 @@ const firstRead = 4 << 10
 
 // ReadBody reads the body of an InferRequest, at most limit bytes. Its errors are Errors; one that r.Body returns stays as it is.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	tooLarge := &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is larger than %d bytes", limit)}
 	if r.ContentLength > limit {
-		return nil, tooLarge
+		return nil, TooLarge(limit)
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, &Error{Status: http.StatusUnsupportedMediaType, Message: "compressed requests are not supported; send the body without Content-Encoding: " + encoding}
@@ -300,7 +299,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		return nil, own
 	}
 	if _, reached := errors.AsType[*http.MaxBytesError](err); reached {
-		return nil, tooLarge
+		return nil, TooLarge(limit)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil, &Error{Status: http.StatusRequestTimeout, Message: "the request's body did not arrive in time"}
