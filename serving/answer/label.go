@@ -53,9 +53,12 @@ func (r Rules) Wrong(label Label, outputs []oip.Tensor) bool {
 // Loss is the mean difference of the answers and their label, over all rows, as a share of bound: 1 is the largest there is, and a row that is
 // further off counts as 1. known is false where there is no bound, no label or no number.
 func (r Rules) Loss(label Label, outputs []oip.Tensor, bound float64) (loss float64, known bool) {
+	if label == "" || bound <= 0 {
+		return 0, false
+	}
 	reference, err := strconv.ParseFloat(string(label), 64)
 	values := numbersOf(outputOf(r.orDefault()[0], outputs))
-	if err != nil || bound <= 0 || len(values) == 0 {
+	if err != nil || len(values) == 0 {
 		return 0, false
 	}
 	for _, v := range values {

@@ -4,17 +4,16 @@ import "slices"
 
 // Match orders inputs as a model describes them and checks names, types and shapes. Its errors are Errors with status 400.
 func Match(described []TensorMetadata, inputs []Tensor) ([]Tensor, error) {
-	byName := make(map[string]Tensor, len(inputs))
-	for _, t := range inputs {
-		byName[t.Name] = t
-	}
 	ordered := make([]Tensor, len(described))
 	for i, want := range described {
-		t, ok := byName[want.Name]
-		if !ok {
+		at := i // where most clients have it
+		if at >= len(inputs) || inputs[at].Name != want.Name {
+			at = slices.IndexFunc(inputs, func(t Tensor) bool { return t.Name == want.Name })
+		}
+		if at < 0 {
 			return nil, Invalid("input %q is missing", want.Name)
 		}
-		delete(byName, want.Name)
+		t := inputs[at]
 		if t.Datatype() != want.Datatype {
 			return nil, Invalid("input %q has datatype %s, but the model needs %s", want.Name, t.Datatype(), want.Datatype)
 		}
@@ -26,8 +25,13 @@ func Match(described []TensorMetadata, inputs []Tensor) ([]Tensor, error) {
 		}
 		ordered[i] = t
 	}
-	for name := range byName {
-		return nil, Invalid("the model has no input %q", name)
+	if len(inputs) == len(described) { // each has a name of its own
+		return ordered, nil
+	}
+	for _, t := range inputs {
+		if !slices.ContainsFunc(described, func(want TensorMetadata) bool { return want.Name == t.Name }) {
+			return nil, Invalid("the model has no input %q", t.Name)
+		}
 	}
 	return ordered, nil
 }

@@ -175,17 +175,13 @@ func (t Tensor) appendHead(to []byte) []byte {
 	return append(append(to, t.Datatype()...), '"')
 }
 
-// encode makes a message of an envelope, an object, with the tensors under a key, and the binary data of those that binary picks.
-func encode(envelope any, key string, list []Tensor, binary func(Tensor) bool) (Message, error) {
-	head, err := json.Marshal(envelope)
-	if err != nil {
-		return Message{}, err
-	}
-	head = head[:len(head)-1]
+// encode makes a message of the beginning of an object, with the tensors under a key, and the binary data of those that binary picks.
+func encode(head []byte, key string, list []Tensor, binary func(Tensor) bool) (Message, error) {
 	if len(head) > 1 {
 		head = append(head, ',')
 	}
 	head = append(appendText(head, key), ":["...)
+	var err error
 	var data []byte
 	hasBinary := false
 	for i, t := range list {
@@ -221,7 +217,11 @@ type requestJSON struct {
 
 // Encode writes the request, with binary data where they are wanted.
 func (r InferRequest) Encode(binary func(Tensor) bool) (Message, error) {
-	return encode(requestJSON{ID: r.ID, Parameters: r.Parameters, Outputs: r.Outputs}, "inputs", r.Inputs, binary)
+	envelope, err := json.Marshal(requestJSON{ID: r.ID, Parameters: r.Parameters, Outputs: r.Outputs})
+	if err != nil {
+		return Message{}, err
+	}
+	return encode(envelope[:len(envelope)-1], "inputs", r.Inputs, binary)
 }
 
 type responseJSON struct {
@@ -231,10 +231,18 @@ type responseJSON struct {
 	Outputs      []tensorJSON `json:"outputs,omitempty"`
 }
 
+const usualHead = 512 // bytes of an answer before its data, and of a short one as a whole
+
 // Encode writes the answer in the form that its request asks for. An error says what that form cannot carry.
 func (r InferResponse) Encode(to *InferRequest) (Message, error) {
-	envelope := responseJSON{ModelName: r.ModelName, ModelVersion: r.ModelVersion, ID: r.ID}
-	m, err := encode(envelope, "outputs", r.Outputs, func(t Tensor) bool { return to.wantsBinary(t.Name) })
+	head := appendText(append(make([]byte, 0, usualHead), `{"model_name":`...), r.ModelName)
+	if r.ModelVersion != "" {
+		head = appendText(append(head, `,"model_version":`...), r.ModelVersion)
+	}
+	if r.ID != "" {
+		head = appendText(append(head, `,"id":`...), r.ID)
+	}
+	m, err := encode(head, "outputs", r.Outputs, func(t Tensor) bool { return to.wantsBinary(t.Name) })
 	if err != nil {
 		return Message{}, Invalid("%v", err)
 	}
@@ -313,15 +321,15 @@ func ParseRequest(body []byte, header http.Header) (*InferRequest, error) {
 	if err != nil {
 		return nil, Invalid("%v", err)
 	}
-	if err := bounded(head); err != nil {
-		return nil, err
+	isUnicode := utf8.Valid(head) && !hasHalfRune(head)
+	wire, isPlain := requestJSON{}, false
+	if isUnicode {
+		wire, isPlain = plainRequest(head)
 	}
-	if !utf8.Valid(head) || hasHalfRune(head) {
-		return nil, Invalid("the request is not an inference request: JSON is Unicode in UTF-8; send other bytes as binary data")
-	}
-	var wire requestJSON
-	if err := json.Unmarshal(head, &wire); err != nil {
-		return nil, Invalid("the request is not an inference request: %v", misread(err))
+	if !isPlain {
+		if wire, err = anyRequest(head, isUnicode); err != nil {
+			return nil, err
+		}
 	}
 	inputs, err := tensors(wire.Inputs, binary)
 	if err != nil {
@@ -329,6 +337,20 @@ func ParseRequest(body []byte, header http.Header) (*InferRequest, error) {
 	}
 	req := &InferRequest{ID: wire.ID, Parameters: wire.Parameters, Inputs: inputs, Outputs: wire.Outputs}
 	return req, req.Check()
+}
+
+// anyRequest reads the JSON of a request, however it is written.
+func anyRequest(head []byte, isUnicode bool) (wire requestJSON, err error) {
+	if err := bounded(head); err != nil {
+		return wire, err
+	}
+	if !isUnicode {
+		return wire, Invalid("the request is not an inference request: JSON is Unicode in UTF-8; send other bytes as binary data")
+	}
+	if err := json.Unmarshal(head, &wire); err != nil {
+		return wire, Invalid("the request is not an inference request: %v", misread(err))
+	}
+	return wire, nil
 }
 
 // hasHalfRune reports whether JSON has an escape of half a character, \ud800 to \udfff without its other half, which would be read as another
