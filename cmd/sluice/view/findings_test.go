@@ -77,8 +77,6 @@ func TestDiagrams(t *testing.T) {
 	}})
 	golden(t, "plan-sections", func(w io.Writer) error { return Theme{}.Plan(w, plan) })
 	golden(t, "plan-mermaid", func(w io.Writer) error { return Mermaid(w, plan) })
-	golden(t, "plan-dot", func(w io.Writer) error { return DOT(w, plan) })
-	golden(t, "plan-svg", func(w io.Writer) error { return SVG(w, plan) })
 }
 
 func TestEndColumn(t *testing.T) {

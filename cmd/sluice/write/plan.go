@@ -36,12 +36,11 @@ lists limits that the step does not set, with their default values. --against
 shows what a rerun of that run would reuse now that the files were edited, with
 that run's parameters.
 
---format mermaid, dot and svg draw the graph: for Markdown, for Graphviz, and
-as a picture.`,
+--format mermaid draws the graph, for Markdown.`,
 		Example: `  sluice plan pipeline.yaml
   sluice plan pipeline.yaml -p epochs=8
   sluice plan pipeline.yaml --against spam-filter
-  sluice plan --format svg pipeline.yaml > pipeline.svg`,
+  sluice plan --format mermaid pipeline.yaml`,
 		Args: cobra.ExactArgs(1),
 	}
 	kit.AddEnvironment(cmd, &req.EnvFile)
@@ -51,7 +50,7 @@ as a picture.`,
 		return kit.CompleteRuns(cmd, nil, prefix)
 	}))
 	kit.Must(cmd.RegisterFlagCompletionFunc("param", kit.CompleteParams))
-	format := kit.AddFormat(cmd, "mermaid", "dot", "svg")
+	format := kit.AddFormat(cmd, "mermaid")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var err error
 		if req.Params, err = kit.ParseParams(cmd, given); err != nil {
@@ -75,10 +74,6 @@ as a picture.`,
 			return view.JSON(out, plan)
 		case "mermaid":
 			return view.Mermaid(out, plan)
-		case "dot":
-			return view.DOT(out, plan)
-		case "svg":
-			return view.SVG(out, plan)
 		}
 		return view.ThemeOf(out).Plan(out, plan)
 	}
