@@ -18,7 +18,7 @@ import (
 
 // newRoot makes the command tree.
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
+	root := kit.Group(&cobra.Command{
 		Use:   "sluice",
 		Short: "Take a model from raw data to live traffic, with a gate after every step",
 		Long: `Sluice takes a model from raw data to live traffic: it cleans the data, trains
@@ -35,17 +35,8 @@ in the folder .sluice.`,
   sluice report -o report.html`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.ArbitraryArgs,
-
-		Version: versionLine(kit.ReadVersions()),
-
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return kit.UnknownCommand(cmd, args[0])
-			}
-			return cmd.Help()
-		},
-	}
+		Version:       versionLine(kit.ReadVersions()),
+	})
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages |", "Flags.FlagUsagesWrapped 80 |"))
 	kit.AddState(root)

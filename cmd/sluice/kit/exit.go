@@ -22,17 +22,12 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// The exit codes, by error type. They are part of the command line's contract.
+// The exit codes that commands name themselves. Those of runs, by error type, are in the table of spec.EndOfRun.
 const (
 	ExitOK             = 0
 	ExitInfrastructure = 1
 	ExitInvalid        = 2
-	ExitUser           = 3
 	ExitGate           = 4
-	ExitTimeout        = 5
-	ExitBudget         = 6
-	ExitPreempted      = 7
-	ExitCanceled       = 130 // as a shell has it for SIGINT
 )
 
 // ExitSignal returns the exit code of a command that a signal ended, as a shell reports it.
@@ -58,20 +53,6 @@ func (s silent) Error() string { return fmt.Sprintf("exit status %d", s.code) }
 
 // ExitWith returns the error that ends the process with a code when everything has already been printed.
 func ExitWith(code int) error { return silent{code} }
-
-func said(err error) bool { return errors.As(err, new(silent)) }
-
-// exitCode maps an error to the process's exit code.
-func exitCode(err error) int {
-	var quiet silent
-	switch {
-	case err == nil:
-		return ExitOK
-	case errors.As(err, &quiet):
-		return quiet.code
-	}
-	return spec.EndOfRun(spec.StatusFailed, typeOf(err)).Exit // that of a run which failed so
-}
 
 // typeOf returns the type of an error that a command ends with. Some errors without a type have a meaning here.
 func typeOf(err error) string {
@@ -102,12 +83,17 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// Conclude prints a command's error, and returns the process's exit code.
+// Conclude prints a command's error, unless everything has been printed, and returns the process's exit code.
 func Conclude(w io.Writer, err error) int {
-	if err != nil && !said(err) {
-		Complain(w, err)
+	quiet, said := errors.AsType[silent](err)
+	switch {
+	case err == nil:
+		return ExitOK
+	case said:
+		return quiet.code
 	}
-	return exitCode(err)
+	Complain(w, err)
+	return spec.EndOfRun(spec.StatusFailed, typeOf(err)).Exit // that of a run which failed so
 }
 
 // Complain prints an error in the common form: what and why, then what to do.

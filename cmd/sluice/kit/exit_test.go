@@ -18,6 +18,15 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
+// The exit codes that only runs and errors have. They are part of the command line's contract.
+const (
+	exitUser      = 3
+	exitTimeout   = 5
+	exitBudget    = 6
+	exitPreempted = 7
+	exitCanceled  = 130 // as a shell has it for SIGINT
+)
+
 // TestCodeOfRun: only what went well has the exit code 0.
 func TestCodeOfRun(t *testing.T) {
 	tests := []struct {
@@ -29,10 +38,10 @@ func TestCodeOfRun(t *testing.T) {
 		{spec.StatusDeclined, fault.Gate, ExitOK},
 		{spec.StatusSkipped, "", ExitOK}, // by its concurrency group
 		{spec.StatusFailed, fault.Gate, ExitGate},
-		{spec.StatusFailed, fault.User, ExitUser},
-		{spec.StatusFailed, fault.Preempted, ExitPreempted},
+		{spec.StatusFailed, fault.User, exitUser},
+		{spec.StatusFailed, fault.Preempted, exitPreempted},
 		{spec.StatusFailed, "", ExitInfrastructure},
-		{spec.StatusCanceled, fault.Canceled, ExitCanceled},
+		{spec.StatusCanceled, fault.Canceled, exitCanceled},
 	}
 	for _, test := range tests {
 		if got := CodeOfRun(record.RunOutput{Status: test.status, ErrorType: test.errType}); got != test.want {
@@ -55,9 +64,9 @@ func TestConclude(t *testing.T) {
 		{errors.Join(ExitWith(ExitGate), fault.New(fault.User, "exit code 1", nil)), ExitGate, ""},
 		{errors.New("disk"), ExitInfrastructure, "sluice: disk\n"},
 		{fault.New(fault.Gate, "accuracy is 0.5", nil), ExitGate, "sluice: accuracy is 0.5\n"},
-		{fault.Errorf(fault.Budget, "run r: %w", errors.New("it cost 7 USD")), ExitBudget, "sluice: run r: it cost 7 USD\n"},
-		{fmt.Errorf("step: %w", fault.New(fault.User, "exit code 1", nil)), ExitUser, "sluice: exit code 1\n"},
-		{temporal.NewApplicationError("step: it timed out", fault.Timeout), ExitTimeout, "sluice: step: it timed out\n"},
+		{fault.Errorf(fault.Budget, "run r: %w", errors.New("it cost 7 USD")), exitBudget, "sluice: run r: it cost 7 USD\n"},
+		{fmt.Errorf("step: %w", fault.New(fault.User, "exit code 1", nil)), exitUser, "sluice: exit code 1\n"},
+		{temporal.NewApplicationError("step: it timed out", fault.Timeout), exitTimeout, "sluice: step: it timed out\n"},
 		{fault.New(fault.Lost, "a record is gone", nil), ExitInfrastructure, "sluice: a record is gone\n"},
 		{temporal.NewApplicationError("nil map", "runtimeError"), ExitInfrastructure, "sluice: nil map\n"},
 		{temporal.NewCanceledError(), ExitInfrastructure, "sluice: canceled\n"}, // by another; the run's own end is its status
@@ -67,8 +76,8 @@ func TestConclude(t *testing.T) {
 		{WriteFile("/dev/full", []byte("x")), ExitInfrastructure, "sluice: write /dev/full: no space left on device\n  help: free some space there, or write elsewhere\n"},
 		{fmt.Errorf("load: %w", missing), ExitInvalid, "sluice: load: open p.yaml: file does not exist\n"},
 		{&control.LintError{}, ExitInvalid, ""},
-		{fmt.Errorf("wait: %w", context.Canceled), ExitCanceled, "sluice: interrupted\n"},
-		{fault.Errorf(fault.Infrastructure, "wait: %w", context.Canceled), ExitCanceled, "sluice: wait: context canceled\n"},
+		{fmt.Errorf("wait: %w", context.Canceled), exitCanceled, "sluice: interrupted\n"},
+		{fault.Errorf(fault.Infrastructure, "wait: %w", context.Canceled), exitCanceled, "sluice: wait: context canceled\n"},
 	} {
 		var said strings.Builder
 		if code := Conclude(&said, test.err); code != test.code || said.String() != test.says {

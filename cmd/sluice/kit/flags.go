@@ -65,8 +65,7 @@ func Group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 // AddState gives all commands the flag --state. An empty one, as of a variable that a script has not set, would silently mean the working
 // folder, and an empty argument the newest run.
 func AddState(root *cobra.Command) {
-	dir := os.Getenv(StateVariable)
-	dir = cmp.Or(dir, state.Dir)
+	dir := cmp.Or(os.Getenv(StateVariable), state.Dir)
 	root.PersistentFlags().String("state", dir, "state folder, also set by $"+StateVariable)
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if slices.Contains(args, "") && !strings.HasPrefix(cmd.Name(), cobra.ShellCompRequestCmd) {
