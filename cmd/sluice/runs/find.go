@@ -15,6 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
 )
@@ -66,48 +67,49 @@ func ambiguous(cmd *cobra.Command, args []string, open []record.RunRecord) error
 	return fault.New(fault.Invalid, b.String(), nil)
 }
 
-// findRun reads the run that the first argument names; without one, the newest.
-func findRun(cmd *cobra.Command, args []string) (record.Run, error) {
+// findRun opens the store and reads the run that the first argument names; without one, the newest.
+func findRun(cmd *cobra.Command, args []string) (*store.Store, record.Run, error) {
 	s, err := kit.OpenStore(cmd)
 	if err != nil {
-		return record.Run{}, err
+		return nil, record.Run{}, err
 	}
-	return control.FindRun(cmd.Context(), s, kit.Arg(args, 0))
+	run, err := control.FindRun(cmd.Context(), s, kit.Arg(args, 0))
+	return s, run, err
 }
 
-// findStep makes out the run and step that are meant: one argument that is a step of the newest run means that. A step may be one
-// instance of it, fit.3, and is empty when none is named.
-func findStep(cmd *cobra.Command, args []string) (run record.Run, step string, err error) {
+// findStep opens the store and makes out the run and step that are meant: one argument that is a step of the newest run means that. A step may
+// be one instance of it, fit.3, and is empty when none is named.
+func findStep(cmd *cobra.Command, args []string) (s *store.Store, run record.Run, step string, err error) {
+	if s, err = kit.OpenStore(cmd); err != nil {
+		return nil, run, "", err
+	}
+	ctx := cmd.Context()
 	switch len(args) {
 	case 2:
 		step = args[1]
 	case 1:
-		newest, err := findRun(cmd, nil)
+		newest, err := control.FindRun(ctx, s, "")
 		switch {
 		case err == nil && hasStep(newest, args[0]):
-			return newest, args[0], nil
+			return s, newest, args[0], nil
 		case err != nil && fault.TypeOf(err) != fault.Invalid:
-			return run, "", err
+			return nil, run, "", err
 		} // without runs, it may be the ID of one that began a moment ago
 	}
-	if run, err = findRun(cmd, args); err != nil {
+	if run, err = control.FindRun(ctx, s, kit.Arg(args, 0)); err != nil {
 		if len(args) == 1 {
-			err = suggestStep(cmd, args[0], err)
+			err = suggestStep(cmd, s, args[0], err)
 		}
-		return run, "", err
+		return nil, run, "", err
 	}
 	if step != "" && !hasStep(run, step) {
-		return run, "", fault.Errorf(fault.Invalid, "run %s has no step `%s`%s", run.Run, step, nearest.Help(step, stepsOf(run)))
+		return nil, run, "", fault.Errorf(fault.Invalid, "run %s has no step `%s`%s", run.Run, step, nearest.Help(step, stepsOf(run)))
 	}
-	return run, step, nil
+	return s, run, step, nil
 }
 
 // suggestStep adds to the error of a name that no run has the newest run with a step of that name, or a near step of the newest run.
-func suggestStep(cmd *cobra.Command, name string, failed error) error {
-	s, err := kit.OpenStore(cmd)
-	if err != nil {
-		return failed
-	}
+func suggestStep(cmd *cobra.Command, s *store.Store, name string, failed error) error {
 	all, err := record.Runs(cmd.Context(), s)
 	own, _ := record.Apart(all)
 	if err != nil || len(own) == 0 || strings.Contains(fault.Message(failed), "\nhelp: ") {
@@ -151,7 +153,7 @@ func completeSteps(cmd *cobra.Command, args []string, prefix string) ([]string, 
 
 // completeStepsOfRun offers the steps of the run that is the first argument, or of the newest.
 func completeStepsOfRun(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	run, err := findRun(cmd, args)
+	_, run, err := findRun(cmd, args)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

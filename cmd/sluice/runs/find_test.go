@@ -26,7 +26,7 @@ func TestFindStepOfTheFirstRun(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.Flags().String("state", t.TempDir(), "")
 		cmd.SetContext(t.Context())
-		if _, _, err := findStep(cmd, []string{"spam"}); fault.TypeOf(err) != fault.Invalid {
+		if _, _, _, err := findStep(cmd, []string{"spam"}); fault.TypeOf(err) != fault.Invalid {
 			t.Errorf("without runs: %v", err)
 		}
 		run := "spam-" + time.Now().UTC().Format("20060102-150405") + "-ab12"
@@ -35,7 +35,7 @@ func TestFindStepOfTheFirstRun(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if got, step, err := findStep(cmd, []string{run}); err != nil || got.Run != run || step != "" {
+		if _, got, step, err := findStep(cmd, []string{run}); err != nil || got.Run != run || step != "" {
 			t.Errorf("got run %q, step %q, %v; want run %s", got.Run, step, err, run)
 		}
 	})

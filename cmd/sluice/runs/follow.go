@@ -83,12 +83,7 @@ func (f *follower) announce() error {
 			return err
 		}
 	}
-	if f.sub.Beside != "" {
-		if _, err := fmt.Fprint(f.err, saysBeside(f.sub)); err != nil {
-			return err
-		}
-	}
-	if _, err := fmt.Fprint(f.err, saysWithheld(f.sub.Workspace)); err != nil {
+	if _, err := fmt.Fprint(f.err, saysBeside(f.sub)+saysWithheld(f.sub.Workspace)); err != nil {
 		return err
 	}
 	took := ""
@@ -117,6 +112,9 @@ func saysWithheld(w control.Snapshot) string {
 
 // saysBeside says that another run of the pipeline is open, why this is not that run, and what to do about either.
 func saysBeside(sub control.Submitted) string {
+	if sub.Beside == "" {
+		return ""
+	}
 	why := "it was started with other options"
 	if len(sub.Differs) > 0 {
 		why = view.Few(sub.Differs)
@@ -464,15 +462,10 @@ func (f *follower) served() string {
 
 // saysServed says of each target which release of it is served, or why none is. A gateway that listens may have none to serve.
 func saysServed(targets map[string]worker.Address, serving, troubles map[string]string) string {
-	all := map[string]bool{}
-	for target := range targets {
-		all[target] = true
-	}
-	for target := range troubles {
-		all[target] = true
-	}
+	all := slices.AppendSeq(slices.Collect(maps.Keys(targets)), maps.Keys(troubles))
+	slices.Sort(all)
 	var b strings.Builder
-	for _, target := range slices.Sorted(maps.Keys(all)) {
+	for _, target := range slices.Compact(all) {
 		release, trouble := serving[target], human.Line(troubles[target])
 		switch {
 		case release != "":

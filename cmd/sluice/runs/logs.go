@@ -68,15 +68,11 @@ begins that it begins.`,
 		if err != nil {
 			return err
 		}
-		run, step, err := findStep(cmd, args)
+		s, run, step, err := findStep(cmd, args)
 		if err != nil {
 			return err
 		}
-		if run, step, err = inChild(cmd, run, step); err != nil {
-			return err
-		}
-		s, err := kit.OpenStore(cmd)
-		if err != nil {
+		if run, step, err = inChild(cmd.Context(), s, run, step); err != nil {
 			return err
 		}
 		l := &logs{
@@ -108,7 +104,7 @@ begins that it begins.`,
 }
 
 // inChild turns a step of kind pipeline into its child's run, whole.
-func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, string, error) {
+func inChild(ctx context.Context, s *store.Store, run record.Run, step string) (record.Run, string, error) {
 	id, index := record.SplitStep(step)
 	i := slices.IndexFunc(run.Graph, func(n spec.Node) bool { return n.ID == id && n.Kind == spec.KindPipeline })
 	if step == "" || i < 0 {
@@ -118,18 +114,14 @@ func inChild(cmd *cobra.Command, run record.Run, step string) (record.Run, strin
 		return run, step, fault.Errorf(fault.Invalid, "each instance of `%s` is a separate run\n"+
 			"help: select one, such as `sluice logs %s %s.0`", step, run.Run, step)
 	}
-	s, err := kit.OpenStore(cmd)
-	if err != nil {
-		return run, step, err
-	}
-	v, err := viewOf(cmd.Context(), s, run, step, 0)
+	v, err := viewOf(ctx, s, run, step, 0)
 	switch {
 	case err != nil:
 		return run, step, err
 	case v.Step.ChildRun == "":
 		return run, step, fault.Errorf(fault.Invalid, "the child run of `%s` has not started", step)
 	}
-	child, err := record.LoadRun(cmd.Context(), s, v.Step.ChildRun)
+	child, err := record.LoadRun(ctx, s, v.Step.ChildRun)
 	return child, "", err
 }
 

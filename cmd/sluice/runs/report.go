@@ -3,10 +3,8 @@ package runs
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/cmd/sluice/view"
-	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -40,19 +37,13 @@ as it is now, with what it waits for.`,
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write, - for standard output (default: RUN.html; in a step, reports/RUN.html in the state folder)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		run, err := findRun(cmd, args)
+		s, run, err := findRun(cmd, args)
 		if err != nil {
 			return err
 		}
-		s, err := kit.OpenStore(cmd)
+		l, err := refresh(cmd, &run)
 		if err != nil {
 			return err
-		}
-		l := live{carried: true}
-		if run.Status == spec.StatusRunning {
-			if l, err = refresh(cmd, &run); err != nil {
-				return err
-			}
 		}
 		data, err := collect(cmd.Context(), s, run)
 		if err != nil {
@@ -121,21 +112,11 @@ func collect(ctx context.Context, s *store.Store, run record.Run) (report.Data, 
 		if curve == "" {
 			continue
 		}
-		points, err := readCurve(ctx, s, curve)
-		if err != nil {
+		var points []report.Point
+		if err := record.ReadBlob(ctx, s, curve, &points); err != nil {
 			return data, fmt.Errorf("loss curve of %s: %w", step.Step, err)
 		}
 		data.Curves[step.Step] = points
 	}
 	return data, nil
-}
-
-func readCurve(ctx context.Context, s *store.Store, digest string) (points []report.Point, err error) {
-	r, err := s.Blob(ctx, digest)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	err = json.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&points)
-	return points, err
 }

@@ -152,11 +152,9 @@ func describeRun(ctx context.Context, s *store.Store, all []record.RunRecord, ru
 }
 
 func (d removedRuns) text(out io.Writer) error {
-	verb, total := "would remove", int64(0)
-	if d.Removed {
-		verb = "removed"
-	}
+	verb, total := "removed", int64(0)
 	if !d.Removed {
+		verb = "would remove"
 		if _, err := fmt.Fprintln(out, "dry run: nothing is removed without `--yes`"); err != nil {
 			return err
 		}

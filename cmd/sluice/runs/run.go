@@ -209,7 +209,7 @@ because Sluice was killed, continues instead. --detach is that of ` + "`sluice r
 			return kit.Invalidf("a rerun keeps the parameters of its run\n" +
 				"help: `sluice run PIPELINE -p name=value` starts a run with others, and reuses the steps that do the same as before")
 		}
-		old, err := findRun(cmd, args)
+		_, old, err := findRun(cmd, args)
 		if err != nil {
 			return err
 		}

@@ -55,28 +55,28 @@ Records are read from the store: no other process needs to be running.`,
 	}
 	format := kit.AddFormat(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		run, step, err := findStep(cmd, args)
+		s, run, step, err := findStep(cmd, args)
 		if err != nil {
 			return err
 		}
-		l := live{carried: true}
-		if run.Status == spec.StatusRunning {
-			if l, err = refresh(cmd, &run); err != nil {
-				return err
-			}
+		l, err := refresh(cmd, &run)
+		if err != nil {
+			return err
 		}
 		if step != "" {
-			return errors.Join(showStep(cmd, *format, run, step, l.doing), l.silent)
+			return errors.Join(showStep(cmd, *format, s, run, step, l.doing), l.silent)
 		}
-		return errors.Join(showRun(cmd, *format, run, l), l.silent)
+		return errors.Join(showRun(cmd, *format, s, run, l), l.silent)
 	}
 	return cmd
 }
 
 // showRun shows a run, with what is known of it beside its records.
-func showRun(cmd *cobra.Command, format string, run record.Run, l live) error {
-	if err := nameChildren(cmd, run); err != nil {
-		return err
+func showRun(cmd *cobra.Command, format string, s *store.Store, run record.Run, l live) error {
+	for i := range run.Steps {
+		if err := engine.NameChild(cmd.Context(), s, run.Run, run.Steps[i].Step, &run.Steps[i]); err != nil {
+			return err
+		}
 	}
 	out, now := cmd.OutOrStdout(), time.Now()
 	if format == "json" {
@@ -99,11 +99,7 @@ const notCarried = "no process executes this run now: resume it with the command
 const notAnswered = "the process that executes this run does not answer, so only what is recorded is shown. Steps shown as pending may have started"
 
 // showStep shows a step, or an instance of one.
-func showStep(cmd *cobra.Command, format string, run record.Run, id string, doing map[string]view.Detail) error {
-	s, err := kit.OpenStore(cmd)
-	if err != nil {
-		return err
-	}
+func showStep(cmd *cobra.Command, format string, s *store.Store, run record.Run, id string, doing map[string]view.Detail) error {
 	limit := fewInstances
 	if format == "json" {
 		limit = allInstances
@@ -176,17 +172,6 @@ func unlessMissing(err error) error {
 	return err
 }
 
-// nameChildren fills in the runs of a run's child pipelines.
-func nameChildren(cmd *cobra.Command, run record.Run) error {
-	s, err := kit.OpenStore(cmd)
-	for i := range run.Steps {
-		if err == nil {
-			err = engine.NameChild(cmd.Context(), s, run.Run, run.Steps[i].Step, &run.Steps[i])
-		}
-	}
-	return err
-}
-
 // live is what is known of a run that is under way beside its records.
 type live struct {
 	doing   map[string]view.Detail
@@ -209,8 +194,11 @@ func (l live) note() string {
 }
 
 // refresh asks a run that is under way where its steps are now, what they do and what waits for a person. Of one that has ended meanwhile,
-// or can never say so itself, it reads the records again.
+// or can never say so itself, it reads the records again. Of one that has ended its records say everything.
 func refresh(cmd *cobra.Command, run *record.Run) (live, error) {
+	if run.Status != spec.StatusRunning {
+		return live{carried: true}, nil
+	}
 	s, leave, carried, silent := Attach(cmd)
 	if s == nil {
 		return live{carried: carried, silent: silent}, nil
