@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -16,63 +17,37 @@ import (
 
 func newSchedulePause() *cobra.Command {
 	var reason string
-	cmd := &cobra.Command{
+	cmd := newAct("paused", &cobra.Command{
 		Use:   "pause PIPELINE/TRIGGER...",
 		Short: "Pause triggers",
 		Long: `Pause triggers: they start no runs, and do not check for new data, until they
 are resumed. Runs that they started continue. Applying the pipeline again does
 not resume them. Pausing one again keeps its reason, unless you give another.`,
-		Example:           `  sluice schedule pause spam-filter/nightly --reason "the mail server is down"`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeTriggers,
-	}
+		Example: `  sluice schedule pause spam-filter/nightly --reason "the mail server is down"`,
+	}, func(ctx context.Context, s *schedule.Schedules, name string) error { return s.Pause(ctx, name, reason) })
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the trigger")
-	format := kit.AddFormat(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return eachTrigger(cmd, args, *format, "paused", func(s *schedule.Schedules, name string) error {
-			return s.Pause(cmd.Context(), name, reason)
-		})
-	}
 	return cmd
 }
 
 func newScheduleResume() *cobra.Command {
-	cmd := &cobra.Command{
+	return newAct("resumed", &cobra.Command{
 		Use:   "resume PIPELINE/TRIGGER...",
 		Short: "Resume paused triggers",
 		Long: `Resume paused triggers. Runs that they would have started in the meantime are
 not started; use ` + "`sluice schedule backfill`" + ` for those.`,
-		Example:           `  sluice schedule resume spam-filter/nightly`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeTriggers,
-	}
-	format := kit.AddFormat(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return eachTrigger(cmd, args, *format, "resumed", func(s *schedule.Schedules, name string) error {
-			return s.Resume(cmd.Context(), name)
-		})
-	}
-	return cmd
+		Example: `  sluice schedule resume spam-filter/nightly`,
+	}, func(ctx context.Context, s *schedule.Schedules, name string) error { return s.Resume(ctx, name) })
 }
 
 func newScheduleDelete() *cobra.Command {
-	cmd := &cobra.Command{
+	return newAct("deleted", &cobra.Command{
 		Use:   "delete PIPELINE/TRIGGER...",
 		Short: "Delete triggers from the server",
 		Long: `Delete triggers from the server, with what they have recorded about data they
 have seen. Runs that they started continue. A trigger that the pipeline still
 declares is created again when the pipeline is next applied.`,
-		Example:           `  sluice schedule delete spam-filter/nightly`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeTriggers,
-	}
-	format := kit.AddFormat(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return eachTrigger(cmd, args, *format, "deleted", func(s *schedule.Schedules, name string) error {
-			return s.Delete(cmd.Context(), name)
-		})
-	}
-	return cmd
+		Example: `  sluice schedule delete spam-filter/nightly`,
+	}, func(ctx context.Context, s *schedule.Schedules, name string) error { return s.Delete(ctx, name) })
 }
 
 // done is what was done to a trigger.
@@ -82,19 +57,24 @@ type done struct {
 	Run     string `json:"run,omitempty"`
 }
 
-// eachTrigger acts on each of the triggers named, and says so.
-func eachTrigger(cmd *cobra.Command, names []string, format, what string, act func(*schedule.Schedules, string) error) error {
-	return withServer(cmd, func(s *control.Session) error {
-		for _, name := range names {
-			if err := act(s.Schedules(), name); err != nil {
-				return err
+// newAct makes a command that acts on each of the triggers named, and says what was done.
+func newAct(what string, cmd *cobra.Command, act func(context.Context, *schedule.Schedules, string) error) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = cobra.MinimumNArgs(1), completeTriggers
+	format := kit.AddFormat(cmd)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		return withServer(cmd, func(s *control.Session) error {
+			for _, name := range names {
+				if err := act(cmd.Context(), s.Schedules(), name); err != nil {
+					return err
+				}
+				if err := tell(cmd, *format, done{Trigger: name, Done: what}); err != nil {
+					return err
+				}
 			}
-			if err := tell(cmd, format, done{Trigger: name, Done: what}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
+	return cmd
 }
 
 // tell says what was done: a line for people, or a JSON object.
