@@ -76,17 +76,22 @@ rollback is in effect until a step publishes a new version under the name.`,
 			if err != nil {
 				return err
 			}
-			by, err := kit.Whoami()
-			if err != nil {
-				return err
-			}
-			if err := registry.PointTo(cmd.Context(), s, v, by, "", time.Now().UTC()); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, artifact.ShortVersion(v.Artifact.Digest), v.Run, v.Step)
-			return err
+			return rollBack(cmd, s, v, "")
 		},
 	}
+}
+
+// rollBack makes a version the current one of its name, and says so.
+func rollBack(cmd *cobra.Command, s *store.Store, v registry.Published, reason string) error {
+	by, err := kit.Whoami()
+	if err != nil {
+		return err
+	}
+	if err := registry.PointTo(cmd.Context(), s, v, by, reason, time.Now().UTC()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, artifact.ShortVersion(v.Artifact.Digest), v.Run, v.Step)
+	return err
 }
 
 func newDataTag() *cobra.Command {

@@ -242,30 +242,73 @@ func onlyOutput(sets map[string]artifact.Ref) string {
 	return ""
 }
 
+// eachVersion calls each with the versions of a published name, or of all names of a type: newest first, each content once, with the current
+// version of its name.
+func eachVersion(ctx context.Context, s *store.Store, typ artifact.Type, name string, each func(v, current registry.Published) error) error {
+	all, err := registry.Current(ctx, s, typ)
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		if name != "" && n != name {
+			continue
+		}
+		versions, err := registry.Versions(ctx, s, typ, n)
+		if err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		for _, v := range versions {
+			if seen[v.Artifact.Digest] { // published again, with the same content
+				continue
+			}
+			seen[v.Artifact.Digest] = true
+			if err := each(v, all[n]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tagsOf are the tags that a version has.
+func tagsOf(ctx context.Context, s *store.Store, v registry.Published) ([]registry.Tag, error) {
+	tags, err := registry.Tags(ctx, s, v.Artifact.Type, v.Name)
+	return slices.DeleteFunc(tags, func(t registry.Tag) bool { return t.Digest != v.Artifact.Digest }), err
+}
+
 // completeData offers published names, versions and tags for the first arguments.
-func completeData(limit int) cobra.CompletionFunc {
+func completeData(limit int) cobra.CompletionFunc { return completeVersions(limit, publishedTypes...) }
+
+// completeVersions offers the names, versions and tags of some types for the first arguments.
+func completeVersions(limit int, types ...artifact.Type) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= limit {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
+		ctx := cmd.Context()
 		s, err := kit.OpenStore(cmd)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		listed, err := listData(cmd.Context(), s, "")
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
 		var names []string
-		for _, l := range listed {
-			if l.Current {
-				names = append(names, l.Name)
-			}
-			if strings.Contains(prefix, "@") {
-				names = append(names, l.Name+"@"+l.Version)
-				for _, t := range l.Tags {
-					names = append(names, l.Name+"@"+t)
+		for _, typ := range types {
+			err := eachVersion(ctx, s, typ, "", func(v, current registry.Published) error {
+				if v.Artifact.Digest == current.Artifact.Digest {
+					names = append(names, v.Name)
 				}
+				if !strings.Contains(prefix, "@") {
+					return nil
+				}
+				names = append(names, v.Name+"@"+artifact.ShortVersion(v.Artifact.Digest))
+				tags, err := tagsOf(ctx, s, v)
+				for _, t := range tags {
+					names = append(names, v.Name+"@"+t.Tag)
+				}
+				return err
+			})
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveError
 			}
 		}
 		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
@@ -273,11 +316,7 @@ func completeData(limit int) cobra.CompletionFunc {
 	}
 }
 
-// dataStore opens the store for a command on datasets.
+// dataStore opens the store for a command on datasets and models.
 func dataStore(cmd *cobra.Command) (*store.Store, error) {
-	s, err := kit.OpenStore(cmd)
-	if errors.Is(err, kit.ErrNoRuns) {
-		return nil, kit.Invalidf("there are no datasets and models yet: there are no runs in %s", kit.StateDir(cmd))
-	}
-	return s, err
+	return kit.OpenStoreOf(cmd, "datasets and models")
 }

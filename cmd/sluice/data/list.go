@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
 )
 
@@ -54,31 +55,14 @@ func listData(ctx context.Context, s *store.Store, name string) ([]listedData, e
 	}
 	listed := []listedData{}
 	for _, typ := range types {
-		current, err := registry.Current(ctx, s, typ)
+		err := eachVersion(ctx, s, typ, name, func(v, current registry.Published) error {
+			l, err := describeData(ctx, s, v)
+			l.Current = current.Artifact.Digest == v.Artifact.Digest
+			listed = append(listed, l)
+			return err
+		})
 		if err != nil {
 			return nil, err
-		}
-		for _, n := range slices.Sorted(maps.Keys(current)) {
-			if name != "" && n != name {
-				continue
-			}
-			versions, err := registry.Versions(ctx, s, typ, n)
-			if err != nil {
-				return nil, err
-			}
-			seen := map[string]bool{}
-			for _, v := range versions {
-				if seen[v.Artifact.Digest] { // published again, with the same content
-					continue
-				}
-				seen[v.Artifact.Digest] = true
-				l, err := describeData(ctx, s, v)
-				if err != nil {
-					return nil, err
-				}
-				l.Current = current[n].Artifact.Digest == v.Artifact.Digest
-				listed = append(listed, l)
-			}
 		}
 	}
 	return listed, nil
@@ -88,14 +72,12 @@ func describeData(ctx context.Context, s *store.Store, v registry.Published) (li
 	l := listedData{
 		Name: v.Name, Version: artifact.ShortVersion(v.Artifact.Digest), Tags: []string{}, Rows: -1, Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step, By: v.By,
 	}
-	tags, err := registry.Tags(ctx, s, v.Artifact.Type, v.Name)
+	tags, err := tagsOf(ctx, s, v)
 	if err != nil {
 		return l, err
 	}
 	for _, t := range tags {
-		if t.Digest == v.Artifact.Digest {
-			l.Tags = append(l.Tags, t.Tag)
-		}
+		l.Tags = append(l.Tags, t.Tag)
 	}
 	manifest, err := s.Manifest(ctx, v.Artifact)
 	if err != nil {
@@ -253,7 +235,7 @@ func showData(ctx context.Context, s *store.Store, v registry.Published) (shownD
 	for _, f := range manifest.Files {
 		if f.Path != "schema.json" {
 			shown.Shards = append(shown.Shards, f)
-		} else if shown.Schema, err = readBlob(ctx, s, f.Digest); err != nil {
+		} else if err := record.ReadBlob(ctx, s, f.Digest, &shown.Schema); err != nil {
 			return shown, err
 		}
 	}
@@ -266,18 +248,9 @@ func showData(ctx context.Context, s *store.Store, v registry.Published) (shownD
 		shown.Profile = &summary
 	}
 	if v.Spec != "" {
-		shown.Spec, err = readBlob(ctx, s, v.Spec)
+		err = record.ReadBlob(ctx, s, v.Spec, &shown.Spec)
 	}
 	return shown, err
-}
-
-func readBlob(ctx context.Context, s *store.Store, digest string) (json.RawMessage, error) {
-	r, err := s.Blob(ctx, digest)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return io.ReadAll(r)
 }
 
 func (d shownData) text(out io.Writer) error {
@@ -309,7 +282,7 @@ func (d shownData) text(out io.Writer) error {
 	})
 	if err == nil && len(d.History) > 0 {
 		fmt.Fprintln(out) //nolint:errcheck // the table has the error
-		err = historyText(out, d.History)
+		err = historyText(out, d.History, func(registry.Move) string { return ", with `sluice data rollback`" })
 	}
 	if err != nil || d.Profile == nil {
 		return err
@@ -330,8 +303,8 @@ func (d shownData) text(out io.Writer) error {
 // shownMoves is how many moves of a name `data show` prints.
 const shownMoves = 10
 
-// historyText prints what a name has meant. The same published again is no change, and left out.
-func historyText(out io.Writer, all []registry.Move) error {
+// historyText prints what a name has meant; byHand says that a person set it. The same published again is no change, and left out.
+func historyText(out io.Writer, all []registry.Move, byHand func(registry.Move) string) error {
 	var moves []registry.Move
 	for i, m := range all {
 		if i+1 == len(all) || m.ByHand() || all[i+1].Version.Artifact.Digest != m.Version.Artifact.Digest {
@@ -343,7 +316,7 @@ func historyText(out io.Writer, all []registry.Move) error {
 			by := m.By
 			switch {
 			case m.ByHand():
-				by += ", with `sluice data rollback`"
+				by += byHand(m)
 			case m.Version.By != "":
 				by += ", which reused it from " + m.Version.Run
 			}

@@ -47,13 +47,7 @@ another one. What serves at a target is decided by rollouts, not by aliases: see
 }
 
 // modelStore opens the store for a command on models.
-func modelStore(cmd *cobra.Command) (*store.Store, error) {
-	s, err := kit.OpenStore(cmd)
-	if errors.Is(err, kit.ErrNoRuns) {
-		return nil, kit.Invalidf("there are no models yet: there are no runs in %s", kit.StateDir(cmd))
-	}
-	return s, err
-}
+func modelStore(cmd *cobra.Command) (*store.Store, error) { return kit.OpenStoreOf(cmd, "models") }
 
 // findModel makes out the version of a model that an argument means.
 func findModel(ctx context.Context, s *store.Store, text string) (registry.Published, error) {
@@ -153,48 +147,24 @@ func describeModel(ctx context.Context, s *store.Store, v, current registry.Publ
 		Aliases: []registry.Tag{}, Serves: append([]servedAt{}, served[v.Artifact.Digest]...),
 		Artifact: v.Artifact, At: v.At, Run: v.Run, Step: v.Step, By: v.By,
 	}
-	aliases, err := registry.Tags(ctx, s, artifact.Model, v.Name)
-	for _, a := range aliases {
-		if a.Digest == v.Artifact.Digest {
-			l.Aliases = append(l.Aliases, a)
-		}
-	}
+	aliases, err := tagsOf(ctx, s, v)
+	l.Aliases = append(l.Aliases, aliases...)
 	return l, err
 }
 
 // listModels lists the versions of a model, or those of all, newest first.
 func listModels(ctx context.Context, s *store.Store, name string) ([]listedModel, error) {
-	listed := []listedModel{}
-	current, err := registry.Current(ctx, s, artifact.Model)
-	if err != nil {
-		return nil, err
-	}
 	served, err := servedModels(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range slices.Sorted(maps.Keys(current)) {
-		if name != "" && n != name {
-			continue
-		}
-		versions, err := registry.Versions(ctx, s, artifact.Model, n)
-		if err != nil {
-			return nil, err
-		}
-		seen := map[string]bool{}
-		for _, v := range versions {
-			if seen[v.Artifact.Digest] { // published again, with the same content
-				continue
-			}
-			seen[v.Artifact.Digest] = true
-			l, err := describeModel(ctx, s, v, current[n], served)
-			if err != nil {
-				return nil, err
-			}
-			listed = append(listed, l)
-		}
-	}
-	return listed, nil
+	listed := []listedModel{}
+	err = eachVersion(ctx, s, artifact.Model, name, func(v, current registry.Published) error {
+		l, err := describeModel(ctx, s, v, current, served)
+		listed = append(listed, l)
+		return err
+	})
+	return listed, err
 }
 
 func newModelList() *cobra.Command {
@@ -274,32 +244,4 @@ func orDash(text string) string {
 }
 
 // completeModels offers the names, versions and aliases of models for the first arguments.
-func completeModels(limit int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= limit {
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		s, err := kit.OpenStore(cmd)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		listed, err := listModels(cmd.Context(), s, "")
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		var names []string
-		for _, l := range listed {
-			if l.Current {
-				names = append(names, l.Name)
-			}
-			if strings.Contains(prefix, "@") {
-				names = append(names, l.Name+"@"+l.Version)
-				for _, a := range l.Aliases {
-					names = append(names, l.Name+"@"+a.Tag)
-				}
-			}
-		}
-		names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
-}
+func completeModels(limit int) cobra.CompletionFunc { return completeVersions(limit, artifact.Model) }

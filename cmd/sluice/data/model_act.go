@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -99,15 +98,7 @@ version is removed. What a target serves does not change: see
 		if err != nil {
 			return err
 		}
-		by, err := kit.Whoami()
-		if err != nil {
-			return err
-		}
-		if err := registry.PointTo(cmd.Context(), s, v, by, *reason, time.Now().UTC()); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is now %s, made by %s/%s\n", v.Name, artifact.ShortVersion(v.Artifact.Digest), v.Run, v.Step)
-		return err
+		return rollBack(cmd, s, v, *reason)
 	}
 	return cmd
 }

@@ -18,14 +18,14 @@ import (
 func (m shownModel) card(out io.Writer) error {
 	c := &card{}
 	c.line("# %s, version %s", m.Name, m.Version)
-	c.table("", "", [][]string{
+	c.table([][]string{
 		{"digest", "`" + m.Artifact.Digest + "`"},
 		{"size", human.Bytes(m.Artifact.Bytes) + " in " + human.Plural(int64(len(m.Files)), "file")},
 		{"made by", m.Run + "/" + m.Step},
 		{"published on", kit.Time(m.At)},
 		{"aliases", orDash(aliasNames(m.Aliases))},
 		{"serves", orDash(servedText(m.Serves))},
-	})
+	}, "", "")
 	if m.Origin == nil {
 		c.line("")
 		c.line("The records of the run that made this model have been removed.")
@@ -45,8 +45,7 @@ func (c *card) line(format string, args ...any) { c.WriteString(fmt.Sprintf(form
 func (c *card) section(title string) { c.line("\n## %s", title) }
 
 // table writes a table with heads; rows are made safe for it.
-func (c *card) table(head, second string, rows [][]string, more ...string) {
-	heads := append([]string{head, second}, more...)
+func (c *card) table(rows [][]string, heads ...string) {
 	c.line("\n| %s |", strings.Join(heads, " | "))
 	c.line("|%s", strings.Repeat("---|", len(heads)))
 	for _, row := range rows {
@@ -76,7 +75,7 @@ func (c *card) origin(m shownModel) {
 	c.some(rows, "The run's records name no dataset.", "dataset", "published as", "version", "rows")
 	c.section("Parameters")
 	rows = nil
-	for _, name := range sortedKeys(o.Params) {
+	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
 		rows = append(rows, []string{name, human.Value(o.Params[name])})
 	}
 	c.some(rows, "The pipeline has no parameters.", "parameter", "value")
@@ -89,7 +88,7 @@ func (c *card) origin(m shownModel) {
 	c.section("Metrics")
 	rows = nil
 	for _, of := range o.Metrics {
-		for _, name := range sortedKeys(of.Values) {
+		for _, name := range slices.Sorted(maps.Keys(of.Values)) {
 			rows = append(rows, []string{of.Step, name, human.Precise(of.Values[name])})
 		}
 	}
@@ -111,12 +110,12 @@ func (c *card) some(rows [][]string, none string, heads ...string) {
 		c.line("\n%s", none)
 		return
 	}
-	c.table(heads[0], heads[1], rows, heads[2:]...)
+	c.table(rows, heads...)
 }
 
 func sawText(check spec.Check) string {
 	var parts []string
-	for _, name := range sortedKeys(check.Values) {
+	for _, name := range slices.Sorted(maps.Keys(check.Values)) {
 		parts = append(parts, name+" = "+human.Precise(check.Values[name]))
 	}
 	if check.Error != "" {
@@ -145,7 +144,7 @@ func (c *card) variants(all []originVariant) {
 		}
 		rows = append(rows, row)
 	}
-	c.table("variant", "largest difference", rows, "cosine", "top-1", "batched", "p50 ms", "size")
+	c.table(rows, "variant", "largest difference", "cosine", "top-1", "batched", "p50 ms", "size")
 }
 
 // releases writes where the model was released, and how that went.

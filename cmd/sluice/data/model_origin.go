@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -127,14 +128,14 @@ func (o *modelOrigin) addOutputs(ctx context.Context, s *store.Store, v registry
 	}
 	var compiled spec.CompileOutput
 	if isCompilation(step.Kind) && json.Unmarshal(step.Outputs, &compiled) == nil {
-		for _, name := range sortedKeys(compiled.Variants) {
+		for _, name := range slices.Sorted(maps.Keys(compiled.Variants)) {
 			built := compiled.Variants[name]
 			o.Variants = append(o.Variants, originVariant{
 				Step: step.Step, Name: name, Selected: name == compiled.Selected.Name, IsThis: built.Model.Digest == v.Artifact.Digest, VariantOutput: built,
 			})
 		}
 	}
-	for _, output := range sortedKeys(outputs) {
+	for _, output := range slices.Sorted(maps.Keys(outputs)) {
 		var ref artifact.Ref
 		if json.Unmarshal(outputs[output], &ref) != nil || ref.Type != artifact.Dataset || ref.IsZero() || output == deadLetterOutput {
 			continue
@@ -178,7 +179,7 @@ func datasetNames(ctx context.Context, s *store.Store, run record.Run) (map[stri
 		return nil, err
 	}
 	names := map[string]string{}
-	for _, name := range sortedKeys(run.Datasets) {
+	for _, name := range slices.Sorted(maps.Keys(run.Datasets)) {
 		names[run.Datasets[name].Digest] = name
 	}
 	for _, v := range made {
@@ -257,13 +258,4 @@ func modelReleases(ctx context.Context, s *store.Store, digest string) ([]modelR
 		}
 	}
 	return all, nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

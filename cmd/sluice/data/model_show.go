@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
+	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
 )
 
@@ -95,7 +97,7 @@ func showModel(ctx context.Context, s *store.Store, v registry.Published) (m sho
 	}
 	m.Files, m.Parents = manifest.Files, v.Parents
 	if v.Spec != "" {
-		if m.Spec, err = readBlob(ctx, s, v.Spec); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := record.ReadBlob(ctx, s, v.Spec, &m.Spec); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return m, err
 		}
 	}
@@ -134,7 +136,7 @@ func (m shownModel) text(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out) //nolint:errcheck // the table has the error
-	return modelHistoryText(out, m.History)
+	return historyText(out, m.History, rollbackText)
 }
 
 // givenText says who gave an alias, and when.
@@ -223,37 +225,18 @@ func (r modelRelease) String() string {
 
 func metricsText(values map[string]float64) string {
 	var parts []string
-	for _, name := range sortedKeys(values) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		parts = append(parts, name+" "+human.Precise(values[name]))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// modelHistoryText prints what a name has meant. The same published again is no change, and left out.
-func modelHistoryText(out io.Writer, all []registry.Move) error {
-	var moves []registry.Move
-	for i, m := range all {
-		if i+1 == len(all) || m.ByHand() || all[i+1].Version.Artifact.Digest != m.Version.Artifact.Digest {
-			moves = append(moves, m)
-		}
+// rollbackText says that a rollback set what a name means, and why.
+func rollbackText(m registry.Move) string {
+	if m.Reason != "" {
+		return " (rollback: " + m.Reason + ")"
 	}
-	return kit.Table(out, "current since\tversion\tby", func(w io.Writer) {
-		for _, m := range moves[:min(shownMoves, len(moves))] {
-			by := m.By
-			switch {
-			case m.ByHand() && m.Reason != "":
-				by += " (rollback: " + m.Reason + ")"
-			case m.ByHand():
-				by += " (rollback)"
-			case m.Version.By != "":
-				by += ", which reused it from " + m.Version.Run
-			}
-			kit.Row(w, kit.Time(m.At), artifact.ShortVersion(m.Version.Artifact.Digest), by)
-		}
-		if more := len(moves) - shownMoves; more > 0 {
-			kit.Row(w, "", "", human.Plural(int64(more), "earlier change")+" with --format json")
-		}
-	})
+	return " (rollback)"
 }
 
 // modelDiff is what differs between two versions of models.
@@ -316,60 +299,50 @@ func diffModels(older, newer shownModel) modelDiff {
 		return d
 	}
 	compare := func(what string, was, is map[string]string) {
-		names := slices.Sorted(maps.Keys(was))
-		for name := range is {
-			if _, both := was[name]; !both {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		for _, name := range names {
+		all := maps.Clone(was)
+		maps.Copy(all, is)
+		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if was[name] != is[name] {
 				d.Changes = append(d.Changes, modelChange{What: what, Name: name, Older: was[name], Newer: is[name]})
 			}
 		}
 	}
-	compare("metric", older.metricValues(), newer.metricValues())
-	compare("param", older.paramValues(), newer.paramValues())
-	compare("data", older.dataVersions(), newer.dataVersions())
+	was, is := cmp.Or(older.Origin, &modelOrigin{}), cmp.Or(newer.Origin, &modelOrigin{})
+	compare("metric", was.metricValues(), is.metricValues())
+	compare("param", was.paramValues(), is.paramValues())
+	compare("data", was.dataVersions(), is.dataVersions())
 	compare("input", older.parentVersions(), newer.parentVersions())
 	compare("size", map[string]string{"": human.Bytes(older.Artifact.Bytes)}, map[string]string{"": human.Bytes(newer.Artifact.Bytes)})
 	compare("made by", map[string]string{"": older.Run + "/" + older.Step}, map[string]string{"": newer.Run + "/" + newer.Step})
 	return d
 }
 
-func (m shownModel) metricValues() map[string]string {
+func (o *modelOrigin) metricValues() map[string]string {
 	values := map[string]string{}
-	if m.Origin != nil {
-		for _, of := range m.Origin.Metrics {
-			for name, v := range of.Values {
-				values[of.Step+"."+name] = human.Precise(v)
-			}
+	for _, of := range o.Metrics {
+		for name, v := range of.Values {
+			values[of.Step+"."+name] = human.Precise(v)
 		}
 	}
 	return values
 }
 
-func (m shownModel) paramValues() map[string]string {
+func (o *modelOrigin) paramValues() map[string]string {
 	values := map[string]string{}
-	if m.Origin != nil {
-		for name, v := range m.Origin.Params {
-			values[name] = human.Value(v)
-		}
+	for name, v := range o.Params {
+		values[name] = human.Value(v)
 	}
 	return values
 }
 
-func (m shownModel) dataVersions() map[string]string {
+func (o *modelOrigin) dataVersions() map[string]string {
 	values := map[string]string{}
-	if m.Origin != nil {
-		for _, d := range m.Origin.Data {
-			text := artifact.ShortVersion(d.Artifact.Digest)
-			if d.Rows >= 0 {
-				text += " (" + human.Plural(d.Rows, "row") + ")"
-			}
-			values[d.Step+"."+d.Output] = text
+	for _, d := range o.Data {
+		text := artifact.ShortVersion(d.Artifact.Digest)
+		if d.Rows >= 0 {
+			text += " (" + human.Plural(d.Rows, "row") + ")"
 		}
+		values[d.Step+"."+d.Output] = text
 	}
 	return values
 }

@@ -42,6 +42,15 @@ func OpenStore(cmd *cobra.Command) (*store.Store, error) {
 	return state.OpenStore(cmd.Context(), stateDir)
 }
 
+// OpenStoreOf is OpenStore for a command on what only runs make: without any run the error says that there is none of that.
+func OpenStoreOf(cmd *cobra.Command, what string) (*store.Store, error) {
+	s, err := OpenStore(cmd)
+	if errors.Is(err, ErrNoRuns) {
+		return nil, Invalidf("there are no %s yet: there are no runs in %s", what, StateDir(cmd))
+	}
+	return s, err
+}
+
 // NoRuns says that the store of a state folder has no runs, and where there may be some: in a folder above, where the command was not called.
 func NoRuns(stateDir string) string {
 	dir, err := filepath.Abs(stateDir)

@@ -3,7 +3,6 @@ package releases
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -34,13 +33,7 @@ numbered by target.`,
 }
 
 // openStore opens the store for a command on targets.
-func openStore(cmd *cobra.Command) (*store.Store, error) {
-	s, err := kit.OpenStore(cmd)
-	if errors.Is(err, kit.ErrNoRuns) {
-		return nil, kit.Invalidf("there are no releases yet: there are no runs in %s", kit.StateDir(cmd))
-	}
-	return s, err
-}
+func openStore(cmd *cobra.Command) (*store.Store, error) { return kit.OpenStoreOf(cmd, "releases") }
 
 // openTarget opens the store and demands that the target of the first argument had releases.
 func openTarget(cmd *cobra.Command, target string) (*store.Store, error) {
