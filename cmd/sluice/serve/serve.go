@@ -122,22 +122,17 @@ func named(cmd *cobra.Command, e *spec.Environment, names []string) (map[string]
 		}
 		return nil, nil
 	}
-	targets := make(map[string]spec.ServedTarget, len(e.Targets))
-	for name := range e.Targets {
-		targets[name] = e.Serve(name)
-	}
 	if len(names) == 0 {
-		return targets, nil
+		names = slices.Collect(maps.Keys(e.Targets))
 	}
-	some := map[string]spec.ServedTarget{}
+	targets := make(map[string]spec.ServedTarget, len(names))
 	for _, name := range names {
-		target, ok := targets[name]
-		if !ok {
+		if _, ok := e.Targets[name]; !ok {
 			return nil, kit.UsageError(cmd, fmt.Sprintf("the environment has no target `%s`; name one that has it with -e", name))
 		}
-		some[name] = target
+		targets[name] = e.Serve(name)
 	}
-	return some, nil
+	return targets, nil
 }
 
 // loadEnvironment reads an environment file; nil for no file.

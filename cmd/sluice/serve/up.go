@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -156,36 +157,27 @@ func metricsListen(cmd *cobra.Command, options *worker.Options) {
 }
 
 func printAddresses(out io.Writer, s *control.Session, w *worker.Worker) error {
-	page := view.ThemeOf(out).Page(s.WorkflowURL("", ""))
-	if _, err := fmt.Fprintf(out, "state     %s\nTemporal  %s\nUI        %s\n", s.Dir, s.Info.TemporalAddress, page); err != nil {
-		return err
-	}
-	if err := printMetrics(out, w); err != nil {
-		return err
-	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "state     %s\nTemporal  %s\nUI        %s\n", s.Dir, s.Info.TemporalAddress, view.ThemeOf(out).Page(s.WorkflowURL("", "")))
+	b.WriteString(saysMetrics(w))
 	targets := w.Targets()
 	for _, target := range slices.Sorted(maps.Keys(targets)) {
-		if _, err := fmt.Fprintf(out, "target    %s at %s\n", target, targets[target]); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "target    %s at %s\n", target, targets[target])
 	}
 	for _, trigger := range s.Restored {
-		if _, err := fmt.Fprintf(out, "trigger   %s restored: it was missing from Temporal's database\n", trigger); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "trigger   %s restored: it was missing from Temporal's database\n", trigger)
 	}
-	_, err := fmt.Fprintln(out, "up; Ctrl-C stops")
+	_, err := fmt.Fprintln(out, b.String()+"up; Ctrl-C stops")
 	return err
 }
 
-// printMetrics says where the worker answers Prometheus, whose port it may have chosen itself.
-func printMetrics(out io.Writer, w *worker.Worker) error {
+// saysMetrics says where the worker answers Prometheus, whose port it may have chosen itself.
+func saysMetrics(w *worker.Worker) string {
 	at := w.MetricsAddress()
 	if at == "" {
-		return nil
+		return ""
 	}
-	_, err := fmt.Fprintf(out, "metrics   http://%s/metrics\n", at)
-	return err
+	return fmt.Sprintf("metrics   http://%s/metrics\n", at)
 }
 
 // NewWorker makes `sluice worker`, the form for production: a worker for a Temporal cluster of the user's.
@@ -239,10 +231,7 @@ ended: ` + "`sluice worker versions`" + ` counts them.`,
 		}
 		at.StateDir = kit.StateDir(cmd)
 		return stay(cmd, at, options, nil, func(s *control.Session, w *worker.Worker) error {
-			if err := printMetrics(cmd.OutOrStdout(), w); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "worker for %s, namespace %s%s; Ctrl-C stops\n", s.Info.TemporalAddress, s.Info.Namespace, saysBuild(cmd.Context(), s, options.Deployment))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%sworker for %s, namespace %s%s; Ctrl-C stops\n", saysMetrics(w), s.Info.TemporalAddress, s.Info.Namespace, saysBuild(cmd.Context(), s, options.Deployment))
 			return err
 		})
 	}

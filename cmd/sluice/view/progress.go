@@ -204,37 +204,31 @@ func FanDetail(step contract.StepState, instances []Row) Detail {
 
 // RolloutDetail describes a rollout.
 func RolloutDetail(state contract.RolloutState) Detail {
-	d := Detail{Share: -1}
-	var parts []string
-	switch state.Phase {
-	case "stage":
-		stage := fmt.Sprintf("stage %d/%d %s", state.Stage, state.Stages, state.Weight)
-		if state.Shadow > 0 {
-			stage = fmt.Sprintf("stage %d/%d shadow %s", state.Stage, state.Stages, state.Shadow)
-		}
-		parts = append(parts, stage)
-		if state.Paused != nil {
-			parts = append(parts, "paused by "+state.Paused.By)
-		}
-		if look := state.Look; look != nil {
-			evidence := "e-value " + human.Number(look.EValue)
-			switch {
-			case look.Alpha > 0 && look.EValue < 1/look.Alpha:
-				evidence += ", rolls back at " + human.Number(1/look.Alpha)
-			case look.Alpha > 0 && look.Decision != "abort": // evidence of a difference, which is for the candidate
-				evidence += ", in favour of the candidate"
-			}
-			parts = append(parts, human.Plural(max(look.Candidate.Requests, look.Delta.Samples), "answer"), evidence)
-			if look.Reason != "" {
-				parts = append(parts, look.Reason)
-			}
-		}
-	case "":
-	default:
-		parts = append(parts, state.Phase)
+	if state.Phase != "stage" {
+		return Detail{Text: state.Phase, Share: -1}
 	}
-	d.Text = strings.Join(parts, separator)
-	return d
+	stage := fmt.Sprintf("stage %d/%d %s", state.Stage, state.Stages, state.Weight)
+	if state.Shadow > 0 {
+		stage = fmt.Sprintf("stage %d/%d shadow %s", state.Stage, state.Stages, state.Shadow)
+	}
+	parts := []string{stage}
+	if state.Paused != nil {
+		parts = append(parts, "paused by "+state.Paused.By)
+	}
+	if look := state.Look; look != nil {
+		evidence := "e-value " + human.Number(look.EValue)
+		switch {
+		case look.Alpha > 0 && look.EValue < 1/look.Alpha:
+			evidence += ", rolls back at " + human.Number(1/look.Alpha)
+		case look.Alpha > 0 && look.Decision != "abort": // evidence of a difference, which is for the candidate
+			evidence += ", in favour of the candidate"
+		}
+		parts = append(parts, human.Plural(max(look.Candidate.Requests, look.Delta.Samples), "answer"), evidence)
+		if look.Reason != "" {
+			parts = append(parts, look.Reason)
+		}
+	}
+	return Detail{Text: strings.Join(parts, separator), Share: -1}
 }
 
 // spinner turns in front of running steps.

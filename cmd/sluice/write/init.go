@@ -2,6 +2,7 @@
 package write
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -74,10 +75,7 @@ pipeline.`,
 	name := cmd.Flags().String("template", defaultTemplate, strings.Join(names, ", "))
 	kit.Must(cmd.RegisterFlagCompletionFunc("template", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir := "."
-		if len(args) == 1 {
-			dir = args[0]
-		}
+		dir := cmp.Or(kit.Arg(args, 0), ".")
 		t, ok := templates[*name]
 		if !ok {
 			return kit.Invalidf("there is no template %q\nhelp: there are %s", *name, strings.Join(names, ", "))

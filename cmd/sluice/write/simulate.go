@@ -142,11 +142,7 @@ func ofStep(job *policy.Job, nodes *int, args []string, env string) error {
 }
 
 func pricesOr(p, other spec.Prices) spec.Prices {
-	p.Spot = cmp.Or(p.Spot, other.Spot)
-	if p.OnDemand == 0 {
-		p.OnDemand = other.OnDemand
-	}
-	return p
+	return spec.Prices{OnDemand: cmp.Or(p.OnDemand, other.OnDemand), Spot: cmp.Or(p.Spot, other.Spot)}
 }
 
 // maxWork bounds a replay, which takes its time for every interval.
