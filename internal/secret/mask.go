@@ -70,9 +70,6 @@ func (m *Mask) Text(s string) string {
 
 // In reports whether s holds a secret.
 func (m *Mask) In(s string) bool {
-	if m == nil {
-		return false
-	}
 	for i := range len(s) {
 		if n, _ := m.match([]byte(s[i:])); n > 0 {
 			return true
@@ -86,9 +83,6 @@ const minCut = 16
 
 // Cut reports whether a text that was shortened to s ends within a secret.
 func (m *Mask) Cut(s string) bool {
-	if m == nil {
-		return false
-	}
 	for i := range len(s) - minCut + 1 {
 		if _, begun := m.match([]byte(s[i:])); begun > 0 {
 			return true
@@ -109,12 +103,9 @@ func (m *Mask) Holds(v any) bool {
 	case string:
 		return m.In(v)
 	case float64:
-		if m == nil {
-			return false
-		}
 		return m.isOne(strconv.FormatFloat(v, 'f', -1, 64))
 	case int64:
-		return m != nil && m.isOne(strconv.FormatInt(v, 10))
+		return m.isOne(strconv.FormatInt(v, 10))
 	case []any:
 		return slices.ContainsFunc(v, m.Holds)
 	case map[string]any:
@@ -129,15 +120,15 @@ func (m *Mask) Holds(v any) bool {
 
 // Writer masks what is written to w. Close writes the rest to w, and leaves w open.
 func (m *Mask) Writer(w io.Writer) io.WriteCloser {
-	if m == nil {
-		m = new(Mask)
-	}
 	return &writer{mask: m, to: w}
 }
 
 // match returns the length of the longest secret that b begins with, 0 for none, and the length of the longest one that b may be the
 // beginning of, 0 for none.
 func (m *Mask) match(b []byte) (whole, begun int) {
+	if m == nil {
+		return 0, 0
+	}
 	for _, needle := range m.needles[b[0]] {
 		n, all := needle.in(b)
 		if all {
@@ -176,21 +167,17 @@ const maxIndent = 32
 // lineBreak returns the length of the line break that b begins with, with the indentation after it: \n, \r\n, or these as escaped in JSON, of
 // which the end may be missing. It is 0 if there is none.
 func lineBreak(b []byte) int {
-	n := 0
 	for _, ends := range []string{"\r\n", "\n", `\r\n`, `\n`} {
-		shared := min(len(b), len(ends))
-		if string(b[:shared]) == ends[:shared] {
-			n = shared
-			break
+		n := min(len(b), len(ends))
+		if string(b[:n]) != ends[:n] {
+			continue
 		}
+		for indent := 0; n < len(b) && indent < maxIndent && (b[n] == ' ' || b[n] == '\t'); indent++ {
+			n++
+		}
+		return n
 	}
-	if n == 0 {
-		return 0
-	}
-	for indent := 0; n < len(b) && indent < maxIndent && (b[n] == ' ' || b[n] == '\t'); indent++ {
-		n++
-	}
-	return n
+	return 0
 }
 
 // stream masks a text that comes in pieces.
@@ -237,21 +224,19 @@ type writer struct {
 
 // Write implements io.Writer.
 func (w *writer) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if out := w.stream.take(w.mask, p, false); len(out) > 0 {
-		if _, err := w.to.Write(out); err != nil {
-			return 0, err
-		}
+	if err := w.take(p, false); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }
 
 // Close implements io.Closer.
-func (w *writer) Close() error {
+func (w *writer) Close() error { return w.take(nil, true) }
+
+func (w *writer) take(p []byte, end bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := w.stream.take(w.mask, nil, true)
+	out := w.stream.take(w.mask, p, end)
 	if len(out) == 0 {
 		return nil
 	}
