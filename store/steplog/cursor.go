@@ -18,10 +18,13 @@ type cursor struct {
 	read    map[string]seen
 }
 
+// empty reports whether all that was read has been passed on.
+func (c *cursor) empty() bool { return len(c.entries) == 0 }
+
 // fill reads the next chunks that have something new. entries stays empty where none has.
 func (c *cursor) fill(ctx context.Context) error {
 	c.read = map[string]seen{}
-	for len(c.entries) == 0 && len(c.chunks) > 0 {
+	for c.empty() && len(c.chunks) > 0 {
 		var infos []store.Info
 		var keys []string
 		for len(c.chunks) > 0 && len(keys) < readAhead {

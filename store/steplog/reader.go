@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -116,23 +117,18 @@ func (r *Reader) Read(ctx context.Context, generation int, ended bool, each func
 		}
 	}
 	for {
-		var idle []*cursor
-		for _, c := range cursors {
-			if len(c.entries) == 0 {
-				idle = append(idle, c)
-			}
-		}
+		idle := slices.DeleteFunc(slices.Clone(cursors), func(c *cursor) bool { return !c.empty() })
 		if err := store.Each(ctx, len(idle), func(ctx context.Context, i int) error { return idle[i].fill(ctx) }); err != nil {
 			return err
 		}
 		for _, c := range idle {
 			c.note()
 		}
-		cursors = slices.DeleteFunc(cursors, func(c *cursor) bool { return len(c.entries) == 0 })
+		cursors = slices.DeleteFunc(cursors, (*cursor).empty)
 		if len(cursors) == 0 {
 			break
 		}
-		for !slices.ContainsFunc(cursors, func(c *cursor) bool { return len(c.entries) == 0 }) {
+		for !slices.ContainsFunc(cursors, (*cursor).empty) {
 			c := slices.MinFunc(cursors, func(a, b *cursor) int { return a.entries[0].At.Compare(b.entries[0].At) })
 			if err := r.lines(g, source{generation, c.node, c.entries[0].Rank}, c.entries[0], each); err != nil {
 				return err
@@ -148,21 +144,21 @@ func (r *Reader) Read(ctx context.Context, generation int, ended bool, each func
 
 // gang reads how large a generation is from the first of its chunks.
 func (r *Reader) gang(ctx context.Context, generation int) (gang, error) {
-	g, known := r.gangs[generation]
+	if g, known := r.gangs[generation]; known {
+		return g, nil
+	}
 	for _, node := range slices.Sorted(maps.Keys(r.chunks[generation])) {
-		if known {
-			break
-		}
 		found, err := store.Records[chunk](ctx, r.store, []string{r.chunks[generation][node][0].Key})
 		if err != nil {
-			return g, err
+			return gang{}, err
 		}
-		if known = found[0] != nil; known {
-			g = gang{nodes: found[0].Nodes, ranks: max(1, found[0].Ranks)}
+		if found[0] != nil {
+			g := gang{nodes: found[0].Nodes, ranks: max(1, found[0].Ranks)}
 			r.gangs[generation] = g
+			return g, nil
 		}
 	}
-	return g, nil
+	return gang{}, nil
 }
 
 // wants reports whether something of a node is selected.
@@ -245,18 +241,14 @@ func (r *Reader) Missing() string {
 
 // numbers names things by their numbers: generations 1, 2.
 func numbers(noun string, all []int) string {
-	var b strings.Builder
-	b.WriteString(noun)
-	for i, n := range all {
-		switch {
-		case i > 0:
-			b.WriteString(",")
-		case len(all) > 1:
-			b.WriteString("s")
-		}
-		fmt.Fprintf(&b, " %d", n)
+	if len(all) > 1 {
+		noun += "s"
 	}
-	return b.String()
+	texts := make([]string, len(all))
+	for i, n := range all {
+		texts[i] = strconv.Itoa(n)
+	}
+	return noun + " " + strings.Join(texts, ", ")
 }
 
 // span says that things are numbered from 0.
