@@ -31,16 +31,10 @@ func (s *Store) Garbage(ctx context.Context, before time.Time) ([]Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	var garbage []Info
-	for info, err := range s.driver.List(ctx, blobsPrefix) {
-		if err != nil {
-			return nil, err
-		}
-		if _, needed := used[digestOfKey(info.Key)]; !needed && info.Modified.Before(before) {
-			garbage = append(garbage, info)
-		}
-	}
-	return garbage, nil
+	return s.infos(ctx, blobsPrefix, func(info Info) bool {
+		_, needed := used[digestOfKey(info.Key)]
+		return !needed && info.Modified.Before(before)
+	})
 }
 
 // digestOfKey returns the digest of the blob under key.
@@ -57,23 +51,18 @@ func (s *Store) referenced(ctx context.Context, before time.Time, listed func(In
 // mark reads what can be reached from records, and from those that were removed since a time.
 func (m *marker) mark(ctx context.Context, before time.Time, listed func(Info)) error {
 	s := m.store
-	var records []Info
-	for info, err := range s.driver.List(ctx, "") {
-		if err != nil {
-			return err
-		}
+	records, err := s.infos(ctx, "", func(info Info) bool {
 		listed(info)
-		isContent := func(prefix string) bool { return strings.HasPrefix(info.Key, prefix) }
-		if !slices.ContainsFunc(contents, isContent) {
-			records = append(records, info)
-		}
+		return !slices.ContainsFunc(contents, func(prefix string) bool { return strings.HasPrefix(info.Key, prefix) })
+	})
+	if err == nil {
+		err = m.read(ctx, records)
 	}
-	err := m.read(ctx, records)
 	if err != nil {
 		return err
 	}
 	// Read these after the records, to include what records that were removed in the meantime referred to.
-	forgotten, err := s.forgotten(ctx, func(info Info) bool { return !info.Modified.Before(before) })
+	forgotten, err := s.infos(ctx, forgottenPrefix, func(info Info) bool { return !info.Modified.Before(before) })
 	if err == nil {
 		err = m.read(ctx, forgotten)
 	}
@@ -87,15 +76,12 @@ func (m *marker) mark(ctx context.Context, before time.Time, listed func(Info)) 
 
 // Naming lists the keys of the records under prefix that contain one of the digests.
 func (s *Store) Naming(ctx context.Context, prefix string, digests []string) ([]string, error) {
-	var records []Info
-	for info, err := range s.driver.List(ctx, prefix) {
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, info)
+	records, err := s.infos(ctx, prefix, func(Info) bool { return true })
+	if err != nil {
+		return nil, err
 	}
 	names := make([]bool, len(records))
-	err := Each(ctx, len(records), func(ctx context.Context, i int) error {
+	err = Each(ctx, len(records), func(ctx context.Context, i int) error {
 		text, err := s.readAll(ctx, records[i].Key, records[i].Bytes)
 		if errors.Is(err, ErrNotFound) {
 			return nil // removed meanwhile

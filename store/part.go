@@ -19,12 +19,9 @@ func (s *Store) RemovePart(ctx context.Context, name string) error {
 
 // RemoveAll removes all objects whose keys start with prefix.
 func (s *Store) RemoveAll(ctx context.Context, prefix string) error {
-	var keys []string
-	for info, err := range s.driver.List(ctx, prefix) {
-		if err != nil {
-			return err
-		}
-		keys = append(keys, info.Key)
+	keys, err := s.Keys(ctx, prefix)
+	if err != nil {
+		return err
 	}
 	return Each(ctx, len(keys), func(ctx context.Context, i int) error { return s.driver.Delete(ctx, keys[i]) })
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -26,14 +27,12 @@ func Records[T any](ctx context.Context, s *Store, keys []string) ([]*T, error) 
 
 // RecordsIn reads the JSON records whose keys start with prefix and pass want, in the order of their keys. A nil want accepts all keys.
 func RecordsIn[T any](ctx context.Context, s *Store, prefix string, want func(key string) bool) ([]T, error) {
-	var keys []string
-	for info, err := range s.driver.List(ctx, prefix) {
-		if err != nil {
-			return nil, err
-		}
-		if want == nil || want(info.Key) {
-			keys = append(keys, info.Key)
-		}
+	keys, err := s.Keys(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	if want != nil {
+		keys = slices.DeleteFunc(keys, func(key string) bool { return !want(key) })
 	}
 	found, err := Records[T](ctx, s, keys)
 	if err != nil {
@@ -43,6 +42,32 @@ func RecordsIn[T any](ctx context.Context, s *Store, prefix string, want func(ke
 	for _, record := range found {
 		if record != nil { // not removed in the meantime
 			all = append(all, *record)
+		}
+	}
+	return all, nil
+}
+
+// Keys lists the keys that start with prefix, in byte order.
+func (s *Store) Keys(ctx context.Context, prefix string) ([]string, error) {
+	var keys []string
+	for info, err := range s.driver.List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, info.Key)
+	}
+	return keys, nil
+}
+
+// infos lists the objects under prefix that want accepts.
+func (s *Store) infos(ctx context.Context, prefix string, want func(Info) bool) ([]Info, error) {
+	var all []Info
+	for info, err := range s.driver.List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		if want(info) {
+			all = append(all, info)
 		}
 	}
 	return all, nil

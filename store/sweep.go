@@ -127,7 +127,7 @@ func (s *Store) Sweep(ctx context.Context, garbage []Info, before time.Time, wai
 		}
 	}
 	// Notes of removed records that are older than that are no longer needed.
-	forgotten, err := s.forgotten(ctx, func(info Info) bool { return info.Modified.Before(before) })
+	forgotten, err := s.infos(ctx, forgottenPrefix, func(info Info) bool { return info.Modified.Before(before) })
 	if err != nil {
 		return gone, err
 	}
@@ -206,18 +206,4 @@ func (s *Store) NoteForgotten(ctx context.Context, keys ...string) error {
 		return err
 	}
 	return s.PutJSON(ctx, forgottenPrefix+rand.Text()+".json", slices.Sorted(maps.Keys(m.used)), WriteOptions{})
-}
-
-// forgotten lists the notes of removed records that want accepts.
-func (s *Store) forgotten(ctx context.Context, want func(Info) bool) ([]Info, error) {
-	var all []Info
-	for info, err := range s.driver.List(ctx, forgottenPrefix) {
-		if err != nil {
-			return nil, err
-		}
-		if want(info) {
-			all = append(all, info)
-		}
-	}
-	return all, nil
 }

@@ -43,6 +43,7 @@ const (
 	acceptancesLeft = 4
 )
 
+// acceptancesOf begins the keys of a pipeline's acceptances.
 func acceptancesOf(pipeline string) string { return store.AcceptancesPrefix + pipeline + "/" }
 
 // Accept makes a run its pipeline's last accepted one, unless a newer one is already. Concurrent calls are safe: each acceptance is an object
@@ -54,7 +55,7 @@ func Accept(ctx context.Context, s *store.Store, run RunRecord) error {
 	if err := s.PutJSON(ctx, key, mine, store.WriteOptions{}); err != nil {
 		return err
 	}
-	keys, err := acceptances(ctx, s, run.Pipeline)
+	keys, err := s.Keys(ctx, acceptancesOf(run.Pipeline)) // the newest is last
 	if err != nil {
 		return err
 	}
@@ -81,18 +82,6 @@ func Accept(ctx context.Context, s *store.Store, run RunRecord) error {
 	return nil
 }
 
-// acceptances lists the keys of a pipeline's acceptances, the newest last.
-func acceptances(ctx context.Context, s *store.Store, pipeline string) ([]string, error) {
-	var keys []string
-	for info, err := range s.Driver().List(ctx, acceptancesOf(pipeline)) {
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, info.Key)
-	}
-	return keys, nil
-}
-
 // Family returns the run at the top of a run's chain of parents, which begins the names of all that are below it.
 func Family(ctx context.Context, s *store.Store, run RunRecord) (string, error) {
 	if run.Parent.Run == "" {
@@ -107,7 +96,7 @@ func InFamily(run, family string) bool { return run == family || strings.HasPref
 
 // LastAccepted returns the last accepted run of a pipeline, except those of a family, if one is given. It is zero if there is none.
 func LastAccepted(ctx context.Context, s *store.Store, pipeline, except string) (last Accepted, err error) {
-	keys, err := acceptances(ctx, s, pipeline)
+	keys, err := s.Keys(ctx, acceptancesOf(pipeline))
 	if err != nil {
 		return last, err
 	}

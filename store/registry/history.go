@@ -74,10 +74,8 @@ func move(ctx context.Context, s *store.Store, typ artifact.Type, name string, d
 		}
 		next.Number = last.Number + 1
 		key := fmt.Sprintf("%s%010d.json", historyPrefix(typ, name), next.Number)
-		switch err := s.PutJSON(ctx, key, next, store.WriteOptions{IfAbsent: true}); {
-		case errors.Is(err, store.ErrExists):
-			continue // another process was faster: decide again
-		default:
+		err = s.PutJSON(ctx, key, next, store.WriteOptions{IfAbsent: true})
+		if !errors.Is(err, store.ErrExists) { // else another process was faster: decide again
 			return err
 		}
 	}
@@ -85,15 +83,9 @@ func move(ctx context.Context, s *store.Store, typ artifact.Type, name string, d
 
 // lastMove returns the last move of a name. It is zero if there is none.
 func lastMove(ctx context.Context, s *store.Store, typ artifact.Type, name string) (last Move, err error) {
-	key := ""
-	for info, err := range s.Driver().List(ctx, historyPrefix(typ, name)) {
-		if err != nil {
-			return last, err
-		}
-		key = info.Key
+	keys, err := s.Keys(ctx, historyPrefix(typ, name))
+	if err != nil || len(keys) == 0 {
+		return last, err
 	}
-	if key == "" {
-		return last, nil
-	}
-	return last, s.GetJSON(ctx, key, &last)
+	return last, s.GetJSON(ctx, keys[len(keys)-1], &last)
 }

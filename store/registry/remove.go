@@ -67,28 +67,24 @@ func redact(ctx context.Context, s *store.Store, typ artifact.Type, name, digest
 		if short := shortDigest(digest); !slices.Contains(m.Removed, short) {
 			m.Removed = append(m.Removed, short)
 		}
-		v := m.Version
-		if v.Artifact.Digest != digest {
-			return s.PutJSON(ctx, moves[i], m, store.WriteOptions{})
+		if v := m.Version; v.Artifact.Digest == digest {
+			m.Version = Published{Name: v.Name, Run: v.Run, Step: v.Step, At: v.At, By: v.By, Pointed: v.Pointed}
 		}
-		m.Version = Published{Name: v.Name, Run: v.Run, Step: v.Step, At: v.At, By: v.By, Pointed: v.Pointed}
 		return s.PutJSON(ctx, moves[i], m, store.WriteOptions{})
 	})
 }
 
 // keysWith lists the keys of records below a prefix that want accepts.
 func keysWith[T any](ctx context.Context, s *store.Store, prefix string, want func(T) bool) ([]string, error) {
-	var all, wanted []string
-	for info, err := range s.Driver().List(ctx, prefix) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, info.Key)
+	all, err := s.Keys(ctx, prefix)
+	if err != nil {
+		return nil, err
 	}
 	records, err := store.Records[T](ctx, s, all)
 	if err != nil {
 		return nil, err
 	}
+	var wanted []string
 	for i, r := range records {
 		if r != nil && want(*r) {
 			wanted = append(wanted, all[i])
