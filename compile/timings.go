@@ -37,18 +37,14 @@ func (job Job) fetchTimings(ctx context.Context, p trtexec.Platform, path string
 		return false, err
 	}
 	var record timings
-	err = job.Store.GetJSON(ctx, key, &record)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
+	var blob io.ReadCloser
+	if err = job.Store.GetJSON(ctx, key, &record); err == nil {
+		blob, err = job.Store.Blob(ctx, record.Cache)
 	}
-	if err != nil {
-		return false, fmt.Errorf("the timing cache: %w", err)
-	}
-	blob, err := job.Store.Blob(ctx, record.Cache)
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return false, nil // it is a cache
-	}
-	if err != nil {
+	case err != nil:
 		return false, fmt.Errorf("the timing cache: %w", err)
 	}
 	defer blob.Close()

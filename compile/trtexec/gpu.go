@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -28,16 +29,8 @@ func (t *Tool) findGPU(ctx context.Context) error {
 	if !strings.HasPrefix(first, instancePrefix) {
 		return t.useGPU(ctx, first)
 	}
-	all, err := t.instances(ctx)
-	if err != nil {
-		return err
-	}
-	for _, i := range all {
-		if strings.HasPrefix(i.uuid, first) {
-			return t.useInstance(ctx, i)
-		}
-	}
-	return fmt.Errorf("nvidia-smi does not list %s, which %s selects", first, visibleDevices)
+	return t.useInstance(ctx, func(i instance) bool { return strings.HasPrefix(i.uuid, first) },
+		fmt.Errorf("nvidia-smi does not list %s, which %s selects", first, visibleDevices))
 }
 
 // useGPU describes a GPU; the first where id is empty. Of one that is divided CUDA uses the first instance.
@@ -46,23 +39,23 @@ func (t *Tool) useGPU(ctx context.Context, id string) error {
 	if err != nil || !divided {
 		return err
 	}
+	return t.useInstance(ctx, func(i instance) bool { return i.gpu == t.uuid },
+		&UnavailableError{"GPU " + t.uuid + " is in MIG mode and has no instance"})
+}
+
+// useInstance describes the first instance of a GPU that is wanted; without one the error is none. An engine is made for its size.
+func (t *Tool) useInstance(ctx context.Context, wanted func(instance) bool, none error) error {
 	all, err := t.instances(ctx)
 	if err != nil {
 		return err
 	}
-	for _, i := range all {
-		if i.gpu == t.uuid {
-			return t.useInstance(ctx, i)
-		}
+	at := slices.IndexFunc(all, wanted)
+	if at < 0 {
+		return none
 	}
-	return &UnavailableError{"GPU " + t.uuid + " is in MIG mode and has no instance"}
-}
-
-// useInstance describes an instance of a GPU. An engine is made for its size.
-func (t *Tool) useInstance(ctx context.Context, i instance) error {
-	_, err := t.query(ctx, i.gpu)
-	t.uuid = i.uuid
-	t.Platform.GPU += " MIG " + i.profile
+	_, err = t.query(ctx, all[at].gpu)
+	t.uuid = all[at].uuid
+	t.Platform.GPU += " MIG " + all[at].profile
 	return err
 }
 
