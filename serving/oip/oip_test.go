@@ -154,7 +154,7 @@ func TestTensorRoundTrip(t *testing.T) {
 	}
 }
 
-func TestDecodeRequest(t *testing.T) {
+func TestReadRequest(t *testing.T) {
 	const good = `{"id":"7","parameters":{"label":true},"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}],"outputs":[{"name":"y"}]}`
 	for _, tc := range []struct {
 		name, body string
@@ -168,7 +168,11 @@ func TestDecodeRequest(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(tc.body))
-			req, err := DecodeRequest(httptest.NewRecorder(), r, 500)
+			var req *InferRequest
+			body, err := ReadBody(httptest.NewRecorder(), r, 500)
+			if err == nil {
+				req, err = ParseRequest(body, r.Header)
+			}
 			if tc.status != http.StatusOK {
 				if err == nil || ErrorStatus(err) != tc.status {
 					t.Errorf("%v, want an error with status %d", err, tc.status)

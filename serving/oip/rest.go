@@ -277,15 +277,6 @@ func ParseResponse(body []byte, header http.Header) (*InferResponse, error) {
 	return &InferResponse{ModelName: wire.ModelName, ModelVersion: wire.ModelVersion, ID: wire.ID, Outputs: outputs}, nil
 }
 
-// DecodeRequest reads one InferRequest of at most limit bytes. Its errors are Errors.
-func DecodeRequest(w http.ResponseWriter, r *http.Request, limit int64) (*InferRequest, error) {
-	body, err := ReadBody(w, r, limit)
-	if err != nil {
-		return nil, err
-	}
-	return ParseRequest(body, r.Header)
-}
-
 // firstRead bounds what is allocated for a body that a client only says it will send.
 const firstRead = 4 << 10
 

@@ -7,6 +7,7 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
+	"github.com/sluiceml/sluice/serving/servingtest"
 )
 
 // BenchmarkHop compares a model in this process with the same model behind a server.
@@ -22,7 +23,7 @@ func BenchmarkHop(b *testing.B) {
 	defer session.Close()
 	inputs := []oip.Tensor{{Name: session.Inputs()[0].Name, Shape: []int64{1, 16}, Data: make([]float32, 16)}}
 	s := serve(b, func(w http.ResponseWriter, r *http.Request) {
-		request, err := oip.DecodeRequest(w, r, 1<<20)
+		request, err := servingtest.ReadRequest(w, r)
 		if err != nil {
 			b.Error(err)
 			return

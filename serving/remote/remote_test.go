@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/servingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,7 +89,7 @@ func inputs() []oip.Tensor {
 func TestInfer(t *testing.T) {
 	var got oip.InferRequest
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		request, err := oip.DecodeRequest(w, r, 1<<20)
+		request, err := servingtest.ReadRequest(w, r)
 		if err != nil {
 			t.Error(err)
 			return
@@ -155,7 +156,7 @@ func TestBinaryData(t *testing.T) {
 	var got oip.InferRequest
 	var header http.Header
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		request, err := oip.DecodeRequest(w, r, 1<<20)
+		request, err := servingtest.ReadRequest(w, r)
 		if err != nil {
 			t.Error(err)
 			return

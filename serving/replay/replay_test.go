@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluiceml/sluice/serving/oip"
+	"github.com/sluiceml/sluice/serving/servingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +38,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		oip.WriteJSON(w, http.StatusOK, oip.ModelMetadata{Inputs: []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}})
 		return
 	}
-	req, err := oip.DecodeRequest(w, r, 1<<20)
+	req, err := servingtest.ReadRequest(w, r)
 	if err != nil {
 		oip.WriteError(w, err)
 		return

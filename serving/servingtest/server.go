@@ -10,6 +10,15 @@ import (
 // maxRequest is in bytes.
 const maxRequest = 16 << 20
 
+// ReadRequest reads a request of the Open Inference Protocol as a server does.
+func ReadRequest(w http.ResponseWriter, r *http.Request) (*oip.InferRequest, error) {
+	body, err := oip.ReadBody(w, r, maxRequest)
+	if err != nil {
+		return nil, err
+	}
+	return oip.ParseRequest(body, r.Header)
+}
+
 // Routes is a server of the Open Inference Protocol with one model.
 func Routes(name string, model gateway.Upstream) http.Handler {
 	mux := http.NewServeMux()
@@ -21,7 +30,7 @@ func Routes(name string, model gateway.Upstream) http.Handler {
 		})
 	})
 	mux.HandleFunc("POST "+at+"/infer", func(w http.ResponseWriter, r *http.Request) {
-		request, err := oip.DecodeRequest(w, r, maxRequest)
+		request, err := ReadRequest(w, r)
 		var outputs []oip.Tensor
 		if err == nil {
 			outputs, err = model.Infer(r.Context(), request.Inputs)
