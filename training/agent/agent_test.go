@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -140,3 +141,6 @@ func TestFreePortLiesOutsideTheEphemeralRange(t *testing.T) {
 		}
 	}
 }
+
+// kill ends the ranks at once.
+func (r *ranks) kill() { r.stop(context.Background(), 0) }

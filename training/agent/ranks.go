@@ -347,9 +347,6 @@ func (r *ranks) tell() error {
 	return r.proc.SignalGroup(syscall.SIGTERM)
 }
 
-// kill ends the ranks at once.
-func (r *ranks) kill() { r.stop(context.Background(), 0) }
-
 // progress returns the details of a heartbeat.
 func (r *ranks) progress() protocol.TrainProgress {
 	m := r.metrics.state()
