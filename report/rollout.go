@@ -57,7 +57,7 @@ func (s *section) tellRollout(Data) bool {
 func newRolloutStory(out spec.RolloutOutput) *rolloutStory {
 	r := &rolloutStory{RolloutOutput: out, Promoted: out.Decision == "promoted"}
 	for _, s := range out.Stages {
-		st := stage{StageResult: s, Label: stageLabel(s), Class: decisionClass(s.Decision)}
+		st := stage{StageResult: s, Label: StageText(s.Shadow, s.Weight), Class: decisionClass(s.Decision)}
 		if n := len(s.Looks); n > 0 {
 			st.Last = &s.Looks[n-1]
 			st.Answers = answers(s.Looks[n-1])
@@ -70,11 +70,12 @@ func newRolloutStory(out spec.RolloutOutput) *rolloutStory {
 
 func answers(l spec.Look) int64 { return max(l.Candidate.Requests, l.Delta.Samples) }
 
-func stageLabel(s spec.StageResult) string {
-	if s.Shadow > 0 {
-		return "shadow " + s.Shadow.String()
+// StageText is the share of a stage of a rollout, of which one is 0.
+func StageText(shadow, weight spec.Share) string {
+	if shadow > 0 {
+		return "shadow " + shadow.String()
 	}
-	return s.Weight.String()
+	return weight.String()
 }
 
 func decisionClass(decision string) string {
@@ -134,7 +135,7 @@ func newRolloutChart(out spec.RolloutOutput) *rolloutChart {
 
 // newBand labels a stage where there is room; its title and the table under the chart name it too.
 func newBand(s spec.StageResult, from, to float64) stageBand {
-	b := stageBand{X: from, Width: to - from, Title: stageLabel(s), Class: decisionClass(s.Decision)}
+	b := stageBand{X: from, Width: to - from, Title: StageText(s.Shadow, s.Weight), Class: decisionClass(s.Decision)}
 	if b.Width > letterWidth*float64(len(b.Title)) {
 		b.Label = b.Title
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/internal/proc"
+	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
@@ -166,7 +167,7 @@ func orderedText(out io.Writer, target, action string, now contract.RolloutState
 	case action == contract.RolloutPause && now.Phase == "loading":
 		text = "is paused before its first stage; `sluice rollout resume " + target + "` lets it begin"
 	case action == contract.RolloutPause:
-		text = fmt.Sprintf("is paused in stage %d of %d (%s); `sluice rollout resume %s` resumes it", now.Stage, now.Stages, stageText(now), target)
+		text = fmt.Sprintf("is paused in stage %d of %d (%s); `sluice rollout resume %s` resumes it", now.Stage, now.Stages, report.StageText(now.Shadow, now.Weight), target)
 	case action == contract.RolloutResume:
 		text = fmt.Sprintf("continues in stage %d of %d", now.Stage, now.Stages)
 	case now.Decision == routing.Promoted:
@@ -185,14 +186,6 @@ func orderedText(out io.Writer, target, action string, now contract.RolloutState
 	}
 	_, err := fmt.Fprintf(out, "%s: %s %s\n", target, name, text)
 	return err
-}
-
-// stageText is the share of a stage.
-func stageText(now contract.RolloutState) string {
-	if now.Shadow > 0 {
-		return "shadow " + now.Shadow.String()
-	}
-	return now.Weight.String()
 }
 
 // rolledBack is what `rollout rollback` did.

@@ -16,6 +16,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/report"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 )
@@ -201,7 +202,7 @@ func (s status) rollout() string {
 	}
 	text := r.Phase
 	if r.Phase == "stage" {
-		text = fmt.Sprintf("stage %d of %d (%s)", r.Stage, r.Stages, stageText(r.RolloutState))
+		text = fmt.Sprintf("stage %d of %d (%s)", r.Stage, r.Stages, report.StageText(r.Shadow, r.Weight))
 	}
 	if r.Paused != nil {
 		text += ", paused"

@@ -207,11 +207,7 @@ func RolloutDetail(state contract.RolloutState) Detail {
 	if state.Phase != "stage" {
 		return Detail{Text: state.Phase, Share: -1}
 	}
-	stage := fmt.Sprintf("stage %d/%d %s", state.Stage, state.Stages, state.Weight)
-	if state.Shadow > 0 {
-		stage = fmt.Sprintf("stage %d/%d shadow %s", state.Stage, state.Stages, state.Shadow)
-	}
-	parts := []string{stage}
+	parts := []string{fmt.Sprintf("stage %d/%d %s", state.Stage, state.Stages, report.StageText(state.Shadow, state.Weight))}
 	if state.Paused != nil {
 		parts = append(parts, "paused by "+state.Paused.By)
 	}
@@ -467,9 +463,7 @@ func (p *Plain) Show(rows []Row, now time.Time) error {
 			if is.status == was.status {
 				continue
 			}
-		case is.status == was.status && is.attempt == was.attempt && (head == was.head || text == "") && now.Sub(was.at) < detailEvery:
-			continue
-		case is.status == was.status && is.attempt == was.attempt && text == "":
+		case is.status == was.status && is.attempt == was.attempt && (text == "" || head == was.head && now.Sub(was.at) < detailEvery):
 			continue
 		}
 		p.seen[r.ID] = is
