@@ -100,6 +100,15 @@ func (c *Connection) MintAgentToken(queuePrefix, run string) string {
 	return c.token.MintAgentToken(queuePrefix, run)
 }
 
+// HasOpen reports whether there is a workflow that has not ended.
+func (c *Connection) HasOpen(ctx context.Context, workflowID string) (bool, error) {
+	desc, err := c.Client.DescribeWorkflowExecution(ctx, workflowID, "")
+	if IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && IsRunning(desc.GetWorkflowExecutionInfo().GetStatus()), err
+}
+
 // Close closes the connection and, in the holder, stops the server and releases the folder. Workflows continue when the folder is next
 // held.
 func (c *Connection) Close() error {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -55,12 +54,11 @@ func (s *Session) OpenRuns(ctx context.Context) (open int, err error) {
 		if r.Status != spec.StatusRunning {
 			continue
 		}
-		desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(r.Run), "")
-		switch {
-		case connect.IsNotFound(err): // another server's
-		case err != nil:
+		isHere, err := s.HasOpen(ctx, contract.RunWorkflowID(r.Run))
+		if err != nil {
 			return 0, fmt.Errorf("ask for run %s: %w", r.Run, err)
-		case connect.IsRunning(desc.GetWorkflowExecutionInfo().GetStatus()):
+		}
+		if isHere {
 			open++
 		}
 	}

@@ -363,13 +363,10 @@ func (s *Session) isRunning(ctx context.Context, key string, reuse record.Reuse)
 	} else if err != nil {
 		return run, false, err
 	}
-	desc, err := s.Client.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run.Run), "")
-	if connect.IsNotFound(err) {
-		return run, false, nil
-	} else if err != nil {
+	if running, err = s.HasOpen(ctx, contract.RunWorkflowID(run.Run)); err != nil {
 		return run, false, fmt.Errorf("ask for run %s: %w", run.Run, err)
 	}
-	return run, connect.IsRunning(desc.GetWorkflowExecutionInfo().GetStatus()), nil
+	return run, running, nil
 }
 
 // isOpen reads a noted run and reports whether it has not ended. One that was noted and never started is started: who noted it is

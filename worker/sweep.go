@@ -21,7 +21,7 @@ func (w *Worker) sweepInstances(ctx context.Context) {
 	if control.Unreachable(s.Info.TemporalAddress, s.Store.URL()) != "" {
 		return // no instances could have been used
 	}
-	sweeper := ec2.Sweeper{Depot: delivery.New(s.Store, AgentPath()), Agent: w.agentConfig(spec.Pool{}), Open: w.runs}
+	sweeper := ec2.Sweeper{Depot: delivery.New(s.Store, AgentPath()), Agent: w.agentConfig(spec.Pool{}), Open: s.HasOpen}
 	w.closing.Go(func() {
 		for range poll.Every(ctx, sweepEvery) {
 			once, cancel := context.WithTimeout(ctx, sweepTimeout)

@@ -40,6 +40,7 @@ func (w *Worker) register() error {
 	engine.Python, engine.Platform, engine.Home = w.pythons.Digest, new(trtexec.Finder).Platform, s.Home()
 	engine.Here = !connect.ClusterNamed()
 	engine.Logs = filepath.Join(s.Dir, "logs")
+	engine.Holder, engine.Open = w.holder, w.alive
 	secrets := secret.NewResolver()
 	programs := &activities.Programs{Store: kept, State: s.Dir, Pythons: w.pythons, Engine: engine, Secrets: secrets}
 	cleaner := &activities.Cleaner{Store: kept, State: s.Dir, Engine: engine, Secrets: secrets, Pythons: w.pythons, Executable: exe}
@@ -78,7 +79,7 @@ func (w *Worker) register() error {
 		contract.FinishActivity:   w.finish(engine),
 		contract.KeepActivity:     engine.Keep,
 		contract.AliveActivity:    w.alive,
-		contract.DeadlockActivity: w.deadlock(engine),
+		contract.DeadlockActivity: engine.Deadlock,
 		contract.VacantActivity:   w.vacant,
 
 		contract.TriggerLookActivity: triggers.Look,

@@ -6,25 +6,16 @@ import (
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
 
-// Groups is the present state of concurrency groups.
-type Groups interface {
-	// Holder returns the run that holds a group; empty if there is none.
-	Holder(ctx context.Context, group string) (run string, err error)
-	// Open reports whether a run has not ended.
-	Open(ctx context.Context, run string) (bool, error)
-}
-
 // Deadlock returns why a run that waits for a group would wait forever: because the run that holds it, or one that this one waits for, has a
 // child that waits for a group that a run above the first one holds. It is empty if that is not so.
-func (e *Engine) Deadlock(ctx context.Context, in contract.DeadlockInput, groups Groups) (why string, err error) {
+func (e *Engine) Deadlock(ctx context.Context, in contract.DeadlockInput) (why string, err error) {
 	seen := map[string]bool{} // groups
 	var follow func(run, group string) ([]string, error)
 	follow = func(run, group string) ([]string, error) {
-		by, err := groups.Holder(ctx, group)
+		by, err := e.Holder(ctx, group)
 		if err != nil || by == "" || by == run || seen[group] {
 			return nil, err
 		}
@@ -33,7 +24,7 @@ func (e *Engine) Deadlock(ctx context.Context, in contract.DeadlockInput, groups
 		if contract.Within(in.Run, by) {
 			return hop, nil
 		}
-		waiting, err := e.waitingBelow(ctx, by, groups)
+		waiting, err := e.waitingBelow(ctx, by)
 		if err != nil {
 			return nil, err
 		}
@@ -52,8 +43,8 @@ func (e *Engine) Deadlock(ctx context.Context, in contract.DeadlockInput, groups
 }
 
 // waitingBelow returns the open runs below a run that have a concurrency group and wait for their turn, with their groups. Some may hold it.
-func (e *Engine) waitingBelow(ctx context.Context, run string, groups Groups) (map[string]string, error) {
-	below, err := store.RecordsIn[record.RunRecord](ctx, e.Store, store.RunsPrefix+run+".", isRun)
+func (e *Engine) waitingBelow(ctx context.Context, run string) (map[string]string, error) {
+	below, err := record.Below(ctx, e.Store, run)
 	if err != nil {
 		return nil, err
 	}
@@ -70,17 +61,11 @@ func (e *Engine) waitingBelow(ctx context.Context, run string, groups Groups) (m
 		if err != nil || group == "" || sub.Program.Pipeline().Concurrency.OnConflict != spec.OnConflictQueue {
 			continue // it has no group, or does not wait
 		}
-		if open, err := groups.Open(ctx, rec.Run); err != nil {
+		if open, err := e.Open(ctx, rec.Run); err != nil {
 			return nil, err
 		} else if open {
 			waiting[rec.Run] = group
 		}
 	}
 	return waiting, nil
-}
-
-// isRun reports whether a key is that of the record of a run.
-func isRun(key string) bool {
-	_, is := record.RunOf(key)
-	return is
 }

@@ -49,7 +49,8 @@ func TestDeadlock(t *testing.T) {
 		"a circle that this run is not part of": {held{by: map[string]string{"one": "a", "two": "c", "three": "a"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			why, err := b.engine.Deadlock(t.Context(), contract.DeadlockInput{Run: "b.c", Group: "one"}, tt.groups)
+			b.engine.Holder, b.engine.Open = tt.groups.Holder, tt.groups.Open
+			why, err := b.engine.Deadlock(t.Context(), contract.DeadlockInput{Run: "b.c", Group: "one"})
 			if err != nil || (why == "") != (tt.want == nil) {
 				t.Fatalf("%q, %v", why, err)
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/secret"
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
@@ -45,6 +46,9 @@ type Engine struct {
 	Logs string
 	// Secrets finds the values that keys of results have fingerprints of.
 	Secrets *secret.Resolver
+	// Holder returns the run that holds a concurrency group; empty if there is none. Open reports whether a run has not ended.
+	Holder func(ctx context.Context, group string) (run string, err error)
+	Open   func(ctx context.Context, run string) (bool, error)
 
 	behind    writeBehind
 	programs  *recent[*Submitted]
@@ -103,6 +107,15 @@ func (e *Engine) Submission(ctx context.Context, digest string) (*Submitted, err
 		sub.Program, sub.ParamValues = program, params
 		return &sub, nil
 	})
+}
+
+// Environment is the one that a submission came with.
+func (e *Engine) Environment(ctx context.Context, submission string) (*spec.Environment, error) {
+	sub, err := e.Submission(ctx, submission)
+	if err != nil {
+		return nil, err
+	}
+	return sub.Program.Environment(), nil
 }
 
 // given are the run's parameters: those a parent run gives, or those of a command line.
@@ -249,12 +262,12 @@ func (e *Engine) settleRuns(ctx context.Context, sub *Submitted, rec *record.Run
 	}
 	rec.Last, rec.Serving = last.Run, map[string]string{}
 	for target := range sub.Program.Environment().Targets {
-		run, err := servingRun(ctx, e.Store, target)
+		doc, err := routing.Current(ctx, e.Store, target)
 		if err != nil {
 			return err
 		}
-		if run != "" {
-			rec.Serving[target] = run
+		if release, _ := doc.Serving(); release.Run != "" {
+			rec.Serving[target] = release.Run
 		}
 	}
 	return nil
@@ -317,7 +330,7 @@ func (e *Engine) handBack(ctx context.Context, rec record.RunRecord) error {
 	}
 	back := record.Returned{At: rec.Trigger.Time, By: rec.GaveWayTo, Evicted: rec.Status != spec.StatusSkipped}
 	if back.By == "" {
-		children, err := store.RecordsIn[record.RunRecord](ctx, e.Store, store.RunsPrefix+rec.Run+".", isRun)
+		children, err := record.Below(ctx, e.Store, rec.Run)
 		if err != nil {
 			return err
 		}

@@ -73,12 +73,20 @@ func LoadRun(ctx context.Context, s *store.Store, run string) (Run, error) {
 
 // Runs reads the records of all runs, newest first.
 func Runs(ctx context.Context, s *store.Store) ([]RunRecord, error) {
-	all, err := store.RecordsIn[RunRecord](ctx, s, store.RunsPrefix, func(key string) bool {
-		_, ok := RunOf(key)
-		return ok
-	})
+	all, err := store.RecordsIn[RunRecord](ctx, s, store.RunsPrefix, isRun)
 	slices.SortFunc(all, func(a, b RunRecord) int { return b.StartedAt.Compare(a.StartedAt) })
 	return all, err
+}
+
+// Below reads the records of a run's children, and of theirs.
+func Below(ctx context.Context, s *store.Store, run string) ([]RunRecord, error) {
+	return store.RecordsIn[RunRecord](ctx, s, store.RunsPrefix+run+".", isRun)
+}
+
+// isRun reports whether a key is that of the record of a run.
+func isRun(key string) bool {
+	_, is := RunOf(key)
+	return is
 }
 
 // Sweepable returns a time, at most latest, such that no run needs a blob from before it that no record refers to. What an open run has
