@@ -13,14 +13,10 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
-
-// explain keeps the parts of a key for the step's record.
-func (e *Engine) explain(key string, parts map[string]string) { e.keys.put(key, parts) }
 
 // hit is an earlier result of the same step.
 type hit struct {
@@ -98,11 +94,14 @@ func (e *Engine) fitsInstance(ctx context.Context, now, made record.StepRef, rec
 	case now.Instance.List == "":
 		return false, nil
 	}
+	return e.isAbout(ctx, *now.Instance, rec)
+}
+
+// isAbout reports whether an instance is of the same item or combination as a record.
+func (e *Engine) isAbout(ctx context.Context, of record.Instance, rec record.StepRecord) (bool, error) {
 	var wanted record.StepRecord
-	if err := e.describe(ctx, *now.Instance, &wanted); err != nil {
-		return false, err
-	}
-	return bytes.Equal(wanted.Item, rec.Item) && bytes.Equal(wanted.Matrix, rec.Matrix), nil
+	err := e.describe(ctx, of, &wanted)
+	return bytes.Equal(wanted.Item, rec.Item) && bytes.Equal(wanted.Matrix, rec.Matrix), err
 }
 
 // areSiblings reports whether two runs belong to different iterations or instances of steps that run child pipelines, at whatever depth.
@@ -159,13 +158,16 @@ func (e *Engine) passesNow(
 	return rec, nil
 }
 
-// take returns the result at a place, of which there is this record, as that of node, when it succeeded and is still whole.
+// take returns the result at a place, of which there is this record, as that of node, when it succeeded and all files of its artifacts are
+// still there.
 func (e *Engine) take(ctx context.Context, program *dsl.Program, node spec.Node, at record.StepRef, rec record.StepRecord) (*hit, error) {
 	if rec.Status != spec.StatusSucceeded {
 		return nil, nil
 	}
-	if whole, err := e.isWhole(ctx, program.Artifacts(node.ID, rec.Outputs)); !whole || err != nil {
-		return nil, err
+	for _, ref := range program.Artifacts(node.ID, rec.Outputs) {
+		if whole, err := e.Store.HasTree(ctx, ref); !whole || err != nil {
+			return nil, err
+		}
 	}
 	return &hit{run: cmp.Or(rec.ReusedFrom, at.Run), record: rec}, nil
 }
@@ -191,39 +193,39 @@ func (e *Engine) stepRecord(ctx context.Context, at record.StepRef) (rec record.
 // earlier calls look for the step in the run that is rerun. While the step had not begun there, it goes on to the run which that run was
 // itself a rerun of: a rerun that was canceled in a queue has no results of its own. It stops at a run that had to execute the step again.
 func (e *Engine) earlier(ctx context.Context, in contract.ResolveInput, look func(record.StepRef) (begun bool, err error)) error {
-	at, reuse, seen := in.StepRef, in.Reuse, map[string]bool{}
-	for reuse.From != "" && !seen[reuse.From] && !slices.Contains(reuse.Again, in.Step) {
-		seen[reuse.From], at.Run = true, reuse.From
-		if begun, err := look(at); begun || err != nil {
-			return err
+	return e.eachReuse(ctx, in.Reuse, func(reuse record.Reuse) (stop bool, err error) {
+		if reuse.From == "" || slices.Contains(reuse.Again, in.Step) {
+			return true, nil
 		}
-		run, err := e.record(ctx, at.Run)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		reuse = run.Reuse
-	}
-	return nil
+		at := in.StepRef
+		at.Run = reuse.From
+		return look(at)
+	})
 }
 
 // withoutCache reports whether a step does without the step cache: as its own run says or, since a rerun finishes what an earlier run was to do,
 // as that one says. Otherwise a rerun of a `run --no-cache` that failed would take the results that run was not to take.
-func (e *Engine) withoutCache(ctx context.Context, reuse record.Reuse, step string) (bool, error) {
+func (e *Engine) withoutCache(ctx context.Context, reuse record.Reuse, step string) (without bool, err error) {
+	err = e.eachReuse(ctx, reuse, func(reuse record.Reuse) (stop bool, err error) {
+		without = reuse.NoCache || slices.Contains(reuse.Again, step)
+		return without, nil
+	})
+	return without, err
+}
+
+// eachReuse calls look with what a run reuses, then with what the run that this names was itself to reuse, and so on, until look stops or there
+// is no such run.
+func (e *Engine) eachReuse(ctx context.Context, reuse record.Reuse, look func(record.Reuse) (stop bool, err error)) error {
 	for seen := map[string]bool{}; ; {
-		switch {
-		case reuse.NoCache, slices.Contains(reuse.Again, step):
-			return true, nil
-		case reuse.From == "", seen[reuse.From]:
-			return false, nil
+		if stop, err := look(reuse); stop || err != nil || reuse.From == "" || seen[reuse.From] {
+			return err
 		}
 		seen[reuse.From] = true
 		run, err := e.record(ctx, reuse.From)
 		if errors.Is(err, store.ErrNotFound) {
-			return false, nil
+			return nil
 		} else if err != nil {
-			return false, err
+			return err
 		}
 		reuse = run.Reuse
 	}
@@ -240,14 +242,4 @@ func (e *Engine) handOn(ctx context.Context, rec record.StepRecord) (record.Step
 		return record.StepOutput{OutputsRef: rec.OutputsRef}, nil
 	}
 	return record.StoreOutputs(ctx, e.Store, rec.Outputs)
-}
-
-// isWhole reports whether artifacts are in the store with all their files.
-func (e *Engine) isWhole(ctx context.Context, refs []artifact.Ref) (bool, error) {
-	for _, ref := range refs {
-		if whole, err := e.Store.HasTree(ctx, ref); !whole || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }

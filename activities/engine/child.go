@@ -20,12 +20,12 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if err != nil {
 		return contract.RunInput{}, err
 	}
-	spec, err := record.LoadSpec[spec.ChildPipeline](ctx, e.Store, in.StepInput)
+	asked, err := record.LoadSpec[spec.ChildPipeline](ctx, e.Store, in.StepInput)
 	if err != nil {
 		return contract.RunInput{}, err
 	}
 	child := record.Submission{
-		File: in.Step + ".yaml", EnvFile: sub.EnvFile, Environment: sub.Environment, Values: spec.Params, Workspace: sub.Workspace, Python: sub.Python,
+		File: in.Step + ".yaml", EnvFile: sub.EnvFile, Environment: sub.Environment, Values: asked.Params, Workspace: sub.Workspace, Python: sub.Python,
 		Parents: slices.Clone(sub.Parents), Inline: true,
 	}
 	if !sub.Inline {
@@ -34,7 +34,7 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if child.Values == nil {
 		child.Values = map[string]any{}
 	}
-	file, source := spec.Document()
+	file, source := asked.Document()
 	if child.Pipeline = source; file != "" {
 		child.File, child.Inline = path.Clean(file), false
 		if child.Pipeline, err = (&workspace{ctx: ctx, store: e.Store, ref: sub.Workspace}).ReadFile(file); err != nil {
@@ -49,11 +49,12 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 	if err != nil {
 		return contract.RunInput{}, err
 	}
-	isMain, err := e.isMain(ctx, in)
+	above, err := e.record(ctx, in.Run)
 	if err != nil {
 		return contract.RunInput{}, err
 	}
 	step, _ := record.SplitStep(in.Step)
+	isMain := above.nodes[step].Section == spec.SectionMain // else it is done in every run, all of it
 	noCache, err := e.withoutCache(ctx, in.Reuse, step)
 	if err != nil {
 		return contract.RunInput{}, err
@@ -64,24 +65,13 @@ func (e *Engine) Child(ctx context.Context, in contract.ChildInput) (contract.Ru
 		Reuse:  record.Reuse{NoCache: noCache || !isMain},
 		Parent: record.Parent{Run: in.Run, Step: in.Step, Python: in.Python, Needs: in.Needs},
 	}
-	run.Reuse.From, err = e.earlierChild(ctx, in, isMain)
+	run.Reuse.From, err = e.earlierChild(ctx, in, step, isMain)
 	return run, err
-}
-
-// isMain reports whether a child is that of a main step: one of those after them is done in every run, all of it.
-func (e *Engine) isMain(ctx context.Context, in contract.ChildInput) (bool, error) {
-	rec, err := e.record(ctx, in.Run)
-	if err != nil {
-		return false, err
-	}
-	step, _ := record.SplitStep(in.Step)
-	return rec.nodes[step].Section == spec.SectionMain, nil
 }
 
 // earlierChild names the run of a child pipeline whose finished steps this one takes over: that of the attempt before, or of the run
 // that is done again.
-func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput, isMain bool) (child string, err error) {
-	step, _ := record.SplitStep(in.Step)
+func (e *Engine) earlierChild(ctx context.Context, in contract.ChildInput, step string, isMain bool) (child string, err error) {
 	switch {
 	case in.Attempt > 1:
 		return record.ChildRun(in.Run, in.Step, in.Attempt-1), nil

@@ -111,12 +111,8 @@ func (e *Engine) baseline(ctx context.Context, at record.StepRef, against string
 		return v, err
 	}
 	if at.Instance != nil { // a place in another list may be about something else
-		var mine record.StepRecord
-		if err := e.describe(ctx, *at.Instance, &mine); err != nil {
+		if same, err := e.isAbout(ctx, *at.Instance, rec); !same || err != nil {
 			return v, err
-		}
-		if string(mine.Matrix) != string(rec.Matrix) || string(mine.Item) != string(rec.Item) {
-			return v, nil
 		}
 	}
 	var out spec.CleanOutput

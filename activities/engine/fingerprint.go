@@ -26,11 +26,6 @@ const fingerprintRounds = 600_000
 // secretLimit bounds the search for values here, where a step waits to begin: its own may take longer.
 const secretLimit = 5 * time.Second
 
-// salt makes the fingerprints of one store differ from those of any other. The first who needs it makes it.
-type salt struct {
-	Salt []byte `json:"salt"`
-}
-
 // Fingerprint tells one value of a secret from another in keys, which many can read, and gives the value away to nobody: it is salted,
 // and slow to try values for.
 func (e *Engine) Fingerprint(ctx context.Context, value string) (string, error) {
@@ -45,8 +40,11 @@ func (e *Engine) Fingerprint(ctx context.Context, value string) (string, error) 
 	})
 }
 
+// salt makes the fingerprints of one store differ from those of any other. The first who needs it makes it.
 func (e *Engine) salt(ctx context.Context) ([]byte, error) {
-	var s salt
+	var s struct {
+		Salt []byte `json:"salt"`
+	}
 	err := e.Store.GetJSON(ctx, saltKey, &s)
 	if !errors.Is(err, store.ErrNotFound) {
 		return s.Salt, err

@@ -93,11 +93,7 @@ type planner struct {
 
 // begin settles what Begin would settle, in the engine's memory.
 func (f *planner) begin(ctx context.Context) error {
-	files := f.Files
-	if files == nil {
-		files = []artifact.File{}
-	}
-	f.sub = &Submitted{Submission: f.Submission, Program: f.Program, files: files}
+	f.sub = &Submitted{Submission: f.Submission, Program: f.Program, files: append([]artifact.File{}, f.Files...)} // not nil
 	var bad document.Diagnostics
 	if f.sub.ParamValues, bad = f.sub.given(f.Program); bad.HasErrors() {
 		return fault.New(fault.Invalid, bad.Text(false), nil)
@@ -180,12 +176,12 @@ func (f *planner) settle(node spec.Node, record record.StepRecord) {
 
 // plain looks at a step that runs once.
 func (f *planner) plain(ctx context.Context, node spec.Node, vars spec.Vars) (contract.StepPlan, error) {
-	one, err := f.one(ctx, node, vars, nil, "")
-	if err != nil || one.hit == nil {
-		return one.look, err
+	found, look, err := f.one(ctx, node, vars, nil, "")
+	if err != nil || found == nil {
+		return look, err
 	}
-	look := contract.StepPlan{Action: contract.ActionReuse, From: one.hit.run}
-	rec := one.hit.record
+	look = contract.StepPlan{Action: contract.ActionReuse, From: found.run}
+	rec := found.record
 	rec.Outputs, err = record.LoadOutputs(ctx, f.engine.Store, record.StepOutput{Outputs: rec.Outputs, OutputsRef: rec.OutputsRef})
 	if err != nil {
 		return look, err
@@ -210,58 +206,52 @@ func (f *planner) evaluateGate(node spec.Node, vars spec.Vars, record *record.St
 	return true
 }
 
-// single is what was found of one execution of a step.
-type single struct {
-	hit  *hit
-	look contract.StepPlan // without a hit
-}
-
-// one looks for the result of one execution: of a step, or of an instance, which is of a list unless the step is repeated.
-func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, instance *spec.Instance, list string) (single, error) {
+// one looks for the result of one execution: of a step, or of an instance, which is of a list unless the step is repeated. It says what would
+// become of that where there is none.
+func (f *planner) one(
+	ctx context.Context, node spec.Node, vars spec.Vars, instance *spec.Instance, list string,
+) (found *hit, look contract.StepPlan, err error) {
 	in := contract.ResolveInput{StepRef: record.StepRef{Run: futureRun, Step: node.ID, Now: f.Now}, Reuse: f.Reuse}
 	if vars.Instance = instance; instance != nil {
 		in.Instance = &record.Instance{Index: instance.Index, List: list}
 	}
 	resolved, err := f.Program.Resolve(node.ID, vars)
 	if err != nil { // it would be the run's failure, not the plan's
-		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: "it would fail: " + err.Error()}}, nil
+		return nil, contract.StepPlan{Action: contract.ActionRun, Reason: "it would fail: " + err.Error()}, nil
 	}
 	parts, why, err := f.engine.keyParts(ctx, f.sub, in.Run, node, vars, &resolved)
-	if err != nil {
-		return single{}, err
-	}
-	if why.fails {
-		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: why.reason}}, nil
+	if err != nil || why.fails {
+		return nil, contract.StepPlan{Action: contract.ActionRun, Reason: why.reason}, err
 	}
 	if f.Python == nil {
 		if err := f.history.addParts(ctx, in.StepRef, parts, partPython); err != nil {
-			return single{}, err
+			return nil, look, err
 		}
 	}
 	if f.Platform == nil {
 		if err := f.history.addParts(ctx, in.StepRef, parts, partGPU, partComputeCapability, partDriver, partTensorRT); err != nil {
-			return single{}, err
+			return nil, look, err
 		}
 	}
 	if in.Reuse.NoCache, err = f.engine.withoutCache(ctx, in.Reuse, node.ID); err != nil {
-		return single{}, err
+		return nil, look, err
 	}
 	key := keyOf(parts)
-	if h, err := f.engine.lookup(ctx, f.Program, node, in, vars, resolved.Cache, key); h != nil || err != nil {
-		return single{hit: h}, err
+	if found, err := f.engine.lookup(ctx, f.Program, node, in, vars, resolved.Cache, key); found != nil || err != nil {
+		return found, look, err
 	}
 	if kinds[node.Kind].asks {
-		return single{look: contract.StepPlan{Action: contract.ActionRun, Reason: "it asks a person"}}, nil
+		return nil, contract.StepPlan{Action: contract.ActionRun, Reason: "it asks a person"}, nil
 	}
 	if in.Reuse.NoCache {
 		resolved.Cache.Enabled, why.reason = false, "earlier results are not reused"
 	}
-	look, err := f.history.compare(ctx, in.StepRef, resolved.Cache, cmp.Or(why.reason, "its results are not cached"), key, parts)
+	look, err = f.history.compare(ctx, in.StepRef, resolved.Cache, cmp.Or(why.reason, "its results are not cached"), key, parts)
 	if err == nil && slices.Contains(look.Changed, "files") {
 		look.Files, err = f.edited(ctx, look.From, resolved.Files)
 	}
 	if err != nil {
-		return single{}, err
+		return nil, look, err
 	}
 	left, _, err := f.engine.unfinished(ctx, node, in, key)
 	if err == nil && left == nil && f.Reuse.From == "" && !in.Reuse.NoCache { // what a rerun would go on from
@@ -269,12 +259,12 @@ func (f *planner) one(ctx context.Context, node spec.Node, vars spec.Vars, insta
 		if left, _, err = f.engine.unfinished(ctx, node, in, key); left != nil {
 			look.Reason += fmt.Sprintf("; `sluice rerun %s` resumes from step %d", in.Reuse.From, left.Step)
 		}
-		return single{look: look}, err
+		return nil, look, err
 	}
 	if left != nil {
 		look.ResumeRun, look.ResumeStep = left.Run, left.Step
 	}
-	return single{look: look}, err
+	return nil, look, err
 }
 
 // fewFiles is how many of the files that have changed are named.
@@ -332,13 +322,12 @@ func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (cont
 	results, asides := sha256.New(), run.asides(f.Program.Listed(node.ID))
 	isKnown := true
 	for i := range all {
-		one, err := f.one(ctx, node, vars, &all[i], list)
+		found, why, err := f.one(ctx, node, vars, &all[i], list)
 		if err != nil {
 			return look, err
 		}
-		if one.hit == nil {
+		if found == nil {
 			if look.Cached == i { // the first that would be done tells why
-				why := one.look
 				why.Of, why.Cached = look.Of, look.Cached
 				look = why
 			}
@@ -347,9 +336,9 @@ func (f *planner) fan(ctx context.Context, node spec.Node, vars spec.Vars) (cont
 		}
 		look.Cached++
 		if look.Action == contract.ActionReuse {
-			look.From = one.hit.run
+			look.From = found.run
 		}
-		record, here := one.hit.record, vars
+		record, here := found.record, vars
 		here.Instance = &all[i]
 		if !f.evaluateGate(node, here, &record, &look) || record.Status != spec.StatusSucceeded {
 			isKnown = false // whether the step passes depends on how many of its instances do
@@ -375,13 +364,13 @@ func (f *planner) repeat(ctx context.Context, node spec.Node, vars spec.Vars) (c
 	look := contract.StepPlan{Action: contract.ActionReuse}
 	instance := spec.Instance{}
 	for ; look.Cached < node.Max; look.Cached++ {
-		one, err := f.one(ctx, node, vars, &instance, "")
-		if err != nil || one.hit == nil {
-			one.look.Cached = look.Cached
-			return one.look, err
+		found, why, err := f.one(ctx, node, vars, &instance, "")
+		if err != nil || found == nil {
+			why.Cached = look.Cached
+			return why, err
 		}
-		look.From = one.hit.run
-		rec, here := one.hit.record, vars
+		look.From = found.run
+		rec, here := found.record, vars
 		here.Instance = &instance
 		if !f.evaluateGate(node, here, &rec, &look) || rec.Status != spec.StatusSucceeded {
 			return look, nil

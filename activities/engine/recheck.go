@@ -27,12 +27,9 @@ func (e *Engine) Recheck(ctx context.Context, in record.StepInput, target string
 	if c.family, err = record.Family(ctx, e.Store, run.RunRecord); err != nil {
 		return err
 	}
-	step, _ := record.SplitStep(in.Step)
-	for err = c.run(ctx, run, step); err == nil && run.Parent.Run != ""; err = c.run(ctx, run, step) { // and what runs it
-		step, _ = record.SplitStep(run.Parent.Step)
-		if run, err = e.record(ctx, run.Parent.Run); err != nil {
-			break
-		}
+	waits := record.Parent{Run: in.Run, Step: in.Step}
+	for err == nil && waits.Run != "" { // and what runs it
+		waits, err = c.run(ctx, waits.Run, waits.Step)
 	}
 	if err != nil {
 		return fmt.Errorf("look again at what the rollout waited for: %w", err)
@@ -65,41 +62,34 @@ type recheck struct {
 	ended                   record.StepRecord
 }
 
-// run looks at the steps of a run that one waits for, and at what that reads itself; without one, at all main steps.
-func (c *recheck) run(ctx context.Context, run *begun, last string) error {
+// run looks at the steps of a run that one waits for, and at what that reads itself; without one, at all main steps. It returns what runs it.
+func (c *recheck) run(ctx context.Context, name, waits string) (record.Parent, error) {
+	run, err := c.record(ctx, name)
+	if err != nil {
+		return record.Parent{}, err
+	}
 	sub, err := c.Submission(ctx, run.Submission)
 	if err != nil {
-		return err
+		return record.Parent{}, err
 	}
 	now := run.RunRecord
 	if err := c.settleRuns(ctx, sub, &now); err != nil {
-		return err
+		return record.Parent{}, err
 	}
 	maps.DeleteFunc(now.Serving, func(_, serving string) bool { return record.InFamily(serving, c.family) })
 	for target, serving := range run.Serving {
 		now.Serving[target] = cmp.Or(now.Serving[target], serving)
 	}
-	var before map[string]bool
-	if last != "" {
-		before = c.before(sub.Program, last, false)
-	}
+	last, _ := record.SplitStep(waits)
+	before := c.before(sub.Program, last, false)
 	for _, node := range run.Graph {
-		if before == nil && node.Section == spec.SectionMain || before[node.ID] || node.ID == last {
+		if last == "" && node.Section == spec.SectionMain || before[node.ID] || node.ID == last {
 			if err := c.step(ctx, sub, run, now, node, node.ID == last); err != nil {
-				return err
+				return record.Parent{}, err
 			}
 		}
 	}
-	return nil
-}
-
-// whole looks at all main steps of a run.
-func (c *recheck) whole(ctx context.Context, name string) error {
-	run, err := c.record(ctx, name)
-	if err != nil {
-		return err
-	}
-	return c.run(ctx, run, "")
+	return run.Parent, nil
 }
 
 // step looks at the executions of a step; isLast if it is the one that waits.
@@ -127,7 +117,7 @@ func (c *recheck) step(ctx context.Context, sub *Submitted, run *begun, now reco
 		if kinds[node.Kind].isRun && rec.Status == spec.StatusSucceeded {
 			name, err := NewestChild(ctx, c.Store, cmp.Or(rec.ReusedFrom, run.Run), at.ID())
 			if err == nil && name != "" { // else it was removed
-				err = c.whole(ctx, name)
+				_, err = c.run(ctx, name, "")
 			}
 			if err != nil {
 				return err

@@ -27,11 +27,7 @@ func (e *Engine) Resolve(ctx context.Context, in contract.ResolveInput) (contrac
 
 // resolve is Resolve; known are results of which there are no records yet.
 func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known map[string]spec.StepResult) (contract.Resolved, error) {
-	sub, err := e.Submission(ctx, in.Submission)
-	if err != nil {
-		return contract.Resolved{}, err
-	}
-	node, vars, err := e.vars(ctx, sub, in.StepRef, in.RunContext, known)
+	sub, node, vars, err := e.stepVars(ctx, in.StepRef, in.RunContext, known)
 	if err != nil {
 		return contract.Resolved{}, err
 	}
@@ -61,7 +57,7 @@ func (e *Engine) resolve(ctx context.Context, in contract.ResolveInput, known ma
 		return out, err
 	}
 	out.Key = keyOf(parts)
-	e.explain(out.Key, parts)
+	e.keys.put(out.Key, parts) // for the step's record
 	found, err := e.lookup(ctx, sub.Program, node, in, vars, resolved.Cache, out.Key)
 	if err != nil {
 		return out, err
@@ -171,11 +167,7 @@ func users(sub *Submitted, who []string) []string {
 
 // Expand evaluates the `when` of a step with instances, and lists the instances.
 func (e *Engine) Expand(ctx context.Context, in contract.ResolveInput) (contract.Expanded, error) {
-	sub, err := e.Submission(ctx, in.Submission)
-	if err != nil {
-		return contract.Expanded{}, err
-	}
-	node, vars, err := e.vars(ctx, sub, in.StepRef, in.RunContext, nil)
+	sub, node, vars, err := e.stepVars(ctx, in.StepRef, in.RunContext, nil)
 	if err != nil {
 		return contract.Expanded{}, err
 	}

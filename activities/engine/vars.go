@@ -43,6 +43,18 @@ func newBegun(rec record.RunRecord) *begun {
 	return b
 }
 
+// stepVars is vars for a step that the workflow names, with its submission.
+func (e *Engine) stepVars(
+	ctx context.Context, at record.StepRef, now record.RunContext, known map[string]spec.StepResult,
+) (*Submitted, spec.Node, spec.Vars, error) {
+	sub, err := e.Submission(ctx, at.Submission)
+	if err != nil {
+		return nil, spec.Node{}, spec.Vars{}, err
+	}
+	node, vars, err := e.vars(ctx, sub, at, now, known)
+	return sub, node, vars, err
+}
+
 // vars collects the variables of a step's expressions: the results of the steps that it needs and of all steps in earlier sections, and the
 // runs behind `last` and `serving`, as the run's record resolved them. Results in known need no record.
 func (e *Engine) vars(

@@ -101,7 +101,7 @@ func (e *Engine) recordOf(ctx context.Context, in contract.StepEnd) (record.Step
 	if in.Output.Unkeyed {
 		rec.Key = ""
 	} else if in.Key != "" {
-		rec.Parts, _ = e.keys.get(in.Key, func() (map[string]string, error) { return nil, nil })
+		rec.Parts, _ = e.keys.find(in.Key)
 	}
 	if !in.Output.IsZero() {
 		rec.Outputs, err = record.LoadOutputs(ctx, e.Store, in.Output)
@@ -139,11 +139,7 @@ func costOf(outputs json.RawMessage) fault.Costs {
 
 // evaluateGate applies the step's gate to its outputs.
 func (e *Engine) evaluateGate(ctx context.Context, in contract.StepEnd, record *record.StepRecord) (verdict contract.StepVerdict, err error) {
-	sub, err := e.Submission(ctx, in.Submission)
-	if err != nil {
-		return verdict, err
-	}
-	node, vars, err := e.vars(ctx, sub, in.StepRef, in.RunContext, nil)
+	sub, node, vars, err := e.stepVars(ctx, in.StepRef, in.RunContext, nil)
 	if err != nil {
 		return verdict, err
 	}

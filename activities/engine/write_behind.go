@@ -16,22 +16,19 @@ type writeBehind struct {
 // do runs write in the background.
 func (b *writeBehind) do(ctx context.Context, run string, write func(context.Context) error) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.open == nil {
 		b.open = map[string]*sync.WaitGroup{}
 	}
 	if b.open[run] == nil {
 		b.open[run] = &sync.WaitGroup{}
 	}
-	group := b.open[run]
-	group.Add(1)
-	b.mu.Unlock()
 	ctx = context.WithoutCancel(ctx)
-	go func() {
-		defer group.Done()
+	b.open[run].Go(func() {
 		if err := write(ctx); err != nil && activity.IsActivity(ctx) {
 			activity.GetLogger(ctx).Warn("a record has not been written yet", "run", run, "error", err)
 		}
-	}()
+	})
 }
 
 // wait returns when all writes of a run are done.
