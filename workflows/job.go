@@ -65,7 +65,7 @@ func (j *job) perform(ctx workflow.Context, end *contract.StepEnd) {
 	} else {
 		in := j.in
 		in.Ends = j.journal.takeUnwritten()
-		if err := j.lookup(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), in, &resolved); err != nil {
+		if err := j.journal.local(ctx, contract.ResolveActivity, "resolve "+j.in.ID(), in, &resolved); err != nil {
 			fail(ctx, end, err)
 			return
 		}
@@ -178,6 +178,11 @@ func (j *job) conclude(ctx workflow.Context, end contract.StepEnd) contract.Step
 	}
 }
 
+// concludeStep shows in Temporal's UI how a step, or an instance of one, has ended.
+func concludeStep(ctx workflow.Context, id string, verdict contract.StepVerdict) {
+	durable.Conclude(ctx, id, string(verdict.Status), cmp.Or(verdict.Error, verdict.Summary))
+}
+
 // evaluate uses the verdict of the activity that executed the step, or calls the activity that evaluates the step and writes its record.
 func (j *job) evaluate(ctx, recording workflow.Context, end contract.StepEnd) (verdict contract.StepVerdict, written bool, err error) {
 	if j.verdict != nil && end.Status == spec.StatusSucceeded && end.Decision == nil {
@@ -187,7 +192,7 @@ func (j *job) evaluate(ctx, recording workflow.Context, end contract.StepEnd) (v
 		end.Next = j.follow(ctx)
 	}
 	end.Ends = j.journal.takeUnwritten()
-	err = j.lookup(recording, contract.VerdictActivity, "evaluate the gate of "+end.ID(), end, &verdict)
+	err = j.journal.local(recording, contract.VerdictActivity, "evaluate the gate of "+end.ID(), end, &verdict)
 	return verdict, true, err
 }
 
@@ -214,9 +219,6 @@ func (j *job) ask(ctx workflow.Context, question contract.ApprovalInput) (record
 
 // approve performs an approval step. Its outputs are the fields of the form, who decided, when and why.
 func (j *job) approve(ctx workflow.Context, resolved contract.Resolved, _ string) (out record.StepOutput, err error) {
-	if j.node.Timeout == 0 {
-		return j.approval(ctx, *resolved.Ask) // its own timeout decides
-	}
 	err = j.within(ctx, func(ctx workflow.Context) (err error) {
 		out, err = j.approval(ctx, *resolved.Ask)
 		return err

@@ -64,14 +64,7 @@ func (l *journal) sync(ctx workflow.Context) error {
 	for _, end := range l.ends { // others may end meanwhile, and sync
 		in.Ends = append(in.Ends, end.StepRef)
 	}
-	summary := "make the records durable"
-	err := durable.Local(ctx, contract.SyncActivity, summary, in, nil)
-	if fault.TypeOf(err) == fault.Lost {
-		if err = l.restore(ctx); err == nil {
-			err = durable.Local(ctx, contract.SyncActivity, summary, in, nil)
-		}
-	}
-	if err != nil {
+	if err := l.local(ctx, contract.SyncActivity, "make the records durable", in, nil); err != nil {
 		return fault.New(fault.Infrastructure, "the records of its steps could not be made durable: "+fault.Message(err), nil)
 	}
 	if upTo > l.synced {
@@ -80,18 +73,13 @@ func (l *journal) sync(ctx workflow.Context) error {
 	return nil
 }
 
-// restore writes missing records again.
-func (l *journal) restore(ctx workflow.Context) error {
-	return durable.Local(ctx, contract.RecordActivity, "recreate lost records", contract.RecordInput{Ends: l.ends}, nil)
-}
-
-// lookup runs a local activity that reads the records of earlier steps.
-func (j *job) lookup(ctx workflow.Context, name, summary string, in, out any) error {
+// local runs a local activity that needs the records of earlier steps, once more if some were missing and had to be written again.
+func (l *journal) local(ctx workflow.Context, name, summary string, in, out any) error {
 	err := durable.Local(ctx, name, summary, in, out)
-	if fault.TypeOf(err) != fault.Lost || j.journal == nil {
+	if fault.TypeOf(err) != fault.Lost || l == nil {
 		return err
 	}
-	if err := j.journal.restore(ctx); err != nil {
+	if err := durable.Local(ctx, contract.RecordActivity, "recreate lost records", contract.RecordInput{Ends: l.ends}, nil); err != nil {
 		return err
 	}
 	return durable.Local(ctx, name, summary, in, out)

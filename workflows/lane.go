@@ -81,14 +81,6 @@ func (l *lane) more(ctx workflow.Context) bool {
 		!usesUp(l.in.BudgetUSD, l.out.CostUSD) && ctx.Err() == nil
 }
 
-// left is the limit of the cost of an instance: the lane's share of the run's budget; 0 means no limit.
-func (l *lane) left() float64 {
-	if l.in.BudgetUSD == 0 {
-		return 0
-	}
-	return l.in.BudgetUSD - l.out.CostUSD // more than nothing: see more
-}
-
 // take returns the next instance to execute: first one that is being resolved, then one that has not been looked at.
 func (l *lane) take() (index int) {
 	known := slices.IndexFunc(l.resolving, func(i int) bool {
@@ -163,8 +155,8 @@ func (l *lane) instance(ctx workflow.Context, index int) contract.StepVerdict {
 	state := &contract.StepState{ID: in.ID(), Kind: l.in.Node.Kind, Status: spec.StatusRunning, StartedAt: in.Now}
 	l.running = append(l.running, state)
 	j := &job{
-		in: in, pipeline: l.in.Pipeline, node: l.in.Node, state: state, show: func(workflow.Context) {}, turns: l.turns, budgetUSD: l.left(),
-		tries: l.in.Tries[index],
+		in: in, pipeline: l.in.Pipeline, node: l.in.Node, state: state, show: func(workflow.Context) {}, turns: l.turns,
+		budgetUSD: leftOf(l.in.BudgetUSD, l.out.CostUSD), tries: l.in.Tries[index],
 		held: func(ctx workflow.Context, _ *contract.ApprovalInput) {
 			if slices.ContainsFunc(l.running, func(s *contract.StepState) bool { return s != state && s.Status == spec.StatusHold }) {
 				return // whoever decides on the others sees this one, too

@@ -203,14 +203,20 @@ func (r *rollout) begin(ctx workflow.Context, i int, stage spec.Stage) error {
 // be no next history because the rollout was canceled.
 func (r *rollout) halt(ctx workflow.Context, replay workflow.Future) error {
 	if r.replays() {
-		waiting, _ := workflow.NewDisconnectedContext(ctx)
-		var stopped *temporal.CanceledError
 		var replayed contract.RolloutReplayed
-		if err := replay.Get(waiting, nil); errors.As(err, &stopped) && stopped.HasDetails() && stopped.Details(&replayed) == nil {
+		if lastWords(ctx, replay, &replayed) {
 			r.at.Sent = replayed.Sent
 		}
 	}
 	return ctx.Err()
+}
+
+// lastWords waits for the end of an activity that was stopped, and reads what it said then. It reports false if it said nothing.
+func lastWords(ctx workflow.Context, activity workflow.Future, words any) bool {
+	waiting, _ := workflow.NewDisconnectedContext(ctx)
+	var stopped *temporal.CanceledError
+	err := activity.Get(waiting, nil)
+	return errors.As(err, &stopped) && stopped.HasDetails() && stopped.Details(words) == nil
 }
 
 // The possible decisions of a look.
@@ -331,10 +337,8 @@ func (r *rollout) look(ctx workflow.Context, i int, stage spec.Stage) (out contr
 
 // keepLook shows the newest look of an activity that an order has ended, until the next activity has looked.
 func (r *rollout) keepLook(ctx workflow.Context, i int, look workflow.Future) {
-	waiting, _ := workflow.NewDisconnectedContext(ctx)
-	var stopped *temporal.CanceledError
 	var seen contract.RolloutProgress
-	if err := look.Get(waiting, nil); !errors.As(err, &stopped) || !stopped.HasDetails() || stopped.Details(&seen) != nil || seen.Look == nil {
+	if !lastWords(ctx, look, &seen) || seen.Look == nil {
 		return
 	}
 	if s := &r.at.State; s.Phase == phaseStage && s.Stage == i+1 && (s.Look == nil || s.Look.At < seen.Look.At) {

@@ -26,19 +26,15 @@ func isTaken(err error) bool {
 // turns holds, for each workflow ID that steps of this history wait for, which of them is next.
 type turns map[string]workflow.Mutex
 
-func (t turns) of(ctx workflow.Context, id string) workflow.Mutex {
-	if t[id] == nil {
-		t[id] = workflow.NewMutex(ctx)
-	}
-	return t[id]
-}
-
 // startWhenFree starts a child workflow when its ID is free. Steps of one history that wait for the same ID try one after the other: if all
 // of them tried at the same moment, all but one would have to try again.
 func (t turns) startWhenFree(
 	ctx workflow.Context, id string, start func() workflow.ChildWorkflowFuture,
 ) (workflow.ChildWorkflowFuture, error) {
-	turn := t.of(ctx, id)
+	if t[id] == nil {
+		t[id] = workflow.NewMutex(ctx)
+	}
+	turn := t[id]
 	if err := turn.Lock(ctx); err != nil {
 		return nil, err
 	}
