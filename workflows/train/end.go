@@ -60,9 +60,7 @@ func unreleased(pool string, err error) string {
 // peers follow from that, and a rank that a signal killed makes the others exit with an error.
 func (l *generation) classify() trainEnd {
 	end := trainEnd{}
-	for i := range l.nodes {
-		end.ran = end.ran || l.nodes[i].started
-	}
+	end.ran = slices.ContainsFunc(l.nodes, func(n nodeState) bool { return n.started })
 	if len(l.nodes) > 0 {
 		node := &l.nodes[0]
 		zero := node.result
@@ -75,7 +73,7 @@ func (l *generation) classify() trainEnd {
 		return end
 	}
 	for _, explains := range []func(*trainEnd) bool{
-		l.wasCanceled, l.wasLate, l.wasBroke, l.wasOverdue, l.wasRefused, l.wasUnusable, l.wasFaulty, l.wasLost, l.wasIdle, l.wasShutDown, l.starved, l.hung, l.wasNotResumable, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved, l.wasStopped,
+		l.wasEnded, l.wasRefused, l.wasUnusable, l.wasFaulty, l.wasLost, l.wasIdle, l.wasShutDown, l.starved, l.hung, l.wasNotResumable, l.crashed, l.userFailed, l.nodeFailed, l.wasNoticed, l.wasMoved, l.wasStopped,
 	} {
 		if explains(&end) {
 			return end
@@ -99,26 +97,21 @@ func (l *generation) cutShort() bool {
 	return told && zero.Short(l.plan.TotalSteps) || zero.Unfinished != ""
 }
 
-func (l *generation) wasCanceled(end *trainEnd) bool {
-	end.how, end.reason = spec.EndCanceled, "canceled"
-	return l.canceled
-}
-
-func (l *generation) wasLate(end *trainEnd) bool {
-	end.how, end.reason, end.errType = spec.EndTimeout, "it took longer than its timeout", fault.Timeout
-	return l.late
-}
-
-func (l *generation) wasBroke(end *trainEnd) bool {
-	end.how, end.reason, end.errType = spec.EndBudget, "it has used up the rest of the run's budget", fault.Budget
-	return l.overBudget
-}
-
-func (l *generation) wasOverdue(end *trainEnd) bool {
-	if l.overdue {
+// wasEnded: by a person, or by a limit of the step or the run.
+func (l *generation) wasEnded(end *trainEnd) bool {
+	switch {
+	case l.canceled:
+		end.how, end.reason = spec.EndCanceled, "canceled"
+	case l.late:
+		end.how, end.reason, end.errType = spec.EndTimeout, "it took longer than its timeout", fault.Timeout
+	case l.overBudget:
+		end.how, end.reason, end.errType = spec.EndBudget, "it has used up the rest of the run's budget", fault.Budget
+	case l.overdue:
 		end.how, end.reason, end.errType = spec.EndDeadline, l.missedReason(), fault.Timeout
+	default:
+		return false
 	}
-	return l.overdue
+	return true
 }
 
 // wasRefused: the agent or the step's spec is wrong, and trying again does not help. An agent that has served before is of an earlier
@@ -145,16 +138,12 @@ func (l *generation) wasUnusable(end *trainEnd) bool {
 }
 
 func (l *generation) wasLost(end *trainEnd) bool {
-	end.how, end.errType = spec.EndNodeLost, ""
-	for i := range l.nodes {
-		n := &l.nodes[i]
-		if !n.gone || n.ended && n.err == nil {
-			continue
-		}
-		end.reason = l.whyGone(i)
-		return true
+	i := slices.IndexFunc(l.nodes, func(n nodeState) bool { return n.gone && (!n.ended || n.err != nil) })
+	if i < 0 {
+		return false
 	}
-	return false
+	end.how, end.errType, end.reason = spec.EndNodeLost, "", l.whyGone(i)
+	return true
 }
 
 // whyGone says why a node cannot be reached any more, or is of no use.
@@ -222,27 +211,28 @@ func (l *generation) rank(i int) int {
 	return i*max(1, r.Ranks) + r.Local
 }
 
-// starved: a rank was killed for want of memory, which the same program will want again.
-func (l *generation) starved(end *trainEnd) bool {
-	i := l.first(func(r protocol.RanksEnded) bool { return r.OverMemory != "" })
+// blames gives as the reason what the first rank that cond holds for did, if there is one.
+func (l *generation) blames(
+	end *trainEnd, how spec.GenerationEnd, errType string, cond func(protocol.RanksEnded) bool, did func(protocol.RanksEnded) string,
+) bool {
+	i := l.first(cond)
 	if i < 0 {
 		return false
 	}
 	r := l.nodes[i].result
-	end.how, end.errType = spec.EndCrashed, fault.User
-	end.reason, end.tail = fmt.Sprintf("%s was killed: %s", l.who(i), r.OverMemory), r.Tail
+	end.how, end.errType, end.reason, end.tail = how, errType, l.who(i)+" "+did(r), r.Tail
 	return true
 }
 
+// starved: a rank was killed for want of memory, which the same program will want again.
+func (l *generation) starved(end *trainEnd) bool {
+	return l.blames(end, spec.EndCrashed, fault.User, func(r protocol.RanksEnded) bool { return r.OverMemory != "" },
+		func(r protocol.RanksEnded) string { return "was killed: " + r.OverMemory })
+}
+
 func (l *generation) hung(end *trainEnd) bool {
-	i := l.first(func(r protocol.RanksEnded) bool { return r.Hung })
-	if i < 0 {
-		return false
-	}
-	end.how, end.errType = spec.EndHung, fault.Infrastructure
-	why := l.nodes[i].result.HungWhy
-	end.reason, end.tail = fmt.Sprintf("%s hung: %s", l.who(i), why), l.nodes[i].result.Tail
-	return true
+	return l.blames(end, spec.EndHung, fault.Infrastructure, func(r protocol.RanksEnded) bool { return r.Hung },
+		func(r protocol.RanksEnded) string { return "hung: " + r.HungWhy })
 }
 
 // wasNotResumable: the ranks failed before they made a step from the checkpoint that they were given, and so they did before with the same
@@ -275,14 +265,10 @@ func (l *generation) wasNotResumable(end *trainEnd) bool {
 }
 
 func (l *generation) crashed(end *trainEnd) bool {
-	i := l.first(func(r protocol.RanksEnded) bool { return r.Signal != 0 && !r.Stopped && !l.isConsequence(r) })
-	if i < 0 {
-		return false
-	}
-	r := l.nodes[i].result
-	end.how, end.errType = spec.EndCrashed, fault.Infrastructure
-	end.reason, end.tail = fmt.Sprintf("%s was killed by signal %d (%s)", l.who(i), r.Signal, syscall.Signal(r.Signal)), r.Tail
-	return true
+	isKilled := func(r protocol.RanksEnded) bool { return r.Signal != 0 && !r.Stopped && !l.isConsequence(r) }
+	return l.blames(end, spec.EndCrashed, fault.Infrastructure, isKilled, func(r protocol.RanksEnded) string {
+		return fmt.Sprintf("was killed by signal %d (%s)", r.Signal, syscall.Signal(r.Signal))
+	})
 }
 
 func (l *generation) userFailed(end *trainEnd) bool {

@@ -98,7 +98,7 @@ func (t *train) avoidMachine(machine string) {
 // gpus is what the GPUs of all nodes did, as far as these could say.
 func (l *generation) gpus() spec.GPUUse {
 	var sum spec.GPUUse
-	known, weight := 0, 0.0
+	known := 0
 	for _, n := range l.nodes {
 		use := n.result.GPUs
 		if use == nil {
@@ -111,7 +111,6 @@ func (l *generation) gpus() spec.GPUUse {
 		}
 		sum.PowerMean += count * use.PowerMean
 		sum.Throttled += count * use.Throttled
-		weight += count
 		sum.Count += use.Count
 		sum.Model = use.Model
 		sum.Memory = max(sum.Memory, use.Memory)
@@ -125,6 +124,6 @@ func (l *generation) gpus() spec.GPUUse {
 		return sum
 	}
 	sum.Utilization, sum.UtilizationUnknown = sum.Utilization/float64(max(1, known)), known == 0
-	sum.PowerMean, sum.Throttled = sum.PowerMean/weight, sum.Throttled/weight
+	sum.PowerMean, sum.Throttled = sum.PowerMean/float64(sum.Count), sum.Throttled/float64(sum.Count)
 	return sum
 }
