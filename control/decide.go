@@ -118,16 +118,8 @@ func invalid(format string, args ...any) error {
 
 // Decide approves or rejects what waits. A decision that may not be is refused by the workflow, with an invalid error that says why.
 func (s *Session) Decide(ctx context.Context, at contract.ApprovalState, d contract.Decide) (record.Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
-	defer cancel()
 	var decision record.Decision
-	handle, err := s.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: contract.ApprovalWorkflowID(at.Run, at.Step), UpdateName: contract.DecideUpdate, Args: []any{d},
-		WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = handle.Get(ctx, &decision)
-	}
+	err := s.update(ctx, decideTimeout, contract.ApprovalWorkflowID(at.Run, at.Step), contract.DecideUpdate, d, &decision)
 	switch {
 	case connect.IsNotFound(err):
 		return decision, invalid("`%s` of %s is no longer waiting: someone else has decided, or the run has ended", at.Step, at.Run)
@@ -135,6 +127,19 @@ func (s *Session) Decide(ctx context.Context, at contract.ApprovalState, d contr
 		return decision, fmt.Errorf("decide on %s of %s: %w", at.Step, at.Run, err)
 	}
 	return decision, err
+}
+
+// update has a workflow do something, and reads its answer.
+func (s *Session) update(ctx context.Context, limit time.Duration, workflowID, name string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	handle, err := s.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: workflowID, UpdateName: name, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err != nil {
+		return err
+	}
+	return handle.Get(ctx, out)
 }
 
 // lane is where the instances that run in one lane are.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/sdk/client"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
@@ -70,16 +69,8 @@ func (s *Session) looked(pending []*workflowpb.PendingActivityInfo) (newest cont
 // OrderRollout has the rollout of a target do what a person orders, and returns where it is after that. It is an invalid error when no
 // rollout goes on there, or it cannot be done.
 func (s *Session) OrderRollout(ctx context.Context, target string, o contract.RolloutOrder) (contract.RolloutState, error) {
-	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
-	defer cancel()
 	var state contract.RolloutState
-	handle, err := s.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: contract.RolloutWorkflowID(target), UpdateName: contract.RolloutUpdate, Args: []any{o},
-		WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = handle.Get(ctx, &state)
-	}
+	err := s.update(ctx, orderTimeout, contract.RolloutWorkflowID(target), contract.RolloutUpdate, o, &state)
 	switch {
 	case connect.IsNotFound(err):
 		return state, fault.New(fault.Invalid, "no rollout is running at target "+target, ErrNoRollout)

@@ -31,16 +31,10 @@ func (s *Session) PlanTriggers(ctx context.Context, req SubmitRequest) (schedule
 	var want []schedule.Declared
 	for _, name := range slices.Sorted(maps.Keys(pipeline.Triggers)) {
 		spec := pipeline.Triggers[name]
-		params := spec.Given()
-		for param, value := range req.Params {
-			if _, own := params[param]; !own {
-				params[param] = value
-			}
-		}
-		if _, bad := program.Params(params); bad.HasErrors() {
+		sub.Params = merged(req.Params, spec.Given())
+		if _, bad := program.Params(sub.Params); bad.HasErrors() {
 			return schedule.Plan{}, &LintError{bad}
 		}
-		sub.Params = params
 		run := contract.RunInput{Name: pipeline.Name, Graph: program.Graph()}
 		if run.Submission, err = record.WriteBlob(ctx, s.Store, sub); err != nil {
 			return schedule.Plan{}, err
