@@ -165,23 +165,17 @@ func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTar
 		return err
 	}
 	var s *gateway.Server
+	dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(ports.Model))
 	switch {
 	case spec.Embedded != nil:
-		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Embedded.Port))
-		ports.Model, ports.Metrics = spec.Embedded.Port, spec.Embedded.MetricsPort
 		s, err = embedded.Serve(ctx, g.store, target, *spec.Embedded, ports, dir, filepath.Join(g.state, "trials"), labelKey, g.log)
 	case spec.External != nil:
-		ports.Model, ports.Metrics = spec.External.Port, spec.External.MetricsPort
 		s, err = external.Serve(ctx, g.store, target, *spec.External, ports, labelKey, g.log)
 	case spec.Process != nil:
-		dir := filepath.Join(g.state, "gateway", target, strconv.Itoa(spec.Process.Port))
-		ports.Model, ports.Metrics = spec.Process.Port, spec.Process.MetricsPort
 		s, err = process.Serve(ctx, g.store, target, *spec.Process, ports, dir, labelKey, g.log)
 	case spec.Triton != nil:
-		ports.Model, ports.Metrics = spec.Triton.Port, spec.Triton.MetricsPort
 		s, err = triton.Serve(ctx, g.store, target, *spec.Triton, ports, labelKey, g.log)
 	case spec.KServe != nil:
-		ports.Model, ports.Metrics = spec.KServe.Port, spec.KServe.MetricsPort
 		s, err = kserve.Serve(ctx, g.store, target, *spec.KServe, ports, labelKey, g.log)
 	default:
 		err = fmt.Errorf("target %s has no driver", target)
@@ -196,7 +190,7 @@ func (g *Gateways) start(ctx context.Context, target string, spec spec.ServedTar
 	return nil
 }
 
-// ports are where a target's gateway listens, with its door and its access log, which are open then; but for the ports that the driver names.
+// ports are where a target's gateway listens, with its door and its access log, which are open then.
 func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedTarget, again bool) (gateway.Ports, error) {
 	front := served.Gateway
 	if front.Listen == "" && g.host != "" {
@@ -215,8 +209,9 @@ func (g *Gateways) ports(ctx context.Context, target string, served spec.ServedT
 		d.Close()
 		return gateway.Ports{}, fmt.Errorf("target %s: %w", target, err)
 	}
+	at := served.Front()
 	return gateway.Ports{
-		Host: front.Listen, MetricsHost: front.MetricsListen, Control: front.AdminPort, Door: d, Access: log,
+		Host: front.Listen, Model: at.Port, MetricsHost: front.MetricsListen, Metrics: at.MetricsPort, Control: front.AdminPort, Door: d, Access: log,
 		Read: func(doc routing.Document) { go g.follow(doc) },
 	}, nil
 }
