@@ -101,24 +101,21 @@ func firstFiles(urls []string) []string {
 
 // CheckData reports why a data trigger cannot be watched: an address or a pattern that is not valid here.
 func CheckData(spec spec.DataTrigger) error {
-	invalid := func(format string, args ...any) error {
-		return fault.Errorf(fault.Invalid, format, args...)
-	}
 	if _, err := path.Match(spec.Glob, ""); err != nil {
-		return invalid("glob %q is not a valid pattern: write for example *.jsonl, or 2026-*/*.csv for files in folders", spec.Glob)
+		return fault.Errorf(fault.Invalid, "glob %q is not a valid pattern: write for example *.jsonl, or 2026-*/*.csv for files in folders", spec.Glob)
 	}
 	if isBucket(spec.URL) {
 		if _, err := objectstore.ParseFolder(spec.URL); err != nil {
-			return invalid("%s cannot be watched: %v", spec.URL, err)
+			return fault.Errorf(fault.Invalid, "%s cannot be watched: %v", spec.URL, err)
 		}
 		return nil
 	}
 	folder, ok := strings.CutPrefix(spec.URL, "file://")
 	switch {
 	case !ok:
-		return invalid("%q cannot be watched: write file:///an/absolute/folder or s3://bucket/folder", spec.URL)
+		return fault.Errorf(fault.Invalid, "%q cannot be watched: write file:///an/absolute/folder or s3://bucket/folder", spec.URL)
 	case !filepath.IsAbs(folder):
-		return invalid("%s is not the address of a folder: write file:///an/absolute/folder", spec.URL)
+		return fault.Errorf(fault.Invalid, "%s is not the address of a folder: write file:///an/absolute/folder", spec.URL)
 	}
 	return nil
 }

@@ -16,10 +16,8 @@ import (
 	"github.com/sluiceml/sluice/store/record"
 )
 
-const (
-	// blind is after how many missed looks nobody can say that a condition held without a break.
-	blind = 3
-)
+// blind is after how many missed looks nobody can say that a condition held without a break.
+const blind = 3
 
 // metric is due when the condition has held for the time of `for`, and the last start is the cooldown ago. A nil value means that there
 // is no number: then the condition does not hold. last is when the trigger looked before.

@@ -29,10 +29,9 @@ func Follow(ctx context.Context, dir string) (*Follower, error) {
 	if err != nil {
 		return nil, unwritable(dir, err)
 	}
-	f := &Follower{lock: lock}
 	for range poll.Every(ctx, 20*time.Millisecond) {
-		if taken, err := f.take(unix.F_RDLCK); taken {
-			return f, nil
+		if taken, err := setLock(lock, unix.F_RDLCK); taken {
+			return &Follower{lock: lock}, nil
 		} else if err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
@@ -42,19 +41,19 @@ func Follow(ctx context.Context, dir string) (*Follower, error) {
 
 // Alone reports whether no other process follows a run. If so, no process can become a follower until Close, so the holder can exit without
 // cutting off a follower.
-func (f *Follower) Alone() (bool, error) { return f.take(unix.F_WRLCK) }
+func (f *Follower) Alone() (bool, error) { return setLock(f.lock, unix.F_WRLCK) }
 
 // Close releases the lock. This process is then no longer a follower.
 func (f *Follower) Close() error { return f.lock.Close() }
 
-// take locks the file, replacing the lock it has. It returns false if the lock of another process conflicts.
-func (f *Follower) take(kind int16) (bool, error) {
-	err := unix.FcntlFlock(f.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind})
+// setLock locks a file, replacing the lock it has. It returns false if the lock of another process conflicts.
+func setLock(f *os.File, kind int16) (bool, error) {
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind})
 	switch {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
 		return false, nil
 	}
-	return false, fmt.Errorf("lock %s: %w (a state folder must be on a file system that supports locks)", f.lock.Name(), err)
+	return false, fmt.Errorf("lock %s: %w (a state folder must be on a file system that supports locks)", f.Name(), err)
 }

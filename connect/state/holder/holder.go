@@ -75,12 +75,11 @@ func Acquire(dir string) (*Holder, error) {
 func (h *Holder) take() error {
 	// This is an open file description lock (fcntl(2)). Unlike flock(2) it can be tested without being taken, so a reader never keeps the next
 	// holder out.
-	err := unix.FcntlFlock(h.lock.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
-	switch {
-	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES):
-		return fmt.Errorf("state folder %s: %w", h.dir, ErrHeld)
+	switch taken, err := setLock(h.lock, unix.F_WRLCK); {
 	case err != nil:
-		return fmt.Errorf("lock %s: %w (a state folder must be on a file system that supports locks)", h.lock.Name(), err)
+		return err
+	case !taken:
+		return fmt.Errorf("state folder %s: %w", h.dir, ErrHeld)
 	}
 	h.last, _ = read(h.dir) // missing or damaged: as if there was no previous holder
 	if err := os.Remove(filepath.Join(h.dir, infoFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
