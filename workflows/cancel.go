@@ -12,19 +12,19 @@ import (
 
 // isCanceled reports whether the main steps were canceled.
 func (r *run) isCanceled(ctx workflow.Context) bool {
-	return r.canceled || !r.mainOver && ctx.Err() != nil
+	return r.Canceled || !r.mainOver && ctx.Err() != nil
 }
 
 // endMain records whether the main steps were canceled: a later cancellation does not change how they ended.
 func (r *run) endMain(ctx workflow.Context) {
-	r.canceled, r.mainOver = r.isCanceled(ctx), true
+	r.Canceled, r.mainOver = r.isCanceled(ctx), true
 }
 
 // after returns the context of a section that follows the main one. It is not canceled with the run's context.
 func (r *run) after(ctx workflow.Context, section spec.Section) workflow.Context {
 	within, stop := workflow.NewDisconnectedContext(ctx)
 	r.stopAfter = stop
-	if r.cut == section { // in an earlier history
+	if r.Cut == section { // in an earlier history
 		stop()
 	}
 	return within
@@ -38,7 +38,7 @@ func (r *run) listenForCancels(ctx workflow.Context) {
 			r.cutOff()
 		}
 	})
-	if r.canceled { // in an earlier history: Temporal takes the next cancel for this one's first
+	if r.Canceled { // in an earlier history: Temporal takes the next cancel for this one's first
 		workflow.GoNamed(ctx, "cancel", func(ctx workflow.Context) {
 			ctx.Done().Receive(ctx, nil)
 			r.cutOff()
@@ -49,7 +49,7 @@ func (r *run) listenForCancels(ctx workflow.Context) {
 // cutOff stops the later section that is running, if any.
 func (r *run) cutOff() {
 	if r.mainOver && r.inFlight > 0 {
-		r.cut = r.section
+		r.Cut = r.section
 		r.stopAfter()
 	}
 }

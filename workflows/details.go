@@ -17,7 +17,7 @@ const detailEvery = 200 * time.Millisecond
 
 // show updates the run's details in Temporal's UI: at once when something begins, else not more often than detailEvery.
 func (r *run) show(ctx workflow.Context, now bool) {
-	if t := workflow.Now(ctx); now && len(r.steps) <= durable.MaxRows || t.Sub(r.shown) >= detailEvery {
+	if t := workflow.Now(ctx); now && len(r.Steps) <= durable.MaxRows || t.Sub(r.shown) >= detailEvery {
 		r.shown = t
 		workflow.SetCurrentDetails(ctx, r.details(spec.StatusRunning))
 	}
@@ -32,9 +32,9 @@ func (r *run) listen(ctx workflow.Context) {
 			if !notes.Receive(ctx, &note) {
 				return
 			}
-			if i, known := r.index[note.Step]; known && r.steps[i].EndedAt.IsZero() {
-				r.steps[i].Done += note.Done
-				r.steps[i].Summary = note.Text
+			if i, known := r.index[note.Step]; known && r.Steps[i].EndedAt.IsZero() {
+				r.Steps[i].Done += note.Done
+				r.Steps[i].Summary = note.Text
 				r.show(ctx, note.Done == 0)
 			}
 			if note.Event != "" {
@@ -49,9 +49,9 @@ func (r *run) details(status spec.Status) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** run `%s`: %s\n\n", r.in.Name, r.in.Run, status)
 	b.WriteString(durable.TableHead("step", "kind", "status", "time", ""))
-	for i, s := range r.steps {
+	for i, s := range r.Steps {
 		if i == durable.MaxRows {
-			fmt.Fprintf(&b, "\nand %d more steps", len(r.steps)-i)
+			fmt.Fprintf(&b, "\nand %d more steps", len(r.Steps)-i)
 			break
 		}
 		b.WriteString(durable.TableRow(named(s, r.in.Graph[i]), s.Kind, s.Status, durable.Elapsed(s.StartedAt, s.EndedAt), durable.Cell(account(s))))

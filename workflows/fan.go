@@ -35,12 +35,12 @@ func (r *run) fan(ctx workflow.Context, i int, in contract.ResolveInput) contrac
 		return r.gather(ctx, end)
 	}
 	end.List, end.Of = all.List, all.Of
-	r.steps[i].Of = all.Of
+	r.Steps[i].Of = all.Of
 	r.show(ctx, true)
 	done := r.lanes(ctx, i, in, all)
 	end.CostUSD, end.CostUnknown = done.CostUSD, done.CostUnknown
 	if done.RolledBack != "" {
-		r.rolledBack = true
+		r.RolledBack = true
 		r.notify(ctx, spec.EventRollback, node.ID+": "+done.RolledBack)
 	}
 	if node.Fan == spec.FanRepeat {
@@ -138,7 +138,7 @@ func (r *run) lanes(ctx workflow.Context, i int, in contract.ResolveInput, all c
 func usesUp(left, usd float64) bool { return left > 0 && usd >= left }
 
 func (r *run) lane(ctx workflow.Context, i, n int, in contract.LaneInput) contract.LaneOutput {
-	j := &job{in: in.ResolveInput, pipeline: r.in.Name, node: in.Node, state: &r.steps[i], turns: r.turns}
+	j := &job{in: in.ResolveInput, pipeline: r.in.Name, node: in.Node, state: &r.Steps[i], turns: r.turns}
 	var out contract.LaneOutput
 	id := contract.LaneWorkflowID(r.in.Run, in.Node.ID, n)
 	summary := fmt.Sprintf("%s: instances %d to %d", in.Node.ID, in.Next, in.To-1)

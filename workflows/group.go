@@ -18,11 +18,11 @@ import (
 // to lastAsk, because a person may have terminated the lock.
 const firstAsk, lastAsk = 30 * time.Second, 10 * time.Minute
 
-// acquireGroup takes the lock of the run's concurrency group. It sets r.unbegun if this run never gets its turn: another run holds the group
+// acquireGroup takes the lock of the run's concurrency group. It sets r.Unbegun if this run never gets its turn: another run holds the group
 // and this one does not wait or is its child, or this one was canceled while it waited. long means that it must continue to wait in
 // a new history.
 func (r *run) acquireGroup(ctx workflow.Context) (long bool) {
-	group := r.begun.Concurrency.Group
+	group := r.Begin.Concurrency.Group
 	if group == "" {
 		return false
 	}
@@ -47,20 +47,19 @@ func (r *run) acquireGroup(ctx workflow.Context) (long bool) {
 		switch {
 		case err != nil:
 			r.reject(ctx, err)
-			return false
 		case held:
 			r.settle(ctx)
-			return false
 		case by != "" && r.isChild(ctx) && contract.Within(r.in.Run, by):
 			r.reject(ctx, fault.New(fault.Invalid, "run "+by+" holds the concurrency group `"+group+
 				"` and waits for this run, its child, which would never start: remove the child's group, or give it another one", nil))
-			return false
 		case by != "":
-			r.unbegun = &record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`", GaveWayTo: by}
-			return false
+			r.Unbegun = &record.RunOutput{Status: spec.StatusSkipped, Error: "run " + by + " holds the group `" + group + "`", GaveWayTo: by}
 		case long:
 			return true
+		default:
+			continue
 		}
+		return false
 	}
 }
 
@@ -79,11 +78,11 @@ func (r *run) lock(ctx workflow.Context) (taken bool, err error) {
 	}
 	own, _ := workflow.NewDisconnectedContext(ctx) // a cancel of this run must not end the lock: others wait for it
 	ctx = workflow.WithChildOptions(own, workflow.ChildWorkflowOptions{
-		WorkflowID:        contract.LockWorkflowID(r.begun.Concurrency.Group),
+		WorkflowID:        contract.LockWorkflowID(r.Begin.Concurrency.Group),
 		ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON, // other runs wait for it
-		StaticSummary:     "concurrency group " + r.begun.Concurrency.Group,
+		StaticSummary:     "concurrency group " + r.Begin.Concurrency.Group,
 	})
-	in := contract.LockInput{Group: r.begun.Concurrency.Group, Run: r.in.Run}
+	in := contract.LockInput{Group: r.Begin.Concurrency.Group, Run: r.in.Run}
 	err = workflow.ExecuteChildWorkflow(ctx, contract.LockWorkflow, in).GetChildWorkflowExecution().Get(ctx, nil)
 	if isTaken(err) {
 		return true, nil
@@ -99,7 +98,7 @@ func (r *run) isChild(ctx workflow.Context) bool {
 // deadlocks is an error if the run would wait for a run that in turn waits for a group of the runs above this one. The run is in the queue already,
 // so that of several runs in such a circle the last one finds it.
 func (r *run) deadlocks(ctx workflow.Context) error {
-	group := r.begun.Concurrency.Group
+	group := r.Begin.Concurrency.Group
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Second,
 		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 3},
@@ -115,8 +114,8 @@ func (r *run) deadlocks(ctx workflow.Context) error {
 
 // evictedBy returns the run of the concurrency group for which the lock canceled this one, if it did.
 func (r *run) evictedBy(ctx workflow.Context) string {
-	workflow.GetSignalChannel(ctx, contract.EvictedSignal).ReceiveAsync(&r.gaveWayTo)
-	return r.gaveWayTo
+	workflow.GetSignalChannel(ctx, contract.EvictedSignal).ReceiveAsync(&r.GaveWayTo)
+	return r.GaveWayTo
 }
 
 // answer reads an answer of the lock that arrived at the last moment, which a new history would not receive.
@@ -128,11 +127,11 @@ func (*run) answer(ctx workflow.Context) (held bool, by string) {
 // queue requests the lock and waits for its turn. held is false if the pause has passed or the lock has ended meanwhile; by is the run that
 // holds the lock if this run will not get a turn.
 func (r *run) queue(ctx workflow.Context, pause time.Duration) (held bool, by string, err error) {
-	conflict := r.begun.Concurrency.OnConflict
+	conflict := r.Begin.Concurrency.OnConflict
 	want := contract.LockRequest{
 		Run: r.in.Run, Evict: conflict == spec.OnConflictCancelOther, Skip: conflict == spec.OnConflictSkip, Child: r.isChild(ctx),
 	}
-	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
+	id := contract.LockWorkflowID(r.Begin.Concurrency.Group)
 	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.WantSignal, want).Get(ctx, nil); err != nil {
 		return false, "", durable.Sleep(ctx, time.Second, "ask again for a turn")
 	}
@@ -163,16 +162,16 @@ func (r *run) reject(ctx workflow.Context, err error) {
 	}
 	closing, _ := workflow.NewDisconnectedContext(ctx)
 	r.releaseGroup(closing)
-	r.unbegun = &out
+	r.Unbegun = &out
 }
 
 // releaseGroup releases the lock, and waits until the lock has received that: signals that are still unsent when a workflow ends are lost.
 func (r *run) releaseGroup(ctx workflow.Context) {
-	if r.begun.Concurrency.Group == "" {
+	if r.Begin.Concurrency.Group == "" {
 		return
 	}
-	id := contract.LockWorkflowID(r.begun.Concurrency.Group)
+	id := contract.LockWorkflowID(r.Begin.Concurrency.Group)
 	if err := workflow.SignalExternalWorkflow(ctx, id, "", contract.FreeSignal, r.in.Run).Get(ctx, nil); err != nil {
-		workflow.GetLogger(ctx).Warn("the lock was not released", "group", r.begun.Concurrency.Group, "error", err)
+		workflow.GetLogger(ctx).Warn("the lock was not released", "group", r.Begin.Concurrency.Group, "error", err)
 	}
 }

@@ -25,13 +25,13 @@ const (
 // notify starts the notification of an event of the run. It returns as soon as Temporal has accepted the workflow: the run never waits for
 // a receiver, and none can fail it. If the pipeline notifies nobody of the event, it does nothing.
 func (r *run) notify(ctx workflow.Context, event, text string) {
-	if !slices.Contains(r.begun.Notify, event) {
+	if !slices.Contains(r.Begin.Notify, event) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a canceled run has news too
-	r.notified++
+	r.Notified++
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:               contract.NotifyWorkflowID(r.in.Run, event, r.notified),
+		WorkflowID:               contract.NotifyWorkflowID(r.in.Run, event, r.Notified),
 		WorkflowExecutionTimeout: contract.NotifyLimit,
 		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
 		StaticSummary:            "notify: " + event,

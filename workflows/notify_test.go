@@ -118,7 +118,7 @@ func TestNotifyOfARun(t *testing.T) {
 				if canceled {
 					cancel()
 				}
-				r := &run{in: contract.RunInput{Run: "r", Name: "p", Submission: "s", Graph: []spec.Node{}}, begun: contract.BeginOutput{Notify: tt.wanted}}
+				r := &run{in: contract.RunInput{Run: "r", Name: "p", Submission: "s", Graph: []spec.Node{}}, RunContinuation: contract.RunContinuation{Begin: contract.BeginOutput{Notify: tt.wanted}}}
 				r.notify(ctx, spec.EventFail, strings.Repeat("é", maxNotice))
 				ended = workflow.Now(ctx)
 				return nil

@@ -30,20 +30,18 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 		return record.RunOutput{}, err
 	}
 	if in.Continuation == nil {
-		if err := r.begin(ctx); err != nil {
+		if err := r.openRecord(ctx); err != nil {
 			return record.RunOutput{}, err
 		}
-		if r.begun.MadeUp { // a failure would pause the schedule
+		if r.Begin.MadeUp { // a failure would pause the schedule
 			return record.RunOutput{Status: spec.StatusSkipped, Error: "run " + r.in.Run + " was there before, and is left as it is"}, nil
 		}
 	}
 	if in.Continuation == nil || in.Continuation.Queued {
 		if r.acquireGroup(ctx) {
-			next := r.carry(ctx)
-			next.Continuation.Queued = true
-			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, next)
+			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, r.carry(ctx, true))
 		}
-		if r.unbegun == nil {
+		if r.Unbegun == nil {
 			r.notify(ctx, spec.EventStart, "")
 		}
 	}
@@ -51,7 +49,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 	r.listenForCancels(ctx)
 	main, stop := workflow.WithCancel(ctx)
 	r.stop = stop
-	if r.overBudget {
+	if r.OverBudget {
 		stop()
 	}
 	for _, section := range []spec.Section{spec.SectionMain, spec.SectionOnFailure, spec.SectionFinally} {
@@ -60,7 +58,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 			r.endMain(ctx)
 			within = r.after(ctx, section)
 		}
-		if out := r.outcome(ctx); r.unbegun == nil && section == spec.SectionOnFailure && !spec.EndOfRun(out.Status, out.ErrorType).HandlesFailure {
+		if out := r.outcome(ctx); r.Unbegun == nil && section == spec.SectionOnFailure && !spec.EndOfRun(out.Status, out.ErrorType).HandlesFailure {
 			r.omit(within, section)
 		} else {
 			r.walk(within, section)
@@ -70,7 +68,7 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 				r.abandon()
 				continue
 			}
-			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, r.carry(ctx))
+			return record.RunOutput{}, workflow.NewContinueAsNewError(ctx, contract.PipelineWorkflow, r.carry(ctx, false))
 		}
 	}
 	return r.finish(ctx)
@@ -78,49 +76,35 @@ func Pipeline(ctx workflow.Context, in contract.RunInput) (record.RunOutput, err
 
 // run is the state of one pipeline workflow.
 type run struct {
-	in         contract.RunInput
-	startedAt  time.Time
-	begun      contract.BeginOutput
-	waits      string      // what for, before anything has begun
-	ended      spec.Status // how; empty until its record is closed
-	steps      []contract.StepState
-	failed     []spec.FailedStep
-	declined   string
-	skipped    string // a child was turned away, and no continue_on_error forgives that
-	cost       fault.Costs
-	journal    journal
-	turns      turns
-	tries      map[string]contract.Tries // of steps that failed and are to be tried again
-	lost       error                     // records of steps that ended could not be kept
-	stays      bool                      // nothing that is left goes on in a new history, which could not make those records again
-	datasets   []string                  // published by the run, as are the models
-	models     []string
-	notified   int               // events that people were notified of
-	rolledBack bool              // a release was
-	overBudget bool              // the budget is spent
-	unbegun    *record.RunOutput // how it ends without a turn of its concurrency group: none of its steps runs
-	gaveWayTo  string            // the run that this one was canceled for
-	canceled   bool              // before the history that this is, or before the main steps had ended
-	mainOver   bool              // the main steps have ended: a cancel comes too late for them
-	stop       workflow.CancelFunc
-	cut        spec.Section        // the later section that a further cancel stopped
-	stopAfter  workflow.CancelFunc // stops the later section that is under way
-	index      map[string]int
-	waiting    []int   // how many needed steps have not ended
-	readers    [][]int // who waits for a step
-	resolved   map[int]*contract.Resolved
-	section    spec.Section
-	ready      []int     // steps that wait for nothing, and were not started yet
-	inFlight   int       // weight of the steps that are under way
-	shown      time.Time // when the details were last written
+	// RunContinuation is what the next history would begin with, but for what carry fills in.
+	contract.RunContinuation
+	in        contract.RunInput
+	waits     string      // what for, before anything has begun
+	ended     spec.Status // how; empty until its record is closed
+	cost      fault.Costs
+	journal   journal
+	turns     turns
+	lost      error // records of steps that ended could not be kept
+	stays     bool  // nothing that is left goes on in a new history, which could not make those records again
+	mainOver  bool  // the main steps have ended: a cancel comes too late for them
+	stop      workflow.CancelFunc
+	stopAfter workflow.CancelFunc // stops the later section that is under way
+	index     map[string]int
+	waiting   []int   // how many needed steps have not ended
+	readers   [][]int // who waits for a step
+	resolved  map[int]*contract.Resolved
+	section   spec.Section
+	ready     []int     // steps that wait for nothing, and were not started yet
+	inFlight  int       // weight of the steps that are under way
+	shown     time.Time // when the details were last written
 }
 
 func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	n := len(in.Graph)
 	info := workflow.GetInfo(ctx)
 	r := &run{
-		in: in, startedAt: info.WorkflowStartTime, steps: make([]contract.StepState, n),
-		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n), resolved: map[int]*contract.Resolved{}, turns: turns{}, tries: map[string]contract.Tries{},
+		RunContinuation: contract.RunContinuation{StartedAt: info.WorkflowStartTime, Steps: make([]contract.StepState, n)}, in: in,
+		index: make(map[string]int, n), waiting: make([]int, n), readers: make([][]int, n), resolved: map[int]*contract.Resolved{}, turns: turns{},
 	}
 	if r.in.Run == "" { // a schedule started it, and Temporal put the time behind the ID
 		r.in.Run = contract.RunOf(info.WorkflowExecution.ID)
@@ -134,25 +118,21 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 	}
 	for i, node := range in.Graph {
 		r.index[node.ID] = i
-		r.steps[i] = contract.StepState{ID: node.ID, Kind: node.Kind, Status: spec.StatusPending}
+		r.Steps[i] = contract.StepState{ID: node.ID, Kind: node.Kind, Status: spec.StatusPending}
 	}
-	if c := in.Continuation; c != nil {
-		r.startedAt, r.begun, r.steps, r.failed = c.StartedAt, c.Begin, c.Steps, c.Failed
-		r.declined, r.skipped, r.canceled, r.overBudget, r.cut = c.Declined, c.Skipped, c.Canceled, c.OverBudget, c.Cut
-		r.unbegun, r.gaveWayTo = c.Unbegun, c.GaveWayTo
+	if in.Continuation != nil {
+		r.RunContinuation, r.in.Continuation = *in.Continuation, nil
 		r.mainOver = !slices.ContainsFunc(in.Graph, func(n spec.Node) bool {
-			return n.Section == spec.SectionMain && !r.steps[r.index[n.ID]].Status.IsEnd()
+			return n.Section == spec.SectionMain && !r.Steps[r.index[n.ID]].Status.IsEnd()
 		})
-		r.cost = fault.Costs{USD: c.CostUSD, Unknown: c.CostUnknown}
-		r.datasets, r.models, r.notified, r.rolledBack = c.Datasets, c.Models, c.Notified, c.RolledBack
-		if c.Tries != nil {
-			r.tries = c.Tries
-		}
-		r.in.Continuation = nil
+		r.cost = fault.Costs{USD: r.CostUSD, Unknown: r.CostUnknown}
+	}
+	if r.Tries == nil {
+		r.Tries = map[string]contract.Tries{}
 	}
 	for i, node := range in.Graph {
 		for _, need := range node.After {
-			if up := r.index[need]; !r.steps[up].Status.IsEnd() {
+			if up := r.index[need]; !r.Steps[up].Status.IsEnd() {
 				r.waiting[i]++
 				r.readers[up] = append(r.readers[up], i)
 			}
@@ -164,32 +144,30 @@ func newRun(ctx workflow.Context, in contract.RunInput) *run {
 // scheduledStart is the search attribute in which Temporal stores the scheduled time of a workflow that a schedule started.
 var scheduledStart = temporal.NewSearchAttributeKeyTime("TemporalScheduledStartTime")
 
-// carry returns the input of the next history.
-func (r *run) carry(ctx workflow.Context) contract.RunInput {
-	in := r.in
-	in.Continuation = &contract.RunContinuation{
-		StartedAt: r.startedAt, Begin: r.begun, Steps: r.steps, Failed: r.failed, Declined: r.declined, Skipped: r.skipped,
-		CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown, Canceled: r.isCanceled(ctx), OverBudget: r.overBudget, Cut: r.cut, GaveWayTo: r.evictedBy(ctx), Unbegun: r.unbegun, Datasets: r.datasets, Models: r.models,
-		Tries: r.tries, Notified: r.notified, RolledBack: r.rolledBack,
-	}
+// carry returns the input of the next history. The run is queued if it still waits for its concurrency group.
+func (r *run) carry(ctx workflow.Context, queued bool) contract.RunInput {
+	in, next := r.in, r.RunContinuation
+	next.CostUSD, next.CostUnknown, next.Queued = r.cost.USD, r.cost.Unknown, queued
+	next.Canceled, next.GaveWayTo = r.isCanceled(ctx), r.evictedBy(ctx)
+	in.Continuation = &next
 	return in
 }
 
 func (r *run) state() (contract.RunState, error) {
-	return contract.RunState{Status: cmp.Or(r.ended, spec.StatusRunning), Steps: r.steps, Waits: r.waits}, nil
+	return contract.RunState{Status: cmp.Or(r.ended, spec.StatusRunning), Steps: r.Steps, Waits: r.waits}, nil
 }
 
-// begin opens the run's record.
-func (r *run) begin(ctx workflow.Context) error {
+// openRecord opens the run's record.
+func (r *run) openRecord(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a run that is cancelled at once has a record too
 	in := contract.BeginInput{
-		RunInput: r.in, Execution: workflow.GetInfo(ctx).FirstRunID, StartedAt: r.startedAt,
+		RunInput: r.in, Execution: workflow.GetInfo(ctx).FirstRunID, StartedAt: r.StartedAt,
 	}
-	if err := durable.Local(ctx, contract.BeginActivity, "open the run's record", in, &r.begun); err != nil {
+	if err := durable.Local(ctx, contract.BeginActivity, "open the run's record", in, &r.Begin); err != nil {
 		return err
 	}
-	if above := r.in.BudgetUSD; above > 0 && (r.begun.BudgetUSD == 0 || above < r.begun.BudgetUSD) {
-		r.begun.BudgetUSD = above
+	if above := r.in.BudgetUSD; above > 0 && (r.Begin.BudgetUSD == 0 || above < r.Begin.BudgetUSD) {
+		r.Begin.BudgetUSD = above
 	}
 	return nil
 }
@@ -198,13 +176,13 @@ func (r *run) begin(ctx workflow.Context) error {
 func (r *run) situation(ctx workflow.Context, section spec.Section) record.RunContext {
 	s := record.RunContext{CostUSD: r.cost.USD, CostUnknown: r.cost.Unknown}
 	if section != spec.SectionMain {
-		s.Status, s.Failed = r.outcome(ctx).Status, r.failed
+		s.Status, s.Failed = r.outcome(ctx).Status, r.Failed
 	}
 	return s
 }
 
 // left returns the rest of the budget; 0 means that there is no budget.
-func (r *run) left() float64 { return leftOf(r.begun.BudgetUSD, r.cost.USD) }
+func (r *run) left() float64 { return leftOf(r.Begin.BudgetUSD, r.cost.USD) }
 
 // leftOf returns the rest of a budget. It is never 0 if there is one, because 0 means no budget.
 func leftOf(budgetUSD, spentUSD float64) float64 {
@@ -217,20 +195,20 @@ func leftOf(budgetUSD, spentUSD float64) float64 {
 // charge adds to the cost of the run. If the cost exceeds the budget, running steps are stopped.
 func (r *run) charge(cost fault.Costs) {
 	r.cost = r.cost.Add(cost)
-	if r.begun.BudgetUSD > 0 && r.cost.USD >= r.begun.BudgetUSD {
+	if r.Begin.BudgetUSD > 0 && r.cost.USD >= r.Begin.BudgetUSD {
 		r.stopOverBudget()
 	}
 }
 
 // hasSpent reports whether the run has spent its budget, apart from rounding errors.
 func (r *run) hasSpent() bool {
-	return r.begun.BudgetUSD > 0 && r.cost.USD >= r.begun.BudgetUSD*(1-1e-9)
+	return r.Begin.BudgetUSD > 0 && r.cost.USD >= r.Begin.BudgetUSD*(1-1e-9)
 }
 
 // stopOverBudget stops running steps because the budget is spent.
 func (r *run) stopOverBudget() {
-	if !r.overBudget {
-		r.overBudget = true
+	if !r.OverBudget {
+		r.OverBudget = true
 		r.stop()
 	}
 }
@@ -246,8 +224,8 @@ func (r *run) sync(ctx workflow.Context) {
 // records of ended steps could not be stored, and no other history can write them again.
 func (r *run) abandon() {
 	for i, node := range r.in.Graph {
-		if node.Section == r.section && !r.steps[i].Status.IsEnd() {
-			r.steps[i].Status, r.steps[i].Summary = spec.StatusCanceled, "not run: "+fault.Message(r.lost)
+		if node.Section == r.section && !r.Steps[i].Status.IsEnd() {
+			r.Steps[i].Status, r.Steps[i].Summary = spec.StatusCanceled, "not run: "+fault.Message(r.lost)
 		}
 	}
 	r.ready, r.stays = nil, true
@@ -259,7 +237,7 @@ func (r *run) finish(ctx workflow.Context) (record.RunOutput, error) {
 	out := r.outcome(ctx)
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	err := r.close(ctx, &out)
-	if r.unbegun == nil { // else it does not wait any more
+	if r.Unbegun == nil { // else it does not wait any more
 		r.releaseGroup(ctx)
 	}
 	if err != nil {
@@ -292,7 +270,7 @@ func (r *run) close(ctx workflow.Context, out *record.RunOutput) error {
 	countRun(ctx, out.Status)
 	workflow.SetCurrentDetails(ctx, r.details(out.Status))
 	how := string(out.Status)
-	if out.Status == spec.StatusFailed && r.rolledBack {
+	if out.Status == spec.StatusFailed && r.RolledBack {
 		how = contract.VerdictRolledBack
 	}
 	verdict := temporal.NewSearchAttributeKeyKeyword(contract.SearchVerdict).ValueSet(how)
@@ -307,7 +285,7 @@ const (
 
 // keep removes the runs that the pipeline's `keep` does not keep. If it fails, the run does not.
 func (r *run) keep(ctx workflow.Context) {
-	if !r.begun.Keeps {
+	if !r.Begin.Keeps {
 		return
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -326,25 +304,25 @@ func (r *run) outcome(ctx workflow.Context) record.RunOutput {
 	switch {
 	case r.lost != nil:
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, fault.Message(r.lost), fault.TypeOf(r.lost)
-	case r.unbegun != nil:
-		out.Status, out.Error, out.ErrorType, out.GaveWayTo = r.unbegun.Status, r.unbegun.Error, r.unbegun.ErrorType, r.unbegun.GaveWayTo
-	case r.overBudget:
+	case r.Unbegun != nil:
+		out.Status, out.Error, out.ErrorType, out.GaveWayTo = r.Unbegun.Status, r.Unbegun.Error, r.Unbegun.ErrorType, r.Unbegun.GaveWayTo
+	case r.OverBudget:
 		out.Status, out.ErrorType = spec.StatusFailed, fault.Budget
-		out.Error = "the run was stopped because it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.begun.BudgetUSD)
+		out.Error = "the run was stopped because it has cost $" + dollars(r.cost.USD) + " of its budget of $" + dollars(r.Begin.BudgetUSD)
 	case r.isCanceled(ctx):
 		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled", fault.Canceled
 		if out.GaveWayTo = r.evictedBy(ctx); out.GaveWayTo != "" {
-			out.Error = "canceled: run " + out.GaveWayTo + " took its place in the group `" + r.begun.Concurrency.Group + "`"
+			out.Error = "canceled: run " + out.GaveWayTo + " took its place in the group `" + r.Begin.Concurrency.Group + "`"
 		}
-	case len(r.failed) > 0:
-		first := r.failed[0]
+	case len(r.Failed) > 0:
+		first := r.Failed[0]
 		out.Status, out.Error, out.ErrorType = spec.StatusFailed, first.Step+": "+first.Error, first.Type
-	case r.declined != "":
-		out.Status, out.Error, out.ErrorType = spec.StatusDeclined, r.declined, fault.Gate
-	case r.cut != spec.SectionMain:
-		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled in "+string(r.cut), fault.Canceled
-	case r.skipped != "":
-		out.Status, out.Error = spec.StatusSkipped, r.skipped
+	case r.Declined != "":
+		out.Status, out.Error, out.ErrorType = spec.StatusDeclined, r.Declined, fault.Gate
+	case r.Cut != spec.SectionMain:
+		out.Status, out.Error, out.ErrorType = spec.StatusCanceled, "canceled in "+string(r.Cut), fault.Canceled
+	case r.Skipped != "":
+		out.Status, out.Error = spec.StatusSkipped, r.Skipped
 	}
 	return out
 }

@@ -31,7 +31,7 @@ func weight(node spec.Node) int {
 func (r *run) walk(ctx workflow.Context, section spec.Section) {
 	r.section = section
 	for i, node := range r.in.Graph {
-		if node.Section == section && r.waiting[i] == 0 && !r.steps[i].Status.IsEnd() {
+		if node.Section == section && r.waiting[i] == 0 && !r.Steps[i].Status.IsEnd() {
 			r.ready = append(r.ready, i)
 		}
 	}
@@ -44,7 +44,7 @@ func (r *run) walk(ctx workflow.Context, section spec.Section) {
 // omit ends a section that is not needed, or begins to; r.ready then has the steps to continue with.
 func (r *run) omit(ctx workflow.Context, section spec.Section) {
 	for i, node := range r.in.Graph {
-		if node.Section == section && !r.steps[i].Status.IsEnd() {
+		if node.Section == section && !r.Steps[i].Status.IsEnd() {
 			if durable.IsLong(ctx) {
 				r.ready = append(r.ready, i)
 				r.sync(ctx)
@@ -117,10 +117,10 @@ func (r *run) step(ctx workflow.Context, i int) (over bool) {
 	}
 	verdict := j.do(ctx)
 	if j.postponed {
-		j.state.Status, r.tries[node.ID] = spec.StatusPending, j.tries
+		j.state.Status, r.Tries[node.ID] = spec.StatusPending, j.tries
 		return false
 	}
-	delete(r.tries, node.ID)
+	delete(r.Tries, node.ID)
 	r.setVerdict(ctx, i, verdict)
 	return true
 }
@@ -180,7 +180,7 @@ func (r *run) ahead(ctx workflow.Context, steps []contract.ResolveInput, resolve
 
 // job creates the execution of step i.
 func (r *run) job(ctx workflow.Context, i int) *job {
-	node, state := r.in.Graph[i], &r.steps[i]
+	node, state := r.in.Graph[i], &r.Steps[i]
 	state.StartedAt = workflow.Now(ctx)
 	defer delete(r.resolved, i)
 	return &job{
@@ -197,13 +197,13 @@ func (r *run) job(ctx workflow.Context, i int) *job {
 		},
 		journal: &r.journal,
 		turns:   r.turns,
-		tries:   r.tries[node.ID],
+		tries:   r.Tries[node.ID],
 	}
 }
 
 // setVerdict ends a step.
 func (r *run) setVerdict(ctx workflow.Context, i int, verdict contract.StepVerdict) {
-	state := &r.steps[i]
+	state := &r.Steps[i]
 	state.Status, state.Summary, state.EndedAt = verdict.Status, verdict.Summary, workflow.Now(ctx)
 	if verdict.Error != "" {
 		state.Summary = verdict.Error
@@ -211,20 +211,20 @@ func (r *run) setVerdict(ctx workflow.Context, i int, verdict contract.StepVerdi
 	if end, _ := spec.EndOf(verdict.Status, verdict.ErrorType); end.Rank > 0 && !r.in.Graph[i].ContinueOnError {
 		switch said := state.ID + ": " + verdict.Error; end.Run {
 		case spec.StatusFailed:
-			r.failed = append(r.failed, spec.FailedStep{Step: state.ID, Error: verdict.Error, Type: verdict.ErrorType})
+			r.Failed = append(r.Failed, spec.FailedStep{Step: state.ID, Error: verdict.Error, Type: verdict.ErrorType})
 		case spec.StatusDeclined:
-			r.declined = cmp.Or(r.declined, said)
+			r.Declined = cmp.Or(r.Declined, said)
 		case spec.StatusSkipped:
-			r.skipped = cmp.Or(r.skipped, said)
+			r.Skipped = cmp.Or(r.Skipped, said)
 		default:
 		}
 	}
 	if node := r.in.Graph[i]; rolledBack(node, verdict) && node.Fan == spec.FanNone { // instances: see fan
-		r.rolledBack = true
+		r.RolledBack = true
 		r.notify(ctx, spec.EventRollback, state.ID+": "+verdict.Error)
 	}
 	r.charge(fault.Costs{USD: verdict.CostUSD, Unknown: verdict.CostUnknown})
-	if verdict.ErrorType == fault.Budget && !r.overBudget && r.hasSpent() {
+	if verdict.ErrorType == fault.Budget && !r.OverBudget && r.hasSpent() {
 		r.stopOverBudget() // a step that was given what is left has spent it; that of a child run may be its own budget
 	}
 	r.label(ctx, verdict)
@@ -239,9 +239,9 @@ func rolledBack(node spec.Node, verdict contract.StepVerdict) bool {
 // label lets people find the run in Temporal by what it published.
 func (r *run) label(ctx workflow.Context, verdict contract.StepVerdict) {
 	for _, v := range verdict.Published {
-		key, names := contract.SearchDataset, &r.datasets
+		key, names := contract.SearchDataset, &r.Datasets
 		if v.Type == artifact.Model {
-			key, names = contract.SearchModel, &r.models
+			key, names = contract.SearchModel, &r.Models
 		}
 		*names = addLabel(*names, v.Name)
 		attribute := temporal.NewSearchAttributeKeyKeywordList(key).ValueSet(*names)
@@ -253,8 +253,8 @@ func (r *run) label(ctx workflow.Context, verdict contract.StepVerdict) {
 
 // readiness returns pending if a step may run, or else the status with which it ends without running.
 func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
-	if r.unbegun != nil {
-		return spec.EndOfRun(r.unbegun.Status, r.unbegun.ErrorType).Unbegun
+	if r.Unbegun != nil {
+		return spec.EndOfRun(r.Unbegun.Status, r.Unbegun.ErrorType).Unbegun
 	}
 	if ctx.Err() != nil || node.Section == spec.SectionMain && r.isCanceled(ctx) {
 		return spec.StatusCanceled
@@ -275,17 +275,17 @@ func (r *run) readiness(ctx workflow.Context, node spec.Node) spec.Status {
 // met returns what a need makes of the end of another step: pending (the step may run), skipped or upstream.
 func (r *run) met(node spec.Node, id string) spec.Status {
 	up := r.index[id]
-	status, forgiven := r.steps[up].Status, r.in.Graph[up].ContinueOnError
+	status, forgiven := r.Steps[up].Status, r.in.Graph[up].ContinueOnError
 	return node.Needs[id].Met(status, forgiven)
 }
 
 // skipReason says why node does not run.
 func (r *run) skipReason(ctx workflow.Context, node spec.Node, status spec.Status) (message, errType string) {
 	switch {
-	case r.unbegun != nil && status == spec.StatusCanceled:
-		return "not run: " + r.unbegun.Error, fault.Canceled
-	case r.unbegun != nil:
-		return "not run: " + r.unbegun.Error, ""
+	case r.Unbegun != nil && status == spec.StatusCanceled:
+		return "not run: " + r.Unbegun.Error, fault.Canceled
+	case r.Unbegun != nil:
+		return "not run: " + r.Unbegun.Error, ""
 	case status == spec.StatusCanceled && node.Section != spec.SectionMain:
 		return "not run: canceled", fault.Canceled
 	case status == spec.StatusCanceled:
@@ -294,8 +294,8 @@ func (r *run) skipReason(ctx workflow.Context, node spec.Node, status spec.Statu
 	}
 	for _, id := range node.After {
 		if r.met(node, id) != spec.StatusPending {
-			ended := "ended as " + string(r.steps[r.index[id]].Status)
-			if r.steps[r.index[id]].Status == spec.StatusUpstream {
+			ended := "ended as " + string(r.Steps[r.index[id]].Status)
+			if r.Steps[r.index[id]].Status == spec.StatusUpstream {
 				ended = "was not run either"
 			}
 			return "not run: it needs `" + id + ": " + string(node.Needs[id]) + "`, but `" + id + "` " + ended, ""
