@@ -124,6 +124,20 @@ func (e *Engine) addPython(ctx context.Context, sub *Submitted, parts map[string
 	return err
 }
 
+// HasPython reports whether the Python of a submission is still the one in a key, if any is.
+func (e *Engine) HasPython(ctx context.Context, submission, keyed string) (bool, error) {
+	if keyed == "" {
+		return true, nil
+	}
+	sub, err := e.Submission(ctx, submission)
+	if err != nil {
+		return false, err
+	}
+	now := map[string]string{}
+	err = e.addPython(ctx, sub, now)
+	return now[partPython] == keyed, err
+}
+
 // The parts that say what a step is done with.
 const (
 	partPython            = "python"

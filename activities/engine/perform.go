@@ -84,3 +84,19 @@ func (e *Engine) preEvaluate(ctx context.Context, in contract.PerformInput, out 
 	verdict.Next = e.resolveAll(ctx, end.Next, known)
 	return &verdict, nil
 }
+
+// Keyed wraps an activity that executes a step: if the Python is not that of the step's key when its program starts, the key does not stand
+// for the result. Whatever else a key is made of does not change, or is checked by the kind.
+func (e *Engine) Keyed(
+	do func(context.Context, record.StepInput) (record.StepOutput, error),
+) func(context.Context, record.StepInput) (record.StepOutput, error) {
+	return func(ctx context.Context, in record.StepInput) (record.StepOutput, error) {
+		isSame, err := e.HasPython(ctx, in.Submission, in.Python)
+		if err != nil {
+			return record.StepOutput{}, err
+		}
+		out, err := do(ctx, in)
+		out.Unkeyed = out.Unkeyed || !isSame
+		return out, err
+	}
+}
