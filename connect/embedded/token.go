@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/connect/state/holder"
+	"github.com/sluiceml/sluice/internal/once"
 )
 
 // TokenFile is the name of the token's file in a state folder.
@@ -48,7 +48,7 @@ func EnsureToken(dir string) (Token, error) {
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret) // never fails, by its documentation
-	if err := holder.CreateOnce(path, []byte(base64.RawURLEncoding.EncodeToString(secret)+"\n")); err != nil {
+	if err := once.Create(path, []byte(base64.RawURLEncoding.EncodeToString(secret)+"\n")); err != nil {
 		return "", fmt.Errorf("write the token %s: %w", path, err)
 	}
 	return ReadToken(path)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/connect/state/holder"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/once"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -73,7 +74,7 @@ func NoteStore(state, url string) error {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return fmt.Errorf("state folder %s cannot be created: %w: make its parent writable, or use another with --state", state, err)
 	}
-	if err := holder.CreateOnce(filepath.Join(state, storeFile), []byte(url+"\n")); err != nil {
+	if err := once.Create(filepath.Join(state, storeFile), []byte(url+"\n")); err != nil {
 		return fmt.Errorf("note the store of %s: %w", state, err)
 	}
 	return nil

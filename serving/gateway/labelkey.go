@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluiceml/sluice/internal/once"
 )
 
 // labelKeyFile is the file of a state folder with its LabelKey.
@@ -25,7 +27,7 @@ func EnsureLabelKey(state string) (string, error) {
 	path := filepath.Join(state, labelKeyFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeLabelKey(state, path); err == nil {
+		if err = once.Create(path, []byte(rand.Text()+"\n")); err == nil {
 			raw, err = os.ReadFile(path)
 		}
 	}
@@ -37,21 +39,4 @@ func EnsureLabelKey(state string) (string, error) {
 		return "", fmt.Errorf("the key of labels: %s is empty; remove it, and a new one will be created", path)
 	}
 	return key, nil
-}
-
-// makeLabelKey writes the file as a whole or not at all; of two processes that do so at once, one wins.
-func makeLabelKey(state, path string) (err error) {
-	f, err := os.CreateTemp(state, labelKeyFile+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = f.WriteString(rand.Text() + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err = os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
-		err = nil
-	}
-	return err
 }

@@ -1,4 +1,5 @@
-package holder
+// Package once creates files that never change.
+package once
 
 import (
 	"errors"
@@ -7,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// CreateOnce creates a file of a state folder that never changes. If another process was faster, its file stays. Others see the file whole
-// or not at all, and only its owner can read it.
-func CreateOnce(path string, data []byte) error {
+// Create creates a file. If another process was faster, its file stays. Others see the file whole or not at all, and only its owner can read
+// it.
+func Create(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*") // 0600
 	if err != nil {
 		return err
