@@ -50,25 +50,17 @@ func differences(was, is record.Submission, before, now []artifact.File) []strin
 
 // otherFiles says which files of the workspace differ.
 func otherFiles(before, now []artifact.File) []string {
-	files := [2]map[string]artifact.File{{}, {}}
-	for i, list := range [][]artifact.File{before, now} {
-		for _, f := range list {
-			files[i][f.Path] = f
-		}
-	}
+	changed, removed := artifact.Changes(before, now)
 	var words []string
-	for _, path := range slices.Sorted(maps.Keys(files[1])) {
-		switch before, there := files[0][path]; {
-		case !there:
+	for _, path := range slices.Sorted(maps.Keys(changed)) {
+		if changed[path] == (artifact.File{}) {
 			words = append(words, "`"+path+"` is new")
-		case before != files[1][path]:
+		} else {
 			words = append(words, "`"+path+"` has changed")
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(files[0])) {
-		if _, there := files[1][path]; !there {
-			words = append(words, "`"+path+"` has been removed")
-		}
+	for _, path := range slices.Sorted(maps.Keys(removed)) {
+		words = append(words, "`"+path+"` has been removed")
 	}
 	return words
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -278,26 +279,10 @@ func (f *planner) edited(ctx context.Context, run string, names []string) ([]str
 	} else if err != nil {
 		return nil, err
 	}
-	was := map[string]artifact.File{}
-	for _, file := range then {
-		was[file.Path] = file
-	}
-	var edited []string
-	note := func(path string) {
-		if f.sub.isUsed(path, names) {
-			edited = append(edited, path)
-		}
-	}
-	for _, file := range f.Files {
-		if was[file.Path] != file {
-			note(file.Path)
-		}
-		delete(was, file.Path)
-	}
-	for path := range was {
-		note(path) // it was there
-	}
-	slices.Sort(edited)
+	changed, removed := artifact.Changes(then, f.Files)
+	maps.Copy(changed, removed)
+	maps.DeleteFunc(changed, func(path string, _ artifact.File) bool { return !f.sub.isUsed(path, names) })
+	edited := slices.Sorted(maps.Keys(changed))
 	return edited[:min(fewFiles, len(edited))], nil
 }
 

@@ -44,3 +44,18 @@ type File struct {
 	Bytes  int64  `json:"bytes"`
 	Exec   bool   `json:"exec,omitempty"`
 }
+
+// Changes returns by path which files of a list are not as they were before, each as it was, zero for a new one, and which have been removed.
+func Changes(before, now []File) (changed, removed map[string]File) {
+	changed, removed = map[string]File{}, map[string]File{}
+	for _, f := range before {
+		removed[f.Path] = f
+	}
+	for _, f := range now {
+		if was := removed[f.Path]; was != f {
+			changed[f.Path] = was
+		}
+		delete(removed, f.Path)
+	}
+	return changed, removed
+}
