@@ -111,6 +111,16 @@ func (s *Store) Blob(ctx context.Context, digest string) (io.ReadCloser, error) 
 	return s.blob(ctx, digest, 0)
 }
 
+// ReadBlob reads a blob to its end, where the digest is checked.
+func (s *Store) ReadBlob(ctx context.Context, digest string) ([]byte, error) {
+	r, err := s.Blob(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
 // blob is like Blob. size is the size of the blob, or 0 if it is not known.
 func (s *Store) blob(ctx context.Context, digest string, size int64) (io.ReadCloser, error) {
 	key, err := blobKey(digest)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"slices"
@@ -160,12 +159,7 @@ func (w *workspace) read(path string) ([]byte, error) {
 	}
 	for _, f := range manifest.Files {
 		if f.Path == path {
-			r, err := w.store.Blob(w.ctx, f.Digest)
-			if err != nil {
-				return nil, err
-			}
-			defer r.Close()
-			return io.ReadAll(r)
+			return w.store.ReadBlob(w.ctx, f.Digest)
 		}
 	}
 	return nil, fs.ErrNotExist
@@ -275,13 +269,12 @@ func (e *Engine) settleRuns(ctx context.Context, sub *Submitted, rec *record.Run
 
 // events lists what somebody wants to hear of.
 func events(p *spec.Pipeline) []string {
-	wanted := map[string]bool{}
+	var wanted []string
 	for _, n := range p.Notify {
-		for _, event := range n.On {
-			wanted[event] = true
-		}
+		wanted = append(wanted, n.On...)
 	}
-	return slices.Sorted(maps.Keys(wanted))
+	slices.Sort(wanted)
+	return slices.Compact(wanted)
 }
 
 // Finish closes the run's record. A run that succeeded becomes the pipeline's last accepted one, unless it ran selected steps only.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/store"
@@ -28,14 +27,9 @@ func WriteBlob(ctx context.Context, s *store.Store, v any) (digest string, err e
 	return digest, err
 }
 
-// ReadBlob decodes a blob of JSON into v. It reads the blob to its end, where the digest is checked.
+// ReadBlob decodes a blob of JSON into v.
 func ReadBlob(ctx context.Context, s *store.Store, digest string, v any) error {
-	r, err := s.Blob(ctx, digest)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	raw, err := io.ReadAll(r)
+	raw, err := s.ReadBlob(ctx, digest)
 	if err != nil {
 		return err
 	}

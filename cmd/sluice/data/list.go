@@ -22,7 +22,6 @@ import (
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
 )
 
@@ -235,7 +234,7 @@ func showData(ctx context.Context, s *store.Store, v registry.Published) (shownD
 	for _, f := range manifest.Files {
 		if f.Path != "schema.json" {
 			shown.Shards = append(shown.Shards, f)
-		} else if err := record.ReadBlob(ctx, s, f.Digest, &shown.Schema); err != nil {
+		} else if shown.Schema, err = s.ReadBlob(ctx, f.Digest); err != nil {
 			return shown, err
 		}
 	}
@@ -248,7 +247,7 @@ func showData(ctx context.Context, s *store.Store, v registry.Published) (shownD
 		shown.Profile = &summary
 	}
 	if v.Spec != "" {
-		err = record.ReadBlob(ctx, s, v.Spec, &shown.Spec)
+		shown.Spec, err = s.ReadBlob(ctx, v.Spec)
 	}
 	return shown, err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
 	"github.com/sluiceml/sluice/store"
-	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
 )
 
@@ -97,7 +96,7 @@ func showModel(ctx context.Context, s *store.Store, v registry.Published) (m sho
 	}
 	m.Files, m.Parents = manifest.Files, v.Parents
 	if v.Spec != "" {
-		if err := record.ReadBlob(ctx, s, v.Spec, &m.Spec); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if m.Spec, err = s.ReadBlob(ctx, v.Spec); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return m, err
 		}
 	}
