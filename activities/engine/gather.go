@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -143,11 +144,7 @@ func withInstance(outputs json.RawMessage, of spec.Instance) (json.RawMessage, e
 	if fields == nil { // there are none, or null: a child pipeline without outputs
 		fields = map[string]json.RawMessage{}
 	}
-	index, err := json.Marshal(of.Index)
-	if err != nil {
-		return nil, err
-	}
-	fields["index"] = index
+	fields["index"] = json.RawMessage(strconv.Itoa(of.Index))
 	if of.Matrix != nil {
 		fields["matrix"] = of.Matrix
 	}

@@ -130,11 +130,10 @@ func (p *history) compare(
 	if err != nil {
 		return contract.StepPlan{}, err
 	}
-	if last == nil {
-		return contract.StepPlan{Action: contract.ActionRun, Reason: "it has not run before"}, nil
-	}
 	run := p.in[at.Step]
 	switch {
+	case last == nil:
+		return contract.StepPlan{Action: contract.ActionRun, Reason: "it has not run before"}, nil
 	case last.Key != key && last.Parts != nil:
 		return contract.StepPlan{Action: contract.ActionRunChanged, From: run, Changed: differing(last.Parts, parts)}, nil
 	case last.Status != spec.StatusSucceeded:
@@ -143,8 +142,7 @@ func (p *history) compare(
 		return contract.StepPlan{Action: contract.ActionRun, Reason: uncached}, nil
 	case cache.MaxAge > 0:
 		return contract.StepPlan{Action: contract.ActionRun, Reason: fmt.Sprintf("the result of %s is older than %s", run, cache.MaxAge)}, nil
-	}
-	if at.Instance != nil { // of several that did the same, it has the last result
+	case at.Instance != nil: // of several that did the same, it has the last result
 		return contract.StepPlan{Action: contract.ActionRun, Reason: "the cache has no result of this instance"}, nil
 	}
 	return contract.StepPlan{Action: contract.ActionRun, Reason: "the result of " + run + " no longer exists"}, nil

@@ -262,18 +262,13 @@ func keyOf(parts map[string]string) string {
 }
 
 // differing names the parts in which two keys differ.
-func differing(a, b map[string]string) []string {
-	var names []string
-	for name := range a {
-		if b[name] != a[name] {
+func differing(a, b map[string]string) (names []string) {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if was, known := a[name]; !known || was != b[name] {
 			names = append(names, name)
 		}
 	}
-	for name := range b {
-		if _, both := a[name]; !both {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
 	return names
 }

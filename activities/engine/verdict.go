@@ -108,7 +108,8 @@ func (e *Engine) recordOf(ctx context.Context, in contract.StepEnd) (record.Step
 	}
 	rec.Account = in.Output.Account
 	if trained := rec.Trained(); trained != nil && in.ReusedFrom == "" {
-		cost := costOf(trained)
+		var cost fault.Costs
+		_ = json.Unmarshal(trained, &cost) // a training wrote it
 		rec.CostUSD, rec.CostUnknown = cost.USD, cost.Unknown
 	}
 	return rec, err
@@ -126,15 +127,6 @@ func (e *Engine) describe(ctx context.Context, of record.Instance, record *recor
 	}
 	record.Matrix, record.Item = all[of.Index].Matrix, all[of.Index].Item
 	return nil
-}
-
-// costOf is what a spec.TrainOutput says the step cost.
-func costOf(outputs json.RawMessage) fault.Costs {
-	var cost fault.Costs
-	if json.Unmarshal(outputs, &cost) != nil {
-		return fault.Costs{}
-	}
-	return cost
 }
 
 // evaluateGate applies the step's gate to its outputs.
