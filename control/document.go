@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/inherit"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -128,4 +129,15 @@ func ReadDocument(path string) (_ []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	return io.ReadAll(io.LimitReader(f, document.MaxSource+1))
+}
+
+// Withheld returns the variables of this process that programs of a pipeline may expect and do not get, sorted: none that the pipeline sets.
+func Withheld(pipelineFile string) ([]string, error) {
+	source, err := ReadDocument(pipelineFile)
+	if err != nil {
+		return nil, err
+	}
+	return inherit.Withheld(os.Environ(), string(source), filepath.Dir(pipelineFile), func(variable string) bool {
+		return inherit.Inheritable(variable) || regexp.MustCompile(`\b`+regexp.QuoteMeta(variable)+`["']?\s*:`).Match(source)
+	}), nil
 }

@@ -12,7 +12,7 @@ import (
 // names are the variables that describe the machine: where things are, language and zone, how the network is reached, which certificates are
 // trusted, and how language runtimes, package managers and numeric libraries are set up. Each is spelt out, because a prefix lets credentials
 // through: TF_VAR_password is Terraform's, not TensorFlow's. Everything else a step names in `env` or `secrets`.
-var names = set(`
+var names = strings.Fields(`
 	PATH HOME USER LOGNAME SHELL HOSTNAME TERM TZ TMPDIR TMP TEMP LD_LIBRARY_PATH JAVA_HOME VIRTUAL_ENV SLUICE_CACHE
 	LANG LANGUAGE LC_ALL LC_CTYPE LC_NUMERIC LC_TIME LC_COLLATE LC_MONETARY LC_MESSAGES LC_PAPER LC_NAME LC_ADDRESS LC_TELEPHONE
 	LC_MEASUREMENT LC_IDENTIFICATION
@@ -60,7 +60,7 @@ var names = set(`
 	TRANSFORMERS_CACHE TRANSFORMERS_OFFLINE TRANSFORMERS_VERBOSITY`)
 
 // storeNames are the variables by which stores in buckets, and Temporal, are reached.
-var storeNames = set(`
+var storeNames = strings.Fields(`
 	AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_REGION AWS_DEFAULT_REGION AWS_PROFILE AWS_DEFAULT_PROFILE AWS_CONFIG_FILE
 	AWS_SHARED_CREDENTIALS_FILE AWS_ROLE_ARN AWS_ROLE_SESSION_NAME AWS_WEB_IDENTITY_TOKEN_FILE AWS_CONTAINER_CREDENTIALS_FULL_URI
 	AWS_CONTAINER_CREDENTIALS_RELATIVE_URI AWS_CONTAINER_AUTHORIZATION_TOKEN AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE AWS_ENDPOINT_URL
@@ -74,20 +74,11 @@ var storeNames = set(`
 	TEMPORAL_TLS_CLIENT_CERT_PATH TEMPORAL_TLS_SERVER_CA_CERT_DATA TEMPORAL_TLS_SERVER_CA_CERT_PATH TEMPORAL_TLS_SERVER_NAME
 	TEMPORAL_TLS_DISABLE_HOST_VERIFICATION TEMPORAL_CODEC_ENDPOINT`)
 
-// set returns the words of text.
-func set(text string) map[string]bool {
-	all := map[string]bool{}
-	for _, name := range strings.Fields(text) {
-		all[name] = true
-	}
-	return all
-}
-
 // Inheritable reports whether users' programs get a variable of the worker's.
-func Inheritable(name string) bool { return names[name] }
+func Inheritable(name string) bool { return slices.Contains(names, name) }
 
 // OfStore reports whether a program that may call sluice gets a variable, in addition to those that all programs get.
-func OfStore(name string) bool { return storeNames[name] }
+func OfStore(name string) bool { return slices.Contains(storeNames, name) }
 
 // toolPrefixes begin the variables of tools whose libraries read them in a user's program without its code naming them.
 var toolPrefixes = []string{
@@ -106,13 +97,7 @@ var (
 // Withheld returns the variables of environ that a program would expect and does not get, sorted: those of well-known tools, and those that text,
 // which starts the program, or a file in dir that text names, contains as a word. gets reports which variables the program has.
 func Withheld(environ []string, text, dir string, gets func(variable string) bool) []string {
-	named := map[string]bool{}
-	search := func(code string) {
-		for _, w := range word.FindAllString(code, -1) {
-			named[w] = true
-		}
-	}
-	search(text)
+	code := []string{text}
 	for _, name := range filename.FindAllString(text, -1) {
 		if !filepath.IsLocal(name) {
 			continue
@@ -121,9 +106,13 @@ func Withheld(environ []string, text, dir string, gets func(variable string) boo
 		if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() || info.Size() > maxCode {
 			continue
 		}
-		if code, err := os.ReadFile(file); err == nil {
-			search(string(code))
+		if content, err := os.ReadFile(file); err == nil {
+			code = append(code, string(content))
 		}
+	}
+	named := map[string]bool{}
+	for _, w := range word.FindAllString(strings.Join(code, "\n"), -1) {
+		named[w] = true
 	}
 	var all []string
 	for _, kv := range environ {
