@@ -136,7 +136,7 @@ func describeDeployment(ctx context.Context, c *connect.Connection, name string)
 	answer, err := c.Client.WorkflowService().DescribeWorkerDeployment(ctx, &workflowservice.DescribeWorkerDeploymentRequest{
 		Namespace: c.Info.Namespace, DeploymentName: name,
 	})
-	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
+	if connect.IsNotFound(err) {
 		return nil, fault.New(fault.Invalid, fmt.Sprintf("there is no worker deployment %s in namespace %s of %s\n"+
 			"help: it is created by its first worker: sluice worker --deployment %s --build-id ID", name, c.Info.Namespace, c.Info.TemporalAddress, name), err)
 	}
@@ -160,7 +160,9 @@ func MakeCurrent(ctx context.Context, c *connect.Connection, d Deployment, waits
 	defer cancel()
 	err = eventually(ctx, func() { waits("until a worker of build " + d.BuildID + " is known to Temporal") }, func() (bool, error) {
 		if before, err = CurrentBuild(ctx, c, d.Name); err == nil {
-			err = setCurrent(ctx, c, d)
+			_, err = c.Client.WorkflowService().SetWorkerDeploymentCurrentVersion(ctx, &workflowservice.SetWorkerDeploymentCurrentVersionRequest{
+				Namespace: c.Info.Namespace, DeploymentName: d.Name, BuildId: d.BuildID, Identity: "sluice",
+			})
 		}
 		return !isNotReady(err), err
 	})
@@ -233,18 +235,9 @@ func eventually(ctx context.Context, long func(), ask func() (done bool, err err
 	return cmp.Or(last, context.Cause(ctx))
 }
 
-func setCurrent(ctx context.Context, c *connect.Connection, d Deployment) error {
-	_, err := c.Client.WorkflowService().SetWorkerDeploymentCurrentVersion(ctx, &workflowservice.SetWorkerDeploymentCurrentVersionRequest{
-		Namespace: c.Info.Namespace, DeploymentName: d.Name, BuildId: d.BuildID, Identity: "sluice",
-	})
-	return err
-}
-
 // isNotReady reports whether the workers of a build are not all known yet.
 func isNotReady(err error) bool {
-	var missing *serviceerror.NotFound
-	var incomplete *serviceerror.FailedPrecondition
-	return errors.As(err, &missing) || errors.As(err, &incomplete)
+	return connect.IsNotFound(err) || errors.As(err, new(*serviceerror.FailedPrecondition))
 }
 
 // takesHosts reports whether workers of a build take trainings and rollouts.

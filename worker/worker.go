@@ -192,27 +192,20 @@ func sweep(s *control.Session) {
 }
 
 // Targets returns where every target that this process serves is, by name.
-func (w *Worker) Targets() map[string]Address {
-	if w == nil || w.gateways == nil {
-		return nil
-	}
-	return w.gateways.Addresses()
-}
+func (w *Worker) Targets() map[string]Address { return ofGateways(w, (*Gateways).Addresses) }
 
 // Serving says, by target, which releases of it answer requests.
-func (w *Worker) Serving() map[string]string {
-	if w == nil || w.gateways == nil {
-		return nil
-	}
-	return w.gateways.Serving()
-}
+func (w *Worker) Serving() map[string]string { return ofGateways(w, (*Gateways).Serving) }
 
 // Troubles says, by target, why one that this process should serve is not, or not with all its releases.
-func (w *Worker) Troubles() map[string]string {
+func (w *Worker) Troubles() map[string]string { return ofGateways(w, (*Gateways).Troubles) }
+
+// ofGateways asks the gateways of a process, if it has any.
+func ofGateways[T any](w *Worker, ask func(*Gateways) map[string]T) map[string]T {
 	if w == nil || w.gateways == nil {
 		return nil
 	}
-	return w.gateways.Troubles()
+	return ask(w.gateways)
 }
 
 // fail reports that the worker cannot go on.
