@@ -10,19 +10,15 @@ import (
 
 // IsBusy reports whether a call failed because the server was overloaded.
 func IsBusy(err error) bool {
-	var late *serviceerror.DeadlineExceeded
-	var exhausted *serviceerror.ResourceExhausted
-	return errors.As(err, &late) || errors.As(err, &exhausted) || errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, new(*serviceerror.DeadlineExceeded)) || errors.As(err, new(*serviceerror.ResourceExhausted)) ||
+		errors.Is(err, context.DeadlineExceeded)
 }
 
 // IsAway reports whether a call failed because the server or its database could not be reached, or was overloaded.
 func IsAway(err error) bool { return IsBusy(err) || errors.As(err, new(*serviceerror.Unavailable)) }
 
 // IsNotFound reports whether a call failed because the object does not exist, or no longer.
-func IsNotFound(err error) bool {
-	var gone *serviceerror.NotFound
-	return errors.As(err, &gone)
-}
+func IsNotFound(err error) bool { return errors.As(err, new(*serviceerror.NotFound)) }
 
 // IsRunning reports whether a workflow with the status has not ended.
 func IsRunning(status enums.WorkflowExecutionStatus) bool {

@@ -45,8 +45,7 @@ func (c *Connection) EnsureSearchAttributes(ctx context.Context) error {
 	_, err = operator.AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
 		Namespace: c.Info.Namespace, SearchAttributes: missing,
 	})
-	var exists *serviceerror.AlreadyExists
-	if err == nil || errors.As(err, &exists) { // another worker was faster
+	if err == nil || errors.As(err, new(*serviceerror.AlreadyExists)) { // another worker was faster
 		return c.awaitSearchAttributes(ctx)
 	}
 	return c.attributesError(missing, err)

@@ -42,8 +42,7 @@ func createNamespace(ctx context.Context, c client.Client, namespace string) err
 		Description:                      "Sluice",
 		WorkflowExecutionRetentionPeriod: durationpb.New(namespaceRetention),
 	})
-	var exists *serviceerror.NamespaceAlreadyExists
-	if err != nil && !errors.As(err, &exists) {
+	if err != nil && !errors.As(err, new(*serviceerror.NamespaceAlreadyExists)) {
 		return fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
 	for range poll.Every(ctx, 200*time.Millisecond) {
@@ -62,7 +61,4 @@ func createNamespace(ctx context.Context, c client.Client, namespace string) err
 }
 
 // isNoNamespace reports whether a call failed because the namespace does not exist.
-func isNoNamespace(err error) bool {
-	var missing *serviceerror.NamespaceNotFound
-	return errors.As(err, &missing)
-}
+func isNoNamespace(err error) bool { return errors.As(err, new(*serviceerror.NamespaceNotFound)) }

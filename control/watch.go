@@ -10,7 +10,6 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -257,7 +256,7 @@ func (s *Session) Wait(ctx context.Context, run string) (record.RunOutput, error
 	}
 	if rec.Status == spec.StatusRunning { // the workflow was terminated, failed before it could close its record, or was lost
 		end := record.RunOutput{Status: spec.StatusFailed, Error: fault.Message(waited), ErrorType: fault.TypeOf(waited)}
-		if errors.As(waited, new(*serviceerror.NotFound)) {
+		if connect.IsNotFound(waited) {
 			end = lostEnd(unknownRun)
 		}
 		return end, s.closeRecord(ctx, run, end)
@@ -286,9 +285,7 @@ func (s *Session) awaitEnd(ctx context.Context, workflow string) error {
 // over reports whether err, of waiting for a workflow, says that the workflow has ended or is forgotten, and not that there is no
 // telling.
 func over(err error) bool {
-	var ended *temporal.WorkflowExecutionError
-	var gone *serviceerror.NotFound
-	return err == nil || errors.As(err, &ended) || errors.As(err, &gone)
+	return err == nil || errors.As(err, new(*temporal.WorkflowExecutionError)) || connect.IsNotFound(err)
 }
 
 // Cancel asks a run to end; one that was asked before, to stop what on_failure or finally steps of it or its children still do, too. One

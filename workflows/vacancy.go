@@ -19,8 +19,7 @@ const vacancyEvery = 30 * time.Second
 
 // isTaken reports whether a child was not started because another workflow has its ID.
 func isTaken(err error) bool {
-	var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
-	return errors.As(err, &taken)
+	return errors.As(err, new(*temporal.ChildWorkflowExecutionAlreadyStartedError))
 }
 
 // turns holds, for each workflow ID that steps of this history wait for, which of them is next.

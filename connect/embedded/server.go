@@ -280,8 +280,7 @@ func awaitNamespace(ctx context.Context, conn *grpc.ClientConn) error {
 	service := workflowservice.NewWorkflowServiceClient(conn)
 	var err error
 	for range poll.Every(ctx, 10*time.Millisecond) {
-		_, err = service.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: Namespace}, grpc.WaitForReady(true))
-		if err == nil {
+		if _, err = service.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: Namespace}, grpc.WaitForReady(true)); err == nil {
 			return nil
 		}
 	}

@@ -67,6 +67,5 @@ func NotTaken(err error) bool {
 
 // TimedOut reports whether Temporal ended an attempt at its timeout. Temporal's own message is only useful to people who know Temporal.
 func TimedOut(err error) bool {
-	var timeout *temporal.TimeoutError
-	return errors.As(err, &timeout)
+	return errors.As(err, new(*temporal.TimeoutError))
 }
