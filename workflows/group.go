@@ -29,20 +29,14 @@ func (r *run) acquireGroup(ctx workflow.Context) (long bool) {
 	defer func() { r.waits = "" }()
 	for pause := firstAsk; ; pause = min(2*pause, lastAsk) {
 		taken, err := r.lock(ctx)
-		switch {
-		case err != nil:
-			r.reject(ctx, err)
-			return false
-		case !taken:
-			r.settle(ctx)
-			return false
-		}
-		r.waits = "another run holds the group `" + group + "`"
-		workflow.SetCurrentDetails(ctx, "waiting: "+r.waits)
-		held, by, err := r.queue(ctx, pause)
-		long = err == nil && !held && by == "" && ctx.Err() == nil && durable.IsLong(ctx)
-		if long {
-			held, by = r.answer(ctx)
+		held, by := !taken, ""
+		if err == nil && taken {
+			r.waits = "another run holds the group `" + group + "`"
+			workflow.SetCurrentDetails(ctx, "waiting: "+r.waits)
+			held, by, err = r.queue(ctx, pause)
+			if long = err == nil && !held && by == "" && ctx.Err() == nil && durable.IsLong(ctx); long {
+				held, by = r.answer(ctx)
+			}
 		}
 		switch {
 		case err != nil:

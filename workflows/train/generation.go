@@ -174,12 +174,7 @@ func (l *generation) mustEnd() bool {
 func finished(r protocol.RanksEnded) bool { return r.Code == 0 && r.Signal == 0 }
 
 func (l *generation) all(cond func(*nodeState) bool) bool {
-	for i := range l.nodes {
-		if !cond(&l.nodes[i]) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.nodes, func(n nodeState) bool { return !cond(&n) })
 }
 
 // pending reports whether ranks may still run on a node that can be reached.

@@ -79,8 +79,7 @@ func (l *generation) wasIdle(end *trainEnd) bool {
 // avoid has the next gangs go without the machines whose GPUs broke.
 func (l *generation) avoid() {
 	for i, n := range l.nodes {
-		broke := n.result.Fault != "" || l.fault != nil && l.fault.Node == i
-		if broke {
+		if n.result.Fault != "" || l.fault != nil && l.fault.Node == i {
 			l.avoidMachine(l.gang.Nodes[i].Machine)
 		}
 	}
