@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,6 +73,9 @@ func again(t *testing.T) (*node, record.StepInput, func(checkpoint.Seal) (protoc
 	}
 	return n, in, prepare
 }
+
+// kill ends the ranks at once.
+func (r *ranks) kill() { r.stop(context.Background(), 0) }
 
 func quoted(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text) + `"`

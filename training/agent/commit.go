@@ -248,13 +248,7 @@ func (c *committer) watchNewer(step int64, committed <-chan struct{}, giveWay co
 		if !c.ranks.wasTold() || c.shards != nil && c.ranks.isBereft() {
 			continue // a node that is gone has no part of a newer checkpoint
 		}
-		ended := false
-		select {
-		case <-c.ranks.proc.Done():
-			ended = true
-		default:
-		}
-		if w, err := c.after(step, ended); err == nil && w != (written{}) {
+		if w, err := c.after(step, isClosed(c.ranks.proc.Done())); err == nil && w != (written{}) {
 			giveWay(errNewer)
 			return
 		}

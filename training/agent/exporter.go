@@ -48,13 +48,8 @@ func (n *node) samples() []telemetry.Sample {
 	if !rebalance.IsZero() {
 		add(telemetry.NodeRebalance, float64(rebalance.UnixMilli())/1000)
 	}
-	if r == nil {
+	if r == nil || isClosed(r.done) {
 		return samples
-	}
-	select {
-	case <-r.done:
-		return samples
-	default:
 	}
 	samples[0].Value = float64(r.launch.ranks)
 	p := r.progress()

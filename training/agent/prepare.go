@@ -157,15 +157,10 @@ func showWaiting(ctx context.Context, why error) (over func()) {
 func (n *node) isFree() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.ranks == nil {
+	if n.ranks == nil || isClosed(n.ranks.done) {
 		return nil
 	}
-	select {
-	case <-n.ranks.done:
-		return nil
-	default:
-		return fault.Errorf(fault.Infrastructure, "ranks of generation %d still run on this node", n.ranks.key.Generation)
-	}
+	return fault.Errorf(fault.Infrastructure, "ranks of generation %d still run on this node", n.ranks.key.Generation)
 }
 
 func (p *prepared) makeDirs(c protocol.AgentConfig) error {

@@ -306,14 +306,9 @@ func (r *ranks) collect(ctx context.Context) error {
 // stop tells the ranks to stop, kills them after grace, and returns when they are gone. Another call can only shorten the wait.
 func (r *ranks) stop(ctx context.Context, grace time.Duration) {
 	r.mu.Lock()
-	first := r.stopped.IsZero()
-	select {
-	case <-r.proc.Done():
-		first = false
-	default:
-		if first {
-			r.stopped = time.Now()
-		}
+	first := r.stopped.IsZero() && !isClosed(r.proc.Done())
+	if first {
+		r.stopped = time.Now()
 	}
 	r.mu.Unlock()
 	if first {
@@ -345,6 +340,15 @@ func (r *ranks) tell() error {
 		return nil
 	}
 	return r.proc.SignalGroup(syscall.SIGTERM)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // progress returns the details of a heartbeat.
