@@ -72,10 +72,10 @@ func (c *committer) committed() int64 { return c.reached.Load() }
 
 // arrival returns between which steps of the metrics a checkpoint was written, if the number in its name is clearly another one, such as that
 // of an epoch; else zero. A checkpoint that is written while training goes on arrives late, but hardly later than the one after it is begun.
-func (c *committer) arrival(w written) span {
-	at := c.arrivals.at(w.name)
-	if at == (span{}) {
-		return at
+func (c *committer) arrival(w written) (from, to int64) {
+	at := c.arrivals.of(w.name)
+	if at.from == 0 && at.to == 0 {
+		return 0, 0
 	}
 	late := time.Duration(0)
 	if c.numbered == c.ranks.p.seal.FromCheckpoint() { // nothing to compare it with
@@ -84,9 +84,9 @@ func (c *committer) arrival(w written) span {
 	c.epochs = c.epochs || at.from-c.arrived > 4*(w.step-c.numbered)+c.ranks.metrics.within(late)
 	c.numbered, c.arrived = w.step, at.from
 	if !c.epochs {
-		return span{}
+		return 0, 0
 	}
-	return at
+	return at.from, at.to
 }
 
 // failure returns why the last attempt to commit failed. It is empty if it did not.
@@ -168,13 +168,13 @@ func (c *committer) newest(ctx context.Context, ended bool) error {
 
 // put commits a checkpoint, or gives up in favor of a newer one.
 func (c *committer) put(ctx context.Context, w written) error {
-	size, err := shapeOf(filepath.Join(c.ranks.p.dirs.checkpoints, w.name))
+	before, err := shapeOf(filepath.Join(c.ranks.p.dirs.checkpoints, w.name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // deleted in the meantime: there is a newer one
 	} else if err != nil {
 		return fmt.Errorf("commit %s: %w", w.name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, uploadLimit(size.bytes))
+	ctx, cancel := context.WithTimeout(ctx, uploadLimit(before.bytes))
 	defer cancel()
 	ctx, giveWay := context.WithCancelCause(ctx)
 	defer giveWay(nil)
@@ -184,7 +184,7 @@ func (c *committer) put(ctx context.Context, w written) error {
 		c.watchNewer(w.step, committed, giveWay)
 	}()
 	began := time.Now()
-	err = c.commit(ctx, w)
+	err = c.commit(ctx, w, before)
 	close(committed)
 	<-watched
 	switch {
@@ -224,7 +224,7 @@ func (c *committer) isComplete(w written, ended bool) bool {
 	if !c.layout.whole(path, w.step) {
 		return false
 	}
-	if !c.layout.inPlace && c.arrivals.renamed(w.name) {
+	if !c.layout.inPlace && c.arrivals.of(w.name).renamed {
 		return true
 	}
 	if ended {
@@ -264,13 +264,12 @@ func (c *committer) count(outcome string, bytes int64, began time.Time) {
 }
 
 // commit hard-links the checkpoint, so that the script may delete its own, uploads it with the metrics up to its step, and writes the
-// manifest last.
-func (c *committer) commit(ctx context.Context, w written) error {
+// manifest last. before is what the checkpoint looked like at first.
+func (c *committer) commit(ctx context.Context, w written, before shape) error {
 	began := time.Now()
 	own := filepath.Join(c.ranks.p.dirs.commits, w.name)
-	keep := false
 	defer func() {
-		if !keep {
+		if c.kept != own {
 			c.drop(own)
 		}
 	}()
@@ -279,10 +278,7 @@ func (c *committer) commit(ctx context.Context, w written) error {
 		target = filepath.Join(own, w.name)
 	}
 	source := filepath.Join(c.ranks.p.dirs.checkpoints, w.name)
-	before, err := shapeOf(source)
-	if err == nil {
-		err = linkTree(source, target)
-	}
+	err := linkTree(source, target)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // deleted in the meantime: there is a newer one
 	} else if err != nil {
@@ -300,20 +296,20 @@ func (c *committer) commit(ctx context.Context, w written) error {
 	if err != nil {
 		return err
 	} else if after != before {
-		c.arrivals.forget(w.name)
+		c.arrivals.changed(w.name)
 		c.ranks.node.log.Warn("a checkpoint changed while it was uploaded, so it is not committed yet", "step", w.step)
 		return nil
 	}
-	at := c.arrival(w)
-	metrics, err := c.putMetrics(ctx, part, target, cmp.Or(at.to, w.step))
+	from, to := c.arrival(w)
+	metrics, err := c.putMetrics(ctx, part, target, cmp.Or(to, w.step))
 	if err != nil {
 		return err
 	}
 	if c.shards != nil {
-		err = c.commitShard(ctx, w.step, checkpoint.Shard{Files: ref, Metrics: metrics, Reported: at.from})
+		err = c.commitShard(ctx, w.step, checkpoint.Shard{Files: ref, Metrics: metrics, Reported: from})
 	} else {
 		m := c.manifest(w.step)
-		m.Reported = at.from
+		m.Reported = from
 		m.Checkpoint, m.Metrics, m.CommittedAt, m.Ranks = ref, metrics, time.Now().UTC(), c.nodes*c.ranks.launch.ranks
 		if err = checkpoint.Commit(ctx, c.store, c.ranks.key, m); err == nil {
 			c.done.Store(w.step)
@@ -323,7 +319,6 @@ func (c *committer) commit(ctx context.Context, w written) error {
 	if err != nil {
 		return err
 	}
-	keep = true
 	c.drop(c.kept)
 	c.kept = own
 	c.count("committed", ref.Bytes, began)

@@ -12,20 +12,21 @@ import (
 	"syscall"
 )
 
-// arrivals knows which entries of the folder of checkpoints came there by a rename, and so were complete when they came, and at which step of
-// the metrics. It knows of none where the kernel cannot tell.
+// arrivals knows of entries of the folder of checkpoints how they came there. It knows of none where the kernel cannot tell.
 type arrivals struct {
-	fd    int
-	mu    sync.Mutex
-	whole map[string]bool
-	came  map[string]span
-	step  int64 // the last of the metrics when it looked last
+	fd   int
+	mu   sync.Mutex
+	came map[string]arrival
+	step int64 // the last of the metrics when it looked last
 
 	buffer []byte // for what the kernel says
 }
 
-// span is from and to a step.
-type span struct{ from, to int64 }
+// arrival is how an entry came: between which steps of the metrics, and whether by a rename, so that it was complete.
+type arrival struct {
+	from, to int64
+	renamed  bool
+}
 
 func watchArrivals(r *ranks) *arrivals {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
@@ -35,18 +36,11 @@ func watchArrivals(r *ranks) *arrivals {
 	if err != nil {
 		r.node.log.Warn("renames of checkpoints cannot be seen, so each is committed once it has not changed for some time", "error", err)
 	}
-	return &arrivals{fd: fd, whole: map[string]bool{}, came: map[string]span{}, step: r.p.seal.FromStep(), buffer: make([]byte, 64<<10)}
+	return &arrivals{fd: fd, came: map[string]arrival{}, step: r.p.seal.FromStep(), buffer: make([]byte, 64<<10)}
 }
 
-// renamed reports whether an entry came by a rename.
-func (a *arrivals) renamed(name string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.whole[name]
-}
-
-// at returns between which steps of the metrics an entry came; zero if that is unknown.
-func (a *arrivals) at(name string) span {
+// of returns how an entry came; zero if that is unknown.
+func (a *arrivals) of(name string) arrival {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.came[name]
@@ -65,22 +59,22 @@ func (a *arrivals) note(step int64) {
 		for events := a.buffer[:n]; len(events) >= syscall.SizeofInotifyEvent; {
 			mask, size := binary.NativeEndian.Uint32(events[4:]), binary.NativeEndian.Uint32(events[12:])
 			name := string(bytes.TrimRight(events[syscall.SizeofInotifyEvent:][:size], "\x00"))
-			if a.came[name] = (span{a.step, step}); mask&syscall.IN_Q_OVERFLOW != 0 {
+			a.came[name] = arrival{a.step, step, mask&syscall.IN_MOVED_TO != 0}
+			if mask&syscall.IN_Q_OVERFLOW != 0 {
 				clear(a.came)
-			}
-			if a.whole[name] = mask&syscall.IN_MOVED_TO != 0; mask&syscall.IN_Q_OVERFLOW != 0 {
-				clear(a.whole)
 			}
 			events = events[syscall.SizeofInotifyEvent+size:]
 		}
 	}
 }
 
-// forget makes an entry count as written in place.
-func (a *arrivals) forget(name string) {
+// changed makes an entry count as written in place.
+func (a *arrivals) changed(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.whole, name)
+	came := a.came[name]
+	came.renamed = false
+	a.came[name] = came
 }
 
 func (a *arrivals) close() { _ = syscall.Close(a.fd) }
