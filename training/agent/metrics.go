@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -214,44 +214,31 @@ func (m *follower) pace(steps int64) {
 // upTo reads the lines up to a step, except those that contain a secret. Where the script began at an earlier step than it was to resume
 // from, its own lines replace those of earlier generations.
 func (m *follower) upTo(step int64) (io.ReadCloser, error) {
-	f, err := os.Open(m.path)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
 	m.mu.Lock()
 	base, resumed := m.base, m.from
 	if m.started && m.first < m.from {
 		resumed = m.first - 1
 	}
 	m.mu.Unlock()
-	all := &linesOf{files: []*os.File{f}}
-	if _, err := f.Seek(base, io.SeekStart); err != nil {
-		return nil, errors.Join(err, all.Close())
+	own, err := os.Open(m.path)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	own := metrics.UpTo(f, step, func(text []byte) bool { return !leaks(m.mask, text) })
 	before, err := os.Open(m.before)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		all.Reader = own
-		return all, nil
-	case err != nil:
-		return nil, errors.Join(fmt.Errorf("metrics: %w", err), all.Close())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), own.Close())
 	}
-	all.files = append(all.files, before)
-	all.Reader = io.MultiReader(metrics.UpTo(before, min(step, resumed), func([]byte) bool { return true }), own)
-	return all, nil
+	all := func([]byte) bool { return true }
+	public := func(text []byte) bool { return !leaks(m.mask, text) }
+	ofBefore := metrics.UpTo(before, min(step, resumed), all)
+	ofOwn := metrics.UpTo(io.NewSectionReader(own, base, math.MaxInt64-base), step, public)
+	return linesOf{io.MultiReader(ofBefore, ofOwn), before, own}, nil
 }
 
-// linesOf reads lines of files, and closes these.
+// linesOf reads lines of two files, and closes these.
 type linesOf struct {
 	io.Reader
-	files []*os.File
+	before, own *os.File
 }
 
-func (l *linesOf) Close() error {
-	var errs []error
-	for _, f := range l.files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
-}
+func (l linesOf) Close() error { return errors.Join(l.before.Close(), l.own.Close()) }

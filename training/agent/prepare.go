@@ -182,7 +182,7 @@ func (p *prepared) makeDirs(c protocol.AgentConfig) error {
 		}
 	}
 	// Metrics are in the log folder. Where that outlives the node, they show what was lost with it.
-	return os.WriteFile(p.dirs.metrics, nil, 0o644)
+	return errors.Join(os.WriteFile(p.dirs.metrics, nil, 0o644), os.WriteFile(p.dirs.before, nil, 0o644))
 }
 
 // layOut fetches workspace, inputs and secrets to the node.

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,8 +10,7 @@ import (
 )
 
 func TestWorkOfRanks(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "metrics")
-	m := follow(path, path+".before", 0)
+	m, f := followed(t, "", 0)
 	if got := m.slowest(); got != nil {
 		t.Errorf("before any line: %+v", got)
 	}
@@ -24,7 +21,7 @@ func TestWorkOfRanks(t *testing.T) {
 {"step": 2, "rank": 1, "work_seconds": NaN}
 {"step": 3, "rank": 1, "work_seconds": 0.9}
 `
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+	if _, err := f.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
 	m.read(true)
