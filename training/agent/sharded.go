@@ -36,10 +36,8 @@ type sharding struct {
 	askedAt    time.Time
 	emptySince time.Time // since when node 0 has had a checkpoint, and this node not even the beginning of one
 
-	refused atomic.Pointer[refusal] // why checkpoints cannot be committed at all
+	refused atomic.Pointer[error] // why checkpoints cannot be committed at all
 }
-
-type refusal struct{ error }
 
 // refusal returns why checkpoints cannot be committed at all, or nil. It is the user's error.
 func (c *committer) refusal() error {
@@ -47,12 +45,12 @@ func (c *committer) refusal() error {
 		return nil
 	}
 	if r := c.shards.refused.Load(); r != nil {
-		return r.error
+		return *r
 	}
 	return nil
 }
 
-func (c *committer) refuse(err error) { c.shards.refused.CompareAndSwap(nil, &refusal{err}) }
+func (c *committer) refuse(err error) { c.shards.refused.CompareAndSwap(nil, &err) }
 
 // nextShard finds the checkpoint of which this node commits its part next, or returns the zero value. If ended is true, nothing is still
 // being written, and it takes the newest checkpoint.
