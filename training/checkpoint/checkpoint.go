@@ -116,9 +116,7 @@ func folder(k training.Key) string { return path.Join(store.CheckpointsPrefix, k
 
 func generation(k training.Key) string { return path.Join(folder(k), "g"+strconv.Itoa(k.Generation)) }
 
-func manifestKey(k training.Key, step int64) string {
-	return path.Join(generation(k), "step-"+strconv.FormatInt(step, 10)+".json")
-}
+func manifestKey(k training.Key, step int64) string { return partName(k, step) + ".json" }
 
 func sealKey(k training.Key) string {
 	return path.Join(folder(k), "seal", strconv.Itoa(k.Generation))
@@ -126,7 +124,12 @@ func sealKey(k training.Key) string {
 
 // Commit writes a manifest. Committing the same step again changes nothing.
 func Commit(ctx context.Context, s *store.Store, k training.Key, m Manifest) error {
-	err := s.PutJSON(ctx, manifestKey(k, m.Step), m, store.WriteOptions{IfAbsent: true})
+	return putOnce(ctx, s, manifestKey(k, m.Step), m)
+}
+
+// putOnce writes a record, unless there is one.
+func putOnce(ctx context.Context, s *store.Store, key string, v any) error {
+	err := s.PutJSON(ctx, key, v, store.WriteOptions{IfAbsent: true})
 	if errors.Is(err, store.ErrExists) {
 		return nil
 	}
@@ -172,8 +175,7 @@ func MakeSeal(ctx context.Context, s *store.Store, k training.Key, origin Origin
 			seal.Over = newer
 		}
 	}
-	err = s.PutJSON(ctx, sealKey(k), seal, store.WriteOptions{IfAbsent: true})
-	if err != nil && !errors.Is(err, store.ErrExists) {
+	if err := putOnce(ctx, s, sealKey(k), seal); err != nil {
 		return Seal{}, err
 	}
 	// Read it back: if two workers seal at the same time, one has won.

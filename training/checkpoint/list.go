@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,18 +68,13 @@ func (c Kept) Verify(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		return err
 	}
-	digests := []string{c.manifest.Metrics}
-	for _, f := range files {
-		digests = append(digests, f.Digest)
-	}
 	part := c.manifest.part(s, c.key())
-	for i, digest := range digests {
-		name := "its metrics"
-		if i > 0 {
-			name = files[i-1].Path
-		}
-		if err := readAll(ctx, part, digest); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	if err := readAll(ctx, part, c.manifest.Metrics); err != nil {
+		return fmt.Errorf("its metrics: %w", err)
+	}
+	for _, f := range files {
+		if err := readAll(ctx, part, f.Digest); err != nil {
+			return fmt.Errorf("%s: %w", f.Path, err)
 		}
 	}
 	return nil
@@ -127,13 +123,7 @@ func list(ctx context.Context, s *store.Store, prefix string) ([]Kept, error) {
 		all = append(all, k)
 	}
 	slices.SortStableFunc(all, func(a, b Kept) int {
-		if c := strings.Compare(a.Run+"/"+a.Step, b.Run+"/"+b.Step); c != 0 {
-			return c
-		}
-		if a.Generation != b.Generation {
-			return a.Generation - b.Generation
-		}
-		return int(a.TrainingStep - b.TrainingStep)
+		return cmp.Or(strings.Compare(a.Run+"/"+a.Step, b.Run+"/"+b.Step), a.Generation-b.Generation, cmp.Compare(a.TrainingStep, b.TrainingStep))
 	})
 	return all, nil
 }

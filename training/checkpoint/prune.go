@@ -38,14 +38,10 @@ type commit struct {
 	at         time.Time
 }
 
-func (c commit) key(k training.Key) training.Key {
-	k.Generation = c.generation
-	return k
-}
-
 // Prune removes the commits of generation k and of those before that newer ones replace. It leaves the newest keep, and whatever the
 // newest seal names. A commit of generation k replaces others when it is older than settle: a seal that is being made may name the one
-// before it. Those of earlier generations do so at once, because generation k is sealed. When a newer generation than k has been sealed, nothing is removed; that is for its own Prune. It is for workers: a node may be a zombie.
+// before it. Those of earlier generations do so at once, because generation k is sealed. When a newer generation than k has been sealed,
+// nothing is removed; that is for its own Prune. It is for workers: a node may be a zombie.
 func Prune(ctx context.Context, s *store.Store, k training.Key, keep int, settle time.Duration) error {
 	seal, err := newestSeal(ctx, s, k)
 	if err != nil || seal.Generation > k.Generation {
@@ -69,7 +65,7 @@ func Prune(ctx context.Context, s *store.Store, k training.Key, keep int, settle
 		if stays(c.generation, c.step) {
 			continue
 		}
-		if err := remove(ctx, s, c.key(k), c.step); err != nil {
+		if err := remove(ctx, s, training.Key{Run: k.Run, Step: k.Step, Generation: c.generation}, c.step); err != nil {
 			return err
 		}
 	}
@@ -157,12 +153,7 @@ func commits(ctx context.Context, s *store.Store, k training.Key) ([]commit, err
 			all = append(all, commit{g, step, info.Modified})
 		}
 	}
-	slices.SortFunc(all, func(a, b commit) int {
-		if a.generation != b.generation {
-			return a.generation - b.generation
-		}
-		return int(a.step - b.step)
-	})
+	slices.SortFunc(all, func(a, b commit) int { return cmp.Or(a.generation-b.generation, cmp.Compare(a.step, b.step)) })
 	return all, nil
 }
 

@@ -43,9 +43,7 @@ func (e *ShardConflict) Error() string {
 // shardMark is between the step and the node in the name of a part's record.
 const shardMark = ".node-"
 
-func shardPrefix(k training.Key, step int64) string {
-	return path.Join(generation(k), "step-"+strconv.FormatInt(step, 10)) + shardMark
-}
+func shardPrefix(k training.Key, step int64) string { return partName(k, step) + shardMark }
 
 func shardKey(k training.Key, step int64, node int) string {
 	return shardPrefix(k, step) + strconv.Itoa(node) + ".json"
@@ -53,11 +51,7 @@ func shardKey(k training.Key, step int64, node int) string {
 
 // CommitShard records a node's part, after its files. To do it again changes nothing.
 func CommitShard(ctx context.Context, s *store.Store, k training.Key, step int64, shard Shard) error {
-	err := s.PutJSON(ctx, shardKey(k, step, shard.Node), shard, store.WriteOptions{IfAbsent: true})
-	if errors.Is(err, store.ErrExists) {
-		return nil
-	}
-	return err
+	return putOnce(ctx, s, shardKey(k, step, shard.Node), shard)
 }
 
 // Shards lists the nodes whose parts of a checkpoint have been recorded, rising.
