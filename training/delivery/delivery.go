@@ -93,13 +93,8 @@ func (d *Depot) Config(ctx context.Context, key training.Key, try string, conten
 
 // Withdraw removes the configurations of all tries to start a gang. It may be called again.
 func (d *Depot) Withdraw(ctx context.Context, key training.Key) error {
-	for info, err := range d.store.Driver().List(ctx, gangPrefix(key)) {
-		if err == nil {
-			err = d.store.Driver().Delete(ctx, info.Key)
-		}
-		if err != nil {
-			return fmt.Errorf("withdraw the agents' configuration: %w", err)
-		}
+	if err := d.store.RemoveAll(ctx, gangPrefix(key)); err != nil {
+		return fmt.Errorf("withdraw the agents' configuration: %w", err)
 	}
 	return nil
 }

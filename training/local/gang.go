@@ -93,9 +93,6 @@ func (g *gang) lose(i int, at time.Time, exit proc.Exit, err error, tail string)
 		close(g.gone)
 	}
 	g.lost.Nodes = append(g.lost.Nodes, i)
-	if g.ends == nil {
-		g.ends = map[int]time.Time{}
-	}
 	g.ends[i] = at.UTC()
 }
 
@@ -129,9 +126,6 @@ func (g *gang) reason(i int, exit proc.Exit, err error, tail string) string {
 // take ends a node at once, with everything that runs on it.
 func (g *gang) take(i int, why string) {
 	g.mu.Lock()
-	if g.reasons == nil {
-		g.reasons = map[int]string{}
-	}
 	g.reasons[i] = fmt.Sprintf("node %d: %s", i, why)
 	g.mu.Unlock()
 	g.agents[i].Kill()

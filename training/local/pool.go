@@ -216,7 +216,10 @@ func (p *Pool) start(ctx context.Context, dir string, r training.Request, n int,
 	if err := p.clear(dir); err != nil {
 		return nil, err
 	}
-	g := &gang{record: record{Dir: dir}, resources: r.Resources, gpus: gpus, released: make(chan struct{}), gone: make(chan struct{})}
+	g := &gang{
+		record: record{Dir: dir}, resources: r.Resources, gpus: gpus, released: make(chan struct{}), gone: make(chan struct{}),
+		reasons: map[int]string{}, ends: map[int]time.Time{},
+	}
 	g.Capacity, g.USDPerHour = r.Capacity, p.opts.Prices.Of(r.Capacity)
 	for i := range n {
 		config := p.opts.Agent

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -58,14 +59,7 @@ func startTime(pid int) string {
 	return fields[19]
 }
 
-func (r record) lives() bool {
-	for _, p := range r.Processes {
-		if p.alive() {
-			return true
-		}
-	}
-	return false
-}
+func (r record) lives() bool { return slices.ContainsFunc(r.Processes, process.alive) }
 
 // see marks the gang as seen alive. Whoever finds the record of one that was killed with its process knows by this when that was.
 func (r record) see(now time.Time) error { return os.Chtimes(recordPath(r.Dir), now, now) }
