@@ -205,22 +205,13 @@ func (o *output) Write(p []byte) (int, error) {
 
 // ask runs a program that says something about this machine.
 func (t *Tool) ask(ctx context.Context, path string, args ...string) (string, error) {
-	var said bytes.Buffer
-	tail := proc.NewTail(errorLines)
-	exit, err := proc.Run(ctx, proc.Command{Path: path, Args: args, Stdout: &limited{buffer: &said}, Stderr: tail})
+	said, tail := proc.NewHead(maxOutput), proc.NewTail(errorLines)
+	exit, err := proc.Run(ctx, proc.Command{Path: path, Args: args, Stdout: said, Stderr: tail})
 	if err != nil {
 		return "", err
 	}
 	if !exit.OK() {
-		return "", fmt.Errorf("%s ended with %s: %s", path, exit, strings.TrimSpace(said.String()+tail.String()))
+		return "", fmt.Errorf("%s ended with %s: %s", path, exit, strings.TrimSpace(string(said.Bytes())+tail.String()))
 	}
-	return said.String(), nil
-}
-
-// limited drops what comes after maxOutput bytes.
-type limited struct{ buffer *bytes.Buffer }
-
-func (l *limited) Write(p []byte) (int, error) {
-	l.buffer.Write(p[:min(len(p), max(0, maxOutput-l.buffer.Len()))])
-	return len(p), nil
+	return string(said.Bytes()), nil
 }

@@ -34,16 +34,16 @@ func Run(ctx context.Context, program, arg string, request any) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	var output, said bounded
-	exit, err := proc.Run(ctx, proc.Command{Path: program, Args: []string{arg}, Stdin: bytes.NewReader(input), Stdout: &output, Stderr: &said})
+	output, said := proc.NewHead(maxOutput), proc.NewHead(maxOutput)
+	exit, err := proc.Run(ctx, proc.Command{Path: program, Args: []string{arg}, Stdin: bytes.NewReader(input), Stdout: output, Stderr: said})
 	switch {
 	case err != nil:
 		return nil, err
 	case exit.Signal == syscall.SIGKILL:
 		return nil, ErrKilled
 	case !exit.OK():
-		return nil, &Crash{Reason: reasonOf(exit, said.String())}
-	case output.Len() >= maxOutput:
+		return nil, &Crash{Reason: reasonOf(exit, string(said.Bytes()))}
+	case len(output.Bytes()) >= maxOutput:
 		return nil, fmt.Errorf("the process answered more than %d bytes", maxOutput)
 	}
 	return output.Bytes(), nil
@@ -73,13 +73,4 @@ func reasonOf(exit proc.Exit, said string) string {
 		return signal
 	}
 	return first + " (" + signal + ")"
-}
-
-// bounded keeps the beginning of what is written to it.
-type bounded struct{ bytes.Buffer }
-
-// Write implements io.Writer.
-func (b *bounded) Write(p []byte) (int, error) {
-	_, _ = b.Buffer.Write(p[:min(len(p), maxOutput-b.Len())]) // memory takes it
-	return len(p), nil
 }

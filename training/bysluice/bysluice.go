@@ -47,8 +47,8 @@ func Find(ctx context.Context, ofWorker string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()
-	var said answer
-	exit, err := proc.Run(ctx, proc.Command{Path: path, Args: []string{"version", "--format", "json"}, Env: environ(), Stdout: &said, Grace: versionGrace})
+	said := proc.NewHead(maxAnswer)
+	exit, err := proc.Run(ctx, proc.Command{Path: path, Args: []string{"version", "--format", "json"}, Env: environ(), Stdout: said, Grace: versionGrace})
 	if ctx.Err() != nil {
 		return "", fault.Errorf(fault.Infrastructure, "%s did not report its version: %v", path, context.Cause(ctx))
 	}
@@ -57,7 +57,7 @@ func Find(ctx context.Context, ofWorker string) (string, error) {
 	}
 	var has struct{ Sluice string }
 	if err == nil {
-		err = json.Unmarshal(said.kept, &has)
+		err = json.Unmarshal(said.Bytes(), &has)
 	}
 	switch {
 	case err != nil:
@@ -75,15 +75,6 @@ func environ() []string {
 		name, _, _ := strings.Cut(kv, "=")
 		return !inherit.Inheritable(name)
 	})
-}
-
-// answer keeps the beginning of what is written to it.
-type answer struct{ kept []byte }
-
-// Write implements io.Writer.
-func (a *answer) Write(p []byte) (int, error) {
-	a.kept = append(a.kept, p[:min(len(p), maxAnswer-len(a.kept))]...)
-	return len(p), nil
 }
 
 // Broke is the error of a program that ended with an exit code of its own accord: what is wrong with the step it would have reported, so it is
