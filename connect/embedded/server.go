@@ -41,12 +41,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/sluiceml/sluice/internal/logfile"
 	"github.com/sluiceml/sluice/internal/poll"
 )
 
 const (
 	// LogFile is the name of the server's log in a state folder.
 	LogFile = "temporal.log"
+	// maxLog bounds each of the server's two log files, the current one and its predecessor.
+	maxLog = 8 << 20
 	// Namespace is the server's one namespace.
 	Namespace = "default"
 )
@@ -75,7 +78,7 @@ type Server struct {
 	temporal temporal.Server
 	ui       *uiServer
 	conn     *grpc.ClientConn // to the frontend, as the owner
-	log      *logFile
+	log      *logfile.File
 }
 
 // maxMessage bounds a response of the frontend. The default of gRPC, 4 MB, is less than a history can have.
@@ -100,8 +103,8 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 			err = errors.Join(err, s.Stop())
 		}
 	}()
-	if s.log, err = openLog(filepath.Join(dir, LogFile)); err != nil {
-		return nil, err
+	if s.log, err = logfile.Open(filepath.Join(dir, LogFile), maxLog); err != nil {
+		return nil, fmt.Errorf("the log of Temporal: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: o.LogLevel}))
 
@@ -180,17 +183,17 @@ func (s *Server) startTemporal(ctx context.Context, o Options, dir string, log *
 		ports[name] = r.port
 	}
 	if s.temporal, err = build(sql, ports, o, log); err != nil {
-		return fmt.Errorf("build the embedded Temporal: %w (more in %s)", err, s.log.path)
+		return fmt.Errorf("build the embedded Temporal: %w (more in %s)", err, s.log.Path())
 	}
 	if err := s.temporal.Start(); err != nil {
-		return fmt.Errorf("start the embedded Temporal: %w (more in %s)", err, s.log.path)
+		return fmt.Errorf("start the embedded Temporal: %w (more in %s)", err, s.log.Path())
 	}
 	s.ports.Frontend = ports[primitives.FrontendService]
 	if s.conn, err = dial(s.Address(), o.Token); err != nil {
 		return err
 	}
 	if err := awaitNamespace(ctx, s.conn); err != nil {
-		return fmt.Errorf("wait for the embedded Temporal: %w (more in %s)", err, s.log.path)
+		return fmt.Errorf("wait for the embedded Temporal: %w (more in %s)", err, s.log.Path())
 	}
 	return nil
 }

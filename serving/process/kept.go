@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/freeport"
+	"github.com/sluiceml/sluice/internal/logfile"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
@@ -99,7 +100,7 @@ func (k *kept) start(ctx, life context.Context, within time.Duration, waiting fu
 	if err != nil {
 		return nil, err
 	}
-	out, err := openLog(filepath.Join(k.logs, k.version+".log"))
+	out, err := logfile.Open(filepath.Join(k.logs, k.version+".log"), maxLog)
 	if err != nil {
 		return nil, err
 	}

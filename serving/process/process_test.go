@@ -281,26 +281,3 @@ func TestNeverHealthy(t *testing.T) {
 		}
 	}
 }
-
-// TestLog: a log is bounded, and what came last is there.
-func TestLog(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "1.log")
-	l, err := openLog(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := []byte(strings.Repeat("x", 1<<20-1) + "\n")
-	for range maxLog>>20 + 3 {
-		if _, err := l.Write(line); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(l.Close(), l.Close()); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]int64{path: 3 << 20, path + ".1": maxLog} {
-		if info, err := os.Stat(path); err != nil || info.Size() != want {
-			t.Errorf("%s: %v, %v; want %d bytes", path, info, err, want)
-		}
-	}
-}
