@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
@@ -103,10 +102,7 @@ func keyOfParameter(name string, value any) (string, error) {
 const maxShownKey = 100
 
 func noKey(name, shown string) error {
-	if len(shown) > maxShownKey {
-		shown = strings.ToValidUTF8(shown[:maxShownKey], "") + "…"
-	}
-	return oip.Invalid("%s is %s; it decides which release answers, so it must be a string, a number or a boolean", name, shown)
+	return oip.Invalid("%s is %s; it decides which release answers, so it must be a string, a number or a boolean", name, oip.Cut(shown, maxShownKey))
 }
 
 // keyOfTensor is the key that all elements of an input are.

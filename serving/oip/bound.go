@@ -144,13 +144,15 @@ func shown(shape []int64) string {
 }
 
 // Shorten cuts an error that repeats too much of a request.
-func Shorten(message string) string {
-	if len(message) <= maxMessage {
-		return message
+func Shorten(message string) string { return Cut(message, maxMessage) }
+
+// Cut is a text of at most limit bytes, and an ellipsis where it has more.
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
-	cut := maxMessage
-	for !utf8.RuneStart(message[cut]) {
-		cut--
+	for !utf8.RuneStart(text[limit]) {
+		limit--
 	}
-	return message[:cut] + "…"
+	return text[:limit] + "…"
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // Misfit is the error for an element that is not of the datatype it must have.
@@ -44,14 +43,7 @@ const maxShown = 40
 
 // Found is the element in words: "a boolean (true)".
 func (m *Misfit) Found() string {
-	value := string(m.Value)
-	if len(value) > maxShown {
-		cut := maxShown
-		for !utf8.RuneStart(value[cut]) {
-			cut--
-		}
-		value = value[:cut] + "…"
-	}
+	value := Cut(string(m.Value), maxShown)
 	switch kind := m.Kind(); kind {
 	case "null":
 		return "null"

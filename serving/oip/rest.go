@@ -347,30 +347,22 @@ func anyRequest(head []byte, isUnicode bool) (wire requestJSON, err error) {
 // hasHalfRune reports whether JSON has an escape of half a character, \ud800 to \udfff without its other half, which would be read as another
 // character.
 func hasHalfRune(raw []byte) bool {
-	half := func(from int) rune {
-		if len(raw) < from+6 || raw[from] != '\\' || raw[from+1] != 'u' {
+	half := func(escape []byte) rune {
+		if len(escape) < 6 || escape[0] != '\\' || escape[1] != 'u' {
 			return 0
 		}
-		n, _ := strconv.ParseUint(string(raw[from+2:from+6]), 16, 16) // what is no number, the decoder refuses
+		n, _ := strconv.ParseUint(string(escape[2:6]), 16, 16) // what is no number, the decoder refuses
 		return rune(n)
 	}
-	for i := bytes.IndexByte(raw, '\\'); i >= 0 && i < len(raw); i++ {
-		if raw[i] != '\\' {
-			next := bytes.IndexByte(raw[i:], '\\')
-			if next < 0 {
-				break
+	for i := bytes.IndexByte(raw, '\\'); i >= 0; i = bytes.IndexByte(raw, '\\') {
+		raw = raw[i:]
+		length := 2 // with what is escaped, which may be a backslash
+		if first := half(raw); utf16.IsSurrogate(first) {
+			if length = 12; utf16.DecodeRune(first, half(raw[6:])) == utf8.RuneError {
+				return true
 			}
-			i += next
 		}
-		first := half(i)
-		switch {
-		case !utf16.IsSurrogate(first):
-			i++ // over what is escaped, which may be a backslash
-		case utf16.DecodeRune(first, half(i+6)) == utf8.RuneError:
-			return true
-		default:
-			i += 11
-		}
+		raw = raw[min(length, len(raw)):]
 	}
 	return false
 }
