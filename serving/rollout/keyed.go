@@ -52,23 +52,19 @@ func keyTally(stage Stage, r stats.Revision) *KeyTally {
 	}
 }
 
-// united adds a gateway's cells to those of the others, by revision. A cell is in the union once.
-func united(cells map[int64]stats.Keyed, stage Stage, snapshot stats.Snapshot) map[int64]stats.Keyed {
+// unite adds a gateway's cells to those of the others, by revision. A cell is in the union once.
+func (s State) unite(stage Stage, snapshot stats.Snapshot) {
 	for _, r := range snapshot.Revisions {
 		if r.Keyed == nil || r.Revision < stage.Revision {
 			continue
 		}
-		if cells == nil {
-			cells = map[int64]stats.Keyed{}
-		}
-		seen, known := cells[r.Revision]
+		seen, known := s.Cells[r.Revision]
 		if !known {
 			seen.From, seen.To = r.Keyed.From, r.Keyed.To
 		}
 		seen.Erred, seen.Refused = seen.Erred.Union(r.Keyed.Erred), seen.Refused.Union(r.Keyed.Refused)
-		cells[r.Revision] = seen
+		s.Cells[r.Revision] = seen
 	}
-	return cells
 }
 
 // byGateway is what each gateway has counted of keys in the stage, in the order in which they were first seen.
@@ -111,18 +107,6 @@ func (s State) keyless() string {
 		return ""
 	}
 	return fmt.Sprintf("; none of the %d requests had the key that `sticky` names, so each was a key of its own", all.WithoutKey)
-}
-
-// keyedErrors makes the error test by key.
-func (s State) keyedErrors(stage Stage) stats.ErrorEvidence {
-	if stage.Spec.Shadow > 0 {
-		return s.keyedDifferences()
-	}
-	var splits []stats.Split
-	for _, revision := range slices.Sorted(maps.Keys(s.Cells)) {
-		splits = append(splits, s.Cells[revision].Split())
-	}
-	return s.Errors.Look(splits...)
 }
 
 // worseByKey says what the error test by key has found.

@@ -25,12 +25,9 @@ type Outcomes struct {
 }
 
 func (t Tally) outcomes() Outcomes {
-	split := stats.Split{Candidate: t.Counts.Candidate.Errors(), Stable: t.Counts.Stable.Errors(), Share: t.Share}
-	switch {
-	case t.Share == 0 && t.Keys != nil: // copies of keys are tested for each gateway by itself, and only in their stage
+	split := t.split()
+	if t.Share == 0 && t.Keys != nil { // copies of keys are tested for each gateway by itself, and only in their stage
 		split = stats.Split{}
-	case t.Share == 0:
-		split = stats.Split{Candidate: t.Counts.Shadow.CandidateOnly, Stable: t.Counts.Shadow.StableOnly, Share: 0.5}
 	}
 	return Outcomes{Split: split, Requests: t.Counts.Candidate.Requests, Failures: t.Counts.Candidate.Failures}
 }
@@ -50,10 +47,7 @@ func (e Ended) now() Outcomes {
 
 // ended are the revisions of the stages so far, with the current one among them.
 func (s State) ended() map[int64]Ended {
-	all := maps.Clone(s.Ended)
-	if all == nil {
-		all = map[int64]Ended{}
-	}
+	all := cloned(s.Ended)
 	for epoch, life := range s.Epochs {
 		for _, t := range life.Tallies {
 			e, known := all[t.Revision]

@@ -75,10 +75,10 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 	}
 	var late stats.Counts
 	state.Errors.Late, late = state.lateEvidence()
-	if stage.Keyed {
-		state.Errors = state.keyedErrors(stage)
+	if stage.Keyed && stage.Spec.Shadow > 0 {
+		state.Errors = state.keyedDifferences()
 	} else {
-		state.Errors = state.Errors.Look(state.splits(stage)...)
+		state.Errors = state.Errors.Look(state.splits(stage, Tally.split, stats.Keyed.Split)...)
 	}
 	var rejected string
 	if stage.Spec.Shadow > 0 {
@@ -89,7 +89,8 @@ func EvaluateStage(stage Stage, state State, now []stats.Snapshot, checks Checks
 	}
 	look.Candidate.ClientErrors, look.Stable.ClientErrors = counts.Candidate.ClientErrors, counts.Stable.ClientErrors
 	look.Candidate.Crashes, look.Stable.Crashes = state.crashes(stage.Candidate), state.crashes(stage.Stable)
-	if state.Refusals = state.Refusals.Look(state.refusals(stage)...); state.Refusals.Rejects(look.Alpha) {
+	state.Refusals = state.Refusals.Look(state.splits(stage, Tally.refusals, stats.Keyed.Refusals)...)
+	if state.Refusals.Rejects(look.Alpha) {
 		rejected = refusesMore(stage, look, state.Refusals.Value())
 	}
 	if further := state.further(stage, counts, &look); further != "" {

@@ -86,13 +86,7 @@ func (s State) NextStage() State {
 func (s State) seen(stage Stage, now []stats.Snapshot) State {
 	gap := min(max(stage.Elapsed.Seconds()-s.Looked, 0), maxGap.Seconds())
 	s.Looked = stage.Elapsed.Seconds()
-	s.Epochs, s.Crashed, s.Cells = maps.Clone(s.Epochs), maps.Clone(s.Crashed), maps.Clone(s.Cells)
-	if s.Epochs == nil {
-		s.Epochs = map[string]Life{}
-	}
-	if s.Crashed == nil {
-		s.Crashed = map[string][]string{}
-	}
+	s.Epochs, s.Crashed, s.Cells = cloned(s.Epochs), cloned(s.Crashed), cloned(s.Cells)
 	for _, snapshot := range now {
 		before, known := s.Epochs[snapshot.Epoch]
 		if snapshot.Beat < before.Beat {
@@ -102,7 +96,8 @@ func (s State) seen(stage Stage, now []stats.Snapshot) State {
 		if !known {
 			life.Order = len(s.Epochs)
 		}
-		s.Cells, s.Ended = united(s.Cells, stage, snapshot), s.late(stage, snapshot)
+		s.unite(stage, snapshot)
+		s.Ended = s.late(stage, snapshot)
 		for i, t := range before.Tallies { // gateways report their newest revisions only
 			if !slices.ContainsFunc(life.Tallies, func(now Tally) bool { return now.Revision == t.Revision }) {
 				life.Tallies = slices.Insert(life.Tallies, i, t)
@@ -122,6 +117,13 @@ func (s State) seen(stage Stage, now []stats.Snapshot) State {
 		}
 	}
 	return s
+}
+
+// cloned is a copy that can be added to.
+func cloned[K comparable, V any](m map[K]V) map[K]V {
+	all := make(map[K]V, len(m))
+	maps.Copy(all, m)
+	return all
 }
 
 // tallies are a gateway's counts of the stage.
@@ -181,30 +183,29 @@ func (s State) counts() Counts {
 	return sum
 }
 
-// splits are what the error test compares: the errors by the candidate's share of them that is expected of one that is as good.
-func (s State) splits(stage Stage) []stats.Split {
-	tallies := s.byRevision()
-	splits := make([]stats.Split, len(tallies))
-	for i, t := range tallies {
-		splits[i] = stats.Split{Candidate: t.Counts.Candidate.Errors(), Stable: t.Counts.Stable.Errors(), Share: t.Share}
-		if stage.Spec.Shadow > 0 {
-			splits[i] = stats.Split{Candidate: t.Counts.Shadow.CandidateOnly, Stable: t.Counts.Shadow.StableOnly, Share: 0.5}
-		}
+// split is what the error test compares: the errors by the candidate's share of them that is expected of one that is as good.
+func (t Tally) split() stats.Split {
+	if t.Share == 0 { // it got copies
+		return stats.Split{Candidate: t.Counts.Shadow.CandidateOnly, Stable: t.Counts.Shadow.StableOnly, Share: 0.5}
 	}
-	return splits
+	return stats.Split{Candidate: t.Counts.Candidate.Errors(), Stable: t.Counts.Stable.Errors(), Share: t.Share}
 }
 
-// refusals are what the test of refused requests compares, by revision or, where traffic is sticky, by key.
-func (s State) refusals(stage Stage) []stats.Split {
-	var splits []stats.Split
-	if stage.Keyed {
-		for _, revision := range slices.Sorted(maps.Keys(s.Cells)) {
-			splits = append(splits, s.Cells[revision].Refusals())
+// refusals are what the test of refused requests compares.
+func (t Tally) refusals() stats.Split {
+	return stats.Split{Candidate: t.Counts.Candidate.ClientErrors, Stable: t.Counts.Stable.ClientErrors, Share: t.Share}
+}
+
+// splits are what tests compare by revision or, where traffic is sticky, by key.
+func (s State) splits(stage Stage, of func(Tally) stats.Split, byKey func(stats.Keyed) stats.Split) (splits []stats.Split) {
+	if !stage.Keyed {
+		for _, t := range s.byRevision() {
+			splits = append(splits, of(t))
 		}
 		return splits
 	}
-	for _, t := range s.byRevision() {
-		splits = append(splits, stats.Split{Candidate: t.Counts.Candidate.ClientErrors, Stable: t.Counts.Stable.ClientErrors, Share: t.Share})
+	for _, revision := range slices.Sorted(maps.Keys(s.Cells)) {
+		splits = append(splits, byKey(s.Cells[revision]))
 	}
 	return splits
 }
