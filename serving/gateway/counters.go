@@ -146,29 +146,26 @@ func (c *counters) start(revision int64) (end func()) {
 
 // request counts one request that chance, or its key, gave to a version.
 func (c *counters) request(a *assignment, one requestOutcome) {
-	switch one.outcome {
-	case clientError:
-		c.count(a.revision, a.Version, func(counts *stats.Counts) { counts.ClientErrors++ })
-	case clientLeft:
-		c.count(a.revision, a.Version, func(counts *stats.Counts) { counts.Left++ })
-		return
-	default:
-	}
 	add := func(counts *stats.Counts) {
-		counts.Requests++
-		if one.labelled {
-			counts.Labelled++
-		}
-		if one.hasLoss {
-			counts.Losses.Add(one.loss)
-		}
 		switch one.outcome {
 		case answered:
 		case wrong:
 			counts.Wrong++
 		case failure:
 			counts.Failures++
-		default:
+		case clientError:
+			counts.ClientErrors++
+			return
+		case clientLeft:
+			counts.Left++
+			return
+		}
+		counts.Requests++
+		if one.labelled {
+			counts.Labelled++
+		}
+		if one.hasLoss {
+			counts.Losses.Add(one.loss)
 		}
 		if one.latency > 0 {
 			counts.Latency.Add(one.latency)
@@ -180,9 +177,7 @@ func (c *counters) request(a *assignment, one requestOutcome) {
 			counts.PerToken.Add(took)
 		}
 	}
-	if one.outcome != clientError {
-		c.count(a.revision, a.Version, add)
-	}
+	c.count(a.revision, a.Version, add)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.at(a.revision); r != nil {
@@ -269,7 +264,7 @@ func (c *counters) byRevision() []stats.Revision {
 	out := make([]stats.Revision, len(c.revisions))
 	for i, r := range c.revisions {
 		out[i] = r.Revision
-		out[i].Versions = copyCounts(r.Versions)
+		out[i].Versions = stats.Copy(r.Versions)
 		if r.Shadow != nil {
 			shadow := stats.Shadow{}.Plus(*r.Shadow)
 			out[i].Shadow = &shadow
@@ -290,13 +285,5 @@ func (c *counters) totals() (map[string]stats.Counts, []stats.Shadow) {
 	for _, version := range slices.Sorted(maps.Keys(c.shadows)) {
 		shadows = append(shadows, stats.Shadow{}.Plus(c.shadows[version]))
 	}
-	return copyCounts(c.versions), shadows
-}
-
-func copyCounts(counts map[string]stats.Counts) map[string]stats.Counts {
-	out := make(map[string]stats.Counts, len(counts))
-	for version, c := range counts {
-		out[version] = stats.Counts{}.Plus(c) // Plus copies the histogram
-	}
-	return out
+	return stats.Copy(c.versions), shadows
 }

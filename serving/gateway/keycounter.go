@@ -31,7 +31,7 @@ func (k *keyCounter) stop() {
 
 // answer counts an answer of a version, if it is an error or its key's first.
 func (k *keyCounter) answer(version string, d drawn, what outcome, add func(*stats.Counts)) {
-	if k == nil {
+	if k == nil || what == clientLeft {
 		return
 	}
 	cell := stats.CellOf(d.hash)

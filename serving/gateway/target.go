@@ -224,14 +224,10 @@ func (t *Target) watch(ctx context.Context, revision int64, settled func(replica
 				last = beat{r.Beat, now}
 				beats[r.Epoch] = last
 			}
-			isSettled, err := false, error(nil)
-			switch {
-			case r.Closed || r.Read >= revision && now.Sub(last.at) > goneAfter || r.Read < revision && now.Sub(began) > Lease:
+			if r.Closed || r.Read >= revision && now.Sub(last.at) > goneAfter || r.Read < revision && now.Sub(began) > Lease {
 				continue
-			default:
-				isSettled, err = settled(r)
 			}
-			switch {
+			switch isSettled, err := settled(r); {
 			case err != nil:
 				return 0, err
 			case isSettled:

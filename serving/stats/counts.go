@@ -48,6 +48,15 @@ func (c Counts) Plus(other Counts) Counts {
 	}
 }
 
+// Copy is counts by version that share nothing with others.
+func Copy(counts map[string]Counts) map[string]Counts {
+	out := make(map[string]Counts, len(counts))
+	for version, c := range counts {
+		out[version] = Counts{}.Plus(c) // Plus copies the histograms
+	}
+	return out
+}
+
 // Shadow compares a candidate's answers to mirrored requests with those that were given.
 type Shadow struct {
 	// Version is the candidate's.

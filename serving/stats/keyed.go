@@ -46,11 +46,7 @@ func (k Keyed) split(cells CellSet) Split {
 
 // Copy is one that shares nothing with k.
 func (k Keyed) Copy() Keyed {
-	first := make(map[string]Counts, len(k.First))
-	for version, c := range k.First {
-		first[version] = Counts{}.Plus(c)
-	}
-	k.Erred, k.Refused, k.First = k.Erred.Union(CellSet{}), k.Refused.Union(CellSet{}), first
+	k.Erred, k.Refused, k.First = k.Erred.Union(CellSet{}), k.Refused.Union(CellSet{}), Copy(k.First)
 	return k
 }
 
