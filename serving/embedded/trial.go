@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -125,12 +126,7 @@ var features = regexp.MustCompile(`(?m)^(model name|flags|Features|CPU part)\s*:
 // processor identifies the kind of processor. A folder may move to another machine.
 func processor() []string {
 	raw, _ := os.ReadFile("/proc/cpuinfo") // without it, one machine is like another
-	kinds := map[string]bool{}
-	var all []string
-	for _, line := range features.FindAllString(string(raw), -1) {
-		if !kinds[line] {
-			kinds[line], all = true, append(all, line)
-		}
-	}
-	return all
+	lines := features.FindAllString(string(raw), -1)
+	slices.Sort(lines)
+	return slices.Compact(lines)
 }

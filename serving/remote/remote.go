@@ -177,17 +177,13 @@ func (m *Model) ordered(outputs []oip.Tensor) ([]oip.Tensor, error) {
 	if len(m.outputs) == 0 {
 		return outputs, nil
 	}
-	byName := make(map[string]oip.Tensor, len(outputs))
-	for _, t := range outputs {
-		byName[t.Name] = t
-	}
 	picked := make([]oip.Tensor, len(m.outputs))
 	for i, want := range m.outputs {
-		t, ok := byName[want.Name]
-		if !ok {
+		at := slices.IndexFunc(outputs, func(t oip.Tensor) bool { return t.Name == want.Name })
+		if at < 0 {
 			return nil, &oip.Error{Status: http.StatusBadGateway, Message: fmt.Sprintf("the model's response lacks the output %q", want.Name)}
 		}
-		picked[i] = t
+		picked[i] = outputs[at]
 	}
 	return picked, nil
 }
