@@ -67,13 +67,11 @@ func (c *checker) checkFan(s *step) {
 // checkContinue warns if other steps read the instances of a step that may fail without failing the run: they would be skipped.
 func (c *checker) checkContinue(s *step) {
 	for _, other := range c.steps {
-		for _, e := range other.exprs {
-			for _, r := range e.Refs {
-				if other != s && r.Path[0].Name == "steps" && len(r.Path) > 1 && r.Path[1].Name == s.ID && !r.Path[1].Optional {
-					c.src.Warnf(document.KeyNode(s.node, "continue_on_error"), "instances", "write `require: 50%` to continue with the instances that passed",
-						"if any instance of `%s` fails, `%s` is skipped and cannot use the results of the others", s.ID, other.ID)
-					return
-				}
+		for _, r := range other.references() {
+			if other != s && r.Step() == s.ID && !r.Path[1].Optional {
+				c.src.Warnf(document.KeyNode(s.node, "continue_on_error"), "instances", "write `require: 50%` to continue with the instances that passed",
+					"if any instance of `%s` fails, `%s` is skipped and cannot use the results of the others", s.ID, other.ID)
+				return
 			}
 		}
 	}
@@ -89,12 +87,8 @@ func (c *checker) checkNone(s *step) {
 			continue
 		}
 		for _, r := range e.Refs {
-			if len(r.Path) < 2 || r.Path[0].Name != "steps" {
-				continue
-			}
-			if of := c.byID[r.Path[1].Name]; of != nil && of.listed() && of.Require == 0 {
-				line, col := e.Locate(c.src, r)
-				c.src.Add(document.SeverityWarning, line, col, "instances", fmt.Sprintf(hint, of.ID), "with `require: 0%` no instance of `"+of.ID+"` need pass, and then "+then)
+			if of := c.byID[r.Step()]; of != nil && of.listed() && of.Require == 0 {
+				e.AddAtReference(c.src, document.SeverityWarning, r, "instances", fmt.Sprintf(hint, of.ID), "with `require: 0%` no instance of `"+of.ID+"` need pass, and then "+then)
 				return
 			}
 		}
@@ -145,8 +139,7 @@ func (c *checker) checkConstantList(e *expr.Expression) {
 			return
 		}
 		if seen[string(raw)] {
-			line, col := c.src.Locate(e.Node, e.Start)
-			c.src.Add(document.SeverityWarning, line, col, "duplicate", "remove one of them", "the list has "+string(raw)+" twice, and an instance for each")
+			c.src.AddAt(document.SeverityWarning, e.Node, e.Start, "duplicate", "remove one of them", "the list has "+string(raw)+" twice, and an instance for each")
 			return
 		}
 		seen[string(raw)] = true
@@ -159,8 +152,7 @@ var holdsAtOnce = regexp.MustCompile(`^\s*index\s*(?:<=?\s*[1-9][0-9]*|(?:==|>=|
 // checkUntil warns of a repeat that ends after its first iteration.
 func (c *checker) checkUntil(s *step) {
 	if s.until != nil && holdsAtOnce.MatchString(s.until.Text) {
-		line, col := c.src.Locate(s.until.Node, s.until.Start)
-		c.src.Add(document.SeverityWarning, line, col, "range", "write when to stop, such as index >= 4", "this holds after the first iteration already, and `until` then ends the repeat")
+		c.src.AddAt(document.SeverityWarning, s.until.Node, s.until.Start, "range", "write when to stop, such as index >= 4", "this holds after the first iteration already, and `until` then ends the repeat")
 	}
 }
 

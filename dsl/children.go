@@ -67,8 +67,8 @@ type compiledChild struct {
 	outputs map[string]*cel.Type
 	ts      *expr.TypeSystem
 	effects effects
-	// unpriced is a training in it of which nobody can tell what it costs, or nil.
-	unpriced *unpriced
+	// unpriced is a training in it of which nobody can tell what it costs, if there is one.
+	unpriced unpriced
 	hashKeys hashKeys
 	waits    spec.Duration     // how long a step of it, or of its children, may take
 	files    []string          // of the workspace that its steps name, and those of its children
@@ -136,8 +136,8 @@ func (c *checker) stepsRead(s *step) []*step {
 	var all []*step
 	for _, e := range s.exprs {
 		for _, r := range e.ReferencesIn(c.base) {
-			if r.Path[0].Name == "steps" && len(r.Path) > 1 && c.byID[r.Path[1].Name] != nil {
-				all = append(all, c.byID[r.Path[1].Name])
+			if of := c.byID[r.Step()]; of != nil {
+				all = append(all, of)
 			}
 		}
 	}

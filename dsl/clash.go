@@ -120,16 +120,14 @@ func (c *checker) checkUnread() {
 // axesRead are the axes that the step's expressions read, or `item`; nil for all, and more.
 func (s *step) axesRead() map[string]bool {
 	read := map[string]bool{}
-	for _, e := range s.exprs {
-		for _, r := range e.Refs {
-			switch {
-			case r.Path[0].Name == "index", r.Path[0].Name == "matrix" && len(r.Path) == 1:
-				return nil
-			case r.Path[0].Name == "matrix":
-				read[r.Path[1].Name] = true
-			case r.Path[0].Name == "item":
-				read["item"] = true
-			}
+	for _, r := range s.references() {
+		switch {
+		case r.Path[0].Name == "index", r.Path[0].Name == "matrix" && len(r.Path) == 1:
+			return nil
+		case r.Path[0].Name == "matrix":
+			read[r.Path[1].Name] = true
+		case r.Path[0].Name == "item":
+			read["item"] = true
 		}
 	}
 	return read

@@ -63,7 +63,7 @@ func TestCodesComplete(t *testing.T) {
 func reportedCodes(t *testing.T) []string {
 	t.Helper()
 	// The place of the code among the arguments, by function; results and fields that carry codes are found by their type or name.
-	arguments := map[string]int{"errorf": 1, "warnf": 1, "add": 3, "report": 2, "reportreference": 2, "reportstart": 1}
+	arguments := map[string]int{"errorf": 1, "warnf": 1, "add": 3, "addat": 3, "addatreference": 3, "warn": 2, "report": 2, "reportreference": 2, "reportstart": 1}
 	var codes []string
 	text := func(x ast.Expr) {
 		if lit, ok := x.(*ast.BasicLit); ok && lit.Kind == token.STRING {

@@ -51,8 +51,8 @@ func (c *checker) typeFan(s *step) {
 			continue
 		}
 		for _, r := range e.ReferencesIn(c.base) {
-			if r.Path[0].Name == "steps" && len(r.Path) > 1 && c.byID[r.Path[1].Name] != nil {
-				c.typeFan(c.byID[r.Path[1].Name])
+			if of := c.byID[r.Step()]; of != nil {
+				c.typeFan(of)
 			}
 		}
 		c.compile(e, s)

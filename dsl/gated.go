@@ -60,11 +60,9 @@ func (c *checker) checkChildRelease(s *step, does effects) {
 
 // takesArtifact reports whether a step reads an artifact of another.
 func (c *checker) takesArtifact(s *step) bool {
-	for _, e := range s.exprs {
-		for _, r := range e.Refs {
-			if r.Path[0].Name == "steps" && len(r.Path) > 1 && (c.leadsTo(r, expr.ArtifactTypes) || e.ReadsArtifact(expr.ArtifactTypes)) {
-				return true
-			}
+	for e, r := range s.references() {
+		if r.Step() != "" && (c.leadsTo(r, expr.ArtifactTypes) || e.ReadsArtifact(expr.ArtifactTypes)) {
+			return true
 		}
 	}
 	return false
@@ -149,15 +147,10 @@ func (c *checker) judged(judge *step, lineage map[*step]bool) *step {
 // modelsOf returns the other steps whose models the expressions of a step read.
 func (c *checker) modelsOf(s *step) []*step {
 	var all []*step
-	for _, e := range s.exprs {
-		for _, r := range e.Refs {
-			if r.Path[0].Name != "steps" || len(r.Path) < 2 || c.byID[r.Path[1].Name] == nil {
-				continue
-			}
-			up := c.byID[r.Path[1].Name]
-			if up != s && (up.listed() && e.ReadsArtifact(modelType) || c.leadsTo(r, modelType)) {
-				all = append(all, up)
-			}
+	for e, r := range s.references() {
+		up := c.byID[r.Step()]
+		if up != nil && up != s && (up.listed() && e.ReadsArtifact(modelType) || c.leadsTo(r, modelType)) {
+			all = append(all, up)
 		}
 	}
 	return all

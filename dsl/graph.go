@@ -28,10 +28,8 @@ func (c *checker) addEdges() {
 		for _, id := range slices.Sorted(maps.Keys(s.Needs)) {
 			c.checkNeed(s, id)
 		}
-		for _, e := range s.exprs {
-			for _, r := range e.Refs {
-				c.addReference(s, e, r)
-			}
+		for e, r := range s.references() {
+			c.addReference(s, e, r)
 		}
 		c.src.Judge(func() {
 			if !c.checkNeverBoth(s) {
@@ -136,17 +134,18 @@ func (c *checker) addReference(s *step, e *expr.Expression, r expr.Reference) {
 
 // checkSkipped warns of a step that reads another which may be skipped.
 func (c *checker) checkSkipped(s *step) {
-	for _, e := range s.exprs {
-		for _, r := range e.Refs {
-			if s.when != nil || r.Path[0].Name != "steps" || len(r.Path) == 1 || r.Path[1].Optional {
-				continue
-			}
-			id := r.Path[1].Name
-			if other := c.byID[id]; other != nil && other != s && other.section == s.section && other.when != nil && other.when.OK && (s.Needs[id] == "" || s.Needs[id] == spec.NeedPassed) {
-				line, col := e.Locate(c.src, r)
-				c.src.Add(document.SeverityWarning, line, col, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
-					"`"+id+"` may be skipped by its `when`, and then `"+s.ID+"` is skipped too")
-			}
+	if s.when != nil {
+		return
+	}
+	for e, r := range s.references() {
+		id := r.Step()
+		other := c.byID[id]
+		if other == nil || other == s || r.Path[1].Optional || other.section != s.section || other.when == nil || !other.when.OK {
+			continue
+		}
+		if need := s.Needs[id]; need == "" || need == spec.NeedPassed {
+			e.AddAtReference(c.src, document.SeverityWarning, r, "skipped", "write `steps.?"+id+"` to let it run, or give it a `when` of its own",
+				"`"+id+"` may be skipped by its `when`, and then `"+s.ID+"` is skipped too")
 		}
 	}
 }
@@ -227,11 +226,14 @@ func (c *checker) sortGraph() []spec.Node {
 	return graph
 }
 
+// inOrder lists needed steps in the order of the document.
+func (c *checker) inOrder(needs map[string]spec.Need) []string {
+	return slices.SortedFunc(maps.Keys(needs), func(a, b string) int { return cmp.Compare(c.byID[a].index, c.byID[b].index) })
+}
+
 func (c *checker) node(s *step) spec.Node {
-	after := slices.SortedFunc(maps.Keys(s.needs), func(a, b string) int { return cmp.Compare(c.byID[a].index, c.byID[b].index) })
-	retry := s.Retry.WithDefaults()
 	return spec.Node{
-		ID: s.ID, Kind: s.Kind, OnPool: s.onPool() && s.info().programs != programsOnPool, Section: s.section, Needs: s.needs, After: after, HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: retry,
+		ID: s.ID, Kind: s.Kind, OnPool: s.onPool() && s.info().programs != programsOnPool, Section: s.section, Needs: s.needs, After: c.inOrder(s.needs), HasGate: len(s.gates) > 0, HasWhen: s.when != nil, Retry: s.Retry.WithDefaults(),
 		Timeout: s.Timeout, Fan: s.fan, MaxParallel: s.MaxParallel, Require: s.Require, Max: s.Repeat.Max, ContinueOnError: s.ContinueOnError,
 	}
 }
@@ -353,23 +355,20 @@ func readByGateAlone(s *step, id string) (*expr.Expression, expr.Reference) {
 	}
 	var gate *expr.Expression
 	var at expr.Reference
-	for _, e := range s.exprs {
-		for _, r := range e.Refs {
-			switch {
-			case r.Path[0].Name != "steps" || len(r.Path) < 2 || r.Path[1].Name != id:
-			case e.Scope != expr.ScopeGate && e.Scope != expr.ScopeUntil:
-				return nil, expr.Reference{}
-			case gate == nil:
-				gate, at = e, r
-			}
+	for e, r := range s.references() {
+		switch {
+		case r.Step() != id:
+		case e.Scope != expr.ScopeGate && e.Scope != expr.ScopeUntil:
+			return nil, expr.Reference{}
+		case gate == nil:
+			gate, at = e, r
 		}
 	}
 	return gate, at
 }
 
 func (c *checker) stuckNeed(s *step, waiting []int) *step {
-	ids := slices.SortedFunc(maps.Keys(s.needs), func(a, b string) int { return cmp.Compare(c.byID[a].index, c.byID[b].index) })
-	for _, id := range ids {
+	for _, id := range c.inOrder(s.needs) {
 		if up := c.byID[id]; waiting[up.index] > 0 {
 			return up
 		}

@@ -33,11 +33,9 @@ func (p *Program) names(s *step, v spec.Vars) *names {
 // unknown end does not mean absent outputs.
 func (n *names) Knows(refs []expr.Reference) error {
 	for _, r := range refs {
-		if r.Path[0].Name != "steps" || len(r.Path) < 2 {
-			continue
-		}
-		if _, ok := n.vars.Steps[r.Path[1].Name]; !ok {
-			return fmt.Errorf("`%[2]s` reads how `%[1]s` ended, which is not known here", r.Path[1].Name, r)
+		id := r.Step()
+		if _, ok := n.vars.Steps[id]; id != "" && !ok {
+			return fmt.Errorf("`%s` reads how `%s` ended, which is not known here", r, id)
 		}
 	}
 	return nil

@@ -105,11 +105,9 @@ func (p *Program) Needs(id string) map[string]spec.Need {
 // Listed returns the steps that the `foreach` or `matrix` of a step reads.
 func (p *Program) Listed(id string) map[string]bool {
 	s, listed := p.byID[id], map[string]bool{}
-	for _, e := range s.exprs {
-		for _, r := range e.Refs {
-			if e.Scope == expr.ScopeOnce && e != s.when && r.Path[0].Name == "steps" && len(r.Path) > 1 {
-				listed[r.Path[1].Name] = true
-			}
+	for e, r := range s.references() {
+		if id := r.Step(); e.Scope == expr.ScopeOnce && e != s.when && id != "" {
+			listed[id] = true
 		}
 	}
 	return listed
@@ -391,8 +389,7 @@ func (c *checker) compileFree(e *expr.Expression) {
 func (c *checker) use(e *expr.Expression) {
 	for _, r := range e.Refs {
 		if len(r.Path) > 1 && r.Path[0].Name == "run" && r.Path[1].Name == "attempt" {
-			line, col := e.Locate(c.src, r)
-			c.src.Add(document.SeverityWarning, line, col, "attempt", "remove it", "`run.attempt` is always 1: expressions are evaluated once for all attempts of a step")
+			e.AddAtReference(c.src, document.SeverityWarning, r, "attempt", "remove it", "`run.attempt` is always 1: expressions are evaluated once for all attempts of a step")
 		}
 		c.usePublished(e, r)
 		for _, name := range r.Params(c.pipeline.Params) {

@@ -55,27 +55,26 @@ func (c *checker) checkEngine(s *step, target spec.Target) {
 	if at == nil {
 		return
 	}
-	for _, e := range s.exprs {
-		for _, r := range e.Refs {
-			if e.Node != at || r.Path[0].Name != "steps" || len(r.Path) < 4 || c.byID[r.Path[1].Name] == nil {
-				continue
-			}
-			built, ok := c.byID[r.Path[1].Name].known.(*spec.CompileModel)
-			if !ok {
-				continue
-			}
-			name := built.Select
-			if r.Path[2].Name == "variants" {
-				name = r.Path[3].Name
-			}
-			switch engine := built.Variants[name].TensorRT; {
-			case engine == nil:
-			case engine.IsRTX() && (target.Embedded != nil || target.Triton != nil || target.KServe != nil):
-				e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a `process` target whose command loads the engine",
-					"`"+name+"` is an engine of TensorRT for RTX, which neither ONNX Runtime nor Triton loads")
-			case target.Embedded != nil:
-				e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a target with `triton`", "`"+name+"` is an engine, and an `embedded` target runs ONNX Runtime")
-			}
+	for e, r := range s.references() {
+		of := c.byID[r.Step()]
+		if e.Node != at || of == nil || len(r.Path) < 4 {
+			continue
+		}
+		built, ok := of.known.(*spec.CompileModel)
+		if !ok {
+			continue
+		}
+		name := built.Select
+		if r.Path[2].Name == "variants" {
+			name = r.Path[3].Name
+		}
+		switch engine := built.Variants[name].TensorRT; {
+		case engine == nil:
+		case engine.IsRTX() && (target.Embedded != nil || target.Triton != nil || target.KServe != nil):
+			e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a `process` target whose command loads the engine",
+				"`"+name+"` is an engine of TensorRT for RTX, which neither ONNX Runtime nor Triton loads")
+		case target.Embedded != nil:
+			e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a target with `triton`", "`"+name+"` is an engine, and an `embedded` target runs ONNX Runtime")
 		}
 	}
 }

@@ -69,27 +69,25 @@ func (t *rowTyper) compile(below *yaml.Node, shape transform.Shape, whose string
 
 // checkColumns reports columns of a profile, or of a drift, that no row has.
 func (c *checker) checkColumns(s *step) {
-	for _, e := range s.exprs {
-		for _, r := range e.Refs {
-			of, path := s, r.Path
-			if path[0].Name == "steps" && len(path) > 2 {
-				of, path = c.byID[path[1].Name], path[2:]
-			} else if e.Own == "" {
-				continue
-			}
-			if of == nil || len(path) < 3 || path[0].Name != "profile" && path[0].Name != "drift" || path[1].Name != "columns" {
-				continue
-			}
-			columns, name := c.written[of].Fields, path[2].Name
-			known := slices.Collect(maps.Keys(columns))
-			for key := range document.Entries(of.body, "profile", "columns") {
-				known = append(known, key.Value)
-			}
-			if c.written[of].Rest != nil || len(columns) == 0 || slices.Contains(known, name) {
-				continue
-			}
-			e.ReportReference(c.src, r, "row", nearest.Hint(name, known), "`"+name+"` is not a column of the rows that `"+of.ID+"` writes")
+	for e, r := range s.references() {
+		of, path := s, r.Path
+		if path[0].Name == "steps" && len(path) > 2 {
+			of, path = c.byID[path[1].Name], path[2:]
+		} else if e.Own == "" {
+			continue
 		}
+		if of == nil || len(path) < 3 || path[0].Name != "profile" && path[0].Name != "drift" || path[1].Name != "columns" {
+			continue
+		}
+		columns, name := c.written[of].Fields, path[2].Name
+		known := slices.Collect(maps.Keys(columns))
+		for key := range document.Entries(of.body, "profile", "columns") {
+			known = append(known, key.Value)
+		}
+		if c.written[of].Rest != nil || len(columns) == 0 || slices.Contains(known, name) {
+			continue
+		}
+		e.ReportReference(c.src, r, "row", nearest.Hint(name, known), "`"+name+"` is not a column of the rows that `"+of.ID+"` writes")
 	}
 }
 

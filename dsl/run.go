@@ -41,15 +41,13 @@ func checkRun(c *checker, s *step, sp *spec.Run) {
 	m := interpolation.FindStringIndex(sp.Script)
 	for _, name := range unmarkedParam.FindAllStringSubmatch(sp.Script, -1) {
 		if _, isParam := c.pipeline.Params[name[1]]; isParam && !c.usedParams[name[1]] && m == nil && script != nil {
-			at := strings.Index(sp.Script, name[0])
-			line, col := c.src.Locate(script, utf8.RuneCountInString(sp.Script[:at]))
-			c.src.Add(document.SeverityWarning, line, col, "script", "pass it in `env: {NAME: \"${params."+name[1]+"}\"}`, and use $NAME here", "`"+name[0]+"` is not replaced in scripts")
+			before, _, _ := strings.Cut(sp.Script, name[0])
+			c.src.AddAt(document.SeverityWarning, script, utf8.RuneCountInString(before), "script", "pass it in `env: {NAME: \"${params."+name[1]+"}\"}`, and use $NAME here", "`"+name[0]+"` is not replaced in scripts")
 			break
 		}
 	}
 	if m != nil && script != nil {
-		line, col := c.src.Locate(script, utf8.RuneCountInString(sp.Script[:m[0]]))
-		c.src.Add(document.SeverityWarning, line, col, "script", "pass it in `env: {NAME: \""+sp.Script[m[0]:m[1]]+"\"}`, and use $NAME here",
+		c.src.AddAt(document.SeverityWarning, script, utf8.RuneCountInString(sp.Script[:m[0]]), "script", "pass it in `env: {NAME: \""+sp.Script[m[0]:m[1]]+"\"}`, and use $NAME here",
 			"`${}` is not replaced in scripts: the shell would see this as it is")
 	}
 	checkCommand(c, s, &sp.Command)

@@ -41,14 +41,12 @@ func (c *checker) checkBash(s *step, n *yaml.Node, code string, at func(offset i
 	}
 	reads, wrong := shell.Unset(code)
 	if wrong != nil {
-		line, col = c.src.Locate(n, at(wrong.Offset))
-		c.src.Add(document.SeverityWarning, line, col, "script", wrong.Hint, "bash cannot read this: "+wrong.Text)
+		c.src.AddAt(document.SeverityWarning, n, at(wrong.Offset), "script", wrong.Hint, "bash cannot read this: "+wrong.Text)
 		return
 	}
 	for _, read := range reads {
 		if hint, isUnset := c.unsetHint(s, code, read.Name); isUnset && nounset {
-			line, col = c.src.Locate(n, at(read.Offset))
-			c.src.Add(document.SeverityWarning, line, col, "variable", hint, "nothing sets `$"+read.Name+"`, and the script ends where it reads it")
+			c.src.AddAt(document.SeverityWarning, n, at(read.Offset), "variable", hint, "nothing sets `$"+read.Name+"`, and the script ends where it reads it")
 		}
 	}
 }

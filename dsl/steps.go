@@ -1,6 +1,7 @@
 package dsl
 
 import (
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -203,6 +204,19 @@ func (s *step) complete() {
 	}
 	if !s.listed() {
 		s.Require, s.MaxParallel = 0, 0 // perhaps a default, of which it has no use
+	}
+}
+
+// references are what the step's expressions read, each with its expression.
+func (s *step) references() iter.Seq2[*expr.Expression, expr.Reference] {
+	return func(yield func(*expr.Expression, expr.Reference) bool) {
+		for _, e := range s.exprs {
+			for _, r := range e.Refs {
+				if !yield(e, r) {
+					return
+				}
+			}
+		}
 	}
 }
 

@@ -194,14 +194,12 @@ func (c *checker) checkMetricOutput(at *yaml.Node, m *spec.MetricTrigger) {
 		case o != nil && o.Fields[name] != nil:
 			t = o.Fields[name]
 		case o != nil:
-			line, col := c.src.Locate(at, offset)
-			c.src.Add(document.SeverityError, line, col, o.Code, nearest.Hint(name, o.FieldNames()), fmt.Sprintf("`%s` is not %s", name, o.What))
+			c.src.AddAt(document.SeverityError, at, offset, o.Code, nearest.Hint(name, o.FieldNames()), fmt.Sprintf("`%s` is not %s", name, o.What))
 			return
 		case t.Kind() == types.MapKind:
 			t = t.Parameters()[1]
 		default:
-			line, col := c.src.Locate(at, offset)
-			c.src.Add(document.SeverityError, line, col, "output", "", fmt.Sprintf("there is no `%s` in %s", name, spec.Article(expr.TypeName(t))))
+			c.src.AddAt(document.SeverityError, at, offset, "output", "", fmt.Sprintf("there is no `%s` in %s", name, spec.Article(expr.TypeName(t))))
 			return
 		}
 		offset += utf8.RuneCountInString(name) + 1

@@ -47,8 +47,7 @@ func Check(src *document.Source, at *yaml.Node, timezone string) {
 		}
 		parsed, err := Parse(item.Value)
 		if err != nil {
-			line, col := src.Locate(item, err.Offset)
-			src.Add(document.SeverityError, line, col, "cron", err.Hint, "this is not a cron expression: "+err.Message)
+			src.AddAt(document.SeverityError, item, err.Offset, "cron", err.Hint, "this is not a cron expression: "+err.Message)
 		} else if unit, once := parsed.TooOften(); unit != "" {
 			src.Warnf(item, "cron", "write "+once+" to start once", "a run starts every %s of these times", unit)
 		} else if parsed.RestrictsBothDays() {

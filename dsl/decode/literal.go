@@ -3,6 +3,7 @@ package decode
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -44,13 +45,12 @@ func (d *Decoder) checkForeign(n *yaml.Node) bool {
 		return false
 	}
 	before := n.Value[:m[0]]
-	line, col := d.Source.Locate(n, len([]rune(before)))
 	severity := document.SeverityError
 	if quoteIsOpen(before) {
 		severity = document.SeverityWarning
 	}
 	inner = ourPath(pattern.ReplaceAllString(n.Value[m[0]:m[1]], inner))
-	d.Source.Add(severity, line, col, "template", "write "+inner+", without braces and quotes", "`"+n.Value[m[0]:m[1]]+"` is syntax of another system, and this is an expression already")
+	d.Source.AddAt(severity, n, utf8.RuneCountInString(before), "template", "write "+inner+", without braces and quotes", "`"+n.Value[m[0]:m[1]]+"` is syntax of another system, and this is an expression already")
 	return severity == document.SeverityError
 }
 
@@ -69,8 +69,7 @@ func (d *Decoder) checkTemplate(n *yaml.Node) {
 		return
 	}
 	inner := template.ReplaceAllString(n.Value[m[0]:m[1]], "$1$2$3")
-	line, col := d.Source.Locate(n, len([]rune(n.Value[:m[0]])))
-	d.Source.Add(document.SeverityWarning, line, col, "template", "write ${"+ourPath(inner)+"}", "`"+n.Value[m[0]:m[1]]+"` is syntax of another system, and is not replaced")
+	d.Source.AddAt(document.SeverityWarning, n, utf8.RuneCountInString(n.Value[:m[0]]), "template", "write ${"+ourPath(inner)+"}", "`"+n.Value[m[0]:m[1]]+"` is syntax of another system, and is not replaced")
 }
 
 // ourPath is how an expression reads what one of another system does.

@@ -193,8 +193,7 @@ func (d *Decoder) Interpolate(n *yaml.Node, w expr.Expected) expr.Value {
 	}
 	parts, broken := splitText(n.Value)
 	if broken != nil {
-		line, col := d.Source.Locate(n, broken.offset)
-		d.Source.Add(document.SeverityError, line, col, "interpolation", "write `$${` for a literal `${`", broken.message)
+		d.Source.AddAt(document.SeverityError, n, broken.offset, "interpolation", "write `$${` for a literal `${`", broken.message)
 		return nil
 	}
 	exprs := slices.ContainsFunc(parts, func(p part) bool { return p.expr != "" })

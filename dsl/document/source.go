@@ -101,6 +101,12 @@ func (s *Source) Add(sev Severity, line, col int, code, hint, message string) {
 	})
 }
 
+// AddAt reports a finding at a character of a scalar's value.
+func (s *Source) AddAt(sev Severity, n *yaml.Node, offset int, code, hint, message string) {
+	line, col := s.Locate(n, offset)
+	s.Add(sev, line, col, code, hint, message)
+}
+
 // Reporter takes down what is wrong with the values of a document.
 type Reporter interface {
 	// Errorf reports an error at a value.

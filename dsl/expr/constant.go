@@ -42,12 +42,11 @@ func (e *Expression) checkTextInside(src *document.Source, x ast.Expr) {
 	}
 	text, _ := x.AsLiteral().(types.String)
 	if m := inside.FindStringSubmatch(string(text)); m != nil {
-		line, col := src.Locate(e.Node, e.Start+e.offset(x.ID()))
 		hint := "write '...' + string(" + m[1] + ")"
 		if m[0] == string(text) {
 			hint = "write " + m[1] + ", without quotes and braces"
 		}
-		src.Add(document.SeverityWarning, line, col, "template", hint, "`"+m[0]+"` is plain text within an expression, and is not replaced")
+		e.warn(src, x, "template", hint, "`"+m[0]+"` is plain text within an expression, and is not replaced")
 	}
 }
 

@@ -152,8 +152,7 @@ func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env,
 
 // Report adds an error at a character of the expression.
 func (e *Expression) Report(src *document.Source, offset int, code, hint, message string) {
-	line, col := src.Locate(e.Node, e.Start+offset)
-	src.Add(document.SeverityError, line, col, code, hint, message)
+	src.AddAt(document.SeverityError, e.Node, e.Start+offset, code, hint, message)
 }
 
 // ReportReference adds an error where a reference of the expression begins.
@@ -166,9 +165,14 @@ func (e *Expression) ReportStart(src *document.Source, code, hint, message strin
 	e.Report(src, len(e.Text)-len(strings.TrimLeft(e.Text, " \n\t")), code, hint, message)
 }
 
-// Locate returns where a reference of the expression begins.
-func (e *Expression) Locate(src *document.Source, r Reference) (line, col int) {
-	return src.Locate(e.Node, e.Start+e.offset(r.root))
+// AddAtReference adds a finding where a reference of the expression begins.
+func (e *Expression) AddAtReference(src *document.Source, sev document.Severity, r Reference, code, hint, message string) {
+	src.AddAt(sev, e.Node, e.Start+e.offset(r.root), code, hint, message)
+}
+
+// warn adds a warning at a part of the expression.
+func (e *Expression) warn(src *document.Source, x ast.Expr, code, hint, message string) {
+	src.AddAt(document.SeverityWarning, e.Node, e.Start+e.offset(x.ID()), code, hint, message)
 }
 
 // offset returns where an AST node is written, in characters of the expression. CEL places an operator's call at the operator and a
@@ -276,8 +280,7 @@ func (e *Expression) lint(src *document.Source) {
 		case operators.Divide:
 			isInt := func(x ast.Expr) bool { return e.tree.GetType(x.ID()).Kind() == types.IntKind }
 			if isInt(args[0]) && isInt(args[1]) && !meant[x.ID()] && args[1].AsLiteral() != types.Int(0) {
-				line, col := src.Locate(e.Node, e.Start+e.offset(x.ID()))
-				src.Add(document.SeverityWarning, line, col, "int-division", "write double(a) / double(b) for an exact quotient, or int(a / b) if this is intended",
+				e.warn(src, x, "int-division", "write double(a) / double(b) for an exact quotient, or int(a / b) if this is intended",
 					"an int divided by an int drops the remainder")
 			}
 		}

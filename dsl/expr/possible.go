@@ -49,9 +49,9 @@ func (e *Expression) checkPossible(src *document.Source, ts *TypeSystem) {
 	inner, told := map[int64]bool{}, map[int64]bool{}
 	switch whole := e.tree.Expr(); {
 	case (e.Scope == ScopeGate || e.Scope == ScopeUntil) && isLiteral(whole, types.True):
-		e.warn(src, whole, "write a condition over what the step outputs", "this is always true, whatever the step outputs")
+		e.warn(src, whole, "condition", "write a condition over what the step outputs", "this is always true, whatever the step outputs")
 	case e.Scope == ScopeRow && e.Expected.Type == goBool && whole.Kind() == ast.LiteralKind:
-		e.warn(src, whole, "for example row.n > 0", fmt.Sprintf("this is always %v, whatever the row has", whole.AsLiteral().Value()))
+		e.warn(src, whole, "condition", "for example row.n > 0", fmt.Sprintf("this is always %v, whatever the row has", whole.AsLiteral().Value()))
 	}
 	ast.PreOrderVisit(e.tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.CallKind {
@@ -103,10 +103,10 @@ func (e *Expression) checkChain(src *document.Source, ts *TypeSystem, op string,
 	for _, x := range parts {
 		switch {
 		case op == operators.LogicalOr && isLiteral(x, types.True):
-			e.warn(src, x, "remove it", "`|| true` makes the condition always true")
+			e.warn(src, x, "condition", "remove it", "`|| true` makes the condition always true")
 			return
 		case op == operators.LogicalAnd && isLiteral(x, types.False):
-			e.warn(src, x, "remove it", "`&& false` makes the condition always false")
+			e.warn(src, x, "condition", "remove it", "`&& false` makes the condition always false")
 			return
 		}
 		if e.checkComparison(src, ts, x, told) {
@@ -131,7 +131,7 @@ func (e *Expression) checkChain(src *document.Source, ts *TypeSystem, op string,
 			e.Report(src, e.offset(x.ID()), "condition", "write `||` if one of them is enough", "this contradicts what comes before it: the condition is always false")
 			return
 		default:
-			e.warn(src, x, "write `&&` if all of them must hold", "this or what comes before it always holds: the condition is always true")
+			e.warn(src, x, "condition", "write `&&` if all of them must hold", "this or what comes before it always holds: the condition is always true")
 			return
 		}
 	}
@@ -173,7 +173,7 @@ func (e *Expression) checkSides(src *document.Source, x ast.Expr, op string, lef
 	switch {
 	case isA && isB && (strings.Contains(e.Text, "{{") || strings.Contains(e.Text, "${")): // of another system, which is told
 	case isA && isB:
-		e.warn(src, x, "compare with a value that is read", fmt.Sprintf("this compares two constants, and is always %t", (term{op: op, with: []ref.Val{b}}).holds(a)))
+		e.warn(src, x, "condition", "compare with a value that is read", fmt.Sprintf("this compares two constants, and is always %t", (term{op: op, with: []ref.Val{b}}).holds(a)))
 	case keyOf(left) == "" || keyOf(left) != keyOf(right):
 	case equality && slices.Contains([]types.Kind{types.DoubleKind, types.DynKind}, e.tree.GetType(left.ID()).Kind()):
 	default:
@@ -212,7 +212,7 @@ func (e *Expression) checkRange(src *document.Source, t term, r Range) {
 	case impossible(against):
 		e.reportNever(src, t.of, t.withText[0], "condition", r.String()+": this is always false", percentHint(r, t.with[0]))
 	case !r.Declared && impossible(append(bounds, term{op: opposite[t.op], with: t.with})):
-		e.warn(src, t.at, percentHint(r, t.with[0]), "this is always true: the value is "+r.String())
+		e.warn(src, t.at, "condition", percentHint(r, t.with[0]), "this is always true: the value is "+r.String())
 	}
 }
 
@@ -251,11 +251,6 @@ func (e *Expression) checkText(src *document.Source, call ast.CallExpr, r Range)
 		return
 	}
 	e.reportNever(src, call.Target(), call.Args()[0], "enum", "never such a text", "it is one of "+strings.Join(r.Only, ", "))
-}
-
-func (e *Expression) warn(src *document.Source, x ast.Expr, hint, message string) {
-	line, col := src.Locate(e.Node, e.Start+e.offset(x.ID()))
-	src.Add(document.SeverityWarning, line, col, "condition", hint, message)
 }
 
 // termOf reads a part of a condition; false where it has no value that constants are compared with.

@@ -45,6 +45,14 @@ func (r Reference) String() string {
 	return s
 }
 
+// Step is the step that a reference names, or empty.
+func (r Reference) Step() string {
+	if r.Path[0].Name != "steps" || len(r.Path) < 2 {
+		return ""
+	}
+	return r.Path[1].Name
+}
+
 // references lists the longest paths an expression reads from names outside of it, in the order they are written.
 func references(tree *ast.AST) []Reference {
 	var refs []Reference
