@@ -50,11 +50,7 @@ func checkApproval(c *checker, s *step, sp *spec.Approval) {
 
 func checkField(c *checker, key, n *yaml.Node, f spec.Field) {
 	values, byDefault := document.Lookup(n, "values"), document.Lookup(n, "default")
-	for i, value := range f.Values {
-		if slices.Contains(f.Values[:i], value) {
-			c.src.Errorf(itemAt(values, i), "duplicate", "remove one of them", "`%s` is listed twice", value)
-		}
-	}
+	document.CheckTwice(c.src, values)
 	switch {
 	case f.Type == "enum" && slices.Contains(f.Values, ""):
 		c.src.Errorf(values, "field", "remove the empty one: a field that is not `required` may be left empty", "an empty value of `%s` cannot be chosen", key.Value)

@@ -36,7 +36,7 @@ var blockKeys = []string{"params", "env", "secrets"}
 // blockPipeline makes the pipeline around a block, which has the name of its file where that can be one.
 func blockPipeline(root *yaml.Node, file string) *yaml.Node {
 	called := strings.TrimSuffix(path.Base(file), path.Ext(file))
-	if !isDocumentName(called) {
+	if !documentName.MatchString(called) {
 		called = "block"
 	}
 	name := func(s string) *yaml.Node { return document.NewScalar(root, s) }
@@ -84,7 +84,7 @@ func (p *Program) ResolveAlone(id string, params map[string]any, inputs map[stri
 // withInputs is the step's spec with artifacts in the place of the expressions under `inputs`.
 func (s *step) withInputs(given map[string]artifact.Ref) (expr.Value, error) {
 	body, _ := s.spec.(expr.Mapping)
-	wanted, _ := body.Get("inputs").(expr.Mapping)
+	wanted := expr.Under(body, "inputs")
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(wanted.Keys, name) {
 			return nil, fmt.Errorf("step `%s` has no input `%s`", s.ID, name)

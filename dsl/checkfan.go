@@ -193,15 +193,12 @@ func textsOf(nodes []*yaml.Node) (all []string) {
 
 // checkHolds reports people who do not exist, and a `hold` that has no effect.
 func (c *checker) checkHolds(s *step) {
-	gates := document.Lookup(s.node, "gate")
-	if gates == nil || gates.Kind == yaml.SequenceNode && len(gates.Content) != len(s.Gate) {
+	gates := document.Items(document.Lookup(s.node, "gate"))
+	if len(gates) != len(s.Gate) {
 		return // a check was too broken to be read, and was reported
 	}
 	for i, g := range s.Gate {
-		at := gates
-		if gates.Kind == yaml.SequenceNode {
-			at = document.Lookup(gates, i)
-		}
+		at := gates[i]
 		hold := document.Lookup(at, "hold")
 		switch {
 		case hold == nil:

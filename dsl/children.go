@@ -207,8 +207,7 @@ func (c *checker) compileFile(s *step, spec *spec.ChildPipeline) *compiledChild 
 		return nil
 	}
 	c.children[s] = ch
-	body, _ := s.spec.(expr.Mapping)
-	given, _ := body.Get("params").(expr.Mapping)
+	given := expr.Under(s.spec, "params")
 	given.MarkSecrets(func(param string, _ *expr.Expression) bool { return ch.params[param].Secret })
 	if ch.broken {
 		return nil
@@ -296,8 +295,7 @@ func (c *checker) compileInline(s *step) *compiledChild {
 // compileGiven compiles the params of a child written in place ahead of everything else, and returns them.
 func (c *checker) compileGiven(s *step) expr.Mapping {
 	c.typeFan(s)
-	body, _ := s.spec.(expr.Mapping)
-	given, _ := body.Get("params").(expr.Mapping)
+	given := expr.Under(s.spec, "params")
 	given.MarkSecrets(func(_ string, e *expr.Expression) bool {
 		return slices.ContainsFunc(e.ReferencesIn(c.base), func(r expr.Reference) bool {
 			return len(r.Path) == 2 && r.Path[0].Name == "params" && c.pipeline.Params[r.Path[1].Name].Secret
@@ -360,8 +358,7 @@ func (c *checker) paramOf(key, n *yaml.Node, t *cel.Type) (spec.Param, bool) {
 
 // checkGiven compares what a step gives with what its child takes.
 func (c *checker) checkGiven(s *step, ch *compiledChild) {
-	body, _ := s.spec.(expr.Mapping)
-	given, _ := body.Get("params").(expr.Mapping)
+	given := expr.Under(s.spec, "params")
 	missing := slices.DeleteFunc(slices.Sorted(maps.Keys(ch.params)), func(name string) bool {
 		return document.Lookup(s.body, "params", name) != nil || !mustBeGiven(ch.params[name])
 	})

@@ -1,8 +1,6 @@
 package dsl
 
 import (
-	"go.yaml.in/yaml/v3"
-
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -13,10 +11,7 @@ func checkCompare(c *checker, s *step, rules []spec.Compare) {
 	if at == nil {
 		return
 	}
-	nodes := []*yaml.Node{at}
-	if at.Kind == yaml.SequenceNode {
-		nodes = at.Content
-	}
+	nodes := document.Items(at)
 	if len(nodes) == 0 {
 		c.src.Errorf(at, "compare", "for example {rule: top1}", "there are no rules")
 	}

@@ -58,9 +58,7 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 			l.src.Errorf(key, "unknown-key", hint, "`%s` is neither `step` nor a kind", key.Value)
 			return
 		}
-		outer := d.Scope
-		d.Scope = info.scope
-		defer func() { d.Scope = outer }()
+		defer d.EnterScope(info.scope)()
 		l.bodyForms(d)
 		d.Partial(val, reflect.TypeOf(info.new()).Elem())
 	})

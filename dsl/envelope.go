@@ -67,9 +67,8 @@ func (c *checker) checkPublished(s *step) {
 				hint = "publish what is in it: " + strings.Join(below, ", ")
 			}
 			c.src.Errorf(key, "type", hint, "only a dataset or a model can be published, but `%s` is %s", name, spec.Article(expr.TypeName(t)))
-		case !isDocumentName(s.Publish[name]):
-			c.src.Errorf(document.Lookup(s.node, "publish", name), "name", "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63",
-				"%q is not a valid name in the registry", s.Publish[name])
+		case !documentName.MatchString(s.Publish[name]):
+			c.src.Errorf(document.Lookup(s.node, "publish", name), "name", documentNameHint, "%q is not a valid name in the registry", s.Publish[name])
 		}
 	}
 }

@@ -95,13 +95,20 @@ func triggerValue(ts *expr.TypeSystem, t spec.TriggerFacts) *expr.Object {
 func published(ts *expr.TypeSystem, t *cel.Type, refs map[string]artifact.Ref) (ref.Val, error) {
 	values := make(map[ref.Val]ref.Val, len(refs))
 	for name, r := range refs {
-		raw, err := spec.Encode(r)
+		v, err := valueOf(ts, t, r)
 		if err != nil {
 			return nil, err
 		}
-		if values[types.String(name)], err = ts.Decode(t, raw); err != nil {
-			return nil, err
-		}
+		values[types.String(name)] = v
 	}
 	return ts.NewMap(values), nil
+}
+
+// valueOf is what expressions see of v as a value of type t.
+func valueOf(ts *expr.TypeSystem, t *cel.Type, v any) (ref.Val, error) {
+	raw, err := spec.Encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return ts.Decode(t, raw)
 }

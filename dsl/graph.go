@@ -268,11 +268,8 @@ func (p *Program) Unset(id string) (all []spec.Unset) {
 		note("max_parallel", strconv.Itoa(spec.DefaultParallel), document.Lookup(s.node, "max_parallel"))
 	}
 	for i, g := range s.Gate {
-		at := document.Lookup(s.node, "gate")
-		if at != nil && at.Kind == yaml.SequenceNode {
-			at = document.Lookup(at, i)
-		}
 		if g.OnFail == spec.OnFailHold {
+			at := document.Items(document.Lookup(s.node, "gate"))[i]
 			note("hold.timeout", withDefaults[spec.Hold]().Timeout.String(), document.Lookup(at, "hold", "timeout"))
 			note("hold.default", withDefaults[spec.Hold]().Default, document.Lookup(at, "hold", "default"))
 		}

@@ -23,8 +23,7 @@ func (c *checker) hashKeys() hashKeys {
 		case *spec.Clean:
 			c.addHashKeys(&all, s, spec)
 		case *spec.ChildPipeline:
-			body, _ := s.spec.(expr.Mapping)
-			params, _ := body.Get("params").(expr.Mapping)
+			params := expr.Under(s.spec, "params")
 			given := make(map[string]any, len(params.Keys))
 			for i, name := range params.Keys {
 				given[name] = expr.Known(params.Values[i])

@@ -92,7 +92,11 @@ func kindOf[S any](kind spec.Kind, expressions expr.Scope, outputs func(*expr.Ty
 var laterKinds = []string{"tune"}
 
 func kindByName(name string) *kindInfo {
-	if i := slices.IndexFunc(kinds, func(k kindInfo) bool { return string(k.kind) == name }); i >= 0 {
+	return kindWhere(func(k kindInfo) bool { return string(k.kind) == name })
+}
+
+func kindWhere(isIt func(kindInfo) bool) *kindInfo {
+	if i := slices.IndexFunc(kinds, isIt); i >= 0 {
 		return &kinds[i]
 	}
 	return nil

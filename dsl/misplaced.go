@@ -21,11 +21,7 @@ var (
 
 // kindOfType is the kind whose spec is a t, or nil.
 func kindOfType(t reflect.Type) *kindInfo {
-	i := slices.IndexFunc(kinds, func(k kindInfo) bool { return reflect.TypeOf(k.new()).Elem() == t })
-	if i < 0 {
-		return nil
-	}
-	return &kinds[i]
+	return kindWhere(func(k kindInfo) bool { return reflect.TypeOf(k.new()).Elem() == t })
 }
 
 // explainKey says where a key belongs that stands in a mapping whose struct lacks it: a key of the step within the kind, one of the kind

@@ -151,11 +151,7 @@ func (n *names) params() ref.Val {
 		if !ok {
 			return nil, nil
 		}
-		raw, err := spec.Encode(v)
-		if err != nil {
-			return nil, err
-		}
-		return n.p.ts.Decode(expr.ParamType(n.p.pipeline.Params[name]), raw)
+		return valueOf(n.p.ts, expr.ParamType(n.p.pipeline.Params[name]), v)
 	})
 }
 
@@ -186,8 +182,7 @@ func (n *names) earlier(steps map[string]spec.StepResult) *expr.Object {
 
 // inputs are the step's artifacts, each with the token that stands for its path until it is on a node.
 func (n *names) inputs() (ref.Val, error) {
-	body, _ := n.step.spec.(expr.Mapping)
-	inputs, _ := body.Get("inputs").(expr.Mapping)
+	inputs := expr.Under(n.step.spec, "inputs")
 	fields := make(map[string]ref.Val, len(inputs.Keys))
 	for i, name := range inputs.Keys {
 		v, err := n.input(inputs.Values[i])
@@ -225,11 +220,7 @@ func (n *names) input(of expr.Value) (ref.Val, error) {
 		if !ok {
 			return nil, nil
 		}
-		raw, err := spec.Encode(given)
-		if err != nil {
-			return nil, err
-		}
-		return n.p.ts.Decode(expr.ObjectNamed(string(given.Type)), raw)
+		return valueOf(n.p.ts, expr.ObjectNamed(string(given.Type)), given)
 	}
 	return nil, nil
 }

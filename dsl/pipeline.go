@@ -2,6 +2,7 @@ package dsl
 
 import (
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -115,8 +116,7 @@ func (l *loader) read() bool {
 	}
 	l.readAsText(v)
 	l.exprs = d.Expressions
-	l.outputs, _ = v.Get("outputs").(expr.Mapping)
-	l.concurrency, _ = v.Get("concurrency").(expr.Mapping)
+	l.outputs, l.concurrency = expr.Under(v, "outputs"), expr.Under(v, "concurrency")
 	known := expr.Known(v).(map[string]any)
 	known["outputs"] = l.writtenOutputs()
 	if err := spec.Fill(&l.pipeline, known); err != nil {
@@ -124,9 +124,9 @@ func (l *loader) read() bool {
 		return false
 	}
 	l.pipeline.CompleteStart()
-	if name := document.Lookup(l.root, "name"); name != nil && l.pipeline.Name == name.Value && name.Tag != "!!null" && !isDocumentName(l.pipeline.Name) {
-		hint := "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63"
-		if near := strings.Join(strings.Fields(l.pipeline.Name), "-"); isDocumentName(near) {
+	if name := document.Lookup(l.root, "name"); name != nil && l.pipeline.Name == name.Value && name.Tag != "!!null" && !documentName.MatchString(l.pipeline.Name) {
+		hint := documentNameHint
+		if near := strings.Join(strings.Fields(l.pipeline.Name), "-"); documentName.MatchString(near) {
 			hint = "write " + near
 		}
 		l.src.Errorf(name, "name", hint, "%q is not a valid name for a pipeline", name.Value)
@@ -140,15 +140,13 @@ func (l *loader) read() bool {
 
 // readAsText reads what is given for parameters that are texts as it was written.
 func (l *loader) readAsText(pipeline expr.Mapping) {
-	params, _ := pipeline.Get("params").(expr.Mapping)
+	params := expr.Under(pipeline, "params")
 	l.d.DeclaredAsText(params, document.Lookup(l.root, "params"))
-	triggers, _ := pipeline.Get("triggers").(expr.Mapping)
+	triggers := expr.Under(pipeline, "triggers")
 	for i, name := range triggers.Keys {
-		trigger, _ := triggers.Values[i].(expr.Mapping)
-		given, _ := trigger.Get("params").(expr.Mapping)
+		given := expr.Under(triggers.Values[i], "params")
 		for _, param := range given.Keys {
-			decl, _ := params.Get(param).(expr.Mapping)
-			typ, items := decode.DeclaredType(decl)
+			typ, items := decode.DeclaredType(expr.Under(params, param))
 			l.d.ValuesAsText(given, param, document.Lookup(l.root, "triggers", name, "params"), typ, items)
 		}
 	}
@@ -166,18 +164,10 @@ func (l *loader) writtenOutputs() map[string]any {
 	return written
 }
 
-func isDocumentName(s string) bool {
-	letter := func(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
-	if s == "" || len(s) > 63 || !letter(s[0]) {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if !letter(c) && (c < '0' || c > '9') && !strings.ContainsRune("-_.", rune(c)) {
-			return false
-		}
-	}
-	return true
-}
+// documentName is what names pipelines and what they publish, and documentNameHint says so.
+var documentName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
+
+const documentNameHint = "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63"
 
 func plural(n int, noun string) string {
 	if n == 1 {

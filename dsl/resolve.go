@@ -187,13 +187,8 @@ func (p *Program) finish(s *step, data any) (json.RawMessage, error) {
 	if err := decode.CheckBounds(reflect.ValueOf(sp), ""); err != nil {
 		return nil, err
 	}
-	if rollout, ok := sp.(*spec.Rollout); ok {
-		if err := rollout.Check(); err != nil {
-			return nil, err
-		}
-	}
-	if program, ok := sp.(interface{ CheckProgram() error }); ok {
-		if err := program.CheckProgram(); err != nil {
+	if sp, ok := sp.(interface{ Check() error }); ok {
+		if err := sp.Check(); err != nil {
 			return nil, err
 		}
 	}

@@ -103,16 +103,6 @@ func checkQueries(sp *spec.Rollout, c *checker, s *step) {
 	}
 }
 
-// queryForm reads the queries of stages, whose conditions see the answer.
-func queryForm(d *decode.Decoder) decode.Form {
-	return func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
-		outer := d.Scope
-		d.Scope = expr.ScopeValue
-		defer func() { d.Scope = outer }()
-		return d.Structure(n, reflect.TypeFor[spec.StageQuery](), nil), true
-	}
-}
-
 func checkSticky(sticky spec.Sticky, c *checker, at *yaml.Node) {
 	header := document.Lookup(at, "header")
 	switch {

@@ -20,11 +20,8 @@ func (c *checker) checkScripts(s *step) {
 	if n := document.Unalias(document.Lookup(s.body, "script")); n != nil && n.Kind == yaml.ScalarNode && document.Lookup(s.body, "command") == nil {
 		c.checkBash(s, n, n.Value, func(offset int) int { return offset }, true)
 	}
-	var words []string
 	items := document.Items(document.Lookup(s.body, "command"))
-	for _, item := range items {
-		words = append(words, item.Value)
-	}
+	words := textsOf(items)
 	if i, nounset := shell.BashCode(words); i > 0 && items[i].Kind == yaml.ScalarNode {
 		code, at := shell.Replaced(words[i])
 		c.checkBash(s, items[i], code, at, nounset)

@@ -148,11 +148,11 @@ func (l *loader) readStep(d *decode.Decoder, key, val *yaml.Node) *step {
 
 // envelopeForms tells the decoder of the keys of a step that may be written in more than one way.
 func (l *loader) envelopeForms(d *decode.Decoder, s *step) {
-	d.Forms[reflect.TypeFor[spec.StageQuery]()] = queryForm(d)
+	d.Forms[queryType] = d.FormIn(expr.ScopeValue, queryType) // the condition sees the answer
 	d.Forms[gateType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readGates(d, n, r), true }
 	d.Forms[needsType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readNeeds(d, n) }
 	d.Forms[cacheType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readCache(d, n, r), true }
-	d.Forms[repeatType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) { return readRepeat(d, n), true }
+	d.Forms[repeatType] = d.FormIn(expr.ScopeUntil, repeatType) // the condition sees the outputs of an iteration
 	d.Forms[matrixType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		s.matrix = matrix.Read(d, n)
 		return expr.Literal{Value: s.matrix.Known()}, true
@@ -241,8 +241,7 @@ func (l *loader) readBody(d *decode.Decoder, s *step) {
 		}
 		s.body = transform.WriteOut(l.src, s.body)
 	}
-	d.Scope = info.scope
-	defer func() { d.Scope = expr.ScopePlain }()
+	defer d.EnterScope(info.scope)()
 	l.bodyForms(d)
 	defer childForms(d)()
 	v := d.Decode(s.body, reflect.TypeOf(s.known).Elem(), spec.Rules{})
@@ -250,9 +249,8 @@ func (l *loader) readBody(d *decode.Decoder, s *step) {
 		v = expr.Mapping{}
 	}
 	s.spec = v
-	if fields, ok := v.(expr.Mapping); ok && isA[*spec.Approval](s) {
-		form, _ := fields.Get("fields").(expr.Mapping)
-		d.DeclaredAsText(form, document.Lookup(s.body, "fields"))
+	if isA[*spec.Approval](s) {
+		d.DeclaredAsText(expr.Under(v, "fields"), document.Lookup(s.body, "fields"))
 	}
 	if err := spec.Fill(s.known, expr.Known(v)); err != nil {
 		l.src.Errorf(s.key, "type", "", "%s", err)
@@ -270,6 +268,7 @@ var (
 	cacheType  = reflect.TypeFor[spec.Cache]()
 	repeatType = reflect.TypeFor[spec.Repeat]()
 	matrixType = reflect.TypeFor[spec.Matrix]()
+	queryType  = reflect.TypeFor[spec.StageQuery]()
 	boolType   = reflect.TypeFor[bool]()
 	filesType  = reflect.TypeFor[spec.FileList]()
 )
@@ -291,19 +290,9 @@ func readCache(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
 	return v
 }
 
-// readRepeat reads {until, max}: the condition sees the outputs of an iteration.
-func readRepeat(d *decode.Decoder, n *yaml.Node) expr.Value {
-	outer := d.Scope
-	d.Scope = expr.ScopeUntil
-	defer func() { d.Scope = outer }()
-	return d.Structure(n, repeatType, nil)
-}
-
 // readGates reads a gate: one expression, one {check: ...}, or a block list of either.
 func readGates(d *decode.Decoder, n *yaml.Node, r spec.Rules) expr.Value {
-	outer := d.Scope
-	d.Scope = expr.ScopeGate
-	defer func() { d.Scope = outer }()
+	defer d.EnterScope(expr.ScopeGate)()
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
 		if n.Style&yaml.FlowStyle != 0 && slices.ContainsFunc(n.Content, func(item *yaml.Node) bool { return item.Kind == yaml.ScalarNode && item.Style == 0 }) {

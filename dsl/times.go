@@ -3,7 +3,6 @@ package dsl
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -26,11 +25,7 @@ func (c *checker) checkTimes(s *step) {
 	if errors != nil && errors.Kind == yaml.SequenceNode && len(errors.Content) == 0 {
 		c.src.Errorf(errors, "required", "write `attempts: 1` to try it once, or remove it for infrastructure alone", "the list of errors is empty")
 	}
-	for i, name := range s.Retry.Errors {
-		if errors != nil && slices.Contains(s.Retry.Errors[:i], name) {
-			c.src.Errorf(itemAt(errors, i), "duplicate", "remove one of them", "`%s` is listed twice", name)
-		}
-	}
+	document.CheckTwice(c.src, errors)
 	if ignored := document.Lookup(s.body, "hang"); scalarOf(ignored, "action") == spec.HangIgnore && len(ignored.Content) > 2 {
 		c.src.Warnf(document.KeyNode(ignored, "action"), "range", "write `action: warn`, or remove the others", "with `action: ignore` nothing else of `hang` has an effect")
 	}

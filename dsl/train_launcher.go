@@ -68,13 +68,10 @@ func checkTwoLaunchers(sp *spec.Train, c *checker, at *yaml.Node) {
 
 // literalWords are the words of a command as they are written.
 func literalWords(command *yaml.Node) []string {
-	var words []string
-	if command != nil && command.Kind == yaml.SequenceNode {
-		for _, n := range command.Content {
-			words = append(words, document.Unalias(n).Value)
-		}
+	if command == nil || command.Kind != yaml.SequenceNode {
+		return nil
 	}
-	return words
+	return textsOf(document.Items(command))
 }
 
 // torchrunIn returns how a command starts torchrun, or nothing.

@@ -35,10 +35,9 @@ func checkTrainNeeds(spec *spec.Train, c *checker, s *step) {
 	decode.HasUnit(c.src, document.Lookup(s.body, "resources"), "memory")
 	decode.HasUnit(c.src, document.Lookup(s.body, "resources"), "shm")
 	address.CheckImage(c.src, document.Lookup(s.body, "runtime", "image"))
-	if hang := document.Lookup(s.body, "hang"); hang != nil {
-		decode.Positive(c.src, hang, "after")
-		decode.Positive(c.src, hang, "startup")
-	}
+	hang := document.Lookup(s.body, "hang")
+	decode.Positive(c.src, hang, "after")
+	decode.Positive(c.src, hang, "startup")
 	checkLauncher(spec, c, s)
 }
 

@@ -28,12 +28,7 @@ import (
 
 // startForms reads what is written around the steps: its expressions see other names than theirs.
 func startForms(d *decode.Decoder) {
-	d.Forms[reflect.TypeFor[*spec.MetricTrigger]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
-		outer := d.Scope
-		d.Scope = expr.ScopeValue
-		defer func() { d.Scope = outer }()
-		return d.Structure(n, reflect.TypeFor[spec.MetricTrigger](), nil), true
-	}
+	d.Forms[reflect.TypeFor[*spec.MetricTrigger]()] = d.FormIn(expr.ScopeValue, reflect.TypeFor[spec.MetricTrigger]())
 	d.Forms[reflect.TypeFor[spec.Concurrency]()] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
 		before := len(d.Expressions)
 		v := d.Structure(n, reflect.TypeFor[spec.Concurrency](), nil)
@@ -215,8 +210,8 @@ func (c *checker) checkPipelineTrigger(n *yaml.Node, p *spec.PipelineTrigger) {
 	case at == nil || at.Kind != yaml.ScalarNode:
 	case p.Name == c.pipeline.Name:
 		c.src.Errorf(at, "self", "name another pipeline", "`%s` would start itself forever", p.Name)
-	case !isDocumentName(p.Name):
-		c.src.Errorf(at, "name", "use letters, digits, `-`, `_` and `.`, beginning with a letter, at most 63", "%q is not a valid name for a pipeline", p.Name)
+	case !documentName.MatchString(p.Name):
+		c.src.Errorf(at, "name", documentNameHint, "%q is not a valid name for a pipeline", p.Name)
 	case slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(p.Name)):
 		c.src.Warnf(at, "name", "write its `name`, such as "+strings.TrimSuffix(p.Name, path.Ext(p.Name)), "%q looks like the file of a pipeline", p.Name)
 	}

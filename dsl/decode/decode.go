@@ -61,6 +61,21 @@ type Decoder struct {
 // decoder.
 type Form func(n *yaml.Node, r spec.Rules) (v expr.Value, done bool)
 
+// EnterScope sets the scope of the expressions met from now on. It returns what sets it back.
+func (d *Decoder) EnterScope(scope expr.Scope) (leave func()) {
+	outer := d.Scope
+	d.Scope = scope
+	return func() { d.Scope = outer }
+}
+
+// FormIn reads structs of type t, whose expressions see other names than those around them.
+func (d *Decoder) FormIn(scope expr.Scope, t reflect.Type) Form {
+	return func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
+		defer d.EnterScope(scope)()
+		return d.Structure(n, t, nil), true
+	}
+}
+
 // New makes a decoder of a document, in which there is no ${} when it is fixed.
 func New(src *document.Source, fixed bool) *Decoder {
 	return &Decoder{

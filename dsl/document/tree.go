@@ -155,6 +155,17 @@ func Items(n *yaml.Node) []*yaml.Node {
 	return items
 }
 
+// CheckTwice reports what is in a list of words twice.
+func CheckTwice(r Reporter, list *yaml.Node) {
+	seen := map[string]bool{}
+	for _, item := range Items(list) {
+		if item.Kind == yaml.ScalarNode && seen[item.Value] {
+			r.Errorf(item, "duplicate", "remove one of them", "`%s` is listed twice", item.Value)
+		}
+		seen[item.Value] = true
+	}
+}
+
 // Without is a mapping that lacks some of its keys. n stays as it is.
 func Without(n *yaml.Node, keys ...string) *yaml.Node {
 	rest := *n

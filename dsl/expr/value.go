@@ -119,6 +119,13 @@ func (m Mapping) Get(key string) Value {
 	return nil
 }
 
+// Under is the mapping under a key of another; empty where there is none.
+func Under(v Value, key string) Mapping {
+	outer, _ := v.(Mapping)
+	inner, _ := outer.Get(key).(Mapping)
+	return inner
+}
+
 // MarkSecrets gives the expressions that isSecret names the one place for secret parameters, with the name of a secret as their value. A pipeline
 // hands that on to its child: it is no secret itself.
 func (m Mapping) MarkSecrets(isSecret func(key string, e *Expression) bool) {

@@ -50,8 +50,8 @@ func (cmd *Command) WorkspaceFiles() []string {
 	return append(slices.Clone(cmd.Files), cmd.Runtime.Python)
 }
 
-// CheckProgram reports a command that names no program, as one from an expression may not.
-func (cmd *Command) CheckProgram() error {
+// Check reports a command that names no program, as one from an expression may not.
+func (cmd *Command) Check() error {
 	if len(cmd.Command) == 0 || strings.TrimSpace(cmd.Command[0]) == "" {
 		return errors.New("command: it names no program")
 	}

@@ -31,10 +31,10 @@ func (spec *Run) Program() Command {
 // Train is the training of one node that does what the step asks for; it has pools.
 func (spec *Run) Train() Train { return spec.train(spec.Program(), nil) }
 
-// CheckProgram reports a step that has neither a script nor a program, as one from an expression may not.
-func (spec *Run) CheckProgram() error {
+// Check reports a step that has neither a script nor a program, as one from an expression may not.
+func (spec *Run) Check() error {
 	if spec.Script != "" {
 		return nil
 	}
-	return spec.Command.CheckProgram()
+	return spec.Command.Check()
 }

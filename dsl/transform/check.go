@@ -94,20 +94,6 @@ func checkNotEmpty(r document.Reporter, n *yaml.Node) {
 	}
 }
 
-// checkTwice reports what is in a list of words twice.
-func checkTwice(r document.Reporter, n *yaml.Node) {
-	if n == nil || n.Kind != yaml.SequenceNode {
-		return
-	}
-	seen := map[string]bool{}
-	for _, item := range n.Content {
-		if item.Kind == yaml.ScalarNode && seen[item.Value] {
-			r.Errorf(item, "duplicate", "remove one of them", "`%s` is listed twice", item.Value)
-		}
-		seen[item.Value] = true
-	}
-}
-
 // ErrorKeys are what all transforms have that reject rows.
 type ErrorKeys struct {
 	// ErrorHandling is what happens to rejected rows. Default: they go to the dead letter, in any number.

@@ -68,7 +68,7 @@ var valueFns = []string{"sum", "mean", "min", "max", "any", "all", "group"}
 // Check demands fields that are named once, something to compute, and values where they are needed.
 func (Combine) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	by := document.Lookup(config, "group_by")
-	checkTwice(r, by)
+	document.CheckTwice(r, by)
 	taken := map[string]bool{}
 	for n := range document.Scalars(by) {
 		taken[n.Value] = true

@@ -23,7 +23,7 @@ type Explode struct {
 func (Explode) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	checkNotEmpty(r, document.Lookup(config, "fields"))
 	fields := document.Lookup(config, "fields")
-	checkTwice(r, fields)
+	document.CheckTwice(r, fields)
 	if fields != nil && len(fields.Content) > 1 && document.Lookup(config, "cross_product") == nil {
 		r.Warnf(fields, "required", "write `cross_product: false` to combine items by position, or `true` for all combinations",
 			"several lists can be exploded in two ways, and Beam YAML requires you to choose one")

@@ -40,7 +40,7 @@ func (DetectLanguage) Check(r document.Reporter, _ StepFacts, config *yaml.Node)
 		r.Errorf(config, "required", "add `keep: [en]` or `as: language`", "neither `keep` nor `as` is set")
 	}
 	checkNotEmpty(r, keep)
-	checkTwice(r, keep)
+	document.CheckTwice(r, keep)
 	if keep == nil {
 		return
 	}

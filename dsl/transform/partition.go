@@ -25,7 +25,7 @@ type Partition struct {
 func (Partition) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	outputs := document.Lookup(config, "outputs")
 	checkNotEmpty(r, outputs)
-	checkTwice(r, outputs)
+	document.CheckTwice(r, outputs)
 	names := []*yaml.Node{document.Lookup(config, "unknown_output")}
 	if outputs != nil && outputs.Kind == yaml.SequenceNode {
 		names = append(names, outputs.Content...)

@@ -34,7 +34,7 @@ type QualityFilter struct {
 func (QualityFilter) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 	rules := document.Lookup(config, "rules")
 	checkNotEmpty(r, rules)
-	checkTwice(r, rules)
+	document.CheckTwice(r, rules)
 	for _, set := range []string{"gopher", "c4", "fineweb"} {
 		own := document.Lookup(config, set)
 		if own != nil && rules != nil && !slices.Contains(slices.Collect(valuesBelow(rules)), set) {

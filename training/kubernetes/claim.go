@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -51,14 +52,11 @@ func (p *Pool) labels(key training.Key) map[string]string {
 	}
 }
 
+var notOfLabel = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
+
 // labelValue is text as a label may hold it.
 func labelValue(text string) string {
-	kept := strings.Map(func(r rune) rune {
-		if r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)) {
-			return r
-		}
-		return -1
-	}, text)
+	kept := notOfLabel.ReplaceAllString(text, "")
 	return strings.Trim(kept[:min(len(kept), 63)], "-_.")
 }
 
