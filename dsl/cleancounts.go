@@ -18,7 +18,7 @@ import (
 // checkReader checks what reads a split, and a label in it or none, of a dataset against the cleaning that writes this.
 func (c *checker) checkReader(reader *yaml.Node, key, byDefault string) {
 	at := document.Lookup(reader, key)
-	id := transform.CleanedBy(scalarOf(reader, key))
+	id := transform.CleanedBy(document.TextAt(reader, key))
 	s := c.byID[id]
 	if s == nil || !isA[*spec.Clean](s) {
 		return
@@ -46,7 +46,7 @@ func (c *checker) checkInputPaths(s *step) {
 			if m == nil || strings.Contains(m[2], "${") {
 				continue
 			}
-			id := transform.CleanedBy(scalarOf(inputs, m[1]))
+			id := transform.CleanedBy(document.TextAt(inputs, m[1]))
 			if of := c.byID[id]; of != nil && isA[*spec.Clean](of) {
 				if code, hint, message := c.graphOf(of).Lacks(m[2], id); code != "" {
 					report(n, code, hint, "%s", message)

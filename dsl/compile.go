@@ -127,8 +127,8 @@ func (c *checker) checkVariant(name, body *yaml.Node) {
 // checkCalibration checks what a variant is calibrated with, and warns when it is what parity is measured on.
 func (c *checker) checkCalibration(calibration, samples *yaml.Node) {
 	c.checkReader(calibration, "dataset", "train")
-	split, measured := cmp.Or(scalarOf(calibration, "split"), "train"), cmp.Or(scalarOf(samples, "split"), "test")
-	if from := scalarOf(calibration, "dataset"); from != "" && from == scalarOf(samples, "dataset") && split == measured {
+	split, measured := cmp.Or(document.TextAt(calibration, "split"), "train"), cmp.Or(document.TextAt(samples, "split"), "test")
+	if from := document.TextAt(calibration, "dataset"); from != "" && from == document.TextAt(samples, "dataset") && split == measured {
 		c.src.Warnf(document.PlaceOf(calibration, "split"), "variant", "calibrate with another split", "the variant is calibrated with the split `%s`, on which its parity is measured", split)
 	}
 }
@@ -149,7 +149,7 @@ func (c *checker) checkNames(list *yaml.Node) {
 }
 
 func (c *checker) checkONNXVariant(onnx *yaml.Node) {
-	precision := scalarOf(onnx, "precision")
+	precision := document.TextAt(onnx, "precision")
 	c.checkNames(document.Lookup(onnx, "keep_fp32"))
 	if at := document.Lookup(onnx, "keep_fp32"); at != nil && slices.Contains([]string{"", "fp32", "int8"}, precision) {
 		c.src.Errorf(at, "variant", "add `precision: fp16`", "`keep_fp32` has no effect: only `precision: fp16` converts operators")
@@ -165,7 +165,7 @@ func (c *checker) checkONNXVariant(onnx *yaml.Node) {
 }
 
 func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
-	precision, calibration := scalarOf(tensorrt, "precision"), document.Lookup(tensorrt, "calibration")
+	precision, calibration := document.TextAt(tensorrt, "precision"), document.Lookup(tensorrt, "calibration")
 	switch {
 	case precision == "int8" && calibration == nil:
 		c.src.Errorf(document.Lookup(tensorrt, "precision"), "variant", "add `calibration: {dataset: ...}`",
@@ -244,12 +244,4 @@ func ascending(low, high []int) bool {
 		}
 	}
 	return true
-}
-
-// scalarOf is the text of a key of a mapping; empty where there is none.
-func scalarOf(mapping *yaml.Node, key string) string {
-	if at := document.Lookup(mapping, key); at != nil && at.Kind == yaml.ScalarNode {
-		return at.Value
-	}
-	return ""
 }

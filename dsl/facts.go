@@ -46,7 +46,7 @@ func (c *checker) tellPlace(e *expr.Expression, s *step) {
 		maps.Copy(e.Ranges, c.outputsOf(s).Ranges)
 	}
 	if s.Repeat.Until != "" {
-		e.Ranges["index"] = expr.Within(0, float64(cmp.Or(s.Repeat.Max, withDefaults[spec.Repeat]().Max)-1))
+		e.Ranges["index"] = expr.Within(0, float64(cmp.Or(s.Repeat.Max, spec.DefaultsOf[spec.Repeat]().Max)-1))
 	}
 	if e.Node == document.Lookup(s.body, "drift", "against") {
 		e.Expected.Hint = "name a published dataset, or leave it out for that of the last accepted run"

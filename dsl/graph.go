@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -253,12 +252,12 @@ func (p *Program) Unset(id string) (all []spec.Unset) {
 	}
 	switch known := s.known.(type) {
 	case *spec.Approval:
-		note("approval.timeout", withDefaults[spec.Approval]().Timeout.String(), document.Lookup(s.body, "timeout"))
-		note("approval.default", withDefaults[spec.Approval]().Default, document.Lookup(s.body, "default"))
+		note("approval.timeout", spec.DefaultsOf[spec.Approval]().Timeout.String(), document.Lookup(s.body, "timeout"))
+		note("approval.default", spec.DefaultsOf[spec.Approval]().Default, document.Lookup(s.body, "default"))
 	case *spec.Rollout:
 		note("tests.latency", "none", document.Lookup(s.body, "tests", "latency", "quantile"))
 		for i := range known.Stages {
-			d := withDefaults[spec.Stage]()
+			d := spec.DefaultsOf[spec.Stage]()
 			note("min_samples", strconv.FormatInt(d.MinSamples, 10), document.Lookup(s.body, "stages", i, "min_samples"))
 			note("max_wait", d.MaxWait.String(), document.Lookup(s.body, "stages", i, "max_wait"))
 			note("on_no_data", d.OnNoData, document.Lookup(s.body, "stages", i, "on_no_data"))
@@ -270,17 +269,11 @@ func (p *Program) Unset(id string) (all []spec.Unset) {
 	for i, g := range s.Gate {
 		if g.OnFail == spec.OnFailHold {
 			at := document.Items(document.Lookup(s.node, "gate"))[i]
-			note("hold.timeout", withDefaults[spec.Hold]().Timeout.String(), document.Lookup(at, "hold", "timeout"))
-			note("hold.default", withDefaults[spec.Hold]().Default, document.Lookup(at, "hold", "default"))
+			note("hold.timeout", spec.DefaultsOf[spec.Hold]().Timeout.String(), document.Lookup(at, "hold", "timeout"))
+			note("hold.default", spec.DefaultsOf[spec.Hold]().Default, document.Lookup(at, "hold", "default"))
 		}
 	}
 	return all
-}
-
-// withDefaults is a spec that leaves everything out.
-func withDefaults[S any]() (s S) {
-	spec.SetDefaults(reflect.ValueOf(&s))
-	return s
 }
 
 // reportCycle walks needs among the steps that never became ready until one comes again.

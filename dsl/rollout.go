@@ -133,7 +133,7 @@ func checkStages(sp *spec.Rollout, c *checker, s *step) {
 		at := stages.Content[i]
 		decode.Positive(c.src, at, "max_wait")
 		hasShadow, hasWeight := document.Lookup(at, "shadow") != nil, document.Lookup(at, "weight") != nil
-		if maxWait := cmp.Or(stage.MaxWait, withDefaults[spec.Stage]().MaxWait); stage.Bake > maxWait && !isComputed(at, "max_wait") {
+		if maxWait := cmp.Or(stage.MaxWait, spec.DefaultsOf[spec.Stage]().MaxWait); stage.Bake > maxWait && !isComputed(at, "max_wait") {
 			c.src.Errorf(document.PlaceOf(at, "bake"), "stages", "increase `max_wait`", "`bake: %s` is longer than the stage may take (`max_wait: %s`)", stage.Bake, maxWait)
 		}
 		switch {
@@ -182,7 +182,7 @@ func checkDelta(sp *spec.Rollout, c *checker, s *step, stage int) {
 func checkReach(sp *spec.Rollout, c *checker, s *step, stage int) {
 	at := document.Lookup(s.body, "stages", stage)
 	st, rps := sp.Stages[stage], document.Lookup(s.body, "traffic", "rps")
-	defaults := withDefaults[spec.Stage]()
+	defaults := spec.DefaultsOf[spec.Stage]()
 	share, wait, needed := max(st.Shadow, st.Weight), cmp.Or(st.MaxWait, defaults.MaxWait), cmp.Or(st.MinSamples, defaults.MinSamples)
 	if share == 0 || rps == nil || sp.Traffic.RPS == 0 || isComputed(at, "max_wait") || isComputed(at, "min_samples") || st.OnNoData == "hold" {
 		return
@@ -203,7 +203,7 @@ func checkLeast(sp *spec.Rollout, c *checker, at *yaml.Node, stage spec.Stage) {
 	if samples == nil || isComputed(at, "min_samples") || share == 0 {
 		return
 	}
-	least := spec.LeastErrors(share, cmp.Or(sp.Tests.Errors.Alpha, withDefaults[spec.ErrorTest]().Alpha), 0)
+	least := spec.LeastErrors(share, cmp.Or(sp.Tests.Errors.Alpha, spec.DefaultsOf[spec.ErrorTest]().Alpha), 0)
 	if stage.MinSamples > 0 && stage.MinSamples < least {
 		c.src.Warnf(samples, "stages", "write at least `min_samples: "+strconv.FormatInt(least, 10)+"`",
 			"with %d samples no test can find a candidate that fails every request: the stage takes at least %d", stage.MinSamples, least)

@@ -26,7 +26,7 @@ func (c *checker) checkTimes(s *step) {
 		c.src.Errorf(errors, "required", "write `attempts: 1` to try it once, or remove it for infrastructure alone", "the list of errors is empty")
 	}
 	document.CheckTwice(c.src, errors)
-	if ignored := document.Lookup(s.body, "hang"); scalarOf(ignored, "action") == spec.HangIgnore && len(ignored.Content) > 2 {
+	if ignored := document.Lookup(s.body, "hang"); document.TextAt(ignored, "action") == spec.HangIgnore && len(ignored.Content) > 2 {
 		c.src.Warnf(document.KeyNode(ignored, "action"), "range", "write `action: warn`, or remove the others", "with `action: ignore` nothing else of `hang` has an effect")
 	}
 	at := document.PlaceOf(s.node, "timeout")

@@ -20,6 +20,14 @@ func Lookup(n *yaml.Node, path ...any) *yaml.Node {
 	return n
 }
 
+// TextAt is the text of the scalar at a path; empty where there is none.
+func TextAt(n *yaml.Node, path ...any) string {
+	if at := Lookup(n, path...); at != nil && at.Kind == yaml.ScalarNode {
+		return at.Value
+	}
+	return ""
+}
+
 // Unalias returns what an alias stands for, and anything else as it is.
 func Unalias(n *yaml.Node) *yaml.Node {
 	if n != nil && n.Kind == yaml.AliasNode {

@@ -2,7 +2,6 @@ package transform
 
 import (
 	"fmt"
-	"iter"
 	"path"
 	"regexp"
 	"slices"
@@ -76,15 +75,12 @@ func checkPatterns(r document.Reporter, paths *yaml.Node, ending string) {
 	}
 }
 
-// valuesBelow yields the texts of the scalars at and below a node.
-func valuesBelow(n *yaml.Node) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for at := range document.Scalars(n) {
-			if !yield(at.Value) {
-				return
-			}
-		}
+// valuesBelow are the texts of the scalars at and below a node.
+func valuesBelow(n *yaml.Node) (values []string) {
+	for at := range document.Scalars(n) {
+		values = append(values, at.Value)
 	}
+	return values
 }
 
 // checkNotEmpty reports a list that has nothing in it.

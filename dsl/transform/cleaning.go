@@ -2,7 +2,6 @@ package transform
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -112,7 +111,7 @@ func (g *Cleaning) checkContaminated(r document.Reporter) {
 	for i, n := range g.nodes {
 		if IsReader(g.all[i].typ) {
 			readers++
-			read = slices.Collect(valuesBelow(document.Lookup(n, "config", "path")))
+			read = valuesBelow(document.Lookup(n, "config", "path"))
 		}
 	}
 	for i, n := range g.nodes {
@@ -160,22 +159,19 @@ func ReadsVariables(body *yaml.Node, key string) bool {
 // InPlace are the patterns of the files that a resolved cleaning reads where they are, not in its inputs, sorted. It is an error if a path
 // leaves the folder of an input: what is there is not kept with the run.
 func InPlace(sp *spec.Clean) ([]string, error) {
+	readsFiles := func(typ string) bool { return IsReader(typ) || Is[Decontaminate](typ) }
+	configs, labels, err := configsOf[struct{ Path, Against spec.Paths }](sp, readsFiles)
+	if err != nil {
+		return nil, err
+	}
 	var all []string
-	list, wired := wireSpec(sp)
-	for i, n := range list {
-		var config struct{ Path, Against spec.Paths }
-		if !IsReader(n.Type) && !Is[Decontaminate](n.Type) || len(n.Config) == 0 {
-			continue
-		}
-		if err := json.Unmarshal(n.Config, &config); err != nil {
-			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
-		}
+	for i, config := range configs {
 		for _, pattern := range slices.Concat(config.Path, config.Against) {
 			switch {
 			case !inputpath.IsIn(pattern):
 				all = append(all, pattern)
 			case !inputpath.Within(pattern):
-				return nil, fmt.Errorf("transform %s: the path %q leaves the folder of its input", wired[i].label(), pattern)
+				return nil, fmt.Errorf("transform %s: the path %q leaves the folder of its input", labels[i], pattern)
 			}
 		}
 	}

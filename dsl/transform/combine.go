@@ -100,11 +100,10 @@ func (Combine) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
 	}
 	for name, of := range document.Entries(config, "combine") {
 		t := cel.DynType
-		switch fn := document.Lookup(of, "fn"); {
-		case fn == nil:
-		case fn.Value == "count":
+		switch document.TextAt(of, "fn") {
+		case "count":
 			t = cel.IntType
-		case fn.Value == "group":
+		case "group":
 			t = cel.ListType(cel.DynType)
 		}
 		out = out.with(name.Value, t)

@@ -1,8 +1,6 @@
 package transform
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -44,19 +42,8 @@ func (Exec) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 
 // Execs returns the configs of the Exec transforms of a resolved spec.
 func Execs(sp *spec.Clean) ([]Exec, error) {
-	var all []Exec
-	list, wired := wireSpec(sp)
-	for i, n := range list {
-		if !Is[Exec](n.Type) {
-			continue
-		}
-		config := spec.DefaultsOf[Exec]()
-		if err := json.Unmarshal(n.Config, &config); err != nil {
-			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
-		}
-		all = append(all, config)
-	}
-	return all, nil
+	configs, _, err := configsOf[Exec](sp, Is[Exec])
+	return configs, err
 }
 
 // ProgramFiles are the workspace files that programs of a cleaning depend on. One that names none depends on all but the documents of the

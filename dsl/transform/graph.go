@@ -75,6 +75,22 @@ func wireSpec(sp *spec.Clean) ([]*spec.Transform, []wiring) {
 	})
 }
 
+// configsOf are the configs in a resolved spec of the transforms of such types, if they have one, with the labels of these.
+func configsOf[C any](sp *spec.Clean, such func(typ string) bool) (configs []C, labels []string, err error) {
+	list, wired := wireSpec(sp)
+	for i, n := range list {
+		if !such(n.Type) || len(n.Config) == 0 {
+			continue
+		}
+		config := spec.DefaultsOf[C]()
+		if err := json.Unmarshal(n.Config, &config); err != nil {
+			return nil, nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
+		}
+		configs, labels = append(configs, config), append(labels, wired[i].label())
+	}
+	return configs, labels, nil
+}
+
 // members are the transforms inside a group.
 func members(t *spec.Transform) (chain, extra []*spec.Transform) {
 	if t.Source != nil {

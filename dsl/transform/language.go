@@ -61,7 +61,7 @@ func (DetectLanguage) Counts(to Counts, label string, config *yaml.Node) {
 // Shape implements Shaper.
 func (DetectLanguage) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape {
 	if keep := document.Lookup(config, "keep"); keep != nil {
-		in.Languages = slices.Collect(valuesBelow(keep))
+		in.Languages = valuesBelow(keep)
 	}
 	if as := document.Lookup(config, "as"); as != nil {
 		return in.with(as.Value, cel.DynType).with(as.Value+"_confidence", cel.DoubleType) // no language is null

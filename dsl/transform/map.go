@@ -23,7 +23,7 @@ type MapToFields struct {
 
 // Check demands that something is computed or kept.
 func (MapToFields) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
-	if keep := document.Lookup(config, "append"); keep != nil && keep.Value == "true" {
+	if document.TextAt(config, "append") == "true" {
 		return
 	}
 	fields := document.Lookup(config, "fields")
@@ -39,7 +39,7 @@ func (MapToFields) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 // Shape implements Shaper.
 func (MapToFields) Shape(in Shape, config *yaml.Node, computed ExprTypes) Shape {
 	out := Shape{Fields: map[string]*cel.Type{}}
-	if keep := document.Lookup(config, "append"); keep != nil && keep.Value == "true" {
+	if document.TextAt(config, "append") == "true" {
 		out = in
 		for n := range document.Scalars(document.Lookup(config, "drop")) {
 			out = out.without(n.Value)

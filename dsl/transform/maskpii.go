@@ -1,8 +1,6 @@
 package transform
 
 import (
-	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 
@@ -36,16 +34,12 @@ type MaskPII struct {
 
 // HashKeys are the variables of the secrets that a cleaning's hashes are made with, sorted.
 func HashKeys(spec *spec.Clean) ([]string, error) {
+	configs, _, err := configsOf[MaskPII](spec, Is[MaskPII])
+	if err != nil {
+		return nil, err
+	}
 	var all []string
-	list, wired := wireSpec(spec)
-	for i, n := range list {
-		var config MaskPII
-		if !Is[MaskPII](n.Type) || len(n.Config) == 0 {
-			continue
-		}
-		if err := json.Unmarshal(n.Config, &config); err != nil {
-			return nil, fmt.Errorf("transform %s: %w", wired[i].label(), err)
-		}
+	for _, config := range configs {
 		if config.Key != "" {
 			all = append(all, config.Key)
 		}
@@ -90,10 +84,10 @@ func (MaskPII) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 
 // Counts implements Counter: it counts what it finds by its kind.
 func (MaskPII) Counts(to Counts, label string, config *yaml.Node) {
-	if action := document.Lookup(config, "action"); action != nil && action.Value == "drop" {
+	if document.TextAt(config, "action") == "drop" {
 		to.add("rules", label)
 	}
-	kinds := slices.Collect(valuesBelow(document.Lookup(config, "kinds")))
+	kinds := valuesBelow(document.Lookup(config, "kinds"))
 	if len(kinds) == 0 {
 		kinds = slices.Clone(piiKinds)
 	}

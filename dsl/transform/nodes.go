@@ -12,12 +12,8 @@ import (
 
 // transformNodes are the nodes of all transforms of a clean step, each group before those inside it, with what the graph sees of them.
 func transformNodes(body *yaml.Node) ([]*yaml.Node, []wiring) {
-	typ := ""
-	if at := document.Lookup(body, "type"); at != nil {
-		typ = at.Value
-	}
 	chain, extra := memberNodes(body)
-	return wire(typ, chain, extra, func(n *yaml.Node) (w wiring, chain, extra []*yaml.Node) {
+	return wire(document.TextAt(body, "type"), chain, extra, func(n *yaml.Node) (w wiring, chain, extra []*yaml.Node) {
 		w = readWiring(n)
 		if w.group() {
 			chain, extra = memberNodes(n)
@@ -44,12 +40,7 @@ func memberNodes(body *yaml.Node) (chain, extra []*yaml.Node) {
 
 // readWiring reads what the graph sees of a transform.
 func readWiring(n *yaml.Node) (w wiring) {
-	if at := document.Lookup(n, "type"); at != nil && at.Kind == yaml.ScalarNode {
-		w.typ = at.Value
-	}
-	if at := document.Lookup(n, "name"); at != nil && at.Kind == yaml.ScalarNode {
-		w.name = at.Value
-	}
+	w.typ, w.name = document.TextAt(n, "type"), document.TextAt(n, "name")
 	for name, at := range inputNodes(n) {
 		w.inputs = append(w.inputs, at.Value)
 		if name != "" {

@@ -37,7 +37,7 @@ func (QualityFilter) Check(r document.Reporter, _ StepFacts, config *yaml.Node) 
 	document.CheckTwice(r, rules)
 	for _, set := range []string{"gopher", "c4", "fineweb"} {
 		own := document.Lookup(config, set)
-		if own != nil && rules != nil && !slices.Contains(slices.Collect(valuesBelow(rules)), set) {
+		if own != nil && rules != nil && !slices.Contains(valuesBelow(rules), set) {
 			r.Errorf(document.KeyNode(config, set), "unknown-key", "add `"+set+"` to `rules`, or remove it", "`%[1]s` has no effect: it is not one of the `rules`", set)
 		}
 	}
@@ -70,7 +70,7 @@ func (QualityFilter) CheckRows(r document.Reporter, in Shape, _, config *yaml.No
 	if in.Languages == nil || rules == nil {
 		return
 	}
-	if slices.Contains(slices.Collect(valuesBelow(rules)), "gopher") && !slices.Contains(in.Languages, "en") {
+	if slices.Contains(valuesBelow(rules), "gopher") && !slices.Contains(in.Languages, "en") {
 		least := document.Lookup(config, "gopher", "min_stop_words")
 		if document.Lookup(config, "gopher", "stop_words") == nil && (least == nil || least.Value != "0") {
 			r.Warnf(rules, "language", "write `gopher: {stop_words: [...]}` with frequent words of the language, or `min_stop_words: 0`",
@@ -171,7 +171,7 @@ func (QualityFilter) Counts(to Counts, label string, config *yaml.Node) {
 	if !Is[QualityFilter](label) {
 		own = label + "/"
 	}
-	for set := range valuesBelow(document.Lookup(config, "rules")) {
+	for _, set := range valuesBelow(document.Lookup(config, "rules")) {
 		to.addPrefix("rules", own+set+"/")
 	}
 }

@@ -158,7 +158,7 @@ func (ValidateWithSchema) Shape(in Shape, config *yaml.Node, _ ExprTypes) Shape 
 // CheckRows implements RowChecker: a property that a field is known not to be rejects every row.
 func (ValidateWithSchema) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node) {
 	schema := document.Lookup(config, "schema")
-	required := slices.Collect(valuesBelow(document.Lookup(schema, "required")))
+	required := valuesBelow(document.Lookup(schema, "required"))
 	for key, property := range document.Entries(schema, "properties") {
 		got, typ := in.typeOf(key.Value), document.Lookup(property, "type")
 		_, known := in.Fields[key.Value]
@@ -173,11 +173,7 @@ func (ValidateWithSchema) CheckRows(r document.Reporter, in Shape, _, config *ya
 
 // schemaType is the type that a JSON Schema gives a value. A `number` may be an int or a double.
 func schemaType(schema *yaml.Node) *cel.Type {
-	typ := document.Lookup(schema, "type")
-	if typ == nil || typ.Kind != yaml.ScalarNode {
-		return cel.DynType
-	}
-	switch typ.Value {
+	switch document.TextAt(schema, "type") {
 	case "string":
 		return cel.StringType
 	case "boolean":
@@ -185,10 +181,7 @@ func schemaType(schema *yaml.Node) *cel.Type {
 	case "object":
 		return cel.MapType(cel.StringType, cel.DynType)
 	case "array":
-		if items := document.Lookup(schema, "items"); items != nil {
-			return cel.ListType(schemaType(items))
-		}
-		return cel.ListType(cel.DynType)
+		return cel.ListType(schemaType(document.Lookup(schema, "items")))
 	}
 	return cel.DynType
 }

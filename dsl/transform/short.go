@@ -91,34 +91,37 @@ func shortReader(r document.Reporter, paths *yaml.Node) *yaml.Node {
 	}
 	for n := range document.Scalars(paths) {
 		ending := fileEnding(n.Value)
-		if inputFolder.MatchString(n.Value) {
+		_, known := readers[ending]
+		switch {
+		case inputFolder.MatchString(n.Value):
 			folderRead(r, n, ".jsonl")
-			return unread(paths)
-		}
-		if _, ok := readers[ending]; !ok {
-			if unreadable.MatchString(ending) {
-				r.Errorf(n, "file-format", "convert the files in a `run` step first, to one of "+strings.Join(slices.Sorted(maps.Keys(readers)), ", "), "`read` cannot read files that end with %s", ending)
-				return unread(paths)
-			}
+		case unreadable.MatchString(ending):
+			r.Errorf(n, "file-format", "convert the files in a `run` step first, to one of "+strings.Join(slices.Sorted(maps.Keys(readers)), ", "), "`read` cannot read files that end with %s", ending)
+		case !known:
 			r.Errorf(n, "file-format", "give the format: {type: ReadFromCsv, config: {path: ...}} as the first of `transforms`", "`read` takes the format from the file extension, and that of `%s` is missing or unknown", n.Value)
-			return unread(paths)
-		}
-		if found != "" && readers[found] != readers[ending] {
+		case found != "" && readers[found] != readers[ending]:
 			r.Errorf(n, "file-format", "read each format with a transform of its own", "`read` takes files of one format, but these have the extensions %s and %s", found, ending)
-			return unread(paths)
+		default:
+			found = ending
+			continue
 		}
-		found = ending
+		return unread(paths)
 	}
 	reader := readers[found]
 	if reader.transform == "" {
 		r.Errorf(paths, "required", "for example data/*.jsonl", "`read` lists no files")
 		return unread(paths)
 	}
-	config := document.NewMapping(paths, document.NewScalar(paths, "path"), paths)
+	config := []*yaml.Node{document.NewScalar(paths, "path"), paths}
 	if reader.key != "" {
-		config.Content = append(config.Content, document.NewScalar(paths, reader.key), document.NewScalar(paths, reader.value))
+		config = append(config, document.NewScalar(paths, reader.key), document.NewScalar(paths, reader.value))
 	}
-	return document.NewMapping(paths, document.NewScalar(paths, "type"), document.NewScalar(paths, reader.transform), document.NewScalar(paths, "config"), config)
+	return newReader(paths, reader.transform, config...)
+}
+
+// newReader makes a transform that reads, where a node is.
+func newReader(at *yaml.Node, typ string, config ...*yaml.Node) *yaml.Node {
+	return document.NewMapping(at, document.NewScalar(at, "type"), document.NewScalar(at, typ), document.NewScalar(at, "config"), document.NewMapping(at, config...))
 }
 
 // fileEnding tells the format of files, which may be compressed, and in a bucket that has options.
@@ -142,8 +145,7 @@ func fileEndings(name string) (format, packed string) {
 
 // unread is a reader in the place of one that could not be told, which was reported: what follows it is not to blame.
 func unread(at *yaml.Node) *yaml.Node {
-	config := document.NewMapping(at, document.NewScalar(at, "path"), document.NewScalar(at, "unread.jsonl"))
-	return document.NewMapping(at, document.NewScalar(at, "type"), document.NewScalar(at, readers[".jsonl"].transform), document.NewScalar(at, "config"), config)
+	return newReader(at, readers[".jsonl"].transform, document.NewScalar(at, "path"), document.NewScalar(at, "unread.jsonl"))
 }
 
 // shortWriter is the transform that writes, by a word.

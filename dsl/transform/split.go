@@ -24,16 +24,13 @@ var constantKey = regexp.MustCompile(`^\s*(?:["']([^"']*)["']|-?[0-9.]+|true|fal
 
 // checkKey reports a key that does not tell rows apart.
 func checkKey(r document.Reporter, config *yaml.Node) {
-	key := document.Lookup(config, "key")
-	if key == nil || key.Kind != yaml.ScalarNode {
-		return
-	}
-	if m := constantKey.FindStringSubmatch(key.Value); m != nil {
+	key := document.TextAt(config, "key")
+	if m := constantKey.FindStringSubmatch(key); m != nil {
 		hint := "for example row.id"
 		if celField.MatchString(m[1]) {
 			hint = "write row." + m[1]
 		}
-		r.Errorf(key, "row", hint, "the key `%s` is the same for all rows, so they all stay together", key.Value)
+		r.Errorf(document.Lookup(config, "key"), "row", hint, "the key `%s` is the same for all rows, so they all stay together", key)
 	}
 }
 

@@ -78,7 +78,7 @@ func (WriteToCSV) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node)
 	if columns == nil {
 		return
 	}
-	named, fields := slices.Collect(valuesBelow(columns)), in.Names()
+	named, fields := valuesBelow(columns), in.Names()
 	for n := range document.Scalars(columns) {
 		if in.typeOf(n.Value) == nil {
 			r.Errorf(n, "row", nearest.Hint(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
