@@ -373,7 +373,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 		case !ok:
 			c.src.Errorf(key, "param", nearest.Hint(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
 		case v == nil || slices.ContainsFunc(expr.Inside(v), func(e *expr.Expression) bool { return !e.OK }): // reported
-		case len(expr.Inside(v)) == 0 && !expr.IsArtifact(decl.Type):
+		case expr.IsKnown(v) && !expr.IsArtifact(decl.Type):
 			c.checkParamValue(n, key.Value, decl, expr.Known(v))
 		default:
 			if t := expr.TypeOf(v); !takes(decl, t) {

@@ -38,10 +38,8 @@ func (ts *TypeSystem) Artifacts(t *cel.Type, raw json.RawMessage) []artifact.Ref
 	case ts.ObjectType(t) != nil:
 		o := ts.ObjectType(t)
 		eachField(raw, func(name string, item json.RawMessage) {
-			if field, ok := o.Fields[name]; ok {
+			if field := o.typeOf(name); field != nil {
 				all = append(all, ts.Artifacts(field, item)...)
-			} else if o.Rest != nil {
-				all = append(all, ts.Artifacts(o.Rest, item)...)
 			}
 		})
 	}
@@ -62,12 +60,7 @@ func (ts *TypeSystem) At(t *cel.Type, path string) *cel.Type {
 	case t.Kind() == types.MapKind:
 		return ts.atField(path, func(string) *cel.Type { return t.Parameters()[1] })
 	case o != nil:
-		return ts.atField(path, func(name string) *cel.Type {
-			if field, ok := o.Fields[name]; ok {
-				return field
-			}
-			return o.Rest
-		})
+		return ts.atField(path, o.typeOf)
 	}
 	return nil
 }

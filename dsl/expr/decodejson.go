@@ -73,11 +73,8 @@ func (ts *TypeSystem) decodeObject(typ *ObjectType, raw json.RawMessage) (ref.Va
 		if v, ok := seen[field]; ok {
 			return v, nil
 		}
-		t, ok := typ.Fields[field]
-		if !ok && typ.Rest != nil {
-			t, ok = typ.Rest, true
-		}
-		if !ok {
+		t := typ.typeOf(field)
+		if t == nil {
 			return nil, nil
 		}
 		if parts == nil {

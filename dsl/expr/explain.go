@@ -87,11 +87,8 @@ func (x *explainer) report(issues *cel.Issues) {
 		if message == "" {
 			continue // was told of where it is declared
 		}
-		if undefined.MatchString(err.Message) && offset < len([]rune(x.e.Text)) && []rune(x.e.Text)[offset] == '.' {
-			offset++ // at the name, not at the dot
-			if offset < len([]rune(x.e.Text)) && []rune(x.e.Text)[offset] == '?' {
-				offset++
-			}
+		if _, after := x.around(); undefined.MatchString(err.Message) {
+			offset += len(after) - len(x.fromName()) // at the name, not at the dot
 		}
 		x.e.Report(x.src, offset, code, hint, message)
 	}
@@ -107,8 +104,8 @@ func (x *explainer) explain(message string) (code, text, hint string) {
 	if m := overload.FindStringSubmatch(message); m != nil {
 		return x.noOverload(m[1], m[2])
 	}
-	if code, text, hint, ok := notInstance(message, x.fieldAt(x.offset)); ok {
-		if before := string([]rune(x.e.Text)[:min(x.offset, utf8.RuneCountInString(x.e.Text))]); hint == "" && wholeItem.MatchString(before) {
+	if code, text, hint, ok := notInstance(message, fieldName.FindString(x.fromName())); ok {
+		if before, _ := x.around(); hint == "" && wholeItem.MatchString(before) {
 			hint = "write `item`: it is the element itself"
 		}
 		return code, text, hint
@@ -133,7 +130,8 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 		return o != nil && o.Fields[name] != nil
 	}
 	word := cmp.Or(x.hyphenated(), name)
-	if m := publishedName.FindStringSubmatch(string([]rune(x.e.Text)[:min(x.offset, len([]rune(x.e.Text)))])); m != nil {
+	before, _ := x.around()
+	if m := publishedName.FindStringSubmatch(before); m != nil {
 		return "name", fmt.Sprintf("`%s` is not defined here", name), "write " + m[1] + "['" + m[2] + word + "']: in an expression a hyphen is a subtraction"
 	}
 	switch hint = x.nameHint(name); {
@@ -169,12 +167,9 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 	x.bind()
 	ast.PreOrderVisit(x.e.tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
 		of := ownerOf(n, name)
-		t := x.typeOf(of)
+		t := present(x.typeOf(of))
 		if t == nil || here {
 			return
-		}
-		if IsOptional(t) {
-			t = t.Parameters()[0]
 		}
 		if o := x.ts.ObjectType(t); o != nil && o.Fields[name] == nil {
 			here = x.e.offset(n.ID()) == x.offset
@@ -245,9 +240,8 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	}
 	name = strings.TrimPrefix(name, "@") // of `in`
 	if x.e.Scope == ScopeRow {
-		text := []rune(x.e.Text)
-		at := min(x.offset, len(text))
-		hint = slips.Column(operands, string(text[:at]), string(text[at:]))
+		before, after := x.around()
+		hint = slips.Column(operands, before, after)
 	}
 	if hint == "" {
 		hint = cmp.Or(slips.Operator(name, operands, x.e.Text), x.objectHint(name, operands))
@@ -255,13 +249,17 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	return "type", fmt.Sprintf("`%s` is not defined for %s", name, operands), hint
 }
 
-// fieldAt is the name behind the dot at an offset.
-func (x *explainer) fieldAt(offset int) string {
+// around is the text before the error that is explained, and the text from there on.
+func (x *explainer) around() (before, after string) {
 	text := []rune(x.e.Text)
-	if offset >= len(text) {
-		return ""
-	}
-	return fieldName.FindString(strings.TrimLeft(string(text[offset:]), ".?"))
+	at := min(x.offset, len(text))
+	return string(text[:at]), string(text[at:])
+}
+
+// fromName is the text from the name on that is at the error, or behind the dot there.
+func (x *explainer) fromName() string {
+	_, after := x.around()
+	return strings.TrimLeft(after, ".?")
 }
 
 var (
@@ -275,8 +273,7 @@ var (
 
 // slashed is the metric that was meant by a name with what follows it: metrics.val/acc. What follows is not told of.
 func (x *explainer) slashed(owner *ObjectType, name string) string {
-	text := []rune(x.e.Text)
-	at := strings.TrimLeft(string(text[min(x.offset, len(text)):]), ".?")
+	at := x.fromName()
 	for _, field := range owner.FieldNames() {
 		if owner.Code == "metric" && field != name && !IsIdentifier(field) && strings.HasPrefix(at, field) {
 			x.unknown = append(x.unknown, [2]int{x.offset, x.offset + len(field) + 1})
@@ -305,8 +302,7 @@ func (x *explainer) reportHyphen() bool {
 
 // hyphenated is a name at the error with hyphens in it, which CEL takes for subtractions: what follows the first is not told of.
 func (x *explainer) hyphenated() string {
-	text := []rune(x.e.Text)
-	word := hyphenName.FindString(strings.TrimLeft(string(text[min(x.offset, len(text)):]), ".?"))
+	word := hyphenName.FindString(x.fromName())
 	if word != "" {
 		x.unknown = append(x.unknown, [2]int{x.offset, x.offset + len(word) + 1})
 	}

@@ -30,9 +30,7 @@ func (x *explainer) typeAt(path []Segment) *cel.Type {
 	if bound := x.bound[path[0].Name]; bound != nil {
 		t = bound
 	}
-	if t != nil && IsOptional(t) {
-		t = t.Parameters()[0]
-	}
+	t = present(t)
 	for _, seg := range path[1:] {
 		switch {
 		case t == nil:
@@ -46,9 +44,7 @@ func (x *explainer) typeAt(path []Segment) *cel.Type {
 			}
 			t = o.Fields[seg.Name]
 		}
-		if t != nil && IsOptional(t) {
-			t = t.Parameters()[0]
-		}
+		t = present(t)
 	}
 	return t
 }

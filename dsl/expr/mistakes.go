@@ -93,8 +93,8 @@ func (x *explainer) objectHint(operator, operands string) string {
 
 // indexed is the constant text within the first brackets that begin where the error is.
 func (x *explainer) indexed() string {
-	text := []rune(x.e.Text)
-	if m := constantIndex.FindStringSubmatch(string(text[min(x.offset, len(text)):])); m != nil {
+	_, after := x.around()
+	if m := constantIndex.FindStringSubmatch(after); m != nil {
 		return m[1]
 	}
 	return ""

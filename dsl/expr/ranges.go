@@ -73,11 +73,7 @@ func (e *Expression) known(ts *TypeSystem, x ast.Expr) Range {
 
 // rangeOf is what is known of the values of a field of an operand, which may be an optional.
 func (e *Expression) rangeOf(ts *TypeSystem, of ast.Expr, field string) Range {
-	t := e.tree.GetType(of.ID())
-	if IsOptional(t) {
-		t = t.Parameters()[0]
-	}
-	o := ts.ObjectType(t)
+	o := ts.ObjectType(present(e.tree.GetType(of.ID())))
 	if o == nil {
 		return Range{}
 	}

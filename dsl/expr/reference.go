@@ -2,6 +2,7 @@ package expr
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,17 +169,9 @@ var reserved = []string{
 func IsReserved(word string) bool { return slices.Contains(reserved, word) }
 
 // IsIdentifier reports whether s is a name of the language: [a-z][a-z0-9_]*.
-func IsIdentifier(s string) bool {
-	if s == "" || s[0] < 'a' || s[0] > 'z' {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
-			return false
-		}
-	}
-	return true
-}
+func IsIdentifier(s string) bool { return identifier.MatchString(s) }
+
+var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // ReadsArtifact reports whether any part of the expression is an artifact of some type, as what is picked from a list of instances may be.
 func (e *Expression) ReadsArtifact(kinds []artifact.Type) bool {

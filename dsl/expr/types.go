@@ -39,6 +39,14 @@ type ObjectType struct {
 	Code string
 }
 
+// typeOf is the type of a field, or nil when there is none.
+func (o *ObjectType) typeOf(name string) *cel.Type {
+	if t, known := o.Fields[name]; known {
+		return t
+	}
+	return o.Rest
+}
+
 // TypeSystem knows the types of one pipeline. It is CEL's type provider: the fields of an object are those declared and no others.
 type TypeSystem struct {
 	*types.Registry
@@ -121,10 +129,7 @@ func (ts *TypeSystem) FindStructFieldType(name, fieldName string) (*types.FieldT
 	if o == nil {
 		return ts.Registry.FindStructFieldType(name, fieldName)
 	}
-	t, known := o.Fields[fieldName]
-	if !known {
-		t = o.Rest
-	}
+	t := o.typeOf(fieldName)
 	if t == nil {
 		return nil, false
 	}
@@ -345,6 +350,14 @@ func TypeName(t *cel.Type) string {
 		return "object"
 	}
 	return strings.TrimPrefix(strings.TrimPrefix(t.String(), "google.protobuf."), objectPrefix)
+}
+
+// present is a type without that it may be absent.
+func present(t *cel.Type) *cel.Type {
+	if t != nil && IsOptional(t) {
+		return t.Parameters()[0]
+	}
+	return t
 }
 
 // IsOptional reports whether a type is one of values that may be absent.

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -160,17 +159,7 @@ func Known(v Value) any {
 }
 
 // IsKnown reports whether a value holds no expression.
-func IsKnown(v Value) bool {
-	switch v := v.(type) {
-	case Computed, Template:
-		return false
-	case List:
-		return !slices.ContainsFunc(v, func(item Value) bool { return !IsKnown(item) })
-	case Mapping:
-		return !slices.ContainsFunc(v.Values, func(item Value) bool { return !IsKnown(item) })
-	}
-	return true
-}
+func IsKnown(v Value) bool { return len(Inside(v)) == 0 }
 
 // Inside lists the expressions of a value.
 func Inside(v Value) (all []*Expression) {

@@ -311,9 +311,8 @@ func (m *Matrix) Optional() map[string]bool {
 
 // IsKnown reports whether the matrix holds no expression.
 func (m *Matrix) IsKnown() bool {
-	return expr.IsKnown(m.Axes) &&
-		!slices.ContainsFunc(m.Include, func(e Mapping) bool { return !expr.IsKnown(e.Entries) }) &&
-		!slices.ContainsFunc(m.Exclude, func(e Mapping) bool { return !expr.IsKnown(e.Entries) })
+	isOpen := func(e Mapping) bool { return !expr.IsKnown(e.Entries) }
+	return expr.IsKnown(m.Axes) && !slices.ContainsFunc(m.Include, isOpen) && !slices.ContainsFunc(m.Exclude, isOpen)
 }
 
 // MayHave reports whether an axis may have the value that an entry has for it.
