@@ -88,9 +88,7 @@ func open(ctx context.Context, opts Options, every time.Duration) (*Door, error)
 	}
 	switch {
 	case d.keys != nil || d.tokens != nil: // nobody is anonymous
-	case d.mutual:
-		d.anonymous = []Verb{Infer, Metrics}
-	case spec.IsLoopback(g.Listen):
+	case !d.mutual && spec.IsLoopback(g.Listen):
 		d.anonymous = []Verb{Infer, Metrics, Admin}
 	default:
 		d.anonymous = []Verb{Infer, Metrics}

@@ -158,9 +158,7 @@ func (c *countedAnswer) WriteHeader(status int) {
 
 // Write implements http.ResponseWriter.
 func (c *countedAnswer) Write(p []byte) (int, error) {
-	if c.status < http.StatusOK {
-		c.status = http.StatusOK
-	}
+	c.status = max(c.status, http.StatusOK)
 	c.failed = c.failed || c.left()
 	n, err := c.ResponseWriter.Write(p)
 	c.bytes += int64(n)

@@ -78,18 +78,17 @@ func Run(ctx context.Context, o Options) error {
 	if o.RPS <= 0 {
 		return fmt.Errorf("%w: %v requests per second is not positive", ErrUnfit, o.RPS)
 	}
-	transport := &http.Transport{MaxIdleConnsPerHost: concurrency, TLSClientConfig: o.TLS}
-	defer transport.CloseIdleConnections()
+	r := newReplay(o)
+	defer r.client.CloseIdleConnections()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}, fail: cancel}
+	r.fail = cancel
 	defer r.group.Wait() // before the connections are closed
-	r.heard.Store(time.Now().UnixNano())
-	inputs, err := r.inputs(ctx, "")
+	meta, err := r.metadata(ctx, "")
 	if err != nil {
 		return err
 	}
-	if err := r.send(ctx, inputs); err != nil {
+	if err := r.send(ctx, meta.Inputs); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
@@ -99,10 +98,8 @@ func Run(ctx context.Context, o Options) error {
 // could be, what the version refuses, and when none of the first rows has a label that is to be sent along. Other failures are for a rollout to
 // count.
 func Probe(ctx context.Context, o Options, version string) error {
-	transport := &http.Transport{TLSClientConfig: o.TLS}
-	defer transport.CloseIdleConnections()
-	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}}
-	r.heard.Store(time.Now().UnixNano())
+	r := newReplay(o)
+	defer r.client.CloseIdleConnections()
 	meta, err := r.metadata(ctx, "/versions/"+version)
 	if err != nil {
 		return err
@@ -197,20 +194,19 @@ type replay struct {
 	heard  atomic.Int64 // when something last answered, in Unix nanoseconds
 }
 
-// Outputs says what a version of the model answers; nil for one that is not described.
-func Outputs(ctx context.Context, o Options, version string) ([]oip.TensorMetadata, error) {
-	transport := &http.Transport{TLSClientConfig: o.TLS}
-	defer transport.CloseIdleConnections()
+func newReplay(o Options) *replay {
+	transport := &http.Transport{MaxIdleConnsPerHost: concurrency, TLSClientConfig: o.TLS}
 	r := &replay{Options: o, client: &http.Client{Transport: transport, Timeout: callTimeout}}
 	r.heard.Store(time.Now().UnixNano())
-	meta, err := r.metadata(ctx, "/versions/"+version)
-	return meta.Outputs, err
+	return r
 }
 
-// inputs are what the model takes.
-func (r *replay) inputs(ctx context.Context, path string) ([]oip.TensorMetadata, error) {
-	meta, err := r.metadata(ctx, path)
-	return meta.Inputs, err
+// Outputs says what a version of the model answers; nil for one that is not described.
+func Outputs(ctx context.Context, o Options, version string) ([]oip.TensorMetadata, error) {
+	r := newReplay(o)
+	defer r.client.CloseIdleConnections()
+	meta, err := r.metadata(ctx, "/versions/"+version)
+	return meta.Outputs, err
 }
 
 // metadata asks the server what the model takes and answers, waiting until it serves.

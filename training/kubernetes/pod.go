@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"strconv"
@@ -85,9 +86,7 @@ func (p *Pool) secretOf(g gang, r training.Request, template corev1.PodTemplateS
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range p.variables(environ) {
-		secret.StringData[name] = value
-	}
+	maps.Copy(secret.StringData, p.variables(environ))
 	return secret, nil
 }
 
@@ -95,8 +94,7 @@ func (p *Pool) secretOf(g gang, r training.Request, template corev1.PodTemplateS
 func (p *Pool) podOf(g gang, r training.Request, template corev1.PodTemplateSpec, node int) (*corev1.Pod, error) {
 	meta := p.owned(g, g.podName(node))
 	meta.Labels[labelNode] = strconv.Itoa(node)
-	image := r.Image
-	image = cmp.Or(image, p.opts.Spec.Runtime.Image)
+	image := cmp.Or(r.Image, p.opts.Spec.Runtime.Image)
 	secret := corev1.LocalObjectReference{Name: g.incarnation()}
 	own := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(bool),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -132,9 +133,7 @@ func (p *Pool) watch(ctx context.Context, g gang, h handedOut, notice func(train
 	err := p.follow(ctx, g, func(pods map[string]corev1.Pod) (bool, error) {
 		loss.Nodes = g.lost(h, pods, time.Now())
 		if len(loss.Nodes) == 0 {
-			for name, pod := range pods {
-				last[name] = pod
-			}
+			maps.Copy(last, pods)
 			for node := range h.Pods {
 				pod := pods[g.podName(node)]
 				if told[node] || condition(&pod, corev1.DisruptionTarget) == nil {

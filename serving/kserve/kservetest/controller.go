@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -116,11 +118,7 @@ func (c *Controller) Report(name string, status map[string]any) {
 func (c *Controller) Running() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var names []string
-	for name := range c.running {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Keys(c.running))
 }
 
 func (c *Controller) play(ctx context.Context) {
