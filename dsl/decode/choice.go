@@ -42,12 +42,7 @@ func ExactlyOne[T any](src *document.Source, at, n *yaml.Node, what string) stri
 
 // HasUnknownKey reports whether a mapping has a key that its struct lacks.
 func HasUnknownKey(n *yaml.Node, of reflect.Type) bool {
-	for key := range document.Entries(n) {
-		if !HasKey(of, key.Value) {
-			return true
-		}
-	}
-	return false
+	return !document.OnlyKeys(n, func(key string) bool { return HasKey(of, key) })
 }
 
 // codeList lists words as code: `a`, `b` and `c`.

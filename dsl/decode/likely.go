@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"cmp"
 	"math"
 	"reflect"
 	"regexp"
@@ -32,14 +33,7 @@ func LikelyHint(n *yaml.Node, t reflect.Type) string {
 		return ""
 	case spec.TimeType:
 		if m := dateLike.FindStringSubmatch(n.Value); m != nil {
-			clock, seconds := "00:00", ":00"
-			if m[2] != "" {
-				clock = m[2]
-			}
-			if m[3] != "" {
-				seconds = m[3]
-			}
-			return "write " + m[1] + "T" + clock + seconds + "Z, or with the offset from UTC"
+			return "write " + m[1] + "T" + cmp.Or(m[2], "00:00") + cmp.Or(m[3], ":00") + "Z, or with the offset from UTC"
 		}
 	}
 	switch t.Kind() {
