@@ -204,7 +204,7 @@ func (c *checker) checkTensorRTVariant(tensorrt *yaml.Node) {
 // checkFlavor checks the keys that only one of TensorRT's builders has.
 func (c *checker) checkFlavor(tensorrt *yaml.Node) {
 	compute, level := document.Lookup(tensorrt, "compute"), document.Lookup(tensorrt, "builder_level")
-	switch flavor := scalarOf(tensorrt, "flavor"); {
+	switch flavor := document.TextAt(tensorrt, "flavor"); {
 	case flavor == "" || flavor == spec.FlavorTrtexec:
 		if compute != nil {
 			c.src.Errorf(compute, "variant", "add `flavor: rtx`", "`compute` has no effect: trtexec builds for the GPU that it runs on")

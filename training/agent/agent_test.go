@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -141,6 +140,3 @@ func TestFreePortLiesOutsideTheEphemeralRange(t *testing.T) {
 		}
 	}
 }
-
-// kill ends the ranks at once.
-func (r *ranks) kill() { r.stop(context.Background(), 0) }
