@@ -35,10 +35,10 @@ func (u unpriced) severity() document.Severity {
 }
 
 func (u unpriced) why() string {
-	switch u.which {
-	case localPools:
+	switch {
+	case u.which == localPools:
 		return "`" + u.step + "` runs in a local pool without a price, whose nodes cost nothing"
-	case allPools:
+	case u.which == allPools:
 		return "`" + u.step + "` runs in a pool without a price"
 	}
 	return "`" + u.step + "` may run in a pool without a price"
