@@ -83,10 +83,12 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	if at := document.Lookup(s.body, "select"); at != nil && spec.Select != "fastest" && spec.Select != "smallest" && !slices.Contains(names, spec.Select) {
 		c.src.Errorf(at, "variant", nearest.Hint(spec.Select, append(names, "fastest", "smallest")), "%q is not a variant, nor `fastest` or `smallest`", spec.Select)
 	}
-	unsure := func(name string) bool {
-		return spec.Variants[name].TensorRT != nil && spec.Variants[name].TensorRT.IsRTX()
-	}
-	if (spec.Select == "" || spec.Select == "fastest") && !slices.ContainsFunc(names, func(name string) bool { return !unsure(name) }) {
+	onGPU := document.Lookup(s.body, "resources", "gpu") != nil
+	measured := slices.ContainsFunc(names, func(name string) bool {
+		engine := spec.Variants[name].TensorRT
+		return onGPU || engine == nil || !engine.IsRTX()
+	})
+	if (spec.Select == "" || spec.Select == "fastest") && len(names) > 0 && !measured {
 		c.src.Warnf(variants, "variant", "write `select: "+names[0]+"`", "no variant is measured on a machine without a GPU, so none is the fastest there")
 	}
 }

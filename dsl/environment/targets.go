@@ -17,8 +17,8 @@ import (
 	"github.com/sluiceml/sluice/internal/objectstore"
 )
 
-// checkTargets reports two targets on one port, impossible batch sizes, providers that are never used, models that KServe cannot read, invalid addresses, empty commands,
-// and gateways that are open to everyone.
+// checkTargets reports two targets on one port, impossible batch sizes, providers that are never used, models that KServe cannot read, invalid
+// addresses, empty commands, and gateways that are open to everyone.
 func checkTargets(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	taken := map[int]takenPort{}
 	for key, body := range document.Entries(root, "targets") {
