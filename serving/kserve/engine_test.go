@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve/kservetest"
@@ -199,7 +200,7 @@ func TestEngineIsRefused(t *testing.T) {
 		}
 	}
 	services, keys := len(here.inferenceServices()), here.keys()
-	rtx := here.engine(plan.Engine{Flavor: plan.RTX}, map[string]string{plan.File: onnxtest.MLP})
+	rtx := here.engine(plan.Engine{Flavor: spec.FlavorRTX}, map[string]string{plan.File: onnxtest.MLP})
 	_, _, err = here.target("rtx").Load(t.Context(), 0, routing.Release{Model: rtx, Run: "r", Step: "ship"}, nil)
 	if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, "an engine of TensorRT for RTX, which Triton") {
 		t.Errorf("got %v, want a LoadError that speaks of TensorRT for RTX", err)

@@ -37,9 +37,6 @@ const (
 	format = "tensorrt"
 )
 
-// RTX is the flavor of the engines of TensorRT for RTX.
-const RTX = "rtx"
-
 // Engine is a TensorRT engine.
 type Engine struct {
 	// Flavor is that of the variant. An engine of TensorRT for RTX has all compute capabilities that it was built for, and a GPU and a driver only

@@ -480,7 +480,7 @@ func TestEngine(t *testing.T) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	before := here.tree()
-	rtx := here.model(map[string]string{plan.File: "an engine"}, plan.Engine{Flavor: plan.RTX}.Meta())
+	rtx := here.model(map[string]string{plan.File: "an engine"}, plan.Engine{Flavor: spec.FlavorRTX}.Meta())
 	if _, err := here.open(here.releases(), "3", rtx); err == nil || !strings.Contains(err.Error(), "TensorRT for RTX") || !slices.Equal(before, here.tree()) {
 		t.Errorf("%v; the repository was %q, and is %q", err, before, here.tree())
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/plan"
@@ -19,7 +20,7 @@ func Engine(name string, m artifact.Manifest) (Repository, error) {
 	if err != nil {
 		return Repository{}, err
 	}
-	if e.Flavor == plan.RTX {
+	if e.Flavor == spec.FlavorRTX {
 		return Repository{}, errors.New("the model is an engine of TensorRT for RTX, which Triton's TensorRT backend cannot load: release an " +
 			"engine that the compile step builds without `flavor: rtx`, or an `onnx` variant")
 	}

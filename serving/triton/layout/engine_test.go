@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/plan"
@@ -136,7 +137,7 @@ func TestEngineThatTritonCannotServe(t *testing.T) {
 	for want, e := range map[string]plan.Engine{
 		`tensor "n" of the engine has an unsupported element type`:                   {Inputs: list(tensor("n", "FP8", 1)), Outputs: list(tensor("y", oip.FP32, 1))},
 		`tensor "n" of the engine has no dimensions`:                                 {Inputs: list(tensor("n", oip.Int64)), Outputs: list(tensor("y", oip.FP32, 1))},
-		"an engine of TensorRT for RTX, which Triton's TensorRT backend cannot load": {Flavor: plan.RTX},
+		"an engine of TensorRT for RTX, which Triton's TensorRT backend cannot load": {Flavor: spec.FlavorRTX},
 	} {
 		if _, err := Engine("m", manifest(t, e, plan.File)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
