@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -77,6 +78,8 @@ func (p plugin) register() error {
 func loadLibrary(path string) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
+	runtime.LockOSThread() // dlerror is of the thread's last call
+	defer runtime.UnlockOSThread()
 	if C.dlopen(name, C.RTLD_LAZY) == nil {
 		return fmt.Errorf("load %s: %s", filepath.Base(path), C.GoString(C.dlerror()))
 	}
