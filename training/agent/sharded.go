@@ -151,8 +151,7 @@ func (c *committer) joined(ctx context.Context) ([]int, error) {
 	} else if err != nil {
 		return nodes, err
 	}
-	c.done.Store(step)
-	c.reached.Store(cmp.Or(c.shards.reported, step))
+	c.whole(step)
 	c.ranks.node.log.Info("all parts are committed", "step", step, "nodes", c.nodes)
 	return nodes, nil
 }
@@ -187,10 +186,19 @@ func (c *committer) lastShards(ctx context.Context, together bool) error {
 // readWhole reads which commit is the newest. Another node may have completed one that this node no longer waits for.
 func (c *committer) readWhole(ctx context.Context) error {
 	steps, err := checkpoint.Steps(ctx, c.store, c.ranks.key)
-	if err == nil && len(steps) > 0 {
-		c.done.Store(max(c.done.Load(), steps[len(steps)-1]))
+	if err == nil && len(steps) > 0 && steps[len(steps)-1] > c.done.Load() {
+		c.whole(steps[len(steps)-1])
 	}
 	return err
+}
+
+// whole notes that all nodes have committed a checkpoint. Its step is that of the metrics only where this node had its part.
+func (c *committer) whole(step int64) {
+	c.done.Store(step)
+	if step == c.shards.mine {
+		step = cmp.Or(c.shards.reported, step)
+	}
+	c.reached.Store(step)
 }
 
 // finishAsked commits this node's part of the step that all nodes were to commit next. If all nodes were told to stop, there is no time for
