@@ -130,6 +130,7 @@ func (o *modelOrigin) addOutputs(ctx context.Context, s *store.Store, v registry
 	if isCompilation(step.Kind) && json.Unmarshal(step.Outputs, &compiled) == nil {
 		for _, name := range slices.Sorted(maps.Keys(compiled.Variants)) {
 			built := compiled.Variants[name]
+			built.Measured = built.IsMeasured()
 			o.Variants = append(o.Variants, originVariant{
 				Step: step.Step, Name: name, Selected: name == compiled.Selected.Name, IsThis: built.Model.Digest == v.Artifact.Digest, VariantOutput: built,
 			})
