@@ -109,7 +109,7 @@ func (w *referenceWriter) output(ts *expr.TypeSystem, path string, t *cel.Type) 
 	case o != nil && strings.HasSuffix(path, "metrics"):
 		w.line("| `%s.NAME` | double, for each name in `metrics` |", path)
 	case o != nil && strings.HasSuffix(path, "variants"):
-		w.line("| `%s.NAME` | as `source`, for each name in `variants` |", path)
+		w.line("| `%s.NAME` | as `source`, for each name in `variants`; of engines with `flavor: rtx` also `.measured`, a bool, and `.?parity`, `.?latency` and `.?throughput` |", path)
 	case o == nil || expr.IsArtifact(o.Name):
 		w.line("| `%s` | %s |", path, expr.TypeName(t))
 	default:

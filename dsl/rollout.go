@@ -67,6 +67,8 @@ func (c *checker) checkEngine(s *step, target spec.Target) {
 		name := built.Select
 		if r.Path[2].Name == "variants" {
 			name = r.Path[3].Name
+		} else if built.Variants[name] == (spec.Variant{}) { // it selects by what it measures
+			name = anyRTX(built.Variants)
 		}
 		switch engine := built.Variants[name].TensorRT; {
 		case engine == nil:
@@ -77,6 +79,15 @@ func (c *checker) checkEngine(s *step, target spec.Target) {
 			e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a target with `triton`", "`"+name+"` is an engine, and an `embedded` target runs ONNX Runtime")
 		}
 	}
+}
+
+// anyRTX returns the first name of variants if all of them are engines of TensorRT for RTX, and else nothing.
+func anyRTX(variants map[string]spec.Variant) string {
+	names := slices.Sorted(maps.Keys(variants))
+	if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return variants[name].TensorRT == nil || !variants[name].TensorRT.IsRTX() }) {
+		return ""
+	}
+	return names[0]
 }
 
 // checkLatency warns of a latency test that is not made.

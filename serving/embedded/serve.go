@@ -50,7 +50,7 @@ func Serve(
 func load(ctx context.Context, t spec.EmbeddedTarget, batched, dir string, log *slog.Logger) (gateway.Upstream, error) {
 	if _, err := os.Stat(filepath.Join(dir, plan.File)); err == nil {
 		return nil, errors.New("the model is a TensorRT engine, which only a server with a GPU can load, but an embedded target runs ONNX " +
-			"Runtime: release an `onnx` variant of the compile step, or use a target with `triton`")
+			"Runtime: release an `onnx` variant of the compile step, or use a target with `triton`, or with `process` for an engine of TensorRT for RTX")
 	}
 	file, err := onnx.ModelFile(dir)
 	if err != nil {
