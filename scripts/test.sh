@@ -3,7 +3,7 @@
 #
 # Packages that link the Temporal server or prism, Beam's own runner, are tested without the race detector: compiling those two for it takes
 # longer than all the rest. So are package compile, whose test program starts itself again and again, and some that compute for long in one
-# goroutine: with the detector they take three to five times as long. Most wait for other processes more than they work, so two run at once.
+# goroutine: with the detector they take three to five times as long. Most wait for other processes more than they work, so three run at once.
 # The one with most processes measures time, and runs alone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,8 +21,8 @@ mapfile -t whole < <(grep -E "$heavy" <<<"$links" | sed 's/\.test .*//' | grep -
 test=(go test -vet=off -ldflags='-s -w')
 
 "$SLUICE_PYTHON_ENV/bin/python3" -B -m unittest discover -q -s examples/spam </dev/null
-"${test[@]}" -race -timeout 10m "${light[@]}" </dev/null
-"${test[@]}" -count=1 -p 2 -timeout 20m "${whole[@]}" </dev/null
+"${test[@]}" -race -p 3 -timeout 10m "${light[@]}" </dev/null
+"${test[@]}" -count=1 -p 3 -timeout 20m "${whole[@]}" </dev/null
 "${test[@]}" -count=1 -timeout 30m ./integration </dev/null
 
 # Without a cache of workflows each of their tasks is replayed from the beginning, as after the loss of a worker.
