@@ -96,6 +96,34 @@ func TestAnswerWhileLoading(t *testing.T) {
 	b.untilServing(t, doc.Revision)
 }
 
+// TestMetadataWhileLoading: until a release is loaded that is to have all traffic, as after a rollback, metadata are of the one that serves.
+func TestMetadataWhileLoading(t *testing.T) {
+	ready := make(chan struct{})
+	var b *bench
+	b = openerBench(t, func(ctx context.Context, r routing.Release, _ func(string)) (Upstream, error) {
+		if r.Version == "1" {
+			return b.echo(), nil
+		}
+		select {
+		case <-ready:
+			return b.echo(), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}, nil)
+	doc := b.route(t, nil, weightedBehaviour{"1", "", 1})
+	b.untilServing(t, doc.Revision)
+	doc = b.route(t, nil, weightedBehaviour{"1", "", 0}, weightedBehaviour{"2", "", 1})
+	b.until(t, func() bool { s := b.State(); return len(s.Releases) == 2 && s.Releases[1].State == Loading })
+	for _, path := range []string{"/v2/models/m", "/v2/models/m/ready", "/v2/models/m/config"} {
+		if w := b.do(http.MethodGet, path, ""); w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	close(ready)
+	b.untilServing(t, doc.Revision)
+}
+
 // TestSweepWaitsForWhatIsUnderWay: what serves a release that was dropped is removed when nobody waits for its answer.
 func TestSweepWaitsForWhatIsUnderWay(t *testing.T) {
 	var b *bench

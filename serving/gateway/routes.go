@@ -115,13 +115,16 @@ func (g *Gateway) metadata(version string) (*oip.ModelMetadata, error) {
 	return meta, nil
 }
 
-// hold holds the release that metadata are asked of.
+// hold holds the release that metadata are asked of: of those that serve, while the document's is still being loaded.
 func (g *Gateway) hold(version string) (*assignment, error) {
 	if version == "" {
 		g.mu.RLock()
 		serving, _ := g.doc.Serving()
-		g.mu.RUnlock()
 		version = serving.Version
+		if g.table.complete() {
+			version = g.table.heaviest().Version
+		}
+		g.mu.RUnlock()
 	}
 	a, err := g.assign(version, "")
 	if err == nil {
