@@ -36,6 +36,16 @@ func (b *bench) echo() Upstream {
 	return &scripted{behaviour: "echo", release: b.release, onClose: func() {}}
 }
 
+// echoOnce opens a release once it may.
+func (b *bench) echoOnce(ctx context.Context, ready <-chan struct{}) (Upstream, error) {
+	select {
+	case <-ready:
+		return b.echo(), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 func TestAnOpeningThatIsNoLongerWantedIsStopped(t *testing.T) {
 	var b *bench
 	var stopped atomic.Bool
@@ -69,12 +79,7 @@ func TestAnswerWhileLoading(t *testing.T) {
 	var b *bench
 	b = openerBench(t, func(ctx context.Context, _ routing.Release, waiting func(string)) (Upstream, error) {
 		waiting("a machine")
-		select {
-		case <-ready:
-			return b.echo(), nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return b.echoOnce(ctx, ready)
 	}, nil)
 	asked := func() (message, again string) {
 		w := b.do(http.MethodPost, inferPath, request)
@@ -104,12 +109,7 @@ func TestMetadataWhileLoading(t *testing.T) {
 		if r.Version == "1" {
 			return b.echo(), nil
 		}
-		select {
-		case <-ready:
-			return b.echo(), nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		return b.echoOnce(ctx, ready)
 	}, nil)
 	doc := b.route(t, nil, weightedBehaviour{"1", "", 1})
 	b.untilServing(t, doc.Revision)

@@ -115,18 +115,20 @@ func (g *Gateway) metadata(version string) (*oip.ModelMetadata, error) {
 	return meta, nil
 }
 
-// hold holds the release that metadata are asked of: of those that serve, while the document's is still being loaded.
+// hold keeps the release that metadata are asked of: without a version the one with the most traffic, as the table has it while the document's
+// is still being loaded.
 func (g *Gateway) hold(version string) (*assignment, error) {
-	if version == "" {
-		g.mu.RLock()
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	switch {
+	case version != "":
+	case g.table.complete():
+		version = g.table.heaviest().Version
+	default:
 		serving, _ := g.doc.Serving()
 		version = serving.Version
-		if g.table.complete() {
-			version = g.table.heaviest().Version
-		}
-		g.mu.RUnlock()
 	}
-	a, err := g.assign(version, "")
+	a, err := g.assigned(version, "")
 	if err == nil {
 		a.dropShadow()
 	}

@@ -198,6 +198,11 @@ func (a *assignment) dropShadow() {
 func (g *Gateway) assign(version, key string) (*assignment, error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
+	return g.assigned(version, key)
+}
+
+// assigned is assign for a caller that holds mu.
+func (g *Gateway) assigned(version, key string) (*assignment, error) {
 	t := g.table
 	if t != nil && t.trial && g.lapsed() {
 		return g.assignStable(t.stable, version)
