@@ -64,30 +64,38 @@ func (c *checker) checkEngine(s *step, target spec.Target) {
 		if !ok {
 			continue
 		}
-		name := built.Select
+		names := []string{built.Select}
 		if r.Path[2].Name == "variants" {
-			name = r.Path[3].Name
-		} else if built.Variants[name] == (spec.Variant{}) { // it selects by what it measures
-			name = anyRTX(built.Variants)
+			names[0] = r.Path[3].Name
+		} else if _, named := built.Variants[built.Select]; !named { // `fastest` or `smallest`: any of them
+			names = slices.Sorted(maps.Keys(built.Variants))
 		}
-		switch engine := built.Variants[name].TensorRT; {
-		case engine == nil:
-		case engine.IsRTX() && (target.Embedded != nil || target.Triton != nil || target.KServe != nil):
-			e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a `process` target whose command loads the engine",
-				"`"+name+"` is an engine of TensorRT for RTX, which neither ONNX Runtime nor Triton loads")
-		case target.Embedded != nil:
-			e.ReportReference(c.src, r, "target", "release an `onnx` variant, or use a target with `triton`", "`"+name+"` is an engine, and an `embedded` target runs ONNX Runtime")
+		var message, help string
+		for _, name := range slices.Backward(names) { // so that the first is reported
+			why, instead := engineRefusal(built.Variants[name].TensorRT, target)
+			if why == "" {
+				message = "" // the step may select this one
+				break
+			}
+			message, help = "`"+name+"` is "+why, instead
+		}
+		if message != "" {
+			e.ReportReference(c.src, r, "target", help, message)
 		}
 	}
 }
 
-// anyRTX returns the first name of variants if all of them are engines of TensorRT for RTX, and else nothing.
-func anyRTX(variants map[string]spec.Variant) string {
-	names := slices.Sorted(maps.Keys(variants))
-	if len(names) == 0 || slices.ContainsFunc(names, func(name string) bool { return variants[name].TensorRT == nil || !variants[name].TensorRT.IsRTX() }) {
-		return ""
+// engineRefusal returns why a target cannot run an engine, and what to do; nothing if it can, or if there is no engine.
+func engineRefusal(engine *spec.TensorRTVariant, target spec.Target) (why, help string) {
+	switch {
+	case engine == nil:
+	case engine.IsRTX() && (target.Embedded != nil || target.Triton != nil || target.KServe != nil):
+		return "an engine of TensorRT for RTX, which neither ONNX Runtime nor Triton loads",
+			"release an `onnx` variant, or use a `process` target whose command loads the engine"
+	case target.Embedded != nil:
+		return "an engine, and an `embedded` target runs ONNX Runtime", "release an `onnx` variant, or use a target with `triton`"
 	}
-	return names[0]
+	return "", ""
 }
 
 // checkLatency warns of a latency test that is not made.
