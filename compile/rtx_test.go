@@ -150,24 +150,6 @@ print(reasons(trt, int(trt.Runtime(logger_of(trt)).get_engine_validity(pathlib.P
 	return strings.TrimSpace(string(out))
 }
 
-// TestRTXIsDeterministic: the same engine comes of the same model.
-func TestRTXIsDeterministic(t *testing.T) {
-	installRTX(t)
-	var digests []string
-	for range 2 {
-		job := newJob(t, onnxtest.MLP, samples(t, 2, vectors), map[string]spec.Variant{"a": {TensorRT: rtx(rowsOf("x", 8, 16))}})
-		job.Spec.Select = "a"
-		out, err := Run(t.Context(), job)
-		if err != nil {
-			t.Fatal(err)
-		}
-		digests = append(digests, out.Selected.Model.Digest)
-	}
-	if digests[0] != digests[1] {
-		t.Errorf("two engines of the same model: %v", digests)
-	}
-}
-
 const determinant = `
 import onnx, sys
 from onnx import helper
