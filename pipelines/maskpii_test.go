@@ -61,7 +61,7 @@ func TestGraphHoldsNoSecrets(t *testing.T) {
 - {type: WriteToJson}
 `))
 	j.WorkDir, j.Secrets, j.Programs = t.TempDir(), map[string]string{"KEY": key}, pipelines.Programs{Env: []string{"TOKEN=" + key}}
-	j.Runner = pipelines.Runner{Dataflow: &spec.JobService{Endpoint: "localhost:1"}}
+	j.Runner = pipelines.Runner{Flink: &spec.FlinkRunner{Master: "flink.example.com:8081"}}
 	graph, err := pipelines.GraphOf(t.Context(), j)
 	if err != nil {
 		t.Fatal(err)

@@ -24,33 +24,20 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// Runner says where the Beam graph of a job runs; its fields correspond to the keys of an environment. If all are nil, the graph runs in
-// the child process.
+// Runner says where the Beam graph of a job runs. If Flink is nil, the graph runs in the child process.
 type Runner struct {
-	Flink    *spec.FlinkRunner `json:"flink,omitempty"`
-	Spark    *spec.JobService  `json:"spark,omitempty"`
-	Dataflow *spec.JobService  `json:"dataflow,omitempty"`
+	Flink *spec.FlinkRunner `json:"flink,omitempty"`
 }
 
 // RunnerOf returns the runner that an environment configures.
-func RunnerOf(c spec.CleanSettings) Runner {
-	return Runner{Flink: c.Flink, Spark: c.Spark, Dataflow: c.Dataflow}
-}
-
-// service returns the external job service, or nil.
-func (r Runner) service() *spec.JobService {
-	if r.Spark != nil {
-		return r.Spark
-	}
-	return r.Dataflow
-}
+func RunnerOf(c spec.CleanSettings) Runner { return Runner{Flink: c.Flink} }
 
 // inProcess reports whether the graph runs entirely in the child process.
-func (r Runner) inProcess() bool { return r.Flink == nil && r.service() == nil }
+func (r Runner) inProcess() bool { return r.Flink == nil }
 
 // elsewhere reports whether processes other than the child do the work, possibly on other machines.
 func (r Runner) elsewhere() bool {
-	return r.service() != nil || r.Flink != nil && r.Flink.Master != "" && !loopback(r.Flink.Master)
+	return r.Flink != nil && r.Flink.Master != "" && !loopback(r.Flink.Master)
 }
 
 // loopback reports whether an address is a loopback address.
@@ -65,14 +52,8 @@ func loopback(address string) bool {
 
 // bundles returns how many bundles of a stage the cluster processes at a time.
 func (r Runner) bundles(workers int) int {
-	n := 0
-	if s := r.service(); s != nil {
-		n = s.Parallelism
-	} else if r.Flink != nil {
-		n = r.Flink.Parallelism
-	}
-	if n > 0 {
-		return n
+	if r.Flink != nil && r.Flink.Parallelism > 0 {
+		return r.Flink.Parallelism
 	}
 	return workers
 }
@@ -82,16 +63,13 @@ var ownRunner = inprocess.Name
 
 // runGraph runs the job's graph on the job's runner.
 func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) error {
-	switch {
-	case job.Runner.inProcess():
+	if job.Runner.inProcess() {
 		if _, err := beam.Run(ctx, ownRunner, graph); err != nil {
 			return fmt.Errorf("run the Beam pipeline: %s", rows.Clip(err.Error(), maxBeamError))
 		}
 		return nil
-	case job.Runner.Flink != nil:
-		return runOnFlink(ctx, job, graph)
 	}
-	return runOn(ctx, job, graph, job.Runner.service().Endpoint)
+	return runOnFlink(ctx, job, graph)
 }
 
 // runOnFlink runs the graph on a Flink job server that it starts for this job alone.
@@ -121,7 +99,7 @@ func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) 
 	p := portable.Job{
 		Endpoint: endpoint, Name: "sluice" + strings.ToLower(rand.Text()[:16]), Parallelism: job.Runner.bundles(job.Parallelism),
 	}
-	if f := job.Runner.Flink; f != nil && f.Master != "" {
+	if f := job.Runner.Flink; f.Master != "" {
 		p.Cancel = func(ctx context.Context) error { return flink.Cancel(ctx, f.Master, p.Name) }
 	}
 	if !job.Runner.elsewhere() {

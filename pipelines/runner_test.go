@@ -3,6 +3,7 @@ package pipelines_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,12 +77,11 @@ func needFlink(t *testing.T) {
 // Workers in processes of their own, as on a cluster, do the same, and tell of their progress and of their errors.
 func TestWorkers(t *testing.T) {
 	needFlink(t)
-	server, err := flink.Start(t.Context(), flink.Config{Dir: t.TempDir(), Memory: 512 << 20})
+	_, port, err := net.SplitHostPort(startCluster(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(server.Stop)
-	cluster := pipelines.Runner{Spark: &spec.JobService{Endpoint: server.Endpoint, Parallelism: 2}}
+	cluster := pipelines.Runner{Flink: &spec.FlinkRunner{Master: "LOCALHOST:" + port, Parallelism: 2}} // which is not taken for this machine
 	input := write(t, map[string]string{"a": strings.Join(manyRows(1500), ""), "b": "{\n"})
 	clean := func(r pipelines.Runner, text string) (spec.CleanOutput, meter.Progress, string, error) {
 		exe, err := os.Executable()
@@ -138,7 +138,7 @@ func TestClusterRefuses(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			j := job(t.TempDir(), chain(t, input, "[{type: ReadFromJson, config: {path: INPUT/*}}, "+test.transform+", {type: WriteToJson}]"))
-			j.Runner = pipelines.Runner{Dataflow: &spec.JobService{Endpoint: "localhost:1"}}
+			j.Runner = pipelines.Runner{Flink: &spec.FlinkRunner{Master: "flink.example.com:8081"}}
 			j.Programs.Env = os.Environ()
 			if test.name == "secret" {
 				j.Secrets = map[string]string{"PII_KEY": "x"}

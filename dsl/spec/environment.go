@@ -43,17 +43,13 @@ func DefaultEnvironment() *Environment {
 	return env
 }
 
-// CleanSettings limit the cleaning's child process and say where its Beam graph runs: at most one of Flink, Spark and Dataflow.
-// Without any of them the child works alone, on Beam's own runner for one machine.
+// CleanSettings limit the cleaning's child process and say where its Beam graph runs. Without Flink the child works alone, on Beam's own
+// runner for one machine.
 type CleanSettings struct {
 	// Memory is the memory limit of the cleaning process, and of the heap of the job server that it starts. Default 1GiB.
 	Memory Size `json:"memory,omitempty" dsl:"default=1GiB"`
 	// Flink runs the cleaning on Apache Flink.
 	Flink *FlinkRunner `json:"flink,omitempty"`
-	// Spark runs the cleaning on Apache Spark, through a Beam job service that you run.
-	Spark *JobService `json:"spark,omitempty"`
-	// Dataflow runs the cleaning on Google's Dataflow, through a Beam job service that you run.
-	Dataflow *JobService `json:"dataflow,omitempty"`
 }
 
 // FlinkRunner is Apache Flink behind a job server that is started for each cleaning.
@@ -62,14 +58,6 @@ type FlinkRunner struct {
 	Master string `json:"master,omitempty"`
 	// JobServer is Beam's job server for that version of Flink: a jar, or a folder of jars. Default: flink in $SLUICE_CACHE.
 	JobServer string `json:"job_server,omitempty"`
-	// Parallelism is the number of slots of the cluster that a cleaning takes. Default: one for each CPU of this machine.
-	Parallelism int `json:"parallelism,omitempty" dsl:"min=1,max=10000"`
-}
-
-// JobService is a service of Beam's job API that runs already.
-type JobService struct {
-	// Endpoint is the address of the job service: host:port.
-	Endpoint string `json:"endpoint"`
 	// Parallelism is the number of slots of the cluster that a cleaning takes. Default: one for each CPU of this machine.
 	Parallelism int `json:"parallelism,omitempty" dsl:"min=1,max=10000"`
 }

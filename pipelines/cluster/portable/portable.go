@@ -1,4 +1,4 @@
-// Package portable runs a Beam graph on a runner with Beam's job API, such as Flink or Spark. It is independent of what the graph does.
+// Package portable runs a Beam graph on a runner with Beam's job API, such as Flink. It is independent of what the graph does.
 //
 // It replaces Beam's own universal.Execute, which builds a worker with the Go compiler, treats a canceled job as successful, and leaves the
 // job running on the cluster when its caller is gone.
