@@ -252,10 +252,10 @@ func (c *checker) declare() {
 	if c.alone {
 		c.vars["serving"] = cel.DynType // the targets are unknown
 	}
-	c.base = expr.MustEnv(c.ts, c.vars)
+	c.base = expr.MustEnv(expr.ScopePlain, c.ts, c.vars)
 	c.afterVars = maps.Clone(c.vars)
 	c.afterVars["run"] = after
-	c.afterBase = expr.MustEnv(c.ts, c.afterVars)
+	c.afterBase = expr.MustEnv(expr.ScopePlain, c.ts, c.afterVars)
 	c.compileChildren()
 	for _, s := range c.steps {
 		c.typeFan(s)
@@ -379,7 +379,7 @@ func (c *checker) compileFree(e *expr.Expression) {
 	ts, vars := expr.FreeNames(e.Scope, c.ts, c.vars["params"])
 	key := fmt.Sprint("free ", e.Scope)
 	if c.envs[key] == nil {
-		c.envs[key] = expr.MustEnv(ts, vars)
+		c.envs[key] = expr.MustEnv(e.Scope, ts, vars)
 	}
 	e.Compile(c.src, ts, c.envs[key], vars)
 	c.use(e)

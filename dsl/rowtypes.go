@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -98,18 +99,18 @@ func (t *rowTyper) rowEnv(shape transform.Shape, whose string) (*cel.Env, map[st
 		Name: fmt.Sprintf("row %d", t.shapes), Code: "row", What: "a field of the rows that reach " + whose, Fields: shape.Fields, Rest: shape.Rest,
 	})
 	vars := map[string]*cel.Type{"row": row, "params": t.vars["params"]}
-	return expr.MustEnv(t.ts, vars), vars
+	return expr.MustEnv(expr.ScopeRow, t.ts, vars), vars
 }
 
-// fieldType is the type of a field that is set to a value of type t: what JSON makes of it.
+// fieldType is the type of a field that is set to a value of type t.
 func fieldType(t *cel.Type) *cel.Type {
 	switch t.Kind() {
-	case types.BoolKind, types.IntKind, types.DoubleKind, types.StringKind:
+	case types.BoolKind, types.IntKind, types.UintKind, types.DoubleKind, types.StringKind, types.BytesKind, types.TimestampKind, types.DurationKind:
 		return t
-	case types.UintKind:
-		return cel.IntType
-	case types.BytesKind, types.TimestampKind, types.DurationKind:
-		return cel.StringType
+	case types.OpaqueKind:
+		if t.IsExactType(value.DecimalType) {
+			return t
+		}
 	case types.ListKind:
 		return cel.ListType(fieldType(t.Parameters()[0]))
 	case types.MapKind:

@@ -237,13 +237,13 @@ func (a *archived) awaitRun(run, status string) shown {
 	return record
 }
 
-// taken does what has succeeded again, by the earlier run and by the cache: both find every result, so that keys are what they were. A
-// child pipeline is in no cache, its steps are.
+// taken does what has succeeded again, by the earlier run and by the cache: both find every result, so that keys are what they were, but for
+// those of cleanings, which compute something else since the archive was made. A child pipeline is in no cache, its steps are.
 func (a *archived) taken() {
 	a.t.Helper()
-	a.takenOver(a.again("rerun", a.runs["make"]), a.runs["make"])
+	a.takenOver(a.again("rerun", a.runs["make"]), a.runs["make"], "clean")
 	run := a.again("run", "make.yaml", "-e", "environment.yaml")
-	a.takenOver(run, a.runs["make"], "child")
+	a.takenOver(run, a.runs["make"], "child", "clean")
 }
 
 // again starts a run that succeeds. It is not the newest when a trigger has started another.

@@ -87,7 +87,7 @@ func addPieceKeys(segment string, units []numberedSource, digests map[string]str
 				continue
 			}
 			k := keyWriter{Hash: sha256.New()}
-			k.write(segment, piece.File.Name, content, piece.Start, piece.End)
+			k.write(segment, piece.File.Name, piece.File.Partitions, content, piece.Start, piece.End)
 			source.Keys[i] = hex.EncodeToString(k.Sum(nil))
 		}
 	}

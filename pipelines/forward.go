@@ -2,7 +2,6 @@ package pipelines
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
@@ -37,8 +36,8 @@ func (u *task) again(id spill.ID, offset uint64, from rows.Origin, text []byte) 
 	var r rows.Row
 	if s.looks() {
 		var err error
-		if r, err = rows.Decode(text); err != nil {
-			return fmt.Errorf("a row of a spill file: %w", err)
+		if r, _, err = rows.Unpack(text); err != nil {
+			return err
 		}
 	}
 	u.files.Of(from.Name).Reached[u.at()]--

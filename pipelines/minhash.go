@@ -137,9 +137,9 @@ func (r *rereader) set(i int) ([]uint64, error) {
 	if err := r.spills.Read(m.ID, m.Offset, text); err != nil {
 		return nil, err
 	}
-	whole, err := rows.Decode(text)
+	whole, _, err := rows.Unpack(text)
 	if err != nil {
-		return nil, fmt.Errorf("a row of a spill file: %w", err)
+		return nil, err
 	}
 	shingles, err := r.dedup.Shingles(whole)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestReadFromText(t *testing.T) {
 	})
 	dir := t.TempDir()
 	out := mustRun(t, job(dir, chain(t, input, `
-- {type: ReadFromText, config: {path: [INPUT/a.txt, INPUT/b/**]}}
+- {type: ReadFromText, config: {path: [INPUT/a.txt, INPUT/b/**], on_unreadable: reject}}
 - {type: WriteToJson}
 `)))
 	if want := (spec.Rows{Read: 9, Kept: 7, Rejected: 2}); out.Rows != want {
@@ -101,7 +101,7 @@ func TestReadFromCSV(t *testing.T) {
 	if diff := cmp.Diff(wantDead, rejections(t, dir)); diff != "" {
 		t.Errorf("dead letter (-want +got):\n%s", diff)
 	}
-	for text, want := range map[string]string{"a,b,a\n": "two columns are named \"a\"", "a,,b": "column 2 has no name", "a\rb\rc": "carriage return"} {
+	for text, want := range map[string]string{"a,b,a\n": "two columns are named \"a\"", "a,,column_2": "column 2 has no name", "a\rb\rc": "carriage return"} {
 		_, err := run(t, job(t.TempDir(), chain(t, write(t, map[string]string{"in": text}), `
 - {type: ReadFromCsv, config: {path: INPUT/in}}
 - {type: WriteToJson}

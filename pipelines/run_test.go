@@ -232,6 +232,9 @@ func TestAccountAddsUp(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		all := rapid.SliceOfN(line, 0, 40).Draw(rt, "lines")
 		text := strings.Join(all, "\n")
+		if strings.HasPrefix(strings.TrimLeft(text, "\ufeff \t\r\n"), "[") {
+			rt.Skip("it may be an array, and not lines")
+		}
 		read := 0
 		for l := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") { // a byte order mark is no row
 			if strings.TrimSpace(l) != "" {

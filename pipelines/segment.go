@@ -83,7 +83,12 @@ func (f *readFn) ProcessElement(ctx context.Context, element []byte, emit func(s
 			p.File.CountTo(&f.session.bytes)
 			u.files.Of(p.File.Name) // a file without rows has an account, too
 			err := u.cached(p, e.Source.Keys[i], func() error {
-				return f.entry().source.Format.Read(ctx, p, func(r format.Record) error { return u.read(p.File.Name, r) })
+				return f.entry().source.Format.Read(ctx, p, func(r format.Record) error {
+					if r.Row != nil {
+						f.entry().source.Locate(r.Row, &p.File)
+					}
+					return u.read(p.File.Name, r)
+				})
 			})
 			if err != nil {
 				return fmt.Errorf("read %s: %w", p.File.Name, err)

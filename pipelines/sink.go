@@ -61,7 +61,7 @@ func compileSink(t spec.Transform, split *transform.Splitter) (*sink, error) {
 
 // Take implements transform.End. A group holds the rows of one shard.
 func (s *sink) Take(to []byte, r rows.Row) (text []byte, group string, m spill.Mark, err error) {
-	if text, err = rows.Append(to, r); err != nil {
+	if text, err = rows.Pack(to, r); err != nil {
 		return nil, "", m, err
 	}
 	group, m, err = s.mark(r, text)

@@ -98,6 +98,9 @@ func (p *plan) findSources(
 		if err != nil {
 			return nil, nil, err
 		}
+		if n.source.Partitioned {
+			format.SetPartitions(found)
+		}
 		files[at] = found
 		read = append(read, found...)
 	}

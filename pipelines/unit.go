@@ -87,6 +87,13 @@ func (u *task) read(name string, r format.Record) error {
 	u.session.read.Add(1)
 	from := rows.Origin{Name: name, Offset: r.Offset}
 	entry := u.entry()
+	if why, ok := errors.AsType[*rows.Rejection](r.Rejected); ok && why.Reason == rows.ReasonDamaged {
+		if !entry.source.Tolerant {
+			return fault.Errorf(fault.User, "transform %s: %s cannot be read: %s\nhelp: replace the file, exclude it from `path`, or set `on_unreadable: reject` to go on without its rows",
+				entry.name, name, why.Message)
+		}
+		u.lost(entry, name, r)
+	}
 	if err := u.watched(entry, r.Rejected); err != nil {
 		text := string(r.Text[:min(len(r.Text), rows.MaxText+4)])
 		return u.refuse(entry, entry.name, from, rows.Clip(text, rows.MaxText), err)
@@ -94,14 +101,26 @@ func (u *task) read(name string, r format.Record) error {
 	return u.pass(entry.next, from, r.Row)
 }
 
+// maxLost bounds the rows that a corrupt file may claim.
+const maxLost = 1 << 40
+
+// lost counts the rows that cannot be read, but for the one that is rejected as a row.
+func (u *task) lost(entry *node, name string, r format.Record) {
+	if more := min(r.Lost, maxLost) - 1; more > 0 && entry.rejects == "" {
+		u.files.Of(name).Read += more
+		u.session.read.Add(more)
+		u.files.Of(name).Rejected[entry.name+"/"+rows.ReasonDamaged] += more
+	}
+}
+
 // resume passes one row of a spill file through the segment.
 func (u *task) resume(from rows.Origin, text []byte) error {
 	if err := u.tidy(); err != nil {
 		return err
 	}
-	r, err := rows.Decode(text)
+	r, _, err := rows.Unpack(text)
 	if err != nil {
-		return fmt.Errorf("a row of a spill file: %w", err)
+		return err
 	}
 	u.files.Of(from.Name).Reached[u.at()]-- // the row goes on from the cut
 	return u.pass(u.entry().next, from, r)

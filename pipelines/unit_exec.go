@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/pipelines/program"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -41,6 +42,7 @@ func (u *task) answered(n *node, from rows.Origin, r rows.Row, a program.Answer)
 	if err = u.watched(n, err); err != nil {
 		return u.leave(n, from, r, err)
 	}
+	value.Restore(map[string]any(r), map[string]any(a.Row)) // programs see JSON
 	return u.pass(n.next, from, a.Row)
 }
 

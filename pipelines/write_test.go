@@ -84,7 +84,7 @@ func TestParquetHolds(t *testing.T) {
 			"deep": deep(20), "objects": []any{map[string]any{}}, "json": "[1]",
 		},
 		{
-			"bool": false, "int": -1, "big": -(1 << 60), "double": 2, "mixed": 0.25, "text": "", "object": map[string]any{},
+			"bool": false, "int": -1, "big": -(1 << 60), "double": 2, "mixed": 0.25, "text": "", "object": map[string]any{"a": nil},
 			"list": []any{}, "nested": []any{}, "lists": []any{}, "either": 1, "nothing": nil, "far": 0.5,
 			"deep": deep(1), "objects": []any{}, "json": "x",
 		},

@@ -212,25 +212,6 @@ func TestKeySeesChanges(t *testing.T) {
 	}
 }
 
-// What earlier builds have read from Parquet or Avro is not reused, and everything else is.
-func TestKeyOfRevisedTransforms(t *testing.T) {
-	for suffix, version := range map[string]string{"jsonl": "7", "parquet": "7p2", "avro": "7a1"} {
-		b := newBench(t, `
-steps:
-  rows: {clean: {read: "/data/*.`+suffix+`", transforms: [], write: json}}
-`)
-		b.begin("r1")
-		resolved, err := b.engine.Resolve(t.Context(), b.at("r1", "rows"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		parts, err := b.engine.keys.get(resolved.Key, nil)
-		if err != nil || parts["tools"] != ShortDigest([]byte(version)) {
-			t.Errorf("%s: the key is made of %v, %v", suffix, parts, err)
-		}
-	}
-}
-
 func TestAHitWhoseArtifactIsGoneIsAMiss(t *testing.T) {
 	b := newBench(t, `
 steps:

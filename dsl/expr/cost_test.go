@@ -22,7 +22,7 @@ func TestRowCost(t *testing.T) {
 		return all
 	}
 	const limit = 100_000
-	env, err := envWithin(limit)
+	env, err := envWithin(limit, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestRowCost(t *testing.T) {
 
 // Lists that hold the same list many times over are not compared, which would take hours for elements that nobody made.
 func TestComparisonCost(t *testing.T) {
-	env, err := envWithin(100_000)
+	env, err := envWithin(100_000, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestLargestRow(t *testing.T) {
 // A row ends what would take minutes for the objects in it; what looks at each field once it does not.
 func TestLargeObjects(t *testing.T) {
 	const n = 10_000
-	env, err := envWithin(2_000_000)
+	env, err := envWithin(2_000_000, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/sluiceml/sluice/dsl/expr/value"
 )
 
 // compound is the key of a value that is more than one, or none of the simple ones.
@@ -42,6 +44,11 @@ func equalKey(v ref.Val) any {
 			return types.Uint(f)
 		}
 		return v
+	case value.Decimal:
+		if plain, ok := v.Plain(); ok {
+			return equalKey(types.DefaultTypeAdapter.NativeToValue(plain))
+		}
+		return compound("decimal " + v.Reduced())
 	}
 	return compound(appendKey(nil, v))
 }
@@ -49,7 +56,7 @@ func equalKey(v ref.Val) any {
 // appendKey adds a key's bytes, with the type before and the length, so that no two ways to put values together look the same.
 func appendKey(to []byte, v ref.Val) []byte {
 	switch v := v.(type) {
-	case types.String, types.Bool, types.Int, types.Null, types.Uint, types.Double:
+	case types.String, types.Bool, types.Int, types.Null, types.Uint, types.Double, value.Decimal:
 		key := equalKey(v)
 		return appendText(to, 's', fmt.Sprintf("%T %v", key, key))
 	case types.Bytes:

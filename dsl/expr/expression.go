@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr/meter"
+	"github.com/sluiceml/sluice/dsl/expr/value"
 )
 
 // maxCost bounds one evaluation of an expression of a pipeline, in operations: about 100 ms.
@@ -66,15 +67,35 @@ type Expression struct {
 	program *meter.Program
 }
 
-// baseEnv has the functions of every expression of a pipeline, whose names are part of the language; onceEnv has those of ScopeOnce.
+// baseEnv has the functions of every expression of a pipeline, whose names are part of the language; onceEnv has those of ScopeOnce, and rowEnv
+// those of ScopeRow.
 var (
-	baseEnv = sync.OnceValues(func() (*meter.Functions, error) { return envWithin(maxCost) })
-	onceEnv = sync.OnceValues(func() (*meter.Functions, error) { return envWithin(maxListCost) })
+	baseEnv = sync.OnceValues(func() (*meter.Functions, error) { return envWithin(maxCost, false) })
+	onceEnv = sync.OnceValues(func() (*meter.Functions, error) { return envWithin(maxListCost, false) })
+	rowEnv  = sync.OnceValues(func() (*meter.Functions, error) { return envWithin(maxRowCost, true) })
 )
 
-// envWithin has the same functions for expressions that may cost no more than limit.
-func envWithin(limit uint64) (*meter.Functions, error) {
+// functions returns the functions of the expressions of a scope.
+func (s Scope) functions() (*meter.Functions, error) {
+	switch s { //nolint:exhaustive // the others have the same
+	case ScopeOnce:
+		return onceEnv()
+	case ScopeRow:
+		return rowEnv()
+	}
+	return baseEnv()
+}
+
+// envWithin has the same functions for expressions that may cost no more than limit; over rows, those that compute with the values of rows.
+func envWithin(limit uint64, overRows bool) (*meter.Functions, error) {
 	library, matches := meter.Matching(limit)
+	var arithmetic []cel.EnvOption
+	if overRows {
+		var err error
+		if arithmetic, err = value.Arithmetic(library); err != nil {
+			return nil, err
+		}
+	}
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(library)), matches,
 		cel.OptionalTypes(),
@@ -84,16 +105,16 @@ func envWithin(limit uint64) (*meter.Functions, error) {
 		cel.ExpressionNestingDepthLimit(50),
 		ext.Strings(), ext.Math(), ext.Encoders(),
 	}
-	env, err := cel.NewCustomEnv(slices.Concat(options, lists(), best())...)
+	env, err := cel.NewCustomEnv(slices.Concat(options, arithmetic, lists(), best())...)
 	if err != nil {
 		return nil, err
 	}
 	return meter.New(env, limit)
 }
 
-// newEnv makes an environment with the given variables.
-func newEnv(ts *TypeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
-	base, err := baseEnv()
+// newEnv makes an environment of a scope with the given variables.
+func newEnv(scope Scope, ts *TypeSystem, vars map[string]*cel.Type) (*cel.Env, error) {
+	base, err := scope.functions()
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +140,7 @@ func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env,
 	e.tree = parsed.NativeRep()
 	readMetrics(e.tree)
 	e.Refs = references(e.tree)
-	checked, issues := check(env, parsed)
+	checked, issues := check(env, parsed, e.Scope)
 	if issues.Err() != nil {
 		(&explainer{src: src, ts: ts, vars: vars, e: e}).report(issues)
 		return
@@ -129,11 +150,7 @@ func (e *Expression) Compile(src *document.Source, ts *TypeSystem, env *cel.Env,
 		e.ReportStart(src, "type", cmp.Or(e.pathMeant(checked.OutputType()), hint), message)
 		return
 	}
-	functions := baseEnv
-	if e.Scope == ScopeOnce {
-		functions = onceEnv
-	}
-	base, err := functions()
+	base, err := e.Scope.functions()
 	if err == nil {
 		e.program, err = base.Plan(env, checked)
 	}
@@ -287,9 +304,9 @@ func (e *Expression) lint(src *document.Source) {
 	}))
 }
 
-// MustEnv makes an environment of names that are fixed.
-func MustEnv(ts *TypeSystem, vars map[string]*cel.Type) *cel.Env {
-	env, err := newEnv(ts, vars)
+// MustEnv makes an environment of a scope with names that are fixed.
+func MustEnv(scope Scope, ts *TypeSystem, vars map[string]*cel.Type) *cel.Env {
+	env, err := newEnv(scope, ts, vars)
 	if err != nil {
 		panic(fmt.Sprintf("dsl: %v", err))
 	}

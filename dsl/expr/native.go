@@ -12,11 +12,19 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
 // JSONValue turns a CEL value into what encoding/json would make of the same JSON, but keeps whole numbers whole.
-func JSONValue(v ref.Val) (any, error) {
+func JSONValue(v ref.Val) (any, error) { return jsonValues.native(v) }
+
+// natives converts CEL values to those of Go: of JSON, or of rows, which have more types (see package value).
+type natives struct{ rows bool }
+
+var jsonValues, rowValues = natives{}, natives{rows: true}
+
+func (n natives) native(v ref.Val) (any, error) {
 	switch v := v.(type) {
 	case types.Null:
 		return nil, nil
@@ -24,45 +32,53 @@ func JSONValue(v ref.Val) (any, error) {
 		return bool(v), nil
 	case types.Int:
 		return int64(v), nil
-	case types.Uint:
-		if v > math.MaxInt64 {
-			return nil, fmt.Errorf("%d is too large for a field", uint64(v))
-		}
-		return int64(v), nil
-	case types.Double:
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, fmt.Errorf("%v is not a JSON number", float64(v))
-		}
-		return float64(v), nil
 	case types.String:
 		return string(v), nil
-	case types.Bytes:
-		return base64.StdEncoding.EncodeToString(v), nil
-	case types.Timestamp:
-		return v.UTC().Format(time.RFC3339Nano), nil
-	case types.Duration:
-		return v.Duration.String(), nil
 	case *Object:
 		return v.native()
 	case *types.Optional:
 		if !v.HasValue() {
 			return nil, nil
 		}
-		return JSONValue(v.GetValue())
+		return n.native(v.GetValue())
 	case traits.Lister:
-		return jsonList(v)
+		return n.list(v)
 	case traits.Mapper:
-		return jsonObject(v)
+		return n.object(v)
 	case *types.Err:
 		return nil, v
+	}
+	if n.rows {
+		switch v := v.(type) {
+		case types.Uint, types.Double, types.Bytes, types.Timestamp, types.Duration, value.Decimal:
+			return v.Value(), nil
+		}
+	}
+	switch v := v.(type) {
+	case types.Uint:
+		if v > math.MaxInt64 {
+			return nil, fmt.Errorf("%d is too large for a field", uint64(v))
+		}
+		return int64(v), nil
+	case types.Double:
+		if !value.Finite(float64(v)) {
+			return nil, fmt.Errorf("%v is not a JSON number", float64(v))
+		}
+		return float64(v), nil
+	case types.Bytes:
+		return base64.StdEncoding.EncodeToString(v), nil
+	case types.Timestamp:
+		return v.UTC().Format(time.RFC3339Nano), nil
+	case types.Duration:
+		return v.Duration.String(), nil
 	}
 	return nil, fmt.Errorf("a value of type %s cannot be written as JSON", v.Type().TypeName())
 }
 
-func jsonList(v traits.Lister) (any, error) {
+func (n natives) list(v traits.Lister) (any, error) {
 	list := []any{}
 	for it := v.Iterator(); it.HasNext() == types.True; {
-		item, err := JSONValue(it.Next())
+		item, err := n.native(it.Next())
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +87,7 @@ func jsonList(v traits.Lister) (any, error) {
 	return list, nil
 }
 
-func jsonObject(v traits.Mapper) (any, error) {
+func (n natives) object(v traits.Mapper) (any, error) {
 	object := map[string]any{}
 	for it := v.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
@@ -79,7 +95,7 @@ func jsonObject(v traits.Mapper) (any, error) {
 		if !ok {
 			return nil, errors.New("a map with keys that are not strings cannot be written as JSON")
 		}
-		value, err := JSONValue(v.Get(key))
+		value, err := n.native(v.Get(key))
 		if err != nil {
 			return nil, err
 		}

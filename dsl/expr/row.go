@@ -2,7 +2,6 @@ package expr
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -44,7 +43,7 @@ func compileRow(base *meter.Functions, e spec.Expr, params map[string]any) (*Row
 	if issues.Err() != nil {
 		return nil, issues.Err()
 	}
-	checked, issues := check(env, parsed)
+	checked, issues := check(env, parsed, ScopeRow)
 	if issues.Err() != nil {
 		return nil, issues.Err()
 	}
@@ -54,9 +53,6 @@ func compileRow(base *meter.Functions, e spec.Expr, params map[string]any) (*Row
 	}
 	return &RowProgram{params: params, eval: eval}, nil
 }
-
-// rowEnv has the functions of expressions over rows.
-var rowEnv = sync.OnceValues(func() (*meter.Functions, error) { return envWithin(maxRowCost) })
 
 // RowParams gives parameters that travelled as JSON the types they were declared with, in the form that CompileRow takes.
 func RowParams(params map[string]spec.RowParam) (typed map[string]any, err error) {
@@ -77,15 +73,14 @@ func RowParams(params map[string]spec.RowParam) (typed map[string]any, err error
 	return typed, nil
 }
 
-// Eval returns the expression's value as JSON has it: nil, bool, int64, float64, string, []any or map[string]any. Timestamps and
-// durations become text, bytes base64. A missing field, a wrong type and a value that JSON lacks are errors, and too many operations
-// are meter.ErrCost.
+// Eval returns the expression's value as a row holds it (see package value). A missing field, a wrong type and a value that rows lack are
+// errors, and too many operations are meter.ErrCost.
 func (p *RowProgram) Eval(row map[string]any) (any, error) {
 	value, err := p.eval(rowVariables{row: row, params: p.params})
 	if err != nil {
 		return nil, err
 	}
-	return JSONValue(value)
+	return rowValues.native(value)
 }
 
 // rowVariables are what an expression over a row sees: a map of them would have to be made for each row.

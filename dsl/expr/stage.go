@@ -54,7 +54,7 @@ func EvalStageCheck(e spec.Expr, candidate, stable spec.SideCounts, d spec.Delta
 
 // evalCheck evaluates a condition outside of any pipeline. err means that e is none.
 func evalCheck(e spec.Expr, s Scope, ts *TypeSystem, vars map[string]*cel.Type, values map[string]any) (spec.Check, error) {
-	env, err := newEnv(ts, vars)
+	env, err := newEnv(s, ts, vars)
 	if err != nil {
 		return spec.Check{}, err
 	}

@@ -28,12 +28,14 @@ type Profile struct {
 	Columns map[string]ColumnProfile `json:"columns"`
 }
 
-// ColumnProfile describes the values of a column. Min to P99 are of numbers the numbers, of texts their lengths in characters, of
-// bools 1 and 0, of lists and objects the numbers of items; absent when all values are null. They are exact but for the quantiles,
+// ColumnProfile describes the values of a column. Min to P99 are of numbers the numbers, of timestamps and dates the seconds since 1970, of
+// durations their seconds, of texts their lengths in characters and of bytes in bytes, of bools 1 and 0, of lists and objects the numbers of
+// items; absent when all values are null. NaN and infinities are left out. They are exact but for the quantiles,
 // which are within 0.4% (whole numbers below 512: exact; more than 1,024 buckets wide: less so). They do not depend on the order of
 // the rows.
 type ColumnProfile struct {
-	// Types are those that its values have, nulls left out: boolean, integer, number, string, array, object.
+	// Types are those that its values have, nulls left out: boolean, integer, number, decimal, date, timestamp, local timestamp, duration,
+	// string, bytes, array, object.
 	Types []string `json:"types"`
 	// Nulls counts the rows that have null or nothing there.
 	Nulls int64 `json:"nulls"`
@@ -56,7 +58,11 @@ type ColumnProfile struct {
 }
 
 // typeWords are types for people, each with what of such a value the numbers describe.
-var typeWords = map[string]string{"boolean": "bool", "string": "text (length)", "array": "list (size)", "object": "object (size)"}
+var typeWords = map[string]string{
+	"boolean": "bool", "string": "text (length)", "bytes": "bytes (length)", "array": "list (size)", "object": "object (size)",
+	"date": "date (seconds since 1970)", "timestamp": "timestamp (seconds since 1970)", "local timestamp": "local timestamp (seconds since 1970)",
+	"duration": "duration (seconds)",
+}
 
 // TypeWords are the column's types for people.
 func (c ColumnProfile) TypeWords() string {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
@@ -94,6 +95,38 @@ func checkNotEmpty(r document.Reporter, n *yaml.Node) {
 type ErrorKeys struct {
 	// ErrorHandling is what happens to rejected rows. Default: they go to the dead letter, in any number.
 	ErrorHandling *ErrorHandling `json:"error_handling,omitempty"`
+}
+
+// ReadKeys are what all transforms have that read files.
+type ReadKeys struct {
+	// OnUnreadable: fail (default) fails the step if a file, or the rest of it, cannot be read, because it is corrupt, cut off, or of another
+	// format. reject counts the rows that are lost as rejected (damaged): as many as the footer of a Parquet file tells, else one for each place
+	// from which a file cannot be read.
+	OnUnreadable string `json:"on_unreadable,omitempty" dsl:"enum=fail|reject"`
+	// Filename is the name of a field for the name of the row's file, in place of a field of that name. Default: none.
+	Filename string `json:"filename,omitempty"`
+	ErrorKeys
+}
+
+// Read returns the keys.
+func (k ReadKeys) Read() ReadKeys { return k }
+
+// named returns a shape with the field for the file's name.
+func (ReadKeys) named(in Shape, config *yaml.Node) Shape {
+	if name := document.TextAt(config, "filename"); name != "" {
+		return in.with(name, cel.StringType)
+	}
+	return in
+}
+
+// partitioned returns a shape with more fields, if the files may be in folders such as year=2024.
+func (k ReadKeys) partitioned(in Shape, config *yaml.Node) Shape {
+	for n := range document.Scalars(document.Lookup(config, "path")) {
+		if folder := path.Dir(n.Value); in.Rest != cel.DynType && strings.ContainsAny(folder, "=*?[") {
+			in.Rest = cel.DynType
+		}
+	}
+	return k.named(in, config)
 }
 
 // ErrorHandling says what becomes of the rows that a transform rejects, and how many it may. One of its keys must be there.

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -10,11 +11,12 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/internal/nearest"
 )
 
-// ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). All values are
-// texts. A record with a different number of fields than columns is rejected, and so is a record with a quote in the wrong place; empty
-// lines are ignored. If the quotes of a record are wrong, only the line in which it begins is rejected. It must be the first transform. One
+// ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). Values are
+// texts, unless `types` gives their columns a type. A record with a different number of fields than columns is rejected, and so is a record
+// with a quote in the wrong place; empty lines are ignored. If the quotes of a record are wrong, only the line in which it begins is rejected. It must be the first transform. One
 // worker reads a file with quotes.
 type ReadFromCSV struct {
 	// Path of the files, or a list; * ? and [] match within a folder, ** matches any number of folders. As in a shell, * and ** do not
@@ -27,8 +29,9 @@ type ReadFromCSV struct {
 	Columns []string `json:"columns,omitempty"`
 	// Quote: double (default), or none, with which a quote is an ordinary character and several workers read a large file.
 	Quote string `json:"quote,omitempty" dsl:"enum=double|none"`
+	TypesKey
 	TextEncodingKeys
-	ErrorKeys
+	ReadKeys
 }
 
 // CheckDelimiter reports why a text cannot stand between the fields of a record.
@@ -44,6 +47,17 @@ func (c ReadFromCSV) Check(r document.Reporter, in StepFacts, config *yaml.Node)
 	c.TextEncodingKeys.Check(r, in, config)
 	checkDelimiter(r, config)
 	checkColumns(r, document.Lookup(config, "columns"))
+	c.TypesKey.Check(r, in, config)
+	var columns []string
+	for n := range document.Scalars(document.Lookup(config, "columns")) {
+		columns = append(columns, n.Value)
+	}
+	inFolders := c.partitioned(Shape{}, config).Rest != nil
+	for name := range document.Entries(config, "types") {
+		if len(columns) > 0 && !inFolders && !slices.Contains(columns, name.Value) {
+			r.Errorf(name, "row", nearest.Hint(name.Value, columns), "`%s` is not among `columns`", name.Value)
+		}
+	}
 }
 
 func checkDelimiter(r document.Reporter, config *yaml.Node) {
@@ -68,14 +82,14 @@ func checkColumns(r document.Reporter, columns *yaml.Node) {
 }
 
 // Shape implements Shaper: the values of records are texts.
-func (ReadFromCSV) Shape(_ Shape, config *yaml.Node, _ ExprTypes) Shape {
+func (c ReadFromCSV) Shape(_ Shape, config *yaml.Node, _ ExprTypes) Shape {
 	columns := document.Lookup(config, "columns")
 	if columns == nil || columns.Kind != yaml.SequenceNode {
-		return Shape{Rest: cel.StringType} // each file's first record names them
+		return c.typed(c.partitioned(Shape{Rest: cel.StringType}, config), config) // each file's first record names them
 	}
 	shape := Shape{Fields: map[string]*cel.Type{}}
 	for n := range document.Scalars(columns) {
 		shape.Fields[n.Value] = cel.StringType
 	}
-	return shape
+	return c.typed(c.partitioned(shape, config), config)
 }

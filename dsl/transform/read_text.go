@@ -15,10 +15,10 @@ type ReadFromText struct {
 	// bucket.
 	Path spec.Paths `json:"path" dsl:"single"`
 	TextEncodingKeys
-	ErrorKeys
+	ReadKeys
 }
 
 // Shape implements Shaper.
-func (ReadFromText) Shape(Shape, *yaml.Node, ExprTypes) Shape {
-	return Shape{Fields: map[string]*cel.Type{"line": cel.StringType}}
+func (t ReadFromText) Shape(_ Shape, config *yaml.Node, _ ExprTypes) Shape {
+	return t.named(Shape{Fields: map[string]*cel.Type{"line": cel.StringType}}, config)
 }

@@ -90,7 +90,8 @@ func causes(e *jsonschema.ValidationError) string {
 
 var english = message.NewPrinter(language.English)
 
-// ValidateWithSchema rejects the rows that a JSON Schema does not accept.
+// ValidateWithSchema rejects the rows that a JSON Schema does not accept. It sees them as JSON has them, so that decimals, times, durations
+// and bytes are strings.
 type ValidateWithSchema struct {
 	// Schema is a JSON Schema (draft 2020-12 unless it names another). It must be complete: external references are not loaded.
 	Schema json.RawMessage `json:"schema"`

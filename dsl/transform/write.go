@@ -31,8 +31,8 @@ type WriteToJSON struct {
 
 // WriteToParquet writes the dataset as Parquet files, compressed by zstd, a folder for each part. All files have all columns, in
 // alphabetical order. Every column is nullable; a missing field is null. A column that was read from Parquet or Avro keeps its type unless
-// a transform computes it. The type of any other column is derived from its values: bools, integers, doubles, texts, lists of these, and
-// groups if all objects have the same fields. If values differ in type, or objects in their fields, the column holds JSON. It ends a chain.
+// a transform computes it. The type of any other column is derived from its values, objects become groups with the fields of all of them, and
+// integers mixed with doubles doubles. If values differ in type otherwise, the column holds JSON. It ends a chain.
 type WriteToParquet struct {
 	WriteKeys
 }

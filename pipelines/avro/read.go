@@ -3,8 +3,8 @@
 package avro
 
 import (
+	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -155,11 +155,11 @@ func (d *decoder) value(s *schema) (v any) {
 		v = d.whole(s)
 	case kindFloat:
 		if b := d.bytes(4); b != nil {
-			v = d.checked(columns.Finite(float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))))
+			v = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
 		}
 	case kindDouble:
 		if b := d.bytes(8); b != nil {
-			v = d.checked(columns.Finite(math.Float64frombits(binary.LittleEndian.Uint64(b))))
+			v = math.Float64frombits(binary.LittleEndian.Uint64(b))
 		}
 	case kindBytes:
 		v = d.binary(s, d.bytes(d.long()))
@@ -300,19 +300,19 @@ func (d *decoder) whole(s *schema) any {
 		return nil
 	}
 	d.size += 8
-	var text string
+	var v any
 	var err error
 	switch s.typ.Kind {
 	case columns.Date:
-		text, err = columns.DateText(int32(n))
+		v, err = columns.DateOf(int32(n))
 	case columns.Time:
-		text, err = columns.TimeText(n, s.typ.Unit)
+		v, err = columns.TimeText(n, s.typ.Unit)
 	case columns.Timestamp:
-		text, err = columns.TimestampText(n, s.typ.Unit, s.typ.UTC)
+		v, err = columns.TimeOf(n, s.typ.Unit, s.typ.UTC)
 	default:
 		return n
 	}
-	return d.checked(text, err)
+	return d.checked(v, err)
 }
 
 // binary converts the bytes of a bytes or fixed value.
@@ -320,18 +320,16 @@ func (d *decoder) binary(s *schema, raw []byte) any {
 	if d.err != nil || d.full() {
 		return nil
 	}
-	var text string
+	var v any = bytes.Clone(raw)
 	var err error
-	switch s.typ.Kind {
+	switch s.typ.Kind { //nolint:exhaustive // the others are bytes
 	case columns.Decimal:
-		text, err = columns.DecimalText(raw, s.typ.Scale)
+		v, err = columns.DecimalOf(raw, s.typ.Scale)
 	case columns.UUID:
-		text, err = columns.UUIDText(raw)
-	default:
-		text = base64.StdEncoding.EncodeToString(raw)
+		v, err = columns.UUIDText(raw)
 	}
-	d.size += len(text)
-	return d.checked(text, err)
+	d.size += 4 * len(raw) / 3
+	return d.checked(v, err)
 }
 
 var errEncoding = rows.Reject(rows.ReasonEncoding, "a string is not valid UTF-8")

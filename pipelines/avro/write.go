@@ -63,6 +63,10 @@ var aName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func encodable(t *columns.Type) *columns.Type {
 	out := *t
 	switch t.Kind { //nolint:exhaustive // of the others there are the same
+	case columns.Int:
+		if t.Unsigned && t.Bits == 64 {
+			return columns.NewDecimal(20, 0)
+		}
 	case columns.Time:
 		if t.Unit == columns.Nanos {
 			return &columns.Type{Kind: columns.Text}

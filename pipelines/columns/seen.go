@@ -1,7 +1,13 @@
 package columns
 
+import (
+	"time"
+
+	"github.com/sluiceml/sluice/dsl/expr/value"
+)
+
 // kindSet is a set of the kinds of values that a column holds. Null is not part of it: every column may be null.
-type kindSet uint8
+type kindSet uint32
 
 const (
 	kindBool   kindSet = 1 << iota
@@ -11,14 +17,29 @@ const (
 	kindText
 	kindObject
 	kindList
-	kindOther // values nested too deeply, and objects with different or too many fields
+	kindOther    // values that no column of a type holds: nested too deeply, or with too many fields
+	kindUint     // unsigned integers
+	kindNegative // integers below 0
+	kindDecimal
+	kindInstant
+	kindLocal
+	kindDate
+	kindNanos // times that microseconds do not represent
+	kindDuration
+	kindVaried // objects with different fields
+	kindBytes
 )
+
+// maxIntDigits is how many digits integers of 64 bits have.
+const maxIntDigits = 20
 
 const (
 	// maxNested is how deeply lists and objects may nest in a column; deeper values are stored as JSON.
 	maxNested = 8
 	// maxFields is how many fields an object may have; larger ones are stored as JSON, since their field names are probably data.
 	maxFields = 1000
+	// maxVaried is how many fields objects may have together that do not all have the same; a missing field is null.
+	maxVaried = 100
 )
 
 // seen is what was seen of the values of a column or the items of a list. Joining is independent of the order.
@@ -26,6 +47,9 @@ type seen struct {
 	Kinds  kindSet          `json:"kinds"`
 	Items  *seen            `json:"items,omitempty"`
 	Fields map[string]*seen `json:"fields,omitempty"`
+	// Whole and Scale are the most digits of decimals before and after the point.
+	Whole int `json:"whole,omitempty"`
+	Scale int `json:"scale,omitempty"`
 }
 
 // Seen holds what was seen of the columns of rows, by name.
@@ -82,6 +106,20 @@ func (s *seen) add(v any, depth int) {
 		} else {
 			s.Kinds |= kindBigInt
 		}
+		if v < 0 {
+			s.Kinds |= kindNegative
+		}
+	case uint64:
+		s.Kinds |= kindUint
+	case value.Decimal:
+		s.Kinds |= kindDecimal
+		s.Whole, s.Scale = max(s.Whole, v.Digits()-v.Scale()), max(s.Scale, v.Scale())
+	case time.Time:
+		s.addTime(v)
+	case time.Duration:
+		s.Kinds |= kindDuration
+	case []byte:
+		s.Kinds |= kindBytes
 	case float64:
 		s.Kinds |= kindDouble
 	case string:
@@ -103,8 +141,30 @@ func (s *seen) add(v any, depth int) {
 	}
 }
 
+func (s *seen) addTime(t time.Time) {
+	switch {
+	case value.IsDate(t):
+		s.Kinds |= kindDate
+		return
+	case value.IsLocal(t):
+		s.Kinds |= kindLocal
+	default:
+		s.Kinds |= kindInstant
+	}
+	if t.Nanosecond()%1e3 == 0 {
+		return
+	}
+	s.Kinds |= kindNanos
+	if !Nanos.spans(t) {
+		s.Kinds |= kindOther
+	}
+}
+
 func (s *seen) addObject(object map[string]any, depth int) {
-	if s.Kinds&kindObject != 0 && !sameKeys(s.Fields, object) || depth == 0 || len(object) > maxFields {
+	if s.Kinds&kindObject != 0 && !sameKeys(s.Fields, object) {
+		s.Kinds |= kindVaried
+	}
+	if depth == 0 || len(object) > maxFields || len(s.Fields) > maxFields {
 		s.Kinds |= kindOther
 	}
 	s.Kinds |= kindObject
@@ -139,9 +199,10 @@ func (s *seen) field(name string) *seen {
 
 func (s *seen) join(other *seen) {
 	if s.Kinds&other.Kinds&kindObject != 0 && !sameKeys(s.Fields, other.Fields) {
-		s.Kinds |= kindOther
+		s.Kinds |= kindVaried
 	}
 	s.Kinds |= other.Kinds
+	s.Whole, s.Scale = max(s.Whole, other.Whole), max(s.Scale, other.Scale)
 	if other.Items != nil {
 		if s.Items == nil {
 			s.Items = &seen{}
@@ -154,6 +215,10 @@ func (s *seen) join(other *seen) {
 	}
 	for name, field := range other.Fields {
 		s.field(name).join(field)
+	}
+	if len(s.Fields) > maxFields {
+		s.Kinds |= kindOther
+		s.Fields = nil
 	}
 }
 
@@ -186,13 +251,38 @@ func (s *seen) valueType() *Type {
 	switch k := s.Kinds; {
 	case k == kindBool:
 		return &Type{Kind: Bool}
-	case k != 0 && k&^(kindInt|kindBigInt) == 0:
+	case k&kindOther != 0:
+	case k != 0 && k&^(kindInt|kindBigInt|kindNegative) == 0:
 		return &Type{Kind: Int, Bits: 64}
-	case k != 0 && k&^(kindInt|kindDouble) == 0:
+	case k&kindUint != 0 && k&^(kindUint|kindInt|kindBigInt) == 0:
+		return &Type{Kind: Int, Bits: 64, Unsigned: true}
+	case k != 0 && k&^(kindInt|kindDouble|kindNegative) == 0:
 		return &Type{Kind: Float, Bits: 64}
-	case k == kindText, k == 0: // or only nulls
+	case k&kindDecimal != 0 && k&kindDouble != 0 && k&^(kindDecimal|kindDouble|kindInt|kindNegative) == 0: // a decimal and a double are compared as doubles
+		return &Type{Kind: Float, Bits: 64}
+	case k&(kindDecimal|kindUint) != 0 && k&^(kindDecimal|kindInt|kindBigInt|kindNegative|kindUint) == 0:
+		whole := s.Whole
+		if k != kindDecimal {
+			whole = max(whole, maxIntDigits)
+		}
+		if t := NewDecimal(max(1, whole+s.Scale), s.Scale); t != nil {
+			return t
+		}
+	case k&(kindInstant|kindLocal) != 0 && k&^(kindInstant|kindNanos) == 0, k&(kindInstant|kindLocal) != 0 && k&^(kindLocal|kindNanos) == 0:
+		t := &Type{Kind: Timestamp, Unit: Micros, UTC: k&kindInstant != 0}
+		if k&kindNanos != 0 {
+			t.Unit = Nanos
+		}
+		return t
+	case k == kindDate:
+		return &Type{Kind: Date}
+	case k == kindBytes:
+		return &Type{Kind: Bytes}
+	case k&^(kindText|kindDecimal|kindInstant|kindLocal|kindNanos|kindDate|kindDuration|kindBytes) == 0: // which have texts; no file format has durations
 		return &Type{Kind: Text}
-	case k == kindObject && len(s.Fields) > 0:
+	case k == 0: // only nulls
+		return &Type{Kind: Text}
+	case k&^kindVaried == kindObject && len(s.Fields) > 0 && (k == kindObject || len(s.Fields) <= maxVaried):
 		out := &Type{Kind: Struct}
 		for name, field := range s.Fields {
 			out.With(name, field.valueType())

@@ -5,12 +5,14 @@ package columns
 import (
 	"maps"
 	"reflect"
+
+	"github.com/sluiceml/sluice/dsl/expr/value"
 )
 
 // Kind is the kind of values that a column has.
 type Kind string
 
-// The kinds. In a row, values of the kinds from Bytes to Decimal are strings.
+// The kinds. In a row, a UUID, the symbol of an enum and a time of day are strings; the other kinds have values of their own (see package value).
 const (
 	Bool      Kind = "bool"
 	Int       Kind = "int"
@@ -54,12 +56,9 @@ type Type struct {
 	Fields map[string]*Type `json:"fields,omitempty"`
 }
 
-// maxPrecision bounds the digits of a decimal. Parquet and Avro have no limit; databases and Arrow support at most 76 or fewer.
-const maxPrecision = 1000
-
 // NewDecimal returns a decimal type, or nil if the precision or scale is not supported.
 func NewDecimal(precision, scale int) *Type {
-	if precision < 1 || precision > maxPrecision || scale < 0 || scale > precision {
+	if precision < 1 || precision > value.MaxDigits || scale < 0 || scale > precision {
 		return nil
 	}
 	return &Type{Kind: Decimal, Precision: precision, Scale: scale}
@@ -91,7 +90,41 @@ func Join(a, b *Type) *Type {
 	case reflect.DeepEqual(a, b):
 		return a
 	}
-	return nil
+	return wider(a, b)
+}
+
+// wider returns the type that holds the values of two types of a kind; nil if there is none.
+func wider(a, b *Type) *Type {
+	out := *a
+	switch a.Kind {
+	case Int:
+		if a.Unsigned != b.Unsigned {
+			if a.Unsigned {
+				a, b = b, a
+			}
+			if b.Bits == 64 { // b is unsigned
+				return NewDecimal(maxIntDigits, 0)
+			}
+			return &Type{Kind: Int, Bits: max(a.Bits, 2*b.Bits)}
+		}
+		out.Bits = max(a.Bits, b.Bits)
+	case Float:
+		out.Bits = max(a.Bits, b.Bits)
+	case Decimal:
+		scale := max(a.Scale, b.Scale)
+		return NewDecimal(max(a.Precision-a.Scale, b.Precision-b.Scale)+scale, scale)
+	case Timestamp, Time:
+		if out.Unit = max(a.Unit, b.Unit); a.UTC != b.UTC {
+			return nil
+		}
+	case Bytes:
+		out.Size = 0
+	case Enum:
+		return &Type{Kind: Text}
+	default:
+		return nil
+	}
+	return &out
 }
 
 // With sets the type of a field of a struct.
@@ -100,23 +133,4 @@ func (t *Type) With(name string, field *Type) {
 		t.Fields = map[string]*Type{}
 	}
 	t.Fields[name] = field
-}
-
-// WithoutBytes returns the type with nil in place of Bytes: a text that looks like base64 is not necessarily meant as bytes.
-func (t *Type) WithoutBytes() *Type {
-	switch {
-	case t == nil || t.Kind == Bytes:
-		return nil
-	case t.Kind == Struct:
-		out := &Type{Kind: Struct}
-		for name, field := range t.Fields {
-			out.With(name, field.WithoutBytes())
-		}
-		return out
-	case t.Kind == List:
-		return &Type{Kind: List, Items: t.Items.WithoutBytes()}
-	case t.Kind == Map && t.Items.WithoutBytes() == nil:
-		return nil
-	}
-	return t
 }

@@ -1,19 +1,17 @@
 package columns
 
 import (
-	"encoding/base64"
 	"fmt"
 	"iter"
 	"maps"
 	"math"
 	"math/big"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -41,40 +39,35 @@ func (u Unit) perSecond() int64 {
 }
 
 const (
-	localLayout = "2006-01-02T15:04:05.999999999"
 	clockLayout = "15:04:05.999999999"
 	day         = 24 * 60 * 60
 )
 
-// TimestampText formats a timestamp: in RFC 3339 if it is an instant (utc), and without a zone if it is a local time.
-func TimestampText(n int64, unit Unit, utc bool) (string, error) {
+// TimeOf returns a timestamp as a value of a row: an instant, or a local time.
+func TimeOf(n int64, unit Unit, utc bool) (any, error) {
 	per := unit.perSecond()
 	seconds := n / per
 	if n%per < 0 {
 		seconds--
 	}
-	return InstantText(time.Unix(seconds, (n-seconds*per)*(1e9/per)), utc)
-}
-
-// InstantText is TimestampText for a time.Time.
-func InstantText(t time.Time, utc bool) (string, error) {
-	t = t.UTC()
-	if t.Year() < 0 || t.Year() > 9999 {
-		return "", rows.Reject("number_range", "a timestamp is in the year %d; supported are years from 0 to 9999", t.Year())
-	}
+	in := value.Local
 	if utc {
-		return t.Format(time.RFC3339Nano), nil
+		in = time.UTC
 	}
-	return t.Format(localLayout), nil
+	return InRange(time.Unix(seconds, (n-seconds*per)*(1e9/per)).In(in))
 }
 
-// DateText formats a date, given as days since 1970-01-01.
-func DateText(days int32) (string, error) {
-	t := time.Unix(int64(days)*day, 0).UTC()
+// DateOf returns a date, given as days since 1970-01-01.
+func DateOf(days int32) (any, error) {
+	return InRange(time.Unix(int64(days)*day, 0).In(value.Date))
+}
+
+// InRange rejects times beyond the years that have a text.
+func InRange(t time.Time) (any, error) {
 	if t.Year() < 0 || t.Year() > 9999 {
-		return "", rows.Reject("number_range", "a date is in the year %d; supported are years from 0 to 9999", t.Year())
+		return nil, rows.Reject("number_range", "a time is in the year %d; supported are years from 0 to 9999", t.Year())
 	}
-	return t.Format(time.DateOnly), nil
+	return t, nil
 }
 
 // TimeText formats a time of day.
@@ -89,35 +82,16 @@ func TimeText(n int64, unit Unit) (string, error) {
 // maxDecimalBytes bounds the size of a decimal's unscaled value, in bytes.
 const maxDecimalBytes = 512
 
-// DecimalText formats a decimal from its unscaled value in two's complement, big endian.
-func DecimalText(raw []byte, scale int) (string, error) {
+// DecimalOf returns a decimal, given as its unscaled value in two's complement, big endian.
+func DecimalOf(raw []byte, scale int) (any, error) {
 	if len(raw) > maxDecimalBytes {
-		return "", rows.Reject("number_range", "a decimal has %d bytes, more than the maximum of %d", len(raw), maxDecimalBytes)
+		return nil, rows.Reject("number_range", "a decimal has %d bytes, more than the maximum of %d", len(raw), maxDecimalBytes)
 	}
 	n := new(big.Int).SetBytes(raw)
 	if len(raw) > 0 && raw[0] >= 0x80 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(raw))))
 	}
-	return pointed(n.String(), scale), nil
-}
-
-// SmallDecimalText is DecimalText for a 64-bit unscaled value.
-func SmallDecimalText(n int64, scale int) string { return pointed(strconv.FormatInt(n, 10), scale) }
-
-// pointed inserts the decimal point into an unscaled number.
-func pointed(digits string, scale int) string {
-	if scale == 0 {
-		return digits
-	}
-	sign := ""
-	if digits[0] == '-' {
-		sign, digits = "-", digits[1:]
-	}
-	if missing := scale + 1 - len(digits); missing > 0 {
-		digits = strings.Repeat("0", missing) + digits
-	}
-	at := len(digits) - scale
-	return sign + digits[:at] + "." + digits[at:]
+	return value.BigDecimal(n, scale), nil
 }
 
 // UUIDText formats the 16 bytes of a UUID.
@@ -138,10 +112,13 @@ func (t *Type) Physical(v any) (raw any, ok bool) {
 		_, ok = v.(bool)
 		return v, ok
 	case Int:
-		n, ok := v.(int64)
-		return v, ok && t.holds(n)
+		return t.whole(v)
 	case Float:
 		return t.float(v)
+	case Decimal:
+		return t.decimal(v)
+	case Timestamp, Date:
+		return t.time(v)
 	case List:
 		_, ok = v.([]any)
 		return v, ok
@@ -153,9 +130,15 @@ func (t *Type) Physical(v any) (raw any, ok bool) {
 		return v, object || t.Key.pairs(v)
 	case Null:
 		return nil, false
-	case Text, Bytes, UUID, Enum, Timestamp, Date, Time, Decimal:
+	case Bytes:
+		b, ok := v.([]byte)
+		return b, ok && (t.Size == 0 || t.Size == len(b))
+	case Text, UUID, Enum, Time:
 	}
 	text, ok := v.(string)
+	if !ok && t.Kind == Text {
+		text, ok = value.Text(v)
+	}
 	if !ok {
 		return nil, false
 	}
@@ -171,11 +154,25 @@ func (t *Type) pairs(v any) bool {
 // IsText reports whether values of the type are strings in a row.
 func (t *Type) IsText() bool {
 	switch t.Kind {
-	case Text, Bytes, UUID, Enum, Timestamp, Date, Time, Decimal:
+	case Text, UUID, Enum, Time:
 		return true
-	case Bool, Int, Float, JSON, List, Map, Struct, Null:
+	case Bool, Int, Float, JSON, Bytes, Timestamp, Date, Decimal, List, Map, Struct, Null:
 	}
 	return false
+}
+
+// whole is Physical for integers. Unsigned ones beyond an int64 are returned as one with the same bits.
+func (t *Type) whole(v any) (raw any, ok bool) {
+	switch v := v.(type) {
+	case uint64:
+		if t.Unsigned {
+			return int64(v), t.Bits >= 64 || v < 1<<t.Bits
+		}
+		return int64(v), v <= math.MaxInt64 && t.holds(int64(v))
+	case int64:
+		return v, t.holds(v)
+	}
+	return nil, false
 }
 
 // holds reports whether an integer fits the type's bits.
@@ -194,11 +191,14 @@ const maxExact = 1 << 53
 
 func (t *Type) float(v any) (raw any, ok bool) {
 	f, ok := v.(float64)
-	if n, whole := v.(int64); whole {
-		f, ok = float64(n), -maxExact <= n && n <= maxExact
+	switch v := v.(type) {
+	case int64:
+		f, ok = float64(v), -maxExact <= v && v <= maxExact
+	case value.Decimal:
+		f, ok = v.Float(), true
 	}
 	if t.Bits < 64 {
-		ok = ok && float64(float32(f)) == f
+		ok = ok && (float64(float32(f)) == f || f != f)
 	}
 	return f, ok
 }
@@ -210,67 +210,52 @@ func (t *Type) ofText(text string) (raw any, ok bool) {
 		return text, true
 	case Enum:
 		return text, t.Symbols == nil || slices.Contains(t.Symbols, text)
-	case Bytes:
-		b, err := base64.StdEncoding.Strict().DecodeString(text)
-		return b, err == nil && (t.Size == 0 || t.Size == len(b)) && !strings.ContainsAny(text, "\r\n")
 	case UUID:
 		id, err := uuid.Parse(text)
 		return id[:], err == nil && id.String() == text
-	case Decimal:
-		return t.decimal(text)
 	}
-	n, again, err := t.time(text)
+	at, err := time.Parse(clockLayout, text)
+	if err != nil {
+		return nil, false
+	}
+	n := int64(at.Sub(at.Truncate(day*time.Second))) / (1e9 / t.Unit.perSecond())
+	again, err := TimeText(n, t.Unit)
 	return n, err == nil && again == text
 }
 
-// time parses a date or time, and formats it again for comparison.
-func (t *Type) time(text string) (n int64, again string, err error) {
-	layout := localLayout
+// time is Physical for dates and timestamps.
+func (t *Type) time(v any) (raw any, ok bool) {
+	at, ok := v.(time.Time)
 	switch {
+	case !ok || value.IsDate(at) != (t.Kind == Date) || t.Kind == Timestamp && value.IsLocal(at) == t.UTC:
+		return nil, false
 	case t.Kind == Date:
-		layout = time.DateOnly
-	case t.Kind == Time:
-		layout = clockLayout
-	case t.UTC:
-		layout = time.RFC3339Nano
-	}
-	at, err := time.Parse(layout, text)
-	if err != nil {
-		return 0, "", err
+		return at.Unix() / day, true
 	}
 	per := t.Unit.perSecond()
-	switch t.Kind {
-	case Date:
-		n = at.Unix() / day
-		again, err = DateText(int32(n))
-	case Time:
-		n = int64(at.Sub(at.Truncate(day*time.Second))) / (1e9 / per)
-		again, err = TimeText(n, t.Unit)
-	default:
-		n = at.Unix()*per + int64(at.Nanosecond())/(1e9/per)
-		again, err = TimestampText(n, t.Unit, t.UTC)
-	}
-	return n, again, err
-}
-
-func (t *Type) decimal(text string) (raw any, ok bool) {
-	whole, fraction, _ := strings.Cut(text, ".")
-	if len(text) > t.Precision+3 { // sign, point, and the 0 before the point
+	nanos := int64(at.Nanosecond())
+	if nanos%(1e9/per) != 0 || !t.Unit.spans(at) {
 		return nil, false
 	}
-	n, ok := new(big.Int).SetString(whole+fraction, 10)
-	if !ok || len(strings.TrimLeft(n.String(), "-")) > t.Precision || pointed(n.String(), t.Scale) != text {
-		return nil, false
-	}
-	return n, true
+	return at.Unix()*per + nanos/(1e9/per), true
 }
 
-// Finite rejects NaN and infinities, which JSON cannot represent.
-func Finite(f float64) (any, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, rows.Reject("number_range", "%v is not a number that a row can hold, because JSON has none; write null or another number to the file instead", f)
+// spans reports whether a time fits 64 bits in a unit.
+func (u Unit) spans(t time.Time) bool {
+	return u != Nanos || -maxNanoSeconds < t.Unix() && t.Unix() < maxNanoSeconds
+}
+
+// maxNanoSeconds is how many seconds fit 64 bits as nanoseconds.
+const maxNanoSeconds = math.MaxInt64 / 1_000_000_000
+
+// decimal is Physical for decimals, to which integers belong.
+func (t *Type) decimal(v any) (raw any, ok bool) {
+	d, ok := value.Exact(v)
+	if !ok {
+		return nil, false
 	}
-	return f, nil
+	d, ok = d.Rescale(t.Scale)
+	return d.Unscaled(), ok && d.Digits() <= t.Precision
 }
 
 // Misfit is the error for a value that does not fit the type of its column.
@@ -280,7 +265,7 @@ type Misfit struct {
 }
 
 func (m *Misfit) Error() string {
-	return fmt.Sprintf("the column %s: a %T does not fit the type of the column", m.Column, m.Value)
+	return fmt.Sprintf("the column %s: a value of type %s does not fit the type of the column", m.Column, value.TypeName(m.Value))
 }
 
 // Entries yields the keys and values of a map, in order.

@@ -99,6 +99,11 @@ func openContent(raw io.Reader) (*content, error) {
 		return nil, err
 	}
 	c.reader = buffered
+	for kind, magic := range map[string]string{"an xz": "\xfd7zXZ\x00", "a zip": "PK\x03\x04", "a 7-Zip": "7z\xbc\xaf\x27\x1c"} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return nil, errArchive(kind)
+		}
+	}
 	for _, form := range compressions {
 		if !form.is(head) {
 			continue
@@ -110,7 +115,28 @@ func openContent(raw io.Reader) (*content, error) {
 		}
 		break
 	}
+	content := bufio.NewReaderSize(c.reader, 512)
+	header, err := content.Peek(tarMark + len("ustar"))
+	switch {
+	case err != nil: // it is a shorter file
+		c.reader = io.MultiReader(bytes.NewReader(header), failed{err})
+	case bytes.HasSuffix(header, []byte("ustar")):
+		c.close()
+		return nil, errArchive("a tar")
+	default:
+		c.reader = content
+	}
 	return c, nil
+}
+
+// tarMark is where a tar archive has its mark.
+const tarMark = 257
+
+// errArchive is the error for files that hold others; it has the kind of the archive.
+type errArchive string
+
+func (kind errArchive) Error() string {
+	return "it is " + string(kind) + " archive, which is not read\nhelp: unpack it first; gzip, zstd and bzip2 files with one file each are read as they are"
 }
 
 // Read distinguishes corrupt data, for which it returns a *damage, from errors of the disk or the network.

@@ -29,6 +29,8 @@ type File struct {
 	Version string              `json:"version,omitempty"`
 	// Stamp is set for files of this machine, and detects that a file was changed or replaced. Zero: that is not checked.
 	Stamp Stamp `json:"stamp,omitzero"`
+	// Partitions are the columns in the path.
+	Partitions []Partition `json:"partitions,omitempty"`
 
 	read *atomic.Int64 // if not nil, counts the bytes read
 }
@@ -133,14 +135,44 @@ func globNames(base fs.FS, pattern string) ([]string, error) {
 	if !slices.Contains(segments, "**") {
 		return globBelow(base, ".", segments)
 	}
-	var names []string
-	err := fs.WalkDir(base, ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && matches(name) {
+	return walk(base, ".", nil, matches)
+}
+
+// walk lists the names below a folder that match, also behind links to folders, but not again what a link leads back to.
+func walk(base fs.FS, folder string, above []fs.FileInfo, matches func(string) bool) (names []string, err error) {
+	info, err := fs.Stat(base, folder)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, info) }) {
+		return nil, nil
+	}
+	entries, err := fs.ReadDir(base, folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := path.Join(folder, e.Name())
+		isFolder := e.IsDir()
+		if e.Type()&fs.ModeSymlink != 0 {
+			to, err := fs.Stat(base, name)
+			if err != nil && matches(name) {
+				return nil, err
+			}
+			isFolder = err == nil && to.IsDir()
+		}
+		switch {
+		case isFolder:
+			below, err := walk(base, name, append(slices.Clip(above), info), matches)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, below...)
+		case matches(name):
 			names = append(names, name)
 		}
-		return err
-	})
-	return names, err
+	}
+	return names, nil
 }
 
 // globBelow lists what matches a pattern without **, below a folder. Unlike fs.Glob it fails if a folder cannot be listed: the files in it

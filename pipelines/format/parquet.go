@@ -1,8 +1,8 @@
 package format
 
 import (
+	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -72,6 +73,21 @@ func (s *parquetSchema) node(name string, n parquet.Node, definition, repetition
 		}
 	}
 	return f
+}
+
+// twice returns a name that two fields of a group have; empty if there is none.
+func (f *parquetNode) twice() string {
+	names := map[string]bool{}
+	for _, child := range f.children {
+		if names[child.name] {
+			return child.name
+		}
+		names[child.name] = true
+		if name := child.twice(); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // typ returns the type of the field's values.
@@ -225,7 +241,7 @@ func splitItems(columns [][]parquet.Value, repetition int) [][][]parquet.Value {
 // parquetValue returns the type of a column's values, and the function that converts them to values of a row.
 func parquetValue(t parquet.Type, element format.SchemaElement) (*columns.Type, func(parquet.Value) (any, error)) {
 	if _, ok := element.LogicalType.Value.(*format.Float16Type); ok && t.Length() == 2 {
-		return &columns.Type{Kind: columns.Float, Bits: 32}, func(v parquet.Value) (any, error) { return columns.Finite(half(v.ByteArray())) }
+		return &columns.Type{Kind: columns.Float, Bits: 32}, func(v parquet.Value) (any, error) { return half(v.ByteArray()), nil }
 	}
 	logical := t.LogicalType()
 	if logical == nil {
@@ -241,7 +257,7 @@ func parquetValue(t parquet.Type, element format.SchemaElement) (*columns.Type, 
 		return &columns.Type{Kind: columns.JSON}, jsonParquet
 	case *format.TimestampType:
 		typ := &columns.Type{Kind: columns.Timestamp, Unit: unitOf(of.Unit), UTC: of.IsAdjustedToUTC}
-		return typ, func(v parquet.Value) (any, error) { return value(columns.TimestampText(v.Int64(), typ.Unit, typ.UTC)) }
+		return typ, func(v parquet.Value) (any, error) { return columns.TimeOf(v.Int64(), typ.Unit, typ.UTC) }
 	case *format.TimeType:
 		typ := &columns.Type{Kind: columns.Time, Unit: unitOf(of.Unit), UTC: of.IsAdjustedToUTC}
 		return typ, func(v parquet.Value) (any, error) {
@@ -249,31 +265,31 @@ func parquetValue(t parquet.Type, element format.SchemaElement) (*columns.Type, 
 			if t.Kind() == parquet.Int32 {
 				n = int64(v.Int32())
 			}
-			return value(columns.TimeText(n, typ.Unit))
+			return text(columns.TimeText(n, typ.Unit))
 		}
 	case *format.DateType:
-		return &columns.Type{Kind: columns.Date}, func(v parquet.Value) (any, error) { return value(columns.DateText(v.Int32())) }
+		return &columns.Type{Kind: columns.Date}, func(v parquet.Value) (any, error) { return columns.DateOf(v.Int32()) }
 	case *format.DecimalType:
 		if typ := columns.NewDecimal(int(of.Precision), int(of.Scale)); typ != nil {
 			return typ, func(v parquet.Value) (any, error) { return decimal(v, typ.Scale) }
 		}
 	case *format.UUIDType:
-		return &columns.Type{Kind: columns.UUID}, func(v parquet.Value) (any, error) { return value(columns.UUIDText(v.ByteArray())) }
+		return &columns.Type{Kind: columns.UUID}, func(v parquet.Value) (any, error) { return text(columns.UUIDText(v.ByteArray())) }
 	case *format.NullType:
 		_, convert := plainParquet(t, false)
 		return &columns.Type{Kind: columns.Null}, convert
 	case *format.IntType:
 		typ, convert := plainParquet(t, false)
 		if typ.Bits = int(of.BitWidth); !of.IsSigned {
-			typ.Unsigned, convert = true, unsigned(t.Kind())
+			typ.Unsigned, convert = true, unsigned(t.Kind(), typ.Bits)
 		}
 		return typ, convert
 	}
 	return plainParquet(t, false)
 }
 
-// value converts the results of the columns package to a value or an error.
-func value(text string, err error) (any, error) {
+// text converts a text or an error to a value or an error.
+func text(text string, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -301,11 +317,11 @@ func plainParquet(t parquet.Type, text bool) (*columns.Type, func(parquet.Value)
 		return &columns.Type{Kind: columns.Int, Bits: 64}, func(v parquet.Value) (any, error) { return v.Int64(), nil }
 	case parquet.Int96: // timestamps of old writers
 		typ := &columns.Type{Kind: columns.Timestamp, Unit: columns.Nanos, UTC: true}
-		return typ, func(v parquet.Value) (any, error) { return value(columns.InstantText(oldTimestamp(v.Int96()), true)) }
+		return typ, func(v parquet.Value) (any, error) { return columns.InRange(oldTimestamp(v.Int96())) }
 	case parquet.Float:
-		return &columns.Type{Kind: columns.Float, Bits: 32}, func(v parquet.Value) (any, error) { return columns.Finite(float64(v.Float())) }
+		return &columns.Type{Kind: columns.Float, Bits: 32}, func(v parquet.Value) (any, error) { return float64(v.Float()), nil }
 	case parquet.Double:
-		return &columns.Type{Kind: columns.Float, Bits: 64}, func(v parquet.Value) (any, error) { return columns.Finite(v.Double()) }
+		return &columns.Type{Kind: columns.Float, Bits: 64}, func(v parquet.Value) (any, error) { return v.Double(), nil }
 	case parquet.ByteArray, parquet.FixedLenByteArray:
 	}
 	if text {
@@ -321,7 +337,7 @@ func plainParquet(t parquet.Type, text bool) (*columns.Type, func(parquet.Value)
 	if t.Kind() == parquet.FixedLenByteArray {
 		typ.Size = t.Length()
 	}
-	return typ, func(v parquet.Value) (any, error) { return base64.StdEncoding.EncodeToString(v.ByteArray()), nil }
+	return typ, func(v parquet.Value) (any, error) { return bytes.Clone(v.ByteArray()), nil }
 }
 
 // jsonParquet decodes a value of a JSON column.
@@ -333,13 +349,14 @@ func jsonParquet(v parquet.Value) (any, error) {
 	return value, nil
 }
 
-func unsigned(kind parquet.Kind) func(parquet.Value) (any, error) {
+// unsigned converts unsigned integers. Those of 64 bits are a type of their own in rows, and the others fit an int64.
+func unsigned(kind parquet.Kind, bits int) func(parquet.Value) (any, error) {
 	return func(v parquet.Value) (any, error) {
-		if kind == parquet.Int32 {
+		switch {
+		case kind == parquet.Int32:
 			return int64(v.Uint32()), nil
-		}
-		if n := v.Uint64(); n > math.MaxInt64 {
-			return nil, rows.Reject("number_range", "the number %d does not fit a signed 64-bit integer", n)
+		case bits == 64:
+			return v.Uint64(), nil
 		}
 		return v.Int64(), nil
 	}
@@ -368,16 +385,16 @@ func half(raw []byte) float64 {
 func oldTimestamp(v deprecated.Int96) time.Time {
 	const epoch = 2440588 // the Julian number of 1970-01-01
 	nanos := int64(v[1])<<32 | int64(v[0])
-	return time.Unix((int64(v[2])-epoch)*24*60*60, nanos)
+	return time.Unix((int64(v[2])-epoch)*24*60*60, nanos).UTC()
 }
 
-// decimal formats a decimal from its unscaled value.
+// decimal returns a decimal of a scale.
 func decimal(v parquet.Value, scale int) (any, error) {
 	switch v.Kind() { //nolint:exhaustive // the others are bytes
 	case parquet.Int32:
-		return columns.SmallDecimalText(int64(v.Int32()), scale), nil
+		return value.NewDecimal(int64(v.Int32()), scale), nil
 	case parquet.Int64:
-		return columns.SmallDecimalText(v.Int64(), scale), nil
+		return value.NewDecimal(v.Int64(), scale), nil
 	}
-	return value(columns.DecimalText(v.ByteArray(), scale))
+	return columns.DecimalOf(v.ByteArray(), scale)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func compileReadAvro(c transform.ReadFromAvro) (Reader, error) {
-	return Reader{c.Path, avroFile{}}, nil
+	return Reader{Paths: c.Path, Format: avroFile{}}, nil
 }
 
 // avroFile is an Avro file. It is always read from its start, since the file does not record where its blocks begin.

@@ -33,7 +33,8 @@ func compileReadCSV(c transform.ReadFromCSV) (Reader, error) {
 			return Reader{}, fmt.Errorf("columns: %w", err)
 		}
 	}
-	return Reader{c.Path, csvFile{textFile{set}, c.Delimiter, quote == "double", c.Columns}}, nil
+	f, err := withTypes(csvFile{textFile{set}, c.Delimiter, quote == "double", c.Columns}, c.TypesKey)
+	return Reader{Paths: c.Path, Format: f}, err
 }
 
 // csvFile is a CSV file with one row per record; all values are strings.
@@ -94,6 +95,11 @@ func (f csvFile) header(records *csvReader, name string) (columns []string, dama
 		return nil, csvRecord{}, err
 	case errors.As(first.err, &why) && why.Reason == rows.ReasonDamaged:
 		return nil, first, nil
+	}
+	for i, name := range first.fields { // pandas leaves the column of its index without a name
+		if numbered := fmt.Sprintf("column_%d", i+1); name == "" && !slices.Contains(first.fields, numbered) {
+			first.fields[i] = numbered
+		}
 	}
 	if err := errors.Join(first.err, checkHeader(first.fields)); err != nil {
 		return nil, csvRecord{}, fault.Errorf(fault.User, "%s: the first record must name the columns, but %w\n"+

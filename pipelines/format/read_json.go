@@ -26,34 +26,61 @@ func CompileReadJSON(c transform.ReadFromJSON) (Reader, error) {
 		return Reader{}, err
 	}
 	decode := rows.Decode
-	if set.replace {
-		decode = rows.DecodeMended
+	if len(c.Types) > 0 {
+		decode = rows.DecodeExact
 	}
+	if set.replace {
+		decode = rows.Mended(decode)
+	}
+	var f Format = jsonLines{textFile{set}, decode}
 	switch format {
 	case formatDocument:
-		return Reader{c.Path, jsonDocument{textFile{set}, decode}}, nil
+		f = jsonDocument{textFile{set}, decode}
 	case formatDeadLetter:
-		return Reader{c.Path, jsonLines{textFile{set}, func(text []byte) (rows.Row, error) { return decodeElement(text, decode) }}}, nil
+		f = jsonLines{textFile{set}, func(text []byte) (rows.Row, error) { return decodeElement(text, decode) }}
 	}
-	return Reader{c.Path, jsonLines{textFile{set}, decode}}, nil
+	f, err = withTypes(f, c.TypesKey)
+	return Reader{Paths: c.Path, Format: f}, err
 }
 
-// jsonLines is a file with one row per line. Blank lines are skipped.
+// jsonLines is a file with one row per line, or an array of rows. Blank lines are skipped.
 type jsonLines struct {
 	textFile
 	decode func([]byte) (rows.Row, error)
 }
 
 func (f jsonLines) Cut(ctx context.Context, whole Piece) ([]Piece, error) {
+	array := false
+	err := f.fromStart(ctx, whole.File, func(_ *content, lines *lineReader) error {
+		array = lines.isArray()
+		return nil
+	})
+	if err != nil || array {
+		return []Piece{whole}, err
+	}
 	return f.cutLines(ctx, whole)
 }
 
 func (f jsonLines) Read(ctx context.Context, p Piece, yield func(Record) error) error {
-	return f.lines(ctx, p, func(l line) error {
+	read := f.lines
+	if p.whole() {
+		read = f.linesOrElements
+	}
+	return read(ctx, p, func(l line) error {
 		if l.err == nil && len(bytes.TrimSpace(l.text)) == 0 {
 			return nil
 		}
 		return yield(l.record(f.decode))
+	})
+}
+
+// linesOrElements calls yield for each line of a file, or each element of an array.
+func (t textFile) linesOrElements(ctx context.Context, p Piece, yield func(line) error) error {
+	return t.fromStart(ctx, p.File, func(_ *content, lines *lineReader) error {
+		if lines.isArray() {
+			return lines.elements(yield)
+		}
+		return linesOf(p, lines, yield)
 	})
 }
 

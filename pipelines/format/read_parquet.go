@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/columns"
@@ -14,7 +15,7 @@ import (
 )
 
 func compileReadParquet(c transform.ReadFromParquet) (Reader, error) {
-	return Reader{c.Path, parquetFile{}}, nil
+	return Reader{Paths: c.Path, Format: parquetFile{}}, nil
 }
 
 // parquetFile is a Parquet file, which consists of row groups. A piece has the row groups that begin in it.
@@ -70,7 +71,13 @@ func (parquetFile) Read(ctx context.Context, p Piece, yield func(Record) error) 
 	number := int64(0)
 	for i, group := range f.groups {
 		if at := f.starts[i]; p.whole() || at >= p.Start && at < p.End {
-			if err := readGroup(ctx, f, group, number, yield); err != nil {
+			why := f.checkPages(i)
+			if why == nil {
+				err = readGroup(ctx, f, group, number, yield)
+			} else {
+				err = yield(Record{Offset: number, Lost: group.NumRows(), Rejected: why})
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -113,7 +120,7 @@ func readGroup(ctx context.Context, f *openedParquet, group parquet.RowGroup, nu
 	if number == end || f.from.err != nil {
 		return f.from.err
 	}
-	return yield(Record{Offset: number, Rejected: rows.Reject(rows.ReasonDamaged, "the Parquet data is corrupt: rows %d to %d cannot be read", number, end-1)})
+	return yield(Record{Offset: number, Lost: end - number, Rejected: rows.Reject(rows.ReasonDamaged, "the Parquet data is corrupt: rows %d to %d cannot be read", number, end-1)})
 }
 
 // parquetRows reads the rows of a row group. The library panics on some corrupt files, in any of its methods.
@@ -184,6 +191,8 @@ type openedParquet struct {
 	root   *parquetNode
 	groups []parquet.RowGroup
 	starts []int64 // of each group, the offset of its first page
+	// columns are the column chunks of each group.
+	columns [][]format.ColumnChunk
 }
 
 // openParquet opens a file. If it is not a Parquet file, the error is a rejection.
@@ -225,6 +234,9 @@ func (f *openedParquet) open(size int64, options ...parquet.FileOption) (err err
 	}
 	schema := parquetSchema{elements: file.Metadata().Schema}
 	f.root = schema.node("", file.Root(), 0, 0)
+	if name := f.root.twice(); name != "" {
+		return rows.Reject(rows.ReasonDamaged, "two columns are named %q: rename one of them", name)
+	}
 	f.groups = file.RowGroups()
 	for i := range f.groups {
 		at := int64(0)
@@ -235,6 +247,7 @@ func (f *openedParquet) open(size int64, options ...parquet.FileOption) (err err
 			}
 		}
 		f.starts = append(f.starts, at)
+		f.columns = append(f.columns, file.Metadata().RowGroups[i].Columns)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
-// ReadShard calls yield with the canonical JSON of each row of a file that a cleaning has written. The file's extension determines its
+// ReadShard calls yield with the text (see rows.Pack) of each row of a file that a cleaning has written. The file's extension determines its
 // format.
 func ReadShard(ctx context.Context, path string, yield func([]byte) error) error {
 	format, err := formatOf(path)
@@ -26,7 +26,7 @@ func ReadShard(ctx context.Context, path string, yield func([]byte) error) error
 		if r.Rejected != nil {
 			return fmt.Errorf("row at %d: %w", r.Offset, r.Rejected)
 		}
-		text, err := rows.Encode(r.Row)
+		text, err := rows.Pack(nil, r.Row)
 		if err != nil {
 			return err
 		}

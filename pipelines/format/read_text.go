@@ -10,7 +10,7 @@ import (
 
 func compileReadText(c transform.ReadFromText) (Reader, error) {
 	set, err := compileCharset(c.Encoding, c.OnInvalid)
-	return Reader{c.Path, textLines{textFile{set}}}, err
+	return Reader{Paths: c.Path, Format: textLines{textFile{set}}}, err
 }
 
 // textLines is a file with one row per line, including empty lines.

@@ -32,6 +32,8 @@ type Record struct {
 	// If the record cannot be a row, Rejected is the rejection and Text what can be shown of it, valid until the next record.
 	Text     []byte
 	Rejected error
+	// Lost is the number of rows that were rejected, if there are more than one.
+	Lost int64
 }
 
 // showRow makes the Row of a rejected record, which is not complete, its Text.
@@ -57,10 +59,38 @@ type Typed interface {
 	Types(ctx context.Context, file File) (t *columns.Type, empty bool, err error)
 }
 
+// TypedBy returns the typed format of the files that a transform of a type reads; nil if they have no types.
+func TypedBy(reader string) Typed {
+	switch {
+	case transform.Is[transform.ReadFromParquet](reader):
+		return parquetFile{}
+	case transform.Is[transform.ReadFromAvro](reader):
+		return avroFile{}
+	}
+	return nil
+}
+
 // Reader is a compiled ReadFrom transform.
 type Reader struct {
 	Paths  spec.Paths
 	Format Format
+	// Tolerant says that what cannot be read of a file is rejected rows, and not an error.
+	Tolerant bool
+	// Partitioned says that folders of paths are columns, and Filename is the field for the file's name; empty if there is none.
+	Partitioned bool
+	Filename    string
+}
+
+// Locate adds the fields of a row that say where it was read. The row's own fields win.
+func (r *Reader) Locate(row rows.Row, file *File) {
+	for _, p := range file.Partitions {
+		if _, ok := row[p.Name]; !ok {
+			row[p.Name] = p.Value()
+		}
+	}
+	if r.Filename != "" {
+		row[r.Filename] = file.Name
+	}
 }
 
 // CompileReader compiles a transform that reads files.
@@ -91,5 +121,13 @@ func compileReaderAs[C any](t spec.Transform, compile func(C) (Reader, error)) (
 	if err != nil {
 		return Reader{}, err
 	}
-	return compile(config)
+	r, err := compile(config)
+	if err != nil {
+		return r, err
+	}
+	keys := any(config).(interface{ Read() transform.ReadKeys }).Read()
+	unreadable, err := rows.OneOf("on_unreadable", keys.OnUnreadable, "fail", "reject")
+	r.Tolerant, r.Filename = unreadable == "reject", keys.Filename
+	r.Partitioned = !transform.Is[transform.ReadFromText](t.Type)
+	return r, err
 }

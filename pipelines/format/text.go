@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -79,6 +80,9 @@ func (t textFile) fromStart(ctx context.Context, f File, read func(*content, *li
 	}
 	defer raw.Close()
 	c, err := openContent(raw)
+	if kind, archive := errors.AsType[errArchive](err); archive {
+		return fault.Errorf(fault.User, "%s: %w", f.Name, kind)
+	}
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -89,6 +90,9 @@ func csvText(v any) (string, error) {
 		return "", nil
 	case string:
 		return v, nil
+	}
+	if text, ok := value.Text(v); ok {
+		return text, nil
 	}
 	return jsonText(v)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
@@ -20,7 +21,7 @@ func checkTextRow(r rows.Row) error {
 			len(r), rows.Clip(strings.Join(slices.Sorted(maps.Keys(r)), ", "), 200))
 	}
 	for name, v := range r {
-		text, ok := v.(string)
+		text, ok := lineOf(v)
 		if !ok {
 			return rows.Reject("not_text", "the field %s is not a string", name)
 		}
@@ -29,6 +30,14 @@ func checkTextRow(r rows.Row) error {
 		}
 	}
 	return nil
+}
+
+// lineOf returns the text of a value that is one, or that has one.
+func lineOf(v any) (text string, ok bool) {
+	if text, ok = v.(string); ok {
+		return text, true
+	}
+	return value.Text(v)
 }
 
 // textShard writes a text file.
@@ -40,7 +49,7 @@ func openTextShard(w io.Writer, _ *columns.Type) (ShardWriter, error) {
 
 func (s textShard) Write(r rows.Row) error {
 	for _, v := range r {
-		text, _ := v.(string)
+		text, _ := lineOf(v)
 		_, _ = s.out.WriteString(text) // the flush returns the error
 	}
 	return s.out.WriteByte('\n')

@@ -10,17 +10,20 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// Column describes the values of a field or a computed column. The measure of a value is a number itself, the length of a string in
-// characters, 1 or 0 for a bool, or the number of items of a list or an object.
+// Column describes the values of a field or a computed column. The measure of a value is a number itself, the seconds since 1970 of a
+// time, the seconds of a duration, the length of a string in characters and of bytes in bytes, 1 or 0 for a bool, or the number of items of a list
+// or an object. NaN and infinities are counted and have no measure.
 type Column struct {
-	// Types counts values by JSON type: null, boolean, integer, number, string, array, object.
+	// Types counts values by the names of value.TypeName.
 	Types map[string]int64
 	// Computed columns are in the profile but not in the rows.
 	Computed bool
@@ -47,11 +50,10 @@ func (c *Column) add(v any) error {
 	if c.Types == nil {
 		c.Types = map[string]int64{}
 	}
+	c.Types[value.TypeName(v)]++
 	switch v := v.(type) {
 	case nil:
-		c.Types[typeNull]++
 	case bool:
-		c.Types["boolean"]++
 		n := int64(0)
 		if v {
 			n = 1
@@ -59,42 +61,69 @@ func (c *Column) add(v any) error {
 		c.measureInt(n)
 		c.values.add(hashNumber('b', uint64(n)), 1, func() string { return strconv.FormatBool(v) })
 	case int64:
-		c.Types["integer"]++
 		c.measureInt(v)
 		c.values.add(hashNumber('i', uint64(v)), 1, func() string { return strconv.FormatInt(v, 10) })
 	case float64:
 		v += 0 // -0 becomes 0
-		c.Types["number"]++
-		c.measure(v)
-		c.sum.AddFloat(v)
+		c.measureFloat(v)
 		if n, whole := asInt(v); whole { // 1.0 and 1 are the same value
 			c.values.add(hashNumber('i', uint64(n)), 1, func() string { return strconv.FormatInt(n, 10) })
 		} else {
 			c.values.add(hashNumber('n', math.Float64bits(v)), 1, func() string { return strconv.FormatFloat(v, 'g', -1, 64) })
 		}
+	case uint64:
+		c.measure(float64(v))
+		c.sum.AddUint(v)
+		c.values.add(hashNumber('i', v), 1, func() string { return strconv.FormatUint(v, 10) })
+	case value.Decimal:
+		c.measureFloat(v.Float())
+		c.addTyped(v)
+	case time.Time:
+		c.measureFloat(float64(v.Unix()) + float64(v.Nanosecond())/1e9)
+		c.addTyped(v)
+	case time.Duration:
+		c.measureFloat(v.Seconds())
+		c.addTyped(v)
+	case []byte:
+		c.measureInt(int64(len(v)))
+		c.addTyped(v)
 	case string:
-		c.Types["string"]++
 		c.measureInt(int64(utf8.RuneCountInString(v)))
 		c.values.add(xxhash.Sum64String(v), 1, func() string { return v })
 	case []any:
-		return c.addNested("array", len(v), v)
+		return c.addNested(len(v), v)
 	case map[string]any:
-		return c.addNested("object", len(v), v)
+		return c.addNested(len(v), v)
 	default:
 		return fmt.Errorf("a profile has no place for a %T", v)
 	}
 	return nil
 }
 
-func (c *Column) addNested(typ string, size int, v any) error {
-	text, err := json.Marshal(v)
+func (c *Column) addNested(size int, v any) error {
+	text, err := json.Marshal(value.JSON(v))
 	if err != nil {
 		return err
 	}
-	c.Types[typ]++
 	c.measureInt(int64(size))
-	c.values.add(xxhash.Sum64(append(text, typ[0])), 1, func() string { return string(text) })
+	c.values.add(xxhash.Sum64(append(text, value.TypeName(v)[0])), 1, func() string { return string(text) })
 	return nil
+}
+
+// addTyped counts a value that JSON has no form for.
+func (c *Column) addTyped(v any) {
+	text, _ := value.Text(v)
+	if d, ok := v.(value.Decimal); ok {
+		text = d.Reduced()
+	}
+	c.values.add(xxhash.Sum64String(value.TypeName(v)+" "+text), 1, func() string { return text })
+}
+
+func (c *Column) measureFloat(f float64) {
+	if value.Finite(f) {
+		c.measure(f)
+		c.sum.AddFloat(f)
+	}
 }
 
 func (c *Column) measureInt(n int64) {
@@ -191,6 +220,9 @@ func (s *ExactSum) AddInt(n int64) {
 		s.whole = 0
 	}
 }
+
+// AddUint adds an unsigned integer.
+func (s *ExactSum) AddUint(n uint64) { s.addBig(new(big.Float).SetUint64(n)) }
 
 // AddFloat adds a finite number.
 func (s *ExactSum) AddFloat(x float64) { s.addBig(new(big.Float).SetFloat64(x)) }

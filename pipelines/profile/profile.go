@@ -46,7 +46,7 @@ func Parse(text []byte) (*Profile, error) {
 	return p, nil
 }
 
-// Add adds one row of a part. Values are nil, bool, int64, float64, string, []any and map[string]any. computed has the computed columns,
+// Add adds one row of a part. Values are those of package value. computed has the computed columns,
 // which may replace fields of the same name in the profile.
 func (p *Profile) Add(part string, row, computed map[string]any) error {
 	p.Rows++
@@ -105,7 +105,7 @@ func (p *Profile) Schema() map[string]any {
 		if c.Computed {
 			continue
 		}
-		properties[name] = map[string]any{"type": slices.Sorted(maps.Keys(c.Types))}
+		properties[name] = map[string]any{"type": c.jsonTypes()}
 		if c.number(true) == p.Rows {
 			required = append(required, name)
 		}
@@ -115,6 +115,20 @@ func (p *Profile) Schema() map[string]any {
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
 		"properties": properties, "required": required,
 	}
+}
+
+// jsonTypes returns the types that the values have as JSON, sorted.
+func (c *Column) jsonTypes() []string {
+	types := map[string]bool{}
+	for typ := range c.Types {
+		switch typ {
+		case "null", "boolean", "integer", "number", "string", "array", "object":
+			types[typ] = true
+		default:
+			types["string"] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(types))
 }
 
 // Summary returns the profile as expressions see it.

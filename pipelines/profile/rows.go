@@ -25,7 +25,7 @@ type RowDiff struct {
 	Same    int64 `json:"same"`
 }
 
-// Rows calls yield for each row of a dataset, as JSON text that is valid until yield returns.
+// Rows calls yield for each row of a dataset, as a text of rows.Pack that is valid until yield returns.
 type Rows func(yield func(text []byte) error) error
 
 const (
@@ -76,15 +76,15 @@ func DiffRows(ctx context.Context, older, newer Rows, count int64, key []string,
 type record [recordSize]byte
 
 func recordOf(side byte, text []byte, key []string) (r record, err error) {
-	value, err := rowjson.Decode(text)
+	value, _, err := rowjson.DecodeTyped(text)
 	if err != nil {
 		return r, fmt.Errorf("the row %.80q cannot be read: %w", text, err)
 	}
 	row, ok := value.(map[string]any)
 	if !ok {
-		return r, fmt.Errorf("the row %.80q is not a JSON object", text)
+		return r, fmt.Errorf("the row %.80q is not an object", text)
 	}
-	whole, err := rowjson.Append(nil, row)
+	whole, err := rowjson.AppendTyped(nil, row)
 	if err != nil {
 		return r, err
 	}

@@ -80,7 +80,7 @@ func TestDiffManyRows(t *testing.T) {
 }
 
 func TestDiffRowsRefuses(t *testing.T) {
-	for row, want := range map[string]string{`{"x": 1}`: `no field "id"`, `[1]`: "not a JSON object", `{`: "cannot be read", `{"id": 1, "id": 2}`: "is duplicated"} {
+	for row, want := range map[string]string{`{"x": 1}`: `no field "id"`, `[1]`: "not an object", `{`: "cannot be read", `{"id": 1, "id": 2}`: "is duplicated"} {
 		if _, err := profile.DiffRows(t.Context(), source(row), source(), 1, []string{"id"}, t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", row, err, want)
 		}

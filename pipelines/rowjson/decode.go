@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/sluiceml/sluice/dsl/expr/value"
 )
 
 // maxDepth is how deeply lists and objects may be nested.
@@ -30,20 +32,41 @@ var (
 // number. If several errors occur, it returns the last one, but any other error takes precedence over ErrSurrogate.
 func Decode(text []byte) (any, error) {
 	d := decoder{text: text}
-	v, err := d.value(0)
-	if err != nil {
-		return nil, err
-	}
-	if d.space(); d.at < len(text) {
-		return nil, d.unexpected("after the JSON value")
-	}
-	return v, d.lost
+	return d.all()
+}
+
+// DecodeExact is like Decode, but numbers with a fraction or an exponent, and those beyond 64 bits, are decimals.
+func DecodeExact(text []byte) (any, error) {
+	d := decoder{text: text, exact: true}
+	return d.all()
+}
+
+// DecodeTyped decodes what AppendTyped has written. typed reports whether the text has values that JSON has no form for.
+func DecodeTyped(text []byte) (v any, typed bool, err error) {
+	d := decoder{text: text, typed: true}
+	v, err = d.all()
+	return v, d.found, err
 }
 
 type decoder struct {
 	text []byte
 	at   int
 	lost error
+	// typed accepts values with types, and found is set when there was one.
+	typed, found bool
+	// exact makes decimals of numbers that an integer does not represent.
+	exact bool
+}
+
+func (d *decoder) all() (any, error) {
+	v, err := d.value(0)
+	if err != nil {
+		return nil, err
+	}
+	if d.space(); d.at < len(d.text) {
+		return nil, d.unexpected("after the JSON value")
+	}
+	return v, d.lost
 }
 
 // lose records that something could not be represented.
@@ -101,8 +124,23 @@ func (d *decoder) value(depth int) (any, error) {
 		return false, nil
 	case c == 'n' && d.word("null"):
 		return nil, nil //nolint:nilnil // it is the value
+	case d.typed && d.at < len(d.text):
+		return d.marked(c)
 	}
 	return nil, d.unexpected("where a value is expected")
+}
+
+// marked reads a value that AppendTyped has marked with its type.
+func (d *decoder) marked(mark byte) (any, error) {
+	if d.at++; d.at == len(d.text) || d.text[d.at] != '"' {
+		return nil, d.unexpected("after the mark of a value")
+	}
+	d.found = true
+	text, err := d.string()
+	if err != nil {
+		return nil, err
+	}
+	return value.Parse(value.Kind(mark), text)
 }
 
 // word skips w if it is next.
@@ -206,8 +244,19 @@ func (d *decoder) number() (any, error) {
 		return n, nil
 	}
 	text := string(d.text[start:d.at])
+	if d.exact {
+		if n, err := strconv.ParseInt(text, 10, 64); whole && err == nil {
+			return n, nil
+		}
+		if n, err := value.ParseDecimal(text); err == nil {
+			return n, nil
+		}
+	}
 	if whole {
 		n, err := strconv.ParseInt(text, 10, 64)
+		if big, errBig := strconv.ParseUint(text, 10, 64); err != nil && errBig == nil {
+			return big, nil
+		}
 		if err != nil {
 			d.lose(fmt.Sprintf("the number %.40s", text), ErrRange)
 		}

@@ -1,28 +1,33 @@
 package rowjson
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/sluiceml/sluice/dsl/expr/value"
 )
 
 // Append appends the canonical JSON of a value: sorted keys, no white space, and no unnecessary escapes except for U+2028 and U+2029. Equal
-// values have equal bytes, except that 1 and 1.0 differ.
+// values have equal bytes, except that 1 and 1.0 differ. Values that JSON has no form for are written as their canonical texts (see package
+// value), and NaN and infinities as null.
 func Append(to []byte, v any) ([]byte, error) { return encoder{}.value(to, v) }
 
-// AppendComparable is like Append, but equal numbers have equal bytes: 1 and 1.0 do not differ.
+// AppendTyped is like Append, but values that JSON has no form for are written with their types, for DecodeTyped. The result is JSON if there are
+// none.
+func AppendTyped(to []byte, v any) ([]byte, error) { return encoder{typed: true}.value(to, v) }
+
+// AppendComparable is like AppendTyped, but equal values have equal bytes: 1, 1.0 and the decimal 1.00 do not differ, and neither do dates and
+// the times at which they begin.
 func AppendComparable(to []byte, v any) ([]byte, error) {
-	return encoder{comparable: true}.value(to, v)
+	return encoder{typed: true, comparable: true}.value(to, v)
 }
 
-type encoder struct {
-	// comparable omits the fraction of floats that are integers.
-	comparable bool
-}
+type encoder struct{ typed, comparable bool }
 
 func (e encoder) value(to []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
@@ -36,15 +41,42 @@ func (e encoder) value(to []byte, v any) ([]byte, error) {
 		if n := int64(v); e.comparable && float64(n) == v && -1<<63 <= v && v < 1<<63 {
 			return strconv.AppendInt(to, n, 10), nil
 		}
-		return appendFloat(to, v)
+		if value.Finite(v) {
+			return appendFloat(to, v), nil
+		}
+		if !e.typed {
+			return append(to, "null"...), nil
+		}
 	case string:
 		return appendString(to, v), nil
 	case []any:
 		return e.list(to, v)
 	case map[string]any:
 		return e.object(to, v)
+	case uint64:
+		if !e.typed || e.comparable {
+			return strconv.AppendUint(to, v, 10), nil
+		}
 	}
-	return nil, fmt.Errorf("a row cannot hold a %T", v)
+	if e.comparable {
+		switch of := v.(type) {
+		case value.Decimal:
+			if plain, ok := of.Plain(); ok {
+				return e.value(to, plain)
+			}
+			return appendString(append(to, byte(value.OfDecimal)), of.Reduced()), nil
+		case time.Time:
+			v = of.UTC()
+		}
+	}
+	text, ok := value.Text(v)
+	if !ok {
+		return nil, fmt.Errorf("a row cannot hold a %T", v)
+	}
+	if e.typed {
+		to = append(to, byte(value.KindOf(v))) // the mark of the value's type
+	}
+	return appendString(to, text), nil
 }
 
 func (e encoder) list(to []byte, list []any) (_ []byte, err error) {
@@ -82,22 +114,19 @@ func (e encoder) object(to []byte, object map[string]any) (_ []byte, err error) 
 
 // appendFloat appends the shortest number that decodes to f: with an exponent if it is very large or small, and otherwise with a fraction
 // even if f is an integer, since it would be decoded as an int64 without one.
-func appendFloat(to []byte, f float64) ([]byte, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, errors.New("JSON has no " + strconv.FormatFloat(f, 'g', -1, 64))
-	}
+func appendFloat(to []byte, f float64) []byte {
 	if size := math.Abs(f); size == 0 || 1e-6 <= size && size < 1e21 {
 		to = strconv.AppendFloat(to, f, 'f', -1, 64)
 		if f == math.Trunc(f) {
 			to = append(to, ".0"...)
 		}
-		return to, nil
+		return to
 	}
 	to = strconv.AppendFloat(to, f, 'e', -1, 64)
 	if n := len(to); to[n-4] == 'e' && to[n-3] == '-' && to[n-2] == '0' { // shorten e-09 to e-9
 		to = append(to[:n-2], to[n-1])
 	}
-	return to, nil
+	return to
 }
 
 func appendString(to []byte, s string) []byte {

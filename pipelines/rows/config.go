@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -51,7 +52,7 @@ func TextFields(r Row, fields []string) ([]string, error) {
 			return nil, Reject("missing_field", "the row has no field %s", name)
 		}
 		if texts[i], ok = v.(string); !ok && v != nil {
-			return nil, Reject("not_text", "field %s is a %T, not a string", name, v)
+			return nil, Reject("not_text", "field %s is of type %s, not a string", name, value.TypeName(v))
 		}
 	}
 	return texts, nil

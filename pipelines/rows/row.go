@@ -7,14 +7,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/dsl/expr/meter"
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 )
 
-// Row is one record. Its values are nil, bool, int64, float64, string, []any and map[string]any.
+// Row is one record. Its values are those of package value.
 type Row map[string]any
 
 // MaxSize bounds the size of one row, in bytes of JSON. Each worker holds several rows at a time, so it is part of the bound on memory.
@@ -92,8 +94,13 @@ var ErrDropped error = &Dropped{}
 
 // Decode decodes one JSON object, in UTF-8. Its errors are rejections. If the object cannot be represented exactly, it is returned together
 // with the rejection, as closely as possible.
-func Decode(text []byte) (Row, error) {
-	value, err := rowjson.Decode(text)
+func Decode(text []byte) (Row, error) { return decode(text, rowjson.Decode) }
+
+// DecodeExact is Decode, but numbers that are not integers of 64 bits are decimals.
+func DecodeExact(text []byte) (Row, error) { return decode(text, rowjson.DecodeExact) }
+
+func decode(text []byte, as func([]byte) (any, error)) (Row, error) {
+	value, err := as(text)
 	reason := ""
 	switch {
 	case errors.Is(err, rowjson.ErrRange):
@@ -115,25 +122,66 @@ func Decode(text []byte) (Row, error) {
 	return object, nil
 }
 
-// DecodeMended is like Decode, but accepts unpaired surrogates, which become U+FFFD.
-func DecodeMended(text []byte) (Row, error) {
-	r, err := Decode(text)
-	if why, ok := errors.AsType[*Rejection](err); ok && r != nil && why.Reason == ReasonEncoding {
-		return r, nil
+// Mended returns a decoder that accepts unpaired surrogates, which become U+FFFD.
+func Mended(decode func([]byte) (Row, error)) func([]byte) (Row, error) {
+	return func(text []byte) (Row, error) {
+		r, err := decode(text)
+		if why, ok := errors.AsType[*Rejection](err); ok && r != nil && why.Reason == ReasonEncoding {
+			return r, nil
+		}
+		return r, err
 	}
-	return r, err
 }
 
-// Encode returns the row's canonical JSON: sorted keys, no HTML escapes, no line end. Equal rows have equal bytes.
-func Encode(r Row) ([]byte, error) { return Append(make([]byte, 0, 256), r) }
-
-// Append appends the row's canonical JSON.
-func Append(to []byte, r Row) ([]byte, error) {
-	text, err := rowjson.Append(to, map[string]any(r))
+// Encode returns the row's canonical JSON: sorted keys, no HTML escapes, no line end. Values that JSON has no form for are texts.
+func Encode(r Row) ([]byte, error) {
+	text, err := rowjson.Append(make([]byte, 0, 256), map[string]any(r))
 	if err != nil {
 		return nil, fmt.Errorf("encode a row: %w", err)
 	}
 	return text, nil
+}
+
+// Pack appends the text of a row for Unpack, which keeps the types of all values. It is JSON if the row has only values of JSON. Equal rows have equal bytes.
+func Pack(to []byte, r Row) ([]byte, error) {
+	text, err := rowjson.AppendTyped(to, map[string]any(r))
+	if err != nil {
+		return nil, fmt.Errorf("encode a row: %w", err)
+	}
+	return text, nil
+}
+
+// Unpack decodes a row from a text of Pack. typed reports whether the text is more than JSON.
+func Unpack(text []byte) (r Row, typed bool, err error) {
+	v, typed, err := rowjson.DecodeTyped(text)
+	if err != nil {
+		return nil, false, fmt.Errorf("a row of a spill file: %w", err)
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, false, errors.New("a row of a spill file is not an object")
+	}
+	return object, typed, nil
+}
+
+// Typed reports whether a row has values that JSON has no form for.
+func Typed(r Row) bool {
+	for _, v := range r {
+		if typed(v) {
+			return true
+		}
+	}
+	return false
+}
+
+func typed(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, typed)
+	case map[string]any:
+		return Typed(v)
+	}
+	return value.KindOf(v) != value.OfJSON
 }
 
 // Digest is the first half of a SHA-256: short enough to keep one for each row, and long enough that different rows have different digests
@@ -156,7 +204,7 @@ func (d Digest) Bucket(n int) int {
 	return int(binary.BigEndian.Uint64(d[8:]) % uint64(n))
 }
 
-// KeyOf returns the digest of a value for comparison: 1 and 1.0 have the same.
+// KeyOf returns the digest of a value for comparison: equal values have the same, such as 1 and 1.0.
 func KeyOf(v any) (Digest, error) {
 	text, err := rowjson.AppendComparable(nil, v)
 	if err != nil {

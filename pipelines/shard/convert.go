@@ -113,7 +113,7 @@ func convertShard(ctx context.Context, path string, form format.ShardFormat, row
 			return err
 		}
 		err = format.ReadLines(ctx, LinesPath(path), func(text []byte) error {
-			r, err := rows.Decode(text)
+			r, _, err := rows.Unpack(text)
 			if err != nil {
 				return err
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"slices"
 
@@ -148,6 +147,7 @@ func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 	if w.seen != nil {
 		c.seen = columns.Seen{}
 	}
+	other := map[int][]byte{} // lines of rows whose texts are more than JSON
 	spills := spill.NewFiles(w.Work)
 	defer spills.Close()
 	for _, i := range order {
@@ -161,22 +161,50 @@ func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 		if err := spills.Read(spill.ID{Segment: r.segment, Unit: r.unit}, r.offset, text); err != nil {
 			return err
 		}
-		if err := w.describe(text, c); err != nil {
+		line, err := w.describe(text, c)
+		if err != nil {
 			return err
 		}
+		if line != nil {
+			other[i] = line
+		}
+	}
+	if len(other) > 0 {
+		c.text = withOthers(c.text, starts, other)
 	}
 	to <- c
 	return nil
 }
 
-// describe adds a row to the chunk's profile.
-func (w *Writer) describe(text []byte, c chunk) error {
-	r, err := rows.Decode(text)
+// describe adds a row to the chunk's profile. If the shard remains JSON and the row's text is more than that, it returns its line.
+func (w *Writer) describe(text []byte, c chunk) (line []byte, err error) {
+	r, typed, err := rows.Unpack(text)
 	if err != nil {
-		return fmt.Errorf("a row of a spill file: %w", err)
+		return nil, err
 	}
 	if c.seen != nil {
 		c.seen.Add(r)
+	} else if typed {
+		if line, err = rows.Encode(r); err != nil {
+			return nil, err
+		}
 	}
-	return w.Columns.Describe(c.profile, w.Part, r)
+	return line, w.Columns.Describe(c.profile, w.Part, r)
+}
+
+// withOthers returns text with other lines in place of some.
+func withOthers(text []byte, starts []int, other map[int][]byte) []byte {
+	var out []byte
+	for i, start := range starts {
+		end := len(text)
+		if i+1 < len(starts) {
+			end = starts[i+1]
+		}
+		if line, ok := other[i]; ok {
+			out = append(append(out, line...), '\n')
+		} else {
+			out = append(out, text[start:end]...)
+		}
+	}
+	return out
 }

@@ -1,13 +1,13 @@
 package transform
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"math/big"
-	"strings"
+	"time"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -35,114 +35,115 @@ var Aggregates = map[string]func() Aggregate{
 	"group": func() Aggregate { return &listOf{} },
 }
 
-// sumOf computes a sum or mean. The sum of integers is an integer; Value fails if it does not fit 64 bits.
+// sumOf computes a sum or mean. The sum of integers is an integer, that of decimals (and integers) a decimal, and that of durations a duration; Value
+// fails if it does not fit 64 bits. The mean is a double, or a duration.
 type sumOf struct {
-	mean, fraction bool
-	n              int64
-	total          profile.ExactSum
+	mean                                bool
+	n                                   int64
+	total                               profile.ExactSum
+	exact                               value.Decimal // sum of the decimals
+	fraction, decimal, duration, number bool          // which were added
+	odd                                 float64       // sum of NaN and infinities
 }
 
 func (s *sumOf) Check(v any) error {
 	switch v.(type) {
-	case int64, float64, nil:
+	case int64, uint64, float64, value.Decimal, time.Duration, nil:
 		return nil
 	}
-	return fmt.Errorf("a %T is not a number", v)
+	return fmt.Errorf("a value of type %s is not a number", value.TypeName(v))
 }
 
 func (s *sumOf) Add(v any) {
 	s.n++
 	switch v := v.(type) {
 	case int64:
+		s.number = true
 		s.total.AddInt(v)
+	case uint64:
+		s.number = true
+		s.total.AddUint(v)
 	case float64:
-		s.fraction = true
-		s.total.AddFloat(v)
+		s.number, s.fraction = true, true
+		if value.Finite(v) {
+			s.total.AddFloat(v)
+		} else {
+			s.odd += v
+		}
+	case value.Decimal:
+		s.number, s.decimal = true, true
+		s.exact = s.exact.Plus(v)
+	case time.Duration:
+		s.duration = true
+		s.total.AddInt(int64(v))
 	}
 }
 
 func (s *sumOf) Value() (any, error) {
-	if s.n == 0 {
+	switch {
+	case s.n == 0:
 		return nil, nil
+	case s.duration && s.number:
+		return nil, errors.New("numbers and durations cannot be added")
+	case s.odd != 0: // NaN is not 0 either
+		return s.odd, nil
 	}
-	sum := s.total.Mean(s.n)
-	if !s.mean {
-		total := s.total.Total()
-		if whole, exact := total.Int64(); !s.fraction && exact == big.Exact {
-			return whole, nil
-		} else if !s.fraction {
-			return nil, fmt.Errorf("the sum of the integers is %.0f, which has more than 64 bits; use double(...) to get the nearest number", total)
+	total := s.total.Total()
+	whole, accuracy := total.Int64()
+	switch {
+	case s.duration && s.mean:
+		return time.Duration(math.Round(s.total.Mean(s.n))), nil
+	case s.mean || s.fraction:
+		return s.double()
+	case s.decimal:
+		sum, _ := total.Int(nil) // of integers
+		return s.exact.Plus(value.BigDecimal(sum, 0)), nil
+	case accuracy != big.Exact:
+		if sum, accuracy := total.Uint64(); accuracy == big.Exact && !s.duration {
+			return sum, nil
 		}
-		sum, _ = total.Float64()
+		return nil, fmt.Errorf("the sum of the integers is %.0f, which has more than 64 bits; use double(...) to get the nearest number", total)
+	case s.duration:
+		return time.Duration(whole), nil
 	}
+	return whole, nil
+}
+
+// double returns the sum or the mean as the nearest double.
+func (s *sumOf) double() (any, error) {
+	all := s.exact.Rat()
+	rest, _ := s.total.Total().Rat(nil)
+	all.Add(all, rest)
+	if s.mean {
+		all.Quo(all, new(big.Rat).SetInt64(s.n))
+	}
+	sum, _ := all.Float64()
 	if math.IsInf(sum, 0) {
 		return nil, errors.New("the sum is beyond the range of a double")
 	}
 	return sum, nil
 }
 
-// extreme finds the minimum or maximum: bools come before numbers, and numbers before strings.
+// extreme finds the minimum or maximum, in the order of value.Compare.
 type extreme struct {
 	sign int
 	best any
 }
 
 func (e *extreme) Check(v any) error {
-	if kindOrder(v) < 0 {
-		return fmt.Errorf("a %T cannot be ordered; use a number, a string or a bool", v)
+	if !value.Ordered(v) {
+		return fmt.Errorf("a value of type %s cannot be ordered; use a number, a time, a duration, a string, bytes or a bool", value.TypeName(v))
 	}
 	return nil
 }
 
 func (e *extreme) Add(v any) {
-	if e.best == nil || compareValues(v, e.best)*e.sign > 0 {
+	if e.best == nil || value.Compare(v, e.best)*e.sign > 0 {
 		e.best = v
 	}
 }
 
 func (e *extreme) Value() (any, error) { return e.best, nil }
-
-func kindOrder(v any) int {
-	switch v.(type) {
-	case nil:
-		return 0
-	case bool:
-		return 1
-	case int64, float64:
-		return 2
-	case string:
-		return 3
-	}
-	return -1
-}
-
-// compareValues compares values that can be ordered.
-func compareValues(a, b any) int {
-	if c := cmp.Compare(kindOrder(a), kindOrder(b)); c != 0 {
-		return c
-	}
-	switch a := a.(type) {
-	case bool:
-		if a == b {
-			return 0
-		}
-		if a {
-			return 1
-		}
-		return -1
-	case string:
-		return strings.Compare(a, b.(string))
-	}
-	return numberOf(a).Cmp(numberOf(b))
-}
-
-// numberOf returns the exact value of a number: not every 64-bit integer is a double.
-func numberOf(v any) *big.Float {
-	if i, ok := v.(int64); ok {
-		return new(big.Float).SetInt64(i)
-	}
-	return big.NewFloat(v.(float64))
-}
 
 type countOf struct{ n int64 }
 
@@ -158,7 +159,7 @@ type quantifier struct {
 
 func (q *quantifier) Check(v any) error {
 	if _, ok := v.(bool); !ok && v != nil {
-		return fmt.Errorf("a %T is not a bool", v)
+		return fmt.Errorf("a value of type %s is not a bool", value.TypeName(v))
 	}
 	return nil
 }
@@ -183,7 +184,7 @@ func (l *listOf) Add(v any) {
 	if l.size > rows.MaxSize {
 		return // value says so
 	}
-	text, err := rowjson.Append(nil, v)
+	text, err := rowjson.AppendTyped(nil, v)
 	if err != nil {
 		l.size = rows.MaxSize // a value that came out of a row can be written
 	}

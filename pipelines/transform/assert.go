@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/account"
@@ -53,9 +54,9 @@ func (c *Compiled) assertEqual(config transform.AssertEqual, _ Deps) error {
 	return nil
 }
 
-// see counts a row, or fails if it is not expected.
+// see counts a row, or fails if it is not expected. Elements are JSON, so rows are compared as JSON.
 func (a *Assertion) see(r rows.Row, count func(space, name string)) error {
-	key, err := rows.KeyOf(map[string]any(r))
+	key, err := rows.KeyOf(value.JSON(map[string]any(r)))
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (c *Combiner) Take(to []byte, r rows.Row) (text []byte, group string, m spi
 	if m.Key, err = rows.KeyOf(by); err != nil {
 		return nil, "", m, err
 	}
-	if text, err = rows.Append(to, rows.Row{"by": by, "of": of}); err != nil {
+	if text, err = rows.Pack(to, rows.Row{"by": by, "of": of}); err != nil {
 		return nil, "", m, err
 	}
 	m.Tie = rows.DigestOf(text)
@@ -109,9 +109,9 @@ func (c *Combiner) Begin() *Combined {
 
 // Add adds a row as Take has spilled it.
 func (d *Combined) Add(from rows.Origin, text []byte) error {
-	r, err := rows.Decode(text)
+	r, _, err := rows.Unpack(text)
 	if err != nil {
-		return fmt.Errorf("a row of a spill file: %w", err)
+		return err
 	}
 	by, of := r["by"].([]any), r["of"].([]any)
 	for i, v := range of {
@@ -138,6 +138,6 @@ func (d *Combined) Row() (first rows.Origin, text []byte, err error) {
 			return first, nil, fault.Errorf(fault.User, "transform %s: %s: %w", d.of.Name, f.name, err)
 		}
 	}
-	text, err = rows.Encode(d.made)
+	text, err = rows.Pack(nil, d.made)
 	return d.first, text, err
 }

@@ -5,10 +5,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rowjson"
@@ -50,7 +53,7 @@ func compileDedup(t spec.Transform, params map[string]any) (End, error) {
 
 // rank returns the text of a row, and a mark with its sort key.
 func (d *ranking) rank(to []byte, r rows.Row) (text []byte, m spill.Mark, err error) {
-	if text, err = rows.Append(to, r); err != nil {
+	if text, err = rows.Pack(to, r); err != nil {
 		return nil, m, err
 	}
 	m.Tie = rows.DigestOf(text)
@@ -77,7 +80,7 @@ func (d *Deduplicate) Take(to []byte, r rows.Row) (text []byte, group string, m 
 // key returns the digest of the fields that must be equal. whole is the digest of text, and the capacity behind text is used as a buffer.
 func (d *Deduplicate) key(r rows.Row, text []byte, whole rows.Digest) (rows.Digest, error) {
 	switch {
-	case len(d.fields) == 0 && bytes.Contains(text, wholeFraction):
+	case len(d.fields) == 0 && (bytes.Contains(text, wholeFraction) || rows.Typed(r)):
 		return rows.KeyOf(map[string]any(r))
 	case len(d.fields) == 0:
 		return whole, nil
@@ -102,7 +105,7 @@ var wholeFraction = []byte(".0")
 // maxOrder is how many bytes of a string are used to order it.
 const maxOrder = 256
 
-// orderBytes returns bytes that sort like the values: false, true, numbers, strings, null.
+// orderBytes returns bytes that sort like value.Compare, but null comes last.
 func orderBytes(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case bool:
@@ -112,26 +115,60 @@ func orderBytes(v any) ([]byte, error) {
 		return []byte{1, 0}, nil
 	case int64:
 		return orderNumber(float64(v), v), nil
+	case uint64:
+		d, _ := value.Exact(v)
+		return orderDecimal(d), nil
 	case float64:
-		return orderNumber(v, nearestInt(v)), nil
+		text := orderNumber(v, nearestInt(v))
+		if v >= 1<<63 { // above the largest int64, which has the same double
+			text = append(text, '1')
+		}
+		return text, nil
+	case value.Decimal:
+		return orderDecimal(v), nil
+	case time.Time:
+		return binary.BigEndian.AppendUint32(orderInt(3, v.Unix()), uint32(v.Nanosecond())), nil
+	case time.Duration:
+		return orderInt(4, int64(v)), nil
 	case string:
-		return append([]byte{3}, v[:min(len(v), maxOrder)]...), nil
+		return append([]byte{5}, v[:min(len(v), maxOrder)]...), nil
+	case []byte:
+		return append([]byte{6}, v[:min(len(v), maxOrder)]...), nil
 	case nil:
-		return []byte{4}, nil
+		return []byte{7}, nil
 	}
-	return nil, rows.Reject("expression", "order_by: a %T cannot be ordered; use a number, a string or a bool", v)
+	return nil, rows.Reject("expression", "order_by: a value of type %s cannot be ordered; use a number, a time, a duration, a string, bytes or a bool", value.TypeName(v))
+}
+
+func orderInt(kind byte, n int64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{kind}, uint64(n)^1<<63)
 }
 
 // orderNumber returns bytes that sort like the number: the nearest double, and then the integer, since neighboring integers beyond 2^53
 // have the same double.
 func orderNumber(f float64, i int64) []byte {
 	bits := math.Float64bits(f + 0) // + 0 turns -0 into 0
-	if bits>>63 == 1 {              // bits sort like the numbers if all bits of negative ones, and the sign bit of others, are flipped
+	switch {
+	case f != f: // NaN is the largest
+		bits = math.MaxUint64
+	case bits>>63 == 1: // bits sort like the numbers if all bits of negative ones, and the sign bit of others, are flipped
 		bits = ^bits
-	} else {
+	default:
 		bits |= 1 << 63
 	}
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{2}, bits), uint64(i)^1<<63)
+}
+
+// orderDecimal is orderNumber for a decimal: after the integer below it come the digits of the rest, or, beyond 64 bits, all digits.
+func orderDecimal(d value.Decimal) []byte {
+	whole, fraction := d.Split()
+	if whole.IsInt64() {
+		return append(orderNumber(d.Float(), whole.Int64()), fraction...)
+	}
+	// The number plus 10^MaxDigits is positive, and has the same number of digits for all.
+	shifted := new(big.Int).Exp(big.NewInt(10), big.NewInt(value.MaxDigits), nil)
+	f := d.Float()
+	return fmt.Appendf(orderNumber(f, nearestInt(f)), "%0*s%s", value.MaxDigits+1, shifted.Add(shifted, whole), fraction)
 }
 
 // nearestInt returns the integer that a double is equal to. For other doubles the result does not matter: no integer has the same nearest

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -27,7 +28,7 @@ func (c *Compiled) explode(config transform.Explode, _ Deps) error {
 				return rows.Reject("missing_field", "the row has no field %s", name)
 			}
 			if lists[i], ok = v.([]any); !ok {
-				return rows.Reject("not_list", "field %s is a %T, not a list", name, v)
+				return rows.Reject("not_list", "field %s is of type %s, not a list", name, value.TypeName(v))
 			}
 		}
 		count, item := zipped(lists)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
@@ -37,7 +38,7 @@ func compileCondition(key string, e spec.Expr, params map[string]any) (func(rows
 		}
 		b, ok := v.(bool)
 		if !ok {
-			return false, rows.Reject("expression", "%s: got %T, not a bool", key, v)
+			return false, rows.Reject("expression", "%s: got a value of type %s, not a bool", key, value.TypeName(v))
 		}
 		return b, nil
 	}, nil

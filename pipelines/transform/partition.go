@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sluiceml/sluice/dsl/expr"
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -42,7 +43,7 @@ func (c *Compiled) partition(config transform.Partition, given Deps) error {
 		case int64:
 			name = strconv.FormatInt(v, 10)
 		default:
-			return "", rows.Reject("expression", "by: got %T, not a string, a bool or an int", v)
+			return "", rows.Reject("expression", "by: got a value of type %s, not a string, a bool or an int", value.TypeName(v))
 		}
 		switch {
 		case slices.Contains(config.Outputs, name):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
@@ -15,6 +16,9 @@ func compileValidate(c transform.ValidateWithSchema, _ map[string]any) (rowFunc,
 		return nil, fmt.Errorf("schema: %w", err)
 	}
 	return func(r rows.Row) error {
+		if rows.Typed(r) {
+			r = value.JSONObject(r)
+		}
 		err := schema.Check(r)
 		if unlike, ok := errors.AsType[*transform.RowSchemaError](err); ok {
 			return rows.Reject("schema", "%s", unlike)

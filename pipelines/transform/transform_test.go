@@ -96,7 +96,7 @@ func TestRejections(t *testing.T) {
 		{"wrong type", "Filter", `{"keep": "row.a > 1"}`, `{"a": "x"}`, "expression"},
 		{"filter not bool", "Filter", `{"keep": "row.a"}`, `{"a": 1}`, "expression"},
 		{"map", "MapToFields", `{"fields": {"a": "row.a", "c": "row.b"}}`, `{"a": 1}`, "expression"},
-		{"map no json", "MapToFields", `{"fields": {"a": "row.a / 0.0"}}`, `{"a": 1.5}`, "expression"},
+		{"map divides by zero", "MapToFields", `{"fields": {"a": "row.a / 0"}}`, `{"a": 1}`, "expression"},
 		{"no text", "NormalizeText", `{"fields": ["a", "b"]}`, `{"a": " x ", "b": 1}`, "not_text"},
 		{"no field", "MaskPII", `{"fields": ["a", "b"]}`, `{"a": "x@y.z"}`, "missing_field"},
 		{"quality of no text", "QualityFilter", `{"field": "a", "rules": ["gopher"]}`, `{"a": 1}`, "not_text"},

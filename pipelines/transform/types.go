@@ -39,8 +39,8 @@ func Retyped(t spec.Transform, in *columns.Type) (*columns.Type, error) {
 			out.With(name, nil)
 		}
 		return out, err
-	case transform.Is[transform.Exec](t.Type): // which fields it changes is unknown
-		return in.WithoutBytes(), nil
+	case transform.Is[transform.Exec](t.Type): // which fields it changes is unknown; values that do not fit show it
+		return in, nil
 	}
 	named := struct {
 		Fields    []string

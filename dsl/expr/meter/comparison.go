@@ -1,11 +1,15 @@
 package meter
 
 import (
+	"math"
+
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/sluiceml/sluice/dsl/expr/value"
 )
 
 // comparison is `==`, `!=` or `in`. A list of lists may hold the same one many times over, and so have far more elements than were ever
@@ -33,6 +37,43 @@ func limitComparisons(limit uint64) interpreter.InterpretableDecoratorV2 {
 	}
 }
 
+// equality is a decorator of plans without limits, in which `==`, `!=` and `in` also compare decimals. CEL looks for what is `in` a constant
+// list by its hash, which is left to it for lists of texts.
+func equality(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	call, ok := i.(interpreter.InterpretableCall)
+	if !ok {
+		return i, nil
+	}
+	args := call.Args()
+	switch call.Function() {
+	case operators.Equals, operators.NotEquals, operators.In:
+	default:
+		return i, nil
+	}
+	c := &comparison{InterpretableCall: call, function: call.Function(), left: args[0], right: args[1], limit: math.MaxUint64}
+	if c.function != operators.In {
+		return c, nil
+	}
+	if list, ok := args[1].(interpreter.InterpretableConst); ok {
+		if texts, ok := list.Value().(traits.Lister); ok && onlyTexts(texts) {
+			return i, nil
+		}
+	}
+	return membership{c}, nil
+}
+
+// membership is an `in` that CEL does not take for one.
+type membership struct{ interpreter.InterpretableV2 }
+
+func onlyTexts(list traits.Lister) bool {
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		if it.Next().Type() != types.StringType {
+			return false
+		}
+	}
+	return true
+}
+
 // Eval implements interpreter.Interpretable.
 func (c *comparison) Eval(vars interpreter.Activation) ref.Val {
 	return c.Exec(interpreter.AsFrame(vars))
@@ -48,14 +89,14 @@ func (c *comparison) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if types.IsUnknownOrError(b) {
 		return b
 	}
-	if isCollection(b) && c.tooLarge(a, b) {
+	if c.limit < math.MaxUint64 && isCollection(b) && c.tooLarge(a, b) {
 		panic(errCancelled)
 	}
 	switch c.function {
 	case operators.Equals:
-		return types.Equal(a, b)
+		return value.Equal(a, b)
 	case operators.NotEquals:
-		return types.Bool(types.Equal(a, b) != types.True)
+		return types.Bool(value.Equal(a, b) != types.True)
 	}
 	if in, ok := b.(traits.Container); ok {
 		return types.LabelErrNode(c.ID(), in.Contains(a))

@@ -113,7 +113,7 @@ func (f *Functions) Row(env *cel.Env, checked *cel.Ast) (func(cel.Activation) (r
 			return v, err
 		}, err
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(constantPatterns(f.limit)...))
+	program, err := env.Program(checked, cel.CustomDecoratorV2(equality), cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(constantPatterns(f.limit)...))
 	return func(vars cel.Activation) (ref.Val, error) {
 		v, _, err := program.Eval(vars)
 		return v, costError(err)
