@@ -38,7 +38,7 @@ func (c *checker) typeRows(s *step) {
 			t.exprs[e.Node] = append(t.exprs[e.Node], e)
 		}
 	}
-	written := c.graphOf(s).CheckRows(c.src, t.compile)
+	written := c.graphOf(s).CheckRows(c.src, c.family.ws, t.compile)
 	c.written[s] = written
 	t.compile(document.Lookup(s.body, "profile"), written, "the profile")
 }

@@ -2,7 +2,9 @@ package transform
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
@@ -21,10 +23,37 @@ type RowChecker interface {
 	CheckRows(r document.Reporter, in Shape, at, config *yaml.Node)
 }
 
+// ColumnReader is a document.Workspace that knows the columns of its files.
+type ColumnReader interface {
+	// Columns returns the types of the fields of the rows that a transform of a type reads from files, given by patterns relative to the
+	// workspace; nil if they are not known.
+	Columns(reader string, patterns []string) map[string]*cel.Type
+}
+
+// columnsOf returns the shape of the rows in the files that a transform reads.
+func columnsOf(ws document.Workspace, n *yaml.Node) Shape {
+	known, ok := ws.(ColumnReader)
+	if !ok {
+		return anyRow
+	}
+	var patterns []string
+	for p := range document.Scalars(document.Lookup(n, "config", "path")) {
+		if !document.IsInside(p.Value) || strings.Contains(p.Value, "${") || strings.Contains(p.Value, "://") {
+			return anyRow
+		}
+		patterns = append(patterns, p.Value)
+	}
+	fields := known.Columns(document.TextAt(n, "type"), patterns)
+	if fields == nil {
+		return anyRow
+	}
+	return Shape{Fields: fields}
+}
+
 // CheckRows follows the rows of a cleaning, reports fields that a transform names and that the rows which come to it lack, or cannot be
 // what it works on, and returns the shape of the rows that are written. compile checks the expressions below a node over rows of a shape
-// and returns their types; whose rows they are is for messages.
-func (g *Cleaning) CheckRows(r document.Reporter, compile func(below *yaml.Node, in Shape, whose string) ExprTypes) Shape {
+// and returns their types; whose rows they are is for messages. What ws knows of the files that are read is what is known of their rows.
+func (g *Cleaning) CheckRows(r document.Reporter, ws document.Workspace, compile func(below *yaml.Node, in Shape, whose string) ExprTypes) Shape {
 	shapes := slices.Repeat([]Shape{anyRow}, len(g.all))
 	var written []Shape
 	for _, at := range g.order {
@@ -35,6 +64,9 @@ func (g *Cleaning) CheckRows(r document.Reporter, compile func(below *yaml.Node,
 				continue
 			}
 			in = append(in, shapes[from.Node])
+		}
+		if len(in) == 0 {
+			in = append(in, columnsOf(ws, g.nodes[at]))
 		}
 		shapes[at] = checkRows(r, g.nodes[at], g.all[at].label(), joinShapes(in), compile)
 		if g.all[at].writes() {
