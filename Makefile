@@ -66,6 +66,10 @@ rtx: setup ## install TensorRT for RTX, NVIDIA's builder of engines, into the ca
 ggml: setup ## install an execution provider of ONNX Runtime that needs no GPU into the cache folder, for the tests of the gateway
 	@scripts/ggml.sh
 
+.PHONY: peers
+peers: setup ## install DuckDB, pyarrow, polars and fastavro into the cache folder, with which the tests compare cleaning
+	@scripts/peers.sh
+
 .PHONY: prometheus
 prometheus: ## unpack Prometheus into the cache folder, for the cluster and the tests of its alerts
 	@scripts/prometheus.sh
@@ -80,7 +84,7 @@ cluster: needs-cluster prometheus setup build ## start the services of docker-co
 	@PATH="$$PATH:$(SLUICE_CACHE)/prometheus" $(SLUICE_CACHE)/cluster/cluster -programs $(SLUICE_CACHE)/cluster:$(CURDIR)/bin
 
 .PHONY: test
-test: needs-test prometheus setup build flink moto tritonclient triton rtx ggml kube s3 ## run all tests
+test: needs-test prometheus setup build flink moto tritonclient triton rtx ggml peers kube s3 ## run all tests
 	@scripts/test.sh
 
 .PHONY: test-long
@@ -110,8 +114,9 @@ test-gpu-archive: build ## write dist/test-gpu.tar.xz, in which `make test-gpu` 
 	@ls -sh dist/test-gpu.tar.xz
 
 .PHONY: soak
-soak: needs-soak setup build s3 ## long tests: outages of server, store, pool and Vault for up to ten minutes, a training with 200 interruptions, killed workers and gateways during rollouts, pipelines with large values, and a model beyond 2 GiB (90 minutes)
+soak: needs-soak setup build s3 peers ## long tests: outages of server, store, pool and Vault for up to ten minutes, a training with 200 interruptions, killed workers and gateways during rollouts, pipelines with large values, and a model beyond 2 GiB (90 minutes)
 	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 60m -v ./compile -run TestBeyondTwoGiB
+	SLUICE_TEST_SOAK=1 go test -count=1 -timeout 20m -v ./pipelines -run TestAgainstDuckDB
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_SOAK=1 go test -count=1 -timeout 90m -v ./integration -run 'TestOutages|TestTrainSoak|TestReplicasUnderLoad|TestKillsInRollout|TestManyBytesOfAnyPipeline'
 
 .PHONY: lint
