@@ -29,7 +29,7 @@ func main() {
 	flag.IntVar(&o.mib, "mib", 1024, "size of the inputs")
 	flag.IntVar(&o.samples, "samples", 3, "how often each is measured")
 	flag.BoolVar(&o.peers, "peers", true, "measure other programs too; those that are missing are installed under "+compare.Cache)
-	flag.StringVar(&o.only, "only", "", "measure one task alone: docs, lines, mail, exact or minhash")
+	flag.StringVar(&o.only, "only", "", "measure one task alone: docs, lines, mail, exact, minhash or typed")
 	flag.Parse()
 	compare.Main(func(ctx context.Context) error {
 		if *floor != "" {
@@ -58,7 +58,7 @@ func run(ctx context.Context, o options) (err error) {
 	for _, t := range []struct {
 		name    string
 		measure func(context.Context) error
-	}{{"docs", b.docs}, {"lines", b.lines}, {"mail", b.mail}, {"exact", b.exact}, {"minhash", b.minhash}} {
+	}{{"docs", b.docs}, {"lines", b.lines}, {"mail", b.mail}, {"exact", b.exact}, {"minhash", b.minhash}, {"typed", b.typed}} {
 		if o.only != "" && o.only != t.name {
 			continue
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,11 +24,14 @@ type peer struct {
 	name, version string
 	// exact says that it keeps the same rows.
 	exact bool
+	// script in the folder is the program; clean.py if it is empty.
+	script string
 }
 
 var (
 	datatrove = peer{name: "datatrove", version: "datatrove 0.10.1", exact: true}
 	duckDB    = peer{name: "duckdb", version: "duckdb 2.0.0", exact: true}
+	typedSQL  = peer{name: "duckdb", version: "duckdb 2.0.0", exact: true, script: "typed.py"}
 	dolma     = peer{name: "dolma", version: "dolma 1.2.1"} // by a Bloom filter
 )
 
@@ -40,7 +44,7 @@ func (p peer) ready(ctx context.Context) (program, error) {
 		return program{}, &skipped{fmt.Errorf("%s cannot be installed: %w", p.name, err)}
 	}
 	ready := program{name: p.name, command: func(ctx context.Context, in, out string) (*exec.Cmd, error) {
-		cmd := exec.CommandContext(ctx, filepath.Join(home, "venv/bin/python"), filepath.Join(home, "clean.py"), in, out)
+		cmd := exec.CommandContext(ctx, filepath.Join(home, "venv/bin/python"), filepath.Join(home, cmp.Or(p.script, "clean.py")), in, out)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(out), "TMPDIR=" + filepath.Dir(out), "HF_HUB_OFFLINE=1"}
 		return cmd, nil
 	}}

@@ -36,7 +36,14 @@ var chains = map[string][]node{
 		{Type: "Filter", Config: transform.Filter{Keep: `row.body != ""`}},
 		exactBy("body"),
 	},
-	"exact":   {exactBy("text")},
+	"exact": {exactBy("text")},
+	"typed": {
+		{"Filter", map[string]any{"keep": `row.price > 9.99 && row.at >= timestamp("2021-01-01T00:00:00Z")`}},
+		{"Deduplicate", map[string]any{"fields": []string{"customer", "day"}, "order_by": "row.at"}},
+		{"Combine", map[string]any{"group_by": []string{"day"}, "combine": map[string]any{
+			"n": map[string]any{"fn": "count"}, "total": map[string]any{"value": "row.price", "fn": "sum"}, "latest": map[string]any{"value": "row.at", "fn": "max"},
+		}}},
+	},
 	"minhash": {{"Deduplicate", map[string]any{"method": "minhash", "fields": []string{"text"}, "order_by": "row.id"}}},
 }
 
@@ -60,7 +67,11 @@ func exactBy(field string) node {
 // sluice does a task: it is the process that a clean step starts.
 func (b bench) sluice(task string) program {
 	return program{rows: countLines, command: func(ctx context.Context, in, out string) (*exec.Cmd, error) {
-		chain := append([]node{{"ReadFromJson", map[string]any{"path": filepath.Join(in, "*.jsonl")}}}, chains[task]...)
+		reader, files := "ReadFromJson", "*.jsonl"
+		if task == "typed" {
+			reader, files = "ReadFromParquet", "*.parquet"
+		}
+		chain := append([]node{{reader, map[string]any{"path": filepath.Join(in, files)}}}, chains[task]...)
 		chain = append(chain, node{"WriteToJson", map[string]any{"shards": shards}})
 		text, err := json.Marshal(map[string]any{"transforms": chain})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/sluiceml/sluice/bench/internal/compare"
 )
@@ -63,6 +64,28 @@ func (b bench) exact(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(b.againstPeer(ctx, "exact", in, duckDB), b.againstPeer(ctx, "exact", part, dolma))
+}
+
+// typed measures a filter, an order and aggregates over a Parquet table with decimals, timestamps and dates, which DuckDB also makes.
+func (b bench) typed(ctx context.Context) error {
+	if !b.peers {
+		return nil
+	}
+	theirs, err := typedSQL.ready(ctx)
+	if err != nil {
+		return err
+	}
+	in := filepath.Join(b.dir, "typed")
+	table, err := theirs.command(ctx, "make", in)
+	if err != nil {
+		return err
+	}
+	table.Args = append(table.Args, strconv.Itoa(b.mib))
+	if text, err := table.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, text)
+	}
+	defer os.RemoveAll(in)
+	return b.againstPeer(ctx, "typed", in, typedSQL)
 }
 
 // againstFloor shows the figures of a task, and how much faster it is than the floor.
