@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // relays are programs that may catch SIGTERM and still not be the ones to tell: shells wait for their child before they run a trap, or
@@ -18,12 +19,33 @@ var relays = []string{"sh", "bash", "dash", "ash", "busybox", "ksh", "zsh", "tim
 // or not at all, because a helper such as a worker of PyTorch's DataLoader would end, and the rank with it, before it has saved. It reports
 // false if no process catches the signal.
 func tellRank(command int) bool {
-	children, _ := processes("/proc")
-	told := handlers("/proc", children, command)
+	told := settledHandlers(command)
 	for _, pid := range told {
 		_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended just now
 	}
 	return len(told) > 0
+}
+
+const (
+	// handlersSettle is longer than a process takes from its fork to the program that it starts.
+	handlersSettle = 50 * time.Millisecond
+	// maxHandlerLooks bounds how often the handlers are looked for.
+	maxHandlerLooks = 20
+)
+
+// settledHandlers lists the handlers of a command once they are the same twice: until a child of a shell has started its program, it catches what
+// the shell catches, and the shell itself would not be told.
+func settledHandlers(command int) []int {
+	var found []int
+	for look := range maxHandlerLooks {
+		children, _ := processes("/proc")
+		before := found
+		if found = handlers("/proc", children, command); look > 0 && slices.Equal(before, found) {
+			break
+		}
+		time.Sleep(handlersSettle)
+	}
+	return found
 }
 
 // handlers lists the topmost processes below one, or itself, that catch SIGTERM. One of relays counts if none of its descendants does. Helpers

@@ -1,8 +1,12 @@
 package agent
 
 import (
+	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +121,32 @@ func TestRanksWithoutAHandlerAreStopped(t *testing.T) {
 				t.Errorf("ended %+v, want SIGTERM; it said:\n%s", end, g.ranks[0].said.tail)
 			}
 		})
+	}
+}
+
+// TestShellThatStartsPrograms: a shell that catches SIGTERM is told, and not the child that it has just forked, which still catches what it does.
+func TestShellThatStartsPrograms(t *testing.T) {
+	shell := exec.CommandContext(t.Context(), "sh", "-c", `trap 'exit 9' TERM; echo caught; while true; do /bin/true; done`)
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = shell.Process.Kill(); _ = shell.Wait() }) // it has ended, if the test has passed
+	if _, err := io.ReadFull(out, make([]byte, len("caught\n"))); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 { // in about one look of a hundred there is such a child
+		if found := settledHandlers(shell.Process.Pid); !slices.Equal(found, []int{shell.Process.Pid}) {
+			t.Fatalf("told %v, want %d", found, shell.Process.Pid)
+		}
+	}
+	if !tellRank(shell.Process.Pid) {
+		t.Error("nobody was told")
+	}
+	if exit := (*exec.ExitError)(nil); !errors.As(shell.Wait(), &exit) || exit.ExitCode() != 9 {
+		t.Errorf("the shell ended with %v", exit)
 	}
 }
