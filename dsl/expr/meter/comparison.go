@@ -21,7 +21,8 @@ type comparison struct {
 	limit       uint64
 }
 
-// limitComparisons returns a decorator of plans: CEL has no functions for these operators that others could take the place of.
+// limitComparisons returns a decorator of plans: CEL has no functions for these operators that others could take the place of. They compare decimals
+// too. CEL looks for what is `in` a constant list by its hash, which is left to it for lists of texts.
 func limitComparisons(limit uint64) interpreter.InterpretableDecoratorV2 {
 	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
@@ -31,41 +32,24 @@ func limitComparisons(limit uint64) interpreter.InterpretableDecoratorV2 {
 		switch function := call.Function(); function {
 		case operators.Equals, operators.NotEquals, operators.In:
 			args := call.Args()
-			return &comparison{InterpretableCall: call, function: function, left: args[0], right: args[1], limit: limit}, nil
+			c := &comparison{InterpretableCall: call, function: function, left: args[0], right: args[1], limit: limit}
+			if list, ok := args[1].(interpreter.InterpretableConst); ok && function == operators.In && !onlyTexts(list.Value()) {
+				return membership{c}, nil
+			}
+			return c, nil
 		}
 		return i, nil
 	}
-}
-
-// equality is a decorator of plans without limits, in which `==`, `!=` and `in` also compare decimals. CEL looks for what is `in` a constant
-// list by its hash, which is left to it for lists of texts.
-func equality(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-	call, ok := i.(interpreter.InterpretableCall)
-	if !ok {
-		return i, nil
-	}
-	args := call.Args()
-	switch call.Function() {
-	case operators.Equals, operators.NotEquals, operators.In:
-	default:
-		return i, nil
-	}
-	c := &comparison{InterpretableCall: call, function: call.Function(), left: args[0], right: args[1], limit: math.MaxUint64}
-	if c.function != operators.In {
-		return c, nil
-	}
-	if list, ok := args[1].(interpreter.InterpretableConst); ok {
-		if texts, ok := list.Value().(traits.Lister); ok && onlyTexts(texts) {
-			return i, nil
-		}
-	}
-	return membership{c}, nil
 }
 
 // membership is an `in` that CEL does not take for one.
 type membership struct{ interpreter.InterpretableV2 }
 
-func onlyTexts(list traits.Lister) bool {
+func onlyTexts(v ref.Val) bool {
+	list, ok := v.(traits.Lister)
+	if !ok {
+		return true
+	}
 	for it := list.Iterator(); it.HasNext() == types.True; {
 		if it.Next().Type() != types.StringType {
 			return false

@@ -5,6 +5,7 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -113,7 +114,7 @@ func (f *Functions) Row(env *cel.Env, checked *cel.Ast) (func(cel.Activation) (r
 			return v, err
 		}, err
 	}
-	program, err := env.Program(checked, cel.CustomDecoratorV2(equality), cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(constantPatterns(f.limit)...))
+	program, err := env.Program(checked, cel.CustomDecoratorV2(limitComparisons(math.MaxUint64)), cel.EvalOptions(cel.OptOptimize), cel.OptimizeRegex(constantPatterns(f.limit)...))
 	return func(vars cel.Activation) (ref.Val, error) {
 		v, _, err := program.Eval(vars)
 		return v, costError(err)

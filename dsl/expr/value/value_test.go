@@ -87,7 +87,7 @@ func TestArithmetic(t *testing.T) {
 		"row.n * 2": int64(6), "row.x * 2": 1.0, "row.n + row.x": 3.5, "row.d * 2": "19.98", "2 * row.d - row.d": "9.99", "row.d * row.d": "99.8001", "row.d + row.x": 10.49,
 		"row.d / 2": 4.995, "-row.d": "-9.99", "row.u + 1": uint64(1)<<63 + 1, "row.u - row.u + row.n": int64(3), "row.n - 4": int64(-1), "row.u % 2": uint64(0),
 		"row.d > 9.99": false, "row.d >= 9.99": true, "9.99 == row.d": true, "row.d == 9.99": true, "row.d != 9": true, "9 < row.d": true, "row.u > row.n": true,
-		"row.d in [9.99, 1.0]": true, "row.nan < 1.0": false, "row.nan >= 1.0": false, "row.nan == row.nan": false, `row.s in ["9.99"]`: true, "row.n in [3.0]": true, "row.d in [1, row.n]": false, "row.d < row.nan": false,
+		"row.d in [9.99, 1.0]": true, "[1].exists(n, row.d in [9.99, 1.0])": true, "[row.d].exists(d, d == 9.99)": true, "row.nan < 1.0": false, "row.nan >= 1.0": false, "row.nan == row.nan": false, `row.s in ["9.99"]`: true, "row.n in [3.0]": true, "row.d in [1, row.n]": false, "row.d < row.nan": false,
 		"double(row.d)": 9.99, "int(row.d)": int64(9), "string(row.d)": "9.99", "decimal(row.s) == row.d": true, "decimal(0.1) + decimal(1)": "1.1", "row.d / 0": failed,
 		`double("100_1")`: failed, `double("0x10")`: failed, `double("1e2")`: 100.0, "row.d > row.s": failed, "row.at > row.s": failed, "row.n + row.s": failed,
 		"row.at": "2024-01-31T12:00:00Z", "row.local": "2024-01-31T12:00:00.5", "row.day": "2024-01-31", "string(row.day)": "2024-01-31",
