@@ -106,7 +106,7 @@ func matchFiles(pattern, base string) ([]File, error) {
 			return nil, fault.Errorf(fault.Invalid, "path %q: %w", pattern, err)
 		}
 	}
-	names, err := globNames(os.DirFS(base), rest)
+	names, err := globBelow(os.DirFS(base), ".", strings.Split(rest, "/"), nil)
 	if at := (*fs.PathError)(nil); errors.As(err, &at) && errors.Is(err, fs.ErrPermission) {
 		return nil, fault.Errorf(fault.User, "read %s: permission denied for %s\nhelp: give the user that runs Sluice the permission to read it",
 			pattern, filepath.Join(base, at.Path))
@@ -128,24 +128,36 @@ func matchFiles(pattern, base string) ([]File, error) {
 	return files, nil
 }
 
-// globNames lists the names in a folder that match a pattern. It walks the whole tree only for a pattern with **.
-func globNames(base fs.FS, pattern string) ([]string, error) {
-	segments := strings.Split(pattern, "/")
-	matches := func(name string) bool { return matchName(segments, strings.Split(name, "/")) }
-	if !slices.Contains(segments, "**") {
-		return globBelow(base, ".", segments)
-	}
-	return walk(base, ".", nil, matches)
-}
-
-// walk lists the names below a folder that match, also behind links to folders, but not again what a link leads back to.
-func walk(base fs.FS, folder string, above []fs.FileInfo, matches func(string) bool) (names []string, err error) {
+// globBelow lists what matches a pattern below a folder, through links to folders; ** follows no link back to one of the folders above. Unlike
+// fs.Glob it fails if a folder cannot be listed: the files in it would be missing among the rows.
+func globBelow(base fs.FS, folder string, pattern []string, above []fs.FileInfo) (names []string, err error) {
+	first, rest := pattern[0], pattern[1:]
+	literal := path.Join(folder, first)
 	info, err := fs.Stat(base, folder)
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, info) }) {
+	again := slices.ContainsFunc(above, func(a fs.FileInfo) bool { return os.SameFile(a, info) })
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !info.IsDir(), first == "**" && again:
 		return nil, nil
+	case err != nil:
+		return nil, err
+	case first == "**":
+		if len(rest) == 0 {
+			rest = []string{"*"}
+		}
+		if names, err = globBelow(base, folder, rest, above); err != nil {
+			return nil, err
+		}
+		above, rest = append(slices.Clip(above), info), pattern
+	case !strings.ContainsAny(first, `*?[\`):
+		if _, err := fs.Stat(base, literal); errors.Is(err, fs.ErrPermission) {
+			return nil, err
+		} else if err != nil {
+			return nil, nil //nolint:nilerr // there is none
+		}
+		if len(rest) == 0 {
+			return []string{literal}, nil
+		}
+		return globBelow(base, literal, rest, above)
 	}
 	entries, err := fs.ReadDir(base, folder)
 	if err != nil {
@@ -153,60 +165,17 @@ func walk(base fs.FS, folder string, above []fs.FileInfo, matches func(string) b
 	}
 	for _, e := range entries {
 		name := path.Join(folder, e.Name())
-		isFolder := e.IsDir()
-		if e.Type()&fs.ModeSymlink != 0 {
-			to, err := fs.Stat(base, name)
-			if err != nil && matches(name) {
-				return nil, err
-			}
-			isFolder = err == nil && to.IsDir()
-		}
 		switch {
-		case isFolder:
-			below, err := walk(base, name, append(slices.Clip(above), info), matches)
+		case first == "**" && hidden(e.Name()), first != "**" && !matchName(pattern[:1], []string{e.Name()}):
+		case len(rest) == 0:
+			names = append(names, name)
+		default:
+			below, err := globBelow(base, name, rest, above)
 			if err != nil {
 				return nil, err
 			}
 			names = append(names, below...)
-		case matches(name):
-			names = append(names, name)
 		}
-	}
-	return names, nil
-}
-
-// globBelow lists what matches a pattern without **, below a folder. Unlike fs.Glob it fails if a folder cannot be listed: the files in it
-// would be missing among the rows.
-func globBelow(base fs.FS, folder string, pattern []string) (names []string, err error) {
-	var found []string
-	if literal := path.Join(folder, pattern[0]); !strings.ContainsAny(pattern[0], `*?[\`) {
-		if _, err := fs.Stat(base, literal); err == nil {
-			found = []string{literal}
-		} else if errors.Is(err, fs.ErrPermission) {
-			return nil, err
-		}
-	} else {
-		entries, err := fs.ReadDir(base, folder)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			if info, unknown := fs.Stat(base, folder); unknown != nil || info.IsDir() {
-				return nil, err
-			}
-		}
-		for _, e := range entries {
-			if matchName(pattern[:1], []string{e.Name()}) {
-				found = append(found, path.Join(folder, e.Name()))
-			}
-		}
-	}
-	if len(pattern) == 1 {
-		return found, nil
-	}
-	for _, name := range found {
-		below, err := globBelow(base, name, pattern[1:])
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, below...)
 	}
 	return names, nil
 }
