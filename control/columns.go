@@ -3,11 +3,13 @@ package control
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"path/filepath"
 
 	"github.com/google/cel-go/cel"
 
 	"github.com/sluiceml/sluice/dsl/expr/value"
+	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/format"
 )
@@ -17,15 +19,20 @@ const maxColumnFiles = 100
 
 // Columns implements transform.ColumnReader: it reads what the files say of their columns.
 func (f *Folder) Columns(reader string, patterns []string) map[string]*cel.Type {
-	typed := format.TypedBy(reader)
-	if typed == nil || len(patterns) == 0 {
-		return nil
-	}
-	ctx, all := context.Background(), &columns.Type{Kind: columns.Null}
 	paths := make([]string, len(patterns))
 	for i, pattern := range patterns {
 		paths[i] = filepath.Join(f.dir, pattern)
 	}
+	config, err := json.Marshal(map[string]any{"path": paths})
+	if err != nil {
+		return nil
+	}
+	r, err := format.CompileReader(spec.Transform{Type: reader, Config: config})
+	typed, ok := r.Format.(format.Typed)
+	if err != nil || !ok {
+		return nil
+	}
+	ctx, all := context.Background(), &columns.Type{Kind: columns.Null}
 	files, err := format.Find(ctx, paths)
 	if err != nil || len(files) > maxColumnFiles {
 		return nil

@@ -1,12 +1,10 @@
 package expr
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -48,31 +46,32 @@ func (n natives) native(v ref.Val) (any, error) {
 	case *types.Err:
 		return nil, v
 	}
-	if n.rows {
-		switch v := v.(type) {
-		case types.Uint, types.Double, types.Bytes, types.Timestamp, types.Duration, value.Decimal:
+	switch v.(type) {
+	case types.Uint, types.Double, types.Bytes, types.Timestamp, types.Duration, value.Decimal:
+		if n.rows {
 			return v.Value(), nil
 		}
-	}
-	switch v := v.(type) {
-	case types.Uint:
-		if v > math.MaxInt64 {
-			return nil, fmt.Errorf("%d is too large for a field", uint64(v))
-		}
-		return int64(v), nil
-	case types.Double:
-		if !value.Finite(float64(v)) {
-			return nil, fmt.Errorf("%v is not a JSON number", float64(v))
-		}
-		return float64(v), nil
-	case types.Bytes:
-		return base64.StdEncoding.EncodeToString(v), nil
-	case types.Timestamp:
-		return v.UTC().Format(time.RFC3339Nano), nil
-	case types.Duration:
-		return v.Duration.String(), nil
+		return plainJSON(v.Value())
 	}
 	return nil, fmt.Errorf("a value of type %s cannot be written as JSON", v.Type().TypeName())
+}
+
+// plainJSON returns a value that JSON has no form for, or a double, as JSON has it.
+func plainJSON(v any) (any, error) {
+	switch v := v.(type) {
+	case uint64:
+		if v > math.MaxInt64 {
+			return nil, fmt.Errorf("%d is too large for a field", v)
+		}
+		return int64(v), nil
+	case float64:
+		if !value.Finite(v) {
+			return nil, fmt.Errorf("%v is not a JSON number", v)
+		}
+		return v, nil
+	}
+	text, _ := value.Text(v)
+	return text, nil
 }
 
 func (n natives) list(v traits.Lister) (any, error) {

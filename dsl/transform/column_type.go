@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -32,15 +30,11 @@ var columnTypes = map[string]*cel.Type{
 	"bytes": cel.BytesType, "string": cel.StringType,
 }
 
-var aDecimalType = regexp.MustCompile(`^decimal\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)$`)
-
 // ParseColumnType parses a type of a column: timestamp, decimal(10, 2).
 func ParseColumnType(text string) (ColumnType, error) {
-	if m := aDecimalType.FindStringSubmatch(text); m != nil {
-		t := ColumnType{Name: "decimal"}
-		t.Precision, _ = strconv.Atoi(m[1]) // at most four digits
-		t.Scale, _ = strconv.Atoi(m[2])
-		if t.Precision < 1 || t.Precision > value.MaxDigits || t.Scale > t.Precision {
+	t := ColumnType{Name: "decimal"}
+	if _, err := fmt.Sscanf(text, "decimal(%d, %d)", &t.Precision, &t.Scale); err == nil && strings.ReplaceAll(t.String(), " ", "") == strings.ReplaceAll(text, " ", "") {
+		if t.Precision < 1 || t.Precision > value.MaxDigits || t.Scale < 0 || t.Scale > t.Precision {
 			return t, fmt.Errorf("%s: a decimal has 1 to %d digits, and not more of them after the point", text, value.MaxDigits)
 		}
 		return t, nil

@@ -30,6 +30,11 @@ const (
 	kindBytes
 )
 
+// kindsOf are those of values that JSON has no form for.
+var kindsOf = map[value.Kind]kindSet{
+	value.OfUint: kindUint, value.OfInstant: kindInstant, value.OfLocal: kindLocal, value.OfDate: kindDate, value.OfDuration: kindDuration, value.OfBytes: kindBytes,
+}
+
 // maxIntDigits is how many digits integers of 64 bits have.
 const maxIntDigits = 20
 
@@ -109,17 +114,19 @@ func (s *seen) add(v any, depth int) {
 		if v < 0 {
 			s.Kinds |= kindNegative
 		}
-	case uint64:
-		s.Kinds |= kindUint
 	case value.Decimal:
 		s.Kinds |= kindDecimal
 		s.Whole, s.Scale = max(s.Whole, v.Digits()-v.Scale()), max(s.Scale, v.Scale())
 	case time.Time:
-		s.addTime(v)
-	case time.Duration:
-		s.Kinds |= kindDuration
-	case []byte:
-		s.Kinds |= kindBytes
+		s.Kinds |= kindsOf[value.KindOf(v)]
+		if v.Nanosecond()%1e3 != 0 {
+			s.Kinds |= kindNanos
+			if !Nanos.spans(v) {
+				s.Kinds |= kindOther
+			}
+		}
+	case uint64, time.Duration, []byte:
+		s.Kinds |= kindsOf[value.KindOf(v)]
 	case float64:
 		s.Kinds |= kindDouble
 	case string:
@@ -138,25 +145,6 @@ func (s *seen) add(v any, depth int) {
 		for _, item := range v {
 			s.Items.add(item, depth-1)
 		}
-	}
-}
-
-func (s *seen) addTime(t time.Time) {
-	switch {
-	case value.IsDate(t):
-		s.Kinds |= kindDate
-		return
-	case value.IsLocal(t):
-		s.Kinds |= kindLocal
-	default:
-		s.Kinds |= kindInstant
-	}
-	if t.Nanosecond()%1e3 == 0 {
-		return
-	}
-	s.Kinds |= kindNanos
-	if !Nanos.spans(t) {
-		s.Kinds |= kindOther
 	}
 }
 

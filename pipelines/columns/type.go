@@ -93,38 +93,21 @@ func Join(a, b *Type) *Type {
 	return wider(a, b)
 }
 
-// wider returns the type that holds the values of two types of a kind; nil if there is none.
+// wider returns the type that holds the values of two types of a kind; nil if there is none, or the values decide.
 func wider(a, b *Type) *Type {
-	out := *a
-	switch a.Kind {
-	case Int:
-		if a.Unsigned != b.Unsigned {
-			if a.Unsigned {
-				a, b = b, a
-			}
-			if b.Bits == 64 { // b is unsigned
-				return NewDecimal(maxIntDigits, 0)
-			}
-			return &Type{Kind: Int, Bits: max(a.Bits, 2*b.Bits)}
+	switch a.Kind { //nolint:exhaustive // the others are equal or nothing
+	case Int, Float, Bytes, Timestamp, Time:
+		if a.Unsigned != b.Unsigned || a.UTC != b.UTC {
+			return nil
 		}
-		out.Bits = max(a.Bits, b.Bits)
-	case Float:
-		out.Bits = max(a.Bits, b.Bits)
+		return &Type{Kind: a.Kind, Bits: max(a.Bits, b.Bits), Unsigned: a.Unsigned, Unit: max(a.Unit, b.Unit), UTC: a.UTC}
 	case Decimal:
 		scale := max(a.Scale, b.Scale)
 		return NewDecimal(max(a.Precision-a.Scale, b.Precision-b.Scale)+scale, scale)
-	case Timestamp, Time:
-		if out.Unit = max(a.Unit, b.Unit); a.UTC != b.UTC {
-			return nil
-		}
-	case Bytes:
-		out.Size = 0
 	case Enum:
 		return &Type{Kind: Text}
-	default:
-		return nil
 	}
-	return &out
+	return nil
 }
 
 // With sets the type of a field of a struct.

@@ -226,10 +226,17 @@ func (t *Type) ofText(text string) (raw any, ok bool) {
 // time is Physical for dates and timestamps.
 func (t *Type) time(v any) (raw any, ok bool) {
 	at, ok := v.(time.Time)
+	kind := value.OfLocal
 	switch {
-	case !ok || value.IsDate(at) != (t.Kind == Date) || t.Kind == Timestamp && value.IsLocal(at) == t.UTC:
-		return nil, false
 	case t.Kind == Date:
+		kind = value.OfDate
+	case t.UTC:
+		kind = value.OfInstant
+	}
+	if !ok || value.KindOf(at) != kind {
+		return nil, false
+	}
+	if t.Kind == Date {
 		return at.Unix() / day, true
 	}
 	per := t.Unit.perSecond()

@@ -59,17 +59,6 @@ type Typed interface {
 	Types(ctx context.Context, file File) (t *columns.Type, empty bool, err error)
 }
 
-// TypedBy returns the typed format of the files that a transform of a type reads; nil if they have no types.
-func TypedBy(reader string) Typed {
-	switch {
-	case transform.Is[transform.ReadFromParquet](reader):
-		return parquetFile{}
-	case transform.Is[transform.ReadFromAvro](reader):
-		return avroFile{}
-	}
-	return nil
-}
-
 // Reader is a compiled ReadFrom transform.
 type Reader struct {
 	Paths  spec.Paths

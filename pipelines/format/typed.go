@@ -44,25 +44,19 @@ func (f typedFile) Types(context.Context, File) (t *columns.Type, empty bool, er
 	return t, false, nil
 }
 
-// stored returns the type with which columns of a type are written to files.
+// storedAs are the types with which columns are written to files, but for decimals and for times, whose unit depends on the values.
+var storedAs = map[string]columns.Type{
+	"bool": {Kind: columns.Bool}, "int": {Kind: columns.Int, Bits: 64}, "uint": {Kind: columns.Int, Bits: 64, Unsigned: true},
+	"double": {Kind: columns.Float, Bits: 64}, "date": {Kind: columns.Date}, "bytes": {Kind: columns.Bytes},
+	"string": {Kind: columns.Text}, "duration": {Kind: columns.Text},
+}
+
+// stored returns the type with which columns of a type are written to files; nil if it depends on the values.
 func stored(t transform.ColumnType) *columns.Type {
-	switch t.Name {
-	case "bool":
-		return &columns.Type{Kind: columns.Bool}
-	case "int", "uint":
-		return &columns.Type{Kind: columns.Int, Bits: 64, Unsigned: t.Name == "uint"}
-	case "double":
-		return &columns.Type{Kind: columns.Float, Bits: 64}
-	case "decimal":
-		return columns.NewDecimal(t.Precision, t.Scale)
-	case "date":
-		return &columns.Type{Kind: columns.Date}
-	case "bytes":
-		return &columns.Type{Kind: columns.Bytes}
-	case "string", "duration":
-		return &columns.Type{Kind: columns.Text}
+	if of, ok := storedAs[t.Name]; ok {
+		return &of
 	}
-	return nil // the unit of a timestamp depends on the values
+	return columns.NewDecimal(t.Precision, t.Scale)
 }
 
 // Read implements Format. Columns in the names of folders get their types too.

@@ -244,22 +244,20 @@ func (d *decoder) number() (any, error) {
 		return n, nil
 	}
 	text := string(d.text[start:d.at])
+	n, err := strconv.ParseInt(text, 10, 64)
+	if whole && err == nil {
+		return n, nil
+	}
 	if d.exact {
-		if n, err := strconv.ParseInt(text, 10, 64); whole && err == nil {
-			return n, nil
-		}
-		if n, err := value.ParseDecimal(text); err == nil {
-			return n, nil
+		if exact, err := value.ParseDecimal(text); err == nil {
+			return exact, nil
 		}
 	}
 	if whole {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if big, errBig := strconv.ParseUint(text, 10, 64); err != nil && errBig == nil {
+		if big, err := strconv.ParseUint(text, 10, 64); err == nil {
 			return big, nil
 		}
-		if err != nil {
-			d.lose(fmt.Sprintf("the number %.40s", text), ErrRange)
-		}
+		d.lose(fmt.Sprintf("the number %.40s", text), ErrRange)
 		return n, nil
 	}
 	f, err := strconv.ParseFloat(text, 64)

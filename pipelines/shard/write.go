@@ -147,7 +147,7 @@ func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 	if w.seen != nil {
 		c.seen = columns.Seen{}
 	}
-	other := map[int][]byte{} // lines of rows whose texts are more than JSON
+	lines, other := make([][]byte, len(rows)), false // is a line that is not the row's text
 	spills := spill.NewFiles(w.Work)
 	defer spills.Close()
 	for _, i := range order {
@@ -158,6 +158,7 @@ func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 		end := starts[i] + int(r.size)
 		text := c.text[starts[i]:end]
 		c.text[end] = '\n'
+		lines[i] = c.text[starts[i] : end+1]
 		if err := spills.Read(spill.ID{Segment: r.segment, Unit: r.unit}, r.offset, text); err != nil {
 			return err
 		}
@@ -166,11 +167,11 @@ func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 			return err
 		}
 		if line != nil {
-			other[i] = line
+			lines[i], other = append(line, '\n'), true
 		}
 	}
-	if len(other) > 0 {
-		c.text = withOthers(c.text, starts, other)
+	if other {
+		c.text = bytes.Join(lines, nil)
 	}
 	to <- c
 	return nil
@@ -190,21 +191,4 @@ func (w *Writer) describe(text []byte, c chunk) (line []byte, err error) {
 		}
 	}
 	return line, w.Columns.Describe(c.profile, w.Part, r)
-}
-
-// withOthers returns text with other lines in place of some.
-func withOthers(text []byte, starts []int, other map[int][]byte) []byte {
-	var out []byte
-	for i, start := range starts {
-		end := len(text)
-		if i+1 < len(starts) {
-			end = starts[i+1]
-		}
-		if line, ok := other[i]; ok {
-			out = append(append(out, line...), '\n')
-		} else {
-			out = append(out, text[start:end]...)
-		}
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -181,15 +182,7 @@ func compareNumbers(a, b ref.Val) (c int, ok bool) {
 	}
 	f, fok := asFloat(a)
 	g, gok := asFloat(b)
-	switch {
-	case !fok || !gok || f != f || g != g:
-		return 0, false
-	case f < g:
-		return -1, true
-	case f > g:
-		return 1, true
-	}
-	return 0, true
+	return cmp.Compare(f, g), fok && gok && f == f && g == g
 }
 
 // Plus returns the sum of two decimals.

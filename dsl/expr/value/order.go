@@ -41,10 +41,10 @@ func Compare(a, b any) int {
 	case nil:
 		return 0
 	case bool:
-		if a == b {
+		switch {
+		case a == b:
 			return 0
-		}
-		if a {
+		case a:
 			return 1
 		}
 		return -1
@@ -74,29 +74,10 @@ func compareExactly(a, b any) int {
 	}
 	f, isF := a.(float64)
 	g, isG := b.(float64)
-	switch {
-	case isF && isG, isF && !Finite(f), isG && !Finite(g):
-		if !isF {
-			f = 0
-		}
-		if !isG {
-			g = 0
-		}
-		return compareFloats(f, g)
+	if isF && isG || !Finite(f) || !Finite(g) { // f and g of other types are 0, which compares with infinities and NaN as they do
+		return -cmp.Compare(-f, -g) // the negation puts NaN last
 	}
 	return exactly(a).Cmp(exactly(b))
-}
-
-func compareFloats(f, g float64) int {
-	switch {
-	case f != f && g != g:
-		return 0
-	case f != f:
-		return 1
-	case g != g:
-		return -1
-	}
-	return cmp.Compare(f, g)
 }
 
 func exactly(v any) *big.Rat {

@@ -21,38 +21,19 @@ var (
 	Date = time.FixedZone("date", 0)
 )
 
-// localLayout is RFC 3339 without a time zone.
-const localLayout = "2006-01-02T15:04:05.999999999"
-
-// IsDate reports whether a time is a date.
-func IsDate(t time.Time) bool { return t.Location() == Date && t.Equal(t.Truncate(24*time.Hour)) }
-
-// IsLocal reports whether a time is a date and time of day without a time zone.
-func IsLocal(t time.Time) bool {
-	return t.Location() == Local || t.Location() == Date && !IsDate(t)
-}
+// layouts are those of the texts of times: RFC 3339, and without a time zone for those that are not instants.
+var layouts = map[*time.Location]string{time.UTC: time.RFC3339Nano, Local: "2006-01-02T15:04:05.999999999", Date: time.DateOnly}
 
 // TimeText returns the text of a time: RFC 3339 for an instant, in UTC, and without a time zone for a local time.
 func TimeText(t time.Time) string {
-	switch {
-	case IsDate(t):
-		return t.Format(time.DateOnly)
-	case IsLocal(t):
-		return t.Format(localLayout)
-	}
-	return t.UTC().Format(time.RFC3339Nano)
+	in := locations[KindOf(t)]
+	return t.In(in).Format(layouts[in])
 }
 
 // ParseTime parses a text that TimeText returns for a time in a location: UTC, Local or Date.
 func ParseTime(text string, in *time.Location) (time.Time, error) {
-	switch in {
-	case Date:
-		return time.ParseInLocation(time.DateOnly, text, Date)
-	case Local:
-		return time.ParseInLocation(localLayout, text, Local)
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if t = t.UTC(); err == nil && (t.Year() < 0 || t.Year() > 9999) {
+	t, err := time.ParseInLocation(layouts[in], text, in)
+	if t = t.In(in); err == nil && (t.Year() < 0 || t.Year() > 9999) {
 		err = fmt.Errorf("%q is in the year %d in UTC", text, t.Year())
 	}
 	return t, err
@@ -93,10 +74,10 @@ func KindOf(v any) Kind {
 	case []byte:
 		return OfBytes
 	case time.Time:
-		switch {
-		case IsDate(v):
+		switch in := v.Location(); {
+		case in == Date && v.Equal(v.Truncate(24*time.Hour)):
 			return OfDate
-		case IsLocal(v):
+		case in == Date || in == Local:
 			return OfLocal
 		}
 		return OfInstant
@@ -148,7 +129,11 @@ func Parse(k Kind, text string) (any, error) {
 func JSON(v any) any {
 	switch v := v.(type) {
 	case []any:
-		return jsonList(v)
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = JSON(item)
+		}
+		return out
 	case map[string]any:
 		return JSONObject(v)
 	case uint64:
@@ -161,14 +146,6 @@ func JSON(v any) any {
 		return text
 	}
 	return v
-}
-
-func jsonList(list []any) any {
-	out := make([]any, len(list))
-	for i, item := range list {
-		out[i] = JSON(item)
-	}
-	return out
 }
 
 // JSONObject is JSON for an object.
