@@ -233,7 +233,7 @@ func TestAccountAddsUp(t *testing.T) {
 		all := rapid.SliceOfN(line, 0, 40).Draw(rt, "lines")
 		text := strings.Join(all, "\n")
 		if strings.HasPrefix(strings.TrimLeft(text, "\ufeff \t\r\n"), "[") {
-			rt.Skip("it may be an array, and not lines")
+			text = "{}\n" + text // else it may be an array, and not lines
 		}
 		read := 0
 		for l := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") { // a byte order mark is no row

@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/overloads"
 )
 
-// maxNestedEqualities bounds the equalities within equalities that are made to compare an int with a double.
+// maxNestedEqualities bounds the equalities within equalities that are made to compare values of two types.
 const maxNestedEqualities = 8
 
 // numbers are the types of numbers, as CEL writes them in messages.

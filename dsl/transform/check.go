@@ -108,7 +108,7 @@ type ReadKeys struct {
 	ErrorKeys
 }
 
-// Read returns the keys.
+// Read returns the keys, which the configs of all transforms that read files embed.
 func (k ReadKeys) Read() ReadKeys { return k }
 
 // named returns a shape with the field for the file's name.

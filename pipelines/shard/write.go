@@ -147,7 +147,7 @@ func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 	if w.seen != nil {
 		c.seen = columns.Seen{}
 	}
-	lines, other := make([][]byte, len(rows)), false // is a line that is not the row's text
+	lines, other := make([][]byte, len(rows)), false // whether a line is not the text of its row
 	spills := spill.NewFiles(w.Work)
 	defer spills.Close()
 	for _, i := range order {
