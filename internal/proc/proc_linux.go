@@ -5,7 +5,8 @@
 // or process group it moved to. PDEATHSIG alone is not enough for that, since it fires when a thread of the parent dies
 // (golang/go#27505) and reaches one generation only; nor is a signal to the process group, which setsid(2) leaves.
 //
-// A keeper is this very executable started again. Nothing has to be called for it: importing the package is enough. Linux only.
+// A keeper is this very executable started again, which keeps one command after the other: to start a large program takes many times
+// longer than most commands. Nothing has to be called for it: importing the package is enough. Linux only.
 package proc
 
 import (
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -29,7 +31,7 @@ import (
 const DefaultGrace = 10 * time.Second
 
 const (
-	// startLimit bounds the wait for the keepers to start the command.
+	// startLimit bounds the wait for a keeper to start the command.
 	startLimit = 30 * time.Second
 	// drainLimit bounds the wait for the output after the last process has gone.
 	drainLimit = 10 * time.Second
@@ -82,17 +84,18 @@ func (e Exit) String() string {
 
 // Process is a started command. Its methods may be called from several goroutines.
 type Process struct {
-	pid     int
-	path    string
-	grace   time.Duration
-	tether  *os.File
-	control *os.File
-	cut     sync.Once
+	pid    int
+	path   string
+	grace  time.Duration
+	keeper *keeperProcess
 
 	done    chan struct{}
 	exit    Exit
 	endedAt time.Time
 	err     error
+
+	mu   sync.Mutex
+	over bool // the keeper may keep another command
 }
 
 // Start runs a command under a keeper and returns when it has been started. When ctx ends the command is terminated, as by
@@ -105,22 +108,21 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
-	p := &Process{path: c.Path, grace: c.Grace, done: make(chan struct{})}
-	p.grace = cmp.Or(p.grace, DefaultGrace)
-	cmd, status, err := p.startKeeper(c)
+	p := &Process{path: c.Path, grace: cmp.Or(c.Grace, DefaultGrace), done: make(chan struct{})}
+	streams, err := openStreams(c)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
-	if err := p.handshake(spec, status); err != nil {
-		p.Kill()
-		status.Close()
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+	p.keeper, p.pid, err = startKept(spec, streams.theirs)
+	streams.started()
+	if err != nil {
+		streams.abandon()
 		return nil, fmt.Errorf("start %s: %w", c.Path, c.explain(err))
 	}
+	streams.copy()
 	stop := context.AfterFunc(ctx, func() { p.Terminate(context.Background()) })
 	go func() {
-		p.exit, p.err = p.watch(cmd, status)
+		p.exit, p.err = p.watch(streams)
 		stop()
 		close(p.done)
 	}()
@@ -176,92 +178,27 @@ func (c Command) explain(err error) error {
 	return err
 }
 
-// startKeeper starts the outer keeper with the command's streams and returns the pipe its reports come through.
-func (p *Process) startKeeper(c Command) (_ *exec.Cmd, status *os.File, err error) {
-	var ours, theirs [3]*os.File
-	defer func() {
-		closeAll(theirs[:])
-		if err != nil {
-			closeAll(ours[:])
-		}
-	}()
-	if theirs[0], ours[0], err = os.Pipe(); err != nil {
-		return nil, nil, err
+// watch waits until nothing of the command is left, and returns how it ended.
+func (p *Process) watch(streams *streams) (Exit, error) {
+	report, err := keeper.ReadReport(p.keeper.conn)
+	p.endedAt = time.Now().Add(-report.Ago)
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	exit := Exit{Code: -1, Signal: syscall.SIGKILL}
+	switch {
+	case err != nil:
+		err = ErrLost
+		p.keeper.close()
+	case report.Left > 0:
+		err = fmt.Errorf("%d of its processes could not be killed", report.Left)
+		p.keeper.close()
+	default:
+		exit = exitOf(report.Status)
+		p.keeper.release()
 	}
-	if theirs[1], ours[1], err = os.Pipe(); err != nil {
-		return nil, nil, err
-	}
-	if ours[2], theirs[2], err = os.Pipe(); err != nil {
-		return nil, nil, err
-	}
-	cmd := &exec.Cmd{
-		Path: keeper.Self,
-		Args: []string{os.Args[0], keeper.Arg, keeper.Outer},
-		// None of our environment, which may hold secrets, but for what the dynamic loader needs to start this executable again. A
-		// keeper has nothing to do in parallel.
-		Env:         []string{"LD_LIBRARY_PATH=" + os.Getenv("LD_LIBRARY_PATH"), "GOMAXPROCS=1"},
-		Stdin:       c.Stdin,
-		Stdout:      c.Stdout,
-		Stderr:      c.Stderr,
-		ExtraFiles:  theirs[:],
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-		WaitDelay:   drainLimit,
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, nil, fmt.Errorf("keeper: %w", err)
-	}
-	p.tether, p.control = ours[0], ours[1]
-	return cmd, ours[2], nil
-}
-
-// handshake hands the keeper its Spec and waits for the command's pid.
-func (p *Process) handshake(spec []byte, status *os.File) error {
-	if err := p.setDeadlines(status, time.Now().Add(startLimit)); err != nil {
-		return err
-	}
-	if _, err := p.control.Write(spec); err != nil {
-		return fmt.Errorf("keeper: %w", err)
-	}
-	report, err := keeper.ReadReport(status)
-	if err != nil {
-		return fmt.Errorf("keeper: %w", err)
-	}
-	if report.Failed != 0 {
-		return report.Failed
-	}
-	p.pid = report.PID
-	return p.setDeadlines(status, time.Time{})
-}
-
-func (p *Process) setDeadlines(status *os.File, limit time.Time) error {
-	return errors.Join(p.control.SetWriteDeadline(limit), status.SetReadDeadline(limit))
-}
-
-// watch waits until no keeper is left and returns how the command ended.
-func (p *Process) watch(cmd *exec.Cmd, status *os.File) (Exit, error) {
-	exit, err := Exit{Code: -1, Signal: syscall.SIGKILL}, ErrLost
-	for {
-		report, readErr := keeper.ReadReport(status)
-		if readErr != nil {
-			break
-		}
-		switch {
-		case report.Left > 0:
-			err = fmt.Errorf("%d of its processes could not be killed", report.Left)
-		case report.Known:
-			exit, err = exitOf(report.Status), nil
-			p.endedAt = time.Now().Add(-report.Ago)
-		}
-	}
-	if p.endedAt.IsZero() {
-		p.endedAt = time.Now()
-	}
-	status.Close()
-	p.Kill()
-	waitErr := cmd.Wait()
-	// How a keeper ended says nothing about the command.
-	if exitErr := (*exec.ExitError)(nil); err == nil && waitErr != nil && !errors.As(waitErr, &exitErr) {
-		err = fmt.Errorf("copy its output: %w", waitErr)
+	if copied := streams.wait(); err == nil && copied != nil {
+		err = fmt.Errorf("copy its output: %w", copied)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s (pid %d): %w", p.path, p.pid, err)
@@ -299,8 +236,13 @@ func (p *Process) Signal(sig syscall.Signal) error { return p.order(false, sig) 
 func (p *Process) SignalGroup(sig syscall.Signal) error { return p.order(true, sig) }
 
 func (p *Process) order(group bool, sig syscall.Signal) error {
-	_, err := p.control.Write(keeper.EncodeOrder(group, sig))
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, fs.ErrClosed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return os.ErrProcessDone
+	}
+	_, err := p.keeper.conn.Write(keeper.SignalMessage(group, sig))
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed) {
 		return os.ErrProcessDone
 	}
 	return err
@@ -323,16 +265,9 @@ func (p *Process) Terminate(ctx context.Context) {
 
 // Kill kills the command and every descendant with SIGKILL. It does not wait; see Done.
 func (p *Process) Kill() {
-	p.cut.Do(func() {
-		p.tether.Close()
-		p.control.Close()
-	})
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		if f != nil {
-			f.Close()
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.keeper.cut()
 	}
 }

@@ -271,11 +271,7 @@ func TestNothingOutlivesTheCommand(t *testing.T) {
 		{"it is killed", func(t *testing.T, p *proc.Process) { signalTo(t, p.PID(), syscall.SIGKILL) }},
 		{"Kill", func(_ *testing.T, p *proc.Process) { p.Kill() }},
 		{"it is stopped, then Kill", func(t *testing.T, p *proc.Process) { signalTo(t, p.PID(), syscall.SIGSTOP); p.Kill() }},
-		{"the inner keeper is killed", func(t *testing.T, p *proc.Process) { signalTo(t, parentOf(t, p.PID()), syscall.SIGKILL) }},
-		{"the outer keeper is killed", func(t *testing.T, p *proc.Process) {
-			signalTo(t, parentOf(t, parentOf(t, p.PID())), syscall.SIGKILL)
-		}},
-		{"the inner keeper is stopped, then Kill", func(t *testing.T, p *proc.Process) {
+		{"the keeper is stopped, then Kill", func(t *testing.T, p *proc.Process) {
 			signalTo(t, parentOf(t, p.PID()), syscall.SIGSTOP)
 			p.Kill()
 		}},
@@ -311,21 +307,40 @@ func TestLostKeeperIsAnError(t *testing.T) {
 	if !errors.Is(err, proc.ErrLost) || exit.OK() {
 		t.Errorf("got %v, %v, want ErrLost", exit, err)
 	}
+	awaitGone(t, p.PID())
 }
 
-func TestPDEATHSIGIsTheLastResort(t *testing.T) {
-	var out lines
-	p := start(t, proc.Command{Path: "bash", Args: []string{"-c", `echo ready; exec sleep 1000`}, Stdout: &out})
-	out.await(t, 1)
-	inner := parentOf(t, p.PID())
-	outer := parentOf(t, inner)
-	signalTo(t, outer, syscall.SIGSTOP)
-	signalTo(t, inner, syscall.SIGKILL)
-	signalTo(t, outer, syscall.SIGKILL)
-	if _, err := wait(t, p); !errors.Is(err, proc.ErrLost) {
-		t.Errorf("got %v, want ErrLost", err)
+// A keeper that has ended while it waited for a command is replaced, and one that waits keeps the next command.
+func TestKeeperIsUsedAgain(t *testing.T) {
+	keeperOf := func() int {
+		var out lines
+		p := start(t, proc.Command{Path: "bash", Args: []string{"-c", `echo $PPID; sleep 1000 & exit 3`}, Stdout: &out})
+		if exit := mustWait(t, p); exit.Code != 3 {
+			t.Fatalf("got %v, want exit code 3", exit)
+		}
+		if err := p.Signal(syscall.SIGUSR1); !errors.Is(err, os.ErrProcessDone) {
+			t.Errorf("signal after the end: got %v, want ErrProcessDone", err)
+		}
+		p.Kill() // not the keeper's next command
+		return out.await(t, 1)[0]
 	}
-	awaitGone(t, p.PID())
+	first := keeperOf()
+	if again := keeperOf(); again != first {
+		t.Errorf("the second command has the keeper %d, and the first had %d", again, first)
+	}
+	plain := filepath.Join(t.TempDir(), "plain")
+	write(t, plain, "not a program", 0o644)
+	if _, err := proc.Start(t.Context(), proc.Command{Path: plain}); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("got %v, want ErrPermission", err)
+	}
+	if again := keeperOf(); again != first {
+		t.Errorf("after a command that could not start the keeper is %d, not %d", again, first)
+	}
+	signalTo(t, first, syscall.SIGKILL)
+	eventually(t, func() bool { return !alive(first) })
+	if again := keeperOf(); again == first {
+		t.Error("a dead keeper has kept a command")
+	}
 }
 
 // TestNothingOutlivesTheParent kills a real parent, of which this test is the parent, as the kernel's out-of-memory killer would.

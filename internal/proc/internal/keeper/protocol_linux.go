@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Spec says what to run. It travels through a pipe, so that the keeper's own arguments, which everyone can read, do not show it.
+// Spec says what to run. It travels through a socket, so that the keeper's own arguments, which everyone can read, do not show it.
 type Spec struct {
 	Path string
 	Dir  string
@@ -19,7 +19,7 @@ type Spec struct {
 // maxSpec is above what execve(2) takes for arguments and environment together.
 const maxSpec = 16 << 20
 
-// Encode returns the Spec as the keeper reads it: a length in 4 bytes, then strings, each ended by a NUL, which none can hold.
+// Encode returns the Spec as strings, each ended by a NUL, which none can hold.
 func (s Spec) Encode() ([]byte, error) {
 	fields := append([]string{s.Path, s.Dir, strconv.Itoa(len(s.Args))}, s.Args...)
 	fields = append(fields, s.Env...)
@@ -33,23 +33,7 @@ func (s Spec) Encode() ([]byte, error) {
 	if len(body) > maxSpec {
 		return nil, syscall.E2BIG
 	}
-	return append(appendInt(nil, len(body)), body...), nil
-}
-
-func readSpec(fd int) (Spec, error) {
-	var head [intSize]byte
-	if !readFull(fd, head[:]) {
-		return Spec{}, syscall.EPIPE
-	}
-	size := decodeInt(head[:])
-	if size < 0 || size > maxSpec {
-		return Spec{}, syscall.E2BIG
-	}
-	body := make([]byte, size)
-	if !readFull(fd, body) {
-		return Spec{}, syscall.EPIPE
-	}
-	return decodeSpec(body)
+	return body, nil
 }
 
 func decodeSpec(body []byte) (Spec, error) {
@@ -71,7 +55,36 @@ func decodeSpec(body []byte) (Spec, error) {
 	return Spec{Path: fields[0], Dir: fields[1], Args: fields[3 : 3+args], Env: fields[3+args:]}, nil
 }
 
-const orderSize = 2
+// The first byte of a message to a keeper; a number follows.
+const (
+	start         = 'c' // the size of the Spec that follows; the command's standard streams come with the message
+	signalProcess = 'p' // the signal
+	signalGroup   = 'g'
+)
+
+const (
+	headSize    = 1 + intSize
+	streamCount = 3
+)
+
+// StartMessage returns the bytes that make a keeper start a command. They are sent with the descriptors of its three standard streams.
+func StartMessage(spec []byte) []byte {
+	return append(appendInt([]byte{start}, len(spec)), spec...)
+}
+
+// SignalMessage returns the bytes that make a keeper pass a signal on.
+func SignalMessage(group bool, sig syscall.Signal) []byte {
+	if group {
+		return appendInt([]byte{signalGroup}, int(sig))
+	}
+	return appendInt([]byte{signalProcess}, int(sig))
+}
+
+// command is a command to start.
+type command struct {
+	spec    []byte
+	streams []int
+}
 
 // order is a signal to pass on, to the command or to its process group.
 type order struct {
@@ -79,17 +92,42 @@ type order struct {
 	signal syscall.Signal
 }
 
-// EncodeOrder returns the bytes that make a keeper pass a signal on.
-func EncodeOrder(group bool, sig syscall.Signal) []byte {
-	b := []byte{0, byte(sig)}
-	if group {
-		b[0] = 1
-	}
-	return b
+// message is what the parent has sent.
+type message struct {
+	kind   byte
+	number int
+	body   []byte // of start
+	files  []int
 }
 
-func decodeOrder(b [orderSize]byte) order {
-	return order{group: b[0] == 1, signal: syscall.Signal(b[1])}
+// readMessage reads the next message. ok is false at the end of the socket.
+func readMessage(fd int) (m message, ok bool) {
+	head, control := make([]byte, headSize), make([]byte, syscall.CmsgSpace(streamCount*intSize))
+	n, size, _, _, err := syscall.Recvmsg(fd, head, control, syscall.MSG_CMSG_CLOEXEC)
+	for err == syscall.EINTR {
+		n, size, _, _, err = syscall.Recvmsg(fd, head, control, syscall.MSG_CMSG_CLOEXEC)
+	}
+	if err != nil || n <= 0 || !readFull(fd, head[n:]) {
+		return m, false
+	}
+	if size > 0 {
+		parts, err := syscall.ParseSocketControlMessage(control[:size])
+		if err != nil || len(parts) != 1 {
+			return m, false
+		}
+		if m.files, err = syscall.ParseUnixRights(&parts[0]); err != nil {
+			return m, false
+		}
+	}
+	m.kind, m.number = head[0], decodeInt(head[1:])
+	if m.kind != start {
+		return m, true
+	}
+	if m.number < 0 || m.number > maxSpec {
+		return m, false
+	}
+	m.body = make([]byte, m.number)
+	return m, readFull(fd, m.body)
 }
 
 // The first byte of a report; three numbers follow.
@@ -140,9 +178,9 @@ func ReadReport(r io.Reader) (Report, error) {
 	return Report{}, errors.New("unknown report from a keeper: " + strconv.Quote(string(b[:])))
 }
 
-// report tells the parent one thing, if there is a parent. It is far shorter than PIPE_BUF, so it is written whole.
+// report tells the parent one thing, if there is a parent. It is far shorter than the buffer of a socket, so it is written whole.
 func report(what byte, first, second, third int) {
-	_, _ = syscall.Write(statusFD, appendInt(appendInt(appendInt([]byte{what}, first), second), third))
+	_, _ = syscall.Write(socketFD, appendInt(appendInt(appendInt([]byte{what}, first), second), third))
 }
 
 // Numbers are 4 bytes, big-endian, signed. encoding/binary would make this package wait for the initialisers of reflect.
