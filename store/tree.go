@@ -246,7 +246,7 @@ func checkFiles(files []artifact.File) error {
 }
 
 // Fetch writes the files of an artifact to dir, verifying every digest. dir appears whole, by rename, or not at all; an existing dir with
-// the same content is kept, an empty one is replaced, and for any other the error is ErrExists. Files are copied, not linked to those of
+// the same content is kept, an empty one is replaced, and for any other the error is ErrExists. Nothing is synced: the store has the files. Files are copied, not linked to those of
 // the store: a reader that is root or changes their mode could write through a link, and so change every artifact that has the file. See
 // Near for files that are already on this machine.
 func (s *Store) Fetch(ctx context.Context, ref artifact.Ref, dir string) error {
@@ -305,7 +305,7 @@ func (s *Store) fetch(ctx context.Context, m artifact.Manifest, dir string) (err
 	if err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(dir))
+	return nil
 }
 
 // isThere reports whether dir has exactly these files. The error is ErrExists if it has any other content.
@@ -338,18 +338,50 @@ func (s *Store) fetchFile(ctx context.Context, f artifact.File, path string) (er
 	if s.near.link(ctx, f, path, mode) {
 		return nil
 	}
-	r, err := s.blob(ctx, f.Digest, f.Bytes)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.Path, err)
-	}
-	defer r.Close()
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	out, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	defer func() { err = cmp.Or(err, out.Close()) }()
-	if _, err := io.Copy(out, r); err != nil {
+	if err := s.copyBlob(ctx, f, out); err != nil {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
-	return out.Sync()
+	return nil
 }
+
+// copyBlob writes the content of a file to out. The kernel copies from a store in a folder (copy_file_range(2)): on a file system that can
+// share blocks among files, such as XFS and Btrfs, nothing is written.
+func (s *Store) copyBlob(ctx context.Context, f artifact.File, out *os.File) error {
+	if _, ok := s.driver.(*fileDriver); !ok || s.near != nil {
+		r, err := s.blob(ctx, f.Digest, f.Bytes)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		_, err = io.Copy(out, r)
+		return err
+	}
+	key, err := blobKey(f.Digest)
+	if err != nil {
+		return err
+	}
+	in, err := s.driver.Read(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for err = nil; err == nil && ctx.Err() == nil; {
+		_, err = io.CopyN(out, in, copyAtOnce)
+	}
+	if !errors.Is(err, io.EOF) {
+		return cmp.Or(err, context.Cause(ctx))
+	}
+	if _, err := out.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, newVerifier(ctxReader{ctx, out}, f.Digest))
+	return err
+}
+
+// copyAtOnce is how many bytes the kernel copies before a canceled context is noticed.
+const copyAtOnce = 64 << 20

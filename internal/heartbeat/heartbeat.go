@@ -49,7 +49,7 @@ func (i *inbound) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 	if info.IsLocalActivity || info.HeartbeatTimeout == 0 {
 		return i.Next.ExecuteActivity(ctx, in)
 	}
-	b := &beats{shown: make(chan struct{})}
+	b := &beats{}
 	within := context.WithValue(ctx, key{}, b)
 	calls, quit := context.WithCancel(context.WithoutCancel(ctx))
 	var ended sync.WaitGroup
@@ -63,8 +63,6 @@ type key struct{}
 
 // beats are the heartbeats of one activity.
 type beats struct {
-	shown chan struct{} // closed when there is something to show
-	first sync.Once     // closes it
 	alone atomic.Bool
 
 	mu      sync.Mutex
@@ -84,7 +82,7 @@ func Ended(ctx context.Context, err error, details any) error {
 
 // Detach returns a context that outlives the activity of ctx, with what its heartbeats say: see Follow. It ends by cancel alone.
 func Detach(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	apart := context.WithValue(context.WithoutCancel(ctx), key{}, &beats{shown: make(chan struct{})})
+	apart := context.WithValue(context.WithoutCancel(ctx), key{}, &beats{})
 	return context.WithCancelCause(apart)
 }
 
@@ -96,15 +94,8 @@ func Follow(ctx, apart context.Context) {
 		return
 	}
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.follow = said
-	b.mu.Unlock()
-	go func() {
-		select {
-		case <-said.shown:
-			b.first.Do(func() { close(b.shown) })
-		case <-ctx.Done():
-		}
-	}()
 }
 
 // Show makes details what the heartbeats of the activity of ctx say from now on. It does nothing where there are none.
@@ -116,7 +107,6 @@ func Show(ctx context.Context, details func() any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.details = details
-	b.first.Do(func() { close(b.shown) })
 }
 
 // Instead makes heartbeats say something else than what Show made them say, until restore is called. Several may at once.
@@ -154,11 +144,8 @@ func (b *beats) show() []any {
 func (b *beats) loop(ctx, calls context.Context) {
 	tick := time.Tick(Every)
 	heard := time.Now()
-	shown := b.shown
 	for {
 		select {
-		case <-shown:
-			shown = nil
 		case <-tick:
 		case <-calls.Done():
 			return
