@@ -62,7 +62,8 @@ type Folder struct {
 	Note string
 }
 
-// Prepare lays an execution out: it fetches the workspace and the inputs, verified, and fills in the paths.
+// Prepare lays an execution out: it fetches the workspace, unless the command depends on none of its files, and the inputs, verified, and
+// fills in the paths.
 func Prepare(ctx context.Context, s Setup) (*Folder, error) {
 	f := &Folder{
 		Root: s.Dir, Work: filepath.Join(s.Dir, "work"), Output: filepath.Join(s.Dir, "output"),
@@ -71,11 +72,16 @@ func Prepare(ctx context.Context, s Setup) (*Folder, error) {
 	if err := os.MkdirAll(f.Output, 0o755); err != nil {
 		return nil, fmt.Errorf("create the step's folder: %w", err)
 	}
-	if err := s.Store.Fetch(ctx, s.Workspace, f.Work); err != nil {
+	requirements := cmp.Or(s.Command.Runtime.Python, s.Requirements)
+	if s.Command.Files != nil && len(s.Command.Files) == 0 && requirements == "" {
+		if err := os.Mkdir(f.Work, 0o755); err != nil {
+			return nil, fmt.Errorf("create the step's folder: %w", err)
+		}
+	} else if err := s.Store.Fetch(ctx, s.Workspace, f.Work); err != nil {
 		return nil, fmt.Errorf("fetch the workspace: %w", err)
 	}
-	if file := cmp.Or(s.Command.Runtime.Python, s.Requirements); file != "" {
-		if err := s.install(ctx, f, file); err != nil {
+	if requirements != "" {
+		if err := s.install(ctx, f, requirements); err != nil {
 			return nil, err
 		}
 	}

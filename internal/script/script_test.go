@@ -143,6 +143,39 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
+// A program that depends on no files of the workspace starts in an empty folder; its requirements are a file of the workspace.
+func TestPrepareWithoutFiles(t *testing.T) {
+	t.Setenv("PATH", "/usr/bin")
+	s := openStore(t)
+	workspace := put(t, s, artifact.Workspace, map[string]string{"train.py": ""})
+	for name, test := range map[string]struct {
+		command spec.Command
+		want    int
+	}{
+		"none": {spec.Command{Command: []string{"true"}, Files: spec.FileList{}}, 0},
+		"all":  {spec.Command{Command: []string{"true"}}, 1},
+		"some": {spec.Command{Command: []string{"true"}, Files: spec.FileList{"train.py"}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := Prepare(t.Context(), Setup{Dir: filepath.Join(t.TempDir(), "attempt"), Store: s, Workspace: workspace, Command: test.command})
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries, err := os.ReadDir(f.Work)
+			if err != nil || len(entries) != test.want {
+				t.Errorf("%d files, %v; want %d", len(entries), err, test.want)
+			}
+		})
+	}
+	_, err := Prepare(t.Context(), Setup{
+		Dir: filepath.Join(t.TempDir(), "attempt"), Store: s, Workspace: workspace, Python: "/no/such/venv",
+		Command: spec.Command{Command: []string{"true"}, Files: spec.FileList{}, Runtime: spec.Runtime{Python: "train.py"}},
+	})
+	if err == nil || strings.Contains(err.Error(), "train.py: no such file") {
+		t.Errorf("got %v, want an error of the virtual environment, not of the file", err)
+	}
+}
+
 // TestPrepareForSluice: a program of a step finds sluice, and that its run.
 func TestPrepareForSluice(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin")
