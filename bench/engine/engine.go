@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -54,7 +55,9 @@ func withEngine(ctx context.Context, do func(engine) error) error {
 	w := noop.Worker(conn.Client, s, noop.Nothing)
 	w.RegisterWorkflowWithOptions(bareChain, workflow.RegisterOptions{Name: "bare-chain"})
 	w.RegisterWorkflowWithOptions(bareFan, workflow.RegisterOptions{Name: "bare-fan"})
+	w.RegisterWorkflowWithOptions(bareTrue, workflow.RegisterOptions{Name: "bare-true"})
 	w.RegisterActivityWithOptions(func(context.Context) error { return nil }, activity.RegisterOptions{Name: "noop"})
+	w.RegisterActivityWithOptions(func(ctx context.Context) error { return exec.CommandContext(ctx, "true").Run() }, activity.RegisterOptions{Name: "true"})
 	if err := w.Start(); err != nil {
 		return err
 	}
@@ -140,10 +143,15 @@ func (e engine) timed(ctx context.Context, id, name string, in any) (float64, er
 }
 
 // bareChain is the floor of a chain: as many activities, one after the other.
-func bareChain(ctx workflow.Context, n int) error {
+func bareChain(ctx workflow.Context, n int) error { return chainOfActivities(ctx, "noop", n) }
+
+// bareTrue is bareChain with activities that start a program.
+func bareTrue(ctx workflow.Context, n int) error { return chainOfActivities(ctx, "true", n) }
+
+func chainOfActivities(ctx workflow.Context, name string, n int) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
 	for range n {
-		if err := workflow.ExecuteActivity(ctx, "noop").Get(ctx, nil); err != nil {
+		if err := workflow.ExecuteActivity(ctx, name).Get(ctx, nil); err != nil {
 			return err
 		}
 	}

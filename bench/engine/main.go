@@ -27,6 +27,12 @@ func run(ctx context.Context, program string, others bool) error {
 	if err := measureStart(ctx, program); err != nil {
 		return err
 	}
+	if err := measureSteps(ctx, program); err != nil {
+		return err
+	}
+	if err := measureNoop(ctx, program); err != nil {
+		return err
+	}
 	if !others {
 		return nil
 	}
