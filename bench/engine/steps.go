@@ -35,7 +35,7 @@ func newFolder(program string) (folder, error) {
 	source := strings.Builder{}
 	source.WriteString("sluice: pipeline/v1\nname: chain\nsteps:\n")
 	for i := range steps {
-		fmt.Fprintf(&source, "  s%d:\n    run: {command: [\"true\"], files: none}\n", i)
+		fmt.Fprintf(&source, "  s%d:\n    run: {command: [\"true\"], files: none}\n    cache: true\n", i)
 		if i > 0 {
 			fmt.Fprintf(&source, "    needs: [s%d]\n", i-1)
 		}
