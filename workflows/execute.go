@@ -100,8 +100,8 @@ func (j *job) task(ctx workflow.Context, in record.StepInput, end contract.StepE
 	if j.journal == nil { // the record is waited for
 		return task
 	}
-	end.Run, end.Submission, end.Kind, end.Status, end.Key, end.Attempts = "", "", "", "", "", nil // known, or of no interest
-	end.Error, end.ErrorType = "", ""                                                              // those of the attempt before
+	end.Run, end.Submission, end.Kind, end.Status, end.Attempts = "", "", "", "", nil // known, or of no interest
+	end.Error, end.ErrorType = "", ""                                                 // those of the attempt before
 	for _, next := range j.follow(ctx) {
 		next.Run, next.Submission = "", ""
 		end.Next = append(end.Next, next)
