@@ -50,6 +50,7 @@ type Options struct {
 
 	FrontendPort, UIPort int        // of a server started here; 0: the port of the last time if it is free, else any free one
 	ServerLogLevel       slog.Level // of a server started here
+	Exits                bool       // as in embedded.Options
 
 	Settings embedded.Settings // of a server started here, for tests
 }
@@ -265,6 +266,7 @@ func hold(ctx context.Context, o Options) (_ *Connection, err error) {
 		Prefer:   embedded.Ports{Frontend: portOf(h.Last().TemporalAddress), UI: portOf(h.Last().UIAddress)},
 		LogLevel: o.ServerLogLevel,
 		Codec:    decoder,
+		Exits:    o.Exits,
 		Settings: o.Settings,
 	})
 	if err != nil {

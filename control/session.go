@@ -44,6 +44,9 @@ type Options struct {
 	// FrontendPort and UIPort of a server started here; 0 for free ones.
 	FrontendPort, UIPort int
 
+	// Exits says that this process ends when the session is closed.
+	Exits bool
+
 	Settings embedded.Settings // of a server started here, for tests
 }
 
@@ -103,7 +106,7 @@ func Open(ctx context.Context, o Options) (_ *Session, err error) {
 	s.Connection, err = connect.Dial(ctx, connect.Options{
 		Dir: s.Dir, Logger: s.Log, Codec: s.Codec, FrontendPort: o.FrontendPort, UIPort: o.UIPort, ServerLogLevel: slog.LevelWarn,
 		Python: cmp.Or(o.Python, state.FindPython()), PythonNamed: state.PythonNamed(), CreateNamespace: o.CreateNamespace, Metrics: measures, Settings: o.Settings,
-		Patience: o.Patience, Waiting: o.Waiting,
+		Patience: o.Patience, Waiting: o.Waiting, Exits: o.Exits,
 	})
 	if err != nil {
 		return nil, err

@@ -66,6 +66,10 @@ type Options struct {
 
 	Codec http.Handler // decodes payloads for the UI (codec.Codec.Handler); nil: the UI shows them as they are
 
+	// Exits says that this process ends after Stop, which then does not wait for Temporal to drain its connections for a second: nobody who
+	// could ask for something is left, and what Temporal has to do is in the database.
+	Exits bool
+
 	Settings Settings // take precedence over Sluice's own; only for tests of the server's limits
 }
 
@@ -79,6 +83,7 @@ type Server struct {
 	ui       *uiServer
 	conn     *grpc.ClientConn // to the frontend, as the owner
 	log      *logfile.File
+	limit    time.Duration // of the wait for Temporal in Stop
 }
 
 // maxMessage bounds a response of the frontend. The default of gRPC, 4 MB, is less than a history can have.
@@ -97,7 +102,10 @@ func Start(ctx context.Context, o Options) (_ *Server, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state folder: %w", err)
 	}
-	s := &Server{}
+	s := &Server{limit: stopLimit}
+	if o.Exits {
+		s.limit = exitLimit
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Stop())
@@ -155,6 +163,9 @@ func (s *Server) Stop() error {
 // retries for 10 s. They are in the database, and continue when the server is next started.
 const stopLimit = 2 * time.Second
 
+// exitLimit is stopLimit in a process that ends.
+const exitLimit = 150 * time.Millisecond
+
 // stopTemporal stops the server. If that takes too long, the end of the process does the rest.
 func (s *Server) stopTemporal() error {
 	stopped := make(chan error, 1)
@@ -162,7 +173,7 @@ func (s *Server) stopTemporal() error {
 	select {
 	case err := <-stopped:
 		return err
-	case <-time.After(stopLimit):
+	case <-time.After(s.limit):
 		return nil
 	}
 }

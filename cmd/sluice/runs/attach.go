@@ -24,7 +24,7 @@ const (
 // Attach opens a session with the Sluice that carries runs, if there is one, until leave is called; carried is false when there is none. The
 // error says that it does not answer: the command shows what the records say, and then ends with it.
 func Attach(cmd *cobra.Command) (s *control.Session, leave func(), carried bool, err error) {
-	return attach(cmd.Context(), control.Options{StateDir: kit.StateDir(cmd), Patience: lookPatience, Waiting: kit.SayWaiting(cmd)})
+	return attach(cmd.Context(), control.Options{StateDir: kit.StateDir(cmd), Patience: lookPatience, Waiting: kit.SayWaiting(cmd), Exits: true})
 }
 
 func attach(ctx context.Context, at control.Options) (s *control.Session, leave func(), carried bool, err error) {

@@ -42,7 +42,7 @@ func onOpenRun(cmd *cobra.Command, args []string, do func(ctx context.Context, s
 func InSession(cmd *cobra.Command, do func(ctx context.Context, s *control.Session) error) (err error) {
 	ctx, stop := kit.Interruptible(cmd.Context())
 	defer stop()
-	s, w, err := worker.Open(ctx, control.Options{StateDir: kit.StateDir(cmd), Follow: true, Waiting: kit.SayWaiting(cmd)}, worker.Options{})
+	s, w, err := worker.Open(ctx, control.Options{StateDir: kit.StateDir(cmd), Follow: true, Waiting: kit.SayWaiting(cmd), Exits: true}, worker.Options{})
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func launch(cmd *cobra.Command, how following, submit func(context.Context, *con
 			return err
 		}
 	}
-	at := control.Options{StateDir: state, Follow: true, Waiting: kit.SayWaiting(cmd)}
+	at := control.Options{StateDir: state, Follow: true, Waiting: kit.SayWaiting(cmd), Exits: true}
 	s, w, err := worker.Open(ctx, at, worker.Options{})
 	if err != nil {
 		return err
