@@ -166,7 +166,9 @@ func (n *names) steps(results map[string]spec.StepResult) *expr.Object {
 		if !ok || result.Status != spec.StatusSucceeded {
 			return nil, nil
 		}
-		v, err := n.p.ts.Decode(n.p.ts.Lookup("steps").Fields[id], result.Outputs)
+		v, err := n.p.decoded.of(id, result.Outputs, func() (ref.Val, error) {
+			return n.p.ts.Decode(n.p.ts.Lookup("steps").Fields[id], result.Outputs)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("outputs of `%s`: %w", id, err)
 		}

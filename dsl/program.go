@@ -38,6 +38,7 @@ type Program struct {
 	childFiles map[string][]string
 	// published are the keys that expressions read of `datasets` and `models`, each with that name.
 	published map[[2]string]bool
+	decoded   decoded
 }
 
 // Compile loads and checks a pipeline against its environment, and reports all findings at once, sorted by position. A nil env.Source means

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/cel-go/cel"
@@ -67,9 +68,12 @@ func (ts *TypeSystem) decodeObject(typ *ObjectType, raw json.RawMessage) (ref.Va
 	if raw[0] != '{' {
 		return nil, fmt.Errorf("%s: expected an object", typ.Name)
 	}
+	var mu sync.Mutex // several evaluations may read the same object
 	var parts map[string]json.RawMessage
 	seen := map[string]ref.Val{}
 	return &Object{typ: typ, get: func(field string) (ref.Val, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if v, ok := seen[field]; ok {
 			return v, nil
 		}
