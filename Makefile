@@ -90,7 +90,7 @@ test: needs-test prometheus setup build flink moto tritonclient triton rtx ggml 
 .PHONY: test-long
 test-long: needs-test-long setup build ## test the documented limits (10,000 instances, 2,000 steps, 1,000 runs, 50 killed workers) and the recipes of CONTRIBUTING.md
 	SLUICE_BIN=$(CURDIR)/bin SLUICE_TEST_LONG=1 go test -count=1 -timeout 40m -v ./integration -run 'AtScale|TestScale|TestCrowd|TestChaos'
-	SLUICE_TEST_LONG=1 go test -count=1 -timeout 20m -v . -run TestRecipes
+	SLUICE_TEST_LONG=1 go test -count=1 -timeout 20m -v ./internal/repotest -run TestRecipes
 
 .PHONY: test-cluster
 test-cluster: needs-cluster prometheus setup build ## run the example on the services of `make cluster` while each of them is killed (5 minutes)
@@ -135,7 +135,7 @@ fmt: $(TOOLS)/golangci-lint ## format all Go files
 	$(TOOLS)/golangci-lint fmt
 
 .PHONY: generate
-generate: needs-generate ## regenerate schema.json and the generated pages and tables of docs/
+generate: needs-generate ## regenerate dsl/schema.json and the generated pages and tables of docs/
 	go generate ./...
 
 .PHONY: check-generated

@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 )
 
-const schemaFile = "../schema.json"
+const schemaFile = "schema.json"
 
 // TestSchema keeps schema.json (JSON Schema, draft 2020-12) what the spec structs say.
 func TestSchema(t *testing.T) {

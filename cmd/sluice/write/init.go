@@ -16,8 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluiceml/sluice"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
+	"github.com/sluiceml/sluice/dsl"
+	"github.com/sluiceml/sluice/examples"
 )
 
 //go:embed starter
@@ -35,7 +36,7 @@ var templates = map[string]template{
 	"line":    {"three programs of your own with gates between them; needs Python alone", starter, "starter/line"},
 	"text":    {"a corpus of texts, cleaned and published as a dataset; needs Python alone", starter, "starter/text"},
 	"train":   {"a training that survives the loss of its machine; needs Python alone", starter, "starter/train"},
-	"retrain": {"a served model, retrained every night and when the data drift; needs numpy, onnx and onnxruntime", sluice.Examples, "examples/retrain"},
+	"retrain": {"a served model, retrained every night and when the data drift; needs numpy, onnx and onnxruntime", examples.Files, "retrain"},
 }
 
 const (
@@ -100,7 +101,7 @@ pipeline.`,
 
 // content is the template's files, by name, with what an editor needs.
 func (t template) content() (map[string][]byte, error) {
-	files := map[string][]byte{schemaFile: sluice.Schema, ignoreFile: []byte("# Files that the steps do not need, as in a .gitignore.\n/" + schemaFile + "\n")}
+	files := map[string][]byte{schemaFile: dsl.Schema, ignoreFile: []byte("# Files that the steps do not need, as in a .gitignore.\n/" + schemaFile + "\n")}
 	entries, err := fs.ReadDir(t.files, t.folder)
 	for _, entry := range entries {
 		content, err := fs.ReadFile(t.files, path.Join(t.folder, entry.Name()))
@@ -129,7 +130,7 @@ pipeline, and refer to it in the first line of both documents:
 		Example: `  sluice schema > ` + schemaFile,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(sluice.Schema)
+			_, err := cmd.OutOrStdout().Write(dsl.Schema)
 			return err
 		},
 	}

@@ -1,4 +1,4 @@
-package sluice_test
+package repotest
 
 import (
 	"archive/tar"
@@ -51,6 +51,7 @@ func prefixes(t *testing.T) []string {
 // TestOneLayout: whoever looks for what is in a store, or adds to it, finds all of it in one table. Tests spell keys, so that a prefix that
 // changes its spelling breaks them.
 func TestOneLayout(t *testing.T) {
+	atRoot(t)
 	all := prefixes(t)
 	walk(t, func(name string) error {
 		file := parse(t, name)
@@ -80,6 +81,7 @@ func TestOneLayout(t *testing.T) {
 
 // TestEarlierLayout: what an earlier build has left in a store is where the table says.
 func TestEarlierLayout(t *testing.T) {
+	atRoot(t)
 	all, found := prefixes(t), 0
 	f, err := os.Open("integration/testdata/state.tar.gz")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sluice_test tests the repository itself: its documentation, the layout of its store, what its programs link.
-package sluice_test
+// Package repotest tests the repository itself: its documentation, the layout of its store, what its programs link.
+package repotest
 
 import (
 	"bytes"
@@ -21,6 +21,12 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/transform"
 )
+
+// atRoot makes the repository's root a test's working directory: all paths of these tests start there.
+func atRoot(t *testing.T) {
+	t.Helper()
+	t.Chdir("../..")
+}
 
 // walk visits the module's Go files but its tests.
 func walk(t *testing.T, visit func(name string) error) {
@@ -51,6 +57,7 @@ func walk(t *testing.T, visit func(name string) error) {
 
 // TestAgentLinks: the node agent is small and static. depguard sees direct imports only.
 func TestAgentLinks(t *testing.T) {
+	atRoot(t)
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/sluice-agent").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +78,7 @@ func TestAgentLinks(t *testing.T) {
 
 // TestTransformsAreInLists: the language and the cleaning list the transforms by name once each. A benchmark writes pipelines.
 func TestTransformsAreInLists(t *testing.T) {
+	atRoot(t)
 	naming := map[string]bool{}
 	walk(t, func(name string) error {
 		source, err := os.ReadFile(name)
@@ -89,6 +97,7 @@ func TestTransformsAreInLists(t *testing.T) {
 
 // TestWhereToLook: what the table of ARCHITECTURE.md names is there.
 func TestWhereToLook(t *testing.T) {
+	atRoot(t)
 	text, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package sluice_test
+package repotest
 
 import (
 	"cmp"
@@ -25,10 +25,11 @@ var recipes = []struct {
 // TestRecipes adds a kind, a transform and a target to a copy of the tree. A recipe names all files that its patch touches, beside tests
 // and what is generated, and no others. With SLUICE_TEST_LONG the copy is built, and its tests pass.
 func TestRecipes(t *testing.T) {
+	atRoot(t)
 	tree := copyTree(t)
 	for _, r := range recipes {
 		t.Run(r.what, func(t *testing.T) {
-			patch, err := filepath.Abs("testdata/recipes/" + r.what + ".patch")
+			patch, err := filepath.Abs("internal/repotest/testdata/recipes/" + r.what + ".patch")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +57,7 @@ func TestRecipes(t *testing.T) {
 	command(t, tree, "go", "build", "-o", "bin/", "./cmd/sluice", "./cmd/sluice-agent")
 	command(t, tree, "go", "generate", "./dsl")
 	command(t, tree, "go", "test", "./pipelines", "-run", "TestVersion|TestScripts", "-update")
-	command(t, tree, "go", "test", "-skip", "TestRecipes", ".", "./dsl/...")
+	command(t, tree, "go", "test", "-skip", "TestRecipes", "./internal/repotest", "./dsl/...")
 	for _, r := range recipes {
 		for _, args := range r.tests {
 			command(t, tree, "go", append([]string{"test"}, args...)...)

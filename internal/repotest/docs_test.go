@@ -1,4 +1,4 @@
-package sluice_test
+package repotest
 
 import (
 	"io/fs"
@@ -21,6 +21,7 @@ var (
 
 // TestLinks: what the pages link to is there, headings of other pages too.
 func TestLinks(t *testing.T) {
+	atRoot(t)
 	pages := map[string]string{}
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		switch base := d.Name(); {
@@ -78,6 +79,7 @@ func hasAnchor(page, anchor string) bool {
 // TestFrameworkScripts: each block of Python in docs/frameworks.md is part of the script that the page has linked before it, which
 // `make test-frameworks` runs.
 func TestFrameworkScripts(t *testing.T) {
+	atRoot(t)
 	const page = "docs/frameworks.md"
 	source, err := os.ReadFile(page)
 	if err != nil {
