@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/internal/testing/rig"
-	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+	"github.com/sluiceml/sluice/pipelines/runner"
 )
 
 // The example's mail, cleaned on Flink, is to the byte what it is without, and so are the rejected rows and the account.
 func TestSpamOnFlink(t *testing.T) {
-	jars, err := flink.DefaultJars()
+	jars, err := runner.DefaultJars()
 	if err != nil {
 		t.Fatal(err)
 	}

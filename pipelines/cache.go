@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/pipelines/account"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/format"
-	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
@@ -76,7 +76,7 @@ func (u *task) cached(p format.Piece, key string, read func() error) error {
 }
 
 func newUnitResult() unitResult {
-	return unitResult{outcome{counts: account.Ledger{}}, map[groupKey][]byte{}, map[string]*profile.Profile{}}
+	return unitResult{outcome{counts: account.Ledger{}}, map[groupKey][]byte{}, map[string]*columns.Profile{}}
 }
 
 func (r *unitResult) add(o unitResult) {
@@ -176,9 +176,9 @@ func (u *task) reuse(path string, p format.Piece) error {
 	}
 	now := time.Now()
 	_ = os.Chtimes(path, now, now) // prune removes the least recently used
-	profiles := map[string]*profile.Profile{}
+	profiles := map[string]*columns.Profile{}
 	for name, text := range head.Profiles {
-		if profiles[name], err = profile.Parse(text); err != nil {
+		if profiles[name], err = columns.ParseProfile(text); err != nil {
 			return errNotCached
 		}
 	}

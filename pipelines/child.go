@@ -18,8 +18,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/pipelines/cluster/portable"
 	"github.com/sluiceml/sluice/pipelines/meter"
+	"github.com/sluiceml/sluice/pipelines/runner"
 )
 
 // Arg is the first argument of the child process. If a program's main sees it, it must call Main and do nothing else.
@@ -36,11 +36,11 @@ type message struct {
 // WorkerMain runs the process as a Beam worker and exits, if a runner has started it as one. A program's main calls it before parsing its
 // own arguments.
 func WorkerMain() {
-	if !portable.IsWorker(os.Args[1:]) {
+	if !runner.IsWorker(os.Args[1:]) {
 		return
 	}
 	inWorker.Store(true)
-	if err := portable.Work(context.Background(), os.Args[1:]); err != nil {
+	if err := runner.Work(context.Background(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/pipelines"
-	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+	"github.com/sluiceml/sluice/pipelines/runner"
 )
 
 // A job on a Flink cluster of its own is canceled there, and not only forgotten here.
@@ -42,7 +42,7 @@ func TestClusterCanceled(t *testing.T) {
 // startCluster starts a Flink cluster of two processes from the job server's jars, and returns the address of its REST interface.
 func startCluster(t *testing.T) (master string) {
 	t.Helper()
-	jars, err := flink.DefaultJars()
+	jars, err := runner.DefaultJars()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,13 +35,13 @@
 // Files are in folders, or in buckets (s3:// and gs://). They are listed once, with their versions, and read by ranges; progress counts the
 // bytes that were read.
 //
-// The profile is computed shard by shard while the rows are written, and then merged: see package profile. It is stored next to the
+// The profile is computed shard by shard while the rows are written, and then merged: see package columns. It is stored next to the
 // dataset, whose digest covers only rows and schema.
 //
 // # Runners
 //
-// The graph runs in the child on a runner of our own (package inprocess), or on a cluster (see Runner): package flink starts Flink's job
-// server, and package portable speaks Beam's job API. If Flink runs on this machine, the child itself is its worker, over the loopback
+// The graph runs in the child on a runner of our own (package runner), or on a cluster (see Runner): the same package starts Flink's job
+// server, and speaks Beam's job API. If Flink runs on this machine, the child itself is its worker, over the loopback
 // interface. Otherwise the workers are this program, too, which the cluster starts from the work folder. That folder must then be shared:
 // it has the spill files, and the files by which workers report progress and errors to the child. Workers get no secrets.
 //

@@ -18,8 +18,8 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines/account"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/format"
-	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/shard"
 )
 
@@ -128,7 +128,7 @@ func makeFolders(work string, p *plan) error {
 			return err
 		}
 	}
-	if err := writeProfile(work, profile.New()); err != nil {
+	if err := writeProfile(work, columns.NewProfile()); err != nil {
 		return err
 	}
 	for s := range p.sinks() {

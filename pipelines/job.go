@@ -21,7 +21,7 @@ type Job struct {
 	// DeadLetterDir is where the rejected rows go, in rejected.jsonl. The same rules apply as to OutputDir. It is not created if no row was
 	// rejected.
 	DeadLetterDir string `json:"dead_letter_dir"`
-	// ProfileFile is where the profile of the dataset goes, for profile.Parse: a new file, on the file system of OutputDir. Empty: it is
+	// ProfileFile is where the profile of the dataset goes, for columns.ParseProfile: a new file, on the file system of OutputDir. Empty: it is
 	// not kept.
 	ProfileFile string `json:"profile_file,omitempty"`
 	// AccountFile is where the account of each source file goes, an account.FileAccount as JSON per line, sorted by name. The same rules

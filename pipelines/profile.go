@@ -8,7 +8,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
 
@@ -26,9 +26,9 @@ type profileFn struct {
 func (f *profileFn) ProcessElement(_ string, packed func(*[]byte) bool) error {
 	s := sessionOf(f.Work)
 	var text []byte
-	merged := profile.New()
+	merged := columns.NewProfile()
 	for packed(&text) {
-		p, err := profile.Parse(text)
+		p, err := columns.ParseProfile(text)
 		if err != nil {
 			return s.failed(err)
 		}
@@ -37,7 +37,7 @@ func (f *profileFn) ProcessElement(_ string, packed func(*[]byte) bool) error {
 	return s.failed(writeProfile(f.Work, merged))
 }
 
-func writeProfile(work string, p *profile.Profile) error {
+func writeProfile(work string, p *columns.Profile) error {
 	return errors.Join(
 		spill.WriteJSON(filepath.Join(work, profileName), p),
 		spill.WriteJSON(filepath.Join(work, "out", "schema.json"), p.Schema()),
@@ -50,7 +50,7 @@ func summary(work string) (spec.Profile, error) {
 	if err != nil {
 		return spec.Profile{}, err
 	}
-	p, err := profile.Parse(text)
+	p, err := columns.ParseProfile(text)
 	if err != nil {
 		return spec.Profile{}, err
 	}

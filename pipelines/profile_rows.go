@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
-	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
@@ -23,14 +23,14 @@ const profilesFolder = "profiles"
 // unitProfile is the profile that a Profile transform took of one unit's rows.
 type unitProfile struct {
 	Name    string           `json:"name"`
-	Profile *profile.Profile `json:"profile"`
+	Profile *columns.Profile `json:"profile"`
 }
 
 // see adds a row to a Profile transform's profile. Parts are not known at this point.
 func (u *task) see(n *node, r rows.Row) error {
 	p := u.profiles[n.name]
 	if p == nil {
-		p = profile.New()
+		p = columns.NewProfile()
 		u.profiles[n.name] = p
 	}
 	return n.row.Profile.Describe(p, transform.AllRows, r)
@@ -48,10 +48,10 @@ func (u *task) keepProfiles() error {
 }
 
 // addProfiles merges profiles into others by name.
-func addProfiles(to, more map[string]*profile.Profile) {
+func addProfiles(to, more map[string]*columns.Profile) {
 	for _, name := range slices.Sorted(maps.Keys(more)) {
 		if to[name] == nil {
-			to[name] = profile.New()
+			to[name] = columns.NewProfile()
 		}
 		to[name].Merge(more[name])
 	}
@@ -59,10 +59,10 @@ func addProfiles(to, more map[string]*profile.Profile) {
 
 // profilesOf returns the summary of each Profile transform over all units.
 func (p *plan) profilesOf(work string) (map[string]spec.Profile, error) {
-	all := map[string]*profile.Profile{}
+	all := map[string]*columns.Profile{}
 	for _, n := range p.nodes {
 		if n.row != nil && n.row.Profile != nil {
-			all[n.name] = profile.New()
+			all[n.name] = columns.NewProfile()
 		}
 	}
 	dir := filepath.Join(work, profilesFolder)
@@ -72,11 +72,11 @@ func (p *plan) profilesOf(work string) (map[string]spec.Profile, error) {
 	}
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		one := unitProfile{Profile: profile.New()}
+		one := unitProfile{Profile: columns.NewProfile()}
 		if err = errors.Join(err, json.Unmarshal(text, &one)); err != nil {
 			return nil, fmt.Errorf("read a profile: %w", err)
 		}
-		addProfiles(all, map[string]*profile.Profile{one.Name: one.Profile})
+		addProfiles(all, map[string]*columns.Profile{one.Name: one.Profile})
 	}
 	out := map[string]spec.Profile{}
 	for name, p := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/columns"
 )
 
 // A Profile describes the rows where it stands, whatever becomes of them, and changes nothing.
@@ -103,7 +103,7 @@ func TestProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := profile.Parse(text)
+	p, err := columns.ParseProfile(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestProfileOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := profile.Parse(text); err != nil || p.Rows != 0 {
+	if p, err := columns.ParseProfile(text); err != nil || p.Rows != 0 {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	if diff := cmp.Diff([]string{"all", "schema.json"}, names(t, j.OutputDir)); diff != "" {

@@ -16,14 +16,14 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/proc"
-	"github.com/sluiceml/sluice/pipelines/cluster/portable"
 	"github.com/sluiceml/sluice/pipelines/meter"
+	"github.com/sluiceml/sluice/pipelines/runner"
 )
 
 // How long a canceled child has to exit by itself. It has nothing to save, but on a cluster it must cancel its job.
 const (
 	stopGrace    = 2 * time.Second
-	clusterGrace = portable.CancelTimeout + 5*time.Second
+	clusterGrace = runner.CancelTimeout + 5*time.Second
 )
 
 // tailLines is how many lines of a crashed child's output go into the error; enough for a panic's message, which comes before its stack.

@@ -18,10 +18,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/pipelines/cluster/flink"
-	"github.com/sluiceml/sluice/pipelines/cluster/portable"
-	"github.com/sluiceml/sluice/pipelines/inprocess"
 	"github.com/sluiceml/sluice/pipelines/rows"
+	"github.com/sluiceml/sluice/pipelines/runner"
 )
 
 // Runner says where the Beam graph of a job runs. If Flink is nil, the graph runs in the child process.
@@ -59,7 +57,7 @@ func (r Runner) bundles(workers int) int {
 }
 
 // ownRunner is the name of the Beam runner for graphs that run in this process. Tests replace it.
-var ownRunner = inprocess.Name
+var ownRunner = runner.InProcess
 
 // runGraph runs the job's graph on the job's runner.
 func runGraph(ctx context.Context, job Job, graph *beam.Pipeline) error {
@@ -78,7 +76,7 @@ func runOnFlink(ctx context.Context, job Job, graph *beam.Pipeline) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return err
 	}
-	server, err := flink.Start(ctx, flink.Config{
+	server, err := runner.StartFlink(ctx, runner.FlinkConfig{
 		Jars: job.Runner.Flink.JobServer, Master: job.Runner.Flink.Master, Dir: dir, Memory: int64(job.Memory),
 	})
 	if err != nil {
@@ -86,7 +84,7 @@ func runOnFlink(ctx context.Context, job Job, graph *beam.Pipeline) error {
 	}
 	defer server.Stop()
 	err = runOn(ctx, job, graph, server.Endpoint)
-	if err != nil && ctx.Err() == nil && errors.Is(err, portable.ErrGone) {
+	if err != nil && ctx.Err() == nil && errors.Is(err, runner.ErrGone) {
 		if ended := server.Ended(); ended != nil {
 			return ended
 		}
@@ -96,14 +94,14 @@ func runOnFlink(ctx context.Context, job Job, graph *beam.Pipeline) error {
 
 // runOn runs the graph on a job service.
 func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) error {
-	p := portable.Job{
+	p := runner.Job{
 		Endpoint: endpoint, Name: "sluice" + strings.ToLower(rand.Text()[:16]), Parallelism: job.Runner.bundles(job.Parallelism),
 	}
 	if f := job.Runner.Flink; f.Master != "" {
-		p.Cancel = func(ctx context.Context) error { return flink.Cancel(ctx, f.Master, p.Name) }
+		p.Cancel = func(ctx context.Context) error { return runner.CancelFlink(ctx, f.Master, p.Name) }
 	}
 	if !job.Runner.elsewhere() {
-		return portable.Run(ctx, graph, p)
+		return runner.RunJob(ctx, graph, p)
 	}
 	p.Worker = filepath.Join(job.WorkDir, "worker")
 	p.Env = map[string]string{"GOMEMLIMIT": strconv.FormatInt(int64(job.Memory)/10*8, 10)}
@@ -112,7 +110,7 @@ func runOn(ctx context.Context, job Job, graph *beam.Pipeline, endpoint string) 
 	}
 	s := sessionOf(job.WorkDir)
 	stop := s.followWorkers(job.WorkDir)
-	err := portable.Run(ctx, graph, p)
+	err := runner.RunJob(ctx, graph, p)
 	stop()
 	if err != nil && !s.over() {
 		return fmt.Errorf("%w\nThe workers share the folder %s with this machine: it must be on a file system that all machines of the "+

@@ -19,8 +19,8 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/pipelines"
-	"github.com/sluiceml/sluice/pipelines/cluster/flink"
 	"github.com/sluiceml/sluice/pipelines/meter"
+	"github.com/sluiceml/sluice/pipelines/runner"
 )
 
 // What Flink makes of the rows is, to the byte, what the child process does, and so is the account.
@@ -66,7 +66,7 @@ func TestFlink(t *testing.T) {
 // needFlink skips the test where Flink's job server is not there, which `make flink` fetches.
 func needFlink(t *testing.T) {
 	t.Helper()
-	jars, err := flink.DefaultJars()
+	jars, err := runner.DefaultJars()
 	_, noJars := os.Stat(jars)
 	_, noJava := exec.LookPath("java")
 	if err := errors.Join(err, noJars, noJava); err != nil {

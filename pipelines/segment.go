@@ -11,8 +11,8 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/format"
-	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
@@ -42,7 +42,7 @@ type unitResult struct {
 	outcome                     // packs are references to marks in files; in the end, to all marks
 	marks   map[groupKey][]byte // packed marks in memory
 	// profiles are those of the Profile transforms, by name.
-	profiles map[string]*profile.Profile
+	profiles map[string]*columns.Profile
 }
 
 // groupKey identifies a group of marks at an end.

@@ -13,8 +13,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/pipelines/account"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/format"
-	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/shard"
 	"github.com/sluiceml/sluice/pipelines/spill"
@@ -170,11 +170,11 @@ func (f *writeFn) shard(ctx context.Context, key, path string, refs []spill.Refe
 	return outcome{[]spill.Pack{{Data: text}}, counts}, err
 }
 
-func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Reference) (*profile.Profile, error) {
+func (f *writeFn) write(ctx context.Context, key, path string, refs []spill.Reference) (*columns.Profile, error) {
 	part := filepath.Dir(path)
 	done := f.session.writing.Shard(spill.CountMarks(refs))
 	w := shard.Writer{
-		Work: f.job.WorkDir, Workers: f.job.Parallelism, Columns: f.columns, Part: part, Profile: profile.New(part),
+		Work: f.job.WorkDir, Workers: f.job.Parallelism, Columns: f.columns, Part: part, Profile: columns.NewProfile(part),
 		Wrote: func(n int) {
 			f.session.kept.Add(int64(n))
 			done(int64(n))

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
@@ -141,7 +141,7 @@ func findVersion(ctx context.Context, s *store.Store, ref artifact.Ref, name str
 const maxProfile = 1 << 30
 
 // LoadProfile reads the profile of a dataset by the digest in spec.CleanOutput.Statistics.
-func LoadProfile(ctx context.Context, s *store.Store, digest string) (*profile.Profile, error) {
+func LoadProfile(ctx context.Context, s *store.Store, digest string) (*columns.Profile, error) {
 	r, err := s.Blob(ctx, digest)
 	if err != nil {
 		return nil, fmt.Errorf("the profile %s: %w", digest, err)
@@ -151,5 +151,5 @@ func LoadProfile(ctx context.Context, s *store.Store, digest string) (*profile.P
 	if err != nil {
 		return nil, fmt.Errorf("the profile %s: %w", digest, err)
 	}
-	return profile.Parse(text)
+	return columns.ParseProfile(text)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
@@ -38,7 +38,7 @@ steps:
 // cleaned is what a clean step hands on whose rows have these in a column.
 func (b *bench) cleaned(digest, column string, lengths ...int64) spec.CleanOutput {
 	b.Helper()
-	p := profile.New("all")
+	p := columns.NewProfile("all")
 	for _, n := range lengths {
 		if err := p.Add("all", map[string]any{column: n}, nil); err != nil {
 			b.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluiceml/sluice/pipelines/columns"
-	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -340,7 +339,7 @@ func (d *decoder) text(s *schema) any {
 		return nil
 	}
 	if s.typ.Kind == columns.JSON {
-		v, err := rowjson.Decode(raw)
+		v, err := rows.DecodeValue(raw)
 		if err != nil {
 			err = rows.Reject("not_json", "a value of a column of JSON: %v", err)
 		}

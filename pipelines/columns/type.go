@@ -1,5 +1,9 @@
 // Package columns describes the columns of rows: the types that files declare, the kinds of values that were seen, and the text form of
-// times, decimals and bytes in a row. It does no I/O.
+// times, decimals and bytes in a row. It also describes datasets and compares them: what their columns contain, and how far that has drifted
+// from an earlier version.
+//
+// A profile depends only on the rows: everything in it can be added in any order and in any parts. Its size is bounded by the number of
+// columns, not of rows.
 package columns
 
 import (

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluiceml/sluice/dsl/expr/value"
-	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -106,7 +105,7 @@ func UUIDText(raw []byte) (string, error) {
 func (t *Type) Physical(v any) (raw any, ok bool) {
 	switch t.Kind {
 	case JSON:
-		text, err := rowjson.Append(nil, v)
+		text, err := rows.AppendValue(nil, v)
 		return string(text), err == nil
 	case Bool:
 		_, ok = v.(bool)

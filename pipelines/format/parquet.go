@@ -14,7 +14,6 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/pipelines/columns"
-	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -342,7 +341,7 @@ func plainParquet(t parquet.Type, text bool) (*columns.Type, func(parquet.Value)
 
 // jsonParquet decodes a value of a JSON column.
 func jsonParquet(v parquet.Value) (any, error) {
-	value, err := rowjson.Decode(v.ByteArray())
+	value, err := rows.DecodeValue(v.ByteArray())
 	if err != nil {
 		return nil, rows.Reject("not_json", "a value of a column of JSON: %v", err)
 	}

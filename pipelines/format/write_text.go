@@ -10,7 +10,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/pipelines/columns"
-	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -59,6 +58,6 @@ func (s textShard) Close() error { return s.out.Flush() }
 
 // jsonText returns a value as JSON.
 func jsonText(v any) (string, error) {
-	text, err := rowjson.Append(nil, v)
+	text, err := rows.AppendValue(nil, v)
 	return string(text), err
 }

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluiceml/sluice/pipelines/columns"
-	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
 	"github.com/sluiceml/sluice/pipelines/transform"
@@ -42,7 +41,7 @@ type Writer struct {
 	Columns transform.Columns
 	Part    string
 	// Profile and seen describe what was written; seen is nil if the shard is not converted.
-	Profile *profile.Profile
+	Profile *columns.Profile
 	seen    columns.Seen
 	// Wrote is called with the number of rows written since the last call.
 	Wrote func(rows int)
@@ -52,7 +51,7 @@ type Writer struct {
 type chunk struct {
 	text    []byte
 	rows    int
-	profile *profile.Profile
+	profile *columns.Profile
 	seen    columns.Seen
 }
 
@@ -143,7 +142,7 @@ func (w *Writer) read(ctx context.Context, rows []ref, to chan<- chunk) error {
 		a, b := &rows[i], &rows[j]
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.unit, b.unit), cmp.Compare(a.offset, b.offset))
 	})
-	c := chunk{text: make([]byte, total), rows: len(rows), profile: profile.New(w.Part)}
+	c := chunk{text: make([]byte, total), rows: len(rows), profile: columns.NewProfile(w.Part)}
 	if w.seen != nil {
 		c.seen = columns.Seen{}
 	}

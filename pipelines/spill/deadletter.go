@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -56,7 +55,7 @@ type deadPlace struct {
 // Add appends a row.
 func (d *DeadLetter) Add(r DeadRow) error {
 	r.Message = rows.Clip(r.Message, rows.MaxMessage)
-	element, err := rowjson.Append(nil, r.Element) // unlike package json, it writes the double 1.0 as such
+	element, err := rows.AppendValue(nil, r.Element) // unlike package json, it writes the double 1.0 as such
 	if err != nil {
 		return fmt.Errorf("write the dead letter: %w", err)
 	}

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/expr/value"
-	"github.com/sluiceml/sluice/pipelines/profile"
-	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -40,7 +39,7 @@ var Aggregates = map[string]func() Aggregate{
 type sumOf struct {
 	mean                                bool
 	n                                   int64
-	total                               profile.ExactSum
+	total                               columns.ExactSum
 	exact                               value.Decimal // sum of the decimals
 	fraction, decimal, duration, number bool          // which were added
 	odd                                 float64       // sum of NaN and infinities
@@ -184,7 +183,7 @@ func (l *listOf) Add(v any) {
 	if l.size > rows.MaxSize {
 		return // value says so
 	}
-	text, err := rowjson.AppendTyped(nil, v)
+	text, err := rows.AppendTypedValue(nil, v)
 	if err != nil {
 		l.size = rows.MaxSize // a value that came out of a row can be written
 	}

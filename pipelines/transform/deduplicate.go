@@ -14,7 +14,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
-	"github.com/sluiceml/sluice/pipelines/rowjson"
 	"github.com/sluiceml/sluice/pipelines/rows"
 	"github.com/sluiceml/sluice/pipelines/spill"
 )
@@ -92,7 +91,7 @@ func (d *Deduplicate) key(r rows.Row, text []byte, whole rows.Digest) (rows.Dige
 			return whole, rows.Reject("missing_field", "the row has no field %s", name)
 		}
 		var err error
-		if key, err = rowjson.AppendComparable(append(key, ','), v); err != nil {
+		if key, err = rows.AppendComparable(append(key, ','), v); err != nil {
 			return whole, fmt.Errorf("encode a row: %w", err)
 		}
 	}

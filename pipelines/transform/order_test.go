@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/expr/value"
-	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // values draws values that can be ordered, often such as are close to each other.
@@ -51,8 +51,8 @@ func TestOrderOfValues(t *testing.T) {
 		if got := bytes.Compare(x, y); got != want && !(want == 0 && mixed(a, b)) {
 			t.Fatalf("%v (%T) and %v (%T) are ordered as %d, want %d", a, a, b, b, got, want)
 		}
-		one, err := rowjson.AppendComparable(nil, a)
-		two, err2 := rowjson.AppendComparable(nil, b)
+		one, err := rows.AppendComparable(nil, a)
+		two, err2 := rows.AppendComparable(nil, b)
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}
@@ -76,15 +76,15 @@ func mixed(a, b any) bool {
 func TestTypedText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := map[string]any{"v": values().Draw(t, "v"), "in": []any{values().Draw(t, "in"), nil}}
-		text, err := rowjson.AppendTyped(nil, v)
+		text, err := rows.AppendTypedValue(nil, v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, _, err := rowjson.DecodeTyped(text)
+		again, _, err := rows.DecodeTypedValue(text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		twice, err := rowjson.AppendTyped(nil, again)
+		twice, err := rows.AppendTypedValue(nil, again)
 		if err != nil || !bytes.Equal(text, twice) {
 			t.Fatalf("%s became %s, %v", text, twice, err)
 		}

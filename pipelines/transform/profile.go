@@ -5,7 +5,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
@@ -31,7 +31,7 @@ func CompileColumns(computed map[string]spec.Expr, params map[string]any) (Colum
 }
 
 // Describe adds a row to a profile.
-func (c Columns) Describe(to *profile.Profile, part string, r rows.Row) error {
+func (c Columns) Describe(to *columns.Profile, part string, r rows.Row) error {
 	var computed map[string]any
 	for name, program := range c {
 		if computed == nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/human"
+	"github.com/sluiceml/sluice/pipelines/columns"
 	"github.com/sluiceml/sluice/pipelines/format"
-	"github.com/sluiceml/sluice/pipelines/profile"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/registry"
 )
@@ -33,7 +33,7 @@ type dataDiff struct {
 	Older  string                      `json:"older"`
 	Newer  string                      `json:"newer"`
 	Equal  bool                        `json:"equal"`
-	Rows   profile.RowDiff             `json:"rows"`
+	Rows   columns.RowDiff             `json:"rows"`
 	Schema *spec.SchemaChange          `json:"schema,omitempty"`
 	Drift  map[string]spec.ColumnDrift `json:"drift,omitempty"`
 }
@@ -93,7 +93,7 @@ func diffData(ctx context.Context, s *store.Store, older, newer registry.Publish
 	if err != nil {
 		return d, err
 	}
-	if d.Rows, err = profile.DiffRows(ctx, rowsOf(ctx, s, older), rowsOf(ctx, s, newer), before.Rows+after.Rows, key, os.TempDir()); err != nil {
+	if d.Rows, err = columns.DiffRows(ctx, rowsOf(ctx, s, older), rowsOf(ctx, s, newer), before.Rows+after.Rows, key, os.TempDir()); err != nil {
 		return d, err
 	}
 	if older.Statistics == "" || newer.Statistics == "" {
@@ -116,7 +116,7 @@ func diffData(ctx context.Context, s *store.Store, older, newer registry.Publish
 const maxLine = 64 << 20
 
 // rowsOf reads the rows of a dataset.
-func rowsOf(ctx context.Context, s *store.Store, v registry.Published) profile.Rows {
+func rowsOf(ctx context.Context, s *store.Store, v registry.Published) columns.Rows {
 	return func(yield func([]byte) error) error {
 		manifest, err := s.Manifest(ctx, v.Artifact)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/secret"
-	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+	"github.com/sluiceml/sluice/pipelines/runner"
 	"github.com/sluiceml/sluice/serving/access"
 	"github.com/sluiceml/sluice/serving/door"
 	"github.com/sluiceml/sluice/serving/onnx"
@@ -146,9 +146,9 @@ func checkModules(ctx context.Context, env string, modules ...string) []view.Fin
 	return findings
 }
 
-func checkFlink(runner *spec.FlinkRunner) view.Finding {
+func checkFlink(flink *spec.FlinkRunner) view.Finding {
 	f := view.Finding{Name: "Flink", Detail: "Java and the job server are installed"}
-	if err := flink.Check(runner.JobServer); err != nil {
+	if err := runner.CheckFlink(flink.JobServer); err != nil {
 		f.State, f.Detail = view.Missing, err.Error()
 		f.Help = "only needed with `clean: {flink: ...}` in the environment"
 	}

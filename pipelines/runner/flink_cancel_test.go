@@ -1,4 +1,4 @@
-package flink_test
+package runner_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+	"github.com/sluiceml/sluice/pipelines/runner"
 )
 
 // A job that ends between the look and the word to cancel has ended, as was asked.
@@ -26,7 +26,7 @@ func TestCancelOfAJobThatEnds(t *testing.T) {
 		})
 		server := httptest.NewServer(mux)
 		defer server.Close()
-		if err := flink.Cancel(t.Context(), strings.TrimPrefix(server.URL, "http://"), "mine"); err != nil {
+		if err := runner.CancelFlink(t.Context(), strings.TrimPrefix(server.URL, "http://"), "mine"); err != nil {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
@@ -40,7 +40,7 @@ func TestCancelIsRefused(t *testing.T) {
 	mux.HandleFunc("PATCH /jobs/1", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not you", http.StatusForbidden) })
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	err := flink.Cancel(t.Context(), strings.TrimPrefix(server.URL, "http://"), "mine")
+	err := runner.CancelFlink(t.Context(), strings.TrimPrefix(server.URL, "http://"), "mine")
 	if err == nil || !strings.Contains(err.Error(), "403") || !strings.Contains(err.Error(), "not you") {
 		t.Errorf("got %v, want Flink's refusal", err)
 	}

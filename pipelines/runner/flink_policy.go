@@ -1,4 +1,4 @@
-package flink
+package runner
 
 import (
 	"os"

@@ -1,11 +1,4 @@
-// Package rowjson encodes and decodes rows as JSON. It does what encoding/json does, for values of a few types and several times as fast,
-// since cleaning spends most of its time on JSON. It does no I/O.
-//
-// Values are those of JSON, nil, bool, int64, float64, string, []any and map[string]any, and those of package value, which have a form of their own
-// between the parts of a cleaning. What is accepted and written, and how invalid Unicode is
-// replaced, is as in encoding/json, except for numbers: a number without fraction and exponent is an int64, and a float64 is always written
-// with one of them, so that decoding returns the same values. If JSON cannot be represented exactly, an error says so.
-package rowjson
+package rows
 
 import "math/bits"
 

@@ -1,4 +1,4 @@
-package flink_test
+package runner_test
 
 import (
 	"errors"
@@ -9,18 +9,18 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/testing/rig"
-	"github.com/sluiceml/sluice/pipelines/cluster/flink"
+	"github.com/sluiceml/sluice/pipelines/runner"
 )
 
 // The job server runs any command for whom it answers, so it answers nobody beyond this machine, whatever interface it is asked on.
 func TestAnswersThisMachineOnly(t *testing.T) {
-	jars, err := flink.DefaultJars()
+	jars, err := runner.DefaultJars()
 	_, noJars := os.Stat(jars)
 	_, noJava := exec.LookPath("java")
 	if err := errors.Join(err, noJars, noJava); err != nil {
 		rig.Skip(t, err)
 	}
-	server, err := flink.Start(t.Context(), flink.Config{Dir: t.TempDir(), Memory: 256 << 20})
+	server, err := runner.StartFlink(t.Context(), runner.FlinkConfig{Dir: t.TempDir(), Memory: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package flink
+package runner
 
 import (
 	"context"
@@ -28,9 +28,9 @@ type job struct {
 // over reports whether the job has ended.
 func (j job) over() bool { return slices.Contains([]string{"CANCELED", "FAILED", "FINISHED"}, j.State) }
 
-// Cancel cancels the jobs with a name on the cluster at master, and returns when they have ended. It is needed because the job server, when
+// CancelFlink cancels the jobs with a name on the cluster at master, and returns when they have ended. It is needed because the job server, when
 // told to cancel, only stops waiting for the job. On the cluster, a job's name begins with name.
-func Cancel(ctx context.Context, master, name string) error {
+func CancelFlink(ctx context.Context, master, name string) error {
 	asked := map[string]bool{}
 	for range poll.Every(ctx, 100*time.Millisecond) {
 		jobs, err := jobsOf(ctx, master, name)

@@ -1,4 +1,4 @@
-package profile_test
+package columns_test
 
 import (
 	"encoding/json"
@@ -12,14 +12,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/columns"
 )
 
 type rows = []map[string]any
 
-func of(t testing.TB, all rows) *profile.Profile {
+func of(t testing.TB, all rows) *columns.Profile {
 	t.Helper()
-	p := profile.New("all")
+	p := columns.NewProfile("all")
 	for _, r := range all {
 		if err := p.Add("all", r, nil); err != nil {
 			t.Fatal(err)
@@ -28,7 +28,7 @@ func of(t testing.TB, all rows) *profile.Profile {
 	return p
 }
 
-func column(t testing.TB, name string, values ...any) *profile.Profile {
+func column(t testing.TB, name string, values ...any) *columns.Profile {
 	t.Helper()
 	var all rows
 	for _, v := range values {
@@ -37,7 +37,7 @@ func column(t testing.TB, name string, values ...any) *profile.Profile {
 	return of(t, all)
 }
 
-func encoded(t testing.TB, p *profile.Profile) string {
+func encoded(t testing.TB, p *columns.Profile) string {
 	t.Helper()
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -114,13 +114,13 @@ func TestOrderAndParts(t *testing.T) {
 		want := encoded(t, column(t, "x", values...))
 		parts := rapid.IntRange(1, 5).Draw(rt, "parts")
 		shuffled := rapid.Permutation(values).Draw(rt, "order")
-		merged := profile.New()
+		merged := columns.NewProfile()
 		for i := range parts {
 			var part []any
 			for j := i; j < len(shuffled); j += parts {
 				part = append(part, shuffled[j])
 			}
-			again, err := profile.Parse([]byte(encoded(t, column(t, "x", part...))))
+			again, err := columns.ParseProfile([]byte(encoded(t, column(t, "x", part...))))
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -202,7 +202,7 @@ func TestDistinct(t *testing.T) {
 }
 
 func TestComputed(t *testing.T) {
-	p := profile.New("all")
+	p := columns.NewProfile("all")
 	if err := p.Add("all", map[string]any{"text": "abc", "n": int64(9)}, map[string]any{"len": int64(3), "n": nil}); err != nil {
 		t.Fatal(err)
 	}
@@ -218,10 +218,10 @@ func TestComputed(t *testing.T) {
 
 func TestTooManyColumns(t *testing.T) {
 	row := map[string]any{}
-	for i := range profile.MaxColumns + 1 {
+	for i := range columns.MaxColumns + 1 {
 		row[fmt.Sprint(i)] = nil
 	}
-	if err := profile.New().Add("all", row, nil); err == nil {
+	if err := columns.NewProfile().Add("all", row, nil); err == nil {
 		t.Error("no error")
 	}
 }
@@ -232,7 +232,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"columns": {"x": {"sum": "1e99999999999"}}}`)
 	f.Add(`{"columns": {"x": null}}`)
 	f.Fuzz(func(_ *testing.T, text string) {
-		p, err := profile.Parse([]byte(text))
+		p, err := columns.ParseProfile([]byte(text))
 		if err != nil {
 			return
 		}
@@ -248,7 +248,7 @@ func BenchmarkAdd(b *testing.B) {
 	for i := range 10_000 {
 		all = append(all, map[string]any{"id": int64(i), "score": r.Float64(), "text": fmt.Sprintf("%0*d", 1000+r.IntN(2000), i), "label": i%2 == 0})
 	}
-	p := profile.New("all")
+	p := columns.NewProfile("all")
 	for i := 0; b.Loop(); i++ {
 		if err := p.Add("all", all[i%len(all)], nil); err != nil {
 			b.Fatal(err)

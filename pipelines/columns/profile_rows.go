@@ -1,4 +1,4 @@
-package profile
+package columns
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 // RowDiff says how the rows of a newer dataset differ from those of an older one.
@@ -76,7 +76,7 @@ func DiffRows(ctx context.Context, older, newer Rows, count int64, key []string,
 type record [recordSize]byte
 
 func recordOf(side byte, text []byte, key []string) (r record, err error) {
-	value, _, err := rowjson.DecodeTyped(text)
+	value, _, err := rows.DecodeTypedValue(text)
 	if err != nil {
 		return r, fmt.Errorf("the row %.80q cannot be read: %w", text, err)
 	}
@@ -84,7 +84,7 @@ func recordOf(side byte, text []byte, key []string) (r record, err error) {
 	if !ok {
 		return r, fmt.Errorf("the row %.80q is not an object", text)
 	}
-	whole, err := rowjson.AppendTyped(nil, row)
+	whole, err := rows.AppendTypedValue(nil, row)
 	if err != nil {
 		return r, err
 	}
@@ -103,7 +103,7 @@ func recordOf(side byte, text []byte, key []string) (r record, err error) {
 		}
 		values[i] = v
 	}
-	if whole, err = rowjson.AppendComparable(nil, values); err != nil {
+	if whole, err = rows.AppendComparable(nil, values); err != nil {
 		return r, err
 	}
 	sum = sha256.Sum256(whole)

@@ -1,4 +1,4 @@
-package rowjson_test
+package rows_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/expr/value"
-	"github.com/sluiceml/sluice/pipelines/rowjson"
+	"github.com/sluiceml/sluice/pipelines/rows"
 )
 
 func TestDecodeErrors(t *testing.T) {
@@ -43,7 +43,7 @@ func TestDecodeErrors(t *testing.T) {
 		{`"\u12g4"`, `'1' in the four hexadecimal digits of a character, at byte 3`},
 		{strings.Repeat("[", 20_000), `the JSON is nested more than 10000 deep`},
 	} {
-		_, err := rowjson.Decode([]byte(c.text))
+		_, err := rows.DecodeValue([]byte(c.text))
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%.20s: got %v, want %s", c.text, err, c.want)
 		}
@@ -55,7 +55,7 @@ func TestDecodeErrors(t *testing.T) {
 
 // lost reports whether a text was JSON, and its value could not be kept.
 func lost(err error) bool {
-	return errors.Is(err, rowjson.ErrRange) || errors.Is(err, rowjson.ErrRepeated) || errors.Is(err, rowjson.ErrSurrogate)
+	return errors.Is(err, rows.ErrRange) || errors.Is(err, rows.ErrRepeated) || errors.Is(err, rows.ErrSurrogate)
 }
 
 // What cannot be kept is said, and what is left returned.
@@ -66,17 +66,17 @@ func TestDecodeLoses(t *testing.T) {
 		want string
 		left any
 	}{
-		{`18446744073709551616`, rowjson.ErrRange, `the number 18446744073709551616 does not fit 64 bits`, int64(math.MaxInt64)},
-		{`1e400`, rowjson.ErrRange, `the number 1e400 does not fit 64 bits`, math.MaxFloat64},
-		{`-0.01e-400`, rowjson.ErrRange, `the number -0.01e-400 does not fit 64 bits`, math.Copysign(0, -1)},
+		{`18446744073709551616`, rows.ErrRange, `the number 18446744073709551616 does not fit 64 bits`, int64(math.MaxInt64)},
+		{`1e400`, rows.ErrRange, `the number 1e400 does not fit 64 bits`, math.MaxFloat64},
+		{`-0.01e-400`, rows.ErrRange, `the number -0.01e-400 does not fit 64 bits`, math.Copysign(0, -1)},
 		{
-			`{"a": 1, "b": {"c": 1, "c": 2, "d": 3}}`, rowjson.ErrRepeated, `the field "c" is duplicated`,
+			`{"a": 1, "b": {"c": 1, "c": 2, "d": 3}}`, rows.ErrRepeated, `the field "c" is duplicated`,
 			map[string]any{"a": int64(1), "b": map[string]any{"c": int64(2), "d": int64(3)}},
 		},
-		{`["\ud83d", "a"]`, rowjson.ErrSurrogate, `\ud83d is half a character`, []any{"\uFFFD", "a"}},
-		{`["\ude00x", 1e-999, "\ud83d"]`, rowjson.ErrRange, `the number 1e-999 does not fit 64 bits`, []any{"\uFFFDx", 0.0, "\uFFFD"}},
+		{`["\ud83d", "a"]`, rows.ErrSurrogate, `\ud83d is half a character`, []any{"\uFFFD", "a"}},
+		{`["\ude00x", 1e-999, "\ud83d"]`, rows.ErrRange, `the number 1e-999 does not fit 64 bits`, []any{"\uFFFDx", 0.0, "\uFFFD"}},
 	} {
-		left, err := rowjson.Decode([]byte(c.text))
+		left, err := rows.DecodeValue([]byte(c.text))
 		if !errors.Is(err, c.kind) || err.Error() != c.want {
 			t.Errorf("%s: got %v, want %s", c.text, err, c.want)
 		}
@@ -85,7 +85,7 @@ func TestDecodeLoses(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`0e-999`, `-0.000`, `0.0e5`, `5e-324`, `{"a": {"a": 1}}`, `"\ud83d\ude00"`} {
-		if _, err := rowjson.Decode([]byte(text)); err != nil {
+		if _, err := rows.DecodeValue([]byte(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -95,8 +95,8 @@ func TestDecodeLoses(t *testing.T) {
 func TestAppendComparable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(-1<<53, 1<<53).Draw(t, "n")
-		whole, err := rowjson.AppendComparable(nil, map[string]any{"a": []any{n}})
-		double, err2 := rowjson.AppendComparable(nil, map[string]any{"a": []any{float64(n)}})
+		whole, err := rows.AppendComparable(nil, map[string]any{"a": []any{n}})
+		double, err2 := rows.AppendComparable(nil, map[string]any{"a": []any{float64(n)}})
 		if err != nil || err2 != nil || !bytes.Equal(whole, double) {
 			t.Fatalf("%s and %s, %v, %v", whole, double, err, err2)
 		}
@@ -105,7 +105,7 @@ func TestAppendComparable(t *testing.T) {
 		v    any
 		want string
 	}{{1.5, "1.5"}, {math.Copysign(0, -1), "0"}, {1e18, "1000000000000000000"}, {1e19, "10000000000000000000.0"}, {-9223372036854775808.0, "-9223372036854775808"}} {
-		if got, err := rowjson.AppendComparable(nil, c.v); err != nil || string(got) != c.want {
+		if got, err := rows.AppendComparable(nil, c.v); err != nil || string(got) != c.want {
 			t.Errorf("%v is %s, %v, want %s", c.v, got, err, c.want)
 		}
 	}
@@ -113,7 +113,7 @@ func TestAppendComparable(t *testing.T) {
 
 func TestAppendErrors(t *testing.T) {
 	for _, v := range []any{map[string]any{"a": 1}, []any{struct{}{}}} {
-		if text, err := rowjson.Append(nil, v); err == nil {
+		if text, err := rows.AppendValue(nil, v); err == nil {
 			t.Errorf("%v became %s", v, text)
 		}
 	}
@@ -158,10 +158,10 @@ func numbers(v any) (_ any, err error) {
 
 // checkText compares what is made of a text with what encoding/json makes of it.
 func checkText(text []byte) error {
-	got, err := rowjson.Decode(text)
+	got, err := rows.DecodeValue(text)
 	want, wantErr := reference(text)
 	switch {
-	case errors.Is(err, rowjson.ErrRange):
+	case errors.Is(err, rows.ErrRange):
 		return nil // some of these encoding/json takes for 0
 	case lost(err) && wantErr == nil:
 		err = nil // what is left is what encoding/json makes of it
@@ -179,7 +179,7 @@ func checkText(text []byte) error {
 
 // checkValue compares what is written of a value with what encoding/json writes.
 func checkValue(v any) error {
-	got, err := rowjson.Append([]byte("before"), v)
+	got, err := rows.AppendValue([]byte("before"), v)
 	if err != nil {
 		return err
 	}
@@ -264,11 +264,11 @@ func TestAppendAsEncodingJSON(t *testing.T) {
 func TestNumbersKeepTheirTypes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for _, v := range []any{rapid.Float64().Draw(t, "double"), float64(rapid.Int32().Draw(t, "whole")), rapid.Int64().Draw(t, "int"), rapid.Uint64Min(1<<63).Draw(t, "uint")} {
-			text, err := rowjson.Append(nil, v)
+			text, err := rows.AppendValue(nil, v)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := rowjson.Decode(text); err != nil || got != v {
+			if got, err := rows.DecodeValue(text); err != nil || got != v {
 				t.Fatalf("%v (%T) is written as %s and read as %v (%T), %v", v, v, text, got, got, err)
 			}
 		}
@@ -290,7 +290,7 @@ func BenchmarkDecode(b *testing.B) {
 	text := document()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := rowjson.Decode(text); err != nil {
+		if _, err := rows.DecodeValue(text); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -299,13 +299,13 @@ func BenchmarkDecode(b *testing.B) {
 func BenchmarkAppend(b *testing.B) {
 	text := document()
 	b.SetBytes(int64(len(text)))
-	v, err := rowjson.Decode(text)
+	v, err := rows.DecodeValue(text)
 	if err != nil {
 		b.Fatal(err)
 	}
 	var to []byte
 	for b.Loop() {
-		if to, err = rowjson.Append(to[:0], v); err != nil {
+		if to, err = rows.AppendValue(to[:0], v); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -336,11 +336,11 @@ func TestTypedRoundTrip(t *testing.T) {
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		v := map[string]any{"list": rapid.SliceOf(scalar).Draw(t, "list"), "object": rapid.MapOf(rapid.String(), scalar).Draw(t, "object")}
-		text, err := rowjson.AppendTyped(nil, v)
+		text, err := rows.AppendTypedValue(nil, v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, typed, err := rowjson.DecodeTyped(text)
+		got, typed, err := rows.DecodeTypedValue(text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -349,7 +349,7 @@ func TestTypedRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(map[string]any(v), got, same, exact, cmpopts.EquateNaNs()); diff != "" {
 			t.Fatalf("%s (-want +got):\n%s", text, diff)
 		}
-		if _, err := rowjson.Decode(text); (err != nil) != typed {
+		if _, err := rows.DecodeValue(text); (err != nil) != typed {
 			t.Fatalf("typed is %v of %s, which JSON says of: %v", typed, text, err)
 		}
 	})

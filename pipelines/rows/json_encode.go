@@ -1,4 +1,4 @@
-package rowjson
+package rows
 
 import (
 	"fmt"
@@ -12,16 +12,16 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr/value"
 )
 
-// Append appends the canonical JSON of a value: sorted keys, no white space, and no unnecessary escapes except for U+2028 and U+2029. Equal
+// AppendValue appends the canonical JSON of a value: sorted keys, no white space, and no unnecessary escapes except for U+2028 and U+2029. Equal
 // values have equal bytes, except that 1 and 1.0 differ. Values that JSON has no form for are written as their canonical texts (see package
 // value), and NaN and infinities as null.
-func Append(to []byte, v any) ([]byte, error) { return encoder{}.value(to, v) }
+func AppendValue(to []byte, v any) ([]byte, error) { return encoder{}.value(to, v) }
 
-// AppendTyped is like Append, but values that JSON has no form for are written with their types, for DecodeTyped. The result is JSON if there are
+// AppendTypedValue is like AppendValue, but values that JSON has no form for are written with their types, for DecodeTypedValue. The result is JSON if there are
 // none.
-func AppendTyped(to []byte, v any) ([]byte, error) { return encoder{typed: true}.value(to, v) }
+func AppendTypedValue(to []byte, v any) ([]byte, error) { return encoder{typed: true}.value(to, v) }
 
-// AppendComparable is like AppendTyped, but equal values have equal bytes: 1, 1.0 and the decimal 1.00 do not differ, and neither do dates and
+// AppendComparable is like AppendTypedValue, but equal values have equal bytes: 1, 1.0 and the decimal 1.00 do not differ, and neither do dates and
 // the times at which they begin.
 func AppendComparable(to []byte, v any) ([]byte, error) {
 	return encoder{typed: true, comparable: true}.value(to, v)

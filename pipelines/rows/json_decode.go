@@ -1,4 +1,4 @@
-package rowjson
+package rows
 
 import (
 	"bytes"
@@ -27,22 +27,22 @@ var (
 	ErrSurrogate = errors.New("is half a character")
 )
 
-// Decode decodes one JSON value, with nothing but white space around it. The result does not refer to text. With one of the errors above,
-// Decode also returns the closest value: the last of several fields with the same name, U+FFFD for an unpaired surrogate, the nearest
+// DecodeValue decodes one JSON value, with nothing but white space around it. The result does not refer to text. With one of the errors above,
+// DecodeValue also returns the closest value: the last of several fields with the same name, U+FFFD for an unpaired surrogate, the nearest
 // number. If several errors occur, it returns the last one, but any other error takes precedence over ErrSurrogate.
-func Decode(text []byte) (any, error) {
+func DecodeValue(text []byte) (any, error) {
 	d := decoder{text: text}
 	return d.all()
 }
 
-// DecodeExact is like Decode, but numbers with a fraction or an exponent, and those beyond 64 bits, are decimals.
-func DecodeExact(text []byte) (any, error) {
+// DecodeExactValue is like DecodeValue, but numbers with a fraction or an exponent, and those beyond 64 bits, are decimals.
+func DecodeExactValue(text []byte) (any, error) {
 	d := decoder{text: text, exact: true}
 	return d.all()
 }
 
-// DecodeTyped decodes what AppendTyped has written. typed reports whether the text has values that JSON has no form for.
-func DecodeTyped(text []byte) (v any, typed bool, err error) {
+// DecodeTypedValue decodes what AppendTypedValue has written. typed reports whether the text has values that JSON has no form for.
+func DecodeTypedValue(text []byte) (v any, typed bool, err error) {
 	d := decoder{text: text, typed: true}
 	v, err = d.all()
 	return v, d.found, err
@@ -130,7 +130,7 @@ func (d *decoder) value(depth int) (any, error) {
 	return nil, d.unexpected("where a value is expected")
 }
 
-// marked reads a value that AppendTyped has marked with its type.
+// marked reads a value that AppendTypedValue has marked with its type.
 func (d *decoder) marked(mark byte) (any, error) {
 	if d.at++; d.at == len(d.text) || d.text[d.at] != '"' {
 		return nil, d.unexpected("after the mark of a value")

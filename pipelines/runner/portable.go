@@ -1,8 +1,4 @@
-// Package portable runs a Beam graph on a runner with Beam's job API, such as Flink. It is independent of what the graph does.
-//
-// It replaces Beam's own universal.Execute, which builds a worker with the Go compiler, treats a canceled job as successful, and leaves the
-// job running on the cluster when its caller is gone.
-package portable
+package runner
 
 import (
 	"context"
@@ -43,11 +39,11 @@ var ErrGone = errors.New("the job service has exited")
 // dialTimeout bounds how long to wait for the first connection to a job service.
 const dialTimeout = 30 * time.Second
 
-// CancelTimeout bounds how long Run takes to return after its context has ended.
+// CancelTimeout bounds how long RunJob takes to return after its context has ended.
 const CancelTimeout = 15 * time.Second
 
-// Run runs a graph. When ctx ends, Run cancels the job on the cluster, and returns when the job has ended there or after CancelTimeout.
-func Run(ctx context.Context, graph *beam.Pipeline, job Job) error {
+// RunJob runs a graph. When ctx ends, RunJob cancels the job on the cluster, and returns when the job has ended there or after CancelTimeout.
+func RunJob(ctx context.Context, graph *beam.Pipeline, job Job) error {
 	environment, stop, err := job.environment(context.WithoutCancel(ctx)) // a job whose workers disappear would fail before it is canceled
 	if err != nil {
 		return err

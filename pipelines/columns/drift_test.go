@@ -1,4 +1,4 @@
-package profile_test
+package columns_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/columns"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
@@ -94,7 +94,7 @@ func TestDriftSizes(t *testing.T) {
 	base := column(t, "x", normal(1, 20_000, 100, 15)...)
 	for _, c := range []struct {
 		name     string
-		now      *profile.Profile
+		now      *columns.Profile
 		min, max float64 // of PSI
 	}{
 		{"another sample", column(t, "x", normal(2, 20_000, 100, 15)...), 0, 0.01},
@@ -134,7 +134,7 @@ func TestDriftProperties(t *testing.T) {
 }
 
 func TestNoDriftOfNothing(t *testing.T) {
-	empty, full := profile.New("all"), column(t, "x", int64(1))
+	empty, full := columns.NewProfile("all"), column(t, "x", int64(1))
 	if got := empty.Drift(full); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}

@@ -1,4 +1,4 @@
-package inprocess_test
+package runner_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/sluiceml/sluice/pipelines/inprocess"
+	"github.com/sluiceml/sluice/pipelines/runner"
 )
 
 func TestMain(m *testing.M) {
@@ -108,7 +108,7 @@ func execute(ctx context.Context, t *testing.T, build func(s beam.Scope)) (beam.
 	defer cancel()
 	p, s := beam.NewPipelineWithRoot()
 	build(s)
-	return inprocess.Execute(ctx, p)
+	return runner.ExecuteInProcess(ctx, p)
 }
 
 // What several stages emit comes together by key, and goes on to all that take it.

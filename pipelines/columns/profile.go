@@ -1,8 +1,4 @@
-// Package profile describes datasets and compares them: what their columns contain, and how far that has drifted from an earlier version.
-//
-// A profile depends only on the rows: everything in it can be added in any order and in any parts. Its size is bounded by the number of
-// columns, not of rows.
-package profile
+package columns
 
 import (
 	"encoding/json"
@@ -23,8 +19,8 @@ type Profile struct {
 // MaxColumns bounds the number of columns of a dataset.
 const MaxColumns = 10_000
 
-// New returns an empty profile with the given parts.
-func New(parts ...string) *Profile {
+// NewProfile returns an empty profile with the given parts.
+func NewProfile(parts ...string) *Profile {
 	p := &Profile{Splits: map[string]int64{}, Columns: map[string]*Column{}}
 	for _, part := range parts {
 		p.Splits[part] = 0
@@ -32,9 +28,9 @@ func New(parts ...string) *Profile {
 	return p
 }
 
-// Parse decodes a profile.
-func Parse(text []byte) (*Profile, error) {
-	p := New()
+// ParseProfile decodes a profile.
+func ParseProfile(text []byte) (*Profile, error) {
+	p := NewProfile()
 	if err := json.Unmarshal(text, p); err != nil {
 		return nil, fmt.Errorf("read a profile: %w", err)
 	}

@@ -1,6 +1,4 @@
-// Package flink starts the job server that runs Beam graphs on Apache Flink: a Java process, which also contains the Flink cluster unless
-// it is given the address of one.
-package flink
+package runner
 
 import (
 	"cmp"
@@ -19,8 +17,8 @@ import (
 	"github.com/sluiceml/sluice/internal/proc"
 )
 
-// Config configures a job server.
-type Config struct {
+// FlinkConfig configures a job server.
+type FlinkConfig struct {
 	// Jars is the job server: a single jar with all dependencies, or a folder of jars. Empty: DefaultJars.
 	Jars string
 	// Master is the address of a Flink cluster, host:port of its REST interface. Empty: the job server runs a cluster inside its own
@@ -57,17 +55,17 @@ func DefaultJars() (string, error) {
 	return filepath.Join(cache, "sluice", "flink"), nil
 }
 
-// Server is a running job server.
-type Server struct {
+// FlinkServer is a running job server.
+type FlinkServer struct {
 	// Endpoint is where it serves the job API, host:port.
 	Endpoint string
 	process  *proc.Process
 	tail     *proc.Tail
 }
 
-// Start starts a job server and returns when it accepts connections. The server runs until Stop or until this process ends. The end of ctx
+// StartFlink starts a job server and returns when it accepts connections. The server runs until Stop or until this process ends. The end of ctx
 // does not stop it, since it is needed to cancel the job.
-func Start(ctx context.Context, c Config) (*Server, error) {
+func StartFlink(ctx context.Context, c FlinkConfig) (*FlinkServer, error) {
 	classpath, err := c.classpath()
 	if err != nil {
 		return nil, err
@@ -84,7 +82,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("restrict Flink's job server to this machine: %w", err)
 	}
-	s := &Server{Endpoint: net.JoinHostPort("localhost", strconv.Itoa(port)), tail: proc.NewTail(tailLines)}
+	s := &FlinkServer{Endpoint: net.JoinHostPort("localhost", strconv.Itoa(port)), tail: proc.NewTail(tailLines)}
 	s.process, err = proc.Start(context.WithoutCancel(ctx), proc.Command{
 		Path: java, Args: append(closed, c.args(classpath, port)...), Stdout: s.tail, Stderr: s.tail, Grace: stopGrace,
 	})
@@ -99,14 +97,14 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 }
 
 // Stop kills the server and waits until it has exited.
-func (s *Server) Stop() {
+func (s *FlinkServer) Stop() {
 	s.process.Kill() // it has nothing to save
 	<-s.process.Done()
 }
 
 // Ended returns an error with the last output of a server that has exited by itself, or nil if it is running. It waits a moment for a
 // server to exit whose connections have just broken.
-func (s *Server) Ended() error {
+func (s *FlinkServer) Ended() error {
 	select {
 	case <-s.process.Done():
 	case <-time.After(stopGrace):
@@ -120,7 +118,7 @@ func (s *Server) Ended() error {
 	return fmt.Errorf("the Flink job server has exited: %s%s", how, s.lastWords())
 }
 
-func (s *Server) lastWords() string {
+func (s *FlinkServer) lastWords() string {
 	if text := strings.TrimSpace(s.tail.String()); text != "" {
 		return "; its last output:\n" + text
 	}
@@ -128,7 +126,7 @@ func (s *Server) lastWords() string {
 }
 
 // classpath returns Java's classpath.
-func (c Config) classpath() (string, error) {
+func (c FlinkConfig) classpath() (string, error) {
 	jars := c.Jars
 	if jars == "" {
 		var err error
@@ -155,7 +153,7 @@ var opened = []string{
 	"java.util.concurrent.atomic", "java.util.concurrent.locks", "sun.nio.ch",
 }
 
-func (c Config) args(classpath string, port int) []string {
+func (c FlinkConfig) args(classpath string, port int) []string {
 	heap := max(c.Memory, 256<<20) >> 20
 	// The server transports digests, not rows, so fast compilation matters more than fast code.
 	args := []string{fmt.Sprintf("-Xmx%dm", heap), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.io.tmpdir=" + c.Dir, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"}
@@ -168,10 +166,10 @@ func (c Config) args(classpath string, port int) []string {
 		"--artifact-port=0", "--expansion-port=-1", "--artifacts-dir="+filepath.Join(c.Dir, "artifacts"))
 }
 
-// Check returns an error if a job server with these jars cannot run on this machine. Empty jars mean DefaultJars.
-func Check(jars string) error {
+// CheckFlink returns an error if a job server with these jars cannot run on this machine. Empty jars mean DefaultJars.
+func CheckFlink(jars string) error {
 	_, javaErr := findJava()
-	_, jarsErr := Config{Jars: jars}.classpath()
+	_, jarsErr := FlinkConfig{Jars: jars}.classpath()
 	return errors.Join(javaErr, jarsErr)
 }
 
@@ -202,7 +200,7 @@ func freePort(ctx context.Context) (int, error) {
 }
 
 // awaitPort waits until the server accepts connections.
-func (s *Server) awaitPort(ctx context.Context) error {
+func (s *FlinkServer) awaitPort(ctx context.Context) error {
 	tick := time.Tick(50 * time.Millisecond)
 	late := time.After(startTimeout)
 	for {

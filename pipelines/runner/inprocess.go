@@ -1,4 +1,9 @@
-// Package inprocess is a Beam runner that executes a graph in this process: it opens no port, starts no process and encodes no elements.
+// Package runner runs Beam graphs: in this process, or on a runner with Beam's job API, such as Flink. It is independent of what the graphs
+// do.
+//
+// # In this process
+//
+// The runner InProcess executes a graph in this process: it opens no port, starts no process and encodes no elements.
 //
 // A graph is cut into stages, each from an Impulse or a GroupByKey to the next GroupByKeys. A stage is one bundle, which Beam's own
 // execution nodes process in one goroutine; a DoFn with much work should use workers of its own. Stages that do not wait for others run
@@ -6,7 +11,15 @@
 //
 // It supports Impulse, ParDo without side inputs, state, timers and restrictions, GroupByKey, and Flatten where a GroupByKey follows, all
 // in the global window. It rejects any other graph.
-package inprocess
+//
+// # On a cluster
+//
+// RunJob runs a graph by Beam's job API. It replaces Beam's own universal.Execute, which builds a worker with the Go compiler, treats a
+// canceled job as successful, and leaves the job running on the cluster when its caller is gone.
+//
+// StartFlink starts the job server that runs Beam graphs on Apache Flink: a Java process, which also contains the Flink cluster unless it is
+// given the address of one.
+package runner
 
 import (
 	"context"
@@ -20,16 +33,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Name is the name under which the runner is registered with Beam.
-const Name = "inprocess"
+// InProcess is the name under which the runner is registered with Beam.
+const InProcess = "inprocess"
 
-func init() { beam.RegisterRunner(Name, Execute) }
+func init() { beam.RegisterRunner(InProcess, ExecuteInProcess) }
 
-// Execute runs a pipeline to its end. The first DoFn that returns an error or panics ends it with that error and cancels the context of the
-// others. When ctx ends, Execute returns its cause as soon as the DoFns have returned.
+// ExecuteInProcess runs a pipeline to its end. The first DoFn that returns an error or panics ends it with that error and cancels the context of the
+// others. When ctx ends, ExecuteInProcess returns its cause as soon as the DoFns have returned.
 //
 // DoFns are used directly from the graph, so a pipeline can be executed only once.
-func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error) {
+func ExecuteInProcess(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error) {
 	edges, _, err := p.Build()
 	if err != nil {
 		return nil, fmt.Errorf("build the graph: %w", err)
@@ -40,7 +53,7 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 	}
 	work, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	work = metrics.SetBundleID(work, Name) // must be the outermost context, or Beam does not find the counters
+	work = metrics.SetBundleID(work, InProcess) // must be the outermost context, or Beam does not find the counters
 	var running errgroup.Group
 	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, s := range stages {
@@ -73,11 +86,11 @@ func (s *stage) run(ctx context.Context, processors chan struct{}) error {
 	}
 	processors <- struct{}{}
 	defer func() { <-processors }()
-	plan, err := exec.NewPlan(Name, s.units)
+	plan, err := exec.NewPlan(InProcess, s.units)
 	if err != nil {
 		return err
 	}
-	err = plan.Execute(ctx, Name, exec.DataContext{})
+	err = plan.Execute(ctx, InProcess, exec.DataContext{})
 	if downErr := plan.Down(ctx); err == nil { // for a failed plan, Down returns the same error
 		err = downErr
 	}

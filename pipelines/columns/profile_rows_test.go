@@ -1,4 +1,4 @@
-package profile_test
+package columns_test
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluiceml/sluice/pipelines/profile"
+	"github.com/sluiceml/sluice/pipelines/columns"
 )
 
-func source(rows ...string) profile.Rows {
+func source(rows ...string) columns.Rows {
 	return func(yield func([]byte) error) error {
 		for _, r := range rows {
 			if err := yield([]byte(r)); err != nil {
@@ -26,14 +26,14 @@ func TestDiffRows(t *testing.T) {
 	newer := source(`{"t": "a", "id": 1}`, `{"id": 2, "t": "B"}`, `{"id": 5, "t": "e"}`, `{"id": 4, "t": "d"}`, `{"id": 4, "t": "D"}`, `{"id": 4, "t": "x"}`)
 	for _, c := range []struct {
 		key  []string
-		want profile.RowDiff
+		want columns.RowDiff
 	}{
-		{[]string{"id"}, profile.RowDiff{Added: 2, Removed: 1, Changed: 2, Same: 2}},
-		{nil, profile.RowDiff{Added: 4, Removed: 3, Same: 2}},
-		{[]string{"id", "t"}, profile.RowDiff{Added: 4, Removed: 3, Same: 2}},
+		{[]string{"id"}, columns.RowDiff{Added: 2, Removed: 1, Changed: 2, Same: 2}},
+		{nil, columns.RowDiff{Added: 4, Removed: 3, Same: 2}},
+		{[]string{"id", "t"}, columns.RowDiff{Added: 4, Removed: 3, Same: 2}},
 	} {
 		for _, count := range []int64{0, 5_000_000, 1 << 40} { // one part, some, the most
-			got, err := profile.DiffRows(t.Context(), older, newer, count, c.key, t.TempDir())
+			got, err := columns.DiffRows(t.Context(), older, newer, count, c.key, t.TempDir())
 			if err != nil || got != c.want {
 				t.Errorf("key %v, %d rows: got %+v, %v, want %+v", c.key, count, got, err, c.want)
 			}
@@ -56,7 +56,7 @@ func TestDiffManyRows(t *testing.T) {
 		}
 	}
 	rand.Shuffle(len(newer), func(i, j int) { newer[i], newer[j] = newer[j], newer[i] })
-	want := profile.RowDiff{}
+	want := columns.RowDiff{}
 	for i := range 20_000 {
 		switch before, after := i%10 != 0, i%7 != 0; {
 		case before && after && i%4 == 0:
@@ -70,7 +70,7 @@ func TestDiffManyRows(t *testing.T) {
 		}
 	}
 	temp := t.TempDir()
-	got, err := profile.DiffRows(t.Context(), source(older...), source(newer...), 50_000_000, []string{"id"}, temp)
+	got, err := columns.DiffRows(t.Context(), source(older...), source(newer...), 50_000_000, []string{"id"}, temp)
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
@@ -81,7 +81,7 @@ func TestDiffManyRows(t *testing.T) {
 
 func TestDiffRowsRefuses(t *testing.T) {
 	for row, want := range map[string]string{`{"x": 1}`: `no field "id"`, `[1]`: "not an object", `{`: "cannot be read", `{"id": 1, "id": 2}`: "is duplicated"} {
-		if _, err := profile.DiffRows(t.Context(), source(row), source(), 1, []string{"id"}, t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := columns.DiffRows(t.Context(), source(row), source(), 1, []string{"id"}, t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", row, err, want)
 		}
 	}
