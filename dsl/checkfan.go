@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
-	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/nearest"
@@ -127,7 +126,7 @@ func (c *checker) checkConstantList(e *expr.Expression) {
 	if items.Size() == types.IntZero {
 		c.src.Warnf(e.Node, "instances", "write the items, such as '[\"eu\", \"us\"]'", "the list is empty, so the step never runs")
 	}
-	if n, _ := items.Size().Value().(int64); n > matrix.MaxInstances {
+	if n, _ := items.Size().Value().(int64); n > maxInstances {
 		e.ReportStart(c.src, "limit", "give each instance several items", "there are "+strconv.FormatInt(n, 10)+" instances, more than 100,000")
 		return
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/sluiceml/sluice/dsl/expr"
-	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -61,8 +60,8 @@ func (s *step) expandForeach(names *names) ([]spec.Instance, error) {
 	if !ok {
 		return nil, fmt.Errorf("this is %s, not a list", spec.Article(v.Type().TypeName()))
 	}
-	if size, ok := items.Size().(types.Int); ok && size > matrix.MaxInstances {
-		return nil, matrix.ErrTooMany
+	if size, ok := items.Size().(types.Int); ok && size > maxInstances {
+		return nil, errTooMany
 	}
 	instances := []spec.Instance{}
 	for it := items.Iterator(); it.HasNext() == types.True; {

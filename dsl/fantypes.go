@@ -7,7 +7,6 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/sluiceml/sluice/dsl/expr"
-	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -98,14 +97,14 @@ func (c *checker) matrixType(s *step) *cel.Type {
 }
 
 // expandFixed finds the combinations of a matrix without expressions, while the document has not had too many of them.
-func (c *checker) expandFixed(m *matrix.Matrix) {
+func (c *checker) expandFixed(m *matrix) {
 	if !m.IsKnown() {
 		return
 	}
 	size := 1
 	for _, axis := range m.Axes.Values {
-		if size *= len(axis.(expr.List)); size > matrix.MaxInstances {
-			c.src.Errorf(m.Node, "limit", "", "%s", matrix.ErrTooMany)
+		if size *= len(axis.(expr.List)); size > maxInstances {
+			c.src.Errorf(m.Node, "limit", "", "%s", errTooMany)
 			return
 		}
 	}

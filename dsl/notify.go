@@ -7,9 +7,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -31,7 +31,7 @@ func (c *checker) checkNotify() {
 		default:
 			decode.ExactlyOne[spec.Webhook](c.src, document.KeyNode(n, kind), at, "a "+kind)
 			c.checkWebURL(at, "url")
-			if url := document.Lookup(at, "url"); url != nil && address.IsWeb(url.Value) && !isComputed(at, "url") && !address.IsOwnOrEncrypted(url.Value) {
+			if url := document.Lookup(at, "url"); url != nil && environment.IsWeb(url.Value) && !isComputed(at, "url") && !environment.IsOwnOrEncrypted(url.Value) {
 				c.src.Errorf(url, "url", "use https", "a message to %q would not be encrypted, and is refused: http is only allowed on this machine", url.Value)
 			}
 			if url := document.Lookup(at, "url"); url != nil && secretURL.MatchString(url.Value) {
@@ -71,11 +71,11 @@ func (c *checker) checkEmail(key, n *yaml.Node) {
 		c.src.Errorf(to, "required", "write `to: NAME@HOST`", "the list of addresses is empty")
 	}
 	for _, item := range items {
-		if item.Kind == yaml.ScalarNode && !address.IsMail(item.Value) {
+		if item.Kind == yaml.ScalarNode && !environment.IsMail(item.Value) {
 			hint, mailto := "write NAME@HOST", strings.TrimPrefix(item.Value, "mailto:")
 			if several := strings.FieldsFunc(item.Value, func(r rune) bool { return strings.ContainsRune(",; ", r) }); len(several) > 1 && to.Kind == yaml.ScalarNode {
 				hint = "write [" + strings.Join(several, ", ") + "]"
-			} else if address.IsMail(mailto) {
+			} else if environment.IsMail(mailto) {
 				hint = "write " + mailto
 			}
 			c.src.Errorf(item, "address", hint, "%q is not an address", item.Value)

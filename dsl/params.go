@@ -10,10 +10,10 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluiceml/sluice/dsl/advice"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
-	"github.com/sluiceml/sluice/dsl/likely"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -111,7 +111,7 @@ func (c *checker) checkParams() {
 func likelyDefault(n *yaml.Node, typ string) string {
 	switch {
 	case typ == "duration":
-		return "write " + likely.Duration(n.Value)
+		return "write " + advice.Duration(n.Value)
 	case n.Kind == yaml.ScalarNode && (n.Value == "None" || n.Value == ""):
 		return "write a value, or remove `default`"
 	case typ == "list" && n.Kind == yaml.ScalarNode:

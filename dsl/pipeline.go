@@ -12,7 +12,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
-	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -31,7 +30,7 @@ type step struct {
 	when            *expr.Expression
 	gates           []*expr.Expression
 	fan             spec.Fan
-	matrix          *matrix.Matrix
+	matrix          *matrix
 	foreach, until  *expr.Expression
 	instance        map[string]*cel.Type // the names an instance sees
 	needs           map[string]spec.Need // explicit and by reference

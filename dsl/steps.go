@@ -11,7 +11,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
-	"github.com/sluiceml/sluice/dsl/matrix"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 )
@@ -154,7 +153,7 @@ func (l *loader) envelopeForms(d *decode.Decoder, s *step) {
 	d.Forms[cacheType] = func(n *yaml.Node, r spec.Rules) (expr.Value, bool) { return readCache(d, n, r), true }
 	d.Forms[repeatType] = d.FormIn(expr.ScopeUntil, repeatType) // the condition sees the outputs of an iteration
 	d.Forms[matrixType] = func(n *yaml.Node, _ spec.Rules) (expr.Value, bool) {
-		s.matrix = matrix.Read(d, n)
+		s.matrix = readMatrix(d, n)
 		return expr.Literal{Value: s.matrix.Known()}, true
 	}
 }
@@ -178,7 +177,7 @@ func (s *step) complete() {
 		case e.Node == document.Lookup(s.node, "when"):
 			s.when, e.Scope = e, expr.ScopeOnce
 		case e.Node == document.Lookup(s.node, "foreach"):
-			s.foreach, e.Scope, e.Expected = e, expr.ScopeOnce, expr.Expected{Type: matrix.AnyList}
+			s.foreach, e.Scope, e.Expected = e, expr.ScopeOnce, expr.Expected{Type: anyList}
 		case secrets != nil && slices.Contains(secrets.Content, e.Node):
 			e.Scope = expr.ScopeSecret
 		}

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/dsl/environment"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/gputype"
 )
@@ -34,7 +34,7 @@ func checkTrainNeeds(spec *spec.Train, c *checker, s *step) {
 	}
 	decode.HasUnit(c.src, document.Lookup(s.body, "resources"), "memory")
 	decode.HasUnit(c.src, document.Lookup(s.body, "resources"), "shm")
-	address.CheckImage(c.src, document.Lookup(s.body, "runtime", "image"))
+	environment.CheckImage(c.src, document.Lookup(s.body, "runtime", "image"))
 	hang := document.Lookup(s.body, "hang")
 	decode.Positive(c.src, hang, "after")
 	decode.Positive(c.src, hang, "startup")

@@ -14,13 +14,11 @@ import (
 	"github.com/google/cel-go/common/types"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/cron"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/environment"
 	"github.com/sluiceml/sluice/dsl/expr"
-	"github.com/sluiceml/sluice/dsl/promql"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/internal/objectstore"
@@ -124,7 +122,7 @@ func (c *checker) checkPlace(at *yaml.Node, url string) {
 		c.src.Errorf(at, "url", hint, "this bucket cannot be watched: %v", err)
 	case !isBucket && (!isFolder || !path.IsAbs(folder)):
 		c.src.Errorf(at, "url", hint, "%q cannot be watched", url)
-	case address.IsReplaced(url):
+	case environment.IsReplaced(url):
 		c.src.Warnf(at, "url", "write the folder as it is called, and a pattern as `glob`", "the URL is taken literally: nothing in it is replaced")
 	case isBucket:
 		environment.CheckRegion(c.src, at)
@@ -134,14 +132,14 @@ func (c *checker) checkPlace(at *yaml.Node, url string) {
 // checkWebURL reports an address that is not one of the web.
 func (c *checker) checkWebURL(n *yaml.Node, key string) {
 	if at := document.Lookup(n, key); at != nil && at.Kind == yaml.ScalarNode && !strings.Contains(at.Value, "${") {
-		address.CheckWeb(c.src, at)
+		environment.CheckWeb(c.src, at)
 	}
 }
 
 func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
 	kind := decode.ExactlyOne[spec.MetricTrigger](c.src, key, n, "a metric trigger")
 	c.checkWebURL(n, "prometheus")
-	address.CheckPrometheus(c.src, document.Lookup(n, "prometheus"))
+	environment.CheckPrometheus(c.src, document.Lookup(n, "prometheus"))
 	c.checkQuery(document.Lookup(n, "query"))
 	c.atLeast(n, "every", time.Second)
 	if at := document.Lookup(n, "for"); at != nil && m.For > 0 && m.For < m.Every {
@@ -174,7 +172,7 @@ func (c *checker) checkQuery(at *yaml.Node, variables ...string) {
 	if at == nil || at.Kind != yaml.ScalarNode || at.Tag == "!!null" || strings.Contains(at.Value, "${") {
 		return
 	}
-	if what, hint := promql.Mistake(at.Value, variables...); what != "" {
+	if what, hint := queryMistake(at.Value, variables...); what != "" {
 		c.src.Errorf(at, "query", hint, "%s", what)
 	}
 }

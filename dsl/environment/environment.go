@@ -7,7 +7,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
@@ -48,8 +47,8 @@ func check(src *document.Source, root *yaml.Node, env *spec.Environment) {
 	checkPools(src, root, env)
 	checkTargets(src, root, env)
 	if at := document.Lookup(root, "prometheus"); at != nil && at.Kind == yaml.ScalarNode {
-		address.CheckWeb(src, at)
-		address.CheckPrometheus(src, at)
+		CheckWeb(src, at)
+		CheckPrometheus(src, at)
 	}
 	checkSecrets(src, root, env)
 	checkRunner(src, root)

@@ -8,7 +8,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
@@ -63,7 +62,7 @@ func checkGateway(src *document.Source, body *yaml.Node, g spec.TargetGateway, e
 		switch {
 		case !strings.Contains(jwt.JWKS, "://"):
 			absolute(src, at, jwt.JWKS)
-		case !address.IsWeb(jwt.JWKS) || !address.IsOwnOrEncrypted(jwt.JWKS):
+		case !IsWeb(jwt.JWKS) || !IsOwnOrEncrypted(jwt.JWKS):
 			src.Errorf(at, "url", "use https, so that nobody can send other keys", "%q is not an address for keys", jwt.JWKS)
 		}
 	}

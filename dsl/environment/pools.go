@@ -8,7 +8,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
@@ -44,7 +43,7 @@ func checkPools(src *document.Source, root *yaml.Node, env *spec.Environment) {
 		if at := document.Lookup(body, "runtime", "image"); at != nil && pool.Local != nil {
 			src.Errorf(at, "runtime", "use `kubernetes` or `ec2`, or `python: requirements.txt`", "the pool `%s` starts processes on this machine, not containers", key.Value)
 		} else {
-			address.CheckImage(src, at)
+			CheckImage(src, at)
 		}
 		if at := document.Lookup(body, "runtime", "python"); at != nil && notBeside.MatchString(at.Value) {
 			src.Warnf(at, "path", "write for example requirements.txt", "`python` is a requirements file in the pipeline's folder, not %q", at.Value)
@@ -63,7 +62,7 @@ func checkPools(src *document.Source, root *yaml.Node, env *spec.Environment) {
 				src.Warnf(document.Lookup(body, "capacity"), "capacity", "add `spot` to it, or remove `interruptions`", "`interruptions` has no effect: only spot nodes are interrupted")
 			}
 		}
-		if at := document.Lookup(body, "metrics_listen"); at != nil && !address.IsHostPort(at.Value) {
+		if at := document.Lookup(body, "metrics_listen"); at != nil && !IsHostPort(at.Value) {
 			src.Errorf(at, "listen", "write a host and a port, such as 0.0.0.0:9465", "`metrics_listen` is not an address to listen on")
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/shell"
@@ -85,11 +84,11 @@ var apiPath = regexp.MustCompile(`/(v1|ui)(/.*)?$`)
 func checkVault(src *document.Source, n *yaml.Node) {
 	switch at := document.Lookup(n, "address"); {
 	case at == nil || at.Kind != yaml.ScalarNode:
-	case !address.IsWeb(at.Value):
+	case !IsWeb(at.Value):
 		src.Errorf(at, "url", "write http://HOST or https://HOST", "%q is not an address", at.Value)
 	case apiPath.MatchString(at.Value):
 		src.Warnf(at, "url", "write "+apiPath.ReplaceAllString(at.Value, ""), "/v1 and the path of a secret are added to the address of Vault")
-	case !address.IsOwnOrEncrypted(at.Value):
+	case !IsOwnOrEncrypted(at.Value):
 		src.Errorf(at, "url", "use https", "a token for %q would not be encrypted, and is refused: http is only allowed on this machine", at.Value)
 	}
 	if auth := document.Lookup(n, "auth"); auth != nil {
@@ -130,7 +129,7 @@ func checkSMTP(src *document.Source, n *yaml.Node, env *spec.Environment) {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return
 	}
-	if at := document.Lookup(n, "from"); at != nil && at.Kind == yaml.ScalarNode && !address.IsMail(at.Value) {
+	if at := document.Lookup(n, "from"); at != nil && at.Kind == yaml.ScalarNode && !IsMail(at.Value) {
 		src.Errorf(at, "address", "write NAME@HOST", "%q is not an address", at.Value)
 	}
 	if at := document.Lookup(n, "host"); at != nil && notHost.MatchString(at.Value) {

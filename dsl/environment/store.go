@@ -6,7 +6,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/dsl/address"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/objectstore"
@@ -30,7 +29,7 @@ func checkStore(src *document.Source, root *yaml.Node, env *spec.Environment) {
 		return // reported
 	} else if folder, ok := strings.CutPrefix(url, "file://"); !ok || !path.IsAbs(folder) {
 		src.Errorf(at, "url", hint, "%q is not the address of a store", url)
-	} else if address.IsReplaced(url) {
+	} else if IsReplaced(url) {
 		src.Warnf(at, "url", "write the folder as it is called", "the URL is taken literally: nothing in it is replaced")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 
+	"github.com/sluiceml/sluice/dsl/advice"
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/dsl/likely"
 )
 
 // AlwaysTrue reports whether a condition, which could be read, holds whatever is measured: it reads nothing, or has `|| true`.
@@ -90,7 +90,7 @@ func (e *Expression) checkConstant(src *document.Source, x ast.Expr) {
 	hint := "write " + conversion.example
 	switch {
 	case conversion.to == types.DurationType:
-		hint = "write duration(\"" + likely.Duration(string(text)) + "\")"
+		hint = "write duration(\"" + advice.Duration(string(text)) + "\")"
 	case justDate.MatchString(string(text)):
 		hint = "write timestamp(\"" + string(text) + "T00:00:00Z\")"
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 
+	"github.com/sluiceml/sluice/dsl/advice"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr/meter"
-	"github.com/sluiceml/sluice/dsl/expr/slips"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
@@ -24,11 +24,11 @@ import (
 func (e *Expression) reportSyntax(src *document.Source, issues *cel.Issues) {
 	first := issues.Errors()[0]
 	offset := charOffset(e.Text, first.Location.Line(), first.Location.Column())
-	hint := slips.Syntax(e.Text)
+	hint := advice.Syntax(e.Text)
 	if e.cutAtComma(src) {
 		hint = "within { } a comma ends the value: put the expression in quotes"
 	}
-	e.Report(src, offset, "syntax", hint, "this is not a CEL expression: "+slips.Parser(first.Message))
+	e.Report(src, offset, "syntax", hint, "this is not a CEL expression: "+advice.Parser(first.Message))
 }
 
 // cutAtComma reports whether the expression is a plain value that ends at a comma before its parentheses are closed.
@@ -143,8 +143,8 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 				hint = "its own outputs are plain names here: write `" + Reference{Path: r.Path[1:]}.String() + "`"
 			}
 		}
-	case isIn("steps") && slips.Compared(name, x.e.Text) != "": // with a whole step nothing can be
-		hint = slips.Compared(name, x.e.Text)
+	case isIn("steps") && advice.Compared(name, x.e.Text) != "": // with a whole step nothing can be
+		hint = advice.Compared(name, x.e.Text)
 	case isIn("steps"):
 		hint = "write `steps." + name + "`"
 	case isIn("params"):
@@ -152,7 +152,7 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	case x.e.Node != nil && strings.ToUpper(name) == name:
 		hint = "for a shell variable write `$${" + name + "}`, or use `script:`, where the shell expands `${}`"
 	default:
-		hint = cmp.Or(nearest.DidYouMean(name, slices.Collect(maps.Keys(x.vars))), x.elsewhere(name), slips.Compared(name, x.e.Text),
+		hint = cmp.Or(nearest.DidYouMean(name, slices.Collect(maps.Keys(x.vars))), x.elsewhere(name), advice.Compared(name, x.e.Text),
 			nearest.Hint(name, slices.Collect(maps.Keys(x.vars))))
 	}
 	return "name", fmt.Sprintf("`%s` is not defined here", name), hint
@@ -199,8 +199,8 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 		return owner.Code, "`" + word + "` is not " + owner.What, "did you mean `" + strings.ReplaceAll(word, "-", "_") + "`? In an expression a hyphen is a subtraction"
 	}
 	switch {
-	case owner.Code == "output" && len(at) == 2 && slips.Ending(at[1].Name, name) != "":
-		return owner.Code, text, slips.Ending(at[1].Name, name)
+	case owner.Code == "output" && len(at) == 2 && advice.Ending(at[1].Name, name) != "":
+		return owner.Code, text, advice.Ending(at[1].Name, name)
 	case len(owner.Fields) == 0 && owner.Code == "output":
 		return owner.Code, text, "declare it in the step: `outputs: {" + name + ": {type: int}}`"
 	case len(owner.Fields) == 0 && owner.Code == "metric":
@@ -241,10 +241,10 @@ func (x *explainer) noOverload(function, operands string) (code, text, hint stri
 	name = strings.TrimPrefix(name, "@") // of `in`
 	if x.e.Scope == ScopeRow {
 		before, after := x.around()
-		hint = slips.Column(operands, before, after)
+		hint = advice.Column(operands, before, after)
 	}
 	if hint == "" {
-		hint = cmp.Or(slips.Operator(name, operands, x.e.Text), x.objectHint(name, operands))
+		hint = cmp.Or(advice.Operator(name, operands, x.e.Text), x.objectHint(name, operands))
 	}
 	return "type", fmt.Sprintf("`%s` is not defined for %s", name, operands), hint
 }
@@ -294,7 +294,7 @@ func (x *explainer) reportHyphen() bool {
 	root, name := x.e.Text[m[2]:m[3]], x.e.Text[m[4]:m[5]]
 	hint, message := "write "+root+"['"+name+"']", "`"+x.e.Text[m[0]:m[1]]+"` is a subtraction here: a name with a hyphen is not read with a dot"
 	if root == "secrets" {
-		hint, message = slips.Secret(name), "`secrets` is not defined here"
+		hint, message = advice.Secret(name), "`secrets` is not defined here"
 	}
 	x.e.Report(x.src, utf8.RuneCountInString(x.e.Text[:m[0]]), "name", hint, message)
 	return true

@@ -11,7 +11,7 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 
-	"github.com/sluiceml/sluice/dsl/expr/slips"
+	"github.com/sluiceml/sluice/dsl/advice"
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
@@ -117,7 +117,7 @@ func notInstance(message, field string) (code, text, hint string, ok bool) {
 		if strings.HasPrefix(m[1], "list(") {
 			return "instances", "this is a list, which has elements but no fields", "pick one with .best(x, x.metrics.NAME), or use all with .map(x, x.NAME)", true
 		}
-		return "type", fmt.Sprintf("this is %s, which has no fields", spec.Article(strings.TrimPrefix(m[1], objectPrefix))), slips.Field(m[1]), true
+		return "type", fmt.Sprintf("this is %s, which has no fields", spec.Article(strings.TrimPrefix(m[1], objectPrefix))), advice.Field(m[1]), true
 	}
 	switch iterated := strings.Contains(message, "cannot be range of a comprehension"); {
 	case iterated && strings.Contains(message, "'optional_type("):

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 
-	"github.com/sluiceml/sluice/dsl/expr/slips"
+	"github.com/sluiceml/sluice/dsl/advice"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
@@ -69,7 +69,7 @@ func (x *explainer) unknownFunction(message string, offset int) bool {
 	if slices.Contains(known, name) {
 		message = "`" + name + "` does not take these arguments"
 	}
-	x.e.Report(x.src, len([]rune(before[:start])), "function", cmp.Or(slips.Function(name, known), nearest.DidYouMean(name, known)), message)
+	x.e.Report(x.src, len([]rune(before[:start])), "function", cmp.Or(advice.Function(name, known), nearest.DidYouMean(name, known)), message)
 	return true
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
-	"github.com/sluiceml/sluice/dsl/expr/slips"
+	"github.com/sluiceml/sluice/dsl/advice"
 	"github.com/sluiceml/sluice/internal/nearest"
 )
 
 // nameHint explains a name of another language or system; path is what is read from it.
 func (x *explainer) nameHint(name string) string {
-	if hint := cmp.Or(x.instanceHint(name), slips.Name(name)); hint != "" {
+	if hint := cmp.Or(x.instanceHint(name), advice.Name(name)); hint != "" {
 		return hint
 	}
 	var path []Segment
@@ -30,7 +30,7 @@ func (x *explainer) nameHint(name string) string {
 		if len(path) > 0 {
 			key = path[0].Name
 		}
-		return slips.Secret(key)
+		return advice.Secret(key)
 	case slices.Contains([]string{"needs", "tasks", "jobs", "dependencies"}, name) && len(path) > 0:
 		rest := slices.DeleteFunc(slices.Clone(path), func(s Segment) bool { return s.Name == "outputs" })
 		return "write ${" + Reference{Path: append([]Segment{{Name: "steps"}}, rest...)}.String() + "}"
@@ -104,7 +104,7 @@ var constantIndex = regexp.MustCompile(`^\[\s*["']([a-zA-Z][\w-]*)["']\s*\]`)
 
 // artifactHint says how a program gets an artifact whose path is meant: r leads to the artifact.
 func artifactHint(r Reference) string {
-	return slips.Artifact(r.String(), r.Path[len(r.Path)-1].Name, r.Path[0].Name == "inputs", len(r.Path) == 1)
+	return advice.Artifact(r.String(), r.Path[len(r.Path)-1].Name, r.Path[0].Name == "inputs", len(r.Path) == 1)
 }
 
 // pathMeant is the hint for an expression whose value is an artifact, or an input, where a text is expected.

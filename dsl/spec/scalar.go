@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/dsl/likely"
+	"github.com/sluiceml/sluice/dsl/advice"
 )
 
 // Expr is a CEL expression that is evaluated where its key's documentation says, never by interpolation.
@@ -28,7 +28,7 @@ type Size int64
 func ParseDuration(s string) (Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration: write %s", s, likely.Duration(s))
+		return 0, fmt.Errorf("%q is not a duration: write %s", s, advice.Duration(s))
 	}
 	if d < 0 {
 		return 0, fmt.Errorf("%q is negative", s)

@@ -1,4 +1,4 @@
-package promql
+package dsl
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ func TestMistake(t *testing.T) {
 		`sum(rate(x{release="$candidate"}[10m]))`: "",
 		"errors_$candidate":                       "",
 	} {
-		if got, _ := Mistake(query, "$candidate"); (got == "") != (says == "") || !strings.Contains(got, says) {
+		if got, _ := queryMistake(query, "$candidate"); (got == "") != (says == "") || !strings.Contains(got, says) {
 			t.Errorf("%s: %q, want %q", query, got, says)
 		}
 	}
@@ -32,5 +32,5 @@ func TestMistake(t *testing.T) {
 
 func FuzzMistake(f *testing.F) {
 	f.Add("max(x{a=\"b\"}[5m])")
-	f.Fuzz(func(_ *testing.T, query string) { Mistake(query) })
+	f.Fuzz(func(_ *testing.T, query string) { queryMistake(query) })
 }

@@ -1,5 +1,4 @@
-// Package address tells whether what a document has for an address can be one.
-package address
+package environment
 
 import (
 	"regexp"

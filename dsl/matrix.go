@@ -1,5 +1,4 @@
-// Package matrix reads the matrix of a step, and lists the combinations that it stands for.
-package matrix
+package dsl
 
 import (
 	"bytes"
@@ -20,26 +19,26 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 )
 
-// MaxInstances bounds the instances of one step.
-const MaxInstances = 100_000
+// maxInstances bounds the instances of one step.
+const maxInstances = 100_000
 
-// Matrix is a step's matrix as it was read.
-type Matrix struct {
+// matrix is a step's matrix as it was read.
+type matrix struct {
 	Node             *yaml.Node
 	Axes             expr.Mapping // each a list, or an expression of one
-	Include, Exclude []Mapping
+	Include, Exclude []matrixEntry
 	// Fixed are the combinations of a matrix without expressions; nil when there are expressions, or too many combinations to try.
-	Fixed []Combination
+	Fixed []combination
 }
 
-// Mapping is one entry of include or exclude.
-type Mapping struct {
+// matrixEntry is one entry of include or exclude.
+type matrixEntry struct {
 	Node    *yaml.Node
 	Entries expr.Mapping
 }
 
 // Known are the axes without what expressions give: an axis that one gives is nil.
-func (m *Matrix) Known() any {
+func (m *matrix) Known() any {
 	if m == nil {
 		return nil
 	}
@@ -50,13 +49,13 @@ func (m *Matrix) Known() any {
 	return axes
 }
 
-// Read reads axes, include and exclude; nil after it has reported why it cannot.
-func Read(d *decode.Decoder, n *yaml.Node) *Matrix {
+// readMatrix reads axes, include and exclude; nil after it has reported why it cannot.
+func readMatrix(d *decode.Decoder, n *yaml.Node) *matrix {
 	if n.Kind != yaml.MappingNode {
 		d.Source.Errorf(n, "type", matrixHint(n), "a matrix is a mapping of lists, not %s", document.NodeKind(n))
 		return nil
 	}
-	m := &Matrix{Node: n}
+	m := &matrix{Node: n}
 	first := len(d.Expressions)
 	d.EachKey(n, func(key, val *yaml.Node) {
 		switch key.Value {
@@ -102,7 +101,7 @@ func readAxis(d *decode.Decoder, n *yaml.Node) expr.Value {
 	defer leave()
 	switch {
 	case n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${"):
-		return d.Interpolate(n, expr.Expected{Type: AnyList})
+		return d.Interpolate(n, expr.Expected{Type: anyList})
 	case n.Kind != yaml.SequenceNode:
 		hint := "write [a, b], or ${} of a list"
 		if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
@@ -132,11 +131,11 @@ func readAxis(d *decode.Decoder, n *yaml.Node) expr.Value {
 	return out
 }
 
-// AnyList is what a place takes that takes every list.
-var AnyList = reflect.TypeFor[[]any]()
+// anyList is what a place takes that takes every list.
+var anyList = reflect.TypeFor[[]any]()
 
 // readMappings reads what stands under include or exclude.
-func readMappings(d *decode.Decoder, n *yaml.Node) []Mapping {
+func readMappings(d *decode.Decoder, n *yaml.Node) []matrixEntry {
 	n, leave, ok := d.Enter(n)
 	if !ok {
 		return nil
@@ -146,13 +145,13 @@ func readMappings(d *decode.Decoder, n *yaml.Node) []Mapping {
 		d.Source.Errorf(n, "type", "write [{axis: value}]", "expected a list of mappings, not %s", document.NodeKind(n))
 		return nil
 	}
-	var out []Mapping
+	var out []matrixEntry
 	for _, item := range n.Content {
 		if item = document.Unalias(item); item.Kind != yaml.MappingNode {
 			d.Source.Errorf(item, "type", "write {axis: value}", "expected a mapping, not %s", document.NodeKind(item))
 			continue
 		}
-		m := Mapping{Node: item}
+		m := matrixEntry{Node: item}
 		d.EachKey(item, func(key, val *yaml.Node) {
 			if !d.CheckName(key) {
 				return
@@ -166,11 +165,11 @@ func readMappings(d *decode.Decoder, n *yaml.Node) []Mapping {
 	return out
 }
 
-// Combination is one instance of a matrix: values by axis, as JSON, so that 1 and 1.0 are the same.
-type Combination map[string]json.RawMessage
+// combination is one instance of a matrix: values by axis, as JSON, so that 1 and 1.0 are the same.
+type combination map[string]json.RawMessage
 
 // Combinations lists the instances: the product of the axes, the first axis slowest, less what exclude names, with what include adds.
-func (m *Matrix) Combinations(names cel.Activation) ([]Combination, error) {
+func (m *matrix) Combinations(names cel.Activation) ([]combination, error) {
 	all, err := m.product(names)
 	if err != nil {
 		return nil, err
@@ -180,17 +179,17 @@ func (m *Matrix) Combinations(names cel.Activation) ([]Combination, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = slices.DeleteFunc(all, func(c Combination) bool { return c.has(out) })
+		all = slices.DeleteFunc(all, func(c combination) bool { return c.has(out) })
 	}
 	return m.included(all, names)
 }
 
 // product combines every value of each axis with every one of the others.
-func (m *Matrix) product(names cel.Activation) ([]Combination, error) {
+func (m *matrix) product(names cel.Activation) ([]combination, error) {
 	if len(m.Axes.Keys) == 0 {
 		return nil, nil
 	}
-	all := []Combination{{}}
+	all := []combination{{}}
 	for i, axis := range m.Axes.Keys {
 		v, err := m.Axes.Values[i].Resolve(names)
 		if err != nil {
@@ -200,10 +199,10 @@ func (m *Matrix) product(names cel.Activation) ([]Combination, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s is not a list", axis)
 		}
-		if len(all)*len(items) > MaxInstances {
-			return nil, ErrTooMany
+		if len(all)*len(items) > maxInstances {
+			return nil, errTooMany
 		}
-		next := make([]Combination, 0, len(all)*len(items))
+		next := make([]combination, 0, len(all)*len(items))
 		raws := make([]json.RawMessage, len(items))
 		for i, item := range items {
 			if raws[i], err = spec.Encode(item); err != nil {
@@ -222,19 +221,19 @@ func (m *Matrix) product(names cel.Activation) ([]Combination, error) {
 	return all, nil
 }
 
-// ErrTooMany is that there are more combinations than may be.
-var ErrTooMany = errors.New("there are more than 100,000 instances")
+// errTooMany is that there are more combinations than may be.
+var errTooMany = errors.New("there are more than 100,000 instances")
 
 // included adds what include says: its keys go to every combination of the axes that they do not contradict; an entry that found none
 // is a combination of its own.
-func (m *Matrix) included(all []Combination, names cel.Activation) ([]Combination, error) {
+func (m *matrix) included(all []combination, names cel.Activation) ([]combination, error) {
 	product := len(all)
 	for _, entry := range m.Include {
 		added, err := resolveMapping(entry, names)
 		if err != nil {
 			return nil, err
 		}
-		onAxes := Combination{}
+		onAxes := combination{}
 		for _, axis := range m.Axes.Keys {
 			if v, ok := added[axis]; ok {
 				onAxes[axis] = v
@@ -250,15 +249,15 @@ func (m *Matrix) included(all []Combination, names cel.Activation) ([]Combinatio
 		if !found {
 			all = append(all, added)
 		}
-		if len(all) > MaxInstances {
-			return nil, ErrTooMany
+		if len(all) > maxInstances {
+			return nil, errTooMany
 		}
 	}
 	return all, nil
 }
 
 // has reports whether the combination has all values of another.
-func (c Combination) has(other Combination) bool {
+func (c combination) has(other combination) bool {
 	for axis, v := range other {
 		if !bytes.Equal(c[axis], v) {
 			return false
@@ -267,8 +266,8 @@ func (c Combination) has(other Combination) bool {
 	return true
 }
 
-func resolveMapping(m Mapping, names cel.Activation) (Combination, error) {
-	out := make(Combination, len(m.Entries.Keys))
+func resolveMapping(m matrixEntry, names cel.Activation) (combination, error) {
+	out := make(combination, len(m.Entries.Keys))
 	for i, key := range m.Entries.Keys {
 		v, err := m.Entries.Values[i].Resolve(names)
 		if err != nil {
@@ -282,7 +281,7 @@ func resolveMapping(m Mapping, names cel.Activation) (Combination, error) {
 }
 
 // Optional are the keys that a combination may lack: exactly, where the combinations are known.
-func (m *Matrix) Optional() map[string]bool {
+func (m *matrix) Optional() map[string]bool {
 	optional := map[string]bool{}
 	for _, c := range m.Fixed {
 		for key := range c {
@@ -310,13 +309,13 @@ func (m *Matrix) Optional() map[string]bool {
 }
 
 // IsKnown reports whether the matrix holds no expression.
-func (m *Matrix) IsKnown() bool {
-	isOpen := func(e Mapping) bool { return !expr.IsKnown(e.Entries) }
+func (m *matrix) IsKnown() bool {
+	isOpen := func(e matrixEntry) bool { return !expr.IsKnown(e.Entries) }
 	return expr.IsKnown(m.Axes) && !slices.ContainsFunc(m.Include, isOpen) && !slices.ContainsFunc(m.Exclude, isOpen)
 }
 
 // MayHave reports whether an axis may have the value that an entry has for it.
-func (m *Matrix) MayHave(entry Mapping, key string) bool {
+func (m *matrix) MayHave(entry matrixEntry, key string) bool {
 	axis, isList := m.Axes.Get(key).(expr.List)
 	value := entry.Entries.Get(key)
 	if !isList || !expr.IsKnown(axis) || value == nil || !expr.IsKnown(value) {

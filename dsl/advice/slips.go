@@ -1,12 +1,11 @@
-// Package slips says how CEL writes what people write who come from Python, JavaScript, Jinja, Go, SQL or a shell.
-package slips
+// Package advice has hints for what was written as in another language: how CEL writes what people write who come from Python, JavaScript,
+// Jinja, Go, SQL or a shell, and how a duration is written. Nothing depends on it but the text of findings.
+package advice
 
 import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/sluiceml/sluice/dsl/likely"
 )
 
 // slip is a way to write something that CEL writes in another. The first that matches the text is told.
@@ -285,7 +284,7 @@ func Operator(name, operands, text string) string {
 		m := textInside.FindStringSubmatch(text)
 		switch isTime := has("timestamp"); {
 		case m != nil && shortDuration.MatchString(m[1]):
-			return "write duration(\"" + likely.Duration(m[1]) + "\")"
+			return "write duration(\"" + Duration(m[1]) + "\")"
 		case isTime && m != nil && justDate.MatchString(m[1]):
 			return "write timestamp(\"" + m[1] + "T00:00:00Z\")"
 		case isTime && m != nil:

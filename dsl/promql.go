@@ -1,5 +1,4 @@
-// Package promql finds mistakes in queries of Prometheus that can be told without its grammar and its metrics.
-package promql
+package dsl
 
 import (
 	"regexp"
@@ -10,16 +9,16 @@ import (
 )
 
 var (
-	word     = regexp.MustCompile(`^\$[A-Za-z_]\w*$`)
-	variable = regexp.MustCompile(`^\$(?:\{?[A-Za-z_]\w*\}?)?`)
-	// modifiers are what may follow a range and leaves it one.
-	modifiers = regexp.MustCompile(`^\s*((offset\s+-?\w+|@\s*(\d+(\.\d+)?|(start|end)\(\)))\s*)*$`)
-	closing   = map[byte]byte{'(': ')', '[': ']', '{': '}'}
+	promWord     = regexp.MustCompile(`^\$[A-Za-z_]\w*$`)
+	promVariable = regexp.MustCompile(`^\$(?:\{?[A-Za-z_]\w*\}?)?`)
+	// promModifiers are what may follow a range and leaves it one.
+	promModifiers = regexp.MustCompile(`^\s*((offset\s+-?\w+|@\s*(\d+(\.\d+)?|(start|end)\(\)))\s*)*$`)
+	promClosing   = map[byte]byte{'(': ')', '[': ']', '{': '}'}
 )
 
-// Mistake says what is wrong with a query that no server can answer with one number, and what to do; both are empty when it may be one.
+// queryMistake says what is wrong with a query that no server can answer with one number, and what to do; both are empty when it may be one.
 // In the query, variables such as $candidate are replaced before it is asked.
-func Mistake(query string, variables ...string) (what, hint string) {
+func queryMistake(query string, variables ...string) (what, hint string) {
 	var open []byte
 	for i := 0; i < len(query); i++ {
 		switch c := query[i]; c {
@@ -28,7 +27,7 @@ func Mistake(query string, variables ...string) (what, hint string) {
 			if length < 0 {
 				return "a text in the query has no closing " + string(c), ""
 			}
-			if name := query[i+1 : i+length-1]; len(variables) > 0 && word.MatchString(name) && !slices.Contains(variables, name) && !strings.Contains(query, "label_replace") {
+			if name := query[i+1 : i+length-1]; len(variables) > 0 && promWord.MatchString(name) && !slices.Contains(variables, name) && !strings.Contains(query, "label_replace") {
 				return "`" + name + "` stands for nothing in the query", nearest.Hint(name, variables)
 			}
 			i += length - 1
@@ -39,17 +38,17 @@ func Mistake(query string, variables ...string) (what, hint string) {
 				i = len(query)
 			}
 		case '$':
-			if name := variable.FindString(query[i:]); !slices.Contains(variables, name) {
+			if name := promVariable.FindString(query[i:]); !slices.Contains(variables, name) {
 				return "Prometheus has no variables, and `" + name + "` is not replaced", "write what it stands for, such as [5m]"
 			}
 		case '(', '[', '{':
-			open = append(open, closing[c])
+			open = append(open, promClosing[c])
 		case ')', ']', '}':
 			if len(open) == 0 || open[len(open)-1] != c {
 				return "`" + string(c) + "` closes nothing in the query", ""
 			}
 			open = open[:len(open)-1]
-			if c == ']' && len(open) == 0 && modifiers.MatchString(query[i+1:]) {
+			if c == ']' && len(open) == 0 && promModifiers.MatchString(query[i+1:]) {
 				return "the query gives the values of a time, but must give one number", "write a function around it, such as max_over_time(...) or rate(...)"
 			}
 		}

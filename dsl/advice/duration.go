@@ -1,5 +1,4 @@
-// Package likely says how a value is written that was written as elsewhere.
-package likely
+package advice
 
 import (
 	"cmp"
