@@ -15,9 +15,9 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
 	"github.com/sluiceml/sluice/internal/telemetry/prom"
+	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
-	"github.com/sluiceml/sluice/serving/rows"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training/protocol"
@@ -133,7 +133,7 @@ func (r *Rollouts) warmUpOf(ctx context.Context, sp spec.Rollout) (*routing.Rows
 	}
 	from := routing.RowsOf(dataset, split)
 	_, err := gateway.WarmUpRows(ctx, r.Store, *from)
-	if _, ok := errors.AsType[*rows.DataError](err); ok {
+	if _, ok := errors.AsType[*answer.DataError](err); ok {
 		return nil, fault.New(fault.User, key+": "+err.Error(), nil)
 	} else if err != nil {
 		return nil, typed(ctx, fmt.Errorf("%s: %w", key, err))

@@ -20,7 +20,7 @@ import (
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/built"
 	"github.com/sluiceml/sluice/serving/onnx"
-	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -73,7 +73,7 @@ func Build(ctx context.Context, job Job) (built.Report, error) {
 	if len(names) == 0 {
 		return built.Report{}, &ModelError{"no variants are listed"}
 	}
-	if _, err := os.Stat(filepath.Join(job.Model, plan.File)); err == nil {
+	if _, err := os.Stat(filepath.Join(job.Model, layout.EngineFile)); err == nil {
 		return built.Report{}, &ModelError{"the model is a TensorRT engine: compile the ONNX model that it was built from"}
 	}
 	source, err := onnx.ModelFile(job.Model)
@@ -160,7 +160,7 @@ func (job Job) build(ctx context.Context, on *bench, name, source string) (made,
 		file := filepath.Join(dir, "model.onnx")
 		return made{file: file}, job.buildONNX(ctx, source, file, scratch, *v.ONNX)
 	case v.TensorRT != nil:
-		return job.buildEngine(ctx, on, name, filepath.Join(dir, plan.File), scratch, *v.TensorRT)
+		return job.buildEngine(ctx, on, name, filepath.Join(dir, layout.EngineFile), scratch, *v.TensorRT)
 	}
 	return made{}, &ModelError{"it has no builder; add `onnx: {}`"}
 }

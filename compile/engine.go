@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 )
 
 // maxLayers is how many of an engine's slowest layers are told.
@@ -308,8 +308,8 @@ func (e *engine) keepFront() error {
 }
 
 // describe is what a server must know of the engine.
-func (e *engine) describe(p trtexec.Platform) plan.Engine {
-	return plan.Engine{
+func (e *engine) describe(p trtexec.Platform) layout.Engine {
+	return layout.Engine{
 		Flavor: e.spec.Flavor, GPU: p.GPU, ComputeCapability: p.ComputeCapability, Driver: p.Driver, TensorRT: p.TensorRT, Precision: e.spec.Precision,
 		Inputs: e.model.Inputs, Outputs: e.model.Outputs, MaxBatch: e.maxBatch(), Front: e.model.Front,
 	}

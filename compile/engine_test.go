@@ -19,7 +19,7 @@ import (
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 )
 
 func rowsOf(name string, most int, dims ...int) *spec.TensorRTShapes {
@@ -162,16 +162,16 @@ func (job Job) checkFront(t *testing.T, name string, v spec.VariantOutput) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := plan.Describe(manifest)
+	e, err := layout.DescribeEngine(manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	hits := []oip.TensorMetadata{{Name: "hits", Datatype: oip.FP32, Shape: []int64{-1, -1}}}
 	text := []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}
-	want := plan.Engine{
+	want := layout.Engine{
 		GPU: e.GPU, ComputeCapability: e.ComputeCapability, Driver: e.Driver, TensorRT: e.TensorRT, Precision: name,
 		Inputs: hits, Outputs: []oip.TensorMetadata{{Name: "probabilities", Datatype: oip.FP32, Shape: []int64{-1, 2}}}, MaxBatch: 8,
-		Front: &plan.Front{Inputs: text, Outputs: hits},
+		Front: &layout.Front{Inputs: text, Outputs: hits},
 	}
 	if diff := cmp.Diff(want, e); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -179,7 +179,7 @@ func (job Job) checkFront(t *testing.T, name string, v spec.VariantOutput) {
 	if diff := cmp.Diff(text, e.SourceInputs()); diff != "" {
 		t.Errorf("%s: inputs of the source model (-want +got):\n%s", name, diff)
 	}
-	front := filepath.Join(filepath.Dir(job.modelOf(t, v)), plan.FrontFile)
+	front := filepath.Join(filepath.Dir(job.modelOf(t, v)), layout.FrontFile)
 	session, err := onnx.Open(front)
 	if err != nil {
 		t.Fatal(err)
@@ -234,11 +234,11 @@ func (job Job) checkArtifact(t *testing.T, name, version string, ref artifact.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := plan.Describe(manifest)
+	e, err := layout.DescribeEngine(manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if manifest.Meta["variant"] != name || manifest.Files[0].Path != plan.File || e.GPU != "NVIDIA L4" || e.ComputeCapability != "8.9" ||
+	if manifest.Meta["variant"] != name || manifest.Files[0].Path != layout.EngineFile || e.GPU != "NVIDIA L4" || e.ComputeCapability != "8.9" ||
 		e.Driver != "550.54.15" || e.TensorRT != version || e.Precision != name || e.MaxBatch != 16 ||
 		e.Inputs[0].Name != "x" || e.Outputs[0].Name != "logits" {
 		t.Errorf("%s: %+v, %+v", name, manifest, e)

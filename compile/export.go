@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
-	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 )
 
 // cutModel is a model, whole or in two parts.
@@ -41,7 +41,7 @@ type Exported struct {
 	Inputs  []oip.TensorMetadata `json:"inputs"`
 	Outputs []oip.TensorMetadata `json:"outputs"`
 	// Front describes the first part.
-	Front *plan.Front `json:"front,omitempty"`
+	Front *layout.Front `json:"front,omitempty"`
 }
 
 // write does what the Export asks for.
@@ -92,7 +92,7 @@ func (e Export) inputsOfBack(ctx context.Context, samples [][]oip.Tensor, export
 	}
 	defer func() { _ = back.Close() }()
 	exported.Inputs, exported.Outputs = back.Inputs(), back.Outputs()
-	exported.Front = &plan.Front{Inputs: front.Inputs(), Outputs: front.Outputs()}
+	exported.Front = &layout.Front{Inputs: front.Inputs(), Outputs: front.Outputs()}
 	all := make([][]oip.Tensor, len(samples))
 	for i, sample := range samples {
 		made, err := front.Infer(ctx, pickTensors(front.Inputs(), sample))

@@ -12,7 +12,6 @@ import (
 	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx"
-	"github.com/sluiceml/sluice/serving/rows"
 )
 
 const (
@@ -125,11 +124,11 @@ func (p parity) result() spec.Parity {
 func readSamples(dataset string, of spec.Samples, session *onnx.Session) ([][]oip.Tensor, error) {
 	split, count := cmp.Or(of.Split, defaultSplit), cmp.Or(of.Count, defaultCount)
 	var samples [][]oip.Tensor
-	for row, err := range rows.Read(dataset, split) {
+	for row, err := range answer.ReadRows(dataset, split) {
 		if err != nil {
 			return nil, &ModelError{err.Error()}
 		}
-		tensors, err := rows.Tensors(session.Inputs(), row)
+		tensors, err := answer.RowTensors(session.Inputs(), row)
 		if err != nil {
 			return nil, &ModelError{fmt.Sprintf("row %d of split %s: %v", len(samples)+1, split, err)}
 		}

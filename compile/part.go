@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 )
 
 // Files of a part.
@@ -40,7 +40,7 @@ func (job Job) cut(ctx context.Context, source, dir string, inputs []string) (*p
 	}
 	p := &part{cutModel: cutModel{Model: source}, dir: dir}
 	if len(inputs) > 0 {
-		p.Front, p.Back = filepath.Join(dir, plan.FrontFile), filepath.Join(dir, backFile)
+		p.Front, p.Back = filepath.Join(dir, layout.FrontFile), filepath.Join(dir, backFile)
 		if err := runTools(ctx, job.Python, buildJob{Source: source, Target: p.Back, Front: p.Front, Inputs: inputs}); err != nil {
 			return nil, err
 		}
@@ -63,7 +63,7 @@ func (job Job) checkText(ctx context.Context, p *part) error {
 			continue
 		}
 		// The tools know what works on it.
-		b := buildJob{Source: p.Model, Target: filepath.Join(p.dir, backFile), Front: filepath.Join(p.dir, plan.FrontFile), Inputs: []string{}}
+		b := buildJob{Source: p.Model, Target: filepath.Join(p.dir, backFile), Front: filepath.Join(p.dir, layout.FrontFile), Inputs: []string{}}
 		if err := runTools(ctx, job.Python, b); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/serving/plan"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 )
 
 // installRTX makes TensorRT for RTX importable.
@@ -115,11 +115,11 @@ func (job Job) checkRTX(t *testing.T, precision string, v spec.VariantOutput) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	described, err := plan.Describe(manifest)
+	described, err := layout.DescribeEngine(manifest)
 	if err != nil || described.Flavor != spec.FlavorRTX || described.Precision != precision || (described.Front != nil) != (len(inputs) > 0) {
 		t.Errorf("%s: %v; described as %+v", precision, err, described)
 	}
-	engine, err := os.ReadFile(filepath.Join(job.Dir, precision, plan.File))
+	engine, err := os.ReadFile(filepath.Join(job.Dir, precision, layout.EngineFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,7 @@
 // Package answer reads what a model answered out of its output tensors, and compares the answers of two models with each other and with a
 // label. What a compilation, shadow traffic and labels mean by the same answer is decided here alone.
+//
+// It also reads a dataset's rows as the inputs of a model: what compile measures with and what a rollout replays.
 package answer
 
 import (

@@ -20,9 +20,9 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -42,7 +42,7 @@ func TestConformance(t *testing.T) {
 // TestEngineIsRefused: a release that only a GPU can serve does not look like one that has lost its model.
 func TestEngineIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, plan.File), []byte("engine"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, layout.EngineFile), []byte("engine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const want = "the model is a TensorRT engine, which only a server with a GPU can load"

@@ -17,8 +17,8 @@ import (
 	"github.com/sluiceml/sluice/serving/batch"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx"
-	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -48,7 +48,7 @@ func Serve(
 // load opens the one .onnx file of a model artifact, and runs the sizes of its batches once. batched is the share of samples whose answers are the
 // same among others, where a compile step has measured it.
 func load(ctx context.Context, t spec.EmbeddedTarget, batched, dir string, log *slog.Logger) (gateway.Upstream, error) {
-	if _, err := os.Stat(filepath.Join(dir, plan.File)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, layout.EngineFile)); err == nil {
 		return nil, errors.New("the model is a TensorRT engine, which only a server with a GPU can load, but an embedded target runs ONNX " +
 			"Runtime: release an `onnx` variant of the compile step, or use a target with `triton`, or with `process` for an engine of TensorRT for RTX")
 	}

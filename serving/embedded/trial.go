@@ -17,10 +17,10 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/sluiceml/sluice/dsl/spec"
+	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/routing"
-	"github.com/sluiceml/sluice/serving/rows"
 	"github.com/sluiceml/sluice/serving/trial"
 	"github.com/sluiceml/sluice/store"
 )
@@ -43,7 +43,7 @@ type attempt struct {
 	Target  spec.EmbeddedTarget `json:"target"`
 	Batched string              `json:"batched"`
 	Model   string              `json:"model"` // folder
-	Rows    []rows.Row          `json:"rows"`
+	Rows    []answer.Row        `json:"rows"`
 }
 
 // tryModel is the child: it loads a model and makes the inferences of its warm-up. Errors are for the gateway to find; the question is
@@ -82,7 +82,7 @@ func (t trials) pass(ctx context.Context, r routing.Release, batched, model stri
 	crash, err := os.ReadFile(file)
 	if err != nil {
 		waiting("a trial of the model in a separate process")
-		var some []rows.Row
+		var some []answer.Row
 		var unread error
 		if r.WarmUp != nil {
 			some, unread = gateway.WarmUpRows(ctx, t.store, *r.WarmUp)

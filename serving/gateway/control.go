@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/replica"
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 )
 
@@ -27,11 +27,11 @@ type State struct {
 
 // ReleaseStatus is one release's state.
 type ReleaseStatus struct {
-	Version string        `json:"version"`
-	Weight  float64       `json:"weight"`
-	State   replica.State `json:"state"`
-	Model   string        `json:"model"` // digest
-	Run     string        `json:"run"`
+	Version string            `json:"version"`
+	Weight  float64           `json:"weight"`
+	State   routing.LoadState `json:"state"`
+	Model   string            `json:"model"` // digest
+	Run     string            `json:"run"`
 	// Waiting says what a release waits for, if it is loading and that takes long.
 	Waiting string `json:"waiting,omitempty"`
 	// Error says why the state is failed.

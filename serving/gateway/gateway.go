@@ -3,7 +3,7 @@
 //
 // The document is followed, never commanded: a gateway polls the store for the next revision (a poke makes it look at once), makes
 // ready the releases a revision needs beside those that serve, and switches when they are. It reports to the store what it serves and
-// counts (see package replica), and has a lease on what it has read: see lapsed. Where a release runs, in this process or on a
+// counts (see package routing), and has a lease on what it has read: see lapsed. Where a release runs, in this process or on a
 // server elsewhere, is the business of an Opener; Target is how others steer a gateway.
 package gateway
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 )
@@ -104,7 +103,7 @@ func TestLeaseRunsOut(t *testing.T) {
 	b.cable.cut.Store(false)
 	b.untilServing(t, again.Revision)
 	b.until(t, func() bool { // and what it counted is not lost, nor there twice
-		reports, err := replica.List(t.Context(), b.store, "m")
+		reports, err := routing.ListReports(t.Context(), b.store, "m")
 		if err != nil || len(reports) != 1 {
 			t.Fatal(len(reports), err)
 		}

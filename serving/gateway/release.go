@@ -11,22 +11,21 @@ import (
 
 	"github.com/sluiceml/sluice/serving/batch"
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 )
 
 // The states of a release.
 const (
-	Loading = replica.Loading
-	Ready   = replica.Ready
-	Failed  = replica.Failed
+	Loading = routing.Loading
+	Ready   = routing.Ready
+	Failed  = routing.Failed
 )
 
 // release is a model version the gateway knows. Fields are guarded by Gateway.mu, but upstream's methods are called without it by
 // those who hold inflight.
 type release struct {
 	routing.Release
-	state    replica.State
+	state    routing.LoadState
 	err      error
 	failedAt time.Time
 	waiting  string             // for what, while it is being opened

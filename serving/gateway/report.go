@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/sluiceml/sluice/serving/replica"
+	"github.com/sluiceml/sluice/serving/routing"
 )
 
 const (
@@ -51,7 +51,7 @@ func (r *reporter) run(ctx context.Context) {
 		r.report(ctx)
 		if time.Since(swept) >= sweepEvery && !r.failing && ctx.Err() == nil {
 			swept = time.Now()
-			if err := replica.Sweep(ctx, r.gateway.opts.Store, r.gateway.opts.Target, r.gateway.epoch); err != nil && ctx.Err() == nil {
+			if err := routing.SweepReports(ctx, r.gateway.opts.Store, r.gateway.opts.Target, r.gateway.epoch); err != nil && ctx.Err() == nil {
 				r.gateway.log.Warn("records of gateways that ended long ago stay in the store", "error", err)
 			}
 		}
@@ -89,11 +89,11 @@ func (r *reporter) put(ctx context.Context, closed bool) error {
 	r.beat++
 	g := r.gateway
 	state := g.State()
-	report := replica.Report{Snapshot: g.Stats(), Host: r.host, URL: g.opts.URL, Read: state.Revision}
+	report := routing.Report{Snapshot: g.Stats(), Host: r.host, URL: g.opts.URL, Read: state.Revision}
 	report.Beat, report.Closed, report.Revision = r.beat, closed, state.Serving
 	report.Revisions = report.Revisions[max(0, len(report.Revisions)-reportedRevisions):]
 	for _, s := range state.Releases {
-		report.Releases = append(report.Releases, replica.Release{Version: s.Version, Weight: s.Weight, State: s.State, Waiting: s.Waiting, Error: s.Error})
+		report.Releases = append(report.Releases, routing.ReportedRelease{Version: s.Version, Weight: s.Weight, State: s.State, Waiting: s.Waiting, Error: s.Error})
 	}
-	return replica.Put(ctx, g.opts.Store, report)
+	return routing.PutReport(ctx, g.opts.Store, report)
 }

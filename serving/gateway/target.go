@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/poll"
-	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/serving/trust"
@@ -98,7 +97,7 @@ func (t *Target) Load(ctx context.Context, expected int64, r routing.Release, wa
 	} else {
 		r = doc.Releases[i]
 	}
-	one := func(gateway replica.Report) (bool, error) {
+	one := func(gateway routing.Report) (bool, error) {
 		for _, status := range gateway.Releases {
 			switch {
 			case status.Version != r.Version || gateway.Read < doc.Revision:
@@ -144,7 +143,7 @@ func (t *Target) SetTraffic(ctx context.Context, expected int64, split Split) (r
 // lease on an earlier one has run out. It returns how many gateways serve it. A LoadError says that one of them cannot, and serves what it
 // did before.
 func (t *Target) Await(ctx context.Context, doc routing.Document) (serving int, err error) {
-	return t.watch(ctx, doc.Revision, func(gateway replica.Report) (bool, error) {
+	return t.watch(ctx, doc.Revision, func(gateway routing.Report) (bool, error) {
 		if gateway.Read > doc.Revision {
 			return false, fmt.Errorf("%w: target %s is past revision %d", routing.ErrConflict, t.name, doc.Revision)
 		}
@@ -193,7 +192,7 @@ func made(doc, wanted routing.Document, expected int64) bool {
 
 // Stats returns the counts that every gateway reported last.
 func (t *Target) Stats(ctx context.Context) ([]stats.Snapshot, error) {
-	reports, err := replica.List(ctx, t.store, t.name)
+	reports, err := routing.ListReports(ctx, t.store, t.name)
 	snapshots := make([]stats.Snapshot, len(reports))
 	for i, r := range reports {
 		snapshots[i] = r.Snapshot
@@ -204,7 +203,7 @@ func (t *Target) Stats(ctx context.Context) ([]stats.Snapshot, error) {
 // watch reads what the gateways report until one that has read the revision, or whose lease on an earlier one may not have run out yet, is
 // no longer unsettled, and returns how many have settled. With alone, at least one must have, and it is called while there is none. One that was
 // silent long before the revision is not waited for.
-func (t *Target) watch(ctx context.Context, revision int64, settled func(replica.Report) (bool, error), alone func()) (int, error) {
+func (t *Target) watch(ctx context.Context, revision int64, settled func(routing.Report) (bool, error), alone func()) (int, error) {
 	began := time.Now()
 	beats := map[string]beat{}
 	t.poke(ctx)
@@ -213,7 +212,7 @@ func (t *Target) watch(ctx context.Context, revision int64, settled func(replica
 		return 0, err
 	}
 	for now := range poll.Every(ctx, watchEvery) {
-		reports, err := replica.ListAt(ctx, t.store, t.name, written)
+		reports, err := routing.ListReportsAt(ctx, t.store, t.name, written)
 		if err != nil {
 			return 0, err
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
@@ -28,16 +27,16 @@ func newFleet(t *testing.T) fleet {
 	return fleet{t, NewTarget(s, "m", "http://127.0.0.1:1", "")}
 }
 
-func (f fleet) report(epoch string, beat, read, serving int64, releases ...replica.Release) {
+func (f fleet) report(epoch string, beat, read, serving int64, releases ...routing.ReportedRelease) {
 	f.Helper()
-	r := replica.Report{Snapshot: stats.Snapshot{Target: "m", Epoch: epoch, Beat: beat, Revision: serving}, Read: read, Releases: releases}
-	if err := replica.Put(f.Context(), f.store, r); err != nil {
+	r := routing.Report{Snapshot: stats.Snapshot{Target: "m", Epoch: epoch, Beat: beat, Revision: serving}, Read: read, Releases: releases}
+	if err := routing.PutReport(f.Context(), f.store, r); err != nil {
 		f.Fatal(err)
 	}
 }
 
 // beats reports every second until the end of the test.
-func (f fleet) beats(epoch string, releases ...replica.Release) {
+func (f fleet) beats(epoch string, releases ...routing.ReportedRelease) {
 	f.Helper()
 	f.report(epoch, 1, 2, 1, releases...)
 	go func() {
@@ -87,8 +86,8 @@ func TestTrafficWaitsForEveryGateway(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := fleet{t, f.Target}
 				if tc.frozen {
-					r := replica.Report{Snapshot: stats.Snapshot{Target: "m", Epoch: "frozen", Beat: 1, Revision: 1, Closed: tc.closed}, Read: 1}
-					if err := replica.Put(t.Context(), f.store, r); err != nil {
+					r := routing.Report{Snapshot: stats.Snapshot{Target: "m", Epoch: "frozen", Beat: 1, Revision: 1, Closed: tc.closed}, Read: 1}
+					if err := routing.PutReport(t.Context(), f.store, r); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -114,8 +113,8 @@ func TestTrafficWaitsForEveryGateway(t *testing.T) {
 // waited for, and one that cannot load it fails it.
 func TestLoadNeedsAGateway(t *testing.T) {
 	candidate := routing.Release{Model: artifact.Ref{Type: artifact.Model, Digest: "d3"}, Run: "r", Step: "s"}
-	ready, failed := replica.Release{Version: "3", State: Ready}, replica.Release{Version: "3", State: Failed, Error: "no such model"}
-	loading := replica.Release{Version: "3", State: Loading}
+	ready, failed := routing.ReportedRelease{Version: "3", State: Ready}, routing.ReportedRelease{Version: "3", State: Failed, Error: "no such model"}
+	loading := routing.ReportedRelease{Version: "3", State: Loading}
 	for _, tc := range []struct {
 		name    string
 		reports func(f fleet)

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/routing"
-	"github.com/sluiceml/sluice/serving/rows"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -51,26 +51,26 @@ func (g *Gateway) warmUp(ctx context.Context, r routing.Release, unproven bool, 
 }
 
 // Rehearse makes the inferences of a warm-up, with made-up inputs where there are no rows. It is for a process in which they may crash.
-func Rehearse(ctx context.Context, upstream Upstream, some []rows.Row) {
+func Rehearse(ctx context.Context, upstream Upstream, some []answer.Row) {
 	g := &Gateway{opts: Options{Timeout: defaultTimeout}, log: slog.New(slog.DiscardHandler)}
 	if len(some) == 0 || g.warmUpWith(ctx, routing.Release{WarmUp: &routing.Rows{}}, some, upstream) != nil {
 		g.warmUpMadeUp(ctx, "", upstream)
 	}
 }
 
-// WarmUpRows reads the rows that a model is asked. A rows.DataError says what is wrong with them.
-func WarmUpRows(ctx context.Context, s *store.Store, from routing.Rows) ([]rows.Row, error) {
-	return rows.Head(ctx, s, from.Dataset(), from.Split, warmUpRows)
+// WarmUpRows reads the rows that a model is asked. An answer.DataError says what is wrong with them.
+func WarmUpRows(ctx context.Context, s *store.Store, from routing.Rows) ([]answer.Row, error) {
+	return answer.FirstRows(ctx, s, from.Dataset(), from.Split, warmUpRows)
 }
 
 // warmUpWith asks the model rows one by one, and then all of them at once, which may be joined as those of users are. What it refuses is an
 // error; other failures are for a rollout to count.
-func (g *Gateway) warmUpWith(ctx context.Context, r routing.Release, some []rows.Row, upstream Upstream) error {
+func (g *Gateway) warmUpWith(ctx context.Context, r routing.Release, some []answer.Row, upstream Upstream) error {
 	ctx, cancel := context.WithTimeout(ctx, max(rowsTime, g.opts.Timeout))
 	defer cancel()
 	requests := make([][]oip.Tensor, len(some))
 	for i, row := range some {
-		inputs, err := rows.Tensors(upstream.Inputs(), row)
+		inputs, err := answer.RowTensors(upstream.Inputs(), row)
 		if err != nil {
 			return fmt.Errorf("row %d of split %s: %w", i+1, r.WarmUp.Split, err)
 		}

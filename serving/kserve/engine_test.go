@@ -20,13 +20,13 @@ import (
 	"github.com/sluiceml/sluice/serving/kserve/predictor"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 )
 
 // engine stores an engine as a compile step does. The played Triton runs it as the ONNX model that it is here.
-func (s *site) engine(e plan.Engine, files map[string]string) artifact.Ref {
+func (s *site) engine(e layout.Engine, files map[string]string) artifact.Ref {
 	s.t.Helper()
 	e.GPU, e.ComputeCapability, e.Driver, e.TensorRT, e.Precision = "NVIDIA L4", "8.9", "550.54.15", "10.3.0", "fp16"
 	dir := s.t.TempDir()
@@ -47,20 +47,20 @@ func (s *site) engine(e plan.Engine, files map[string]string) artifact.Ref {
 }
 
 func (s *site) mlp() artifact.Ref {
-	return s.engine(plan.Engine{
+	return s.engine(layout.Engine{
 		Inputs:   []oip.TensorMetadata{{Name: "x", Datatype: oip.FP32, Shape: []int64{-1, 16}}},
 		Outputs:  []oip.TensorMetadata{{Name: "logits", Datatype: oip.FP32, Shape: []int64{-1, 3}}},
 		MaxBatch: 4,
-	}, map[string]string{plan.File: onnxtest.MLP})
+	}, map[string]string{layout.EngineFile: onnxtest.MLP})
 }
 
 // words is an engine that takes what its front makes of text.
 func (s *site) words() artifact.Ref {
 	hits := []oip.TensorMetadata{{Name: "hits", Datatype: oip.FP32, Shape: []int64{-1, -1}}}
-	return s.engine(plan.Engine{
+	return s.engine(layout.Engine{
 		Inputs: hits, Outputs: []oip.TensorMetadata{{Name: "probabilities", Datatype: oip.FP32, Shape: []int64{-1, 2}}}, MaxBatch: 4,
-		Front: &plan.Front{Inputs: []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}, Outputs: hits},
-	}, map[string]string{plan.File: onnxtest.WordsBack, plan.FrontFile: onnxtest.WordsFront})
+		Front: &layout.Front{Inputs: []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}, Outputs: hits},
+	}, map[string]string{layout.EngineFile: onnxtest.WordsBack, layout.FrontFile: onnxtest.WordsFront})
 }
 
 // predictor is the spec of an InferenceService's model.
@@ -200,7 +200,7 @@ func TestEngineIsRefused(t *testing.T) {
 		}
 	}
 	services, keys := len(here.inferenceServices()), here.keys()
-	rtx := here.engine(plan.Engine{Flavor: spec.FlavorRTX}, map[string]string{plan.File: onnxtest.MLP})
+	rtx := here.engine(layout.Engine{Flavor: spec.FlavorRTX}, map[string]string{layout.EngineFile: onnxtest.MLP})
 	_, _, err = here.target("rtx").Load(t.Context(), 0, routing.Release{Model: rtx, Run: "r", Step: "ship"}, nil)
 	if load, ok := errors.AsType[*gateway.LoadError](err); !ok || !strings.Contains(load.Reason, "an engine of TensorRT for RTX, which Triton") {
 		t.Errorf("got %v, want a LoadError that speaks of TensorRT for RTX", err)

@@ -23,9 +23,8 @@ import (
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/kserve/predictor"
-	"github.com/sluiceml/sluice/serving/remote"
-	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
+	"github.com/sluiceml/sluice/serving/upstream"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -130,24 +129,24 @@ type wait struct {
 }
 
 // look returns the model when it answers, notYet when it may later, and another error when it will not.
-func (w *wait) look(ctx context.Context) (*remote.Model, error) {
+func (w *wait) look(ctx context.Context) (*upstream.Model, error) {
 	service, err := w.ensure(ctx)
 	if err == nil {
 		err = w.readStatus(ctx, service)
 	}
 	if err == nil {
-		at := remote.Options{URL: service.url(w.inside), Model: w.name, Reconnect: w.reconnect}
+		at := upstream.ModelOptions{URL: service.url(w.inside), Model: w.name, Reconnect: w.reconnect}
 		if w.spec.Ingress != "" {
 			at.URL, at.Host = w.spec.Ingress, service.host()
 		}
-		var model *remote.Model
+		var model *upstream.Model
 		asking, done := context.WithTimeout(ctx, callTimeout)
-		model, err = remote.Open(asking, at)
+		model, err = upstream.OpenModel(asking, at)
 		done()
 		if err == nil {
 			return model, nil
 		}
-		if errors.Is(err, remote.ErrNotReady) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		if errors.Is(err, upstream.ErrNotReady) || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			err = &notYet{fmt.Sprintf("InferenceService %s is ready, but %s cannot be reached from here: %v; set `ingress` of the target to "+
 				"the address of the ingress", w.name, at.URL, err)}
 		}
@@ -252,7 +251,7 @@ func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
 	}
 	services = slices.DeleteFunc(services, func(s *service) bool { return !dropped(s.labels[labelVersion]) || s.deleted })
 	if len(services) > 0 {
-		if err := replica.Await(ctx, t.store, t.target, doc.Revision, t.lease); err != nil {
+		if err := routing.AwaitRevision(ctx, t.store, t.target, doc.Revision, t.lease); err != nil {
 			return err
 		}
 	}

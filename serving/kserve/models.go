@@ -10,7 +10,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/objectstore"
-	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/triton/layout"
 	"github.com/sluiceml/sluice/store"
@@ -154,7 +153,7 @@ func (m *models) remove(ctx context.Context, owner, target string, dropped func(
 
 // layout says where the files of a model lie, below the folder that models are in. Of an engine it says what that was built on.
 func (m *models) layout(name string, manifest artifact.Manifest) (r layout.Repository, engine string, err error) {
-	if !plan.IsEngine(manifest) {
+	if !layout.IsEngine(manifest) {
 		r, err = layout.ONNX(name, manifest)
 		return r, "", err
 	}
@@ -162,9 +161,9 @@ func (m *models) layout(name string, manifest artifact.Manifest) (r layout.Repos
 		return r, "", errors.New("the model is a TensorRT engine, which OpenVINO Model Server cannot load: give the target " +
 			"`server: triton`, or release an `onnx` variant of the compile step")
 	}
-	if r, err = layout.Engine(name, manifest); err != nil {
+	if r, err = layout.TensorRT(name, manifest); err != nil {
 		return r, "", err
 	}
-	e, err := plan.Describe(manifest)
+	e, err := layout.DescribeEngine(manifest)
 	return r, e.BuiltOn(), err
 }

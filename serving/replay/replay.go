@@ -20,7 +20,6 @@ import (
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/answer"
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/rows"
 	"github.com/sluiceml/sluice/serving/trust"
 )
 
@@ -105,7 +104,7 @@ func Probe(ctx context.Context, o Options, version string) error {
 		return err
 	}
 	n, labelled := 0, 0
-	for row, err := range rows.Read(r.Dir, r.Split) {
+	for row, err := range answer.ReadRows(r.Dir, r.Split) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrUnfit, err)
 		}
@@ -136,8 +135,8 @@ func Probe(ctx context.Context, o Options, version string) error {
 }
 
 // checkRow says why a row cannot be asked, or no answer could be its label.
-func (r *replay) checkRow(meta oip.ModelMetadata, row rows.Row) (hasLabel bool, err error) {
-	if _, err := rows.Tensors(meta.Inputs, row); err != nil || r.Label == "" {
+func (r *replay) checkRow(meta oip.ModelMetadata, row answer.Row) (hasLabel bool, err error) {
+	if _, err := answer.RowTensors(meta.Inputs, row); err != nil || r.Label == "" {
 		return false, err
 	}
 	raw, ok := row[r.Label]
@@ -156,7 +155,7 @@ func (r *replay) checkRow(meta oip.ModelMetadata, row rows.Row) (hasLabel bool, 
 }
 
 // ask sends a row to a version, and says what is wrong with the row or with the answer.
-func (r *replay) ask(ctx context.Context, inputs []oip.TensorMetadata, row rows.Row, version string) error {
+func (r *replay) ask(ctx context.Context, inputs []oip.TensorMetadata, row answer.Row, version string) error {
 	body, err := r.request(inputs, row)
 	if err != nil {
 		return err
@@ -235,7 +234,7 @@ func (r *replay) metadata(ctx context.Context, path string) (meta oip.ModelMetad
 // of a rollout sees first would be of one kind. The order follows from the seed and the number of the pass, so that an attempt that goes on
 // where another ended sends the rows that are left.
 func (r *replay) send(ctx context.Context, inputs []oip.TensorMetadata) error {
-	index, err := rows.NewIndex(r.Dir, r.Split)
+	index, err := answer.NewRowIndex(r.Dir, r.Split)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnfit, err)
 	}
@@ -283,8 +282,8 @@ func orderOf(seed, pass int64, n int) []int {
 }
 
 // request makes the body for a row.
-func (r *replay) request(inputs []oip.TensorMetadata, row rows.Row) ([]byte, error) {
-	tensors, err := rows.Tensors(inputs, row)
+func (r *replay) request(inputs []oip.TensorMetadata, row answer.Row) ([]byte, error) {
+	tensors, err := answer.RowTensors(inputs, row)
 	if err != nil {
 		return nil, err
 	}

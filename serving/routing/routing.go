@@ -1,6 +1,11 @@
 // Package routing keeps the document that says which releases a serving target has and how traffic is split between them. Every change is a
 // new revision, written with create-if-absent: if two writers saw the same revision, only one succeeds, and a change that arrives late,
 // such as a traffic step that timed out before a rollback, changes nothing.
+//
+// It also stores what the gateways of a target report: one record for each life of a gateway, which only that gateway writes. It is all that
+// gateways and rollouts need to know about each other, so they may run on any machines that reach the store.
+//
+// Times of different machines are never compared: whether a gateway is alive is seen from whether its beats continue.
 package routing
 
 import (

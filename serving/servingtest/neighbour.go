@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/poll"
-	"github.com/sluiceml/sluice/serving/replica"
+	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/stats"
 	"github.com/sluiceml/sluice/store"
 )
 
 // Neighbour is another gateway of a target, as far as the store shows it.
 type Neighbour struct {
-	Report replica.Report
+	Report routing.Report
 	t      *testing.T
 	store  *store.Store
 }
@@ -22,13 +22,13 @@ type Neighbour struct {
 // NewNeighbour makes one that has read one revision of the target's document, and serves another.
 func NewNeighbour(t *testing.T, s *store.Store, target string, read, serving int64) *Neighbour {
 	snapshot := stats.Snapshot{Target: target, Epoch: "another", Revision: serving}
-	return &Neighbour{Report: replica.Report{Snapshot: snapshot, Host: "there", Read: read}, t: t, store: s}
+	return &Neighbour{Report: routing.Report{Snapshot: snapshot, Host: "there", Read: read}, t: t, store: s}
 }
 
 // Beat reports once.
 func (n *Neighbour) Beat() {
 	n.Report.Beat++
-	if err := replica.Put(n.t.Context(), n.store, n.Report); err != nil {
+	if err := routing.PutReport(n.t.Context(), n.store, n.Report); err != nil {
 		n.t.Error(err)
 	}
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 	"github.com/sluiceml/sluice/serving/triton/tritontest"
 	"github.com/sluiceml/sluice/store"
 )
@@ -240,12 +240,12 @@ func (s *site) onnx(name string) artifact.Ref {
 func (s *site) engine(built string) artifact.Ref {
 	s.t.Helper()
 	hits := []oip.TensorMetadata{{Name: "hits", Datatype: oip.FP32, Shape: []int64{-1, -1}}}
-	engine := plan.Engine{
+	engine := layout.Engine{
 		GPU: "NVIDIA L4", ComputeCapability: "8.9", Driver: "550.54.15", TensorRT: "10.3.0", Precision: "fp16",
 		Inputs: hits, Outputs: []oip.TensorMetadata{{Name: "probabilities", Datatype: oip.FP32, Shape: []int64{-1, 2}}}, MaxBatch: 4,
-		Front: &plan.Front{Inputs: []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}, Outputs: hits},
+		Front: &layout.Front{Inputs: []oip.TensorMetadata{{Name: "text", Datatype: oip.Bytes, Shape: []int64{-1}}}, Outputs: hits},
 	}
-	return s.model(map[string]string{plan.File: built, plan.FrontFile: content(s.t, onnxtest.WordsFront)}, engine.Meta())
+	return s.model(map[string]string{layout.EngineFile: built, layout.FrontFile: content(s.t, onnxtest.WordsFront)}, engine.Meta())
 }
 
 // publish writes a release to the repository.

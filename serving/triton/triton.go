@@ -18,8 +18,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
-	"github.com/sluiceml/sluice/serving/plan"
-	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/triton/layout"
 	"github.com/sluiceml/sluice/serving/upstream"
@@ -91,16 +89,16 @@ func (t *releases) model(ctx context.Context, r routing.Release) (*model, error)
 	switch {
 	case err != nil:
 		return nil, err
-	case !plan.IsEngine(manifest):
+	case !layout.IsEngine(manifest):
 		if m.layout, err = layout.ONNX(m.name, manifest); err == nil {
 			m.layout.Texts[m.name+"/"+layout.ConfigFile] = layout.ONNXConfig(m.name, t.spec.MaxBatch)
 		}
 		return m, err
 	}
-	if m.layout, err = layout.Engine(m.name, manifest); err != nil {
+	if m.layout, err = layout.TensorRT(m.name, manifest); err != nil {
 		return nil, err
 	}
-	e, err := plan.Describe(manifest)
+	e, err := layout.DescribeEngine(manifest)
 	m.engine = e.BuiltOn()
 	return m, err
 }
@@ -201,7 +199,7 @@ func (t *releases) sweep(ctx context.Context, doc routing.Document) error {
 		}
 		if !waited {
 			// One that goes on would load its models again: it has read the revision, of which a release does not load there.
-			if err := replica.Await(ctx, t.store, t.target, doc.Revision, t.lease); err != nil {
+			if err := routing.AwaitRevision(ctx, t.store, t.target, doc.Revision, t.lease); err != nil {
 				return err
 			}
 			waited = true

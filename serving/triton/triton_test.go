@@ -24,9 +24,9 @@ import (
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
 	"github.com/sluiceml/sluice/serving/onnx/onnxtest"
-	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/serving/servingtest"
+	"github.com/sluiceml/sluice/serving/triton/layout"
 	"github.com/sluiceml/sluice/serving/triton/tritontest"
 	"github.com/sluiceml/sluice/store"
 )
@@ -480,7 +480,7 @@ func TestEngine(t *testing.T) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	before := here.tree()
-	rtx := here.model(map[string]string{plan.File: "an engine"}, plan.Engine{Flavor: spec.FlavorRTX}.Meta())
+	rtx := here.model(map[string]string{layout.EngineFile: "an engine"}, layout.Engine{Flavor: spec.FlavorRTX}.Meta())
 	if _, err := here.open(here.releases(), "3", rtx); err == nil || !strings.Contains(err.Error(), "TensorRT for RTX") || !slices.Equal(before, here.tree()) {
 		t.Errorf("%v; the repository was %q, and is %q", err, before, here.tree())
 	}

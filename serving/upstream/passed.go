@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/remote"
 )
 
 // maxHealth is how many bytes of an answer about health are read.
@@ -25,7 +24,7 @@ type passed struct {
 }
 
 func newPassed(at *url.URL, health string) *passed {
-	return &passed{at: at, health: "/" + strings.TrimPrefix(health, "/"), client: remote.NewClient()}
+	return &passed{at: at, health: "/" + strings.TrimPrefix(health, "/"), client: NewClient()}
 }
 
 // to is the URL of a path of the server, which may be below a path itself.
@@ -44,15 +43,15 @@ func (p *passed) healthy(ctx context.Context) error {
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%w: %w", remote.ErrNotReady, remote.Unreachable(ctx, err))
+		return fmt.Errorf("%w: %w", ErrNotReady, Unreachable(ctx, err))
 	}
 	defer func() { _ = resp.Body.Close() }() // only read from
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxHealth))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", remote.ErrNotReady, remote.Unreachable(ctx, err))
+		return fmt.Errorf("%w: %w", ErrNotReady, Unreachable(ctx, err))
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return fmt.Errorf("%w: the server answers GET %s with %s", remote.ErrNotReady, p.health, resp.Status)
+		return fmt.Errorf("%w: the server answers GET %s with %s", ErrNotReady, p.health, resp.Status)
 	}
 	return nil
 }
@@ -69,7 +68,7 @@ func (p *passed) Forward(ctx context.Context, r *http.Request, header http.Heade
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return nil, remote.Unreachable(ctx, err)
+		return nil, Unreachable(ctx, err)
 	}
 	return resp, nil
 }

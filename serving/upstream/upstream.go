@@ -1,5 +1,8 @@
 // Package upstream is the server of a release, wherever it runs: it is asked in the protocol of its target, once it is healthy and while it
 // stays so.
+//
+// A Model is one on a server elsewhere that speaks the Open Inference Protocol, version 2, over REST: NVIDIA Triton, OpenVINO Model Server,
+// whatever KServe runs. Tensors travel as binary data where the server has the extension for them.
 package upstream
 
 import (
@@ -16,7 +19,6 @@ import (
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/remote"
 )
 
 const (
@@ -72,7 +74,7 @@ func open(ctx context.Context, opts Options) (_ server, err error) {
 	} else if err := p.healthy(ctx); err != nil {
 		return nil, err
 	}
-	model, err := remote.Open(ctx, remote.Options{URL: opts.URL, Model: opts.Model})
+	model, err := OpenModel(ctx, ModelOptions{URL: opts.URL, Model: opts.Model})
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func open(ctx context.Context, opts Options) (_ server, err error) {
 
 // inferring is a server of the Open Inference Protocol.
 type inferring struct {
-	*remote.Model
+	*Model
 	health *passed // of a path of its own; nil for the model's
 }
 
@@ -127,7 +129,7 @@ func Await(ctx context.Context, opts Options, within time.Duration, waiting func
 		switch {
 		case err == nil:
 			return watch(ctx, s, opts.HungAfter), nil
-		case !errors.Is(err, remote.ErrNotReady):
+		case !errors.Is(err, ErrNotReady):
 			return nil, err
 		}
 		if limited.Err() == nil || last == nil {

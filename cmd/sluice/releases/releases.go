@@ -16,7 +16,6 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/serving/replica"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 )
@@ -118,13 +117,13 @@ comes back as a new release by ` + "`sluice rollout rollback`" + `.`,
 				Changed: r.Changed, By: r.By, Reason: r.Reason, Rollout: r.End,
 			}
 		}
-		gateways, err := replica.List(cmd.Context(), s, args[0])
+		gateways, err := routing.ListReports(cmd.Context(), s, args[0])
 		if err != nil {
 			return err
 		}
 		return kit.Print(cmd, *format, listed, func(out io.Writer) error {
 			err := releasesText(out, listed)
-			if err == nil && !slices.ContainsFunc(gateways, func(g replica.Report) bool { return !g.Closed }) {
+			if err == nil && !slices.ContainsFunc(gateways, func(g routing.Report) bool { return !g.Closed }) {
 				_, err = fmt.Fprintf(out, "no gateway is running: start one with `sluice up`, or with `sluice serve %s -e ENVIRONMENT`\n", args[0])
 			}
 			return err

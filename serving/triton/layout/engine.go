@@ -10,13 +10,12 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/plan"
 )
 
-// Engine lays out an engine so that Triton serves it as the model of a name. One that takes its inputs from a front is served as an
+// TensorRT lays out an engine so that Triton serves it as the model of a name. One that takes its inputs from a front is served as an
 // ensemble of the two, which takes what the source model takes.
-func Engine(name string, m artifact.Manifest) (Repository, error) {
-	e, err := plan.Describe(m)
+func TensorRT(name string, m artifact.Manifest) (Repository, error) {
+	e, err := DescribeEngine(m)
 	if err != nil {
 		return Repository{}, err
 	}
@@ -33,13 +32,13 @@ func Engine(name string, m artifact.Manifest) (Repository, error) {
 	return r, errors.Join(r.addFront(front, *e.Front, m), r.addEngine(engine, e, m), r.addEnsemble(name, front, engine, e))
 }
 
-func (r Repository) addEngine(name string, e plan.Engine, m artifact.Manifest) error {
+func (r Repository) addEngine(name string, e Engine, m artifact.Manifest) error {
 	for _, f := range m.Files {
-		if f.Path == plan.File {
-			r.Files[name+"/1/"+plan.File] = f
+		if f.Path == EngineFile {
+			r.Files[name+"/1/"+EngineFile] = f
 		}
 	}
-	file := fmt.Sprintf("default_model_filename: %q\n", plan.File)
+	file := fmt.Sprintf("default_model_filename: %q\n", EngineFile)
 	if e.MaxBatch <= 0 || slices.ContainsFunc(slices.Concat(e.Inputs, e.Outputs), func(t oip.TensorMetadata) bool { return len(t.Shape) < 2 }) {
 		return r.describe(name, platformEngine, e.Inputs, e.Outputs, file)
 	}
@@ -57,11 +56,11 @@ func ofRow(tensors []oip.TensorMetadata) []oip.TensorMetadata {
 }
 
 // addFront lays out what comes before the engine, which ONNX Runtime runs on the CPU.
-func (r Repository) addFront(name string, f plan.Front, m artifact.Manifest) error {
+func (r Repository) addFront(name string, f Front, m artifact.Manifest) error {
 	for _, f := range m.Files {
 		switch f.Path {
-		case plan.File:
-		case plan.FrontFile:
+		case EngineFile:
+		case FrontFile:
 			r.Files[name+"/1/"+onnxFile] = f
 		default: // the front's external data, which it knows by this name
 			r.Files[name+"/1/"+f.Path] = f
@@ -72,7 +71,7 @@ func (r Repository) addFront(name string, f plan.Front, m artifact.Manifest) err
 }
 
 // addEnsemble gives the outputs of the front to the engine. Tensors have the names that they have in the source model.
-func (r Repository) addEnsemble(name, front, engine string, e plan.Engine) error {
+func (r Repository) addEnsemble(name, front, engine string, e Engine) error {
 	step := func(model string, inputs, outputs []oip.TensorMetadata) string {
 		text := fmt.Sprintf("  step {\n    model_name: %q\n    model_version: -1\n", model) // the latest
 		for _, t := range inputs {

@@ -14,11 +14,10 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/serving/oip"
-	"github.com/sluiceml/sluice/serving/plan"
 	"github.com/sluiceml/sluice/serving/triton/tritontest"
 )
 
-func manifest(t *testing.T, e plan.Engine, files ...string) artifact.Manifest {
+func manifest(t *testing.T, e Engine, files ...string) artifact.Manifest {
 	t.Helper()
 	m := artifact.Manifest{Meta: e.Meta()}
 	for _, path := range files {
@@ -45,13 +44,13 @@ func list(tensors ...oip.TensorMetadata) []oip.TensorMetadata { return tensors }
 func TestEngine(t *testing.T) {
 	ids := tensor("ids", oip.Int64, -1, -1)
 	for name, tc := range map[string]struct {
-		engine  plan.Engine
+		engine  Engine
 		files   []string
 		configs map[string]string
 		tree    []string // where = what
 	}{
 		"names of all kinds": {
-			engine: plan.Engine{Inputs: list(tensor("a \"b\"\\\n\x01é\u00a0", oip.Int8, 1)), Outputs: list(tensor("y", oip.Uint64, 1))},
+			engine: Engine{Inputs: list(tensor("a \"b\"\\\n\x01é\u00a0", oip.Int8, 1)), Outputs: list(tensor("y", oip.Uint64, 1))},
 			files:  []string{"model.plan"},
 			configs: map[string]string{"m": `
 				name: "m" platform: "tensorrt_plan" default_model_filename: "model.plan"
@@ -59,7 +58,7 @@ func TestEngine(t *testing.T) {
 			tree: []string{"m/1/model.plan = model.plan"},
 		},
 		"batches": {
-			engine: plan.Engine{Inputs: list(tensor("image", oip.FP32, -1, 3, 224, 224)), Outputs: list(tensor("class", oip.FP32, -1, 10)), MaxBatch: 32},
+			engine: Engine{Inputs: list(tensor("image", oip.FP32, -1, 3, 224, 224)), Outputs: list(tensor("class", oip.FP32, -1, 10)), MaxBatch: 32},
 			files:  []string{"model.plan"},
 			configs: map[string]string{"m": `
 				name: "m" platform: "tensorrt_plan" default_model_filename: "model.plan" max_batch_size: 32 dynamic_batching {}
@@ -67,7 +66,7 @@ func TestEngine(t *testing.T) {
 			tree: []string{"m/1/model.plan = model.plan"},
 		},
 		"one row": {
-			engine: plan.Engine{Inputs: list(tensor("x", oip.Uint8, 1, 4)), Outputs: list(tensor("y", oip.Bool, 1, 4))},
+			engine: Engine{Inputs: list(tensor("x", oip.Uint8, 1, 4)), Outputs: list(tensor("y", oip.Bool, 1, 4))},
 			files:  []string{"model.plan"},
 			configs: map[string]string{"m": `
 				name: "m" platform: "tensorrt_plan" default_model_filename: "model.plan"
@@ -75,7 +74,7 @@ func TestEngine(t *testing.T) {
 			tree: []string{"m/1/model.plan = model.plan"},
 		},
 		"an output with no dimension but the batch's": {
-			engine: plan.Engine{Inputs: list(tensor("x", oip.FP32, -1, 4)), Outputs: list(tensor("y", oip.FP32, -1)), MaxBatch: 8},
+			engine: Engine{Inputs: list(tensor("x", oip.FP32, -1, 4)), Outputs: list(tensor("y", oip.FP32, -1)), MaxBatch: 8},
 			files:  []string{"model.plan"},
 			configs: map[string]string{"m": `
 				name: "m" platform: "tensorrt_plan" default_model_filename: "model.plan"
@@ -83,9 +82,9 @@ func TestEngine(t *testing.T) {
 			tree: []string{"m/1/model.plan = model.plan"},
 		},
 		"a front": {
-			engine: plan.Engine{
+			engine: Engine{
 				Inputs: list(ids, tensor("age", oip.FP32, -1, 1)), Outputs: list(tensor("class", oip.FP32, -1, 2)), MaxBatch: 4,
-				Front: &plan.Front{Inputs: list(tensor("text", oip.Bytes, -1)), Outputs: list(ids)},
+				Front: &Front{Inputs: list(tensor("text", oip.Bytes, -1)), Outputs: list(ids)},
 			},
 			files: []string{"front.onnx", "front.onnx.data", "model.plan"},
 			configs: map[string]string{
@@ -112,7 +111,7 @@ func TestEngine(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Engine("m", manifest(t, tc.engine, tc.files...))
+			r, err := TensorRT("m", manifest(t, tc.engine, tc.files...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,16 +133,16 @@ func TestEngine(t *testing.T) {
 }
 
 func TestEngineThatTritonCannotServe(t *testing.T) {
-	for want, e := range map[string]plan.Engine{
+	for want, e := range map[string]Engine{
 		`tensor "n" of the engine has an unsupported element type`:                   {Inputs: list(tensor("n", "FP8", 1)), Outputs: list(tensor("y", oip.FP32, 1))},
 		`tensor "n" of the engine has no dimensions`:                                 {Inputs: list(tensor("n", oip.Int64)), Outputs: list(tensor("y", oip.FP32, 1))},
 		"an engine of TensorRT for RTX, which Triton's TensorRT backend cannot load": {Flavor: spec.FlavorRTX},
 	} {
-		if _, err := Engine("m", manifest(t, e, plan.File)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := TensorRT("m", manifest(t, e, EngineFile)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := Engine("m", artifact.Manifest{Files: []artifact.File{{Path: plan.File}}}); err == nil || !strings.Contains(err.Error(), "does not describe an engine") {
+	if _, err := TensorRT("m", artifact.Manifest{Files: []artifact.File{{Path: EngineFile}}}); err == nil || !strings.Contains(err.Error(), "does not describe an engine") {
 		t.Errorf("an engine without meta data: %v", err)
 	}
 }
@@ -153,13 +152,13 @@ func FuzzConfig(f *testing.F) {
 	f.Add("x", "y", int64(-1), int64(4), int64(8))
 	f.Add("a \"b\"\\\n\x01é\u00a0\U0001f600'", "}\xff", int64(3), int64(-1), int64(0))
 	f.Fuzz(func(t *testing.T, in, out string, rows, width, batch int64) {
-		e := plan.Engine{Inputs: list(tensor(in, oip.FP32, rows, width)), Outputs: list(tensor(out, oip.Int64, rows, width)), MaxBatch: batch}
-		m := manifest(t, e, plan.File)
-		described, err := plan.Describe(m)
+		e := Engine{Inputs: list(tensor(in, oip.FP32, rows, width)), Outputs: list(tensor(out, oip.Int64, rows, width)), MaxBatch: batch}
+		m := manifest(t, e, EngineFile)
+		described, err := DescribeEngine(m)
 		if err != nil {
 			return
 		}
-		r, err := Engine("m", m)
+		r, err := TensorRT("m", m)
 		if err != nil {
 			t.Fatal(err)
 		}

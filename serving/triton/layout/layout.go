@@ -1,5 +1,8 @@
 // Package layout lays out models in model repositories as NVIDIA Triton Inference Server wants them: a folder for each model, with its
 // description and a folder for each version, of which there is one.
+//
+// It also describes TensorRT engines as model artifacts: the engine's file, in the artifact's meta data what a server must know of it, and
+// beside it, where the engine is only a part of a model, an ONNX model of what comes before it.
 package layout
 
 import (

@@ -1,4 +1,4 @@
-package rows
+package answer
 
 import (
 	"encoding/json"
@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 		"schema.json":            "{}",
 	})
 	var got []string
-	for row, err := range Read(dir, "test") {
+	for row, err := range ReadRows(dir, "test") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestReadErrors(t *testing.T) {
 		"long":   "longer than",
 	} {
 		var last error
-		for _, err := range Read(dir, split) {
+		for _, err := range ReadRows(dir, split) {
 			if last != nil {
 				t.Errorf("%s: rows go on after %v", split, last)
 			}
@@ -71,7 +71,7 @@ func TestReadErrors(t *testing.T) {
 // TestReadWithoutSplits: what a program has written is often files and no folders.
 func TestReadWithoutSplits(t *testing.T) {
 	dir := dataset(t, map[string]string{"rows.jsonl": "{\"n\":1}\n"})
-	for _, err := range Read(dir, "test") {
+	for _, err := range ReadRows(dir, "test") {
 		const want = `the dataset has no split "test": a split is a folder with JSON lines`
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -114,7 +114,7 @@ func TestTensors(t *testing.T) {
 			if tc.value != "" {
 				row["x"] = json.RawMessage(tc.value)
 			}
-			got, err := Tensors([]oip.TensorMetadata{{Name: "x", Datatype: tc.datatype, Shape: tc.shape}}, row)
+			got, err := RowTensors([]oip.TensorMetadata{{Name: "x", Datatype: tc.datatype, Shape: tc.shape}}, row)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("%v, want %q", err, tc.err)
@@ -143,13 +143,13 @@ func TestIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	x, err := NewIndex(dir, "test")
+	x, err := NewRowIndex(dir, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer x.Close()
 	n := 0
-	for want, err := range Read(dir, "test") {
+	for want, err := range ReadRows(dir, "test") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,13 +162,13 @@ func TestIndex(t *testing.T) {
 	if n != 4 || x.Len() != 4 {
 		t.Errorf("%d rows in order, %d by number, want 4", n, x.Len())
 	}
-	if _, err := NewIndex(dir, "tset"); err == nil || !strings.Contains(err.Error(), "it has: test") {
+	if _, err := NewRowIndex(dir, "tset"); err == nil || !strings.Contains(err.Error(), "it has: test") {
 		t.Errorf("a split that is not there: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "test", "3.jsonl"), []byte("{}\nnothing\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	broken, err := NewIndex(dir, "test")
+	broken, err := NewRowIndex(dir, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

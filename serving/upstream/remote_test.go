@@ -1,4 +1,4 @@
-package remote
+package upstream
 
 import (
 	"context"
@@ -31,8 +31,8 @@ const (
 	answered = `{"model_name":"m","outputs":[{"name":"z","shape":[1],"datatype":"BYTES","data":["yes"]},{"name":"y","shape":[1],"datatype":"FP32","data":[0.5]}]}`
 )
 
-// server is what a test says it answers, and counts its connections.
-type server struct {
+// modelServer is what a test says it answers, and counts its connections.
+type modelServer struct {
 	*httptest.Server
 	connections atomic.Int32
 	metadata    string
@@ -40,9 +40,9 @@ type server struct {
 	infer       http.HandlerFunc
 }
 
-func serve(t testing.TB, infer http.HandlerFunc) *server {
+func serve(t testing.TB, infer http.HandlerFunc) *modelServer {
 	t.Helper()
-	s := &server{metadata: described, extensions: "[]", infer: infer}
+	s := &modelServer{metadata: described, extensions: "[]", infer: infer}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v2", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"name":"test","extensions":%s}`, s.extensions)
@@ -61,9 +61,9 @@ func serve(t testing.TB, infer http.HandlerFunc) *server {
 	return s
 }
 
-func open(t testing.TB, s *server) *Model {
+func openServed(t testing.TB, s *modelServer) *Model {
 	t.Helper()
-	m, err := Open(t.Context(), Options{URL: s.URL, Model: "m", Version: "3"})
+	m, err := OpenModel(t.Context(), ModelOptions{URL: s.URL, Model: "m", Version: "3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestInfer(t *testing.T) {
 		got = *request
 		answers(http.StatusOK, answered)(w, r)
 	})
-	m := open(t, s)
+	m := openServed(t, s)
 	const requests = 20
 	for range requests {
 		outputs, err := m.Infer(t.Context(), inputs())
@@ -143,7 +143,7 @@ func TestWhatComesOfAnAnswer(t *testing.T) {
 		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 502, "does not respond"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := open(t, serve(t, tc.infer)).Infer(t.Context(), inputs())
+			_, err := openServed(t, serve(t, tc.infer)).Infer(t.Context(), inputs())
 			if err == nil || oip.ErrorStatus(err) != tc.status || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("%d %v, want %d with %q", oip.ErrorStatus(err), err, tc.status, tc.says)
 			}
@@ -170,11 +170,11 @@ func TestBinaryData(t *testing.T) {
 		oip.WriteMessage(w, message)
 	})
 	s.metadata = `{"name":"m","platform":"test","inputs":[{"name":"a","datatype":"FP16","shape":[2]}],"outputs":[{"name":"y","datatype":"BF16","shape":[1]}]}`
-	if _, err := Open(t.Context(), Options{URL: s.URL, Model: "m", Version: "3"}); err == nil || !strings.Contains(err.Error(), "does not list the extension") {
+	if _, err := OpenModel(t.Context(), ModelOptions{URL: s.URL, Model: "m", Version: "3"}); err == nil || !strings.Contains(err.Error(), "does not list the extension") {
 		t.Errorf("a server without the extension: %v", err)
 	}
 	s.extensions = `["binary_tensor_data"]`
-	m := open(t, s)
+	m := openServed(t, s)
 	in := []oip.Tensor{{Name: "a", Shape: []int64{2}, Data: []oip.Float16{0x3c00, 0x7bff}}}
 	call := oip.Call{ID: "7", TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", TraceState: "vendor=1"}
 	outputs, err := m.Infer(oip.WithCall(t.Context(), call), in)
@@ -196,7 +196,7 @@ func TestBinaryData(t *testing.T) {
 }
 
 func TestInputsThatDoNotFitAreNotSent(t *testing.T) {
-	m := open(t, serve(t, func(http.ResponseWriter, *http.Request) { t.Error("they were sent") }))
+	m := openServed(t, serve(t, func(http.ResponseWriter, *http.Request) { t.Error("they were sent") }))
 	if _, err := m.Infer(t.Context(), inputs()[:1]); oip.ErrorStatus(err) != http.StatusBadRequest {
 		t.Errorf("got %v, want status 400", err)
 	}
@@ -205,7 +205,7 @@ func TestInputsThatDoNotFitAreNotSent(t *testing.T) {
 func TestAModelThatIsNotDescribed(t *testing.T) {
 	s := serve(t, answers(http.StatusOK, answered))
 	s.metadata = `{"name":"m","platform":"","inputs":[],"outputs":[]}`
-	outputs, err := open(t, s).Infer(t.Context(), inputs())
+	outputs, err := openServed(t, s).Infer(t.Context(), inputs())
 	if err != nil || len(outputs) != 2 || outputs[0].Name != "z" {
 		t.Errorf("%v, %v; want both outputs as they came", outputs, err)
 	}
@@ -213,7 +213,7 @@ func TestAModelThatIsNotDescribed(t *testing.T) {
 
 func TestATimeoutIsATimeout(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	m := open(t, serve(t, func(_ http.ResponseWriter, r *http.Request) {
+	m := openServed(t, serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil { // without which the server does not notice the client's end
 			t.Error(err)
 		}
@@ -228,7 +228,7 @@ func TestATimeoutIsATimeout(t *testing.T) {
 // TestAConnectionThatTheServerClosed: a request that meets the end of a kept connection is repeated on a new one.
 func TestAConnectionThatTheServerClosed(t *testing.T) {
 	requests := 0
-	m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+	m := openServed(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if requests++; requests == 1 {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
@@ -247,21 +247,21 @@ func TestAConnectionThatTheServerClosed(t *testing.T) {
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	t.Run("no server", func(t *testing.T) {
-		if _, err := Open(t.Context(), Options{URL: "http://127.0.0.1:1", Model: "m"}); !errors.Is(err, ErrNotReady) {
+		if _, err := OpenModel(t.Context(), ModelOptions{URL: "http://127.0.0.1:1", Model: "m"}); !errors.Is(err, ErrNotReady) {
 			t.Errorf("got %v, want ErrNotReady", err)
 		}
 	})
 	t.Run("not ready", func(t *testing.T) {
 		s := httptest.NewServer(answers(http.StatusServiceUnavailable, `{"error":"loading"}`))
 		defer s.Close()
-		if _, err := Open(t.Context(), Options{URL: s.URL, Model: "m"}); !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "loading") {
+		if _, err := OpenModel(t.Context(), ModelOptions{URL: s.URL, Model: "m"}); !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "loading") {
 			t.Errorf("got %v, want ErrNotReady with the server's word", err)
 		}
 	})
 	t.Run("half precision", func(t *testing.T) {
 		s := serve(t, nil)
 		s.metadata = strings.Replace(described, "INT64", "FP16", 1)
-		_, err := Open(t.Context(), Options{URL: s.URL, Model: "m", Version: "3"})
+		_, err := OpenModel(t.Context(), ModelOptions{URL: s.URL, Model: "m", Version: "3"})
 		if err == nil || errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "FP16") {
 			t.Errorf("got %v, want an error that names the type", err)
 		}
@@ -275,7 +275,7 @@ func TestHostAndPath(t *testing.T) {
 		_, _ = fmt.Fprint(w, described)
 	}))
 	defer s.Close()
-	m, err := Open(t.Context(), Options{URL: s.URL + "/serving/", Host: "m.example.com", Model: "m"})
+	m, err := OpenModel(t.Context(), ModelOptions{URL: s.URL + "/serving/", Host: "m.example.com", Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestBusy(t *testing.T) {
 		time.Now().Add(90 * time.Minute).UTC().Format(http.TimeFormat): maxRetryAfter,
 		time.Now().Add(-time.Minute).UTC().Format(http.TimeFormat):     0,
 	} {
-		m := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		m := openServed(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", given)
 			answers(http.StatusTooManyRequests, `{"error": "the queue is full"}`)(w, r)
 		}))
@@ -312,7 +312,7 @@ func TestACertificateForAnotherName(t *testing.T) {
 	s := httptest.NewUnstartedServer(answers(http.StatusOK, described))
 	s.StartTLS()
 	defer s.Close()
-	_, err := Open(t.Context(), Options{URL: s.URL, Model: "m"})
+	_, err := OpenModel(t.Context(), ModelOptions{URL: s.URL, Model: "m"})
 	if !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "cannot be trusted: the certificate of the server is from an authority that is not known here") {
 		t.Errorf("got %v", err)
 	}
@@ -325,9 +325,9 @@ func TestReconnect(t *testing.T) {
 		time.Sleep(3 * every)
 		_, _ = io.WriteString(w, answered)
 	})
-	opts := Options{URL: s.URL, Model: "m", Version: "3"}
+	opts := ModelOptions{URL: s.URL, Model: "m", Version: "3"}
 	for _, opts.Reconnect = range []time.Duration{0, every} {
-		m, err := Open(t.Context(), opts)
+		m, err := OpenModel(t.Context(), opts)
 		if err != nil {
 			t.Fatal(err)
 		}

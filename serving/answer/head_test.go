@@ -1,4 +1,4 @@
-package rows
+package answer
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func (b breaking) Read(ctx context.Context, key string) (io.ReadCloser, error) {
 	return io.NopCloser(io.MultiReader(bytes.NewReader(all[:4]), iotest.ErrReader(errBroken))), nil
 }
 
-// TestHead: the first rows of a split are read from the store, as many as are wanted, in the order of Read.
+// TestHead: the first rows of a split are read from the store, as many as are wanted, in the order of ReadRows.
 func TestHead(t *testing.T) {
 	s, err := store.Open(t.Context(), "mem://"+t.TempDir())
 	if err != nil {
@@ -66,7 +66,7 @@ func TestHead(t *testing.T) {
 		{"tset", 2, `the dataset has no split "tset"; it has: bad, big, other, test`},
 		{"..", 2, `the dataset has no split ".."`},
 	} {
-		head, err := Head(t.Context(), s, ref, tc.split, tc.n)
+		head, err := FirstRows(t.Context(), s, ref, tc.split, tc.n)
 		if err != nil {
 			if _, ok := errors.AsType[*DataError](err); !ok || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%d of %s: %v, want a DataError with %s", tc.n, tc.split, err, tc.want)
@@ -81,14 +81,14 @@ func TestHead(t *testing.T) {
 			t.Errorf("%d of %s (-want +got):\n%s", tc.n, tc.split, diff)
 		}
 	}
-	if head, err := Head(t.Context(), s, ref, "big", 2); err != nil || len(head) != 1 {
+	if head, err := FirstRows(t.Context(), s, ref, "big", 2); err != nil || len(head) != 1 {
 		t.Errorf("of rows of 4 MiB: %d, %v, want one", len(head), err)
 	}
-	if _, err := Head(t.Context(), s, artifact.Ref{Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)}, "test", 2); !errors.Is(err, store.ErrNotFound) {
+	if _, err := FirstRows(t.Context(), s, artifact.Ref{Type: artifact.Dataset, Digest: "sha256:" + strings.Repeat("0", 64)}, "test", 2); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a dataset that is not there: %v", err)
 	}
 	broken := store.New(breaking{s.Driver()}, s.URL())
-	if _, err := Head(t.Context(), broken, ref, "test", 2); !errors.Is(err, errBroken) {
+	if _, err := FirstRows(t.Context(), broken, ref, "test", 2); !errors.Is(err, errBroken) {
 		t.Errorf("reading that breaks off within a row: %v", err)
 	}
 }

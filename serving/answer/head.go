@@ -1,4 +1,4 @@
-package rows
+package answer
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/store"
 )
 
-// maxHead bounds the rows that Head returns, in bytes of values. There is always one.
+// maxHead bounds the rows that FirstRows returns, in bytes of values. There is always one.
 const maxHead = 4 << 20
 
 // DataError says what is wrong with the data, which stays so however often they are read.
@@ -25,9 +25,9 @@ func (e *DataError) Error() string { return e.Reason.Error() }
 // Unwrap returns the reason.
 func (e *DataError) Unwrap() error { return e.Reason }
 
-// Head returns up to n of the first rows of a dataset's split, without bringing the dataset to this machine. Errors are those of the store, and
+// FirstRows returns up to n of the first rows of a dataset's split, without bringing the dataset to this machine. Errors are those of the store, and
 // DataErrors.
-func Head(ctx context.Context, s *store.Store, dataset artifact.Ref, split string, n int) ([]Row, error) {
+func FirstRows(ctx context.Context, s *store.Store, dataset artifact.Ref, split string, n int) ([]Row, error) {
 	manifest, err := s.Manifest(ctx, dataset)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package remote
+package upstream
 
 import (
 	"context"
@@ -46,12 +46,12 @@ func complaint(resp *http.Response) error {
 		status = http.StatusGatewayTimeout
 	}
 	return &oip.Error{
-		Status: status, Message: fmt.Sprintf("the model's server answers %s: %s", resp.Status, said(resp.Body)), RetryAfter: retryAfter(resp.Header),
+		Status: status, Message: fmt.Sprintf("the model's server answers %s: %s", resp.Status, said(resp.Body)), RetryAfter: retryAfterOf(resp.Header),
 	}
 }
 
-// retryAfter reads when the server may be asked again, in seconds or as a date; 0 when it does not say.
-func retryAfter(header http.Header) time.Duration {
+// retryAfterOf reads when the server may be asked again, in seconds or as a date; 0 when it does not say.
+func retryAfterOf(header http.Header) time.Duration {
 	given := header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(given); err == nil {
 		return time.Duration(min(max(seconds, 0), int(maxRetryAfter/time.Second))) * time.Second

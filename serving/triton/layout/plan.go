@@ -1,6 +1,4 @@
-// Package plan describes TensorRT engines as model artifacts: the engine's file, in the artifact's meta data what a server must know of
-// it, and beside it, where the engine is only a part of a model, an ONNX model of what comes before it.
-package plan
+package layout
 
 import (
 	"encoding/json"
@@ -16,8 +14,8 @@ import (
 
 // The files of an engine's artifact. The front, which some have, may have external data beside it.
 const (
-	File      = "model.plan"
-	FrontFile = "front.onnx"
+	EngineFile = "model.plan"
+	FrontFile  = "front.onnx"
 )
 
 // The meta data of an engine's artifact. What it was built on is there for people, too: an engine loads on nothing else.
@@ -109,8 +107,8 @@ func IsEngine(m artifact.Manifest) bool {
 	return slices.ContainsFunc(m.Files, func(f artifact.File) bool { return strings.HasSuffix(f.Path, ".plan") })
 }
 
-// Describe reads the meta data of an engine's artifact.
-func Describe(m artifact.Manifest) (Engine, error) {
+// DescribeEngine reads the meta data of an engine's artifact.
+func DescribeEngine(m artifact.Manifest) (Engine, error) {
 	if m.Meta[metaFormat] != format {
 		return Engine{}, errors.New("the model artifact does not describe an engine: use one built by a compile step")
 	}

@@ -1,4 +1,4 @@
-package replica
+package routing
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 
 const lookEvery = 500 * time.Millisecond // while a gateway is behind
 
-// Await waits until no gateway of a target sends requests by an earlier revision. A gateway that has fallen silent is not waited for after
+// AwaitRevision waits until no gateway of a target sends requests by an earlier revision. A gateway that has fallen silent is not waited for after
 // its lease. One that continues for longer, for example because a release does not load, is an error.
-func Await(ctx context.Context, s *store.Store, target string, revision int64, lease time.Duration) error {
+func AwaitRevision(ctx context.Context, s *store.Store, target string, revision int64, lease time.Duration) error {
 	began := time.Now()
 	beats := map[string]int64{} // as they were seen first
 	for now := range poll.Every(ctx, lookEvery) {
-		reports, err := List(ctx, s, target)
+		reports, err := ListReports(ctx, s, target)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,4 @@
-// Package remote is a model on a server elsewhere that speaks the Open Inference Protocol, version 2, over REST: NVIDIA Triton, OpenVINO
-// Model Server, whatever KServe runs. Tensors travel as binary data where the server has the extension for them.
-package remote
+package upstream
 
 import (
 	"bytes"
@@ -29,8 +27,8 @@ const (
 // ErrNotReady says that the server does not answer, or that it says of the model that it is not ready. It may be later.
 var ErrNotReady = errors.New("the model is not ready")
 
-// Options say where a model is.
-type Options struct {
+// ModelOptions say where a model is.
+type ModelOptions struct {
 	// URL of the server: http://host:port, with a path when the protocol is below one.
 	URL string
 	// Host, when set, is sent as the name of the server, for an ingress that tells servers apart by it.
@@ -56,8 +54,8 @@ type Model struct {
 	outputs []oip.TensorMetadata
 }
 
-// Open asks the server whether the model is ready, and for its description. ErrNotReady when it is not; asking again is cheap.
-func Open(ctx context.Context, opts Options) (*Model, error) {
+// OpenModel asks the server whether the model is ready, and for its description. ErrNotReady when it is not; asking again is cheap.
+func OpenModel(ctx context.Context, opts ModelOptions) (*Model, error) {
 	server, err := url.JoinPath(opts.URL, "v2")
 	if err != nil {
 		return nil, fmt.Errorf("the address of model %s: %w", opts.Model, err)

@@ -1,5 +1,4 @@
-// Package rows reads a dataset's rows as the inputs of a model: what compile measures with and what a rollout replays.
-package rows
+package answer
 
 import (
 	"bufio"
@@ -23,9 +22,9 @@ const maxRow = 16 << 20
 // Row is one row of a dataset: values by column.
 type Row map[string]json.RawMessage
 
-// Read yields the rows of a dataset's split, <dir>/<split>/*.jsonl, in the order of the shards' names. The rows end after the first
+// ReadRows yields the rows of a dataset's split, <dir>/<split>/*.jsonl, in the order of the shards' names. The rows end after the first
 // error.
-func Read(dir, split string) iter.Seq2[Row, error] {
+func ReadRows(dir, split string) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		shards, err := shardsOf(dir, split)
 		if err != nil {
@@ -111,9 +110,9 @@ func scan(shard io.Reader, name string, yield func(Row, error) bool) (more bool)
 	return err == nil
 }
 
-// Tensors makes a batch of one from the columns named as the model's inputs. A column holds a value, or an array nested or flat;
+// RowTensors makes a batch of one from the columns named as the model's inputs. A column holds a value, or an array nested or flat;
 // the first dimension of an input is the batch's.
-func Tensors(inputs []oip.TensorMetadata, row Row) ([]oip.Tensor, error) {
+func RowTensors(inputs []oip.TensorMetadata, row Row) ([]oip.Tensor, error) {
 	tensors := make([]oip.Tensor, len(inputs))
 	for i, in := range inputs {
 		value, ok := row[in.Name]

@@ -1,4 +1,4 @@
-package remote
+package upstream
 
 import (
 	"net/http"
@@ -35,7 +35,7 @@ func BenchmarkHop(b *testing.B) {
 		oip.WriteJSON(w, http.StatusOK, oip.InferResponse{ModelName: "m", Outputs: outputs})
 	})
 	s.metadata = `{"name":"m","inputs":[],"outputs":[]}`
-	m := open(b, s)
+	m := openServed(b, s)
 	b.Run("in process", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := session.Infer(b.Context(), inputs); err != nil {

@@ -1,4 +1,4 @@
-package rows
+package answer
 
 import (
 	"bufio"
@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Index finds the rows of a split by number, in the order of Read, without holding them: it holds 24 bytes for each.
-type Index struct {
+// RowIndex finds the rows of a split by number, in the order of ReadRows, without holding them: it holds 24 bytes for each.
+type RowIndex struct {
 	shards []*os.File
 	rows   []place
 }
@@ -23,13 +23,13 @@ type place struct {
 	line          int32
 }
 
-// NewIndex reads a split once. Close it after use.
-func NewIndex(dir, split string) (*Index, error) {
+// NewRowIndex reads a split once. Close it after use.
+func NewRowIndex(dir, split string) (*RowIndex, error) {
 	shards, err := shardsOf(dir, split)
 	if err != nil {
 		return nil, err
 	}
-	x := &Index{}
+	x := &RowIndex{}
 	for _, path := range shards {
 		file, err := os.Open(path)
 		if err != nil {
@@ -44,7 +44,7 @@ func NewIndex(dir, split string) (*Index, error) {
 }
 
 // add finds the rows of the newest shard.
-func (x *Index) add(file *os.File) error {
+func (x *RowIndex) add(file *os.File) error {
 	lines := bufio.NewReaderSize(file, 64<<10)
 	var offset int64
 	for line := int32(1); ; line++ {
@@ -71,10 +71,10 @@ func (x *Index) add(file *os.File) error {
 }
 
 // Len is how many rows there are.
-func (x *Index) Len() int { return len(x.rows) }
+func (x *RowIndex) Len() int { return len(x.rows) }
 
 // Row reads one.
-func (x *Index) Row(i int) (Row, error) {
+func (x *RowIndex) Row(i int) (Row, error) {
 	p := x.rows[i]
 	file, raw := x.shards[p.shard], make([]byte, p.length)
 	var row Row
@@ -89,7 +89,7 @@ func (x *Index) Row(i int) (Row, error) {
 }
 
 // Close closes the shards.
-func (x *Index) Close() error {
+func (x *RowIndex) Close() error {
 	var failed []error
 	for _, file := range x.shards {
 		failed = append(failed, file.Close())
