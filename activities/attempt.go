@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/scratch"
+	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/store/record"
 )
 
@@ -24,7 +24,7 @@ func AttemptDir(ctx context.Context, state string, in record.StepInput) (dir str
 		return "", nil, fault.New(fault.Infrastructure, "make a folder for the step: "+err.Error(), err)
 	}
 	return dir, func() {
-		if err := errors.Join(scratch.Remove(dir), hold.Close()); err != nil {
+		if err := errors.Join(script.RemoveFolder(dir), hold.Close()); err != nil {
 			activity.GetLogger(ctx).Warn("the folder of an attempt could not be removed", "folder", dir, "error", err)
 		}
 	}, nil
@@ -78,5 +78,5 @@ func sweepAttempt(lock string) error {
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		return nil
 	}
-	return scratch.Remove(filepath.Dir(lock))
+	return script.RemoveFolder(filepath.Dir(lock))
 }

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"github.com/sluiceml/sluice/activities/adopt"
 	"github.com/sluiceml/sluice/activities/engine"
-	"github.com/sluiceml/sluice/activities/made"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
 	"github.com/sluiceml/sluice/internal/artifact"
@@ -237,7 +237,7 @@ func (c *Cleaner) bringProgram(ctx context.Context, in record.StepInput, job *cl
 // keep stores the dataset and the dead letter.
 func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out spec.CleanOutput) (record.StepOutput, error) {
 	var err error
-	if out.Dataset, err = c.Store.PutTree(ctx, artifact.Dataset, job.OutputDir, made.Meta(out), nil); err != nil {
+	if out.Dataset, err = c.Store.PutTree(ctx, artifact.Dataset, job.OutputDir, adopt.Meta(out), nil); err != nil {
 		return record.StepOutput{}, typed(ctx, err)
 	}
 	if out.Account, err = c.Store.PutTree(ctx, artifact.Dataset, filepath.Dir(job.AccountFile), nil, nil); err != nil {

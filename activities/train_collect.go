@@ -9,8 +9,8 @@ import (
 	"io"
 	"maps"
 
+	"github.com/sluiceml/sluice/activities/adopt"
 	"github.com/sluiceml/sluice/activities/contract"
-	"github.com/sluiceml/sluice/activities/made"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/heartbeat"
@@ -115,7 +115,7 @@ func (t *Trainings) collectProgram(ctx context.Context, in contract.CollectInput
 // them.
 func (t *Trainings) outputsOf(ctx context.Context, in contract.CollectInput) (any, error) {
 	if in.BySluice() {
-		outputs, err := made.Outputs(ctx, t.Store, in)
+		outputs, err := adopt.Outputs(ctx, t.Store, in)
 		if err != nil {
 			return nil, typedOfCompile(ctx, err)
 		}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/internal/offload"
 	"github.com/sluiceml/sluice/serving/onnx"
 	"github.com/sluiceml/sluice/serving/triton/layout"
 	"github.com/sluiceml/sluice/store"
@@ -65,29 +65,29 @@ func Run(ctx context.Context, job Job) (spec.CompileOutput, error) {
 const sourceModel = "the source model"
 
 // Build builds and measures the variants, each in a folder of its name. Its errors are ModelErrors, or troubles of the machine.
-func Build(ctx context.Context, job Job) (built.Report, error) {
+func Build(ctx context.Context, job Job) (offload.BuildReport, error) {
 	if job.Progress == nil {
 		job.Progress = func(string) {}
 	}
 	names := slices.Sorted(maps.Keys(job.Spec.Variants))
 	if len(names) == 0 {
-		return built.Report{}, &ModelError{"no variants are listed"}
+		return offload.BuildReport{}, &ModelError{"no variants are listed"}
 	}
 	if _, err := os.Stat(filepath.Join(job.Model, layout.EngineFile)); err == nil {
-		return built.Report{}, &ModelError{"the model is a TensorRT engine: compile the ONNX model that it was built from"}
+		return offload.BuildReport{}, &ModelError{"the model is a TensorRT engine: compile the ONNX model that it was built from"}
 	}
 	source, err := onnx.ModelFile(job.Model)
 	if err != nil {
-		return built.Report{}, &ModelError{err.Error()}
+		return offload.BuildReport{}, &ModelError{err.Error()}
 	}
 	job.Progress("loading " + sourceModel)
 	if err := job.openSource(ctx, source); err != nil {
-		return built.Report{}, err
+		return offload.BuildReport{}, err
 	}
 	var on *bench
 	if len(job.Spec.Engines()) > 0 {
 		if on, err = job.openBench(ctx, source); err != nil {
-			return built.Report{}, named(err, "build engines")
+			return offload.BuildReport{}, named(err, "build engines")
 		}
 		defer on.close()
 	}
@@ -96,7 +96,7 @@ func Build(ctx context.Context, job Job) (built.Report, error) {
 	for i, name := range names {
 		job.Progress("building " + name)
 		if variants[i], err = job.build(ctx, on, name, source); err != nil {
-			return built.Report{}, named(err, "build variant "+name)
+			return offload.BuildReport{}, named(err, "build variant "+name)
 		}
 		if variants[i].measured == nil {
 			models = append(models, Model{Name: "variant " + name, File: variants[i].file})
@@ -105,18 +105,18 @@ func Build(ctx context.Context, job Job) (built.Report, error) {
 	job.Progress("measuring " + strings.Join(names, ", "))
 	measured, err := job.measure(ctx, models)
 	if err != nil {
-		return built.Report{}, named(err, "measure the variants")
+		return offload.BuildReport{}, named(err, "measure the variants")
 	}
 	return reportOf(names, variants, source, measured)
 }
 
 // reportOf is the report on variants, by the measurements of the source model and of those that are not measured yet.
-func reportOf(names []string, variants []made, source string, measured []Measured) (built.Report, error) {
+func reportOf(names []string, variants []made, source string, measured []Measured) (offload.BuildReport, error) {
 	size, err := modelBytes(source)
 	if err != nil {
-		return built.Report{}, err
+		return offload.BuildReport{}, err
 	}
-	report := built.Report{Source: made{}.told(measured[0]), Variants: map[string]built.Variant{}}
+	report := offload.BuildReport{Source: made{}.told(measured[0]), Variants: map[string]offload.Variant{}}
 	report.Source.Bytes = size
 	measured = measured[1:]
 	for i, name := range names {
@@ -141,8 +141,8 @@ type made struct {
 }
 
 // told is what is reported of it.
-func (m made) told(measured Measured) built.Variant {
-	return built.Variant{
+func (m made) told(measured Measured) offload.Variant {
+	return offload.Variant{
 		Parity: measured.Parity, Latency: measured.Latency, Throughput: measured.Throughput, Meta: m.meta, TensorRT: m.engine,
 	}
 }

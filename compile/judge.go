@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/internal/offload"
 )
 
 // The values of spec.CompileModel.Select that are no variant's name.
@@ -40,7 +40,7 @@ func (e *ToleranceError) Error() string {
 // Judge checks the tolerances of variants that were built, stores them and selects one. put stores one with what is to be said of its
 // artifact.
 func Judge(
-	sp spec.CompileModel, report built.Report, put func(name string, meta map[string]string) (artifact.Ref, error),
+	sp spec.CompileModel, report offload.BuildReport, put func(name string, meta map[string]string) (artifact.Ref, error),
 ) (spec.CompileOutput, error) {
 	if report.Fault != "" {
 		return spec.CompileOutput{}, &ModelError{report.Fault}
@@ -86,13 +86,13 @@ func Judge(
 	return out, nil
 }
 
-func output(v built.Variant, model artifact.Ref, size int64) spec.VariantOutput {
+func output(v offload.Variant, model artifact.Ref, size int64) spec.VariantOutput {
 	return spec.VariantOutput{
 		Model: model, Measured: isMeasured(v), Parity: v.Parity, Latency: v.Latency, Throughput: v.Throughput, Bytes: size, TensorRT: v.TensorRT,
 	}
 }
 
-func isMeasured(v built.Variant) bool { return v.Latency != (spec.Latency{}) }
+func isMeasured(v offload.Variant) bool { return v.Latency != (spec.Latency{}) }
 
 // tolerated compares a variant's parity with what it declared.
 func tolerated(name string, p spec.Parity, t spec.Tolerance) error {

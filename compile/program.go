@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/internal/offload"
 	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/serving/onnx"
 )
@@ -34,11 +34,11 @@ func Program(ctx context.Context, args []string, stdout io.Writer) error {
 	}
 	report, err := Build(ctx, job)
 	if unfit, ok := errors.AsType[*ModelError](err); ok {
-		report = built.Report{Fault: unfit.Message}
+		report = offload.BuildReport{Fault: unfit.Message}
 	} else if err != nil {
 		return err
 	}
-	if err := stepargs.WriteReport(job.Dir, built.File, report); err != nil {
+	if err := stepargs.WriteReport(job.Dir, offload.BuildFile, report); err != nil {
 		return fmt.Errorf("write the report on the variants: %w", err)
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/built"
+	"github.com/sluiceml/sluice/internal/offload"
 	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/serving/onnx"
 )
@@ -98,14 +98,14 @@ func TestProgram(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if diff := cmp.Diff([]string{built.File, "fp16", "fp32", "int8", "onnx"}, names); diff != "" {
+	if diff := cmp.Diff([]string{offload.BuildFile, "fp16", "fp32", "int8", "onnx"}, names); diff != "" {
 		t.Errorf("it left (-want +got):\n%s", diff)
 	}
 	whole, err := job.Store.PutTree(t.Context(), artifact.Dataset, left, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := stepargs.ReadReport[built.Report](left, built.File)
+	report, err := stepargs.ReadReport[offload.BuildReport](left, offload.BuildFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestProgram(t *testing.T) {
 
 	job.Spec.Samples.Split = "absent"
 	left, _ = job.onNode(t)
-	if report, err = stepargs.ReadReport[built.Report](left, built.File); err != nil || !strings.Contains(report.Fault, `the dataset has no split "absent"`) {
+	if report, err = stepargs.ReadReport[offload.BuildReport](left, offload.BuildFile); err != nil || !strings.Contains(report.Fault, `the dataset has no split "absent"`) {
 		t.Errorf("of a split that the dataset lacks it reports %+v, %v", report, err)
 	}
 	if _, err := Judge(job.Spec, report, nil); err == nil || err.Error() != report.Fault {
@@ -136,7 +136,7 @@ func TestProgram(t *testing.T) {
 
 // TestJudgeWhatIsMissing: a report without a variant of the step is no success.
 func TestJudgeWhatIsMissing(t *testing.T) {
-	_, err := Judge(spec.CompileModel{Variants: map[string]spec.Variant{"a": {}}}, built.Report{}, nil)
+	_, err := Judge(spec.CompileModel{Variants: map[string]spec.Variant{"a": {}}}, offload.BuildReport{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "variant a was not built") {
 		t.Errorf("got %v", err)
 	}

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/dsl/document"
+	"github.com/sluiceml/sluice/internal/childenv"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/inherit"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // ReadDocuments reads a pipeline and, unless env is empty, its environment: a file, or the name of one in the folder environments
@@ -107,7 +107,7 @@ func suggestFile(path string, err error) error {
 			names = append(names, e.Name())
 		}
 	}
-	if near := nearest.To(filepath.Base(path), names); near != "" && errors.Is(err, fs.ErrNotExist) {
+	if near := suggest.To(filepath.Base(path), names); near != "" && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w\nhelp: did you mean `%s`?", err, filepath.Join(filepath.Dir(path), near))
 	}
 	return err
@@ -137,7 +137,7 @@ func Withheld(pipelineFile string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inherit.Withheld(os.Environ(), string(source), filepath.Dir(pipelineFile), func(variable string) bool {
-		return inherit.Inheritable(variable) || regexp.MustCompile(`\b`+regexp.QuoteMeta(variable)+`["']?\s*:`).Match(source)
+	return childenv.Withheld(os.Environ(), string(source), filepath.Dir(pipelineFile), func(variable string) bool {
+		return childenv.Inheritable(variable) || regexp.MustCompile(`\b`+regexp.QuoteMeta(variable)+`["']?\s*:`).Match(source)
 	}), nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 )
@@ -94,7 +94,7 @@ func FindTarget(ctx context.Context, s *store.Store, name string) error {
 	case len(targets) == 0:
 		return invalid("nothing was ever released to a target %q\nhelp: a step of kind `rollout` releases a model", name)
 	}
-	return invalid("nothing was ever released to a target %q%s", name, nearest.Help(name, targets))
+	return invalid("nothing was ever released to a target %q%s", name, suggest.Help(name, targets))
 }
 
 // RollBack gives all traffic of a target back to a release that was promoted there: version or, if that is empty, the newest one before what

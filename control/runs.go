@@ -11,8 +11,8 @@ import (
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/suggest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -109,7 +109,7 @@ func Named(all []record.RunRecord, name string) ([]record.RunRecord, error) {
 	for _, r := range own {
 		known = append(known, r.Pipeline, r.Run)
 	}
-	return nil, fault.Errorf(fault.Invalid, "there is no run %q; `sluice list` lists the runs%s", name, nearest.HelpNear(name, known))
+	return nil, fault.Errorf(fault.Invalid, "there is no run %q; `sluice list` lists the runs%s", name, suggest.HelpNear(name, known))
 }
 
 // matching lists those of the runs that a name means; none is no error.

@@ -23,7 +23,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 )
@@ -214,7 +214,7 @@ func reuse(graph []spec.Node, from string, only []string, noCache bool) (record.
 	}
 	for _, id := range append(slices.Clone(only), from) {
 		if id != "" && !known[id] {
-			return r, fault.Errorf(fault.Invalid, "the pipeline has no step `%s`%s", id, nearest.Help(id, slices.Collect(maps.Keys(known))))
+			return r, fault.Errorf(fault.Invalid, "the pipeline has no step `%s`%s", id, suggest.Help(id, slices.Collect(maps.Keys(known))))
 		}
 	}
 	return r, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // checkFan reports mistakes, beyond wrong types, in steps that run more than once.
@@ -162,10 +162,10 @@ func (c *checker) checkMatrix(s *step) {
 	for _, entry := range m.Exclude {
 		for _, key := range entry.Entries.Keys {
 			if len(m.Axes.Keys) > 0 && !slices.Contains(m.Axes.Keys, key) {
-				c.src.Errorf(document.KeyNode(entry.Node, key), "matrix", nearest.Hint(key, m.Axes.Keys), "`%s` is not an axis of the matrix", key)
+				c.src.Errorf(document.KeyNode(entry.Node, key), "matrix", suggest.Hint(key, m.Axes.Keys), "`%s` is not an axis of the matrix", key)
 			} else if at := document.Lookup(entry.Node, key); !m.MayHave(entry, key) {
 				values := slices.Collect(document.Scalars(document.Lookup(m.Node, key)))
-				hint := nearest.Hint(at.Value, textsOf(values))
+				hint := suggest.Hint(at.Value, textsOf(values))
 				if slices.Contains(textsOf(values), at.Value) {
 					hint = "write it as the axis has it: one is a text, and the other is not"
 				}
@@ -255,7 +255,7 @@ func (c *checker) checkSecretDefault(param string) {
 		return
 	}
 	if _, ok := c.env.Secrets[at.Value]; !ok {
-		c.src.Warnf(at, "secret", nearest.Hint(at.Value, slices.Collect(maps.Keys(c.env.Secrets))), "the environment `%s` has no secret `%s`", c.env.Name, at.Value)
+		c.src.Warnf(at, "secret", suggest.Hint(at.Value, slices.Collect(maps.Keys(c.env.Secrets))), "the environment `%s` has no secret `%s`", c.env.Name, at.Value)
 	}
 }
 

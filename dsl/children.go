@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // Bounds on children of children.
@@ -371,7 +371,7 @@ func (c *checker) checkGiven(s *step, ch *compiledChild) {
 			c.src.Errorf(key, "param", "write `"+missing[0]+"`, which it needs", "`%s` is not a parameter of %s", key.Value, ch.name)
 			missing = nil
 		case !ok:
-			c.src.Errorf(key, "param", nearest.Hint(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
+			c.src.Errorf(key, "param", suggest.Hint(key.Value, slices.Collect(maps.Keys(ch.params))), "`%s` is not a parameter of %s", key.Value, ch.name)
 		case v == nil || slices.ContainsFunc(expr.Inside(v), func(e *expr.Expression) bool { return !e.OK }): // reported
 		case expr.IsKnown(v) && !expr.IsArtifact(decl.Type):
 			c.checkParamValue(n, key.Value, decl, expr.Known(v))

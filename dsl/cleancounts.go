@@ -12,7 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // checkReader checks what reads a split, and a label in it or none, of a dataset against the cleaning that writes this.
@@ -26,7 +26,7 @@ func (c *checker) checkReader(reader *yaml.Node, key, byDefault string) {
 	c.graphOf(s).CheckReader(c.src, reader, at, id, byDefault)
 	label, written := document.Lookup(reader, "label"), c.written[s]
 	if columns := written.Names(); label != nil && label.Value != "" && !strings.Contains(label.Value, "${") && written.Rest == nil && len(columns) > 0 && !slices.Contains(columns, label.Value) {
-		c.src.Errorf(label, "row", nearest.Hint(label.Value, columns), "`%s` is not a column of the rows that `%s` writes", label.Value, id)
+		c.src.Errorf(label, "row", suggest.Hint(label.Value, columns), "`%s` is not a column of the rows that `%s` writes", label.Value, id)
 	}
 }
 
@@ -71,7 +71,7 @@ func (c *checker) checkCounts(e *expr.Expression, s *step) {
 		}
 		counts := c.graphOf(of).Counts()[path[0].Name]
 		if name := path[1].Name; counts != nil && !counts.Has(name) {
-			hint := nearest.Hint(name, slices.Concat(counts.Names, counts.Prefixes))
+			hint := suggest.Hint(name, slices.Concat(counts.Names, counts.Prefixes))
 			verb := "counts no "
 			if path[0].Name == "profiles" {
 				verb = "has no "

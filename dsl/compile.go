@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 func compileOutputs(ts *expr.TypeSystem, id string, sp *spec.CompileModel) expr.ObjectType {
@@ -81,7 +81,7 @@ func checkCompile(c *checker, s *step, spec *spec.CompileModel) {
 	}
 	names := slices.Sorted(maps.Keys(spec.Variants))
 	if at := document.Lookup(s.body, "select"); at != nil && spec.Select != "fastest" && spec.Select != "smallest" && !slices.Contains(names, spec.Select) {
-		c.src.Errorf(at, "variant", nearest.Hint(spec.Select, append(names, "fastest", "smallest")), "%q is not a variant, nor `fastest` or `smallest`", spec.Select)
+		c.src.Errorf(at, "variant", suggest.Hint(spec.Select, append(names, "fastest", "smallest")), "%q is not a variant, nor `fastest` or `smallest`", spec.Select)
 	}
 	onGPU := document.Lookup(s.body, "resources", "gpu") != nil
 	measured := slices.ContainsFunc(names, func(name string) bool {

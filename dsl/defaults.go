@@ -9,7 +9,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/decode"
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // withDefaults returns a mapping with the keys it lacks taken from the defaults of that name. They keep their places in the document.
@@ -51,7 +51,7 @@ func (l *loader) checkDefaults(n *yaml.Node) {
 		}
 		info := kindByName(key.Value)
 		if info == nil {
-			hint := nearest.Hint(key.Value, append(kindNames(), "step"))
+			hint := suggest.Hint(key.Value, append(kindNames(), "step"))
 			if decode.HasKey(envelopeType, key.Value) {
 				hint = "write `defaults: {step: {" + key.Value + ": ...}}`"
 			}

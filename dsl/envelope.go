@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // checkEnvelope reports what types alone do not say of the keys every step has.
@@ -56,7 +56,7 @@ func (c *checker) checkPublished(s *step) {
 		switch {
 		case t == cel.DynType: // what it is could not be read
 		case t == nil:
-			c.src.Errorf(key, "output", nearest.Hint(name, c.ts.Paths(all)), "`%s` is not %s", name, outputs.What)
+			c.src.Errorf(key, "output", suggest.Hint(name, c.ts.Paths(all)), "`%s` is not %s", name, outputs.What)
 		case expr.TypeName(t) != "dataset" && expr.TypeName(t) != "model":
 			below := c.ts.Paths(t)
 			for i := range below {

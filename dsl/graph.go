@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // addEdges collects the steps that each step needs: its explicit needs, and the steps that its expressions read, those of its gate
@@ -52,7 +52,7 @@ func (c *checker) checkNeed(s *step, id string) {
 		c.src.Errorf(at, "self", "remove it", "`%s` cannot wait for itself", id)
 	case c.byID[id] == nil && slices.Contains(c.unreadable, id):
 	case c.byID[id] == nil:
-		hint := nearest.Hint(id, c.otherIDs(s))
+		hint := suggest.Hint(id, c.otherIDs(s))
 		bare := strings.TrimPrefix(strings.Trim(id, "${}[]\"'"), "steps.")
 		if bare, _, _ = strings.Cut(bare, "."); c.byID[bare] != nil {
 			hint = "write `" + bare + "`"

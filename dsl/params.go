@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // Params checks the parameters that were given for a run on a command line, and fills in defaults. Values are plain JSON: string (also for
@@ -37,7 +37,7 @@ func (p *Program) ChildParams(given map[string]any) (map[string]any, document.Di
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := p.pipeline.Params[name]; !ok {
-			bad(nearest.Hint(name, slices.Collect(maps.Keys(p.pipeline.Params))), "`%s` is not a parameter of %s", name, p.pipeline.Name)
+			bad(suggest.Hint(name, slices.Collect(maps.Keys(p.pipeline.Params))), "`%s` is not a parameter of %s", name, p.pipeline.Name)
 		}
 	}
 	out := make(map[string]any, len(p.pipeline.Params))

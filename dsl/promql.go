@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 var (
@@ -28,7 +28,7 @@ func queryMistake(query string, variables ...string) (what, hint string) {
 				return "a text in the query has no closing " + string(c), ""
 			}
 			if name := query[i+1 : i+length-1]; len(variables) > 0 && promWord.MatchString(name) && !slices.Contains(variables, name) && !strings.Contains(query, "label_replace") {
-				return "`" + name + "` stands for nothing in the query", nearest.Hint(name, variables)
+				return "`" + name + "` stands for nothing in the query", suggest.Hint(name, variables)
 			}
 			i += length - 1
 		case '#':

@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 func rolloutOutputs(ts *expr.TypeSystem, _ string, _ *spec.Rollout) expr.ObjectType {
@@ -31,7 +31,7 @@ func checkRollout(c *checker, s *step, spec *spec.Rollout) {
 			checkProtocol(c, s, spec, target.Protocol())
 			c.checkEngine(s, target)
 		} else {
-			c.src.Errorf(at, "target", nearest.Hint(spec.Target, slices.Collect(maps.Keys(c.env.Targets))), "the environment `%s` has no target `%s`", c.env.Name, spec.Target)
+			c.src.Errorf(at, "target", suggest.Hint(spec.Target, slices.Collect(maps.Keys(c.env.Targets))), "the environment `%s` has no target `%s`", c.env.Name, spec.Target)
 		}
 	}
 	if at := document.Lookup(s.body, "traffic"); at != nil && document.Lookup(at, "replay") == nil && at.Kind == yaml.MappingNode {

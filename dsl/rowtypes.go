@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/expr/value"
 	"github.com/sluiceml/sluice/dsl/transform"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // maxShapes bounds the shapes of rows that are told apart. No document that a person wrote has more.
@@ -88,7 +88,7 @@ func (c *checker) checkColumns(s *step) {
 		if c.written[of].Rest != nil || len(columns) == 0 || slices.Contains(known, name) {
 			continue
 		}
-		e.ReportReference(c.src, r, "row", nearest.Hint(name, known), "`"+name+"` is not a column of the rows that `"+of.ID+"` writes")
+		e.ReportReference(c.src, r, "row", suggest.Hint(name, known), "`"+name+"` is not a column of the rows that `"+of.ID+"` writes")
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/shell"
-	"github.com/sluiceml/sluice/internal/inherit"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/childenv"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // checkScripts warns of what bash cannot read in the code of a step, and of variables that are not there when it reads them.
@@ -60,16 +60,16 @@ func (c *checker) unsetHint(s *step, code, name string) (hint string, isUnset bo
 			own = append(own, variable.Value)
 		}
 	}
-	near, onPool := nearest.To(name, own), s.info().programs == programsOnPool || s.onPool()
+	near, onPool := suggest.To(name, own), s.info().programs == programsOnPool || s.onPool()
 	callsSluice := document.Lookup(s.body, "sluice") != nil
 	switch {
-	case slices.Contains(own, name) || shell.SetByBash(name) || inherit.Inheritable(name) || document.Lookup(s.body, "env", name) != nil:
+	case slices.Contains(own, name) || shell.SetByBash(name) || childenv.Inheritable(name) || document.Lookup(s.body, "env", name) != nil:
 		return "", false
 	case onPool && (slices.Contains(rankVariables, name) || onPoolOnly.MatchString(name) && name != "SLUICE_RESUME_DIR"):
 		return "", false
 	case onPool && name == "SLUICE_RESUME_DIR":
 		return "write `${SLUICE_RESUME_DIR:-}`, which is empty until there is a checkpoint", true
-	case name == "SLUICE_OUTPUT_DIR" || name == "SLUICE_METRICS" || callsSluice && (inherit.OfStore(name) || name == "SLUICE_STATE" || name == "SLUICE_STORE"):
+	case name == "SLUICE_OUTPUT_DIR" || name == "SLUICE_METRICS" || callsSluice && (childenv.OfStore(name) || name == "SLUICE_STATE" || name == "SLUICE_STORE"):
 		return "", false
 	case !onPool && onPoolOnly.MatchString(name):
 		return "remove it: only the nodes of a pool have it", true

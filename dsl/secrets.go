@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/environment"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // checkSecret reports a secret that the environment does not have; n is where it is named.
@@ -42,7 +42,7 @@ func (c *checker) checkWho(n *yaml.Node) {
 		case isUser && user == "":
 			c.src.Errorf(item, "person", "write user:NAME", "no such person or group")
 		case !isUser && !known:
-			hint := nearest.Hint(item.Value, slices.Collect(maps.Keys(c.env.People)))
+			hint := suggest.Hint(item.Value, slices.Collect(maps.Keys(c.env.People)))
 			if _, isGroup := c.env.People["group:"+item.Value]; isGroup {
 				hint = "write group:" + item.Value
 			} else if !strings.Contains(item.Value, ":") {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 var (
@@ -83,7 +83,7 @@ func checkTrainPools(sp *spec.Train, c *checker, s *step) {
 	at := document.Lookup(s.body, "pool")
 	if at == nil {
 		if len(pools) != 1 {
-			hint := "write `pool: NAME`; " + nearest.Hint("", pools)
+			hint := "write `pool: NAME`; " + suggest.Hint("", pools)
 			if len(pools) == 0 {
 				hint = "add `pools: {local: {local: {nodes: 1}}}` to the environment, for this machine"
 			}
@@ -93,7 +93,7 @@ func checkTrainPools(sp *spec.Train, c *checker, s *step) {
 		sp.Pool = pools
 	}
 	if at != nil && at.Kind == yaml.SequenceNode && len(at.Content) == 0 {
-		c.src.Errorf(at, "pool", nearest.Hint("", pools), "`%s` does not name a pool", s.ID)
+		c.src.Errorf(at, "pool", suggest.Hint("", pools), "`%s` does not name a pool", s.ID)
 	}
 	decode.Positive(c.src, document.Lookup(s.body, "checkpoint"), "every")
 	for i, name := range sp.Pool {
@@ -101,7 +101,7 @@ func checkTrainPools(sp *spec.Train, c *checker, s *step) {
 		switch {
 		case name == "":
 		case !slices.Contains(pools, name):
-			c.src.Errorf(place, "pool", nearest.Hint(name, pools), "the environment `%s` has no pool `%s`", c.env.Name, name)
+			c.src.Errorf(place, "pool", suggest.Hint(name, pools), "the environment `%s` has no pool `%s`", c.env.Name, name)
 		case slices.Contains(sp.Pool[:i], name):
 			c.src.Errorf(place, "pool", "remove it", "the pool `%s` is listed twice", name)
 		default:

@@ -20,8 +20,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/environment"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
 	"github.com/sluiceml/sluice/internal/objectstore"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // startForms reads what is written around the steps: its expressions see other names than theirs.
@@ -157,7 +157,7 @@ func (c *checker) checkMetric(key, n *yaml.Node, m *spec.MetricTrigger) {
 	switch s := c.byID[m.Step]; {
 	case s == nil && slices.Contains(c.unreadable, m.Step):
 	case s == nil:
-		c.src.Errorf(step, "step", nearest.Hint(m.Step, slices.Collect(maps.Keys(c.byID))), "there is no step `%s`", m.Step)
+		c.src.Errorf(step, "step", suggest.Hint(m.Step, slices.Collect(maps.Keys(c.byID))), "there is no step `%s`", m.Step)
 	case s.listed():
 		c.src.Errorf(step, "instances", "read the output of a step that picks one instance", "`%s` is a list of instances, but the trigger needs one number", m.Step)
 	case output == nil:
@@ -187,7 +187,7 @@ func (c *checker) checkMetricOutput(at *yaml.Node, m *spec.MetricTrigger) {
 		case o != nil && o.Fields[name] != nil:
 			t = o.Fields[name]
 		case o != nil:
-			c.src.AddAt(document.SeverityError, at, offset, o.Code, nearest.Hint(name, o.FieldNames()), fmt.Sprintf("`%s` is not %s", name, o.What))
+			c.src.AddAt(document.SeverityError, at, offset, o.Code, suggest.Hint(name, o.FieldNames()), fmt.Sprintf("`%s` is not %s", name, o.What))
 			return
 		case t.Kind() == types.MapKind:
 			t = t.Parameters()[1]
@@ -224,7 +224,7 @@ func (c *checker) checkTriggerParams(key, n *yaml.Node) {
 	for name, at := range document.Entries(n, "params") {
 		decl, ok := c.pipeline.Params[name.Value]
 		if !ok {
-			c.src.Errorf(name, "param", nearest.Hint(name.Value, slices.Collect(maps.Keys(c.pipeline.Params))), "`%s` is not a parameter of this pipeline", name.Value)
+			c.src.Errorf(name, "param", suggest.Hint(name.Value, slices.Collect(maps.Keys(c.pipeline.Params))), "`%s` is not a parameter of this pipeline", name.Value)
 			continue
 		}
 		if v, ok := given[name.Value]; ok {

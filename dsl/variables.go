@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/shell"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // ownVariables are those that Sluice sets for every program, and rankVariables those of the ranks of a training.
@@ -63,7 +63,7 @@ func (c *checker) checkSluiceVariables(s *step) {
 		for n := range document.Scalars(document.Lookup(s.body, key)) {
 			for _, m := range variableOfSluice.FindAllStringSubmatch(n.Value, -1) {
 				name := m[1]
-				meant := nearest.To(name, ownVariables)
+				meant := suggest.To(name, ownVariables)
 				if i := slices.IndexFunc(ownVariables, func(own string) bool { return strings.HasPrefix(own, name) || strings.HasPrefix(name, own) }); i >= 0 {
 					meant = cmp.Or(meant, ownVariables[i])
 				}

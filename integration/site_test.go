@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/internal/freeport"
+	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/training"
 )
 
@@ -139,7 +139,7 @@ func (s *site) showLogs() {
 // freePort is one that no outgoing connection takes before who is told of it listens.
 func freePort(t *testing.T) int {
 	t.Helper()
-	port, err := freeport.Find(t.Context(), "127.0.0.1")
+	port, err := proc.FreePort(t.Context(), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/cleaned"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/offload"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/pipelines/account"
 	"github.com/sluiceml/sluice/pipelines/columns"
@@ -96,7 +96,7 @@ func execute(ctx context.Context, job Job, report func(*session)) (spec.CleanOut
 	if out.Profiles, err = p.profilesOf(job.WorkDir); err != nil {
 		return out, err
 	}
-	if err := cleaned.RefuseSecrets(out, secret.NewMask(slices.Collect(maps.Values(job.Secrets))...)); err != nil {
+	if err := offload.RefuseSecrets(out, secret.NewMask(slices.Collect(maps.Values(job.Secrets))...)); err != nil {
 		return out, err
 	}
 	if err := convertShards(ctx, job, p, &s.converting); err != nil {

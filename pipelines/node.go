@@ -9,8 +9,8 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/dsl/transform"
-	"github.com/sluiceml/sluice/internal/cleaned"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/offload"
 	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/pipelines/meter"
 )
@@ -28,10 +28,10 @@ func NodeMain(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	made := filepath.Dir(job.OutputDir)
-	if err := os.MkdirAll(filepath.Join(made, cleaned.Account), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(made, offload.Account), 0o755); err != nil {
 		return err
 	}
-	var report cleaned.Report
+	var report offload.CleanReport
 	log := meter.Printer(stdout)
 	report.Output, err = Run(ctx, self, job, func(p meter.Progress) {
 		log(p)
@@ -42,9 +42,9 @@ func NodeMain(ctx context.Context, args []string, stdout io.Writer) error {
 		if failed.Type == fault.Infrastructure || failed.Type == fault.Canceled {
 			return err
 		}
-		report = cleaned.Report{Fault: failed}
+		report = offload.CleanReport{Fault: failed}
 	}
-	if err := stepargs.WriteReport(made, cleaned.File, report); err != nil {
+	if err := stepargs.WriteReport(made, offload.CleanFile, report); err != nil {
 		return fmt.Errorf("write the report on the cleaning: %w", err)
 	}
 	return nil
@@ -72,8 +72,8 @@ func nodeJob(args []string, log io.Writer) (job Job, err error) {
 	}
 	job.Programs.Env, job.Programs.Log = os.Environ(), log
 	made := filepath.Join(os.Getenv("SLUICE_OUTPUT_DIR"), spec.CleanMade)
-	job.OutputDir, job.DeadLetterDir = filepath.Join(made, cleaned.Dataset), filepath.Join(made, cleaned.Rejected)
-	job.ProfileFile, job.AccountFile = filepath.Join(made, cleaned.Profile), filepath.Join(made, cleaned.Account, "account.jsonl")
+	job.OutputDir, job.DeadLetterDir = filepath.Join(made, offload.Dataset), filepath.Join(made, offload.Rejected)
+	job.ProfileFile, job.AccountFile = filepath.Join(made, offload.Profile), filepath.Join(made, offload.Account, "account.jsonl")
 	return job, job.limit(resolved.Resources)
 }
 

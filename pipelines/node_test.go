@@ -14,8 +14,8 @@ import (
 	"github.com/sluiceml/sluice/dsl/inputpath"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/cleaned"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/offload"
 	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/pipelines"
 )
@@ -69,7 +69,7 @@ func TestNode(t *testing.T) {
 	sp.Resources = spec.Resources{CPU: 1, Memory: 2 << 30}
 	sp.RowParams = map[string]spec.RowParam{"least": {Type: "int", Value: json.RawMessage("5")}, "absent": {Type: "string"}}
 	left, said := onNode(t, sp, input, map[string]string{"detect.py": detect})
-	there, err := stepargs.ReadReport[cleaned.Report](left, cleaned.File)
+	there, err := stepargs.ReadReport[offload.CleanReport](left, offload.CleanFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +80,14 @@ func TestNode(t *testing.T) {
 	j.Secrets = map[string]string{"PEPPER": "a key of sixteen bytes"}
 	j.AccountFile, j.ProfileFile = filepath.Join(dir, "account.jsonl"), filepath.Join(dir, "profile.json")
 	beside := mustRun(t, j)
-	if diff := cmp.Diff(cleaned.Report{Output: beside}, there, cmp.Comparer(func(a, b *fault.Error) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(offload.CleanReport{Output: beside}, there, cmp.Comparer(func(a, b *fault.Error) bool { return a == b })); diff != "" {
 		t.Errorf("cleaned on a node (-beside the worker +there):\n%s", diff)
 	}
 	if beside.Rows.Read != 100 || beside.Rows.Rejected == 0 || beside.Rows.Kept == 0 || beside.Rules["least"].Dropped != 5 {
 		t.Errorf("of the rows it says %+v, %+v", beside.Rows, beside.Rules)
 	}
 	for name, of := range map[string]string{
-		j.OutputDir: cleaned.Dataset, j.DeadLetterDir: cleaned.Rejected, j.AccountFile: cleaned.Account + "/account.jsonl", j.ProfileFile: cleaned.Profile,
+		j.OutputDir: offload.Dataset, j.DeadLetterDir: offload.Rejected, j.AccountFile: offload.Account + "/account.jsonl", j.ProfileFile: offload.Profile,
 	} {
 		if diff := cmp.Diff(texts(t, name), texts(t, filepath.Join(left, of))); diff != "" {
 			t.Errorf("%s (-beside the worker +there):\n%s", of, diff)
@@ -130,17 +130,17 @@ func TestNodeFails(t *testing.T) {
 		"a program that fails at once": {"detect.py": "import sys; sys.exit(3)"},
 	} {
 		left, _ := onNode(t, sp, input, files)
-		report, err := stepargs.ReadReport[cleaned.Report](left, cleaned.File)
+		report, err := stepargs.ReadReport[offload.CleanReport](left, offload.CleanFile)
 		if err != nil || report.Fault == nil || report.Fault.Type != fault.User || !strings.Contains(report.Fault.Message, "transform detect") {
 			t.Errorf("%s: it reports %+v, %v", name, report.Fault, err)
 		}
-		if _, err := os.Stat(filepath.Join(left, cleaned.Dataset)); err == nil {
+		if _, err := os.Stat(filepath.Join(left, offload.Dataset)); err == nil {
 			t.Errorf("%s: there is a dataset", name)
 		}
 	}
 	sp.Resources.Memory = 1 << 20
 	left, _ := onNode(t, sp, input, nil)
-	if report, err := stepargs.ReadReport[cleaned.Report](left, cleaned.File); err != nil || report.Fault == nil || !strings.Contains(report.Fault.Message, "increase `resources: {memory}` of the step") {
+	if report, err := stepargs.ReadReport[offload.CleanReport](left, offload.CleanFile); err != nil || report.Fault == nil || !strings.Contains(report.Fault.Message, "increase `resources: {memory}` of the step") {
 		t.Errorf("of too little memory it reports %+v, %v", report.Fault, err)
 	}
 }

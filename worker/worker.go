@@ -26,7 +26,6 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/fault/boundary"
 	"github.com/sluiceml/sluice/internal/heartbeat"
-	"github.com/sluiceml/sluice/internal/scratch"
 	"github.com/sluiceml/sluice/internal/script"
 )
 
@@ -184,7 +183,7 @@ func sweep(s *control.Session) {
 	if s.Holder == nil { // a shared state folder may be in use by other workers
 		err = activities.SweepAttempts(s.Dir)
 	} else {
-		err = scratch.Remove(filepath.Join(s.Dir, "tmp"))
+		err = script.RemoveFolder(filepath.Join(s.Dir, "tmp"))
 	}
 	if err != nil {
 		s.Log.Warn("could not remove everything that an earlier worker left", "error", err)

@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/freeport"
+	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/release"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -185,7 +185,7 @@ func statuses(r record.Run) map[string]spec.Status {
 // freePort is one that no outgoing connection takes before who is told of it listens.
 func freePort(t *testing.T) int {
 	t.Helper()
-	port, err := freeport.Find(t.Context(), "127.0.0.1")
+	port, err := proc.FreePort(t.Context(), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/sluiceml/sluice/activities/watch"
 	"github.com/sluiceml/sluice/connect"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 	"github.com/sluiceml/sluice/store"
 )
 
@@ -162,7 +162,7 @@ func split(id string) (pipeline, trigger string, err error) {
 func (s *Schedules) explain(ctx context.Context, id string, err error) error {
 	if connect.IsNotFound(err) {
 		known, _ := s.ids(ctx) // without them there is no suggestion
-		return fault.New(fault.Invalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` lists the triggers%s", id, nearest.HelpNear(id, known)), err)
+		return fault.New(fault.Invalid, fmt.Sprintf("there is no trigger %q; `sluice schedule list` lists the triggers%s", id, suggest.HelpNear(id, known)), err)
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // field is one field of a cron expression, with the rules of Temporal's schedules.
@@ -70,7 +70,7 @@ func Parse(text string) (c Expression, err *Error) {
 	case strings.HasPrefix(words[0], "@"):
 		fields, ok := names[strings.ToLower(words[0])]
 		if !ok || len(words) > 1 {
-			return c, &Error{offsets[0], fmt.Sprintf("%q is not a time", text), nearest.Hint(words[0], []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"})}
+			return c, &Error{offsets[0], fmt.Sprintf("%q is not a time", text), suggest.Hint(words[0], []string{"@hourly", "@daily", "@weekly", "@monthly", "@yearly"})}
 		}
 		words, offsets = strings.Fields(fields), make([]int, 5)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // foreign is what a key of another system is here.
@@ -220,7 +220,7 @@ func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []sp
 	isOurs := func(word string) bool { return slices.Contains(names, word) }
 	hint, meant := invisibleHint(key.Value), ""
 	if hint != "" {
-		meant = nearest.To(invisible.ReplaceAllString(key.Value, ""), names)
+		meant = suggest.To(invisible.ReplaceAllString(key.Value, ""), names)
 	} else if d.Explain != nil {
 		hint, meant = d.Explain(t, n, key)
 	}
@@ -236,7 +236,7 @@ func (d *Decoder) unknownKey(n, key, val *yaml.Node, t reflect.Type, fields []sp
 	}
 	guessed := hint == ""
 	if guessed {
-		hint, meant = nearest.Hint(key.Value, names), nearest.To(key.Value, names)
+		hint, meant = suggest.Hint(key.Value, names), suggest.To(key.Value, names)
 		if hint == "" {
 			hint = "its keys are " + strings.Join(names, ", ")
 		}

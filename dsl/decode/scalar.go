@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // scalar reads a literal.
@@ -108,7 +108,7 @@ func (d *Decoder) inEnum(n *yaml.Node, s string, r spec.Rules) bool {
 	case len(r.Enum) == 1:
 		d.Source.Errorf(n, "enum", "", "this must be %s, not %q", r.Enum[0], s)
 	default:
-		d.Source.Errorf(n, "enum", cmp.Or(enumHint(s, r.Enum), nearest.DidYouMean(s, r.Enum)), "%q is not one of %s", s, strings.Join(r.Enum, ", "))
+		d.Source.Errorf(n, "enum", cmp.Or(enumHint(s, r.Enum), suggest.DidYouMean(s, r.Enum)), "%q is not one of %s", s, strings.Join(r.Enum, ", "))
 	}
 	return false
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 const pipelineVersion, environmentVersion = "pipeline/v1", "environment/v1"
@@ -41,9 +41,9 @@ func foreignKey(root *yaml.Node) *yaml.Node {
 	known := append(spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Pipeline]())), spec.KeyNames(spec.KeysOf(reflect.TypeFor[spec.Environment]()))...)
 	for key, val := range document.Entries(root) {
 		switch {
-		case nearest.To(key.Value, []string{"sluice", "steps"}) != "" || document.Lookup(val, "steps") != nil:
+		case suggest.To(key.Value, []string{"sluice", "steps"}) != "" || document.Lookup(val, "steps") != nil:
 			return nil
-		case !slices.Contains(known, key.Value) && nearest.To(key.Value, known) == "":
+		case !slices.Contains(known, key.Value) && suggest.To(key.Value, known) == "":
 			return key
 		}
 	}

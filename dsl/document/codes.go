@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // Code is what a finding's code means.
@@ -49,5 +49,5 @@ func Explain(name string) (code Code, near string, ok bool) {
 	for i, c := range codes {
 		names[i] = c.Name
 	}
-	return Code{}, nearest.To(name, names), false
+	return Code{}, suggest.To(name, names), false
 }

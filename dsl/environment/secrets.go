@@ -13,12 +13,12 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/shell"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // MissingSecret reports the name of a secret that the environment does not have.
 func MissingSecret(src *document.Source, n *yaml.Node, env *spec.Environment, name string) {
-	hint := nearest.Hint(name, slices.Collect(maps.Keys(env.Secrets)))
+	hint := suggest.Hint(name, slices.Collect(maps.Keys(env.Secrets)))
 	if len(env.Secrets) == 0 {
 		hint = "add it there: `secrets: {" + name + ": {env: VARIABLE}}`"
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr/meter"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // reportSyntax turns CEL's parse errors into diagnostics. Only the first is: the parser's later ones follow from it.
@@ -152,8 +152,8 @@ func (x *explainer) undeclaredName(name string) (code, text, hint string) {
 	case x.e.Node != nil && strings.ToUpper(name) == name:
 		hint = "for a shell variable write `$${" + name + "}`, or use `script:`, where the shell expands `${}`"
 	default:
-		hint = cmp.Or(nearest.DidYouMean(name, slices.Collect(maps.Keys(x.vars))), x.elsewhere(name), advice.Compared(name, x.e.Text),
-			nearest.Hint(name, slices.Collect(maps.Keys(x.vars))))
+		hint = cmp.Or(suggest.DidYouMean(name, slices.Collect(maps.Keys(x.vars))), x.elsewhere(name), advice.Compared(name, x.e.Text),
+			suggest.Hint(name, slices.Collect(maps.Keys(x.vars))))
 	}
 	return "name", fmt.Sprintf("`%s` is not defined here", name), hint
 }
@@ -211,10 +211,10 @@ func (x *explainer) undefinedField(name string) (code, text, hint string) {
 			return owner.Code, text, "its quantiles are " + strings.Join(all, ", ")
 		}
 	}
-	if owner.Hint != "" && nearest.To(name, owner.FieldNames()) == "" {
+	if owner.Hint != "" && suggest.To(name, owner.FieldNames()) == "" {
 		return owner.Code, text, strings.ReplaceAll(owner.Hint, "NAME", name)
 	}
-	return owner.Code, text, nearest.Hint(name, owner.FieldNames())
+	return owner.Code, text, suggest.Hint(name, owner.FieldNames())
 }
 
 func (x *explainer) noOverload(function, operands string) (code, text, hint string) {

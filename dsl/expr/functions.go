@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/cel"
 
 	"github.com/sluiceml/sluice/dsl/advice"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // Functions are the names of the functions and macros of the language, sorted. Operators have other names than they are written with.
@@ -69,7 +69,7 @@ func (x *explainer) unknownFunction(message string, offset int) bool {
 	if slices.Contains(known, name) {
 		message = "`" + name + "` does not take these arguments"
 	}
-	x.e.Report(x.src, len([]rune(before[:start])), "function", cmp.Or(advice.Function(name, known), nearest.DidYouMean(name, known)), message)
+	x.e.Report(x.src, len([]rune(before[:start])), "function", cmp.Or(advice.Function(name, known), suggest.DidYouMean(name, known)), message)
 	return true
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/sluiceml/sluice/dsl/advice"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // nameHint explains a name of another language or system; path is what is read from it.
@@ -40,7 +40,7 @@ func (x *explainer) nameHint(name string) string {
 		return "`row` is a row of a cleaning, and only its transforms see it"
 	case name == "inputs":
 		return "declare it under the kind: `inputs: {NAME: \"${steps.STEP.OUTPUT}\"}`"
-	case x.e.Scope == ScopeRow && nearest.To(name, []string{"row", "params"}) == "":
+	case x.e.Scope == ScopeRow && suggest.To(name, []string{"row", "params"}) == "":
 		return "write `row." + name + "` for the column"
 	}
 	if metrics := x.vars["metrics"]; metrics != nil && (x.e.Scope == ScopeGate || x.e.Scope == ScopeUntil) {

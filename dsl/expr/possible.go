@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // term is a part of a condition: a value that is compared with constants. A bool that is compared with nothing is compared with true.
@@ -195,7 +195,7 @@ func (e *Expression) checkRange(src *document.Source, t term, r Range) {
 				if slices.Contains(r.Else, string(text)) {
 					what += " here"
 				}
-				e.reportNever(src, t.of, t.withText[i], "enum", what, nearest.Hint(string(text), r.Only))
+				e.reportNever(src, t.of, t.withText[i], "enum", what, suggest.Hint(string(text), r.Only))
 				return
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // Approval waits for a person to decide. A rejection fails the step with the error type gate.
@@ -61,7 +61,7 @@ func (spec *Approval) CheckFields(given map[string]string) (map[string]any, erro
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if _, ok := spec.Fields[name]; !ok {
 			message := fmt.Sprintf("`%s` is not a field of this approval", name)
-			if hint := nearest.Hint(name, names); hint != "" {
+			if hint := suggest.Hint(name, names); hint != "" {
 				message += ": " + hint
 			}
 			bad = append(bad, errors.New(message))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr/value"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // ColumnType is the type that the values of a column of text or JSON are given.
@@ -74,7 +74,7 @@ func (TypesKey) Check(r document.Reporter, _ StepFacts, config *yaml.Node) {
 			hint := ""
 			if !strings.HasPrefix(n.Value, "decimal") {
 				names := slices.Sorted(maps.Keys(columnTypes))
-				hint = cmp.Or(nearest.DidYouMean(n.Value, names), "write one of "+strings.Join(names, ", "))
+				hint = cmp.Or(suggest.DidYouMean(n.Value, names), "write one of "+strings.Join(names, ", "))
 			}
 			r.Errorf(n, "column-type", hint, "%s", err)
 		}

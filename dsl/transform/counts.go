@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // Counts are the names that a cleaning counts by, under each of its outputs that counts by name, as far as they are known before it runs.
@@ -74,7 +74,7 @@ func (g *Cleaning) CheckReader(r document.Reporter, reader, at *yaml.Node, id, b
 			return
 		}
 	}
-	r.Errorf(place, "output", nearest.Hint(split, splits), "`%s` writes no split `%s`", id, split)
+	r.Errorf(place, "output", suggest.Hint(split, splits), "`%s` writes no split `%s`", id, split)
 }
 
 // writtenEndings are how the names of files end that writers write.
@@ -102,7 +102,7 @@ func (g *Cleaning) Lacks(inside, id string) (code, hint, message string) {
 	}
 	switch {
 	case prefix != "" && !slices.ContainsFunc(folders, isIn):
-		return "output", nearest.Hint(prefix, folders), "`" + id + "` writes no split `" + prefix + "`"
+		return "output", suggest.Hint(prefix, folders), "`" + id + "` writes no split `" + prefix + "`"
 	case isData && !slices.Contains(endings, ending):
 		return "file-format", "its files end with " + strings.Join(slices.Compact(endings), ", "), "`" + id + "` writes no files that end with " + ending
 	case isData && len(segments) == 1 && !strings.Contains(inside, "**"):

@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 var (
@@ -46,7 +46,7 @@ func readTransform(d *decode.Decoder, n *yaml.Node) expr.Value {
 	}
 	config := Config(typ.Value)
 	if config == nil {
-		d.Source.Errorf(typ, "transform", cmp.Or(nearest.DidYouMean(typ.Value, Types()), beginning(typ.Value), "there are "+strings.Join(Types(), ", ")), "there is no transform `%s`", typ.Value)
+		d.Source.Errorf(typ, "transform", cmp.Or(suggest.DidYouMean(typ.Value, Types()), beginning(typ.Value), "there are "+strings.Join(Types(), ", ")), "there is no transform `%s`", typ.Value)
 		return nil
 	}
 	checkSingle(d.Source, n, typ.Value)

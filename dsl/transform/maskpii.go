@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // MaskPII replaces personal data in text, and counts it by kind in the output `masked`. It is conservative: a card number needs a network's
@@ -74,7 +74,7 @@ func (MaskPII) Check(r document.Reporter, in StepFacts, config *yaml.Node) {
 	case !hashes && key != nil:
 		r.Errorf(document.KeyNode(config, "key"), "unknown-key", "write `action: hash`, or remove it", "`key` is only used by `hash`")
 	case key != nil && !slices.Contains(in.Secrets, key.Value):
-		hint := nearest.Hint(key.Value, in.Secrets)
+		hint := suggest.Hint(key.Value, in.Secrets)
 		if hint == "" {
 			hint = "add `secrets: {" + key.Value + ": NAME}` to the step"
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // ReadFromCSV reads rows from files of comma-separated values as in RFC 4180, also compressed ones (gzip, zstd, bzip2). Values are
@@ -55,7 +55,7 @@ func (c ReadFromCSV) Check(r document.Reporter, in StepFacts, config *yaml.Node)
 	inFolders := c.partitioned(Shape{}, config).Rest != nil
 	for name := range document.Entries(config, "types") {
 		if len(columns) > 0 && !inFolders && !slices.Contains(columns, name.Value) {
-			r.Errorf(name, "row", nearest.Hint(name.Value, columns), "`%s` is not among `columns`", name.Value)
+			r.Errorf(name, "row", suggest.Hint(name.Value, columns), "`%s` is not among `columns`", name.Value)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/document"
 	"github.com/sluiceml/sluice/dsl/expr"
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // maxShapeFields bounds the fields of rows that are followed. No document that a person wrote has more.
@@ -117,9 +117,9 @@ func checkFields(r document.Reporter, typ string, config *yaml.Node, in Shape, l
 			switch {
 			case got == nil && key == "drop" && in.Rest != nil: // it is gone already
 			case got == nil && key == "drop":
-				r.Warnf(n, "row", nearest.Hint(n.Value, in.Names()), "`%s` is not a field of the rows that reach `%s`, so nothing is dropped", n.Value, label)
+				r.Warnf(n, "row", suggest.Hint(n.Value, in.Names()), "`%s` is not a field of the rows that reach `%s`, so nothing is dropped", n.Value, label)
 			case got == nil:
-				r.Errorf(n, "row", nearest.Hint(n.Value, in.Names()), "`%s` is not a field of the rows that reach `%s`", n.Value, label)
+				r.Errorf(n, "row", suggest.Hint(n.Value, in.Names()), "`%s` is not a field of the rows that reach `%s`", n.Value, label)
 			case got.Kind() == types.DynKind:
 			case takes == takesLists && got.Kind() != types.ListKind:
 				r.Errorf(n, "type", "", "`%s` is %s, but %s needs lists", n.Value, spec.Article(expr.TypeName(got)), typ)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // main reports whether a transform has rows that are in no named output; a group's only output is meant also without its name.
@@ -66,7 +66,7 @@ func (g *graph) nearest(in int, name string) string {
 			names = append(names, "input")
 		}
 	}
-	return nearest.Hint(name, names)
+	return suggest.Hint(name, names)
 }
 
 func (g *graph) qualified(at int) []string {

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // readers are the transforms that read files, by how their names end.
@@ -152,7 +152,7 @@ func unread(at *yaml.Node) *yaml.Node {
 func shortWriter(r document.Reporter, word *yaml.Node) *yaml.Node {
 	transform, ok := writers[word.Value]
 	if !ok || word.Kind != yaml.ScalarNode {
-		hint := cmp.Or(nearest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet", "avro"}), "write the format alone: the dataset is an output, and has no path")
+		hint := cmp.Or(suggest.DidYouMean(word.Value, []string{"json", "csv", "text", "parquet", "avro"}), "write the format alone: the dataset is an output, and has no path")
 		r.Errorf(word, "enum", hint, "`write` must be one of json, csv, text, parquet, avro")
 		transform = writers["json"] // what is before it is not to blame
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // wiring is what the graph sees of a transform or of a group of them.
@@ -254,14 +254,14 @@ func (g *graph) resolve(in int, name string) (r wired, wrong, hint string) {
 	}
 	switch from := &g.all[node]; {
 	case output != "" && !slices.Contains(g.named(node), output):
-		return r, fmt.Sprintf("`%s` has no output `%s`", from.label(), output), nearest.Hint(output, g.named(node))
+		return r, fmt.Sprintf("`%s` has no output `%s`", from.label(), output), suggest.Hint(output, g.named(node))
 	case from.writes():
 		return r, fmt.Sprintf("`%s` writes files, and outputs no rows", from.label()), "use its own input instead"
 	case output == "" && !g.main(node):
 		if from.group() && len(g.named(node)) == 0 {
 			return r, fmt.Sprintf("`%s` outputs no rows", from.label()), "write `output: NAME` in it"
 		}
-		return r, fmt.Sprintf("`%s` has only named outputs", from.label()), nearest.Hint("", g.qualified(node))
+		return r, fmt.Sprintf("`%s` has only named outputs", from.label()), suggest.Hint("", g.qualified(node))
 	}
 	return wired{Output: Output{Node: node, Name: output}}, "", ""
 }

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluiceml/sluice/dsl/document"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // WriteKeys are what all transforms that write have.
@@ -81,7 +81,7 @@ func (WriteToCSV) CheckRows(r document.Reporter, in Shape, _, config *yaml.Node)
 	named, fields := valuesBelow(columns), in.Names()
 	for n := range document.Scalars(columns) {
 		if in.typeOf(n.Value) == nil {
-			r.Errorf(n, "row", nearest.Hint(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
+			r.Errorf(n, "row", suggest.Hint(n.Value, fields), "`%s` is not a field of the rows that are written", n.Value)
 		}
 	}
 	switch left := slices.DeleteFunc(fields, func(f string) bool { return slices.Contains(named, f) }); len(left) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluiceml/sluice/internal/inherit"
+	"github.com/sluiceml/sluice/internal/childenv"
 )
 
 // storeKeys are credentials of buckets that a pool has put into the environment of a node for its agent.
@@ -34,7 +34,7 @@ func (s *Setup) inherited() []string {
 		case s.Node:
 			return slices.Contains(storeKeys, name)
 		}
-		return !inherit.Inheritable(name) && (s.State == "" || !inherit.OfStore(name))
+		return !childenv.Inheritable(name) && (s.State == "" || !childenv.OfStore(name))
 	}), nil)
 }
 
@@ -43,7 +43,7 @@ func (s *Setup) note(f *Folder) string {
 	if s.Node {
 		return ""
 	}
-	withheld := inherit.Withheld(os.Environ(), strings.Join(s.Command.Command, "\n"), f.Work, func(variable string) bool {
+	withheld := childenv.Withheld(os.Environ(), strings.Join(s.Command.Command, "\n"), f.Work, func(variable string) bool {
 		return credential(variable) || slices.Contains(s.Withhold, variable) ||
 			slices.ContainsFunc(f.Env, func(kv string) bool { return strings.HasPrefix(kv, variable+"=") })
 	})

@@ -21,7 +21,6 @@ import (
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/poll"
 	"github.com/sluiceml/sluice/internal/proc"
-	"github.com/sluiceml/sluice/internal/scratch"
 )
 
 const (
@@ -83,7 +82,7 @@ func (v venv) dir(ctx context.Context) (string, error) {
 	if isWhole(dir) {
 		return dir, nil
 	}
-	if err := scratch.Remove(dir); err != nil { // half of one
+	if err := RemoveFolder(dir); err != nil { // half of one
 		return "", err
 	}
 	return dir, v.install(ctx, dir, about.Paths, about.Pip)

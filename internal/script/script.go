@@ -42,7 +42,7 @@ type Setup struct {
 	// State is the state folder, for a program that may call sluice; empty for all others.
 	State string
 	// Node is true where the environment of this process is that of a machine or an image which the user chose for the step: all of it is
-	// inherited but credentials. Elsewhere it is the worker's, of which programs get what package inherit says.
+	// inherited but credentials. Elsewhere it is the worker's, of which programs get what package childenv says.
 	Node bool
 }
 

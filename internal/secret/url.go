@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/sluiceml/sluice/internal/inherit"
+	"github.com/sluiceml/sluice/internal/childenv"
 )
 
 // minPart is how long a segment of a path or a value of a query must be to be masked on its own: shorter ones are words of ordinary text.
@@ -19,7 +19,7 @@ func inheritedPasswords() []string {
 	var all []string
 	for _, kv := range os.Environ() {
 		name, value, _ := strings.Cut(kv, "=")
-		if !inherit.Inheritable(name) {
+		if !childenv.Inheritable(name) {
 			continue
 		}
 		for address := range strings.FieldsFuncSeq(value, func(r rune) bool { return unicode.IsSpace(r) || r == ',' }) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // errNoMatch returns the error for a pattern that matches no file, with a suggestion of what may have been meant.
@@ -30,7 +30,7 @@ func errNoMatch(pattern string) error {
 		for i, e := range entries {
 			names[i] = e.Name()
 		}
-		if near := nearest.To(name, names); near != "" {
+		if near := suggest.To(name, names); near != "" {
 			help = "did you mean " + folder + near + "?"
 		} else if below, err := filepath.Glob(folder + "*/" + name); err == nil && len(below) > 0 {
 			help = "its subfolders have such files; to read them, write " + folder + "**/" + name

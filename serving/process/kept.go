@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluiceml/sluice/internal/freeport"
 	"github.com/sluiceml/sluice/internal/logfile"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/serving/gateway"
@@ -96,7 +95,7 @@ func (k *kept) begin(ctx context.Context, waiting func(string)) error {
 // start starts the process, which lives no longer than life, and returns when it is healthy, within a time. errEnded says that it ended
 // before.
 func (k *kept) start(ctx, life context.Context, within time.Duration, waiting func(string)) (*running, error) {
-	port, err := freeport.Find(ctx, host)
+	port, err := proc.FreePort(ctx, host)
 	if err != nil {
 		return nil, err
 	}

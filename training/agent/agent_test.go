@@ -16,7 +16,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/freeport"
+	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -134,7 +134,7 @@ func TestStopMayOvertakeTheStart(t *testing.T) {
 
 func TestFreePortLiesOutsideTheEphemeralRange(t *testing.T) {
 	for range 20 {
-		port, err := freeport.Find(t.Context(), "127.0.0.1")
+		port, err := proc.FreePort(t.Context(), "127.0.0.1")
 		if err != nil || port < 20000 || port >= 32000 {
 			t.Errorf("port %d, %v", port, err)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/scratch"
+	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/telemetry"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/checkpoint"
@@ -363,7 +363,7 @@ func (c *committer) drop(own string) {
 		return
 	}
 	c.ranks.node.near.Forget(own)
-	if err := scratch.Remove(own); err != nil {
+	if err := script.RemoveFolder(own); err != nil {
 		c.ranks.node.log.Warn("the links to a committed checkpoint could not be removed", "error", err)
 	}
 }
@@ -371,7 +371,7 @@ func (c *committer) drop(own string) {
 // linkTree makes a tree of hard links to the files of another tree, which may also be a single file. Anything other than folders and
 // regular files is an error.
 func linkTree(from, to string) error {
-	if err := scratch.Remove(to); err != nil {
+	if err := script.RemoveFolder(to); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {

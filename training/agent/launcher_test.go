@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/freeport"
+	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 	"github.com/sluiceml/sluice/store"
@@ -50,7 +50,7 @@ func openMem(t *testing.T) *store.Store {
 // startGangOn starts one that commits to a given store.
 func startGangOn(t *testing.T, s *store.Store, nodes int, spec spec.Train, text string) gang {
 	t.Helper()
-	port, err := freeport.Find(t.Context(), "127.0.0.1")
+	port, err := proc.FreePort(t.Context(), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

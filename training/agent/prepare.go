@@ -15,17 +15,16 @@ import (
 
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/freeport"
 	"github.com/sluiceml/sluice/internal/heartbeat"
-	"github.com/sluiceml/sluice/internal/scratch"
+	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/internal/secret"
 	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/bysluice"
 	"github.com/sluiceml/sluice/training/checkpoint"
+	"github.com/sluiceml/sluice/training/delegate"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -99,7 +98,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out proto
 			return out, err
 		}
 	}
-	port, err := freeport.Find(ctx, n.config.Host)
+	port, err := proc.FreePort(ctx, n.config.Host)
 	if err != nil {
 		return out, fault.New(fault.Infrastructure, "the ranks' rendezvous: "+err.Error(), err)
 	}
@@ -110,7 +109,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out proto
 	n.mu.Unlock()
 	if before != nil && before.dirs.root != p.dirs.root {
 		n.near.Forget(before.dirs.root)
-		if err := scratch.Remove(before.dirs.root); err != nil {
+		if err := script.RemoveFolder(before.dirs.root); err != nil {
 			n.log.Warn("the folder of the generation before could not be removed", "error", err)
 		}
 	}
@@ -119,7 +118,7 @@ func (n *node) Prepare(ctx context.Context, in protocol.PrepareInput) (out proto
 
 // askSluice makes sluice itself the step's command.
 func (n *node) askSluice(ctx context.Context, p *prepared) error {
-	program, err := bysluice.Find(ctx, n.config.Sluice)
+	program, err := delegate.Find(ctx, n.config.Sluice)
 	if err != nil {
 		return err
 	}
@@ -165,7 +164,7 @@ func (n *node) isFree() error {
 
 func (p *prepared) makeDirs(c protocol.AgentConfig) error {
 	root := filepath.Join(c.Dir, "g"+strconv.Itoa(p.key.Generation))
-	if err := scratch.Remove(root); err != nil {
+	if err := script.RemoveFolder(root); err != nil {
 		return err
 	}
 	p.dirs = dirs{

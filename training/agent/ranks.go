@@ -23,7 +23,7 @@ import (
 	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/store/steplog"
 	"github.com/sluiceml/sluice/training"
-	"github.com/sluiceml/sluice/training/bysluice"
+	"github.com/sluiceml/sluice/training/delegate"
 	"github.com/sluiceml/sluice/training/protocol"
 )
 
@@ -150,7 +150,7 @@ func (r *ranks) supervise() {
 	case err != nil && !errors.Is(err, proc.ErrLost):
 		r.err = fault.New(fault.Infrastructure, "rank "+fmt.Sprint(r.p.index)+": "+err.Error(), err)
 	case r.p.step.BySluice() && end.Code > 0 && !r.wasTold():
-		r.err = bysluice.Broke(end.Code, r.said.tail)
+		r.err = delegate.ExitError(end.Code, r.said.tail)
 	case !end.ok():
 		tail := r.said.tail
 		if tail.String() == "" {
@@ -275,7 +275,7 @@ func (r *ranks) began() *int64 {
 // collect stores the declared outputs and the metrics of a program that has finished.
 func (r *ranks) collect(ctx context.Context) error {
 	if r.p.step.BySluice() {
-		if err := bysluice.Check(r.p.spec.Outputs, r.p.folder.Output, r.p.mask); err != nil {
+		if err := delegate.Check(r.p.spec.Outputs, r.p.folder.Output, r.p.mask); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluiceml/sluice/internal/scratch"
+	"github.com/sluiceml/sluice/internal/script"
 	"github.com/sluiceml/sluice/training/gpu"
 	"github.com/sluiceml/sluice/training/protocol"
 )
@@ -83,7 +83,7 @@ func (p *Pool) clear(dir string) error {
 			return fmt.Errorf("record the broken GPU: %w", err)
 		}
 	}
-	return scratch.Remove(dir)
+	return script.RemoveFolder(dir)
 }
 
 // appendFault adds a line to the file of faults. Several processes may.

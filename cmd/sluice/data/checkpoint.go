@@ -13,7 +13,7 @@ import (
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/training/checkpoint"
 )
@@ -118,7 +118,7 @@ func findCheckpoint(ctx context.Context, s *store.Store, all []checkpoint.Kept, 
 		}
 		known = append(known, c.Name(), c.Run+"/"+c.Step)
 	}
-	return checkpoint.Kept{}, kit.Invalidf("there is no checkpoint %q; `sluice checkpoint ls` lists them%s", whole, nearest.HelpNear(whole, known))
+	return checkpoint.Kept{}, kit.Invalidf("there is no checkpoint %q; `sluice checkpoint ls` lists them%s", whole, suggest.HelpNear(whole, known))
 }
 
 // oneCheckpoint opens the store and finds the checkpoint that a name means.

@@ -18,7 +18,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/store/registry"
@@ -97,7 +97,7 @@ func currentOf(ctx context.Context, s *store.Store, text string) (registry.Publi
 func unpublished(name string, known []string) error {
 	help := "\nhelp: a step with `publish: {dataset: NAME}` publishes one; RUN/STEP means what a step handed on"
 	if len(known) > 0 {
-		help = nearest.Help(name, known)
+		help = suggest.Help(name, known)
 	}
 	return kit.Invalidf("nothing is published as %q%s", name, help)
 }
@@ -145,7 +145,7 @@ func versionOf(ctx context.Context, s *store.Store, current registry.Published, 
 		}
 	}
 	if found.Artifact.IsZero() {
-		help := cmp.Or(nearest.HelpNear(version, known), "\nhelp: `"+w.list+"` lists them")
+		help := cmp.Or(suggest.HelpNear(version, known), "\nhelp: `"+w.list+"` lists them")
 		return found, kit.Invalidf("%s has no version and no %s %q%s", name, w.tag, version, help)
 	}
 	return found, nil
@@ -167,7 +167,7 @@ func outputOf(ctx context.Context, s *store.Store, name, text string) (v registr
 		return r.Step == step
 	})
 	if at < 0 {
-		return v, kit.Invalidf("run %s has no step `%s`%s", run.Run, step, nearest.Help(step, steps))
+		return v, kit.Invalidf("run %s has no step `%s`%s", run.Run, step, suggest.Help(step, steps))
 	}
 	made := run.Steps[at]
 	if number, rest := instanceIn(output); made.Of > 0 && number < 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
 	"github.com/sluiceml/sluice/internal/human"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/registry"
@@ -61,7 +61,7 @@ func findModel(ctx context.Context, s *store.Store, text string) (registry.Publi
 	case !ok:
 		help := "\nhelp: a step with `publish: {model: NAME}` publishes one"
 		if len(models) > 0 {
-			help = nearest.Help(name, slices.Sorted(maps.Keys(models)))
+			help = suggest.Help(name, slices.Sorted(maps.Keys(models)))
 		}
 		return current, kit.Invalidf("no model is published as %q%s", name, help)
 	case !versioned:

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 )
 
 // UnknownCommand is the error of a command that group does not have.
@@ -33,7 +33,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	meant := nearest.To(unknown.GetSpecifiedName(), names)
+	meant := suggest.To(unknown.GetSpecifiedName(), names)
 	if unknown.GetSpecifiedName() == "json" && cmd.Flags().Lookup("format") != nil {
 		meant = "format json"
 	}

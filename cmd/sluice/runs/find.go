@@ -14,7 +14,7 @@ import (
 	"github.com/sluiceml/sluice/control"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/nearest"
+	"github.com/sluiceml/sluice/internal/suggest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
 	"github.com/sluiceml/sluice/worker"
@@ -103,7 +103,7 @@ func findStep(cmd *cobra.Command, args []string) (s *store.Store, run record.Run
 		return nil, run, "", err
 	}
 	if step != "" && !hasStep(run, step) {
-		return nil, run, "", fault.Errorf(fault.Invalid, "run %s has no step `%s`%s", run.Run, step, nearest.Help(step, stepsOf(run)))
+		return nil, run, "", fault.Errorf(fault.Invalid, "run %s has no step `%s`%s", run.Run, step, suggest.Help(step, stepsOf(run)))
 	}
 	return s, run, step, nil
 }
@@ -120,7 +120,7 @@ func suggestStep(cmd *cobra.Command, s *store.Store, name string, failed error) 
 			return fault.Errorf(fault.Invalid, "%s\nhelp: `%s` is a step of %s: `%s %[3]s %[2]s`", fault.Message(failed), name, r.Run, cmd.CommandPath())
 		}
 	}
-	if near := nearest.To(name, stepsOf(record.Run{RunRecord: own[0]})); near != "" {
+	if near := suggest.To(name, stepsOf(record.Run{RunRecord: own[0]})); near != "" {
 		return fault.Errorf(fault.Invalid, "%s\nhelp: did you mean `%s`, a step of %s?", fault.Message(failed), near, own[0].Run)
 	}
 	return failed

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/freeport"
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/serving/gateway"
 	"github.com/sluiceml/sluice/serving/routing"
 	"github.com/sluiceml/sluice/store"
@@ -55,7 +55,7 @@ func Start(ctx context.Context, program, dir string, replicas int) (*Fleet, erro
 	}
 	f := &Fleet{Store: s, Doc: routing.Document{Target: Name}}
 	for i := range replicas {
-		port, err := freeport.Find(ctx, "127.0.0.1")
+		port, err := proc.FreePort(ctx, "127.0.0.1")
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}

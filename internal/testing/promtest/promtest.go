@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluiceml/sluice/internal/freeport"
 	"github.com/sluiceml/sluice/internal/poll"
+	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/testing/rig"
 )
 
@@ -30,7 +30,7 @@ func Start(t *testing.T) string {
 	if err := os.WriteFile(config, []byte("scrape_configs: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port, err := freeport.Find(t.Context(), "127.0.0.1")
+	port, err := proc.FreePort(t.Context(), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

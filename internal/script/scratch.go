@@ -1,5 +1,4 @@
-// Package scratch removes the folders that users' programs worked in.
-package scratch
+package script
 
 import (
 	"errors"
@@ -8,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Remove is os.RemoveAll, also for what holds folders that their owner may not write to, as Go's module cache does: the owner makes them
+// RemoveFolder is os.RemoveAll, also for what holds folders that their owner may not write to, as Go's module cache does: the owner makes them
 // writable first. It follows no symbolic links.
-func Remove(dir string) error {
+func RemoveFolder(dir string) error {
 	err := os.RemoveAll(dir)
 	if !errors.Is(err, fs.ErrPermission) {
 		return err

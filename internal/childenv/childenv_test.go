@@ -1,4 +1,4 @@
-package inherit
+package childenv
 
 import (
 	"os"

@@ -1,5 +1,4 @@
-// Package freeport finds ports for servers that are yet to start.
-package freeport
+package proc
 
 import (
 	"context"
@@ -10,15 +9,15 @@ import (
 	"strconv"
 )
 
-// Find returns a port of a host of this machine on which nothing listens, outside the range that the kernel takes ports for outgoing
+// FreePort returns a port of a host of this machine on which nothing listens, outside the range that the kernel takes ports for outgoing
 // connections from: none of those can take it before whoever is told of it listens.
-func Find(ctx context.Context, host string) (int, error) {
+func FreePort(ctx context.Context, host string) (int, error) {
 	const tries = 50
 	taken, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		taken = nil // the kernel's default is below
 	}
-	low, high := beside(string(taken))
+	low, high := portsBeside(string(taken))
 	var listen net.ListenConfig
 	var last error
 	for range tries {
@@ -33,10 +32,10 @@ func Find(ctx context.Context, host string) (int, error) {
 	return 0, fmt.Errorf("no free port: %w", last)
 }
 
-// beside is a range of ports, high excluded, that the kernel does not take for outgoing connections. taken is what the kernel says of
+// portsBeside is a range of ports, high excluded, that the kernel does not take for outgoing connections. taken is what the kernel says of
 // those, as in ip_local_port_range (Linux, Documentation/networking/ip-sysctl.rst): the first and the last. By default it is 32768 to 60999,
 // far above the usual range. Where that is the kernel's, the larger one of those below and above is taken, if it has enough ports.
-func beside(taken string) (low, high int) {
+func portsBeside(taken string) (low, high int) {
 	const first, end, enough = 10000, 1 << 16, 100
 	low, high = 20000, 32000
 	var from, to int

@@ -1,14 +1,12 @@
-// Package built is what the process that builds variants of a model leaves for the one that judges and stores them, which may be on
-// another machine: a folder for each variant, and a file that says how they measured.
-package built
+package offload
 
 import "github.com/sluiceml/sluice/dsl/spec"
 
-// File is the report's name, in the folder that the variants' folders are in. It is no name of a variant.
-const File = "built.json"
+// BuildFile is the report's name, in the folder that the variants' folders are in. It is no name of a variant.
+const BuildFile = "built.json"
 
-// Report says what was built.
-type Report struct {
+// BuildReport says what was built.
+type BuildReport struct {
 	// Fault is set where the model, the samples or what was asked of them is at fault, and says how: there are no variants then.
 	Fault string `json:"fault,omitempty"`
 	// Source is the source model.

@@ -1,4 +1,4 @@
-package scratch
+package script
 
 import (
 	"os"
@@ -38,10 +38,10 @@ func TestReadOnlyFoldersAreRemoved(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(dir, "mod")); err == nil {
 			t.Error("os.RemoveAll removes it: the test shows nothing")
 		}
-		if err := Remove(dir); err != nil {
+		if err := RemoveFolder(dir); err != nil {
 			t.Error(err)
 		}
-		if err := Remove(dir); err != nil {
+		if err := RemoveFolder(dir); err != nil {
 			t.Errorf("what is not there: %v", err)
 		}
 	})

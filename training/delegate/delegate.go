@@ -1,6 +1,6 @@
-// Package bysluice is what the agent of a node of a pool knows of the steps that the program sluice does there, compilations and cleanings:
+// Package delegate is what the agent of a node of a pool knows of the steps that the program sluice does there, compilations and cleanings:
 // where that program is, how it is asked, and what became of it.
-package bysluice
+package delegate
 
 import (
 	"context"
@@ -15,10 +15,9 @@ import (
 	"time"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/built"
-	"github.com/sluiceml/sluice/internal/cleaned"
+	"github.com/sluiceml/sluice/internal/childenv"
 	"github.com/sluiceml/sluice/internal/fault"
-	"github.com/sluiceml/sluice/internal/inherit"
+	"github.com/sluiceml/sluice/internal/offload"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/release"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -73,13 +72,13 @@ func Find(ctx context.Context, ofWorker string) (string, error) {
 func environ() []string {
 	return slices.DeleteFunc(protocol.Scrub(os.Environ()), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return !inherit.Inheritable(name)
+		return !childenv.Inheritable(name)
 	})
 }
 
-// Broke is the error of a program that ended with an exit code of its own accord: what is wrong with the step it would have reported, so it is
+// ExitError is the error of a program that ended with an exit code of its own accord: what is wrong with the step it would have reported, so it is
 // a trouble of the machine.
-func Broke(code int, said *proc.Tail) error {
+func ExitError(code int, said *proc.Tail) error {
 	return fault.Errorf(fault.Infrastructure, "the program sluice ended with exit code %d%s", code, said.Explain())
 }
 
@@ -93,7 +92,7 @@ func Check(asked map[string]spec.OutputDecl, output string, mask *secret.Mask) e
 
 // checkBuilt: what is wrong with the model, the samples or what is asked of them is the user's.
 func checkBuilt(dir string) error {
-	report, err := stepargs.ReadReport[built.Report](dir, built.File)
+	report, err := stepargs.ReadReport[offload.BuildReport](dir, offload.BuildFile)
 	switch {
 	case err != nil:
 		return fault.New(fault.Infrastructure, "read what was built: "+err.Error(), err)
@@ -105,12 +104,12 @@ func checkBuilt(dir string) error {
 
 // checkCleaned looks for secrets, since those of programs the process that cleans does not tell from their other variables.
 func checkCleaned(dir string, mask *secret.Mask) error {
-	report, err := stepargs.ReadReport[cleaned.Report](dir, cleaned.File)
+	report, err := stepargs.ReadReport[offload.CleanReport](dir, offload.CleanFile)
 	switch {
 	case err != nil:
 		return fault.New(fault.Infrastructure, "read what was cleaned: "+err.Error(), err)
 	case report.Fault != nil:
 		return fault.New(report.Fault.Type, report.Fault.Message, nil)
 	}
-	return cleaned.RefuseSecrets(report.Output, mask)
+	return offload.RefuseSecrets(report.Output, mask)
 }

@@ -1,6 +1,6 @@
-// Package made takes over what the program sluice made of a step on a node of a pool: an artifact with folders and a report becomes the outputs
+// Package adopt takes over what the program sluice made of a step on a node of a pool: an artifact with folders and a report becomes the outputs
 // that the step has beside the worker. No file is copied.
-package made
+package adopt
 
 import (
 	"context"
@@ -11,8 +11,7 @@ import (
 	"github.com/sluiceml/sluice/compile"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/artifact"
-	"github.com/sluiceml/sluice/internal/built"
-	"github.com/sluiceml/sluice/internal/cleaned"
+	"github.com/sluiceml/sluice/internal/offload"
 	"github.com/sluiceml/sluice/internal/stepargs"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -31,20 +30,20 @@ func Outputs(ctx context.Context, s *store.Store, in contract.CollectInput) (any
 }
 
 func cleaning(ctx context.Context, s *store.Store, made artifact.Ref) (out spec.CleanOutput, err error) {
-	report, digests, err := readReport[cleaned.Report](ctx, s, made, cleaned.File)
+	report, digests, err := readReport[offload.CleanReport](ctx, s, made, offload.CleanFile)
 	if err != nil {
 		return out, fmt.Errorf("read what the node has cleaned: %w", err)
 	}
 	out = report.Output
-	out.Statistics = digests[cleaned.Profile]
-	if out.Dataset, err = s.PutFolder(ctx, artifact.Dataset, made, cleaned.Dataset, Meta(out)); err != nil {
+	out.Statistics = digests[offload.Profile]
+	if out.Dataset, err = s.PutFolder(ctx, artifact.Dataset, made, offload.Dataset, Meta(out)); err != nil {
 		return out, err
 	}
-	if out.Account, err = s.PutFolder(ctx, artifact.Dataset, made, cleaned.Account, nil); err != nil {
+	if out.Account, err = s.PutFolder(ctx, artifact.Dataset, made, offload.Account, nil); err != nil {
 		return out, err
 	}
 	if out.Rows.Rejected > 0 {
-		out.DeadLetter, err = s.PutFolder(ctx, artifact.Dataset, made, cleaned.Rejected, nil)
+		out.DeadLetter, err = s.PutFolder(ctx, artifact.Dataset, made, offload.Rejected, nil)
 	}
 	return out, err
 }
@@ -63,7 +62,7 @@ func compilation(ctx context.Context, s *store.Store, in contract.CollectInput, 
 	if err != nil {
 		return out, err
 	}
-	report, _, err := readReport[built.Report](ctx, s, made, built.File)
+	report, _, err := readReport[offload.BuildReport](ctx, s, made, offload.BuildFile)
 	if err != nil {
 		return out, fmt.Errorf("read what the node has built: %w", err)
 	}

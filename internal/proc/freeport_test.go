@@ -1,4 +1,4 @@
-package freeport
+package proc
 
 import "testing"
 
@@ -15,7 +15,7 @@ func TestBeside(t *testing.T) {
 		{"far below", "1024\t9999\n", 20000, 32000},
 		{"nearly all", "1024\t65535\n", 20000, 32000},
 	} {
-		if low, high := beside(c.taken); low != c.low || high != c.high {
+		if low, high := portsBeside(c.taken); low != c.low || high != c.high {
 			t.Errorf("%s: %d to %d, want %d to %d", c.name, low, high, c.low, c.high)
 		}
 	}

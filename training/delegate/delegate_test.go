@@ -1,4 +1,4 @@
-package bysluice
+package delegate
 
 import (
 	"fmt"
@@ -9,9 +9,8 @@ import (
 	"testing"
 
 	"github.com/sluiceml/sluice/dsl/spec"
-	"github.com/sluiceml/sluice/internal/built"
-	"github.com/sluiceml/sluice/internal/cleaned"
 	"github.com/sluiceml/sluice/internal/fault"
+	"github.com/sluiceml/sluice/internal/offload"
 	"github.com/sluiceml/sluice/internal/proc"
 	"github.com/sluiceml/sluice/internal/release"
 	"github.com/sluiceml/sluice/internal/secret"
@@ -91,11 +90,11 @@ func TestEnds(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(compiles, output, nil); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), built.File) {
+	if err := Check(compiles, output, nil); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), offload.BuildFile) {
 		t.Errorf("without a report: %v", err)
 	}
-	for _, report := range []built.Report{{Fault: "the dataset has no split"}, {Variants: map[string]built.Variant{"a": {}}}} {
-		if err := stepargs.WriteReport(dir, built.File, report); err != nil {
+	for _, report := range []offload.BuildReport{{Fault: "the dataset has no split"}, {Variants: map[string]offload.Variant{"a": {}}}} {
+		if err := stepargs.WriteReport(dir, offload.BuildFile, report); err != nil {
 			t.Fatal(err)
 		}
 		err := Check(compiles, output, nil)
@@ -107,11 +106,11 @@ func TestEnds(t *testing.T) {
 	if err := os.Mkdir(made, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(cleans, output, nil); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), cleaned.File) {
+	if err := Check(cleans, output, nil); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), offload.CleanFile) {
 		t.Errorf("without a report on a cleaning: %v", err)
 	}
-	for _, report := range []cleaned.Report{{Fault: &fault.Error{Type: fault.Invalid, Message: "no such split"}}, {}} {
-		if err := stepargs.WriteReport(made, cleaned.File, report); err != nil {
+	for _, report := range []offload.CleanReport{{Fault: &fault.Error{Type: fault.Invalid, Message: "no such split"}}, {}} {
+		if err := stepargs.WriteReport(made, offload.CleanFile, report); err != nil {
 			t.Fatal(err)
 		}
 		err := Check(cleans, output, nil)
@@ -123,7 +122,7 @@ func TestEnds(t *testing.T) {
 	if _, err := io.WriteString(said, "building a\nno space left on device\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := Broke(4, said); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "exit code 4: no space left on device") {
+	if err := ExitError(4, said); fault.TypeOf(err) != fault.Infrastructure || !strings.Contains(err.Error(), "exit code 4: no space left on device") {
 		t.Errorf("a program that broke: %v", err)
 	}
 }
@@ -155,7 +154,7 @@ func TestCheckRefusesSecrets(t *testing.T) {
 			Profile: profile("n", spec.ColumnProfile{Distinct: 1024, Top: []spec.TopValue{{Value: "a", Count: 1024}}}),
 		},
 	} {
-		if err := stepargs.WriteReport(made, cleaned.File, cleaned.Report{Output: out}); err != nil {
+		if err := stepargs.WriteReport(made, offload.CleanFile, offload.CleanReport{Output: out}); err != nil {
 			t.Fatal(err)
 		}
 		err := Check(cleans, output, mask)

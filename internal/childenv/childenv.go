@@ -1,5 +1,5 @@
-// Package inherit lists the variables of a worker's environment that users' programs get.
-package inherit
+// Package childenv lists the variables of a worker's environment that users' programs get.
+package childenv
 
 import (
 	"os"

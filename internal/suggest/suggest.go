@@ -1,5 +1,5 @@
-// Package nearest suggests the word that was meant by one that is unknown.
-package nearest
+// Package suggest suggests the word that was meant by one that is unknown.
+package suggest
 
 import (
 	"slices"

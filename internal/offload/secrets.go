@@ -1,4 +1,4 @@
-package cleaned
+package offload
 
 import (
 	"maps"
