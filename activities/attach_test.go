@@ -9,21 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.temporal.io/sdk/testsuite"
-
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/store/record"
 )
-
-// inActivity runs f as an activity does.
-func inActivity(t *testing.T, f func(context.Context)) {
-	t.Helper()
-	env := new(testsuite.WorkflowTestSuite).NewTestActivityEnvironment()
-	body := func(ctx context.Context) error { f(ctx); return nil }
-	env.RegisterActivity(body)
-	if _, err := env.ExecuteActivity(body); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // program stands for what a step does: it says that it has begun, and ends when it is let go or its context ends.
 type program struct {
@@ -55,7 +43,7 @@ type attempt struct {
 // that is to do something else ends it first, and after a failure there is another try.
 func TestAttach(t *testing.T) {
 	t.Parallel()
-	inActivity(t, func(ctx context.Context) {
+	flowtest.InActivity(t, func(ctx context.Context) {
 		var e Executions
 		p := newProgram()
 		do := e.Attachable(p.do)
@@ -114,7 +102,7 @@ func TestAttach(t *testing.T) {
 // TestAttachAfterTheEnd: an attempt that comes while the execution of the one before is ending starts its own, and does not get its error.
 func TestAttachAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	inActivity(t, func(ctx context.Context) {
+	flowtest.InActivity(t, func(ctx context.Context) {
 		var e Executions
 		p := newProgram()
 		in := record.StepInput{Run: "r", Step: "fit"}
@@ -142,7 +130,7 @@ func TestAttachAfterTheEnd(t *testing.T) {
 // TestAttachForgets: of the results of steps that have ended only the newest are kept.
 func TestAttachForgets(t *testing.T) {
 	t.Parallel()
-	inActivity(t, func(ctx context.Context) {
+	flowtest.InActivity(t, func(ctx context.Context) {
 		var e Executions
 		do := e.Attachable(func(_ context.Context, in record.StepInput) (record.StepOutput, error) {
 			if in.Step == "bad" {

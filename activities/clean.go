@@ -58,13 +58,13 @@ func (c *Cleaner) Clean(ctx context.Context, in record.StepInput) (record.StepOu
 	defer log.Close()
 	job, cleanup, err := c.job(ctx, in)
 	if err != nil {
-		return record.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, Typed(ctx, err)
 	}
 	defer cleanup()
 	var at atomic.Pointer[meter.Progress]
 	heartbeat.Show(ctx, func() any { return cleanProgress(at.Load()) })
 	if err := c.bring(ctx, in, job); err != nil {
-		return record.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, Typed(ctx, err)
 	}
 	masked := job.mask.Writer(log.Program())
 	defer masked.Close()
@@ -238,17 +238,17 @@ func (c *Cleaner) bringProgram(ctx context.Context, in record.StepInput, job *cl
 func (c *Cleaner) keep(ctx context.Context, job pipelines.Job, out spec.CleanOutput) (record.StepOutput, error) {
 	var err error
 	if out.Dataset, err = c.Store.PutTree(ctx, artifact.Dataset, job.OutputDir, adopt.Meta(out), nil); err != nil {
-		return record.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, Typed(ctx, err)
 	}
 	if out.Account, err = c.Store.PutTree(ctx, artifact.Dataset, filepath.Dir(job.AccountFile), nil, nil); err != nil {
-		return record.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, Typed(ctx, err)
 	}
 	if out.Statistics, err = c.putFile(ctx, job.ProfileFile); err != nil {
-		return record.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, Typed(ctx, err)
 	}
 	if out.Rows.Rejected > 0 {
 		if out.DeadLetter, err = c.Store.PutTree(ctx, artifact.Dataset, job.DeadLetterDir, nil, nil); err != nil {
-			return record.StepOutput{}, typed(ctx, err)
+			return record.StepOutput{}, Typed(ctx, err)
 		}
 	}
 	return record.StoreOutputs(ctx, c.Store, out)

@@ -62,17 +62,17 @@ func (c *Compiler) Compile(ctx context.Context, in record.StepInput) (record.Ste
 	err = errors.Join(
 		c.Store.Fetch(ctx, spec.Model, job.Model), c.Store.Fetch(ctx, spec.Samples.Dataset, job.Dataset), os.Mkdir(job.Dir, 0o755))
 	if err != nil {
-		return record.StepOutput{}, typed(ctx, err)
+		return record.StepOutput{}, Typed(ctx, err)
 	}
 	out, err := compile.Run(ctx, job)
 	if err != nil {
-		return record.StepOutput{}, typedOfCompile(ctx, err)
+		return record.StepOutput{}, TypedOfCompile(ctx, err)
 	}
 	return record.StoreOutputs(ctx, c.Store, out)
 }
 
-// typedOfCompile converts an error of package compile to the type that retries and exit codes depend on.
-func typedOfCompile(ctx context.Context, err error) error {
+// TypedOfCompile converts an error of package compile to the type that retries and exit codes depend on.
+func TypedOfCompile(ctx context.Context, err error) error {
 	var outside *compile.ToleranceError
 	var unfit *compile.ModelError
 	switch {
@@ -83,7 +83,7 @@ func typedOfCompile(ctx context.Context, err error) error {
 	case errors.As(err, &unfit):
 		return fault.New(fault.User, err.Error(), nil)
 	}
-	return typed(ctx, err)
+	return Typed(ctx, err)
 }
 
 // pythonIn is the interpreter of a virtual environment; without one, that in PATH.

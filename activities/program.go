@@ -86,7 +86,7 @@ func (p *Programs) perform(
 	env := sub.Program.Environment()
 	secrets, err := resolveSecrets(ctx, p.Secrets, env, in.Secrets)
 	if err != nil {
-		return record.StepOutput{}, typed(ctx, secret.Typed(err))
+		return record.StepOutput{}, Typed(ctx, secret.Typed(err))
 	}
 	log := openLog(ctx, p.Store, in)
 	defer log.Close()
@@ -100,7 +100,7 @@ func (p *Programs) perform(
 		Secrets: secrets.ByVariable, Withhold: secret.Variables(env),
 	})
 	if err != nil {
-		return record.StepOutput{}, fault.Masked(secrets.Mask, typed(ctx, err))
+		return record.StepOutput{}, fault.Masked(secrets.Mask, Typed(ctx, err))
 	}
 	return record.StoreOutputs(ctx, p.Store, outputs)
 }
@@ -182,8 +182,8 @@ func name(in record.StepInput, f *script.Folder) string {
 	return "`" + strings.Join(words, " ") + "`"
 }
 
-// typed converts an activity's error to the type that the rest of the system depends on.
-func typed(ctx context.Context, err error) error {
+// Typed converts an activity's error to the type that the rest of the system depends on.
+func Typed(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

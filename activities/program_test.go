@@ -12,6 +12,7 @@ import (
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault"
 	"github.com/sluiceml/sluice/internal/script"
+	"github.com/sluiceml/sluice/internal/testing/flowtest"
 	"github.com/sluiceml/sluice/internal/testing/logtest"
 	"github.com/sluiceml/sluice/store"
 	"github.com/sluiceml/sluice/store/record"
@@ -36,7 +37,7 @@ func TestHowProgramsEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			inActivity(t, func(ctx context.Context) {
+			flowtest.InActivity(t, func(ctx context.Context) {
 				in := record.StepInput{Run: "r", Step: "s", Kind: spec.KindRun}
 				log := openLog(ctx, s, in)
 				defer log.Close()

@@ -23,9 +23,9 @@ import (
 	sdkworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
+	gangactivities "github.com/sluiceml/sluice/activities/gang"
 	"github.com/sluiceml/sluice/connect/embedded"
 	"github.com/sluiceml/sluice/dsl/spec"
 	"github.com/sluiceml/sluice/internal/fault/boundary"
@@ -36,7 +36,7 @@ import (
 	"github.com/sluiceml/sluice/training/gpu/nvml"
 	"github.com/sluiceml/sluice/training/local"
 	"github.com/sluiceml/sluice/training/protocol"
-	"github.com/sluiceml/sluice/workflows/train"
+	"github.com/sluiceml/sluice/workflows/gang"
 )
 
 // engineVariable, in the environment of this test's own executable, makes it an engine: Temporal and a worker, on the state folder that
@@ -157,8 +157,8 @@ func runTrainEngine(dir string) error {
 	}
 	defer pools.close()
 	w := sdkworker.New(c, contract.TaskQueue, sdkworker.Options{Interceptors: []interceptor.WorkerInterceptor{&boundary.Interceptor{}, &heartbeat.Interceptor{}}})
-	w.RegisterWorkflowWithOptions(train.Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
-	t := &activities.Trainings{Store: s, Engine: engine.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
+	w.RegisterWorkflowWithOptions(gang.Train, workflow.RegisterOptions{Name: contract.TrainWorkflow})
+	t := &gangactivities.Trainings{Store: s, Engine: engine.NewEngine(s), LogDir: filepath.Join(dir, "logs"), Pool: pools.open}
 	for name, function := range map[string]any{
 		contract.PlanActivity: t.Plan, contract.DecideActivity: t.Decide, contract.SealActivity: t.Seal, contract.AcquireActivity: t.Acquire,
 		contract.WatchActivity: t.Watch, contract.ReleaseActivity: t.Release, contract.CollectActivity: t.Collect, contract.AccountActivity: t.Account,

@@ -14,6 +14,8 @@ import (
 	"github.com/sluiceml/sluice/activities"
 	"github.com/sluiceml/sluice/activities/contract"
 	"github.com/sluiceml/sluice/activities/engine"
+	gangactivities "github.com/sluiceml/sluice/activities/gang"
+	"github.com/sluiceml/sluice/activities/rollout"
 	"github.com/sluiceml/sluice/activities/watch"
 	"github.com/sluiceml/sluice/compile/trtexec"
 	"github.com/sluiceml/sluice/connect"
@@ -25,7 +27,7 @@ import (
 	"github.com/sluiceml/sluice/training/local"
 	"github.com/sluiceml/sluice/training/protocol"
 	"github.com/sluiceml/sluice/workflows"
-	"github.com/sluiceml/sluice/workflows/train"
+	"github.com/sluiceml/sluice/workflows/gang"
 )
 
 // register makes the workers know every workflow and activity there is, on whichever queue they come.
@@ -49,11 +51,11 @@ func (w *Worker) register() error {
 	step := func(do activities.ActivityOf) any {
 		return engine.WithVerdict(w.executions.Attachable(limits.Admitted(engine.Keyed(do))))
 	}
-	trainings := &activities.Trainings{
+	trainings := &gangactivities.Trainings{
 		Store: kept, Engine: engine, LogDir: filepath.Join(s.Dir, "logs"), Pool: w.pools(w.pythons.Own, secrets), Gauges: w.metrics.held(), Progress: s.TrainProgress,
 	}
 	triggers := &watch.Triggers{Store: kept, Stands: s.Schedules().Stands, Open: w.alive}
-	rollouts := &activities.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, CheckFront: w.checkFront, Turn: w.turn, Gauges: w.metrics.held()}
+	rollouts := &rollout.Rollouts{Store: kept, State: s.Dir, Engine: engine, Target: w.target, CheckFront: w.checkFront, Turn: w.turn, Gauges: w.metrics.held()}
 	notifier := &activities.Notifier{Engine: engine, Secrets: secrets}
 
 	workflowTypes := map[string]any{
@@ -62,7 +64,7 @@ func (w *Worker) register() error {
 		contract.ApprovalWorkflow: workflows.Approval,
 		contract.LockWorkflow:     workflows.Lock,
 		contract.WatchWorkflow:    workflows.Watch,
-		contract.TrainWorkflow:    train.Train,
+		contract.TrainWorkflow:    gang.Train,
 		contract.RolloutWorkflow:  workflows.Rollout,
 		contract.NotifyWorkflow:   workflows.Notify,
 	}

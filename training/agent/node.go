@@ -228,7 +228,7 @@ func (n *node) unwanted(p *prepared) (why string, err error) {
 }
 
 // awaitsPeers reports whether the node is ready and still waits for the rest of its gang, which may take long to fetch its inputs
-// (prepareLimit in package workflows/train). It reports false if this cannot be found out.
+// (prepareLimit in package workflows/gang). It reports false if this cannot be found out.
 func (n *node) awaitsPeers() bool {
 	n.mu.Lock()
 	p, ran := n.prepared, n.ranks != nil && n.ranks.p == n.prepared
