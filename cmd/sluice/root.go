@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluiceml/sluice/cmd/sluice/data"
+	"github.com/sluiceml/sluice/cmd/sluice/host"
 	"github.com/sluiceml/sluice/cmd/sluice/kit"
-	"github.com/sluiceml/sluice/cmd/sluice/releases"
-	"github.com/sluiceml/sluice/cmd/sluice/runs"
-	"github.com/sluiceml/sluice/cmd/sluice/schedules"
-	"github.com/sluiceml/sluice/cmd/sluice/serve"
+	"github.com/sluiceml/sluice/cmd/sluice/look"
+	"github.com/sluiceml/sluice/cmd/sluice/release"
+	runs "github.com/sluiceml/sluice/cmd/sluice/run"
 	"github.com/sluiceml/sluice/cmd/sluice/write"
 )
 
@@ -55,10 +55,10 @@ in the folder .sluice.`,
 		kit.AddStrict(root, commands...)
 	}
 	add("write", write.NewInit(), write.NewSchema(), write.NewLint(), write.NewExplain(), write.NewFmt(), write.NewPlan(), write.NewSimulate())
-	add("runs", runs.NewRun(), data.NewClean(), runs.NewRerun(), runs.NewCancel(), runs.NewRemove(), runs.NewApprove(), runs.NewReject(), schedules.NewSchedule())
-	add("look", runs.NewList(), runs.NewShow(), runs.NewLogs(), runs.NewReport(), runs.NewCost(), data.NewData(), data.NewCheckpoint())
-	add("release", data.NewModel(), releases.NewRelease(), releases.NewRollout())
-	add("host", serve.NewUp(), serve.NewWorker(), serve.NewServe(), serve.NewCodec(), serve.NewDoctor())
+	add("runs", runs.NewRun(), runs.NewClean(), runs.NewRerun(), runs.NewCancel(), runs.NewRemove(), runs.NewApprove(), runs.NewReject(), runs.NewSchedule())
+	add("look", look.NewList(), look.NewShow(), look.NewLogs(), look.NewReport(), look.NewCost(), data.NewData(), data.NewCheckpoint())
+	add("release", data.NewModel(), release.NewRelease(), release.NewRollout())
+	add("host", host.NewUp(), host.NewWorker(), host.NewServe(), host.NewCodec(), host.NewDoctor())
 	add("", newVersion(), newExitCodes())
 	root.InitDefaultHelpCmd()
 	helpOfKnown(root)

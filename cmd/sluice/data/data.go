@@ -1,4 +1,4 @@
-// Package data is the commands for what runs keep: data, clean and checkpoint.
+// Package data is the commands for what runs keep: data, checkpoint and model.
 package data
 
 import (
