@@ -9,11 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sluiceml/sluice/bench/internal/compare"
 	"github.com/sluiceml/sluice/internal/proc"
@@ -48,24 +46,18 @@ func newFolder(program string) (folder, error) {
 	return folder{dir, program}, os.WriteFile(filepath.Join(dir, "chain.yaml"), []byte(source.String()), 0o600)
 }
 
-// took is what a run has taken.
-type took struct {
-	seconds float64 // of the command
-	steps   float64 // from the start of the first step to the end of the last one, in seconds
-}
-
-// run runs a pipeline by the command.
-func (f folder) run(ctx context.Context, pipeline string, args ...string) (t took, err error) {
+// run runs a pipeline by the command. It returns how long the command took, and the time from the start of the first step to the end of the
+// last one, in seconds.
+func (f folder) run(ctx context.Context, pipeline string, args ...string) (whole, inSteps float64, err error) {
 	var out bytes.Buffer
 	said := proc.NewTail(20)
 	cmd := exec.CommandContext(ctx, f.program, append([]string{"run", pipeline, "--format", "json"}, args...)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = f.dir, &out, said
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir}
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = f.dir, &out, said, f.environ()
 	began := time.Now()
 	if err := cmd.Run(); err != nil {
-		return t, fmt.Errorf("sluice run %s: %w\n%s", pipeline, err, said)
+		return 0, 0, fmt.Errorf("sluice run %s: %w\n%s", pipeline, err, said)
 	}
-	t.seconds = time.Since(began).Seconds()
+	whole = time.Since(began).Seconds()
 	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
 	var end struct {
 		Data struct {
@@ -76,86 +68,106 @@ func (f folder) run(ctx context.Context, pipeline string, args ...string) (t too
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(lines[len(lines)-1], &end); err != nil {
-		return t, err
+		return 0, 0, err
 	}
 	first, last := end.Data.Steps["s0"], end.Data.Steps[fmt.Sprintf("s%d", len(end.Data.Steps)-1)]
-	t.steps = last.EndedAt.Sub(first.StartedAt).Seconds()
-	return t, nil
+	return whole, last.EndedAt.Sub(first.StartedAt).Seconds(), nil
 }
 
-// cpuOfChildren is the CPU time of all descendants that have ended, in seconds.
-func cpuOfChildren() float64 {
-	var used syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &used) // fails for other arguments only
-	return float64(used.Utime.Nano()+used.Stime.Nano()) / 1e9
-}
+func (f folder) environ() []string { return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir} }
 
-// cpuOf returns what a run takes, and the CPU time of the command and all its descendants, in seconds. This process must have no other
-// children.
-func (f folder) cpuOf(ctx context.Context, pipeline string, args ...string) (t took, cpu float64, err error) {
-	before := cpuOfChildren()
-	t, err = f.run(ctx, pipeline, args...)
-	reapAll()
-	return t, cpuOfChildren() - before, err
-}
-
-// reapAll waits for the descendants that have lost their parent: those that end with the command, such as keepers.
-func reapAll() {
-	for {
-		if _, err := syscall.Wait4(-1, nil, 0, nil); err != nil && !errors.Is(err, syscall.EINTR) {
-			return
+// withUp does something while `sluice up` runs in the folder, as a process of its own.
+func (f folder) withUp(ctx context.Context, do func(pid int) error) error {
+	said := proc.NewTail(20)
+	up, err := proc.Start(ctx, proc.Command{Path: f.program, Args: []string{"up"}, Dir: f.dir, Env: f.environ(), Stderr: said})
+	if err != nil {
+		return err
+	}
+	defer up.Terminate(ctx)
+	for range 100 {
+		select {
+		case <-up.Done():
+			return fmt.Errorf("sluice up has ended: %s", said)
+		case <-time.After(100 * time.Millisecond):
+		}
+		if _, err := os.Stat(filepath.Join(f.dir, ".sluice", "holder.json")); err == nil {
+			return do(up.PID())
 		}
 	}
+	return errors.New("sluice up did not start")
 }
 
-// measureSteps measures steps whose program is true(1), as a person runs them, against a workflow whose activities start the same program.
+// cpuOf is the CPU time of a process and its descendants, also of those that have ended, in seconds.
+func cpuOf(pid int) (seconds float64) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	children, ticks := map[int][]int{}, map[int]float64{}
+	for _, path := range stats {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:])) // see proc_pid_stat(5), from the third one on
+		of, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		parent, _ := strconv.Atoi(fields[1])
+		children[parent] = append(children[parent], of)
+		for _, field := range fields[11:15] { // of itself, and of the children that it has waited for: in user mode and in the kernel
+			n, _ := strconv.ParseFloat(field, 64)
+			ticks[of] += n
+		}
+	}
+	const perSecond = 100 // USER_HZ
+	for todo := []int{pid}; len(todo) > 0; todo = append(todo[1:], children[todo[0]]...) {
+		seconds += ticks[todo[0]] / perSecond
+	}
+	return seconds
+}
+
+// measureSteps measures steps whose program is true(1), next to `sluice up`, against a workflow whose activities start the same program.
 func measureSteps(ctx context.Context, program string) error {
 	program, err := compare.Program(program)
 	if err != nil {
 		return err
 	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+	f, err := newFolder(program)
+	if err != nil {
 		return err
 	}
+	defer os.RemoveAll(f.dir)
 	var ours, bare, cpu, cached []float64
 	err = withEngine(ctx, func(e engine) error {
-		for i := range samples + 1 {
-			f, err := newFolder(program)
-			if err != nil {
-				return err
+		return f.withUp(ctx, func(up int) error {
+			for i := range samples + 1 {
+				before := cpuOf(up)
+				_, took, err := f.run(ctx, "chain.yaml", "--no-cache")
+				if err != nil {
+					return err
+				}
+				used := cpuOf(up) - before
+				_, again, err := f.run(ctx, "chain.yaml")
+				if err != nil {
+					return err
+				}
+				least, err := e.timed(ctx, fmt.Sprintf("bare-true-%d", i), "bare-true", steps)
+				if err != nil {
+					return err
+				}
+				if i > 0 { // the first warms up
+					ours, bare, cached, cpu = append(ours, took), append(bare, least), append(cached, again), append(cpu, used)
+				}
 			}
-			whole, most, err := f.cpuOf(ctx, "chain.yaml")
-			if err != nil {
-				return err
-			}
-			_, some, err := f.cpuOf(ctx, "short.yaml", "--no-cache")
-			if err != nil {
-				return err
-			}
-			again, err := f.run(ctx, "chain.yaml")
-			if err != nil {
-				return err
-			}
-			least, err := e.timed(ctx, fmt.Sprintf("bare-true-%d", i), "bare-true", steps)
-			if err := errors.Join(err, os.RemoveAll(f.dir)); err != nil {
-				return err
-			}
-			if i > 0 { // the first brings the program's file into memory
-				ours, bare, cached = append(ours, whole.steps*1e3/steps), append(bare, least*1e3/steps), append(cached, again.steps*1e3/steps)
-				cpu = append(cpu, (most-some)*1e3/(steps-noopSteps))
-			}
-		}
-		return nil
+			return nil
+		})
 	})
 	if err != nil {
 		return err
 	}
+	perStep := func(all []float64) float64 { return compare.Median(all) * 1e3 / steps }
 	return compare.Show(samples,
-		compare.Figure{Name: "engine/true100_ms", Value: compare.Median(ours), Unit: "ms"},
-		compare.Figure{Name: "engine/true100_bare_ms", Value: compare.Median(bare), Unit: "ms"},
+		compare.Figure{Name: "engine/true100_ms", Value: perStep(ours), Unit: "ms"},
+		compare.Figure{Name: "engine/true100_bare_ms", Value: perStep(bare), Unit: "ms"},
 		compare.Figure{Name: "engine/true100", Value: compare.Median(ours) / compare.Median(bare), Unit: "ratio", Against: "bare temporal"},
-		compare.Figure{Name: "engine/cached100_ms", Value: compare.Median(cached), Unit: "ms"},
-		compare.Figure{Name: "engine/cpu_ms_per_step", Value: compare.Median(cpu), Unit: "ms"},
+		compare.Figure{Name: "engine/cached100_ms", Value: perStep(cached), Unit: "ms"},
+		compare.Figure{Name: "engine/cpu_ms_per_step", Value: perStep(cpu), Unit: "ms"},
 	)
 }
 
@@ -170,41 +182,21 @@ func measureNoop(ctx context.Context, program string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(f.dir)
-	median := func() (float64, error) {
+	median := func(name string) error {
 		var all []float64
 		for i := range samples + 1 {
-			one, err := f.run(ctx, "short.yaml")
+			whole, _, err := f.run(ctx, "short.yaml")
 			if err != nil {
-				return 0, err
+				return err
 			}
 			if i > 0 { // the first does what the others reuse
-				all = append(all, one.seconds)
+				all = append(all, whole)
 			}
 		}
-		return compare.Median(all), nil
+		return compare.Show(samples, compare.Figure{Name: name, Value: compare.Median(all), Unit: "s"})
 	}
-	alone, err := median()
-	if err != nil {
+	if err := median("engine/noop_run_s"); err != nil {
 		return err
 	}
-	up, err := proc.Start(ctx, proc.Command{Path: program, Args: []string{"up"}, Dir: f.dir, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir}})
-	if err != nil {
-		return err
-	}
-	defer up.Terminate(ctx)
-	holder := filepath.Join(f.dir, ".sluice", "holder.json")
-	for tries := 0; tries < 100; tries++ {
-		if _, err := os.Stat(holder); err == nil {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	beside, err := median()
-	if err != nil {
-		return err
-	}
-	return compare.Show(samples,
-		compare.Figure{Name: "engine/noop_run_s", Value: alone, Unit: "s"},
-		compare.Figure{Name: "engine/noop_run_up_s", Value: beside, Unit: "s"},
-	)
+	return f.withUp(ctx, func(int) error { return median("engine/noop_run_up_s") })
 }
